@@ -106,33 +106,6 @@ void gpu_describe(const gpu_facts *facts, char *out, size_t bytes)
                    VK_API_VERSION_MINOR(facts->api_version));
 }
 
-bool gpu_has_extension(const gpu_functions *vk, VkPhysicalDevice device, const char *name)
-{
-    VkExtensionProperties list[512];
-    uint32_t count = 512;
-
-    if (vk->EnumerateDeviceExtensionProperties(device, NULL, &count, list) < VK_SUCCESS)
-        return false;
-    for (uint32_t i = 0; i < count; i++)
-        if (strcmp(list[i].extensionName, name) == 0)
-            return true;
-    return false;
-}
-
-uint64_t gpu_memory_left(const gpu_functions *vk, const gpu_facts *facts, uint32_t heap)
-{
-    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT
-    };
-    VkPhysicalDeviceMemoryProperties2 found = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2,
-                                                .pNext = &budget };
-
-    if (!facts->has_budget)
-        return UINT64_MAX;
-    vk->GetPhysicalDeviceMemoryProperties2(facts->physical, &found);
-    return budget.heapBudget[heap] > budget.heapUsage[heap] ? budget.heapBudget[heap] - budget.heapUsage[heap] : 0;
-}
-
 static void read_memory(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *facts)
 {
     const VkMemoryPropertyFlags shared = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
