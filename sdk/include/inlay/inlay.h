@@ -1025,8 +1025,9 @@ typedef struct inlay_row {
 /* Replaces the rows of the context by copies of `rows`: a row that is not listed leaves, a row of another context
  * joins, a row that is listed twice is forked, and a row with a smaller length is rewound. rows [count] may be NULL if
  * count is 0. None of these contexts may be running; the other contexts do not change. A row of this context that keeps
- * its position is not copied if no other row changes. Tokens that were bound for the next run are dropped. After a
- * failure the rows are unchanged.
+ * its position is not copied if no other row changes; with INLAY_ROWS_RIGHT also if rows leave, and if rows join behind
+ * it while there is memory for them. Tokens that were bound for the next run are dropped. After a failure the rows are
+ * unchanged.
  *     INLAY_INVALID_ARGUMENT   a context keeps no rows, is of another session, has no row of this index, or has fewer
  *                              tokens in the row
  *     INLAY_UNSUPPORTED        more than one row with INLAY_ROWS_ALONE; a row with states that do not grow, such as

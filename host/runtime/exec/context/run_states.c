@@ -11,6 +11,7 @@ struct slot {
     inlay_value *next;    /* of states that are replaced: memory for the result of the run, or NULL */
     int64_t room;         /* in place: capacity of the memory in rows; 0: the value is row-major without spare rows */
     bool bound;           /* the current run reads it */
+    bool cleared;         /* in place: the spare rows of all texts hold numbers, as the mask of other texts requires */
 };
 
 struct run_states {
@@ -137,6 +138,28 @@ static inlay_status copy_with_capacity(const run_states *states, const struct sl
     return INLAY_OK;
 }
 
+/* Clears entries [first, last) of the blocks [block, block + blocks), each with `room` entries. */
+static void clear_entries(inlay_value *value, uint32_t axis, int64_t room, int64_t block, int64_t blocks, int64_t first,
+                          int64_t last)
+{
+    int64_t entry = inlay_dtype_bits(value->dtype) / 8;
+
+    for (uint32_t d = axis + 1; d < value->rank; d++)
+        entry *= value->dims[d];
+    for (int64_t i = block; i < block + blocks && first < last; i++)
+        memset((char *)value_data(value) + (i * room + first) * entry, 0, (size_t)((last - first) * entry));
+}
+
+/* The blocks of a value along the axis, each of which has the entries of one text and head. */
+static int64_t blocks_of(const inlay_value *value, uint32_t axis)
+{
+    int64_t blocks = 1;
+
+    for (uint32_t d = 0; d < axis; d++)
+        blocks *= value->dims[d];
+    return blocks;
+}
+
 static inlay_status set_room(const run_states *states, struct slot *slot, uint32_t axis, int64_t room, inlay_diag *diag)
 {
     inlay_value *moved;
@@ -147,6 +170,9 @@ static inlay_status set_room(const run_states *states, struct slot *slot, uint32
     status = copy_with_capacity(states, slot, axis, room, &moved, diag);
     if (status != INLAY_OK)
         return status;
+    slot->cleared = slot->cleared && room != 0;
+    if (slot->cleared)
+        clear_entries(moved, axis, room, 0, blocks_of(moved, axis), moved->dims[axis], room);
     value_unref(slot->current);
     slot->current = moved;
     slot->room = room;
@@ -480,6 +506,25 @@ static inlay_status check_joined(const states_row *row, uint32_t k, const inlay_
                             info_of(row->from, k)->name.data, row->rows, (long long)row->length);
 }
 
+/* Creates a joined value with memory for `spare` further entries of axis 0, if a limit of memory permits. */
+static inlay_status create_joined(const run_states *states, const inlay_value *shape, int64_t *dims, int64_t spare,
+                                  bool zeroed, inlay_value **out_value, inlay_diag *diag)
+{
+    const int64_t wanted = dims[0];
+    inlay_diag why = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    dims[0] += spare;
+    status = value_create_from(states->memory, shape->dtype, shape->rank, dims, zeroed, out_value, &why);
+    dims[0] = wanted;
+    if (status == INLAY_LIMIT_EXCEEDED && spare > 0)
+        return value_create_from(states->memory, shape->dtype, shape->rank, dims, zeroed, out_value, diag);
+    if (status != INLAY_OK)
+        return inlay_fail(diag, status, "%s", why.text);
+    (*out_value)->dims[0] = wanted;
+    return INLAY_OK;
+}
+
 /* Makes the joined value of state k: *out has memory with capacity for out->room rows. */
 static inlay_status join_state(const run_states *states, uint32_t k, bool at_end, const states_row *rows,
                                uint32_t count, struct slot *out, inlay_diag *diag)
@@ -490,6 +535,7 @@ static inlay_status join_state(const run_states *states, uint32_t k, bool at_end
     const states_row *like = NULL;
     const inlay_value *shape;
     bool padded = false;
+    int64_t each;
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < count; i++) {
@@ -507,31 +553,105 @@ static inlay_status join_state(const run_states *states, uint32_t k, bool at_end
     if (status != INLAY_OK)
         return status;
     memcpy(dims, shape->dims, shape->rank * sizeof *dims);
-    dims[0] = dims[0] / like->rows * count;
+    each = dims[0] / like->rows;
+    dims[0] = each * count;
     if (axis != INLAY_NONE) {
         const int64_t least = width + 1 > (int64_t)states->rows ? width + 1 : (int64_t)states->rows;
 
         out->room = in_place ? (least + ROW_MULTIPLE - 1) / ROW_MULTIPLE * ROW_MULTIPLE : 0;
         dims[axis] = in_place ? out->room : width;
     }
+    out->cleared = out->room != 0 && count > 1 && !at_end;
     /* The mask hides padding, but a product with it must be a number. */
-    status = value_create_from(states->memory, shape->dtype, shape->rank, dims, padded, &out->current, diag);
+    status = create_joined(states, shape, dims, out->cleared ? each * (count / 2) : 0, padded && !out->cleared,
+                           &out->current, diag);
     if (status != INLAY_OK)
         return status;
     if (axis != INLAY_NONE)
         out->current->dims[axis] = width;
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
         if (rows[i].kept > 0)
             copy_joined(&rows[i], k, at_end, out->current, axis == INLAY_NONE ? 1 : dims[axis], i, count);
+        if (out->cleared)
+            clear_entries(out->current, axis, out->room, i * blocks_of(out->current, axis) / count,
+                          blocks_of(out->current, axis) / count, rows[i].kept, out->room);
+    }
     return INLAY_OK;
+}
+
+/* Whether state k has memory for the rows, and those that stay come first, in their order: the others can be moved to
+ * the front, and new ones be copied behind them. */
+static bool joins_in_place(const run_states *states, uint32_t k, const states_row *rows, uint32_t count)
+{
+    const uint32_t axis = state_of(states, k)->axis;
+    const struct slot *slot = &states->slots[k];
+    int64_t row_bytes;
+    bool own = true;
+
+    if (axis == INLAY_NONE || axis == 0 || slot->room == 0 || slot->current == NULL || count == 0 ||
+        rows[0].from != states || states->in_place_failed)
+        return false;
+    row_bytes = inlay_dtype_bits(slot->current->dtype) / 8 * slot->room;
+    for (uint32_t d = 0; d < slot->current->rank; d++)
+        row_bytes *= d != axis ? slot->current->dims[d] : 1;
+    row_bytes /= rows[0].rows;
+    if ((uint64_t)row_bytes * count > slot->current->capacity ||
+        (uint64_t)row_bytes * count * 4 < slot->current->capacity) /* too large: the memory is worth a copy */
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        if (rows[i].kept <= 0 || rows[i].kept >= slot->room || (!own && rows[i].from == states) ||
+            (rows[i].from == states && (rows[i].row < i || (i > 0 && rows[i].row <= rows[i - 1].row))))
+            return false;
+        own = rows[i].from == states;
+    }
+    return true;
+}
+
+static void join_in_place(run_states *states, uint32_t k, const states_row *rows, uint32_t count)
+{
+    const uint32_t axis = state_of(states, k)->axis;
+    struct slot *slot = &states->slots[k];
+    inlay_value *value = slot->current;
+    const uint32_t had = rows[0].rows;
+    const int64_t each = value->dims[0] / had, blocks = blocks_of(value, axis) / had, written = value->dims[axis];
+    int64_t width = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const bool stays = rows[i].from == states && rows[i].row == i;
+
+        width = rows[i].kept > width ? rows[i].kept : width;
+        if (!stays)
+            copy_joined(&rows[i], k, false, value, slot->room, i, count > had ? count : had);
+        if (!slot->cleared || i >= had)
+            clear_entries(value, axis, slot->room, i * blocks, blocks, rows[i].kept, slot->room);
+        else if (!stays || rows[i].kept < rows[i].length)
+            clear_entries(value, axis, slot->room, i * blocks, blocks, rows[i].kept, written);
+    }
+    slot->cleared = true;
+    value->dims[0] = each * count;
+    value->dims[axis] = width;
 }
 
 inlay_status run_states_join(run_states *states, bool at_end, const states_row *rows, uint32_t count, inlay_diag *diag)
 {
     const uint32_t state_count = states->prog->env->state_count;
-    struct slot *joined = calloc(state_count + 1u, sizeof *joined);
-    inlay_status status = joined != NULL ? INLAY_OK : no_memory(diag, "for the rows of a context");
+    struct slot *joined;
+    bool in_place = !at_end;
+    inlay_status status = INLAY_OK;
 
+    for (uint32_t k = 0; in_place && k < state_count; k++)
+        in_place = joins_in_place(states, k, rows, count);
+    for (uint32_t k = 0; in_place && k < state_count; k++)
+        for (uint32_t i = 0; status == INLAY_OK && i < count; i++)
+            status = check_joined(&rows[i], k, states->slots[k].current, rows[0].rows, diag);
+    if (status != INLAY_OK)
+        return status;
+    for (uint32_t k = 0; in_place && k < state_count; k++)
+        join_in_place(states, k, rows, count);
+    if (in_place)
+        return INLAY_OK;
+    joined = calloc(state_count + 1u, sizeof *joined);
+    status = joined != NULL ? INLAY_OK : no_memory(diag, "for the rows of a context");
     for (uint32_t k = 0; status == INLAY_OK && k < state_count; k++)
         status = join_state(states, k, at_end, rows, count, &joined[k], diag);
     for (uint32_t k = 0; joined != NULL && k < state_count; k++) {
