@@ -122,17 +122,6 @@ inlay_status matmul_check_output(const gemm_job *job, const kit_tensor *output, 
                       (long long)job->m, (long long)job->n, (long long)output->count);
 }
 
-void matmul_cost(const kit_plan *shapes, uint32_t b_input, inlay_cost *cost)
-{
-    const kit_tensor *a = &shapes->in[0], *b = &shapes->in[b_input], *output = &shapes->out[0];
-
-    if (a->rank == 0 || a->count < 0 || b->count < 0 || output->count < 0)
-        return;
-    cost->flops = 2.0 * (double)output->count * (double)a->dims[a->rank - 1];
-    cost->bytes_read = kit_bytes(a->dtype, a->count) + kit_bytes(b->dtype, b->count);
-    cost->bytes_written = kit_bytes(output->dtype, output->count);
-}
-
 bool matmul_constant_dims(const kit_node *node, uint32_t input, bool is_a, matmul_constant *out)
 {
     const inlay_value_info *value = kit_input(node, input);
@@ -263,26 +252,32 @@ inlay_status product_mat_mul_run(const kit_call *call)
     return gemm_run(call, &job, call->workspace);
 }
 
-void product_mat_mul_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
+void matmul_cost(const kit_node *node, const kit_plan *shapes, uint32_t b_input, inlay_cost *out)
 {
-    const kit_tensor *a = &shapes->in[0], *b = &shapes->in[1], *output = &shapes->out[0];
+    const kit_tensor *a = &shapes->in[0], *b = &shapes->in[b_input], *output = &shapes->out[0];
     matmul_constant a_dims, b_dims;
     product_size size;
 
     if (a->rank == 0 || b->rank == 0 || a->count < 0 || b->count < 0 || output->count < 0)
         return;
-    matmul_cost(shapes, 1, out);
+    out->bytes_read = kit_bytes(a->dtype, a->count) + kit_bytes(b->dtype, b->count);
+    out->bytes_written = kit_bytes(output->dtype, output->count);
     a_dims = split_dims(a, true);
     b_dims = split_dims(b, false);
     size = (product_size){ .m = (double)a_dims.rows,
                            .n = (double)b_dims.columns,
                            .k = (double)a_dims.columns,
                            .a_constant = kit_is_constant(node, 0),
-                           .b_constant = kit_is_constant(node, 1) };
+                           .b_constant = kit_is_constant(node, b_input) };
     size.batch = size.m > 0 && size.n > 0 ? (double)output->count / size.m / size.n : 0;
     if (b_dims.matrices == 1) { /* B is one matrix: the batches become rows of one multiplication */
         size.m *= size.batch;
         size.batch = size.m > 0;
     }
     product_cost_set(node, shapes, gemm_type_for(node, a->dtype), &size, 1, 0, out);
+}
+
+void product_mat_mul_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
+{
+    matmul_cost(node, shapes, 1, out);
 }

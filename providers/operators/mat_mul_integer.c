@@ -291,13 +291,11 @@ done:
 
 static void cost_integer(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
-    (void)node;
-    matmul_cost(shapes, integer_inputs.b, out);
+    matmul_cost(node, shapes, integer_inputs.b, out);
 }
 static void cost_linear(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
-    (void)node;
-    matmul_cost(shapes, linear_inputs.b, out);
+    matmul_cost(node, shapes, linear_inputs.b, out);
 }
 
 static const kit_kernel kernels[] = {

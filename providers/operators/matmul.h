@@ -19,7 +19,7 @@ INLAY_NODISCARD inlay_status matmul_plan_create(kit_plan *shapes, uint32_t a_inp
 INLAY_NODISCARD inlay_status matmul_check_output(const gemm_job *job, const kit_tensor *output, inlay_diag *diag);
 
 /* kit_kernel.cost of MatMul, MatMulInteger and QLinearMatMul; b_input is the index of B. */
-void matmul_cost(const kit_plan *shapes, uint32_t b_input, inlay_cost *cost);
+void matmul_cost(const kit_node *node, const kit_plan *shapes, uint32_t b_input, inlay_cost *cost);
 
 /* The matrices of a constant input and their sizes (a vector is a row for A, a column for B). false: the input is
  * not constant, or its rank is 0. */

@@ -136,12 +136,33 @@ static void attention_costs_its_scores(void **state)
         fail_msg("%.0f ns for 128 tokens, %.0f ns for 512", ns[0], ns[1]);
 }
 
+/* Bytes are multiplied as 16-bit integers, at least as fast as floats, also if no matrix is constant. */
+static void integers_cost_as_floats(void **state)
+{
+    static const char *const models[] = {
+        "a : 256,768\nb : 768,768\ny = MatMul(a, b)\n-> y",
+        "a : uint8 256,768\nb : uint8 768,768\ny = MatMulInteger(a, b)\n=> y",
+    };
+    double ns[2];
+
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t nodes;
+
+        ns[i] = predicted_ns(models[i], NULL, &nodes);
+        assert_int_equal(nodes, 1);
+    }
+    if (!(ns[1] < 3 * ns[0]))
+        fail_msg("%.0f ns for floats, %.0f ns for bytes", ns[0], ns[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chains_cost_less_than_their_parts),
         cmocka_unit_test(a_node_taken_out_saves_nothing),
         cmocka_unit_test(attention_costs_its_scores),
+        cmocka_unit_test(integers_cost_as_floats),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
