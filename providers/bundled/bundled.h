@@ -3,6 +3,7 @@
 #define BUNDLED_H
 #include "inlay/kit_kernel.h"
 #include "inlay/plugin.h"
+#include <stdbool.h>
 
 /* Tables of the model's operators: one list per instruction level, terminated by NULL. A list may be empty. */
 typedef struct bundled_tables {
@@ -17,6 +18,9 @@ const inlay_provider *bundled_cpu(const inlay_host *host);
 /* A number that identifies the instructions that kernels use on this CPU. It is part of the key of cached packed
  * weights. */
 uint32_t bundle_level(void);
+/* Uses uniform kernels (simd/cpu.h) if the program contains them, as it does with --reproducible cpu. Returns whether
+ * it contains them. Call after bundle_limit_isa(). */
+bool bundle_use_uniform(void);
 /* Limits the instruction level, for example to "avx2". Call before any kernel is chosen. */
 void bundle_limit_isa(const char *isa);
 /* Reduces the CPU to one of the three kinds that 8-bit kernels support: AVX-512 VNNI, AVX-VNNI, AVX2. A CPU with

@@ -1,5 +1,6 @@
 #include "bundled/bundled.h"
 #include "simd/cpu.h"
+#include "simd/row_set.h"
 
 uint32_t bundle_level(void)
 {
@@ -12,6 +13,15 @@ uint32_t bundle_level(void)
 void bundle_limit_isa(const char *isa)
 {
     (void)cpu_limit_isa(isa, NULL);
+}
+
+bool bundle_use_uniform(void)
+{
+    const bool has = &rows_uniform != NULL || &rows_uniform_c != NULL;
+
+    if (has)
+        (void)cpu_use_uniform(NULL);
+    return has;
 }
 
 void bundle_limit_byte_kernels(void)

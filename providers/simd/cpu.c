@@ -2,6 +2,7 @@
 #include "simd/cpu.h"
 #include "simd/cpu_arm64.h"
 #include "simd/cpu_integers.h"
+#include "simd/cpu_plain.h"
 #include "simd/at_fork.h"
 #include "simd/row_set.h"
 #include "inlay/check.h"
@@ -31,6 +32,7 @@ static __attribute__((constructor)) void guard_lock(void)
 static int in_use = -1;   /* cpu_level; -1: not fixed yet. Atomic; written under lock */
 static int avx_vnni = -1; /* 1: the CPU supports AVX-VNNI; -1: not determined yet. Atomic */
 static int uniform = -1;  /* cpu_uniform_kind; -1: not fixed yet. Atomic; written under lock */
+static bool runs_plain;   /* see cpu_run_plain() */
 
 #if defined(SIMD_ONLY_LEVEL)
 /* There are kernels of one level alone, for CPUs that have it. */
@@ -100,7 +102,7 @@ static void fix_level(void)
 
 cpu_uniform_kind cpu_uniform(void)
 {
-    int kind = __atomic_load_n(&uniform, __ATOMIC_ACQUIRE);
+    int kind = runs_plain ? (int)CPU_UNIFORM_NO : __atomic_load_n(&uniform, __ATOMIC_ACQUIRE);
 
     if (kind >= 0)
         return (cpu_uniform_kind)kind;
@@ -116,20 +118,26 @@ inlay_status cpu_use_uniform(inlay_diag *diag)
 {
     int kind;
 
-    if (&rows_uniform_c == NULL)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "reproducible is cpu, but this build lacks the kernels for it");
     (void)pthread_mutex_lock(&lock);
-    if (uniform < 0) {
-        fix_level();
-        __atomic_store_n(&uniform, (int)(in_use >= CPU_AVX2 ? CPU_UNIFORM_AVX2 : CPU_UNIFORM_C), __ATOMIC_RELEASE);
-    }
-    kind = uniform;
+    fix_level();
+    kind = uniform >= 0 ? uniform : (int)(in_use >= CPU_AVX2 ? CPU_UNIFORM_AVX2 : CPU_UNIFORM_C);
+    if ((kind == CPU_UNIFORM_AVX2 ? &rows_uniform : &rows_uniform_c) != NULL)
+        __atomic_store_n(&uniform, kind, __ATOMIC_RELEASE);
+    else
+        kind = -1;
     (void)pthread_mutex_unlock(&lock);
+    if (kind < 0)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "reproducible is cpu, but this build lacks the kernels for it");
     if (kind != CPU_UNIFORM_NO)
         return INLAY_OK;
     return inlay_fail(
         diag, INLAY_INVALID_ARGUMENT,
         "reproducible is cpu, but other kernels are in use in this process: set it for the first session");
+}
+
+void cpu_run_plain(bool plain)
+{
+    runs_plain = plain;
 }
 
 cpu_level cpu_level_in_use(void)
@@ -139,7 +147,7 @@ cpu_level cpu_level_in_use(void)
 
 cpu_level cpu_level_of_integers(void)
 {
-    int level = __atomic_load_n(&in_use, __ATOMIC_ACQUIRE);
+    int level = runs_plain ? (int)CPU_BASELINE : __atomic_load_n(&in_use, __ATOMIC_ACQUIRE);
 
     if (level >= 0)
         return (cpu_level)level;

@@ -40,7 +40,7 @@
 #elif defined(__aarch64__)
 #define KERNEL_BEST(name) (cpu_uniform() != CPU_UNIFORM_NO ? &name##_uniform_c : &name##_neon)
 #elif defined(__wasm__)
-#define KERNEL_BEST(name) (&name##_wasm)
+#define KERNEL_BEST(name) (cpu_uniform() != CPU_UNIFORM_NO ? &name##_uniform_c : &name##_wasm)
 #else
 #define KERNEL_BEST(name) (cpu_uniform() != CPU_UNIFORM_NO ? &name##_uniform_c : &name##_c)
 #endif

@@ -12,7 +12,7 @@
  *   vec_store_some(p, m, v)      masked store: other lanes are not written
  *   vec_load_half(p)  vec_store_half(p, v)  float16, rounded to nearest, ties to even; NaN stays NaN
  *   vec_add sub mul div (x, y)
- *   vec_fma(x, y, z)             x y + z;  vec_fms: x y - z;  vec_fnma: z - x y; one rounding except in plain C
+ *   vec_fma(x, y, z)             x y + z;  vec_fms: x y - z;  vec_fnma: z - x y; one rounding if VEC_FUSES
  *   vec_min max (x, y)           x < y ? x : y and x > y ? x : y, so y if one is NaN
  *   vec_abs(x)  vec_round(x)     vec_round: to the nearest integer, ties to even
  *   vec_greater(x, y)            a mask;  vec_select(m, x, y) = m ? x : y
@@ -42,7 +42,7 @@
 #define VEC_INLINE static inline __attribute__((always_inline))
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||                                                   \
     (defined(KERNEL_IS_uniform_c) && defined(__x86_64__))
-/* GCC takes ten times as long to compile unrolled loops with checks, or with emulated multiply-adds. */
+/* GCC takes ten times as long to compile unrolled loops with checks, or with vectors longer than registers. */
 #define VEC_UNROLL
 #define VEC_UNROLL_SOME
 #elif defined(__clang__)
@@ -82,6 +82,19 @@
 #include "simd/vec_c.h"
 #endif
 
+/* x / y, exactly rounded; inverse: 1 / y. Two Newton steps take less time than a division where multiply-adds fuse. */
+VEC_INLINE vec vec_quotient(vec x, vec y, vec inverse)
+{
+#if VEC_FUSES
+    vec q = vec_mul(x, inverse);
+
+    q = vec_fma(vec_fnma(q, y, x), inverse, q);
+    return vec_fma(vec_fnma(q, y, x), inverse, q);
+#else
+    (void)inverse;
+    return vec_div(x, y);
+#endif
+}
 /* Prefetch a cache line to the first-level cache (near) or to the second-level cache (far). Any address is valid. */
 VEC_INLINE void vec_fetch_near(const void *p)
 {

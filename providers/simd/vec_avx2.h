@@ -1,11 +1,15 @@
-/* vec_avx2.h - vectors of x86-64-v3 (AVX2 and FMA), see vec.h. */
+/* vec_avx2.h - vectors of x86-64-v3 (AVX2 and FMA), see vec.h. Uniform kernels (vec_c.h) multiply, then add. */
 #ifndef SIMD_VEC_AVX2_H
 #define SIMD_VEC_AVX2_H
 #include <immintrin.h>
 
 enum { VEC_LANES = 8, VEC_REGISTERS = 16 };
 #define VEC_HAS_MASKS 0
+#if defined(KERNEL_IS_uniform)
+#define VEC_FUSES 0
+#else
 #define VEC_FUSES 1
+#endif
 #define VEC_NARROW 0
 #define VEC_SCALES_ALL 0
 #define VEC_LOOKUP 8
@@ -62,14 +66,20 @@ VEC_OF_2(vec_div, _mm256_div_ps)
 VEC_OF_2(vec_min, _mm256_min_ps)
 VEC_OF_2(vec_max, _mm256_max_ps)
 #undef VEC_OF_2
-#define VEC_OF_3(name, op)                                                                                             \
+#define VEC_OF_3(name, expression)                                                                                     \
     VEC_INLINE vec name(vec x, vec y, vec z)                                                                           \
     {                                                                                                                  \
-        return op(x, y, z);                                                                                            \
+        return expression;                                                                                             \
     }
-VEC_OF_3(vec_fma, _mm256_fmadd_ps)
-VEC_OF_3(vec_fms, _mm256_fmsub_ps)
-VEC_OF_3(vec_fnma, _mm256_fnmadd_ps)
+#if VEC_FUSES
+VEC_OF_3(vec_fma, _mm256_fmadd_ps(x, y, z))
+VEC_OF_3(vec_fms, _mm256_fmsub_ps(x, y, z))
+VEC_OF_3(vec_fnma, _mm256_fnmadd_ps(x, y, z))
+#else
+VEC_OF_3(vec_fma, _mm256_add_ps(_mm256_mul_ps(x, y), z))
+VEC_OF_3(vec_fms, _mm256_sub_ps(_mm256_mul_ps(x, y), z))
+VEC_OF_3(vec_fnma, _mm256_sub_ps(z, _mm256_mul_ps(x, y)))
+#endif
 #undef VEC_OF_3
 
 #define VEC_JOIN_LANES(name, op, op_ss)                                                                                \

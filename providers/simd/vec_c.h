@@ -1,26 +1,25 @@
 /* vec_c.h - vectors in C for any CPU, see vec.h: of four floats, or of eight for the instance uniform_c.
  *
- * Uniform kernels are those of AVX2, compiled without contraction. On a CPU without AVX2 they are compiled over vectors
- * of eight floats here, which have the same results as those of vec_avx2.h, bit for bit: sums of lanes in the same
- * order, and multiply-adds with a single rounding. NaN may have other bits. */
+ * Uniform kernels are those of AVX2, compiled without contraction and with separate instructions to multiply and to
+ * add, which every CPU and WebAssembly have. On a CPU without AVX2 they are compiled over vectors of eight floats here,
+ * which have the same results as those of vec_avx2.h, bit for bit: sums of lanes are in the same order. NaN may have
+ * other bits. */
 #ifndef SIMD_VEC_C_H
 #define SIMD_VEC_C_H
 #include "simd/convert.h"
 
 /* VEC_ALL(f): f(0), f(1) and so on for each lane. */
 #if defined(KERNEL_IS_uniform_c)
-#include "simd/fused.h"
 enum { VEC_LANES = 8, VEC_REGISTERS = 16 };
 #define VEC_ALL(f) f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7)
-#define VEC_FUSES 1
 #define VEC_LOOKUP 8
 #else
 enum { VEC_LANES = 4, VEC_REGISTERS = 16 };
 #define VEC_ALL(f) f(0), f(1), f(2), f(3)
-#define VEC_FUSES 0
 #define VEC_LOOKUP 0
 #endif
 #define VEC_HAS_MASKS 0
+#define VEC_FUSES 0
 #define VEC_NARROW 0
 #define VEC_SCALES_ALL 0
 
@@ -113,25 +112,6 @@ VEC_INLINE vec vec_max(vec x, vec y)
 {
     return vec_select(x > y, x, y);
 }
-#if defined(KERNEL_IS_uniform_c)
-VEC_INLINE vec vec_fma(vec x, vec y, vec z)
-{
-    vec v;
-
-    fused_8((const float *)&x, (const float *)&y, (const float *)&z, (float *)&v);
-    return v;
-}
-VEC_INLINE vec vec_fms(vec x, vec y, vec z)
-{
-    return vec_fma(x, y, -z);
-}
-VEC_INLINE vec vec_fnma(vec x, vec y, vec z)
-{
-    return vec_fma(-x, y, z);
-}
-/* The order of vec_avx2.h: lanes 4 apart, then 2, then 1. */
-#define VEC_JOIN_LANES(op) op(op(op(x[0], x[4]), op(x[2], x[6])), op(op(x[1], x[5]), op(x[3], x[7])))
-#else
 VEC_INLINE vec vec_fma(vec x, vec y, vec z)
 {
     return x * y + z;
@@ -144,6 +124,10 @@ VEC_INLINE vec vec_fnma(vec x, vec y, vec z)
 {
     return z - x * y;
 }
+#if defined(KERNEL_IS_uniform_c)
+/* The order of vec_avx2.h: lanes 4 apart, then 2, then 1. */
+#define VEC_JOIN_LANES(op) op(op(op(x[0], x[4]), op(x[2], x[6])), op(op(x[1], x[5]), op(x[3], x[7])))
+#else
 #define VEC_JOIN_LANES(op) op(op(x[0], x[1]), op(x[2], x[3]))
 #endif
 VEC_INLINE float vec_plus(float x, float y)

@@ -52,6 +52,7 @@
 #elif defined(KERNEL_IS_wasm)
 #include "simd/vec_int_wasm.h"
 #elif defined(KERNEL_IS_uniform_c)
+#include <emmintrin.h>
 #include "simd/vec_int_uniform.h"
 #else
 #include "simd/vec_int_avx2.h"

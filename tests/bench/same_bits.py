@@ -2,17 +2,19 @@
 """Checks that outputs are bitwise equal on any number of threads, or on any CPU.
 
   same_bits.py [--models all|npm|NAME|FILE.onnx,...] [--threads 1,2,3,4] [--dir DIR] [--inlay FILE] [--nodes]
-               [--option NAME=VALUE]... [--isa avx512,avx2,baseline [--emulated COMMAND]]
+               [--option NAME=VALUE]... [--isa avx512,avx2,baseline [--emulated COMMAND]] [--bundles TARGET,...]
 
 Runs each model with each number of threads and default settings, and compares the bytes of all outputs with those of
 the first number. A session uses at most one thread per CPU of the process; on a machine with fewer CPUs a small
 preloaded library reports more. Models are those of compare.py: exported below DIR (default build/models) if they are
 missing, or files. With --isa each model runs with --reproducible cpu on each of these levels, with the first number of
 threads, and then on the others with the first level; libm's code is that of the level, too. --emulated is the command of
-an inlay for another architecture, for instance build/arm64/inlay of tests/cross.sh. --nodes prints, for models that differ, the different regions and kernels of `inlay explain
+an inlay for another architecture, for instance build/arm64/inlay of tests/cross.sh. --bundles makes programs of
+`inlay bundle` for each of these targets, for instance x86_64-linux-gnu,wasm32, which compares them with a session. --nodes prints, for models that differ, the different regions and kernels of `inlay explain
 --kernels`. The exit code is 1 if a model differs."""
 import argparse
 import difflib
+import json
 import os
 import re
 import subprocess
@@ -37,6 +39,7 @@ def arguments():
     ap.add_argument("--inlay", default=os.path.join(ROOT, "build", "release", "bin", "inlay"))
     ap.add_argument("--isa", default="")
     ap.add_argument("--emulated", default="")
+    ap.add_argument("--bundles", default="")
     ap.add_argument("--nodes", action="store_true")
     ap.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
     args = ap.parse_args()
@@ -125,6 +128,19 @@ def kernels(variant, path, sizes):
     return [re.sub(r"[\d.]+ (ns|us|ms|s)\b", "TIME", re.sub(r" +", " ", line)) for line in ran.stdout.splitlines()]
 
 
+def bundle(args, target, path, sizes, folder):
+    """Makes a program, which runs on random inputs; returns what differs from a session, or ""."""
+    os.environ["GLIBC_TUNABLES"] = ""
+    file = os.path.join(folder, "model.wasm" if target == "wasm32" else "model")
+    dims = [f"--dim={name}={size}" for name, size in sizes.items()]
+    ran = subprocess.run([args.inlay, "bundle", path, "-o", file, "--target", target, "--reproducible=cpu", "--quiet",
+                          "--json", *dims], capture_output=True, text=True, check=False)
+    if ran.returncode != 0:
+        return ran.stderr.strip()
+    made = json.loads(ran.stdout)
+    return "" if made["same"] else f"differs by {made['difference']:.1e}" if made["tried"] else "was not run"
+
+
 def check(args, name, path, variants):
     """Prints a line; returns whether all outputs are equal."""
     with tempfile.TemporaryDirectory() as tmp:
@@ -141,6 +157,9 @@ def check(args, name, path, variants):
             got = outputs(out)
             want = want or got
             said += [f"{variant.name}: {d}" for d in differing(want, got)]
+        for target in filter(None, args.bundles.split(",")):
+            wrong = bundle(args, target, path, sizes, tmp)
+            said += [f"program for {target}: {wrong}"] if wrong else []
         print(f"{'other ' if said else 'same  '} {name}{': ' if said else ''}{'; '.join(said[:4])}", flush=True)
         if said and args.nodes:
             first = kernels(variants[0], path, sizes)
@@ -160,7 +179,8 @@ def main():
         for name, path, _ in found:
             total += 1
             same += check(args, name, path, variants)
-    print(f"{same} of {total} models: the same bits with {args.threads} threads" + (f" on {args.isa}" if args.isa else ""))
+    print(f"{same} of {total} models: the same bits with {args.threads} threads" + (f" on {args.isa}" if args.isa else "") +
+          (f" in programs for {args.bundles}" if args.bundles else ""))
     return 0 if same == total else 1
 
 

@@ -55,6 +55,12 @@ does '.tried and .difference < 2e-5 and .weight_bytes > 1000' net.onnx -o apart.
 does '.tried and .difference < 2e-5 and .packs_at_start == 0' winograd.onnx -o all_packs.wasm --size 100
 does ".tried and .difference < 2e-5 and .memory_bytes <= 1.1 * $((2 * 64 * 64 * 9 * 4))" winograd.onnx -o least.wasm --memory 1.1
 
+# ---- the same bits as a session on any CPU
+does '.tried and .same' net.onnx -o uniform.wasm --dim N=2 --reproducible cpu
+for model in recurrent encoder; do
+    does '.tried and .same' $model.onnx -o uniform.wasm --reproducible cpu
+done
+
 # ---- the files: a module, a wrapper of about 5 KB, types
 holds "the wrapper is small" sh -c '[ "$(stat -c %s net.mjs)" -lt 6000 ]'
 holds "the code of an MLP is small" sh -c '[ "$(stat -c %s mlp.wasm)" -lt 200000 ]'

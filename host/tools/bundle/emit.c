@@ -192,7 +192,7 @@ static void put_packs(struct emitter *emitter)
 static bool is_referenced(const bundle_names *names, const provider_part *part)
 {
     return part->needed && part->kind != PART_TABLE && part->kind != PART_LEVEL && part->kind != PART_KERNEL &&
-           part->signature == NULL && (!names->has_cpu || part->kind != PART_BASELINE);
+           part->signature == NULL && (!names->has_cpu || names->uniform || part->kind != PART_BASELINE);
 }
 
 /* References the needed parts, so that the linker includes them, and defines the others as functions that do nothing.

@@ -35,6 +35,7 @@ typedef struct bundle_names {
     struct provider_part *parts; /* the parts that programs can exclude, and whether this one needs them */
     uint32_t part_count;
     bool has_reference, has_cpu;
+    bool uniform;     /* see bundle_job */
     bool in_assembly; /* stubs of excluded functions are not in the source, but in assembly (make_stubs.c) */
     const char *isa;  /* "avx2" or "baseline": the highest instruction level; NULL: that of the CPU */
 } bundle_names;

@@ -157,7 +157,7 @@ static inlay_status link_program(struct maker *maker, bool first, const char *ou
     argv[count++] = maker_path(maker, maker->job->dir, "data.o");
     if (first)
         argv[count++] = maker_path(maker, maker->job->dir, "stubs.o");
-    argv[count++] = maker_path(maker, maker->runtime_dir, "libinlay_bundle.a");
+    count = maker_link_runtime(maker, argv, count);
     argv[count++] = (char *)"-lm";
     argv[count] = NULL;
     for (uint32_t i = 0; i < count; i++)
@@ -198,7 +198,7 @@ static inlay_status link_object(struct maker *maker, const char *output)
     count = maker_wrap_heap(maker, argv, count);
     argv[count++] = maker_path(maker, maker->job->dir, "model.o");
     argv[count++] = maker_path(maker, maker->job->dir, "data.o");
-    argv[count++] = maker_path(maker, maker->runtime_dir, "libinlay_bundle.a");
+    count = maker_link_runtime(maker, argv, count);
     argv[count] = NULL;
     hide[hide_count++] = rename[rename_count++] = (char *)(uintptr_t)output;
     hide[hide_count] = rename[rename_count] = NULL;
@@ -366,6 +366,8 @@ const char *bundle_limit(const bundle_job *job)
     if (strcmp(limit, "baseline") == 0)
         return "baseline";
 #endif
+    if (job->uniform && strncmp(job->target, "x86_64", 6) == 0)
+        return "avx2"; /* vectors of uniform kernels are those of AVX2 */
     if (job->isa != NULL && strcmp(job->isa, "native") == 0)
         return strcmp(limit, "avx2") == 0 ? "avx2" : NULL;
     return job->isa;
@@ -391,6 +393,9 @@ static inlay_status check_job(struct maker *maker)
                           "is part of libinlay-dev; for arm64, host/tools/bundle/runtime/cross.sh PREFIX in inlay's "
                           "sources builds it for the inlay that is installed in PREFIX",
                           job->target, INLAY_BUNDLE_FROM_BIN);
+    if (job->uniform && access(maker_path(maker, maker->runtime_dir, "libinlay_uniform.a"), R_OK) != 0)
+        return inlay_fail(maker->diag, INLAY_UNSUPPORTED,
+                          "programs for target '%s' have no kernels for --reproducible cpu", job->target);
     if (maker_is_wasm(maker) && job->kind != BUNDLE_PROGRAM)
         return inlay_fail(maker->diag, INLAY_INVALID_ARGUMENT,
                           "--library and --object are for C programs: without them, target wasm32 makes a module");
@@ -415,7 +420,9 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *collection, inlay_d
                            .collection = collection,
                            .diag = diag,
                            .native = native,
-                           .names = { .isa = bundle_limit(job), .in_assembly = strcmp(job->target, "wasm32") == 0 } };
+                           .names = { .isa = bundle_limit(job),
+                                      .uniform = job->uniform,
+                                      .in_assembly = strcmp(job->target, "wasm32") == 0 } };
     struct stat st;
     inlay_status status;
 

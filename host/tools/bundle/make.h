@@ -14,6 +14,7 @@ typedef struct bundle_job {
     /* "avx2": smaller programs that use no newer instructions; "native": programs for CPUs of this kind only; NULL: all
      * instructions that a CPU has */
     const char *isa;
+    bool uniform;    /* of a session with reproducible=cpu: the program has its kernels, and no others for floats */
     double size;     /* limit of constants and packed weights together, as a multiple of the constants */
     const char *cc;  /* NULL: the target's compiler */
     const char *dir; /* existing folder for sources and objects */

@@ -75,10 +75,12 @@ static bool read_part(struct maker *maker, char *line)
                      : kind[0] == 'b'              ? PART_BASELINE
                      : kind[0] == 'l'              ? PART_LEVEL
                                                    : PART_FUNCTION;
-        /* Plain C is for CPUs that cannot run the regions of cpu; on arm64 there are no such CPUs. */
-        part->needed = part->kind == PART_BASELINE &&
-                       (is_baseline(maker) || (!maker->names.has_cpu && strcmp(name, "rows_c") == 0 &&
-                                               strncmp(maker->job->target, "x86_64", 6) == 0));
+        /* Plain C is for CPUs that cannot run the regions of cpu, and for reference in uniform programs; on arm64 there
+         * are no such CPUs. */
+        part->needed =
+            part->kind == PART_BASELINE &&
+            (is_baseline(maker) || (maker->names.uniform && maker->names.has_reference) ||
+             (!maker->names.has_cpu && strcmp(name, "rows_c") == 0 && strncmp(maker->job->target, "x86_64", 6) == 0));
     }
     for (char *word = strtok_r(NULL, " \n", &rest); word != NULL; word = strtok_r(NULL, " \n", &rest)) {
         part->needed |=
@@ -99,6 +101,8 @@ static bool has_better(const struct maker *maker, const char *table)
 {
     char name[sizeof maker->names.parts->name + sizeof "_avx2"];
 
+    if (maker->names.uniform)
+        return false; /* single operators run on reference, see bundled/reference.c */
     (void)snprintf(name, sizeof name, "%s_avx2", table);
     if (maker_part(maker, name) != NULL)
         return maker->names.has_cpu; /* regions of cpu need AVX2 */
@@ -117,16 +121,33 @@ static void drop_tables(struct maker *maker)
 
         if (part->kind == PART_TABLE &&
             (has_better(maker, part->name) || (maker->names.isa != NULL && ends_in(part->name, "_avx512")) ||
-             (is_baseline(maker) && ends_in(part->name, "_avx2"))))
+             ((is_baseline(maker) || maker->names.uniform) && ends_in(part->name, "_avx2")) ||
+             (maker->names.uniform && ends_in(part->name, "_wasm"))))
             part->needed = false;
     }
 }
 
-inlay_status maker_find_needs(struct maker *maker)
+/* Reads a list of parts in the folder of the run-time part. */
+static inlay_status read_parts(struct maker *maker, const char *list)
 {
     char path[PATH_MAX + 32], line[512];
     bool good = true;
     FILE *file;
+
+    (void)snprintf(path, sizeof path, "%s/%s", maker->runtime_dir, list);
+    file = fopen(path, "r");
+    if (file == NULL)
+        return inlay_fail(maker->diag, INLAY_IO_ERROR, "cannot read %s: %s", path, strerror(errno));
+    while (good && fgets(line, sizeof line, file) != NULL)
+        good = read_part(maker, line);
+    (void)fclose(file);
+    INLAY_CHECK(maker->names.part_count <= MAX_PARTS);
+    return good ? INLAY_OK : inlay_fail(maker->diag, INLAY_INTERNAL, "%s has too many parts", path);
+}
+
+inlay_status maker_find_needs(struct maker *maker)
+{
+    inlay_status status;
 
     for (uint32_t i = 0; i < maker->collection->step_count; i++) {
         if (maker->collection->steps[i].opcode != DO_RUN)
@@ -137,16 +158,12 @@ inlay_status maker_find_needs(struct maker *maker)
     maker->names.parts = arena_array(&maker->collection->arena, MAX_PARTS, sizeof *maker->names.parts);
     if (maker->names.parts == NULL)
         return no_memory(maker->diag, "to write the bundle");
-    (void)snprintf(path, sizeof path, "%s/parts.txt", maker->runtime_dir);
-    file = fopen(path, "r");
-    if (file == NULL)
-        return inlay_fail(maker->diag, INLAY_IO_ERROR, "cannot read %s: %s", path, strerror(errno));
-    while (good && fgets(line, sizeof line, file) != NULL)
-        good = read_part(maker, line);
-    (void)fclose(file);
-    INLAY_CHECK(maker->names.part_count <= MAX_PARTS);
+    INLAY_TRY(read_parts(maker, "parts.txt"));
+    if (maker->names.uniform)
+        INLAY_TRY(read_parts(maker, "parts_uniform.txt"));
     drop_tables(maker);
-    return good ? INLAY_OK : inlay_fail(maker->diag, INLAY_INTERNAL, "%s has too many parts", path);
+done:
+    return status;
 }
 
 /* Keeps all parts of kernels for instructions that no first run used. */

@@ -119,6 +119,17 @@ inlay_status maker_failed(struct maker *maker, const char *what, const char *too
     return inlay_fail(maker->diag, INLAY_INTERNAL, "%s: %s ended with %d: %s", what, tool, code, line);
 }
 
+uint32_t maker_link_runtime(struct maker *maker, char **argv, uint32_t count)
+{
+    if (maker->job->uniform) { /* references to uniform kernels are weak, so they select no member of an archive */
+        argv[count++] = (char *)"-Wl,--whole-archive";
+        argv[count++] = maker_path(maker, maker->runtime_dir, "libinlay_uniform.a");
+        argv[count++] = (char *)"-Wl,--no-whole-archive";
+    }
+    argv[count++] = maker_path(maker, maker->runtime_dir, "libinlay_bundle.a");
+    return count;
+}
+
 char *maker_path(struct maker *maker, const char *folder, const char *file)
 {
     return arena_format(&maker->collection->arena, "%s/%s", folder, file);

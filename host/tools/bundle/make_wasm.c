@@ -83,7 +83,7 @@ inlay_status maker_link_wasm(struct maker *maker, bool is_module, const char *ou
     count = maker_wrap_heap(maker, argv, count);
     for (size_t i = 0; i < sizeof objects / sizeof objects[0]; i++)
         argv[count++] = maker_path(maker, maker->job->dir, objects[i]);
-    argv[count++] = maker_path(maker, maker->runtime_dir, "libinlay_bundle.a");
+    count = maker_link_runtime(maker, argv, count);
     argv[count] = NULL;
     for (uint32_t i = 0; i < count; i++)
         if (argv[i] == NULL)

@@ -32,6 +32,8 @@ int maker_run(char *const *argv, const char *log);
 /* Reports a program that ended with `code`, with its error message. */
 inlay_status maker_failed(struct maker *maker, const char *what, const char *tool, int code);
 
+/* Appends the archives of the run-time part; returns the new count. */
+uint32_t maker_link_runtime(struct maker *maker, char **argv, uint32_t count);
 /* Appends the arguments that redirect malloc() and related functions to the heap of bundles; returns the new count. */
 uint32_t maker_wrap_heap(struct maker *maker, char **argv, uint32_t count);
 /* The path of the output, with `suffix` in place of its own; NULL: out of memory. */

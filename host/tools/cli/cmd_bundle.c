@@ -304,10 +304,7 @@ static inlay_status bundle(bundle_args *args, cli_common *common, inlay_diag *di
     char path[PATH_MAX];
     inlay_status status;
 
-    if (strcmp(options_text(common->options, OPTION_reproducible), "cpu") == 0)
-        return inlay_fail(
-            diag, INLAY_UNSUPPORTED,
-            "programs have no kernels for --reproducible cpu: set it to 1, for the same bits on CPUs of one kind");
+    args->job.uniform = strcmp(options_text(common->options, OPTION_reproducible), "cpu") == 0;
     INLAY_TRY(scratch_make(args->job.output, NULL, &scratch, diag));
     INLAY_TRY(fix_sizes(args, &scratch, path, diag));
     INLAY_TRY(set_options(common, providers_of(&args->job), diag));

@@ -174,15 +174,6 @@ static void interleave(const uint8_t *input, int64_t step, int64_t channels, int
             output[4 * i + c] = row[c][i];
 }
 
-/* x / scale, exactly rounded: two Newton steps with fused multiply-add. */
-VEC_INLINE vec quotient(vec x, vec scale, vec inverse)
-{
-    vec q = vec_mul(x, inverse);
-
-    q = vec_fma(vec_fnma(q, scale, x), inverse, q);
-    return vec_fma(vec_fnma(q, scale, x), inverse, q);
-}
-
 /* Computes 4 * VEC_LANES elements by ONNX's steps. NaN becomes the lower bound; quotients beyond `most` saturate with
  * any zero point. */
 VEC_INLINE void pair_block(const byte_pair *pair, uint8_t *output, const uint8_t *a, const uint8_t *b)
@@ -203,7 +194,7 @@ VEC_INLINE void pair_block(const byte_pair *pair, uint8_t *output, const uint8_t
         vec x = pair->product ? vec_mul(s, t) : vec_add(s, t);
 
         x = vec_min(vec_max(x, vec_set(pair->low)), vec_set(pair->high));
-        q[v] = int_round(quotient(vec_min(vec_max(x, least), most), scale, inverse));
+        q[v] = int_round(vec_quotient(vec_min(vec_max(x, least), most), scale, inverse));
     }
     int_store(output, int_in_order(int_xor(int_bytes(q, int_set_short(zero), int_set_byte(0), int_set_byte(255)),
                                            int_set_byte(pair->y_signed ? 0x80 : 0))));

@@ -2,18 +2,6 @@
 #include "cpu/quantized/quantize.h"
 #include "simd/vec.h"
 
-/* x / scale, exactly rounded: two Newton steps with fused multiply-add. Without fused multiply-add (plain C) it is a
- * division. */
-VEC_INLINE vec quotient(vec x, vec scale, vec inverse)
-{
-    vec q = vec_mul(x, inverse);
-
-    if (!VEC_FUSES)
-        return vec_div(x, scale);
-    q = vec_fma(vec_fnma(q, scale, x), inverse, q);
-    return vec_fma(vec_fnma(q, scale, x), inverse, q);
-}
-
 VEC_INLINE void quantize_four(uint8_t *output, const float *input, vec scale, vec inverse, vec low, vec high,
                               int16_t zero, uint8_t flip)
 {
@@ -21,7 +9,7 @@ VEC_INLINE void quantize_four(uint8_t *output, const float *input, vec scale, ve
 
     VEC_UNROLL
     for (int v = 0; v < 4; v++)
-        q[v] = quotient(vec_min(vec_max(vec_load(input + v * VEC_LANES), low), high), scale, inverse);
+        q[v] = vec_quotient(vec_min(vec_max(vec_load(input + v * VEC_LANES), low), high), scale, inverse);
     vec_store_bytes(output, q, zero, flip);
 }
 

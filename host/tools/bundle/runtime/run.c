@@ -2,6 +2,7 @@
 #include "bundle.h"
 #include "inlay/extensions.h"
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +53,7 @@ static int called_excluded;
 static int started; /* 1: started; -1: the start failed */
 
 uint32_t bundle_level(void);
+bool bundle_use_uniform(void);
 void bundle_limit_isa(const char *isa);
 void bundle_limit_byte_kernels(void);
 
@@ -451,6 +453,7 @@ int bundle_start(const bundle_model *model, void *arena, uint64_t bytes)
     model_in_use = model;
     if (model->isa != NULL)
         bundle_limit_isa(model->isa);
+    (void)bundle_use_uniform();
     if (model->packs_levels == UINT32_MAX && !model->has_originals)
         bundle_limit_byte_kernels();
     if (model->only_level != 0 && model->only_level != bundle_level()) {
