@@ -28,7 +28,7 @@ RECIPES = {
         "ops/inlay/clamped.c": "clamped_ops.c",
         "ops/ops.def": [(r"TABLE\(inlay, attention\)", "TABLE(inlay, clamped)")],
         "providers/reference/clamped.c": "clamped_kernel.c",
-        "providers/reference/kernels.def": [(r"TABLE\(loss\)", "TABLE(clamped)")],
+        "providers/reference/kernels.def": [(r"TABLE\(training\)", "TABLE(clamped)")],
     }),
     "Add a fast kernel for one level.": (6, {
         "providers/simd/clamp_row.c": "clamp_row.c",

@@ -61,7 +61,7 @@ const unfold_kernel *unfold_of_cpu(void)
 {
     const unfold_kernel *best = KERNEL_BEST(unfold);
 
-    return best == &unfold_c ? NULL : best; /* unfold_c has no kernels over codes */
+    return best->unfold != NULL ? best : NULL; /* unfold_c has no kernels over codes */
 }
 
 static bool is_coded(inlay_dtype dtype)
