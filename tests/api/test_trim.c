@@ -408,7 +408,8 @@ static void pages_of_weights_are_returned(void **state)
         assert_int_equal(write(fd, wire.bytes, wire.count), (ssize_t)wire.count);
         (void)close(fd);
         free(wire.bytes);
-        options = rig_options((const char *const[]){ "providers", providers[p], "cache_dir", "", NULL }, NULL);
+        options = rig_options(
+            (const char *const[]){ "providers", providers[p], "cache_dir", "", "copy_file_bytes", "0", NULL }, NULL);
         assert_int_equal(inlay_session_create(path, options, &rig.session, NULL), INLAY_OK);
         assert_int_equal(inlay_context_create(rig.session, &rig.context, NULL), INLAY_OK);
         bind_shape(rig.context, 0, 4, dims, 3);
