@@ -1,4 +1,5 @@
-/* cpu_plain.h - kernels of the baseline beside uniform ones, for programs of `inlay bundle`. */
+/* cpu_plain.h - a switch from uniform kernels to baseline kernels, for provider reference in programs of `inlay
+ * bundle`. */
 #ifndef SIMD_CPU_PLAIN_H
 #define SIMD_CPU_PLAIN_H
 #include <stdbool.h>

@@ -83,7 +83,7 @@ typedef struct gpu_facts {
     uint32_t vendor, driver_version, api_version;
     uint32_t max_groups[3], max_shared_bytes;
     bool unified;      /* all device memory is host-visible and cached */
-    bool has_budget;   /* the driver tells how much memory is left (VK_EXT_memory_budget) */
+    bool has_budget;   /* the driver has VK_EXT_memory_budget, see gpu_memory_left() */
     bool is_cpu;       /* a driver that runs shaders on the CPU */
     bool shuffles;     /* is_cpu, and subgroups of one fixed size support shuffles */
     bool scalar_loads; /* shuffles, and a load that is uniform in a subgroup is executed once */

@@ -431,6 +431,31 @@ uint32_t graph_add_value(struct graph *graph, const char *name, size_t name_byte
     return graph->value_count++;
 }
 
+uint32_t graph_add_list_input(struct graph *graph, const char *name, const char *length, const inlay_tensor_view *view)
+{
+    graph_model *model = graph->model;
+    const uint32_t added = graph_add_value(graph, name, strlen(name)), symbol = graph_symbol(model, length);
+    uint32_t *inputs =
+        arena_grown(&model->arena, graph->inputs, graph->input_count, (size_t)graph->input_count + 1, sizeof *inputs);
+    inlay_dim *dims = arena_array(&model->arena, 1, sizeof *dims);
+    const inlay_tensor_view *copy = arena_copy(&model->arena, view, sizeof *view);
+    graph_value *value = added != INLAY_NONE ? &graph->values[added] : NULL;
+
+    if (value == NULL || symbol == 0 || inputs == NULL || dims == NULL || copy == NULL)
+        return INLAY_NONE;
+    dims[0] = (inlay_dim){ .value = -1, .kind = INLAY_DIM_SYMBOLIC, .symbol = symbol };
+    value->info.kind = INLAY_VALUE_TENSOR;
+    value->info.dtype = value->declared_dtype = view->dtype;
+    value->info.rank = value->declared_rank = 1;
+    value->info.dims = value->declared_dims = dims;
+    value->declared = value->has_default = true;
+    value->default_value = copy;
+    inputs[graph->input_count] = added;
+    graph->inputs = inputs;
+    graph->input_count++;
+    return added;
+}
+
 uint32_t graph_find_value(const struct graph *graph, const char *name)
 {
     for (uint32_t i = 0; i < graph->value_count; i++)

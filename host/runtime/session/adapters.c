@@ -476,35 +476,16 @@ done:
 static inlay_status add_input(struct adding *adding, uint32_t *out_value)
 {
     static const int64_t none = -1, one = 1;
-    graph_model *model = adding->model;
-    struct graph *graph = model->main;
-    inlay_tensor_view view = { .data = &none, .bytes = sizeof none, .dims = &one, .rank = 1, .dtype = INLAY_INT64 };
-    uint32_t *inputs, symbol;
-    graph_value *value;
-    inlay_dim *dims;
+    struct graph *graph = adding->model->main;
+    const inlay_tensor_view view = {
+        .data = &none, .bytes = sizeof none, .dims = &one, .rank = 1, .dtype = INLAY_INT64
+    };
 
     if (graph_find_value(graph, INPUT) != INLAY_NONE)
         return inlay_fail(adding->diag, INLAY_UNSUPPORTED,
                           "option adapter: the model has a value named 'adapter', the name of the input to add");
-    *out_value = graph_add_value(graph, INPUT, sizeof INPUT - 1);
-    inputs =
-        arena_grown(&model->arena, graph->inputs, graph->input_count, (size_t)graph->input_count + 1, sizeof *inputs);
-    dims = arena_array(&model->arena, 1, sizeof *dims);
-    symbol = graph_symbol(model, "adapter_rows");
-    if (*out_value == INLAY_NONE || inputs == NULL || dims == NULL || symbol == 0)
-        return no_memory(adding->diag, "for option adapter");
-    dims[0] = (inlay_dim){ .value = -1, .kind = INLAY_DIM_SYMBOLIC, .symbol = symbol };
-    value = &graph->values[*out_value];
-    value->info.kind = INLAY_VALUE_TENSOR;
-    value->info.dtype = value->declared_dtype = INLAY_INT64;
-    value->info.rank = value->declared_rank = 1;
-    value->info.dims = value->declared_dims = dims;
-    value->declared = value->has_default = true;
-    value->default_value = arena_copy(&model->arena, &view, sizeof view);
-    inputs[graph->input_count] = *out_value;
-    graph->inputs = inputs;
-    graph->input_count++;
-    return value->default_value != NULL ? INLAY_OK : no_memory(adding->diag, "for option adapter");
+    *out_value = graph_add_list_input(graph, INPUT, "adapter_rows", &view);
+    return *out_value != INLAY_NONE ? INLAY_OK : no_memory(adding->diag, "for option adapter");
 }
 
 static bool add_constant(struct graph *graph, const inlay_tensor_view *view, uint32_t *out_value)

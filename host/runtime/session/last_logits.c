@@ -109,27 +109,9 @@ static bool find_path(const struct graph *graph, uint32_t logits, struct path *o
 static uint32_t add_input(struct graph *graph)
 {
     static const int64_t none[1];
-    graph_model *model = graph->model;
-    const inlay_tensor_view view = { .data = none, .dims = none, .rank = 1, .dtype = INLAY_INT64 };
-    const uint32_t added = graph_add_value(graph, NAME, sizeof NAME - 1), symbol = graph_symbol(model, NAME);
-    uint32_t *inputs =
-        arena_grown(&model->arena, graph->inputs, graph->input_count, (size_t)graph->input_count + 1, sizeof *inputs);
-    inlay_dim *dims = arena_array(&model->arena, 1, sizeof *dims);
-    graph_value *value = added != INLAY_NONE ? &graph->values[added] : NULL;
 
-    if (value == NULL || symbol == 0 || inputs == NULL || dims == NULL)
-        return INLAY_NONE;
-    dims[0] = (inlay_dim){ .value = -1, .kind = INLAY_DIM_SYMBOLIC, .symbol = symbol };
-    value->info.kind = INLAY_VALUE_TENSOR;
-    value->info.dtype = value->declared_dtype = INLAY_INT64;
-    value->info.rank = value->declared_rank = 1;
-    value->info.dims = value->declared_dims = dims;
-    value->declared = value->has_default = true;
-    value->default_value = arena_copy(&model->arena, &view, sizeof view);
-    inputs[graph->input_count] = added;
-    graph->inputs = inputs;
-    graph->input_count++;
-    return value->default_value != NULL ? added : INLAY_NONE;
+    return graph_add_list_input(graph, NAME, NAME,
+                                &(inlay_tensor_view){ .data = none, .dims = none, .rank = 1, .dtype = INLAY_INT64 });
 }
 
 /* Adds a node with one output, which *value becomes. false: out of memory. */

@@ -369,10 +369,8 @@ static double estimate_ns(const experts_call *call, int layer)
 {
     const struct experts *experts = call->experts;
     const struct experts_part *part = &experts->parts[layer];
-    const double matrix = (double)part->rows * (double)part->columns, bits = experts->coded
-                                                                                 ? (double)part->bits.shape.bits
-                                                                             : part->halves ? 16
-                                                                                            : 32;
+    const double matrix = (double)part->rows * (double)part->columns;
+    const double bits = experts->coded ? (double)part->bits.shape.bits : part->halves ? 16 : 32;
     const double work =
         (double)(call->rows * experts->k) * matrix /
         (experts->coded && part->bits.mode != NBITS_EXACT ? NBITS_INTEGERS_PER_NS : NBITS_FLOATS_PER_NS);

@@ -36,7 +36,7 @@ static bool is_constant(const inlay_value_info *value, inlay_dtype dtype, int64_
            value->dtype == dtype && cpu_known_count(value) == count;
 }
 
-/* Whether input i is made of constant float16 elements, which stay in the form of the file. */
+/* Whether the input is a Cast to float of constant float16 elements, which are kept as float16. */
 static bool is_halves(const kit_node *node, uint8_t input, int64_t columns)
 {
     return columns % SGEMM_LANES == 0 && halves_is_constant(node->graph, node->info->inputs[input]);

@@ -592,8 +592,8 @@ INLAY_API inlay_status inlay_session_watchdog_finding(inlay_session *session, ui
                                                       inlay_watchdog_finding *out_finding);
 /* Returns to the system the memory that only later runs would use, for instance after a run on large inputs: for each
  * context that no call uses, its intermediate values and prepared input sizes; the session's prepared sizes that no
- * context uses, except those of option sizes; memory that providers do not use; pages of the model's files; free memory
- * of malloc. Runs in progress and their contexts are not affected, and a run that begins meanwhile waits for its
+ * context uses, except those of option sizes; memory that providers do not use; mapped pages of the model's files; free
+ * memory of malloc. Runs in progress and their contexts are not affected, and a run that begins meanwhile waits for its
  * context to be trimmed. The next run of a context prepares its input sizes again. Outputs of the last run, bound
  * values and states stay as they are. Contexts that measure or profile are skipped; if a device hangs, nothing is
  * released. Allocates nothing. Option idle_trim_ms does this for each context that had no run for that time. Any
