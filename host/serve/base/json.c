@@ -5,10 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-json_reader reader_begin(char *text, size_t bytes)
+void reader_begin(json_reader *reader, char *text, size_t bytes)
 {
     INLAY_CHECK(text != NULL || bytes == 0);
-    return (json_reader){ .start = text, .at = text, .end = text + bytes };
+    reader->start = reader->at = text;
+    reader->end = text + bytes;
+    reader->error = NULL;
+    reader->depth = 0;
+    reader->begun = 0;
+    reader->key_count = reader->first_keys[0] = 0; /* the rest of the arrays is written before it is read */
 }
 
 bool reader_fail(json_reader *reader, const char *error)

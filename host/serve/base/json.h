@@ -2,10 +2,13 @@
  * into its tensor. Other JSON is read by jansson. For a request of 1 MB, jansson takes 20 times as long if its
  * numbers are floats, and 4 times if they are integers.
  *
- *     json_reader reader = reader_begin(text, bytes);     json_text key;     if (reader_open(&reader, '{'))
- * while (reader_member(&reader, &key))  // reads the key and the colon             reader_skip(&reader, &span);
- * // or reader_string(), reader_number(), reader_open(): one value     if (!reader_end(&reader)) ... reader.error,
- * reader.at
+ *     json_reader reader;
+ *     json_text key;
+ *     reader_begin(&reader, text, bytes);
+ *     if (reader_open(&reader, '{'))
+ *         while (reader_member(&reader, &key)) // reads the key and the colon
+ *             reader_skip(&reader, &span);     // or reader_string(), reader_number(), reader_open(): one value
+ *     if (!reader_end(&reader)) ... reader.error, reader.at
  *
  * After an error, calls do nothing. Strings are decoded in place, so the text must be writable, and each value may
  * be read only once. reader_skip() does not change the text. */
@@ -33,7 +36,7 @@ typedef struct json_reader {
     uint32_t first_keys[JSON_MAX_DEPTH + 1]; /* [depth] index of the first key of the container */
 } json_reader;
 
-json_reader reader_begin(char *text, size_t bytes);
+void reader_begin(json_reader *reader, char *text, size_t bytes);
 /* The first character of the next value ('{', '[', '"', 't', 'f', 'n', '-' or a digit); 0 at the end or an error. */
 char reader_peek(json_reader *reader);
 /* Enters an object ('{') or array ('['). */

@@ -157,12 +157,13 @@ static uint64_t store_all(json_reader *reader, inlay_dtype dtype, uint64_t count
 inlay_status datatype_read_json(json_text value, inlay_dtype dtype, uint64_t count, void *out, const char *name,
                                 inlay_diag *diag)
 {
-    json_reader reader = reader_begin(value.data, value.bytes);
+    json_reader reader;
     uint64_t stored;
 
     if (dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s': %s cannot be sent as JSON; use binary data", name,
                           datatype_name(dtype));
+    reader_begin(&reader, value.data, value.bytes);
     stored = store_all(&reader, dtype, count, out);
     if (!reader_end(&reader))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s': element %llu of its data: %s", name,

@@ -366,13 +366,17 @@ static inlay_status make_tensors(infer_request *request, const struct draft *dra
 inlay_status infer_parse_rest(char *body, size_t bytes, size_t header_bytes, infer_request *out_request,
                               inlay_diag *diag)
 {
-    struct parse parse = { .request = out_request, .diag = diag, .status = INLAY_OK };
+    struct parse parse;
 
+    parse.request = out_request;
+    parse.drafts = NULL;
+    parse.diag = diag;
+    parse.status = INLAY_OK;
     *out_request = (infer_request){ .id = "" };
     if (header_bytes > bytes)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "Inference-Header-Content-Length is %zu, but the body has %zu bytes", header_bytes, bytes);
-    parse.reader = reader_begin(body, header_bytes);
+    reader_begin(&parse.reader, body, header_bytes);
     if (!read_request(&parse) && parse.status == INLAY_OK)
         parse.status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the request's JSON, byte %zu: %s",
                                   (size_t)(parse.reader.at - parse.reader.start), parse.reader.error);

@@ -189,7 +189,7 @@ static bool read_index_body(struct exchange *exchange, bool *ready_only)
 
     if (exchange->body_bytes == 0)
         return true;
-    reader = reader_begin(exchange->body, exchange->body_bytes);
+    reader_begin(&reader, exchange->body, exchange->body_bytes);
     if (!reader_open(&reader, '{'))
         return false;
     while (reader_member(&reader, &key))

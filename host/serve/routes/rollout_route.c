@@ -67,10 +67,12 @@ static void write_rollout(struct strbuf *to, const rollout_record *record)
 /* Reads {"state": "promoted"} or {"state": "dropped"}. */
 static bool read_state(struct exchange *exchange, rollout_state *out_state)
 {
-    json_reader reader = reader_begin(exchange->body, exchange->body_bytes);
+    json_reader reader;
     json_text key, value = { NULL, 0 };
-    bool good = exchange->body_bytes > 0 && reader_open(&reader, '{');
+    bool good;
 
+    reader_begin(&reader, exchange->body, exchange->body_bytes);
+    good = exchange->body_bytes > 0 && reader_open(&reader, '{');
     while (good && reader_member(&reader, &key))
         good = text_is(key, "state") && reader_string(&reader, &value);
     good = good && reader_end(&reader) && value.data != NULL;

@@ -73,11 +73,12 @@ static bool read_values(json_reader *reader, const char *values[MAX_VALUES], cha
 
 static bool change_trace(struct exchange *exchange, const char *name)
 {
-    json_reader reader = reader_begin(exchange->body, exchange->body_bytes);
+    json_reader reader;
     trace_change change = { .given = { false } };
     inlay_diag diag = INLAY_DIAG_INIT;
     json_text key;
 
+    reader_begin(&reader, exchange->body, exchange->body_bytes);
     if (reader_open(&reader, '{')) {
         while (reader_member(&reader, &key) && end_key(&reader, key)) {
             const char *values[MAX_VALUES];
@@ -148,12 +149,13 @@ static bool read_log_value(json_reader *reader, log_setting *out)
 
 static bool change_log(struct exchange *exchange)
 {
-    json_reader reader = reader_begin(exchange->body, exchange->body_bytes);
+    json_reader reader;
     log_setting changes[LOG_SETTINGS] = { { .key = "" } };
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t count = 0;
     json_text key;
 
+    reader_begin(&reader, exchange->body, exchange->body_bytes);
     if (reader_open(&reader, '{')) {
         while (reader_member(&reader, &key) && end_key(&reader, key)) {
             if (count == LOG_SETTINGS) {

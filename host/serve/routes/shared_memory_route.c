@@ -54,12 +54,13 @@ static bool read_number(json_reader *reader, uint64_t *out)
 
 void answer_shared_memory_register(struct exchange *exchange)
 {
-    json_reader reader = reader_begin(exchange->body, exchange->body_bytes);
+    json_reader reader;
     uint64_t offset = 0, bytes = 0;
     char name[NAME_BYTES], text[256], *key = NULL;
     inlay_diag diag = INLAY_DIAG_INIT;
     json_text member, ignored;
 
+    reader_begin(&reader, exchange->body, exchange->body_bytes);
     if (reader_open(&reader, '{'))
         while (reader_member(&reader, &member))
             if (!(text_is(member, "key")         ? reader_c_string(&reader, &key)
