@@ -200,53 +200,94 @@ static int64_t rows_of(const struct gguf_tensor *tensor)
     return tensor->dims[1] * (tensor->rank == 3 ? tensor->dims[2] : 1);
 }
 
-/* The codes, scales and zero points of rows of a matrix; freed with codes_free(). */
+/* Rows of a matrix as codes of `bits` bits with a scale, and perhaps a zero point, for each `group` elements: those of
+ * the type, or more bits and smaller groups. */
+struct coding {
+    int64_t bits, group;
+    bool zeros;
+};
+
+/* The codes, scales and zero points, in memory of the model. */
 struct codes {
-    uint8_t *packed; /* [rows, columns * bits / 8] */
-    float *scales, *zeros;
+    const char *location; /* of the memory */
+    uint8_t *packed;      /* [rows, columns * bits / 8] */
+    float *scales;        /* [rows, columns / group] */
+    float *zeros;         /* like scales; NULL: none */
     size_t bytes, groups;
 };
 
-static void codes_free(struct codes *codes)
+static size_t aligned(size_t bytes)
 {
-    free(codes->packed);
-    free(codes->scales);
-    free(codes->zeros);
+    return (bytes + 63) & ~(size_t)63;
 }
 
-/* bits: 4 or 8, at least those of the type. */
+/* Writes the codes of a block with its scales and zero points. */
+static void write_block(const struct weight_type *type, const struct coding *coding, const uint8_t *block,
+                        uint8_t *packed, float *scales, float *zeros)
+{
+    const size_t each = (size_t)(type->group / coding->group), groups = (size_t)(type->block / coding->group);
+    uint8_t codes[MAX_BLOCK];
+    float own_scales[MAX_BLOCK], own_zeros[MAX_BLOCK];
+
+    type->unpack(block, codes, own_scales, own_zeros);
+    for (size_t i = 0; i < groups; i++)
+        scales[i] = own_scales[i / each];
+    for (size_t i = 0; zeros != NULL && i < groups; i++)
+        zeros[i] = type->zeros ? own_zeros[i / each] : (float)(1 << (type->bits - 1));
+    if (coding->bits == 8)
+        memcpy(packed, codes, (size_t)type->block);
+    else
+        for (size_t k = 0; k < (size_t)type->block; k += 2)
+            packed[k / 2] = (uint8_t)(codes[k] | codes[k + 1] << 4);
+}
+
 static inlay_status read_codes(const struct gguf *gguf, const struct gguf_tensor *tensor, int64_t first, int64_t count,
-                               int64_t bits, struct codes *out, inlay_diag *diag)
+                               const struct coding *coding, struct codes *out, inlay_diag *diag)
 {
     const struct weight_type *type = type_of(tensor);
-    const size_t blocks = (size_t)(tensor->dims[0] / type->block * count), block = (size_t)type->block;
-    const size_t groups = block / (size_t)type->group;
+    const size_t blocks = (size_t)(tensor->dims[0] / type->block * count);
+    const size_t groups = (size_t)(type->block / coding->group);
+    const size_t block_bytes = (size_t)(type->block * coding->bits / 8);
     const uint8_t *from =
         gguf->file->bytes + tensor->offset + (size_t)(tensor->dims[0] / type->block * first) * type->bytes;
-    uint8_t codes[MAX_BLOCK];
-    float zeros[MAX_BLOCK];
 
-    INLAY_CHECK(type->unpack != NULL && bits >= type->bits && first >= 0 && first + count <= rows_of(tensor));
-    *out = (struct codes){ .bytes = blocks * block * (size_t)bits / 8, .groups = blocks * groups };
-    out->packed = malloc(out->bytes);
-    out->scales = malloc(out->groups * sizeof(float));
-    out->zeros = malloc(out->groups * sizeof(float));
-    if (out->packed == NULL || out->scales == NULL || out->zeros == NULL) {
-        codes_free(out);
+    INLAY_CHECK(type->unpack != NULL && coding->bits >= type->bits && type->group % coding->group == 0 &&
+                (coding->zeros || !type->zeros) && first >= 0 && first + count <= rows_of(tensor));
+    *out = (struct codes){ .bytes = blocks * block_bytes, .groups = blocks * groups };
+    out->packed = gguf->file->alloc(
+        gguf->file->alloc_ctx, aligned(out->bytes) + (coding->zeros ? 2 : 1) * aligned(out->groups * sizeof(float)),
+        &out->location);
+    if (out->packed == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory for the weights of '%s'", tensor->name);
-    }
-    for (size_t i = 0; i < blocks; i++) {
-        uint8_t *to = out->packed + i * block * (size_t)bits / 8;
-
-        type->unpack(from + i * type->bytes, codes, out->scales + i * groups, zeros);
-        memcpy(out->zeros + i * groups, zeros, type->zeros ? groups * sizeof *zeros : 0);
-        if (bits == 8)
-            memcpy(to, codes, block);
-        else
-            for (size_t k = 0; k < block; k += 2)
-                to[k / 2] = (uint8_t)(codes[k] | codes[k + 1] << 4);
-    }
+    out->scales = (float *)(void *)(out->packed + aligned(out->bytes));
+    out->zeros = coding->zeros ? out->scales + aligned(out->groups * sizeof(float)) / sizeof(float) : NULL;
+    for (size_t i = 0; i < blocks; i++)
+        write_block(type, coding, from + i * type->bytes, out->packed + i * block_bytes, out->scales + i * groups,
+                    coding->zeros ? out->zeros + i * groups : NULL);
     return INLAY_OK;
+}
+
+static void write_part(struct wire *out, const char *name, inlay_dtype dtype, const int64_t *dims, uint32_t rank,
+                       const struct codes *codes, const void *part, size_t bytes)
+{
+    const wire_mark mark = onnx_tensor_begin(out, name, dtype, dims, rank);
+
+    onnx_external(out, codes->location, (uint64_t)((const uint8_t *)part - codes->packed), bytes);
+    wire_end(out, mark);
+}
+
+/* Initializers: the codes as `name`, and their scales and zero points. group_dims: the shape of the latter. */
+static void write_codes(struct wire *out, const char *name, const int64_t *dims, uint32_t rank,
+                        const int64_t *group_dims, uint32_t group_rank, const struct codes *codes)
+{
+    char part[LONG_NAMES];
+
+    write_part(out, name, INLAY_UINT8, dims, rank, codes, codes->packed, codes->bytes);
+    (void)snprintf(part, sizeof part, "%s.scales", name);
+    write_part(out, part, INLAY_FLOAT, group_dims, group_rank, codes, codes->scales, codes->groups * sizeof(float));
+    (void)snprintf(part, sizeof part, "%s.zeros", name);
+    if (codes->zeros != NULL)
+        write_part(out, part, INLAY_FLOAT, group_dims, group_rank, codes, codes->zeros, codes->groups * sizeof(float));
 }
 
 static void write_plain(const struct gguf *gguf, const struct gguf_tensor *tensor, const char *name, int64_t first,
@@ -288,22 +329,14 @@ inlay_status gguf_write_product(const struct gguf *gguf, const struct gguf_tenso
         onnx_node(out, "MatMul", inputs, output, NULL, 0);
         return INLAY_OK;
     }
-    status = read_codes(gguf, tensor, first, count, type->bits, &codes, diag);
+    status =
+        read_codes(gguf, tensor, first, count, &(struct coding){ type->bits, type->group, type->zeros }, &codes, diag);
     if (status != INLAY_OK)
         return status;
-    onnx_tensor(out, weights, INLAY_UINT8, (int64_t[]){ count, columns / type->group, type->group * type->bits / 8 }, 3,
-                codes.packed, codes.bytes);
-    (void)snprintf(other, sizeof other, "%s.scales", output);
-    onnx_tensor(out, other, INLAY_FLOAT, (int64_t[]){ (int64_t)codes.groups }, 1, codes.scales,
-                codes.groups * sizeof(float));
-    (void)snprintf(inputs, sizeof inputs, "%s %s %s", input, weights, other);
-    if (type->zeros) {
-        (void)snprintf(other, sizeof other, "%s.zeros", output);
-        onnx_tensor(out, other, INLAY_FLOAT, (int64_t[]){ (int64_t)codes.groups }, 1, codes.zeros,
-                    codes.groups * sizeof(float));
-        (void)snprintf(inputs, sizeof inputs, "%s %s %s.scales %s", input, weights, output, other);
-    }
-    codes_free(&codes);
+    write_codes(out, weights, (int64_t[]){ count, columns / type->group, type->group * type->bits / 8 }, 3,
+                (int64_t[]){ (int64_t)codes.groups }, 1, &codes);
+    (void)snprintf(inputs, sizeof inputs, "%s %s %s.scales %s%s", input, weights, weights, type->zeros ? weights : "-",
+                   type->zeros ? ".zeros" : "");
     onnx_node(out, "com.microsoft.MatMulNBits", inputs, output,
               (onnx_attribute[]){ { "K", false, columns, 0 },
                                   { "N", false, count, 0 },
@@ -318,43 +351,6 @@ inlay_status gguf_write_product(const struct gguf *gguf, const struct gguf_tenso
 static bool needs_zeros(const struct weight_type *type, int64_t bits)
 {
     return type->zeros || type->bits != bits;
-}
-
-/* Writes the matrices of the experts as codes of `bits` with a scale, and perhaps a zero point, for each `group`. */
-static inlay_status write_coded_experts(const struct gguf *gguf, const struct gguf_tensor *tensor, int64_t bits,
-                                        int64_t group, const char *name, struct wire *out, inlay_diag *diag)
-{
-    const struct weight_type *type = type_of(tensor);
-    const int64_t dims[3] = { tensor->dims[2], tensor->dims[1], tensor->dims[0] * bits / 8 };
-    const int64_t groups[3] = { tensor->dims[2], tensor->dims[1], tensor->dims[0] / group };
-    const size_t each = (size_t)(type->group / group);
-    char part[LONG_NAMES];
-    struct codes codes;
-    float *values = NULL;
-    size_t bytes;
-    inlay_status status = read_codes(gguf, tensor, 0, rows_of(tensor), bits, &codes, diag);
-
-    if (status != INLAY_OK)
-        return status;
-    bytes = codes.groups * each * sizeof *values;
-    values = malloc(bytes);
-    if (values == NULL) {
-        codes_free(&codes);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory for the weights of '%s'", tensor->name);
-    }
-    onnx_tensor(out, name, INLAY_UINT8, dims, 3, codes.packed, codes.bytes);
-    for (size_t i = 0; i < codes.groups * each; i++)
-        values[i] = codes.scales[i / each];
-    (void)snprintf(part, sizeof part, "%s.experts.scales", tensor->name);
-    onnx_tensor(out, part, INLAY_FLOAT, groups, 3, values, bytes);
-    for (size_t i = 0; i < codes.groups * each; i++)
-        values[i] = type->zeros ? codes.zeros[i / each] : (float)(1 << (type->bits - 1));
-    (void)snprintf(part, sizeof part, "%s.experts.zeros", tensor->name);
-    if (needs_zeros(type, bits))
-        onnx_tensor(out, part, INLAY_FLOAT, groups, 3, values, bytes);
-    free(values);
-    codes_free(&codes);
-    return INLAY_OK;
 }
 
 inlay_status gguf_write_experts(const struct gguf *gguf, const struct gguf_experts *experts, const char *input,
@@ -381,10 +377,16 @@ inlay_status gguf_write_experts(const struct gguf *gguf, const struct gguf_exper
     for (int i = 0; i < 3; i++) {
         (void)snprintf(name, sizeof name, "%s.experts", tensors[i]->name);
         if (coded != 0) {
-            inlay_status status = write_coded_experts(gguf, tensors[i], bits, group, name, out, diag);
+            const int64_t *dims = tensors[i]->dims;
+            struct codes codes;
+            inlay_status status =
+                read_codes(gguf, tensors[i], 0, rows_of(tensors[i]),
+                           &(struct coding){ bits, group, needs_zeros(type_of(tensors[i]), bits) }, &codes, diag);
 
             if (status != INLAY_OK)
                 return status;
+            write_codes(out, name, (int64_t[]){ dims[2], dims[1], dims[0] * bits / 8 }, 3,
+                        (int64_t[]){ dims[2], dims[1], dims[0] / group }, 3, &codes);
             used += (size_t)snprintf(inputs + used, sizeof inputs - used, " %s %s.scales -", name, name);
             continue;
         }
@@ -415,19 +417,17 @@ static void write_zero_rows(const struct gguf_tensor *tensor, const struct weigh
                             const char *indices, const char *output, struct wire *out)
 {
     const int64_t rows = tensor->dims[1], groups = tensor->dims[0] / type->group;
-    const int64_t shape[3] = { 0, 0, tensor->dims[0] }, part[3] = { rows, groups, 1 };
+    const int64_t shape[3] = { 0, 0, tensor->dims[0] };
     char inputs[3 * LONG_NAMES];
 
-    onnx_tensor(out, "rows.codes", INLAY_UINT8, (int64_t[]){ rows, groups, type->group }, 3, codes->packed,
-                codes->bytes);
-    onnx_tensor(out, "rows.scales", INLAY_FLOAT, part, 3, codes->scales, codes->groups * sizeof(float));
-    onnx_tensor(out, "rows.zeros", INLAY_FLOAT, part, 3, codes->zeros, codes->groups * sizeof(float));
+    write_codes(out, "rows.codes", (int64_t[]){ rows, groups, type->group }, 3, (int64_t[]){ rows, groups, 1 }, 3,
+                codes);
     onnx_tensor(out, "rows.shape", INLAY_INT64, (int64_t[]){ 3 }, 1, shape, sizeof shape);
     (void)snprintf(inputs, sizeof inputs, "rows.codes %s", indices);
     onnx_node(out, "Gather", inputs, "rows.code", NULL, 0);
-    (void)snprintf(inputs, sizeof inputs, "rows.scales %s", indices);
+    (void)snprintf(inputs, sizeof inputs, "rows.codes.scales %s", indices);
     onnx_node(out, "Gather", inputs, "rows.scale", NULL, 0);
-    (void)snprintf(inputs, sizeof inputs, "rows.zeros %s", indices);
+    (void)snprintf(inputs, sizeof inputs, "rows.codes.zeros %s", indices);
     onnx_node(out, "Gather", inputs, "rows.zero", NULL, 0);
     onnx_node(out, "Cast", "rows.code", "rows.float", &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
     onnx_node(out, "Sub", "rows.float rows.zero", "rows.difference", NULL, 0);
@@ -451,21 +451,19 @@ inlay_status gguf_write_rows(const struct gguf *gguf, const struct gguf_tensor *
         onnx_node(out, "Cast", "rows.gathered", output, &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
         return INLAY_OK;
     }
-    status = read_codes(gguf, tensor, 0, rows, type->zeros ? 8 : type->bits, &codes, diag);
+    status = read_codes(gguf, tensor, 0, rows,
+                        &(struct coding){ type->zeros ? 8 : type->bits, type->group, type->zeros }, &codes, diag);
     if (status != INLAY_OK)
         return status;
     if (type->zeros) {
         write_zero_rows(tensor, type, &codes, indices, output, out);
     } else {
-        onnx_tensor(out, "rows.codes", INLAY_UINT8, (int64_t[]){ rows, columns * type->bits / 8 }, 2, codes.packed,
-                    codes.bytes);
-        onnx_tensor(out, "rows.scales", INLAY_FLOAT, (int64_t[]){ rows, columns / type->group }, 2, codes.scales,
-                    codes.groups * sizeof(float));
-        (void)snprintf(inputs, sizeof inputs, "rows.codes %s rows.scales", indices);
+        write_codes(out, "rows.codes", (int64_t[]){ rows, columns * type->bits / 8 }, 2,
+                    (int64_t[]){ rows, columns / type->group }, 2, &codes);
+        (void)snprintf(inputs, sizeof inputs, "rows.codes %s rows.codes.scales", indices);
         onnx_node(out, "com.microsoft.GatherBlockQuantized", inputs, output,
                   (onnx_attribute[]){ { "bits", false, type->bits, 0 }, { "block_size", false, type->group, 0 } }, 2);
     }
-    codes_free(&codes);
     return INLAY_OK;
 }
 

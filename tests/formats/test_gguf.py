@@ -280,6 +280,18 @@ class Gguf(unittest.TestCase):
                     self.assertEqual(made.shape, (1, last, count), arch)
                     np.testing.assert_allclose(made, logits[:, -last:], rtol=1e-4, atol=1e-4, err_msg=arch)
 
+    def test_memory_limit(self):
+        """Codes of the weights are in a temporary file: with 3/4 of the file's size as limit, tokens are the same."""
+        for arch, kind, sizes in (("llama", "Q4_0", Sizes(512, 4, 2, 128, 2048, 16)),
+                                  ("mixtral", "Q6_K", Sizes(256, 4, 2, 64, 512, 16))):
+            data, count = make(arch, kind, sizes=sizes)
+            prompt = prompts(count)[0]
+            with tempfile.TemporaryDirectory() as folder:
+                options = {"cache_dir": folder, "cache_max_bytes": 1 << 30}
+                with self.open(data, **options) as plain, self.open(
+                        data, memory_limit=f"host={len(data) * 3 // 4}", **options) as limited:
+                    self.assertEqual(greedy(limited, prompt, 4), greedy(plain, prompt, 4), arch)
+
     def test_bytes(self):
         """Without a file, weights of floats are copied."""
         import inlay

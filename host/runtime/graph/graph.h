@@ -188,6 +188,7 @@ struct graph_model {
     uint64_t stored_bytes;     /* size of the files of the model in the file system, without pipes and packed files */
     uint64_t copied_bytes;     /* bytes of files that were read into memory instead of being mapped */
     graph_external *externals; /* files of external data; NULL: none */
+    uint32_t made_externals;   /* those that a translation has made (model/format.h) */
     /* model_load_again(): the model whose mappings this one reads, which outlives it; otherwise NULL. */
     const graph_model *base;
     inlay_str extra; /* see graph_node.extra */

@@ -345,27 +345,24 @@ static inlay_status unpack(const char *location, file_map *map, inlay_diag *diag
     return INLAY_OK;
 }
 
-/* A file that the model's base has mapped already. */
-static const graph_external *find_mapped(const graph_model *base, const char *location)
+static const graph_external *find_recorded(const graph_model *model, const char *location)
 {
-    const graph_external *external = base != NULL ? base->externals : NULL;
+    const graph_external *external = model != NULL ? model->externals : NULL;
 
     while (external != NULL && strcmp(external->location, location) != 0)
         external = external->next;
     return external;
 }
 
-/* Records the mapping for model_load_again(). */
-static bool record_mapped(graph_model *model, const char *location, const file_map *map)
+bool file_record(graph_model *model, const char *location, const void *bytes, size_t count)
 {
     graph_external *external = arena_alloc(&model->arena, sizeof *external);
 
     if (external == NULL)
         return false;
-    *external = (graph_external){ .next = model->externals,
-                                  .location = arena_string(&model->arena, location),
-                                  .bytes = map->bytes,
-                                  .count = map->count };
+    *external = (graph_external){
+        .next = model->externals, .location = arena_string(&model->arena, location), .bytes = bytes, .count = count
+    };
     model->externals = external;
     return external->location != NULL;
 }
@@ -383,7 +380,9 @@ inlay_status external_open(external_files *files, const char *location, file_map
         *out = files->maps[found];
         return INLAY_OK;
     }
-    external = find_mapped(files->model->base, location);
+    external = find_recorded(files->model->base, location);
+    if (external == NULL && files->model->made_externals > 0)
+        external = find_recorded(files->model, location);
     if (external != NULL) {
         *out = (file_map){ .bytes = external->bytes, .count = external->count };
         return INLAY_OK;
@@ -397,7 +396,8 @@ inlay_status external_open(external_files *files, const char *location, file_map
     if (status != INLAY_OK)
         return status;
     key = arena_string(&files->scratch, location);
-    if (!LIST_GROW(files->maps, files->count) || key == NULL || !record_mapped(files->model, location, out) ||
+    if (!LIST_GROW(files->maps, files->count) || key == NULL ||
+        !file_record(files->model, location, out->bytes, out->count) ||
         !names_add(&files->index, key, bytes, files->count, NULL))
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
     files->maps[files->count++] = *out;

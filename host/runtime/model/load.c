@@ -252,6 +252,21 @@ static bool is_stream(const char *path)
     return false;
 }
 
+/* format_file.alloc; external_open() finds the memory by its location, which is the path of no file. */
+static void *alloc_external(void *ctx, size_t bytes, const char **out_location)
+{
+    graph_model *model = ctx;
+    void *data = graph_blob_alloc(model, bytes);
+    char location[24];
+
+    (void)snprintf(location, sizeof location, "\1%u", model->made_externals);
+    if (data == NULL || !file_record(model, location, data, bytes))
+        return NULL;
+    model->made_externals++;
+    *out_location = model->externals->location;
+    return data;
+}
+
 /* Translates a file of another format to an ONNX model, in memory of the model. Weights that stay in the file are
  * external data of the name of the file in its folder; without one, they are copied. */
 static inlay_status translate(graph_model *model, const model_load_options *options, const void **bytes, size_t *count,
@@ -259,23 +274,23 @@ static inlay_status translate(graph_model *model, const model_load_options *opti
 {
     const model_format *format = model_format_of(*bytes, *count);
     const char *slash = model->path != NULL ? strrchr(model->path, '/') : NULL;
-    format_file file = { *bytes, *count, slash != NULL ? slash + 1 : model->path };
+    format_file file = { *bytes, *count, slash != NULL ? slash + 1 : model->path, alloc_external, model };
     struct wire made = { 0 };
     inlay_status status;
-    void *copy;
 
     if (format == NULL)
         return INLAY_OK;
     if (model->path == NULL || is_stream(model->path) || (options != NULL && options->external_dir != NULL))
         file.location = NULL;
+    model->spill_dir = options != NULL ? options->spill_dir : NULL;
     status = format->translate(&file, &made, diag);
-    copy = status == INLAY_OK && !made.failed ? graph_blob_alloc(model, made.count) : NULL;
-    if (copy != NULL) {
-        memcpy(copy, made.bytes, made.count);
-        *bytes = copy;
-        *count = made.count;
-    } else if (status == INLAY_OK) {
+    model->spill_dir = NULL;
+    if (status == INLAY_OK && (made.failed || graph_blob_adopt(model, made.bytes, made.count) != INLAY_OK))
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory for the model of a %s file", format->name);
+    if (status == INLAY_OK) {
+        *bytes = made.bytes;
+        *count = made.count;
+        made.bytes = NULL;
     }
     wire_deinit(&made);
     return status;
@@ -289,8 +304,10 @@ static inlay_status load(graph_model *model, const void *bytes, size_t count, co
     prescan_result scanned = { 0 };
     const Onnx__Model *proto;
     struct loader loader = { .model = model, .limits = with_defaults(options), .diag = diag };
-    inlay_status status = translate(model, options, &bytes, &count, diag);
+    inlay_status status;
 
+    model->identity = model->base != NULL ? model->base->identity : identity_of(bytes, count);
+    status = translate(model, options, &bytes, &count, diag);
     if (status != INLAY_OK)
         return status;
     loader.external =
@@ -307,7 +324,6 @@ static inlay_status load(graph_model *model, const void *bytes, size_t count, co
                                      .densified = &loader.densified };
     model->file = bytes;
     model->file_bytes = count;
-    model->identity = identity_of(bytes, count);
     model->strict = options != NULL && options->strict;
     model->collect = options != NULL && options->collect;
     loader.keep_sparse = options != NULL && options->keep_sparse;

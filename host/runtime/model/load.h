@@ -23,6 +23,10 @@ uint64_t file_copy_left(const model_load_options *options, const graph_model *mo
 /* Transfers the mapping to the model, which unmaps it; on failure it is unmapped at once. */
 INLAY_NODISCARD inlay_status file_transfer(file_map *map, graph_model *model, inlay_diag *diag);
 
+/* Records a file of external data for external_open(), also of models that are loaded again from this one. false: out
+ * of memory. */
+bool file_record(graph_model *model, const char *location, const void *bytes, size_t count);
+
 /* Files that tensors name as external data. Each is mapped once; the model owns the mappings. */
 typedef struct external_files {
     graph_model *model;

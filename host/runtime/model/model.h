@@ -35,8 +35,9 @@ typedef struct model_load_options {
     void *external_user;
     uint64_t copy_bytes; /* files are read into memory while all of them together have at most this many bytes, and are
                           * mapped beyond it */
-    bool drop_metadata;  /* leaves out metadata_props of nodes; graph_node.source is still set */
-    uint32_t *out_fault; /* receives graph_model.fault of a model that failed to load; may be NULL */
+    const char *spill_dir; /* folder of temporary files for weights that a translation computes; NULL: in the heap */
+    bool drop_metadata;    /* leaves out metadata_props of nodes; graph_node.source is still set */
+    uint32_t *out_fault;   /* receives graph_model.fault of a model that failed to load; may be NULL */
 } model_load_options;
 
 /* Each function returns a model after graph_finish(), before graph_bind(). options may be NULL. Messages name the file,

@@ -29,12 +29,12 @@ uint64_t session_host_limit(const inlay_options *options)
  * (program_release_pages). */
 static uint64_t mapped_bytes(const struct graph *graph)
 {
-    uint64_t sum = 0, at;
+    uint64_t sum = 0;
 
     for (uint32_t value = 0; value < graph->value_count; value++) {
         const inlay_value_info *info = &graph->values[value].info;
 
-        if (info->data != NULL && graph_blob_file(graph->model, info->data, (size_t)info->data_bytes, &at) != NULL)
+        if (info->data != NULL && graph_blob_is_mapped(graph->model, info->data, (size_t)info->data_bytes))
             sum += info->data_bytes;
     }
     for (uint32_t node = 0; node < graph->node_count; node++)
@@ -146,22 +146,25 @@ static uint32_t place_weights(const struct program *program, uint32_t next, bool
     return next;
 }
 
-/* Adds the memory of streamed weights to the held bytes; `run` bytes are needed for a run. INLAY_LIMIT_EXCEEDED: the
- * weights of the largest step do not fit; *out_required is the minimum limit. */
+/* Adds the memory of streamed weights to the held bytes; `run` bytes are needed for a run, 0 if sizes are open.
+ * INLAY_LIMIT_EXCEEDED: the weights of the largest step do not fit; *out_required is the minimum limit. */
 static inlay_status begin_stream(inlay_session *session, uint64_t run, uint64_t *out_required)
 {
+    enum { OPEN_SHARE = 8 }; /* of the limit, which weights leave to the plans and runs of open sizes */
     struct weight_stream *stream = session->env.stream;
     const uint64_t held = __atomic_add_fetch(session->env.held_bytes, margin(session), __ATOMIC_RELAXED);
-    const uint64_t largest = weight_stream_largest(stream);
+    const uint64_t largest = weight_stream_largest(stream), open = run == 0 ? session->host_limit / OPEN_SHARE : 0;
+    uint64_t room;
 
     *out_required = held - margin(session) + run + largest;
     *out_required += *out_required / 15 + 1; /* its margin */
     if (held + run + largest > session->host_limit)
         return INLAY_LIMIT_EXCEEDED;
     (void)place_weights(session->main, 0, false);
-    (void)__atomic_add_fetch(
-        session->env.held_bytes,
-        weight_stream_begin(stream, session->host_limit - held - run, spare_bytes, session->memory), __ATOMIC_RELAXED);
+    room = session->host_limit - held - run;
+    room = room > largest + open ? room - open : largest;
+    (void)__atomic_add_fetch(session->env.held_bytes, weight_stream_begin(stream, room, spare_bytes, session->memory),
+                             __ATOMIC_RELAXED);
     return INLAY_OK;
 }
 

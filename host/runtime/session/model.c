@@ -1,5 +1,7 @@
 /* session/model.c - the first half of creating a session: from the file to the optimised graph. */
+#include "base/cpus.h"
 #include "base/memory.h"
+#include "config/dirs.h"
 #include "inlay/plugin.h"
 #include "session/adapters.h"
 #include "session/error_table.h"
@@ -8,8 +10,10 @@
 #include "model/model.h"
 #include "passes/pass.h"
 #include "inlay/check.h"
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 uint32_t session_count_nodes(const struct graph *graph)
 {
@@ -46,11 +50,25 @@ static model_load_options load_options(const inlay_options *options)
     return load;
 }
 
+/* The bytes of the source's file; 0: unknown. */
+static uint64_t source_bytes(const session_source *source)
+{
+    struct stat st;
+
+    return source->path != NULL && stat(source->path, &st) == 0 && st.st_size > 0 ? (uint64_t)st.st_size : 0;
+}
+
 inlay_status session_load_model(inlay_session *session, const session_source *source, const inlay_options *options,
                                 inlay_diag *diag)
 {
+    enum { SHARE = 4 }; /* of the memory, which packed weights and other programs use, too */
     model_load_options load = load_options(options);
+    char folder[PATH_MAX];
 
+    if (session->env.packs.max_bytes != 0 &&
+        (session_host_limit(options) != 0 || source_bytes(source) > memory_allowed() / SHARE) &&
+        config_cache_folder(options, "packs", folder, sizeof folder))
+        load.spill_dir = folder;
     load.keep_sparse = session->keeps_sparse;
     if (source->path != NULL)
         return model_load_path(source->path, &load, &session->model, diag);
