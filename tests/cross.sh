@@ -46,29 +46,10 @@ build "$build" "$targets" --toolchain "$root/tests/cross/arm64.cmake" -DINLAY_TE
 [ "${1:-}" = --count ] || build "$native" "$compared prepost" -DINLAY_TESTS=ON # bits.sh names prepost
 [ "${1:-}" = --count ] || emulate
 
-# Prints the path of count_plugin.c, compiled for the first version of the interface that this qemu supports.
-make_plugin() {
-    local version plugin=$build/count_plugin.so
-    for version in 1 2 3 4 5; do
-        "${CC:-cc}" -std=c11 -Wall -Wextra -Werror -O2 -fPIC -shared -DPLUGIN_VERSION=$version tests/cross/count_plugin.c \
-            -o "$plugin" || return
-        if qemu-aarch64 -plugin "$plugin" "$build/bin/count_kernels" none 0 >/dev/null 2>&1; then
-            echo "$plugin"
-            return
-        fi
-    done
-    echo "qemu-aarch64 supports none of the versions of count_plugin.c" >&2
-    return 1
-}
-count() {
-    local plugin
-    plugin=$(make_plugin) && python3 tests/cross/count.py tests/cross/count.txt "$build/bin/count_kernels" "$plugin" |
-        tee "$build/count.md"
-}
 check_code() {
     local objects
     mapfile -t objects < <(find "$build/providers/simd" "$build/providers/cpu" "$build/providers/operators" -path '*neon*' -name '*.o')
-    try 'instructions of kernels' count
+    try 'instructions of kernels' count tests/cross/count.txt
     try 'code of kernels' python3 tests/cross/loops.py tests/cross/loops.txt "${objects[@]}"
 }
 if [ "${1:-}" = --count ]; then

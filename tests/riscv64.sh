@@ -1,8 +1,9 @@
 #!/bin/bash
 # Cross-builds for riscv64 with Debian's g++-riscv64-linux-gnu, and runs the result under qemu-user: ONNX's cases on the
-# providers reference and cpu (kernels in plain C), and the bits of ONNX's cases with --reproducible cpu, compared with
-# a build for this machine (build/release). The last line is 'N passed, N failed'; the exit code is 0 only if nothing
-# failed.
+# providers reference and cpu, and the bits of ONNX's cases with --reproducible cpu, compared with a build for this
+# machine (build/release). A compiler that can build the level rvv (GCC 14, as in Debian 13) adds the tests of its
+# kernels, ONNX's cases with it, and the instructions of its kernels (cross/count.py). The last line is 'N passed, N
+# failed'; the exit code is 0 only if nothing failed.
 #
 #   tests/riscv64.sh            builds in build/riscv64
 #   tests/riscv64.sh --build    builds only
@@ -14,7 +15,7 @@ cd "$(dirname "$0")/.." || exit 1
 build=$PWD/build/riscv64
 root=$build/root # also in cross/riscv64.cmake
 native=$PWD/build/release
-emulator="qemu-riscv64 -L $root"
+emulator="qemu-riscv64 -cpu rv64,v=true,vlen=256 -L $root" # also in cross/riscv64.cmake
 . tests/cross/common.sh
 sh tests/install.sh riscv64 || exit 1
 
@@ -44,11 +45,19 @@ unpack() {
     mv "$root.new" "$root" # last, so that $root is always complete
 }
 mkdir -p "$build"
-[ -d "$root" ] || unpack libcyaml-dev libelf-dev libgomp1 libjansson-dev libpcre2-dev libprotobuf-c-dev libyaml-dev \
-    zlib1g-dev || exit 1
+[ -d "$root" ] || unpack libcmocka-dev libcyaml-dev libelf-dev libgomp1 libjansson-dev libpcre2-dev libprotobuf-c-dev \
+    libyaml-dev zlib1g-dev || exit 1
 
 programs='inlay_cli inlay_probe cpu reference'
-build "$build" "inlay $programs" --toolchain "$PWD/tests/cross/riscv64.cmake" -DINLAY_TESTS=OFF -DINLAY_SAMPLES=OFF
+build "$build" "inlay $programs" --toolchain "$PWD/tests/cross/riscv64.cmake" -DINLAY_TESTS=ON -DINLAY_SAMPLES=OFF \
+    -DINLAY_RVV=ON
+tests='kernel_levels kernel_rows kernel_sources'
+has_rvv=
+if grep -q 'KERNEL_LEVEL=rvv' "$build/build.ninja"; then
+    has_rvv=yes
+    # shellcheck disable=SC2086
+    build "$build" "count_kernels $(printf 'test_%s ' $tests)"
+fi
 [ "${1:-}" != --build ] || exit 0
 build "$native" "$programs prepost" -DINLAY_TESTS=ON # bits.sh names prepost
 emulate
@@ -58,6 +67,14 @@ for providers in reference cpu,reference; do
     try "conformance of $providers" bash tests/conformance/run.sh "$inlay" $data --policy priority \
         --providers $providers
 done
+if [ -n "$has_rvv" ]; then # the others ran with it
+    try 'conformance of cpu, baseline' bash tests/conformance/run.sh "$inlay" $data --policy priority \
+        --providers cpu,reference --isa baseline
+    for name in $tests; do
+        try "test $name" ctest --test-dir "$build" -R "^$name\$" --output-on-failure --no-tests=error --timeout 1200
+    done
+    try 'instructions of kernels' count tests/cross/count_riscv64.txt
+fi
 try 'the bits of ONNX'"'"'s cases' bash tests/conformance/bits.sh --other "$inlay" "$native/bin/inlay" \
     $data/{node,simple,pytorch-converted,pytorch-operator}
 finish

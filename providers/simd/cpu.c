@@ -1,6 +1,7 @@
 /* The instruction set in use, see cpu.h. */
 #include "simd/cpu.h"
 #include "simd/cpu_arm64.h"
+#include "simd/cpu_riscv64.h"
 #include "simd/cpu_integers.h"
 #include "simd/cpu_plain.h"
 #include "simd/at_fork.h"
@@ -18,9 +19,8 @@
  * as the cost models say; a core that reads more is as fast. */
 #define ENOUGH_BYTES 200.0
 
-static const char *const level_names[CPU_LEVEL_COUNT] = {
-    "baseline", "neon_dot", "neon_i8mm", "avx2", "avx512", "amx"
-};
+static const char *const level_names[CPU_LEVEL_COUNT] = { "baseline", "neon_dot", "neon_i8mm", "rvv",
+                                                          "avx2",     "avx512",   "amx" };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -57,6 +57,16 @@ static cpu_level cap_level(cpu_level cap)
     const cpu_level most = level_of_cpu();
 
     return cap < most ? cap : most;
+}
+#elif defined(__riscv)
+static cpu_level level_of_cpu(void)
+{
+    return cpu_riscv64_level();
+}
+
+static cpu_level cap_level(cpu_level cap)
+{
+    return cap < CPU_RVV ? CPU_BASELINE : level_of_cpu(); /* below CPU_RVV: levels of arm64 */
 }
 #else
 static cpu_level level_of_cpu(void)
@@ -171,7 +181,7 @@ bool cpu_is_capped(void)
 cpu_pace cpu_reference_pace(void)
 {
     static const double speeds[CPU_LEVEL_COUNT] = {
-        [CPU_BASELINE] = 0.25, [CPU_NEON_DOT] = 0.25, [CPU_NEON_I8MM] = 0.25,
+        [CPU_BASELINE] = 0.25, [CPU_NEON_DOT] = 0.25, [CPU_NEON_I8MM] = 0.25, [CPU_RVV] = 0.25,
         [CPU_AVX2] = 0.5,      [CPU_AVX512] = 1,      [CPU_AMX] = 1
     };
     const cpu_level level = cpu_level_in_use();
@@ -260,7 +270,7 @@ inlay_status cpu_limit_isa(const char *name, inlay_diag *diag)
     if (cap == CPU_LEVEL_COUNT)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "isa is '%s'; it can be auto, amx, avx512, avx2, neon_i8mm, "
-                          "neon_dot or baseline",
+                          "neon_dot, rvv or baseline",
                           name);
     if (strcmp(name, "auto") == 0 || name[0] == '\0')
         return INLAY_OK;

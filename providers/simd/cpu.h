@@ -11,6 +11,7 @@ typedef enum cpu_level {
     CPU_BASELINE,  /* supported by every CPU of this architecture */
     CPU_NEON_DOT,  /* arm64: dot products of bytes (SDOT, UDOT) */
     CPU_NEON_I8MM, /* the same with matrix products of bytes (USMMLA) and of bfloat16 (BFMMLA) */
+    CPU_RVV,       /* riscv64: the extension V with registers of 256 bits */
     CPU_AVX2,      /* x86-64-v3: AVX2 and FMA */
     CPU_AVX512,    /* x86-64-v4: AVX-512 F, BW, DQ, VL */
     CPU_AMX,       /* the same with VNNI, BF16 and AMX, see also tile_problem() */
@@ -18,7 +19,7 @@ typedef enum cpu_level {
 } cpu_level;
 
 /* Choices and help text of a provider's option `isa` (inlay_option). */
-#define CPU_ISA_CHOICES "auto|amx|avx512|avx2|neon_i8mm|neon_dot|baseline"
+#define CPU_ISA_CHOICES "auto|amx|avx512|avx2|neon_i8mm|neon_dot|rvv|baseline"
 #define CPU_ISA_DOC                                                                                                    \
     "highest instruction set of kernels: auto = that of the CPU; applies to the whole process and to the libraries "   \
     "that this provider opens; set by the session option of the same name"

@@ -4,11 +4,11 @@
 #include "simd/cpu.h"
 #include <stddef.h>
 
-/* Declares the instances of a kernel, constants of `type`: name_avx512, name_avx2, name_neon, name_wasm, name_c. Only
- * those of the architecture are defined. Uniform instances are only in the plugin cpu, so references to them are
- * weak. */
+/* Declares the instances of a kernel, constants of `type`: name_avx512, name_avx2, name_neon, name_rvv, name_wasm,
+ * name_c. Only those of the architecture are defined. Uniform instances are only in the plugin cpu, so references to
+ * them are weak. */
 #define KERNEL_INSTANCES(type, name)                                                                                   \
-    extern const type name##_avx512, name##_avx2, name##_neon, name##_wasm, name##_c;                                  \
+    extern const type name##_avx512, name##_avx2, name##_neon, name##_rvv, name##_wasm, name##_c;                      \
     extern __attribute__((weak)) const type name##_uniform, name##_uniform_c;
 
 /* All instances that a source may have, best first, and the condition to run each in this process. */
@@ -23,6 +23,7 @@
     X(neon_i8mm, cpu_has_i8mm())                                                                                       \
     X(neon_dot, cpu_has_dot())                                                                                         \
     X(neon, true)                                                                                                      \
+    X(rvv, cpu_has(CPU_RVV))                                                                                           \
     X(wasm, true)                                                                                                      \
     X(c, true)
 
@@ -39,6 +40,9 @@
                                                             : &name##_c))
 #elif defined(__aarch64__)
 #define KERNEL_BEST(name) (cpu_uniform() != CPU_UNIFORM_NO ? &name##_uniform_c : &name##_neon)
+#elif defined(SIMD_RVV)
+#define KERNEL_BEST(name)                                                                                              \
+    (cpu_uniform() != CPU_UNIFORM_NO ? &name##_uniform_c : cpu_has(CPU_RVV) ? &name##_rvv : &name##_c)
 #elif defined(__wasm__)
 #define KERNEL_BEST(name) (cpu_uniform() != CPU_UNIFORM_NO ? &name##_uniform_c : &name##_wasm)
 #else

@@ -76,6 +76,8 @@
 #include "simd/vec_neon.h"
 #elif defined(KERNEL_IS_wasm)
 #include "simd/vec_wasm.h"
+#elif defined(KERNEL_IS_rvv)
+#include "simd/vec_rvv.h"
 #else
 /* Plain C with four lanes, and the instance uniform_c with eight lanes, whose results are those of vec_avx2.h, bit for
  * bit, on a CPU without AVX2. */

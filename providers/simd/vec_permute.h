@@ -15,6 +15,14 @@ VEC_INLINE vec vec_permute(vec x, const int32_t *at)
 {
     return _mm256_permutevar8x32_ps(x, _mm256_loadu_si256((const __m256i *)(const void *)at));
 }
+#elif defined(KERNEL_IS_rvv)
+VEC_INLINE vec vec_permute(vec x, const int32_t *at)
+{
+    vmask lanes;
+
+    memcpy(&lanes, at, sizeof lanes);
+    return vec_gather(x, lanes);
+}
 #elif defined(KERNEL_IS_uniform_c)
 VEC_INLINE vec vec_permute(vec x, const int32_t *at)
 {
@@ -31,7 +39,7 @@ VEC_INLINE vec vec_permute(vec x, const int32_t *at)
 #define VEC_EACH_SECOND(x, y, f)                                                                                       \
     __builtin_shufflevector(x, y, f, f + 2, f + 4, f + 6, f + 8, f + 10, f + 12, f + 14, f + 16, f + 18, f + 20,       \
                             f + 22, f + 24, f + 26, f + 28, f + 30)
-#elif defined(KERNEL_IS_avx2) || defined(KERNEL_IS_uniform_c)
+#elif defined(KERNEL_IS_avx2) || defined(KERNEL_IS_rvv) || defined(KERNEL_IS_uniform_c)
 #define VEC_EACH_SECOND(x, y, f) __builtin_shufflevector(x, y, f, f + 2, f + 4, f + 6, f + 8, f + 10, f + 12, f + 14)
 #else
 #define VEC_EACH_SECOND(x, y, f) __builtin_shufflevector(x, y, f, f + 2, f + 4, f + 6)

@@ -56,3 +56,27 @@ finish() {
     echo "$passed passed, $failed failed"
     [ "$failed" -eq 0 ]
 }
+
+# Prints the path of count_plugin.c, compiled for the first version of the interface that this qemu supports.
+make_plugin() {
+    local version plugin=$build/count_plugin.so
+    for version in 1 2 3 4 5; do
+        "${CC:-cc}" -std=c11 -Wall -Wextra -Werror -O2 -fPIC -shared -DPLUGIN_VERSION=$version tests/cross/count_plugin.c \
+            -o "$plugin" || return
+        # shellcheck disable=SC2086
+        if $emulator -plugin "$plugin" "$build/bin/count_kernels" none 0 >/dev/null 2>&1; then
+            echo "$plugin"
+            return
+        fi
+    done
+    echo "$emulator supports none of the versions of count_plugin.c" >&2
+    return 1
+}
+
+# $1: rules of count.py. Counts the instructions of count_kernels, and writes the table to $build/count.md, too.
+count() {
+    local plugin
+    # shellcheck disable=SC2086
+    plugin=$(make_plugin) && python3 tests/cross/count.py "$1" "$plugin" $emulator "$build/bin/count_kernels" |
+        tee "$build/count.md"
+}

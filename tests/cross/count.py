@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Counts the instructions of arm64 kernels for each multiply-add, because an emulator cannot measure times.
+"""Counts the instructions of kernels for each multiply-add, because an emulator cannot measure times.
 
-    count.py RULES PROGRAM PLUGIN [--cpu MODEL]
+    count.py RULES PLUGIN EMULATOR... PROGRAM
 
-PROGRAM is count_kernels, PLUGIN the compiled count_plugin.c. Each kernel runs once and three times; half of the
+PLUGIN is the compiled count_plugin.c, EMULATOR a qemu of the user mode with its options, PROGRAM count_kernels. Each kernel runs once and three times; half of the
 difference is its own number of instructions. A line of RULES: kernel, the kernel that it is compared with, the maximum
 ratio of their instructions for each multiply-add. The last line is 'N passed, N failed'.
 """
@@ -21,19 +21,17 @@ def instructions(command, plugin, name, times):
 
 
 def main():
-    arguments = sys.argv[1:]
-    model = ["-cpu", arguments.pop(4)] if arguments[3:4] == ["--cpu"] and arguments.pop(3) else []
-    if len(arguments) != 3:
+    if len(sys.argv) < 5:
         sys.exit(__doc__)
-    with open(arguments[0], encoding="utf-8") as file:
+    plugin, command = sys.argv[2], sys.argv[3:]
+    with open(sys.argv[1], encoding="utf-8") as file:
         rules = {line.split()[0]: line.split()[1:] for line in file if line.strip() and not line.startswith("#")}
-    command = ["qemu-aarch64", *model, arguments[1]]
     listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     counts, passed, failed = {}, 0, 0
     print("| kernel | instructions for a multiply-add | ratio | bound |\n|---|---|---|---|")
     for line in listed.splitlines():
         name, units = line.split()
-        once, thrice = (instructions(command, arguments[2], name, n) for n in (1, 3))
+        once, thrice = (instructions(command, plugin, name, n) for n in (1, 3))
         counts[name] = (thrice - once) / 2 / int(units)
         base, bound = rules.get(name, (None, None))
         ratio = counts[name] / counts[base] if base else None

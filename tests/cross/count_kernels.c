@@ -1,4 +1,4 @@
-/* Runs kernels of arm64, whose instructions count.py counts.
+/* Runs kernels of arm64 or riscv64, whose instructions count.py counts.
  *   count_kernels              prints a line for each kernel: name, multiply-adds (softmax, conversion: elements)
  *   count_kernels NAME N       runs the kernel N times */
 #include "cpu/convolution/depthwise.h"
@@ -15,12 +15,12 @@ enum { ROWS = 6, DEPTH = 256, CHANNELS = 64, TAPS = 9, PIXELS = 4, ELEMENTS = 10
 
 /* Operands of all kernels: numbers near 1 as floats, any bytes as bytes. */
 static float x[ROOM / 4], w[ROOM / 4], y[ROOM / 4];
-static int32_t first[CHANNELS], sums[ROOM / 64];
+static int32_t sums[ROOM / 64];
 static int8_t limbs[ROOM];
 
-static int64_t run_floats(int64_t rows)
+static int64_t run_floats(const sgemm_kernel *kernel, int64_t rows)
 {
-    const sgemm_job job = { .kernel = &products_neon,
+    const sgemm_job job = { .kernel = kernel,
                             .m = rows,
                             .n = SGEMM_WIDTH,
                             .k = DEPTH,
@@ -36,6 +36,9 @@ static int64_t run_floats(int64_t rows)
     sgemm_run(&job, 0, sgemm_units(&job));
     return rows * SGEMM_WIDTH * DEPTH;
 }
+
+#if defined(__aarch64__)
+static int32_t first[CHANNELS];
 
 /* The largest tile of a GEMM of packed operands. */
 static int64_t run_gemm(const gemm_kernel *kernel)
@@ -102,7 +105,9 @@ static int64_t run_byte_window(const byte_set *set)
     return (int64_t)PIXELS * CHANNELS * 9;
 }
 
-static int64_t run_tile(void)
+#endif
+
+static int64_t run_tile(const tile_set *tiles)
 {
     static int64_t taps[TAPS];
     const tile_product product = { .a = x,
@@ -117,11 +122,11 @@ static int64_t run_tile(void)
 
     for (int64_t t = 0; t < TAPS; t++)
         taps[t] = t * CHANNELS;
-    tiles_neon.multiply(&product, ROWS);
+    tiles->multiply(&product, ROWS);
     return (int64_t)ROWS * TAPS * CHANNELS * TILE_WIDTH;
 }
 
-static int64_t run_depthwise(void)
+static int64_t run_depthwise(void (*run)(const depthwise_block *))
 {
     enum { SIDE = 3, MANY = DEPTHWISE_PIXELS };
     static const float *pixels[SIDE][MANY + 2];
@@ -143,7 +148,7 @@ static int64_t run_depthwise(void)
             pixels[r][i] = x + (r * (MANY + 2) + i) * CHANNELS;
         block.x[r] = pixels[r];
     }
-    depthwise_block_neon(&block);
+    run(&block);
     return (int64_t)MANY * CHANNELS * SIDE * SIDE;
 }
 
@@ -173,25 +178,37 @@ static int64_t run_nbits(const nbits_kernel *kernel, nbits_mode mode, uint32_t b
     return rows * DEPTH * NBITS_COLUMNS;
 }
 
-static int64_t run_softmax(void)
+static int64_t run_softmax(const row_set *rows)
 {
-    rows_neon.softmax(x, y, 1, ELEMENTS);
+    rows->softmax(x, y, 1, ELEMENTS);
     return ELEMENTS;
 }
 
-static int64_t run_halves(void)
+static int64_t run_halves(const row_set *rows)
 {
-    rows_neon.from_half((const uint16_t *)w, y, ELEMENTS);
+    rows->from_half((const uint16_t *)w, y, ELEMENTS);
     return ELEMENTS;
 }
 
-/* X(name, call) */
+/* X(name, call). The kernels of floats that each level has. */
+#define FLOAT_KERNELS(X, level)                                                                                        \
+    X(floats_##level, run_floats(&products_##level, ROWS))                                                             \
+    X(floats_row_##level, run_floats(&products_##level, 1))                                                            \
+    X(conv_##level, run_tile(&tiles_##level))                                                                          \
+    X(depthwise_##level, run_depthwise(depthwise_block_##level))                                                       \
+    X(softmax_##level, run_softmax(&rows_##level))                                                                     \
+    X(halves_to_floats_##level, run_halves(&rows_##level))
+#if defined(__riscv)
 #define KERNELS(X)                                                                                                     \
-    X(floats_neon, run_floats(ROWS))                                                                                   \
-    X(floats_row_neon, run_floats(1))                                                                                  \
+    FLOAT_KERNELS(X, c)                                                                                                \
+    X(bits4_exact_c, run_nbits(&nbits_c, NBITS_EXACT, 4, NBITS_ROWS))                                                  \
+    FLOAT_KERNELS(X, rvv)                                                                                              \
+    X(bits4_exact_rvv, run_nbits(&nbits_rvv, NBITS_EXACT, 4, NBITS_ROWS))
+#else
+#define KERNELS(X)                                                                                                     \
+    FLOAT_KERNELS(X, neon)                                                                                             \
     X(bfloat16_neon, run_gemm(gemm_set_neon[GEMM_F32]))                                                                \
     X(bfloat16_neon_i8mm, run_gemm(&gemm_bf16_neon_i8mm))                                                              \
-    X(halves_to_floats_neon, run_halves())                                                                             \
     X(bytes_neon, run_bytes(&byte_set_neon, ROWS, false, false))                                                       \
     X(bytes_neon_dot, run_bytes(&byte_set_neon_dot, ROWS, false, false))                                               \
     X(bytes_neon_i8mm, run_bytes(&byte_set_neon_i8mm, ROWS, false, false))                                             \
@@ -212,10 +229,8 @@ static int64_t run_halves(void)
     X(bits4_row_fine_neon_dot, run_nbits(&nbits_neon_dot, NBITS_FINE, 4, 1))                                           \
     X(bits4_row_byte_neon_dot, run_nbits(&nbits_neon_dot, NBITS_BYTE, 4, 1))                                           \
     X(bits8_exact_neon, run_nbits(&nbits_neon, NBITS_EXACT, 8, NBITS_ROWS))                                            \
-    X(bits8_fine_neon_dot, run_nbits(&nbits_neon_dot, NBITS_FINE, 8, NBITS_ROWS))                                      \
-    X(conv_neon, run_tile())                                                                                           \
-    X(depthwise_neon, run_depthwise())                                                                                 \
-    X(softmax_neon, run_softmax())
+    X(bits8_fine_neon_dot, run_nbits(&nbits_neon_dot, NBITS_FINE, 8, NBITS_ROWS))
+#endif
 
 #define FUNCTION(name, call)                                                                                           \
     static int64_t name(void)                                                                                          \

@@ -11,7 +11,7 @@ foreach(kind EXE SHARED MODULE)
   set(CMAKE_${kind}_LINKER_FLAGS_INIT -L${CMAKE_SYSROOT}/usr/lib/riscv64-linux-gnu)
 endforeach()
 set(CMAKE_C_STANDARD_LIBRARIES_INIT -l:libatomic.a) # GCC before 13 calls functions for atomic bytes
-set(CMAKE_CROSSCOMPILING_EMULATOR qemu-riscv64 -L ${CMAKE_SYSROOT})
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-riscv64 -cpu rv64,v=true,vlen=256 -L ${CMAKE_SYSROOT})
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)

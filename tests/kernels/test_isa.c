@@ -173,7 +173,7 @@ static void names(void **state)
     assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "isa", "sse9", &diag), INLAY_INVALID_ARGUMENT);
     assert_string_equal(diag.text,
-                        "option isa: 'sse9' is not one of auto, amx, avx512, avx2, neon_i8mm, neon_dot, baseline");
+                        "option isa: 'sse9' is not one of auto, amx, avx512, avx2, neon_i8mm, neon_dot, rvv, baseline");
     inlay_options_destroy(options);
 }
 

@@ -38,6 +38,8 @@ static const struct level levels[] = {
     LEVEL(avx2, CPU_AVX2),
 #elif defined(__aarch64__)
     LEVEL(neon, CPU_BASELINE),
+#elif defined(SIMD_RVV)
+    LEVEL(rvv, CPU_RVV),
 #endif
     LEVEL(c, CPU_BASELINE),
 };

@@ -19,6 +19,9 @@ static uint32_t levels(const row_set *out[LEVELS])
         out[n++] = &rows_avx2;
 #elif defined(__aarch64__)
     out[n++] = &rows_neon;
+#elif defined(SIMD_RVV)
+    if (cpu_has(CPU_RVV))
+        out[n++] = &rows_rvv;
 #endif
     out[n++] = &rows_c;
     return n;

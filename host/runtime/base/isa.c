@@ -32,6 +32,7 @@ static bool level_of_name(const char *name, uint32_t *out)
                  { "avx2", INLAY_ISA_X86_64_V3 },
                  { "neon_i8mm", INLAY_ISA_BASELINE }, /* the host has no code for it */
                  { "neon_dot", INLAY_ISA_BASELINE },
+                 { "rvv", INLAY_ISA_BASELINE },
                  { "baseline", INLAY_ISA_BASELINE } };
 
     for (size_t i = 0; i < sizeof caps / sizeof caps[0]; i++)
@@ -58,7 +59,7 @@ inlay_status isa_cap(const char *name, inlay_diag *diag)
     if (!level_of_name(name, &level))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "isa is '%s'; it can be auto, amx, avx512, avx2, neon_i8mm, "
-                          "neon_dot or baseline",
+                          "neon_dot, rvv or baseline",
                           name);
     atomic_store(&cap, level);
     return INLAY_OK;

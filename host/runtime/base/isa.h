@@ -10,7 +10,7 @@ uint32_t isa_of_cpu(uint32_t *out_extra);
 
 /* The level that built-in loops of the host may use: that of the CPU, limited by isa_cap(). */
 uint32_t isa_in_use(void);
-/* Limits isa_in_use() to a value of the option `isa`: auto, amx, avx512, avx2, neon_i8mm, neon_dot or baseline.
+/* Limits isa_in_use() to a value of the option `isa`: auto, amx, avx512, avx2, neon_i8mm, neon_dot, rvv or baseline.
  * INLAY_INVALID_ARGUMENT for other names. */
 INLAY_NODISCARD inlay_status isa_cap(const char *name, inlay_diag *diag);
 

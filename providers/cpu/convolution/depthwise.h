@@ -53,6 +53,7 @@ static inline bool depthwise_reuses(int64_t width, int64_t stride, int64_t dilat
 void depthwise_block_avx512(const depthwise_block *block);
 void depthwise_block_avx2(const depthwise_block *block);
 void depthwise_block_neon(const depthwise_block *block);
+void depthwise_block_rvv(const depthwise_block *block);
 void depthwise_block_wasm(const depthwise_block *block);
 void depthwise_block_c(const depthwise_block *block);
 void depthwise_block_uniform(const depthwise_block *block);

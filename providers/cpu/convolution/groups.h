@@ -24,6 +24,7 @@ typedef struct thin_row {
 void thin_row_avx512(const thin_row *row);
 void thin_row_avx2(const thin_row *row);
 void thin_row_neon(const thin_row *row);
+void thin_row_rvv(const thin_row *row);
 void thin_row_wasm(const thin_row *row);
 void thin_row_c(const thin_row *row);
 __attribute__((weak)) void thin_row_uniform(const thin_row *row);

@@ -44,6 +44,16 @@ const kit_provider *cpu_operators(void)
     static const kit_provider with_neon = LEVEL(neon);
 
     return &with_neon;
+#elif defined(SIMD_RVV) && !defined(SIMD_ONLY)
+    static const kit_table *const rvv[] = {
+#define TABLE(stem) &operators_##stem##_rvv,
+#include "operators/tables.def"
+#undef TABLE
+    };
+    static const kit_provider with_rvv = LEVEL(rvv);
+
+    if (cpu_has(CPU_RVV))
+        return &with_rvv;
 #endif
 #if !defined(__aarch64__) || defined(SIMD_ONLY)
     return &none;

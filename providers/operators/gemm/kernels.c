@@ -12,6 +12,9 @@
 #define VBYTES 32
 #define MR 4 /* 12 sums, 3 lines of B and one element of A in 16 registers */
 #define MADD(pair, line) ((s16_vec)_mm256_madd_epi16((__m256i)(pair), (__m256i)(line)))
+#elif defined(KERNEL_IS_rvv)
+#define VBYTES 32
+#define MR 8 /* 24 sums, 3 lines of B and one element of A in 32 registers */
 #elif defined(KERNEL_IS_uniform_c) /* as AVX2 */
 #define VBYTES 32
 #define MR 4

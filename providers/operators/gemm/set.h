@@ -4,7 +4,7 @@
 #include "operators/gemm.h"
 
 typedef const gemm_kernel *const gemm_set[GEMM_TYPE_COUNT];
-extern gemm_set gemm_set_avx512, gemm_set_avx2, gemm_set_neon, gemm_set_wasm, gemm_set_c;
+extern gemm_set gemm_set_avx512, gemm_set_avx2, gemm_set_neon, gemm_set_rvv, gemm_set_wasm, gemm_set_c;
 extern __attribute__((weak)) gemm_set gemm_set_uniform, gemm_set_uniform_c;
 extern __attribute__((weak)) const gemm_kernel gemm_bf16_neon_i8mm; /* only in the plugin cpu */
 

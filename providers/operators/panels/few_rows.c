@@ -5,6 +5,9 @@
 #if defined(KERNEL_IS_avx512)
 #define VBYTES 64
 #define MR 6 /* 24 sums, 4 vectors of W and one of X in 32 registers */
+#elif defined(KERNEL_IS_rvv)
+#define VBYTES 32
+#define MR 6 /* as with AVX-512 */
 #elif defined(KERNEL_IS_avx2) || defined(KERNEL_IS_uniform_c)
 #define VBYTES 32
 #define MR 3 /* 12 sums, a vector of W and one of X in 16 registers */
