@@ -9,6 +9,7 @@
 
 /* Programs of `inlay bundle` leave these out. */
 OPTIONAL_WITH(terms_of_cpu, "cpu_product cpu_conv");
+OPTIONAL_WITH(terms_run, "cpu_product cpu_conv");
 
 /* NOTES: floats of a pack that describe a panel: whether its columns are in range, whether it has numbers that are not
  * integers, the largest evenness of its columns, and how many of TERMS terms are 0 in all elements. */
