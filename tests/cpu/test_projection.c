@@ -5,6 +5,7 @@
 #include "cmocka_all.h"
 #include "random.h"
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -200,17 +201,35 @@ static void prices(void **state)
 
     (void)state;
     assert_true(panels_describe(&weights));
-    assert_true(projection_saves_ns(&weights, 1000, false) > 0);
-    assert_true(projection_saves_ns(&weights, 1000, true) < projection_saves_ns(&weights, 1000, false));
-    assert_false(projection_saves_ns(&weights, 1, false) > 0);
+    assert_true(projection_saves_ns(&weights, 1000, false, 1) > 0);
+    assert_true(projection_saves_ns(&weights, 1000, true, 1) < projection_saves_ns(&weights, 1000, false, 1));
+    assert_false(projection_saves_ns(&weights, 1, false, 1) > 0);
+    assert_false(projection_saves_ns(&weights, 1000, false, 4) > 0); /* tiles of a quarter of the speed */
     weights.depth = 8;
     assert_true(panels_describe(&weights));
-    assert_false(projection_saves_ns(&weights, 1000, false) > 0);
+    assert_false(projection_saves_ns(&weights, 1000, false, 1) > 0);
+}
+
+/* The pace of tiles is that of the prices unless the host has measured tiles. */
+static void paces(void **state)
+{
+    inlay_speed speed = { .struct_size = sizeof speed, .flops_v4 = 242, .tile_bfloat16 = 1900 };
+
+    (void)state;
+    assert_true(cpu_tile_pace(NULL) == 1);
+    assert_true(fabs(cpu_tile_pace(&speed) - 2) < 1e-9);
+    speed.flops_v4 = 121;
+    assert_true(fabs(cpu_tile_pace(&speed) - 1) < 1e-9);
+    speed.tile_bfloat16 = 0;
+    assert_true(cpu_tile_pace(&speed) == 1);
+    speed.tile_bfloat16 = 100;
+    speed.struct_size = offsetof(inlay_speed, tile_bytes); /* of a host without the member */
+    assert_true(cpu_tile_pace(&speed) == 1);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(layers), cmocka_unit_test(prices) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(layers), cmocka_unit_test(prices), cmocka_unit_test(paces) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

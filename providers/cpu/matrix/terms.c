@@ -240,7 +240,7 @@ static int product_count(int64_t k, int b_terms, bool strict)
 }
 
 /* Sizes are rounded up to those of tiles. Each run makes the terms of A. */
-double terms_ns(int64_t m, int64_t n, int64_t k, int b_terms, bool strict)
+double terms_ns(int64_t m, int64_t n, int64_t k, int b_terms, bool strict, double tile_pace)
 {
     const double tiles = terms_are_three(k, strict) ? 1860 : 2100; /* FLOP of one product of terms in a nanosecond */
     const double split = 5, stored = 20;                           /* elements of A and of C */
@@ -248,7 +248,7 @@ double terms_ns(int64_t m, int64_t n, int64_t k, int b_terms, bool strict)
                  columns = (double)(terms_panels(n) * TERMS_WIDTH),
                  depth = (double)(ceil_div(k, TERMS_DEPTH) * TERMS_DEPTH);
 
-    return 2 * rows * columns * depth * product_count(k, b_terms, strict) / tiles + rows * depth / split +
+    return 2 * rows * columns * depth * product_count(k, b_terms, strict) / tiles * tile_pace + rows * depth / split +
            rows * columns / stored;
 }
 

@@ -6,8 +6,9 @@
 #include "cpu/matrix/terms.h"
 #include "operators/recurrent/recurrent.h"
 
-/* The nanoseconds that terms save for one direction of `rows` rows, on one thread; 0 or less: floats are as fast. */
-double projection_saves_ns(const struct panels *weights, int64_t rows, bool strict);
+/* The nanoseconds that terms save for one direction of `rows` rows, on one thread; 0 or less: floats are as fast.
+ * tile_pace: cpu_tile_pace(), or 1 for the reference core. */
+double projection_saves_ns(const struct panels *weights, int64_t rows, bool strict, double tile_pace);
 /* Packs W of `directions` directions from its panels. The caller frees the result; NULL: no memory. */
 float *projection_pack(const struct panels *weights, const recurrent_weights *from, int64_t directions);
 

@@ -57,7 +57,8 @@ static bool projects_by_terms(const cpu_state *state, const recurrent_state *lay
                               int64_t rows)
 {
     return layer->pack.data != NULL && !layer->wide && !state->reproducible && terms_of_cpu() != NULL &&
-           projection_saves_ns(weights, rows < 0 ? TERMS_BLOCK : rows, state->strict) > 0;
+           projection_saves_ns(weights, rows < 0 ? TERMS_BLOCK : rows, state->strict,
+                               cpu_tile_pace(cpu_measured_speed(state->host))) > 0;
 }
 
 /* Packs W as terms if a run may have enough rows for them. */
@@ -513,7 +514,7 @@ static double projection_saving(const cpu_state *state, const kit_node *node, co
         !recurrent_read_cell(node->info->op_type.data, false, &cell) ||
         !recurrent_compute_layout(&cell, w->dims[2], r->dims[2], &layout))
         return 0;
-    saved = projection_saves_ns(&layout.panels, x->dims[0] * x->dims[1], state->strict);
+    saved = projection_saves_ns(&layout.panels, x->dims[0] * x->dims[1], state->strict, 1);
     return saved > 0 ? saved * (double)w->dims[0] / plan->max_threads : 0;
 }
 
