@@ -208,6 +208,16 @@ cpu_pace cpu_local_pace(const inlay_speed *measured)
     return pace;
 }
 
+double cpu_tile_pace(const inlay_speed *measured)
+{
+    const double flops = 242, tiles = 3800; /* of one core of the Xeon, in a nanosecond */
+
+    if (measured == NULL || !INLAY_HAS(measured, tile_bfloat16) || !(measured->tile_bfloat16 > 0) ||
+        !(measured->flops_v4 > 0))
+        return 1;
+    return measured->flops_v4 / flops / (measured->tile_bfloat16 / tiles);
+}
+
 const inlay_speed *cpu_measured_speed(const inlay_host *host)
 {
     const inlay_ext_speed *speed = host->extension(host->ctx, INLAY_EXT_SPEED);

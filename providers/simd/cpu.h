@@ -53,6 +53,9 @@ cpu_pace cpu_reference_pace(void);
 /* Of this machine at this level; measured: by the host, or NULL. Parts that were not measured are those of the
  * reference core. */
 cpu_pace cpu_local_pace(const inlay_speed *measured);
+/* The time of a product of bfloat16 by matrix tiles, in multiply-adds of floats, relative to the Xeon whose times the
+ * prices are. 1: not measured. For choices between kernels. */
+double cpu_tile_pace(const inlay_speed *measured);
 /* The host's measurement; NULL: it has none. */
 const inlay_speed *cpu_measured_speed(const inlay_host *host);
 /* Why kernels may not use tiles of AMX (tile.h), in one sentence; NULL: they may. The first call, if the CPU has them

@@ -407,7 +407,7 @@ static void make_profile(cost_profile *profile)
     one->links[0] = (profile_link){ "fake.memory", { 5000, 0.1 }, { 7000, 0.2 } };
     profile->providers = one;
     profile->provider_count = 1;
-    profile->speed = (inlay_speed){ sizeof profile->speed, 1, 2, 3, 4, 5, 6, 7, 8 };
+    profile->speed = (inlay_speed){ sizeof profile->speed, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 };
     profile_cpu(profile->cpu, sizeof profile->cpu);
 }
 
@@ -462,6 +462,38 @@ static void profiles_come_back(void **state)
     assert_int_equal(warnings, 1);
     profile_assume("", 0);
     profile_deinit(&back);
+    profile_deinit(&profile);
+}
+
+/* A profile that was written before tiles were measured keeps its other speeds; with a negative one it is ignored. */
+static void profiles_without_tiles(void **state)
+{
+    static const char key[] = "\"tile_bfloat16\":10.0";
+    cost_profile profile = { .provider_count = 0 }, back;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    size_t bytes;
+    char *data, *at;
+
+    (void)state;
+    make_profile(&profile);
+    assert_int_equal(profile_save(folder, NULL, &profile, &diag), INLAY_OK);
+    data = read_file("machine.json", &bytes);
+    for (at = data; memcmp(at, key, sizeof key - 1) != 0; at++)
+        assert_true(at + sizeof key <= data + bytes);
+    at[1] = 'x';
+    write_file("machine.json", data, bytes);
+    assert_int_equal(profile_load(folder, NULL, &logged, &back), INLAY_OK);
+    assert_int_equal(back.provider_count, 1);
+    assert_true(back.speed.tile_bytes == 9 && back.speed.tile_bfloat16 == 0);
+    profile_deinit(&back);
+    at[1] = 't';
+    at[strlen("\"tile_bfloat16\":")] = '-'; /* -0.0 would be valid */
+    at[strlen("\"tile_bfloat16\":") + 1] = '7';
+    write_file("machine.json", data, bytes);
+    assert_int_equal(profile_load(folder, NULL, &logged, &back), INLAY_OK);
+    assert_int_equal(back.provider_count, 0);
+    profile_deinit(&back);
+    free(data);
     profile_deinit(&profile);
 }
 
@@ -614,6 +646,7 @@ int main(void)
         IN_FOLDER(planted_files_are_ignored),
         IN_FOLDER(old_measurements_are_dropped),
         IN_FOLDER(profiles_come_back),
+        IN_FOLDER(profiles_without_tiles),
         IN_FOLDER(impossible_profiles_are_ignored),
         IN_FOLDER(corrupt_profiles_are_harmless),
         IN_FOLDER(memory_may_run_out),

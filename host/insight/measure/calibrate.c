@@ -584,6 +584,8 @@ static void find_speed(struct calibration *calibration)
     calibration->profile.speed = *core_speed();
     calibration->profile.speed.shared_bytes = measured.shared_bytes;
     calibration->profile.speed.loop_ns = measured.loop_ns;
+    calibration->profile.speed.tile_bytes = measured.tile_bytes;
+    calibration->profile.speed.tile_bfloat16 = measured.tile_bfloat16;
 }
 
 static inlay_status calibrate(struct calibration *calibration, const inlay_options *options)

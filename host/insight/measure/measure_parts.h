@@ -6,6 +6,9 @@
 
 enum { MEASURE_SWEEP_MIN = 32 << 20 }; /* bytes: more than any cache of one core */
 
+/* Operations of matrix tiles in a nanosecond, on bytes and on bfloat16; 0: the process may not use them. */
+void measure_tiles(double *out_bytes, double *out_bfloat16);
+
 /* Reads a byte of every line. */
 void measure_read_through(const char *memory, size_t bytes);
 /* Each thread of the run reads `bytes` of the sweep's memory, at most sweep->bytes. */

@@ -64,4 +64,5 @@ void measure_speed(const measure_sweep *sweep, inlay_speed *out)
     out->shared_bytes = core_read_rate((const void *)at, shared, 1, CACHE_SLICES);
     keep_larger(&out->memory_bytes, core_read_rate((const void *)at, bytes, 1, MEMORY_SLICES));
     out->loop_ns = loop_time();
+    measure_tiles(&out->tile_bytes, &out->tile_bfloat16);
 }

@@ -229,7 +229,8 @@ double kernel_gemm_terms_ns(const cpu_build *build, const cpu_group *group, cons
     const int terms = terms_of_constant(build, build->op->in[1]);
     const double bytes = terms_bytes(depth, terms, build->state->strict) * (double)(depth * window->out),
                  far = bytes > NEAR_BYTES ? bytes / FAR_BYTES_PER_NS : 0;
-    double ns = terms_ns(pixels, window->out, depth, terms, build->state->strict);
+    double ns = terms_ns(pixels, window->out, depth, terms, build->state->strict,
+                         cpu_tile_pace(cpu_measured_speed(build->state->host)));
 
     (void)group;
     ns = (ns < far ? far : ns) + unfold_ns(window, (double)taps);

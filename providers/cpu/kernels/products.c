@@ -66,10 +66,12 @@ double kernel_terms_ns(const cpu_build *build, const cpu_group *group, const ker
     const int terms = terms_of_constant(build, build->op->in[1]);
     const double bytes = columns * (double)product->k * terms_bytes(product->k, terms, build->state->strict);
     const double stream = bytes / (bytes > NEAR_BYTES ? FAR_BYTES_PER_NS : NEAR_BYTES_PER_NS);
+    const double pace = cpu_tile_pace(cpu_measured_speed(build->state->host));
 
     (void)group;
     return START_NS + LOOP_NS +
-           larger(terms_ns(product->m, product->n, product->k, terms, build->state->strict), stream) / KERNEL_THREADS;
+           larger(terms_ns(product->m, product->n, product->k, terms, build->state->strict, pace), stream) /
+               KERNEL_THREADS;
 }
 
 /* Not with option reproducible: sums that skip zeros are added in another order, and the order for one row differs from

@@ -9,6 +9,7 @@
 
 /* Programs of `inlay bundle` leave these out. */
 OPTIONAL_WITH(terms_of_cpu, "cpu_product cpu_conv");
+OPTIONAL_WITH(terms_run, "cpu_product cpu_conv");
 
 /* NOTES: floats of a pack that describe a panel: whether its columns are in range, whether it has numbers that are not
  * integers, the largest evenness of its columns, and how many of TERMS terms are 0 in all elements. */
@@ -239,7 +240,7 @@ static int product_count(int64_t k, int b_terms, bool strict)
 }
 
 /* Sizes are rounded up to those of tiles. Each run makes the terms of A. */
-double terms_ns(int64_t m, int64_t n, int64_t k, int b_terms, bool strict)
+double terms_ns(int64_t m, int64_t n, int64_t k, int b_terms, bool strict, double tile_pace)
 {
     const double tiles = terms_are_three(k, strict) ? 1860 : 2100; /* FLOP of one product of terms in a nanosecond */
     const double split = 5, stored = 20;                           /* elements of A and of C */
@@ -247,7 +248,7 @@ double terms_ns(int64_t m, int64_t n, int64_t k, int b_terms, bool strict)
                  columns = (double)(terms_panels(n) * TERMS_WIDTH),
                  depth = (double)(ceil_div(k, TERMS_DEPTH) * TERMS_DEPTH);
 
-    return 2 * rows * columns * depth * product_count(k, b_terms, strict) / tiles + rows * depth / split +
+    return 2 * rows * columns * depth * product_count(k, b_terms, strict) / tiles * tile_pace + rows * depth / split +
            rows * columns / stored;
 }
 

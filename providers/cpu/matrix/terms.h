@@ -102,8 +102,9 @@ static inline bool terms_are_three(int64_t k, bool strict)
     return !strict && k >= 2 * TERMS_EVEN; /* of normally distributed numbers 2 of 5 are effective */
 }
 /* Nanoseconds on one core where multiply-adds of floats take 250 FLOP in one, without the transfer of B, whose elements
- * have `b_terms` terms; and the bytes of its terms that are read, for each element. */
-double terms_ns(int64_t m, int64_t n, int64_t k, int b_terms, bool strict);
+ * have `b_terms` terms, and tile_pace is cpu_tile_pace() or 1; and the bytes of its terms that are read, for each
+ * element. */
+double terms_ns(int64_t m, int64_t n, int64_t k, int b_terms, bool strict, double tile_pace);
 double terms_bytes(int64_t k, int b_terms, bool strict);
 
 /* GEMM like sgemm_run: job->b is the pack, of job->b_terms terms; b_panel and b_step are not read. A unit is a block of

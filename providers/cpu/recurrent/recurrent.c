@@ -4,6 +4,7 @@
 #include "operators/recurrent/recurrent.h"
 #include "inlay/check.h"
 #include "cpu/recurrent/layer.h"
+#include "cpu/recurrent/projection.h"
 #include "cpu/weights/low_bit_pack.h"
 #include "cpu/weights/packs.h"
 #include "cpu/weights/read.h"
@@ -51,6 +52,36 @@ static bool parse_recurrent(const kit_node *node, cpu_op *op, kit_refusal *why)
     return true;
 }
 
+/* Do terms pay for `rows` rows of X? rows below 0: unknown, so for many. */
+static bool projects_by_terms(const cpu_state *state, const recurrent_state *layer, const struct panels *weights,
+                              int64_t rows)
+{
+    return layer->pack.data != NULL && !layer->wide && !state->reproducible && terms_of_cpu() != NULL &&
+           projection_saves_ns(weights, rows < 0 ? TERMS_BLOCK : rows, state->strict,
+                               cpu_tile_pace(cpu_measured_speed(state->host))) > 0;
+}
+
+/* Packs W as terms if a run may have enough rows for them. */
+static inlay_status prepare_projection(const cpu_state *state, const kit_node *node, cpu_op *op, inlay_diag *diag)
+{
+    const inlay_value_info *x = kit_input(node, IN_X), *w = kit_input(node, IN_W), *r = kit_input(node, IN_R);
+    const recurrent_state *layer = op->recurrent.prepared;
+    recurrent_layout layout;
+    int64_t rows;
+
+    if (layer->pack.data == NULL || !recurrent_compute_layout(layer, w->dims[2].value, r->dims[2].value, &layout))
+        return INLAY_OK;
+    if (x->dims[0].value < 0 || x->dims[1].value < 0 ||
+        __builtin_mul_overflow(x->dims[0].value, x->dims[1].value, &rows))
+        rows = -1;
+    if (!projects_by_terms(state, layer, &layout.panels, rows))
+        return INLAY_OK;
+    op->recurrent.projection = projection_pack(&layout.panels, layer->constant, layer->direction == 2 ? 2 : 1);
+    return op->recurrent.projection != NULL
+               ? INLAY_OK
+               : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the terms of the weights");
+}
+
 inlay_status cpu_recurrent_prepare(inlay_compiled *compiled, const inlay_compile_request *request,
                                    const inlay_node_info *info, cpu_op *op, inlay_diag *diag)
 {
@@ -65,6 +96,8 @@ inlay_status cpu_recurrent_prepare(inlay_compiled *compiled, const inlay_compile
     op->recurrent.layer = kernel_of(op->row->op_type);
     INLAY_CHECK(op->recurrent.layer != NULL && op->in_count <= MAX_INPUTS);
     status = op->recurrent.layer->prepare(&node, &op->recurrent.prepared, diag);
+    if (status == INLAY_OK)
+        status = prepare_projection(compiled->state, &node, op, diag);
     if (status != INLAY_OK && diag != NULL && diag->node[0] == '\0')
         (void)snprintf(diag->node, sizeof diag->node, "%s", op->name);
     for (uint32_t i = 0; status == INLAY_OK && i < op->in_count; i++) {
@@ -82,6 +115,8 @@ void cpu_recurrent_release(cpu_op *op)
     if (op->recurrent.layer != NULL)
         op->recurrent.layer->release(op->recurrent.prepared);
     op->recurrent.prepared = NULL;
+    free(op->recurrent.projection);
+    op->recurrent.projection = NULL;
 }
 
 struct layer {
@@ -94,8 +129,11 @@ struct layer {
     uint32_t in_count, out_count;
     uint32_t in_arg[MAX_INPUTS], out_arg[MAX_OUTPUTS]; /* indices of arguments; INLAY_NONE: omitted */
     uint32_t workspace_arg;
-    bool panelled; /* W and R are packed in panels */
-    bool coded;    /* the panels contain codes (unfold.h) instead of floats */
+    const float *projection; /* W as terms, borrowed from the op; NULL: the kernel multiplies by W */
+    uint32_t projected_arg;  /* its results of all directions, and the scratch memory of workers */
+    uint32_t workers;        /* of the projection, above 0 */
+    bool panelled;           /* W and R are packed in panels */
+    bool coded;              /* the panels contain codes (unfold.h) instead of floats */
 };
 
 static void release_layer(cpu_native *native)
@@ -170,12 +208,52 @@ static bool open_codes(const void *pack, const recurrent_layout *layout, uint32_
     return true;
 }
 
+typedef struct projection_call {
+    const terms_set *terms;
+    sgemm_job job;
+    float *scratch; /* of the first worker */
+    uint32_t workers;
+} projection_call;
+
+static inlay_status project_units(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const projection_call *call = user;
+
+    terms_run(call->terms, &call->job, call->scratch + worker % call->workers * terms_scratch_floats(&call->job), begin,
+              end);
+    return INLAY_OK;
+}
+
+/* Multiplies all rows of X by W. */
+static inlay_status project(const struct layer *layer, const cpu_state *state, inlay_run *run, void *const *args,
+                            recurrent_projected *out)
+{
+    const recurrent_plan *plan = layer->plan;
+    const int64_t results = plan->steps * plan->batch * plan->weights.panels.stored;
+    float *to = args[layer->projected_arg];
+    inlay_status status = INLAY_OK;
+
+    for (int64_t d = 0; d < plan->directions && status == INLAY_OK; d++) {
+        projection_call call = { .terms = terms_of_cpu(),
+                                 .scratch = to + plan->directions * results,
+                                 .workers = layer->workers };
+
+        projection_job(state->sgemm, layer->state, plan, layer->projection, d, state->strict, layer->workers,
+                       &call.job);
+        call.job.a = args[layer->in_arg[IN_X]];
+        call.job.c = out->rows[d] = to + d * results;
+        status = state->host->parallel_for(state->host->ctx, run, terms_units(&call.job), 1, project_units, &call);
+    }
+    return status;
+}
+
 static inlay_status run_layer(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
     const struct layer *layer = (const struct layer *)(const void *)native;
     kit_tensor in[MAX_INPUTS], out[MAX_OUTPUTS];
     coded_matrix matrices[2];
+    recurrent_projected projected;
     const kit_call call = { .in = in,
                             .out = out,
                             .in_count = layer->in_count,
@@ -202,6 +280,14 @@ static inlay_status run_layer(const cpu_native *native, const cpu_state *state, 
     for (uint32_t o = 0; o < layer->out_count; o++) {
         out[o] = layer->out[o];
         out[o].data = layer->out_arg[o] != INLAY_NONE ? args[layer->out_arg[o]] : NULL;
+    }
+    if (layer->projection != NULL) {
+        const inlay_status status = project(layer, state, run, args, &projected);
+
+        if (status != INLAY_OK)
+            return status;
+        in[IN_W].rank = 0;
+        in[IN_W].data = &projected;
     }
     return layer->kernel->run(&call);
 }
@@ -316,11 +402,36 @@ static inlay_status plan_layer(const cpu_build *build, struct layer *layer, uint
     return status;
 }
 
+/* Takes memory for the projection if terms pay for the rows of this instance. */
+static inlay_status plan_projection(cpu_build *build, struct layer *layer, cpu_place *out, bool *out_taken)
+{
+    const recurrent_plan *plan = layer->plan;
+    const recurrent_state *state = layer->state;
+    int64_t rows, floats, all;
+    sgemm_job job;
+
+    *out_taken = false;
+    if (build->op->recurrent.projection == NULL || plan->hidden == 0 ||
+        __builtin_mul_overflow(plan->steps, plan->batch, &rows) || rows <= 0 ||
+        __builtin_mul_overflow(rows, plan->directions * plan->weights.panels.stored, &floats) ||
+        !projects_by_terms(build->state, state, &plan->weights.panels, rows))
+        return INLAY_OK;
+    layer->workers = build->instance->threads > 0 ? build->instance->threads : 1;
+    projection_job(build->state->sgemm, state, plan, build->op->recurrent.projection, 0, build->state->strict,
+                   layer->workers, &job);
+    if (__builtin_add_overflow(floats, layer->workers * terms_scratch_floats(&job), &all))
+        return INLAY_OK;
+    layer->projection = build->op->recurrent.projection;
+    *out_taken = true;
+    return cpu_new_floats(build, all, out);
+}
+
 static inlay_status lower_recurrent(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op;
-    cpu_place places[MAX_INPUTS + MAX_OUTPUTS + 1], made[MAX_OUTPUTS];
-    const cpu_place *list[MAX_INPUTS + MAX_OUTPUTS + 1];
+    cpu_place places[MAX_INPUTS + MAX_OUTPUTS + 2], made[MAX_OUTPUTS];
+    const cpu_place *list[MAX_INPUTS + MAX_OUTPUTS + 2];
+    bool projects;
     struct layer *layer = calloc(1, sizeof *layer);
     uint64_t workspace;
     uint32_t count = 0; /* of places */
@@ -367,6 +478,9 @@ static inlay_status lower_recurrent(cpu_build *build, const cpu_group *group)
         INLAY_TRY(cpu_new_place(build, &packed, &places[count]));
         layer->workspace_arg = count++;
     }
+    INLAY_TRY(plan_projection(build, layer, &places[count], &projects));
+    if (projects)
+        layer->projected_arg = count++;
     INLAY_CHECK(count <= KIT_COUNT(places));
     for (uint32_t i = 0; i < count; i++)
         list[i] = &places[i];
@@ -385,6 +499,23 @@ done:
         free(layer->plan);
     free(layer);
     return status;
+}
+
+/* What the projection saves of the layer's time. */
+static double projection_saving(const cpu_state *state, const kit_node *node, const kit_plan *plan)
+{
+    const kit_tensor *x = &plan->in[IN_X], *w = &plan->in[IN_W], *r = &plan->in[IN_R];
+    recurrent_layout layout;
+    recurrent_state cell;
+    double saved;
+
+    if (terms_of_cpu() == NULL || state->reproducible || x->count < 0 || x->rank != 3 || w->rank != 3 || r->rank != 3 ||
+        w->count <= 0 || r->count <= 0 || !kit_is_constant(node, IN_W) || !kit_is_constant(node, IN_R) ||
+        !recurrent_read_cell(node->info->op_type.data, false, &cell) ||
+        !recurrent_compute_layout(&cell, w->dims[2], r->dims[2], &layout))
+        return 0;
+    saved = projection_saves_ns(&layout.panels, x->dims[0] * x->dims[1], state->strict, 1);
+    return saved > 0 ? saved * (double)w->dims[0] / plan->max_threads : 0;
 }
 
 void cpu_recurrent_cost(const cpu_state *state, const inlay_cost_request *request, const inlay_node_info *info,
@@ -422,6 +553,7 @@ void cpu_recurrent_cost(const cpu_state *state, const inlay_cost_request *reques
                 tensor->count = -1;
     }
     kernel->cost(&node, &plan, &layer_cost);
+    layer_cost.ns -= projection_saving(state, &node, &plan);
     cost->ns += layer_cost.ns > 0 ? layer_cost.ns : UNKNOWN_NS;
     cost->flops += layer_cost.flops;
     cost->bytes_read += layer_cost.bytes_read;

@@ -220,6 +220,7 @@ struct cpu_op {
         const kit_kernel *layer; /* the kernel of operators/recurrent/recurrent.h */
         void *prepared;          /* prepared state of the op, owned by it */
         uint32_t dropped;        /* bit i = `prepared` holds constant input i packed */
+        float *projection;       /* W as terms (recurrent/projection.h), owned by the op; NULL: none */
     } recurrent;
 };
 

@@ -110,8 +110,14 @@ typedef struct recurrent_matrix {
     const void *packed[2], *candidate[2];
 } recurrent_matrix;
 
+/* Input projections that the caller has computed for a float layer whose weights are packed: for each direction
+ * X * W' + bias, with a row for each row of X, in the order of X. A row has plan.weights.panels.stored elements. */
+typedef struct recurrent_projected {
+    float *rows[2];
+} recurrent_projected;
+
 /* kit_kernel.run. W and R of rank 1 contain panels of all directions consecutively; W and R of rank 0 point to a
- * recurrent_matrix each. */
+ * recurrent_matrix each, or W to a recurrent_projected if prepare has packed the weights. */
 inlay_status recurrent_run(const kit_call *call);
 
 /* LSTM, GRU and RNN, for the kernel tables of providers. */

@@ -34,7 +34,8 @@ typedef struct recurrent_call {
     int64_t element; /* bytes of an element of the computation type */
     bool converts;   /* tensors have another type: float16, bfloat16 */
     bool has_peepholes;
-    panels_fn of_w, of_r; /* multiplications by W and by R */
+    panels_fn of_w, of_r;                 /* multiplications by W and by R */
+    const recurrent_projected *projected; /* replaces the multiplication by W; or NULL */
     recurrent_weights weights[2];
 } recurrent_call;
 
@@ -83,10 +84,10 @@ static int64_t length_of(const recurrent_call *call, int64_t sample)
     return length < 0 ? 0 : length > call->plan->steps ? call->plan->steps : length;
 }
 
-/* These functions return the element index of a sample's row in X, in Y, and in the initial and final states. */
-static int64_t x_at(const recurrent_plan *plan, bool batch_first, int64_t t, int64_t sample)
+/* The index of a sample's row in X; and the element index of its row in Y, and in the initial and final states. */
+static int64_t x_row(const recurrent_plan *plan, bool batch_first, int64_t t, int64_t sample)
 {
-    return (batch_first ? sample * plan->steps + t : t * plan->batch + sample) * plan->inputs;
+    return batch_first ? sample * plan->steps + t : t * plan->batch + sample;
 }
 static int64_t y_at(const recurrent_plan *plan, bool batch_first, int64_t t, int64_t d, int64_t sample)
 {
@@ -199,9 +200,12 @@ static int64_t gather(struct unit *unit, int64_t step, int64_t *out_rows)
         for (int64_t i = 0; i < unit->rows; i++) {
             if (step >= length_of(call, unit->first + i))
                 continue;
-            const int64_t at =
-                x_at(plan, call->state->layout != 0, time_of(unit, unit->first + i, step), unit->first + i);
-            if (call->converts) {
+            const int64_t row =
+                x_row(plan, call->state->layout != 0, time_of(unit, unit->first + i, step), unit->first + i);
+            const int64_t at = row * plan->inputs;
+            if (call->projected != NULL) {
+                unit->projected_rows[count] = call->projected->rows[unit->d] + row * plan->weights.panels.stored;
+            } else if (call->converts) {
                 unit->x[count] = unit->input + count * plan->inputs * call->element;
                 load(call, input, at, plan->inputs, unit->input + count * plan->inputs * call->element);
             } else {
@@ -216,9 +220,11 @@ static int64_t gather(struct unit *unit, int64_t step, int64_t *out_rows)
     return step;
 }
 
-/* Multiplies the gathered rows by panels [first, end) of W. */
+/* Multiplies the gathered rows by panels [first, end) of W, unless the caller has. */
 static void project(const struct unit *unit, int64_t rows, int64_t first, int64_t end)
 {
+    if (unit->call->projected != NULL)
+        return;
     unit->call->of_w(&unit->call->plan->weights.panels, unit->weights->weights, first, end, false, rows, unit->x,
                      unit->weights->bias, unit->projected_rows);
 }
@@ -375,7 +381,8 @@ static inlay_status run_shared(const recurrent_call *call)
     for (int64_t step = 0, next = 0; step < plan->steps; step = next) {
         for (int64_t d = 0; d < plan->directions; d++)
             next = gather(&share.units[d], step, &share.rows);
-        INLAY_TRY(run_on_threads(call, &share, SHARE_PROJECTION, plan->weights.panels.count));
+        if (call->projected == NULL)
+            INLAY_TRY(run_on_threads(call, &share, SHARE_PROJECTION, plan->weights.panels.count));
         for (share.step = step; share.step < next; share.step++) {
             INLAY_TRY(kit_poll(call->call));
             for (int64_t d = 0; d < plan->directions; d++)
@@ -427,6 +434,8 @@ inlay_status recurrent_run(const kit_call *call)
     if (plan->hidden == 0 || plan->batch == 0)
         return INLAY_OK;
     run.of_w = run.of_r = state->product;
+    if (state->pack.data != NULL && call->in[IN_W].rank == 0)
+        run.projected = call->in[IN_W].data;
     run.converts = inlay_dtype_bits(call->in[IN_X].dtype) != 8 * (uint32_t)run.element;
     run.has_peepholes = state->cell == CELL_LSTM && kit_has_input(call, IN_P);
     for (int64_t d = 0; d < plan->directions; d++) {

@@ -284,6 +284,10 @@ typedef struct inlay_speed {
     double memory_bytes; /* bytes read from main memory; 0 until `inlay tune --machine` except on x86-64 */
     /* nanoseconds, start and end of a parallel_for on two threads; measured by `inlay tune --machine` only */
     double loop_ns;
+    /* operations of matrix tiles (AMX) on bytes and on bfloat16, without loads; measured by `inlay tune --machine`
+     * only. 0 also for processes that may not use tiles */
+    double tile_bytes;
+    double tile_bfloat16;
 } inlay_speed;
 typedef struct inlay_ext_speed {
     uint64_t struct_size;

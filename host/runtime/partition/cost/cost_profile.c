@@ -215,21 +215,26 @@ static bool read_provider(const json_t *item, struct arena *arena, profile_provi
 static const struct {
     const char *key;
     size_t offset;
-} speed_members[] = { { "flops_baseline", offsetof(inlay_speed, flops_baseline) },
-                      { "flops_v3", offsetof(inlay_speed, flops_v3) },
-                      { "flops_v4", offsetof(inlay_speed, flops_v4) },
-                      { "core_bytes", offsetof(inlay_speed, core_bytes) },
-                      { "near_bytes", offsetof(inlay_speed, near_bytes) },
-                      { "shared_bytes", offsetof(inlay_speed, shared_bytes) },
-                      { "memory_bytes", offsetof(inlay_speed, memory_bytes) },
-                      { "loop_ns", offsetof(inlay_speed, loop_ns) } };
+    bool appended; /* 0 in files without it */
+} speed_members[] = { { "flops_baseline", offsetof(inlay_speed, flops_baseline), false },
+                      { "flops_v3", offsetof(inlay_speed, flops_v3), false },
+                      { "flops_v4", offsetof(inlay_speed, flops_v4), false },
+                      { "core_bytes", offsetof(inlay_speed, core_bytes), false },
+                      { "near_bytes", offsetof(inlay_speed, near_bytes), false },
+                      { "shared_bytes", offsetof(inlay_speed, shared_bytes), false },
+                      { "memory_bytes", offsetof(inlay_speed, memory_bytes), false },
+                      { "loop_ns", offsetof(inlay_speed, loop_ns), false },
+                      { "tile_bytes", offsetof(inlay_speed, tile_bytes), true },
+                      { "tile_bfloat16", offsetof(inlay_speed, tile_bfloat16), true } };
 enum { SPEED_MEMBERS = sizeof speed_members / sizeof speed_members[0] };
 
 static bool read_speed(const json_t *item, inlay_speed *out)
 {
     *out = (inlay_speed){ .struct_size = sizeof *out };
     for (int i = 0; i < SPEED_MEMBERS; i++) {
-        const double value = number_at(item, speed_members[i].key);
+        const char *key = speed_members[i].key;
+        const bool missing = speed_members[i].appended && json_object_get(item, key) == NULL;
+        const double value = missing ? 0 : number_at(item, key);
 
         if (value < 0)
             return false;
