@@ -105,8 +105,8 @@ struct vulkan_op {
 typedef struct vulkan_panels {
     int64_t groups, columns, taps, k;
     int64_t group_step, column_step, tap_step, k_step;
-    /* bits 0: plain elements; then block 4 is for products of 8-bit integers: four neighbouring k of a column follow each
-     * other, as signed bytes. zeros may be INLAY_NONE. */
+    /* bits 0: plain elements; then block 4 is for products of 8-bit integers: four neighbouring k of a column are
+     * contiguous, as signed bytes. zeros may be INLAY_NONE. */
     uint32_t bits, block, scales, zeros;
 } vulkan_panels;
 
@@ -487,8 +487,8 @@ bool vulkan_merge_batches(uint32_t rank, const int64_t *dims, uint32_t tensors, 
 /* One row-major [rows, k] x [k, n]; vulkan_product_batches() sets dense batches of results. */
 vulkan_product vulkan_product_of(int64_t rows, int64_t k, int64_t n);
 void vulkan_product_batches(vulkan_product *product, const int64_t batch[3]);
-/* MatMulInteger, ConvInteger, QLinearMatMul, QLinearConv (integers.c). vulkan_start_integers() starts the program of their
- * sums, whose columns are dimension `column` of the result. */
+/* MatMulInteger, ConvInteger, QLinearMatMul, QLinearConv (integers.c). vulkan_start_integers() starts the program of
+ * their sums. */
 bool vulkan_is_integer_product(const vulkan_op *op);
 uint32_t vulkan_second_factor(const vulkan_op *op); /* the input of op that is B */
 bool vulkan_integers_support(const kit_node *node, const vulkan_operator *row, kit_refusal *why);

@@ -409,8 +409,8 @@ static void integers(void **state)
         { "MatMulInteger", U8("x", "5,6") S8("w", "6,4")
           "m = MatMulInteger(x, w)\nf = Cast(m) to=1\ns = [4]\ny = Mul(f, s)\n-> y" },
         { "QLinearMatMul", U8("x", "5,30") S8("w", "30,6")
-          "a = [] 0.02\nz = uint8[] 120\nb = [6] 0.01,0.02,0.03,0.04,0.05,0.06\nq = int8[6] 1,-2,3,-4,5,-6\nc = [] 0.5\n"
-          "d = uint8[] 9\ny = QLinearMatMul(x, a, z, w, b, q, c, d)\n-> y" },
+          "a = [] 0.02\nz = uint8[] 120\nb = [6] 0.01,0.02,0.03,0.04,0.05,0.06\nq = int8[6] 1,-2,3,-4,5,-6\n"
+          "c = [] 0.5\nd = uint8[] 9\ny = QLinearMatMul(x, a, z, w, b, q, c, d)\n-> y" },
         { "ConvInteger", U8("x", "2,5,8,9") S8("w", "7,5,3,3")
           "z = uint8[] 33\ny = ConvInteger(x, w, z) pads=1,2,1,0 strides=2,1\n-> y" },
         { "ConvInteger", S8("x", "1,8,6,6") U8("w", "4,4,1,1")
