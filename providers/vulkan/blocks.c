@@ -27,11 +27,6 @@ static int64_t words_of(const vulkan_panels *panels)
     return 1 + (panels->zeros != INLAY_NONE) + (int64_t)panels->block * panels->bits / 32;
 }
 
-int64_t vulkan_block_rows(const vulkan_panels *panels)
-{
-    return blocks_of(panels) * panels->block;
-}
-
 uint64_t vulkan_block_bytes(const vulkan_panels *panels, int64_t width)
 {
     return (uint64_t)((panels->columns + width - 1) / width * width * blocks_of(panels) * words_of(panels)) * 4;

@@ -18,23 +18,43 @@ uint32_t vulkan_panel_width(const gpu_facts *facts)
     return vulkan_panel_columns(facts) * vulkan_panel_lanes(facts);
 }
 
+/* Panels of products of 8-bit integers are as wide as the widest tile. */
+enum { BYTES_WIDTH = 128, BYTES_BLOCK = 4 };
+
+static bool is_of_bytes(const vulkan_panels *panels)
+{
+    return panels->bits == 0 && panels->block == BYTES_BLOCK;
+}
+
+int64_t vulkan_panels_width(const gpu_facts *facts, const vulkan_panels *panels)
+{
+    return is_of_bytes(panels) ? BYTES_WIDTH : vulkan_panel_width(facts);
+}
+
+int64_t vulkan_panels_rows(const vulkan_panels *panels)
+{
+    return panels->block > 0 ? (panels->k + panels->block - 1) / panels->block * panels->block : panels->k;
+}
+
 bool vulkan_wants_panels(const vulkan_op *op, uint32_t input, uint32_t rank, const int64_t *dims, vulkan_panels *out)
 {
     const bool transposed = kit_attr_int(&op->info, "transB", 0) != 0;
     vulkan_panels panels = { .groups = 1, .taps = 1 };
 
-    if (input != 1)
+    if (input != vulkan_second_factor(op))
         return false;
     if (op->row->family == &vulkan_blocks) {
         *out = vulkan_block_panels(op);
         return true;
     }
-    if (rank > 2 && (op->row->family == &vulkan_conv || op->row->family == &vulkan_conv_transpose)) {
+    if (rank > 2 && (op->row->family == &vulkan_conv || op->row->family == &vulkan_conv_transpose ||
+                     op->row->family == &vulkan_conv_integer)) {
         panels.groups = kit_attr_int(&op->info, "group", 1);
         for (uint32_t d = 2; d < rank; d++)
             panels.taps *= dims[d];
         const int64_t first = panels.groups > 0 ? dims[0] / panels.groups : 0, second = dims[1];
-        const bool back = op->row->number != 0; /* weights of ConvTranspose are [C, M / groups, window] */
+        const bool back =
+            op->row->family == &vulkan_conv_transpose; /* weights of ConvTranspose are [C, M / groups, window] */
 
         panels = (vulkan_panels){ .groups = panels.groups,
                                   .columns = back ? second : first,
@@ -44,12 +64,14 @@ bool vulkan_wants_panels(const vulkan_op *op, uint32_t input, uint32_t rank, con
                                   .column_step = back ? panels.taps : second * panels.taps,
                                   .tap_step = 1,
                                   .k_step = back ? second * panels.taps : panels.taps };
-    } else if (rank == 2 && (op->row->family == &vulkan_mat_mul || op->row->family == &vulkan_gemm)) {
+    } else if (rank == 2 && (op->row->family == &vulkan_mat_mul || op->row->family == &vulkan_gemm ||
+                             op->row->family == &vulkan_mat_mul_integer)) {
         panels.k = dims[transposed];
         panels.columns = dims[!transposed];
         panels.k_step = transposed ? 1 : panels.columns;
         panels.column_step = transposed ? panels.k : 1;
     }
+    panels.block = vulkan_is_integer_product(op) ? BYTES_BLOCK : 0;
     *out = panels;
     return panels.columns >= 4 && panels.k > 0;
 }
@@ -68,11 +90,12 @@ const vulkan_constant *vulkan_find_constant(const inlay_compiled *compiled, uint
 
 static uint64_t packed_bytes(const inlay_compiled *compiled, const vulkan_panels *panels, uint32_t size)
 {
-    const int64_t width = vulkan_panel_width(&compiled->gpu->facts);
+    const int64_t width = vulkan_panels_width(&compiled->gpu->facts, panels);
 
     if (panels->bits > 0)
         return vulkan_block_bytes(panels, width);
-    return (uint64_t)(panels->groups * ((panels->columns + width - 1) / width * width) * panels->taps * panels->k) *
+    return (uint64_t)(panels->groups * ((panels->columns + width - 1) / width * width) * panels->taps *
+                      vulkan_panels_rows(panels)) *
            size;
 }
 
@@ -107,6 +130,24 @@ void vulkan_list_constants(inlay_compiled *compiled, const inlay_graph *graph, u
     *out_bytes = at;
 }
 
+/* Packs 8-bit integers: [groups][panels][taps][k / 4][columns of a panel][4], unsigned ones moved by -128. */
+static void pack_bytes(uint8_t *to, const uint8_t *from, const vulkan_panels *panels, uint8_t moved)
+{
+    const int64_t rows = vulkan_panels_rows(panels), wide = (panels->columns + BYTES_WIDTH - 1) / BYTES_WIDTH;
+
+    for (int64_t group = 0; group < panels->groups; group++)
+        for (int64_t n = 0; n < panels->columns; n++)
+            for (int64_t tap = 0; tap < panels->taps; tap++)
+                for (int64_t k = 0; k < panels->k; k++) {
+                    const int64_t line = (group * wide + n / BYTES_WIDTH) * panels->taps + tap;
+
+                    to[line * rows * BYTES_WIDTH + (k / 4 * BYTES_WIDTH + n % BYTES_WIDTH) * 4 + k % 4] =
+                        from[group * panels->group_step + n * panels->column_step + tap * panels->tap_step +
+                             k * panels->k_step] ^
+                        moved;
+                }
+}
+
 /* Packs a constant. The columns of the last panel beyond the matrix stay 0. */
 static void pack(uint8_t *to, const uint8_t *from, const vulkan_panels *panels, int64_t width, size_t size)
 {
@@ -128,7 +169,7 @@ inlay_status vulkan_upload(inlay_compiled *compiled, const inlay_compile_request
                            const vulkan_constant *constant, inlay_diag *diag)
 {
     const inlay_value_info *info = inlay_graph_value(request->graph, compiled->values[constant->value].snapshot);
-    const int64_t width = vulkan_panel_width(&compiled->gpu->facts);
+    const int64_t width = vulkan_panels_width(&compiled->gpu->facts, &constant->panels);
     uint8_t *packed;
     inlay_status status;
 
@@ -142,6 +183,8 @@ inlay_status vulkan_upload(inlay_compiled *compiled, const inlay_compile_request
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to pack '%s'", info->name.data);
     if (constant->panels.bits > 0)
         vulkan_pack_blocks(compiled, request, constant, width, (uint32_t *)(void *)packed);
+    else if (is_of_bytes(&constant->panels))
+        pack_bytes(packed, info->data, &constant->panels, info->dtype == INLAY_UINT8 ? 0x80 : 0);
     else
         pack(packed, info->data, &constant->panels, width, vulkan_size_of(info->dtype));
     status = gpu_write(compiled->gpu, &compiled->memory, constant->offset, packed, constant->bytes, diag);

@@ -20,12 +20,13 @@ static bool reaches_outside(const vulkan_window *window)
 static inlay_status emit_conv(vulkan_build *build, const vulkan_op *op, uint32_t image, const vulkan_window *window,
                               vulkan_program *program)
 {
-    const vulkan_tensor *weights = vulkan_input(build, op, 1);
+    const uint32_t second = vulkan_second_factor(op);
+    const vulkan_tensor *weights = vulkan_input(build, op, second);
     const int64_t plane = window->in[0] * window->in[1] * window->in[2];
     vulkan_panels at;
     vulkan_product product;
 
-    (void)vulkan_wants_panels(op, 1, weights->rank, weights->dims, &at);
+    (void)vulkan_wants_panels(op, second, weights->rank, weights->dims, &at);
     product = vulkan_product_of(window->pixels, at.k, at.columns);
     vulkan_product_batches(&product, (const int64_t[]){ 1, build->tensors[image].dims[0], at.groups });
     INLAY_CHECK(window->taps > 0 && window->pixels > 0);
@@ -48,7 +49,6 @@ static inlay_status emit_conv(vulkan_build *build, const vulkan_op *op, uint32_t
     product.out_column = window->pixels;
     product.group = at.columns;
     product.window = *window;
-    vulkan_fuse_epilogue(build, op, program);
     return vulkan_finish_product(build, op, image, &product, program);
 }
 
@@ -64,7 +64,8 @@ static void start_program(vulkan_build *build, const vulkan_op *op, vulkan_progr
 
 static inlay_status lower_conv(vulkan_build *build, const vulkan_op *op)
 {
-    const vulkan_tensor *input = vulkan_input(build, op, 0), *weights = vulkan_input(build, op, 1);
+    const vulkan_tensor *input = vulkan_input(build, op, 0),
+                        *weights = vulkan_input(build, op, vulkan_second_factor(op));
     const int64_t groups = kit_attr_int(&op->info, "group", 1);
     vulkan_window window;
     vulkan_program program;
@@ -74,9 +75,14 @@ static inlay_status lower_conv(vulkan_build *build, const vulkan_op *op)
     if (groups < 1 || weights->dims[1] * groups != input->dims[1])
         return vulkan_decline(build, op, "its weights have %lld channels in %lld groups, the input %lld",
                               (long long)weights->dims[1], (long long)groups, (long long)input->dims[1]);
+    if (vulkan_is_integer_product(op)) {
+        vulkan_start_integers(build, op, &program, true);
+        return emit_conv(build, op, op->info.inputs[0], &window, &program);
+    }
     start_program(build, op, &program);
     if (weights->dims[1] == 1 && weights->dims[0] == groups)
         return vulkan_emit_windows(build, op, &program, POOL_WEIGHTED, &window);
+    vulkan_fuse_epilogue(build, op, &program);
     return emit_conv(build, op, op->info.inputs[0], &window, &program);
 }
 
@@ -122,8 +128,12 @@ static inlay_status lower_conv_transpose(vulkan_build *build, const vulkan_op *o
         window.dilation[d] = -window.dilation[d];
     }
     start_program(build, op, &program);
+    vulkan_fuse_epilogue(build, op, &program);
     return emit_conv(build, op, image, &window, &program);
 }
 
 const vulkan_family vulkan_conv = { .lower = lower_conv, .min_rank = 3, .max_rank = 5 };
+const vulkan_family vulkan_conv_integer = {
+    .supports = vulkan_integers_support, .lower = lower_conv, .checks_types = true, .min_rank = 3, .max_rank = 5
+};
 const vulkan_family vulkan_conv_transpose = { .lower = lower_conv_transpose, .min_rank = 3, .max_rank = 5 };

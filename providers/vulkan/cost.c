@@ -23,13 +23,15 @@ static double flops_of(const inlay_cost_request *request, const inlay_node_info 
     const char *type = node->op_type.data;
     const inlay_value_state *input = price_state(request, node->inputs[0]);
     const bool transposed = strcmp(type, "ConvTranspose") == 0;
+    const uint32_t second = strncmp(type, "QLinear", 7) == 0 ? 3 : 1;
 
-    if (strncmp(type, "Conv", 4) == 0) {
-        const inlay_value_state *weights = price_state(request, node->inputs[1]);
+    if (strncmp(type, "Conv", 4) == 0 || strcmp(type, "QLinearConv") == 0) {
+        const inlay_value_state *weights = price_state(request, node->inputs[second]);
 
         return 2 * (transposed ? price_count(input) : output_count) * price_count(weights) / price_axis(weights, 0);
     }
-    if (strcmp(type, "MatMul") == 0 || strcmp(type, "Gemm") == 0)
+    if (strcmp(type, "MatMul") == 0 || strcmp(type, "Gemm") == 0 || strcmp(type, "MatMulInteger") == 0 ||
+        strcmp(type, "QLinearMatMul") == 0)
         return 2 * output_count * price_axis(input, input->rank - (kit_attr_int(node, "transA", 0) != 0 ? 2 : 1));
     if (strcmp(type, "MatMulNBits") == 0)
         return 2 * output_count * (double)kit_attr_int(node, "K", 0);

@@ -91,6 +91,7 @@ typedef struct gpu_facts {
     /* Cooperative matrices of float16 with sums in float: matrix_size x matrix_depth times matrix_depth x matrix_size.
      * 0: none, or subgroups have several sizes, or a workgroup is too small. */
     uint32_t matrix_size, matrix_depth;
+    bool dots, fast_dots; /* packed products of 4 x 8 bits: known to the driver, and instructions of the device */
     const char *missing_feature; /* a feature that the shaders require; NULL: none is missing */
     uint8_t pipeline_uuid[VK_UUID_SIZE];
 } gpu_facts;

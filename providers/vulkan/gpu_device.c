@@ -141,6 +141,12 @@ static void note_cpu(gpu_facts *facts, const VkPhysicalDeviceVulkan12Properties 
 static void read_facts(gpu_functions *vk, VkInstance instance, VkPhysicalDevice device, gpu_facts *facts)
 {
     gpu_matrix_features matrices;
+    VkPhysicalDeviceShaderIntegerDotProductProperties dots = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES
+    };
+    VkPhysicalDeviceShaderIntegerDotProductFeatures has_dots = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES
+    };
     VkPhysicalDeviceVulkan12Properties more = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES };
     VkPhysicalDeviceSubgroupSizeControlPropertiesEXT sizes = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES, .pNext = &more
@@ -159,6 +165,11 @@ static void read_facts(gpu_functions *vk, VkInstance instance, VkPhysicalDevice 
     vk->GetPhysicalDeviceProperties(
         device, &properties.properties); /* the structs of 1.2 are only valid for devices of version 1.2 */
     facts->api_version = properties.properties.apiVersion;
+    if (facts->api_version >= VK_API_VERSION_1_3) {
+        more.pNext = &dots;
+        has_dots.pNext = have12.pNext;
+        have12.pNext = &has_dots;
+    }
     if (facts->api_version >= VK_API_VERSION_1_2) {
         vk->GetPhysicalDeviceProperties2(device, &properties);
         vk->GetPhysicalDeviceFeatures2(device, &have);
@@ -175,6 +186,8 @@ static void read_facts(gpu_functions *vk, VkInstance instance, VkPhysicalDevice 
     note_cpu(facts, &more, subgroup.supportedOperations, sizes.minSubgroupSize == sizes.maxSubgroupSize);
     facts->f16 = have12.shaderFloat16 == VK_TRUE;
     facts->f64 = have.features.shaderFloat64 == VK_TRUE;
+    facts->dots = has_dots.shaderIntegerDotProduct == VK_TRUE;
+    facts->fast_dots = facts->dots && dots.integerDotProduct4x8BitPackedSignedAccelerated == VK_TRUE;
     facts->missing_feature =
         facts->api_version < VK_API_VERSION_1_2                               ? "Vulkan 1.2"
         : !have12.timelineSemaphore                                           ? "timeline semaphores"
@@ -324,9 +337,13 @@ static inlay_status open_device(gpu_device *device, inlay_diag *diag)
     const float priority = 1.0f;
     gpu_matrix_features matrices;
     const bool has_matrices = device->facts.matrix_size > 0;
+    VkPhysicalDeviceShaderIntegerDotProductFeatures want_dots = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES,
+        .shaderIntegerDotProduct = VK_TRUE
+    };
     void *ask = has_matrices ? gpu_matrix_ask(&device->vk, device->facts.physical, true, &matrices) : NULL;
     VkPhysicalDeviceVulkan12Features want12 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
-                                                .pNext = ask,
+                                                .pNext = device->facts.dots ? &want_dots : ask,
                                                 .shaderFloat16 = has_matrices,
                                                 .vulkanMemoryModel = has_matrices,
                                                 .vulkanMemoryModelDeviceScope = has_matrices,
@@ -352,7 +369,10 @@ static inlay_status open_device(gpu_device *device, inlay_diag *diag)
                                       .pQueueCreateInfos = &queue,
                                       .enabledExtensionCount = has_matrices + shared,
                                       .ppEnabledExtensionNames = extensions };
-    VkResult result = device->vk.CreateDevice(device->facts.physical, &info, NULL, &device->device);
+    VkResult result;
+
+    want_dots.pNext = ask;
+    result = device->vk.CreateDevice(device->facts.physical, &info, NULL, &device->device);
 
     if (result != VK_SUCCESS) {
         device->device = VK_NULL_HANDLE;

@@ -1,4 +1,4 @@
-/* MatMul, Gemm and MatMulNBits. */
+/* MatMul, Gemm, MatMulNBits, MatMulInteger and QLinearMatMul. */
 #include "inlay/check.h"
 #include "vulkan/region.h"
 
@@ -21,8 +21,8 @@ static void batch_strides(const vulkan_build *build, uint32_t value, uint32_t ra
 static bool set_mat_mul(const vulkan_build *build, const vulkan_op *op, const int64_t *out_strides,
                         vulkan_product *product)
 {
-    const uint32_t a_value = op->info.inputs[0], b_value = op->info.inputs[1];
-    const vulkan_tensor *a = vulkan_input(build, op, 0), *b = vulkan_input(build, op, 1),
+    const uint32_t a_value = op->info.inputs[0], b_value = op->info.inputs[vulkan_second_factor(op)];
+    const vulkan_tensor *a = &build->tensors[a_value], *b = &build->tensors[b_value],
                         *output = vulkan_output(build, op, 0);
     const uint32_t rank = output->rank + (a->rank == 1) + (b->rank == 1) - 2;
     int64_t a_strides[VULKAN_RANK], b_strides[VULKAN_RANK], result_strides[VULKAN_RANK];
@@ -144,6 +144,21 @@ static inlay_status lower_mat_mul(vulkan_build *build, const vulkan_op *op)
     return vulkan_finish_product(build, op, op->info.inputs[0], &product, &program);
 }
 
+static inlay_status lower_integers(vulkan_build *build, const vulkan_op *op)
+{
+    const vulkan_tensor *a = vulkan_input(build, op, 0), *b = vulkan_input(build, op, vulkan_second_factor(op));
+    vulkan_product product = vulkan_product_of(a->rank == 1 ? 1 : a->dims[a->rank - 2], a->dims[a->rank - 1],
+                                               b->rank == 1 ? 1 : b->dims[b->rank - 1]);
+    int64_t strides[VULKAN_RANK];
+    vulkan_program program;
+
+    vulkan_start_integers(build, op, &program, false);
+    vulkan_follow_transpose(build, &program, strides);
+    if (!set_mat_mul(build, op, strides, &product))
+        return vulkan_decline(build, op, "its batch dimensions cannot be merged to three");
+    return vulkan_finish_product(build, op, op->info.inputs[0], &product, &program);
+}
+
 static inlay_status lower_gemm(vulkan_build *build, const vulkan_op *op)
 {
     const vulkan_tensor *a = vulkan_input(build, op, 0), *b = vulkan_input(build, op, 1);
@@ -210,6 +225,9 @@ static bool gemm_supports(const kit_node *node, const vulkan_operator *row, kit_
 }
 
 const vulkan_family vulkan_mat_mul = { .supports = mat_mul_supports, .lower = lower_mat_mul, .min_rank = 1 };
+const vulkan_family vulkan_mat_mul_integer = {
+    .supports = vulkan_integers_support, .lower = lower_integers, .checks_types = true, .min_rank = 1
+};
 const vulkan_family vulkan_gemm = { .supports = gemm_supports, .lower = lower_gemm };
 const vulkan_family vulkan_blocks = {
     .supports = blocks_support, .lower = lower_blocks, .checks_types = true, .min_rank = 1

@@ -1,6 +1,7 @@
 /* The vulkan provider: runs regions of a graph on a GPU by compute shaders. */
 #define INLAY_NOTE_VERSION INLAY_VERSION
 #include "inlay/check.h"
+#include "inlay/extensions.h"
 #include "vulkan/region.h"
 #include <stdlib.h>
 #include <unistd.h>
@@ -423,6 +424,15 @@ static void buffer_unmap(void *state, const inlay_unmap_request *request)
     (void)state, (void)request;
 }
 
+/* QDQ models become products of integers if the device multiplies packed bytes by one instruction. */
+static const void *extension(void *state, const char *name)
+{
+    static const inlay_ext_integers fast = { .struct_size = sizeof fast, .fast_products = 1 };
+    const vulkan_state *vulkan = state;
+
+    return strcmp(name, INLAY_EXT_INTEGERS) == 0 && vulkan->gpu != NULL && vulkan->gpu->facts.fast_dots ? &fast : NULL;
+}
+
 static const inlay_domain_info domains[] = { { .name = "vulkan.device", .alignment = GPU_ALIGNMENT } };
 static const inlay_provider provider = {
     .struct_size = sizeof provider,
@@ -457,6 +467,7 @@ static const inlay_provider provider = {
     .buffer_unmap = buffer_unmap,
     .enumerate = enumerate,
     .describe = describe,
+    .extension = extension,
     .bind = vulkan_bind,
     .release_binding = vulkan_release_binding,
 };

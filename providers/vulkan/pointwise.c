@@ -168,19 +168,25 @@ static uint32_t scale_of(const vulkan_build *build, vulkan_program *program, con
     return vulkan_load_axis(build, program, op->info.inputs[input], axis);
 }
 
-static uint32_t quantize_slots(const vulkan_build *build, vulkan_program *program, const vulkan_op *op)
+uint32_t vulkan_round_slots(vulkan_program *program, uint32_t value, uint32_t zero, inlay_dtype to)
 {
-    const inlay_dtype to = vulkan_output(build, op, 0)->dtype;
     const double highest = to == INLAY_UINT8 ? 255 : to == INLAY_INT8 ? 127 : to == INLAY_UINT16 ? 65535 : 32767;
     const double lowest = to == INLAY_INT8 ? -128 : to == INLAY_INT16 ? -32768 : 0;
-    uint32_t result = vulkan_add_slot(program, OP_DIV, vulkan_register_of(build, program, op->info.inputs[0]),
-                                      scale_of(build, program, op, 1), 0);
 
-    result = vulkan_add_slot(program, OP_ROUND, result, 0, 0);
-    if (vulkan_input(build, op, 2) != NULL)
-        result = vulkan_add_slot(program, OP_ADD, result, scale_of(build, program, op, 2), 0);
-    result = vulkan_add_slot(program, OP_MAX, result, vulkan_literal(program, lowest), 0);
-    return vulkan_add_slot(program, OP_MIN, result, vulkan_literal(program, highest), 0);
+    value = vulkan_add_slot(program, OP_ROUND, value, 0, 0);
+    if (zero != INLAY_NONE)
+        value = vulkan_add_slot(program, OP_ADD, value, zero, 0);
+    value = vulkan_add_slot(program, OP_MAX, value, vulkan_literal(program, lowest), 0);
+    return vulkan_add_slot(program, OP_MIN, value, vulkan_literal(program, highest), 0);
+}
+
+static uint32_t quantize_slots(const vulkan_build *build, vulkan_program *program, const vulkan_op *op)
+{
+    const uint32_t quotient = vulkan_add_slot(program, OP_DIV, vulkan_register_of(build, program, op->info.inputs[0]),
+                                              scale_of(build, program, op, 1), 0);
+    const uint32_t zero = vulkan_input(build, op, 2) != NULL ? scale_of(build, program, op, 2) : INLAY_NONE;
+
+    return vulkan_round_slots(program, quotient, zero, vulkan_output(build, op, 0)->dtype);
 }
 
 static uint32_t dequantize_slots(const vulkan_build *build, vulkan_program *program, const vulkan_op *op)

@@ -1,10 +1,19 @@
-/* Matrix multiplications (mat_mul.c) and convolutions (conv.c): dispatches of shaders/product.comp on CPU drivers, of
- * shaders/tiles.comp and shaders/matrices.comp on GPUs. */
+/* Matrix multiplications (mat_mul.c, integers.c) and convolutions (conv.c): dispatches of shaders/product.comp on CPU
+ * drivers, of shaders/tiles.comp and shaders/matrices.comp on GPUs. */
 #include "inlay/check.h"
 #include "vulkan/region.h"
 #include <math.h>
 
 enum { MAX_TILE_ROWS = 12 };
+
+static bool are_multiples(const int64_t *list, size_t count, int64_t of)
+{
+    bool are = true;
+
+    for (size_t i = 0; i < count; i++)
+        are = are && list[i] % of == 0;
+    return are;
+}
 
 static bool shuffles(const vulkan_build *build)
 {
@@ -79,10 +88,44 @@ bool vulkan_merge_batches(uint32_t rank, const int64_t *dims, uint32_t tensors, 
     return true;
 }
 
+/* Products of 8-bit integers: the inputs of the operator that are no factors. */
+static void set_integers(const vulkan_op *op, const vulkan_program *program, vulkan_product *product)
+{
+    const bool is_linear = op->row->number == 3; /* QLinearMatMul and QLinearConv have a scale before a zero point */
+
+    product->integers = true;
+    product->int32 = program->arithmetic == VULKAN_INTEGER;
+    product->a_zero = vulkan_input_value(op, 2);
+    product->b_zero = vulkan_input_value(op, is_linear ? 5 : 3);
+    product->bias = is_linear ? vulkan_input_value(op, 8) : INLAY_NONE;
+}
+
+/* Adds operand k of a product of integers, unless it is omitted. */
+static uint32_t add_integer(vulkan_build *build, vulkan_dispatch *dispatch, uint32_t k, uint32_t value, uint32_t flag)
+{
+    if (value != INLAY_NONE)
+        vulkan_add_value_operand(build, dispatch, PUSH_OWN + k, value, false);
+    return value != INLAY_NONE ? flag : 0;
+}
+
+/* The flags of a product of integers; adds the operands that they announce. */
+static uint32_t integer_flags(vulkan_build *build, vulkan_dispatch *dispatch, const vulkan_product *product)
+{
+    const int64_t a[] = { product->k,          product->a_row,      product->a_batch[0],
+                          product->a_batch[1], product->a_batch[2], (int64_t)product->a.place.offset };
+
+    return (product->a.dtype == INLAY_UINT8 ? PRODUCT_A_UNSIGNED : 0) |
+           (product->b.dtype == INLAY_UINT8 ? PRODUCT_B_UNSIGNED : 0) | (product->int32 ? PRODUCT_INT32 : 0) |
+           (!product->windows && product->a_step == 1 && are_multiples(a, KIT_COUNT(a), 4) ? PRODUCT_A_WIDE : 0) |
+           add_integer(build, dispatch, 2, product->a_zero, PRODUCT_A_ZERO) |
+           add_integer(build, dispatch, 3, product->b_zero, PRODUCT_B_ZERO) |
+           add_integer(build, dispatch, 4, product->bias, PRODUCT_BIAS);
+}
+
 /* Sets operand B to a packed constant. */
 static void use_panels(vulkan_build *build, vulkan_product *product, const vulkan_constant *constant)
 {
-    const int64_t width = vulkan_panel_width(&build->device->facts),
+    const int64_t width = vulkan_panels_width(&build->device->facts, &constant->panels),
                   panels = (constant->panels.columns + width - 1) / width;
 
     INLAY_CHECK(constant->packed && constant->panels.columns > 0);
@@ -92,7 +135,7 @@ static void use_panels(vulkan_build *build, vulkan_product *product, const vulka
     product->b.place = vulkan_constant_place(build, constant);
     product->b_step = width;
     product->b_column = 1;
-    product->b_tap = (product->blocks != NULL ? vulkan_block_rows(product->blocks) : constant->panels.k) * width;
+    product->b_tap = vulkan_panels_rows(&constant->panels) * width;
     product->b_panel = constant->panels.taps * product->b_tap;
     product->b_batch[2] = constant->panels.groups > 1 ? panels * product->b_panel : 0;
 }
@@ -190,6 +233,7 @@ struct tiling {
 };
 
 /* One row is a sum over all of B, whose loads are what takes time: many invocations share k. */
+enum { SMALL_TILES = 2 }; /* the first of at most 32 x 32 */
 static const struct tiling tiles[] = {
     { 8, 8, 16, 16, 1, 8, 1 },   { 4, 4, 16, 16, 1, 16, 0.75 }, { 4, 4, 8, 8, 4, 8, 0.5 },
     { 8, 1, 1, 32, 8, 8, 0.25 }, { 4, 1, 1, 32, 8, 8, 0.125 },  { 1, 1, 1, 32, 8, 8, 0.03125 },
@@ -232,15 +276,6 @@ static bool use_matrices(const vulkan_build *build, const vulkan_product *produc
            (product->b.dtype == INLAY_FLOAT16 || product->blocks != NULL) && product->line * product->lines > 8;
 }
 
-static bool are_multiples_of_8(const int64_t *list, size_t count)
-{
-    bool are = true;
-
-    for (size_t i = 0; i < count; i++)
-        are = are && list[i] % 8 == 0;
-    return are;
-}
-
 /* Whether units of eight elements can be loaded at once: PRODUCT_A_WIDE and PRODUCT_B_WIDE. how: PRODUCT_ flags. */
 static uint32_t wide_flags(const vulkan_product *product, uint32_t how)
 {
@@ -256,30 +291,33 @@ static uint32_t wide_flags(const vulkan_product *product, uint32_t how)
                           product->b_batch[2],
                           (int64_t)(product->b.place.offset / 2) };
     const bool a_wide =
-        !product->windows && (a_by_rows ? product->a_row : product->a_step) == 1 && are_multiples_of_8(a, KIT_COUNT(a));
-    const bool b_wide = product->blocks == NULL &&
-                        (product->packed ||
-                         ((b_by_k ? product->b_step : product->b_column) == 1 && are_multiples_of_8(b, KIT_COUNT(b))));
+        !product->windows && (a_by_rows ? product->a_row : product->a_step) == 1 && are_multiples(a, KIT_COUNT(a), 8);
+    const bool b_wide =
+        product->blocks == NULL &&
+        (product->packed || ((b_by_k ? product->b_step : product->b_column) == 1 && are_multiples(b, KIT_COUNT(b), 8)));
 
     return (a_wide ? PRODUCT_A_WIDE : 0) | (b_wide ? PRODUCT_B_WIDE : 0);
 }
 
-/* A GPU: tiles in shared memory. */
+/* Tiles in shared memory: a GPU, and products of integers. */
 static inlay_status set_tiles(vulkan_build *build, vulkan_dispatch *dispatch, const vulkan_product *product)
 {
     const gpu_facts *facts = &build->device->facts;
     const bool with_matrices = dispatch->shader == SHADER_matrices;
     const uint32_t size = with_matrices ? facts->matrix_size : 1;
-    const struct tiling *tiling = tiling_of(with_matrices ? matrices : tiles,
-                                            with_matrices ? KIT_COUNT(matrices) : KIT_COUNT(tiles), size, product);
+    const uint32_t first = facts->is_cpu ? SMALL_TILES : 0; /* CPU drivers compile large tiles slowly */
+    const struct tiling *tiling =
+        tiling_of(with_matrices ? matrices : tiles + first,
+                  with_matrices ? KIT_COUNT(matrices) : KIT_COUNT(tiles) - first, size, product);
     const int64_t height = tiling->rows * tiling->side_rows * size,
                   width = tiling->columns * tiling->side_columns * size;
     const uint32_t how = common_flags(product) | (product->windows || product->a_step != 1 ? PRODUCT_A_BY_ROWS : 0) |
                          (product->b_column != 1 ? PRODUCT_B_BY_K : 0) |
-                         (product->out_column != 1 ? PRODUCT_OUT_BY_ROWS : 0);
+                         (product->out_column != 1 ? PRODUCT_OUT_BY_ROWS : 0) |
+                         (product->integers ? integer_flags(build, dispatch, product) : 0);
     const uint32_t invocations = tiling->side_rows * tiling->side_columns * tiling->slices;
 
-    INLAY_CHECK(vulkan_panel_width(facts) % (uint32_t)width == 0);
+    INLAY_CHECK(!product->packed || product->b_step % width == 0);
     INLAY_CHECK(!with_matrices || invocations <= GPU_MATRIX_SUBGROUPS);
     VULKAN_SET_CONSTANTS(dispatch, tiling->rows, tiling->columns, tiling->side_rows,
                          with_matrices ? how | wide_flags(product, how) : how,
@@ -287,12 +325,17 @@ static inlay_status set_tiles(vulkan_build *build, vulkan_dispatch *dispatch, co
                          with_matrices ? facts->subgroup : b_bytes(product), tiling->side_columns, tiling->slices,
                          tiling->steps, facts->matrix_depth);
     dispatch->constants[ID_LOCAL] = with_matrices ? invocations * facts->subgroup : invocations;
+    if (product->integers)
+        VULKAN_SET_WORDS(build, dispatch, 48,
+                         product->b_zero != INLAY_NONE && build->tensors[product->b_zero].count > 1);
     return set_grid(build, dispatch, product, (uint64_t)((product->line * product->lines + height - 1) / height),
                     (uint64_t)((product->n + width - 1) / width));
 }
 
 static gpu_shader shader_of(const vulkan_build *build, const vulkan_product *product)
 {
+    if (product->integers)
+        return build->device->facts.dots && !build->device->facts.is_cpu ? SHADER_integers_dot : SHADER_integers;
     if (build->device->facts.is_cpu)
         return shuffles(build) ? SHADER_product_shuffled : SHADER_product;
     return use_matrices(build, product) ? SHADER_matrices : SHADER_tiles;
@@ -302,7 +345,7 @@ static inlay_status emit_product(vulkan_build *build, const vulkan_product *prod
 {
     const double terms = (double)product->line * (double)product->lines * (double)product->n * (double)product->k *
                          (double)product->taps;
-    vulkan_dispatch *dispatch = vulkan_add_dispatch(build, shader_of(build, product), 48);
+    vulkan_dispatch *dispatch = vulkan_add_dispatch(build, shader_of(build, product), 49);
 
     vulkan_expect_flops(build, dispatch,
                         2 * terms * (double)(product->batch[0] * product->batch[1] * product->batch[2]));
@@ -320,8 +363,8 @@ static inlay_status emit_product(vulkan_build *build, const vulkan_product *prod
             vulkan_add_value_operand(build, dispatch, PUSH_INPUT + (i + 1) * other->load_count + k,
                                      other->loads[k].value, false);
     }
-    return build->device->facts.is_cpu ? set_strips(build, dispatch, product, program)
-                                       : set_tiles(build, dispatch, product);
+    return build->device->facts.is_cpu && !product->integers ? set_strips(build, dispatch, product, program)
+                                                             : set_tiles(build, dispatch, product);
 }
 
 /* Swaps A and B if the result has a single column: neighbouring invocations compute neighbouring columns, so the rows
@@ -330,7 +373,7 @@ static void swap_operands(vulkan_product *product, vulkan_program *program)
 {
     vulkan_product swapped = *product;
 
-    if (product->n != 1 || product->line == 1 || product->windows || product->packed)
+    if (product->n != 1 || product->line == 1 || product->windows || product->packed || product->integers)
         return;
     program->has_columns = false;
     swapped.line = 1, swapped.n = product->line;
@@ -344,11 +387,12 @@ static void swap_operands(vulkan_product *product, vulkan_program *program)
 
 const vulkan_constant *vulkan_panels_of(const vulkan_build *build, const vulkan_op *op)
 {
-    const vulkan_tensor *weights = vulkan_input(build, op, 1);
+    const uint32_t second = vulkan_second_factor(op);
+    const vulkan_tensor *weights = vulkan_input(build, op, second);
     vulkan_panels panels;
 
-    return vulkan_wants_panels(op, 1, weights->rank, weights->dims, &panels)
-               ? vulkan_find_constant(build->compiled, op->info.inputs[1], &panels)
+    return vulkan_wants_panels(op, second, weights->rank, weights->dims, &panels)
+               ? vulkan_find_constant(build->compiled, op->info.inputs[second], &panels)
                : NULL;
 }
 
@@ -358,7 +402,9 @@ inlay_status vulkan_finish_product(vulkan_build *build, const vulkan_op *op, uin
     const vulkan_constant *constant = vulkan_panels_of(build, op);
 
     product->a = vulkan_source_of(build, a);
-    product->b = vulkan_source_of(build, op->info.inputs[1]);
+    product->b = vulkan_source_of(build, op->info.inputs[vulkan_second_factor(op)]);
+    if (vulkan_is_integer_product(op))
+        set_integers(op, program, product);
     if (constant != NULL)
         use_panels(build, product, constant);
     swap_operands(product, program);

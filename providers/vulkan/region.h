@@ -19,6 +19,7 @@ enum {
 /* Sets of element types. */
 #define VULKAN_FLOATS (KIT_BIT(FLOAT) | KIT_BIT(FLOAT16) | KIT_BIT(BFLOAT16))
 #define VULKAN_INTS (KIT_SIGNED | KIT_BIT(UINT8) | KIT_BIT(UINT16) | KIT_BIT(UINT32))
+#define VULKAN_BYTES (KIT_BIT(INT8) | KIT_BIT(UINT8))
 #define VULKAN_NUMBERS (VULKAN_FLOATS | VULKAN_INTS)
 #define VULKAN_WIDE (VULKAN_NUMBERS | KIT_BIT(DOUBLE)) /* elementwise arithmetic only */
 #define VULKAN_BOOL KIT_BIT(BOOL)
@@ -104,7 +105,9 @@ struct vulkan_op {
 typedef struct vulkan_panels {
     int64_t groups, columns, taps, k;
     int64_t group_step, column_step, tap_step, k_step;
-    uint32_t bits, block, scales, zeros; /* bits 0: plain elements; zeros may be INLAY_NONE */
+    /* bits 0: plain elements; then block 4 is for products of 8-bit integers: four neighbouring k of a column are
+     * contiguous, as signed bytes. zeros may be INLAY_NONE. */
+    uint32_t bits, block, scales, zeros;
 } vulkan_panels;
 
 typedef struct vulkan_constant {
@@ -130,14 +133,16 @@ struct inlay_compiled {
 uint32_t vulkan_panel_columns(const gpu_facts *facts);
 uint32_t vulkan_panel_lanes(const gpu_facts *facts);
 uint32_t vulkan_panel_width(const gpu_facts *facts);
-/* Whether a constant input of these dimensions is packed in panels for op. *out is set for any second input. */
+/* The width of these panels, and their rows of k with those of an incomplete block. */
+int64_t vulkan_panels_width(const gpu_facts *facts, const vulkan_panels *panels);
+int64_t vulkan_panels_rows(const vulkan_panels *panels);
+/* Whether a constant input of these dimensions is packed in panels for op. *out is set for any second factor. */
 bool vulkan_wants_panels(const vulkan_op *op, uint32_t input, uint32_t rank, const int64_t *dims, vulkan_panels *out);
 /* Lists the constants that the device reads, with their layouts; *out_bytes is their total size. */
 void vulkan_list_constants(inlay_compiled *compiled, const inlay_graph *graph, uint64_t *out_bytes);
 /* Weights of 2, 4 and 8 bits in blocks (blocks.c): the panels of an op, the elements of k with those of an incomplete
  * last block, the bytes of packed panels of `width` columns, and packing. */
 vulkan_panels vulkan_block_panels(const vulkan_op *op);
-int64_t vulkan_block_rows(const vulkan_panels *panels);
 uint64_t vulkan_block_bytes(const vulkan_panels *panels, int64_t width);
 void vulkan_pack_blocks(const inlay_compiled *compiled, const inlay_compile_request *request,
                         const vulkan_constant *constant, int64_t width, uint32_t *to);
@@ -464,7 +469,9 @@ typedef struct vulkan_product {
     float alpha;
     int64_t group; /* number of columns of a group if the last batch dimension counts groups of columns; otherwise 0 */
     bool windows, padded, packed;
-    const vulkan_panels *blocks; /* B is weights of a few bits; or NULL */
+    const vulkan_panels *blocks;   /* B is weights of a few bits; or NULL */
+    bool integers, int32;          /* of 8 bits; int32: the sums are the result, without a program */
+    uint32_t a_zero, b_zero, bias; /* values of products of integers; INLAY_NONE: omitted */
     vulkan_window window;
     /* Multiplications of the same A and sizes, each with its own B and result, become the first batch dimension. */
     struct {
@@ -480,9 +487,17 @@ bool vulkan_merge_batches(uint32_t rank, const int64_t *dims, uint32_t tensors, 
 /* One row-major [rows, k] x [k, n]; vulkan_product_batches() sets dense batches of results. */
 vulkan_product vulkan_product_of(int64_t rows, int64_t k, int64_t n);
 void vulkan_product_batches(vulkan_product *product, const int64_t batch[3]);
+/* MatMulInteger, ConvInteger, QLinearMatMul, QLinearConv (integers.c). vulkan_start_integers() starts the program of
+ * their sums. */
+bool vulkan_is_integer_product(const vulkan_op *op);
+uint32_t vulkan_second_factor(const vulkan_op *op); /* the input of op that is B */
+bool vulkan_integers_support(const kit_node *node, const vulkan_operator *row, kit_refusal *why);
+void vulkan_start_integers(vulkan_build *build, const vulkan_op *op, vulkan_program *program, bool is_conv);
+/* The slots that round a value, add a zero point (a register, or INLAY_NONE), and clamp it to an integer type. */
+uint32_t vulkan_round_slots(vulkan_program *program, uint32_t value, uint32_t zero, inlay_dtype to);
 /* The packed constant B of op, or NULL. */
 const vulkan_constant *vulkan_panels_of(const vulkan_build *build, const vulkan_op *op);
-/* Emits the multiplication of value a by op's second input, packed if there is a packed constant of it. */
+/* Emits the multiplication of value a by op's second factor, packed if there is a packed constant of it. */
 inlay_status vulkan_finish_product(vulkan_build *build, const vulkan_op *op, uint32_t a, vulkan_product *product,
                                    vulkan_program *program);
 
@@ -516,11 +531,11 @@ vulkan_rows vulkan_rows_of(const vulkan_build *build, const vulkan_op *op, uint3
 inlay_status vulkan_emit_rows(vulkan_build *build, const vulkan_op *op, const vulkan_rows *rows, uint32_t from);
 
 extern const vulkan_family vulkan_pointwise, vulkan_batch_norm, vulkan_blocks, vulkan_cast, vulkan_quantize,
-    vulkan_dequantize, vulkan_variadic, vulkan_mat_mul, vulkan_gemm, vulkan_conv, vulkan_conv_transpose, vulkan_pool,
-    vulkan_global_pool, vulkan_reduce, vulkan_softmax, vulkan_layer_norm, vulkan_instance_norm, vulkan_lp_norm,
-    vulkan_view, vulkan_transpose, vulkan_concat, vulkan_split, vulkan_slice, vulkan_pad, vulkan_tile,
-    vulkan_space_depth, vulkan_gather, vulkan_elements, vulkan_tuples, vulkan_resize, vulkan_generated,
-    vulkan_constant_of_shape, vulkan_lrn, vulkan_attention, vulkan_skip_norm;
+    vulkan_dequantize, vulkan_variadic, vulkan_mat_mul, vulkan_gemm, vulkan_conv, vulkan_conv_transpose,
+    vulkan_mat_mul_integer, vulkan_conv_integer, vulkan_pool, vulkan_global_pool, vulkan_reduce, vulkan_softmax,
+    vulkan_layer_norm, vulkan_instance_norm, vulkan_lp_norm, vulkan_view, vulkan_transpose, vulkan_concat, vulkan_split,
+    vulkan_slice, vulkan_pad, vulkan_tile, vulkan_space_depth, vulkan_gather, vulkan_elements, vulkan_tuples,
+    vulkan_resize, vulkan_generated, vulkan_constant_of_shape, vulkan_lrn, vulkan_attention, vulkan_skip_norm;
 
 inlay_status vulkan_plan(vulkan_build *build);
 

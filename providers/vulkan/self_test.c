@@ -101,6 +101,11 @@ static const struct check checks[] = {
       .want = F32(4096) },
     { "products", "MatMul", 13, .in = { TABLE(2, float, 1, 2, 3, -4, 5, -6), TABLE(3, float, 1, -1, 2, 0, 3, 4) },
       .want = TABLE(2, float, 14, 11, -12, -20) },
+    { "products of 8-bit integers", "MatMulInteger", 10,
+      .in = { { INLAY_UINT8, 2, 10, false, (const uint8_t[]){ 1, 2, 255, 0, 7, 200, 3, 128, 127, 9 } },
+              { INLAY_INT8, 5, 10, false, (const int8_t[]){ 1, -128, 127, 2, -3, 4, 5, 6, 7, -8 } },
+              { INLAY_UINT8, 0, 1, false, (const uint8_t[]){ 129 } } },
+      .want = { INLAY_INT32, 2, 4, false, (const int32_t[]){ -18134, 16836, -16778, -8396 } } },
     { "sums along rows", "Softmax", 13, .in = { TABLE(2, float, 0, 0, 7, 7) },
       .want = TABLE(2, float, 0.5f, 0.5f, 0.5f, 0.5f) },
     /* The last ones: matrix units, if the device has them. */

@@ -26,10 +26,10 @@ def tilings(name):
     return [[int(n) for n in row.split(",")[:6]] for row in re.findall(r"{([^}]*)}", rows)]
 
 
-def disassembled(shader, constants):
+def disassembled(shader, constants, defines=()):
     with tempfile.TemporaryDirectory() as folder:
         module = f"{folder}/module.spv"
-        subprocess.run(["glslangValidator", "--quiet", f"-I{VULKAN / 'shaders'}", "--target-env", "vulkan1.2", "-o",
+        subprocess.run(["glslangValidator", "--quiet", f"-I{VULKAN / 'shaders'}", *defines, "--target-env", "vulkan1.2", "-o",
                         module, str(VULKAN / "shaders" / shader)], check=True)
         values = " ".join(f"{OWN + i}:{value}" for i, value in enumerate(constants))
         options = [values if part == "{}" else part for part in UNROLL.split()]
@@ -41,19 +41,20 @@ def count(text):
     """The products, and the loads from shared memory, between the first two barriers."""
     shared = set(re.findall(r"(%\S+) = Op(?:InBounds)?AccessChain %_ptr_Workgroup_", text))
     body = re.split(r"^.*OpControlBarrier.*$", text, flags=re.M)[1]
-    products = len(re.findall(r" Fma |OpCooperativeMatrixMulAddNV", body))
+    products = len(re.findall(r" Fma | OpSDot |OpCooperativeMatrixMulAddNV", body))
     loads = re.findall(r" = Op(?:Load|CooperativeMatrixLoadNV) %\S+ (%\S+)", body)
     return products, sum(pointer in shared for pointer in loads)
 
 
-def row(shader, tiling, size, subgroup, constants):
+def row(shader, tiling, size, subgroup, constants, defines=()):
     rows, columns, side_rows, side_columns, slices, steps = tiling
     constants = [rows, columns, side_rows, 0, *constants, side_columns, slices, steps, size]
-    products, loads = count(disassembled(shader, constants))
+    products, loads = count(disassembled(shader, constants, defines))
     if products != rows * columns * steps:
         raise SystemExit(f"tile_counts.py: {shader} {tiling}: {products} products; spirv-opt has not unrolled the loops")
-    return (f"| `{shader}` | {rows * side_rows * size} x {columns * side_columns * size} "
-            f"| {side_rows * side_columns * slices * subgroup} | {steps * slices * size} | {products} | {loads} "
+    depth = 4 if defines else size  # of a product: four bytes, or that of a matrix
+    return (f"| `{' '.join([shader, *defines])}` | {rows * side_rows * size} x {columns * side_columns * size} "
+            f"| {side_rows * side_columns * slices * subgroup} | {steps * slices * depth} | {products} | {loads} "
             f"| {products / loads:.1f} |")
 
 
@@ -62,6 +63,8 @@ def main():
     print("|-|-|-|-|-|-|-|")
     for tiling in tilings("tiles"):
         print(row("tiles.comp", tiling, 1, 1, [4, 4]))
+    for tiling in tilings("tiles"):
+        print(row("tiles.comp", tiling, 1, 1, [1, 1], ["-DBYTES", "-DDOT"]))
     for tiling in tilings("matrices"):
         print(row("matrices.comp", tiling, SIZE, SUBGROUP, [SIZE, SUBGROUP]))
 

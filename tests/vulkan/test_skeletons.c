@@ -386,13 +386,74 @@ static void indexes(void **state)
     VULKAN_CASE_ROWS(rows, 14, 0);
 }
 
+/* 8-bit integers of an input of floats. */
+#define BYTES_OF(name, size, type)                                                                                     \
+    name "f : " size "\n" name "h = [] 90\n" name "s = Mul(" name "f, " name "h)\n" name " = Cast(" name "s) to=" type \
+         "\n"
+#define U8(name, size) BYTES_OF(name, size, "2")
+#define S8(name, size) BYTES_OF(name, size, "3")
+
+/* Sums of 8-bit integers are exact: with and without zero points, of inputs and of constants. */
+static void integers(void **state)
+{
+    static const int sizes[][3] = { { 9, 70, 130 }, { 70, 36, 4 }, { 1, 3, 5 } };
+    static const struct {
+        inlay_dtype x, w;
+    } types[] = { { INLAY_UINT8, INLAY_INT8 }, { INLAY_INT8, INLAY_INT8 }, { INLAY_UINT8, INLAY_UINT8 } };
+    /* clang-format off */
+    static const vulkan_case_row rows[] = {
+        { "MatMulInteger", U8("x", "2,3,5,8") S8("w", "3,8,6")
+          "z = uint8[] 7\ny = MatMulInteger(x, w, z)\n-> y" },
+        { "MatMulInteger", S8("x", "6") U8("w", "6,5") "y = MatMulInteger(x, w)\n-> y" },
+        { "MatMulInteger", U8("x", "2,5,6") S8("w", "6") "y = MatMulInteger(x, w)\n-> y" },
+        { "MatMulInteger", U8("x", "5,6") S8("w", "6,4")
+          "m = MatMulInteger(x, w)\nf = Cast(m) to=1\ns = [4]\ny = Mul(f, s)\n-> y" },
+        { "QLinearMatMul", U8("x", "5,30") S8("w", "30,6")
+          "a = [] 0.02\nz = uint8[] 120\nb = [6] 0.01,0.02,0.03,0.04,0.05,0.06\nq = int8[6] 1,-2,3,-4,5,-6\n"
+          "c = [] 0.5\nd = uint8[] 9\ny = QLinearMatMul(x, a, z, w, b, q, c, d)\n-> y" },
+        { "ConvInteger", U8("x", "2,5,8,9") S8("w", "7,5,3,3")
+          "z = uint8[] 33\ny = ConvInteger(x, w, z) pads=1,2,1,0 strides=2,1\n-> y" },
+        { "ConvInteger", S8("x", "1,8,6,6") U8("w", "4,4,1,1")
+          "z = int8[] -3\nq = uint8[4] 1,2,250,4\nm = ConvInteger(x, w, z, q) group=2\nf = Cast(m) to=1\nr = Relu(f)\n"
+          "-> r" },
+        { "QLinearConv", U8("x", "1,6,7,7") S8("w", "6,1,3,3")
+          "a = [] 0.02\nz = uint8[] 120\nb = [] 0.01\nq = int8[] 0\nc = [] 0.05\nd = int8[] 9\n"
+          "e = int32[6] 1,20000,-3,-40000,5,6\n"
+          "y = QLinearConv(x, a, z, w, b, q, c, d, e) pads=1,1,1,1 group=6\n-> y" },
+    };
+    /* clang-format on */
+    enum { BYTES = 1 << 17 };
+    char *script = malloc(BYTES);
+    uint64_t random = 11;
+
+    (void)state;
+    assert_non_null(script);
+    VULKAN_CASE_ROWS(rows, 13, 0);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        const int m = sizes[i][0], k = sizes[i][1], n = sizes[i][2];
+        const bool has_zeros = i != 1;
+
+        (void)snprintf(script, BYTES, BYTES_OF("x", "%d,%d", "%d") BYTES_OF("w", "%d,%d", "%d"), m, k, types[i].x, k, n,
+                       types[i].w);
+        append_constant(script, BYTES, "c", inlay_dtype_name(types[i].w), k * n, 128, &random);
+        append_constant(script, BYTES, "p", inlay_dtype_name(types[i].x), 1, 128, &random);
+        append_constant(script, BYTES, "q", inlay_dtype_name(types[i].w), n, 128, &random);
+        (void)snprintf(script + strlen(script), BYTES - strlen(script),
+                       "s = i[2] %d,%d\nv = Reshape(c, s)\ny = MatMulInteger(x, w%s)\nz = MatMulInteger(x, v%s)\n"
+                       "-> y, z",
+                       k, n, has_zeros ? ", p, q" : "", has_zeros ? ", p" : "");
+        vulkan_case_expect(script, 13, "MatMulInteger", 0);
+    }
+    free(script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products),  cmocka_unit_test(batches),    cmocka_unit_test(convolutions),
         cmocka_unit_test(halves),    cmocka_unit_test(reductions), cmocka_unit_test(rows),
         cmocka_unit_test(attention), cmocka_unit_test(moves),      cmocka_unit_test(indexes),
-        cmocka_unit_test(long_sums), cmocka_unit_test(low_bits),
+        cmocka_unit_test(long_sums), cmocka_unit_test(low_bits),   cmocka_unit_test(integers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

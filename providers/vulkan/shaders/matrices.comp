@@ -21,6 +21,8 @@ layout(constant_id = ID_OWN + 8) const uint STEPS = 2u;
 layout(constant_id = ID_OWN + 9) const uint DEPTH = 16u;
 #define A_BYTES 2u
 #define B_BYTES 2u
+#define SUM float
+#define PACK 1u
 #include "product.glsl"
 #define matrix_a fcoopmatNV<16, gl_ScopeSubgroup, SIZE, DEPTH>
 #define matrix_b fcoopmatNV<16, gl_ScopeSubgroup, DEPTH, SIZE>

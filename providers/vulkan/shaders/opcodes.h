@@ -93,6 +93,13 @@
 #define PRODUCT_OUT_BY_ROWS 2048u
 #define PRODUCT_A_WIDE 4096u /* eight neighbouring elements of A are aligned, and exist or not together */
 #define PRODUCT_B_WIDE 8192u
+/* Products of 8-bit integers. */
+#define PRODUCT_A_UNSIGNED 16384u
+#define PRODUCT_B_UNSIGNED 32768u
+#define PRODUCT_A_ZERO 65536u   /* A has a zero point */
+#define PRODUCT_B_ZERO 131072u  /* B has one, or one for each column */
+#define PRODUCT_BIAS 262144u    /* int32, one for each column */
+#define PRODUCT_INT32 524288u   /* the sums are the result, without a program */
 
 /* Pools, and depthwise convolution. */
 #define POOL_MAX 0u

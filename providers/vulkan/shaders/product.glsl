@@ -20,6 +20,7 @@
 #define BATCH (WORD_OWN + 16u) // 3 sizes; 3 strides of A, B, and the result
 #define INPUTS (WORD_OWN + 46u) // inputs of the program of one sibling
 #define GROUP (WORD_OWN + 47u)
+#define B_ZERO_STEP (WORD_OWN + 48u) // integers: 1: a zero point for each column
 #define WINDOW_WORDS (WORD_OWN + 28u)
 #include "window.glsl"
 

@@ -17,6 +17,20 @@ layout(constant_id = ID_OWN + 7) const uint SLICES = 1u;
 layout(constant_id = ID_OWN + 8) const uint STEPS = 16u; // of a slice in a chunk
 #include "product.glsl"
 
+// An element of a tile is one k of a row or column, or four of 8 bits.
+#ifdef BYTES
+#define SUM int
+#define UNIT uint
+#define UNITS uvec4
+#define PACK 4u
+int own_terms(uint column);
+#else
+#define SUM float
+#define UNIT float
+#define UNITS vec4
+#define PACK 1u
+#endif
+
 const uint SIDES = SIDE_ROWS * SIDE_COLUMNS, THREADS = SIDES * SLICES, CHUNK = STEPS * SLICES;
 const uint TILE_ROWS = ROWS * SIDE_ROWS, TILE_COLUMNS = COLUMNS * SIDE_COLUMNS;
 // The distance of lines is a multiple of 4, and 4 more than needed: this avoids most conflicts between banks.
@@ -25,17 +39,33 @@ const uint A_LOADS = (TILE_ROWS * CHUNK + THREADS - 1u) / THREADS;
 const uint B_LOADS = (TILE_COLUMNS * CHUNK + THREADS - 1u) / THREADS;
 
 // The tile of A, then that of B; later the sums of all invocations.
-shared vec4 tile[CHUNK * (A_LINE + B_LINE) / 4u];
+shared UNITS tile[CHUNK * (A_LINE + B_LINE) / 4u];
 #define TILE(i) tile[(i) / 4u][(i) % 4u]
 
 #include "workgroup.glsl"
+#ifdef BYTES
+#include "bytes.glsl"
+#else
+float multiply_add(float a, float b, float sum) { return fma(a, b, sum); }
+float unit_of_a(uint64_t row, uint s, bool inside)
+{
+    return HAS(PRODUCT_PADDED) && !inside ? 0.0 : load_a(unpackUint2x32(row), s * a_step);
+}
+float unit_of_b(uint first, uint s, uint column)
+{
+    return load_b(unpackUint2x32(b_base),
+                  first + s * b_step +
+                      (HAS(PRODUCT_PACKED) ? column : min(first_column + column, columns - 1u) * b_column));
+}
+#endif
 
-float acc[ROWS * COLUMNS], next_a[A_LOADS], next_b[B_LOADS];
+SUM acc[ROWS * COLUMNS];
+UNIT next_a[A_LOADS], next_b[B_LOADS];
 uint me;
 uint64_t row_at;    // address of the row of A whose elements this invocation loads, if loads go along rows
 bool inside = true; // that row has an element at this tap
 
-// Loads elements k to k + CHUNK of a tap; those beyond K are 0.
+// Loads elements k to k + CHUNK * PACK of a tap; those beyond K are 0.
 void fetch(uint tap, uint k)
 {
     if (HAS(PRODUCT_A_BY_ROWS) && k == 0u) {
@@ -45,25 +75,22 @@ void fetch(uint tap, uint k)
         row_at = a_base + uint64_t(at_row) * A_BYTES;
     }
     [[unroll]] for (uint j = 0u; j < A_LOADS; j++) {
-        const uint e = me + j * THREADS, s = k + (HAS(PRODUCT_A_BY_ROWS) ? e / TILE_ROWS : e % CHUNK);
+        const uint e = me + j * THREADS, s = k + (HAS(PRODUCT_A_BY_ROWS) ? e / TILE_ROWS : e % CHUNK) * PACK;
         const uint64_t row = HAS(PRODUCT_A_BY_ROWS)
                                  ? row_at
                                  : a_base + uint64_t(min(first_row + e / CHUNK, rows - 1u) * a_row) * A_BYTES;
 
-        next_a[j] = 0.0;
-        if (s < k_size && e < TILE_ROWS * CHUNK && (!HAS(PRODUCT_PADDED) || inside))
-            next_a[j] = load_a(unpackUint2x32(row), s * a_step);
+        next_a[j] = UNIT(0);
+        if (s < k_size && e < TILE_ROWS * CHUNK)
+            next_a[j] = unit_of_a(row, s, inside);
     }
     [[unroll]] for (uint j = 0u; j < B_LOADS; j++) {
-        const uint e = me + j * THREADS, s = k + (HAS(PRODUCT_B_BY_K) ? e % CHUNK : e / TILE_COLUMNS);
+        const uint e = me + j * THREADS, s = k + (HAS(PRODUCT_B_BY_K) ? e % CHUNK : e / TILE_COLUMNS) * PACK;
         const uint column = HAS(PRODUCT_B_BY_K) ? e / CHUNK : e % TILE_COLUMNS;
 
-        next_b[j] = 0.0;
+        next_b[j] = UNIT(0);
         if (s < k_size && e < TILE_COLUMNS * CHUNK)
-            next_b[j] = load_b(unpackUint2x32(b_base),
-                               panel_at + tap * b_tap + s * b_step +
-                                   (HAS(PRODUCT_PACKED) ? column
-                                                        : min(first_column + column, columns - 1u) * b_column));
+            next_b[j] = unit_of_b(panel_at + tap * b_tap, s, column);
     }
 }
 
@@ -103,13 +130,21 @@ void main()
     uint tap = 0u, k = 0u;
     bool more;
 
+#ifdef BYTES
+    int row_sums[ROWS], column_sums[COLUMNS];
+
+    [[unroll]] for (uint i = 0u; i < ROWS; i++)
+        row_sums[i] = 0;
+    [[unroll]] for (uint j = 0u; j < COLUMNS; j++)
+        column_sums[j] = 0;
+#endif
     [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++)
-        acc[i] = 0.0;
+        acc[i] = SUM(0);
     fetch(0u, 0u);
     do {
         keep();
         barrier();
-        k += CHUNK;
+        k += CHUNK * PACK;
         if (k >= k_size) {
             k = 0u;
             tap++;
@@ -119,14 +154,14 @@ void main()
             fetch(tap, k);
         [[unroll]] for (uint s = 0u; s < STEPS; s++) {
             const uint at_a = (slice * STEPS + s) * A_LINE, at_b = B_TILE + (slice * STEPS + s) * B_LINE;
-            float a[ROWS], b[COLUMNS];
+            UNIT a[ROWS], b[COLUMNS];
 
             if (ROWS < 4u)
                 [[unroll]] for (uint i = 0u; i < ROWS; i++)
                     a[i] = TILE(at_a + position(i, u, SIDE_ROWS, ROWS));
             else
                 [[unroll]] for (uint i = 0u; i < ROWS; i += 4u) {
-                    const vec4 x = tile[(at_a + position(i, u, SIDE_ROWS, ROWS)) / 4u];
+                    const UNITS x = tile[(at_a + position(i, u, SIDE_ROWS, ROWS)) / 4u];
 
                     a[i] = x.x, a[i + 1u] = x.y, a[i + 2u] = x.z, a[i + 3u] = x.w;
                 }
@@ -135,16 +170,31 @@ void main()
                     b[j] = TILE(at_b + position(j, v, SIDE_COLUMNS, COLUMNS));
             else
                 [[unroll]] for (uint j = 0u; j < COLUMNS; j += 4u) {
-                    const vec4 x = tile[(at_b + position(j, v, SIDE_COLUMNS, COLUMNS)) / 4u];
+                    const UNITS x = tile[(at_b + position(j, v, SIDE_COLUMNS, COLUMNS)) / 4u];
 
                     b[j] = x.x, b[j + 1u] = x.y, b[j + 2u] = x.z, b[j + 3u] = x.w;
                 }
             [[unroll]] for (uint i = 0u; i < ROWS; i++)
                 [[unroll]] for (uint j = 0u; j < COLUMNS; j++)
-                    acc[i * COLUMNS + j] = fma(a[i], b[j], acc[i * COLUMNS + j]);
+                    acc[i * COLUMNS + j] = multiply_add(a[i], b[j], acc[i * COLUMNS + j]);
+#ifdef BYTES
+            [[unroll]] for (uint i = 0u; HAS_ZB && i < ROWS; i++)
+                row_sums[i] += dot_of(a[i], ONES);
+            [[unroll]] for (uint j = 0u; HAS_ZA && j < COLUMNS; j++)
+                column_sums[j] += dot_of(b[j], ONES);
+#endif
         }
         barrier();
     } while (more);
+#ifdef BYTES
+    [[unroll]] for (uint j = 0u; (HAS_ZA || HAS_ZB) && j < COLUMNS; j++) {
+        const uint column = min(first_column + position(j, v, SIDE_COLUMNS, COLUMNS), columns - 1u);
+        const int zero = HAS_ZB ? zero_of_b(group_column + column) : 0;
+
+        [[unroll]] for (uint i = 0u; i < ROWS; i++)
+            acc[i * COLUMNS + j] -= zero * row_sums[i] + zero_of_a() * column_sums[j];
+    }
+#endif
 
     // One row at a time goes through shared memory, where the slices meet: the epilogue is compiled ROWS times, not
     // once for each element.
@@ -154,15 +204,15 @@ void main()
         if (SLICES > 1u && i > 0u)
             barrier();
         [[unroll]] for (uint j = 0u; j < COLUMNS; j++)
-            TILE(j * THREADS + me) = acc[i * COLUMNS + j];
+            TILE(j * THREADS + me) = UNIT(acc[i * COLUMNS + j]);
         if (SLICES > 1u)
             barrier();
         [[dont_unroll]] for (uint j = slice; j < COLUMNS; j += SLICES) {
             const uint column = first_column + position(j, v, SIDE_COLUMNS, COLUMNS);
-            float sum = 0.0;
+            SUM sum = SUM(0);
 
             [[unroll]] for (uint t = 0u; t < SLICES; t++)
-                sum += TILE(j * THREADS + t * SIDES + part);
+                sum += SUM(TILE(j * THREADS + t * SIDES + part));
             finish_sum(row, column, sum);
         }
     }

@@ -1,5 +1,5 @@
 // The tile of a workgroup: what tiles.comp and matrices.comp share. They define TILE_ROWS and TILE_COLUMNS, A_BYTES and
-// B_BYTES.
+// B_BYTES, SUM, the type of a sum, and PACK, the number of k that are neighbours in a panel of B.
 
 // Copies of parameters, which compilers may not keep in registers across barriers.
 uint rows, columns, k_size, taps, a_row, a_step, b_step, b_column, b_tap, out_row, out_column;
@@ -21,7 +21,7 @@ void find_tile()
 
     first_row = TILE_ROWS * (HAS(PRODUCT_STRIPS_LAST) ? item / column_tiles % row_tiles : item % row_tiles);
     first_column = TILE_COLUMNS * (HAS(PRODUCT_STRIPS_LAST) ? item % column_tiles : item / row_tiles % column_tiles);
-    panel_at = HAS(PRODUCT_PACKED) ? first_column / b_step * word(B_PANEL) + first_column % b_step : 0u;
+    panel_at = HAS(PRODUCT_PACKED) ? first_column / b_step * word(B_PANEL) + first_column % b_step * PACK : 0u;
     a_base = packUint2x32(at[PUSH_OWN]) + uint64_t(BATCH_AT(3u)) * A_BYTES;
     b_base = packUint2x32(at[PUSH_OWN + 1u + sibling]) + uint64_t(BATCH_AT(6u)) * B_BYTES;
     out_base = BATCH_AT(9u);
@@ -50,11 +50,19 @@ bool find_row(uint row, uint tap, out uint at_row)
 }
 
 // Applies the epilogue to an element of the sum and stores it, unless it is beyond the result.
-void finish_sum(uint row, uint column, float sum)
+void finish_sum(uint row, uint column, SUM sum)
 {
     const uint i = out_base + row * out_row + column * out_column;
 
     program_column = group_column + column;
-    if (row < rows && column < columns)
-        store_out(at[out_push], i, program(i, sum * fword(ALPHA)));
+    if (row >= rows || column >= columns)
+        return;
+#ifdef BYTES
+    sum += own_terms(program_column);
+    if (HAS(PRODUCT_INT32)) {
+        I32(at[out_push]).v[i] = sum;
+        return;
+    }
+#endif
+    store_out(at[out_push], i, program(i, float(sum) * fword(ALPHA)));
 }
