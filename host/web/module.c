@@ -52,6 +52,11 @@ inlay_status web_set(const char *name, const char *value)
 {
     inlay_status status = INLAY_OK;
 
+    /* The session would leave out provider cpu, and reference computes with libm of this module. */
+    if (strcmp(name, "reproducible") == 0 && strcmp(value, "cpu") == 0)
+        return inlay_fail(&diag, INLAY_UNSUPPORTED,
+                          "option reproducible: inlay-web has no kernels for cpu; modules that `inlay bundle --target "
+                          "wasm32 --reproducible cpu` makes have them");
     if (options == NULL)
         status = inlay_options_create(&options, &diag);
     return status == INLAY_OK ? inlay_options_set(options, name, value, &diag) : status;

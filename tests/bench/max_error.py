@@ -3,8 +3,10 @@
 the inputs that were not samples whose error exceeds the limit.
 
     max_error.py BUILD [--models N] [--samples N] [--held N] [--limits X,X] [--seed N] [--time]
+                         [--convolutions]
 
-Models: perceptrons and blocks of attention, 3 to 14 matrices with normal weights, some of them with a large column.
+Models: perceptrons and blocks of attention, 3 to 14 matrices with normal weights, some of them with a large column; or,
+with --convolutions, residual blocks of 3 to 9 convolutions, some of them with a large filter.
 Inputs are normal, every fourth one larger by a factor of up to 3. A line for each model and limit: the largest error of
 the held inputs and the violations. Every node may be chosen, even if it saves no time; with --time only those that do,
 and the line has the milliseconds of a run with floats and with the option, interleaved. The exit status is 1 if there
@@ -71,10 +73,27 @@ def attention(m, rows, size):
     return m.norm(x, size)
 
 
-def write_model(path, rng):
+def filters(m, x, channels, count, window):
+    w = m.rng.normal(size=(count, channels, window, window)) * np.sqrt(2 / (channels * window * window))
+    if m.rng.random() < .3:
+        w[m.rng.integers(count)] *= 4
+    return m.add("Conv", x, m.constant(w.astype(np.float32)), m.constant(m.rng.normal(size=count).astype(np.float32) / 10),
+                 pads=[window // 2] * 4)
+
+
+def convolutions(m, rows, size):
+    x = m.add("Reshape", "x", m.constant(np.array([1, rows, size // 16, 16])))
+    x, channels = m.add("Relu", filters(m, x, rows, 32, 3)), 32
+    for _ in range(m.rng.integers(1, 5)):
+        h = m.add("Relu", filters(m, x, channels, 48, int(m.rng.choice([1, 3, 5]))))
+        x = m.add("Relu", m.add("Add", x, filters(m, h, 48, channels, 1)))
+    return m.product(m.add("Flatten", m.add("GlobalAveragePool", x)), channels, 40)
+
+
+def write_model(path, rng, kinds):
     m, size = Maker(rng), int(rng.choice([64, 128, 192]))
     shape = [1, int(rng.integers(4, 33)), size]
-    y = rng.choice([perceptron, attention])(m, shape[1], size)
+    y = rng.choice(kinds)(m, shape[1], size)
     graph = helper.make_graph(m.nodes, "g", [helper.make_tensor_value_info("x", T.FLOAT, shape)],
                               [helper.make_tensor_value_info(y, T.FLOAT, None)], m.weights)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
@@ -105,7 +124,7 @@ def check(args, index, limits, inlay):
     flags = ["--no-config", "--intra-threads=1", "--providers=cpu?,reference"]
     with tempfile.TemporaryDirectory() as work:
         model, table, data = (os.path.join(work, name) for name in ("m.onnx", "m.errors", "data.npz"))
-        shape = write_model(model, rng)
+        shape = write_model(model, rng, [convolutions] if args.convolutions else [perceptron, attention])
         np.savez(data, x=np.stack([inputs(rng, shape) for _ in range(args.samples)]))
         explain = [args.build / "bin/inlay", "explain", model, "--errors", "--data", data, "--save", table]
         subprocess.run(explain + flags, check=True, capture_output=True)
@@ -136,6 +155,7 @@ def main():
     ap.add_argument("--limits", default="1e-3,1e-2,5e-2")
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("--time", action="store_true")
+    ap.add_argument("--convolutions", action="store_true")
     args = ap.parse_args()
     if "INLAY_LIBRARY" not in os.environ:
         os.environ["INLAY_LIBRARY"] = str(args.build / "lib/libinlay.so.1")

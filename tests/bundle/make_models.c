@@ -233,11 +233,13 @@ static void write_table(const char *folder)
     mw_node(&wire, "MatMul", "n,f", "p");
     mw_node(&wire, "MatMul", "n,s", "o");
     mw_node(&wire, "Identity", "f", "copy");
+    rig_node_int(&wire, "Cast", "i", "j", "to", INLAY_FLOAT);
     mw_value(&wire, MW_OUTPUT, "g", INLAY_UINT8, "1,2,128");
     mw_value(&wire, MW_OUTPUT, "m", INLAY_INT32, "1,4,128");
     mw_value(&wire, MW_OUTPUT, "p", INLAY_FLOAT, "1,4,128");
     mw_value(&wire, MW_OUTPUT, "o", INLAY_FLOAT, "1,4,128");
     mw_value(&wire, MW_OUTPUT, "copy", INLAY_FLOAT, "128,128");
+    mw_value(&wire, MW_OUTPUT, "j", INLAY_FLOAT, "1,2");
     wire_end(&wire, mark);
     write_model(folder, "table", &wire);
 }

@@ -168,6 +168,8 @@ finds 3 '.error.text | test("is not a file of inlay lock")' empty.lock
 finds 3 '.error.text | test("several.onnx:1: not a file of inlay lock")' several.onnx
 printf '{"inlay_lock": 9}' >new.lock
 finds 3 '.error.text | test("use a newer inlay")' new.lock
+printf '{"inlay_lock": 1}' >old.lock
+finds 3 '.error.text | test("record it again")' old.lock
 printf '{"inlay_lock": 1' >cut.lock
 finds 3 '.error.text | test("cut.lock:1")' cut.lock
 finds 3 '.error.text | test("none.lock")' none.lock

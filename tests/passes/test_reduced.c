@@ -109,6 +109,52 @@ static void arithmetics(void **state)
     check_rounded(turned, true, "op:Gemm=weights8", "DequantizeLinear Gemm");
 }
 
+/* A convolution of rounded operands, padded with zeros; results within 2e-5. */
+static void convolution(void **state)
+{
+    enum { CHANNELS = 3, FILTERS = 4, SIZE = 5, WINDOW = 3, OUT = 3, TAPS = CHANNELS * WINDOW * WINDOW };
+    const struct row row = { "convolution",
+                             "x : 1,3,5,5\nw = [4,3,3,3]\nb = [4]\n"
+                             "y = Conv(x, w, b) pads=1,1,1,1 strides=2,2\n-> y",
+                             NULL, 0 };
+    struct rig plain = open_row(&row, (const char *const[]){ "level", "0", NULL }),
+               reduced = open_row(&row, (const char *const[]){ "level", "0", "reduce", "op:Conv=int8", NULL });
+    const void *w = constant(&plain, 1), *bias = constant(&plain, 2);
+    float input[CHANNELS * SIZE * SIZE];
+    double x[CHANNELS * SIZE * SIZE], step;
+    const float *is;
+    uint64_t seed = 9;
+    char text[256];
+
+    (void)state;
+    list_ops(reduced.session->model->main, text, sizeof text);
+    assert_string_equal(text, "DynamicQuantizeLinear ConvInteger Cast Mul Mul Add");
+    for (size_t i = 0; i < sizeof input / sizeof input[0]; i++)
+        input[i] = 2 * random_signed(&seed) + 0.5f;
+    rig_floats(&reduced, 0, "1,3,5,5", input);
+    rig_run(&reduced);
+    is = inlay_value_data(inlay_context_output(reduced.context, 0));
+    round_input(input, CHANNELS * SIZE * SIZE, x);
+    for (int at = 0; at < FILTERS * OUT * OUT; at++) {
+        const int filter = at / (OUT * OUT), row_of = at / OUT % OUT * 2 - 1, column = at % OUT * 2 - 1;
+        double sum = element(bias, filter), largest = 0;
+
+        for (int i = 0; i < TAPS; i++)
+            largest = fmax(largest, fabs(element(w, filter * TAPS + i)));
+        step = largest / 127;
+        for (int i = 0; i < TAPS; i++) {
+            const int y = row_of + i / WINDOW % WINDOW, z = column + i % WINDOW;
+
+            if (y >= 0 && y < SIZE && z >= 0 && z < SIZE)
+                sum += step * nearbyint(element(w, filter * TAPS + i) / step) *
+                       x[(i / (WINDOW * WINDOW) * SIZE + y) * SIZE + z];
+        }
+        assert_true(fabs(sum - (double)is[at]) < 2e-5);
+    }
+    rig_close(&plain);
+    rig_close(&reduced);
+}
+
 /* The message of a session with two options; "": it opens. */
 static const char *message(const char *script, const char *const *options)
 {
@@ -127,12 +173,16 @@ static const char *message(const char *script, const char *const *options)
 static void refused(void **state)
 {
     static const char *const items[] = {
-        "op:Conv=int8", "x : 5,24\nw = [24,6]\nv = Neg(w)\ny = MatMul(x, v)\n-> y", /* no such node; no constant yet */
-        "*=int8",       "x : 5,24\nw : 24,6\ny = MatMul(x, w)\n-> y",
-        "*=int8",       "x : 5,24\nw = [24,6] @3 inf\ny = MatMul(x, w)\n-> y",
-        "*=int8",       "x : 5,24\nw = [24,6]\nb = [5,1]\ny = Gemm(x, w, b)\n-> y",
-        "*=int8",       "x : 5,24\nw = [24,6]\ny = Gemm(x, w) alpha=0.5\n-> y",
-        "*=int8",       "x : 24,5\nw = [24,6]\ny = Gemm(x, w) transA=1\n-> y",
+        "op:Add=int8", "x : 5,24\nw = [24,6]\nv = Neg(w)\ny = MatMul(x, v)\n-> y", /* no such node; no constant yet */
+        "*=int8",      "x : 5,24\nw : 24,6\ny = MatMul(x, w)\n-> y",
+        "*=int8",      "x : 5,24\nw = [24,6] @3 inf\ny = MatMul(x, w)\n-> y",
+        "*=int8",      "x : 5,24\nw = [24,6]\nb = [5,1]\ny = Gemm(x, w, b)\n-> y",
+        "*=int8",      "x : 5,24\nw = [24,6]\ny = Gemm(x, w) alpha=0.5\n-> y",
+        "*=int8",      "x : 24,5\nw = [24,6]\ny = Gemm(x, w) transA=1\n-> y",
+        "*=weights8",  "x : 1,3,5\nw = [4,3,2]\ny = Conv(x, w)\n-> y",
+        "*=int8",      "x : 1,4,5\nw = [4,2,2]\ny = Conv(x, w) group=2\n-> y",
+        "*=int8",      "x : 1,3,5\nb : 4\nw = [4,3,2]\ny = Conv(x, w, b)\n-> y",
+        "*=int8",      "x : 1,3,5\nw = [4,3,2] @3 inf\ny = Conv(x, w)\n-> y",
     };
 
     static const char *const values[] = { "reduce",    "*=int4", "reduce",    "int8",  "max_error", "2",
@@ -142,7 +192,7 @@ static void refused(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof items / sizeof items[0]; i += 2)
         assert_non_null(strstr(message(items[i + 1], (const char *const[]){ "level", "0", "reduce", items[i], NULL }),
-                               "option reduce: no MatMul or Gemm"));
+                               "option reduce: no MatMul, Gemm or Conv"));
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i += 2) {
         inlay_options *options = NULL;
 
@@ -254,7 +304,7 @@ static void held_inputs(void **state)
     for (uint32_t i = 0; i < graph->node_count; i++) {
         char item[256];
 
-        if (!reduced_product_fits(graph, graph->nodes[i]))
+        if (!reduced_product_fits(graph, graph->nodes[i], REDUCED_INT8))
             continue;
         assert_true(count < LAYERS);
         (void)snprintf(item, sizeof item, "%s=int8", graph->nodes[i]->info.name.data);
@@ -299,8 +349,9 @@ static void held_inputs(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = { cmocka_unit_test(arithmetics), cmocka_unit_test(refused),
-                                               cmocka_unit_test(choice), cmocka_unit_test(held_inputs) };
+    static const struct CMUnitTest tests[] = { cmocka_unit_test(arithmetics), cmocka_unit_test(convolution),
+                                               cmocka_unit_test(refused), cmocka_unit_test(choice),
+                                               cmocka_unit_test(held_inputs) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

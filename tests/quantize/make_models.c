@@ -34,6 +34,9 @@ static const char mlp[] = "x : N,64\n"
                           "h = MatMul(x, w1)\n t = Tanh(h)\n"
                           "y = Gemm(t, w2, b2) transB=1\n"
                           "-> y";
+/* One matrix has a weight that is infinite. */
+static const char infinite[] = "x : N,64\n v = [64,96] @5 inf\n u = [96,40]\n h = MatMul(x, v)\n t = Tanh(h)\n"
+                               "y = MatMul(t, u)\n -> y";
 /* A weight of rank 3: a matrix for each of four experts. */
 static const char experts[] = "x : 4,N,64\n one = [] 1.0\n v = [4,64,96]\n w = Sub(v, one)\n y = MatMul(x, w)\n -> y";
 /* Experts that a Gather selects for each row, of which the second are transposed and of a depth that blocks do not
@@ -284,6 +287,7 @@ int main(int argc, char **argv)
     write_script(argv[1], "mlp.onnx", mlp, 13);
     write_script(argv[1], "twice.onnx", twice, 13);
     write_script(argv[1], "experts.onnx", experts, 13);
+    write_script(argv[1], "infinite.onnx", infinite, 13);
     write_script(argv[1], "selected.onnx", selected, 13);
     write_script(argv[1], "negated.onnx", negated, 13);
     write_script(argv[1], "mixture.onnx", mixture, 13);

@@ -62,7 +62,11 @@ does 0 '.samples == 3 and [.rows[].op] == ["MatMul", "MatMul", "Gemm", "Gemm"] a
     and all(.rows[]; .error > 1e-5 and .error < 0.05) and .rows[0].weights == "64x96" and .rows[2].weights == "96x40"' \
     explain mlp.onnx --errors --samples 3 --save mlp.errors
 [ "$(grep -c 'assumed sizes' err)" = 1 ] || complain 'sizes are noted for each session'
-does 0 '.rows == []' explain experts.onnx --errors --samples 1
+does 0 '.rows == [] and .left_out == []' explain experts.onnx --errors --samples 1
+does 0 '.left_out == ["MatMul#0"] and (.rows | length) == 2 and .rows[0].weights == "96x40"' \
+    explain infinite.onnx --errors --samples 1
+does 0 '[.rows[] | [.op, .weights, .arithmetic]] == [["Conv", "256x256", "int8"]] and all(.rows[]; .error > 1e-5 and .error < 0.05)' \
+    explain conv_dense.onnx --errors --samples 2
 jq '.rows |= map(select(.arithmetic == "int8") | .saved_ns = 1)' mlp.errors >all.errors
 does 0 '.choice.nodes == 0 or (.choice.bound <= 0.5 and .choice.measured <= .choice.bound)' \
     explain mlp.onnx --errors --max-error 0.5 --samples 2

@@ -41,6 +41,7 @@ test('a model from every kind of source', async () => {
     assert.equal((await (await InlaySession.create(source)).run({ x, y })).sum.data[59], 59.5)
   const session = await InferenceSession.create(buffer.buffer, 8, bytes.length, { inlay: { precision: 'strict' } })
   assert.deepEqual((await session.run({ x, y })).sum.dims, [3, 4, 5])
+  await assert.rejects(InferenceSession.create(bytes, { inlay: { reproducible: 'cpu' } }), /no kernels for cpu; modules/)
   await assert.rejects(InferenceSession.create(7), /a model must be a path, a URL/)
   await assert.rejects(InferenceSession.create('/nowhere/model.onnx'), /ENOENT.*nowhere/)
   await assert.rejects(InferenceSession.create(new Response('', { status: 404 })), /HTTP status 404/)

@@ -102,6 +102,15 @@ uint32_t quant_zero_value(struct rewrite *rewrite, const struct quant *quant)
     return quant->zero != INLAY_NONE ? quant->zero : quant_byte(rewrite, quant->dtype, 0);
 }
 
+uint32_t quant_along_filters(struct rewrite *rewrite, uint32_t rank, int64_t filters, const float *values)
+{
+    int64_t dims[INLAY_MAX_RANK] = { filters };
+
+    for (uint32_t d = 1; d + 1 < rank; d++)
+        dims[d] = 1;
+    return rewrite_constant(rewrite, INLAY_FLOAT, rank - 1, dims, values, (uint64_t)filters * sizeof *values);
+}
+
 inlay_status quant_scale_product(struct rewrite *rewrite, graph_node *node, const graph_node *product, uint32_t scale,
                                  bool last, uint32_t *out)
 {

@@ -30,6 +30,8 @@ int64_t quant_count(const inlay_value_info *value);
 uint32_t quant_byte(struct rewrite *rewrite, inlay_dtype dtype, int64_t value);
 /* Returns the zero point; creates a scalar 0 if it is missing. */
 uint32_t quant_zero_value(struct rewrite *rewrite, const struct quant *quant);
+/* A constant [filters, 1, ..] that broadcasts over [N, filters, ..] of rank `rank`. INLAY_NONE: out of memory. */
+uint32_t quant_along_filters(struct rewrite *rewrite, uint32_t rank, int64_t filters, const float *values);
 /* Returns true if a provider with fast integers would run `new_node`, whose output has type dtype and the shape of
  * `like`. Also true if there is no such provider: then the user requested this pass by name. */
 bool quant_is_offered(const struct rewrite *rewrite, graph_node *new_node, uint32_t like, inlay_dtype dtype);

@@ -87,16 +87,6 @@ static bool find_terms(struct rewrite *rewrite, const struct quant *weights, spl
     return true;
 }
 
-/* A constant [filters, 1, ..] that broadcasts over [N, filters, ..]. INLAY_NONE: out of memory. */
-static uint32_t along_filters(struct rewrite *rewrite, uint32_t rank, int64_t filters, const float *values)
-{
-    int64_t dims[INLAY_MAX_RANK] = { filters };
-
-    for (uint32_t d = 1; d + 1 < rank; d++)
-        dims[d] = 1;
-    return rewrite_constant(rewrite, INLAY_FLOAT, rank - 1, dims, values, (uint64_t)filters * sizeof *values);
-}
-
 /* Inserts ConvInteger, Cast and Mul. If `last`, Mul replaces conv; otherwise *out receives its output. INLAY_NONE: no
  * provider would run the ConvInteger. */
 static inlay_status insert_conv(struct rewrite *rewrite, graph_node *conv, const struct quant *quant,
@@ -181,7 +171,7 @@ inlay_status quantized_conv(struct rewrite *rewrite, graph_node *node)
             return INLAY_OK;
         for (int64_t i = 0; i < filters; i++)
             floats[i] = (float)(numbers[i] * numbers[filters + i]);
-        added = along_filters(rewrite, rewrite_value_info(rewrite, weights.value)->rank, filters, floats);
+        added = quant_along_filters(rewrite, rewrite_value_info(rewrite, weights.value)->rank, filters, floats);
     }
     if ((bias != INLAY_NONE && added == INLAY_NONE) || !find_terms(rewrite, &weights, &split))
         return rewrite_no_memory(rewrite);
@@ -189,7 +179,7 @@ inlay_status quantized_conv(struct rewrite *rewrite, graph_node *node)
         for (int64_t i = 0; i < filters; i++)
             floats[i] =
                 (float)(quant_scale(rewrite, &quant, 0) * quant_scale(rewrite, &weights, i) * (k == 0 ? 1 : -1));
-        scales[k] = along_filters(rewrite, rewrite_value_info(rewrite, weights.value)->rank, filters, floats);
+        scales[k] = quant_along_filters(rewrite, rewrite_value_info(rewrite, weights.value)->rank, filters, floats);
         if (scales[k] == INLAY_NONE)
             return rewrite_no_memory(rewrite);
     }

@@ -1,4 +1,4 @@
-/* passes/reduced_products.h - matrix multiplications that option reduce computes in 8-bit integers. */
+/* passes/reduced_products.h - matrix multiplications and convolutions that option reduce computes in 8-bit integers. */
 #ifndef PASSES_REDUCED_PRODUCTS_H
 #define PASSES_REDUCED_PRODUCTS_H
 #include "graph/graph.h"
@@ -18,8 +18,16 @@ typedef struct pass_reduction {
     bool used;        /* out: the pass has replaced a node */
 } pass_reduction;
 
-/* Is the node of the main graph a MatMul or Gemm that the pass replaces if its weights are finite? */
-bool reduced_product_fits(const struct graph *graph, const graph_node *node);
+/* Is the node of the main graph a MatMul, Gemm or Conv that the pass replaces in this arithmetic, if its weights are
+ * finite? */
+bool reduced_product_fits(const struct graph *graph, const graph_node *node, uint32_t arithmetic);
+
+/* The weights of such a node as a matrix: element (i, k) is weights[i * row + k * column]. A column is the weights of a
+ * filter. */
+typedef struct reduced_factor {
+    int64_t depth, columns, row, column;
+} reduced_factor;
+reduced_factor reduced_product_factor(const struct graph *graph, const graph_node *node);
 /* A hash of the weights of such a node, not 0. */
 uint64_t reduced_product_hash(const struct graph *graph, const graph_node *node);
 #endif

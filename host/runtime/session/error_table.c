@@ -209,8 +209,8 @@ inlay_status session_check_reductions(const pass_reduction *list, uint32_t count
     for (uint32_t i = 0; i < count; i++)
         if (!list[i].used)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                              "option %s: no MatMul or Gemm of the main graph with a constant matrix of finite floats "
-                              "matches '%.200s'",
+                              "option %s: no MatMul, Gemm or Conv of the main graph with constant weights of finite "
+                              "floats has the arithmetic and matches '%.200s'",
                               list[i].is_name ? "error_table" : "reduce", list[i].pattern);
     return INLAY_OK;
 }

@@ -84,8 +84,9 @@ static const cli_option own_options[] = {
       "MODEL with the same sizes and build of inlay)",
       CLI_READ(explain_args, elsewhere) },
     { "errors", NULL,
-      "Show what each node saves and changes in 8 bits\v(MatMul and Gemm; int8: weights and activations; weights8: "
-      "weights alone), measured on samples with one node after the other; with --max-error also the nodes that a "
+      "Show what each node saves and changes in 8 bits\v(MatMul, Gemm and Conv; int8: weights and activations; "
+      "weights8: weights alone, not of Conv), measured on samples with one node after the other; with --max-error also "
+      "the nodes that a "
       "session with this option and --error-table chooses",
       CLI_SET(explain_args, errors) },
     { "data", "DIR|FILE", "With --errors: samples, as for inlay compare\v(default: 8 random ones)",

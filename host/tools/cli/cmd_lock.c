@@ -182,7 +182,7 @@ static void measure_times(const struct fork_server *server, const json_t *was, d
     if (was != NULL && before == NULL)
         goto done;
     for (uint32_t round = 0; round < LOCK_ROUNDS; round++) {
-        if (was != NULL && round > 0 && round % LOCK_SERIES == 0 && !lock_may_be_slower(before, ratios, limit))
+        if (was != NULL && round >= LOCK_LEAST_ROUNDS && !lock_is_slower(before, ratios, limit))
             break;
         if (cli_progress(NULL, (double)round / LOCK_ROUNDS, "timing") != 0 || !fork_server_call(server, "time", &ratio))
             goto done;

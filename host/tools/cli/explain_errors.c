@@ -60,9 +60,11 @@ static void add_rows(struct table *table, const node_errors *errors, bool choose
 
 static json_t *errors_json(const node_errors *errors, double limit, json_t *rows)
 {
-    json_t *json = json_pack("{s:i, s:f, s:o}", "samples", (int)errors->table.samples, "run_ms",
-                             errors->table.run_ns * 1e-6, "rows", rows);
+    json_t *json = json_pack("{s:i, s:f, s:o, s:[]}", "samples", (int)errors->table.samples, "run_ms",
+                             errors->table.run_ns * 1e-6, "rows", rows, "left_out");
 
+    for (uint32_t i = 0; json != NULL && i < errors->left_out_count; i++)
+        (void)json_array_append_new(json_object_get(json, "left_out"), json_string(errors->left_out[i]));
     if (json != NULL && limit > 0)
         (void)json_object_set_new(json, "choice",
                                   json_pack("{s:f, s:i, s:f, s:f, s:f, s:f}", "max_error", limit, "nodes",
@@ -138,8 +140,10 @@ inlay_status explain_errors(const explain_errors_args *args, cli_common *common,
         goto done;
     }
     cells_print(&table);
+    for (uint32_t i = 0; i < errors.left_out_count; i++)
+        (void)printf("left out: node '%s', which has a weight that is NaN or infinite\n", errors.left_out[i]);
     if (errors.table.count == 0)
-        (void)printf("no MatMul or Gemm of the main graph has a constant matrix of floats\n");
+        (void)printf("no MatMul, Gemm or Conv of the main graph has constant weights of finite floats\n");
     else
         (void)printf(
             "%u %ssample%s, %.3g ms a run; error: largest change of an output, relative to its largest element, "

@@ -283,13 +283,13 @@ static void compare_time(lock_report *report, const json_t *was, const json_t *i
 {
     const json_t *before = json_object_get(json_object_get(was, "time"), "ratios"),
                  *after = json_object_get(json_object_get(is, "time"), "ratios");
-    const double median = lock_median(before);
+    const double usual = lock_fast_round(before);
     char text[64];
 
-    if (median <= 0 || json_array_size(after) == 0)
+    if (usual <= 0 || json_array_size(after) == 0)
         return;
     report->timed = true;
-    (void)snprintf(text, sizeof text, "%.4g of the loop", median);
+    (void)snprintf(text, sizeof text, "%.4g of the loop", usual);
     if (strcmp(text_of(json_object_get(was, "made"), "cpu"), text_of(json_object_get(is, "made"), "cpu")) != 0)
         add_row(report, CHANGED, "time of a run", text, "not compared: another processor");
     else
@@ -297,8 +297,8 @@ static void compare_time(lock_report *report, const json_t *was, const json_t *i
                 lock_is_slower(before, after, limit)   ? REGRESSION
                 : lock_is_faster(before, after, limit) ? BETTER
                                                        : SAME,
-                "time of a run", text, "%.4g, %.2f times (limit %.2f)", lock_median(after), lock_median(after) / median,
-                limit);
+                "time of a run", text, "%.4g, %.2f times (limit %.2f)", lock_fast_round(after),
+                lock_fast_round(after) / usual, limit);
 }
 
 void lock_compare(const json_t *was, const json_t *is, const json_t *explanation, lock_limits limits,

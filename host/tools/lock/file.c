@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FORMAT = 1 };
+enum { FORMAT = 2 };
 
 /* The members of a record of this format; a member that is unknown, missing or of another type is named. */
 static inlay_status check_members(const char *path, const json_t *record, inlay_diag *diag)
@@ -54,7 +54,10 @@ inlay_status lock_load(const char *path, json_t **out_record, inlay_diag *diag)
                    : inlay_fail(diag, INLAY_IO_ERROR, "%s", error.text);
     if (format != FORMAT)
         status =
-            format > FORMAT
+            format > 0 && format < FORMAT
+                ? inlay_fail(diag, INLAY_IO_ERROR, "%s has format %lld, and this version reads %d; record it again",
+                             path, (long long)format, FORMAT)
+            : format > FORMAT
                 ? inlay_fail(diag, INLAY_IO_ERROR, "%s has format %lld, and this version reads %d; use a newer inlay",
                              path, (long long)format, FORMAT)
                 : inlay_fail(diag, INLAY_IO_ERROR,

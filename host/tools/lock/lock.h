@@ -47,27 +47,22 @@ INLAY_NODISCARD inlay_status lock_outputs(const inlay_session *session, inlay_co
                                           const struct samples *samples, const json_t *was, json_t *record,
                                           inlay_diag *diag);
 
-/* One round of a time measurement: the median ratio of the time of a run on the first sample to the time of a fixed
- * loop of arithmetic and memory accesses, measured alternately for about a third of a second. */
+/* One round of a time measurement: the shortest time of a run on the first sample, relative to the shortest time of a
+ * fixed loop of arithmetic, measured alternately for about a third of a second. */
 INLAY_NODISCARD inlay_status lock_time_round(const struct samples *samples, inlay_session *session,
                                              inlay_context *context, double *out_ratio, inlay_diag *diag);
 
 /* The rule about times.
  *
- * A round is a process of its own. A record has LOCK_ROUNDS ratios. A check measures series of LOCK_SERIES rounds as
- * long as the median of its ratios is above limit * the median of the record, up to LOCK_ROUNDS. The time is slower if
- * lock_least_rounds() of its ratios are above that bound: if a run is not slower than the limit, each ratio is above
- * with a probability of at most one half, and the check reports a slower time with at most LOCK_FALSE_ALARMS (sign
- * test). */
-enum { LOCK_ROUNDS = 45, LOCK_SERIES = 15 };
-#define LOCK_FALSE_ALARMS 0.01
-/* The smallest k with P(at least k of `count` fair coins show heads) <= rate; count + 1: there is none. */
-uint32_t lock_least_rounds(uint32_t count, double rate);
-/* The ratios of a record and of a check, as arrays of numbers. */
-bool lock_may_be_slower(const json_t *was, const json_t *is, double limit); /* measure another series */
-bool lock_is_slower(const json_t *was, const json_t *is, double limit);
+ * A round is a process of its own. Other programs make rounds slower, never faster, and most of them on a busy machine,
+ * so the fastest rounds are compared: the LOCK_FAST-th, because a single one may be fast by chance. A record has
+ * LOCK_ROUNDS ratios. A check measures at least LOCK_LEAST_ROUNDS, and then up to LOCK_ROUNDS as long as LOCK_FAST of
+ * them are not at or below limit * that of the record. */
+enum { LOCK_ROUNDS = 45, LOCK_LEAST_ROUNDS = 9, LOCK_FAST = 3 };
+/* The ratios of a record and of a check, as arrays of numbers. The LOCK_FAST-th smallest; 0: there are fewer. */
+double lock_fast_round(const json_t *ratios);
+bool lock_is_slower(const json_t *was, const json_t *is, double limit); /* before LOCK_ROUNDS: it may be */
 bool lock_is_faster(const json_t *was, const json_t *is, double limit);
-double lock_median(const json_t *ratios); /* 0 without a number */
 
 /* Whether an output is within the limit; error is the member "error" of lock_outputs(), dtype its element type. */
 bool lock_error_holds(const json_t *error, const char *dtype, double limit);

@@ -1,69 +1,36 @@
 #include "lock/lock.h"
-#include "base/order.h"
-#include "inlay/check.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-uint32_t lock_least_rounds(uint32_t count, double rate)
+double lock_fast_round(const json_t *ratios)
 {
-    double term = ldexp(1, -(int)count), tail = term; /* P(exactly k), P(at least k) */
-    uint32_t k = count;
+    double least[LOCK_FAST] = { 0 }; /* ascending */
+    uint32_t count = 0, at;
 
-    if (tail > rate)
-        return count + 1;
-    for (; k > 0; k--) {
-        term *= (double)k / (double)(count - k + 1);
-        if (tail + term > rate)
-            break;
-        tail += term;
+    for (size_t i = 0; i < json_array_size(ratios); i++) {
+        const double ratio = json_number_value(json_array_get(ratios, i));
+
+        if (!(ratio > 0) || (count == LOCK_FAST && ratio >= least[LOCK_FAST - 1]))
+            continue;
+        for (at = count < LOCK_FAST ? count++ : LOCK_FAST - 1; at > 0 && least[at - 1] > ratio; at--)
+            least[at] = least[at - 1];
+        least[at] = ratio;
     }
-    return k;
-}
-
-double lock_median(const json_t *ratios)
-{
-    double list[64], number;
-    uint32_t count = 0;
-
-    for (size_t i = 0; i < json_array_size(ratios) && count < sizeof list / sizeof list[0]; i++)
-        if ((number = json_number_value(json_array_get(ratios, i))) > 0)
-            list[count++] = number;
-    qsort(list, count, sizeof list[0], order_doubles);
-    return count == 0 ? 0 : count % 2 == 1 ? list[count / 2] : (list[count / 2 - 1] + list[count / 2]) / 2;
-}
-
-/* Whether enough ratios are on one side of the bound. */
-static bool is_beyond(const json_t *is, double bound, bool above)
-{
-    const uint32_t count = (uint32_t)json_array_size(is);
-    uint32_t beyond = 0;
-
-    for (uint32_t i = 0; i < count; i++) {
-        const double ratio = json_number_value(json_array_get(is, i));
-
-        beyond += above ? ratio > bound : ratio < bound;
-    }
-    return count > 0 && beyond >= lock_least_rounds(count, LOCK_FALSE_ALARMS);
-}
-
-bool lock_may_be_slower(const json_t *was, const json_t *is, double limit)
-{
-    return lock_median(was) > 0 && lock_median(is) > lock_median(was) * limit;
+    return count == LOCK_FAST ? least[LOCK_FAST - 1] : 0;
 }
 
 bool lock_is_slower(const json_t *was, const json_t *is, double limit)
 {
-    const double median = lock_median(was);
+    const double before = lock_fast_round(was);
 
-    return median > 0 && is_beyond(is, median * limit, true);
+    return before > 0 && lock_fast_round(is) > before * limit;
 }
 
 bool lock_is_faster(const json_t *was, const json_t *is, double limit)
 {
-    const double median = lock_median(was);
+    const double after = lock_fast_round(is);
 
-    return median > 0 && is_beyond(is, median / limit, false);
+    return after > 0 && after * limit < lock_fast_round(was);
 }
 
 bool lock_error_holds(const json_t *error, const char *dtype, double limit)

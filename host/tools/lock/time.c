@@ -1,18 +1,12 @@
 /* A round of a time measurement: runs and a fixed loop, alternately. */
 #include "lock/lock.h"
 #include "base/clock.h"
-#include "base/memory.h"
-#include "base/order.h"
-#include <stdlib.h>
+#include <math.h>
 
-/* The loop's two halves take about a millisecond each. A change of the loop is a new format of records. */
-enum { LANES = 16, STEPS = 1 << 17, WORDS = 1 << 21, MOST_PAIRS = 200, LEAST_PAIRS = 5, MOST_RUNS = 2000 };
+/* The loop takes about half a millisecond, and uses registers alone: its shortest time is the same on a busy machine. A
+ * change of the loop is a new format of records. */
+enum { LANES = 16, STEPS = 1 << 17, MOST_PAIRS = 200, LEAST_PAIRS = 5, MOST_RUNS = 2000 };
 static const double ROUND_MS = 300, PAIR_MS = 2;
-
-struct loop {
-    uint64_t *words; /* [WORDS], larger than the caches of a core */
-    volatile double sink;
-};
 
 /* A clock that stands still while other programs run, as long as only one thread works. */
 struct stopwatch {
@@ -31,22 +25,17 @@ static double elapsed_ms(struct stopwatch start)
     return cpu > 0 && cpu < wall ? cpu : wall;
 }
 
-static double calibrate_ms(struct loop *loop)
+static double calibrate_ms(void)
 {
+    static volatile float sink;
     const struct stopwatch start = begin();
-    float lanes[LANES];
-    uint64_t sum = 0;
+    float lanes[LANES] = { 0 };
 
-    for (uint32_t lane = 0; lane < LANES; lane++)
-        lanes[lane] = (float)loop->words[lane];
     for (uint32_t step = 0; step < STEPS; step++)
         for (uint32_t lane = 0; lane < LANES; lane++)
             lanes[lane] = lanes[lane] * 0.999f + 0.25f;
-    for (uint32_t i = 0; i < WORDS; i++)
-        sum += loop->words[i];
-    loop->sink = (double)sum;
     for (uint32_t lane = 0; lane < LANES; lane++)
-        loop->sink = loop->sink + (double)lanes[lane];
+        sink = sink + lanes[lane];
     return elapsed_ms(start);
 }
 
@@ -66,32 +55,23 @@ done:
 inlay_status lock_time_round(const struct samples *samples, inlay_session *session, inlay_context *context,
                              double *out_ratio, inlay_diag *diag)
 {
-    struct loop loop = { .words = malloc(WORDS * sizeof *loop.words) };
     inlay_value **values = NULL;
-    double ratios[MOST_PAIRS], one = 0, loop_ms;
+    double one = 0, least_ms = INFINITY, least_loop_ms = INFINITY;
     uint32_t count = 0, runs;
     const double start = clock_ms();
     inlay_status status;
 
-    if (loop.words == NULL)
-        return no_memory(diag, "to measure times");
-    for (uint32_t i = 0; i < WORDS; i++)
-        loop.words[i] = i;
     INLAY_TRY(samples_load(samples, 0, &values, diag));
     for (uint32_t i = 0; i < 3; i++) /* the first run builds the plan */
         INLAY_TRY(runs_ms(samples, values, session, context, 1, &one, diag));
     runs = one * MOST_RUNS < PAIR_MS ? MOST_RUNS : one < PAIR_MS ? (uint32_t)(PAIR_MS / one) : 1;
-    while (count < MOST_PAIRS && (count < LEAST_PAIRS || clock_ms() - start < ROUND_MS)) {
-        const double before = calibrate_ms(&loop);
-
+    for (; count < MOST_PAIRS && (count < LEAST_PAIRS || clock_ms() - start < ROUND_MS); count++) {
+        least_loop_ms = fmin(least_loop_ms, calibrate_ms());
         INLAY_TRY(runs_ms(samples, values, session, context, runs, &one, diag));
-        loop_ms = (before + calibrate_ms(&loop)) / 2;
-        ratios[count++] = one / (loop_ms > 1e-6 ? loop_ms : 1e-6);
+        least_ms = fmin(least_ms, one);
     }
-    qsort(ratios, count, sizeof ratios[0], order_doubles);
-    *out_ratio = ratios[count / 2];
+    *out_ratio = least_ms / fmax(least_loop_ms, 1e-6);
 done:
     samples_release(samples, values);
-    free(loop.words);
     return status;
 }

@@ -1,4 +1,5 @@
 #include "quantize/node_errors.h"
+#include "base/checked.h"
 #include "base/memory.h"
 #include "config/options.h"
 #include "data/compare.h"
@@ -32,11 +33,20 @@ static inlay_status report(struct measuring *measuring, const char *what)
     return INLAY_OK;
 }
 
+/* The number of elements; -1: unknown. */
+static int64_t elements_of(const inlay_value_info *info)
+{
+    int64_t count = 1;
+
+    for (uint32_t d = 0; d < info->rank; d++)
+        if (info->rank == INLAY_RANK_UNKNOWN || !mul_dim(&count, info->dims[d].value))
+            return -1;
+    return count;
+}
+
 static bool add_row(struct measuring *measuring, const struct graph *graph, const graph_node *node, uint32_t arithmetic)
 {
-    const inlay_value_info *weights = &graph->values[node->info.inputs[1]].info;
-    const inlay_attr_info *turned = graph_attr(node, "transB");
-    const bool is_turned = turned != NULL && turned->i != 0;
+    const reduced_factor factor = reduced_product_factor(graph, node);
     node_errors *out = measuring->out;
     error_table *table = &out->table;
     uint32_t count = table->count;
@@ -44,7 +54,8 @@ static bool add_row(struct measuring *measuring, const struct graph *graph, cons
     if (!ARENA_GROW(&out->arena, table->rows, table->count) || !ARENA_GROW(&out->arena, out->nodes, count))
         return false;
     out->nodes[count] = (node_error){ .op = arena_string(&out->arena, node->info.op_type.data),
-                                      .sizes = { weights->dims[is_turned].value, weights->dims[!is_turned].value } };
+                                      .sizes = { factor.depth, factor.columns,
+                                                 elements_of(&graph->values[node->info.outputs[0]].info) } };
     table->rows[count] = (error_row){ .node = arena_string(&out->arena, node->info.name.data),
                                       .arithmetic = arithmetic,
                                       .weights = reduced_product_hash(graph, node) };
@@ -52,19 +63,29 @@ static bool add_row(struct measuring *measuring, const struct graph *graph, cons
     return table->count > count;
 }
 
-/* Adds a node that the pass replaces. */
+static bool add_left_out(node_errors *out, const graph_node *node)
+{
+    if (!ARENA_GROW(&out->arena, out->left_out, out->left_out_count))
+        return false;
+    out->left_out[out->left_out_count] = arena_string(&out->arena, node->info.name.data);
+    return out->left_out[out->left_out_count] != NULL && ++out->left_out_count > 0;
+}
+
+/* Adds a node that the pass replaces, or that it leaves out (0). */
 static void note(void *ctx, const char *pass, int64_t rewrite, const struct graph *graph, const graph_node *node,
                  const char *text)
 {
     struct measuring *measuring = ctx;
 
-    (void)rewrite;
     (void)text;
-    if (strcmp(pass, "reduced_products") != 0 || node == NULL || !reduced_product_fits(graph, node) ||
+    if (strcmp(pass, "reduced_products") != 0 || node == NULL || !reduced_product_fits(graph, node, REDUCED_INT8) ||
         graph->values[node->info.inputs[1]].info.data_bytes < LOW_BIT_MIN_WEIGHTS * sizeof(float))
         return;
-    for (uint32_t arithmetic = 0; arithmetic < REDUCED_ARITHMETICS; arithmetic++)
-        measuring->failed |= !add_row(measuring, graph, node, arithmetic);
+    if (rewrite == 0)
+        measuring->failed |= !add_left_out(measuring->out, node);
+    for (uint32_t arithmetic = 0; arithmetic < REDUCED_ARITHMETICS && rewrite > 0; arithmetic++)
+        if (reduced_product_fits(graph, node, arithmetic))
+            measuring->failed |= !add_row(measuring, graph, node, arithmetic);
 }
 
 /* Lists the nodes: those that the pass replaces if it may replace all. */
@@ -194,7 +215,7 @@ static bool is_alike(const node_errors *errors, uint32_t a, uint32_t b)
     const node_error *left = &errors->nodes[a], *right = &errors->nodes[b];
 
     return errors->table.rows[a].arithmetic == errors->table.rows[b].arithmetic && strcmp(left->op, right->op) == 0 &&
-           left->sizes[0] == right->sizes[0] && left->sizes[1] == right->sizes[1];
+           memcmp(left->sizes, right->sizes, sizeof left->sizes) == 0;
 }
 
 /* Times all rows that are like `row`, the first of them, and divides the gain among them. */

@@ -1,5 +1,5 @@
-/* quantize/node_errors.h - measures what each matrix multiplication saves and changes in a cheaper arithmetic: the work
- * of `inlay explain --errors`.
+/* quantize/node_errors.h - measures what each matrix multiplication and convolution saves and changes in a cheaper
+ * arithmetic: the work of `inlay explain --errors`.
  *
  * The change is that of the model's outputs on samples, between a session as it is and one in which this node alone is
  * reduced (option reduce). Later nodes magnify or damp it as they do in a run. The gradient would give the same to
@@ -22,14 +22,16 @@ typedef struct node_errors_args {
 /* A node in one arithmetic. */
 typedef struct node_error {
     const char *op;
-    int64_t sizes[2]; /* of the weights: depth and columns */
+    int64_t sizes[3]; /* depth and columns of the weights; elements of the result, -1: unknown */
 } node_error;
 
 /* The result; memory is the arena's. */
 typedef struct node_errors {
     struct arena arena;
     error_table table;
-    node_error *nodes; /* [table.count] */
+    node_error *nodes;     /* [table.count] */
+    const char **left_out; /* [left_out_count] names of nodes with a weight that is NaN or infinite */
+    uint32_t left_out_count;
     /* with a limit: the number of chosen rows, the bound of their error, and what they give together */
     uint32_t chosen;
     double bound, measured, chosen_ms, float_ms;
