@@ -40,6 +40,12 @@ uint32_t cpus_allowed(void)
     return thread_count;
 }
 
+/* A module's memory has at most 2^32 bytes. */
+uint64_t memory_allowed(void)
+{
+    return UINT64_C(1) << 32;
+}
+
 /* Before web_create(): threads.js has started threads - 1 workers. */
 EXPORT(threads) void web_threads(uint32_t threads, uint32_t caller_may_wait);
 void web_threads(uint32_t threads, uint32_t caller_may_wait)
