@@ -34,6 +34,7 @@ static bool check_inputs(struct model *model)
     model->mask = inlay_session_find_input(model->session, "attention_mask");
     model->positions = inlay_session_find_input(model->session, "position_ids");
     model->logits = inlay_session_find_output(model->session, "logits");
+    model->last_logits = inlay_session_find_input(model->session, "last_logits");
     for (uint32_t i = 0; inlay_session_input(model->session, i, &info) == INLAY_OK; i++) {
         const bool mine = i == model->ids || i == model->mask || i == model->positions;
 
@@ -59,6 +60,7 @@ bool model_open(const char *path, const char *threads, struct model *model)
               /* most runs read one token */
               inlay_options_set(options, "dim", "sequence_length~=1", &diag) == INLAY_OK &&
               inlay_options_set(options, "dim", "batch_size~=1", &diag) == INLAY_OK &&
+              inlay_options_set(options, "last_logits", "1", &diag) == INLAY_OK &&
               (threads == NULL || inlay_options_set(options, "intra_threads", threads, &diag) == INLAY_OK) &&
               inlay_session_create(path, options, &model->session, &diag) == INLAY_OK &&
               inlay_context_create(model->session, &model->context, &diag) == INLAY_OK &&
@@ -71,9 +73,10 @@ bool model_open(const char *path, const char *threads, struct model *model)
     return check_inputs(model);
 }
 
-/* Sets an integer input of shape [1, count] to `given`, or, if that is NULL, to first, first + step, ... */
-static bool set_integers(struct model *model, uint32_t input, const int64_t *given, int64_t first, int64_t step,
-                         int64_t count, inlay_diag *diag)
+/* Sets an integer input of shape [1, count] (rank 2) or [count] to `given`, or, if that is NULL, to first, first +
+ * step, ... */
+static bool set_integers(struct model *model, uint32_t input, uint32_t rank, const int64_t *given, int64_t first,
+                         int64_t step, int64_t count, inlay_diag *diag)
 {
     inlay_value *v = NULL;
     int64_t *to;
@@ -81,7 +84,7 @@ static bool set_integers(struct model *model, uint32_t input, const int64_t *giv
 
     if (input == INLAY_NONE)
         return true;
-    if (inlay_value_create(INLAY_INT64, 2, (const int64_t[]){ 1, count }, &v, diag) != INLAY_OK)
+    if (inlay_value_create(INLAY_INT64, rank, (const int64_t[]){ 1, count } + 2 - rank, &v, diag) != INLAY_OK)
         return false;
     to = inlay_value_data(v);
     for (int64_t i = 0; i < count; i++)
@@ -98,9 +101,10 @@ bool model_read(struct model *model, const int64_t *tokens, int64_t count, int64
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *y;
 
-    if (!set_integers(model, model->ids, tokens, 0, 0, count, &diag) ||
-        !set_integers(model, model->mask, NULL, 1, 0, past + count, &diag) ||
-        !set_integers(model, model->positions, NULL, past, 1, count, &diag) ||
+    if (!set_integers(model, model->ids, 2, tokens, 0, 0, count, &diag) ||
+        !set_integers(model, model->mask, 2, NULL, 1, 0, past + count, &diag) ||
+        !set_integers(model, model->positions, 2, NULL, past, 1, count, &diag) ||
+        !set_integers(model, model->last_logits, 1, NULL, 0, 0, guesses + 1, &diag) ||
         inlay_context_run(model->context, NULL, &diag) != INLAY_OK)
         return complain("the model did not run", &diag);
     y = inlay_context_output(model->context, model->logits);

@@ -10,6 +10,7 @@ struct model {
     inlay_session *session;
     inlay_context *context;
     uint32_t ids, mask, positions, logits;
+    uint32_t last_logits; /* input of option last_logits; INLAY_NONE: the model returns all logits */
     int64_t ends[MOST_ENDS]; /* tokens that end a text */
     uint32_t end_count;
 };

@@ -393,6 +393,81 @@ static void parts_as_whole(void **state)
         }
 }
 
+static void read_tokens(inlay_context *context, int64_t count)
+{
+    const int64_t tokens[MOST_ROWS * 16] = { 1, 2, 3 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (inlay_context_set_tokens(context, tokens, count, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    run(context);
+}
+
+/* Checks that `row` has `length` entries in each head of each state, and zeros elsewhere. */
+static void expect_entries(const struct world *world, uint32_t row, int64_t length)
+{
+    inlay_value *value = NULL;
+
+    for (uint32_t k = 0; inlay_context_state_get(world->main, k, &value, NULL) == INLAY_OK; k++) {
+        const int64_t *dims = inlay_value_dims(value); /* [rows, heads, entries, size] */
+
+        for (int64_t head = 0; head < dims[1]; head++) {
+            int64_t found = 0;
+
+            for (int64_t entry = 0; entry < dims[2]; entry++) {
+                const float *at =
+                    (const float *)inlay_value_data(value) + ((row * dims[1] + head) * dims[2] + entry) * dims[3];
+                bool any = false;
+
+                for (int64_t i = 0; i < dims[3]; i++)
+                    any = any || at[i] != 0;
+                found += any;
+            }
+            if (found != length)
+                fail_msg("%s: state %u, row %u has %lld entries, not %lld", world->name, k, row, (long long)found,
+                         (long long)length);
+        }
+        inlay_value_unref(value);
+    }
+}
+
+/* Entries of a text that left or was rewound are not in the padding of a shorter one: a mask hides them, but a product
+ * with a mask's zero must be a number. */
+static void padding_is_zero(void **state)
+{
+    const inlay_row empty[3] = { { .context = NULL } };
+
+    (void)state;
+    for (uint32_t d = 0; d < DECODERS; d++) {
+        struct world world;
+        inlay_row first;
+
+        if (!decoders[d].rewinds || !open_rig(decoders[d].text, providers[0], false, &world.rig))
+            continue;
+        open_world(&world, d, false, 3);
+        for (uint32_t i = 0; i < READERS; i++) {
+            set_rows(world.readers[i], empty, 1);
+            read_tokens(world.readers[i], i == 0 ? 2 : 10);
+        }
+        set_rows(world.main, empty, 3);
+        for (uint32_t i = 0; i < 3; i++)
+            read_tokens(world.main, 2);
+        first = (inlay_row){ .context = world.main, .length = 6 };
+        set_rows(world.main, (const inlay_row[]){ first, { world.main, 6, 1, 0 } }, 2);
+        set_rows(world.main, (const inlay_row[]){ first, { world.main, 4, 1, 0 }, { world.readers[0], 2, 0, 0 } }, 3);
+        expect_entries(&world, 1, 4);
+        expect_entries(&world, 2, 2);
+        /* a text of 10 tokens leaves the memory that a shorter one takes, and another one makes its entries visible */
+        set_rows(world.main, (const inlay_row[]){ first, { world.readers[1], 10, 0, 0 } }, 2);
+        set_rows(world.main, &first, 1);
+        set_rows(world.main, (const inlay_row[]){ first, { world.readers[0], 2, 0, 0 } }, 2);
+        set_rows(world.main, (const inlay_row[]){ first, { world.main, 2, 1, 0 }, { world.readers[1], 10, 0, 0 } }, 3);
+        expect_entries(&world, 1, 2);
+        expect_entries(&world, 2, 10);
+        close_world(&world);
+    }
+}
+
 /* A change of rows whose allocations fail leaves the rows as they were. */
 static void failing_allocations(void **state)
 {
@@ -560,7 +635,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(layouts_are_found), cmocka_unit_test(together_as_alone),
                                         cmocka_unit_test(parts_as_whole),    cmocka_unit_test(failing_allocations),
-                                        cmocka_unit_test(mistakes),          cmocka_unit_test(refusals) };
+                                        cmocka_unit_test(mistakes),          cmocka_unit_test(refusals),
+                                        cmocka_unit_test(padding_is_zero) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
