@@ -78,13 +78,14 @@ bool model_open(const char *path, const char *threads, struct model *model)
 static bool set_integers(struct model *model, uint32_t input, uint32_t rank, const int64_t *given, int64_t first,
                          int64_t step, int64_t count, inlay_diag *diag)
 {
+    const int64_t dims[] = { 1, count };
     inlay_value *v = NULL;
     int64_t *to;
     bool ok;
 
     if (input == INLAY_NONE)
         return true;
-    if (inlay_value_create(INLAY_INT64, rank, (const int64_t[]){ 1, count } + 2 - rank, &v, diag) != INLAY_OK)
+    if (inlay_value_create(INLAY_INT64, rank, dims + 2 - rank, &v, diag) != INLAY_OK)
         return false;
     to = inlay_value_data(v);
     for (int64_t i = 0; i < count; i++)

@@ -147,7 +147,7 @@ typedef struct graph_finding {
     const char *fix;            /* "" if the message contains it */
 } graph_finding;
 
-/* A mapped file of external data. */
+/* External data: a mapped file, or memory that a translation has filled (model/format.h). */
 typedef struct graph_external {
     struct graph_external *next;
     const char *location;
@@ -187,7 +187,7 @@ struct graph_model {
     uint64_t identity;         /* hash of the size, beginning and end of these bytes; never 0 for a loaded model */
     uint64_t stored_bytes;     /* size of the files of the model in the file system, without pipes and packed files */
     uint64_t copied_bytes;     /* bytes of files that were read into memory instead of being mapped */
-    graph_external *externals; /* files of external data; NULL: none */
+    graph_external *externals; /* external data of the tensors; NULL: none */
     uint32_t made_externals;   /* those that a translation has made (model/format.h) */
     /* model_load_again(): the model whose mappings this one reads, which outlives it; otherwise NULL. */
     const graph_model *base;

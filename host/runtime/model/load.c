@@ -282,7 +282,8 @@ static inlay_status translate(graph_model *model, const model_load_options *opti
         return INLAY_OK;
     if (model->path == NULL || is_stream(model->path) || (options != NULL && options->external_dir != NULL))
         file.location = NULL;
-    model->spill_dir = options != NULL ? options->spill_dir : NULL;
+    if (options != NULL && options->spill_dir != NULL)
+        model->spill_dir = options->spill_dir(options->spill_user, *count);
     status = format->translate(&file, &made, diag);
     model->spill_dir = NULL;
     if (status == INLAY_OK && (made.failed || graph_blob_adopt(model, made.bytes, made.count) != INLAY_OK))

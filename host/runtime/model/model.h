@@ -35,9 +35,12 @@ typedef struct model_load_options {
     void *external_user;
     uint64_t copy_bytes; /* files are read into memory while all of them together have at most this many bytes, and are
                           * mapped beyond it */
-    const char *spill_dir; /* folder of temporary files for weights that a translation computes; NULL: in the heap */
-    bool drop_metadata;    /* leaves out metadata_props of nodes; graph_node.source is still set */
-    uint32_t *out_fault;   /* receives graph_model.fault of a model that failed to load; may be NULL */
+    /* Returns the folder of temporary files for the weights that the translation of a file of `bytes` bytes computes;
+     * NULL: they are in the heap. Called for files of other formats than ONNX; may be NULL. */
+    const char *(*spill_dir)(void *spill_user, size_t bytes);
+    void *spill_user;
+    bool drop_metadata;  /* leaves out metadata_props of nodes; graph_node.source is still set */
+    uint32_t *out_fault; /* receives graph_model.fault of a model that failed to load; may be NULL */
 } model_load_options;
 
 /* Each function returns a model after graph_finish(), before graph_bind(). options may be NULL. Messages name the file,

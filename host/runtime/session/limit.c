@@ -153,7 +153,7 @@ static inlay_status begin_stream(inlay_session *session, uint64_t run, uint64_t 
     enum { OPEN_SHARE = 8 }; /* of the limit, which weights leave to the plans and runs of open sizes */
     struct weight_stream *stream = session->env.stream;
     const uint64_t held = __atomic_add_fetch(session->env.held_bytes, margin(session), __ATOMIC_RELAXED);
-    const uint64_t largest = weight_stream_largest(stream), open = run == 0 ? session->host_limit / OPEN_SHARE : 0;
+    const uint64_t largest = weight_stream_largest(stream), for_runs = run == 0 ? session->host_limit / OPEN_SHARE : 0;
     uint64_t room;
 
     *out_required = held - margin(session) + run + largest;
@@ -162,7 +162,7 @@ static inlay_status begin_stream(inlay_session *session, uint64_t run, uint64_t 
         return INLAY_LIMIT_EXCEEDED;
     (void)place_weights(session->main, 0, false);
     room = session->host_limit - held - run;
-    room = room > largest + open ? room - open : largest;
+    room = room > largest + for_runs ? room - for_runs : largest;
     (void)__atomic_add_fetch(session->env.held_bytes, weight_stream_begin(stream, room, spare_bytes, session->memory),
                              __ATOMIC_RELAXED);
     return INLAY_OK;

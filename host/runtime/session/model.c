@@ -13,7 +13,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 uint32_t session_count_nodes(const struct graph *graph)
 {
@@ -50,25 +49,33 @@ static model_load_options load_options(const inlay_options *options)
     return load;
 }
 
-/* The bytes of the source's file; 0: unknown. */
-static uint64_t source_bytes(const session_source *source)
-{
-    struct stat st;
+struct spill {
+    const inlay_session *session;
+    const inlay_options *options;
+    char folder[PATH_MAX];
+};
 
-    return source->path != NULL && stat(source->path, &st) == 0 && st.st_size > 0 ? (uint64_t)st.st_size : 0;
+/* model_load_options.spill_dir: with a limit, and for files that would take much of the memory. */
+static const char *spill_dir(void *user, size_t bytes)
+{
+    enum { SHARE = 4 }; /* of the memory, which packed weights and other programs use, too */
+    struct spill *spill = user;
+
+    return spill->session->env.packs.max_bytes != 0 &&
+                   (session_host_limit(spill->options) != 0 || bytes > memory_allowed() / SHARE) &&
+                   config_cache_folder(spill->options, "packs", spill->folder, sizeof spill->folder)
+               ? spill->folder
+               : NULL;
 }
 
 inlay_status session_load_model(inlay_session *session, const session_source *source, const inlay_options *options,
                                 inlay_diag *diag)
 {
-    enum { SHARE = 4 }; /* of the memory, which packed weights and other programs use, too */
+    struct spill spill = { .session = session, .options = options };
     model_load_options load = load_options(options);
-    char folder[PATH_MAX];
 
-    if (session->env.packs.max_bytes != 0 &&
-        (session_host_limit(options) != 0 || source_bytes(source) > memory_allowed() / SHARE) &&
-        config_cache_folder(options, "packs", folder, sizeof folder))
-        load.spill_dir = folder;
+    load.spill_dir = spill_dir;
+    load.spill_user = &spill;
     load.keep_sparse = session->keeps_sparse;
     if (source->path != NULL)
         return model_load_path(source->path, &load, &session->model, diag);

@@ -86,8 +86,7 @@ static const cli_option own_options[] = {
     { "errors", NULL,
       "Show what each node saves and changes in 8 bits\v(MatMul, Gemm and Conv; int8: weights and activations; "
       "weights8: weights alone, not of Conv), measured on samples with one node after the other; with --max-error also "
-      "the nodes that a "
-      "session with this option and --error-table chooses",
+      "the nodes that a session with this option and --error-table chooses",
       CLI_SET(explain_args, errors) },
     { "data", "DIR|FILE", "With --errors: samples, as for inlay compare\v(default: 8 random ones)",
       CLI_TEXT(explain_args, reduced.data) },
