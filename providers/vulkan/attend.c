@@ -15,8 +15,8 @@ typedef struct attend_tile {
  * block and the rows of the result. */
 static attend_tile tile_of(const gpu_facts *facts, const vulkan_fused_attention *attend)
 {
-    const uint64_t room =
-        (facts->max_shared_bytes - MAX_ATTENTION_ROWS * MAX_ATTENTION_LANES * sizeof(float)) / sizeof(float) - 1;
+    const uint64_t fixed = MAX_ATTENTION_ROWS * (MAX_ATTENTION_LANES + (uint64_t)attend->scores.k) + 1,
+                   all = facts->max_shared_bytes / sizeof(float), room = all > fixed ? all - fixed : 0;
     const uint64_t keys = (uint64_t)attend->scores.n, width = (uint64_t)attend->width;
     attend_tile tile = { .rows = attend->scores.line < MAX_ATTENTION_ROWS ? (uint32_t)attend->scores.line
                                                                           : MAX_ATTENTION_ROWS };
@@ -45,9 +45,23 @@ static bool can_attend(const vulkan_build *build, const vulkan_fused_attention *
     const int64_t block = tile.block > 0 ? tile.block : keys, blocks = (keys + block - 1) / (block > 0 ? block : 1);
 
     return depth > 0 && tile.rows > 0 &&
-           vulkan_rounds_fit(build, blocks * ((block / lanes + 1) * (2 + depth / 8 + depth % 8) +
-                                              2 * MAX_ATTENTION_ROWS * lanes +
-                                              (attend->width / lanes + 1) * (1 + block / 8 + block % 8)));
+           vulkan_rounds_fit(build, depth / lanes + 1 +
+                                        blocks * ((block / lanes + 1) * (2 + depth / 8 + depth % 8) + 2 * lanes +
+                                                  (attend->width / lanes + 1) * (1 + block / 8 + block % 8)));
+}
+
+/* The bytes of an element of K if groups of four neighbours start at multiples of four elements; 0: not so. */
+static uint32_t k_wide(const vulkan_fused_attention *attend)
+{
+    const vulkan_product *product = &attend->scores;
+    const uint32_t bytes = vulkan_size_of(product->b.dtype);
+    const int64_t at[] = { product->b_column, product->b_batch[0], product->b_batch[1], product->b_batch[2],
+                           (int64_t)(product->b.place.offset / bytes) };
+    bool aligned = product->b_step == 1 && (product->b.dtype == INLAY_FLOAT || product->b.dtype == INLAY_FLOAT16);
+
+    for (size_t i = 0; i < KIT_COUNT(at); i++)
+        aligned = aligned && at[i] % 4 == 0;
+    return aligned ? bytes : 0;
 }
 
 /* Emits the dispatch. program: the elementwise operations on the scores before the softmax. */
@@ -67,7 +81,7 @@ static inlay_status emit_attend(vulkan_build *build, const vulkan_fused_attentio
     dispatch->constants[ID_LOCAL] = lanes_of(facts);
     VULKAN_SET_CONSTANTS(dispatch, rows, rows * (tile.block > 0 ? tile.block : (uint32_t)product->n), attend->empty_row,
                          product->k >= 8, product->k % 8 != 0, tile.block,
-                         tile.block > 0 ? rows * (uint32_t)attend->width : 1);
+                         tile.block > 0 ? rows * (uint32_t)attend->width : 1, (uint32_t)product->k, k_wide(attend));
     vulkan_expect_flops(build, dispatch,
                         2.0 * (double)(product->line * product->n) * (double)(product->k + attend->width) *
                             (double)batches);
@@ -256,10 +270,10 @@ static void emit_sum(vulkan_build *build, const vulkan_op *op, uint32_t bias, ui
                             : vulkan_emit_elements(build, &program));
 }
 
-/* Whether a value has this number of floats. */
-static bool has_floats(const vulkan_build *build, uint32_t value, int64_t count)
+/* Whether a value has this number of elements of this type. */
+static bool has_elements(const vulkan_build *build, uint32_t value, int64_t count, inlay_dtype dtype)
 {
-    return build->tensors[value].count == count && build->tensors[value].dtype == INLAY_FLOAT;
+    return build->tensors[value].count == count && build->tensors[value].dtype == dtype;
 }
 
 /* A separate dispatch computes the sum only if another node reads it. Otherwise the row shader adds the two inputs. */
@@ -275,8 +289,9 @@ static inlay_status lower_skip_norm(vulkan_build *build, const vulkan_op *op)
     rows.scale = op->info.inputs[2];
     rows.bias = simple ? INLAY_NONE : vulkan_input_value(op, 3);
     rows.epsilon = (float)kit_attr_float(&op->info, "epsilon", 1e-12);
-    if (sum == INLAY_NONE && has_floats(build, skip, input->count) &&
-        (bias == INLAY_NONE || has_floats(build, bias, rows.length))) {
+    if (sum == INLAY_NONE && (input->dtype == INLAY_FLOAT || input->dtype == INLAY_FLOAT16) &&
+        has_elements(build, skip, input->count, input->dtype) &&
+        (bias == INLAY_NONE || has_elements(build, bias, rows.length, input->dtype))) {
         rows.skip = skip;
         rows.skip_bias = bias;
         return vulkan_emit_rows(build, op, &rows, op->info.inputs[0]);

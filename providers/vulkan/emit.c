@@ -91,12 +91,16 @@ inlay_status vulkan_finish_each(vulkan_build *build, vulkan_dispatch *dispatch, 
 inlay_status vulkan_emit_elements(vulkan_build *build, const vulkan_program *program)
 {
     static const gpu_shader shaders[] = { SHADER_pointwise, SHADER_pointwise_int, SHADER_pointwise_double };
-    const int64_t count = build->tensors[program->result].count;
+    const bool is_gpu = !build->device->facts.is_cpu;
+    const int64_t count = build->tensors[program->result].count, each = is_gpu && count >= 1 << 20 ? 4 : 1;
     vulkan_dispatch *dispatch = vulkan_add_dispatch(build, shaders[program->arithmetic], 1);
 
+    if (is_gpu)
+        dispatch->constants[ID_LOCAL] = GPU_WORKGROUP_SIZE;
+    VULKAN_SET_CONSTANTS(dispatch, (uint32_t)each);
     VULKAN_SET_WORDS(build, dispatch, 0, count);
     vulkan_expect_bytes(build, dispatch, (double)count, 4 * (1 + program->load_count));
-    return vulkan_finish_each(build, dispatch, program, count);
+    return vulkan_finish_each(build, dispatch, program, (count + each - 1) / each);
 }
 
 inlay_status vulkan_emit_program(vulkan_build *build, const vulkan_op *op, vulkan_program *program)

@@ -251,7 +251,7 @@ void gpu_cache_save(gpu_device *device);
  * (want) for opening the device, and returns what to put into the pNext chain: NULL if the device lacks the
  * extension. */
 #define GPU_MATRIX_EXTENSION "VK_KHR_cooperative_matrix"
-/* What the shader takes at most: shared memory, and subgroups of a workgroup. */
+/* The shared memory that every such device has (product.c chooses tiles by it), and subgroups of a workgroup. */
 enum { GPU_MATRIX_SHARED_BYTES = 32768, GPU_MATRIX_SUBGROUPS = 8 };
 typedef struct gpu_matrix_features {
     VkBaseOutStructure base;

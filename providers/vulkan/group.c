@@ -21,6 +21,30 @@ static bool is_exact_in_register(const vulkan_program *program, inlay_dtype dtyp
     return dtype == INLAY_BOOL || dtype == exact[program->arithmetic];
 }
 
+/* The operation that rounds a float to a type of 16 bits; OP_COUNT: none. */
+static uint32_t rounding(const vulkan_program *program, inlay_dtype dtype)
+{
+    if (program->arithmetic != VULKAN_SINGLE)
+        return OP_COUNT;
+    return dtype == INLAY_FLOAT16 ? OP_TO_F16 : dtype == INLAY_BFLOAT16 ? OP_TO_BF16 : OP_COUNT;
+}
+
+/* Rounds the values of 16 bits that op reads from registers, as the tensors between two ops would have been. */
+static void round_inputs(const vulkan_build *build, vulkan_program *program, const vulkan_op *op)
+{
+    for (uint32_t i = 0; i < program->register_count; i++) {
+        const uint32_t code = rounding(program, build->tensors[program->register_values[i]].dtype);
+        bool reads = false;
+
+        for (uint32_t k = 0; k < op->info.input_count; k++)
+            reads |= op->info.inputs[k] == program->register_values[i];
+        if (reads && code != OP_COUNT && !program->rounded[i]) {
+            program->registers[i] = vulkan_add_slot(program, code, program->registers[i], 0, 0);
+            program->rounded[i] = true;
+        }
+    }
+}
+
 /* Whether op reads a value of the program, and all its other inputs are available. */
 static bool can_fuse(const vulkan_build *build, const vulkan_program *program, const vulkan_op *op)
 {
@@ -39,7 +63,8 @@ static bool can_fuse(const vulkan_build *build, const vulkan_program *program, c
             continue;
         if (vulkan_in_register(program, value, &reg)) {
             reads = true;
-            if (!is_exact_in_register(program, build->tensors[value].dtype))
+            if (!is_exact_in_register(program, build->tensors[value].dtype) &&
+                rounding(program, build->tensors[value].dtype) == OP_COUNT)
                 return false;
         } else if (build->tensors[value].place.buffer == INLAY_NONE) {
             return false;
@@ -83,6 +108,7 @@ void vulkan_fuse_epilogue(vulkan_build *build, const vulkan_op *op, vulkan_progr
 
         if (build->done[o] || !can_fuse(build, &candidate, next))
             continue;
+        round_inputs(build, &candidate, next);
         reg = next->row->family->append_slots(build, &candidate, next);
         if (candidate.overflow || reg != REG_SLOT + candidate.slot_count - 1) {
             candidate = before;

@@ -235,18 +235,32 @@ struct tiling {
 /* One row is a sum over all of B, whose loads are what takes time: many invocations share k. */
 enum { SMALL_TILES = 2 }; /* the first of at most 32 x 32 */
 static const struct tiling tiles[] = {
-    { 8, 8, 16, 16, 1, 8, 1 },   { 4, 4, 16, 16, 1, 16, 0.75 }, { 4, 4, 8, 8, 4, 8, 0.5 },
-    { 8, 1, 1, 32, 8, 8, 0.25 }, { 4, 1, 1, 32, 8, 8, 0.125 },  { 1, 1, 1, 32, 8, 8, 0.03125 },
+    { 8, 8, 16, 16, 1, 8, 1 },   { 4, 4, 16, 16, 1, 16, 0.95 }, { 4, 4, 8, 8, 4, 8, 0.5 },
+    { 8, 1, 1, 32, 8, 8, 0.25 }, { 4, 1, 1, 32, 8, 8, 0.125 },  { 1, 1, 1, 32, 8, 16, 0.03125 },
 };
 static const struct tiling matrices[] = {
-    { 4, 2, 2, 4, 1, 2, 1 },
-    { 2, 1, 2, 4, 1, 2, 0.6 },
-    { 1, 2, 2, 1, 4, 1, 0.35 },
+    { 4, 2, 2, 4, 1, 4, 1 },
+    { 4, 2, 2, 4, 1, 2, 0.8 },
+    { 2, 1, 2, 4, 1, 4, 0.7 },
+    { 1, 2, 2, 1, 4, 2, 0.35 },
 };
+
+/* Shared memory of a tile of matrices: its lines go along k or across, and each has a unit more. */
+static uint64_t matrix_bytes(const gpu_facts *facts, const struct tiling *tiling)
+{
+    const uint64_t chunk = (uint64_t)facts->matrix_depth * tiling->steps * tiling->slices;
+    const uint64_t sides[] = { (uint64_t)tiling->rows * tiling->side_rows * facts->matrix_size,
+                               (uint64_t)tiling->columns * tiling->side_columns * facts->matrix_size };
+    uint64_t units = 0;
+
+    for (size_t i = 0; i < KIT_COUNT(sides); i++)
+        units += sides[i] * chunk / 8 + (sides[i] > chunk ? sides[i] : chunk);
+    return units * 16;
+}
 
 /* The tiling of least expected time: rounds of workgroups on a device of about 128 cores, times the work of a tile.
  * size: rows of a matrix, or 1. */
-static const struct tiling *tiling_of(const struct tiling *list, size_t count, uint32_t size,
+static const struct tiling *tiling_of(const gpu_facts *facts, const struct tiling *list, size_t count, uint32_t size,
                                       const vulkan_product *product)
 {
     const double rows = (double)product->line * (double)product->lines,
@@ -260,6 +274,8 @@ static const struct tiling *tiling_of(const struct tiling *list, size_t count, u
         const double count_of_tiles = ceil(rows / height) * ceil((double)product->n / width) * batches;
         const double time = ceil(count_of_tiles / 128) * height * width / tiling->speed;
 
+        if (list == matrices && matrix_bytes(facts, tiling) > facts->max_shared_bytes)
+            continue;
         if (best == NULL || time < best_time) {
             best = tiling;
             best_time = time;
@@ -276,25 +292,28 @@ static bool use_matrices(const vulkan_build *build, const vulkan_product *produc
            (product->b.dtype == INLAY_FLOAT16 || product->blocks != NULL) && product->line * product->lines > 8;
 }
 
-/* Whether units of eight elements can be loaded at once: PRODUCT_A_WIDE and PRODUCT_B_WIDE. how: PRODUCT_ flags. */
-static uint32_t wide_flags(const vulkan_product *product, uint32_t how)
+/* Whether operands can be loaded in units of several elements: PRODUCT_A_WIDE and PRODUCT_B_WIDE. how: PRODUCT_ flags.
+ * height: of the tile. */
+static uint32_t wide_flags(const vulkan_product *product, uint32_t how, int64_t unit, int64_t height)
 {
+    const inlay_dtype a_type = product->a.dtype, b_type = product->b.dtype;
     const int64_t rows = product->line * product->lines;
     const bool a_by_rows = (how & PRODUCT_A_BY_ROWS) != 0, b_by_k = (how & PRODUCT_B_BY_K) != 0;
     const int64_t a[] = { a_by_rows ? rows : product->k, a_by_rows ? product->a_step : product->a_row,
                           product->a_batch[0],           product->a_batch[1],
-                          product->a_batch[2],           (int64_t)(product->a.place.offset / 2) };
+                          product->a_batch[2],           (int64_t)(product->a.place.offset / vulkan_size_of(a_type)) };
     const int64_t b[] = { b_by_k ? product->k : product->n,
                           b_by_k ? product->b_column : product->b_step,
                           product->b_batch[0],
                           product->b_batch[1],
                           product->b_batch[2],
-                          (int64_t)(product->b.place.offset / 2) };
-    const bool a_wide =
-        !product->windows && (a_by_rows ? product->a_row : product->a_step) == 1 && are_multiples(a, KIT_COUNT(a), 8);
-    const bool b_wide =
-        product->blocks == NULL &&
-        (product->packed || ((b_by_k ? product->b_step : product->b_column) == 1 && are_multiples(b, KIT_COUNT(b), 8)));
+                          (int64_t)(product->b.place.offset / vulkan_size_of(b_type)) };
+    const bool a_wide = (a_type == INLAY_FLOAT || a_type == INLAY_FLOAT16) && !product->windows &&
+                        (!a_by_rows || height % unit == 0) && (a_by_rows ? product->a_row : product->a_step) == 1 &&
+                        are_multiples(a, KIT_COUNT(a), unit);
+    const bool b_wide = (b_type == INLAY_FLOAT || b_type == INLAY_FLOAT16) && product->blocks == NULL &&
+                        (product->packed ||
+                         ((b_by_k ? product->b_step : product->b_column) == 1 && are_multiples(b, KIT_COUNT(b), unit)));
 
     return (a_wide ? PRODUCT_A_WIDE : 0) | (b_wide ? PRODUCT_B_WIDE : 0);
 }
@@ -307,7 +326,7 @@ static inlay_status set_tiles(vulkan_build *build, vulkan_dispatch *dispatch, co
     const uint32_t size = with_matrices ? facts->matrix_size : 1;
     const uint32_t first = facts->is_cpu ? SMALL_TILES : 0; /* CPU drivers compile large tiles slowly */
     const struct tiling *tiling =
-        tiling_of(with_matrices ? matrices : tiles + first,
+        tiling_of(facts, with_matrices ? matrices : tiles + first,
                   with_matrices ? KIT_COUNT(matrices) : KIT_COUNT(tiles) - first, size, product);
     const int64_t height = tiling->rows * tiling->side_rows * size,
                   width = tiling->columns * tiling->side_columns * size;
@@ -320,7 +339,7 @@ static inlay_status set_tiles(vulkan_build *build, vulkan_dispatch *dispatch, co
     INLAY_CHECK(!product->packed || product->b_step % width == 0);
     INLAY_CHECK(!with_matrices || invocations <= GPU_MATRIX_SUBGROUPS);
     VULKAN_SET_CONSTANTS(dispatch, tiling->rows, tiling->columns, tiling->side_rows,
-                         with_matrices ? how | wide_flags(product, how) : how,
+                         product->integers ? how : how | wide_flags(product, how, with_matrices ? 8 : 4, height),
                          with_matrices ? size : vulkan_size_of(product->a.dtype),
                          with_matrices ? facts->subgroup : b_bytes(product), tiling->side_columns, tiling->slices,
                          tiling->steps, facts->matrix_depth);

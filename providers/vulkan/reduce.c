@@ -7,14 +7,16 @@
  * results. */
 static uint32_t lanes_for(const vulkan_build *build, int64_t length, int64_t results)
 {
-    return length >= 128 && (results < 4096 || build->device->facts.type != VK_PHYSICAL_DEVICE_TYPE_CPU)
-               ? VULKAN_WORKGROUP_SIZE
-               : 1;
+    if (length < 128 || (results >= 4096 && build->device->facts.is_cpu))
+        return 1;
+    return length >= 512 && !build->device->facts.is_cpu ? GPU_WORKGROUP_SIZE : VULKAN_WORKGROUP_SIZE;
 }
 
 static inlay_status finish_sums(vulkan_build *build, vulkan_dispatch *dispatch, const vulkan_program *program,
                                 uint32_t lanes, int64_t results)
 {
+    if (lanes > 1)
+        dispatch->constants[ID_LOCAL] = lanes;
     vulkan_finish(build, dispatch, program);
     return lanes > 1 ? vulkan_grid_groups(build, dispatch, (uint64_t)results) : vulkan_grid(build, dispatch, results);
 }

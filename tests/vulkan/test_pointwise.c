@@ -143,10 +143,34 @@ static void chains(void **state)
     VULKAN_CASE_ROWS(rows, 17, 0);
 }
 
+/* A fused chain rounds each value of 16 bits as the tensors between its nodes would have been: equal bits. */
+static void halves(void **state)
+{
+    static const vulkan_case_row rows[] = {
+        { "Add", "x : 5,67\nc : 67\nh = Cast(x) to=10\nd = Cast(c) to=10\na = Mul(h, d)\nb = Add(a, h)\ne = Mul(b, b)\n"
+                 "y = Sub(e, d)\n-> y" },
+        { "Add", "x : 5,67\nc : 67\nh = Cast(x) to=16\nd = Cast(c) to=16\na = Mul(h, d)\nb = Add(a, h)\ne = Mul(b, b)\n"
+                 "f = Cast(e) to=1\ny = Cast(f) to=16\n-> y" },
+        { "MatMul",
+          "x : 9,24\nw = [24,30]\nc = [30]\nf = Floor(x)\ng = Floor(w)\nh = Cast(f) to=10\nv = Cast(g) to=10\n"
+          "d = Cast(c) to=10\nm = MatMul(h, v)\na = Add(m, d)\nb = Mul(a, d)\ny = Add(b, m)\n-> y" },
+        { "Mul",
+          "x : 5,67\nk = [] 3e-6\nl = [] 4e4\na = Mul(x, k)\nb = Mul(x, l)\nh = Cast(a) to=10\nd = Cast(b) to=10\n"
+          "n = Neg(h)\np = Add(n, h)\nq = Add(d, d)\ny = Sub(h, n)\nz = Cast(y) to=1\nv = Abs(q)\nw = Cast(v) to=1\n"
+          "-> p, y, z, w" },
+        { "LayerNormalization", "x : 6,40\ns = [40]\nh = Cast(x) to=10\nt = Cast(s) to=10\n"
+                                "n = LayerNormalization(h, t)\na = Add(n, h)\nf = Cast(a) to=1\n-> f" },
+    };
+
+    (void)state;
+    VULKAN_CASE_ROWS(rows, 17, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(functions), cmocka_unit_test(operands),
-                                        cmocka_unit_test(integers), cmocka_unit_test(types), cmocka_unit_test(chains) };
+                                        cmocka_unit_test(integers),  cmocka_unit_test(types),
+                                        cmocka_unit_test(chains),    cmocka_unit_test(halves) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -254,6 +254,9 @@ static void rows(void **state)
         { "LpNormalization", "x : 2,4,200\ny = LpNormalization(x)\n-> y" },
         { "ms.SkipLayerNormalization", "x : 2,3,8\nk : 2,3,8\ns = [8]\nb = [8]\nc = [8]\n"
                                        "y = ms.SkipLayerNormalization(x, k, s, b, c)\n-> y" },
+        { "ms.SkipSimplifiedLayerNormalization", /* sums of 2 and -2 have exact results */
+          "x : 2,3,8\ns = [8]\na = Sign(x)\ne = Cast(a) to=10\nt = Cast(s) to=10\n"
+          "m = ms.SkipSimplifiedLayerNormalization(e, e, t)\ny = Cast(m) to=1\n-> y" },
     };
     char script[160];
 

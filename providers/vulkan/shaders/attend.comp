@@ -12,6 +12,8 @@ layout(constant_id = ID_OWN + 3) const uint EIGHTS = 1u; // 1: DEPTH >= 8
 layout(constant_id = ID_OWN + 4) const uint REST = 1u;   // 1: DEPTH is not a multiple of 8
 layout(constant_id = ID_OWN + 5) const uint BLOCK = 0u;  // 0: one block; not with BLANK 2
 layout(constant_id = ID_OWN + 6) const uint HELD = 1u;   // ROWS * WIDTH with blocks
+layout(constant_id = ID_OWN + 7) const uint DEPTHS = 8u; // DEPTH, for the size of shared memory
+layout(constant_id = ID_OWN + 8) const uint K_WIDE = 0u; // bytes of an element of K, if four neighbours are one load
 #define QUERIES (WORD_OWN + 0u)
 #define KEYS (WORD_OWN + 1u)
 #define DEPTH (WORD_OWN + 2u)
@@ -29,6 +31,7 @@ layout(constant_id = ID_OWN + 6) const uint HELD = 1u;   // ROWS * WIDTH with bl
 #define BATCH (WORD_OWN + 14u) // 3 sizes; 3 strides of Q, K, V and the result
 
 shared float share[SHARED], part[4 * 64];
+shared vec4 query[DEPTHS]; // element d of all rows
 shared float held[HELD]; // weighted values of the blocks before; one lane reads and writes an element
 float most[4], sum[4];
 #define SCORES (BLOCK != 0u ? BLOCK : word(KEYS)) // of `share`
@@ -36,35 +39,47 @@ float most[4], sum[4];
 // Combines the sums, or the maxima, of all lanes.
 void combine_lanes(bool sums)
 {
-    const uint lanes = gl_WorkGroupSize.x;
+    const uint lanes = gl_WorkGroupSize.x, me = gl_LocalInvocationID.x;
 
     [[unroll]] for (uint r = 0u; r < ROWS; r++)
-        part[r * lanes + gl_LocalInvocationID.x] = sums ? sum[r] : most[r];
-    barrier();
-    [[unroll]] for (uint r = 0u; r < ROWS; r++) {
-        float x = part[r * lanes];
+        part[r * lanes + me] = sums ? sum[r] : most[r];
+    for (uint half_n = lanes / 2u; half_n > 0u; half_n /= 2u) {
+        barrier();
+        if (me < half_n)
+            [[unroll]] for (uint r = 0u; r < ROWS; r++) {
+                const uint i = r * lanes + me;
 
-        for (uint i = 1u; i < lanes; i++)
-            x = sums ? x + part[r * lanes + i] : f_max(x, part[r * lanes + i]);
-        if (sums)
-            sum[r] = x;
-        else
-            most[r] = x;
+                part[i] = sums ? part[i] + part[i + half_n] : f_max(part[i], part[i + half_n]);
+            }
     }
+    barrier();
+    [[unroll]] for (uint r = 0u; r < ROWS; r++)
+        if (sums)
+            sum[r] = part[r * lanes];
+        else
+            most[r] = part[r * lanes];
     barrier();
 }
 
 float score[4], acc[4];
 
 // add_score_terms() adds `steps` terms of the scores of one key; add_weighted_values() adds `steps` weighted values.
-void add_score_terms(uint q, uint k, uint d, const uint steps)
+void add_score_terms(uint k, uint d, const uint steps)
 {
-    [[unroll]] for (uint s = 0u; s < steps; s++) {
-        const float x = load_b(at[PUSH_OWN + 1], k + (d + s) * word(K_STEP));
+    float x[8];
 
+    if (K_WIDE != 0u && steps == 8u)
+        [[unroll]] for (uint s = 0u; s < 2u; s++) {
+            const vec4 four = load_four(at[PUSH_OWN + 1], k + d + 4u * s, K_WIDE);
+
+            x[4u * s] = four.x, x[4u * s + 1u] = four.y, x[4u * s + 2u] = four.z, x[4u * s + 3u] = four.w;
+        }
+    else
+        [[unroll]] for (uint s = 0u; s < steps; s++)
+            x[s] = load_b(at[PUSH_OWN + 1], k + (d + s) * word(K_STEP));
+    [[unroll]] for (uint s = 0u; s < steps; s++)
         [[unroll]] for (uint r = 0u; r < ROWS; r++)
-            score[r] = fma(load_a(at[PUSH_OWN], q + r * word(Q_ROW) + (d + s) * word(Q_STEP)), x, score[r]);
-    }
+            score[r] = fma(query[d + s][r], x[s], score[r]);
 }
 
 void add_weighted_values(uint v, uint j, const uint steps)
@@ -93,7 +108,7 @@ void add_weighted_values(uint v, uint j, const uint steps)
                 at_++;                                \
             } while (at_ < count);                    \
     }
-#define ADD_SCORE_TERMS(d, steps) add_score_terms(q, k + (begin + j) * word(K_COLUMN), d, steps)
+#define ADD_SCORE_TERMS(d, steps) add_score_terms(k + (begin + j) * word(K_COLUMN), d, steps)
 #define ADD_WEIGHTED_VALUES(j, steps) \
     add_weighted_values(v + begin * word(V_ROW) + c * word(V_COLUMN), j, steps)
 
@@ -112,6 +127,10 @@ void main()
 
     [[unroll]] for (uint r = 0u; r < ROWS; r++)
         most[r] = -inf(), total[r] = 0.0;
+    for (uint d = lane; d < word(DEPTH); d += gl_WorkGroupSize.x)
+        [[unroll]] for (uint r = 0u; r < ROWS; r++)
+            query[d][r] = load_a(at[PUSH_OWN], q + r * word(Q_ROW) + d * word(Q_STEP));
+    barrier();
     do {
         const uint count = BLOCK != 0u ? min(BLOCK, word(KEYS) - begin) : word(KEYS);
         float before[4], base[4], factor[4];

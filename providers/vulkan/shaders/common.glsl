@@ -49,10 +49,39 @@ bool is_inf(float x) { return (floatBitsToUint(x) & 0x7fffffffu) == 0x7f800000u;
 float nan() { return uintBitsToFloat(0x7fc00000u); }
 float inf() { return uintBitsToFloat(0x7f800000u); }
 
+// The nearest float16, by integers: compilers may replace two conversions by none.
+float rounded_to_f16(float x)
+{
+    const uint bits = floatBitsToUint(x), size = bits & 0x7fffffffu, sign = bits ^ size;
+
+    if (size >= 0x7f800000u)
+        return x;
+    if (size >= 0x477ff000u) // 65520 and more
+        return uintBitsToFloat(sign | 0x7f800000u);
+    if (size < 0x38800000u) { // multiples of 2^-24
+        precise float shifted = uintBitsToFloat(size) + 0.5;
+
+        shifted -= 0.5;
+        return uintBitsToFloat(sign | floatBitsToUint(shifted));
+    }
+    return uintBitsToFloat((bits + 0xfffu + (bits >> 13 & 1u)) & ~0x1fffu);
+}
+
 float from_bf16(uint x) { return uintBitsToFloat(x << 16); }
 uint to_bf16(float x)
 {
     const uint b = floatBitsToUint(x);
 
     return is_nan(x) ? (b >> 16) | 0x40u : (b + 0x7fffu + ((b >> 16) & 1u)) >> 16;
+}
+
+// Four floats from element i on, a multiple of four. bytes: of an element: 4, or 2 for float16.
+ADDRESSED(F32x4, vec4, 16)
+vec4 load_four(uvec2 base, uint i, uint bytes)
+{
+    if (bytes == 4u)
+        return F32x4(base).v[i / 4u];
+    const uvec2 x = U32x2(base).v[i / 4u];
+
+    return vec4(unpackHalf2x16(x.x), unpackHalf2x16(x.y));
 }

@@ -2,6 +2,7 @@
 #pragma use_vulkan_memory_model
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_basic : require
 #extension GL_NV_cooperative_matrix : require // gpu_matrix.c turns it into VK_KHR_cooperative_matrix
 #include "program.glsl"
 
@@ -39,8 +40,10 @@ const uint A_PITCH = A_UNITS + 1u, B_PITCH = B_UNITS + 1u;
 const uint A_LOADS = (A_UNITS * A_LINES + THREADS - 1u) / THREADS;
 const uint B_LOADS = (B_UNITS * B_LINES + THREADS - 1u) / THREADS;
 
-shared uvec4 tile_a[A_LINES * A_PITCH], tile_b[B_LINES * B_PITCH];
-shared float results[SIDES * SLICES * SIZE * SIZE];
+// The tile of A, then that of B; later a result of each subgroup.
+const uint A_TILE = A_LINES * A_PITCH, UNITS = A_TILE + B_LINES * B_PITCH;
+const uint RESULTS = SIDES * SLICES * SIZE * SIZE / 4u;
+shared uvec4 tile[UNITS > RESULTS ? UNITS : RESULTS];
 
 #include "workgroup.glsl"
 
@@ -122,14 +125,22 @@ void keep()
         const uint e = me + j * THREADS;
 
         if (e < A_LINES * A_UNITS)
-            tile_a[e / A_UNITS * A_PITCH + e % A_UNITS] = next_a[j];
+            tile[e / A_UNITS * A_PITCH + e % A_UNITS] = next_a[j];
     }
     [[unroll]] for (uint j = 0u; j < B_LOADS; j++) {
         const uint e = me + j * THREADS;
 
         if (e < B_LINES * B_UNITS)
-            tile_b[e / B_UNITS * B_PITCH + e % B_UNITS] = next_b[j];
+            tile[A_TILE + e / B_UNITS * B_PITCH + e % B_UNITS] = next_b[j];
     }
+}
+
+void wait_for_slices()
+{
+    if (SLICES > 1u)
+        barrier();
+    else
+        subgroupBarrier();
 }
 
 void main()
@@ -166,17 +177,17 @@ void main()
                 const uint row = own_row + i * SIZE;
 
                 if (A_BY_ROWS)
-                    coopMatLoadNV(a[i], tile_a, depth * A_PITCH + row / 8u, A_PITCH, true);
+                    coopMatLoadNV(a[i], tile, depth * A_PITCH + row / 8u, A_PITCH, true);
                 else
-                    coopMatLoadNV(a[i], tile_a, row * A_PITCH + depth / 8u, A_PITCH, false);
+                    coopMatLoadNV(a[i], tile, row * A_PITCH + depth / 8u, A_PITCH, false);
             }
             [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
                 const uint column = own_column + j * SIZE;
 
                 if (B_BY_K)
-                    coopMatLoadNV(b[j], tile_b, column * B_PITCH + depth / 8u, B_PITCH, true);
+                    coopMatLoadNV(b[j], tile, A_TILE + column * B_PITCH + depth / 8u, B_PITCH, true);
                 else
-                    coopMatLoadNV(b[j], tile_b, depth * B_PITCH + column / 8u, B_PITCH, false);
+                    coopMatLoadNV(b[j], tile, A_TILE + depth * B_PITCH + column / 8u, B_PITCH, false);
             }
             [[unroll]] for (uint i = 0u; i < ROWS; i++)
                 [[unroll]] for (uint j = 0u; j < COLUMNS; j++)
@@ -188,12 +199,12 @@ void main()
     // One matrix of each subgroup at a time goes through shared memory, where the slices meet.
     [[unroll]] for (uint m = 0u; m < ROWS * COLUMNS; m++) {
         if (m > 0u)
-            barrier();
+            wait_for_slices();
         if (HAS(PRODUCT_OUT_BY_ROWS)) // neighbours write neighbouring elements
-            coopMatStoreNV(acc[m], results, group * SIZE * SIZE, SIZE, true);
+            coopMatStoreNV(acc[m], tile, group * SIZE * SIZE / 4u, SIZE / 4u, true);
         else
-            coopMatStoreNV(acc[m], results, group * SIZE * SIZE, SIZE, false);
-        barrier();
+            coopMatStoreNV(acc[m], tile, group * SIZE * SIZE / 4u, SIZE / 4u, false);
+        wait_for_slices();
         [[dont_unroll]] for (uint e = slice * SUBGROUP + lane; e < SIZE * SIZE; e += SLICES * SUBGROUP) {
             const bool along_rows = HAS(PRODUCT_OUT_BY_ROWS);
             const uint row = first_row + own_row + m / COLUMNS * SIZE + (along_rows ? e % SIZE : e / SIZE);
@@ -201,7 +212,7 @@ void main()
             float sum = 0.0;
 
             [[unroll]] for (uint t = 0u; t < SLICES; t++)
-                sum += results[(t * SIDES + part) * SIZE * SIZE + e];
+                sum += uintBitsToFloat(tile[((t * SIDES + part) * SIZE * SIZE + e) / 4u][e % 4u]);
             finish_sum(row, column, sum);
         }
     }

@@ -145,6 +145,7 @@ GATED(swish, a * b, a * f_sigmoid(a * b))
 GATED(mish, a, a * f_tanh(f_softplus(a)))
 OP(thresholded_relu, a > b ? a : is_nan(a) ? a : 0.0)
 OP(shrink, a < -c ? a + b : a > c ? a - b : is_nan(a) ? a : 0.0)
+OP(to_f16, rounded_to_f16(a)) OP(to_bf16, from_bf16(to_bf16(a)))
 OP(is_nan, flag(is_nan(a))) OP(is_inf, flag(is_inf(a) && (a > 0.0 ? b : c) != 0.0))
 #endif
 #endif

@@ -9,7 +9,7 @@ layout(constant_id = ID_OWN + 2) const uint SCALE = 0u;
 layout(constant_id = ID_OWN + 3) const uint BIAS = 0u;
 layout(constant_id = ID_OWN + 4) const uint MEAN = 0u; // 1: stores the row's mean, and 1 / deviation
 layout(constant_id = ID_OWN + 5) const uint DEVIATION = 0u;
-layout(constant_id = ID_OWN + 6) const uint SKIP = 0u; // 1: elements are sums of two inputs; 2: plus a bias per j
+layout(constant_id = ID_OWN + 6) const uint SKIP = 0u; // 1: elements are sums of two inputs of one type; 2: plus a bias per j
 #define ROWS (WORD_OWN + 0u)
 #define LENGTH (WORD_OWN + 1u)
 #define INNER (WORD_OWN + 2u)
@@ -25,9 +25,13 @@ layout(constant_id = ID_OWN + 6) const uint SKIP = 0u; // 1: elements are sums o
 
 float element(uint i, uint j)
 {
-    const float x = SKIP == 2u ? load_a(at[PUSH_OWN], i) + F32(at[PUSH_OWN + 3]).v[j] : load_a(at[PUSH_OWN], i);
+    float x = load_a(at[PUSH_OWN], i);
 
-    return SKIP != 0u ? x + F32(at[PUSH_OWN + 5]).v[i] : x;
+    if (SKIP == 2u)
+        x += load_a(at[PUSH_OWN + 3], j);
+    if (SKIP != 0u)
+        x += load_a(at[PUSH_OWN + 5], i);
+    return x;
 }
 
 void main()

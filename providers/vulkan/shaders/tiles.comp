@@ -59,8 +59,20 @@ float unit_of_b(uint first, uint s, uint column)
 }
 #endif
 
+#ifdef BYTES
+const uint A_WIDES = 0u, B_WIDES = 0u;
+#else
+// Loads of four elements of an invocation.
+const uint A_WIDES = HAS(PRODUCT_A_WIDE) ? (A_LOADS + 3u) / 4u : 0u;
+const uint B_WIDES = HAS(PRODUCT_B_WIDE) ? (B_LOADS + 3u) / 4u : 0u;
+#endif
+const uint A_SINGLES = A_WIDES > 0u ? 0u : A_LOADS, B_SINGLES = B_WIDES > 0u ? 0u : B_LOADS;
+const uint A_UNITS = (HAS(PRODUCT_A_BY_ROWS) ? TILE_ROWS : CHUNK) / 4u; // in a line
+const uint B_UNITS = (HAS(PRODUCT_B_BY_K) ? CHUNK : TILE_COLUMNS) / 4u;
+
 SUM acc[ROWS * COLUMNS];
 UNIT next_a[A_LOADS], next_b[B_LOADS];
+UNITS wide_a[(A_LOADS + 3u) / 4u], wide_b[(B_LOADS + 3u) / 4u];
 uint me;
 uint64_t row_at;    // address of the row of A whose elements this invocation loads, if loads go along rows
 bool inside = true; // that row has an element at this tap
@@ -74,7 +86,33 @@ void fetch(uint tap, uint k)
         inside = find_row(min(first_row + me % TILE_ROWS, rows - 1u), tap, at_row);
         row_at = a_base + uint64_t(at_row) * A_BYTES;
     }
-    [[unroll]] for (uint j = 0u; j < A_LOADS; j++) {
+#ifndef BYTES
+    [[unroll]] for (uint j = 0u; j < A_WIDES; j++) {
+        const uint e = me + j * THREADS, unit = e % A_UNITS * 4u, line = e / A_UNITS;
+        const uint s = k + (HAS(PRODUCT_A_BY_ROWS) ? line : unit);
+
+        wide_a[j] = vec4(0.0);
+        if (s < k_size && e < TILE_ROWS * CHUNK / 4u)
+            wide_a[j] = load_four(unpackUint2x32(a_base),
+                                  HAS(PRODUCT_A_BY_ROWS) ? min(first_row + unit, rows - 4u) + s * a_step
+                                                         : min(first_row + line, rows - 1u) * a_row + s,
+                                  A_BYTES);
+    }
+    [[unroll]] for (uint j = 0u; j < B_WIDES; j++) {
+        const uint e = me + j * THREADS, unit = e % B_UNITS * 4u, line = e / B_UNITS;
+        const uint s = k + (HAS(PRODUCT_B_BY_K) ? unit : line);
+
+        wide_b[j] = vec4(0.0);
+        if (s < k_size && e < TILE_COLUMNS * CHUNK / 4u)
+            wide_b[j] = load_four(unpackUint2x32(b_base),
+                                  panel_at + tap * b_tap +
+                                      (HAS(PRODUCT_B_BY_K) ? s + min(first_column + line, columns - 1u) * b_column
+                                       : HAS(PRODUCT_PACKED) ? s * b_step + unit
+                                                             : s * b_step + min(first_column + unit, columns - 4u)),
+                                  B_BYTES);
+    }
+#endif
+    [[unroll]] for (uint j = 0u; j < A_SINGLES; j++) {
         const uint e = me + j * THREADS, s = k + (HAS(PRODUCT_A_BY_ROWS) ? e / TILE_ROWS : e % CHUNK) * PACK;
         const uint64_t row = HAS(PRODUCT_A_BY_ROWS)
                                  ? row_at
@@ -84,7 +122,7 @@ void fetch(uint tap, uint k)
         if (s < k_size && e < TILE_ROWS * CHUNK)
             next_a[j] = unit_of_a(row, s, inside);
     }
-    [[unroll]] for (uint j = 0u; j < B_LOADS; j++) {
+    [[unroll]] for (uint j = 0u; j < B_SINGLES; j++) {
         const uint e = me + j * THREADS, s = k + (HAS(PRODUCT_B_BY_K) ? e % CHUNK : e / TILE_COLUMNS) * PACK;
         const uint column = HAS(PRODUCT_B_BY_K) ? e / CHUNK : e % TILE_COLUMNS;
 
@@ -96,14 +134,36 @@ void fetch(uint tap, uint k)
 
 void keep()
 {
-    [[unroll]] for (uint j = 0u; j < A_LOADS; j++) {
+    [[unroll]] for (uint j = 0u; j < A_WIDES; j++) {
+        const uint e = me + j * THREADS, unit = e % A_UNITS * 4u, line = e / A_UNITS;
+
+        if (e < TILE_ROWS * CHUNK / 4u) {
+            if (HAS(PRODUCT_A_BY_ROWS))
+                tile[(line * A_LINE + unit) / 4u] = wide_a[j];
+            else
+                [[unroll]] for (uint i = 0u; i < 4u; i++)
+                    TILE((unit + i) * A_LINE + line) = wide_a[j][i];
+        }
+    }
+    [[unroll]] for (uint j = 0u; j < B_WIDES; j++) {
+        const uint e = me + j * THREADS, unit = e % B_UNITS * 4u, line = e / B_UNITS;
+
+        if (e < TILE_COLUMNS * CHUNK / 4u) {
+            if (!HAS(PRODUCT_B_BY_K))
+                tile[(B_TILE + line * B_LINE + unit) / 4u] = wide_b[j];
+            else
+                [[unroll]] for (uint i = 0u; i < 4u; i++)
+                    TILE(B_TILE + (unit + i) * B_LINE + line) = wide_b[j][i];
+        }
+    }
+    [[unroll]] for (uint j = 0u; j < A_SINGLES; j++) {
         const uint e = me + j * THREADS;
 
         if (e < TILE_ROWS * CHUNK)
             TILE(HAS(PRODUCT_A_BY_ROWS) ? e / TILE_ROWS * A_LINE + e % TILE_ROWS : e % CHUNK * A_LINE + e / CHUNK) =
                 next_a[j];
     }
-    [[unroll]] for (uint j = 0u; j < B_LOADS; j++) {
+    [[unroll]] for (uint j = 0u; j < B_SINGLES; j++) {
         const uint e = me + j * THREADS;
 
         if (e < TILE_COLUMNS * CHUNK)
@@ -125,8 +185,12 @@ void main()
     // Neighbours write neighbouring elements.
     const uint part = me % SIDES, slice = me / SIDES;
     const bool along_rows = HAS(PRODUCT_OUT_BY_ROWS);
-    const uint u = along_rows ? part % SIDE_ROWS : part / SIDE_COLUMNS;
-    const uint v = along_rows ? part / SIDE_ROWS : part % SIDE_COLUMNS;
+    // 32 neighbours have 4 rows and 8 columns, or 8 and 4, where the tile is so large: they read few different units.
+    const uint across = along_rows ? SIDE_ROWS : SIDE_COLUMNS, along = along_rows ? SIDE_COLUMNS : SIDE_ROWS;
+    const bool in_blocks = across % 8u == 0u && along % 4u == 0u;
+    const uint x = in_blocks ? part / 32u % (across / 8u) * 8u + part % 8u : part % across;
+    const uint y = in_blocks ? part / 32u / (across / 8u) * 4u + part / 8u % 4u : part / across;
+    const uint u = along_rows ? x : y, v = along_rows ? y : x;
     uint tap = 0u, k = 0u;
     bool more;
 
