@@ -321,11 +321,11 @@ inlay_status gguf_write_product(const struct gguf *gguf, const struct gguf_tenso
     (void)snprintf(weights, sizeof weights, "%s.weights", output);
     if (type->unpack == NULL) {
         write_plain(gguf, tensor, weights, first, matrix, 2, out);
-        (void)snprintf(other, sizeof other, "%s.transposed", output);
-        onnx_node(out, "Transpose", weights, other, NULL, 0);
-        (void)snprintf(weights, sizeof weights, "%s.float", output);
-        /* last: a provider may take 16-bit constants and this Cast instead of floats */
-        onnx_node(out, "Cast", other, weights, &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
+        (void)snprintf(other, sizeof other, "%s.float", output);
+        /* before the Transpose: a provider may take 16-bit constants of the file and this Cast instead of floats */
+        onnx_node(out, "Cast", weights, other, &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
+        (void)snprintf(weights, sizeof weights, "%s.transposed", output);
+        onnx_node(out, "Transpose", other, weights, NULL, 0);
         (void)snprintf(inputs, sizeof inputs, "%s %s", input, weights);
         onnx_node(out, "MatMul", inputs, output, NULL, 0);
         return INLAY_OK;

@@ -292,6 +292,19 @@ class Gguf(unittest.TestCase):
                         data, memory_limit=f"host={len(data) * 3 // 4}", **options) as limited:
                     self.assertEqual(greedy(limited, prompt, 4), greedy(plain, prompt, 4), arch)
 
+    def test_memory(self):
+        """Weights of float16 are read in the file, but for CPUs with AMX, which packs them for matrix tiles."""
+        def anonymous():
+            with open("/proc/self/status", encoding="utf-8") as status:
+                return next(int(line.split()[1]) for line in status if line.startswith("RssAnon")) << 10
+        with open("/proc/cpuinfo", encoding="utf-8") as facts:
+            most = 2.5 if "amx_bf16" in facts.read() else 0.25
+        data, count = make("llama", "F16", sizes=Sizes(512, 4, 2, 128, 2048, 16))
+        before = anonymous()
+        with self.open(data) as session:
+            greedy(session, prompts(count)[0], 2)
+            self.assertLess(anonymous() - before, len(data) * most)
+
     def test_bytes(self):
         """Without a file, weights of floats are copied."""
         import inlay

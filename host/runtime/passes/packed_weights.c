@@ -285,7 +285,10 @@ static bool keeps_halves(const pass_ctx *ctx, const struct graph *graph, const s
         if (is_of_experts(reader, readers->input[at]) && input->dtype == INLAY_FLOAT16 && input->rank == 3 &&
             input->dims[2].value % 16 == 0)
             continue;
-
+        if (readers->input[at] == 0 && pass_is_op(reader, "Transpose") && input->rank == 2 &&
+            is_matrix_transpose(reader) &&
+            only_products_read(graph, readers, reader->info.outputs[0], 2, false, true, 1))
+            continue;
         if (readers->input[at] != 1 ||
             (product ? input->rank != 2 : !pass_is_op(reader, "Conv") || is_scaled(graph, readers, reader)))
             return false;

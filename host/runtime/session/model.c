@@ -380,6 +380,8 @@ inlay_status session_optimise(inlay_session *session, graph_model *model, const 
         passes.keeps_weights |= program_has_weights(&session->providers[i]);
     }
     passes.widens_halves &= !prefers_gpu;
+    if (prefers_gpu) /* it would convert them in each run */
+        passes.keeps_weights &= ~(uint32_t)INLAY_WEIGHTS_HALVES;
     passes.offers_sparse = session->keeps_sparse ? program_offers_sparse : NULL;
     passes.max_densified_bytes = (uint64_t)options_int(options, OPTION_max_densified_bytes);
     passes.float_activations = options_int(options, OPTION_float_activations) != 0;

@@ -559,7 +559,8 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
             continue;
         }
         if (i > 0 && (low_bit_is_constant(request->graph, info->inputs[i], NULL) ||
-                      halves_is_constant(request->graph, info->inputs[i]))) { /* dequantized or widened constants */
+                      halves_is_constant(request->graph, info->inputs[i]) ||
+                      halves_is_matrix(request->graph, info->inputs[i]))) { /* dequantized or widened constants */
             sizes.weights += bytes;
             continue;
         }

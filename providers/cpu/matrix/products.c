@@ -422,7 +422,8 @@ KERNEL_PART(void, softmax_rows, const sgemm_scores *scores)
         softmax_some(scores, r, scores->rows - r < VEC_LANES ? scores->rows - r : VEC_LANES);
 }
 
-KERNEL_PART(void, make_panel, const float *lines, int64_t stride, int64_t count, int64_t size, float *out)
+/* lines: floats, or halves, of which `size` is a multiple of VEC_LANES. */
+VEC_INLINE void panel_of(const void *lines, bool halves, int64_t stride, int64_t count, int64_t size, float *out)
 {
     const int64_t past = (count + SGEMM_LANES - 1) / SGEMM_LANES * SGEMM_LANES;
 
@@ -434,13 +435,28 @@ KERNEL_PART(void, make_panel, const float *lines, int64_t stride, int64_t count,
             vec r[VEC_LANES];
 
             VEC_UNROLL
-            for (int n = 0; n < VEC_LANES; n++)
-                r[n] = i + n < count ? vec_load_some(part, lines + (i + n) * stride + k) : vec_zero();
+            for (int n = 0; n < VEC_LANES; n++) {
+                const int64_t at = (i + n) * stride + k;
+
+                r[n] = i + n >= count ? vec_zero()
+                       : halves       ? vec_load_half((const uint16_t *)lines + at)
+                                      : vec_load_some(part, (const float *)lines + at);
+            }
             vec_transpose(r);
             for (int n = 0; n < VEC_LANES && k + n < size; n++)
                 vec_store(out + (k + n) * SGEMM_WIDTH + i, r[n]);
         }
     }
+}
+
+KERNEL_PART(void, make_panel, const float *lines, int64_t stride, int64_t count, int64_t size, float *out)
+{
+    panel_of(lines, false, stride, count, size, out);
+}
+
+KERNEL_PART(void, panel_of_halves, const uint16_t *lines, int64_t stride, int64_t count, int64_t size, float *out)
+{
+    panel_of(lines, true, stride, count, size, out);
 }
 
 /* Dot products of `rows` rows of a with the first VEC_LANES / rows of `lines` lines of b, each of which is read once.
@@ -524,5 +540,6 @@ const sgemm_kernel KERNEL(products) = {
     .softmax = KERNEL_PART_OF(softmax_rows),
     .panel = KERNEL_PART_OF(make_panel),
     .dots = KERNEL_PART_OF(dots),
+    .panel_of_halves = KERNEL_PART_OF(panel_of_halves),
     .dots_of_halves = KERNEL_PART_OF(dots_of_halves),
 };

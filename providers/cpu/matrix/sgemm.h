@@ -117,7 +117,8 @@ typedef struct sgemm_kernel {
      * packing the lines as a panel would take longer. */
     void (*dots)(const float *a, int64_t a_row, int64_t rows, const float *b, int64_t b_stride, int64_t count,
                  int64_t size, float *out, int64_t out_row);
-    /* The same with lines of float16; size is a multiple of SGEMM_LANES. */
+    /* The same two with lines of float16; size is a multiple of SGEMM_LANES. */
+    void (*panel_of_halves)(const uint16_t *lines, int64_t stride, int64_t count, int64_t size, float *out);
     void (*dots_of_halves)(const float *a, int64_t a_row, int64_t rows, const uint16_t *b, int64_t b_stride,
                            int64_t count, int64_t size, float *out, int64_t out_row);
 } sgemm_kernel;

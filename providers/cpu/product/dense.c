@@ -12,6 +12,11 @@
 #include "cpu/weights/terms_weights.h"
 
 #define PANEL_BYTES_PER_NS 20.0
+enum {
+    HALVES_FEW = 8, /* up to this many rows are multiplied with float16 elements; floats pay for more */
+    HALVES_DEPTH = SGEMM_CHAIN,
+    HALVES_PANEL = HALVES_DEPTH * SGEMM_WIDTH
+};
 
 typedef struct dense_call {
     const struct dense *dense;
@@ -57,6 +62,23 @@ static inlay_status one_of_terms(void *user, int64_t begin, int64_t end, uint32_
     return INLAY_OK;
 }
 
+/* The job of columns [column, column + job.width); posts: memory for its epilogue. */
+static sgemm_job panel_job(const dense_call *call, int64_t column, sgemm_post *posts)
+{
+    sgemm_job job = call->job;
+
+    job.n = job.n - column < job.width ? job.n - column : job.width;
+    job.bias = job.bias == NULL ? NULL : job.bias + column;
+    job.c += column;
+    job.posts = posts;
+    for (uint32_t i = 0; i < job.post_count; i++) {
+        posts[i] = call->posts[i];
+        if (posts[i].other != NULL)
+            posts[i].other += column * posts[i].col;
+    }
+    return job;
+}
+
 /* Units: panels of a low-bit matrix. */
 static inlay_status low_bit_panels(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
@@ -65,22 +87,55 @@ static inlay_status low_bit_panels(void *user, int64_t begin, int64_t end, uint3
     float *buffer = call->scratch + worker % dense->workers * (uint64_t)dense->job.b_panel;
 
     for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t column = unit * dense->job.width;
         sgemm_post posts[CPU_MAX_POSTS + 1];
-        sgemm_job job = call->job;
+        sgemm_job job = panel_job(call, unit * dense->job.width, posts);
 
         low_bit_dequantize(call->lines, unit * job.b_panel, (unit + 1) * job.b_panel, buffer);
-        job.n = job.n - column < job.width ? job.n - column : job.width;
         job.b = buffer;
-        job.bias = job.bias == NULL ? NULL : job.bias + column;
-        job.c += column;
-        job.posts = posts;
-        for (uint32_t i = 0; i < job.post_count; i++) {
-            posts[i] = call->posts[i];
-            if (posts[i].other != NULL)
-                posts[i].other += column * posts[i].col;
-        }
         sgemm_run(&job, 0, sgemm_units(&job));
+    }
+    return INLAY_OK;
+}
+
+/* Multiplies by columns of a matrix of float16. Parts of them become floats that stay in the second-level cache. */
+static void multiply_halves(const sgemm_job *whole, const uint16_t *lines, float *panel)
+{
+    for (int64_t k = 0; k < whole->k; k += HALVES_DEPTH) {
+        sgemm_job job = *whole;
+        const bool last = whole->k - k <= HALVES_DEPTH;
+
+        job.k = last ? whole->k - k : HALVES_DEPTH;
+        job.a += k;
+        job.b = panel;
+        job.add = k > 0;
+        job.bias = last ? job.bias : NULL;
+        job.post_count = last ? job.post_count : 0;
+        job.kernel->panel_of_halves(lines + k, whole->k, job.n, job.k, panel);
+        sgemm_run(&job, 0, sgemm_units(&job));
+    }
+}
+
+/* Units: columns of a matrix of float16, as many as a panel has. */
+static inlay_status halves_panels(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const dense_call *call = user;
+    const struct dense *dense = call->dense;
+
+    for (int64_t unit = begin; unit < end; unit++) {
+        const uint16_t *lines = (const uint16_t *)(const void *)call->lines + unit * SGEMM_WIDTH * dense->job.k;
+        sgemm_post posts[CPU_MAX_POSTS + 1];
+        const sgemm_job job = panel_job(call, unit * SGEMM_WIDTH, posts);
+
+        if (!dense->few) {
+            multiply_halves(&job, lines, call->scratch + worker % dense->workers * (uint64_t)HALVES_PANEL);
+            continue;
+        }
+        job.kernel->dots_of_halves(job.a, job.a_row, job.m, lines, job.k, job.n, job.k, job.c, job.c_row);
+        if (job.bias != NULL)
+            job.kernel->post(&(sgemm_post){ .fn = SGEMM_ADD, .other = job.bias, .col = 1 }, job.c, job.c_row, job.m,
+                             job.n);
+        for (uint32_t i = 0; i < job.post_count; i++)
+            job.kernel->post(&posts[i], job.c, job.c_row, job.m, job.n);
     }
     return INLAY_OK;
 }
@@ -191,6 +246,11 @@ static inlay_status run_dense(const cpu_native *native, const cpu_state *state, 
         call.posts[post] = dense->posts[post].post;
         if (dense->posts[post].arg != INLAY_NONE)
             call.posts[post].other = args[dense->posts[post].arg];
+    }
+    if (dense->halves) {
+        call.scratch = args[dense->arg_count];
+        units = (dense->job.n + SGEMM_WIDTH - 1) / SGEMM_WIDTH;
+        return sequential ? halves_panels(&call, 0, units, 0) : run_loop(state, run, units, ns, halves_panels, &call);
     }
     if (dense->few)
         return sequential ? few_rows(&call, 0, dense->batch, 0)
@@ -323,7 +383,7 @@ inlay_status dense_emit(cpu_build *build, const cpu_group *group, struct dense *
     cpu_place others[CPU_MAX_POSTS], bias, output, scratch;
     uint32_t taken = 0;
     tensor_layout layout, bias_layout;
-    bool add = !dense->few && !dense->bits.on && !dense->sparse && adds_in_place(build, group);
+    bool add = !dense->few && !dense->bits.on && !dense->sparse && !dense->halves && adds_in_place(build, group);
     inlay_status status;
 
     layout_plain(&bias_layout, 1, &dense->job.n);
@@ -354,8 +414,9 @@ inlay_status dense_emit(cpu_build *build, const cpu_group *group, struct dense *
     }
     args->list[args->count++] = &output;
     dense->arg_count = args->count;
-    if (dense->sparse || dense->terms != NULL || dense->low_bit) {
-        const int64_t floats = dense->workers * (dense->sparse          ? sparse_scratch_floats(&dense->job)
+    if (dense->sparse || dense->terms != NULL || dense->low_bit || dense->halves) {
+        const int64_t floats = dense->workers * (dense->halves          ? HALVES_PANEL
+                                                 : dense->sparse        ? sparse_scratch_floats(&dense->job)
                                                  : dense->terms != NULL ? terms_scratch_floats(&dense->job)
                                                                         : dense->job.b_panel);
 
@@ -395,6 +456,8 @@ inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t 
     dense.sparse = kind == DENSE_SPARSE;
     dense.terms = kind == DENSE_TERMS ? terms_of_cpu() : NULL;
     dense.low_bit = kind == DENSE_FLOATS && kernel_weights_are_low_bit(build);
+    dense.halves = kind == DENSE_HALVES;
+    dense.few = dense.halves && m <= HALVES_FEW && !build->state->reproducible;
     dense.workers = build->instance->threads > 0 ? build->instance->threads : 1;
     layout_strides(&w_plain, 2, weights_dims, w_strides);
     if (dense.sparse) {
@@ -404,6 +467,8 @@ inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t 
         dense.job.b_terms = terms_of_constant(build, weights_value);
         terms_layout(&w_plain, dense.job.b_terms, &w_layout);
         terms_share(&dense.job, build->instance->threads);
+    } else if (dense.halves) {
+        dense.job.width = dense.job.b_step = SGEMM_WIDTH;
     } else {
         panel_layout(n, k, &w_layout, &dense.job);
     }
@@ -412,8 +477,9 @@ inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t 
         INLAY_TRY(cpu_read_plain(build, op->in[0], &input));
         dense.job.a_row = k;
     }
-    INLAY_TRY(
-        (dense.low_bit ? low_bit_read_pack : cpu_read_constant)(build, weights_value, &w_plain, &w_layout, &packed));
+    INLAY_TRY(dense.halves ? cpu_read_halves(build, weights_value, &packed)
+                           : (dense.low_bit ? low_bit_read_pack : cpu_read_constant)(build, weights_value, &w_plain,
+                                                                                     &w_layout, &packed));
     args.list[0] = &input;
     args.list[1] = &packed;
     status = dense_emit(build, group, &dense, &args, bias_value);

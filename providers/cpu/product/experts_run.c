@@ -1,7 +1,6 @@
 /* Runs a mixture of experts, see lower_experts.c. */
 #include "cpu/product/experts_run.h"
 #include "inlay/check.h"
-#include "simd/convert.h"
 
 /* A run over a chunk of rows. */
 typedef struct experts_call {
@@ -151,20 +150,6 @@ static inlay_status prepare_second(void *user, int64_t begin, int64_t end, uint3
     return INLAY_OK;
 }
 
-/* Packs lines of float16. After the panel is memory for SGEMM_LANES of them as floats. */
-static void panel_of_halves(const sgemm_kernel *kernel, const uint16_t *lines, int64_t count, int64_t size,
-                            float *panel)
-{
-    float *converted = panel + size * EXPERTS_WIDTH;
-
-    for (int64_t i = 0; i < count; i += SGEMM_LANES) {
-        const int64_t some = count - i < SGEMM_LANES ? count - i : SGEMM_LANES;
-
-        convert_to_f32(converted, INLAY_FLOAT16, lines + i * size, 0, some * size);
-        kernel->panel(converted, size, some, size, panel + i);
-    }
-}
-
 static void multiply_floats(const experts_call *call, int layer, int64_t expert, int64_t column, int64_t columns,
                             float *panel, float *c, int64_t c_row)
 {
@@ -200,7 +185,7 @@ static void multiply_floats(const experts_call *call, int layer, int64_t expert,
                                             c_row);
             return;
         }
-        panel_of_halves(experts->kernel, lines, columns, part->columns, panel);
+        experts->kernel->panel_of_halves(lines, part->columns, columns, part->columns, panel);
     } else {
         const float *lines =
             (const float *)call->args[part->weights_arg] + (expert * part->rows + column) * part->columns;

@@ -3,6 +3,7 @@
 #include "cpu/choice/kernels.h"
 #include "inlay/check.h"
 #include "cpu/elementwise/elementwise.h"
+#include "cpu/matrix/terms.h"
 #include "cpu/product/product.h"
 #include "cpu/weights/nbits_weights.h"
 #include "cpu/weights/read.h"
@@ -12,9 +13,12 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const inlay_value_info *info = kit_input(node, 0), *weights = kit_input(node, 1), *bias = kit_input(node, 2);
     bool gemm = strcmp(op->row->op_type, "Gemm") == 0;
+    int64_t count;
 
     if (!cpu_known_rank(info, 2, 6, "input 0", why) || !cpu_known_rank(weights, 2, 6, "input 1", why))
         return false;
+    count = cpu_known_count(info);
+    op->product.many_rows = count > SGEMM_FEW * info->dims[info->rank - 1].value;
     if (!gemm)
         return true;
     op->product.trans_a = kit_attr_int(node->info, "transA", 0) != 0;
@@ -73,6 +77,16 @@ inlay_status kernel_batched(cpu_build *build, const cpu_group *group, const kern
     return cpu_lower_batched(build, &own);
 }
 
+/* Is the constant matrix read as float16 in each run? Such a matrix [n, k] needs no pack, and few rows, which wait for
+ * memory, take half the time. Many rows take longer, so products that never have few are packed as floats. */
+static bool reads_halves(const cpu_build *build, const kernel_gemm_shape *gemm)
+{
+    const cpu_op *op = build->op;
+
+    return gemm->packed && op->product.trans_b && !op->product.many_rows && gemm->k % SGEMM_LANES == 0 &&
+           cpu_has_halves(build, op->in[1]) && build->state->sgemm != NULL && terms_of_cpu() == NULL;
+}
+
 static inlay_status lower(cpu_build *build, const cpu_group *group)
 {
     kernel_layer layer = { .product = true };
@@ -80,6 +94,8 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
     if (build->compiled->values[build->op->in[1]].weights != INLAY_NONE)
         return nbits_lower(build, group);
     kernel_gemm_shape_of(build, &layer.gemm);
+    if (reads_halves(build, &layer.gemm))
+        return cpu_lower_dense(build, group, bias_of(build->op, group), DENSE_HALVES);
     return kernel_lower(build, group, &layer);
 }
 

@@ -2,7 +2,8 @@
  *
  * Readers see an ordinary float constant. Its floats are made in temporary memory for each pack, and freed
  * after it. So a session never holds the floats of all constants at once, and converts nothing if the packs are
- * cached from an earlier session. */
+ * cached from an earlier session. Products by the Transpose of a float16 matrix, and mixtures of experts, read the
+ * model's 16-bit elements in each run instead, without a pack (product.c). */
 #ifndef CPU_HALVES_H
 #define CPU_HALVES_H
 #include "cpu/region/build.h"
@@ -11,7 +12,10 @@
 bool cpu_takes_float16_constant(const kit_node *node);
 /* Is the value the output of such a Cast? */
 bool halves_is_constant(const inlay_graph *graph, uint32_t value);
-/* Turns the outputs of such Casts into constants of the region. Called when all nodes of a region are parsed. */
+/* Is the value a matrix, the Transpose of the output of such a Cast? */
+bool halves_is_matrix(const inlay_graph *graph, uint32_t value);
+/* Turns the outputs of such Casts into constants of the region, which products read instead of their Transposes. Called
+ * when all nodes of a region are parsed. */
 void halves_make_constants(inlay_compiled *compiled, const inlay_graph *graph);
 /* Marks the originals of packed constants as no longer needed (cpu_constant.repacked_ops). */
 void halves_mark_packed(inlay_compiled *compiled);
