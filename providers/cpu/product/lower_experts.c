@@ -71,8 +71,7 @@ static inlay_status take_scratch(cpu_build *build, struct experts *experts, cpu_
     tensor_layout layout;
     int64_t all;
 
-    for (int layer = 0; layer < EXPERTS_LAYERS; layer++)
-        experts->scores = nbits_reserve_part(&bytes, rows * (uint64_t)experts_score_row(experts) * sizeof(float));
+    experts->scores = nbits_reserve_part(&bytes, rows * (uint64_t)experts_score_row(experts) * sizeof(float));
     experts->factors = nbits_reserve_part(&bytes, rows * sizeof(float));
     experts->taken = nbits_reserve_part(&bytes, count);
     experts->chosen = nbits_reserve_part(&bytes, pairs * sizeof(expert_pair));
