@@ -91,7 +91,7 @@ struct world {
     bool rewinds, same_bits;
 };
 
-static const char *const widths[] = { "model", "8", "4" }; /* option kv_cache_bits */
+static const char *const widths[] = { "model", "8", "8/4", "4" }; /* option kv_cache_bits */
 enum { WIDTHS = sizeof widths / sizeof widths[0] };
 
 static bool open_caches(const char *text, const char *names, bool same_bits, const char *bits, struct rig *out)
