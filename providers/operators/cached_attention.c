@@ -10,7 +10,7 @@ enum { IN_Q, IN_K, IN_V, IN_BIAS, IN_HIDDEN, IN_K_SCALE, IN_V_SCALE };
 typedef enum blank_rows { BLANK_ZERO, BLANK_NAN, BLANK_GUARDED } blank_rows;
 
 typedef struct cached_state {
-    int32_t bits;
+    int32_t bits, value_bits;
     int64_t value_size;
     double scale; /* 0: 1 / sqrt(size) */
     blank_rows blank;
@@ -33,15 +33,18 @@ typedef struct cached_plan {
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     const char *blank = kit_attr_string(node->info, "blank", "zero");
+    const int64_t bits = kit_attr_int(node->info, "bits", 8);
     const inlay_status status = arg_allocate_state(sizeof(cached_state), out_state, diag);
 
     if (status == INLAY_OK)
-        *(cached_state *)*out_state = (cached_state){ .bits = (int32_t)kit_attr_int(node->info, "bits", 8),
-                                                      .value_size = kit_attr_int(node->info, "value_size", 0),
-                                                      .scale = kit_attr_float(node->info, "scale", 0),
-                                                      .blank = strcmp(blank, "guarded") == 0 ? BLANK_GUARDED
-                                                               : strcmp(blank, "nan") == 0   ? BLANK_NAN
-                                                                                             : BLANK_ZERO };
+        *(cached_state *)*out_state =
+            (cached_state){ .bits = (int32_t)bits,
+                            .value_bits = (int32_t)kit_attr_int(node->info, "value_bits", bits),
+                            .value_size = kit_attr_int(node->info, "value_size", 0),
+                            .scale = kit_attr_float(node->info, "scale", 0),
+                            .blank = strcmp(blank, "guarded") == 0 ? BLANK_GUARDED
+                                     : strcmp(blank, "nan") == 0   ? BLANK_NAN
+                                                                   : BLANK_ZERO };
     return status;
 }
 
@@ -103,7 +106,7 @@ static inlay_status shape(const void *user, kit_plan *plan, inlay_diag *diag)
                              .queries = q->dims[2],
                              .keys = k->dims[2],
                              .k = { .size = q->dims[3], .bits = state->bits },
-                             .v = { .size = state->value_size, .bits = state->bits },
+                             .v = { .size = state->value_size, .bits = state->value_bits },
                              .scale = state->scale != 0 ? state->scale : 1 / sqrt((double)q->dims[3]) };
     INLAY_TRY(place_scales(given(plan, IN_K_SCALE), cached, &cached->k, &cached->k_head, &cached->k_step, diag));
     INLAY_TRY(place_scales(given(plan, IN_V_SCALE), cached, &cached->v, &cached->v_head, &cached->v_step, diag));

@@ -7,7 +7,7 @@ and compares models on them:
     pages.py --model FLOAT.onnx --tokenizer tokenizer.json --beside OTHER.onnx ... [--samples 12] [--seed 7] [--caches]
 
 which prints a line with the perplexity and the divergence from the first model for each model, and with --caches for the
-first with its keys and values in 8 and 4 bits (option kv_cache_bits). The pages are those of
+first with its keys and values in 8 and 4 bits, and keys in 8 and values in 4 (option kv_cache_bits). The pages are those of
 the packages manpages and manpages-zh. The seed selects the pages; even and odd seeds use disjoint pages. The Python
 package inlay must be installed (sdk/bindings/python/README.md).
 """
@@ -114,7 +114,7 @@ def logits(path, rows, bits):
 
 def compare(args, rows):
     first = None
-    caches = [(args.model, "8"), (args.model, "4")] if args.caches else []
+    caches = [(args.model, bits) for bits in ("8", "8/4", "4")] if args.caches else []
     print("| model | MiB | perplexity | divergence from float |\n|---|---|---|---|")
     for path, bits in [(p, "model") for p in [args.model] + args.beside] + caches:
         out = logits(path, rows, bits)

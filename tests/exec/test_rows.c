@@ -66,10 +66,11 @@ static const struct {
     uint32_t layout;
     bool rewinds;
     bool exact_in_parts; /* a state is not the sum of sums */
-} decoders[] = { { "counted", counted, INLAY_ROWS_RIGHT, true, true },
-                 { "masked", masked, INLAY_ROWS_LEFT, true, true },
-                 { "spelled", spelled, INLAY_ROWS_LEFT, true, true },
-                 { "recurrent", recurrent, INLAY_ROWS_RIGHT, false, false } };
+    bool shrinks;        /* option kv_cache_bits applies */
+} decoders[] = { { "counted", counted, INLAY_ROWS_RIGHT, true, true, true },
+                 { "masked", masked, INLAY_ROWS_LEFT, true, true, false },
+                 { "spelled", spelled, INLAY_ROWS_LEFT, true, true, false },
+                 { "recurrent", recurrent, INLAY_ROWS_RIGHT, false, false, false } };
 enum { DECODERS = sizeof decoders / sizeof decoders[0] };
 static const char *const providers[] = { "cpu,reference", "reference" };
 
@@ -90,9 +91,14 @@ struct world {
     bool rewinds, same_bits;
 };
 
-static bool open_rig(const char *text, const char *names, bool same_bits, struct rig *out)
+static const char *const widths[] = { "model", "8", "8/4", "4" }; /* option kv_cache_bits */
+enum { WIDTHS = sizeof widths / sizeof widths[0] };
+
+static bool open_caches(const char *text, const char *names, bool same_bits, const char *bits, struct rig *out)
 {
-    const char *options[] = { "providers", names, "intra_threads", "1", "reproducible", same_bits ? "1" : "0", NULL };
+    const char *options[] = {
+        "providers", names, "intra_threads", "1", "reproducible", same_bits ? "1" : "0", "kv_cache_bits", bits, NULL
+    };
     inlay_diag diag = INLAY_DIAG_INIT;
     struct wire wire = { 0 };
 
@@ -103,6 +109,11 @@ static bool open_rig(const char *text, const char *names, bool same_bits, struct
         fail_msg("%s", diag.text);
     rig_close(out);
     return false;
+}
+
+static bool open_rig(const char *text, const char *names, bool same_bits, struct rig *out)
+{
+    return open_caches(text, names, same_bits, "model", out);
 }
 
 static void find_rows(const struct rig *rig, inlay_rows_info *out)
@@ -331,12 +342,12 @@ static void together_as_alone(void **state)
 {
     (void)state;
     for (uint32_t d = 0; d < DECODERS; d++)
-        for (uint32_t p = 0; p < 4; p++) {
+        for (uint32_t p = 0; p < 4 * WIDTHS; p++) {
             const bool same_bits = p % 2 == 1;
             struct world world;
 
-            if (layout_of(d, same_bits) == INLAY_ROWS_ALONE ||
-                !open_rig(decoders[d].text, providers[p / 2], same_bits, &world.rig))
+            if (layout_of(d, same_bits) == INLAY_ROWS_ALONE || (p >= 4 && !decoders[d].shrinks) ||
+                !open_caches(decoders[d].text, providers[p / 2 % 2], same_bits, widths[p / 4], &world.rig))
                 continue;
             open_world(&world, d, same_bits, 3 + d);
             for (uint32_t i = 0; i < 60; i++) {
@@ -506,6 +517,38 @@ static void failing_allocations(void **state)
     }
 }
 
+/* Rows that leave, or join memory that others left, are not copied to new memory: apart from the two lists of rows,
+ * nothing is allocated. */
+static void joined_in_place(void **state)
+{
+    const inlay_row empty[3] = { { .context = NULL } };
+
+    (void)state;
+    for (uint32_t d = 0; d < DECODERS; d++)
+        for (uint32_t w = 0; w < WIDTHS; w++) {
+            struct world world;
+            inlay_row rows[3];
+
+            if (decoders[d].layout != INLAY_ROWS_RIGHT || !decoders[d].shrinks ||
+                !open_caches(decoders[d].text, providers[0], false, widths[w], &world.rig))
+                continue;
+            open_world(&world, d, false, 3);
+            set_rows(world.readers[0], empty, 1);
+            read_tokens(world.readers[0], 10);
+            set_rows(world.main, empty, 3);
+            read_tokens(world.main, 2);
+            rows[0] = (inlay_row){ .context = world.main, .length = 2 };
+            rows[1] = (inlay_row){ .context = world.main, .length = 2, .row = 1 };
+            rows[2] = (inlay_row){ .context = world.readers[0], .length = 10 };
+            for (uint32_t count = 2; count <= 3; count++) {
+                failing_alloc_arm(2); /* the rows and their lengths */
+                if (inlay_context_set_rows(world.main, rows, count, NULL) != INLAY_OK || failing_alloc_disarm())
+                    fail_msg("%s, caches in %s bits: %u rows are copied", decoders[d].name, widths[w], count);
+            }
+            close_world(&world);
+        }
+}
+
 static void expect(inlay_status got, inlay_status status, const inlay_diag *diag, const char *part)
 {
     if (got != status || strstr(diag->text, part) == NULL)
@@ -636,7 +679,7 @@ int main(void)
     const struct CMUnitTest tests[] = { cmocka_unit_test(layouts_are_found), cmocka_unit_test(together_as_alone),
                                         cmocka_unit_test(parts_as_whole),    cmocka_unit_test(failing_allocations),
                                         cmocka_unit_test(mistakes),          cmocka_unit_test(refusals),
-                                        cmocka_unit_test(padding_is_zero) };
+                                        cmocka_unit_test(padding_is_zero),   cmocka_unit_test(joined_in_place) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* session/kv_cache.c - option kv_cache_bits: the caches of keys and values of a model, which are floats, are kept in 8
- * or 4 bits instead. A cache is an input to which a Concat appends rows, in place or followed by a TensorScatter, and
- * whose result is an output that Attention reads:
+ * or 4 bits instead, or keys in 8 and values in 4. A cache is an input to which a Concat appends rows, in place or
+ * followed by a TensorScatter, and whose result is an output that Attention reads:
  *
  *     past, rows -> Concat -> present -> Attention
  *     past, QuantizeRows(rows) -> Concat -> present -> CachedAttention
@@ -19,6 +19,7 @@ struct cache {
     graph_node *concat, *scatter; /* scatter: NULL = none */
     uint32_t past, present;
     int64_t size; /* of a row */
+    bool values;  /* no Attention reads it as keys */
 };
 
 static bool reads(const graph_node *node, uint32_t value)
@@ -96,10 +97,12 @@ static bool is_attention(const graph_node *node)
            (strcmp(node->info.domain.data, "ai.onnx") == 0 || strcmp(node->info.domain.data, "ai.inlay") == 0);
 }
 
-/* Whether Attention, at least one, is all that reads the elements of the present rows. */
-static bool is_read_by_attention(const struct graph *graph, uint32_t value)
+/* Whether Attention, at least one, is all that reads the elements of the present rows. *out_values: only as values. */
+static bool is_read_by_attention(const struct graph *graph, uint32_t value, bool *out_values)
 {
     uint32_t count = 0;
+
+    *out_values = true;
 
     for (uint32_t i = 0; i < graph->node_count; i++) {
         const graph_node *node = graph->nodes[i];
@@ -111,6 +114,7 @@ static bool is_read_by_attention(const struct graph *graph, uint32_t value)
             places |= node->info.inputs[k] == value ? 1u << (k < 3 ? k : 3) : 0;
         if (!is_attention(node) || (places & ~6u) != 0)
             return false;
+        *out_values &= places == 4;
         count++;
     }
     return count > 0;
@@ -142,7 +146,7 @@ static bool find_cache(const struct graph *graph, uint32_t past, struct cache *o
         out->scatter = scatter;
         out->present = scatter->info.outputs[0];
     }
-    return pass_is_output(graph, out->present) && is_read_by_attention(graph, out->present);
+    return pass_is_output(graph, out->present) && is_read_by_attention(graph, out->present, &out->values);
 }
 
 /* Puts a node of ai.inlay between input i of the reader and its producer. NULL: out of memory. */
@@ -267,6 +271,7 @@ static bool read_codes(struct graph *graph, uint32_t at, const graph_node *keys,
     graph->nodes[at] = node;
     graph->node_count--; /* the node was moved to the place of `old` */
     return graph_set_attr_int(graph, node, "bits", attr_int(keys, "bits", 8)) == INLAY_OK &&
+           graph_set_attr_int(graph, node, "value_bits", attr_int(values, "bits", 8)) == INLAY_OK &&
            graph_set_attr_int(graph, node, "value_size", attr_int(values, "size", 0)) == INLAY_OK &&
            graph_set_attr_int(graph, node, "causal", own ? attr_int(old, "causal", 0) : 0) == INLAY_OK &&
            graph_set_attr_string(graph, node, "blank",
@@ -292,26 +297,26 @@ static void drop_unread(struct graph *graph)
     graph->node_count = kept;
 }
 
-static int64_t bits_of(const inlay_options *options)
+/* Bits of the option: "8", "4", or "8/4", keys and values. 0: as in the model. */
+static int64_t bits_of(const inlay_options *options, bool values)
 {
     const char *text = options_text(options, OPTION_kv_cache_bits);
 
-    return text[0] == '8' ? 8 : text[0] == '4' ? 4 : 0;
+    return strcmp(text, "8") == 0 || (text[0] == '8' && !values) ? 8 : strcmp(text, "model") != 0 ? 4 : 0;
 }
 
 inlay_status session_shrink_caches(graph_model *model, const inlay_options *options, inlay_diag *diag)
 {
     struct graph *graph = model->main;
-    const int64_t bits = bits_of(options);
     inlay_status status = INLAY_OK;
     bool any = false;
 
-    for (uint32_t i = 0; bits != 0 && i < graph->input_count; i++) {
+    for (uint32_t i = 0; bits_of(options, false) != 0 && i < graph->input_count; i++) {
         struct cache cache;
 
         if (!find_cache(graph, graph->inputs[i], &cache))
             continue;
-        if (!shrink(graph, &cache, bits))
+        if (!shrink(graph, &cache, bits_of(options, cache.values)))
             return no_memory(diag, "for option kv_cache_bits");
         any = true;
     }
@@ -338,16 +343,16 @@ inlay_status session_check_caches(const inlay_session *session, const inlay_opti
 {
     const struct graph *graph = session->model->main;
 
-    for (uint32_t k = 0; bits_of(options) != 0 && k < session->env.state_count; k++) {
+    for (uint32_t k = 0; bits_of(options, false) != 0 && k < session->env.state_count; k++) {
         const program_state *state = &session->env.states[k];
         const inlay_value_info *info = &graph->values[graph->inputs[state->input]].info;
 
         if (state->axis != INLAY_NONE && info->dtype != INLAY_UINT8 && info->dtype != INLAY_INT8)
             return inlay_fail(
                 diag, INLAY_UNSUPPORTED,
-                "option kv_cache_bits: '%s' cannot be kept in %lld bits: it is not of float [batch, heads, positions, "
+                "option kv_cache_bits: '%s' cannot be kept in %s bits: it is not of float [batch, heads, positions, "
                 "size], or something else than attention reads it; `inlay doctor` lists attention that is not fused",
-                info->name.data, (long long)bits_of(options));
+                info->name.data, options_text(options, OPTION_kv_cache_bits));
     }
     return INLAY_OK;
 }

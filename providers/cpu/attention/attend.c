@@ -362,25 +362,26 @@ static inlay_status read_rows(cpu_build *build, uint32_t value, cpu_place *out, 
     return status;
 }
 
-/* Reads input `input`, keys or values of `size` elements: floats, or codes, whose scales are input `scales`. */
-static inlay_status read_operand(cpu_build *build, uint32_t input, int64_t size, uint32_t scales, cpu_place *out,
-                                 struct strides *strides, struct coded *coded, cpu_place *out_scales)
+/* Reads input `input`, keys or values of `size` elements: floats (bits = 0), or codes, whose scales are input `scales`.
+ * */
+static inlay_status read_operand(cpu_build *build, uint32_t input, int64_t size, int32_t bits, uint32_t scales,
+                                 cpu_place *out, struct strides *strides, struct coded *coded, cpu_place *out_scales)
 {
     const cpu_op *op = build->op;
     inlay_status status = read_rows(build, op->in[input], out, strides);
 
-    if (status != INLAY_OK || op->code_bits == 0)
+    if (status != INLAY_OK || bits == 0)
         return status;
     INLAY_TRY(cpu_read_scales(build, scales, build->dims[op->in[input]][1], size, &coded->scales, out_scales));
     coded->loops = cpu_cache_loops();
-    coded->rows = (cache_rows){ .format = { .size = size, .bits = op->code_bits, .own = !coded->scales.there },
-                                .stride = strides->row };
+    coded->rows =
+        (cache_rows){ .format = { .size = size, .bits = bits, .own = !coded->scales.there }, .stride = strides->row };
     coded->words = cache_words(&coded->rows.format);
     if (build->dims[op->in[input]][3] != cache_row_bytes(&coded->rows.format))
-        status = inlay_fail(build->diag, INLAY_SHAPE_MISMATCH,
-                            "node '%s': %lld elements in %d bits are %lld bytes, not %lld", op->name, (long long)size,
-                            op->code_bits, (long long)cache_row_bytes(&coded->rows.format),
-                            (long long)build->dims[op->in[input]][3]);
+        status =
+            inlay_fail(build->diag, INLAY_SHAPE_MISMATCH,
+                       "node '%s': %lld elements in %d bits are %lld bytes, not %lld", op->name, (long long)size, bits,
+                       (long long)cache_row_bytes(&coded->rows.format), (long long)build->dims[op->in[input]][3]);
 done:
     return status;
 }
@@ -466,8 +467,9 @@ inlay_status cpu_lower_attend(cpu_build *build, const cpu_group *group, const sg
 
     INLAY_CHECK(kernel != NULL && attend.shared * k[1] == attend.heads && attend.reach <= attend.keys);
     INLAY_TRY(read_rows(build, op->in[0], &queries, &attend.q));
-    INLAY_TRY(read_operand(build, 1, attend.size, 5, &keys, &attend.k, &attend.keys_coded, &key_scales));
-    INLAY_TRY(read_operand(build, 2, attend.value_size, 6, &values, &attend.v, &attend.values_coded, &value_scales));
+    INLAY_TRY(read_operand(build, 1, attend.size, op->code_bits, 5, &keys, &attend.k, &attend.keys_coded, &key_scales));
+    INLAY_TRY(read_operand(build, 2, attend.value_size, op->attention.value_bits, 6, &values, &attend.v,
+                           &attend.values_coded, &value_scales));
     INLAY_TRY(cpu_read_mask(build, 3, &attend.mask, &mask));
     INLAY_TRY(cpu_read_mask(build, 4, &attend.hidden, &hidden));
     if (attend.mask.there)

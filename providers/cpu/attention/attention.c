@@ -60,6 +60,7 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
     for (uint32_t i = 0; i < 5; i++)
         in[i] = kit_input(node, i);
     op->code_bits = (int32_t)kit_attr_int(node->info, "bits", 0);
+    op->attention.value_bits = (int32_t)kit_attr_int(node->info, "value_bits", op->code_bits);
     for (uint32_t i = 0; i < 3; i++)
         if (!cpu_known_rank(in[i], 4, 4, "queries, keys or values", why))
             return false;

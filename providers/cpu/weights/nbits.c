@@ -241,16 +241,16 @@ VEC_INLINE void store_words(vint q, int8_t *out)
 }
 
 /* Are the integers of a tile bytes? Otherwise they are words. Products of bytes by weights of at most 4 bits need less
- * expansion of weights but more instructions for each row. */
-VEC_INLINE bool are_bytes(int bits, bool single)
+ * expansion of weights, but two limbs need more instructions for each row than words. */
+VEC_INLINE bool are_bytes(int bits, nbits_mode mode, bool single)
 {
 #if defined(INTS_NIBBLES)
-    return bits < 8 && single;
+    return bits < 8 && (single || mode == NBITS_BYTE);
 #elif defined(INTS_BYTES)
-    (void)bits, (void)single;
+    (void)bits, (void)mode, (void)single;
     return true;
 #else
-    (void)bits, (void)single;
+    (void)bits, (void)mode, (void)single;
     return false;
 #endif
 }
@@ -306,7 +306,7 @@ static bool prepare_mode(const nbits_shape *shape, const nbits_mode mode, const 
     const int64_t parts = nbits_parts(shape);
     const int32_t zero_value = zero == NULL ? 0 : (int32_t)*zero, middle = 1 << (shape->bits - 1);
     const float most = mode == NBITS_FINE ? TOP_FINE : 127;
-    const bool as_bytes = are_bytes((int)shape->bits, row->single);
+    const bool as_bytes = are_bytes((int)shape->bits, mode, row->single);
 
     INLAY_CHECK(part % VEC_LANES == 0);
     for (int64_t p = 0; p < parts; p++, a += part) {
@@ -424,12 +424,17 @@ VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t li
 #define UNROLL_WORDS _Pragma("GCC unroll 1")
 
 #ifdef INTS_NIBBLES
-/* The same for a single row. */
-VEC_INLINE vint dot_nibbles(const uint8_t *weights, const int8_t *limbs, nbits_mode mode, int bits, int part)
+/* The same for integers that are bytes: one row, or one limb of each row. */
+VEC_INLINE void dot_nibbles(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, nbits_mode mode, int bits,
+                            int part, int rows, vint dot[NBITS_ROWS])
 {
     const int per = 8 / bits, count = part / 4 / per; /* words */
-    vint low = { 0 }, high = { 0 };
+    vint low[NBITS_ROWS], high = { 0 };
 
+    INLAY_CHECK(rows == 1 || mode == NBITS_BYTE);
+    VEC_UNROLL
+    for (int r = 0; r < rows; r++)
+        low[r] = vint_set(0);
     UNROLL_WORDS
     for (int w = 0; w < count; w++, weights += NBITS_COLUMNS * 4) {
         const vint word = vint_load(weights);
@@ -440,10 +445,16 @@ VEC_INLINE vint dot_nibbles(const uint8_t *weights, const int8_t *limbs, nbits_m
 
             if (mode == NBITS_FINE)
                 high = ints_dot_nibbles(high, u, four(limbs));
-            low = ints_dot_nibbles(low, u, four(limbs + (mode == NBITS_FINE ? part : 0)));
+            VEC_UNROLL
+            for (int r = 0; r < rows; r++)
+                low[r] = ints_dot_nibbles(low[r], u, four(limbs + r * limbs_row + (mode == NBITS_FINE ? part : 0)));
         }
     }
-    return mode == NBITS_FINE ? (ints_of_words(high) << 8) + ints_of_words(low) : ints_of_words(low);
+    VEC_UNROLL
+    for (int r = 0; r < rows; r++)
+        dot[r] += ints_of_words(low[r]);
+    if (mode == NBITS_FINE)
+        dot[0] += ints_of_words(high) << 8;
 }
 #endif
 
@@ -456,7 +467,7 @@ VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t li
 
 #ifdef INTS_NIBBLES
     if (as_bytes) {
-        dot[0] += dot_nibbles(weights, limbs, mode, bits, part);
+        dot_nibbles(weights, limbs, limbs_row, mode, bits, part, rows, dot);
         return;
     }
 #endif
@@ -545,8 +556,8 @@ VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, int bits, int
 
 VEC_INLINE void tile_of_part(const nbits_tile *tile, nbits_mode mode, int bits, int part, int rows, bool zeros)
 {
-    if (rows == 1 && are_bytes(bits, tile->single))
-        limb_tile(tile, mode, bits, part, 1, true, zeros);
+    if (are_bytes(bits, mode, rows == 1 && tile->single))
+        limb_tile(tile, mode, bits, part, rows, true, zeros);
     else
         limb_tile(tile, mode, bits, part, rows, false, zeros);
 }
