@@ -181,5 +181,5 @@ int main(void)
         cmocka_unit_test(faults_are_named),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, vulkan_case_end);
 }

@@ -148,5 +148,5 @@ int main(void)
     const struct CMUnitTest tests[] = { cmocka_unit_test(functions), cmocka_unit_test(operands),
                                         cmocka_unit_test(integers), cmocka_unit_test(types), cmocka_unit_test(chains) };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, vulkan_case_end);
 }
