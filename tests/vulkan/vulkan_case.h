@@ -127,6 +127,34 @@ static inline void vulkan_case_expect(const char *script, int64_t opset, const c
     rig_close(&reference);
 }
 
+/* Appends to user: a text with room for 1 << 16 bytes. */
+static inline void vulkan_case_keep(void *user, const char *data, size_t bytes)
+{
+    char *text = user;
+    const size_t used = strlen(text), room = 1 << 16, n = bytes < room - used - 1 ? bytes : room - used - 1;
+
+    memcpy(text + used, data, n);
+    text[used + n] = '\0';
+}
+
+/* Number of nodes that vulkan runs; -1: the session has no such provider. */
+static inline int vulkan_case_nodes(const inlay_session *session)
+{
+    static char text[1 << 16];
+    inlay_diag diag = INLAY_DIAG_INIT;
+    const char *at;
+
+    text[0] = '\0';
+    assert_int_equal(inlay_session_explain(
+                         session,
+                         &(inlay_explain_options){ .struct_size = sizeof(inlay_explain_options), .format = "json" },
+                         vulkan_case_keep, text, &diag),
+                     INLAY_OK);
+    at = strstr(text, "{\"name\": \"vulkan\"");
+    at = at != NULL ? strstr(at, "\"nodes\": ") : NULL;
+    return at != NULL ? atoi(at + strlen("\"nodes\": ")) : -1;
+}
+
 /* A model as a script, and the operator that must run on Vulkan. */
 typedef struct vulkan_case_row {
     const char *op;
