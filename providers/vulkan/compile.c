@@ -34,6 +34,17 @@ static inlay_status read_nodes(inlay_compiled *compiled, const inlay_compile_req
     return INLAY_OK;
 }
 
+/* A region whose constants do not fit on the device is declined, so that another provider runs it. */
+static inlay_status create_memory(inlay_compiled *compiled, uint64_t bytes, inlay_diag *diag)
+{
+    inlay_diag why = INLAY_DIAG_INIT;
+    const inlay_status status = gpu_buffer_create(compiled->gpu, bytes, &compiled->memory, &why);
+
+    return status == INLAY_OK ? INLAY_OK
+                              : inlay_fail(diag, status == INLAY_OUT_OF_MEMORY ? INLAY_UNSUPPORTED : status,
+                                           "constants of %u nodes: %s", compiled->op_count, why.text);
+}
+
 inlay_status vulkan_compile_on(vulkan_state *state, gpu_device *device, const inlay_compile_request *request,
                                inlay_compiled **out, inlay_diag *diag)
 {
@@ -50,7 +61,7 @@ inlay_status vulkan_compile_on(vulkan_state *state, gpu_device *device, const in
     if (request->resident_bytes != NULL)
         *request->resident_bytes = bytes;
     if (bytes > 0)
-        INLAY_TRY(gpu_buffer_create(compiled->gpu, bytes, &compiled->memory, diag));
+        INLAY_TRY(create_memory(compiled, bytes, diag));
     for (uint32_t i = 0; i < compiled->constant_count; i++) {
         if (request->poll != NULL)
             INLAY_TRY(request->poll(request->ctx));

@@ -77,8 +77,10 @@ typedef struct gpu_facts {
     uint32_t number;           /* index in the list of devices */
     VkPhysicalDevice physical; /* valid as long as its instance */
     VkPhysicalDeviceType type;
-    uint64_t memory_bytes; /* of the largest device-local heap */
+    uint32_t heap;         /* the largest device-local heap */
+    uint64_t memory_bytes; /* its size */
     uint64_t free_bytes;   /* of these, when the device was found; 0: unknown */
+    uint64_t most_left;    /* upper bound of gpu_memory_left(), for tests */
     uint32_t subgroup;
     uint32_t vendor, driver_version, api_version;
     uint32_t max_groups[3], max_shared_bytes;
@@ -124,7 +126,7 @@ typedef struct gpu_pipeline {
 
 /* Faults that tests inject: at the nth submission or allocation of a session (LOST, HANG, MEMORY), memory that the host
  * does not see (SEPARATE_MEMORY), a wrong result of the nth check of the self-test (WRONG_RESULT), or a CPU driver that
- * runs the shaders of GPUs (AS_GPU). */
+ * runs the shaders of GPUs (AS_GPU), or a driver that says that N KiB of memory are left (BUDGET). */
 typedef enum gpu_fault {
     GPU_FAULT_NONE,
     GPU_FAULT_LOST,
@@ -132,7 +134,8 @@ typedef enum gpu_fault {
     GPU_FAULT_HANG,
     GPU_FAULT_SEPARATE_MEMORY,
     GPU_FAULT_WRONG_RESULT,
-    GPU_FAULT_AS_GPU
+    GPU_FAULT_AS_GPU,
+    GPU_FAULT_BUDGET
 } gpu_fault;
 
 typedef struct gpu_options {

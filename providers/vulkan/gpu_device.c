@@ -120,6 +120,7 @@ static void read_memory(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *f
             memory.memoryHeaps[heap].size > facts->memory_bytes) {
             facts->memory_bytes = memory.memoryHeaps[heap].size;
             facts->free_bytes = facts->has_budget ? gpu_memory_left(vk, facts, heap) : 0;
+            facts->heap = heap;
         }
     for (uint32_t type = 0; type < memory.memoryTypeCount; type++)
         facts->unified |= (memory.memoryTypes[type].propertyFlags & shared) == shared;
@@ -161,7 +162,7 @@ static void read_facts(gpu_functions *vk, VkInstance instance, VkPhysicalDevice 
                                                 .pNext = &have12 };
     VkPhysicalDeviceFeatures2 have = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &have11 };
 
-    *facts = (gpu_facts){ .physical = device };
+    *facts = (gpu_facts){ .physical = device, .most_left = UINT64_MAX };
     vk->GetPhysicalDeviceProperties(
         device, &properties.properties); /* the structs of 1.2 are only valid for devices of version 1.2 */
     facts->api_version = properties.properties.apiVersion;
@@ -458,6 +459,8 @@ inlay_status gpu_open(const gpu_options *options, gpu_device **out, inlay_diag *
     device->facts.unified &= device->fault != GPU_FAULT_SEPARATE_MEMORY;
     if (device->fault == GPU_FAULT_AS_GPU)
         device->facts.is_cpu = device->facts.shuffles = device->facts.scalar_loads = false;
+    if (device->fault == GPU_FAULT_BUDGET)
+        device->facts.most_left = (uint64_t)options->fault_at << 10;
     if (device->timeout_ms == 0)
         device->timeout_ms = device->facts.type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 600000 : 20000;
     INLAY_TRY(find_family(device, diag));

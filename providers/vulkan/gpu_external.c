@@ -23,11 +23,13 @@ uint64_t gpu_memory_left(const gpu_functions *vk, const gpu_facts *facts, uint32
     };
     VkPhysicalDeviceMemoryProperties2 found = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2,
                                                 .pNext = &budget };
+    uint64_t left;
 
     if (!facts->has_budget)
-        return UINT64_MAX;
+        return facts->most_left;
     vk->GetPhysicalDeviceMemoryProperties2(facts->physical, &found);
-    return budget.heapBudget[heap] > budget.heapUsage[heap] ? budget.heapBudget[heap] - budget.heapUsage[heap] : 0;
+    left = budget.heapBudget[heap] > budget.heapUsage[heap] ? budget.heapBudget[heap] - budget.heapUsage[heap] : 0;
+    return left < facts->most_left ? left : facts->most_left;
 }
 
 VkExternalMemoryHandleTypeFlagBits gpu_external_type(uint32_t kind)

@@ -28,7 +28,8 @@ static const inlay_option options[] = {
       .doc =
           "for tests: lost:N, hang:N or memory:N; the device is lost at its Nth submission, never ends it, or has no "
           "room for its Nth buffer; apart:0: the host does not see its memory; every dispatch is a submission then; "
-          "wrong:N: check N of its self-test fails; gpu:0: a CPU driver runs the shaders of GPUs" },
+          "wrong:N: check N of its self-test fails; gpu:0: a CPU driver runs the shaders of GPUs; budget:N: the driver "
+          "says that N KiB of memory are left" },
 };
 
 /* Speeds assumed before measurement: a mid-range GPU, or a CPU driver. A CPU driver that no option names must not
@@ -114,7 +115,8 @@ static inlay_status read_fault(const char *text, gpu_options *open_options, inla
 {
     static const char *const kinds[] = { [GPU_FAULT_LOST] = "lost",          [GPU_FAULT_MEMORY] = "memory",
                                          [GPU_FAULT_HANG] = "hang",          [GPU_FAULT_SEPARATE_MEMORY] = "apart",
-                                         [GPU_FAULT_WRONG_RESULT] = "wrong", [GPU_FAULT_AS_GPU] = "gpu" };
+                                         [GPU_FAULT_WRONG_RESULT] = "wrong", [GPU_FAULT_AS_GPU] = "gpu",
+                                         [GPU_FAULT_BUDGET] = "budget" };
     char kind[8] = "";
 
     if (text == NULL || text[0] == '\0')
@@ -125,7 +127,9 @@ static inlay_status read_fault(const char *text, gpu_options *open_options, inla
     return open_options->fault != GPU_FAULT_NONE
                ? INLAY_OK
                : inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                            "option fault is '%s'; it takes lost:N, memory:N, hang:N, apart:0, wrong:N or gpu:0", text);
+                            "option fault is '%s'; it takes lost:N, memory:N, hang:N, apart:0, wrong:N, gpu:0 or "
+                            "budget:N",
+                            text);
 }
 
 /* Opens the device, which takes about 50 ms. If no GPU can exist and no option names a device, the first region opens
@@ -236,6 +240,7 @@ static inlay_status describe(void *state, const inlay_describe_request *request,
     vulkan_state *vulkan = state;
     inlay_device_info *out = request->device;
     inlay_domain_info *at = INLAY_AT_OUT(inlay_domain_info, request->domains, request->domain_stride, 0);
+    uint64_t left;
 
     (void)diag;
     if (vulkan->gpu == NULL) {
@@ -243,7 +248,9 @@ static inlay_status describe(void *state, const inlay_describe_request *request,
         return INLAY_OK;
     }
     write_info(&vulkan->gpu->facts, vulkan->facts, out);
-    at->memory_bytes = out->memory_bytes;
+    /* Regions that need more than is left get other providers. */
+    left = gpu_memory_left(&vulkan->gpu->vk, &vulkan->gpu->facts, vulkan->gpu->facts.heap);
+    at->memory_bytes = left == 0 ? 1 : left < out->memory_bytes ? left : out->memory_bytes;
     if (vulkan->gpu->facts.unified)
         at->flags = INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT;
     if (INLAY_STRIDE_HAS(inlay_domain_info, request->domain_stride, imports)) {

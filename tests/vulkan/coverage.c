@@ -1,6 +1,6 @@
 /* Counts the ONNX test cases that run at least one node on Vulkan, and fails if there are fewer than MINIMUM.
  *   vulkan_coverage DATA MINIMUM [PATTERN]     PATTERN of names of node cases; otherwise all cases
- * The verdict of the device's self-test is kept in the folder $INLAY_CACHE_DIR, if it is set.
+ * Variables of the environment set other options, as for the program inlay.
  * One process opens the device once, since starting a driver takes longer than most cases. */
 #include "inlay/inlay.h"
 #include <glob.h>
@@ -45,14 +45,13 @@ int main(int argc, char **argv)
     unsigned least = argc >= 3 ? (unsigned)strtoul(argv[2], NULL, 10) : 0, runs = 0;
     inlay_session *last = NULL; /* keeps the device open until the next session exists */
     inlay_options *options = NULL;
-    const char *cache = getenv("INLAY_CACHE_DIR");
     char pattern[4096];
     glob_t models;
 
     if (least == 0 || inlay_options_create(&options, NULL) != INLAY_OK ||
+        inlay_options_load_environment(options, NULL) != INLAY_OK ||
         inlay_options_set(options, "providers", "vulkan,reference", NULL) != INLAY_OK ||
-        inlay_options_set(options, "policy", "priority", NULL) != INLAY_OK ||
-        (cache != NULL && inlay_options_set(options, "cache_dir", cache, NULL) != INLAY_OK)) {
+        inlay_options_set(options, "policy", "priority", NULL) != INLAY_OK) {
         (void)fprintf(stderr, "Usage: vulkan_coverage DATA MINIMUM [PATTERN]\n");
         return 2;
     }

@@ -102,9 +102,46 @@ static void buffers_are_borrowed(void **state)
     gpu_close(device);
 }
 
+static uint64_t said_left; /* by the driver, of every heap */
+
+static void VKAPI_CALL say_left(VkPhysicalDevice device, VkPhysicalDeviceMemoryProperties2 *out)
+{
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT *budget = out->pNext;
+
+    (void)device;
+    assert_int_equal(budget->sType, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT);
+    for (uint32_t i = 0; i < VK_MAX_MEMORY_HEAPS; i++) {
+        budget->heapUsage[i] = 1 << 20;
+        budget->heapBudget[i] = budget->heapUsage[i] + said_left;
+    }
+}
+
+/* Drivers allocate more than they say is left, so the provider refuses it. */
+static void no_more_than_is_left(void **state)
+{
+    gpu_device *device = open_apart();
+    inlay_diag diag = INLAY_DIAG_INIT;
+    gpu_buffer buffer;
+
+    (void)state;
+    device->facts.has_budget = true;
+    device->vk.GetPhysicalDeviceMemoryProperties2 = say_left;
+    said_left = 65536;
+    assert_int_equal(gpu_buffer_create(device, 65536, &buffer, &diag), INLAY_OK);
+    gpu_buffer_destroy(device, &buffer);
+    assert_int_equal(gpu_buffer_create(device, 65536 + 4096, &buffer, &diag), INLAY_OUT_OF_MEMORY);
+    if (strstr(diag.text, "has 65536 of 69632 bytes left for this process") == NULL)
+        fail_msg("%s", diag.text);
+    said_left += 4096;
+    assert_int_equal(gpu_buffer_create(device, 65536 + 4096, &buffer, &diag), INLAY_OK);
+    gpu_buffer_destroy(device, &buffer);
+    gpu_close(device);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(several_are_one_submission),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(no_more_than_is_left),
+                                        cmocka_unit_test(several_are_one_submission),
                                         cmocka_unit_test(more_than_the_staging_memory),
                                         cmocka_unit_test(buffers_are_borrowed) };
 

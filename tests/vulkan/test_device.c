@@ -121,15 +121,6 @@ static const char decoder[] = "x : 1,8\np : N,8\nq : N,8\nw = [8,8]\nk = MatMul(
                               "d = Concat(q, x) axis=0\nt = Transpose(c)\ns = MatMul(k, t)\nf = Softmax(s) axis=1\n"
                               "y = MatMul(f, d)\n-> y, c, d";
 
-static void keep_text(void *user, const char *data, size_t bytes)
-{
-    char *text = user;
-    const size_t used = strlen(text), room = 1 << 16, n = bytes < room - used - 1 ? bytes : room - used - 1;
-
-    memcpy(text + used, data, n);
-    text[used + n] = '\0';
-}
-
 static inlay_value *rows_on(const struct rig *rig, bool device, int64_t rows)
 {
     const int64_t dims[] = { rows, 8 };
@@ -197,7 +188,7 @@ static void caches_stay_on_the_device(void **state)
     assert_int_equal(inlay_context_profile_write(
                          a.context,
                          &(inlay_profile_options){ .struct_size = sizeof(inlay_profile_options), .format = "text" },
-                         keep_text, text, &diag),
+                         vulkan_case_keep, text, &diag),
                      INLAY_OK);
     if (strstr(text, "copy of x") == NULL || strstr(text, "copy of y") == NULL || strstr(text, "copy of p") != NULL ||
         strstr(text, "copy of q") != NULL || strstr(text, "copy of c") != NULL || strstr(text, "copy of d") != NULL)
@@ -419,24 +410,6 @@ static void work_hangs(void **state)
 }
 #endif
 
-/* Number of nodes that vulkan runs; -1: the session has no such provider. */
-static int nodes_on_vulkan(const inlay_session *session)
-{
-    static char text[1 << 16];
-    inlay_diag diag = INLAY_DIAG_INIT;
-    const char *at;
-
-    text[0] = '\0';
-    assert_int_equal(inlay_session_explain(
-                         session,
-                         &(inlay_explain_options){ .struct_size = sizeof(inlay_explain_options), .format = "json" },
-                         keep_text, text, &diag),
-                     INLAY_OK);
-    at = strstr(text, "{\"name\": \"vulkan\"");
-    at = at != NULL ? strstr(at, "\"nodes\": ") : NULL;
-    return at != NULL ? atoi(at + strlen("\"nodes\": ")) : -1;
-}
-
 static inlay_status open_two(const char *const *options, struct rig *out, inlay_diag *diag)
 {
     struct wire wire = { 0 };
@@ -474,8 +447,8 @@ static void a_driver_of_the_cpu_is_named(void **state)
         if (open_two(rows[i].options, &rig, &diag) != INLAY_OK)
             fail_msg("row %zu: %s", i, diag.text);
         /* pin and vulkan.device enable the driver, but other providers may run some of the nodes. */
-        if (rows[i].nodes == 1 ? nodes_on_vulkan(rig.session) < 1 : nodes_on_vulkan(rig.session) != rows[i].nodes)
-            fail_msg("row %zu: %d nodes", i, nodes_on_vulkan(rig.session));
+        if (rows[i].nodes == 1 ? vulkan_case_nodes(rig.session) < 1 : vulkan_case_nodes(rig.session) != rows[i].nodes)
+            fail_msg("row %zu: %d nodes", i, vulkan_case_nodes(rig.session));
         rig_close(&rig);
     }
 }
@@ -509,7 +482,7 @@ static void a_failing_device_is_refused(void **state)
         if (open_two((const char *const[]){ "providers", "vulkan?,reference", "policy", "priority", "vulkan.fault",
                                             "wrong:0", NULL },
                      &rig, &diag) == INLAY_OK) { /* the provider opens its device later */
-            assert_int_equal(nodes_on_vulkan(rig.session), 0);
+            assert_int_equal(vulkan_case_nodes(rig.session), 0);
             script_feed(&rig, 1);
             rig_run(&rig);
         } else {
@@ -540,5 +513,5 @@ int main(void)
 #endif
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, vulkan_case_end);
 }

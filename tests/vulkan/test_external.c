@@ -197,5 +197,5 @@ int main(void)
         cmocka_unit_test(wrong_descriptors_are_refused),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, vulkan_case_end);
 }

@@ -45,17 +45,17 @@ static void still_works(const struct rig *want)
     rig_close(&rig);
 }
 
-/* Injects a fault at every `step`th dispatch or buffer; returns the number of the first that does not exist. */
-static int plant(const char *kind, inlay_status expected, const char *timeout, int step)
+/* Loses the device at every `step`th dispatch; returns the number of the first that does not exist. */
+static int plant(const char *kind, const char *timeout, int step)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     struct rig want = vulkan_case_open(script, 13, NULL, false), rig;
-    inlay_status status = expected;
+    inlay_status status = INLAY_DEVICE_LOST;
     int at = 1;
 
     script_feed(&want, 1);
     rig_run(&want);
-    for (; at < MOST && status == expected; at += step) {
+    for (; at < MOST && status == INLAY_DEVICE_LOST; at += step) {
         status = open_faulty(kind, at, timeout, "fail", &rig, &diag);
         if (status == INLAY_OK) {
             script_feed(&rig, 1);
@@ -64,14 +64,10 @@ static int plant(const char *kind, inlay_status expected, const char *timeout, i
                 vulkan_case_compare(&rig, &want, script);
             else
                 assert_non_null(strstr(diag.text, "provider vulkan"));
-            if (status == INLAY_OUT_OF_MEMORY) { /* the next run succeeds */
-                rig_run(&rig);
-                vulkan_case_compare(&rig, &want, script);
-            } else if (status == INLAY_DEVICE_LOST) { /* permanent */
+            if (status == INLAY_DEVICE_LOST) /* permanent */
                 assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_DEVICE_LOST);
-            }
         }
-        if (status != INLAY_OK && status != expected)
+        if (status != INLAY_OK && status != INLAY_DEVICE_LOST)
             fail_msg("%s:%d: %d: %s", kind, at, (int)status, diag.text);
         rig_close(&rig);
         if (at == 1 || status == INLAY_OK)
@@ -86,14 +82,89 @@ static void devices_are_lost(void **state)
 {
     (void)state;
     vulkan_case_require_device();
-    assert_true(plant("lost", INLAY_DEVICE_LOST, "0", 1) > LEAST);
+    assert_true(plant("lost", "0", 1) > LEAST);
 }
 
+/* A region whose weights have no room runs on the other provider, and nothing else does. A run without room names the
+ * device, and the next one succeeds. */
 static void memory_ends(void **state)
 {
+    inlay_diag diag = INLAY_DIAG_INIT;
+    struct rig want = vulkan_case_open(script, 13, NULL, false), rig;
+    int declined = 0, failed = 0, at = 1, all;
+
     (void)state;
     vulkan_case_require_device();
-    assert_true(plant("memory", INLAY_OUT_OF_MEMORY, "0", 1) > 2);
+    script_feed(&want, 1);
+    rig_run(&want);
+    assert_int_equal(open_faulty(NULL, 0, "0", "fail", &rig, &diag), INLAY_OK);
+    all = vulkan_case_nodes(rig.session);
+    rig_close(&rig);
+    for (; at < MOST && declined + failed == at - 1; at++) {
+        inlay_status status = open_faulty("memory", at, "0", "fail", &rig, &diag);
+
+        if (status != INLAY_OK)
+            fail_msg("memory:%d: %s", at, diag.text);
+        declined += vulkan_case_nodes(rig.session) < all;
+        assert_true(vulkan_case_nodes(rig.session) >= all - 3); /* a region has three nodes at most */
+        script_feed(&rig, 1);
+        status = inlay_context_run(rig.context, NULL, &diag);
+        if (status != INLAY_OK) {
+            assert_int_equal(status, INLAY_OUT_OF_MEMORY);
+            assert_non_null(strstr(diag.text, "provider vulkan"));
+            rig_run(&rig);
+            failed++;
+        }
+        vulkan_case_compare(&rig, &want, script);
+        rig_close(&rig);
+    }
+    rig_close(&want);
+    assert_true(at < MOST && declined > 2 && failed > 0);
+}
+
+/* What a driver says is left bounds what is assigned to the device; a higher memory_limit is no help. */
+static void budgets_are_kept(void **state)
+{
+    static const struct {
+        const char *fault, *option, *value;
+        int nodes;
+    } rows[] = { { "budget:1000", "memory_limit", "vulkan=1M", 2 },
+                 { "budget:100", "memory_limit", "vulkan=1M", 0 },
+                 { "budget:100", "pin", "op:Gemm=vulkan", 1 } };
+    const char *model = "x : 3,256\nw = [256,128]\ny = MatMul(x, w)\nv = [128,16]\nz = Gemm(y, v)\n-> z";
+    struct rig want = vulkan_case_open(model, 13, NULL, false), rig;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    struct wire wire = { 0 };
+
+    (void)state;
+    vulkan_case_require_device();
+    script_feed(&want, 1);
+    rig_run(&want);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        script_model(&wire, model, 13);
+        if (rig_try_open(&wire,
+                         (const char *const[]){ "providers", "vulkan,reference", "policy", "priority", "vulkan.device",
+                                                "0", "vulkan.fault", rows[i].fault, rows[i].option, rows[i].value,
+                                                NULL },
+                         &rig, &diag) != INLAY_OK)
+            fail_msg("%s: %s", rows[i].fault, diag.text);
+        if (vulkan_case_nodes(rig.session) != rows[i].nodes)
+            fail_msg("row %zu: %d nodes", i, vulkan_case_nodes(rig.session));
+        script_feed(&rig, 1);
+        rig_run(&rig);
+        vulkan_case_compare(&rig, &want, model);
+        rig_close(&rig);
+    }
+    rig_close(&want);
+    script_model(&wire, model, 13); /* no other provider: an error that says why */
+    assert_int_equal(rig_try_open(&wire,
+                                  (const char *const[]){ "providers", "vulkan", "vulkan.device", "0", "memory_limit",
+                                                         "vulkan=1M", "vulkan.fault", "budget:100", NULL },
+                                  &rig, &diag),
+                     INLAY_UNSUPPORTED);
+    if (strstr(diag.text, "102400 of 139264 bytes left for this process") == NULL)
+        fail_msg("%s", diag.text);
+    rig_close(&rig);
 }
 
 /* With device_failure=other another provider repeats the run: its result and that of the next run are right after
@@ -110,14 +181,12 @@ static void others_take_over(void **state)
     rig_run(&want);
     for (size_t k = 0; k < 2; k++)
         for (int at = 1; at <= LEAST; at += 3) {
-            if (open_faulty(kinds[k], at, "0", "other", &rig, &diag) != INLAY_OK) /* no memory for constants */
-                assert_int_equal(diag.code, INLAY_OUT_OF_MEMORY);
-            else
-                for (int again = 0; again < 2; again++) {
-                    script_feed(&rig, 1);
-                    rig_run(&rig);
-                    vulkan_case_compare(&rig, &want, script);
-                }
+            assert_int_equal(open_faulty(kinds[k], at, "0", "other", &rig, &diag), INLAY_OK);
+            for (int again = 0; again < 2; again++) {
+                script_feed(&rig, 1);
+                rig_run(&rig);
+                vulkan_case_compare(&rig, &want, script);
+            }
             rig_close(&rig);
         }
     rig_close(&want);
@@ -128,7 +197,7 @@ static void devices_hang(void **state)
 {
     (void)state;
     vulkan_case_require_device();
-    assert_true(plant("hang", INLAY_DEVICE_LOST, "1500", 4) > LEAST); /* each waits for its time limit */
+    assert_true(plant("hang", "1500", 4) > LEAST); /* each waits for its time limit */
 }
 
 /* Measurements have the same time limit as runs. */
@@ -174,12 +243,13 @@ static void faults_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(devices_are_lost), cmocka_unit_test(memory_ends), cmocka_unit_test(others_take_over),
+        cmocka_unit_test(devices_are_lost), cmocka_unit_test(memory_ends),
+        cmocka_unit_test(budgets_are_kept), cmocka_unit_test(others_take_over),
 #ifndef __SANITIZE_ADDRESS__
         cmocka_unit_test(devices_hang),     cmocka_unit_test(tuning_ends),
 #endif
         cmocka_unit_test(faults_are_named),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, vulkan_case_end);
 }

@@ -172,5 +172,5 @@ int main(void)
                                         cmocka_unit_test(integers),  cmocka_unit_test(types),
                                         cmocka_unit_test(chains),    cmocka_unit_test(halves) };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, vulkan_case_end);
 }

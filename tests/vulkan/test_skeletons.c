@@ -459,5 +459,5 @@ int main(void)
         cmocka_unit_test(long_sums), cmocka_unit_test(low_bits),   cmocka_unit_test(integers),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, vulkan_case_end);
 }

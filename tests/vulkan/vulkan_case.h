@@ -32,7 +32,7 @@ static inline inlay_status vulkan_case_try(const char *script, int64_t opset, co
 static struct rig vulkan_case_session;
 static int vulkan_case_device = -1; /* 1: there is a device; -1: not tested yet */
 
-/* Closes vulkan_case_session: at exit, and before tests that need the device closed. */
+/* Closes vulkan_case_session, for tests that need the device closed. */
 static inline void vulkan_case_release_device(void)
 {
     if (vulkan_case_device == 1)
@@ -40,13 +40,17 @@ static inline void vulkan_case_release_device(void)
     vulkan_case_device = -1;
 }
 
+/* Ends a group of tests. The device is closed before exit(), which may end layers of the driver first. */
+static inline int vulkan_case_end(void **state)
+{
+    (void)state;
+    vulkan_case_release_device();
+    return 0;
+}
+
 /* Skips the test if there is no Vulkan device. */
 static inline void vulkan_case_require_device(void)
 {
-    static bool leaves;
-
-    if (!leaves)
-        leaves = atexit(vulkan_case_release_device) == 0;
     if (vulkan_case_device < 0) {
         inlay_diag diag = INLAY_DIAG_INIT;
 
@@ -121,6 +125,34 @@ static inline void vulkan_case_expect(const char *script, int64_t opset, const c
     free(first);
     rig_close(&vulkan);
     rig_close(&reference);
+}
+
+/* Appends to user: a text with room for 1 << 16 bytes. */
+static inline void vulkan_case_keep(void *user, const char *data, size_t bytes)
+{
+    char *text = user;
+    const size_t used = strlen(text), room = 1 << 16, n = bytes < room - used - 1 ? bytes : room - used - 1;
+
+    memcpy(text + used, data, n);
+    text[used + n] = '\0';
+}
+
+/* Number of nodes that vulkan runs; -1: the session has no such provider. */
+static inline int vulkan_case_nodes(const inlay_session *session)
+{
+    static char text[1 << 16];
+    inlay_diag diag = INLAY_DIAG_INIT;
+    const char *at;
+
+    text[0] = '\0';
+    assert_int_equal(inlay_session_explain(
+                         session,
+                         &(inlay_explain_options){ .struct_size = sizeof(inlay_explain_options), .format = "json" },
+                         vulkan_case_keep, text, &diag),
+                     INLAY_OK);
+    at = strstr(text, "{\"name\": \"vulkan\"");
+    at = at != NULL ? strstr(at, "\"nodes\": ") : NULL;
+    return at != NULL ? atoi(at + strlen("\"nodes\": ")) : -1;
 }
 
 /* A model as a script, and the operator that must run on Vulkan. */
