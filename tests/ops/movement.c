@@ -26,7 +26,7 @@ static const struct row rows[] = {
 #include "movement_rows.inc"
 };
 
-enum { MAX_VALUES = 64 };
+enum { MAX_VALUES = 160 };
 
 struct tensor {
     inlay_dtype dtype;
