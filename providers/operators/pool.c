@@ -12,6 +12,26 @@
 enum { POOL_GRAIN = 1 << 14, POOL_SOME = 128 /* POOL_SOME: maximum number of windows that are processed together */ };
 enum { POOL_MAX, POOL_MEAN, POOL_MAGNITUDE, POOL_EUCLID, POOL_POWER, POOL_KINDS };
 
+/* The bits of infinity. */
+static int16_t pool_infinity(inlay_dtype halves)
+{
+    return halves == INLAY_FLOAT16 ? 0x7c00 : 0x7f80;
+}
+/* The bits of a 16-bit float as a number in the order of the floats; every NaN is the largest number. */
+static inline int16_t pool_key(int16_t bits, int16_t infinity)
+{
+    const int16_t magnitude = bits & INT16_MAX;
+
+    return magnitude > infinity ? INT16_MAX : (int16_t)(bits ^ (bits >> 15 & INT16_MAX));
+}
+/* Its inverse; numbers below that of -infinity, for windows without elements, are -infinity, too. */
+static inline int16_t pool_half(int16_t key, int16_t infinity)
+{
+    const int16_t inside = key < ~infinity ? (int16_t)~infinity : key;
+
+    return (int16_t)(inside ^ (inside >> 15 & INT16_MAX));
+}
+
 #define BODY "pool.inc"
 #include "operators/floats.inc"
 
@@ -37,6 +57,18 @@ enum { POOL_MAX, POOL_MEAN, POOL_MAGNITUDE, POOL_EUCLID, POOL_POWER, POOL_KINDS 
 #undef SUFFIX
 #undef T
 #undef ACC
+#define NAME(what) what##_i16
+#define SUFFIX i16
+#define T int16_t
+#define ACC int16_t
+#define POOL_KEYS
+#define POOL_MAX_ONLY INT16_MIN
+#include "operators/pool.inc"
+#undef NAME
+#undef SUFFIX
+#undef T
+#undef ACC
+#undef POOL_KEYS
 #undef LOAD
 #undef STORE
 
@@ -53,8 +85,8 @@ typedef void (*pool_indices_fn)(const pool_plan *plan, const void *input, void *
 static const pool_rows_fn pool_rows[POOL_KINDS][INLAY_DTYPE_COUNT] = {
     { [INLAY_FLOAT] = pool_rows_max_f32,
       [INLAY_DOUBLE] = pool_rows_max_f64,
-      [INLAY_FLOAT16] = pool_rows_max_f32,
-      [INLAY_BFLOAT16] = pool_rows_max_f32,
+      [INLAY_FLOAT16] = pool_rows_max_i16,
+      [INLAY_BFLOAT16] = pool_rows_max_i16,
       [INLAY_INT8] = pool_rows_max_i8,
       [INLAY_UINT8] = pool_rows_max_u8 },
     ROWS_OF_FLOATS(pool_rows_mean),

@@ -38,6 +38,7 @@ static double grid_coordinate(int64_t index, int64_t count, bool corners)
 /* Computes rows [begin, end) of the grid; the rows are along its last spatial axis. */
 static inlay_status affine_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
+    enum { COLUMNS = 64 };
     const affine_job *job = user;
     const uint32_t spatial = job->spatial;
     const int64_t width = job->dims[spatial - 1];
@@ -56,14 +57,22 @@ static inlay_status affine_range(void *user, int64_t begin, int64_t end, uint32_
             remaining /= job->dims[d];
         }
         point[spatial] = 1;
-        for (int64_t column = 0; column < width; column++) {
-            double out[3] = { 0 };
+        for (int64_t column = 0; column < width; column += COLUMNS) { /* one call to convert many points */
+            const int64_t count = width - column < COLUMNS ? width - column : COLUMNS;
+            double out[COLUMNS * 3];
 
-            point[0] = grid_coordinate(column, width, job->corners);
-            for (uint32_t coordinate = 0; coordinate < spatial; coordinate++)
-                for (uint32_t term = 0; term <= spatial; term++)
-                    out[coordinate] += theta[coordinate * (spatial + 1) + term] * point[term];
-            convert_from_f64(job->output->dtype, job->output->data, (row * width + column) * spatial, spatial, out, 0);
+            for (int64_t i = 0; i < count; i++) {
+                point[0] = grid_coordinate(column + i, width, job->corners);
+                for (uint32_t coordinate = 0; coordinate < spatial; coordinate++) {
+                    double sum = 0;
+
+                    for (uint32_t term = 0; term <= spatial; term++)
+                        sum += theta[coordinate * (spatial + 1) + term] * point[term];
+                    out[i * spatial + coordinate] = sum;
+                }
+            }
+            convert_from_f64(job->output->dtype, job->output->data, (row * width + column) * spatial, count * spatial,
+                             out, 0);
         }
     }
     return INLAY_OK;

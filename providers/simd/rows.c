@@ -18,6 +18,18 @@ VEC_INLINE vec exp_rest(vec r, vec at, const bool fine)
 }
 #endif
 
+#if VEC_LOOKUP == 8
+/* e^x 2^k if the result is a normal number. integer: 0x1.8p20 + k, whose last bit has the value 1/8. */
+VEC_INLINE vec exp_of_eighths(vec x, vec integer, const bool fine)
+{
+    const vec at = vec_fma(x, vec_set(1.44269504f), integer), n = vec_sub(at, integer);
+    const vec r = vec_fnma(n, vec_set(VM_LN2_LOW), vec_fnma(n, vec_set(VM_LN2_HIGH), x));
+    const vec power = (vec)((unsigned_words)vec_lookup_some(exp_table, at) + ((unsigned_words)at << 20));
+
+    return vec_fma(power, exp_rest(r, at, fine), power);
+}
+#endif
+
 /* e^x with an error of 1.1 ulp: 2^n times a polynomial, and times one of 32 or 8 powers from a table if VEC_LOOKUP > 0.
  * fine: 0.6 ulp with a table. falls: x is at most 0. Inlined with constant fine and falls. */
 VEC_INLINE vec exp_of(vec x, const bool fine, const bool falls)
@@ -37,11 +49,8 @@ VEC_INLINE vec exp_of(vec x, const bool fine, const bool falls)
     const vmask up = vec_greater(c, vec_zero());
     const vec down = vec_set(0x1.8p20f + 64), integer = falls ? down : vec_select(up, vec_set(0x1.8p20f - 64), down);
     const vec by = falls ? vec_set(0x1p-64f) : vec_select(up, vec_set(0x1p64f), vec_set(0x1p-64f));
-    const vec at = vec_fma(c, vec_set(1.44269504f), integer), n = vec_sub(at, integer);
-    const vec r = vec_fnma(n, vec_set(VM_LN2_LOW), vec_fnma(n, vec_set(VM_LN2_HIGH), c));
-    const vec power = (vec)((unsigned_words)vec_lookup_some(exp_table, at) + ((unsigned_words)at << 20));
 
-    return vec_mul(vec_fma(power, exp_rest(r, at, fine), power), by);
+    return vec_mul(exp_of_eighths(c, integer, fine), by);
 #else
     const vec n = vec_round(vec_mul(c, vec_set(1.44269504f)));
     const vec r = vec_fnma(n, vec_set(VM_LN2_LOW), vec_fnma(n, vec_set(VM_LN2_HIGH), c));
@@ -61,9 +70,14 @@ VEC_INLINE vec exp_of(vec x, const bool fine, const bool falls)
  * hundred times as long for subnormal results. */
 VEC_INLINE vec exp_of_term(vec x)
 {
-    const vec least = vec_set(-87); /* a little above ln 2^-126 */
+    const vec least = vec_set(-87), c = vec_max(least, x); /* a little above ln 2^-126 */
+#if VEC_LOOKUP == 8
+    const vec integer = vec_set(0x1.8p20f), e = exp_of_eighths(c, integer, false);
+#else
+    const vec e = exp_of(c, false, true);
+#endif
 
-    return vec_select(vec_greater(least, x), vec_zero(), exp_of(vec_max(least, x), false, true));
+    return vec_select(vec_greater(least, x), vec_zero(), e);
 }
 
 /* 1 / (1 + e^-x), or e^x / (1 + e^x) below 0. One division; 2.3 ulp. */
@@ -303,17 +317,21 @@ VEC_INLINE float exponentials(const float *input, float *output, int64_t n, floa
 VEC_INLINE void scale_row(const float *input, float *output, int64_t n, float top, float by, bool multiplies)
 {
     const vec t = vec_set(top), f = vec_set(by);
+    int64_t i = 0;
 
-    for (int64_t i = 0; i < n; i += VEC_LANES) {
+    for (; i + 4 * VEC_LANES <= n; i += 4 * VEC_LANES) {
+        VEC_UNROLL
+        for (int k = 0; k < 4; k++) {
+            const vec v = vec_load(input + i + k * VEC_LANES);
+
+            vec_store(output + i + k * VEC_LANES, multiplies ? vec_mul(v, f) : vec_sub(vec_sub(v, t), f));
+        }
+    }
+    for (; i < n; i += VEC_LANES) {
         const vmask m = vec_first(n - i);
-        const bool whole = n - i >= VEC_LANES;
-        const vec v = whole ? vec_load(input + i) : vec_load_some(m, input + i);
-        const vec w = multiplies ? vec_mul(v, f) : vec_sub(vec_sub(v, t), f);
+        const vec v = vec_load_some(m, input + i);
 
-        if (whole)
-            vec_store(output + i, w);
-        else
-            vec_store_some(output + i, m, w);
+        vec_store_some(output + i, m, multiplies ? vec_mul(v, f) : vec_sub(vec_sub(v, t), f));
     }
 }
 

@@ -154,6 +154,24 @@ VEC_INLINE vec vec_lookup_some(const float *table, vec i)
     return _mm256_permutevar8x32_ps(vec_load(table), _mm256_castps_si256(i));
 }
 
+#define VEC_WIDE 4
+typedef __m256d vec_wide;
+
+VEC_INLINE vec_wide vec_widen(const float *p)
+{
+    return _mm256_cvtps_pd(_mm_loadu_ps(p));
+}
+VEC_INLINE vec_wide vec_widen_some(int64_t n, const float *p)
+{
+    const __m128i m = _mm_cmpgt_epi32(_mm_set1_epi32(n < VEC_WIDE ? (int)n : VEC_WIDE), _mm_setr_epi32(0, 1, 2, 3));
+
+    return _mm256_cvtps_pd(_mm_maskload_ps(p, m));
+}
+VEC_INLINE vec_wide vec_wide_abs(vec_wide x)
+{
+    return _mm256_andnot_pd(_mm256_set1_pd(-0.0), x);
+}
+
 /* Three steps exchange blocks of 1, 2 and 4 elements. */
 VEC_INLINE void vec_transpose(vec *r)
 {

@@ -355,9 +355,11 @@ static inline double vd_exp(double x)
  * are the terms of 2 artanh s from s^2 on. */
 static inline double vd_log(double x)
 {
-    bool tiny = x < 2.2250738585072014e-308; /* subnormals are scaled up */
+    bool tiny = x < 2.2250738585072014e-308;                                         /* subnormals are scaled up */
     uint64_t v = f64_bits(tiny ? x * 18014398509481984.0 : x) - 0x3fe6a09e667f3bcdu; /* relative to sqrt(1/2) */
-    double e = (double)((int64_t)v >> 52) - (tiny ? 54.0 : 0.0);
+    /* The exponent plus 2048 becomes the low bits of 2^52: AVX2 neither shifts nor converts signed 64-bit integers. */
+    double e = f64_from_bits(((v ^ 0x8000000000000000u) >> 52) | 0x4330000000000000u) - (4503599627370496.0 + 2048.0) -
+               (tiny ? 54.0 : 0.0);
     double f = f64_from_bits((v & 0xfffffffffffffu) + 0x3fe6a09e667f3bcdu) - 1.0;
     double s = f / (2.0 + f), z = s * s, square = 0.5 * f * f, r = 2.0 / 23;
 

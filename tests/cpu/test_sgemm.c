@@ -191,8 +191,14 @@ static void gelu(void **state)
         skip();
     for (int tanh_form = 0; tanh_form < 2; tanh_form++) {
         const sgemm_post post = { .fn = tanh_form ? SGEMM_GELU_TANH : SGEMM_GELU };
-        float y[7];
+        float y[7], row[67], alone[67];
 
+        for (int i = 0; i < 67; i++) { /* whole vectors, some of them together, give what an element alone gives */
+            row[i] = alone[i] = (float)(i - 40) * 0.17f;
+            kernel->post(&post, alone + i, 1, 1, 1);
+        }
+        kernel->post(&post, row, 67, 1, 67);
+        assert_memory_equal(row, alone, sizeof row);
         for (int i = -700001; i < 700001; i += 3) {
             float got = (float)i * 1e-5f;
             const double x = (double)got, exact = tanh_form ? expected(&post, x, 0) : 0.5 * x * erfc(-x / sqrt(2));

@@ -4,6 +4,7 @@
 #include "cpu/convolution/groups.h"
 #include "simd/convert_loops.h"
 #include "simd/move_set.h"
+#include "cpu/normalization/row_loops.h"
 #include "cpu/convolution/planes.h"
 #include "cpu/quantized/quantize.h"
 #include "simd/row_set.h"
@@ -22,6 +23,7 @@ struct level {
     const move_set *moves;
     const plane_set *planes;
     const row_set *rows;
+    const row_loops *folds;
     const convert_loops *converts;
     void (*thin_row)(const thin_row *);
     quantize_fn *quantize;
@@ -29,7 +31,7 @@ struct level {
 
 #define LEVEL(name, needs)                                                                                             \
     {                                                                                                                  \
-#name, needs, &tiles_##name, &products_##name, &moves_##name, &planes_##name, &rows_##name,                    \
+#name, needs, &tiles_##name, &products_##name, &moves_##name, &planes_##name, &rows_##name, &row_loops_##name, \
             &convert_loops_##name, thin_row_##name, quantize_##name                                                    \
     }
 static const struct level levels[] = {
@@ -801,6 +803,34 @@ static void bytes(void **state)
         }
 }
 
+/* Sums of rows are added in the same order on each level: large elements that cancel show every rounding. */
+static void sums(void **state)
+{
+    enum { ROWS = 3, MOST = 70 };
+    static const int folds[] = { FOLD_SUM, FOLD_MAGNITUDES, FOLD_SQUARES };
+
+    (void)state;
+    for (int64_t n = 1; n <= MOST; n++) {
+        float *x = filled(ROWS * n);
+
+        for (int64_t i = 0; i < ROWS * n; i++)
+            x[i] = i % 2 == 0 ? ldexpf(x[i], (int)(i / 2 * 7 % 60)) : -x[i - 1];
+        for (size_t f = 0; f < sizeof folds / sizeof folds[0]; f++) {
+            float want[ROWS];
+
+            row_loops_c.folds[folds[f]].rows(x, want, ROWS, n);
+            EACH_LEVEL(level) {
+                float got[ROWS + 1] = { [ROWS] = guard };
+
+                level->folds->folds[folds[f]].rows(x, got, ROWS, n);
+                assert_memory_equal(got, want, sizeof want);
+                assert_true(got[ROWS] == guard);
+            }
+        }
+        free(x);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -812,6 +842,7 @@ int main(void)
         cmocka_unit_test(parts_of_rows), cmocka_unit_test(greater),
         cmocka_unit_test(panels),        cmocka_unit_test(moves),
         cmocka_unit_test(turns),         cmocka_unit_test(bytes),
+        cmocka_unit_test(sums),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

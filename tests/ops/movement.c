@@ -8,13 +8,14 @@
 #include "operators/tables.h"
 #include "reference/reference_tables.h"
 #include <ctype.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
 
 /* Tensors: a letter for the type, dimensions, and after "=" the values (0 without "="). f float, i int64, j int32, b
- * uint8, n int4. "-" is an omitted tensor. */
+ * uint8, n int4, h float16, g bfloat16. "-" is an omitted tensor. */
 struct row {
     const char *op_type;
     uint32_t since_version;
@@ -26,7 +27,7 @@ static const struct row rows[] = {
 #include "movement_rows.inc"
 };
 
-enum { MAX_VALUES = 64 };
+enum { MAX_VALUES = 160 };
 
 struct tensor {
     inlay_dtype dtype;
@@ -41,8 +42,8 @@ static void parse_tensor(const char **at, struct tensor *tensor)
     static const struct {
         char letter;
         inlay_dtype dtype;
-    } types[] = { { 'f', INLAY_FLOAT }, { 'i', INLAY_INT64 }, { 'j', INLAY_INT32 },
-                  { 'b', INLAY_UINT8 }, { 'n', INLAY_INT4 },  { 'd', INLAY_DOUBLE } };
+    } types[] = { { 'f', INLAY_FLOAT }, { 'i', INLAY_INT64 },  { 'j', INLAY_INT32 },   { 'b', INLAY_UINT8 },
+                  { 'n', INLAY_INT4 },  { 'd', INLAY_DOUBLE }, { 'h', INLAY_FLOAT16 }, { 'g', INLAY_BFLOAT16 } };
     char *end;
 
     *tensor = (struct tensor){ .dtype = INLAY_UNDEFINED, .count = 1 };
@@ -153,10 +154,12 @@ static void run_row(const struct row *row)
     } else {
         if (status != INLAY_OK)
             fail_msg("%s %s %s: %s", row->op_type, row->inputs, row->attrs, c.diag.text);
-        for (int64_t i = 0; i < y.count; i++)
-            if (convert_get_f64(y.dtype, out.data, i) != y.values[i])
-                fail_msg("%s %s %s: [%d] is %g, not %g", row->op_type, row->inputs, row->attrs, (int)i,
-                         convert_get_f64(y.dtype, out.data, i), y.values[i]);
+        for (int64_t i = 0; i < y.count; i++) {
+            const double got = convert_get_f64(y.dtype, out.data, i), want = y.values[i];
+
+            if (!(got == want || (isnan(got) && isnan(want))))
+                fail_msg("%s %s %s: [%d] is %g, not %g", row->op_type, row->inputs, row->attrs, (int)i, got, want);
+        }
     }
     kernel_case_deinit(&c);
     for (uint32_t i = 0; i < n; i++)

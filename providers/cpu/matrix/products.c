@@ -241,30 +241,36 @@ FUNCTION(fn_hardswish, x *(x<-3.0f ? 0.0f : x> 3.0f ? 1.0f : x *(1.0f / 6) + 0.5
 FUNCTION(fn_linear, alpha *x + beta)
 FUNCTION(fn_clip, x<alpha ? alpha : x> beta ? beta : x)
 
-/* Functions that work on whole vectors. */
-#define VECTORS(name, expression)                                                                                      \
+/* Gelu, on groups of whole vectors, then one by one. */
+#define GELU(name, of)                                                                                                 \
     KERNEL_PART(void, name, const sgemm_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)               \
     {                                                                                                                  \
         (void)post;                                                                                                    \
         for (int64_t r = 0; r < rows; r++) {                                                                           \
             float *y = c + r * c_row;                                                                                  \
             int64_t i = 0;                                                                                             \
+            vec x[GELU_TOGETHER];                                                                                      \
                                                                                                                        \
-            for (; i + VEC_LANES <= cols; i += VEC_LANES) {                                                            \
-                const vec x = vec_load(y + i);                                                                         \
-                                                                                                                       \
-                vec_store(y + i, expression);                                                                          \
+            for (; i + GELU_TOGETHER * VEC_LANES <= cols; i += GELU_TOGETHER * VEC_LANES) {                            \
+                VEC_UNROLL                                                                                             \
+                for (int k = 0; k < GELU_TOGETHER; k++)                                                                \
+                    x[k] = vec_load(y + i + k * VEC_LANES);                                                            \
+                of(x, GELU_TOGETHER);                                                                                  \
+                VEC_UNROLL                                                                                             \
+                for (int k = 0; k < GELU_TOGETHER; k++)                                                                \
+                    vec_store(y + i + k * VEC_LANES, x[k]);                                                            \
             }                                                                                                          \
-            if (i < cols) {                                                                                            \
+            for (; i < cols; i += VEC_LANES) {                                                                         \
                 const vmask part = vec_first(cols - i);                                                                \
-                const vec x = vec_load_some(part, y + i);                                                              \
                                                                                                                        \
-                vec_store_some(y + i, part, expression);                                                               \
+                x[0] = vec_load_some(part, y + i);                                                                     \
+                of(x, 1);                                                                                              \
+                vec_store_some(y + i, part, x[0]);                                                                     \
             }                                                                                                          \
         }                                                                                                              \
     }
-VECTORS(fn_gelu, gelu_of(&gelu_by_erf, x))
-VECTORS(fn_gelu_tanh, gelu_of(&gelu_by_tanh, x))
+GELU(fn_gelu, gelu_erf)
+GELU(fn_gelu_tanh, gelu_tanh)
 
 #define FUNCTION_2(name, expression)                                                                                   \
     KERNEL_PART(void, name, const sgemm_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)               \

@@ -6,20 +6,20 @@
 #include "simd/vecmath.h"
 #include <math.h>
 
-/* Sums of `map`, an expression of a, in double. */
-#define SUMS(name, map)                                                                                                \
+/* Sums of `map`, an expression of a, in double; wide_map: the same of vectors. */
+#define SUMS(name, map, wide_map)                                                                                      \
     static inline double map_##name(double a)                                                                          \
     {                                                                                                                  \
         return map;                                                                                                    \
     }                                                                                                                  \
+    static inline vec_wide wide_##name(vec_wide a)                                                                     \
+    {                                                                                                                  \
+        return wide_map;                                                                                               \
+    }                                                                                                                  \
     static void rows_##name(const float *input, float *output, int64_t count, int64_t n)                               \
     {                                                                                                                  \
-        for (int64_t r = 0; r < count; r++, input += n) {                                                              \
-            double sum;                                                                                                \
-                                                                                                                       \
-            ROWS_JOIN(double, sum, +, 0, n, map_##name((double)input[i]));                                             \
-            output[r] = (float)sum;                                                                                    \
-        }                                                                                                              \
+        for (int64_t r = 0; r < count; r++, input += n)                                                                \
+            output[r] = (float)row_terms(input, n, wide_##name);                                                       \
     }                                                                                                                  \
     static void columns_##name(const float *input, float *output, int64_t n, int64_t step, int64_t width)              \
     {                                                                                                                  \
@@ -44,9 +44,9 @@
         for (int64_t j = 0; j < width; j++)                                                                            \
             output[j] = (float)sum[j];                                                                                 \
     }
-SUMS(sum, a)
-SUMS(magnitudes, fabs(a))
-SUMS(squares, a *a)
+SUMS(sum, a, a)
+SUMS(magnitudes, fabs(a), vec_wide_abs(a))
+SUMS(squares, a *a, a *a)
 
 /* Maximum or minimum; NaN if any element is NaN. */
 #define ENDS(name, kernel, is_better)                                                                                  \

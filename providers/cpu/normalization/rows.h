@@ -3,6 +3,7 @@
  * quantized afterwards. */
 #ifndef CPU_ROWS_H
 #define CPU_ROWS_H
+#include "simd/vec.h"
 #include <stdint.h>
 
 #define ROWS_INLINE                                                                                                    \
@@ -25,18 +26,47 @@
             }                                                                                                          \
         for (int64_t i = (n) / CHAINS_ * CHAINS_; i < (n); i++)                                                        \
             chains_[i % CHAINS_] = chains_[i % CHAINS_] op(term);                                                      \
+        VEC_UNROLL                                                                                                     \
         for (int half_ = CHAINS_ / 2; half_ > 0; half_ /= 2)                                                           \
             for (int chain_ = 0; chain_ < half_; chain_++)                                                             \
                 chains_[chain_] = chains_[chain_] op chains_[chain_ + half_];                                          \
         (result) = chains_[0];                                                                                         \
     } while (0)
 
-ROWS_INLINE float row_sum(const float *input, int64_t n)
+/* The sum of term(a) of n elements a, where term(0) is 0. With wide vectors the order is that of ROWS_JOIN. */
+ROWS_INLINE double row_terms(const float *input, int64_t n, vec_wide (*term)(vec_wide a))
 {
+#if VEC_WIDE == 4
+    vec_wide chains[4] = { { 0 } };
+    int64_t i = 0;
+
+    for (; i + 16 <= n; i += 16) {
+        VEC_UNROLL
+        for (int k = 0; k < 4; k++)
+            chains[k] += term(vec_widen(input + i + 4 * k));
+    }
+    VEC_UNROLL
+    for (int k = 0; k < 4; k++)
+        if (i + 4 * k < n)
+            chains[k] += term(vec_widen_some(n - i - 4 * k, input + i + 4 * k));
+    chains[0] = (chains[0] + chains[2]) + (chains[1] + chains[3]);
+    return (chains[0][0] + chains[0][2]) + (chains[0][1] + chains[0][3]);
+#else
     double sum;
 
-    ROWS_JOIN(double, sum, +, 0, n, (double)input[i]);
-    return (float)sum;
+    ROWS_JOIN(double, sum, +, 0, n, term((double)input[i]));
+    return sum;
+#endif
+}
+
+ROWS_INLINE vec_wide row_element(vec_wide a)
+{
+    return a;
+}
+
+ROWS_INLINE float row_sum(const float *input, int64_t n)
+{
+    return (float)row_terms(input, n, row_element);
 }
 
 ROWS_INLINE double row_squared(float difference)
