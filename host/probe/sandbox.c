@@ -20,6 +20,7 @@
 #define OWN_ARCHITECTURE AUDIT_ARCH_AARCH64
 #endif
 
+#ifdef OWN_ARCHITECTURE
 /* Memory, threads, time, and the files that are open already. */
 static const uint16_t permitted[] = {
     SYS_futex,
@@ -180,7 +181,6 @@ static const uint16_t forbidden_in_opening[] = {
 };
 enum { FORBIDDEN = sizeof forbidden_in_opening / sizeof forbidden_in_opening[0] };
 
-#ifdef OWN_ARCHITECTURE
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define RETURN(action) BPF_STMT(BPF_RET | BPF_K, action)
 /* Continues with the next statement if the loaded value is `value`, otherwise skips it. */

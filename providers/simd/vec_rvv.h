@@ -1,6 +1,6 @@
-/* vec_rvv.h - vectors of RISC-V's extension V with registers of 256 bits, see vec.h. GCC 14 and later compile generic
- * vectors of this size to its instructions (-mrvv-vector-bits=zvl); intrinsics are used where no generic operation
- * becomes one instruction, or where GCC's code is wrong. Only on CPUs whose registers have exactly this size. */
+/* vec_rvv.h - vectors of RISC-V's extension V with registers of 256 bits, see vec.h. Since GCC 14 and Clang 19, generic
+ * vectors of this size become its instructions (-mrvv-vector-bits=zvl). Intrinsics are used where no generic operation
+ * becomes one instruction, or where GCC's code is wrong. Only on CPUs whose registers have this size. */
 #ifndef SIMD_VEC_RVV_H
 #define SIMD_VEC_RVV_H
 #include "simd/convert.h"
@@ -20,19 +20,19 @@ typedef uint32_t vec_bits __attribute__((vector_size(32))); /* for sums that may
 
 /* A register as the type of another interface; no instruction. GCC 14.2 converts generic vectors of other sizes than 32
  * bytes lane by lane, so intrinsics widen and narrow. */
-#define VEC_CAST(name, from, to)                                                                                       \
+typedef vfloat32m1_t rvv_fixed_floats __attribute__((riscv_rvv_vector_bits(256)));
+typedef vint32m1_t rvv_fixed_integers __attribute__((riscv_rvv_vector_bits(256)));
+typedef vuint32m1_t rvv_fixed_words __attribute__((riscv_rvv_vector_bits(256)));
+#define VEC_CAST(name, from, fixed, to)                                                                                \
     VEC_INLINE to name(from x)                                                                                         \
     {                                                                                                                  \
-        to y;                                                                                                          \
-                                                                                                                       \
-        memcpy(&y, &x, sizeof(vec));                                                                                   \
-        return y;                                                                                                      \
+        return (to)(fixed)x;                                                                                           \
     }
-VEC_CAST(rvv_floats, vec, vfloat32m1_t)
-VEC_CAST(rvv_integers, vmask, vint32m1_t)
-VEC_CAST(rvv_words, vmask, vuint32m1_t)
-VEC_CAST(vec_of_rvv, vfloat32m1_t, vec)
-VEC_CAST(vmask_of_rvv, vint32m1_t, vmask)
+VEC_CAST(rvv_floats, vec, rvv_fixed_floats, vfloat32m1_t)
+VEC_CAST(rvv_integers, vmask, rvv_fixed_integers, vint32m1_t)
+VEC_CAST(rvv_words, vmask, rvv_fixed_words, vuint32m1_t)
+VEC_CAST(vec_of_rvv, vfloat32m1_t, rvv_fixed_floats, vec)
+VEC_CAST(vmask_of_rvv, vint32m1_t, rvv_fixed_integers, vmask)
 #undef VEC_CAST
 
 VEC_INLINE vec vec_set(float x)
@@ -56,8 +56,10 @@ VEC_INLINE vec vec_load(const float *p)
 }
 VEC_INLINE vec vec_hold(vec v)
 {
-    __asm__("" : "+vr"(v));
-    return v;
+    vfloat32m1_t held = rvv_floats(v);
+
+    __asm__("" : "+vr"(held));
+    return vec_of_rvv(held);
 }
 VEC_INLINE void vec_store(float *p, vec v)
 {

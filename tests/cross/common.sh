@@ -19,16 +19,15 @@ build() {
     echo "built in $1 after $SECONDS s"
 }
 
-# Makes $inlay, a script that runs the executable inlay of $build. The helper that probes new plugins, which inlay
-# starts, becomes a script, too.
+# Makes $inlay, a script that runs the executable inlay of $build, with an empty cache: crashes of an earlier run are not
+# remembered. The helper that probes new plugins, which inlay starts, becomes a script, too.
 emulate() {
     local probe=$build/libexec/inlay/inlay-probe
-    if [ "$(head -c 2 "$probe")" != '#!' ]; then
-        mv "$probe" "$probe.emulated"
-        printf '#!/bin/sh\nexec %s "$0.emulated" "$@"\n' "$emulator" >"$probe"
-        chmod +x "$probe"
-    fi
+    [ "$(head -c 2 "$probe")" = '#!' ] || mv "$probe" "$probe.emulated"
+    printf '#!/bin/sh\nexec %s "$0.emulated" "$@"\n' "$emulator" >"$probe"
+    chmod +x "$probe"
     export XDG_CACHE_HOME=$build/cache
+    rm -rf "$XDG_CACHE_HOME"
     mkdir -p "$XDG_CACHE_HOME"
     inlay=$build/inlay
     printf '#!/bin/sh\nexec %s "%s" "$@"\n' "$emulator" "$build/bin/inlay" >"$inlay"

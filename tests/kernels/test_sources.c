@@ -36,6 +36,34 @@ static bool has_instances(const char *path)
     return found;
 }
 
+/* Is the file compiled for other architectures only? */
+static bool is_of_other_cpu(const char *name)
+{
+    static const char *const others[] = {
+#if !defined(__x86_64__)
+        "nbits_block.c",
+        "nbits_tiles.c", /* AVX-512 with VNNI */
+#endif
+#if !defined(__aarch64__)
+        "bf16.c",
+        "arm64_products.c",
+#endif
+#if !defined(__x86_64__) && !defined(__aarch64__)
+        "bytes.c",
+        "bytes_window.c",
+        "bytes_tiles.c",
+#endif
+#if !defined(SIMD_RVV)
+        "riscv64_vectors.c",
+#endif
+    };
+    bool found = false;
+
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        found = found || strcmp(name, others[i]) == 0;
+    return found;
+}
+
 /* Checks the sources of a folder; returns the number of sources with instances. */
 static uint32_t check_folder(const char *name)
 {
@@ -56,16 +84,8 @@ static uint32_t check_folder(const char *name)
         (void)snprintf(file, sizeof file, "%s/%s", name, entry->d_name);
         if (bytes < 3 || strcmp(entry->d_name + bytes - 2, ".c") != 0 || !has_instances(path))
             continue;
-#if !defined(__x86_64__)
-        if (strcmp(entry->d_name, "nbits_block.c") == 0 ||
-            strcmp(entry->d_name, "nbits_tiles.c") == 0) /* compiled only for AVX-512 with VNNI */
+        if (is_of_other_cpu(entry->d_name))
             continue;
-#endif
-#if !defined(__aarch64__)
-        if (strcmp(entry->d_name, "bf16.c") == 0 || strcmp(entry->d_name, "arm64_products.c") == 0 ||
-            strcmp(entry->d_name, "riscv64_vectors.c") == 0)
-            continue;
-#endif
         (void)snprintf(stem, sizeof stem, "%.*s", (int)(bytes - 2), entry->d_name);
         source = source_of(stem);
         if (source == NULL)
