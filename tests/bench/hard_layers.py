@@ -548,6 +548,24 @@ def _(rng, name):
     return gemm(name, rng, normal(rng, 300, 70) * size, normal(rng, 300, 90) / size, 0.75, 3.0)
 
 
+# ----------------------------------------------------------------- recurrent layers with a large input projection
+def inputs_512(name, kind, make):
+    """A layer whose input projection has many rows and terms; make as in rows()."""
+    def fn(rng, name):
+        gates = 4 if kind == "LSTM" else 3
+        x, w = normal(rng, 96, 512), weights(rng, 512, gates * 64)
+        x, w = make(rng, x, w) or (x, w)
+        return recurrent(name, kind, x.reshape(24, 4, 512), w.T, weights(rng, gates * 64, 64))
+    REG.append((name, fn))
+
+
+inputs_512("LSTM: 512 inputs, noise", "LSTM", lambda rng, x, w: (x, w))
+inputs_512("LSTM: 512 inputs, sizes along K", "LSTM", along_k(4))
+inputs_512("LSTM: 512 inputs, outliers", "LSTM", outliers)
+inputs_512("GRU: 512 inputs, noise", "GRU", lambda rng, x, w: (x, w))
+inputs_512("GRU: 512 inputs, sizes along K", "GRU", along_k(4))
+
+
 def layers(seed, pattern=""):
     """All layers; each has its own random numbers, independent of the selection."""
     for index, (name, fn) in enumerate(REG):
