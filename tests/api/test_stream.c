@@ -1,6 +1,7 @@
 /* Option memory_limit, host=BYTES, below the size of the weights: they are read from their files during runs. */
 #include "rig.h"
 #include "base/heap.h"
+#include "page_cache.h"
 #include <dirent.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -10,24 +11,29 @@
 enum { LAYERS = 16, WIDTH = 1024, ROWS = 4, WORDS = 4096, LIMIT_MB = 16, CODE_MB = 4 };
 static const char limit[] = "host=16M";
 static char folder[] = "/tmp/inlay_stream.XXXXXX";
-static char model_path[64], cache[64];
+static char model_path[64], cache[64], mixture_path[64], data_path[64];
 
 /* Writes weights to the data file, from `at` on, and an initializer that refers to them. Returns their end. */
-static int64_t write_weights(struct wire *wire, FILE *data, const char *name, int64_t rows, int64_t seed, int64_t at)
+static int64_t write_typed(struct wire *wire, FILE *data, const char *name, int dtype, uint32_t rank,
+                           const int64_t *dims, int64_t seed, int64_t at)
 {
-    const int64_t dims[2] = { rows, WIDTH }, bytes = rows * WIDTH * (int64_t)sizeof(float);
-    float *weights = malloc((size_t)bytes);
+    const int64_t count = dims[0] * dims[1] * (rank > 2 ? dims[2] : 1);
+    const int64_t bytes = dtype == INLAY_FLOAT ? count * (int64_t)sizeof(float) : count;
+    float *weights = malloc((size_t)count * sizeof *weights);
     wire_mark mark = wire_begin(wire, MW_INITIALIZER);
     char number[24];
 
     assert_non_null(weights);
-    for (int64_t i = 0; i < rows * WIDTH; i++)
-        weights[i] = (float)((i * 31 + seed * 7) % 1009 - 504) / 8192;
+    for (int64_t i = 0; i < count; i++)
+        if (dtype == INLAY_FLOAT)
+            weights[i] = (float)((i * 31 + seed * 7) % 1009 - 504) / 8192;
+        else
+            ((uint8_t *)weights)[i] = (uint8_t)((i * 31 + seed * 7) % 251);
     assert_int_equal(fseek(data, (long)at, SEEK_SET), 0);
     assert_int_equal(fwrite(weights, 1, (size_t)bytes, data), bytes);
     free(weights);
-    mw_tensor_head(wire, name, INLAY_FLOAT, 2, dims);
-    mw_entry(wire, 13, "location", "model.data");
+    mw_tensor_head(wire, name, dtype, rank, dims);
+    mw_entry(wire, 13, "location", strrchr(data_path, '/') + 1);
     (void)snprintf(number, sizeof number, "%lld", (long long)at);
     mw_entry(wire, 13, "offset", number);
     (void)snprintf(number, sizeof number, "%lld", (long long)bytes);
@@ -37,13 +43,19 @@ static int64_t write_weights(struct wire *wire, FILE *data, const char *name, in
     return at + bytes;
 }
 
+static int64_t write_weights(struct wire *wire, FILE *data, const char *name, uint32_t rank, const int64_t *dims,
+                             int64_t seed, int64_t at)
+{
+    return write_typed(wire, data, name, INLAY_FLOAT, rank, dims, seed, at);
+}
+
 /* y = tanh(... tanh(table[ids] W0) W1 ...): 16 MiB of rows that are gathered, and 64 MiB of matrices, of which the host
  * has to align the last half. */
 static void write_model(void)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
-    char in[16] = "x", both[40], out[16], name[16], data_path[80];
+    char in[16] = "x", both[40], out[16], name[16];
     FILE *file = fopen(model_path, "wb"), *data;
     int64_t at;
 
@@ -52,11 +64,11 @@ static void write_model(void)
     assert_non_null(file);
     assert_non_null(data);
     mw_value(&wire, MW_INPUT, "ids", INLAY_INT64, "4");
-    at = write_weights(&wire, data, "table", WORDS, 0, 0);
+    at = write_weights(&wire, data, "table", 2, (int64_t[]){ WORDS, WIDTH }, 0, 0);
     mw_node(&wire, "Gather", "table,ids", "x");
     for (int i = 0; i < LAYERS; i++) {
         (void)snprintf(name, sizeof name, "w%d", i);
-        at = write_weights(&wire, data, name, WIDTH, i + 1, i == LAYERS / 2 ? at + 4 : at);
+        at = write_weights(&wire, data, name, 2, (int64_t[]){ WIDTH, WIDTH }, i + 1, i == LAYERS / 2 ? at + 4 : at);
         (void)snprintf(both, sizeof both, "%s,%s", in, name);
         (void)snprintf(out, sizeof out, "m%d", i);
         mw_node(&wire, "MatMul", both, out);
@@ -72,7 +84,8 @@ static void write_model(void)
     wire_deinit(&wire);
 }
 
-static inlay_status open_session(const char *providers, const char *memory, inlay_session **out, inlay_diag *diag)
+static inlay_status open_model(const char *path, const char *providers, const char *memory, inlay_session **out,
+                               inlay_diag *diag)
 {
     inlay_options *options = rig_options(
         (const char *const[]){ "providers", providers, "intra_threads", "2", "cache_dir", cache, NULL }, diag);
@@ -81,9 +94,14 @@ static inlay_status open_session(const char *providers, const char *memory, inla
     *out = NULL;
     if (memory != NULL)
         assert_int_equal(inlay_options_set(options, "memory_limit", memory, diag), INLAY_OK);
-    status = inlay_session_create(model_path, options, out, diag);
+    status = inlay_session_create(path, options, out, diag);
     inlay_options_destroy(options);
     return status;
+}
+
+static inlay_status open_session(const char *providers, const char *memory, inlay_session **out, inlay_diag *diag)
+{
+    return open_model(model_path, providers, memory, out, diag);
 }
 
 static inlay_status run(inlay_context *context, float *output, inlay_diag *diag)
@@ -350,6 +368,206 @@ static void children_read_by_themselves(void **state)
     inlay_session_destroy(session);
 }
 
+enum { EXPERTS = 16, HIDDEN = 256, EXPERT_BYTES = HIDDEN * HIDDEN * 4 };
+
+/* 8 MiB of experts; each row selects the one with the highest probability. */
+static void write_mixture(void)
+{
+    const int64_t dims[] = { EXPERTS, HIDDEN, HIDDEN };
+    struct wire wire = { 0 };
+    wire_mark graph, node;
+    FILE *file = fopen(mixture_path, "wb"), *data;
+    int64_t at;
+
+    (void)snprintf(data_path, sizeof data_path, "%s/mixture.data", folder);
+    data = fopen(data_path, "wb");
+    assert_non_null(file);
+    assert_non_null(data);
+    wire_int(&wire, 1, 13);
+    mw_opset(&wire, 8, "", 21);
+    mw_opset(&wire, 8, "com.microsoft", 1);
+    graph = wire_begin(&wire, 7);
+    wire_text(&wire, 2, "g");
+    at = write_weights(&wire, data, "w1", 3, dims, 5, 0);
+    (void)write_weights(&wire, data, "w2", 3, dims, 6, at);
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "2,256");
+    mw_value(&wire, MW_INPUT, "router", INLAY_FLOAT, "2,16");
+    node = mw_node_begin(&wire, "MoE", "x,router,w1,_,w2", "y");
+    wire_text(&wire, 7, "com.microsoft");
+    rig_attr_int(&wire, "k", 1);
+    wire_end(&wire, node);
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "2,256");
+    wire_end(&wire, graph);
+    assert_false(wire.failed);
+    assert_int_equal(fwrite(wire.bytes, 1, wire.count, file), wire.count);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(fclose(data), 0);
+    wire_deinit(&wire);
+}
+
+/* Row i selects the i-th of these experts. */
+static void run_mixture(inlay_session *session, const int64_t *experts, float *out)
+{
+    const int64_t x_dims[] = { 2, HIDDEN }, router_dims[] = { 2, EXPERTS };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_context *context = NULL;
+    inlay_value *x = NULL, *router = NULL;
+
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, x_dims, &x, NULL), INLAY_OK);
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, router_dims, &router, NULL), INLAY_OK);
+    for (int i = 0; i < 2 * HIDDEN; i++)
+        ((float *)inlay_value_data(x))[i] = (float)(i % 13 - 6) / 8;
+    for (int i = 0; i < 2 * EXPERTS; i++)
+        ((float *)inlay_value_data(router))[i] = i % EXPERTS == experts[i / EXPERTS] ? 2 : 0;
+    assert_int_equal(inlay_context_create(session, &context, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(context, 0, x, NULL), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(context, 1, router, NULL), INLAY_OK);
+    if (inlay_context_run(context, NULL, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    memcpy(out, inlay_value_data(inlay_context_output(context, 0)), 2 * HIDDEN * sizeof *out);
+    inlay_value_unref(x);
+    inlay_value_unref(router);
+    inlay_context_destroy(context);
+}
+
+/* Maps the data file. */
+static char *map_data(size_t bytes)
+{
+    const int fd = open(data_path, O_RDONLY | O_CLOEXEC);
+    char *map;
+
+    assert_true(fd >= 0);
+    map = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+    assert_true(map != MAP_FAILED);
+    assert_int_equal(close(fd), 0);
+    return map;
+}
+
+/* Of a mixture beyond the limit, a run reads the experts that its rows select, and no page of the others. */
+static void selected_experts_are_read(void **state)
+{
+    static const int64_t selected[] = { 3, 9, 14, 3 };
+    const size_t bytes = (size_t)2 * EXPERTS * EXPERT_BYTES;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    float results[2][2][2 * HIDDEN];
+    inlay_session *session;
+    char *map;
+
+    (void)state;
+    write_mixture();
+    for (int limited = 0; limited < 2; limited++) {
+        if (open_model(mixture_path, "cpu", limited ? "host=4M" : NULL, &session, &diag) != INLAY_OK)
+            fail_msg("%s", diag.text);
+        map = map_data(bytes);
+        if (limited && !page_cache_drop(data_path, map, bytes)) {
+            assert_int_equal(munmap(map, bytes), 0);
+            inlay_session_destroy(session);
+            skip(); /* a file system in memory */
+        }
+        for (int i = 0; i < 2; i++)
+            run_mixture(session, selected + 2 * i, results[limited][i]);
+        for (int64_t e = 0; limited && e < 2 * EXPERTS; e++) {
+            const bool used = e % EXPERTS == 3 || e % EXPERTS == 9 || e % EXPERTS == 14;
+
+            assert_int_equal(page_cache_pages(map + e * EXPERT_BYTES, EXPERT_BYTES),
+                             used ? EXPERT_BYTES / page_bytes() : 0);
+        }
+        assert_int_equal(munmap(map, bytes), 0);
+        inlay_session_destroy(session);
+    }
+    assert_memory_equal(results[0], results[1], sizeof results[0]);
+}
+
+enum { CODED_LAYER_BYTES = WIDTH * (WIDTH / 2 + WIDTH / 32 * 4) };
+
+/* Products of codes of 4 bits, whose packed form is read. */
+static void write_codes(void)
+{
+    struct wire wire = { 0 };
+    wire_mark graph, node;
+    FILE *file = fopen(mixture_path, "wb"), *data;
+    char in[16] = "x", list[40], out[16], name[8], scale[8];
+    int64_t at = 0;
+
+    (void)snprintf(data_path, sizeof data_path, "%s/codes.data", folder);
+    data = fopen(data_path, "wb");
+    assert_non_null(file);
+    assert_non_null(data);
+    wire_int(&wire, 1, 13);
+    mw_opset(&wire, 8, "", 21);
+    mw_opset(&wire, 8, "com.microsoft", 1);
+    graph = wire_begin(&wire, 7);
+    wire_text(&wire, 2, "g");
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "4,1024");
+    for (int i = 0; i < LAYERS; i++) {
+        (void)snprintf(name, sizeof name, "q%d", i);
+        (void)snprintf(scale, sizeof scale, "s%d", i);
+        (void)snprintf(list, sizeof list, "%s,%s,%s", in, name, scale);
+        (void)snprintf(out, sizeof out, "m%d", i);
+        at = write_typed(&wire, data, name, INLAY_UINT8, 3, (int64_t[]){ WIDTH, WIDTH / 32, 16 }, i, at);
+        at = write_weights(&wire, data, scale, 2, (int64_t[]){ WIDTH, WIDTH / 32 }, i, at);
+        node = mw_node_begin(&wire, "MatMulNBits", list, out);
+        wire_text(&wire, 7, "com.microsoft");
+        rig_attr_int(&wire, "K", WIDTH);
+        rig_attr_int(&wire, "N", WIDTH);
+        rig_attr_int(&wire, "bits", 4);
+        rig_attr_int(&wire, "block_size", 32);
+        wire_end(&wire, node);
+        (void)snprintf(in, sizeof in, "%s", out);
+    }
+    mw_value(&wire, MW_OUTPUT, in, INLAY_FLOAT, "4,1024");
+    wire_end(&wire, graph);
+    assert_false(wire.failed);
+    assert_int_equal(fwrite(wire.bytes, 1, wire.count, file), wire.count);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(fclose(data), 0);
+    wire_deinit(&wire);
+}
+
+/* Pages of the codes, without the scales, that are in the system's cache. */
+static size_t code_pages(const char *map)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < LAYERS; i++)
+        count += page_cache_pages(map + i * CODED_LAYER_BYTES, WIDTH * WIDTH / 2);
+    return count;
+}
+
+/* A run reads packed codes alone, not also the codes in the model's file. */
+static void codes_are_read_once(void **state)
+{
+    const int64_t dims[] = { ROWS, WIDTH };
+    const size_t bytes = (size_t)LAYERS * CODED_LAYER_BYTES;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_context *context = NULL;
+    inlay_value *x = NULL;
+    inlay_session *session;
+    char *map;
+
+    (void)state;
+    write_codes();
+    map = map_data(bytes);
+    if (!page_cache_drop(data_path, map, bytes)) {
+        assert_int_equal(munmap(map, bytes), 0);
+        skip(); /* a file system in memory */
+    }
+    if (open_model(mixture_path, "cpu", "host=4M", &session, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    (void)page_cache_drop(data_path, map, bytes); /* what packing has read */
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &x, NULL), INLAY_OK);
+    memset(inlay_value_data(x), 0, sizeof output);
+    assert_int_equal(inlay_context_create(session, &context, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(context, 0, x, NULL), INLAY_OK);
+    if (inlay_context_run(context, NULL, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    assert_int_equal(code_pages(map), 0);
+    inlay_value_unref(x);
+    inlay_context_destroy(context);
+    inlay_session_destroy(session);
+    assert_int_equal(munmap(map, bytes), 0);
+}
+
 static int make_folder(void **state)
 {
     (void)state;
@@ -357,6 +575,7 @@ static int make_folder(void **state)
         return 1;
     (void)snprintf(model_path, sizeof model_path, "%s/model.onnx", folder);
     (void)snprintf(cache, sizeof cache, "%s/cache", folder);
+    (void)snprintf(mixture_path, sizeof mixture_path, "%s/mixture.onnx", folder);
     write_model();
     keep_plugins();
     return 0;
@@ -381,6 +600,8 @@ int main(void)
         cmocka_unit_test(weights_are_replaced),
         cmocka_unit_test(a_truncated_file_is_an_error),
         cmocka_unit_test(children_read_by_themselves),
+        cmocka_unit_test(selected_experts_are_read),
+        cmocka_unit_test(codes_are_read_once),
     };
 
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

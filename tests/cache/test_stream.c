@@ -1,6 +1,7 @@
 /* plan/stream: which weights stay in memory, and reading of the others. */
 #include "folder.h"
 #include "plan/stream/stream.h"
+#include "page_cache.h"
 #include <sys/mman.h>
 
 enum { MB = 1 << 20, MAX_STEPS = 16 };
@@ -205,12 +206,147 @@ static void a_truncated_file_is_an_error(void **state)
     end(&fixture);
 }
 
+/* 16 experts with weights of 256 KiB and scales of 64 KiB each; there is room for three experts. */
+enum { EXPERTS = 16, WEIGHTS = 256 << 10, SCALES = 64 << 10, EXPERT = WEIGHTS + SCALES };
+
+static uint64_t room_for_two(void *ctx)
+{
+    (void)ctx;
+    return 2 * EXPERT;
+}
+
+static struct fixture begin_experts(void)
+{
+    struct fixture fixture = begin(8 * MB);
+
+    add_step(&fixture, EXPERTS * WEIGHTS, STREAM_ALL, false);
+    assert_true(weight_stream_divide(fixture.stream, fixture.steps, fixture.map, EXPERTS * WEIGHTS, EXPERTS));
+    assert_true(
+        weight_stream_divide(fixture.stream, fixture.steps, fixture.map + fixture.used, EXPERTS * SCALES, EXPERTS));
+    assert_int_equal(weight_stream_largest(fixture.stream), EXPERT);
+    assert_int_equal(weight_stream_begin(fixture.stream, EXPERT, room_for_two, NULL), EXPERT);
+    assert_int_equal(weight_stream_sizes(fixture.stream).on_demand, EXPERTS * EXPERT);
+    return fixture;
+}
+
+/* Asks for the parts; returns how many of them were in memory. */
+static uint32_t use_parts(const struct fixture *fixture, const int64_t *parts, uint32_t count)
+{
+    const void *const data[] = { fixture->map, fixture->map + EXPERTS * WEIGHTS };
+    const run_parts *requests = weight_stream_parts(fixture->stream);
+    inlay_pack_parts wanted = {
+        .struct_size = sizeof wanted, .data = data, .parts = parts, .data_count = 2, .part_count = count
+    };
+
+    assert_int_equal(requests->need(requests->ctx, &wanted, &wanted.part_count), INLAY_OK);
+    for (uint32_t p = 0; p < wanted.part_count; p++) {
+        for (size_t at = (size_t)parts[p] * WEIGHTS; at < (size_t)(parts[p] + 1) * WEIGHTS; at += 4096)
+            assert_int_equal(fixture->map[at], (char)(at >> 12));
+        for (size_t at = (size_t)parts[p] * SCALES; at < (size_t)(parts[p] + 1) * SCALES; at += 4096)
+            assert_int_equal(fixture->map[EXPERTS * WEIGHTS + at], (char)((EXPERTS * WEIGHTS + at) >> 12));
+    }
+    requests->done(requests->ctx, &wanted);
+    return wanted.part_count;
+}
+
+/* Are exactly these experts in the system's cache of the file? */
+static void expect_parts(const struct fixture *fixture, const int64_t *parts, uint32_t count)
+{
+    for (int64_t e = 0; e < EXPERTS; e++) {
+        bool used = false;
+
+        for (uint32_t p = 0; p < count; p++)
+            used |= parts[p] == e;
+        assert_int_equal(page_cache_pages(fixture->map + e * WEIGHTS, WEIGHTS), used ? WEIGHTS / page_bytes() : 0);
+        assert_int_equal(page_cache_pages(fixture->map + EXPERTS * WEIGHTS + e * SCALES, SCALES),
+                         used ? SCALES / page_bytes() : 0);
+    }
+}
+
+static void only_parts_that_are_used_are_read(void **state)
+{
+    struct fixture fixture = begin_experts();
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    (void)state;
+    if (!page_cache_drop(fixture.path, fixture.map, fixture.bytes)) {
+        end(&fixture);
+        skip(); /* a file system in memory */
+    }
+    assert_int_equal(weight_stream_enter(fixture.stream, fixture.steps[0], &diag), INLAY_OK);
+    assert_int_equal(use_parts(&fixture, (int64_t[]){ 3, 9 }, 2), 2);
+    expect_parts(&fixture, (int64_t[]){ 3, 9 }, 2);
+    assert_int_equal(use_parts(&fixture, (int64_t[]){ 3 }, 1), 1);
+    assert_int_equal(use_parts(&fixture, (int64_t[]){ 5 }, 1), 1);
+    expect_parts(&fixture, (int64_t[]){ 3, 5, 9 }, 3);
+    assert_int_equal(use_parts(&fixture, (int64_t[]){ 1 }, 1), 1);
+    expect_parts(&fixture, (int64_t[]){ 1, 3, 5 }, 3);
+    weight_stream_leave(fixture.stream, fixture.steps[0]);
+    assert_int_equal(weight_stream_enter(fixture.stream, fixture.steps[0], &diag), INLAY_OK);
+    expect_parts(&fixture, (int64_t[]){ 1, 5 }, 2); /* memory for an expert is free until the step asks for it */
+    weight_stream_leave(fixture.stream, fixture.steps[0]);
+    weight_stream_trim(fixture.stream);
+    expect_parts(&fixture, NULL, 0);
+    end(&fixture);
+}
+
+/* A step that uses more experts than there is room for gets some of them at a time. */
+static void parts_come_in_groups(void **state)
+{
+    struct fixture fixture = begin_experts();
+    inlay_diag diag = INLAY_DIAG_INIT;
+    int64_t all[EXPERTS];
+
+    (void)state;
+    for (int64_t e = 0; e < EXPERTS; e++)
+        all[e] = e;
+    assert_int_equal(weight_stream_enter(fixture.stream, fixture.steps[0], &diag), INLAY_OK);
+    for (uint32_t at = 0; at < EXPERTS;) {
+        const uint32_t count = use_parts(&fixture, all + at, EXPERTS - at);
+
+        assert_int_equal(count, EXPERTS - at < 3 ? EXPERTS - at : 3);
+        at += count;
+    }
+    weight_stream_leave(fixture.stream, fixture.steps[0]);
+    end(&fixture);
+}
+
+static void bad_parts_are_errors(void **state)
+{
+    struct fixture fixture = begin_experts();
+    const void *const data[] = { fixture.map };
+    const run_parts *requests = weight_stream_parts(fixture.stream);
+    inlay_pack_parts wanted = {
+        .struct_size = sizeof wanted, .data = data, .parts = (int64_t[]){ EXPERTS }, .data_count = 1, .part_count = 1
+    };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    uint32_t count;
+
+    (void)state;
+    assert_int_equal(weight_stream_enter(fixture.stream, fixture.steps[0], &diag), INLAY_OK);
+    assert_int_equal(requests->need(requests->ctx, &wanted, &count), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(truncate(fixture.path, 4096), 0);
+    wanted.parts = (int64_t[]){ 7 };
+    assert_int_equal(requests->need(requests->ctx, &wanted, &count), INLAY_IO_ERROR);
+    weight_stream_explain(fixture.stream, &diag);
+    assert_non_null(strstr(diag.text, "truncated"));
+    weight_stream_leave(fixture.stream, fixture.steps[0]);
+    assert_null(weight_stream_parts(NULL));
+    end(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_stay_if_they_fit), cmocka_unit_test(the_choice_is_spread),
-        cmocka_unit_test(a_large_step_stays),   cmocka_unit_test(repeated_weights_stay),
-        cmocka_unit_test(sizes_are_counted),    cmocka_unit_test(a_truncated_file_is_an_error),
+        cmocka_unit_test(all_stay_if_they_fit),
+        cmocka_unit_test(the_choice_is_spread),
+        cmocka_unit_test(a_large_step_stays),
+        cmocka_unit_test(repeated_weights_stay),
+        cmocka_unit_test(sizes_are_counted),
+        cmocka_unit_test(a_truncated_file_is_an_error),
+        cmocka_unit_test(only_parts_that_are_used_are_read),
+        cmocka_unit_test(parts_come_in_groups),
+        cmocka_unit_test(bad_parts_are_errors),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -297,6 +297,7 @@ static inlay_status start_run(inlay_context *context, const inlay_run_options *o
     shared->run.max_threads = context->session->env.max_threads;
     shared->run.priority = context->session->env.priority;
     shared->run.power = context->session->env.power;
+    shared->run.parts = weight_stream_parts(context->session->env.stream);
     INLAY_CHECK(shared->run.max_threads > 0);
     if (status == INLAY_OK && options != NULL) {
         if (options->struct_size >= offsetof(inlay_run_options, cancel) + sizeof options->cancel &&

@@ -194,6 +194,31 @@ static void table_keep_pack(void *ctx, void *compile, const void *data)
         hooks->keep_pack(hooks->ctx, data);
 }
 
+static void table_divide_pack(void *ctx, void *compile, const void *data, uint64_t bytes, uint32_t part_count)
+{
+    const run_compile_hooks *hooks = compile;
+
+    (void)ctx;
+    if (hooks != NULL && hooks->divide_pack != NULL && part_count > 0 && bytes % part_count == 0)
+        hooks->divide_pack(hooks->ctx, data, bytes, part_count);
+}
+
+static inlay_status table_need_parts(void *ctx, inlay_run *run, const inlay_pack_parts *parts, uint32_t *out_count)
+{
+    (void)ctx;
+    if (!INLAY_HAS(parts, part_count))
+        return INLAY_INVALID_ARGUMENT;
+    *out_count = parts->part_count;
+    return run != NULL && run->parts != NULL ? run->parts->need(run->parts->ctx, parts, out_count) : INLAY_OK;
+}
+
+static void table_done_parts(void *ctx, inlay_run *run, const inlay_pack_parts *parts)
+{
+    (void)ctx;
+    if (run != NULL && run->parts != NULL)
+        run->parts->done(run->parts->ctx, parts);
+}
+
 static const void *table_open_timings(void *ctx, void *compile)
 {
     (void)ctx;
@@ -246,7 +271,10 @@ static const void *table_extension(void *ctx, const char *name)
     static const inlay_ext_constants constants = { .struct_size = sizeof constants, .release = table_release_constant };
     static const inlay_ext_packs packs = { .struct_size = sizeof packs,
                                            .take = table_take_pack,
-                                           .keep = table_keep_pack };
+                                           .keep = table_keep_pack,
+                                           .divide = table_divide_pack,
+                                           .need = table_need_parts,
+                                           .done = table_done_parts };
 
     static const inlay_ext_timings timings = { .struct_size = sizeof timings,
                                                .open = table_open_timings,

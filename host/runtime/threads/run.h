@@ -4,7 +4,7 @@
  * and calls the hooks. An inlay_run is on the stack or in a context; nothing here is allocated per run. */
 #ifndef THREADS_RUN_H
 #define THREADS_RUN_H
-#include "inlay/execution.h"
+#include "inlay/extensions.h"
 
 /* The time that a worker spent in a parallel loop. */
 typedef struct run_span {
@@ -19,6 +19,13 @@ typedef struct run_spans {
     uint32_t count; /* atomic; may exceed capacity, further spans are counted but not stored */
 } run_spans;
 
+/* Reads parts of constants, see inlay_ext_packs.need and done. */
+typedef struct run_parts {
+    void *ctx;
+    inlay_status (*need)(void *ctx, const inlay_pack_parts *parts, uint32_t *out_count);
+    void (*done)(void *ctx, const inlay_pack_parts *parts);
+} run_parts;
+
 struct inlay_run {
     const uint32_t *cancel; /* read atomically; never NULL */
     uint64_t deadline_ns;   /* CLOCK_MONOTONIC; 0 = none */
@@ -30,8 +37,9 @@ struct inlay_run {
      * work. */
     void (*part)(void *ctx, uint32_t node, const char *name, uint64_t begin_ns, uint64_t end_ns);
     void *part_ctx;
-    run_spans *spans; /* receives the times of workers; usually NULL */
-    void *ctx;        /* first argument of the hooks */
+    run_spans *spans;       /* receives the times of workers; usually NULL */
+    const run_parts *parts; /* NULL: all constants are in memory */
+    void *ctx;              /* first argument of the hooks */
     /* See inlay_host.output_alloc and string_alloc. Any thread. */
     inlay_status (*output_alloc)(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out);
     char *(*string_alloc)(void *ctx, uint64_t bytes);
@@ -53,6 +61,7 @@ typedef struct run_compile_hooks {
     inlay_status (*take_pack)(void *ctx, const void *key, uint64_t key_bytes, uint64_t bytes, void **out_data,
                               uint32_t *out_known);
     void (*keep_pack)(void *ctx, const void *data);
+    void (*divide_pack)(void *ctx, const void *data, uint64_t bytes, uint32_t part_count);
     const run_timings *timings; /* outlives the compiled region; NULL: none */
 } run_compile_hooks;
 

@@ -8,10 +8,12 @@ typedef struct experts_call {
     void *const *args;
     char *scratch;
     int64_t first, rows;            /* of the input */
-    int64_t active_count, *actives; /* experts that a row of the chunk selected */
+    int64_t active_count, *actives; /* experts that a row of the chunk selected: at first all, then a group */
     int64_t *begins;                /* [count + 1] the first pair of each expert */
     expert_pair *chosen;            /* [rows][k] */
     nbits_call bits[EXPERTS_LAYERS];
+    const void *data[3 * EXPERTS_LAYERS]; /* of all experts: weights, scales, zero points */
+    uint32_t data_count;
 } experts_call;
 
 static float *floats_at(const experts_call *call, uint64_t offset)
@@ -143,10 +145,12 @@ static inlay_status prepare_first(void *user, int64_t begin, int64_t end, uint32
 static inlay_status prepare_second(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const experts_call *call = user;
+    const int64_t first = call->actives[0], last = call->actives[call->active_count - 1];
 
     (void)worker;
     for (int64_t i = begin; i < end; i++)
-        prepare_row(call, EXPERTS_SECOND, call->chosen[i].expert, call->chosen[i].pair);
+        if (call->chosen[i].expert >= first && call->chosen[i].expert <= last)
+            prepare_row(call, EXPERTS_SECOND, call->chosen[i].expert, call->chosen[i].pair);
     return INLAY_OK;
 }
 
@@ -356,31 +360,58 @@ static double estimate_ns(const experts_call *call, int layer)
     const struct experts_part *part = &experts->parts[layer];
     const double matrix = (double)part->rows * (double)part->columns;
     const double bits = experts->coded ? (double)part->bits.shape.bits : part->halves ? 16 : 32;
+    const int64_t pairs = call->begins[call->actives[call->active_count - 1] + 1] - call->begins[call->actives[0]];
     const double work =
-        (double)(call->rows * experts->k) * matrix /
+        (double)pairs * matrix /
         (experts->coded && part->bits.mode != NBITS_EXACT ? NBITS_INTEGERS_PER_NS : NBITS_FLOATS_PER_NS);
     const double read = (double)call->active_count * matrix * bits / 8 / NBITS_BYTES_PER_NS;
 
     return read > work ? read : work;
 }
 
-static inlay_status run_chunk(experts_call *call, const cpu_state *state, inlay_run *run, uint32_t threads)
+/* Multiplies the rows of the active experts. */
+static inlay_status run_active(experts_call *call, const cpu_state *state, inlay_run *run, uint32_t threads)
 {
     const struct experts *experts = call->experts;
     const int64_t pairs = call->rows * experts->k;
     const double first_ns = estimate_ns(call, EXPERTS_FIRST) * (experts->gated ? 2 : 1);
     const nbits_plan *second = &experts->parts[EXPERTS_SECOND].bits;
-    inlay_status status =
-        nbits_share(state, run, pairs, (double)(pairs * experts->hidden), threads, prepare_first, call);
+    inlay_status status = nbits_share(state, run, call->active_count * units_of(experts, first_columns(experts)),
+                                      first_ns, threads, first_units, call);
 
-    if (status == INLAY_OK)
-        status = nbits_share(state, run, call->active_count * units_of(experts, first_columns(experts)), first_ns,
-                             threads, first_units, call);
     if (status == INLAY_OK && experts->coded && (second->spreads || second->mode != NBITS_EXACT))
         status = nbits_share(state, run, pairs, (double)(pairs * experts->inner), threads, prepare_second, call);
     if (status == INLAY_OK)
         status = nbits_share(state, run, call->active_count * units_of(experts, experts->hidden),
                              estimate_ns(call, EXPERTS_SECOND), threads, second_units, call);
+    return status;
+}
+
+static inlay_status run_chunk(experts_call *call, const cpu_state *state, inlay_run *run, uint32_t threads)
+{
+    const struct experts *experts = call->experts;
+    const int64_t pairs = call->rows * experts->k, count = call->active_count;
+    int64_t *const all = call->actives;
+    inlay_pack_parts wanted = { .struct_size = sizeof wanted, .data = call->data, .data_count = call->data_count };
+    inlay_status status =
+        nbits_share(state, run, pairs, (double)(pairs * experts->hidden), threads, prepare_first, call);
+
+    for (int64_t at = 0; status == INLAY_OK && at < count; at += call->active_count) {
+        call->active_count = count - at;
+        if (experts->selects) {
+            wanted.parts = call->actives;
+            wanted.part_count = (uint32_t)call->active_count;
+            status = state->packs->need(state->host->ctx, run, &wanted, &wanted.part_count);
+            if (status != INLAY_OK)
+                break;
+            call->active_count = wanted.part_count;
+        }
+        status = run_active(call, state, run, threads);
+        if (experts->selects)
+            state->packs->done(state->host->ctx, run, &wanted);
+        call->actives += call->active_count;
+    }
+    call->actives = all;
     if (status == INLAY_OK)
         status = nbits_share(state, run, call->rows, (double)(pairs * experts->hidden) / 4, threads, add_rows, call);
     return status;
@@ -409,11 +440,14 @@ inlay_status experts_run(const cpu_native *native, const cpu_state *state, inlay
                           .input = floats_at(&call, layer == EXPERTS_SECOND ? experts->between : experts->input),
                           .a_row = part->columns,
                           .scratch = scratch };
+        call.data[call.data_count++] = args[part->weights_arg];
         if (!experts->coded)
             continue;
         call.bits[layer].weights = args[part->weights_arg];
-        call.bits[layer].scales = args[part->scales_arg];
+        call.data[call.data_count++] = call.bits[layer].scales = args[part->scales_arg];
         call.bits[layer].zeros = part->zeros_arg == INLAY_NONE ? NULL : args[part->zeros_arg];
+        if (call.bits[layer].zeros != NULL)
+            call.data[call.data_count++] = call.bits[layer].zeros;
     }
     for (; status == INLAY_OK && call.first < experts->rows; call.first += EXPERTS_CHUNK) {
         call.rows = experts->rows - call.first < EXPERTS_CHUNK ? experts->rows - call.first : EXPERTS_CHUNK;

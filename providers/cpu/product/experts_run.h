@@ -30,6 +30,7 @@ struct experts {
     bool shares_rows;  /* the gate reads the rows that were prepared for the first layer */
     bool same_kernels; /* option reproducible: the number of rows does not select a kernel */
     bool normalizes;
+    bool selects; /* the host may have to read the weights of the experts that a row selects */
     uint32_t given_arg, scratch_arg, output_arg, workers;
     uint32_t post_count, gate_post_count;
     sgemm_post posts[4], gate_posts[2];

@@ -112,6 +112,22 @@ static cpu_place *next_place(operand_list *places, uint32_t *out_arg)
     return &places->own[places->count++];
 }
 
+/* Does the host read parts of constants? */
+static bool reads_parts(const cpu_state *state)
+{
+    return state->packs != NULL && INLAY_HAS(state->packs, done) && state->packs->divide != NULL;
+}
+
+/* Tells the host that a run reads the constant of only some of the experts. */
+static void divide(const cpu_build *build, const cpu_place *place)
+{
+    const cpu_buffer *buffer = &build->instance->buffers[place->buffer];
+
+    if (build->compiled->compiling != NULL && reads_parts(build->state) && buffer->kind == CPU_CONST)
+        build->state->packs->divide(build->state->host->ctx, build->compiled->compiling, buffer->data, buffer->bytes,
+                                    (uint32_t)build->op->experts.count);
+}
+
 static inlay_status read_layer(cpu_build *build, const experts_layer *layer, struct experts_part *part,
                                operand_list *places)
 {
@@ -127,9 +143,13 @@ static inlay_status read_layer(cpu_build *build, const experts_layer *layer, str
         cpu_place zeros, *scales = next_place(places, &part->scales_arg);
 
         INLAY_TRY(nbits_read(build, &layer->nbits, weights, scales, &zeros));
-        if (zeros.buffer != INLAY_NONE)
+        divide(build, scales);
+        if (zeros.buffer != INLAY_NONE) {
             *next_place(places, &part->zeros_arg) = zeros;
+            divide(build, &zeros);
+        }
     }
+    divide(build, weights);
     if (layer->bias != INLAY_NONE)
         INLAY_TRY(cpu_read_plain(build, layer->bias, next_place(places, &part->bias_arg)));
 done:
@@ -156,6 +176,7 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
                                .gated = op->experts.gated,
                                .normalizes = op->experts.normalizes,
                                .same_kernels = build->state->reproducible,
+                               .selects = reads_parts(build->state),
                                .given_arg = INLAY_NONE,
                                .workers = build->instance->threads > 0 ? build->instance->threads : 1 };
     experts_layer layers[EXPERTS_LAYERS];

@@ -43,6 +43,15 @@ typedef struct inlay_ext_constants {
  *     if (status == INLAY_OK && known == 0)
  *         packs->keep(ctx, request->handle, data); */
 #define INLAY_EXT_PACKS "inlay.packs/1"
+/* Equal parts of divided constants or packs, such as the weights and the scales of some experts of a mixture: the parts
+ * with these indexes of the data at each address. */
+typedef struct inlay_pack_parts {
+    uint64_t struct_size;
+    const void *const *data; /* [data_count] addresses that were passed to divide; others are ignored */
+    const int64_t *parts;    /* [part_count] indexes, each once, in the order in which they will be read */
+    uint32_t data_count;     /* at most 16 */
+    uint32_t part_count;
+} inlay_pack_parts;
 typedef struct inlay_ext_packs {
     uint64_t struct_size;
     /* Returns memory of the given size, aligned to 64 bytes, valid until release_compiled returns. If *out_known is 1,
@@ -57,6 +66,17 @@ typedef struct inlay_ext_packs {
     /* States that the provider has filled the memory at `data`, a result of take, and that the host may store it.
      * Memory that is not kept is lost with the session. */
     void (*keep)(void *ctx, void *compile, const void *data);
+    /* The following functions are since 1.1. States that a run reads only some of part_count equal parts of the memory
+     * at `data`, a result of take or the elements of a constant, and that execute calls `need` before it reads them. If
+     * the model is larger than its memory limit, the host reads these parts from the file, and no others. compile as
+     * for take. */
+    void (*divide)(void *ctx, void *compile, const void *data, uint64_t bytes, uint32_t part_count);
+    /* In execute: waits until parts are in memory. *out_count is the number of leading entries of parts->parts that
+     * are, at least 1 of them; they stay until `done`. A step that needs all calls both functions again for the others.
+     * INLAY_IO_ERROR: they cannot be read; return the status from execute. run is inlay_exec_args.run. */
+    inlay_status (*need)(void *ctx, inlay_run *run, const inlay_pack_parts *parts, uint32_t *out_count);
+    /* Ends a successful `need`. parts: those in memory, with part_count = *out_count. */
+    void (*done)(void *ctx, inlay_run *run, const inlay_pack_parts *parts);
 } inlay_ext_packs;
 
 /* Of the host: the kernel times that `inlay tune` measured, see inlay.kernels/1. For providers with several kernels for
@@ -211,7 +231,7 @@ typedef struct inlay_ext_bodies {
  * inputs. An outer value that is a constant is not among these inputs; the data is in the outer value. The constants of
  * a body stay mapped until release_compiled. */
 typedef struct inlay_body {
-    inlay_str attr;                /* name of the attribute: "then_branch" ... */
+    inlay_str attr; /* name of the attribute: "then_branch" ... */
     /* the graph of the body, with the body's inputs and outputs; nodes may have bodies, too */
     const inlay_graph *graph;
     const uint32_t *capture_outer; /* [capture_count] values of the outer graph that the body reads */
@@ -329,11 +349,11 @@ typedef struct inlay_ext_branches {
 /* Arguments of control. */
 typedef struct inlay_control_args {
     uint64_t struct_size;
-    uint32_t action;                  /* INLAY_CONTROL_*; INLAY_UNSUPPORTED for an unknown one */
-    uint32_t option_bytes;            /* sizeof(inlay_option_value) of the host, for INLAY_STRIDE_HAS */
+    uint32_t action;                         /* INLAY_CONTROL_*; INLAY_UNSUPPORTED for an unknown one */
+    uint32_t option_bytes;                   /* sizeof(inlay_option_value) of the host, for INLAY_STRIDE_HAS */
     const struct inlay_option_value *option; /* SET_OPTION: checked against the provider's schema; otherwise NULL */
-    uint64_t bytes;                   /* TRIM; otherwise 0 */
-    uint64_t freed_bytes;             /* out, TRIM: bytes that were released; initially 0 */
+    uint64_t bytes;                          /* TRIM; otherwise 0 */
+    uint64_t freed_bytes;                    /* out, TRIM: bytes that were released; initially 0 */
 } inlay_control_args;
 typedef struct inlay_ext_control {
     uint64_t struct_size;

@@ -215,6 +215,8 @@ static inlay_status run_slow(struct runner *runner, struct bound *bound, bound_s
     if (status != INLAY_OK)
         return status;
     status = run_other(runner, bound, step, diag);
+    if (status == INLAY_IO_ERROR) /* the provider does not know why parts could not be read */
+        weight_stream_explain(stream, diag);
     weight_stream_leave(stream, weights);
     return status;
 }

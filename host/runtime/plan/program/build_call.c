@@ -53,6 +53,17 @@ static void keep_pack(void *ctx, const void *data)
         packs_keep(((build_call *)ctx)->program->packs, data);
 }
 
+static void divide_pack(void *ctx, const void *data, uint64_t bytes, uint32_t part_count)
+{
+    const build_call *call = ctx;
+    const struct program *program = call->program;
+
+    /* Out of memory: the page faults of a run read the parts. */
+    if (call->weights != NULL &&
+        (graph_blob_is_mapped(program->model, data, (size_t)bytes) || packs_is_mapped(program->packs, data)))
+        (void)weight_stream_divide(program->env->stream, call->weights, data, bytes, part_count);
+}
+
 inlay_status build_store_begin(void *ctx, uint64_t bytes)
 {
     return blob_store_begin(&((build_call *)ctx)->slot, bytes);
@@ -120,7 +131,8 @@ void build_call_begin(build_call *call, struct program *program, const partition
                                        .align_constant = align_for_region,
                                        .release_constant = release_constant,
                                        .take_pack = take_pack,
-                                       .keep_pack = keep_pack };
+                                       .keep_pack = keep_pack,
+                                       .divide_pack = divide_pack };
     call->program = program;
     call->provider = provider;
     call->weights = NULL;

@@ -14,6 +14,7 @@ struct weight_stream *weight_stream_create(void)
     (void)pthread_cond_init(&stream->moved, NULL);
     (void)pthread_cond_init(&stream->wanted, NULL);
     stream->at = INLAY_NONE;
+    stream->requests = stream_requests(stream);
     return stream;
 }
 
@@ -31,6 +32,8 @@ void weight_stream_destroy(struct weight_stream *stream)
     (void)pthread_cond_destroy(&stream->wanted);
     (void)pthread_cond_destroy(&stream->moved);
     (void)pthread_mutex_destroy(&stream->lock);
+    for (uint32_t i = 0; i < stream->range_count; i++)
+        free(stream->ranges[i].parts);
     free(stream->ranges);
     free(stream);
 }
@@ -50,7 +53,9 @@ static uint32_t range_of(struct weight_stream *stream, const void *data, uint64_
         if (!LIST_GROW(stream->ranges, stream->range_count))
             return INLAY_NONE;
         unused = stream->range_count++;
+        stream->ranges[unused].parts = NULL;
     }
+    free(stream->ranges[unused].parts);
     stream->ranges[unused] =
         (stream_range){ .data = (char *)(uintptr_t)data, .bytes = bytes, .first = INLAY_NONE, .last = INLAY_NONE };
     return unused;
@@ -103,6 +108,39 @@ bool weight_stream_add(struct weight_stream *stream, struct step_weights **inout
     return good;
 }
 
+bool weight_stream_divide(struct weight_stream *stream, struct step_weights **inout_weights, const void *data,
+                          uint64_t bytes, uint32_t count)
+{
+    weights_entry *entry;
+    stream_range *range;
+    bool good;
+
+    INLAY_CHECK(count > 0 && bytes % count == 0);
+    if (bytes < STREAM_MIN_BYTES)
+        return true;
+    if (!weight_stream_add(stream, inout_weights, data, bytes, STREAM_FEW))
+        return false;
+    (void)pthread_mutex_lock(&stream->lock);
+    entry = (*inout_weights)->entries;
+    while (stream->ranges[entry->range].data != data || stream->ranges[entry->range].bytes != bytes)
+        entry++;
+    range = &stream->ranges[entry->range];
+    range->read_by -= entry->use == STREAM_ALL;
+    entry->use = STREAM_FEW;
+    if (range->parts == NULL) {
+        range->parts = calloc(1, sizeof *range->parts + count * sizeof range->parts->list[0]);
+        if (range->parts != NULL) {
+            range->parts->bytes = bytes / count;
+            range->parts->count = count;
+        }
+    }
+    good = range->parts != NULL && range->parts->count == count;
+    if (good)
+        entry->use = STREAM_PARTS;
+    (void)pthread_mutex_unlock(&stream->lock);
+    return good;
+}
+
 void weight_stream_place(struct weight_stream *stream, struct step_weights *weights, uint32_t position, bool repeated)
 {
     (void)pthread_mutex_lock(&stream->lock);
@@ -112,7 +150,7 @@ void weight_stream_place(struct weight_stream *stream, struct step_weights *weig
     for (uint32_t i = 0; i < weights->count; i++) {
         stream_range *range = &stream->ranges[weights->entries[i].range];
 
-        if (weights->entries[i].use == STREAM_FEW)
+        if (weights->entries[i].use != STREAM_ALL)
             continue;
         range->first = range->first == INLAY_NONE || position < range->first ? position : range->first;
         range->last = range->last == INLAY_NONE || position > range->last ? position : range->last;
@@ -138,18 +176,20 @@ void weight_stream_remove(struct weight_stream *stream, struct step_weights *wei
             (void)pthread_cond_wait(&stream->moved, &stream->lock);
         INLAY_CHECK(stream->ranges[index].users > 0 && stream->ranges[index].pins == 0);
         stream->ranges[index].read_by -= weights->entries[i].use == STREAM_ALL;
-        if (--stream->ranges[index].users == 0)
-            stream_drop(stream, &stream->ranges[index]);
+        if (--stream->ranges[index].users > 0)
+            continue;
+        stream_drop(stream, &stream->ranges[index]);
+        stream_drop_parts(stream, &stream->ranges[index]);
     }
     (void)pthread_mutex_unlock(&stream->lock);
     free(weights->entries);
     free(weights);
 }
 
-/* The bytes of a step that do not stay in memory. */
+/* The bytes of a step that do not stay in memory, of divided weights those of one part. */
 static uint64_t bytes_of(const struct weight_stream *stream, const struct step_weights *weights)
 {
-    uint64_t sum = 0;
+    uint64_t sum = stream_part_bytes(stream, weights);
 
     for (uint32_t i = 0; i < weights->count; i++) {
         const stream_range *range = &stream->ranges[weights->entries[i].range];
@@ -258,7 +298,7 @@ static void keep_others(struct weight_stream *stream, uint64_t bytes)
 static void advise_tables(const struct weight_stream *stream)
 {
     for (uint32_t i = 0; i < stream->range_count; i++)
-        if (stream->ranges[i].users > 0 && stream->ranges[i].read_by == 0)
+        if (stream->ranges[i].users > 0 && stream->ranges[i].read_by == 0 && stream->ranges[i].parts == NULL)
             stream_advise_random(&stream->ranges[i]);
 }
 
@@ -290,11 +330,14 @@ static stream_sizes sum_sizes(const struct weight_stream *stream)
 uint64_t weight_stream_begin(struct weight_stream *stream, uint64_t bytes, uint64_t (*spare)(void *ctx), void *ctx)
 {
     stream_sizes sizes;
+    uint64_t parts = 0; /* the most of a step */
 
     (void)pthread_mutex_lock(&stream->lock);
     INLAY_CHECK(stream->spare == NULL);
     sizes = sum_sizes(stream);
-    keep_others(stream, sizes.streamed <= bytes ? bytes : keep_largest(stream, bytes));
+    for (const struct step_weights *step = stream->steps; step != NULL; step = step->next)
+        parts = parts > stream_part_bytes(stream, step) ? parts : stream_part_bytes(stream, step);
+    keep_others(stream, sizes.streamed + parts <= bytes ? sizes.streamed : keep_largest(stream, bytes));
     sizes = sum_sizes(stream);
     (void)largest_of(stream, &stream->least);
     stream->spare = spare;

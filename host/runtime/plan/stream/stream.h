@@ -9,11 +9,13 @@
  * Reading is only a matter of time: the files stay mapped, so weights are valid at any time, also those that a step
  * reads before weight_stream_enter() or after weight_stream_leave().
  *
- * Each weight is in memory completely or not at all, and all weights of a step are in memory at the same time.
+ * Each weight is in memory completely or not at all, and all weights of a step are in memory at the same time. Divided
+ * weights, such as the experts of a mixture, are the exception: a step asks for the parts that it reads
+ * (stream_parts.c), and parts that were used recently stay in memory as long as there is room.
  * Functions are thread-safe unless the comment says otherwise. */
 #ifndef PLAN_STREAM_H
 #define PLAN_STREAM_H
-#include "inlay/status.h"
+#include "threads/run.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -31,21 +33,27 @@ void weight_stream_destroy(struct weight_stream *stream);
 
 /* How a step reads certain weights. */
 typedef enum stream_use {
-    STREAM_ALL, /* completely: they are read ahead */
-    STREAM_FEW  /* only a few of the elements, such as rows of a table: pages are read when they are used */
+    STREAM_ALL,  /* completely: they are read ahead */
+    STREAM_FEW,  /* only a few of the elements, such as rows of a table: pages are read when they are used */
+    STREAM_PARTS /* the parts that the step asks for; see weight_stream_divide() */
 } stream_use;
 
-/* Adds weights that a step reads, in a file mapping that exists until weight_stream_remove(). *inout_weights is NULL
- * before the first ones. False: out of memory. */
+/* Adds weights that a step reads, not as STREAM_PARTS, in a file mapping that exists until weight_stream_remove().
+ * *inout_weights is NULL before the first ones. False: out of memory. */
 bool weight_stream_add(struct weight_stream *stream, struct step_weights **inout_weights, const void *data,
                        uint64_t bytes, stream_use use);
+/* Adds weights of which a step reads some of `count` equal parts, see inlay_ext_packs.divide; they may have been added
+ * as weights that the step reads completely. False: out of memory. */
+bool weight_stream_divide(struct weight_stream *stream, struct step_weights **inout_weights, const void *data,
+                          uint64_t bytes, uint32_t count);
 /* Sets the step's position in a run, counted from 0; repeated: a run executes it several times. Before
  * weight_stream_begin(). */
 void weight_stream_place(struct weight_stream *stream, struct step_weights *weights, uint32_t position, bool repeated);
 /* The step is released: the weights are not read again. NULL is a no-op. */
 void weight_stream_remove(struct weight_stream *stream, struct step_weights *weights);
 
-/* The largest sum of the weights of one step: at least this much memory is needed. */
+/* The largest sum of the weights of one step, and of one part of its divided weights: at least this much memory is
+ * needed. */
 uint64_t weight_stream_largest(struct weight_stream *stream);
 /* Chooses the weights that stay in memory, which has room for `bytes` bytes of weights, and starts the thread if there
  * are others. Returns the bytes that the stream needs at any time: the weights that stay, and the weights of the
@@ -58,6 +66,10 @@ INLAY_NODISCARD inlay_status weight_stream_enter(struct weight_stream *stream, s
                                                  inlay_diag *diag);
 /* After a step, if weight_stream_enter() succeeded. */
 void weight_stream_leave(struct weight_stream *stream, struct step_weights *weights);
+/* For the runs of a session: reads parts of divided weights. stream may be NULL; then NULL. */
+const run_parts *weight_stream_parts(const struct weight_stream *stream);
+/* After a step that returned INLAY_IO_ERROR: sets the message if parts could not be read. */
+void weight_stream_explain(struct weight_stream *stream, inlay_diag *diag);
 /* Gives all pages back that no step uses. stream may be NULL. */
 void weight_stream_trim(struct weight_stream *stream);
 
@@ -65,7 +77,7 @@ void weight_stream_trim(struct weight_stream *stream);
 typedef struct stream_sizes {
     uint64_t resident;  /* weights that stay in memory */
     uint64_t streamed;  /* weights that are read in each run */
-    uint64_t on_demand; /* tables of which only the used pages are read */
+    uint64_t on_demand; /* tables and divided weights, of which only the used parts are read */
 } stream_sizes;
 stream_sizes weight_stream_sizes(struct weight_stream *stream);
 /* The sizes of the weights of one step; weights NULL: all 0. */

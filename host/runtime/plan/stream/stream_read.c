@@ -17,14 +17,25 @@
 
 enum { PIECE_BYTES = 8 << 20 }; /* read at once: a thread that stops waits for one piece */
 
+/* The piece of [from, end) that is read at once. */
+static size_t piece(const char *from, const char *end)
+{
+    return end - from < PIECE_BYTES ? (size_t)(end - from) : PIECE_BYTES;
+}
+
 /* Reads the pages [from, end) of a mapping. Returns an errno. A page after the end of a truncated file is an error
- * here, where an access would raise SIGBUS. */
-static int read_pages(char *from, char *end)
+ * here, where an access would raise SIGBUS. ahead: they are probably not in memory. The system then reads two pieces at
+ * a time and nothing else; a page fault would also read the neighbours of the page. */
+static int read_pages(char *from, char *end, bool ahead)
 {
 #if defined(MADV_POPULATE_READ)
+    if (ahead)
+        (void)madvise(from, piece(from, end), MADV_WILLNEED);
     while (from < end) {
-        const size_t bytes = end - from < PIECE_BYTES ? (size_t)(end - from) : PIECE_BYTES;
+        const size_t bytes = piece(from, end);
 
+        if (ahead && from + bytes < end)
+            (void)madvise(from + bytes, piece(from + bytes, end), MADV_WILLNEED);
         if (madvise(from, bytes, MADV_POPULATE_READ) == 0)
             from += bytes;
         else if (errno == EINVAL) /* an old system: the pages are read when the step uses them */
@@ -34,8 +45,17 @@ static int read_pages(char *from, char *end)
     }
     return 0;
 #else
+    (void)ahead;
     return madvise(from, (size_t)(end - from), MADV_WILLNEED) == 0 ? 0 : errno;
 #endif
+}
+
+int stream_read_pages(const char *data, uint64_t bytes, bool ahead)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+
+    return read_pages((char *)((uintptr_t)data / page * page),
+                      (char *)(((uintptr_t)data + bytes + page - 1) / page * page), ahead);
 }
 
 void stream_advise_random(const stream_range *range)
@@ -79,6 +99,52 @@ void stream_drop(struct weight_stream *stream, stream_range *range)
         stream->loaded -= range->bytes;
 }
 
+static void drop_one(struct weight_stream *stream, const stream_range *range, uint32_t part)
+{
+    pages_drop(range->data + part * range->parts->bytes, range->parts->bytes);
+    range->parts->list[part].used = 0;
+    stream->loaded -= range->parts->bytes;
+}
+
+bool stream_drop_part(struct weight_stream *stream)
+{
+    const stream_range *oldest = NULL;
+    uint64_t least = UINT64_MAX;
+    uint32_t index = 0;
+
+    for (uint32_t i = 0; i < stream->range_count; i++) {
+        const stream_parts *parts = stream->ranges[i].parts;
+
+        for (uint32_t p = 0; parts != NULL && p < parts->count; p++) {
+            if (parts->list[p].used == 0 || parts->list[p].pins > 0 || parts->list[p].used >= least)
+                continue;
+            least = parts->list[p].used;
+            oldest = &stream->ranges[i];
+            index = p;
+        }
+    }
+    if (oldest != NULL)
+        drop_one(stream, oldest, index);
+    return oldest != NULL;
+}
+
+void stream_drop_parts(struct weight_stream *stream, const stream_range *range)
+{
+    for (uint32_t p = 0; range->parts != NULL && p < range->parts->count; p++)
+        if (range->parts->list[p].used > 0 && range->parts->list[p].pins == 0)
+            drop_one(stream, range, p);
+}
+
+uint64_t stream_part_bytes(const struct weight_stream *stream, const struct step_weights *weights)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < weights->count; i++)
+        if (weights->entries[i].use == STREAM_PARTS)
+            sum += stream->ranges[weights->entries[i].range].parts->bytes;
+    return sum;
+}
+
 bool stream_make_room(struct weight_stream *stream, uint64_t bytes, uint32_t distance)
 {
     const uint64_t most = allowed(stream);
@@ -86,6 +152,9 @@ bool stream_make_room(struct weight_stream *stream, uint64_t bytes, uint32_t dis
     while (stream->loaded + bytes > most) {
         stream_range *furthest = NULL;
         uint32_t longest = distance;
+
+        if (stream_drop_part(stream))
+            continue;
 
         for (uint32_t i = 0; i < stream->range_count; i++) {
             stream_range *range = &stream->ranges[i];
@@ -104,14 +173,6 @@ bool stream_make_room(struct weight_stream *stream, uint64_t bytes, uint32_t dis
     return true;
 }
 
-static int read_range(const stream_range *range)
-{
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-
-    return read_pages((char *)((uintptr_t)range->data / page * page),
-                      (char *)(((uintptr_t)range->data + range->bytes + page - 1) / page * page));
-}
-
 int stream_load(struct weight_stream *stream, uint32_t index)
 {
     stream_range *range = &stream->ranges[index];
@@ -125,7 +186,7 @@ int stream_load(struct weight_stream *stream, uint32_t index)
     stream->loading++;
     (void)pthread_mutex_unlock(&stream->lock);
     start = clock_ns();
-    error = read_range(&copy);
+    error = stream_read_pages(copy.data, copy.bytes, true);
     (void)pthread_mutex_lock(&stream->lock);
     if (error == 0 && !copy.resident) {
         stream->read_bytes += copy.bytes;
@@ -196,6 +257,9 @@ void weight_stream_inherit(struct weight_stream *stream)
     (void)pthread_cond_init(&stream->wanted, NULL);
     for (uint32_t i = 0; i < stream->range_count; i++)
         stream->ranges[i].state = RANGE_ABSENT; /* also ranges that the thread was reading */
+    for (uint32_t i = 0; i < stream->range_count; i++)
+        for (uint32_t k = 0; stream->ranges[i].parts != NULL && k < stream->ranges[i].parts->count; k++)
+            stream->ranges[i].parts->list[k] = (stream_part){ .used = 0 };
     stream->loaded = 0;
     stream->pinned = stream->loading = 0;
     stream->has_thread = false;
@@ -208,10 +272,10 @@ static bool is_read(const struct step_weights *weights, uint32_t i)
     return weights->entries[i].use == STREAM_ALL;
 }
 
-/* Bytes that must be read for the step, and that do not stay in memory. */
+/* Bytes that must be read for the step, and that do not stay in memory. Those of parts are not known yet. */
 static uint64_t absent_bytes(const struct weight_stream *stream, const struct step_weights *weights)
 {
-    uint64_t sum = 0;
+    uint64_t sum = stream_part_bytes(stream, weights);
 
     for (uint32_t i = 0; i < weights->count; i++) {
         const stream_range *range = &stream->ranges[weights->entries[i].range];
@@ -248,9 +312,17 @@ static int await_range(struct weight_stream *stream, uint32_t range)
      * again takes no time. */
     copy = stream->ranges[range];
     (void)pthread_mutex_unlock(&stream->lock);
-    error = read_range(&copy);
+    error = stream_read_pages(copy.data, copy.bytes, false);
     (void)pthread_mutex_lock(&stream->lock);
     return error;
+}
+
+inlay_status stream_fail(int error, inlay_diag *diag)
+{
+    return inlay_fail(diag, INLAY_IO_ERROR,
+                      "its weights cannot be read (%s): the model's file, or that of its packed weights in the cache "
+                      "folder, was truncated or is damaged; create the session again",
+                      strerror(error == EFAULT ? EIO : error));
 }
 
 inlay_status weight_stream_enter(struct weight_stream *stream, struct step_weights *weights, inlay_diag *diag)
@@ -270,6 +342,7 @@ inlay_status weight_stream_enter(struct weight_stream *stream, struct step_weigh
         (void)pthread_cond_wait(&stream->moved, &stream->lock);
     }
     stream->pinned++;
+    stream->loaded += stream_part_bytes(stream, weights); /* until the step asks for parts */
     stream->broken = false;
     (void)pthread_cond_signal(&stream->wanted);
     for (uint32_t i = 0; i < weights->count && error == 0; i++)
@@ -279,10 +352,7 @@ inlay_status weight_stream_enter(struct weight_stream *stream, struct step_weigh
     if (error == 0)
         return INLAY_OK;
     weight_stream_leave(stream, weights);
-    return inlay_fail(diag, INLAY_IO_ERROR,
-                      "its weights cannot be read (%s): the model's file, or that of its packed weights in the cache "
-                      "folder, was truncated or is damaged; create the session again",
-                      strerror(error == EFAULT ? EIO : error));
+    return stream_fail(error, diag);
 }
 
 void weight_stream_leave(struct weight_stream *stream, struct step_weights *weights)
@@ -290,10 +360,14 @@ void weight_stream_leave(struct weight_stream *stream, struct step_weights *weig
     (void)pthread_mutex_lock(&stream->lock);
     INLAY_CHECK(stream->pinned > 0);
     stream->pinned--;
+    stream->loaded -= stream_part_bytes(stream, weights);
     set_pins(stream, weights, UINT32_MAX);
-    for (uint32_t i = 0; i < weights->count; i++)
-        if (stream->ranges[weights->entries[i].range].read_by == 0)
-            pages_drop(stream->ranges[weights->entries[i].range].data, stream->ranges[weights->entries[i].range].bytes);
+    for (uint32_t i = 0; i < weights->count; i++) {
+        const stream_range *range = &stream->ranges[weights->entries[i].range];
+
+        if (range->read_by == 0 && range->parts == NULL)
+            pages_drop(range->data, range->bytes);
+    }
     (void)pthread_cond_broadcast(&stream->moved);
     (void)pthread_cond_signal(&stream->wanted);
     (void)pthread_mutex_unlock(&stream->lock);
@@ -308,5 +382,7 @@ void weight_stream_trim(struct weight_stream *stream)
     for (uint32_t i = 0; i < stream->range_count; i++)
         if (stream->ranges[i].pins == 0 && stream->ranges[i].state == RANGE_PRESENT)
             stream_drop(stream, &stream->ranges[i]);
+    while (stream_drop_part(stream))
+        ;
     (void)pthread_mutex_unlock(&stream->lock);
 }

@@ -6,6 +6,18 @@
 
 typedef enum range_state { RANGE_ABSENT, RANGE_LOADING, RANGE_PRESENT } range_state;
 
+/* A part of divided weights. */
+typedef struct stream_part {
+    uint64_t used; /* time of the last use (weight_stream.clock); 0: not in memory */
+    uint32_t pins; /* steps that read it now */
+} stream_part;
+
+typedef struct stream_parts {
+    uint64_t bytes; /* of a part */
+    uint32_t count;
+    stream_part list[]; /* [count] */
+} stream_parts;
+
 /* Weights in consecutive bytes of a file, in memory completely or not at all. */
 typedef struct stream_range {
     char *data;
@@ -14,6 +26,7 @@ typedef struct stream_range {
     uint32_t read_by;     /* users that read all of it; 0: pages are read when they are used */
     uint32_t first, last; /* positions of the first and the last step of a run that read all of it */
     uint32_t pins;        /* steps that read it now */
+    stream_parts *parts;  /* NULL: the weights are not divided, or there was no memory */
     range_state state;
     bool resident; /* stays in memory once it was read */
     bool repeated; /* a run reads it several times */
@@ -49,11 +62,21 @@ struct weight_stream {
     uint64_t least;               /* bytes of such ranges that are always allowed: the ranges of the largest step */
     uint64_t (*spare)(void *ctx); /* further bytes allowed now; NULL: weight_stream_begin() was not called */
     void *spare_ctx;
-    bool broken; /* the thread failed to read: it waits until a step has seen the error */
+    uint64_t clock;     /* counts the requests for parts */
+    run_parts requests; /* for runs */
+    int error;          /* an errno: parts could not be read */
+    bool broken;        /* the thread failed to read: it waits until a step has seen the error */
     bool ends;
     bool has_thread;
     pthread_t thread;
 };
+
+/* Reads a page-aligned stretch of a mapping, without the lock. Returns an errno. */
+int stream_read_pages(const char *data, uint64_t bytes, bool ahead);
+/* The functions that runs call. */
+run_parts stream_requests(struct weight_stream *stream);
+/* Fails with INLAY_IO_ERROR; error: an errno. */
+inlay_status stream_fail(int error, inlay_diag *diag);
 
 /* All of these with the lock held. */
 /* Number of steps, in the order of a run, from the step that began last to the next step that reads the range. */
@@ -63,6 +86,12 @@ uint32_t stream_distance(const struct weight_stream *stream, const stream_range 
 bool stream_make_room(struct weight_stream *stream, uint64_t bytes, uint32_t distance);
 /* Gives the pages of a range back that is in memory and not pinned. */
 void stream_drop(struct weight_stream *stream, stream_range *range);
+/* Gives back the pages of the part that was used longest ago. False: no part is in memory that no step reads. */
+bool stream_drop_part(struct weight_stream *stream);
+/* Gives the pages of all parts of a range back that no step reads. */
+void stream_drop_parts(struct weight_stream *stream, const stream_range *range);
+/* Bytes of one part of each divided weight of the step. */
+uint64_t stream_part_bytes(const struct weight_stream *stream, const struct step_weights *weights);
 /* Reads a range that is absent; gives the lock up meanwhile. Returns an errno; then the range stays absent. The index
  * stays valid, pointers to ranges do not. */
 int stream_load(struct weight_stream *stream, uint32_t range);
