@@ -1,7 +1,7 @@
 /* Every shader over shapes: matrix multiplications, convolutions, reductions, normalisations, moves, indexes. */
 #include "vulkan_case.h"
 
-static void products(void **state)
+static void multiplications(void **state)
 {
     static const int sizes[][3] = { { 1, 1, 1 },   { 1, 7, 5 },   { 3, 4, 9 },    { 4, 8, 64 }, { 7, 16, 33 },
                                     { 8, 12, 65 }, { 9, 5, 257 }, { 17, 129, 1 }, { 70, 3, 31 } };
@@ -243,7 +243,7 @@ static void reductions(void **state)
         }
 }
 
-static void rows(void **state)
+static void normalisations(void **state)
 {
     static const char *const ops[] = { "Softmax", "LogSoftmax", "Hardmax" };
     static const vulkan_case_row norms[] = {
@@ -450,14 +450,28 @@ static void integers(void **state)
     free(script);
 }
 
-int main(void)
+static bool is_wanted(const char *part, const char *wanted)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products),  cmocka_unit_test(batches),    cmocka_unit_test(convolutions),
-        cmocka_unit_test(halves),    cmocka_unit_test(reductions), cmocka_unit_test(rows),
-        cmocka_unit_test(attention), cmocka_unit_test(moves),      cmocka_unit_test(indexes),
-        cmocka_unit_test(long_sums), cmocka_unit_test(low_bits),   cmocka_unit_test(integers),
-    };
+    return wanted == NULL || strcmp(wanted, part) == 0;
+}
 
-    return cmocka_run_group_tests(tests, NULL, vulkan_case_end);
+/* test_skeletons [products | rows | few_bits] */
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest products[] = { cmocka_unit_test(multiplications), cmocka_unit_test(batches),
+                                           cmocka_unit_test(convolutions), cmocka_unit_test(halves) };
+    const struct CMUnitTest rows[] = { cmocka_unit_test(reductions), cmocka_unit_test(normalisations),
+                                       cmocka_unit_test(attention),  cmocka_unit_test(moves),
+                                       cmocka_unit_test(indexes),    cmocka_unit_test(long_sums) };
+    const struct CMUnitTest few_bits[] = { cmocka_unit_test(low_bits), cmocka_unit_test(integers) };
+    const char *wanted = argc > 1 ? argv[1] : NULL;
+    int failed = -1; /* no such part */
+
+    if (is_wanted("products", wanted))
+        failed = cmocka_run_group_tests(products, NULL, vulkan_case_end);
+    if (is_wanted("rows", wanted) && failed <= 0)
+        failed = cmocka_run_group_tests(rows, NULL, vulkan_case_end);
+    if (is_wanted("few_bits", wanted) && failed <= 0)
+        failed = cmocka_run_group_tests(few_bits, NULL, vulkan_case_end);
+    return failed;
 }
