@@ -213,11 +213,13 @@ VEC_INLINE void gelu_tanh(vec *x, const int count)
 #else
 VEC_INLINE void gelu_erf(vec *x, const int count)
 {
+    VEC_UNROLL
     for (int k = 0; k < count; k++)
         x[k] = gelu_of(&gelu_by_erf, x[k]);
 }
 VEC_INLINE void gelu_tanh(vec *x, const int count)
 {
+    VEC_UNROLL
     for (int k = 0; k < count; k++)
         x[k] = gelu_of(&gelu_by_tanh, x[k]);
 }
