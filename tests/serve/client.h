@@ -118,6 +118,8 @@ void write_decoders_with(const float *to_q, const float *to_v);
 void write_masked_decoder(const char *path);
 /* A decoder whose state is the sum of the tokens, which does not grow; its next token is the sum modulo 90, plus 33. */
 void write_summing_decoder(const char *path);
+/* A head of EAGLE or MTP: it guesses tokens from the hidden states of another model. */
+void write_draft_head(const char *path);
 /* The model of KServe's and Triton's examples: input0 UINT32 [2,2], input1 BOOL [3]; output0 FP32 [3,2] has the sums
  * of input0's columns in each row where input1 is true. */
 void write_documented(const char *path);

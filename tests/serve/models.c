@@ -288,6 +288,19 @@ void write_summing_decoder(const char *path)
     save(path, &wire);
 }
 
+void write_draft_head(const char *path)
+{
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+
+    mw_value(&wire, MW_INPUT, "input_ids", INLAY_INT64, "1,S");
+    mw_value(&wire, MW_INPUT, "hidden_states", INLAY_FLOAT, "1,S,16");
+    mw_node(&wire, "Relu", "hidden_states", "logits");
+    mw_value(&wire, MW_OUTPUT, "logits", INLAY_FLOAT, "1,S,16");
+    wire_end(&wire, mark);
+    save(path, &wire);
+}
+
 void write_masked(const char *path, bool masked)
 {
     struct wire wire = { 0 };

@@ -374,7 +374,10 @@ static void test_wrong_draft(void **state)
     (void)snprintf(path, sizeof path, "%s/models/counted/draft/model.onnx", server.folder);
     write_relu(path, "y");
     client_expect(&server, "POST", "/v2/repository/models/counted/load", AS_ADMIN, "{}", 400,
-                  "draft/model.onnx: a draft model needs");
+                  "model.onnx has no input 'input_ids'");
+    write_draft_head(path);
+    client_expect(&server, "POST", "/v2/repository/models/counted/load", AS_ADMIN, "{}", 400,
+                  "input 'hidden_states' of model.onnx is not supplied");
 }
 
 /* A guess may be at a position that the model does not have: the run is repeated without. */

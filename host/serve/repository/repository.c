@@ -208,6 +208,7 @@ static inlay_status load_draft(const found_model *model, const model_config *con
 static inlay_status take_draft(struct model *model, struct model *draft, inlay_diag *diag)
 {
     const struct text_model *text = model->text, *other = draft != NULL ? draft->text : NULL;
+    char why[400];
 
     model->decoding.draft = draft;
     if (draft == NULL)
@@ -215,12 +216,13 @@ static inlay_status take_draft(struct model *model, struct model *draft, inlay_d
     if (text == NULL || text->logits == INLAY_NONE)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: it is a draft model, but the model generates no texts",
                           draft->file.path);
-    if (other == NULL || other->logits == INLAY_NONE || other->rows.fixed_bytes > 0)
-        return inlay_fail(
-            diag, INLAY_INVALID_ARGUMENT,
-            "%s: a draft model needs a tokenizer.json in its folder or the one above, and keys and values "
-            "as states",
-            draft->file.path);
+    if (other == NULL || other->logits == INLAY_NONE) {
+        text_model_explain(draft, why, sizeof why); /* the input of hidden states, if it is a head of EAGLE or MTP */
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: it cannot be a draft model: %s", draft->file.path, why);
+    }
+    if (other->rows.fixed_bytes > 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: a draft model needs keys and values as states",
+                          draft->file.path);
     if (tokenizer_count(text->tokenizer) != tokenizer_count(other->tokenizer))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: its tokenizer has %lld tokens, that of the model %lld",
                           draft->file.path, (long long)tokenizer_count(other->tokenizer),
