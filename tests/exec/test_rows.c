@@ -1,5 +1,6 @@
 /* Rows of a context: texts that share runs have the logits that each has in a context of its own, with option
  * reproducible bit for bit, while rows join, leave, fork and are rewound. */
+#include "base/asan.h"
 #include "failing_alloc.h"
 #include "graph_script.h"
 
@@ -549,6 +550,125 @@ static void joined_in_place(void **state)
         }
 }
 
+/* A head of 64, so that a text of 1,140 tokens has more than a mebibyte of states. */
+static const char wide[] =
+    "past_0 : B,2,P,64\npast_1 : B,2,P,64\ninput_ids : int64 B,S\nattention_mask : int64 B,T\nunit = [] 1.0\n"
+    "one = i[1] 1\nwords_0 = [32,16]\nwords = Sub(words_0, unit)\nx = Gather(words, input_ids)\n"
+    "to_q_0 = [16,128]\nto_q = Sub(to_q_0, unit)\nto_k_0 = [16,128]\nto_k = Sub(to_k_0, unit)\n"
+    "to_v_0 = [16,128]\nto_v = Sub(to_v_0, unit)\nto_words_0 = [128,32]\nto_words = Sub(to_words_0, unit)\n"
+    "q = MatMul(x, to_q)\nk = MatMul(x, to_k)\nv = MatMul(x, to_v)\ncosines_0 = [2048,32]\ncosines = Sub(cosines_0, "
+    "unit)\ncounts = ReduceSum(attention_mask, one)\n"
+    "others = Sub(counts, one)\nlengths = Cast(others) to=6\nshape = Shape(attention_mask)\nlast = Gather(shape, one)\n"
+    "total = Cast(last) to=6\n"
+    "seen, present_0, present_1 = ms.GroupQueryAttention(q, k, v, past_0, past_1, lengths, total, cosines, cosines) "
+    "num_heads=2 kv_num_heads=2 do_rotary=1\nlogits = MatMul(seen, to_words)\n-> logits, present_0, present_1";
+enum { LONG = 1140, MOST_LONG = LONG + 64, MOST_STEP = 24 };
+
+struct long_text {
+    int64_t tokens[MOST_LONG], length;
+};
+
+static inlay_context *read_long(const struct world *world, const struct long_text *text)
+{
+    const inlay_row empty = { .context = NULL };
+    inlay_context *context = make_context(&world->rig);
+
+    assert_int_equal(inlay_context_keep_rows(context, &world->info, 16, NULL), INLAY_OK);
+    set_rows(context, &empty, 1);
+    assert_int_equal(inlay_context_set_tokens(context, text->tokens, text->length, NULL), INLAY_OK);
+    run(context);
+    return context;
+}
+
+/* Runs tokens of each row, and compares with contexts that read the whole texts. */
+static void step_long(struct world *world, inlay_context *context, struct long_text *texts, uint32_t rows,
+                      int64_t count)
+{
+    int64_t tokens[MOST_ROWS * MOST_STEP];
+
+    for (int64_t i = 0; i < rows * count; i++) {
+        struct long_text *text = &texts[i / count];
+
+        tokens[i] = text->tokens[text->length++] = random_between(&world->seed, 0, WORDS - 1);
+    }
+    assert_int_equal(inlay_context_set_tokens(context, tokens, count, NULL), INLAY_OK);
+    run(context);
+    for (uint32_t i = 0; i < rows; i++) {
+        inlay_context *alone = read_long(world, &texts[i]);
+
+        expect_logits(world, last_logits(context, &world->info, i), last_logits(alone, &world->info, 0));
+        inlay_context_destroy(alone);
+    }
+}
+
+/* KiB of pages of files in memory that the process has mapped. */
+static long mapped_kib(void)
+{
+    FILE *status = fopen("/proc/self/status", "r");
+    char line[256];
+    long kib = 0;
+
+    while (status != NULL && fgets(line, sizeof line, status) != NULL)
+        (void)sscanf(line, "RssShmem: %ld", &kib);
+    if (status != NULL)
+        (void)fclose(status);
+    return kib;
+}
+
+/* Long texts that begin alike share pages, until a text writes there. */
+static void long_texts_share(void **state)
+{
+    struct long_text texts[4] = { { .length = LONG } };
+    inlay_context *reader, *other;
+    const long before = mapped_kib();
+    struct world world;
+    inlay_row rows[4];
+
+    (void)state;
+    if (!open_rig(wide, providers[0], false, &world.rig))
+        skip();
+    open_world(&world, 0, false, 3);
+    world.name = "wide";
+    for (uint32_t i = 0; i < LONG; i++)
+        texts[0].tokens[i] = random_between(&world.seed, 0, WORDS - 1);
+    reader = read_long(&world, &texts[0]);
+    texts[1] = texts[2] = texts[0];
+    texts[2].length = LONG - 10;
+    for (uint32_t i = 0; i < 3; i++)
+        rows[i] = (inlay_row){ .context = reader, .length = texts[i].length };
+    set_rows(world.main, rows, 3);
+    step_long(&world, world.main, texts, 3, 1);
+#ifndef WITH_ASAN
+    if (mapped_kib() - before < 3 * 1000)
+        fail_msg("%ld KiB are mapped, not 3 times 1,136", mapped_kib() - before);
+#endif
+    /* the second text is rewound and written, the third leaves, and copies of the second and of the first join */
+    texts[1].length = 900;
+    for (uint32_t i = 0; i < 3; i++)
+        rows[i] = (inlay_row){ .context = world.main, .length = texts[i].length, .row = i };
+    set_rows(world.main, rows, 3);
+    step_long(&world, world.main, texts, 3, MOST_STEP); /* more than a page, and than there is capacity for */
+    rows[0].length = texts[0].length;
+    rows[1].length = texts[1].length;
+    rows[2] = rows[1];
+    texts[2] = texts[1];
+    rows[3] = (inlay_row){ .context = reader, .length = LONG };
+    texts[3] = texts[0];
+    texts[3].length = LONG;
+    set_rows(world.main, rows, 4);
+    step_long(&world, world.main, texts, 4, 1);
+    other = make_context(&world.rig);
+    assert_int_equal(inlay_context_keep_rows(other, &world.info, 16, NULL), INLAY_OK);
+    for (uint32_t i = 0; i < 4; i++)
+        rows[i] = (inlay_row){ .context = world.main, .length = texts[i].length, .row = i };
+    set_rows(other, rows, 4);
+    inlay_context_destroy(reader); /* the pages stay */
+    step_long(&world, other, texts, 4, MOST_STEP);
+    assert_true(texts[0].length < MOST_LONG);
+    inlay_context_destroy(other);
+    close_world(&world);
+}
+
 static void expect(inlay_status got, inlay_status status, const inlay_diag *diag, const char *part)
 {
     if (got != status || strstr(diag->text, part) == NULL)
@@ -679,7 +799,8 @@ int main(void)
     const struct CMUnitTest tests[] = { cmocka_unit_test(layouts_are_found), cmocka_unit_test(together_as_alone),
                                         cmocka_unit_test(parts_as_whole),    cmocka_unit_test(failing_allocations),
                                         cmocka_unit_test(mistakes),          cmocka_unit_test(refusals),
-                                        cmocka_unit_test(padding_is_zero),   cmocka_unit_test(joined_in_place) };
+                                        cmocka_unit_test(padding_is_zero),   cmocka_unit_test(joined_in_place),
+                                        cmocka_unit_test(long_texts_share) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,6 +128,8 @@ inlay_status inlay_context_set_rows(inlay_context *context, const inlay_row *row
         free(lengths);
         return status;
     }
+    for (uint32_t i = 0; i < count; i++)
+        run_states_shorten(context->states, i, lengths[i]);
     context_end_rows(context, false);
     free(context->rows.lengths);
     context->rows.lengths = lengths;

@@ -1,5 +1,6 @@
 #include "exec/context/run_states.h"
 #include "base/memory.h"
+#include "exec/context/text_pages.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +15,20 @@ struct slot {
     bool cleared;         /* in place: the spare rows of all texts hold numbers, as the mask of other texts requires */
 };
 
+/* What a row has in common with its copies. */
+struct shared_row {
+    text_pages *pages; /* atomic: contexts that copy the row set it; NULL: nothing */
+    int64_t limit;     /* later entries may differ from those of the pages; 0: none does */
+    uint32_t mappings; /* of the pages, in the memory of the states */
+};
+
 struct run_states {
     const struct program *prog;
     run_memory *memory;
     uint64_t rows;
-    struct slot *slots;    /* [env->state_count] */
+    struct slot *slots;        /* [env->state_count] */
+    struct shared_row *shared; /* [row_room] of rows that run_states_join() made */
+    uint32_t row_count, row_room;
     inlay_buffer *placed;  /* [output_count] buffers for runner_outputs.placed */
     int64_t expected_rows; /* rows that the next run probably needs */
     int64_t min_rows;      /* minimum rows, set after a run that had too few */
@@ -70,10 +80,49 @@ static void clear_slot(struct slot *slot)
     *slot = (struct slot){ .current = NULL };
 }
 
+static void forget_rows(struct shared_row *rows, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        text_pages_forget(rows[i].mappings);
+        text_pages_unref(rows[i].pages);
+        rows[i] = (struct shared_row){ .pages = NULL };
+    }
+}
+
+/* Whether runs append to all states that grow, so that entries stay where they are. */
+static bool keeps_entries(const run_states *states)
+{
+    bool all = !states->in_place_failed;
+
+    for (uint32_t k = 0; all && k < states->prog->env->state_count; k++)
+        all = state_of(states, k)->axis == INLAY_NONE || states->prog->state_steps[k] != INLAY_NONE;
+    return all;
+}
+
+static int64_t shared_entries(const struct shared_row *row)
+{
+    const int64_t entries = row->pages == NULL ? 0 : text_pages_entries(row->pages);
+
+    return row->limit != 0 && row->limit < entries ? row->limit : entries;
+}
+
+void run_states_shorten(run_states *states, uint32_t row, int64_t length)
+{
+    struct shared_row *shared = row < states->row_room ? &states->shared[row] : NULL;
+
+    if (shared == NULL || length >= shared_entries(shared))
+        return;
+    if (length == 0)
+        forget_rows(shared, 1);
+    shared->limit = length;
+}
+
 void run_states_destroy(run_states *states)
 {
     if (states == NULL)
         return;
+    forget_rows(states->shared, states->row_room);
+    free(states->shared);
     for (uint32_t k = 0; states->slots != NULL && k < states->prog->env->state_count; k++)
         clear_slot(&states->slots[k]);
     free(states->slots);
@@ -115,7 +164,7 @@ static inlay_status make_like(const run_states *states, uint32_t axis, const inl
     memcpy(dims, value->dims, value->rank * sizeof *dims);
     if (axis != INLAY_NONE)
         dims[axis] = rows;
-    return value_create_from(states->memory, value->dtype, value->rank, dims, false, out_value, diag);
+    return value_create_state(states->memory, value->dtype, value->rank, dims, false, out_value, diag);
 }
 
 /* Copies the value of the slot to memory with capacity for `room` rows; 0: row-major without spare rows. */
@@ -160,14 +209,116 @@ static int64_t blocks_of(const inlay_value *value, uint32_t axis)
     return blocks;
 }
 
-static inlay_status set_room(const run_states *states, struct slot *slot, uint32_t axis, int64_t room, inlay_diag *diag)
+/* A row in state k: its tokens from the first one on, and the bytes of an entry. */
+static text_part part_of(const states_row *row, uint32_t k, int64_t *out_entry)
+{
+    const struct slot *slot = &row->from->slots[k];
+    const inlay_value *from = slot->current;
+    const uint32_t axis = state_of(row->from, k)->axis, axes = axis == INLAY_NONE ? from->rank : axis;
+    int64_t blocks = 1, entry = inlay_dtype_bits(from->dtype) / 8, had = 1;
+
+    for (uint32_t d = 0; d < from->rank; d++)
+        *(d < axes ? &blocks : &entry) *= d != axis ? from->dims[d] : 1;
+    blocks /= row->rows;
+    if (axis != INLAY_NONE)
+        had = slot->room != 0 ? slot->room : from->dims[axis];
+    *out_entry = entry;
+    return (text_part){ .data = (const char *)value_data(from) + row->row * blocks * had * entry,
+                        .blocks = blocks,
+                        .stride = had * entry,
+                        .bytes = (axis != INLAY_NONE ? row->kept : 1) * entry };
+}
+
+/* Copies a row of state k to row `to_row` of `count` in `to`, whose memory has capacity for to_rows. `shared` is of the
+ * row in `to`. */
+static void copy_joined(const states_row *row, uint32_t k, bool at_end, inlay_value *to, int64_t to_rows,
+                        uint32_t to_row, uint32_t count, struct shared_row *shared)
+{
+    const uint32_t axis = state_of(row->from, k)->axis;
+    const bool maps = shared->pages != NULL && axis != INLAY_NONE && run_memory_is_mapped(to->from, to->capacity);
+    int64_t entry, first = 0, to_first = 0, has = 1;
+    const text_part part = part_of(row, k, &entry);
+
+    if (axis != INLAY_NONE) {
+        has = to_rows;
+        first = at_end ? row->from->slots[k].current->dims[axis] - row->length : 0;
+        to_first = at_end ? to->dims[axis] - row->kept : 0;
+    }
+    INLAY_CHECK(to_row < count && first >= 0 && first * entry + part.bytes <= part.stride && to_first >= 0 &&
+                to_first * entry + part.bytes <= has * entry);
+    for (int64_t i = 0; i < part.blocks; i++) {
+        char *into = (char *)value_data(to) + ((to_row * part.blocks + i) * has + to_first) * entry;
+        const int64_t common = maps ? shared_entries(shared) * entry : 0,
+                      done = maps ? text_pages_map(shared->pages, k, i, into, common < part.bytes ? common : part.bytes)
+                                  : 0;
+
+        shared->mappings += done > 0;
+        memcpy(into + done, part.data + i * part.stride + first * entry + done, (size_t)(part.bytes - done));
+    }
+}
+
+/* Pages with all tokens of the row that are kept; NULL: the row is too short, or there is no memory. */
+static text_pages *make_pages(const states_row *row)
+{
+    const uint32_t count = row->from->prog->env->state_count;
+    text_part *parts;
+    text_pages *pages;
+    int64_t entry, bytes = 0;
+
+    for (uint32_t k = 0; k < count; k++) {
+        const text_part part = part_of(row, k, &entry);
+
+        bytes += part.blocks * part.bytes;
+    }
+    parts = bytes < TEXT_PAGES_LEAST || !keeps_entries(row->from) ? NULL : calloc(count, sizeof *parts);
+    for (uint32_t k = 0; parts != NULL && k < count; k++) {
+        parts[k] = part_of(row, k, &entry);
+        if (state_of(row->from, k)->axis == INLAY_NONE)
+            parts[k].bytes = 0;
+    }
+    pages = parts != NULL ? text_pages_create(parts, count, row->kept) : NULL;
+    free(parts);
+    return pages;
+}
+
+/* What the copy of a row in `states` shares with the row: at least half of the tokens, otherwise nothing. */
+static struct shared_row share_row(const run_states *states, const states_row *row)
+{
+    struct shared_row *from = &row->from->shared[row->row];
+    text_pages *pages = __atomic_load_n(&from->pages, __ATOMIC_ACQUIRE), *none = NULL;
+
+    if (pages == NULL && row->from != states) {
+        pages = make_pages(row);
+        if (pages != NULL &&
+            !__atomic_compare_exchange_n(&from->pages, &none, pages, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+            text_pages_unref(pages);
+            pages = none; /* of another thread */
+        }
+    }
+    return pages != NULL && shared_entries(from) >= row->kept / 2
+               ? (struct shared_row){ .pages = text_pages_ref(pages), .limit = from->limit }
+               : (struct shared_row){ .pages = NULL };
+}
+
+static inlay_status set_room(run_states *states, struct slot *slot, uint32_t axis, int64_t room, inlay_diag *diag)
 {
     inlay_value *moved;
     inlay_status status;
 
     if (slot->room == room)
         return INLAY_OK;
-    status = copy_with_capacity(states, slot, axis, room, &moved, diag);
+    if (states->row_count == 0 || axis == INLAY_NONE || room == 0) {
+        status = copy_with_capacity(states, slot, axis, room, &moved, diag);
+    } else {
+        states_row row = { .from = states, .rows = states->row_count, .kept = slot->current->dims[axis] };
+
+        status = make_like(states, axis, slot->current, room, &moved, diag);
+        for (; status == INLAY_OK && row.row < row.rows; row.row++)
+            copy_joined(&row, (uint32_t)(slot - states->slots), false, moved, room, row.row, row.rows,
+                        &states->shared[row.row]);
+        if (status == INLAY_OK)
+            moved->dims[axis] = row.kept;
+    }
     if (status != INLAY_OK)
         return status;
     slot->cleared = slot->cleared && room != 0;
@@ -230,7 +381,7 @@ static inlay_status allocate_initial(const run_states *states, uint32_t k, const
         (slot->current != NULL && memcmp(slot->current->dims, dims, info->rank * sizeof *dims) == 0))
         return status;
     clear_slot(slot);
-    return value_create_from(states->memory, info->dtype, info->rank, dims, true, &slot->current, diag);
+    return value_create_state(states->memory, info->dtype, info->rank, dims, true, &slot->current, diag);
 }
 
 /* Allocates the memory for the next value of a state that is replaced. Reuses the memory of the value before the
@@ -295,6 +446,8 @@ inlay_status run_states_bind(run_states *states, struct runner *runner, run_valu
 
     /* Estimate: the longest axis of an input of rank 1 or 2, because the attention mask is as long as past and new
      * tokens together. */
+    if (states->row_count > 0 && !keeps_entries(states))
+        forget_rows(states->shared, states->row_room);
     states->expected_rows = 0;
     for (uint32_t i = 0; i < graph->input_count; i++)
         for (uint32_t d = 0; in[i].kind == INLAY_KIND_TENSOR && in[i].rank <= 2 && d < in[i].rank; d++)
@@ -459,32 +612,6 @@ bool run_states_fixed(const run_states *states)
     return false;
 }
 
-/* Copies a row of state k to row `to_row` of `count` in `to`, whose memory has capacity for to_rows. */
-static void copy_joined(const states_row *row, uint32_t k, bool at_end, inlay_value *to, int64_t to_rows,
-                        uint32_t to_row, uint32_t count)
-{
-    const struct slot *slot = &row->from->slots[k];
-    const inlay_value *from = slot->current;
-    const uint32_t axis = state_of(row->from, k)->axis, axes = axis == INLAY_NONE ? from->rank : axis;
-    int64_t blocks = 1, entry = inlay_dtype_bits(from->dtype) / 8, had = 1, has = 1, kept = 1, first = 0, to_first = 0;
-
-    for (uint32_t d = 0; d < from->rank; d++)
-        *(d < axes ? &blocks : &entry) *= d != axis ? from->dims[d] : 1;
-    blocks /= row->rows;
-    if (axis != INLAY_NONE) {
-        kept = row->kept;
-        had = slot->room != 0 ? slot->room : from->dims[axis];
-        has = to_rows;
-        first = at_end ? from->dims[axis] - row->length : 0;
-        to_first = at_end ? to->dims[axis] - kept : 0;
-    }
-    INLAY_CHECK(to_row < count && first >= 0 && first + kept <= had && to_first >= 0 && to_first + kept <= has);
-    for (int64_t i = 0; i < blocks; i++)
-        memcpy((char *)value_data(to) + ((to_row * blocks + i) * has + to_first) * entry,
-               (const char *)value_data(from) + ((row->row * blocks + i) * had + first) * entry,
-               (size_t)(kept * entry));
-}
-
 /* Checks that the row's state k can be copied beside a row of the shape [rows, ...]. */
 static inlay_status check_joined(const states_row *row, uint32_t k, const inlay_value *shape, int64_t rows,
                                  inlay_diag *diag)
@@ -515,10 +642,10 @@ static inlay_status create_joined(const run_states *states, const inlay_value *s
     inlay_status status;
 
     dims[0] += spare;
-    status = value_create_from(states->memory, shape->dtype, shape->rank, dims, zeroed, out_value, &why);
+    status = value_create_state(states->memory, shape->dtype, shape->rank, dims, zeroed, out_value, &why);
     dims[0] = wanted;
     if (status == INLAY_LIMIT_EXCEEDED && spare > 0)
-        return value_create_from(states->memory, shape->dtype, shape->rank, dims, zeroed, out_value, diag);
+        return value_create_state(states->memory, shape->dtype, shape->rank, dims, zeroed, out_value, diag);
     if (status != INLAY_OK)
         return inlay_fail(diag, status, "%s", why.text);
     (*out_value)->dims[0] = wanted;
@@ -527,7 +654,7 @@ static inlay_status create_joined(const run_states *states, const inlay_value *s
 
 /* Makes the joined value of state k: *out has memory with capacity for out->room rows. */
 static inlay_status join_state(const run_states *states, uint32_t k, bool at_end, const states_row *rows,
-                               uint32_t count, struct slot *out, inlay_diag *diag)
+                               uint32_t count, struct shared_row *shared, struct slot *out, inlay_diag *diag)
 {
     const uint32_t axis = state_of(states, k)->axis;
     const bool in_place = !states->in_place_failed && states->prog->state_steps[k] != INLAY_NONE;
@@ -571,7 +698,7 @@ static inlay_status join_state(const run_states *states, uint32_t k, bool at_end
         out->current->dims[axis] = width;
     for (uint32_t i = 0; i < count; i++) {
         if (rows[i].kept > 0)
-            copy_joined(&rows[i], k, at_end, out->current, axis == INLAY_NONE ? 1 : dims[axis], i, count);
+            copy_joined(&rows[i], k, at_end, out->current, axis == INLAY_NONE ? 1 : dims[axis], i, count, &shared[i]);
         if (out->cleared)
             clear_entries(out->current, axis, out->room, i * blocks_of(out->current, axis) / count,
                           blocks_of(out->current, axis) / count, rows[i].kept, out->room);
@@ -589,7 +716,7 @@ static bool joins_in_place(const run_states *states, uint32_t k, const states_ro
     bool own = true;
 
     if (axis == INLAY_NONE || axis == 0 || slot->room == 0 || slot->current == NULL || count == 0 ||
-        rows[0].from != states || states->in_place_failed)
+        count > states->row_room || rows[0].from != states || states->in_place_failed)
         return false;
     row_bytes = inlay_dtype_bits(slot->current->dtype) / 8 * slot->room;
     for (uint32_t d = 0; d < slot->current->rank; d++)
@@ -621,7 +748,7 @@ static void join_in_place(run_states *states, uint32_t k, const states_row *rows
 
         width = rows[i].kept > width ? rows[i].kept : width;
         if (!stays)
-            copy_joined(&rows[i], k, false, value, slot->room, i, count > had ? count : had);
+            copy_joined(&rows[i], k, false, value, slot->room, i, count > had ? count : had, &states->shared[i]);
         if (!slot->cleared || i >= had)
             clear_entries(value, axis, slot->room, i * blocks, blocks, rows[i].kept, slot->room);
         else if (!stays || rows[i].kept < rows[i].length)
@@ -632,9 +759,27 @@ static void join_in_place(run_states *states, uint32_t k, const states_row *rows
     value->dims[axis] = width;
 }
 
+/* Gives the rows that join_in_place() will make what they share. */
+static void share_in_place(run_states *states, const states_row *rows, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct shared_row next;
+
+        if (rows[i].from == states && rows[i].row == i)
+            continue;
+        next = share_row(states, &rows[i]);
+        forget_rows(&states->shared[i], 1);
+        states->shared[i] = next;
+    }
+    forget_rows(states->shared + count, states->row_room - count);
+    states->row_count = count;
+}
+
 inlay_status run_states_join(run_states *states, bool at_end, const states_row *rows, uint32_t count, inlay_diag *diag)
 {
     const uint32_t state_count = states->prog->env->state_count;
+    const bool shares = !at_end && keeps_entries(states);
+    struct shared_row *shared;
     struct slot *joined;
     bool in_place = !at_end;
     inlay_status status = INLAY_OK;
@@ -646,14 +791,20 @@ inlay_status run_states_join(run_states *states, bool at_end, const states_row *
             status = check_joined(&rows[i], k, states->slots[k].current, rows[0].rows, diag);
     if (status != INLAY_OK)
         return status;
-    for (uint32_t k = 0; in_place && k < state_count; k++)
-        join_in_place(states, k, rows, count);
-    if (in_place)
+    if (in_place) {
+        share_in_place(states, rows, count);
+        for (uint32_t k = 0; k < state_count; k++)
+            join_in_place(states, k, rows, count);
         return INLAY_OK;
+    }
     joined = calloc(state_count + 1u, sizeof *joined);
-    status = joined != NULL ? INLAY_OK : no_memory(diag, "for the rows of a context");
+    shared = calloc(count + count / 2 + 1u, sizeof *shared); /* as many as the memory has capacity for */
+    status = joined != NULL && shared != NULL ? INLAY_OK : no_memory(diag, "for the rows of a context");
+    for (uint32_t i = 0; status == INLAY_OK && shares && i < count; i++)
+        if (rows[i].kept > 0)
+            shared[i] = share_row(states, &rows[i]);
     for (uint32_t k = 0; status == INLAY_OK && k < state_count; k++)
-        status = join_state(states, k, at_end, rows, count, &joined[k], diag);
+        status = join_state(states, k, at_end, rows, count, shared, &joined[k], diag);
     for (uint32_t k = 0; joined != NULL && k < state_count; k++) {
         if (status == INLAY_OK) {
             clear_slot(&states->slots[k]);
@@ -663,7 +814,17 @@ inlay_status run_states_join(run_states *states, bool at_end, const states_row *
         }
     }
     free(joined);
-    return status;
+    if (status != INLAY_OK) {
+        forget_rows(shared, shared != NULL ? count : 0);
+        free(shared);
+        return status;
+    }
+    forget_rows(states->shared, states->row_room);
+    free(states->shared);
+    states->shared = shared;
+    states->row_count = count;
+    states->row_room = count + count / 2 + 1;
+    return INLAY_OK;
 }
 
 inlay_status run_states_get(const run_states *states, uint32_t state, inlay_value **out_value, inlay_diag *diag)

@@ -34,17 +34,19 @@ INLAY_NODISCARD inlay_status run_states_rewind(run_states *states, int64_t lengt
 INLAY_NODISCARD inlay_status run_states_fork(run_states *states, const run_states *from, inlay_diag *diag);
 /* A row (of axis 0) of states. */
 typedef struct states_row {
-    const run_states *from; /* source, with the same states; NULL: a row without tokens */
-    uint32_t row, rows;     /* position of the row in `from`, and the number of rows of `from` */
-    int64_t length, kept;   /* number of tokens of the row, and how many of them are copied */
+    run_states *from;     /* source, with the same states; NULL: a row without tokens */
+    uint32_t row, rows;   /* position of the row in `from`, and the number of rows of `from` */
+    int64_t length, kept; /* number of tokens of the row, and how many of them are copied */
 } states_row;
 /* Whether a state does not grow. */
 bool run_states_fixed(const run_states *states);
 /* Replaces the rows of the states by copies of `rows`. at_end: the tokens of a row are the last ones along a state's
  * axis, otherwise the first. If no row keeps tokens, the states are those before the first run. Unchanged after a
- * failure. */
+ * failure. Long rows share the pages of their first tokens with their source, which thereafter is a copy, too. */
 INLAY_NODISCARD inlay_status run_states_join(run_states *states, bool at_end, const states_row *rows, uint32_t count,
                                              inlay_diag *diag);
+/* Tells that runs may overwrite the entries of a row after `length`. */
+void run_states_shorten(run_states *states, uint32_t row, int64_t length);
 /* Returns a copy of the state. */
 INLAY_NODISCARD inlay_status run_states_get(const run_states *states, uint32_t state, inlay_value **out_value,
                                             inlay_diag *diag);

@@ -58,7 +58,7 @@ static inlay_status reserve_slab(struct runner *runner, uint64_t bytes, inlay_di
 
     if (bytes <= runner->plans.slab_bytes && !is_oversized(runner, bytes))
         return INLAY_OK;
-    run_memory_give(runner->shared->tensors.memory, runner->plans.slab, runner->plans.slab_bytes);
+    run_memory_give(runner->shared->tensors.memory, false, runner->plans.slab, runner->plans.slab_bytes);
     runner->plans.slab_bytes = 0;
     status = run_take(runner->shared, room, SLAB_ALIGN, &runner->plans.slab, diag);
     if (status == INLAY_OUT_OF_MEMORY)

@@ -22,7 +22,7 @@ static void release_plans(struct runner *runner)
     if (plans->spare != NULL)
         arena_deinit(&plans->spare->arena);
     free(plans->spare);
-    run_memory_give(runner->shared->tensors.memory, plans->slab, plans->slab_bytes);
+    run_memory_give(runner->shared->tensors.memory, false, plans->slab, plans->slab_bytes);
     plans->spare = plans->now = plans->busy = NULL;
     plans->slab = NULL;
     plans->slab_bytes = 0;

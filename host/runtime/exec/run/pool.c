@@ -8,7 +8,7 @@ enum { GROWN_BYTES = 1 << 20, GROWN_SHARE = 8 };
 
 static void drop_workspace(run_tensors *tensors)
 {
-    run_memory_give(tensors->memory, tensors->workspace, tensors->workspace_room);
+    run_memory_give(tensors->memory, false, tensors->workspace, tensors->workspace_room);
     tensors->workspace = NULL;
     tensors->workspace_room = 0;
 }
@@ -66,12 +66,12 @@ static void limit_idle(run_tensors *tensors, uint64_t bytes, bool workspace_idle
 
 inlay_status run_take(run_shared *shared, uint64_t bytes, uint64_t alignment, void **out_memory, inlay_diag *diag)
 {
-    inlay_status status = run_memory_take(shared->tensors.memory, bytes, alignment, out_memory, diag);
+    inlay_status status = run_memory_take(shared->tensors.memory, false, bytes, alignment, out_memory, diag);
 
     if (status == INLAY_OK || !has_idle_memory(shared))
         return status;
     run_shared_drop(shared);
-    return run_memory_take(shared->tensors.memory, bytes, alignment, out_memory, diag);
+    return run_memory_take(shared->tensors.memory, false, bytes, alignment, out_memory, diag);
 }
 
 inlay_status run_take_workspace(run_shared *shared, uint64_t bytes, uint64_t alignment, void **out_memory,

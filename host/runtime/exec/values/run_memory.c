@@ -57,27 +57,30 @@ static void *map_block(uint64_t bytes, uint64_t alignment)
     return aligned;
 }
 
-static void *take_block(uint64_t bytes, uint64_t alignment)
+static void *take_block(uint64_t bytes, uint64_t alignment, uint64_t least_mapped)
 {
-    return bytes >= mapped_bytes ? map_block(bytes, alignment) : heap_block(bytes, alignment);
+    return bytes >= least_mapped ? map_block(bytes, alignment) : heap_block(bytes, alignment);
 }
 
-static void give_block(void *memory, uint64_t bytes)
+static void give_block(void *memory, uint64_t bytes, uint64_t least_mapped)
 {
-    if (bytes >= mapped_bytes)
+    if (bytes >= least_mapped)
         (void)munmap(memory, (size_t)rounded(bytes, (uint64_t)sysconf(_SC_PAGESIZE)));
     else
         free(memory);
 }
 #else
-static void *take_block(uint64_t bytes, uint64_t alignment)
+static const uint64_t mapped_bytes = UINT64_MAX;
+
+static void *take_block(uint64_t bytes, uint64_t alignment, uint64_t least_mapped)
 {
+    (void)least_mapped;
     return heap_block(bytes, alignment);
 }
 
-static void give_block(void *memory, uint64_t bytes)
+static void give_block(void *memory, uint64_t bytes, uint64_t least_mapped)
 {
-    (void)bytes;
+    (void)bytes, (void)least_mapped;
     free(memory);
 }
 #endif
@@ -188,7 +191,13 @@ static inlay_status over_budget(const run_memory *memory, uint64_t bytes, inlay_
     return INLAY_LIMIT_EXCEEDED;
 }
 
-inlay_status run_memory_take(run_memory *memory, uint64_t bytes, uint64_t alignment, void **out_memory,
+/* The smallest block that is mapped. */
+static uint64_t least_mapped(bool states)
+{
+    return states && mapped_bytes != UINT64_MAX ? 1 << 20 : mapped_bytes;
+}
+
+inlay_status run_memory_take(run_memory *memory, bool states, uint64_t bytes, uint64_t alignment, void **out_memory,
                              inlay_diag *diag)
 {
     INLAY_CHECK(alignment >= 64);
@@ -198,7 +207,7 @@ inlay_status run_memory_take(run_memory *memory, uint64_t bytes, uint64_t alignm
     if (memory != NULL && memory->allocator.alloc != NULL)
         *out_memory = memory->allocator.alloc(memory->allocator.user, bytes, alignment);
     else
-        *out_memory = take_block(bytes, alignment);
+        *out_memory = take_block(bytes, alignment, least_mapped(states));
     if (memory != NULL)
         (void)__atomic_add_fetch(&memory->calls, 1, __ATOMIC_RELAXED);
     if (*out_memory != NULL)
@@ -208,7 +217,12 @@ inlay_status run_memory_take(run_memory *memory, uint64_t bytes, uint64_t alignm
     return no_memory(diag, "for %llu bytes", (unsigned long long)bytes);
 }
 
-void run_memory_give(run_memory *source, void *memory, uint64_t bytes)
+bool run_memory_is_mapped(const run_memory *source, uint64_t bytes)
+{
+    return (source == NULL || source->allocator.alloc == NULL) && bytes >= least_mapped(true);
+}
+
+void run_memory_give(run_memory *source, bool states, void *memory, uint64_t bytes)
 {
     if (memory == NULL)
         return;
@@ -216,7 +230,7 @@ void run_memory_give(run_memory *source, void *memory, uint64_t bytes)
     if (source != NULL && source->allocator.alloc != NULL)
         source->allocator.free(source->allocator.user, memory, bytes);
     else
-        give_block(memory, bytes);
+        give_block(memory, bytes, least_mapped(states));
     if (source != NULL)
         (void)__atomic_sub_fetch(&source->used, bytes, __ATOMIC_RELAXED);
 }

@@ -26,12 +26,15 @@ inlay_status run_memory_limit_error(const run_memory *memory, const char *what, 
 run_memory *run_memory_ref(run_memory *memory); /* NULL is a no-op, here and below */
 void run_memory_unref(run_memory *memory);
 
-/* Allocates at least `bytes` bytes at a multiple of alignment (a power of two, 64 or more), not cleared.
- * INLAY_LIMIT_EXCEEDED: beyond the budget. memory NULL: malloc, not counted. */
-INLAY_NODISCARD inlay_status run_memory_take(run_memory *memory, uint64_t bytes, uint64_t alignment, void **out_memory,
-                                             inlay_diag *diag);
-/* `memory` NULL is a no-op; `bytes` as passed to run_memory_take(). `source` NULL: malloc. */
-void run_memory_give(run_memory *source, void *memory, uint64_t bytes);
+/* Allocates at least `bytes` bytes at a multiple of alignment (a power of two, 64 or more), not cleared. states: for
+ * states of texts, which are mapped from a smaller size on. INLAY_LIMIT_EXCEEDED: beyond the budget. memory NULL:
+ * malloc, not counted. */
+INLAY_NODISCARD inlay_status run_memory_take(run_memory *memory, bool states, uint64_t bytes, uint64_t alignment,
+                                             void **out_memory, inlay_diag *diag);
+/* `memory` NULL is a no-op; `states` and `bytes` as passed to run_memory_take(). `source` NULL: malloc. */
+void run_memory_give(run_memory *source, bool states, void *memory, uint64_t bytes);
+/* Whether a block for states is private memory of its own, whose pages may be replaced by others. */
+bool run_memory_is_mapped(const run_memory *source, uint64_t bytes);
 uint64_t run_memory_used(const run_memory *memory); /* bytes in use */
 void run_memory_get_info(const run_memory *memory, inlay_memory_info *out);
 #endif

@@ -14,7 +14,7 @@ enum { VALUE_ALIGN = 64 };
 
 static void free_own_memory(void *owner, inlay_value *value)
 {
-    run_memory_give(value->from, owner, value->capacity);
+    run_memory_give(value->from, value->of_states, owner, value->capacity);
     run_memory_unref(value->from);
 }
 
@@ -72,8 +72,8 @@ inlay_status value_describe(inlay_dtype dtype, uint32_t rank, const int64_t *dim
     return INLAY_OK;
 }
 
-inlay_status value_create_from(run_memory *from, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool zeroed,
-                               inlay_value **out_value, inlay_diag *diag)
+static inlay_status create(run_memory *from, bool of_states, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                           bool zeroed, inlay_value **out_value, inlay_diag *diag)
 {
     inlay_status status;
     int64_t count;
@@ -89,7 +89,7 @@ inlay_status value_create_from(run_memory *from, inlay_dtype dtype, uint32_t ran
     value = new_tensor(dtype, rank, dims, count);
     if (value == NULL)
         return no_memory(diag, "for a tensor of %zu bytes", bytes);
-    status = run_memory_take(from, room, VALUE_ALIGN, &memory, diag);
+    status = run_memory_take(from, of_states, room, VALUE_ALIGN, &memory, diag);
     if (status != INLAY_OK) {
         free(value);
         return status == INLAY_OUT_OF_MEMORY ? inlay_fail(diag, status, "no memory for a tensor of %zu bytes", bytes)
@@ -104,8 +104,21 @@ inlay_status value_create_from(run_memory *from, inlay_dtype dtype, uint32_t ran
     value->owner = memory;
     value->free_memory = free_own_memory;
     value->from = run_memory_ref(from);
+    value->of_states = of_states;
     *out_value = value;
     return INLAY_OK;
+}
+
+inlay_status value_create_from(run_memory *from, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool zeroed,
+                               inlay_value **out_value, inlay_diag *diag)
+{
+    return create(from, false, dtype, rank, dims, zeroed, out_value, diag);
+}
+
+inlay_status value_create_state(run_memory *from, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool zeroed,
+                                inlay_value **out_value, inlay_diag *diag)
+{
+    return create(from, true, dtype, rank, dims, zeroed, out_value, diag);
 }
 
 inlay_status value_create(inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool zeroed, inlay_value **out_value,

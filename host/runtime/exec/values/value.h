@@ -24,6 +24,7 @@ struct inlay_value {
     struct value_items *list;  /* shared by lists that begin with the same items */
     value_free_fn free_memory; /* NULL: the memory is borrowed */
     void *owner;
+    bool of_states;              /* see run_memory_take() */
     struct run_memory *from;     /* where the memory was allocated, a reference; NULL: malloc */
     struct value_import *import; /* atomic: a device's import of this memory; NULL: not requested yet */
     /* on a device: the fence of the last use by a stream or a run, which the next use must wait for; timeline 0:
@@ -40,6 +41,10 @@ INLAY_NODISCARD inlay_status value_create(inlay_dtype dtype, uint32_t rank, cons
 INLAY_NODISCARD inlay_status value_create_from(struct run_memory *from, inlay_dtype dtype, uint32_t rank,
                                                const int64_t *dims, bool zeroed, inlay_value **out_value,
                                                inlay_diag *diag);
+/* The same for a state. */
+INLAY_NODISCARD inlay_status value_create_state(struct run_memory *from, inlay_dtype dtype, uint32_t rank,
+                                                const int64_t *dims, bool zeroed, inlay_value **out_value,
+                                                inlay_diag *diag);
 /* Implement inlay_value_borrow(), inlay_value_create_strings(), inlay_value_ref(), inlay_value_unref() and
  * inlay_value_data(). */
 INLAY_NODISCARD inlay_status value_borrow(inlay_dtype dtype, uint32_t rank, const int64_t *dims, void *data,
