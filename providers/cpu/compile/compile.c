@@ -132,7 +132,7 @@ static void report_constants(inlay_compiled *compiled, const inlay_compile_reque
         if (constant == NULL || constant->narrow != NULL || constant->entries.count > 0 ||
             constant->half_type != INLAY_UNDEFINED) /* not a constant of the host */
             continue;
-        packed = (compiled->ready != NULL && pack_replaces(compiled, constant)) ||
+        packed = (compiled->ready != NULL && (pack_replaces(compiled, constant) || nbits_replaces(compiled, value))) ||
                  (constant->repacked_ops > 0 && constant->repacked_ops == compiled->values[value].uses &&
                   compiled->values[value].output == INLAY_NONE);
         if (!packed || constant->bytes <= CPU_SMALL_BYTES)
