@@ -116,14 +116,6 @@ done:
     return status;
 }
 
-/* Is the value read only as n-bit weights, by one op? These have one pack for all shapes. */
-static bool is_nbits(const inlay_compiled *compiled, const cpu_value *value, const cpu_constant *constant)
-{
-    return compiled->ready != NULL && !constant->plain_used && constant->packs != NULL &&
-           constant->packs->next == NULL && nbits_is_pack(&constant->packs->layout) && value->uses == 1 &&
-           value->output == INLAY_NONE;
-}
-
 /* Reports to the host which constants it may free: those that packs replace. */
 static void report_constants(inlay_compiled *compiled, const inlay_compile_request *request)
 {
@@ -140,8 +132,7 @@ static void report_constants(inlay_compiled *compiled, const inlay_compile_reque
         if (constant == NULL || constant->narrow != NULL || constant->entries.count > 0 ||
             constant->half_type != INLAY_UNDEFINED) /* not a constant of the host */
             continue;
-        packed = (compiled->ready != NULL && pack_replaces(compiled, constant)) ||
-                 is_nbits(compiled, &compiled->values[value], constant) ||
+        packed = (compiled->ready != NULL && (pack_replaces(compiled, constant) || nbits_replaces(compiled, value))) ||
                  (constant->repacked_ops > 0 && constant->repacked_ops == compiled->values[value].uses &&
                   compiled->values[value].output == INLAY_NONE);
         if (!packed || constant->bytes <= CPU_SMALL_BYTES)

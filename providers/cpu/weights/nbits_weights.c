@@ -361,6 +361,18 @@ done:
     return status;
 }
 
+bool nbits_replaces(const inlay_compiled *compiled, uint32_t value)
+{
+    const cpu_value *read = &compiled->values[value];
+    const cpu_op *reader = read->uses == 1 ? &compiled->ops[read->readers[0]] : NULL;
+    const cpu_constant *constant = constant_of(compiled, value);
+
+    INLAY_CHECK(constant != NULL);
+    return reader != NULL && read->output == INLAY_NONE && !constant->plain_used && constant->packs != NULL &&
+           !constant->packs->trial && nbits_is_pack(&constant->packs->layout) &&
+           (reader->row->family == &cpu_nbits_product || reader->row->family == &cpu_experts);
+}
+
 struct unfolded {
     cpu_native native;
     nbits_shape shape;

@@ -26,6 +26,9 @@ const cpu_op *nbits_weights_of(const cpu_build *build, cpu_nbits *out, nbits_sha
 inlay_status nbits_read(cpu_build *build, const cpu_nbits *nbits, cpu_place *place, cpu_place *scales,
                         cpu_place *zeros);
 
+/* Is the constant read by one MatMulNBits or QMoE only, which reads the same pack at all shapes, and is it packed? */
+bool nbits_replaces(const inlay_compiled *compiled, uint32_t value);
+
 /* The layouts of the three packs (nbits_layout.c); zero points that are floats are packed as scales are. steps: strides
  * of the original in elements, of k (or its blocks) and of n. */
 enum { NBITS_WEIGHTS = 0x6e620000, NBITS_SCALES, NBITS_ZEROS };
