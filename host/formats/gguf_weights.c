@@ -3,7 +3,6 @@
  * single precision. */
 #include "formats/gguf.h"
 #include "formats/onnx_write.h"
-#include "base/element.h"
 #include "inlay/check.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,14 +24,17 @@ struct weight_type {
     unpack_fn unpack;
 };
 
+/* A float16, of which each block has one or two: element_convert() took a sixth of the time of a translation. */
 static float half_at(const uint8_t *at)
 {
-    uint16_t bits;
-    float value = 0;
+    const uint32_t bits = (uint32_t)at[0] | (uint32_t)at[1] << 8, rest = (bits & 0x7fff) << 13;
+    const bool special = (bits & 0x7c00) == 0x7c00; /* infinity or NaN */
+    const uint32_t word = special ? rest | 0x7f800000 : rest;
+    float value;
 
-    memcpy(&bits, at, sizeof bits);
-    (void)element_convert(INLAY_FLOAT16, &bits, INLAY_FLOAT, &value, 1);
-    return value;
+    memcpy(&value, &word, sizeof value);
+    value = special ? value : value * 0x1p112f; /* the difference of the biases of exponents */
+    return (bits & 0x8000) != 0 ? -value : value;
 }
 
 /* value = scale * code - minimum. Without a scale all values of the group are the same. */
