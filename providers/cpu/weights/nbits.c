@@ -488,6 +488,37 @@ VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t li
         }
     }
 }
+
+#ifdef INTS_NIBBLES
+_Static_assert(VECTORS == 2, "dot_both() takes both vectors of a panel");
+
+/* The same for words and both vectors of columns, which share the loads of activations. */
+VEC_INLINE void dot_both(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, int bits, int part, int rows,
+                         vint dot[VECTORS][NBITS_ROWS])
+{
+    const int per = 8 / bits, count = part / 4 / per; /* words */
+
+    UNROLL_WORDS
+    for (int w = 0; w < count; w++, weights += NBITS_COLUMNS * 4) {
+        VEC_UNROLL
+        for (int g = 0; g < per; g++, limbs += 8) {
+            VEC_UNROLL
+            for (int odd = 0; odd < 2; odd++) {
+                const vint left = spread_words(vint_load(weights), bits, g, odd),
+                           right = spread_words(vint_load(weights + VEC_LANES * 4), bits, g, odd);
+
+                VEC_UNROLL
+                for (int r = 0; r < rows; r++) {
+                    const int32_t a = four(limbs + r * limbs_row + 4 * odd);
+
+                    dot[0][r] = ints_dot(dot[0][r], left, a);
+                    dot[1][r] = ints_dot(dot[1][r], right, a);
+                }
+            }
+        }
+    }
+}
+#endif
 #endif
 
 /* Sums of a tile may not fit into the registers beside the weights and activations of a part. */
@@ -521,6 +552,16 @@ VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, int bits, int
         const float *scales = tile->scales + b * NBITS_COLUMNS;
 
         for (int64_t p = 0; p < parts; p++) {
+#ifdef INTS_NIBBLES
+            vint both[VECTORS][NBITS_ROWS];
+
+            if (!as_bytes) {
+                VEC_UNROLL
+                for (int r = 0; r < rows; r++)
+                    both[0][r] = both[1][r] = vint_set(zeros ? 0 : tile->sums[r * all + done]);
+                dot_both(weights, tile->limbs + done * tile->limbs_part, tile->limbs_row, bits, part, rows, both);
+            }
+#endif
             UNROLL_VECTORS
             for (int v = 0; v < VECTORS; v++) {
                 vint dot[NBITS_ROWS];
@@ -529,8 +570,15 @@ VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, int bits, int
                 VEC_UNROLL
                 for (int r = 0; r < rows; r++)
                     dot[r] = vint_set(zeros ? 0 : tile->sums[r * all + done]);
-                dot_rows(weights + v * VEC_LANES * 4, tile->limbs + done * tile->limbs_part, tile->limbs_row, mode,
-                         bits, part, rows, as_bytes, dot);
+#ifdef INTS_NIBBLES
+                if (!as_bytes) {
+                    VEC_UNROLL
+                    for (int r = 0; r < rows; r++)
+                        dot[r] = both[v][r];
+                } else
+#endif
+                    dot_rows(weights + v * VEC_LANES * 4, tile->limbs + done * tile->limbs_part, tile->limbs_row, mode,
+                             bits, part, rows, as_bytes, dot);
                 COMPILER_FENCE(); /* factors are loaded after the products */
                 scale = vec_load(scales + v * VEC_LANES);
                 if (zeros)
