@@ -160,6 +160,10 @@ static void pack(uint8_t *to, const uint8_t *from, const vulkan_panels *panels, 
                                                     size;
                     const int64_t left = panels->columns - first, columns = left < width ? left : width;
 
+                    if (panels->column_step == 1) {
+                        memcpy(to, row, (size_t)columns * size);
+                        continue;
+                    }
                     for (int64_t n = 0; n < columns; n++)
                         memcpy(to + (size_t)n * size, row + (size_t)(n * panels->column_step) * size, size);
                 }
