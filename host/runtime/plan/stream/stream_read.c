@@ -17,11 +17,13 @@
 
 enum { PIECE_BYTES = 8 << 20 }; /* read at once: a thread that stops waits for one piece */
 
+#if defined(MADV_POPULATE_READ)
 /* The piece of [from, end) that is read at once. */
 static size_t piece(const char *from, const char *end)
 {
     return end - from < PIECE_BYTES ? (size_t)(end - from) : PIECE_BYTES;
 }
+#endif
 
 /* Reads the pages [from, end) of a mapping. Returns an errno. A page after the end of a truncated file is an error
  * here, where an access would raise SIGBUS. ahead: they are probably not in memory. The system then reads two pieces at
