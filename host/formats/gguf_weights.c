@@ -29,11 +29,12 @@ static float half_at(const uint8_t *at)
 {
     const uint32_t bits = (uint32_t)at[0] | (uint32_t)at[1] << 8, rest = (bits & 0x7fff) << 13;
     const bool special = (bits & 0x7c00) == 0x7c00; /* infinity or NaN */
-    const uint32_t word = special ? rest | 0x7f800000 : rest;
+    const uint32_t word = special ? rest | 0x7f800000 : rest + (112u << 23); /* the difference of the biases */
     float value;
 
     memcpy(&value, &word, sizeof value);
-    value = special ? value : value * 0x1p112f; /* the difference of the biases of exponents */
+    if ((bits & 0x7c00) == 0)
+        value = (float)(bits & 0x3ff) * 0x1p-24f;
     return (bits & 0x8000) != 0 ? -value : value;
 }
 

@@ -45,6 +45,7 @@ static inlay_status write_beyond(struct plot *plot, uint32_t beyond, inlay_diag 
     inlay_status status = INLAY_OK;
 
     key.constants[ID_LOCAL] = FLOATS;
+    key.constants[ID_OWN] = 1; /* element for each invocation */
     key.constants[ID_SLOTS] = 1;
     key.constants[ID_SLOT] = OP_ABS | REG_ACC << 8;
     key.constants[ID_OUT] = EL_F32;
