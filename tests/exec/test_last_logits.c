@@ -121,9 +121,24 @@ static void unchanged(void **state)
     }
 }
 
+/* A session for one token of one text has the input, too. */
+static void one_token(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    open_model(
+        "h : 1,1,8\npast_0 : 1,P,8\npresent_0 = Concat(past_0, h) axis=1\nx = Relu(h)\nw = [8,6]\nc = [1,1,1] 30.0\n"
+        "p = MatMul(x, w)\nd = Div(p, c)\nt = Tanh(d)\nlogits = Mul(t, c)\n-> logits, present_0",
+        "1", &rig);
+    assert_int_equal(inlay_session_find_input(rig.session, "last_logits"), 2);
+    rig_close(&rig);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(same_rows), cmocka_unit_test(unchanged) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(same_rows), cmocka_unit_test(unchanged),
+                                        cmocka_unit_test(one_token) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,8 +59,10 @@ static uint32_t same_place(const struct graph *graph, const graph_node *node)
         return INLAY_NONE;
     for (uint32_t i = 0; i < node->info.input_count; i++) {
         const uint32_t value = node->info.inputs[i];
+        const inlay_value_info *info = &graph->values[value].info;
 
-        if (is_alike(&graph->values[value].info))
+        /* Logits of one token are alike, too. */
+        if (is_alike(info) && (info->rank < LOGITS_RANK || (info->flags & INLAY_VALUE_CONSTANT) != 0))
             continue;
         if (found != INLAY_NONE || graph->values[value].info.rank != LOGITS_RANK)
             return INLAY_NONE;
