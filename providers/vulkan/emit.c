@@ -96,7 +96,7 @@ inlay_status vulkan_emit_elements(vulkan_build *build, const vulkan_program *pro
     vulkan_dispatch *dispatch = vulkan_add_dispatch(build, shaders[program->arithmetic], 1);
 
     if (is_gpu)
-        dispatch->constants[ID_LOCAL] = GPU_WORKGROUP_SIZE;
+        dispatch->constants[ID_LOCAL] = VULKAN_GPU_WORKGROUP_SIZE;
     VULKAN_SET_CONSTANTS(dispatch, (uint32_t)each);
     VULKAN_SET_WORDS(build, dispatch, 0, count);
     vulkan_expect_bytes(build, dispatch, (double)count, 4 * (1 + program->load_count));

@@ -9,7 +9,7 @@ static uint32_t lanes_for(const vulkan_build *build, int64_t length, int64_t res
 {
     if (length < 128 || (results >= 4096 && build->device->facts.is_cpu))
         return 1;
-    return length >= 512 && !build->device->facts.is_cpu ? GPU_WORKGROUP_SIZE : VULKAN_WORKGROUP_SIZE;
+    return length >= 512 && !build->device->facts.is_cpu ? VULKAN_GPU_WORKGROUP_SIZE : VULKAN_WORKGROUP_SIZE;
 }
 
 static inlay_status finish_sums(vulkan_build *build, vulkan_dispatch *dispatch, const vulkan_program *program,

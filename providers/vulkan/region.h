@@ -14,7 +14,7 @@ enum {
     VULKAN_SMALL_BYTES = 4096,
     VULKAN_MAX_OPERANDS = 15,
     VULKAN_WORKGROUP_SIZE = 64,
-    GPU_WORKGROUP_SIZE = 256 /* where the invocations of a group are independent, or many share a sum */
+    VULKAN_GPU_WORKGROUP_SIZE = 256 /* where the invocations of a group are independent, or many share a sum */
 };
 
 /* Sets of element types. */
@@ -266,7 +266,7 @@ struct vulkan_program {
     /* Values that are in registers, and the register of each. */
     uint32_t register_values[VULKAN_MAX_REGISTER_VALUES], registers[VULKAN_MAX_REGISTER_VALUES], register_count;
     bool rounded[VULKAN_MAX_REGISTER_VALUES]; /* the register has been rounded to the 16 bits of its value */
-    uint32_t result;  /* the value that the program computes */
+    uint32_t result;                          /* the value that the program computes */
     bool has_columns; /* the shader gives the program the index along column_dim, see AT_COLUMN */
     uint32_t column_dim;
     bool overflow; /* a limit was exceeded, or sizes do not match */

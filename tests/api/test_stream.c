@@ -370,24 +370,34 @@ static void children_read_by_themselves(void **state)
 
 enum { EXPERTS = 16, HIDDEN = 256, EXPERT_BYTES = HIDDEN * HIDDEN * 4 };
 
+/* Starts the model of mixture_path, whose weights are in a file of the folder. Returns the mark of its graph. */
+static wire_mark begin_model(struct wire *wire, const char *data_name, FILE **out_file, FILE **out_data)
+{
+    wire_mark graph;
+
+    (void)snprintf(data_path, sizeof data_path, "%s/%s", folder, data_name);
+    *out_file = fopen(mixture_path, "wb");
+    *out_data = fopen(data_path, "wb");
+    assert_non_null(*out_file);
+    assert_non_null(*out_data);
+    wire_int(wire, 1, 13);
+    mw_opset(wire, 8, "", 21);
+    mw_opset(wire, 8, "com.microsoft", 1);
+    graph = wire_begin(wire, 7);
+    wire_text(wire, 2, "g");
+    return graph;
+}
+
 /* 8 MiB of experts; each row selects the one with the highest probability. */
 static void write_mixture(void)
 {
     const int64_t dims[] = { EXPERTS, HIDDEN, HIDDEN };
     struct wire wire = { 0 };
     wire_mark graph, node;
-    FILE *file = fopen(mixture_path, "wb"), *data;
+    FILE *file, *data;
     int64_t at;
 
-    (void)snprintf(data_path, sizeof data_path, "%s/mixture.data", folder);
-    data = fopen(data_path, "wb");
-    assert_non_null(file);
-    assert_non_null(data);
-    wire_int(&wire, 1, 13);
-    mw_opset(&wire, 8, "", 21);
-    mw_opset(&wire, 8, "com.microsoft", 1);
-    graph = wire_begin(&wire, 7);
-    wire_text(&wire, 2, "g");
+    graph = begin_model(&wire, "mixture.data", &file, &data);
     at = write_weights(&wire, data, "w1", 3, dims, 5, 0);
     (void)write_weights(&wire, data, "w2", 3, dims, 6, at);
     mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "2,256");
@@ -485,19 +495,11 @@ static void write_codes(void)
 {
     struct wire wire = { 0 };
     wire_mark graph, node;
-    FILE *file = fopen(mixture_path, "wb"), *data;
+    FILE *file, *data;
     char in[16] = "x", list[40], out[16], name[8], scale[8];
     int64_t at = 0;
 
-    (void)snprintf(data_path, sizeof data_path, "%s/codes.data", folder);
-    data = fopen(data_path, "wb");
-    assert_non_null(file);
-    assert_non_null(data);
-    wire_int(&wire, 1, 13);
-    mw_opset(&wire, 8, "", 21);
-    mw_opset(&wire, 8, "com.microsoft", 1);
-    graph = wire_begin(&wire, 7);
-    wire_text(&wire, 2, "g");
+    graph = begin_model(&wire, "codes.data", &file, &data);
     mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "4,1024");
     for (int i = 0; i < LAYERS; i++) {
         (void)snprintf(name, sizeof name, "q%d", i);

@@ -293,34 +293,17 @@ class Gguf(unittest.TestCase):
                     self.assertEqual(greedy(limited, prompt, 4), greedy(plain, prompt, 4), arch)
 
     def test_memory(self):
-        """Weights of float16 are read in the file, but for CPUs with AMX, which packs them for matrix tiles. Codes leave
-        the memory when they are packed."""
+        """Weights of float16 are read in the file, but for CPUs with AMX, which packs them for matrix tiles."""
         def anonymous():
             with open("/proc/self/status", encoding="utf-8") as status:
                 return next(int(line.split()[1]) for line in status if line.startswith("RssAnon")) << 10
         with open("/proc/cpuinfo", encoding="utf-8") as facts:
-            halves = 2.5 if "amx_bf16" in facts.read() else 0.25
-        for kind, layers, most in (("F16", 8, halves), ("Q4_0", 16, 1.6)):
-            data, count = make("llama", kind, sizes=Sizes(512, 4, 2, 128, 2048, layers))
-            before = anonymous()
-            with self.open(data) as session:
-                greedy(session, prompts(count)[0], 2)
-                self.assertLess(anonymous() - before, len(data) * most, kind)
-
-    def test_originals(self):
-        """Codes that have left the memory are made again for a new version of the weights, and for a check of the
-        original weights in a run."""
-        data, count = make("llama", "Q4_K", sizes=Sizes(256, 4, 2, 64, 512, 2))
-        prompt = prompts(count)[0]
-        norm = {"output_norm.weight": np.linspace(-2, 2, 256, dtype=np.float32)}
-        with self.open(data) as session, self.open(data, check_finite=1) as checked, \
-                self.open(data, compile_in_background=1) as kept:  # in which codes stay
-            was = greedy(kept, prompt, 4)
-            self.assertEqual(greedy(checked, prompt, 4), was)
-            session.update(norm)
-            kept.update(norm)
-            self.assertEqual(greedy(session, prompt, 4), greedy(kept, prompt, 4))
-            self.assertNotEqual(greedy(session, prompt, 4), was)
+            most = 2.5 if "amx_bf16" in facts.read() else 0.25
+        data, count = make("llama", "F16", sizes=Sizes(512, 4, 2, 128, 2048, 16))
+        before = anonymous()
+        with self.open(data) as session:
+            greedy(session, prompts(count)[0], 2)
+            self.assertLess(anonymous() - before, len(data) * most)
 
     def test_bytes(self):
         """Without a file, weights of floats are copied."""

@@ -85,8 +85,8 @@ static void devices_are_lost(void **state)
     assert_true(plant("lost", "0", 1) > LEAST);
 }
 
-/* A region whose weights have no room runs on the other provider, and nothing else does. A run without room names the
- * device, and the next one succeeds. */
+/* A region whose weights do not fit into device memory runs on the other provider, and only that region. A run that
+ * does not fit fails with the name of the device. The next run succeeds. */
 static void memory_ends(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -122,7 +122,7 @@ static void memory_ends(void **state)
     assert_true(at < MOST && declined > 2 && failed > 0);
 }
 
-/* What a driver says is left bounds what is assigned to the device; a higher memory_limit is no help. */
+/* The host assigns no more memory than the driver reports as available, also with a higher memory_limit. */
 static void budgets_are_kept(void **state)
 {
     static const struct {

@@ -19,7 +19,6 @@ struct graph_blob {
     size_t bytes;
     bool mapped;           /* munmap, otherwise free */
     bool spilled;          /* mapped from a temporary file */
-    bool discarded;        /* in the heap; its pages cannot be accessed */
     mapped_file *file;     /* of other mappings */
     graph_blob *next_file; /* in model->files */
 };
@@ -128,21 +127,6 @@ graph_model *graph_model_create(void)
     return model;
 }
 
-/* Sets the access to the pages that are completely within a block of the heap. */
-static bool set_access(const graph_blob *blob, int access)
-{
-#if defined(__linux__)
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)blob->address + page - 1) & ~(page - 1);
-    const uintptr_t to = ((uintptr_t)blob->address + blob->bytes) & ~(page - 1);
-
-    return from < to && (access != PROT_NONE || madvise((void *)from, to - from, MADV_DONTNEED) == 0) &&
-           mprotect((void *)from, to - from, access) == 0;
-#else
-    (void)blob, (void)access;
-    return false;
-#endif
-}
-
 void graph_model_destroy(graph_model *model)
 {
     if (model == NULL)
@@ -152,8 +136,6 @@ void graph_model_destroy(graph_model *model)
 
         model->blobs = blob->next;
         mapped_file_forget(blob->file);
-        if (blob->discarded)
-            (void)set_access(blob, PROT_READ | PROT_WRITE);
         if (blob->mapped)
             (void)munmap(blob->address, blob->bytes);
         else
@@ -259,30 +241,6 @@ void graph_blob_free(graph_model *model, const void *data)
         free(blob);
         return;
     }
-}
-
-static graph_blob *find_block(const graph_model *model, const void *data)
-{
-    graph_blob *blob = model->blobs;
-
-    while (blob != NULL && (blob->address != data || blob->mapped))
-        blob = blob->next;
-    return blob;
-}
-
-bool graph_blob_discard(graph_model *model, const void *data)
-{
-    graph_blob *blob = find_block(model, data);
-
-    return blob != NULL && (blob->discarded = set_access(blob, PROT_NONE));
-}
-
-void graph_blob_reclaim(graph_model *model, const void *data)
-{
-    graph_blob *blob = find_block(model, data);
-
-    if (blob != NULL && blob->discarded)
-        blob->discarded = !set_access(blob, PROT_READ | PROT_WRITE);
 }
 
 bool graph_blob_owns(const graph_model *model, const void *data)

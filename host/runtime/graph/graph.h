@@ -23,13 +23,12 @@ typedef struct graph_history graph_history;
 /* A value of a graph. Its type may be nested: seq(tensor), optional(seq(tensor)), seq(map). info.kind is the outermost
  * kind; info.dtype, rank and dims describe the innermost tensor (for a map: its value). */
 typedef struct graph_value {
-    inlay_value_info info;      /* graph_finish() updates producer and flags */
-    uint32_t inner_kind;        /* for SEQUENCE and OPTIONAL: INLAY_VALUE_TENSOR, SEQUENCE or MAP; otherwise 0 */
-    inlay_dtype map_key;        /* MAP: INT64 or STRING */
-    bool sparse;                /* declared as a sparse tensor; the host stores it densely */
-    bool copied, read_in_place; /* constants: compiled regions have a copy, or read the original in runs */
-    const char *doc;            /* doc_string, or NULL */
-    bool declared;              /* listed in graph input, output or value_info, with the type in declared_* */
+    inlay_value_info info; /* graph_finish() updates producer and flags */
+    uint32_t inner_kind;   /* for SEQUENCE and OPTIONAL: INLAY_VALUE_TENSOR, SEQUENCE or MAP; otherwise 0 */
+    inlay_dtype map_key;   /* MAP: INT64 or STRING */
+    bool sparse;           /* declared as a sparse tensor; the host stores it densely */
+    const char *doc;       /* doc_string, or NULL */
+    bool declared;         /* listed in graph input, output or value_info, with the type in declared_* */
     /* A graph input that is also an initializer. In IR 3 it is a constant and not in graph.inputs. From IR 4 on it is
      * an input that the caller may omit, with the value default_value; info.data stays NULL. */
     bool has_default;
@@ -154,7 +153,6 @@ typedef struct graph_external {
     const char *location;
     const void *bytes; /* [count] */
     size_t count;
-    bool copied, read_in_place, discarded; /* of a translation, see graph/originals.h */
 } graph_external;
 
 typedef struct graph_blob graph_blob; /* a file mapping or a heap block that contains constants; see graph.c */
@@ -191,11 +189,6 @@ struct graph_model {
     uint64_t copied_bytes;     /* bytes of files that were read into memory instead of being mapped */
     graph_external *externals; /* external data of the tensors; NULL: none */
     uint32_t made_externals;   /* those that a translation has made (model/format.h) */
-    const void *source;        /* [source_bytes] the file that was translated; NULL: none */
-    size_t source_bytes;
-    bool discarded; /* atomic: some of these weights cannot be accessed (graph/originals.h) */
-    /* Fills the weights that are marked as discarded once more. */
-    inlay_status (*refill)(graph_model *model, inlay_diag *diag);
     /* model_load_again(): the model whose mappings this one reads, which outlives it; otherwise NULL. */
     const graph_model *base;
     inlay_str extra; /* see graph_node.extra */

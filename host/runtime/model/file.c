@@ -345,7 +345,7 @@ static inlay_status unpack(const char *location, file_map *map, inlay_diag *diag
     return INLAY_OK;
 }
 
-const graph_external *file_recorded(const graph_model *model, const char *location)
+static const graph_external *find_recorded(const graph_model *model, const char *location)
 {
     const graph_external *external = model != NULL ? model->externals : NULL;
 
@@ -380,9 +380,9 @@ inlay_status external_open(external_files *files, const char *location, file_map
         *out = files->maps[found];
         return INLAY_OK;
     }
-    external = file_recorded(files->model->base, location);
+    external = find_recorded(files->model->base, location);
     if (external == NULL && files->model->made_externals > 0)
-        external = file_recorded(files->model, location);
+        external = find_recorded(files->model, location);
     if (external != NULL) {
         *out = (file_map){ .bytes = external->bytes, .count = external->count };
         return INLAY_OK;

@@ -12,8 +12,7 @@ typedef struct format_file {
     size_t count;
     const char *location; /* its name, for tensors that stay in the file as external data; NULL: they are copied */
     /* Memory of the model for the data of tensors, aligned to 64 bytes. *out_location: its name as a file of external
-     * data, valid until translate() returns. NULL: out of memory. A translation is repeated if weights have left the
-     * memory: its calls are then the same, and data is not accessed after the next call. */
+     * data, valid until translate() returns. NULL: out of memory. */
     void *(*alloc)(void *alloc_ctx, size_t bytes, const char **out_location);
     void *alloc_ctx;
 } format_file;

@@ -1,7 +1,6 @@
 /* model/load.c - loads a model from a file: entry points, and the parts of the model outside of graphs. */
 #include "base/hash.h"
 #include "base/wire.h"
-#include "graph/originals.h"
 #include "model/format.h"
 #include "model/load.h"
 #include "inlay/check.h"
@@ -253,58 +252,19 @@ static bool is_stream(const char *path)
     return false;
 }
 
-/* format_file.alloc; external_open() finds the memory by its location. */
+/* format_file.alloc; external_open() finds the memory by its location, which is the path of no file. */
 static void *alloc_external(void *ctx, size_t bytes, const char **out_location)
 {
     graph_model *model = ctx;
     void *data = graph_blob_alloc(model, bytes);
-    char location[GRAPH_LOCATION];
+    char location[24];
 
-    (void)snprintf(location, sizeof location, "%c%u", GRAPH_MADE, model->made_externals);
+    (void)snprintf(location, sizeof location, "\1%u", model->made_externals);
     if (data == NULL || !file_record(model, location, data, bytes))
         return NULL;
     model->made_externals++;
     *out_location = model->externals->location;
     return data;
-}
-
-struct refill {
-    graph_model *model;
-    uint32_t next;
-    void *unread; /* for weights that are there */
-};
-
-/* format_file.alloc: the memory of the same call of the first translation. */
-static void *same_external(void *ctx, size_t bytes, const char **out_location)
-{
-    struct refill *call = ctx;
-    const graph_external *external;
-    char location[GRAPH_LOCATION];
-
-    (void)snprintf(location, sizeof location, "%c%u", GRAPH_MADE, call->next++);
-    external = file_recorded(call->model, location);
-    if (external == NULL || external->count != bytes)
-        return NULL;
-    *out_location = external->location;
-    if (external->discarded)
-        return (void *)(uintptr_t)external->bytes;
-    free(call->unread);
-    call->unread = aligned_alloc(64, (bytes + 64) & ~(size_t)63);
-    return call->unread;
-}
-
-/* graph_model.refill */
-static inlay_status translate_again(graph_model *model, inlay_diag *diag)
-{
-    const model_format *format = model_format_of(model->source, model->source_bytes);
-    struct refill call = { .model = model };
-    const format_file file = { model->source, model->source_bytes, ".", same_external, &call };
-    struct wire made = { 0 };
-    const inlay_status status = format == NULL ? INLAY_INTERNAL : format->translate(&file, &made, diag);
-
-    wire_deinit(&made);
-    free(call.unread);
-    return status;
 }
 
 /* Translates a file of another format to an ONNX model, in memory of the model. Weights that stay in the file are
@@ -329,9 +289,6 @@ static inlay_status translate(graph_model *model, const model_load_options *opti
     if (status == INLAY_OK && (made.failed || graph_blob_adopt(model, made.bytes, made.count) != INLAY_OK))
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory for the model of a %s file", format->name);
     if (status == INLAY_OK) {
-        model->source = *bytes;
-        model->source_bytes = *count;
-        model->refill = translate_again;
         *bytes = made.bytes;
         *count = made.count;
         made.bytes = NULL;

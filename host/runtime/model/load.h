@@ -26,8 +26,6 @@ INLAY_NODISCARD inlay_status file_transfer(file_map *map, graph_model *model, in
 /* Records a file of external data for external_open(), also of models that are loaded again from this one. false: out
  * of memory. */
 bool file_record(graph_model *model, const char *location, const void *bytes, size_t count);
-/* The file of that location; NULL: none. model may be NULL. */
-const graph_external *file_recorded(const graph_model *model, const char *location);
 
 /* Files that tensors name as external data. Each is mapped once; the model owns the mappings. */
 typedef struct external_files {

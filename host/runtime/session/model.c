@@ -8,7 +8,6 @@
 #include "session/session.h"
 #include "infer/dim_sums.h"
 #include "model/model.h"
-#include "graph/originals.h"
 #include "passes/pass.h"
 #include "inlay/check.h"
 #include <limits.h>
@@ -88,12 +87,8 @@ inlay_status session_load_model(inlay_session *session, const session_source *so
 inlay_status session_load_again(const inlay_session *session, graph_model **out_model, inlay_diag *diag)
 {
     model_load_options load = load_options(session->options);
-    const inlay_status status = graph_restore(session->model, diag);
 
     load.keep_sparse = session->keeps_sparse;
-    *out_model = NULL;
-    if (status != INLAY_OK)
-        return status;
     return model_load_again(session->model, &load, out_model, diag);
 }
 

@@ -4,7 +4,6 @@
 #include "base/heap.h"
 #include "base/memory.h"
 #include "config/dirs.h"
-#include "graph/originals.h"
 #include "base/boundary.h"
 #include "partition/cost/cost_key.h"
 #include "plugin/crash.h"
@@ -514,12 +513,7 @@ static inlay_status compile(inlay_session *session, const inlay_options *options
         status = session_background_prepare(session, diag);
     else
         status = program_create(session->model->main, &session->env, &session->main, diag);
-    if (status == INLAY_OK)
-        status = session_prepare_sizes(session, session->main, diag);
-    /* check_finite reads constants in runs, and programs that are compiled later their weights. */
-    if (status == INLAY_OK && session->background == NULL && options_int(options, OPTION_check_finite) == 0)
-        graph_give_back(session->model->main);
-    return status;
+    return status == INLAY_OK ? session_prepare_sizes(session, session->main, diag) : status;
 }
 
 static uint32_t priority_option(const inlay_options *options)

@@ -3,7 +3,6 @@
 #include "inlay/plugin.h"
 #include "base/checked.h"
 #include "base/element.h"
-#include "graph/originals.h"
 #include "plan/layout/memory.h"
 #include "plan/layout/planner.h"
 #include <string.h>
@@ -263,7 +262,6 @@ inlay_status bundle_collect(const inlay_session *session, bundle_collection *out
     uint32_t main;
 
     *out = (bundle_collection){ .providers = session->providers, .provider_count = session->env.provider_count };
-    INLAY_TRY(graph_restore(session->model, diag));
     INLAY_TRY(collect_part(&collector, session->main, NULL, &main));
     INLAY_TRY(add_inputs(&collector));
     INLAY_TRY(walk(&collector, main));

@@ -118,7 +118,7 @@ static bool reads_parts(const cpu_state *state)
     return state->packs != NULL && INLAY_HAS(state->packs, done) && state->packs->divide != NULL;
 }
 
-/* Tells the host that a run reads the constant of only some of the experts. */
+/* Divides the constant into parts, one for each expert: a run reads only those of the selected experts. */
 static void divide(const cpu_build *build, const cpu_place *place)
 {
     const cpu_buffer *buffer = &build->instance->buffers[place->buffer];

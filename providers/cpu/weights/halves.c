@@ -55,7 +55,8 @@ static cpu_op *maker_of(const inlay_compiled *compiled, uint32_t reader, uint32_
     return NULL;
 }
 
-/* Lets a product read such a constant instead of its Transpose, which emits no step if nothing else reads it. */
+/* Makes a matrix multiplication read such a constant instead of its Transpose. A Transpose without other readers emits
+ * no step. */
 static void skip_transpose(inlay_compiled *compiled, uint32_t reader)
 {
     cpu_op *product = &compiled->ops[reader], *turn = maker_of(compiled, reader, product->in[1]);

@@ -41,9 +41,9 @@ const uint A_LOADS = (A_UNITS * A_LINES + THREADS - 1u) / THREADS;
 const uint B_LOADS = (B_UNITS * B_LINES + THREADS - 1u) / THREADS;
 
 // The tile of A, then that of B; later a result of each subgroup.
-const uint A_TILE = A_LINES * A_PITCH, UNITS = A_TILE + B_LINES * B_PITCH;
+const uint A_TILE = A_LINES * A_PITCH, TILE_UNITS = A_TILE + B_LINES * B_PITCH;
 const uint RESULTS = SIDES * SLICES * SIZE * SIZE / 4u;
-shared uvec4 tile[UNITS > RESULTS ? UNITS : RESULTS];
+shared uvec4 tile[TILE_UNITS > RESULTS ? TILE_UNITS : RESULTS];
 
 #include "workgroup.glsl"
 

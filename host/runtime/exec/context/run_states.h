@@ -45,7 +45,7 @@ bool run_states_fixed(const run_states *states);
  * failure. Long rows share the pages of their first tokens with their source, which thereafter is a copy, too. */
 INLAY_NODISCARD inlay_status run_states_join(run_states *states, bool at_end, const states_row *rows, uint32_t count,
                                              inlay_diag *diag);
-/* Tells that runs may overwrite the entries of a row after `length`. */
+/* To be called before runs overwrite the entries of a row from `length` on: these are no longer shared. */
 void run_states_shorten(run_states *states, uint32_t row, int64_t length);
 /* Returns a copy of the state. */
 INLAY_NODISCARD inlay_status run_states_get(const run_states *states, uint32_t state, inlay_value **out_value,

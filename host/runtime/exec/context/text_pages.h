@@ -21,6 +21,6 @@ int64_t text_pages_entries(const text_pages *pages);
 /* Replaces the first pages of `to`, at most `bytes` bytes, by those of a block. `to` is private memory of
  * run_memory_is_mapped(). Returns the number of bytes; 0: none, `to` is unchanged. */
 int64_t text_pages_map(const text_pages *pages, uint32_t part, int64_t block, char *to, int64_t bytes);
-/* Tells that mappings of text_pages_map() are gone, or soon will be: a process can have a limited number. */
+/* Reports that the caller unmaps this number of mappings of text_pages_map(). A process has a limited number. */
 void text_pages_forget(uint32_t mappings);
 #endif

@@ -1,6 +1,5 @@
 #include "plan/create/create.h"
 #include "inlay/check.h"
-#include "graph/originals.h"
 #include "plan/create/undo.h"
 #include "threads/threads.h"
 
@@ -77,14 +76,10 @@ static bool handle_failure(struct assignment *assignment, inlay_status status)
 
 inlay_status assign_until_stable(struct assignment *assignment, inlay_diag *diag)
 {
+    const uint32_t held = threads_set_limit(assignment->env->max_threads);
     inlay_status status;
-    uint32_t held;
 
     INLAY_CHECK(assignment->graph != NULL && assignment->env != NULL);
-    status = graph_restore(assignment->graph->model, diag);
-    if (status != INLAY_OK)
-        return status;
-    held = threads_set_limit(assignment->env->max_threads);
     do {
         assignment->declined = (program_declined){ 0 };
         status = assign(assignment, diag);

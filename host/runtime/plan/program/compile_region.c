@@ -89,15 +89,11 @@ static bool settle_constants(const struct program *program, program_step *step, 
             if (value == INLAY_NONE)
                 continue;
             if (fates[value] == INLAY_CONST_BORROWED) {
-                if (compiled)
-                    __atomic_store_n(&program->graph->values[value].read_in_place, true, __ATOMIC_RELAXED);
                 good = good && (!compiled || stream_constant(program, step, node, i));
                 continue;
             }
-            if (compiled) {
-                __atomic_store_n(&program->graph->values[value].copied, true, __ATOMIC_RELAXED);
+            if (compiled)
                 program_release_pages(program, &program->graph->values[value].info);
-            }
             fates[value] = INLAY_CONST_BORROWED;
         }
     }

@@ -26,8 +26,8 @@ static size_t piece(const char *from, const char *end)
 #endif
 
 /* Reads the pages [from, end) of a mapping. Returns an errno. A page after the end of a truncated file is an error
- * here, where an access would raise SIGBUS. ahead: they are probably not in memory. The system then reads two pieces at
- * a time and nothing else; a page fault would also read the neighbours of the page. */
+ * here, where an access would raise SIGBUS. ahead: they are probably not in memory, so two pieces at a
+ * time are requested before they are mapped. A page fault would also read neighbouring pages. */
 static int read_pages(char *from, char *end, bool ahead)
 {
 #if defined(MADV_POPULATE_READ)
