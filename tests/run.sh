@@ -55,7 +55,8 @@ repeat_failed() {
     done
     for test in "$@"; do
         echo "== $name: $test failed, and is repeated alone"
-        if ctest --test-dir "build/$name" -R "^${test//./\\.}\$" --output-on-failure --no-tests=error; then
+        if ctest --test-dir "build/$name" -R "^${test//./\\.}\$" --timeout 600 --output-on-failure \
+            --no-tests=error; then
             unstable+=("$name/$test")
         else
             rm "$kept/$test.log"
@@ -83,8 +84,8 @@ check() {
     fi
     echo "$name: built in $((SECONDS - start)) s"
     # A test may use every core, so few run concurrently. Many wait for most of their time, for processes, devices and
-    # time limits: six keep two cores busy.
-    ctest --test-dir "build/$name" -j 6 --output-on-failure --no-tests=error 2>&1 | tee "$log"
+    # time limits: six keep two cores busy. A test that hangs fails after ten minutes, and is repeated.
+    ctest --test-dir "build/$name" -j 6 --timeout 600 --output-on-failure --no-tests=error 2>&1 | tee "$log"
     total=$(sed -nE 's/.*tests passed, [0-9]+ tests? failed out of ([0-9]+).*/\1/p' "$log")
     if [ -z "$total" ]; then
         echo "$name: no test ran"
