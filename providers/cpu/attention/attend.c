@@ -1,8 +1,7 @@
 /* Attention on built-in kernels. It runs one block of queries of one head at a time, so that the scores stay in the
  * cache. Queries, keys and values are read in place with any strides. The result is written in the layout of a
  * Transpose that follows. */
-#include "cpu/attention/attention.h"
-#include "cpu/attention/cache_loops.h"
+#include "cpu/attention/attend.h"
 #include "cpu/attention/score_loops.h"
 #include "inlay/check.h"
 #include "cpu/region/build.h"
@@ -18,50 +17,6 @@
 enum {
     BLOCK_ROWS = 128,        /* maximum number of queries in a block */
     BLOCK_SCORES = 64 * 1024 /* scores of a block: a quarter of a second-level cache */
-};
-
-/* Elements from one batch, head and row to the next. The elements of a row are contiguous. */
-struct strides {
-    int64_t batch, head, row;
-};
-
-/* Keys or values in 8 or 4 bits, whose strides count bytes. */
-struct coded {
-    const cache_loops *loops; /* NULL: floats */
-    cache_rows rows;          /* data is not set */
-    cpu_scales scales;
-    int64_t words; /* elements of a query or result in the order of codes */
-};
-
-struct attend {
-    cpu_native native;
-    const sgemm_kernel *kernel;
-    int64_t batch, heads, shared, queries, keys, size, value_size; /* shared: query heads per head of keys */
-    struct strides q, k, v, y;
-    struct coded keys_coded, values_coded;
-    cpu_mask mask, hidden;
-    float query_scale; /* of the queries: a copy of a block is scaled, unless this is 1 and the keys are floats */
-    float scale;       /* of the scores */
-    sgemm_blank blank;
-    int64_t reach; /* number of keys that the mask has columns for */
-    bool causal;
-    bool mask_is_causal; /* the mask also hides later keys: they may be skipped if operands are within operand_limit */
-    float operand_limit; /* mask_is_causal: largest magnitude of queries and keys for which skipping is exact */
-    bool uses_dots;      /* few queries: scores are computed from unpacked keys */
-    int64_t blocks;      /* number of blocks of queries */
-    int64_t score_row;   /* elements between rows of scores */
-    int64_t rows;        /* rows of the largest block */
-    bool strict;         /* sums in short chains */
-    int64_t worker_floats; /* scratch of one worker: scores, a panel of keys, factors, scaled queries, results */
-    uint32_t workers;
-};
-
-struct call {
-    const struct attend *attend;
-    const float *q, *mask, *key_scales, *value_scales;
-    const void *k, *v; /* floats or codes */
-    const uint8_t *hidden;
-    float *scratch, *output;
 };
 
 static int64_t round_up(int64_t n)
@@ -151,9 +106,9 @@ static void scale_queries(const struct attend *attend, const float *q, int64_t r
             output[r * attend->size + i] = q[r * attend->q.row + i] * attend->query_scale;
 }
 
-/* Computes the scores of `rows` queries, `q_row` elements apart, against `visible` keys. */
-static void make_scores(const struct attend *attend, const float *q, int64_t q_row, int64_t rows, const float *k,
-                        int64_t visible, float *scores, float *panel)
+/* Computes the scores of `rows` queries, `q_row` elements apart, against `visible` keys, as products of floats. */
+static void multiply_keys(const struct attend *attend, const float *q, int64_t q_row, int64_t rows, const float *k,
+                          int64_t visible, float *scores, float *panel)
 {
     sgemm_job job = { .kernel = attend->kernel,
                       .m = rows,
@@ -177,6 +132,23 @@ static void make_scores(const struct attend *attend, const float *q, int64_t q_r
         attend->kernel->panel(k + j * attend->k.row, attend->k.row, job.n, attend->size, panel);
         sgemm_run(&job, 0, sgemm_units(&job));
     }
+}
+
+/* The same; strips of queries with terms by those. */
+static void make_scores(const struct attend *attend, const struct attend_terms *terms, const float *q, int64_t q_row,
+                        int64_t rows, const float *k, int64_t visible, float *scores, float *panel)
+{
+    uint32_t left;
+
+    if (!terms->keys_fit) {
+        multiply_keys(attend, q, q_row, rows, k, visible, scores, panel);
+        return;
+    }
+    left = attend_terms_scores(attend, terms, q, q_row, rows, visible, scores);
+    for (int64_t r = 0; left != 0; r += TERMS_ROWS, left >>= 1)
+        if ((left & 1) != 0)
+            multiply_keys(attend, q + r * q_row, q_row, rows - r < TERMS_ROWS ? rows - r : TERMS_ROWS, k, visible,
+                          scores + r * attend->score_row, panel);
 }
 
 /* True if all elements of the rows are finite and at most `limit` in magnitude. */
@@ -236,13 +208,38 @@ static int64_t result_floats(const struct attend *attend)
     return attend->values_coded.loops != NULL ? attend->rows * attend->values_coded.words + attend->value_size : 0;
 }
 
-static void run_block(const struct call *call, int64_t batch, int64_t head, int64_t r0, int64_t r1, float *scratch)
+/* The products of rows of probabilities and values; strips of rows with terms by those. */
+static void multiply_values(const struct attend *attend, const struct attend_terms *terms, const sgemm_job *job)
+{
+    uint32_t left;
+
+    if (!terms->values_fit) {
+        sgemm_run(job, 0, sgemm_units(job));
+        return;
+    }
+    left = attend_terms_values(attend, terms, job);
+    for (int64_t r = 0; left != 0; r += TERMS_ROWS, left >>= 1) {
+        sgemm_post post = *job->posts;
+        sgemm_job some = *job;
+
+        post.other += r * post.row;
+        some.m = job->m - r < TERMS_ROWS ? job->m - r : TERMS_ROWS;
+        some.a += r * job->a_row;
+        some.c += r * job->c_row;
+        some.posts = &post;
+        if ((left & 1) != 0)
+            sgemm_run(&some, 0, sgemm_units(&some));
+    }
+}
+
+static void run_block(const struct call *call, int64_t batch, int64_t head, int64_t r0, int64_t r1, float *scratch,
+                      struct attend_terms *terms)
 {
     const struct attend *attend = call->attend;
     const bool causal = may_skip_later_keys(call, batch, head, r0, r1),
                masked = attend->mask.there && !(causal && attend->mask_is_causal);
     int64_t rows = r1 - r0, visible = causal && r1 < attend->reach ? r1 : attend->reach, kv = head / attend->shared;
-    float *scores = scratch, *panel = scores + attend->rows * attend->score_row,
+    float *scores = scratch + attend_terms_floats(attend), *panel = scores + attend->rows * attend->score_row,
           *factors = panel + attend->size * SGEMM_WIDTH, *scaled = factors + attend->rows,
           *results = scaled + scaled_floats(attend);
     const float *q = call->q + offset_of(&attend->q, batch, head, r0);
@@ -270,6 +267,10 @@ static void run_block(const struct call *call, int64_t batch, int64_t head, int6
             memset(output + r * attend->y.row, 0, (size_t)attend->value_size * sizeof *output);
         return;
     }
+    if (attend_has_terms(attend))
+        attend_terms_pack(attend, batch * (attend->heads / attend->shared) + kv,
+                          floats_at(call->k, &attend->k, batch, kv), floats_at(call->v, &attend->v, batch, kv), panel,
+                          terms);
     if (attend->keys_coded.loops != NULL) {
         const cache_rows codes = codes_at(&attend->keys_coded, call->k, &attend->k, batch, kv);
 
@@ -282,7 +283,7 @@ static void run_block(const struct call *call, int64_t batch, int64_t head, int6
             q = scaled;
             q_row = attend->size;
         }
-        make_scores(attend, q, q_row, rows, floats_at(call->k, &attend->k, batch, kv), visible, scores, panel);
+        make_scores(attend, terms, q, q_row, rows, floats_at(call->k, &attend->k, batch, kv), visible, scores, panel);
     }
     for (int64_t r = 0; r < rows && attend->hidden.there; r++)
         KERNEL_BEST(score_loops)
@@ -305,21 +306,30 @@ static void run_block(const struct call *call, int64_t batch, int64_t head, int6
         multiply_codes(call, &codes, scores, rows, visible, kv, factors, results, output);
         return;
     }
-    sgemm_run(&job, 0, sgemm_units(&job));
+    multiply_values(attend, terms, &job);
 }
 
-static inlay_status run_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+/* Blocks begin at strips of terms. */
+static int64_t block_begin(const struct attend *attend, int64_t block)
+{
+    if (!attend_has_terms(attend))
+        return attend->queries * block / attend->blocks;
+    return block < attend->blocks ? block * attend->rows : attend->queries;
+}
+
+inlay_status attend_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct call *call = user;
     const struct attend *attend = call->attend;
     float *scratch = call->scratch + worker % attend->workers * attend->worker_floats;
+    struct attend_terms terms;
 
+    attend_terms_at(attend, scratch, &terms);
     for (int64_t i = begin; i < end; i++) {
         int64_t block = i % attend->blocks, head = i / attend->blocks % attend->heads,
                 batch = i / attend->blocks / attend->heads;
 
-        run_block(call, batch, head, attend->queries * block / attend->blocks,
-                  attend->queries * (block + 1) / attend->blocks, scratch);
+        run_block(call, batch, head, block_begin(attend, block), block_begin(attend, block + 1), scratch, &terms);
     }
     return INLAY_OK;
 }
@@ -343,10 +353,16 @@ static inlay_status run_attend(const cpu_native *native, const cpu_state *state,
     call.key_scales = attend->keys_coded.scales.there ? *next++ : NULL;
     call.value_scales = attend->values_coded.scales.there ? *next++ : NULL;
     if (threads <= 1 || ns < WAKE_NS)
-        return run_range(&call, 0, count, 0);
+        return attend_range(&call, 0, count, 0);
     while (grain < count && ns * (double)grain / (double)count < WAKE_NS / 4)
         grain *= 2;
-    return state->host->parallel_for(state->host->ctx, run, count, grain, run_range, &call);
+    if (attend_has_terms(attend)) { /* whole heads of keys, if there are enough */
+        const int64_t head = attend->blocks * attend->shared, part = (count + threads - 1) / threads,
+                      whole = head < part ? head : part;
+
+        grain = grain < whole ? whole : grain;
+    }
+    return state->host->parallel_for(state->host->ctx, run, count, grain, attend_range, &call);
 }
 
 /* Reads an operand in place if the elements of a row are contiguous, otherwise as a row-major copy. */
@@ -398,15 +414,15 @@ static bool is_transposed_back(const cpu_build *build, uint32_t value)
 
 enum { CAUSAL_SHARES = 4 };
 
-static void plan(const cpu_build *build, struct attend *attend)
+void attend_plan(struct attend *attend, uint32_t threads, bool reproducible)
 {
     /* A causal block sums over the keys up to its last query, so its size decides how sums are split. */
-    const int64_t shares = !attend->causal ? build->instance->threads : build->state->reproducible ? 1 : CAUSAL_SHARES;
+    const int64_t shares = !attend->causal ? threads : reproducible ? 1 : CAUSAL_SHARES;
     int64_t rows, heads = attend->batch * attend->heads;
 
     INLAY_CHECK(attend->queries > 0);
-    attend->workers = build->instance->threads > 0 ? build->instance->threads : 1;
-    attend->uses_dots = attend->queries <= SGEMM_FEW && !build->state->reproducible;
+    attend->workers = threads > 0 ? threads : 1;
+    attend->uses_dots = attend->queries <= SGEMM_FEW && !reproducible;
     attend->score_row = round_up(attend->keys) + SGEMM_LANES; /* avoids distances that are powers of two */
     rows = BLOCK_SCORES / attend->score_row;
     rows = rows < 12 ? 12 : rows > BLOCK_ROWS ? BLOCK_ROWS : rows;
@@ -418,8 +434,13 @@ static void plan(const cpu_build *build, struct attend *attend)
     rows = rows < attend->queries ? rows : attend->queries;
     attend->blocks = (attend->queries + rows - 1) / rows;
     attend->rows = (attend->queries + attend->blocks - 1) / attend->blocks;
-    attend->worker_floats = round_up(attend->rows * attend->score_row + attend->size * SGEMM_WIDTH + attend->rows +
-                                     scaled_floats(attend) + result_floats(attend));
+    if (attend_has_terms(attend)) {
+        attend->rows = (attend->rows + TERMS_ROWS - 1) / TERMS_ROWS * TERMS_ROWS;
+        attend->blocks = (attend->queries + attend->rows - 1) / attend->rows;
+    }
+    attend->worker_floats =
+        round_up(attend_terms_floats(attend) + attend->rows * attend->score_row + attend->size * SGEMM_WIDTH +
+                 attend->rows + scaled_floats(attend) + result_floats(attend));
 }
 
 /* With one query per head and several query heads per head of keys and values, the query heads become queries of the
@@ -490,7 +511,9 @@ inlay_status cpu_lower_attend(cpu_build *build, const cpu_group *group, const sg
         attend.queries = shared;
         attend.shared = 1;
     }
-    plan(build, &attend);
+    attend_choose(&attend, build->state->reproducible ? NULL : terms_of_cpu(),
+                  cpu_tile_pace(cpu_measured_speed(build->state->host)));
+    attend_plan(&attend, build->instance->threads, build->state->reproducible);
     floats = attend.worker_floats * attend.workers;
     INLAY_TRY(cpu_new_floats(build, floats, &scratch));
     if (is_transposed_back(build, group->out)) {

@@ -10,10 +10,12 @@
 /* Programs of `inlay bundle` leave these out. */
 OPTIONAL_WITH(terms_of_cpu, "cpu_product cpu_conv");
 OPTIONAL_WITH(terms_run, "cpu_product cpu_conv");
+OPTIONAL_WITH(terms_split_b, "cpu_product cpu_conv");
+OPTIONAL_WITH(terms_multiply, "cpu_product cpu_conv");
 
 /* NOTES: floats of a pack that describe a panel: whether its columns are in range, whether it has numbers that are not
  * integers, the largest evenness of its columns, and how many of TERMS terms are 0 in all elements. */
-enum { STRICT_CHAIN = 256, NOTES = 16 * TERMS, FITS = 0, BROKEN, PEAK, SPREAD, SPARE };
+enum { NOTES = 16 * TERMS, FITS = 0, BROKEN, PEAK, SPREAD, SPARE };
 
 const terms_set *terms_of_cpu(void)
 {
@@ -272,7 +274,13 @@ int64_t terms_units(const sgemm_job *job)
 /* The most elements of k that are added to one sum in a row. */
 static int64_t chain_of(const sgemm_job *job)
 {
-    return job->chain > 0 ? STRICT_CHAIN : TERMS_CHAIN;
+    return job->chain > 0 ? TERMS_STRICT_CHAIN : TERMS_CHAIN;
+}
+
+/* k is divided into `parts` parts of about the same number of tiles. */
+static int64_t part_begin(int64_t k, int64_t part, int64_t parts)
+{
+    return least_of(ceil_div(k, TERMS_DEPTH) * part / parts * TERMS_DEPTH, k);
 }
 
 static int64_t block_rows(const sgemm_job *job)
@@ -318,16 +326,16 @@ struct strip_facts {
     struct evenness even; /* the largest of its rows' */
 };
 
-static struct strip_facts measure_strip(const terms_set *set, const sgemm_job *job, int64_t row, int64_t rows)
+static struct strip_facts measure_strip(const terms_set *set, const float *a, int64_t a_row, int64_t rows, int64_t k)
 {
     struct strip_facts out = { .fits = true };
     uint32_t any = 0;
 
-    for (int64_t r = row; r < row + rows; r++) {
-        const terms_size size = set->measure(job->a + r * job->a_row, job->k);
+    for (int64_t r = 0; r < rows; r++) {
+        const terms_size size = set->measure(a + r * a_row, k);
 
         out.fits = out.fits && in_range(size.top);
-        join_evenness(&out.even, size, job->k);
+        join_evenness(&out.even, size, k);
         any |= size.any;
     }
     out.terms = terms_of_bits(any);
@@ -432,8 +440,7 @@ static void multiply_floats(const sgemm_job *job, int64_t row, int64_t j0, int64
 static void run_block(const terms_set *set, const sgemm_job *job, int64_t i0, int64_t i1, int64_t j0, int64_t j1,
                       float *scratch)
 {
-    const int64_t parts = ceil_div(job->k, chain_of(job)), steps = ceil_div(job->k, TERMS_DEPTH),
-                  count = ceil_div(i1 - i0, TERMS_ROWS);
+    const int64_t parts = ceil_div(job->k, chain_of(job)), count = ceil_div(i1 - i0, TERMS_ROWS);
     uint32_t *terms = (uint32_t *)(void *)scratch;
     float *rest = scratch + strip_floats(job);
     const bool fits = matrix_fits(job);
@@ -443,14 +450,13 @@ static void run_block(const terms_set *set, const sgemm_job *job, int64_t i0, in
     for (int64_t i = 0; i < count; i++) {
         const int64_t row = i0 + i * TERMS_ROWS;
 
-        strips[i] = measure_strip(set, job, row, least_of(i1 - row, TERMS_ROWS));
+        strips[i] = measure_strip(set, job->a + row * job->a_row, job->a_row, least_of(i1 - row, TERMS_ROWS), job->k);
         strips[i].fits = strips[i].fits && fits;
         if (!strips[i].fits)
             multiply_floats(job, row, j0, j1, rest);
     }
     for (int64_t part = 0; part < parts; part++) {
-        const int64_t k0 = steps * part / parts * TERMS_DEPTH,
-                      k1 = least_of(steps * (part + 1) / parts * TERMS_DEPTH, job->k);
+        const int64_t k0 = part_begin(job->k, part, parts), k1 = part_begin(job->k, part + 1, parts);
         const int64_t words = panel_words(k1 - k0, TERMS);
 
         for (int64_t i = 0; i < count; i++) {
@@ -486,4 +492,66 @@ void terms_run(const terms_set *set, const sgemm_job *job, float *scratch, int64
                   least_of(last * chunk, terms_panels(job->n)), scratch);
         begin += last - first;
     }
+}
+
+int64_t terms_b_words(int64_t k, int64_t n)
+{
+    return terms_panels(n) * panel_words(k, TERMS);
+}
+
+bool terms_split_b(const terms_set *set, const float *b, int64_t b_row, int64_t k, int64_t n, uint32_t *out)
+{
+    bool fits = true;
+
+    for (int64_t j = 0; j < n; j += TERMS_WIDTH, out += panel_words(k, TERMS)) {
+        uint32_t top[TERMS_WIDTH];
+
+        set->split_panel(b + j, b_row, k, least_of(n - j, TERMS_WIDTH), out, top);
+        for (int i = 0; i < TERMS_WIDTH; i++)
+            fits = fits && in_range(top[i]);
+    }
+    return fits;
+}
+
+int64_t terms_room_words(int64_t m, int64_t k)
+{
+    return ceil_div(m, TERMS_ROWS) * panel_words(least_of(k, TERMS_CHAIN), TERMS);
+}
+
+uint32_t terms_multiply(const terms_set *set, const terms_product *product)
+{
+    const int64_t k = product->k, strips = ceil_div(product->m, TERMS_ROWS),
+                  parts = ceil_div(k, product->strict ? TERMS_STRICT_CHAIN : TERMS_CHAIN);
+    uint32_t unfit = 0;
+
+    INLAY_CHECK(strips <= TERMS_MOST_STRIPS && k <= product->b_depth);
+    for (int64_t part = 0; part < parts; part++) {
+        const int64_t k0 = part_begin(k, part, parts), k1 = part_begin(k, part + 1, parts);
+
+        for (int64_t i = 0; i < strips; i++) {
+            const float *a = product->a + i * TERMS_ROWS * product->a_row;
+            const int64_t rows = least_of(product->m - i * TERMS_ROWS, TERMS_ROWS);
+
+            if (part == 0 && !product->fits && !measure_strip(set, a, product->a_row, rows, k).fits)
+                unfit |= (uint32_t)1 << i;
+            set->split(a + k0, product->a_row, rows, k1 - k0, TERMS, product->room + i * panel_words(k1 - k0, TERMS));
+        }
+        for (int64_t j = 0; j < terms_panels(product->n); j++) {
+            const uint32_t *b = product->b + j * panel_words(product->b_depth, TERMS);
+
+            set->multiply(&(terms_block){ .a = product->room,
+                                          .b = b + k0 / TERMS_DEPTH * TERMS_HIGH,
+                                          .b_low = b + ceil_div(product->b_depth, TERMS_DEPTH) * TERMS_HIGH +
+                                                   k0 / TERMS_DEPTH * TERMS_LOW,
+                                          .b_next = tile_step(TERMS),
+                                          .strips = strips,
+                                          .steps = ceil_div(k1 - k0, TERMS_DEPTH),
+                                          .a_terms = TERMS,
+                                          .b_terms = TERMS,
+                                          .add = part > 0,
+                                          .c = product->c + j * TERMS_WIDTH,
+                                          .c_row = product->c_row });
+        }
+    }
+    return unfit;
 }

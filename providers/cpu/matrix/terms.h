@@ -32,7 +32,8 @@ enum {
     TERMS_HIGH = 2 * 2 * TERMS_TILE, /* words of a strip, or of a panel, for TERMS_DEPTH elements of k: upper terms, */
     TERMS_LOW = 2 * TERMS_TILE,      /* and lowest */
     TERMS_BLOCK = 256,               /* most rows of a unit */
-    TERMS_CHAIN = 768
+    TERMS_CHAIN = 768,
+    TERMS_STRICT_CHAIN = 256 /* precision strict */
 };
 /* The largest magnitude of a row of A, or a column of B, must be 0 or in this range. */
 #define TERMS_LEAST 0x1p-50f
@@ -68,6 +69,10 @@ typedef struct terms_size {
 typedef struct terms_set {
     /* The upper `terms` terms of up to TERMS_ROWS rows of k elements, as a strip; missing rows and elements are 0. */
     void (*split)(const float *a, int64_t a_row, int64_t rows, int64_t k, int terms, uint32_t *out);
+    /* The terms of k rows of up to TERMS_WIDTH columns of B, as a panel; missing columns are 0. top: the bits of the
+     * largest magnitude of each column. */
+    void (*split_panel)(const float *b, int64_t b_row, int64_t k, int64_t columns, uint32_t *out,
+                        uint32_t top[TERMS_WIDTH]);
     terms_size (*measure)(const float *input, int64_t n);
     void (*multiply)(const terms_block *block);
 } terms_set;
@@ -114,4 +119,29 @@ void terms_share(sgemm_job *job, uint32_t threads);
 int64_t terms_units(const sgemm_job *job);
 int64_t terms_scratch_floats(const sgemm_job *job);
 void terms_run(const terms_set *set, const sgemm_job *job, float *scratch, int64_t begin, int64_t end);
+
+/* Products whose B is computed in each run, such as those of attention: six products of terms.
+ *
+ * terms_split_b() writes the terms of B, [k][n], which has b_row floats from row to row: terms_b_words(k, n) words.
+ * False: a column is out of range, so B has no terms. */
+int64_t terms_b_words(int64_t k, int64_t n);
+bool terms_split_b(const terms_set *set, const float *b, int64_t b_row, int64_t k, int64_t n, uint32_t *out);
+
+typedef struct terms_product {
+    int64_t m, n, k;
+    const float *a;
+    int64_t a_row;
+    const uint32_t *b; /* by terms_split_b(), of b_depth rows, at least k, and n columns or more */
+    int64_t b_depth;
+    bool strict;
+    bool fits; /* all rows are known to be in range */
+    float *c;  /* whole tiles: rows up to a multiple of TERMS_ROWS, columns up to one of TERMS_WIDTH */
+    int64_t c_row;
+    uint32_t *room; /* terms_room_words(m, k) */
+} terms_product;
+enum { TERMS_MOST_STRIPS = 32 };
+int64_t terms_room_words(int64_t m, int64_t k);
+/* At most TERMS_MOST_STRIPS strips of rows. Bit i of the result: a row of strip i is out of range, so that the results
+ * of this strip are not valid. */
+uint32_t terms_multiply(const terms_set *set, const terms_product *product);
 #endif

@@ -6,14 +6,15 @@
 
 enum { HALF = TERMS_DEPTH / 2, WORD_ROWS = 16 };
 
-/* The upper `terms` terms of 32 elements, each as a row of a tile: word i has elements i and i + HALF. A term is the
+/* The upper `terms` terms of twice HALF elements, each as a row of a tile: word i has element i of both. A term is the
  * rest of its predecessors, rounded to the upper 16 bits. */
-static void split_row(const float *input, int terms, uint32_t *high, uint32_t *low)
+static inline void split_row(const float *first, const float *second, int terms, uint32_t *high, uint32_t *low)
 {
     uint32_t *const outs[TERMS] = { high, high + TERMS_TILE, low };
     float rest[TERMS_DEPTH];
 
-    memcpy(rest, input, sizeof rest);
+    memcpy(rest, first, HALF * sizeof *rest);
+    memcpy(rest + HALF, second, HALF * sizeof *rest);
     for (int term = 0; term < terms; term++) {
         uint32_t bits[TERMS_DEPTH], *out = outs[term];
         float rounded[TERMS_DEPTH];
@@ -45,14 +46,54 @@ static void split(const float *a, int64_t a_row, int64_t rows, int64_t k, int te
             float last[TERMS_DEPTH] = { 0 };
 
             if (r < rows && k - i >= TERMS_DEPTH) {
-                split_row(a + r * a_row + i, terms, high, low);
+                split_row(a + r * a_row + i, a + r * a_row + i + HALF, terms, high, low);
                 continue;
             }
             if (r < rows)
                 memcpy(last, a + r * a_row + i, (size_t)(k - i) * sizeof *last);
-            split_row(last, terms, high, low);
+            split_row(last, last + HALF, terms, high, low);
         }
     }
+}
+
+/* Row k of B if its columns fill a panel; otherwise a copy that is padded with 0. */
+static const float *whole_row(const float *row, int64_t columns, float copy[TERMS_WIDTH])
+{
+    if (columns == TERMS_WIDTH)
+        return row;
+    memset(copy, 0, TERMS_WIDTH * sizeof *copy);
+    memcpy(copy, row, (size_t)columns * sizeof *copy);
+    return copy;
+}
+
+static void split_panel(const float *b, int64_t b_row, int64_t k, int64_t columns, uint32_t *out,
+                        uint32_t top[TERMS_WIDTH])
+{
+    static const float none[TERMS_WIDTH];
+    uint32_t *low = out + (k + TERMS_DEPTH - 1) / TERMS_DEPTH * TERMS_HIGH;
+    float copies[2][TERMS_WIDTH];
+
+    INLAY_CHECK(columns > 0 && columns <= TERMS_WIDTH);
+    memset(top, 0, TERMS_WIDTH * sizeof *top);
+    for (int64_t i = 0; i < k; i += TERMS_DEPTH, out += TERMS_HIGH, low += TERMS_LOW)
+        for (int64_t r = i; r < i + HALF; r++) {
+            const float *first = r < k ? whole_row(b + r * b_row, columns, copies[0]) : none,
+                        *second = r + HALF < k ? whole_row(b + (r + HALF) * b_row, columns, copies[1]) : none;
+            const int64_t at = (r - i) * WORD_ROWS;
+            uint32_t bits[2][TERMS_WIDTH];
+
+            for (int half = 0; half < 2; half++)
+                split_row(first + half * HALF, second + half * HALF, TERMS, out + half * 2 * TERMS_TILE + at,
+                          low + half * TERMS_TILE + at);
+            memcpy(bits[0], first, sizeof bits[0]);
+            memcpy(bits[1], second, sizeof bits[1]);
+#pragma omp simd
+            for (int j = 0; j < TERMS_WIDTH; j++) {
+                const uint32_t x = bits[0][j] & INT32_MAX, y = bits[1][j] & INT32_MAX, most = x > y ? x : y;
+
+                top[j] = most > top[j] ? most : top[j];
+            }
+        }
 }
 
 static terms_size measure(const float *input, int64_t n)
@@ -174,4 +215,5 @@ static void multiply(const terms_block *block)
     tile_end(&s);
 }
 
-const terms_set KERNEL(terms) = { .split = split, .measure = measure, .multiply = multiply };
+const terms_set
+    KERNEL(terms) = { .split = split, .split_panel = split_panel, .measure = measure, .multiply = multiply };
