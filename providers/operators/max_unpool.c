@@ -54,13 +54,14 @@ static inlay_status pooled_shape(const kit_call *call, int64_t *dims)
     return INLAY_OK;
 }
 
-/* Copies `count` elements of input to the positions in the output, of output_count elements, that indices gives.
- * Returns the position of the first index out of range, or `count` if there is none. */
-static int64_t unpool_some(const void *input, const int64_t *indices, int64_t count, void *output,
+/* Copies `count` elements of input to the positions that indices gives. `output` is element `from` of the tensor, and
+ * output_count elements from there on may be written. Returns the position of the first index outside of them, or
+ * `count` if there is none. */
+static int64_t unpool_some(const void *input, const int64_t *indices, int64_t count, int64_t from, void *output,
                            uint64_t output_count, int64_t element)
 {
     for (int64_t i = 0; i < count; i++) {
-        const uint64_t at = (uint64_t)indices[i];
+        const uint64_t at = (uint64_t)indices[i] - (uint64_t)from;
 
         if (at >= output_count)
             return i;
@@ -82,18 +83,8 @@ typedef struct unpool_job {
     const kit_tensor *input, *output;
     const int64_t *indices;
     int64_t in, out, element; /* elements of a plane of the input and of the output; bytes of an element */
-    bool elsewhere;           /* a plane with an index outside that plane was found; it is not written */
+    bool elsewhere;           /* a plane with an index outside that plane was found */
 } unpool_job;
-
-/* Returns whether all indices are in [from, from + range). */
-static bool all_within(const int64_t *indices, int64_t count, int64_t from, int64_t range)
-{
-    uint64_t outside = 0;
-
-    for (int64_t i = 0; i < count; i++)
-        outside |= (uint64_t)indices[i] - (uint64_t)from >= (uint64_t)range;
-    return outside == 0;
-}
 
 /* Processes planes [begin, end). The indices of MaxPool refer to elements of the same plane, so each plane is zeroed
  * and filled while it is in the cache. */
@@ -104,15 +95,14 @@ static inlay_status unpool_planes(void *user, int64_t begin, int64_t end, uint32
     INLAY_CHECK(job->out > 0);
     (void)worker;
     for (int64_t plane = begin; plane < end; plane++) {
-        const int64_t *indices = job->indices + plane * job->in;
+        char *output = (char *)job->output->data + plane * job->out * job->element;
 
-        if (!all_within(indices, job->in, plane * job->out, job->out)) {
+        memset(output, 0, (size_t)(job->out * job->element));
+        if (unpool_some((const char *)job->input->data + plane * job->in * job->element, job->indices + plane * job->in,
+                        job->in, plane * job->out, output, (uint64_t)job->out, job->element) < job->in) {
             __atomic_store_n(&job->elsewhere, true, __ATOMIC_RELAXED);
             break;
         }
-        memset((char *)job->output->data + plane * job->out * job->element, 0, (size_t)(job->out * job->element));
-        (void)unpool_some((const char *)job->input->data + plane * job->in * job->element, indices, job->in,
-                          job->output->data, (uint64_t)job->output->count, job->element);
     }
     return INLAY_OK;
 }
@@ -129,7 +119,7 @@ static inlay_status unpool_flat(const kit_call *call, int64_t element)
     if (status != INLAY_OK || !job.elsewhere)
         return status;
     memset(output->data, 0, (size_t)(output->count * element));
-    first = unpool_some(input->data, job.indices, input->count, output->data, (uint64_t)output->count, element);
+    first = unpool_some(input->data, job.indices, input->count, 0, output->data, (uint64_t)output->count, element);
     if (first < input->count)
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "I[%lld] is %lld, outside the output", (long long)first,
                           (long long)job.indices[first]);

@@ -119,9 +119,6 @@ static const odd_table erf_table = {
 /* The bits of 2^(i / 8) minus i 2^20. An exponent in eighths, whose last three bits are i, is added to them. */
 static const float exp_table[8] = { 1.0f,          9.827539e-1f, 9.6960354e-1f, 9.609198e-1f,
                                     9.5710677e-1f, 9.586054e-1f, 9.658964e-1f,  9.7950405e-1f };
-/* The relative rounding error of 2^(i / 8). */
-static const float exp_lost[8] = { 0.0f,          -1.19921575e-8f, 3.193418e-8f,   -3.0990723e-8f,
-                                   1.7114271e-8f, 5.233334e-9f,    -1.4719606e-8f, -6.1282597e-9f };
 
 static const odd_table erf_table = {
     1.75f,

@@ -7,31 +7,29 @@
 #include "simd/vecmath.h"
 #include <math.h>
 
-#if VEC_LOOKUP > 0
+#if VEC_LOOKUP == 32
 /* e^r - 1 for the reduced exponent r. fine: corrects the rounding error of the table entry `at` of powers of 2. */
 VEC_INLINE vec exp_rest(vec r, vec at, const bool fine)
 {
     const vec low = fine ? vec_add(r, vec_lookup_some(exp_lost, at)) : r;
-    const vec six = vec_set(1.66666667e-1f), third = VEC_LOOKUP > 8 ? six : vec_fma(r, vec_set(4.16666667e-2f), six);
 
-    return vec_fma(vec_mul(r, r), vec_fma(r, third, vec_set(0.5f)), low);
+    return vec_fma(vec_mul(r, r), vec_fma(r, vec_set(1.66666667e-1f), vec_set(0.5f)), low);
 }
-#endif
-
-#if VEC_LOOKUP == 8
+#elif VEC_LOOKUP == 8
 /* e^x 2^k if the result is a normal number. integer: 0x1.8p20 + k, whose last bit has the value 1/8. */
-VEC_INLINE vec exp_of_eighths(vec x, vec integer, const bool fine)
+VEC_INLINE vec exp_of_eighths(vec x, vec integer)
 {
     const vec at = vec_fma(x, vec_set(1.44269504f), integer), n = vec_sub(at, integer);
     const vec r = vec_fnma(n, vec_set(VM_LN2_LOW), vec_fnma(n, vec_set(VM_LN2_HIGH), x));
     const vec power = (vec)((unsigned_words)vec_lookup_some(exp_table, at) + ((unsigned_words)at << 20));
+    const vec third = vec_fma(r, vec_set(4.16666667e-2f), vec_set(1.66666667e-1f));
 
-    return vec_fma(power, exp_rest(r, at, fine), power);
+    return vec_fma(power, vec_fma(vec_mul(r, r), vec_fma(r, third, vec_set(0.5f)), r), power);
 }
 #endif
 
 /* e^x with an error of 1.1 ulp: 2^n times a polynomial, and times one of 32 or 8 powers from a table if VEC_LOOKUP > 0.
- * fine: 0.6 ulp with a table. falls: x is at most 0. Inlined with constant fine and falls. */
+ * fine: 0.6 ulp with a table of 32. falls: x is at most 0. Inlined with constant fine and falls. */
 VEC_INLINE vec exp_of(vec x, const bool fine, const bool falls)
 {
     const vec least = vec_set(-104), low = falls ? x : vec_min(vec_set(89), x);
@@ -47,10 +45,10 @@ VEC_INLINE vec exp_of(vec x, const bool fine, const bool falls)
     /* The last bit of `integer` has the value 1/8. The offset 64 keeps the exponents of subnormal results and of
      * infinity in range. */
     const vmask up = vec_greater(c, vec_zero());
-    const vec down = vec_set(0x1.8p20f + 64), integer = falls ? down : vec_select(up, vec_set(0x1.8p20f - 64), down);
-    const vec by = falls ? vec_set(0x1p-64f) : vec_select(up, vec_set(0x1p64f), vec_set(0x1p-64f));
+    const vec integer = vec_select(up, vec_set(0x1.8p20f - 64), vec_set(0x1.8p20f + 64));
 
-    return vec_mul(exp_of_eighths(c, integer, fine), by);
+    (void)fine;
+    return vec_mul(exp_of_eighths(c, integer), vec_select(up, vec_set(0x1p64f), vec_set(0x1p-64f)));
 #else
     const vec n = vec_round(vec_mul(c, vec_set(1.44269504f)));
     const vec r = vec_fnma(n, vec_set(VM_LN2_LOW), vec_fnma(n, vec_set(VM_LN2_HIGH), c));
@@ -72,20 +70,12 @@ VEC_INLINE vec exp_of_term(vec x)
 {
     const vec least = vec_set(-87), c = vec_max(least, x); /* a little above ln 2^-126 */
 #if VEC_LOOKUP == 8
-    const vec integer = vec_set(0x1.8p20f), e = exp_of_eighths(c, integer, false);
+    const vec integer = vec_set(0x1.8p20f), e = exp_of_eighths(c, integer);
 #else
     const vec e = exp_of(c, false, true);
 #endif
 
     return vec_select(vec_greater(least, x), vec_zero(), e);
-}
-
-/* 1 / (1 + e^-x), or e^x / (1 + e^x) below 0. One division; 2.3 ulp. */
-VEC_INLINE vec sigmoid_of(vec x)
-{
-    const vec one = vec_set(1), e = exp_of(vec_sub(vec_zero(), vec_abs(x)), true, true);
-
-    return vec_div(vec_select(vec_greater(vec_zero(), x), e, one), vec_add(one, e));
 }
 
 /* Defines name(input, output, n): `some` whole vectors at a time, then the remaining elements. */
@@ -109,12 +99,104 @@ VEC_INLINE vec sigmoid_of(vec x)
     }
 #define EXP_OF(x) exp_of(x, false, false)
 EACH(row_exp, EXP_OF, 4)
-EACH(row_sigmoid, sigmoid_of, 4)
+
 /* x >= 0 with the sign of `sign`. */
 VEC_INLINE vec with_sign(vec x, vec sign)
 {
     return (vec)((vint)x | ((vint)sign & vint_set(INT32_MIN)));
 }
+
+#if VEC_LOOKUP == 8
+/* The same for of(v, count), which computes several vectors step by step, since the instructions of one wait for each
+ * other. */
+#define TOGETHER(name, of, some)                                                                                       \
+    KERNEL_PART(void, name, const float *input, float *output, int64_t n)                                              \
+    {                                                                                                                  \
+        vec v[some];                                                                                                   \
+        int64_t i = 0;                                                                                                 \
+                                                                                                                       \
+        for (; i + (some)*VEC_LANES <= n; i += (some)*VEC_LANES) {                                                     \
+            VEC_UNROLL                                                                                                 \
+            for (int k = 0; k < (some); k++)                                                                           \
+                v[k] = vec_load(input + i + k * VEC_LANES);                                                            \
+            of(v, some);                                                                                               \
+            VEC_UNROLL                                                                                                 \
+            for (int k = 0; k < (some); k++)                                                                           \
+                vec_store(output + i + k * VEC_LANES, v[k]);                                                           \
+        }                                                                                                              \
+        for (; i < n; i += VEC_LANES) {                                                                                \
+            v[0] = vec_load_some(vec_first(n - i), input + i);                                                         \
+            of(v, 1);                                                                                                  \
+            vec_store_some(output + i, vec_first(n - i), v[0]);                                                        \
+        }                                                                                                              \
+    }
+#define EACH_VECTOR                                                                                                    \
+    VEC_UNROLL                                                                                                         \
+    for (int k = 0; k < count; k++)
+enum { SOME = 4 };
+
+/* e^r - 1 for |r| up to ln 2 / 2. It takes less time than a shorter polynomial and the look-up of a power of 2. */
+VEC_INLINE void exp_less_one(const vec *r, vec *out, const int count)
+{
+    vec square[SOME];
+
+    EACH_VECTOR out[k] = vec_fma(r[k], vec_set(1.3870691e-3f), vec_set(8.366272e-3f));
+    EACH_VECTOR square[k] = vec_mul(r[k], r[k]);
+    EACH_VECTOR out[k] = vec_fma(out[k], r[k], vec_set(4.1667435e-2f));
+    EACH_VECTOR out[k] = vec_fma(out[k], r[k], vec_set(1.6666546e-1f));
+    EACH_VECTOR out[k] = vec_fma(out[k], r[k], vec_set(4.9999997e-1f));
+    EACH_VECTOR out[k] = vec_fma(out[k], square[k], r[k]);
+}
+
+/* p / (p + 2^64) below 0 and 2^64 / (p + 2^64) from 0 on, p = 2^64 e^-|x|: without the factor, p could be subnormal.
+ * One division; 2.3 ulp. */
+VEC_INLINE void sigmoid_of(vec *x, const int count)
+{
+    const vec integer = vec_set(0x1.8p23f + 64), one = vec_set(0x1p64f);
+    vec at[SOME], r[SOME], p[SOME];
+
+    EACH_VECTOR p[k] = vec_max(vec_set(-104), (vec)((vint)x[k] | vint_set(INT32_MIN))); /* NaN stays */
+    EACH_VECTOR at[k] = vec_fma(p[k], vec_set(1.44269504f), integer);
+    EACH_VECTOR r[k] = vec_fnma(vec_sub(at[k], integer), vec_set(VM_LN2_HIGH), p[k]);
+    EACH_VECTOR r[k] = vec_fnma(vec_sub(at[k], integer), vec_set(VM_LN2_LOW), r[k]);
+    exp_less_one(r, p, count);
+    EACH_VECTOR p[k] = (vec)((unsigned_words)vec_add(p[k], vec_set(1)) + ((unsigned_words)at[k] << 23));
+    EACH_VECTOR x[k] = vec_div(vec_select((vmask)((vint)x[k] >> 31), p[k], one), vec_add(p[k], one));
+}
+TOGETHER(row_sigmoid, sigmoid_of, SOME)
+
+/* t / (t + 2) with t = e^2|x| - 1, where 1 is subtracted from the power of 2. The influence of t's error decreases
+ * with t, so float precision of ln 2 suffices for r. */
+VEC_INLINE void tanh_of(vec *x, const int count)
+{
+    const vec integer = vec_set(0x1.8p23f);
+    vec at[SOME], r[SOME], t[SOME];
+
+    EACH_VECTOR t[k] = vec_min(vec_set(9.1f), vec_abs(x[k])); /* NaN stays */
+    EACH_VECTOR t[k] = vec_add(t[k], t[k]);
+    EACH_VECTOR at[k] = vec_fma(t[k], vec_set(1.44269504f), integer);
+    EACH_VECTOR r[k] = vec_fnma(vec_sub(at[k], integer), vec_set(0.693147181f), t[k]);
+    exp_less_one(r, t, count);
+    EACH_VECTOR
+    {
+        const vec power = (vec)((unsigned_words)vec_set(1) + ((unsigned_words)at[k] << 23));
+
+        t[k] = vec_fma(power, t[k], vec_sub(power, vec_set(1)));
+    }
+    EACH_VECTOR x[k] = with_sign(vec_div(t[k], vec_add(t[k], vec_set(2))), x[k]);
+}
+TOGETHER(row_tanh, tanh_of, SOME)
+#undef EACH_VECTOR
+#else
+/* 1 / (1 + e^-x), or e^x / (1 + e^x) below 0. One division; 2.3 ulp. */
+VEC_INLINE vec sigmoid_of(vec x)
+{
+    const vec one = vec_set(1), e = exp_of(vec_sub(vec_zero(), vec_abs(x)), true, true);
+
+    return vec_div(vec_select(vec_greater(vec_zero(), x), e, one), vec_add(one, e));
+}
+EACH(row_sigmoid, sigmoid_of, 4)
+#endif
 
 #if VEC_LOOKUP > 0
 /* An odd function by its table. */
@@ -141,21 +223,7 @@ EACH(row_erf, ERF_OF, 4)
 #if VEC_LOOKUP == 32
 #define TANH_OF(x) odd_of(&tanh_table, x)
 EACH(row_tanh, TANH_OF, 4)
-#elif VEC_LOOKUP == 8
-/* t / (t + 2) with t = e^2|x| - 1, where 1 is subtracted from the power of 2. The influence of t's error decreases
- * with t, so float precision of ln 2 suffices for r. */
-VEC_INLINE vec tanh_of(vec x)
-{
-    const vec integer = vec_set(0x1.8p20f), a = vec_min(vec_set(9.1f), vec_abs(x)), c = vec_add(a, a); /* NaN stays */
-    const vec at = vec_fma(c, vec_set(1.44269504f), integer),
-              r = vec_fnma(vec_sub(at, integer), vec_set(0.693147181f), c);
-    const vec power = (vec)((unsigned_words)vec_lookup_some(exp_table, at) + ((unsigned_words)at << 20));
-    const vec t = vec_fma(power, exp_rest(r, at, true), vec_sub(power, vec_set(1)));
-
-    return with_sign(vec_div(t, vec_add(t, vec_set(2))), x);
-}
-EACH(row_tanh, tanh_of, 4)
-#else
+#elif VEC_LOOKUP == 0
 /* c[0] z^(count - 1) + ... + c[count - 1] */
 VEC_INLINE vec polynomial(const float *c, const int count, vec z)
 {
