@@ -49,7 +49,7 @@ static VkDeviceAddress operand_address(const inlay_compiled *compiled, const inl
     return base + operand->offset;
 }
 
-static void record_dispatch(const inlay_compiled *compiled, const inlay_instance *in, const vulkan_recording *recording,
+void vulkan_record_dispatch(const inlay_compiled *compiled, const inlay_instance *in, const vulkan_recording *recording,
                             const vulkan_dispatch *dispatch, VkCommandBuffer commands)
 {
     const gpu_functions *vk = &compiled->gpu->vk;
@@ -83,7 +83,7 @@ static inlay_status record(inlay_compiled *compiled, inlay_instance *in, vulkan_
             break;
         gpu_barrier(compiled->gpu, recording->segments[segment]);
         for (; at < in->segment_ends[segment]; at++)
-            record_dispatch(compiled, in, recording, &in->dispatches[at], recording->segments[segment]);
+            vulkan_record_dispatch(compiled, in, recording, &in->dispatches[at], recording->segments[segment]);
         gpu_barrier(compiled->gpu, recording->segments[segment]);
         status = gpu_record_end(compiled->gpu, recording->segments[segment], args->diag);
     }

@@ -59,7 +59,9 @@ typedef enum gpu_shader {
     X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) \
     X(CmdBindPipeline) X(CmdPushConstants) X(CmdDispatch) X(CmdPipelineBarrier) X(CmdCopyBuffer) \
     X(CreateShaderModule) X(DestroyShaderModule) X(CreatePipelineLayout) X(DestroyPipelineLayout) \
-    X(CreateComputePipelines) X(DestroyPipeline) X(CreatePipelineCache) X(GetPipelineCacheData) X(DestroyPipelineCache)
+    X(CreateComputePipelines) X(DestroyPipeline) X(CreatePipelineCache) X(GetPipelineCacheData) \
+    X(DestroyPipelineCache) X(CreateQueryPool) X(DestroyQueryPool) X(GetQueryPoolResults) X(CmdResetQueryPool) \
+    X(CmdWriteTimestamp) X(CmdFillBuffer)
 /* clang-format on */
 typedef struct gpu_functions {
     PFN_vkGetInstanceProcAddr GetInstanceProcAddr;
@@ -93,6 +95,7 @@ typedef struct gpu_facts {
     /* Cooperative matrices of float16 with sums in float: matrix_size x matrix_depth times matrix_depth x matrix_size.
      * 0: none, or subgroups have several sizes, or a workgroup is too small. */
     uint32_t matrix_size, matrix_depth;
+    float stamp_ns;       /* of a step of time stamps */
     bool dots, fast_dots; /* packed products of 4 x 8 bits: known to the driver, and instructions of the device */
     const char *missing_feature; /* a feature that the shaders require; NULL: none is missing */
     uint8_t pipeline_uuid[VK_UUID_SIZE];
@@ -164,6 +167,7 @@ typedef struct gpu_device {
     gpu_external external;
     gpu_facts facts;
     uint32_t queue_family;
+    uint32_t stamp_bits; /* of the time stamps of its queue; 0: it has none */
     uint32_t timeout_ms;
     gpu_fault fault;
     uint32_t fault_countdown; /* submissions or allocations left before the fault */
@@ -246,6 +250,7 @@ inlay_status gpu_pipeline_get(gpu_device *device, const gpu_pipeline_key *key, V
 
 /* The name of this device's file of kind `what` in the cache folder. */
 void gpu_cache_file_name(const gpu_device *device, const char *what, char name[64]);
+bool gpu_cache_has(const char *cache_dir, const char *name);
 /* The driver's pipeline cache: loads the file of an earlier process, and saves the cache if it has grown. */
 inlay_status gpu_cache_open(gpu_device *device, inlay_diag *diag);
 void gpu_cache_save(gpu_device *device);
@@ -254,7 +259,7 @@ void gpu_cache_save(gpu_device *device);
  * (want) for opening the device, and returns what to put into the pNext chain: NULL if the device lacks the
  * extension. */
 #define GPU_MATRIX_EXTENSION "VK_KHR_cooperative_matrix"
-/* The shared memory that every such device has (product.c chooses tiles by it), and subgroups of a workgroup. */
+/* The shared memory that every such device has (tiles.c lists tiles by it), and subgroups of a workgroup. */
 enum { GPU_MATRIX_SHARED_BYTES = 32768, GPU_MATRIX_SUBGROUPS = 8 };
 typedef struct gpu_matrix_features {
     VkBaseOutStructure base;

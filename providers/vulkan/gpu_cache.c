@@ -3,7 +3,9 @@
 #include "inlay/check.h"
 #include "vulkan/gpu.h"
 #include "inlay/kit_region.h"
+#include <limits.h>
 #include <stdio.h>
+#include <unistd.h>
 
 struct identity {
     uint8_t uuid[VK_UUID_SIZE];
@@ -18,6 +20,13 @@ void gpu_cache_file_name(const gpu_device *device, const char *what, char name[6
         length += snprintf(name + length, 64 - (size_t)length, "%02x", device->facts.pipeline_uuid[i]);
     INLAY_CHECK(length > 0 && length < 64);
     (void)snprintf(name + length, 64 - (size_t)length, ".%s", what);
+}
+
+bool gpu_cache_has(const char *cache_dir, const char *name)
+{
+    char path[PATH_MAX];
+
+    return snprintf(path, sizeof path, "%s/%s", cache_dir, name) < (int)sizeof path && access(path, F_OK) == 0;
 }
 
 static struct identity identity_of(const gpu_device *device, char name[64])

@@ -183,6 +183,7 @@ static void read_facts(gpu_functions *vk, VkInstance instance, VkPhysicalDevice 
     memcpy(facts->pipeline_uuid, properties.properties.pipelineCacheUUID, sizeof facts->pipeline_uuid);
     memcpy(facts->max_groups, properties.properties.limits.maxComputeWorkGroupCount, sizeof facts->max_groups);
     facts->max_shared_bytes = properties.properties.limits.maxComputeSharedMemorySize;
+    facts->stamp_ns = properties.properties.limits.timestampPeriod;
     facts->subgroup = subgroup.subgroupSize;
     note_cpu(facts, &more, subgroup.supportedOperations, sizes.minSubgroupSize == sizes.maxSubgroupSize);
     facts->f16 = have12.shaderFloat16 == VK_TRUE;
@@ -328,6 +329,7 @@ static inlay_status find_family(gpu_device *device, inlay_diag *diag)
     for (uint32_t i = 0; i < count; i++)
         if ((families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) != 0) {
             device->queue_family = i;
+            device->stamp_bits = families[i].timestampValidBits;
             return INLAY_OK;
         }
     return inlay_fail(diag, INLAY_UNSUPPORTED, "Vulkan device %s has no compute queue", device->facts.name);

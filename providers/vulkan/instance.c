@@ -79,7 +79,7 @@ static inlay_status lower_all(vulkan_build *build)
     return build->status;
 }
 
-static inlay_status prepare_device(vulkan_build *build)
+inlay_status vulkan_prepare(vulkan_build *build)
 {
     inlay_instance *in = build->instance;
     inlay_status status = INLAY_OK;
@@ -123,7 +123,9 @@ static void log_instance(const inlay_compiled *compiled, const inlay_instance *i
 inlay_status vulkan_specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
                                inlay_instance **out, inlay_diag *diag)
 {
-    vulkan_build build = { .compiled = compiled, .device = compiled->gpu, .diag = diag };
+    vulkan_build build = {
+        .compiled = compiled, .device = compiled->gpu, .diag = diag, .tile_times = vulkan_tile_times_of
+    };
     inlay_instance *in = calloc(1, sizeof *in);
     inlay_status status = INLAY_OK;
 
@@ -144,7 +146,7 @@ inlay_status vulkan_specialize(void *state, inlay_compiled *compiled, inlay_spec
     place_inputs(&build);
     INLAY_TRY(lower_all(&build));
     INLAY_TRY(vulkan_plan(&build));
-    INLAY_TRY(prepare_device(&build));
+    INLAY_TRY(vulkan_prepare(&build));
     INLAY_TRY(vulkan_bind(state, compiled, in, NULL, &in->own, diag));
     log_instance(compiled, in);
     request->workspace_bytes = in->workspace_bytes;

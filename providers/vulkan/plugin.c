@@ -22,6 +22,11 @@ static const inlay_option options[] = {
       .doc = "milliseconds after which an unfinished submission makes the device count as lost; 0 = 20 s for a GPU, 10 "
              "minutes "
              "for a CPU, whose driver also compiles shaders in that time" },
+    { .name = "tiles",
+      .kind = INLAY_OPTION_STRING,
+      .default_value = "auto",
+      .doc = "times of the tiles of matrix multiplications: auto = measured on a GPU by the first session that needs "
+             "them, and kept in the cache folder; measure = also on a CPU driver; estimate = not measured" },
     { .name = "fault",
       .kind = INLAY_OPTION_STRING,
       .default_value = "",
@@ -132,6 +137,20 @@ static inlay_status read_fault(const char *text, gpu_options *open_options, inla
                             text);
 }
 
+static inlay_status read_tiles(const char *text, vulkan_measuring *out, inlay_diag *diag)
+{
+    static const char *const names[] = {
+        [VULKAN_ESTIMATE] = "estimate", [VULKAN_MEASURE_GPU] = "auto", [VULKAN_MEASURE] = "measure"
+    };
+
+    for (uint32_t i = 0; i < KIT_COUNT(names); i++)
+        if (strcmp(text, names[i]) == 0) {
+            *out = (vulkan_measuring)i;
+            return INLAY_OK;
+        }
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option tiles is '%s'; it takes auto, measure or estimate", text);
+}
+
 /* Opens the device, which takes about 50 ms. If no GPU can exist and no option names a device, the first region opens
  * it instead; in that case the host assigns regions to the provider only if the user requests it by name. */
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
@@ -146,6 +165,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider vulkan");
     vulkan->host = host;
     vulkan->domain = args->first_domain;
+    vulkan->measuring = VULKAN_MEASURE_GPU;
     vulkan->options = (gpu_options){ .device = vulkan->device_name, .cache_dir = vulkan->cache_dir };
     if (INLAY_HAS(args, cache_dir) && args->cache_dir != NULL)
         (void)snprintf(vulkan->cache_dir, sizeof vulkan->cache_dir, "%s", args->cache_dir);
@@ -159,6 +179,8 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
             vulkan->device_named = strcmp(option->s, "auto") != 0;
         } else if (strcmp(option->name, "timeout_ms") == 0) {
             vulkan->options.timeout_ms = (uint32_t)option->i;
+        } else if (strcmp(option->name, "tiles") == 0 && option->s != NULL && status == INLAY_OK) {
+            status = read_tiles(option->s, &vulkan->measuring, diag);
         } else if (strcmp(option->name, "fault") == 0 && status == INLAY_OK) {
             status = read_fault(option->s, &vulkan->options, diag);
         }

@@ -2,7 +2,6 @@
  * drivers, of shaders/tiles.comp and shaders/matrices.comp on GPUs. */
 #include "inlay/check.h"
 #include "vulkan/region.h"
-#include <math.h>
 
 enum { MAX_TILE_ROWS = 12 };
 
@@ -225,65 +224,6 @@ static inlay_status set_strips(vulkan_build *build, vulkan_dispatch *dispatch, c
                     (uint64_t)(product->n + width - 1) / width);
 }
 
-/* Tiles of a workgroup: rows and columns of an invocation, invocations along rows and columns, slices of k, steps of a
- * slice per chunk; or the same of matrices and subgroups. speed: of multiplications on a full device, relative. */
-struct tiling {
-    uint32_t rows, columns, side_rows, side_columns, slices, steps;
-    double speed;
-};
-
-/* One row is a sum over all of B, whose loads are what takes time: many invocations share k. */
-enum { SMALL_TILES = 2 }; /* the first of at most 32 x 32 */
-static const struct tiling tiles[] = {
-    { 8, 8, 16, 16, 1, 8, 1 },   { 4, 4, 16, 16, 1, 16, 0.95 }, { 4, 4, 8, 8, 4, 8, 0.5 },
-    { 8, 1, 1, 32, 8, 8, 0.25 }, { 4, 1, 1, 32, 8, 8, 0.125 },  { 1, 1, 1, 32, 8, 16, 0.03125 },
-};
-static const struct tiling matrices[] = {
-    { 4, 2, 2, 4, 1, 4, 1 },
-    { 4, 2, 2, 4, 1, 2, 0.8 },
-    { 2, 1, 2, 4, 1, 4, 0.7 },
-    { 1, 2, 2, 1, 4, 2, 0.35 },
-};
-
-/* Shared memory of a tile of matrices: its lines go along k or across, and each has a unit more. */
-static uint64_t matrix_bytes(const gpu_facts *facts, const struct tiling *tiling)
-{
-    const uint64_t chunk = (uint64_t)facts->matrix_depth * tiling->steps * tiling->slices;
-    const uint64_t sides[] = { (uint64_t)tiling->rows * tiling->side_rows * facts->matrix_size,
-                               (uint64_t)tiling->columns * tiling->side_columns * facts->matrix_size };
-    uint64_t units = 0;
-
-    for (size_t i = 0; i < KIT_COUNT(sides); i++)
-        units += sides[i] * chunk / 8 + (sides[i] > chunk ? sides[i] : chunk);
-    return units * 16;
-}
-
-/* The tiling of least expected time: rounds of workgroups on a device of about 128 cores, times the work of a tile.
- * size: rows of a matrix, or 1. */
-static const struct tiling *tiling_of(const gpu_facts *facts, const struct tiling *list, size_t count, uint32_t size,
-                                      const vulkan_product *product)
-{
-    const double rows = (double)product->line * (double)product->lines,
-                 batches = (double)product->batch[0] * (double)product->batch[1] * (double)product->batch[2];
-    const struct tiling *best = NULL;
-    double best_time = 0;
-
-    for (const struct tiling *tiling = list; tiling < list + count; tiling++) {
-        const double height = tiling->rows * tiling->side_rows * size,
-                     width = tiling->columns * tiling->side_columns * size;
-        const double count_of_tiles = ceil(rows / height) * ceil((double)product->n / width) * batches;
-        const double time = ceil(count_of_tiles / 128) * height * width / tiling->speed;
-
-        if (list == matrices && matrix_bytes(facts, tiling) > facts->max_shared_bytes)
-            continue;
-        if (best == NULL || time < best_time) {
-            best = tiling;
-            best_time = time;
-        }
-    }
-    return best;
-}
-
 /* Matrix units multiply float16 only; weights of a few bits are rounded to it. A few rows are limited by the loads of
  * B. */
 static bool use_matrices(const vulkan_build *build, const vulkan_product *product)
@@ -318,31 +258,46 @@ static uint32_t wide_flags(const vulkan_product *product, uint32_t how, int64_t 
     return (a_wide ? PRODUCT_A_WIDE : 0) | (b_wide ? PRODUCT_B_WIDE : 0);
 }
 
+/* The tiles that are measured and those of the self-test are not logged. */
+static void log_tile(const vulkan_build *build, const vulkan_product *product, int64_t height, int64_t width)
+{
+    const vulkan_state *state = build->compiled->state;
+    char text[160];
+
+    if (state->gpu == NULL || product->tile != NULL)
+        return;
+    (void)snprintf(text, sizeof text, "vulkan: product of %lld x %lld x %lld in tiles of %lld x %lld",
+                   (long long)(product->line * product->lines), (long long)(product->k * product->taps),
+                   (long long)product->n, (long long)height, (long long)width);
+    state->host->log(state->host->ctx, INLAY_LOG_DEBUG, text);
+}
+
 /* Tiles in shared memory: a GPU, and products of integers. */
 static inlay_status set_tiles(vulkan_build *build, vulkan_dispatch *dispatch, const vulkan_product *product)
 {
     const gpu_facts *facts = &build->device->facts;
+    const vulkan_tile_kind kind = vulkan_tile_kind_of(dispatch->shader);
     const bool with_matrices = dispatch->shader == SHADER_matrices;
-    const uint32_t size = with_matrices ? facts->matrix_size : 1;
-    const uint32_t first = facts->is_cpu ? SMALL_TILES : 0; /* CPU drivers compile large tiles slowly */
-    const struct tiling *tiling =
-        tiling_of(facts, with_matrices ? matrices : tiles + first,
-                  with_matrices ? KIT_COUNT(matrices) : KIT_COUNT(tiles) - first, size, product);
-    const int64_t height = tiling->rows * tiling->side_rows * size,
-                  width = tiling->columns * tiling->side_columns * size;
+    const vulkan_tiling *tile =
+        product->tile != NULL
+            ? product->tile
+            : vulkan_choose_tile(facts, kind, build->tile_times != NULL ? build->tile_times(build, kind) : NULL,
+                                 product);
+    const int64_t height = vulkan_tile_height(facts, kind, tile), width = vulkan_tile_width(facts, kind, tile);
     const uint32_t how = common_flags(product) | (product->windows || product->a_step != 1 ? PRODUCT_A_BY_ROWS : 0) |
                          (product->b_column != 1 ? PRODUCT_B_BY_K : 0) |
                          (product->out_column != 1 ? PRODUCT_OUT_BY_ROWS : 0) |
                          (product->integers ? integer_flags(build, dispatch, product) : 0);
-    const uint32_t invocations = tiling->side_rows * tiling->side_columns * tiling->slices;
+    const uint32_t invocations = tile->side_rows * tile->side_columns * tile->slices;
 
+    log_tile(build, product, height, width);
     INLAY_CHECK(!product->packed || product->b_step % width == 0);
     INLAY_CHECK(!with_matrices || invocations <= GPU_MATRIX_SUBGROUPS);
-    VULKAN_SET_CONSTANTS(dispatch, tiling->rows, tiling->columns, tiling->side_rows,
+    VULKAN_SET_CONSTANTS(dispatch, tile->rows, tile->columns, tile->side_rows,
                          product->integers ? how : how | wide_flags(product, how, with_matrices ? 8 : 4, height),
-                         with_matrices ? size : vulkan_size_of(product->a.dtype),
-                         with_matrices ? facts->subgroup : b_bytes(product), tiling->side_columns, tiling->slices,
-                         tiling->steps, facts->matrix_depth);
+                         with_matrices ? facts->matrix_size : vulkan_size_of(product->a.dtype),
+                         with_matrices ? facts->subgroup : b_bytes(product), tile->side_columns, tile->slices,
+                         tile->steps, facts->matrix_depth);
     dispatch->constants[ID_LOCAL] = with_matrices ? invocations * facts->subgroup : invocations;
     if (product->integers)
         VULKAN_SET_WORDS(build, dispatch, 48,
@@ -360,7 +315,7 @@ static gpu_shader shader_of(const vulkan_build *build, const vulkan_product *pro
     return use_matrices(build, product) ? SHADER_matrices : SHADER_tiles;
 }
 
-static inlay_status emit_product(vulkan_build *build, const vulkan_product *product, const vulkan_program *program)
+inlay_status vulkan_emit_product(vulkan_build *build, const vulkan_product *product, const vulkan_program *program)
 {
     const double terms = (double)product->line * (double)product->lines * (double)product->n * (double)product->k *
                          (double)product->taps;
@@ -428,5 +383,5 @@ inlay_status vulkan_finish_product(vulkan_build *build, const vulkan_op *op, uin
         use_panels(build, product, constant);
     swap_operands(product, program);
     vulkan_require_rounds(build, op, product->taps * (1 + product->k / 8 + product->k % 8));
-    return emit_product(build, product, program);
+    return vulkan_emit_product(build, product, program);
 }

@@ -28,6 +28,34 @@ enum {
 
 typedef enum vulkan_arithmetic { VULKAN_SINGLE, VULKAN_INTEGER, VULKAN_DOUBLE } vulkan_arithmetic;
 
+/* Tiles of a workgroup (tiles.c): rows and columns of an invocation, invocations along rows and columns, slices of k,
+ * steps of a slice in a chunk of k; or the same of matrices and subgroups. speed: of multiplications on a full device,
+ * relative, where nothing is measured. */
+typedef struct vulkan_tiling {
+    uint32_t rows, columns, side_rows, side_columns, slices, steps;
+    double speed;
+} vulkan_tiling;
+/* BYTES: products of 8-bit integers. HALF: float16 on matrix units. */
+typedef enum vulkan_tile_kind {
+    VULKAN_TILES_FLOAT,
+    VULKAN_TILES_BYTES,
+    VULKAN_TILES_HALF,
+    VULKAN_TILE_KINDS
+} vulkan_tile_kind;
+enum { VULKAN_MAX_TILES = 8 };
+
+/* Measured nanoseconds of a chunk of k: of a tile on an empty device; of all tiles on a full device, for each tile. */
+typedef struct vulkan_tile_time {
+    float few, many;
+} vulkan_tile_time;
+typedef struct vulkan_tile_times {
+    vulkan_tile_time times[VULKAN_MAX_TILES];
+    bool tried, known;
+} vulkan_tile_times;
+
+/* Where the times of tiles come from: nothing is measured, or a GPU is, or any device. */
+typedef enum vulkan_measuring { VULKAN_ESTIMATE, VULKAN_MEASURE_GPU, VULKAN_MEASURE } vulkan_measuring;
+
 typedef struct vulkan_state {
     const inlay_host *host;
     uint32_t domain; /* the number that the host assigned to the memory domain of the device */
@@ -40,12 +68,22 @@ typedef struct vulkan_state {
     double unrequested_ns;                        /* added to each op's cost on a CPU driver that no option names */
     double launch_ns, flops_per_ns, bytes_per_ns; /* parameters of cost.c */
     pthread_mutex_t lock;
-    char open_error[512]; /* why no device can be opened; "": not tried, or opened */
-    gpu_device *gpu;      /* NULL until vulkan_open() */
+    vulkan_measuring measuring;
+    vulkan_tile_times tiles[VULKAN_TILE_KINDS]; /* under lock */
+    char open_error[512];                       /* why no device can be opened; "": not tried, or opened */
+    gpu_device *gpu;                            /* NULL until vulkan_open() */
 } vulkan_state;
 
 /* Opens and tests the device on the first call. */
 inlay_status vulkan_open(vulkan_state *vulkan, gpu_device **out, inlay_diag *diag);
+/* What a result of the device that is kept in a file belongs to. */
+typedef struct vulkan_device_key {
+    uint64_t shaders;
+    uint32_t vendor, driver_version, is_cpu, zero; /* no padding: keys are compared byte by byte */
+    uint8_t uuid[VK_UUID_SIZE];
+    char name[GPU_NAME_BYTES];
+} vulkan_device_key;
+vulkan_device_key vulkan_device_key_of(const gpu_device *device);
 /* Compares results of the device with expected ones. INLAY_UNSUPPORTED names the failing check. The result is cached
  * for the device and its driver version. */
 inlay_status vulkan_self_test(vulkan_state *state, gpu_device *device, inlay_diag *diag);
@@ -245,6 +283,8 @@ struct vulkan_build {
     bool *done_backup;                 /* [op_count] room for a copy of done */
     uint32_t temporaries;
     bool fixed_sizes; /* sizes are constants of the shaders */
+    /* Returns the measured times of a kind of tiles, or NULL. NULL: tiles are chosen by estimates. */
+    const vulkan_tile_time *(*tile_times)(const vulkan_build *build, vulkan_tile_kind kind);
 };
 
 /* An elementwise program, see shaders/program.glsl. */
@@ -475,6 +515,7 @@ typedef struct vulkan_product {
     bool integers, int32;          /* of 8 bits; int32: the sums are the result, without a program */
     uint32_t a_zero, b_zero, bias; /* values of products of integers; INLAY_NONE: omitted */
     vulkan_window window;
+    const vulkan_tiling *tile; /* NULL: the one of least expected time */
     /* Multiplications of the same A and sizes, each with its own B and result, become the first batch dimension. */
     struct {
         vulkan_place place;
@@ -486,6 +527,26 @@ typedef struct vulkan_product {
  * strides_of[i] belongs to out[i]. */
 bool vulkan_merge_batches(uint32_t rank, const int64_t *dims, uint32_t tensors, int64_t *const *strides_of,
                           int64_t *batch, int64_t *const *out);
+/* The tiles of a device (tiles.c): out[VULKAN_MAX_TILES], and their number. Rows and columns of a tile, and k of its
+ * chunks. The tile of least expected time; times NULL: not measured. */
+uint32_t vulkan_list_tiles(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tiling **out);
+int64_t vulkan_tile_height(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tiling *tile);
+int64_t vulkan_tile_width(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tiling *tile);
+int64_t vulkan_tile_chunk(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tiling *tile);
+const vulkan_tiling *vulkan_choose_tile(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tile_time *times,
+                                        const vulkan_product *product);
+/* Times in the cache folder, in the order of the list. false: there are none of this device, its driver and these
+ * shaders, or the file is damaged. */
+bool vulkan_load_tile_times(const char *cache_dir, const gpu_device *device, vulkan_tile_kind kind,
+                            vulkan_tile_time *out);
+void vulkan_save_tile_times(const char *cache_dir, const gpu_device *device, vulkan_tile_kind kind,
+                            const vulkan_tile_time *times);
+bool vulkan_is_tile_time(const vulkan_tile_time *time);
+/* The times of a kind, measured on the first call if the options and the device allow it (tile_times.c); or NULL. */
+const vulkan_tile_time *vulkan_tile_times_of(const vulkan_build *build, vulkan_tile_kind kind);
+vulkan_tile_kind vulkan_tile_kind_of(gpu_shader shader);
+const char *vulkan_tile_kind_name(vulkan_tile_kind kind);
+
 /* One row-major [rows, k] x [k, n]; vulkan_product_batches() sets dense batches of results. */
 vulkan_product vulkan_product_of(int64_t rows, int64_t k, int64_t n);
 void vulkan_product_batches(vulkan_product *product, const int64_t batch[3]);
@@ -499,6 +560,8 @@ void vulkan_start_integers(vulkan_build *build, const vulkan_op *op, vulkan_prog
 uint32_t vulkan_round_slots(vulkan_program *program, uint32_t value, uint32_t zero, inlay_dtype to);
 /* The packed constant B of op, or NULL. */
 const vulkan_constant *vulkan_panels_of(const vulkan_build *build, const vulkan_op *op);
+/* Emits a multiplication whose operands are set. */
+inlay_status vulkan_emit_product(vulkan_build *build, const vulkan_product *product, const vulkan_program *program);
 /* Emits the multiplication of value a by op's second factor, packed if there is a packed constant of it. */
 inlay_status vulkan_finish_product(vulkan_build *build, const vulkan_op *op, uint32_t a, vulkan_product *product,
                                    vulkan_program *program);
@@ -540,6 +603,11 @@ extern const vulkan_family vulkan_pointwise, vulkan_batch_norm, vulkan_blocks, v
     vulkan_resize, vulkan_generated, vulkan_constant_of_shape, vulkan_lrn, vulkan_attention, vulkan_skip_norm;
 
 inlay_status vulkan_plan(vulkan_build *build);
+/* Creates the pipelines of the dispatches, and the buffer of their parameters (instance.c). */
+inlay_status vulkan_prepare(vulkan_build *build);
+/* Records a dispatch (execute.c). recording: of the addresses that its operands need; NULL: all are constants. */
+void vulkan_record_dispatch(const inlay_compiled *compiled, const inlay_instance *in, const vulkan_recording *recording,
+                            const vulkan_dispatch *dispatch, VkCommandBuffer commands);
 
 /* Entry points of the provider. */
 inlay_status vulkan_assess(void *state, const inlay_assess_request *request, inlay_diag *diag);

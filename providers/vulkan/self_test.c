@@ -402,16 +402,8 @@ done:
     return status;
 }
 
-/* The key of a verdict. */
-struct verdict_key {
-    uint64_t shaders;
-    uint32_t vendor, driver_version, is_cpu, zero; /* no padding: keys are compared byte by byte */
-    uint8_t uuid[VK_UUID_SIZE];
-    char name[GPU_NAME_BYTES];
-};
-
 struct verdict {
-    struct verdict_key key;
+    vulkan_device_key key;
     uint32_t failed;
     bool known;
 };
@@ -419,7 +411,7 @@ struct verdict {
 static struct verdict verdicts[GPU_MAX_DEVICES];
 static pthread_mutex_t verdicts_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static struct verdict *find_verdict(const struct verdict_key *key)
+static struct verdict *find_verdict(const vulkan_device_key *key)
 {
     uint32_t i = 0;
 
@@ -471,15 +463,10 @@ static inlay_status load_or_run(vulkan_state *state, gpu_device *device, struct 
 inlay_status vulkan_self_test(vulkan_state *state, gpu_device *device, inlay_diag *diag)
 {
     const gpu_facts *facts = &device->facts;
-    struct verdict_key key = { .shaders = gpu_shaders_hash(),
-                               .vendor = facts->vendor,
-                               .driver_version = facts->driver_version,
-                               .is_cpu = facts->is_cpu };
+    const vulkan_device_key key = vulkan_device_key_of(device);
     uint32_t failed = CHECKS;
     inlay_status status = INLAY_OK;
 
-    memcpy(key.uuid, facts->pipeline_uuid, sizeof key.uuid);
-    (void)snprintf(key.name, sizeof key.name, "%s", facts->name);
     if (device->fault == GPU_FAULT_WRONG_RESULT) {
         failed = device->fault_countdown < CHECKS ? device->fault_countdown : CHECKS - 1;
     } else if (device->fault == GPU_FAULT_NONE || device->fault == GPU_FAULT_AS_GPU) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Counts what the shaders of GPUs do for a chunk of k, in SPIR-V that spirv-opt has specialised and unrolled: the
 instructions of one invocation (tiles.comp) or subgroup (matrices.comp) between the two barriers of the loop. The tilings
-are those of providers/vulkan/product.c. Prints the table of gpu.md.
+are those of providers/vulkan/tiles.c. Prints the table of gpu.md.
 
     tile_counts.py          needs glslangValidator and spirv-tools"""
 import pathlib
@@ -20,9 +20,9 @@ UNROLL = ("--set-spec-const-default-value {} --freeze-spec-const --fold-spec-con
 
 
 def tilings(name):
-    """The rows of a list in product.c: rows, columns, side_rows, side_columns, slices, steps."""
-    source = (VULKAN / "product.c").read_text()
-    rows = re.search(rf"static const struct tiling {name}\[\] = {{(.*?)}};", source, re.S).group(1)
+    """The rows of a list in tiles.c: rows, columns, side_rows, side_columns, slices, steps."""
+    source = (VULKAN / "tiles.c").read_text()
+    rows = re.search(rf"static const vulkan_tiling {name}\[\] = {{(.*?)}};", source, re.S).group(1)
     return [[int(n) for n in row.split(",")[:6]] for row in re.findall(r"{([^}]*)}", rows)]
 
 

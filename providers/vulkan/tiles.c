@@ -1,0 +1,188 @@
+/* Tiles of workgroups, which product.c chooses from: their sizes, and the time that each is expected to take. Times
+ * that tile_times.c has measured are kept in the host's cache folder. */
+#include "inlay/check.h"
+#include "vulkan/region.h"
+#include <math.h>
+
+/* One row is a sum over all of B, whose loads are what takes time: many invocations share k. */
+enum { SMALL_TILES = 2 }; /* the first of at most 32 x 32; CPU drivers compile larger ones slowly */
+static const vulkan_tiling tiles[] = {
+    { 8, 8, 16, 16, 1, 8, 1 },   { 4, 4, 16, 16, 1, 16, 0.95 }, { 4, 4, 8, 8, 4, 8, 0.5 },
+    { 8, 1, 1, 32, 8, 8, 0.25 }, { 4, 1, 1, 32, 8, 8, 0.125 },  { 1, 1, 1, 32, 8, 16, 0.03125 },
+};
+static const vulkan_tiling matrices[] = {
+    { 4, 2, 2, 4, 1, 4, 1 },
+    { 4, 2, 2, 4, 1, 2, 0.8 },
+    { 2, 1, 2, 4, 1, 4, 0.7 },
+    { 1, 2, 2, 1, 4, 2, 0.35 },
+};
+_Static_assert(KIT_COUNT(tiles) <= VULKAN_MAX_TILES && KIT_COUNT(matrices) <= VULKAN_MAX_TILES, "VULKAN_MAX_TILES");
+
+vulkan_tile_kind vulkan_tile_kind_of(gpu_shader shader)
+{
+    return shader == SHADER_matrices                                    ? VULKAN_TILES_HALF
+           : shader == SHADER_integers || shader == SHADER_integers_dot ? VULKAN_TILES_BYTES
+                                                                        : VULKAN_TILES_FLOAT;
+}
+
+static bool are_matrices(vulkan_tile_kind kind)
+{
+    return kind == VULKAN_TILES_HALF;
+}
+
+int64_t vulkan_tile_height(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tiling *tile)
+{
+    return (int64_t)tile->rows * tile->side_rows * (are_matrices(kind) ? facts->matrix_size : 1);
+}
+
+int64_t vulkan_tile_width(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tiling *tile)
+{
+    return (int64_t)tile->columns * tile->side_columns * (are_matrices(kind) ? facts->matrix_size : 1);
+}
+
+int64_t vulkan_tile_chunk(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tiling *tile)
+{
+    const uint32_t depth = are_matrices(kind) ? facts->matrix_depth : kind == VULKAN_TILES_BYTES ? 4 : 1;
+
+    return (int64_t)tile->steps * tile->slices * depth;
+}
+
+/* Shared memory of a tile of matrices: its lines go along k or across, and each has a unit more. */
+static uint64_t matrix_bytes(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tiling *tile)
+{
+    const uint64_t chunk = (uint64_t)vulkan_tile_chunk(facts, kind, tile);
+    const uint64_t sides[] = { (uint64_t)vulkan_tile_height(facts, kind, tile),
+                               (uint64_t)vulkan_tile_width(facts, kind, tile) };
+    uint64_t units = 0;
+
+    for (size_t i = 0; i < KIT_COUNT(sides); i++)
+        units += sides[i] * chunk / 8 + (sides[i] > chunk ? sides[i] : chunk);
+    return units * 16;
+}
+
+uint32_t vulkan_list_tiles(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tiling **out)
+{
+    const uint32_t first = facts->is_cpu ? SMALL_TILES : 0;
+    uint32_t count = 0;
+
+    for (const vulkan_tiling *tile = matrices; are_matrices(kind) && tile < matrices + KIT_COUNT(matrices); tile++)
+        if (matrix_bytes(facts, kind, tile) <= facts->max_shared_bytes)
+            out[count++] = tile;
+    for (const vulkan_tiling *tile = tiles + first; !are_matrices(kind) && tile < tiles + KIT_COUNT(tiles); tile++)
+        out[count++] = tile;
+    INLAY_CHECK(count > 0);
+    return count;
+}
+
+/* The time of `count` tiles. Without measured times it is relative, for a device of about 128 cores. */
+static double expected_time(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tiling *tile,
+                            const vulkan_tile_time *time, double count, const vulkan_product *product)
+{
+    const double area =
+        (double)(vulkan_tile_height(facts, kind, tile) * vulkan_tile_width(facts, kind, tile)) / tile->speed;
+    const double chunks =
+        (double)product->taps * ceil((double)product->k / (double)vulkan_tile_chunk(facts, kind, tile));
+
+    return time == NULL ? ceil(count / 128) * area : chunks * fmax(time->few, count * time->many);
+}
+
+const vulkan_tiling *vulkan_choose_tile(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tile_time *times,
+                                        const vulkan_product *product)
+{
+    const double rows = (double)product->line * (double)product->lines,
+                 batches = (double)product->batch[0] * (double)product->batch[1] * (double)product->batch[2];
+    const vulkan_tiling *list[VULKAN_MAX_TILES], *best = NULL;
+    const uint32_t count = vulkan_list_tiles(facts, kind, list);
+    double best_time = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const double across = ceil((double)product->n / (double)vulkan_tile_width(facts, kind, list[i])),
+                     down = ceil(rows / (double)vulkan_tile_height(facts, kind, list[i]));
+        const double time =
+            expected_time(facts, kind, list[i], times != NULL ? &times[i] : NULL, across * down * batches, product);
+
+        if (best == NULL || time < best_time) {
+            best = list[i];
+            best_time = time;
+        }
+    }
+    return best;
+}
+
+vulkan_device_key vulkan_device_key_of(const gpu_device *device)
+{
+    const gpu_facts *facts = &device->facts;
+    vulkan_device_key key = { .shaders = gpu_shaders_hash(),
+                              .vendor = facts->vendor,
+                              .driver_version = facts->driver_version,
+                              .is_cpu = facts->is_cpu };
+
+    memcpy(key.uuid, facts->pipeline_uuid, sizeof key.uuid);
+    (void)snprintf(key.name, sizeof key.name, "%s", facts->name);
+    return key;
+}
+
+const char *vulkan_tile_kind_name(vulkan_tile_kind kind)
+{
+    static const char *const names[] = {
+        [VULKAN_TILES_FLOAT] = "tiles-float", [VULKAN_TILES_BYTES] = "tiles-bytes", [VULKAN_TILES_HALF] = "tiles-half"
+    };
+
+    return names[kind];
+}
+
+/* What a file of times is for: the device, its driver, the shaders, and the tiles. */
+struct identity {
+    vulkan_device_key device;
+    vulkan_tiling tiles[VULKAN_MAX_TILES];
+    uint32_t size, depth; /* of matrices */
+};
+
+static struct identity identity_of(const gpu_device *device, vulkan_tile_kind kind, char name[64])
+{
+    const vulkan_tiling *list[VULKAN_MAX_TILES];
+    const uint32_t count = vulkan_list_tiles(&device->facts, kind, list);
+    struct identity me = { .device = vulkan_device_key_of(device),
+                           .size = device->facts.matrix_size,
+                           .depth = device->facts.matrix_depth };
+
+    for (uint32_t i = 0; i < count; i++)
+        me.tiles[i] = *list[i];
+    gpu_cache_file_name(device, vulkan_tile_kind_name(kind), name);
+    return me;
+}
+
+bool vulkan_load_tile_times(const char *cache_dir, const gpu_device *device, vulkan_tile_kind kind,
+                            vulkan_tile_time *out)
+{
+    const vulkan_tiling *list[VULKAN_MAX_TILES];
+    const uint32_t count = vulkan_list_tiles(&device->facts, kind, list);
+    char name[64];
+    const struct identity me = identity_of(device, kind, name);
+    size_t bytes;
+    vulkan_tile_time *kept = kit_kept_load(cache_dir, name, &me, sizeof me, &bytes);
+    bool complete = kept != NULL && bytes == count * sizeof *kept;
+
+    for (uint32_t i = 0; complete && i < count; i++)
+        complete = vulkan_is_tile_time(&kept[i]);
+    if (complete)
+        memcpy(out, kept, bytes);
+    free(kept);
+    return complete;
+}
+
+void vulkan_save_tile_times(const char *cache_dir, const gpu_device *device, vulkan_tile_kind kind,
+                            const vulkan_tile_time *times)
+{
+    const vulkan_tiling *list[VULKAN_MAX_TILES];
+    char name[64];
+    const struct identity me = identity_of(device, kind, name);
+
+    kit_kept_save(cache_dir, name, &me, sizeof me, times,
+                  vulkan_list_tiles(&device->facts, kind, list) * sizeof *times);
+}
+
+bool vulkan_is_tile_time(const vulkan_tile_time *time)
+{
+    return time->few > 0 && time->many > 0 && isfinite(time->few) && isfinite(time->many);
+}
