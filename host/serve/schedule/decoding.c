@@ -149,15 +149,16 @@ static bool reads_prompt(const struct decoder *decoder)
     return false;
 }
 
-/* Of the lanes that wait to read a prompt, the one whose text began first; NULL: there is none. */
-static struct lane *first_reader(const struct decoder *decoder)
+/* Of the lanes that read a prompt, or only of those that do not run now, the one whose text began first; NULL: there is
+ * none. */
+static struct lane *first_reader(const struct decoder *decoder, bool waits)
 {
     struct lane *first = NULL;
 
     for (uint32_t k = 0; k < decoder->lane_count; k++) {
         struct lane *lane = &decoder->lanes[k];
 
-        if (lane->row_count > 0 && lane->reads && !lane->runs &&
+        if (lane->row_count > 0 && lane->reads && !(waits && lane->runs) &&
             (first == NULL || lane->texts[0]->order < first->texts[0]->order))
             first = lane;
     }
@@ -165,15 +166,18 @@ static struct lane *first_reader(const struct decoder *decoder)
 }
 
 /* Queues lanes that read prompts. While texts generate tokens, one lane reads at a time, and as many tokens as
- * decoder->prompt_tokens has until texts get their next tokens. */
+ * decoder->prompt_tokens has until texts get their next tokens. Otherwise only the first lane reads many tokens, because
+ * its text will wait for the runs of the other lanes that are queued when its prompt ends. */
 static void read_prompts(struct decoder *decoder, struct lane **queue)
 {
     const bool limited = generates(decoder);
 
-    for (struct lane *lane; (lane = first_reader(decoder)) != NULL;) {
+    for (struct lane *lane; (lane = first_reader(decoder, true)) != NULL;) {
         if (limited && (decoder->prompt_tokens == 0 || reads_prompt(decoder)))
             return;
-        lane->most = limited ? decoder->prompt_tokens : CHUNK;
+        lane->most = limited                                ? decoder->prompt_tokens
+                     : lane == first_reader(decoder, false) ? CHUNK
+                                                            : decoder->model->settings.prompt_tokens;
         lane_queue(lane, queue);
         if (limited && lane->runs) /* not every model can read a prompt in parts */
             decoder->prompt_tokens -= lane->columns < decoder->prompt_tokens ? lane->columns : decoder->prompt_tokens;
