@@ -196,34 +196,40 @@ static void test_choices_as_alone(void **state)
     }
 }
 
+/* Begins to stream a text, and reads until its first token. */
+static int begin_stream(const char *body)
+{
+    char text[4096];
+    size_t have = 0;
+    int fd = client_connect(&server);
+
+    (void)snprintf(text, sizeof text, "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n",
+                   strlen(body));
+    client_text(fd, text);
+    client_text(fd, body);
+    text[0] = '\0';
+    while (have < sizeof text - 1 && strstr(text, "data: ") == NULL) {
+        ssize_t count = recv(fd, text + have, sizeof text - 1 - have, 0);
+
+        if (count <= 0)
+            break;
+        have += (size_t)count;
+        text[have] = '\0';
+    }
+    return fd;
+}
+
 /* A client that disconnects after the first part of its text. */
 static void *leave(void *user)
 {
-    char text[4096];
-
     for (int i = 0; i < 6; i++) {
-        char body[256], head[256];
-        size_t have = 0;
-        int fd = client_connect(&server);
+        char body[256];
 
         (void)snprintf(
             body, sizeof body,
             "{\"model\":\"%s\",\"prompt\":\"leaves\",\"max_tokens\":300,\"temperature\":1,\"n\":2,\"stream\":true}",
             (const char *)user);
-        (void)snprintf(head, sizeof head,
-                       "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n", strlen(body));
-        client_text(fd, head);
-        client_text(fd, body);
-        text[0] = '\0';
-        while (have < sizeof text - 1 && strstr(text, "data: ") == NULL) {
-            ssize_t count = recv(fd, text + have, sizeof text - 1 - have, 0);
-
-            if (count <= 0)
-                break;
-            have += (size_t)count;
-            text[have] = '\0';
-        }
-        (void)close(fd);
+        (void)close(begin_stream(body));
     }
     return NULL;
 }
@@ -242,6 +248,41 @@ static void test_others_leave(void **state)
         expect_same(3);
         assert_int_equal(pthread_join(thread, NULL), 0);
     }
+}
+
+/* A text of 40 tokens ends before another has read 401 tokens of its prompt, 8 for each token of the first: although
+ * texts share runs, these two share none. */
+static void test_prompts_in_parts(void **state)
+{
+    static char log[65536], path[256];
+    char body[TEXT_BYTES], answer[TEXT_BYTES];
+    size_t used;
+    int fd;
+
+    (void)state;
+    used =
+        (size_t)snprintf(body, sizeof body, "{\"model\":\"counted\",\"max_tokens\":8,\"temperature\":0,\"prompt\":[33");
+    for (int i = 0; i < 400; i++)
+        used += (size_t)snprintf(body + used, sizeof body - used, ",%d", i % 9 + 34);
+    (void)snprintf(body + used, sizeof body - used, "]}");
+    fd = begin_stream(
+        "{\"model\":\"counted\",\"prompt\":\"first\",\"max_tokens\":40,\"temperature\":0,\"stream\":true}");
+    ask(body, answer);
+    (void)close(fd);
+    assert_memory_equal(answer, "200 ", 4);
+    (void)serving_path(&server, "access", path, sizeof path);
+    for (int tries = 0; tries < 1000; tries++) {
+        FILE *file = fopen(path, "r");
+
+        assert_non_null(file);
+        log[fread(log, 1, sizeof log - 1, file)] = '\0';
+        (void)fclose(file);
+        if (strstr(log, "\"batch\":") != NULL && strstr(strstr(log, "\"batch\":") + 1, "\"batch\":") != NULL)
+            break;
+        (void)usleep(10000);
+    }
+    if (strstr(log, "\"batch\":1}") == NULL || strstr(log, "\"batch\":2") != NULL)
+        fail_msg("the texts shared runs: %s", log);
 }
 
 /* With memory for about three texts: the others wait, and some wait again when the texts have grown. */
@@ -503,6 +544,17 @@ static int start_drafting(void **state)
     return 0;
 }
 
+static int start_in_parts(void **state)
+{
+    static const char *const flags[] = { "--max-sequences", "8", "--prompt-tokens", "8", "--access-log",
+                                         "FOLDER/access",   NULL };
+
+    (void)state;
+    prepare();
+    serving_start(&server, flags);
+    return 0;
+}
+
 static int start_with(void **state)
 {
     static const char *const flags[] = { "--max-sequences", "8", "--admin-token-file", "FOLDER/admins", NULL };
@@ -539,6 +591,8 @@ int main(void)
                                        cmocka_unit_test(test_memory_budget), cmocka_unit_test(test_beginnings) };
     const struct CMUnitTest guessing[] = { cmocka_unit_test(test_guesses), cmocka_unit_test(test_last_position) };
     const struct CMUnitTest drafting[] = { cmocka_unit_test(test_guesses), cmocka_unit_test(test_wrong_draft) };
+    const struct CMUnitTest in_parts[] = { cmocka_unit_test(test_prompts_in_parts),
+                                           cmocka_unit_test(test_together_as_alone) };
     const struct CMUnitTest small[] = { cmocka_unit_test(test_beginnings), cmocka_unit_test(test_little_memory) };
     int failed;
 
@@ -548,5 +602,6 @@ int main(void)
     failed += cmocka_run_group_tests(with, start_with, end);
     failed += cmocka_run_group_tests(guessing, start_guessing, end);
     failed += cmocka_run_group_tests(drafting, start_drafting, end);
+    failed += cmocka_run_group_tests(in_parts, start_in_parts, end);
     return failed + cmocka_run_group_tests(small, start_small, end);
 }

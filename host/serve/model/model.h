@@ -35,6 +35,7 @@ typedef struct model_settings {
     uint32_t max_queue;        /* most waiting requests */
     uint32_t max_sequences;    /* most live sequences of a model with states */
     uint64_t kv_memory;        /* most bytes of the states of texts; 0 = no limit */
+    uint32_t prompt_tokens;    /* most tokens of prompts that are read until its texts get their next tokens */
     uint32_t draft_tokens;     /* most guesses of the draft model that a run of one text reads; 0 = none */
     uint32_t lookup_tokens;    /* most guesses from its own tokens that such a run reads; 0 = none */
     uint64_t prefix_memory;    /* most bytes of kv_memory for the states of earlier texts; 0 = none are kept */

@@ -25,6 +25,7 @@ static model_settings default_settings(const struct settings *settings, uint32_t
         .max_queue = (uint32_t)settings_int(settings, SET_max_queue),
         .max_sequences = (uint32_t)settings_int(settings, SET_max_sequences),
         .kv_memory = (uint64_t)settings_int(settings, SET_kv_memory),
+        .prompt_tokens = (uint32_t)settings_int(settings, SET_prompt_tokens),
         .draft_tokens = (uint32_t)settings_int(settings, SET_draft_tokens),
         .lookup_tokens = (uint32_t)settings_int(settings, SET_lookup_tokens),
         .prefix_memory = (uint64_t)settings_int(settings, SET_prefix_memory),

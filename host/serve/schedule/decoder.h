@@ -20,6 +20,8 @@ struct lane {
     decoding_text **texts; /* [row_count], capacity of max_sequences; 0: the lane is free */
     uint32_t row_count;
     bool reads;                  /* its only text has tokens that must be read before the next one is chosen */
+    size_t most;                 /* tokens that its next run reads at most, if it reads */
+    size_t columns;              /* tokens of each text that its run reads, and the guesses after them */
     bool runs;                   /* its job is queued or runs */
     uint64_t drops;              /* decoder->drops when it was queued */
     int64_t guesses[MOST_AHEAD]; /* [ahead] guesses that its run reads after the last token of its only text */
@@ -42,7 +44,8 @@ struct decoder {
     uint32_t waiting, active;    /* texts that wait; that are in a lane */
     struct lane *lanes;          /* [lane_count] */
     uint32_t lane_count;
-    struct lane *main; /* the lane that texts join; NULL: none */
+    struct lane *main;    /* the lane that texts join; NULL: none */
+    size_t prompt_tokens; /* that may be read until a lane has chosen tokens again */
     prefix_store *prefixes;
     ahead_cost ahead;        /* times of runs of one text */
     struct drafter *drafter; /* of the draft model; NULL: the model has none */

@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { READERS = 2 /* lanes of texts that have not joined the main lane yet */ };
+enum {
+    READERS = 2, /* lanes of texts that have not joined the main lane yet */
+    CHUNK = 256  /* tokens of a prompt that one run reads while no text generates tokens */
+};
 
 static void keep_suspended(void *user)
 {
@@ -128,6 +131,59 @@ static bool has_rows(const struct lane *lane)
     return context != NULL && inlay_context_row_count(context) > 0;
 }
 
+/* Whether a text has read its prompt and has not ended. */
+static bool generates(const struct decoder *decoder)
+{
+    for (uint32_t k = 0; k < decoder->lane_count; k++)
+        if (decoder->lanes[k].row_count > 0 && !decoder->lanes[k].reads)
+            return true;
+    return false;
+}
+
+/* Whether a run reads a prompt, or is queued to do so. */
+static bool reads_prompt(const struct decoder *decoder)
+{
+    for (uint32_t k = 0; k < decoder->lane_count; k++)
+        if (decoder->lanes[k].runs && decoder->lanes[k].reads)
+            return true;
+    return false;
+}
+
+/* Of the lanes that read a prompt, or only of those that do not run now, the one whose text began first; NULL: there is
+ * none. */
+static struct lane *first_reader(const struct decoder *decoder, bool waits)
+{
+    struct lane *first = NULL;
+
+    for (uint32_t k = 0; k < decoder->lane_count; k++) {
+        struct lane *lane = &decoder->lanes[k];
+
+        if (lane->row_count > 0 && lane->reads && !(waits && lane->runs) &&
+            (first == NULL || lane->texts[0]->order < first->texts[0]->order))
+            first = lane;
+    }
+    return first;
+}
+
+/* Queues lanes that read prompts. While texts generate tokens, one lane reads at a time, and as many tokens as
+ * decoder->prompt_tokens has until texts get their next tokens. Otherwise only the first lane reads many tokens, because
+ * its text will wait for the runs of the other lanes that are queued when its prompt ends. */
+static void read_prompts(struct decoder *decoder, struct lane **queue)
+{
+    const bool limited = generates(decoder);
+
+    for (struct lane *lane; (lane = first_reader(decoder, true)) != NULL;) {
+        if (limited && (decoder->prompt_tokens == 0 || reads_prompt(decoder)))
+            return;
+        lane->most = limited                                ? decoder->prompt_tokens
+                     : lane == first_reader(decoder, false) ? CHUNK
+                                                            : decoder->model->settings.prompt_tokens;
+        lane_queue(lane, queue);
+        if (limited && lane->runs) /* not every model can read a prompt in parts */
+            decoder->prompt_tokens -= lane->columns < decoder->prompt_tokens ? lane->columns : decoder->prompt_tokens;
+    }
+}
+
 /* Starts what can run. Returns the lanes to be submitted. */
 static struct lane *next_steps(struct decoder *decoder)
 {
@@ -139,11 +195,12 @@ static struct lane *next_steps(struct decoder *decoder)
         for (uint32_t k = 0; k < decoder->lane_count; k++) {
             struct lane *lane = &decoder->lanes[k];
 
-            if (lane == decoder->main || decoder->model->text->rows.layout == INLAY_ROWS_ALONE || !is_ready(lane))
+            if (is_ready(lane) && (lane == decoder->main || decoder->model->text->rows.layout == INLAY_ROWS_ALONE))
                 lane_queue(lane, &queue);
             if (lane->row_count == 0 && has_rows(lane))
                 (void)inlay_context_set_rows(lane->sequence.instance.context, NULL, 0, NULL);
         }
+        read_prompts(decoder, &queue);
     } while (decoder->active == 0 && decoder->first != NULL);
     return queue;
 }
@@ -162,6 +219,15 @@ static bool may_repeat(struct lane *lane, const inlay_diag *failure)
            ((status == INLAY_OUT_OF_MEMORY || status == INLAY_LIMIT_EXCEEDED) && lane->drops != lane->decoder->drops);
 }
 
+/* Tokens of prompts that may be read after a run in which the lane's texts got tokens: as many as it has texts take
+ * about as long as the run. */
+static size_t most_prompt_tokens(const struct lane *lane)
+{
+    const uint32_t most = lane->decoder->model->settings.prompt_tokens;
+
+    return most > lane->row_count ? most : lane->row_count;
+}
+
 /* Called when a run of a lane ends. Any thread. */
 static void finish_step(struct job *job, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
 {
@@ -173,6 +239,8 @@ static void finish_step(struct job *job, const inlay_diag *failure, const infer_
 
     (void)pthread_mutex_lock(&decoder->lock);
     lane->runs = false;
+    if (!lane->reads)
+        decoder->prompt_tokens = most_prompt_tokens(lane);
     if (failure != NULL || output_count != 1) {
         inlay_diag diag = INLAY_DIAG_INIT;
 

@@ -2,7 +2,8 @@
  *
  * A lane is a context with the states of one text or of several, as rows (inlay_context_keep_rows()), and a job of the
  * scheduler that runs all of them. A text begins in a separate lane, which reads its prompt in chunks. Then its row
- * joins the main lane: between two of its runs, rows join and leave. If the model holds only one text per context, each
+ * joins the main lane: between two of its runs, rows join and leave. The chunks are so small that two runs of the main
+ * lane have at most prompt_tokens between them. If the model holds only one text per context, each
  * text stays in its own lane.
  *
  * Texts that do not fit wait in the order of their arrival: at most max_sequences are generated at once, and the states

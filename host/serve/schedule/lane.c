@@ -5,7 +5,6 @@
 #include <string.h>
 
 enum {
-    CHUNK = 256,      /* tokens of a prompt that are read by one run, so that it does not hold up the other texts */
     FIRST_TOKENS = 64 /* initial capacity of states that grow; it doubles */
 };
 
@@ -111,12 +110,13 @@ static bool lane_draft(struct lane *lane)
     return most > 0 && drafter_begin(decoder->drafter, text, (uint32_t)most);
 }
 
-size_t lane_step_tokens(const struct lane *lane)
+/* Tokens of each text that the lane's next run reads, and the guesses after them. */
+static size_t step_tokens(const struct lane *lane)
 {
     const decoding_text *text = lane->texts[0];
     const size_t left = text->count - text->read + lane->ahead;
 
-    return lane->decoder->model->text->rows.in_parts && left > CHUNK ? CHUNK : left;
+    return lane->reads && lane->decoder->model->text->rows.in_parts && left > lane->most ? lane->most : left;
 }
 
 /* Binds the adapters of the lane's texts, if the model has some. */
@@ -168,7 +168,7 @@ inlay_status lane_prepare(struct lane *lane, inlay_diag *diag)
         status = keep_logits(lane, diag);
     if (status != INLAY_OK)
         return status;
-    columns = lane_step_tokens(lane);
+    lane->columns = columns = step_tokens(lane);
     if (lane->ahead > 0) {
         lane->decoder->tokens[0] = *tokens;
         memcpy(lane->decoder->tokens + 1, lane->guesses, lane->ahead * sizeof *lane->guesses);

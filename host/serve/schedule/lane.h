@@ -13,9 +13,6 @@ void lane_join(struct lane *lane, const inlay_row *rows);
 /* Makes the lane's context, if it has none, with a row for the text that begins. */
 INLAY_NODISCARD inlay_status lane_begin(struct lane *lane, inlay_diag *diag);
 
-/* Tokens of each text that the lane's next run reads, and the guesses after them. */
-size_t lane_step_tokens(const struct lane *lane);
-
 /* Sets the inputs of the lane's next run. */
 INLAY_NODISCARD inlay_status lane_prepare(struct lane *lane, inlay_diag *diag);
 

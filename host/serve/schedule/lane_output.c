@@ -31,7 +31,7 @@ static void end_reading(struct lane *lane)
     const decoding_text *text = lane->texts[0];
     inlay_row row = row_of(lane, 0, text);
 
-    if (text->read + lane_step_tokens(lane) < text->count)
+    if (text->read + lane->columns < text->count)
         return;
     row.length = (int64_t)text->count;
     prefixes_add(lane->decoder->prefixes, text->adapter, text->tokens, &row, decoder_prefix_limit(lane->decoder));
@@ -68,8 +68,7 @@ static bool choose_tokens(struct lane *lane, const infer_output *output, inlay_r
 {
     struct decoder *decoder = lane->decoder;
     const uint32_t ran = (uint32_t)lane->job.size.rows, count = lane->row_count;
-    const size_t words = output->rank == 3 ? (size_t)output->dims[2] : 0,
-                 columns = lane_step_tokens(lane) - lane->ahead;
+    const size_t words = output->rank == 3 ? (size_t)output->dims[2] : 0, columns = lane->columns - lane->ahead;
     const uint64_t limit = decoder_prefix_limit(decoder); /* counts the texts that end, too */
     const float *logits = output->data;
     uint32_t kept = 0;
