@@ -118,8 +118,19 @@ void write_decoders_with(const float *to_q, const float *to_v);
 void write_masked_decoder(const char *path);
 /* A decoder whose state is the sum of the tokens, which does not grow; its next token is the sum modulo 90, plus 33. */
 void write_summing_decoder(const char *path);
-/* A head of EAGLE or MTP: it guesses tokens from the hidden states of another model. */
-void write_draft_head(const char *path);
+/* A decoder of one layer, whose attention gives each token twice the weight of the one before; output hidden_states is
+ * that of the attention. With layers: outputs hidden_states.0, and hidden_states.7 for that of the attention. */
+void write_hidden_decoder(const char *path);
+void write_layers_decoder(const char *path);
+/* Heads that compute the next hidden state of that decoder, and so its next token: from the hidden state and a token,
+ * without states; from states of all tokens. Of the decoder with layers: with an input of its own hidden states and an
+ * output d2t; without both, so that it makes one guess, with the tokens from '!' to '~' (94). */
+void write_mtp_head(const char *path);
+void write_eagle_head(const char *path);
+void write_eagle3_head(const char *path);
+void write_single_head(const char *path);
+/* A head with another input, which is not supplied. */
+void write_wrong_head(const char *path, const char *input);
 /* The model of KServe's and Triton's examples: input0 UINT32 [2,2], input1 BOOL [3]; output0 FP32 [3,2] has the sums
  * of input0's columns in each row where input1 is true. */
 void write_documented(const char *path);

@@ -288,19 +288,6 @@ void write_summing_decoder(const char *path)
     save(path, &wire);
 }
 
-void write_draft_head(const char *path)
-{
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
-
-    mw_value(&wire, MW_INPUT, "input_ids", INLAY_INT64, "1,S");
-    mw_value(&wire, MW_INPUT, "hidden_states", INLAY_FLOAT, "1,S,16");
-    mw_node(&wire, "Relu", "hidden_states", "logits");
-    mw_value(&wire, MW_OUTPUT, "logits", INLAY_FLOAT, "1,S,16");
-    wire_end(&wire, mark);
-    save(path, &wire);
-}
-
 void write_masked(const char *path, bool masked)
 {
     struct wire wire = { 0 };
@@ -531,4 +518,301 @@ void write_counted_decoder(const char *path)
 void write_masked_decoder(const char *path)
 {
     write_decoder(path, false);
+}
+
+/* A node with an attribute `axis`. */
+static void write_along(struct wire *wire, const char *op, int64_t axis, const char *inputs, const char *output)
+{
+    wire_mark node = mw_node_begin(wire, op, inputs, output);
+
+    write_attr(wire, "axis", axis);
+    wire_end(wire, node);
+}
+
+/* Adds a constant [rows, columns] of zeros, but for `value` in each place that is a multiple of `every`. */
+static void write_comb(struct wire *wire, const char *name, int64_t rows, int64_t columns, int64_t every, float value)
+{
+    const int64_t dims[2] = { rows, columns };
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
+
+    mw_tensor_head(wire, name, INLAY_FLOAT, 2, dims);
+    for (int64_t i = 0; i < rows * columns; i++)
+        wire_float(wire, 4, i % every == 0 ? value : 0);
+    wire_end(wire, mark);
+}
+
+static const float LN2 = 0.69314718f;
+
+/* The weights that a decoder with hidden states and its heads share, and its inputs of tokens. */
+static void write_shared(struct wire *wire, const char *dims)
+{
+    uint64_t seed = 9;
+
+    write_random(wire, "words", WORDS, WIDTH, 1, &seed);
+    write_random(wire, "to_v", WIDTH, WIDTH, 1, &seed);
+    write_random(wire, "to_words", WIDTH, WORDS, 1, &seed);
+    write_comb(wire, "ln2", 1, 1, 1, LN2);
+    write_comb(wire, "unit", 1, 1, 1, 1);
+    write_numbers(wire, "one", INLAY_INT64, 1, 1, 1);
+    write_numbers(wire, "two", INLAY_INT64, 1, 1, 2);
+    mw_value(wire, MW_INPUT, "input_ids", INLAY_INT64, dims);
+    mw_value(wire, MW_INPUT, "position_ids", INLAY_INT64, dims);
+    mw_node(wire, "Gather", "words,input_ids", "word");
+    mw_node(wire, "Add", "word,word", "x");
+    mw_node(wire, "MatMul", "x,to_v", "v");
+}
+
+/* Adds a sum of many zeros, so that a run takes longer than that of a head. */
+static void write_delay(struct wire *wire, const char *from, const char *to)
+{
+    char inputs[64];
+
+    write_numbers(wire, "many", INLAY_INT64, 1, 1, 100000);
+    mw_node(wire, "ReduceMax", from, "most");
+    mw_node(wire, "Reshape", "most,one", "single");
+    mw_node(wire, "Expand", "single,many", "wide");
+    mw_node(wire, "Sin", "wide", "sines");
+    mw_node(wire, "ReduceSum", "sines", "delay");
+    (void)snprintf(inputs, sizeof inputs, "%s,delay", from);
+    mw_node(wire, "Add", inputs, to);
+}
+
+/* A decoder whose attention gives each token twice the weight of the token before: a query times a key is the key's
+ * position. */
+static void write_fading_decoder(const char *path, bool layers)
+{
+    const char *hidden = layers ? "hidden_states.7" : "hidden_states";
+    struct wire wire = { 0 };
+    wire_mark mark, node;
+
+    mw_opset(&wire, 8, "com.microsoft", 1);
+    mark = mw_begin(&wire, 10, 23);
+    write_shared(&wire, "B,S");
+    mw_value(&wire, MW_INPUT, "attention_mask", INLAY_INT64, "B,T");
+    mw_value(&wire, MW_INPUT, "past_key_values.0.key", INLAY_FLOAT, "B,2,P,8");
+    mw_value(&wire, MW_INPUT, "past_key_values.0.value", INLAY_FLOAT, "B,2,P,8");
+    write_comb(&wire, "to_k", 1, WIDTH, WIDTH / HEADS, 1);
+    write_comb(&wire, "q_row", 1, WIDTH, WIDTH / HEADS, LN2 * 2.8284271f); /* the root of the size of a head */
+    mw_node(&wire, "Unsqueeze", "position_ids,two", "place");
+    write_cast(&wire, "place", "number", INLAY_FLOAT);
+    mw_node(&wire, "MatMul", "number,to_k", "k");
+    mw_node(&wire, "Sub", "x,x", "nothing");
+    write_delay(&wire, "nothing", "still_nothing");
+    mw_node(&wire, "Add", "still_nothing,q_row", "q");
+    mw_node(&wire, "ReduceSum", "attention_mask,one", "counts");
+    mw_node(&wire, "Sub", "counts,one", "others");
+    write_cast(&wire, "others", "lengths", INLAY_INT32);
+    mw_node(&wire, "Shape", "attention_mask", "shape");
+    mw_node(&wire, "Gather", "shape,one", "width");
+    write_cast(&wire, "width", "total", INLAY_INT32);
+    node =
+        mw_node_begin(&wire, "GroupQueryAttention", "q,k,v,past_key_values.0.key,past_key_values.0.value,lengths,total",
+                      "seen,present.0.key,present.0.value");
+    wire_text(&wire, 7, "com.microsoft");
+    write_attr(&wire, "num_heads", HEADS);
+    write_attr(&wire, "kv_num_heads", HEADS);
+    wire_end(&wire, node);
+    mw_node(&wire, "Add", "x,seen", "both");
+    mw_node(&wire, "MatMul", "both,to_words", "logits");
+    mw_value(&wire, MW_OUTPUT, "logits", INLAY_FLOAT, "B,S,128");
+    mw_node(&wire, "Identity", "seen", hidden);
+    mw_value(&wire, MW_OUTPUT, hidden, INLAY_FLOAT, "B,S,16");
+    if (layers) {
+        mw_node(&wire, "Identity", "word", "hidden_states.0");
+        mw_value(&wire, MW_OUTPUT, "hidden_states.0", INLAY_FLOAT, "B,S,16");
+    }
+    mw_value(&wire, MW_OUTPUT, "present.0.key", INLAY_FLOAT, "B,2,T,8");
+    mw_value(&wire, MW_OUTPUT, "present.0.value", INLAY_FLOAT, "B,2,T,8");
+    wire_end(&wire, mark);
+    save(path, &wire);
+}
+
+void write_hidden_decoder(const char *path)
+{
+    write_fading_decoder(path, false);
+}
+
+void write_layers_decoder(const char *path)
+{
+    write_fading_decoder(path, true);
+}
+
+/* 1 - 2^-n of the numbers n, half the sum of the weights of n tokens. */
+static void write_half_sum(struct wire *wire, const char *number, const char *output)
+{
+    char names[6][48];
+
+    for (int i = 0; i < 3; i++)
+        (void)snprintf(names[i], sizeof names[i], "%s.%d", output, i);
+    (void)snprintf(names[3], sizeof names[3], "%s,ln2", names[0]);
+    (void)snprintf(names[4], sizeof names[4], "unit,%s", names[2]);
+    mw_node(wire, "Neg", number, names[0]);
+    mw_node(wire, "Mul", names[3], names[1]);
+    mw_node(wire, "Exp", names[1], names[2]);
+    mw_node(wire, "Sub", names[4], output);
+}
+
+/* The beginning of a head: half_sum, of the tokens of each row, the last of which is the one that the row reads. */
+static void write_head(struct wire *wire, const char *hidden, const char *dims)
+{
+    write_shared(wire, "1,S");
+    mw_value(wire, MW_INPUT, hidden, INLAY_FLOAT, dims);
+    mw_node(wire, "Add", "position_ids,two", "counts");
+    mw_node(wire, "Unsqueeze", "counts,two", "column");
+    write_cast(wire, "column", "many", INLAY_FLOAT);
+    write_half_sum(wire, "many", "half_sum");
+}
+
+void write_mtp_head(const char *path)
+{
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 10, 23);
+
+    write_head(&wire, "hidden_states", "1,S,16");
+    mw_node(&wire, "Sub", "v,hidden_states", "more");
+    mw_node(&wire, "Add", "half_sum,half_sum", "sum");
+    mw_node(&wire, "Div", "more,sum", "part");
+    mw_node(&wire, "Add", "hidden_states,part", "last_hidden_state");
+    mw_node(&wire, "Add", "x,last_hidden_state", "both");
+    mw_node(&wire, "MatMul", "both,to_words", "logits");
+    mw_value(&wire, MW_OUTPUT, "logits", INLAY_FLOAT, "1,S,128");
+    mw_value(&wire, MW_OUTPUT, "last_hidden_state", INLAY_FLOAT, "1,S,16");
+    wire_end(&wire, mark);
+    save(path, &wire);
+}
+
+/* `seen`, the mean of two ways to compute it: by the hidden state `h` of the row, and by the states. There, `h` of the
+ * first row has the tokens before, and the values of the later tokens follow, the last ones those of the run. */
+static void write_seen_of_states(struct wire *wire, const char *h)
+{
+    char inputs[64];
+
+    write_numbers(wire, "zero", INLAY_INT64, 1, 1, 0);
+    write_numbers(wire, "far", INLAY_INT64, 1, 1, INT64_MAX);
+    write_numbers(wire, "along", INLAY_INT64, 0, 1, 1);
+    write_comb(wire, "none", 1, 1, 2, 0);
+    mw_value(wire, MW_INPUT, "attention_mask", INLAY_INT64, "1,T");
+    mw_value(wire, MW_INPUT, "past_key_values.0.key", INLAY_FLOAT, "1,1,P,16");
+    mw_value(wire, MW_INPUT, "past_key_values.0.value", INLAY_FLOAT, "1,1,P,16");
+    (void)snprintf(inputs, sizeof inputs, "%s,one", h);
+    mw_node(wire, "Unsqueeze", inputs, "new_key");
+    mw_node(wire, "Unsqueeze", "v,one", "new_value");
+    write_along(wire, "Concat", 2, "past_key_values.0.key,new_key", "present.0.key");
+    write_along(wire, "Concat", 2, "past_key_values.0.value,new_value", "present.0.value");
+    mw_node(wire, "CumSum", "attention_mask,along", "rows");
+    write_cast(wire, "rows", "row", INLAY_FLOAT);
+    mw_node(wire, "Shape", "input_ids", "shape");
+    mw_node(wire, "Gather", "shape,one", "reads");
+    mw_node(wire, "Neg", "reads", "from");
+    mw_node(wire, "Slice", "row,from,far,one", "own");
+    mw_node(wire, "Unsqueeze", "own,two", "own_row");
+    mw_node(wire, "Unsqueeze", "row,one", "each_row");
+    mw_node(wire, "Sub", "each_row,own_row", "distance");
+    mw_node(wire, "Mul", "distance,ln2", "log");
+    mw_node(wire, "Exp", "log", "weight");
+    mw_node(wire, "Greater", "distance,none", "later");
+    mw_node(wire, "Where", "later,none,weight", "weights");
+    mw_node(wire, "Squeeze", "present.0.value,one", "values");
+    mw_node(wire, "MatMul", "weights,values", "own_sum");
+    mw_node(wire, "Slice", "present.0.key,zero,one,two", "first_key");
+    mw_node(wire, "Squeeze", "first_key,one", "first");
+    mw_node(wire, "ReduceMax", "counts,one", "count");
+    mw_node(wire, "ReduceSum", "attention_mask,one", "length");
+    mw_node(wire, "Sub", "count,length", "before"); /* tokens that the first hidden state has */
+    mw_node(wire, "Unsqueeze", "before,two", "before_column");
+    write_cast(wire, "before_column", "before_count", INLAY_FLOAT);
+    write_half_sum(wire, "before_count", "before_half");
+    mw_node(wire, "Neg", "own_row", "back");
+    mw_node(wire, "Mul", "back,ln2", "back_log");
+    mw_node(wire, "Exp", "back_log", "fading");
+    mw_node(wire, "Mul", "first,before_half", "first_half");
+    mw_node(wire, "Add", "first_half,first_half", "first_sum");
+    mw_node(wire, "Mul", "first_sum,fading", "before_sum");
+    mw_node(wire, "Add", "before_sum,own_sum", "sum");
+    mw_node(wire, "Add", "half_sum,half_sum", "all");
+    mw_node(wire, "Div", "sum,all", "by_states");
+    (void)snprintf(inputs, sizeof inputs, "v,%s", h);
+    mw_node(wire, "Sub", inputs, "more");
+    mw_node(wire, "Div", "more,all", "part");
+    (void)snprintf(inputs, sizeof inputs, "%s,part", h);
+    mw_node(wire, "Add", inputs, "by_hidden");
+    mw_node(wire, "Mean", "by_states,by_hidden", "seen");
+    mw_node(wire, "Add", "x,seen", "both");
+    mw_value(wire, MW_OUTPUT, "present.0.key", INLAY_FLOAT, "1,1,T,16");
+    mw_value(wire, MW_OUTPUT, "present.0.value", INLAY_FLOAT, "1,1,T,16");
+}
+
+void write_eagle_head(const char *path)
+{
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 10, 23);
+
+    write_head(&wire, "hidden_states", "1,S,16");
+    write_seen_of_states(&wire, "hidden_states");
+    mw_node(&wire, "Identity", "seen", "last_hidden_state");
+    mw_node(&wire, "MatMul", "both,to_words", "logits");
+    mw_value(&wire, MW_OUTPUT, "logits", INLAY_FLOAT, "1,S,128");
+    mw_value(&wire, MW_OUTPUT, "last_hidden_state", INLAY_FLOAT, "1,S,16");
+    wire_end(&wire, mark);
+    save(path, &wire);
+}
+
+/* A head with the tokens from '!' on. It reads two layers of the model, and its own hidden state as another input. */
+static void write_layers_head(const char *path, bool chain, bool table)
+{
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 10, 23);
+
+    write_head(&wire, "hidden_states_from_base", "1,S,32");
+    write_numbers(&wire, "width", INLAY_INT64, 1, 1, WIDTH);
+    write_numbers(&wire, "least", INLAY_INT64, 1, 1, '!');
+    write_numbers(&wire, "most", INLAY_INT64, 1, 1, '~' + 1);
+    write_numbers(&wire, "offset", INLAY_INT64, 1, 1, '!');
+    write_numbers(&wire, "offsets", INLAY_INT64, 1, 1, '~' + 1 - '!');
+    write_numbers(&wire, "end", INLAY_INT64, 1, 1, INT64_MAX);
+    mw_node(&wire, "Slice", "hidden_states_from_base,width,end,two", chain ? "of_base" : "h");
+    if (chain) {
+        mw_value(&wire, MW_INPUT, "hidden_states_from_draft", INLAY_FLOAT, "1,S,16");
+        mw_node(&wire, "Add", "of_base,hidden_states_from_draft", "h");
+    }
+    write_seen_of_states(&wire, "h");
+    mw_node(&wire, "Slice", "to_words,least,most,one", "to_tokens");
+    mw_node(&wire, "MatMul", "both,to_tokens", "logits");
+    mw_value(&wire, MW_OUTPUT, "logits", INLAY_FLOAT, "1,S,94");
+    if (chain) {
+        mw_node(&wire, "Identity", "seen", "hidden_states");
+        mw_value(&wire, MW_OUTPUT, "hidden_states", INLAY_FLOAT, "1,S,16");
+    }
+    if (table) {
+        mw_node(&wire, "Expand", "offset,offsets", "d2t");
+        mw_value(&wire, MW_OUTPUT, "d2t", INLAY_INT64, "94");
+    }
+    wire_end(&wire, mark);
+    save(path, &wire);
+}
+
+void write_eagle3_head(const char *path)
+{
+    write_layers_head(path, true, true);
+}
+
+void write_single_head(const char *path)
+{
+    write_layers_head(path, false, false);
+}
+
+void write_wrong_head(const char *path, const char *input)
+{
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 10, 23);
+    char inputs[80];
+
+    mw_value(&wire, MW_INPUT, "input_ids", INLAY_INT64, "1,S");
+    mw_value(&wire, MW_INPUT, "hidden_states", INLAY_FLOAT, "1,S,16");
+    mw_value(&wire, MW_INPUT, input, INLAY_FLOAT, "1,S,16");
+    (void)snprintf(inputs, sizeof inputs, "hidden_states,%s", input);
+    mw_node(&wire, "Add", inputs, "logits");
+    mw_value(&wire, MW_OUTPUT, "logits", INLAY_FLOAT, "1,S,16");
+    wire_end(&wire, mark);
+    save(path, &wire);
 }

@@ -416,9 +416,6 @@ static void test_wrong_draft(void **state)
     write_relu(path, "y");
     client_expect(&server, "POST", "/v2/repository/models/counted/load", AS_ADMIN, "{}", 400,
                   "model.onnx has no input 'input_ids'");
-    write_draft_head(path);
-    client_expect(&server, "POST", "/v2/repository/models/counted/load", AS_ADMIN, "{}", 400,
-                  "input 'hidden_states' of model.onnx is not supplied");
 }
 
 /* A guess may be at a position that the model does not have: the run is repeated without. */

@@ -1,4 +1,4 @@
-#include "serve/model/text.h"
+#include "serve/model/text_head.h"
 #include <jansson.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -343,6 +343,7 @@ void text_model_close(text_model *model)
         return;
     if (model->runner != NULL)
         model->close_runner(model->runner);
+    text_head_close(model->head);
     token_index_destroy(model->index);
     tokenizer_close(model->tokenizer);
     template_close(model->chat_tree);

@@ -10,6 +10,8 @@
 
 typedef enum text_pooling { POOL_MEAN, POOL_FIRST, POOL_LAST, POOL_MAX } text_pooling;
 
+struct text_head;
+
 typedef struct text_model {
     struct tokenizer *tokenizer;
     uint32_t ids, mask, positions, types; /* inputs of the model; INLAY_NONE: missing */
@@ -22,6 +24,7 @@ typedef struct text_model {
     /* Runs the model on texts: of schedule/decoding.c, drafting.c or encoding.c. NULL before the first text. */
     void *runner;
     void (*close_runner)(void *runner); /* destroys the runner; set with it */
+    struct text_head *head;             /* of a draft model that reads hidden states; NULL: it is none */
     token_index *index;                 /* the vocabulary, for grammars; made for the first text with a grammar */
     /* What generation_config.json says of the choice of a token: temperature (0 with do_sample false), top_p, top_k,
      * min_p, penalty; for requests that do not. */

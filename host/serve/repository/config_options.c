@@ -28,7 +28,9 @@ void model_config_deinit(model_config *config)
     for (uint32_t i = 0; i < config->option_count; i++)
         free(config->options[i]);
     free(config->options);
+    free(config->draft_hidden);
     config->options = NULL;
+    config->draft_hidden = NULL;
     config->option_count = 0;
     pbtxt_close(&config->text);
 }

@@ -27,7 +27,7 @@ typedef struct config_file {
 #define ROLLOUT_MEMBER(name) char *name;
     ROLLOUT_SETTINGS(ROLLOUT_MEMBER)
 #undef ROLLOUT_MEMBER
-    char *versions, *buckets;
+    char *versions, *buckets, *draft_hidden;
     char **options, **pad;
     unsigned options_count, pad_count;
 } config_file;
@@ -41,6 +41,8 @@ static const cyaml_schema_field_t fields[] = {
         ROLLOUT_SETTINGS(ROLLOUT_FIELD) CYAML_FIELD_STRING_PTR("versions", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL,
                                                                config_file, versions, 1, 1024),
     CYAML_FIELD_STRING_PTR("buckets", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, config_file, buckets, 1, 1024),
+    CYAML_FIELD_STRING_PTR("draft_hidden", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, config_file, draft_hidden, 1,
+                           1024),
     CYAML_FIELD_SEQUENCE("pad", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, config_file, pad, &option_text, 0, 64),
     CYAML_FIELD_SEQUENCE("options", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, config_file, options, &option_text, 0,
                          64),
@@ -158,7 +160,8 @@ static inlay_status read_yaml(const char *path, model_config *config, inlay_diag
 {
     void *data = NULL;
     inlay_status status = yaml_load(
-        path, &schema, "; keys are versions, options, pad, buckets and settings such as max_batch", &data, diag);
+        path, &schema, "; keys are versions, options, pad, buckets, draft_hidden and settings such as max_batch", &data,
+        diag);
 
     if (status == INLAY_OK && data != NULL) {
         status = take_numbers(path, data, config, diag);
@@ -170,6 +173,9 @@ static inlay_status read_yaml(const char *path, model_config *config, inlay_diag
             status = take_padding(path, data, config, diag);
         if (status == INLAY_OK)
             status = take_rollout(path, data, config, diag);
+        if (status == INLAY_OK && ((config_file *)data)->draft_hidden != NULL &&
+            (config->draft_hidden = strdup(((config_file *)data)->draft_hidden)) == NULL)
+            status = no_memory(diag, "for draft_hidden");
     }
     yaml_free(&schema, data);
     return status;

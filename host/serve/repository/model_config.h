@@ -10,6 +10,7 @@
  *     rollout: canary        # and rollout_percent ...: how a new version begins, see serve/base/rollout.h
  *     versions: latest       # or all, or numbers: 1,3
  *     options: [precision=fast, dim=batch~=8]    # library options, for this model
+ *     draft_hidden: hidden_states.2,hidden_states.9    # outputs that draft/model.onnx reads, if it is a head
  *
  * config.pbtxt has Triton's form, see serve/config/model_config.proto and config_text.c.
  *
@@ -29,6 +30,7 @@ typedef struct model_config {
     uint64_t versions[CONFIG_MAX_VERSIONS];
     char **options; /* [option_count] "name=value"; owned */
     uint32_t option_count;
+    char *draft_hidden;     /* outputs of the model that a head reads, see text_head_open(); owned; NULL: not given */
     bool requests_batching; /* the file sets max_batch above 1 */
     bool is_ensemble;       /* of config.pbtxt */
     struct pbtxt text;      /* of config.pbtxt; without a message: none */

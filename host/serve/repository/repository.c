@@ -4,7 +4,7 @@
 #include "serve/repository/repository_internal.h"
 #include "serve/model/ensemble.h"
 #include "serve/model/sequence.h"
-#include "serve/model/text.h"
+#include "serve/model/text_head.h"
 #include "base/cpus.h"
 #include "shared/signing.h"
 #include "inlay/check.h"
@@ -206,9 +206,10 @@ static inlay_status load_draft(const found_model *model, const model_config *con
 }
 
 /* Gives the model its draft model, which it takes. */
-static inlay_status take_draft(struct model *model, struct model *draft, inlay_diag *diag)
+static inlay_status take_draft(struct model *model, struct model *draft, const char *hidden, inlay_diag *diag)
 {
     const struct text_model *text = model->text, *other = draft != NULL ? draft->text : NULL;
+    inlay_diag failure = INLAY_DIAG_INIT;
     char why[400];
 
     model->decoding.draft = draft;
@@ -217,8 +218,13 @@ static inlay_status take_draft(struct model *model, struct model *draft, inlay_d
     if (text == NULL || text->logits == INLAY_NONE)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: it is a draft model, but the model generates no texts",
                           draft->file.path);
+    if (other == NULL && text_head_is_likely(draft))
+        return text_head_open(draft, model, hidden, &failure) == INLAY_OK
+                   ? INLAY_OK
+                   : inlay_fail(diag, failure.code, "%s: it cannot be a draft model: %s", draft->file.path,
+                                failure.text);
     if (other == NULL || other->logits == INLAY_NONE) {
-        text_model_explain(draft, why, sizeof why); /* the input of hidden states, if it is a head of EAGLE or MTP */
+        text_model_explain(draft, why, sizeof why);
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: it cannot be a draft model: %s", draft->file.path, why);
     }
     if (other->rows.fixed_bytes > 0)
@@ -269,7 +275,7 @@ static inlay_status load_version(struct repository *repository, const found_mode
     loaded->decoding.adapter_count = adapters.count;
     adapters = (struct folder_adapters){ .names = NULL };
     loaded->file.bytes = files;
-    status = take_draft(loaded, draft, diag);
+    status = take_draft(loaded, draft, config->draft_hidden, diag);
     draft = NULL;
     if (status != INLAY_OK) {
         model_unref(loaded);

@@ -93,6 +93,7 @@ decoding_text *decoder_begin_first(struct decoder *decoder)
 
 void decoder_wait_again(struct decoder *decoder, decoding_text *text)
 {
+    hidden_deinit(&text->hidden);
     text->read = 0;
     text->like = NULL; /* it has generated tokens, so it equals no prompt */
     text->next = decoder->first;
@@ -108,6 +109,7 @@ void decoder_end_text(struct decoder *decoder, decoding_text *text, const inlay_
     INLAY_CHECK(decoder->active > 0);
     decoder->active--;
     (void)atomic_fetch_sub(&decoder->model->decoding.texts, 1);
+    hidden_deinit(&text->hidden);
     text->end(text, failure);
 }
 

@@ -3,6 +3,7 @@
 #ifndef SERVE_DECODER_H
 #define SERVE_DECODER_H
 #include "serve/model/sequence.h"
+#include "serve/model/text_head.h"
 #include "serve/schedule/decoding.h"
 #include "serve/schedule/drafting.h"
 #include "serve/schedule/prefixes.h"
@@ -15,9 +16,9 @@ struct lane {
     struct decoder *decoder;
     struct sequence sequence; /* its context, whose rows are the states of its texts between runs */
     struct job job;
-    infer_request request; /* without inputs: inlay_context_set_tokens() binds them */
-    infer_wanted wanted;
-    decoding_text **texts; /* [row_count], capacity of max_sequences; 0: the lane is free */
+    infer_request request;                 /* without inputs: inlay_context_set_tokens() binds them */
+    infer_wanted wanted[1 + HEAD_SOURCES]; /* the logits, and the hidden states that a head reads */
+    decoding_text **texts;                 /* [row_count], capacity of max_sequences; 0: the lane is free */
     uint32_t row_count;
     bool reads;                  /* its only text has tokens that must be read before the next one is chosen */
     size_t most;                 /* tokens that its next run reads at most, if it reads */
@@ -49,6 +50,8 @@ struct decoder {
     prefix_store *prefixes;
     ahead_cost ahead;        /* times of runs of one text */
     struct drafter *drafter; /* of the draft model; NULL: the model has none */
+    const text_head *head;   /* of the draft model, if it reads hidden states; NULL: it does not */
+    bool lacks_hidden;       /* a run did not return the hidden states, and a line of the log said so */
     bool last_only;          /* the model returns the logits of the last token alone: no guesses are read */
     uint64_t drops;          /* how often the states of earlier texts were dropped because an allocation failed */
     inlay_row *rows;         /* [max_sequences] scratch */

@@ -241,15 +241,15 @@ static void finish_step(struct job *job, const inlay_diag *failure, const infer_
     lane->runs = false;
     if (!lane->reads)
         decoder->prompt_tokens = most_prompt_tokens(lane);
-    if (failure != NULL || output_count != 1) {
+    if (failure != NULL || output_count != lane->request.output_count) {
         inlay_diag diag = INLAY_DIAG_INIT;
 
-        (void)inlay_fail(&diag, INLAY_UNSUPPORTED, "the run did not return exactly one output");
+        (void)inlay_fail(&diag, INLAY_UNSUPPORTED, "the run did not return the outputs that were asked for");
         ran = false;
         if (!may_repeat(lane, failure))
             lane_fail(lane, failure != NULL ? failure : &diag);
     } else {
-        changed = lane_take_output(lane, &outputs[0], rows);
+        changed = lane_take_outputs(lane, outputs, rows);
     }
     if (alone)
         (void)shrink(lane, rows);
@@ -319,6 +319,13 @@ static void decoder_close(void *runner)
     free(decoder);
 }
 
+static void want(struct lane *lane, uint32_t output)
+{
+    INLAY_CHECK(lane->request.output_count < 1 + HEAD_SOURCES);
+    lane->wanted[lane->request.output_count++] =
+        (infer_wanted){ .name = lane->decoder->model->outputs[output].name, .binary = -1, .output = output };
+}
+
 static bool lane_init(struct lane *lane, struct decoder *decoder)
 {
     struct model *model = decoder->model;
@@ -326,10 +333,11 @@ static bool lane_init(struct lane *lane, struct decoder *decoder)
     lane->decoder = decoder;
     lane->texts = calloc(model->settings.max_sequences, sizeof(decoding_text *));
     lane->adapters = calloc(model->settings.max_sequences, sizeof *lane->adapters);
-    lane->wanted = (infer_wanted){ .name = "logits", .binary = -1, .output = model->text->logits };
     lane->request.id = "";
-    lane->request.outputs = &lane->wanted;
-    lane->request.output_count = 1;
+    lane->request.outputs = lane->wanted;
+    want(lane, model->text->logits);
+    for (uint32_t i = 0; decoder->head != NULL && i < decoder->head->source_count; i++)
+        want(lane, decoder->head->sources[i]);
     lane->job.model = model;
     lane->job.request = &lane->request;
     lane->job.sequence = &lane->sequence;
@@ -353,6 +361,7 @@ static struct decoder *decoder_create(struct sched *sched, struct model *model)
     decoder->sched = sched;
     decoder->model = model;
     decoder->lane_count = alone ? model->settings.max_sequences : READERS + 1;
+    decoder->head = model->decoding.draft != NULL ? model->decoding.draft->text->head : NULL;
     decoder->lanes = calloc(decoder->lane_count, sizeof *decoder->lanes);
     decoder->rows = calloc(model->settings.max_sequences, sizeof *decoder->rows);
     decoder->tokens = calloc(model->settings.max_sequences + (size_t)MOST_AHEAD, sizeof *decoder->tokens);

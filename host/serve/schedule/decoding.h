@@ -14,11 +14,13 @@
  * A run of a single text may read guesses of its next tokens, too: those that followed its last tokens earlier in the
  * text. Then the next token is chosen as ever by the logits of the last token. As long as it is the one guessed, the
  * logits of the guess choose the token after it; the states of wrong guesses are dropped. If a draft model belongs to
- * the model, it guesses while only one text is generated (drafting.h). */
+ * the model, it guesses while only one text is generated (drafting.h). If it reads hidden states, all runs return them,
+ * and those of each text are kept for it (hidden.h). */
 #ifndef SERVE_DECODING_H
 #define SERVE_DECODING_H
 #include "serve/model/model.h"
 #include "serve/schedule/ahead.h"
+#include "serve/schedule/hidden.h"
 #include "serve/schedule/sched.h"
 
 typedef struct decoding_text decoding_text;
@@ -45,6 +47,7 @@ struct decoding_text {
     size_t reused;        /* first tokens whose states were those of another text when this one began */
     ahead_record ahead;   /* its guesses from its own tokens */
     ahead_record drafted; /* those of the draft model */
+    hidden_states hidden; /* for a draft model that is a head */
     uint64_t order;       /* of its beginning */
     uint64_t compute_ns;  /* of the runs that it was in */
     uint64_t rows;        /* most texts in one of them */

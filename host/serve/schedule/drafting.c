@@ -1,8 +1,10 @@
 #include "serve/schedule/drafting.h"
 #include "base/memory.h"
 #include "inlay/check.h"
+#include "serve/base/log.h"
 #include "serve/model/sequence.h"
-#include "serve/model/text.h"
+#include "serve/model/text_head.h"
+#include "serve/schedule/head_rows.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,10 +23,12 @@ struct drafter {
     struct job job;
     infer_request request;
     infer_wanted wanted;
-    const infer_output *logits; /* of the run that has ended; NULL: it failed */
-    int64_t *tokens;            /* [length] the tokens that the row has; owned */
-    size_t length, reads;       /* reads: tokens of the prepared run, which follow in `tokens` */
-    decoding_text *text;        /* for which it guesses; NULL: none */
+    struct head_rows *head;      /* NULL: the draft model is a decoder */
+    const infer_output *outputs; /* of the run that has ended; NULL: it failed */
+    inlay_diag failure;
+    int64_t *tokens;      /* [length] the tokens that the row of a decoder has; owned */
+    size_t length, reads; /* reads: tokens of the prepared run, which follow in `tokens` */
+    decoding_text *text;  /* for which it guesses; NULL: none */
     int64_t guesses[MOST_AHEAD];
     uint32_t count, most; /* guesses so far; guesses that are wanted */
     double ns;
@@ -37,32 +41,61 @@ static void finish_run(struct job *job, const inlay_diag *failure, const infer_o
 {
     struct drafter *drafter = job->user;
 
-    drafter->logits = failure == NULL && output_count == 1 ? &outputs[0] : NULL;
+    drafter->outputs = failure == NULL && output_count == drafter->request.output_count ? outputs : NULL;
+    drafter->failure = failure != NULL ? *failure : (inlay_diag)INLAY_DIAG_INIT;
     drafter->finish(drafter->user);
+}
+
+/* Takes the outputs of a run of a decoder; as head_rows_read(). */
+static inlay_status read_decoder(struct drafter *drafter, const float **out_logits, size_t *out_words, inlay_diag *diag)
+{
+    const infer_output *logits = drafter->outputs;
+
+    *out_logits = NULL;
+    if (logits->rank != 3 || logits->dims[2] < 1 || logits->count < (uint64_t)logits->dims[2] ||
+        logits->dtype != INLAY_FLOAT)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "'logits' is not a float tensor [1, tokens, vocabulary]");
+    drafter->length += drafter->reads;
+    if (drafter->length < drafter->text->count)
+        return INLAY_OK;
+    *out_words = (size_t)logits->dims[2];
+    *out_logits = (const float *)logits->data + logits->count - *out_words;
+    return INLAY_OK;
 }
 
 /* Reads the results of the run: a guess, if it has read all tokens of the text. false: it failed. */
 static bool read_results(struct drafter *drafter)
 {
-    const infer_output *logits = drafter->logits;
     const double ns = (double)drafter->job.run.compute_ns;
-    size_t words;
+    inlay_diag *diag = &drafter->failure;
+    const float *logits;
+    size_t words = 0;
     int64_t guess;
+    inlay_status status;
 
-    if (logits == NULL || logits->rank != 3 || logits->dims[2] < 1 || logits->count < (uint64_t)logits->dims[2] ||
-        logits->dtype != INLAY_FLOAT)
+    if (drafter->outputs == NULL)
         return false;
-    words = (size_t)logits->dims[2];
-    drafter->length += drafter->reads;
+    status = drafter->head != NULL ? head_rows_read(drafter->head, drafter->text, drafter->outputs,
+                                                    drafter->request.output_count, &logits, &words, diag)
+                                   : read_decoder(drafter, &logits, &words, diag);
+    if (status != INLAY_OK)
+        return false;
     if (drafter->reads <= 2 && drafter->runs++ > 0) /* the first run also plans */
         drafter->ns = drafter->runs < 4 ? ns : drafter->ns + (ns - drafter->ns) / SMOOTHING;
-    if (drafter->length < drafter->text->count)
+    if (logits == NULL)
         return true;
-    guess =
-        drafter->text->guess(drafter->text, (const float *)logits->data + logits->count - words, words, drafter->count);
+    guess = drafter->text->guess(drafter->text, logits, words, drafter->count);
     if (guess >= 0)
         drafter->guesses[drafter->count++] = guess;
     return guess >= 0;
+}
+
+/* The draft model guesses no more: its runs fail. */
+static void set_failed(struct drafter *drafter)
+{
+    drafter->failed = true;
+    log_line(LOG_WARNING_LINE, "model '%s' guesses no more: %s", drafter->model->name,
+             drafter->failure.text[0] != '\0' ? drafter->failure.text : "no memory for its runs");
 }
 
 static void drafter_close(void *runner)
@@ -71,6 +104,7 @@ static void drafter_close(void *runner)
 
     INLAY_CHECK(drafter->text == NULL);
     instance_deinit(drafter->model, &drafter->sequence.instance);
+    head_rows_destroy(drafter->head);
     free(drafter->tokens);
     free(drafter);
 }
@@ -81,6 +115,10 @@ struct drafter *drafter_open(struct sched *sched, struct model *model, void (*fi
 
     if (drafter == NULL)
         return NULL;
+    if (model->text->head != NULL && (drafter->head = head_rows_create(model)) == NULL) {
+        free(drafter);
+        return NULL;
+    }
     drafter->sched = sched;
     drafter->model = model;
     drafter->finish = finish;
@@ -107,13 +145,24 @@ bool drafter_is_free(const struct drafter *drafter)
     return drafter->text == NULL && !drafter->failed;
 }
 
+uint32_t drafter_most(const struct drafter *drafter, const decoding_text *text, uint32_t most)
+{
+    const text_head *head = drafter->model->text->head;
+
+    if (head == NULL)
+        return most;
+    if (!head_rows_can_begin(text))
+        return 0;
+    return head->next == INLAY_NONE && most > 1 ? 1 : most;
+}
+
 double drafter_ns(const struct drafter *drafter)
 {
     return drafter->ns;
 }
 
-/* Prepares the run of the tokens after the first `length`. */
-static bool prepare(struct drafter *drafter)
+/* Binds the tokens after the first `length` to the context of a decoder. Returns how many; 0: out of memory. */
+static size_t bind_tokens(struct drafter *drafter)
 {
     const decoding_text *text = drafter->text;
     const size_t end = text->count + drafter->count;
@@ -122,15 +171,25 @@ static bool prepare(struct drafter *drafter)
     if (drafter->model->text->rows.in_parts && reads > CHUNK)
         reads = CHUNK;
     if (!list_reserve(&drafter->tokens, drafter->length, reads, sizeof *drafter->tokens))
-        return false;
+        return 0;
     for (size_t i = drafter->length; i < drafter->length + reads; i++)
         drafter->tokens[i] = i < text->count ? text->tokens[i] : drafter->guesses[i - text->count];
-    drafter->reads = reads;
-    drafter->job.size.rows = 1;
-    drafter->job.size.bytes = reads * sizeof *drafter->tokens;
-    drafter->job.arrived_ns = drafter->job.received_ns = clock_ns();
     return inlay_context_set_tokens(drafter->sequence.instance.context, drafter->tokens + drafter->length,
-                                    (int64_t)reads, NULL) == INLAY_OK;
+                                    (int64_t)reads, NULL) == INLAY_OK
+               ? reads
+               : 0;
+}
+
+/* Prepares the run of the tokens that are not read yet. */
+static bool prepare(struct drafter *drafter)
+{
+    drafter->reads = drafter->head != NULL ? head_rows_prepare(drafter->head, drafter->text, drafter->guesses,
+                                                               drafter->count, CHUNK, &drafter->request)
+                                           : bind_tokens(drafter);
+    drafter->job.size.rows = 1;
+    drafter->job.size.bytes = drafter->reads * sizeof *drafter->tokens;
+    drafter->job.arrived_ns = drafter->job.received_ns = clock_ns();
+    return drafter->reads > 0;
 }
 
 /* Keeps the first tokens of the row that the text has in common with it. The text's last token is read again in any
@@ -142,6 +201,8 @@ static bool rewind_row(struct drafter *drafter)
     size_t same = 0;
     inlay_row row;
 
+    if (drafter->head != NULL)
+        return head_rows_begin(drafter->head, context, text);
     while (same < drafter->length && same + 1 < text->count && drafter->tokens[same] == text->tokens[same])
         same++;
     row = (inlay_row){ .context = same > 0 ? context : NULL, .length = (int64_t)same };
@@ -154,16 +215,22 @@ static bool rewind_row(struct drafter *drafter)
 /* Makes the context, if it has none. */
 static bool open_context(struct drafter *drafter)
 {
+    const struct model *model = drafter->model;
     struct instance *instance = &drafter->sequence.instance;
+    inlay_status status;
 
     if (instance->context != NULL)
         return true;
-    if (instance_init(drafter->model, instance, 1, NULL) == INLAY_OK &&
-        inlay_context_keep_rows(instance->context, &drafter->model->text->rows, FIRST_TOKENS, NULL) == INLAY_OK &&
-        text_model_keep_logits(drafter->model->text, instance->context, 1, NULL) == INLAY_OK)
-        return true;
-    instance_deinit(drafter->model, instance);
-    return false;
+    status = instance_init(model, instance, 1, &drafter->failure);
+    if (status == INLAY_OK)
+        status = drafter->head != NULL
+                     ? head_rows_keep(drafter->head, instance->context, &drafter->failure)
+                     : inlay_context_keep_rows(instance->context, &model->text->rows, FIRST_TOKENS, &drafter->failure);
+    if (status == INLAY_OK)
+        status = text_model_keep_logits(model->text, instance->context, 1, &drafter->failure);
+    if (status != INLAY_OK)
+        instance_deinit(model, instance);
+    return status == INLAY_OK;
 }
 
 bool drafter_begin(struct drafter *drafter, decoding_text *text, uint32_t count)
@@ -179,7 +246,7 @@ bool drafter_begin(struct drafter *drafter, decoding_text *text, uint32_t count)
     if (open_context(drafter) && rewind_row(drafter) && prepare(drafter))
         return true;
     drafter->text = NULL;
-    drafter->failed = true;
+    set_failed(drafter);
     return false;
 }
 
@@ -195,12 +262,12 @@ void drafter_run(struct drafter *drafter)
 
 bool drafter_step(struct drafter *drafter, int64_t out[MOST_AHEAD], uint32_t *out_count)
 {
-    drafter->failed = !read_results(drafter);
-    if (!drafter->failed && drafter->count < drafter->most) {
-        if (prepare(drafter))
-            return true;
-        drafter->failed = true;
-    }
+    const bool good = read_results(drafter);
+
+    if (good && drafter->count < drafter->most && prepare(drafter))
+        return true;
+    if (!good || drafter->count < drafter->most)
+        set_failed(drafter);
     memcpy(out, drafter->guesses, drafter->count * sizeof *out);
     *out_count = drafter->count;
     drafter->text = NULL;

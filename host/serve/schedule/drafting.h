@@ -1,5 +1,6 @@
 /* serve/schedule/drafting.h - guesses of the next tokens of a text by a draft model: a smaller decoder with the same
- * tokenizer, whose runs are jobs of the scheduler like any other.
+ * tokenizer, or a head that reads the hidden states of the model (text_head.h, head_rows.h). Its runs are jobs of the
+ * scheduler like any other.
  *
  * A drafter has one row of states, of the text for which it guessed last. The caller holds the lock of the model's
  * texts, except where stated. */
@@ -16,6 +17,8 @@ struct drafter;
 struct drafter *drafter_open(struct sched *sched, struct model *model, void (*finish)(void *user), void *user);
 /* Whether the drafter can guess for another text: it is not guessing now, and no run has failed. */
 bool drafter_is_free(const struct drafter *drafter);
+/* The most guesses that it can make for a text now: `most`, or fewer if it is a head. */
+uint32_t drafter_most(const struct drafter *drafter, const decoding_text *text, uint32_t most);
 /* Prepares the first run of `count` guesses, at most MOST_AHEAD. false: there are none. */
 bool drafter_begin(struct drafter *drafter, decoding_text *text, uint32_t count);
 /* Starts the prepared run; without the lock. */

@@ -106,6 +106,7 @@ static bool lane_draft(struct lane *lane)
     if (decoder->drafter == NULL || lane->ahead > 0 || decoder->active > 1 || !drafter_is_free(decoder->drafter))
         return false;
     most = most_guesses(lane, decoder->model->settings.draft_tokens);
+    most = drafter_most(decoder->drafter, text, (uint32_t)most);
     most = ahead_best(&decoder->ahead, &text->drafted, (uint32_t)most, drafter_ns(decoder->drafter));
     return most > 0 && drafter_begin(decoder->drafter, text, (uint32_t)most);
 }

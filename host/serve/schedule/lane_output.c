@@ -1,4 +1,5 @@
 #include "serve/schedule/lane_output.h"
+#include "serve/base/log.h"
 #include "serve/model/text.h"
 #include "serve/schedule/lane.h"
 
@@ -62,10 +63,23 @@ static bool choose_ahead(const struct lane *lane, decoding_text *text, const flo
     return goes_on;
 }
 
+/* Keeps the hidden states of the tokens from `first` on that the run has read of the text, for a head. */
+static void keep_hidden(struct decoder *decoder, decoding_text *text, const hidden_run *run, size_t first)
+{
+    if (decoder->head != NULL && !hidden_add(&text->hidden, decoder->head, run, first, text->read - first) &&
+        !decoder->lacks_hidden) {
+        decoder->lacks_hidden = true;
+        log_line(LOG_WARNING_LINE,
+                 "model '%s': output '%s' has not the hidden state of each token; the head guesses none",
+                 decoder->model->name, run->outputs[0].name);
+    }
+}
+
 /* Chooses the next token of each text. Texts that end leave the lane. Writes the rows of the others; returns whether
  * these rows differ from the rows of the lane's states. */
-static bool choose_tokens(struct lane *lane, const infer_output *output, inlay_row *rows)
+static bool choose_tokens(struct lane *lane, const infer_output *outputs, inlay_row *rows)
 {
+    const infer_output *output = &outputs[0];
     struct decoder *decoder = lane->decoder;
     const uint32_t ran = (uint32_t)lane->job.size.rows, count = lane->row_count;
     const size_t words = output->rank == 3 ? (size_t)output->dims[2] : 0, columns = lane->columns - lane->ahead;
@@ -77,6 +91,7 @@ static bool choose_tokens(struct lane *lane, const infer_output *output, inlay_r
         decoding_text *text = lane->texts[i];
         const uint32_t row = i < ran ? i : 0; /* the others are alike */
         inlay_diag diag;
+        const size_t first = text->read;
         bool goes_on = !decoder_is_over(text, &diag);
 
         text->read += columns;
@@ -89,6 +104,7 @@ static bool choose_tokens(struct lane *lane, const infer_output *output, inlay_r
             goes_on = choose_ahead(lane, text, logits + output->count / ran * (row + 1) - (1 + lane->ahead) * words,
                                    words, &diag);
         if (goes_on) {
+            keep_hidden(decoder, text, &(hidden_run){ outputs + 1, row, ran, columns + lane->ahead }, first);
             rows[kept] = row_of(lane, row, text);
             lane->texts[kept++] = text;
         } else {
@@ -122,12 +138,13 @@ static bool drop_guesses(struct lane *lane, inlay_row *rows)
     return true;
 }
 
-bool lane_take_output(struct lane *lane, const infer_output *output, inlay_row *rows)
+bool lane_take_outputs(struct lane *lane, const infer_output *outputs, inlay_row *rows)
 {
     if (lane->reads)
         end_reading(lane);
     else if (lane->row_count == 1)
         ahead_add_run(&lane->decoder->ahead, lane->ahead, (double)lane->job.run.compute_ns);
     lane->plain = false;
-    return lane->ahead > 0 && !has_logits(lane, output) ? drop_guesses(lane, rows) : choose_tokens(lane, output, rows);
+    return lane->ahead > 0 && !has_logits(lane, &outputs[0]) ? drop_guesses(lane, rows)
+                                                             : choose_tokens(lane, outputs, rows);
 }

@@ -7,8 +7,8 @@
 /* The place of the states of the lane's texts. */
 void lane_find_rows(const struct lane *lane, inlay_row *rows);
 
-/* The lane's run has succeeded: chooses the next token of each text that has read its prompt, unless the run does not
- * tell which of its guesses are right. Texts that end leave the lane. Writes the rows of the others; returns whether
- * these rows differ from the rows of the lane's states. */
-bool lane_take_output(struct lane *lane, const infer_output *output, inlay_row *rows);
+/* The lane's run has returned the outputs of its request: chooses the next token of each text that has read its prompt,
+ * unless the run does not tell which of its guesses are right. Texts that end leave the lane. Writes the rows of the
+ * others; returns whether these rows differ from the rows of the lane's states. */
+bool lane_take_outputs(struct lane *lane, const infer_output *outputs, inlay_row *rows);
 #endif
