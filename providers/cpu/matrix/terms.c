@@ -245,7 +245,7 @@ static int product_count(int64_t k, int b_terms, bool strict)
 double terms_ns(int64_t m, int64_t n, int64_t k, int b_terms, bool strict, double tile_pace)
 {
     const double tiles = terms_are_three(k, strict) ? 1860 : 2100; /* FLOP of one product of terms in a nanosecond */
-    const double split = 5, stored = 20;                           /* elements of A and of C */
+    const double split = 7, stored = 20;                           /* elements of A and of C */
     const double rows = (double)(ceil_div(m, TERMS_ROWS) * TERMS_ROWS),
                  columns = (double)(terms_panels(n) * TERMS_WIDTH),
                  depth = (double)(ceil_div(k, TERMS_DEPTH) * TERMS_DEPTH);

@@ -33,9 +33,23 @@ static inline void split_row(const float *first, const float *second, int terms,
     }
 }
 
-static void split(const float *a, int64_t a_row, int64_t rows, int64_t k, int terms, uint32_t *out)
+/* `count` elements of a row, of which a tile takes 32; if there are fewer, a copy that is padded with 0. */
+static inline const float *whole_row(const float *row, int64_t count, float copy[TERMS_DEPTH])
+{
+    if (count >= TERMS_DEPTH)
+        return row;
+    memset(copy, 0, TERMS_DEPTH * sizeof *copy);
+    if (count > 0)
+        memcpy(copy, row, (size_t)count * sizeof *copy);
+    return copy;
+}
+
+/* Inlined, so that the number of terms is a constant. */
+static inline __attribute__((always_inline)) void split_rows(const float *a, int64_t a_row, int64_t rows, int64_t k,
+                                                             int terms, uint32_t *out)
 {
     const int64_t steps = (k + TERMS_DEPTH - 1) / TERMS_DEPTH;
+    float copy[TERMS_DEPTH];
 
     INLAY_CHECK(rows > 0 && rows <= TERMS_ROWS);
     for (int64_t r = 0; r < TERMS_ROWS; r++) {
@@ -43,33 +57,26 @@ static void split(const float *a, int64_t a_row, int64_t rows, int64_t k, int te
                  *low = out + steps * TERMS_HIGH + r / WORD_ROWS * TERMS_TILE + r % WORD_ROWS * HALF;
 
         for (int64_t i = 0; i < k; i += TERMS_DEPTH, high += TERMS_HIGH, low += TERMS_LOW) {
-            float last[TERMS_DEPTH] = { 0 };
+            const float *row = whole_row(a + r * a_row + i, r < rows ? k - i : 0, copy);
 
-            if (r < rows && k - i >= TERMS_DEPTH) {
-                split_row(a + r * a_row + i, a + r * a_row + i + HALF, terms, high, low);
-                continue;
-            }
-            if (r < rows)
-                memcpy(last, a + r * a_row + i, (size_t)(k - i) * sizeof *last);
-            split_row(last, last + HALF, terms, high, low);
+            split_row(row, row + HALF, terms, high, low);
         }
     }
 }
 
-/* Row k of B if its columns fill a panel; otherwise a copy that is padded with 0. */
-static const float *whole_row(const float *row, int64_t columns, float copy[TERMS_WIDTH])
+static void split(const float *a, int64_t a_row, int64_t rows, int64_t k, int terms, uint32_t *out)
 {
-    if (columns == TERMS_WIDTH)
-        return row;
-    memset(copy, 0, TERMS_WIDTH * sizeof *copy);
-    memcpy(copy, row, (size_t)columns * sizeof *copy);
-    return copy;
+    if (terms == TERMS)
+        split_rows(a, a_row, rows, k, TERMS, out);
+    else if (terms == 2)
+        split_rows(a, a_row, rows, k, 2, out);
+    else
+        split_rows(a, a_row, rows, k, 1, out);
 }
 
 static void split_panel(const float *b, int64_t b_row, int64_t k, int64_t columns, uint32_t *out,
                         uint32_t top[TERMS_WIDTH])
 {
-    static const float none[TERMS_WIDTH];
     uint32_t *low = out + (k + TERMS_DEPTH - 1) / TERMS_DEPTH * TERMS_HIGH;
     float copies[2][TERMS_WIDTH];
 
@@ -77,8 +84,8 @@ static void split_panel(const float *b, int64_t b_row, int64_t k, int64_t column
     memset(top, 0, TERMS_WIDTH * sizeof *top);
     for (int64_t i = 0; i < k; i += TERMS_DEPTH, out += TERMS_HIGH, low += TERMS_LOW)
         for (int64_t r = i; r < i + HALF; r++) {
-            const float *first = r < k ? whole_row(b + r * b_row, columns, copies[0]) : none,
-                        *second = r + HALF < k ? whole_row(b + (r + HALF) * b_row, columns, copies[1]) : none;
+            const float *first = whole_row(b + r * b_row, r < k ? columns : 0, copies[0]),
+                        *second = whole_row(b + (r + HALF) * b_row, r + HALF < k ? columns : 0, copies[1]);
             const int64_t at = (r - i) * WORD_ROWS;
             uint32_t bits[2][TERMS_WIDTH];
 
