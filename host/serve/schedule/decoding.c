@@ -166,8 +166,8 @@ static struct lane *first_reader(const struct decoder *decoder, bool waits)
 }
 
 /* Queues lanes that read prompts. While texts generate tokens, one lane reads at a time, and as many tokens as
- * decoder->prompt_tokens has until texts get their next tokens. Otherwise only the first lane reads many tokens, because
- * its text will wait for the runs of the other lanes that are queued when its prompt ends. */
+ * decoder->prompt_tokens has until texts get their next tokens. Otherwise only the first lane reads many tokens,
+ * because its text will wait for the runs of the other lanes that are queued when its prompt ends. */
 static void read_prompts(struct decoder *decoder, struct lane **queue)
 {
     const bool limited = generates(decoder);
