@@ -79,7 +79,7 @@ uint64_t session_limit_room(void *ctx, uint64_t more, uint64_t coming, inlay_dia
     if (required < session->host_limit)
         return session->host_limit - required;
     if (over != NULL)
-        (void)run_memory_limit_error(session->memory, "the model", required + coming, over);
+        (void)run_memory_limit_error(session->memory, "the model", required + coming, true, over);
     return 0;
 }
 
@@ -185,9 +185,13 @@ inlay_status session_limit_check(inlay_session *session, inlay_diag *diag)
         status = begin_stream(session, run, &required);
     else if (!run_memory_fits(session->memory, run, 0, &required))
         status = INLAY_LIMIT_EXCEEDED;
-    if (status == INLAY_LIMIT_EXCEEDED)
-        status = run_memory_limit_error(
-            session->memory, plan != NULL ? "the model" : "the model, excluding the memory of runs,", required, diag);
+    if (status == INLAY_LIMIT_EXCEEDED) {
+        if (session->least_limit == 0 || required < session->least_limit)
+            session->least_limit = required;
+        status = run_memory_limit_error(session->memory,
+                                        plan != NULL ? "the model" : "the model, excluding the memory of runs,",
+                                        session->least_limit, false, diag);
+    }
     plan_unref(plan);
     return status;
 }

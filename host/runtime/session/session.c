@@ -714,9 +714,10 @@ inlay_status session_prepare(const session_source *source, const inlay_options *
     return status;
 }
 
-/* *inout_stream: see session_limit_begin(); set if a session that failed would have read its weights during runs. */
+/* *inout_stream: see session_limit_begin(); set if a session that failed would have read its weights during runs.
+ * *inout_least: the limit that would have sufficed for an earlier session, or for this one. */
 static inlay_status open_once(const session_source *source, const inlay_options *options, session_attach *attach,
-                              bool *inout_stream, inlay_session **out_session, inlay_diag *diag)
+                              bool *inout_stream, uint64_t *inout_least, inlay_session **out_session, inlay_diag *diag)
 {
     inlay_session *session = NULL;
     inlay_status status = prepare(source, options, NULL, *inout_stream, &session, diag), files;
@@ -724,6 +725,7 @@ static inlay_status open_once(const session_source *source, const inlay_options 
     *out_session = NULL;
     if (status != INLAY_OK)
         return status;
+    session->least_limit = *inout_least;
     INLAY_TRY(session_report(session, 0.4, "compiling", diag));
     INLAY_TRY(session_limit_begin(session, *inout_stream, diag));
     status = compile(session, options, diag);
@@ -744,8 +746,10 @@ static inlay_status open_once(const session_source *source, const inlay_options 
     *out_session = session;
     session = NULL;
 done:
-    if (session != NULL)
+    if (session != NULL) {
         *inout_stream = session->env.stream != NULL;
+        *inout_least = session->least_limit;
+    }
     session_close(session);
     return status;
 }
@@ -755,12 +759,13 @@ inlay_status session_open(const session_source *source, const inlay_options *opt
 {
     const uint64_t before = crash_here.model;
     bool streamed = false;
-    inlay_status status = open_once(source, options, attach, &streamed, out_session, diag);
+    uint64_t least = 0;
+    inlay_status status = open_once(source, options, attach, &streamed, &least, out_session, diag);
 
     /* The weights fit the limit as they are in the file, but not as providers pack them. */
     if (status == INLAY_LIMIT_EXCEEDED && session_host_limit(options) > 0 && !streamed) {
         streamed = true;
-        status = open_once(source, options, attach, &streamed, out_session, diag);
+        status = open_once(source, options, attach, &streamed, &least, out_session, diag);
     }
     crash_here.model = before;
     return status;

@@ -81,6 +81,7 @@ struct inlay_session {
     run_memory *memory;                    /* for runs */
     bool reproducible;                     /* option of this name */
     uint64_t host_limit;                   /* session_host_limit() */
+    uint64_t least_limit;                  /* that would have sufficed so far, see session_open(); 0 = not known */
     uint64_t heap_before;                  /* heap_bytes() when the session was created; 0 without host_limit */
     uint64_t model_hash;                   /* see cost_whole_model */
     const char *cache_dir;                 /* option cache_dir, for later measurements */

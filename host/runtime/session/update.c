@@ -304,7 +304,7 @@ static inlay_status check_limit(const inlay_session *session, uint64_t heap_befo
     return run_memory_fits(session->memory, grown, 0, &required)
                ? INLAY_OK
                : run_memory_limit_error(session->memory, "the session with both versions of its weights", required,
-                                        diag);
+                                        false, diag);
 }
 
 /* Optimises and compiles the model of the version. */

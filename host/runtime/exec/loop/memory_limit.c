@@ -45,5 +45,5 @@ inlay_status runner_enforce_memory_limit(struct runner *runner, const struct bou
     if (run_memory_fits(memory, need, own_bytes(runner), &least))
         return INLAY_OK;
     (void)snprintf(what, sizeof what, "graph '%.100s' at these sizes", runner->prog->graph->name);
-    return run_memory_limit_error(memory, what, least, diag);
+    return run_memory_limit_error(memory, what, least, false, diag);
 }

@@ -143,12 +143,12 @@ uint64_t run_memory_spare(const run_memory *memory)
     return taken < memory->cap ? memory->cap - taken : 0;
 }
 
-inlay_status run_memory_limit_error(const run_memory *memory, const char *what, uint64_t least, inlay_diag *diag)
+inlay_status run_memory_limit_error(const run_memory *memory, const char *what, uint64_t least, bool estimated,
+                                    inlay_diag *diag)
 {
     (void)inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
-                     "%s needs memory_limit host=%llu at least; it is %llu, of which %llu are "
-                     "for weights and plans",
-                     what, (unsigned long long)least, (unsigned long long)memory->cap,
+                     "%s needs memory_limit host=%llu %s; it is %llu, of which %llu are for weights and plans", what,
+                     (unsigned long long)least, estimated ? "by estimate" : "at least", (unsigned long long)memory->cap,
                      (unsigned long long)__atomic_load_n(&memory->held, __ATOMIC_RELAXED));
     if (diag != NULL)
         diag->error_class = INLAY_CLASS_MEMORY;
@@ -180,7 +180,7 @@ static inlay_status over_budget(const run_memory *memory, uint64_t bytes, inlay_
     uint64_t least;
 
     if (!run_memory_fits(memory, bytes, 0, &least))
-        return run_memory_limit_error(memory, "the run", least, diag);
+        return run_memory_limit_error(memory, "the run", least, false, diag);
     (void)inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
                      "%llu bytes more would exceed memory_budget: %llu of %llu are in use; "
                      "raise it, or run fewer contexts or smaller inputs",

@@ -21,8 +21,9 @@ uint64_t *run_memory_held(run_memory *memory);
 bool run_memory_fits(const run_memory *memory, uint64_t more, uint64_t mine, uint64_t *out_least);
 /* Bytes under the cap that are neither held nor in use; without a cap UINT64_MAX. */
 uint64_t run_memory_spare(const run_memory *memory);
-/* Returns INLAY_LIMIT_EXCEEDED; the message names the minimum cap for `what`. */
-inlay_status run_memory_limit_error(const run_memory *memory, const char *what, uint64_t least, inlay_diag *diag);
+/* Returns INLAY_LIMIT_EXCEEDED; the message names the minimum cap for `what`, or an estimate of it. */
+inlay_status run_memory_limit_error(const run_memory *memory, const char *what, uint64_t least, bool estimated,
+                                    inlay_diag *diag);
 run_memory *run_memory_ref(run_memory *memory); /* NULL is a no-op, here and below */
 void run_memory_unref(run_memory *memory);
 
