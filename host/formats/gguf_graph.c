@@ -643,7 +643,7 @@ inlay_status gguf_translate(const format_file *file, struct wire *out, inlay_dia
     else
         read_sizes(&b);
     if (b.status == INLAY_OK) {
-        graph = onnx_begin(out, "GGUF");
+        graph = onnx_begin(out, "GGUF", gguf.file->keeps_blocks);
         write_graph(&b);
         onnx_end(out, graph);
         check_all_used(&b);

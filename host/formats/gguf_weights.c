@@ -8,183 +8,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_BLOCK = 256, LONG_NAMES = 4 * GGUF_NAME };
+enum { LONG_NAMES = 4 * GGUF_NAME };
 
-/* Unpacks a block: a code for each element, a scale and with zeros a zero point for each group. */
-typedef void (*unpack_fn)(const uint8_t *block, uint8_t *codes, float *scales, float *zeros);
-
-struct weight_type {
-    uint32_t id;
-    const char *name;
-    int64_t block;     /* elements */
-    size_t bytes;      /* of a block */
-    inlay_dtype dtype; /* of a type without blocks; otherwise INLAY_UINT8 */
-    int64_t bits, group;
-    bool zeros;
-    unpack_fn unpack;
+/* Types without blocks. */
+static const kit_block_type plain_types[] = {
+    { .id = 0, .name = "F32", .elements = 1, .bytes = 4, .group = 1 },
+    { .id = 1, .name = "F16", .elements = 1, .bytes = 2, .group = 1 },
+    { .id = 30, .name = "BF16", .elements = 1, .bytes = 2, .group = 1 },
 };
 
-/* A float16, of which each block has one or two: element_convert() took a sixth of the time of a translation. */
-static float half_at(const uint8_t *at)
+static const kit_block_type *type_of(const struct gguf_tensor *tensor)
 {
-    const uint32_t bits = (uint32_t)at[0] | (uint32_t)at[1] << 8, rest = (bits & 0x7fff) << 13;
-    const bool special = (bits & 0x7c00) == 0x7c00; /* infinity or NaN */
-    const uint32_t word = special ? rest | 0x7f800000 : rest + (112u << 23); /* the difference of the biases */
-    float value;
-
-    memcpy(&value, &word, sizeof value);
-    if ((bits & 0x7c00) == 0)
-        value = (float)(bits & 0x3ff) * 0x1p-24f;
-    return (bits & 0x8000) != 0 ? -value : value;
+    for (size_t i = 0; i < sizeof plain_types / sizeof *plain_types; i++)
+        if (plain_types[i].id == tensor->type)
+            return &plain_types[i];
+    return kit_block_type_of(tensor->type);
 }
 
-/* value = scale * code - minimum. Without a scale all values of the group are the same. */
-static void set_minimum(float scale, float minimum, uint8_t *codes, size_t count, float *out_scale, float *out_zero)
+/* Of a type without blocks. */
+static inlay_dtype dtype_of(const kit_block_type *type)
 {
-    if (scale == 0) {
-        memset(codes, 0, count);
-        *out_scale = minimum;
-        *out_zero = 1;
-    } else {
-        *out_scale = scale;
-        *out_zero = minimum / scale;
-    }
-}
-
-static void split_nibbles(const uint8_t *packed, size_t count, uint8_t *codes)
-{
-    for (size_t i = 0; i < count; i++) {
-        codes[i] = packed[i] & 15;
-        codes[count + i] = packed[i] >> 4;
-    }
-}
-
-/* Adds bit i of the word to code i, as bit 4. */
-static void add_fifth_bits(const uint8_t *word, uint8_t *codes)
-{
-    for (size_t i = 0; i < 32; i++)
-        codes[i] = (uint8_t)(codes[i] | ((word[i / 8] >> i % 8 & 1) << 4));
-}
-
-static void unpack_q4_0(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
-{
-    (void)zeros;
-    scales[0] = half_at(block);
-    split_nibbles(block + 2, 16, codes);
-}
-
-static void unpack_q4_1(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
-{
-    split_nibbles(block + 4, 16, codes);
-    set_minimum(half_at(block), -half_at(block + 2), codes, 32, scales, zeros);
-}
-
-static void unpack_q5_0(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
-{
-    (void)zeros;
-    scales[0] = half_at(block);
-    split_nibbles(block + 6, 16, codes);
-    add_fifth_bits(block + 2, codes);
-    for (size_t i = 0; i < 32; i++)
-        codes[i] = (uint8_t)(codes[i] + 128 - 16);
-}
-
-static void unpack_q5_1(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
-{
-    split_nibbles(block + 8, 16, codes);
-    add_fifth_bits(block + 4, codes);
-    set_minimum(half_at(block), -half_at(block + 2), codes, 32, scales, zeros);
-}
-
-static void unpack_q8_0(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
-{
-    (void)zeros;
-    scales[0] = half_at(block);
-    for (size_t i = 0; i < 32; i++)
-        codes[i] = block[2 + i] ^ 0x80; /* -128 becomes 0 */
-}
-
-/* Scale and minimum of group `i` of Q4_K and Q5_K, 6 bits each. */
-static void unpack_six_bits(const uint8_t *packed, size_t i, float *scale, float *minimum)
-{
-    if (i < 4) {
-        *scale = (float)(packed[i] & 63);
-        *minimum = (float)(packed[i + 4] & 63);
-    } else {
-        *scale = (float)((packed[i + 4] & 15) | packed[i - 4] >> 6 << 4);
-        *minimum = (float)(packed[i + 4] >> 4 | packed[i] >> 6 << 4);
-    }
-}
-
-static void set_minimums(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
-{
-    const float factor = half_at(block), minimum_factor = half_at(block + 2);
-
-    for (size_t i = 0; i < 8; i++) {
-        float scale, minimum;
-
-        unpack_six_bits(block + 4, i, &scale, &minimum);
-        set_minimum(factor * scale, minimum_factor * minimum, codes + 32 * i, 32, &scales[i], &zeros[i]);
-    }
-}
-
-static void unpack_q4_k(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
-{
-    for (size_t i = 0; i < 4; i++)
-        split_nibbles(block + 16 + 32 * i, 32, codes + 64 * i);
-    set_minimums(block, codes, scales, zeros);
-}
-
-static void unpack_q5_k(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
-{
-    for (size_t i = 0; i < 4; i++)
-        split_nibbles(block + 48 + 32 * i, 32, codes + 64 * i);
-    for (size_t i = 0; i < 256; i++)
-        codes[i] = (uint8_t)(codes[i] | ((block[16 + i % 32] >> i / 32 & 1) << 4));
-    set_minimums(block, codes, scales, zeros);
-}
-
-static void unpack_q6_k(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
-{
-    const uint8_t *high = block + 128;
-
-    (void)zeros;
-    for (size_t i = 0; i < 256; i++) {
-        const size_t half = i / 128, at = i % 128; /* of 64 bytes with the low bits, 32 with the high ones */
-        const uint8_t low = block[64 * half + at % 64];
-        const int code = (at < 64 ? low & 15 : low >> 4) | (high[32 * half + at % 32] >> 2 * (at / 32) & 3) << 4;
-
-        codes[i] = (uint8_t)(code + 128 - 32);
-    }
-    for (size_t i = 0; i < 16; i++)
-        scales[i] = half_at(block + 208) * (float)(int8_t)block[192 + i];
-}
-
-static const struct weight_type types[] = {
-    { 0, "F32", 1, 4, INLAY_FLOAT, 0, 1, false, NULL },
-    { 1, "F16", 1, 2, INLAY_FLOAT16, 0, 1, false, NULL },
-    { 30, "BF16", 1, 2, INLAY_BFLOAT16, 0, 1, false, NULL },
-    { 2, "Q4_0", 32, 18, INLAY_UINT8, 4, 32, false, unpack_q4_0 },
-    { 3, "Q4_1", 32, 20, INLAY_UINT8, 4, 32, true, unpack_q4_1 },
-    { 6, "Q5_0", 32, 22, INLAY_UINT8, 8, 32, false, unpack_q5_0 },
-    { 7, "Q5_1", 32, 24, INLAY_UINT8, 8, 32, true, unpack_q5_1 },
-    { 8, "Q8_0", 32, 34, INLAY_UINT8, 8, 32, false, unpack_q8_0 },
-    { 12, "Q4_K", 256, 144, INLAY_UINT8, 4, 32, true, unpack_q4_k },
-    { 13, "Q5_K", 256, 176, INLAY_UINT8, 8, 32, true, unpack_q5_k },
-    { 14, "Q6_K", 256, 210, INLAY_UINT8, 8, 16, false, unpack_q6_k },
-};
-
-static const struct weight_type *type_of(const struct gguf_tensor *tensor)
-{
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (types[i].id == tensor->type)
-            return &types[i];
-    return NULL;
+    return type->id == 0 ? INLAY_FLOAT : type->id == 1 ? INLAY_FLOAT16 : INLAY_BFLOAT16;
 }
 
 bool gguf_tensor_bytes(const struct gguf_tensor *tensor, uint64_t *bytes, const char **name)
 {
-    const struct weight_type *type = type_of(tensor);
+    const kit_block_type *type = type_of(tensor);
     uint64_t count = 1;
 
     for (uint32_t i = 0; i < tensor->rank; i++) /* the product was checked */
@@ -192,9 +41,9 @@ bool gguf_tensor_bytes(const struct gguf_tensor *tensor, uint64_t *bytes, const 
     if (type == NULL)
         return false;
     *name = type->name;
-    if (tensor->rank > 0 && tensor->dims[0] % type->block != 0)
+    if (tensor->rank > 0 && tensor->dims[0] % type->elements != 0)
         return false;
-    return !__builtin_mul_overflow(count / (uint64_t)type->block, type->bytes, bytes);
+    return !__builtin_mul_overflow(count / (uint64_t)type->elements, (uint64_t)type->bytes, bytes);
 }
 
 /* The rows of a matrix, or of all matrices of a stack. */
@@ -202,13 +51,6 @@ static int64_t rows_of(const struct gguf_tensor *tensor)
 {
     return tensor->dims[1] * (tensor->rank == 3 ? tensor->dims[2] : 1);
 }
-
-/* Rows of a matrix as codes of `bits` bits with a scale, and perhaps a zero point, for each `group` elements: those of
- * the type, or more bits and smaller groups. */
-struct coding {
-    int64_t bits, group;
-    bool zeros;
-};
 
 /* The codes, scales and zero points, in memory of the model. */
 struct codes {
@@ -219,54 +61,36 @@ struct codes {
     size_t bytes, groups;
 };
 
+/* How the weights of a product are written. */
+struct weights {
+    const char *name;
+    kit_blocks coding;
+    bool zeros, joined; /* joined: a stack of matrices, with the codes of a row in one axis */
+};
+
 static size_t aligned(size_t bytes)
 {
     return (bytes + 63) & ~(size_t)63;
 }
 
-/* Writes the codes of a block with its scales and zero points. */
-static void write_block(const struct weight_type *type, const struct coding *coding, const uint8_t *block,
-                        uint8_t *packed, float *scales, float *zeros)
-{
-    const size_t each = (size_t)(type->group / coding->group), groups = (size_t)(type->block / coding->group);
-    uint8_t codes[MAX_BLOCK];
-    float own_scales[MAX_BLOCK], own_zeros[MAX_BLOCK];
-
-    type->unpack(block, codes, own_scales, own_zeros);
-    for (size_t i = 0; i < groups; i++)
-        scales[i] = own_scales[i / each];
-    for (size_t i = 0; zeros != NULL && i < groups; i++)
-        zeros[i] = type->zeros ? own_zeros[i / each] : (float)(1 << (type->bits - 1));
-    if (coding->bits == 8)
-        memcpy(packed, codes, (size_t)type->block);
-    else
-        for (size_t k = 0; k < (size_t)type->block; k += 2)
-            packed[k / 2] = (uint8_t)(codes[k] | codes[k + 1] << 4);
-}
-
 static inlay_status read_codes(const struct gguf *gguf, const struct gguf_tensor *tensor, int64_t first, int64_t count,
-                               const struct coding *coding, struct codes *out, inlay_diag *diag)
+                               const kit_blocks *coding, bool zeros, struct codes *out, inlay_diag *diag)
 {
-    const struct weight_type *type = type_of(tensor);
-    const size_t blocks = (size_t)(tensor->dims[0] / type->block * count);
-    const size_t groups = (size_t)(type->block / coding->group);
-    const size_t block_bytes = (size_t)(type->block * coding->bits / 8);
-    const uint8_t *from =
-        gguf->file->bytes + tensor->offset + (size_t)(tensor->dims[0] / type->block * first) * type->bytes;
+    const kit_block_type *type = coding->type;
+    const int64_t row = tensor->dims[0] / type->elements;
+    const size_t blocks = (size_t)(row * count);
 
-    INLAY_CHECK(type->unpack != NULL && coding->bits >= type->bits && type->group % coding->group == 0 &&
-                (coding->zeros || !type->zeros) && first >= 0 && first + count <= rows_of(tensor));
-    *out = (struct codes){ .bytes = blocks * block_bytes, .groups = blocks * groups };
-    out->packed = gguf->file->alloc(
-        gguf->file->alloc_ctx, aligned(out->bytes) + (coding->zeros ? 2 : 1) * aligned(out->groups * sizeof(float)),
-        &out->location);
+    *out = (struct codes){ .bytes = blocks * (size_t)(type->elements * coding->bits / 8),
+                           .groups = blocks * (size_t)(type->elements / coding->group) };
+    out->packed =
+        gguf->file->alloc(gguf->file->alloc_ctx,
+                          aligned(out->bytes) + (zeros ? 2 : 1) * aligned(out->groups * sizeof(float)), &out->location);
     if (out->packed == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory for the weights of '%s'", tensor->name);
     out->scales = (float *)(void *)(out->packed + aligned(out->bytes));
-    out->zeros = coding->zeros ? out->scales + aligned(out->groups * sizeof(float)) / sizeof(float) : NULL;
-    for (size_t i = 0; i < blocks; i++)
-        write_block(type, coding, from + i * type->bytes, out->packed + i * block_bytes, out->scales + i * groups,
-                    coding->zeros ? out->zeros + i * groups : NULL);
+    out->zeros = zeros ? out->scales + aligned(out->groups * sizeof(float)) / sizeof(float) : NULL;
+    kit_blocks_read(coding, gguf->file->bytes + tensor->offset + (size_t)(row * first * type->bytes), (int64_t)blocks,
+                    out->packed, out->scales, out->zeros);
     return INLAY_OK;
 }
 
@@ -296,15 +120,15 @@ static void write_codes(struct wire *out, const char *name, const int64_t *dims,
 static void write_plain(const struct gguf *gguf, const struct gguf_tensor *tensor, const char *name, int64_t first,
                         const int64_t *dims, uint32_t rank, struct wire *out)
 {
-    const struct weight_type *type = type_of(tensor);
-    const uint64_t skipped = (uint64_t)(first * tensor->dims[0]) * type->bytes;
-    uint64_t bytes = type->bytes;
+    const kit_block_type *type = type_of(tensor);
+    const uint64_t skipped = (uint64_t)(first * tensor->dims[0] * type->bytes);
+    uint64_t bytes = (uint64_t)type->bytes;
     wire_mark mark;
 
     for (uint32_t i = 0; i < rank; i++)
         bytes *= (uint64_t)dims[i];
     INLAY_CHECK(skipped + bytes <= tensor->bytes);
-    mark = onnx_tensor_begin(out, name, type->dtype, dims, rank);
+    mark = onnx_tensor_begin(out, name, dtype_of(type), dims, rank);
     if (gguf->file->location != NULL)
         onnx_external(out, gguf->file->location, tensor->offset + skipped, bytes);
     else
@@ -312,13 +136,68 @@ static void write_plain(const struct gguf *gguf, const struct gguf_tensor *tenso
     wire_end(out, mark);
 }
 
+/* The blocks as they are in the file, and the node that unpacks them. */
+static void write_blocks(const struct gguf *gguf, const struct gguf_tensor *tensor, int64_t first, int64_t count,
+                         const struct weights *weights, struct wire *out)
+{
+    const kit_block_type *type = weights->coding.type;
+    const int64_t row = tensor->dims[0] / type->elements;
+    int64_t dims[4] = { count, row, type->bytes };
+    char blocks[LONG_NAMES], outputs[3 * LONG_NAMES];
+    wire_mark mark;
+
+    if (weights->joined)
+        memcpy(dims, (int64_t[4]){ tensor->dims[2], tensor->dims[1], row, type->bytes }, sizeof dims);
+    (void)snprintf(blocks, sizeof blocks, "%s.blocks", weights->name);
+    mark = onnx_tensor_begin(out, blocks, INLAY_UINT8, dims, weights->joined ? 4 : 3);
+    onnx_external(out, gguf->file->location, tensor->offset + (uint64_t)(row * first * type->bytes),
+                  (uint64_t)(row * count * type->bytes));
+    wire_end(out, mark);
+    (void)snprintf(outputs, sizeof outputs, "%s %s.scales %s%s", weights->name, weights->name,
+                   weights->zeros ? weights->name : "", weights->zeros ? ".zeros" : "");
+    onnx_node(out, "ai.inlay.UnpackBlocks", blocks, outputs,
+              (onnx_attribute[]){ { "type", false, type->id, 0 },
+                                  { "columns", false, tensor->dims[0], 0 },
+                                  { "bits", false, weights->coding.bits, 0 },
+                                  { "block_size", false, weights->coding.group, 0 },
+                                  { "joined", false, weights->joined, 0 } },
+              5);
+}
+
+/* Rows [first, first + count) of a matrix, or a stack of matrices, as codes with scales and perhaps zero points: a node
+ * that unpacks them if the host keeps blocks, otherwise initializers. */
+static inlay_status write_weights(const struct gguf *gguf, const struct gguf_tensor *tensor, int64_t first,
+                                  int64_t count, const struct weights *weights, struct wire *out, inlay_diag *diag)
+{
+    const kit_blocks *coding = &weights->coding;
+    const int64_t *all = tensor->dims, groups = all[0] / coding->group, group_bytes = coding->group * coding->bits / 8;
+    struct codes codes;
+    inlay_status status;
+
+    INLAY_CHECK(coding->bits >= coding->type->bits && coding->type->group % coding->group == 0 &&
+                (weights->zeros || !coding->type->zeros) && first >= 0 && first + count <= rows_of(tensor));
+    if (gguf->file->keeps_blocks) {
+        write_blocks(gguf, tensor, first, count, weights, out);
+        return INLAY_OK;
+    }
+    status = read_codes(gguf, tensor, first, count, coding, weights->zeros, &codes, diag);
+    if (status != INLAY_OK)
+        return status;
+    if (weights->joined)
+        write_codes(out, weights->name, (int64_t[]){ all[2], all[1], groups * group_bytes }, 3,
+                    (int64_t[]){ all[2], all[1], groups }, 3, &codes);
+    else
+        write_codes(out, weights->name, (int64_t[]){ count, groups, group_bytes }, 3, (int64_t[]){ count * groups }, 1,
+                    &codes);
+    return INLAY_OK;
+}
+
 inlay_status gguf_write_product(const struct gguf *gguf, const struct gguf_tensor *tensor, int64_t first, int64_t count,
                                 const char *input, const char *output, struct wire *out, inlay_diag *diag)
 {
-    const struct weight_type *type = type_of(tensor);
+    const kit_block_type *type = type_of(tensor);
     const int64_t columns = tensor->dims[0], matrix[2] = { count, columns };
     char inputs[3 * LONG_NAMES], weights[LONG_NAMES / 2], other[LONG_NAMES / 2];
-    struct codes codes;
     inlay_status status;
 
     (void)snprintf(weights, sizeof weights, "%s.weights", output);
@@ -334,11 +213,10 @@ inlay_status gguf_write_product(const struct gguf *gguf, const struct gguf_tenso
         return INLAY_OK;
     }
     status =
-        read_codes(gguf, tensor, first, count, &(struct coding){ type->bits, type->group, type->zeros }, &codes, diag);
+        write_weights(gguf, tensor, first, count,
+                      &(struct weights){ weights, { type, type->bits, type->group }, type->zeros, false }, out, diag);
     if (status != INLAY_OK)
         return status;
-    write_codes(out, weights, (int64_t[]){ count, columns / type->group, type->group * type->bits / 8 }, 3,
-                (int64_t[]){ (int64_t)codes.groups }, 1, &codes);
     (void)snprintf(inputs, sizeof inputs, "%s %s %s.scales %s%s", input, weights, weights, type->zeros ? weights : "-",
                    type->zeros ? ".zeros" : "");
     onnx_node(out, "com.microsoft.MatMulNBits", inputs, output,
@@ -352,7 +230,7 @@ inlay_status gguf_write_product(const struct gguf *gguf, const struct gguf_tenso
 }
 
 /* Are zero points needed to read the type's codes in `bits` bits? Without them, the middle of the codes is zero. */
-static bool needs_zeros(const struct weight_type *type, int64_t bits)
+static bool needs_zeros(const kit_block_type *type, int64_t bits)
 {
     return type->zeros || type->bits != bits;
 }
@@ -367,7 +245,7 @@ inlay_status gguf_write_experts(const struct gguf *gguf, const struct gguf_exper
     size_t used;
 
     for (int i = 0; i < 3; i++) {
-        const struct weight_type *type = type_of(tensors[i]);
+        const kit_block_type *type = type_of(tensors[i]);
 
         coded += type->unpack != NULL;
         bits = type->bits > bits ? type->bits : bits;
@@ -381,16 +259,13 @@ inlay_status gguf_write_experts(const struct gguf *gguf, const struct gguf_exper
     for (int i = 0; i < 3; i++) {
         (void)snprintf(name, sizeof name, "%s.experts", tensors[i]->name);
         if (coded != 0) {
-            const int64_t *dims = tensors[i]->dims;
-            struct codes codes;
-            inlay_status status =
-                read_codes(gguf, tensors[i], 0, rows_of(tensors[i]),
-                           &(struct coding){ bits, group, needs_zeros(type_of(tensors[i]), bits) }, &codes, diag);
+            const struct weights weights = {
+                name, { type_of(tensors[i]), bits, group }, needs_zeros(type_of(tensors[i]), bits), true
+            };
+            const inlay_status status = write_weights(gguf, tensors[i], 0, rows_of(tensors[i]), &weights, out, diag);
 
             if (status != INLAY_OK)
                 return status;
-            write_codes(out, name, (int64_t[]){ dims[2], dims[1], dims[0] * bits / 8 }, 3,
-                        (int64_t[]){ dims[2], dims[1], dims[0] / group }, 3, &codes);
             used += (size_t)snprintf(inputs + used, sizeof inputs - used, " %s %s.scales -", name, name);
             continue;
         }
@@ -417,7 +292,7 @@ inlay_status gguf_write_experts(const struct gguf *gguf, const struct gguf_exper
 }
 
 /* Rows of codes with zero points: (codes - zero) * scale. */
-static void write_zero_rows(const struct gguf_tensor *tensor, const struct weight_type *type, const struct codes *codes,
+static void write_zero_rows(const struct gguf_tensor *tensor, const kit_block_type *type, const struct codes *codes,
                             const char *indices, const char *output, struct wire *out)
 {
     const int64_t rows = tensor->dims[1], groups = tensor->dims[0] / type->group;
@@ -442,7 +317,7 @@ static void write_zero_rows(const struct gguf_tensor *tensor, const struct weigh
 inlay_status gguf_write_rows(const struct gguf *gguf, const struct gguf_tensor *tensor, const char *indices,
                              const char *output, struct wire *out, inlay_diag *diag)
 {
-    const struct weight_type *type = type_of(tensor);
+    const kit_block_type *type = type_of(tensor);
     const int64_t rows = tensor->dims[1], columns = tensor->dims[0];
     char inputs[3 * LONG_NAMES];
     struct codes codes;
@@ -455,8 +330,8 @@ inlay_status gguf_write_rows(const struct gguf *gguf, const struct gguf_tensor *
         onnx_node(out, "Cast", "rows.gathered", output, &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
         return INLAY_OK;
     }
-    status = read_codes(gguf, tensor, 0, rows,
-                        &(struct coding){ type->zeros ? 8 : type->bits, type->group, type->zeros }, &codes, diag);
+    status = read_codes(gguf, tensor, 0, rows, &(kit_blocks){ type, type->zeros ? 8 : type->bits, type->group },
+                        type->zeros, &codes, diag);
     if (status != INLAY_OK)
         return status;
     if (type->zeros) {
@@ -474,7 +349,7 @@ inlay_status gguf_write_rows(const struct gguf *gguf, const struct gguf_tensor *
 inlay_status gguf_write_floats(const struct gguf *gguf, const struct gguf_tensor *tensor, const char *name,
                                struct wire *out, inlay_diag *diag)
 {
-    if (type_of(tensor)->dtype != INLAY_FLOAT)
+    if (type_of(tensor)->id != plain_types[0].id)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "tensor '%s' has type %s; it must be F32", tensor->name,
                           type_of(tensor)->name);
     INLAY_CHECK(tensor->rank == 1);

@@ -19,7 +19,7 @@ static void write_opset(struct wire *out, const char *domain, int64_t version)
     wire_end(out, opset);
 }
 
-wire_mark onnx_begin(struct wire *out, const char *producer)
+wire_mark onnx_begin(struct wire *out, const char *producer, bool has_own)
 {
     wire_mark graph;
 
@@ -27,6 +27,8 @@ wire_mark onnx_begin(struct wire *out, const char *producer)
     wire_text(out, 2, producer);
     write_opset(out, "", OPSET);
     write_opset(out, "com.microsoft", 1);
+    if (has_own)
+        write_opset(out, "ai.inlay", 1);
     graph = wire_begin(out, 7);
     wire_text(out, 2, "model");
     return graph;

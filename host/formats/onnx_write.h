@@ -11,8 +11,9 @@ typedef struct onnx_attribute {
     float f;
 } onnx_attribute;
 
-/* Between these two, nodes, tensors and values of the main graph are written; afterwards properties of the model. */
-wire_mark onnx_begin(struct wire *out, const char *producer);
+/* Between these two, nodes, tensors and values of the main graph are written; afterwards properties of the model.
+ * has_own: nodes of ai.inlay, too. */
+wire_mark onnx_begin(struct wire *out, const char *producer, bool has_own);
 void onnx_end(struct wire *out, wire_mark graph);
 
 /* op: "Add", or with its domain "com.microsoft.MatMulNBits". inputs, outputs: names separated by spaces; "-" is a

@@ -293,17 +293,44 @@ class Gguf(unittest.TestCase):
                     self.assertEqual(greedy(limited, prompt, 4), greedy(plain, prompt, 4), arch)
 
     def test_memory(self):
-        """Weights of float16 are read in the file, but for CPUs with AMX, which packs them for matrix tiles."""
+        """Weights of float16 are read in the file, but for CPUs with AMX, which packs them for matrix tiles. Quantized
+        weights are in memory once, as the provider packs them."""
         def anonymous():
             with open("/proc/self/status", encoding="utf-8") as status:
                 return next(int(line.split()[1]) for line in status if line.startswith("RssAnon")) << 10
         with open("/proc/cpuinfo", encoding="utf-8") as facts:
-            most = 2.5 if "amx_bf16" in facts.read() else 0.25
-        data, count = make("llama", "F16", sizes=Sizes(512, 4, 2, 128, 2048, 16))
-        before = anonymous()
-        with self.open(data) as session:
-            greedy(session, prompts(count)[0], 2)
-            self.assertLess(anonymous() - before, len(data) * most)
+            halves = 2.5 if "amx_bf16" in facts.read() else 0.25
+        for arch, kind, layers, most in (("llama", "F16", 16, halves), ("llama", "Q4_0", 16, 1.5),
+                                         ("mixtral", "Q8_0", 6, 1.5)):
+            data, count = make(arch, kind, sizes=Sizes(512, 4, 2, 128, 2048, layers))
+            before = anonymous()
+            with self.open(data) as session:
+                greedy(session, prompts(count)[0], 2)
+                self.assertLess(anonymous() - before, len(data) * most, f"{arch} {kind}")
+
+    def test_blocks(self):
+        """Blocks that stay in the file have the weights of constants that are made of them: for other providers, for
+        placement rules that separate them from their products, with a file in memory, and for a new version."""
+        import inlay
+        norm = {"output_norm.weight": np.linspace(-2, 2, 256, dtype=np.float32)}
+        for arch, kind in (("llama", "Q4_K"), ("mixtral", "Q6_K"), ("mixtral", "Q5_0"), ("qwen3moe", "Q4_K_M")):
+            data, count = make(arch, kind, sizes=Sizes(256, 4, 2, 64, 512, 2))
+            feeds = {"input_ids": np.array([prompts(count)[0]])}
+            feeds["attention_mask"] = np.ones_like(feeds["input_ids"])
+            exact = {"provider_options": {"cpu": {"activations": "exact"}}}
+            with self.open(data, **exact) as session, inlay.Session(data, config=False, **exact) as made, \
+                    self.open(data, providers=["reference"]) as reference, \
+                    self.open(data, pin=f"op:{'QMoE' if arch != 'llama' else 'MatMulNBits'}=reference") as apart:
+                for value in session.inputs:
+                    if value.name not in feeds:
+                        feeds[value.name] = np.zeros((1, value.shape[1], 0, value.shape[3]), np.float32)
+                logits = session.run(feeds)["logits"]
+                np.testing.assert_array_equal(made.run(feeds)["logits"], logits, kind)
+                for other in (reference, apart):
+                    np.testing.assert_allclose(other.run(feeds)["logits"], logits, rtol=1e-3, atol=1e-3, err_msg=kind)
+                session.update(norm)
+                made.update(norm)
+                np.testing.assert_array_equal(made.run(feeds)["logits"], session.run(feeds)["logits"], kind)
 
     def test_bytes(self):
         """Without a file, weights of floats are copied."""

@@ -736,7 +736,8 @@ static void every_pass_has_rows(void **state)
     rows_expect_passes(
         0, 1,
         " constant_nodes capture_constants unroll quantized_ops quantized_functions contributed fold_weights "
-        "float_activations reduced_products gather_weights searches flex_attention gradient sparse_constants ");
+        "float_activations reduced_products gather_weights searches flex_attention gradient sparse_constants "
+        "block_constants ");
 }
 
 /* Constants that are slices or reshapes of others share their memory. */

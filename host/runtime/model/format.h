@@ -15,6 +15,9 @@ typedef struct format_file {
      * data, valid until translate() returns. NULL: out of memory. */
     void *(*alloc)(void *alloc_ctx, size_t bytes, const char **out_location);
     void *alloc_ctx;
+    /* Quantized weights may stay in the file, as constants that UnpackBlocks nodes (ai.inlay) read. Only with a
+     * location. */
+    bool keeps_blocks;
 } format_file;
 
 typedef struct model_format {

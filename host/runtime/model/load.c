@@ -274,7 +274,7 @@ static inlay_status translate(graph_model *model, const model_load_options *opti
 {
     const model_format *format = model_format_of(*bytes, *count);
     const char *slash = model->path != NULL ? strrchr(model->path, '/') : NULL;
-    format_file file = { *bytes, *count, slash != NULL ? slash + 1 : model->path, alloc_external, model };
+    format_file file = { *bytes, *count, slash != NULL ? slash + 1 : model->path, alloc_external, model, false };
     struct wire made = { 0 };
     inlay_status status;
 
@@ -282,6 +282,7 @@ static inlay_status translate(graph_model *model, const model_load_options *opti
         return INLAY_OK;
     if (model->path == NULL || is_stream(model->path) || (options != NULL && options->external_dir != NULL))
         file.location = NULL;
+    file.keeps_blocks = file.location != NULL && options != NULL && options->keep_blocks;
     if (options != NULL && options->spill_dir != NULL)
         model->spill_dir = options->spill_dir(options->spill_user, *count);
     status = format->translate(&file, &made, diag);

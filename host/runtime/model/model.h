@@ -31,6 +31,7 @@ typedef struct model_load_options {
     bool collect;     /* graph_model.collect; a load from a file that fails also returns the model, for its findings */
     bool keep_sparse; /* large sparse matrices of floats become SparseToDense nodes (ai.inlay), which the optimiser
                        * folds unless a consumer reads sparse data; not for models that will be saved */
+    bool keep_blocks; /* the same for quantized weights in blocks of other formats, as UnpackBlocks nodes (ai.inlay) */
     void (*each_external)(void *user, const char *location); /* called for each file of external data; may be NULL */
     void *external_user;
     uint64_t copy_bytes; /* files are read into memory while all of them together have at most this many bytes, and are

@@ -17,7 +17,8 @@ static bool is_constant(const struct graph *graph, uint32_t value)
 static bool is_pure(const struct graph *graph, const graph_node *node)
 {
     if (graph_node_is_random(node) || graph_node_is_host(graph, node) || node->info.output_count == 0 ||
-        strcmp(node->info.op_type.data, "SparseToDense") == 0) /* handled by sparse_constants */
+        strcmp(node->info.op_type.data, "SparseToDense") == 0 /* handled by sparse_constants */ ||
+        strcmp(node->info.op_type.data, "UnpackBlocks") == 0 /* and by block_constants */)
         return false;
     for (uint32_t i = 0; i < node->info.output_count; i++)
         if (node->info.outputs[i] != INLAY_NONE && (graph->values[node->info.outputs[i]].info.dtype == INLAY_STRING ||

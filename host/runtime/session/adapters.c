@@ -118,7 +118,7 @@ static uint32_t needed_parts(const struct parts *module)
  * Cast. INLAY_NONE: none. *out_direct: it is the value itself. */
 static uint32_t weight_of(const struct graph *graph, uint32_t value, bool *out_direct)
 {
-    static const char *const through[] = { "Transpose", "DequantizeLinear", "Cast", "Identity" };
+    static const char *const through[] = { "Transpose", "DequantizeLinear", "Cast", "Identity", "UnpackBlocks" };
 
     *out_direct = true;
     for (int steps = 0; value != INLAY_NONE && steps < 4; steps++) {

@@ -77,6 +77,8 @@ inlay_status session_load_model(inlay_session *session, const session_source *so
     load.spill_dir = spill_dir;
     load.spill_user = &spill;
     load.keep_sparse = session->keeps_sparse;
+    /* With a limit, regions are divided by the constants that their nodes read: blocks would be apart from products. */
+    load.keep_blocks = session->keeps_sparse && session_host_limit(options) == 0;
     if (source->path != NULL)
         return model_load_path(source->path, &load, &session->model, diag);
     if (source->data != NULL)

@@ -9,6 +9,7 @@
 #include "cpu/weights/low_bit.h"
 #include "cpu/weights/nbits_weights.h"
 #include "cpu/weights/packs.h"
+#include "cpu/weights/blocks.h"
 #include "cpu/weights/sparse_weights.h"
 #include <stdio.h>
 
@@ -122,6 +123,7 @@ static void report_constants(inlay_compiled *compiled, const inlay_compile_reque
     if (compiled->ready != NULL) {
         low_bit_mark_packed(compiled);
         halves_mark_packed(compiled);
+        blocks_mark_packed(compiled);
     }
     for (uint32_t value = 0; value < compiled->value_count; value++) {
         cpu_constant *constant = compiled->values[value].constant != INLAY_NONE
@@ -130,7 +132,7 @@ static void report_constants(inlay_compiled *compiled, const inlay_compile_reque
         bool packed;
 
         if (constant == NULL || constant->narrow != NULL || constant->entries.count > 0 ||
-            constant->half_type != INLAY_UNDEFINED) /* not a constant of the host */
+            constant->half_type != INLAY_UNDEFINED || constant->blocks.type != NULL) /* not a constant of the host */
             continue;
         packed = (compiled->ready != NULL && (pack_replaces(compiled, constant) || nbits_replaces(compiled, value))) ||
                  (constant->repacked_ops > 0 && constant->repacked_ops == compiled->values[value].uses &&
@@ -178,6 +180,7 @@ inlay_status cpu_compile(void *state, const inlay_compile_request *request, inla
     (void)pthread_mutex_init(&compiled->lock, NULL);
     INLAY_TRY(read_region(compiled, request, diag));
     halves_make_constants(compiled, request->graph);
+    blocks_make_constants(compiled, request->graph);
     INLAY_TRY(low_bit_make_constants(compiled, request->graph, diag));
     INLAY_TRY(nbits_bind_weights(compiled, diag));
     sparse_make_constants(compiled);

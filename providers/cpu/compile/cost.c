@@ -16,6 +16,7 @@
 #include "cpu/weights/halves.h"
 #include "cpu/weights/low_bit.h"
 #include "cpu/weights/nbits_weights.h"
+#include "cpu/weights/blocks.h"
 #include "cpu/weights/sparse_weights.h"
 #include "common/price.h"
 #include "common/weights.h"
@@ -556,6 +557,10 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
             sparse_share_of(request->graph, value, !op.product.trans_b, price_count(sizes.first), &share)) {
             share = state->strict || state->reproducible ? 1 : share;
             sizes.weights += bytes * share;
+            continue;
+        }
+        if (blocks_is_constant(request->graph, info->inputs[i])) {
+            sizes.weights += bytes / (value->dtype == INLAY_UINT8 ? 4 : 1);
             continue;
         }
         if (i > 0 && (low_bit_is_constant(request->graph, info->inputs[i], NULL) ||

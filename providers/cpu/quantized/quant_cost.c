@@ -92,10 +92,10 @@ void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const i
         cost->ns += y * LOW_BIT_NS / threads + CALL_NS;
         return;
     }
-    if (family == &cpu_weights || family == &cpu_sparse ||
-        family == &cpu_halves) { /* the cost of the GEMM includes reading the packed weights */
+    if (family == &cpu_weights || family == &cpu_sparse || family == &cpu_halves ||
+        family == &cpu_blocks) { /* the cost of the GEMM includes reading the packed weights */
         cost->ns += CALL_NS;
-        if (family == &cpu_sparse) /* readers outside of the region get a dense matrix in each run */
+        if (family == &cpu_sparse || family == &cpu_blocks) /* readers outside of the region get copies in each run */
             cost->leave_ns += 4 * y / SPARSE_BYTES_PER_NS;
         return;
     }

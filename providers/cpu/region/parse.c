@@ -207,7 +207,7 @@ static bool shapes_fit(const kit_node *node, const cpu_operator *row, kit_refusa
     if (input == NULL || output == NULL)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input or output 0 is omitted");
     for (uint32_t i = 1; i < node->info->output_count; i++)
-        if (kit_output(node, i) != NULL && row->family != &cpu_dynamic)
+        if (kit_output(node, i) != NULL && row->family != &cpu_dynamic && row->family != &cpu_blocks)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "omit all outputs but the first",
                               "this provider gives one output here");
     if (!cpu_known_rank(input, 0, CPU_MAX_RANK, "input 0", why) ||
@@ -244,7 +244,7 @@ const cpu_operator *cpu_parse(const kit_node *node, cpu_op *op, kit_refusal *why
              !(is_contributed(info) &&
                (row->family == &cpu_skip_norm || row->family == &cpu_nbits_product || row->family == &cpu_experts)) &&
              !(is_named(info->domain, "ai.inlay") &&
-               (row->family == &cpu_sparse || row->takes == cpu_takes_inlay_domain))) ||
+               (row->family == &cpu_sparse || row->family == &cpu_blocks || row->takes == cpu_takes_inlay_domain))) ||
             (row->takes != NULL && !row->takes(node)))
             continue;
         if (info->since_version < row->since_min || info->since_version > row->since_max) {

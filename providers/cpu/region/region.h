@@ -24,7 +24,7 @@
 #define CPU_REGION_H
 #include "inlay/check.h"
 #include "inlay/extensions.h"
-#include "inlay/kit_kernel.h"
+#include "inlay/kit_blocks.h"
 #include "cpu/layout/functions.h"
 #include "cpu/layout/layout.h"
 #include "cpu/matrix/sgemm.h"
@@ -165,6 +165,7 @@ struct cpu_op {
 
     cpu_window window;
     cpu_nbits nbits;
+    kit_blocks blocks;          /* UnpackBlocks */
     int32_t perm[CPU_MAX_RANK]; /* transposes */
     struct {
         bool trans_a, trans_b;
@@ -291,9 +292,12 @@ typedef struct cpu_constant {
     uint32_t repacked_ops;  /* ops that have packed it themselves (recurrent.c) */
     uint8_t shift;          /* not 0: packs hold int8, the original's uint8 minus this */
     sparse_entries entries; /* count > 0: stored sparse in the model (sparse_weights.c); data is NULL */
-    uint32_t sources[2];    /* values of the host's graph that hold entries or halves */
+    uint32_t sources[2];    /* values of the host's graph that hold entries, halves or blocks */
     const void *halves;     /* elements of half_type, converted for each pack (halves.h); data is NULL */
     inlay_dtype half_type;
+    kit_blocks blocks; /* type not NULL: read from block_data, blocks of the model (blocks.h); data is NULL */
+    const void *block_data;
+    uint8_t block_part;      /* output of the UnpackBlocks */
     bool sparse_turned;      /* sparse_blocks were counted for a matrix [n, k] */
     bool sparse_fours;       /* 2:4 sparse (sparse24.h); sparse_blocks is -1 */
     int64_t sparse_blocks;   /* 1 + nonzero blocks of a float matrix (sparse.h); 0: not counted yet, -1: too many */

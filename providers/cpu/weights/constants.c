@@ -1,5 +1,7 @@
-/* Families of operators whose result is a constant of the region: low-bit, float16 and sparse constants. Their readers
- * use the packed constant; the ops themselves emit a step only for a result that leaves the region. */
+/* Families of operators whose results are constants of the region: low-bit, float16 and sparse constants, and those of
+ * blocks. Their readers use the packed constant; the ops themselves emit a step only for a result that leaves the
+ * region. */
+#include "cpu/weights/blocks.h"
 #include "cpu/weights/read.h"
 #include "cpu/weights/sparse_weights.h"
 
@@ -30,6 +32,25 @@ static inlay_status lower_low_bit(cpu_build *build, const cpu_group *group)
     return status == INLAY_OK ? cpu_set_place(build, group->out, &made) : status;
 }
 
+static inlay_status lower_blocks(cpu_build *build, const cpu_group *group)
+{
+    inlay_status status = INLAY_OK;
+
+    (void)group;
+    for (uint32_t i = 0; i < build->op->out_count && status == INLAY_OK; i++) {
+        const uint32_t value = build->op->out[i];
+        cpu_place output;
+
+        if (value == INLAY_NONE || build->compiled->values[value].output == INLAY_NONE)
+            continue;
+        INLAY_TRY(cpu_read_plain(build, value, &output));
+        status = cpu_set_place(build, value, &output);
+    }
+done:
+    return status;
+}
+
 const cpu_family cpu_narrow = { .name = "low-bit constant", .parse = parse, .lower = lower_low_bit };
 const cpu_family cpu_halves = { .name = "float16 constant", .parse = parse, .lower = lower };
+const cpu_family cpu_blocks = { .name = "blocks of quantized weights", .parse = blocks_parse, .lower = lower_blocks };
 const cpu_family cpu_sparse = { .name = "sparse weights", .parse = sparse_parse, .lower = lower };

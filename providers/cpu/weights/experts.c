@@ -2,6 +2,7 @@
 #include "cpu/weights/experts.h"
 #include "cpu/matrix/sgemm.h"
 #include "cpu/region/families.h"
+#include "cpu/weights/blocks.h"
 #include "cpu/weights/halves.h"
 #include "simd/optional.h"
 #include <math.h>
@@ -30,10 +31,13 @@ static int64_t blocks_of(const cpu_op *op, int64_t columns)
     return op->experts.block > 0 ? (columns + op->experts.block - 1) / op->experts.block : 1;
 }
 
-static bool is_constant(const inlay_value_info *value, inlay_dtype dtype, int64_t count)
+static bool is_constant(const kit_node *node, uint8_t input, inlay_dtype dtype, int64_t count)
 {
-    return value != NULL && (value->flags & INLAY_VALUE_CONSTANT) != 0 && value->data != NULL &&
-           value->dtype == dtype && cpu_known_count(value) == count;
+    const inlay_value_info *value = kit_input(node, input);
+
+    return value != NULL && value->dtype == dtype && cpu_known_count(value) == count &&
+           (((value->flags & INLAY_VALUE_CONSTANT) != 0 && value->data != NULL) ||
+            blocks_is_constant(node->graph, node->info->inputs[input]));
 }
 
 /* Whether the input is a Cast to float of constant float16 elements, which are kept as float16. */
@@ -44,7 +48,7 @@ static bool is_halves(const kit_node *node, uint8_t input, int64_t columns)
 
 static bool is_constant_or_absent(const kit_node *node, uint8_t input, int64_t count)
 {
-    return input == ABSENT || kit_input(node, input) == NULL || is_constant(kit_input(node, input), INLAY_FLOAT, count);
+    return input == ABSENT || kit_input(node, input) == NULL || is_constant(node, input, INLAY_FLOAT, count);
 }
 
 /* Checks the constants of a layer with matrices of rows by columns elements. */
@@ -58,7 +62,7 @@ static bool layer_fits(const kit_node *node, const cpu_op *op, int layer, int64_
 
     if (weights == NULL || weights->rank != 3 || weights->dims[0].value != count || weights->dims[1].value != rows ||
         columns % per != 0 || weights->dims[2].value != columns / per ||
-        !(is_constant(weights, bits != 0 ? INLAY_UINT8 : INLAY_FLOAT, count * rows * (columns / per)) ||
+        !(is_constant(node, inputs->weights, bits != 0 ? INLAY_UINT8 : INLAY_FLOAT, count * rows * (columns / per)) ||
           (bits == 0 && is_halves(node, inputs->weights, columns))) ||
         !is_constant_or_absent(node, inputs->bias, count * rows))
         return false;
@@ -66,9 +70,9 @@ static bool layer_fits(const kit_node *node, const cpu_op *op, int layer, int64_
         return true;
     return rows % NBITS_COLUMNS == 0 &&
            nbits_shape_init(&shape, (uint32_t)bits, columns, count * rows, op->experts.block) &&
-           is_constant(kit_input(node, inputs->scales), INLAY_FLOAT, count * rows * blocks) &&
+           is_constant(node, inputs->scales, INLAY_FLOAT, count * rows * blocks) &&
            (is_constant_or_absent(node, inputs->zeros, count * rows * blocks) ||
-            is_constant(kit_input(node, inputs->zeros), INLAY_UINT8, count * zeros));
+            is_constant(node, inputs->zeros, INLAY_UINT8, count * zeros));
 }
 
 static bool read_attributes(const kit_node *node, cpu_op *op)

@@ -35,6 +35,10 @@ void nbits_merge_zeros(const inlay_compiled *compiled, cpu_nbits *nbits)
     const int64_t blocks = (nbits->k + nbits->block - 1) / nbits->block;
     float first = 0;
 
+    if (constant != NULL && constant->blocks.type != NULL && !constant->blocks.type->zeros) {
+        nbits->zero = INLAY_NONE;
+        nbits->all = kit_blocks_zero(&constant->blocks);
+    }
     if (constant == NULL || constant->data == NULL)
         return;
     for (int64_t n = 0; n < nbits->n; n++)
@@ -69,6 +73,15 @@ void nbits_describe(const cpu_nbits *nbits, uint32_t what, const int64_t *steps,
     memcpy(layout->dims, dims, sizeof dims);
     layout->packed_bytes = (uint64_t)bytes;
     layout->packing = what;
+}
+
+bool nbits_shape_of(const tensor_layout *layout, nbits_shape *out)
+{
+    const int64_t *d = layout->dims;
+
+    return nbits_shape_init(out, (uint32_t)d[D_BITS], d[D_K], d[D_N], d[D_BLOCK]) && d[D_K_STEP] == 1 &&
+           d[D_N_STEP] == (layout->packing == NBITS_WEIGHTS ? out->blocks * out->block : out->blocks) &&
+           d[D_SIGNED] == 0;
 }
 
 typedef struct pack_call {

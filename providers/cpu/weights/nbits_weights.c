@@ -1,6 +1,7 @@
 /* n-bit weights: which nodes have them, the layout of their elements, and their packs. Supports DequantizeLinear-10..25
  * of constant matrices, and MatMulNBits-1 of com.microsoft. */
 #include "cpu/weights/nbits_weights.h"
+#include "cpu/weights/blocks.h"
 #include "cpu/weights/experts.h"
 #include "cpu/matrix/sgemm.h"
 #include "cpu/region/families.h"
@@ -172,7 +173,10 @@ bool nbits_parse(const kit_node *node, cpu_op *op, kit_refusal *why)
                           (long long)k, (long long)n, (long long)bits, (long long)block);
     if (info->dtype != INLAY_FLOAT || scale == NULL || scale->dtype != INLAY_FLOAT)
         return kit_refuse(why, INLAY_REFUSE_DTYPE, "insert a Cast to float", "A and scales are not float");
-    if (!is_constant(value_info) || !is_constant(scale) || (zero != NULL && !is_constant(zero)))
+    if (!(is_constant(value_info) && is_constant(scale) && (zero == NULL || is_constant(zero))) &&
+        !(blocks_is_constant(node->graph, node->info->inputs[1]) &&
+          blocks_is_constant(node->graph, node->info->inputs[2]) &&
+          (zero == NULL || blocks_is_constant(node->graph, node->info->inputs[3]))))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make them constants", "weights are not constant");
     if (zero != NULL && zero->dtype != INLAY_UINT8 && zero->dtype != INLAY_FLOAT)
         return kit_refuse(why, INLAY_REFUSE_DTYPE, "pack the zero points, or make them float",
@@ -277,6 +281,31 @@ static void silence(inlay_compiled *compiled, const uint32_t *makers)
     }
 }
 
+/* Whether the region has the weights: blocks may be unpacked by another one. */
+static bool has_weights(const inlay_compiled *compiled, const cpu_nbits *nbits)
+{
+    return constant_of(compiled, nbits->q) != NULL && constant_of(compiled, nbits->scale) != NULL &&
+           (nbits->zero == INLAY_NONE || constant_of(compiled, nbits->zero) != NULL);
+}
+
+static bool has_experts(const inlay_compiled *compiled, const cpu_op *op)
+{
+    bool all = true;
+
+    for (int layer = 0; op->experts.bits != 0 && layer <= EXPERTS_GATE; layer++) {
+        experts_layer own;
+
+        experts_layer_of(compiled, op, layer, &own);
+        all = all && (own.weights == INLAY_NONE || has_weights(compiled, &own.nbits));
+    }
+    return all;
+}
+
+static inlay_status fail_elsewhere(const cpu_op *op, inlay_diag *diag)
+{
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': another region unpacks its weights", op->name);
+}
+
 inlay_status nbits_bind_weights(inlay_compiled *compiled, inlay_diag *diag)
 {
     uint32_t *makers;
@@ -286,13 +315,18 @@ inlay_status nbits_bind_weights(inlay_compiled *compiled, inlay_diag *diag)
         cpu_op *op = &compiled->ops[op_index];
 
         any |= op->row->family == &cpu_weights;
-        if (op->row->family == &cpu_experts)
+        if (op->row->family == &cpu_experts) {
+            if (!has_experts(compiled, op))
+                return fail_elsewhere(op, diag);
             experts_bind(compiled, op);
+        }
         if (op->row->family != &cpu_nbits_product)
             continue;
         op->nbits.q = op->in[1];
         op->nbits.scale = op->in[2];
         op->nbits.zero = op->in_count > 3 ? op->in[3] : INLAY_NONE;
+        if (!has_weights(compiled, &op->nbits))
+            return fail_elsewhere(op, diag);
         nbits_merge_zeros(compiled, &op->nbits);
     }
     if (!any || compiled->state->nbits == NULL)

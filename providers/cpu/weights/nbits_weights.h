@@ -38,6 +38,9 @@ int64_t nbits_row_bytes(const cpu_nbits *nbits);
 /* Reads a MatMulNBits (cpu_family.parse). */
 bool nbits_parse(const kit_node *node, cpu_op *op, kit_refusal *why);
 bool nbits_is_pack(const tensor_layout *layout);
+/* The shape of packed weights, scales or zero points of this layout, in which k is contiguous in a column of the
+ * original; false: it is not. */
+bool nbits_shape_of(const tensor_layout *layout, nbits_shape *out);
 /* Packs source into out; layout is one of these layouts. */
 void nbits_pack(const cpu_state *state, const void *source, const tensor_layout *layout, void *out);
 

@@ -139,14 +139,15 @@ bool sparse_pack_weights(const tensor_layout *plain, const void *source, const t
     return count >= 0 ? sparse_pack(&weights, count, target) : count != OTHER && sparse24_pack(&weights, target);
 }
 
-bool sparse_pack_entries(const cpu_constant *constant, const tensor_layout *plain, const tensor_layout *layout,
-                         void *target)
+bool sparse_pack_entries(const cpu_state *state, const cpu_constant *constant, const tensor_layout *plain,
+                         const tensor_layout *layout, void *target)
 {
     const int64_t count = block_count_of(plain, layout);
     const sparse_entries entries =
         entries_of(constant, count != OTHER && plain->dims[0] == constant->entries.k && plain->strides[1] == 1 &&
                                  plain->strides[0] == constant->entries.n);
 
+    (void)state;
     return count >= 0 ? sparse_entries_pack(&entries, count, target)
                       : count != OTHER && sparse24_entries_pack(&entries, target);
 }

@@ -1,4 +1,5 @@
 /* Packs the constants of a region: once per layout, shared by the instances of all shapes. */
+#include "cpu/weights/blocks.h"
 #include "cpu/weights/halves.h"
 #include "cpu/weights/low_bit.h"
 #include "cpu/weights/nbits_weights.h"
@@ -52,6 +53,11 @@ static bool is_halves(const cpu_constant *constant)
     return constant->halves != NULL;
 }
 
+static bool is_blocks(const cpu_constant *constant)
+{
+    return constant->blocks.type != NULL && constant->block_data != NULL;
+}
+
 static bool is_low_bit(const cpu_constant *constant)
 {
     return constant->narrow != NULL;
@@ -91,7 +97,8 @@ static const struct weight_kind {
     inlay_status (*write)(const inlay_compiled *compiled, const cpu_constant *constant, void *out, inlay_diag *diag);
     /* Fills memory of the size of the layout from what the model stores. NULL: never; false: not in this layout; the
      * elements are then written, and reordered. */
-    bool (*fill)(const cpu_constant *constant, const tensor_layout *plain, const tensor_layout *layout, void *target);
+    bool (*fill)(const cpu_state *state, const cpu_constant *constant, const tensor_layout *plain,
+                 const tensor_layout *layout, void *target);
     /* Makes the memory of a pack of another size, and fills it. NULL: it has the size of its layout, and may be in the
      * host's cache. */
     inlay_status (*make)(const inlay_compiled *compiled, const cpu_constant *constant, const tensor_layout *plain,
@@ -100,6 +107,7 @@ static const struct weight_kind {
     uint32_t source_count;                /* of cpu_constant.sources */
 } kinds[] = {
     { .is = is_sparse, .write = sparse_unfold, .fill = sparse_pack_entries, .source_count = 2 },
+    { .is = is_blocks, .write = blocks_write, .fill = blocks_pack, .source_count = 1 },
     { .is = is_halves, .write = halves_floats, .source_count = 2 },
     { .is = is_low_bit, .write = low_bit_floats, .make = low_bit_pack, .free = free_low_bit },
     { .is = is_dropped, .write = unpack },
@@ -206,7 +214,7 @@ static inlay_status fill_pack(inlay_compiled *compiled, const cpu_constant *cons
     inlay_status status = INLAY_OK;
 
     INLAY_CHECK(pack->data != NULL);
-    if (kind->fill != NULL && kind->fill(constant, &pack->plain, &pack->layout, pack->data))
+    if (kind->fill != NULL && kind->fill(compiled->state, constant, &pack->plain, &pack->layout, pack->data))
         goto made;
     INLAY_TRY(read_source(compiled, constant, &source, &unpacked, diag));
     if (layout_equal(&pack->plain, &pack->layout))

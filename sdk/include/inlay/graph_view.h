@@ -47,7 +47,7 @@ extern "C" {
  *     Squeeze, Sub, Swish, Transpose, Unsqueeze, Where;
  *     of com.microsoft: SkipLayerNormalization, SkipSimplifiedLayerNormalization;
  *     of ai.inlay (inlay's own): Attention, CachedAttention, DequantizeRows, GatherMatMul, LowRank, QuantizeRows,
- *     SearchEnd, SearchStart, SearchStep, SparseToDense.
+ *     SearchEnd, SearchStart, SearchStep, SparseToDense, UnpackBlocks.
  * The list grows with the ABI minor version. For a plugin built for an older minor, nodes of operators added since are
  * not candidates.
  *

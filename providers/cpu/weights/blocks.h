@@ -1,0 +1,23 @@
+/* blocks.h - constants of codes, scales and zero points whose model has the blocks of a quantized type of GGUF instead:
+ * the results of UnpackBlocks (ai.inlay). They are read while they are packed, so they are never in memory as such. */
+#ifndef CPU_BLOCKS_H
+#define CPU_BLOCKS_H
+#include "cpu/region/build.h"
+
+enum { BLOCKS_CODES, BLOCKS_SCALES, BLOCKS_ZEROS }; /* outputs */
+
+/* Reads an UnpackBlocks (cpu_family.parse). */
+bool blocks_parse(const kit_node *node, cpu_op *op, kit_refusal *why);
+/* Is the value a result of such a node? */
+bool blocks_is_constant(const inlay_graph *graph, uint32_t value);
+/* Turns these results into constants of the region. Called when all nodes of a region are parsed. */
+void blocks_make_constants(inlay_compiled *compiled, const inlay_graph *graph);
+/* Marks the blocks of packed constants as no longer needed (cpu_constant.repacked_ops). */
+void blocks_mark_packed(inlay_compiled *compiled);
+/* For weights.c: fills a pack of n-bit weights, on the host's threads (false: layout is not one of these), or writes
+ * the elements. */
+bool blocks_pack(const cpu_state *state, const cpu_constant *constant, const tensor_layout *plain,
+                 const tensor_layout *layout, void *target);
+INLAY_NODISCARD inlay_status blocks_write(const inlay_compiled *compiled, const cpu_constant *constant, void *out,
+                                          inlay_diag *diag);
+#endif

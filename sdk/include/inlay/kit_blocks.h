@@ -1,0 +1,53 @@
+/* inlay/kit_blocks.h - blocks of quantized weights, as GGUF files store them and UnpackBlocks of ai.inlay reads them.
+ *
+ * A block has a factor or several, and codes of some elements. It is read as codes of 4 or 8 bits with a scale, and a
+ * zero point, for each group of elements: (code - zero) * scale. All functions may be called by any thread.
+ *
+ * UnpackBlocks has the input blocks [..., blocks of a row, bytes of a block] of uint8; the attributes type (id of a
+ * kit_block_type), columns (elements of a row), bits (4 or 8), block_size (elements of a group) and joined; and the
+ * outputs codes [..., groups of a row, bytes of a group], or joined [..., bytes of a row], scales and perhaps zeros
+ * [..., groups of a row]. The host creates it only if a provider offers it; products of com.microsoft read it. */
+#ifndef INLAY_KIT_BLOCKS_H
+#define INLAY_KIT_BLOCKS_H
+#include "inlay/kit_kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { KIT_MAX_BLOCK = 256 }; /* most elements of a block */
+typedef struct kit_block_type {
+    uint32_t id; /* in files */
+    const char *name;
+    int64_t elements, bytes; /* of a block */
+    int64_t bits, group;     /* of a code; elements that share a scale */
+    bool zeros;              /* has zero points; otherwise they are the middle of the codes */
+    /* Unpacks a block: a byte for each element, a scale and with zeros a zero point for each group. */
+    void (*unpack)(const uint8_t *block, uint8_t *codes, float *scales, float *zeros);
+} kit_block_type;
+/* NULL: not known. */
+const kit_block_type *kit_block_type_of(int64_t id);
+
+/* How blocks are read: with the bits and groups of the type, or with more bits and smaller groups. */
+typedef struct kit_blocks {
+    const kit_block_type *type;
+    int64_t bits, group;
+} kit_blocks;
+/* false: the type is not known, or cannot be read in this way. kit_blocks_of: as an UnpackBlocks reads them. */
+bool kit_blocks_of(const inlay_node_info *node, kit_blocks *blocks);
+bool kit_blocks_init(kit_blocks *blocks, int64_t type, int64_t bits, int64_t group);
+/* Do `bytes` bytes of blocks have as many bytes of codes, and groups? */
+bool kit_blocks_fit(const kit_blocks *blocks, uint64_t bytes, uint64_t code_bytes, uint64_t groups);
+/* The zero point of all elements of a type that has none. */
+static inline float kit_blocks_zero(const kit_blocks *blocks)
+{
+    return (float)(1 << (blocks->type->bits - 1));
+}
+/* Reads `count` blocks. codes (two in a byte, or one), scales and zeros may be NULL. */
+void kit_blocks_read(const kit_blocks *blocks, const void *from, int64_t count, void *codes, float *scales,
+                     float *zeros);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,203 @@
+/* The types of blocks of quantized weights, and their unpacking. Only zero points are rounded, to single precision. */
+#include "inlay/kit_blocks.h"
+
+/* A float16, of which each block has one or two: element_convert() took a sixth of the time of a translation. */
+static float half_at(const uint8_t *at)
+{
+    const uint32_t bits = (uint32_t)at[0] | (uint32_t)at[1] << 8, rest = (bits & 0x7fff) << 13;
+    const bool special = (bits & 0x7c00) == 0x7c00;                          /* infinity or NaN */
+    const uint32_t word = special ? rest | 0x7f800000 : rest + (112u << 23); /* the difference of the biases */
+    float value;
+
+    memcpy(&value, &word, sizeof value);
+    if ((bits & 0x7c00) == 0)
+        value = (float)(bits & 0x3ff) * 0x1p-24f;
+    return (bits & 0x8000) != 0 ? -value : value;
+}
+
+/* value = scale * code - minimum. Without a scale all values of the group are the same. */
+static void set_minimum(float scale, float minimum, uint8_t *codes, size_t count, float *out_scale, float *out_zero)
+{
+    if (scale == 0) {
+        memset(codes, 0, count);
+        *out_scale = minimum;
+        *out_zero = 1;
+    } else {
+        *out_scale = scale;
+        *out_zero = minimum / scale;
+    }
+}
+
+static void split_nibbles(const uint8_t *packed, size_t count, uint8_t *codes)
+{
+    for (size_t i = 0; i < count; i++) {
+        codes[i] = packed[i] & 15;
+        codes[count + i] = packed[i] >> 4;
+    }
+}
+
+/* Adds bit i of the word to code i, as bit 4. */
+static void add_fifth_bits(const uint8_t *word, uint8_t *codes)
+{
+    for (size_t i = 0; i < 32; i++)
+        codes[i] = (uint8_t)(codes[i] | ((word[i / 8] >> i % 8 & 1) << 4));
+}
+
+static void unpack_q4_0(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    (void)zeros;
+    scales[0] = half_at(block);
+    split_nibbles(block + 2, 16, codes);
+}
+
+static void unpack_q4_1(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    split_nibbles(block + 4, 16, codes);
+    set_minimum(half_at(block), -half_at(block + 2), codes, 32, scales, zeros);
+}
+
+static void unpack_q5_0(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    (void)zeros;
+    scales[0] = half_at(block);
+    split_nibbles(block + 6, 16, codes);
+    add_fifth_bits(block + 2, codes);
+    for (size_t i = 0; i < 32; i++)
+        codes[i] = (uint8_t)(codes[i] + 128 - 16);
+}
+
+static void unpack_q5_1(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    split_nibbles(block + 8, 16, codes);
+    add_fifth_bits(block + 4, codes);
+    set_minimum(half_at(block), -half_at(block + 2), codes, 32, scales, zeros);
+}
+
+static void unpack_q8_0(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    (void)zeros;
+    scales[0] = half_at(block);
+    for (size_t i = 0; i < 32; i++)
+        codes[i] = block[2 + i] ^ 0x80; /* -128 becomes 0 */
+}
+
+/* Scale and minimum of group `i` of Q4_K and Q5_K, 6 bits each. */
+static void unpack_six_bits(const uint8_t *packed, size_t i, float *scale, float *minimum)
+{
+    if (i < 4) {
+        *scale = (float)(packed[i] & 63);
+        *minimum = (float)(packed[i + 4] & 63);
+    } else {
+        *scale = (float)((packed[i + 4] & 15) | packed[i - 4] >> 6 << 4);
+        *minimum = (float)(packed[i + 4] >> 4 | packed[i] >> 6 << 4);
+    }
+}
+
+static void set_minimums(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    const float factor = half_at(block), minimum_factor = half_at(block + 2);
+
+    for (size_t i = 0; i < 8; i++) {
+        float scale, minimum;
+
+        unpack_six_bits(block + 4, i, &scale, &minimum);
+        set_minimum(factor * scale, minimum_factor * minimum, codes + 32 * i, 32, &scales[i], &zeros[i]);
+    }
+}
+
+static void unpack_q4_k(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    for (size_t i = 0; i < 4; i++)
+        split_nibbles(block + 16 + 32 * i, 32, codes + 64 * i);
+    set_minimums(block, codes, scales, zeros);
+}
+
+static void unpack_q5_k(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    for (size_t i = 0; i < 4; i++)
+        split_nibbles(block + 48 + 32 * i, 32, codes + 64 * i);
+    for (size_t i = 0; i < 256; i++)
+        codes[i] = (uint8_t)(codes[i] | ((block[16 + i % 32] >> i / 32 & 1) << 4));
+    set_minimums(block, codes, scales, zeros);
+}
+
+static void unpack_q6_k(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    const uint8_t *high = block + 128;
+
+    (void)zeros;
+    for (size_t i = 0; i < 256; i++) {
+        const size_t half = i / 128, at = i % 128; /* of 64 bytes with the low bits, 32 with the high ones */
+        const uint8_t low = block[64 * half + at % 64];
+        const int code = (at < 64 ? low & 15 : low >> 4) | (high[32 * half + at % 32] >> 2 * (at / 32) & 3) << 4;
+
+        codes[i] = (uint8_t)(code + 128 - 32);
+    }
+    for (size_t i = 0; i < 16; i++)
+        scales[i] = half_at(block + 208) * (float)(int8_t)block[192 + i];
+}
+
+static const kit_block_type types[] = {
+    { 2, "Q4_0", 32, 18, 4, 32, false, unpack_q4_0 },   { 3, "Q4_1", 32, 20, 4, 32, true, unpack_q4_1 },
+    { 6, "Q5_0", 32, 22, 8, 32, false, unpack_q5_0 },   { 7, "Q5_1", 32, 24, 8, 32, true, unpack_q5_1 },
+    { 8, "Q8_0", 32, 34, 8, 32, false, unpack_q8_0 },   { 12, "Q4_K", 256, 144, 4, 32, true, unpack_q4_k },
+    { 13, "Q5_K", 256, 176, 8, 32, true, unpack_q5_k }, { 14, "Q6_K", 256, 210, 8, 16, false, unpack_q6_k },
+};
+
+const kit_block_type *kit_block_type_of(int64_t id)
+{
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i].id == id)
+            return &types[i];
+    return NULL;
+}
+
+bool kit_blocks_init(kit_blocks *blocks, int64_t type, int64_t bits, int64_t group)
+{
+    *blocks = (kit_blocks){ kit_block_type_of(type), bits, group };
+    return blocks->type != NULL && (bits == 4 || bits == 8) && bits >= blocks->type->bits && group > 0 &&
+           blocks->type->group % group == 0;
+}
+
+bool kit_blocks_of(const inlay_node_info *node, kit_blocks *blocks)
+{
+    return kit_blocks_init(blocks, kit_attr_int(node, "type", -1), kit_attr_int(node, "bits", 4),
+                           kit_attr_int(node, "block_size", 0)) &&
+           (!blocks->type->zeros || (node->output_count > 2 && node->outputs[2] != INLAY_NONE));
+}
+
+bool kit_blocks_fit(const kit_blocks *blocks, uint64_t bytes, uint64_t code_bytes, uint64_t groups)
+{
+    const uint64_t count = bytes / (uint64_t)blocks->type->bytes;
+
+    return count > 0 && bytes % (uint64_t)blocks->type->bytes == 0 &&
+           code_bytes == count * (uint64_t)(blocks->type->elements * blocks->bits / 8) &&
+           groups == count * (uint64_t)(blocks->type->elements / blocks->group);
+}
+
+void kit_blocks_read(const kit_blocks *blocks, const void *from, int64_t count, void *codes, float *scales,
+                     float *zeros)
+{
+    const kit_block_type *type = blocks->type;
+    const int64_t each = type->group / blocks->group, groups = type->elements / blocks->group;
+    const uint8_t *block = from;
+    uint8_t *packed = codes;
+
+    for (int64_t at = 0; at < count; at++, block += type->bytes) {
+        uint8_t own[KIT_MAX_BLOCK];
+        float own_scales[KIT_MAX_BLOCK], own_zeros[KIT_MAX_BLOCK];
+
+        type->unpack(block, own, own_scales, own_zeros);
+        for (int64_t i = 0; scales != NULL && i < groups; i++)
+            *scales++ = own_scales[i / each];
+        for (int64_t i = 0; zeros != NULL && i < groups; i++)
+            *zeros++ = type->zeros ? own_zeros[i / each] : kit_blocks_zero(blocks);
+        if (packed != NULL && blocks->bits == 8) {
+            memcpy(packed, own, (size_t)type->elements);
+            packed += type->elements;
+        } else if (packed != NULL) {
+            for (int64_t k = 0; k < type->elements; k += 2)
+                *packed++ = (uint8_t)(own[k] | own[k + 1] << 4);
+        }
+    }
+}
