@@ -216,11 +216,12 @@ static void sizes(void **state)
 }
 
 /* Numbers that have no terms, in queries, keys or values: the strips, or the head, are computed by floats; results
- * equal those of floats, also NaN. Other heads have the bits that they have without such numbers. */
+ * equal those of floats, also NaN. Element 7 of keys is so small that its product with the largest number is finite.
+ * Other heads have the bits that they have without such numbers. */
 static void extremes(void **state)
 {
-    static const float numbers[] = { NAN, INFINITY, -INFINITY, 1e30f, 1e-30f };
-    static const struct sizes of = { 1, 2, 2, 65, 40, 32, 32, CAUSAL, 1 };
+    static const float numbers[] = { NAN, INFINITY, -INFINITY, 3.4e38f, 1e30f, 1e-30f };
+    static const struct sizes of = { 1, 2, 2, 65, 40, 32, 32, CAUSAL, 0.2f };
     float *before = some(results(&of), 1), *floats = some(results(&of), 1);
 
     (void)state;
@@ -230,6 +231,9 @@ static void extremes(void **state)
 
         seed = 77;
         setup(&p, &of);
+        p.attend.query_scale = 1;
+        for (int64_t j = 0; j < of.keys * of.key_heads; j++)
+            p.k[j * of.size + 7] *= 1e-38f;
         run(&p, true, true, 1, before);
         for (int64_t j = 0; j < of.size; j++) { /* of head 1, row 35 */
             const int64_t at = 35 * 2 * of.size + of.size + j;
@@ -250,6 +254,22 @@ static void extremes(void **state)
         teardown(&p);
     }
     free(before), free(floats);
+}
+
+/* A NaN in the mask, whose terms would be 0: the results of its query are NaN. */
+static void nan_in_mask(void **state)
+{
+    static const struct sizes of = { 1, 1, 1, 40, 40, 32, 32, SQUARE, 1 };
+    const uint32_t bits = INT32_MAX;
+    struct problem p;
+
+    (void)state;
+    setup(&p, &of);
+    memcpy(&p.mask[35 * of.keys + 3], &bits, sizeof bits);
+    run(&p, true, true, 1, p.y);
+    for (int64_t i = 0; i < results(&of); i++)
+        assert_true((isnan(p.y[i]) != 0) == (i / of.value_size == 35));
+    teardown(&p);
 }
 
 static struct attend chosen(int64_t queries, int64_t keys, int64_t size, double tile_pace)
@@ -290,7 +310,8 @@ static void choice(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(sizes), cmocka_unit_test(extremes), cmocka_unit_test(choice) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sizes), cmocka_unit_test(extremes),
+                                        cmocka_unit_test(nan_in_mask), cmocka_unit_test(choice) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

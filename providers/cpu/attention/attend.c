@@ -208,30 +208,6 @@ static int64_t result_floats(const struct attend *attend)
     return attend->values_coded.loops != NULL ? attend->rows * attend->values_coded.words + attend->value_size : 0;
 }
 
-/* The products of rows of probabilities and values; strips of rows with terms by those. */
-static void multiply_values(const struct attend *attend, const struct attend_terms *terms, const sgemm_job *job)
-{
-    uint32_t left;
-
-    if (!terms->values_fit) {
-        sgemm_run(job, 0, sgemm_units(job));
-        return;
-    }
-    left = attend_terms_values(attend, terms, job);
-    for (int64_t r = 0; left != 0; r += TERMS_ROWS, left >>= 1) {
-        sgemm_post post = *job->posts;
-        sgemm_job some = *job;
-
-        post.other += r * post.row;
-        some.m = job->m - r < TERMS_ROWS ? job->m - r : TERMS_ROWS;
-        some.a += r * job->a_row;
-        some.c += r * job->c_row;
-        some.posts = &post;
-        if ((left & 1) != 0)
-            sgemm_run(&some, 0, sgemm_units(&some));
-    }
-}
-
 static void run_block(const struct call *call, int64_t batch, int64_t head, int64_t r0, int64_t r1, float *scratch,
                       struct attend_terms *terms)
 {
@@ -306,7 +282,10 @@ static void run_block(const struct call *call, int64_t batch, int64_t head, int6
         multiply_codes(call, &codes, scores, rows, visible, kv, factors, results, output);
         return;
     }
-    multiply_values(attend, terms, &job);
+    if (terms->values_fit)
+        attend_terms_values(attend, terms, &job);
+    else
+        sgemm_run(&job, 0, sgemm_units(&job));
 }
 
 /* Blocks begin at strips of terms. */

@@ -75,10 +75,9 @@ void attend_terms_at(const struct attend *attend, float *scratch, struct attend_
 /* Makes the terms of head `head`, if it has not been the last one. panel: room for size * SGEMM_WIDTH floats. */
 void attend_terms_pack(const struct attend *attend, int64_t head, const float *keys, const float *values, float *panel,
                        struct attend_terms *terms);
-/* The two products of a block, of job->m rows. Bit i of the result: the rows of strip i are not computed, because a
- * number is out of range. The second computes the job, whose only operation multiplies rows by the factors of the
- * softmax. */
+/* The two products of a block. Bit i of the result: the scores of strip i are not computed, because a query is out of
+ * range. The job's only operation multiplies rows by the factors of the softmax. */
 uint32_t attend_terms_scores(const struct attend *attend, const struct attend_terms *terms, const float *q,
                              int64_t q_row, int64_t rows, int64_t visible, float *scores);
-uint32_t attend_terms_values(const struct attend *attend, const struct attend_terms *terms, const sgemm_job *job);
+void attend_terms_values(const struct attend *attend, const struct attend_terms *terms, const sgemm_job *job);
 #endif

@@ -3,7 +3,6 @@
 #include "cpu/attention/attend.h"
 #include "inlay/check.h"
 #include "simd/optional.h"
-#include <math.h>
 #include <string.h>
 
 /* Programs of `inlay bundle` leave these out. */
@@ -109,20 +108,10 @@ uint32_t attend_terms_scores(const struct attend *attend, const struct attend_te
                                                                .room = terms->room });
 }
 
-/* Probabilities are at most 1, and 1 or 0 is among them, unless the factor of a row is NaN. */
-static uint32_t strips_with_nan(const float *factors, int64_t rows)
-{
-    uint32_t out = 0;
-
-    for (int64_t r = 0; r < rows; r++)
-        out |= (uint32_t)isnan(factors[r]) << r / TERMS_ROWS;
-    return out;
-}
-
-uint32_t attend_terms_values(const struct attend *attend, const struct attend_terms *terms, const sgemm_job *job)
+/* All rows are in range: they have numbers up to 1, and 1 or only 0; or NaN, and so has the factor of the row. */
+void attend_terms_values(const struct attend *attend, const struct attend_terms *terms, const sgemm_job *job)
 {
     const int64_t row = terms_panels(attend->value_size) * TERMS_WIDTH;
-    const uint32_t unfit = strips_with_nan(job->posts->other, job->m);
 
     (void)terms_multiply(attend->value_terms, &(terms_product){ .m = job->m,
                                                                 .n = job->n,
@@ -138,7 +127,5 @@ uint32_t attend_terms_values(const struct attend *attend, const struct attend_te
                                                                 .room = terms->room });
     job->kernel->post(job->posts, terms->results, row, job->m, job->n);
     for (int64_t r = 0; r < job->m; r++)
-        if ((unfit >> r / TERMS_ROWS & 1) == 0)
-            memcpy(job->c + r * job->c_row, terms->results + r * row, (size_t)job->n * sizeof *job->c);
-    return unfit;
+        memcpy(job->c + r * job->c_row, terms->results + r * row, (size_t)job->n * sizeof *job->c);
 }

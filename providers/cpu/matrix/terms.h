@@ -1,4 +1,4 @@
-/* terms.h - GEMM of floats by matrix tiles of bfloat16 (simd/tile.h), for constant B:
+/* terms.h - GEMM of floats by matrix tiles of bfloat16 (simd/tile.h), for constant B, and for B of a run (below):
  *
  *     C[m, n] = posts(A[m, k] * B[k, n] + bias[n])
  *
