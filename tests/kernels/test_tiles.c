@@ -1,4 +1,5 @@
-/* Products of tiles: plain C equals its definition, AMX equals plain C, and a process that may not use AMX says why. */
+/* Products of tiles: plain C equals its definition, AMX equals plain C, also if signals interrupt the products, the
+ * registers are released after each, and a process that may not use AMX says why. */
 #include "simd/tile_products.h"
 #include "cmocka_all.h"
 #include "random.h"
@@ -11,7 +12,10 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 static uint64_t seed = 1;
@@ -120,6 +124,68 @@ static bool same_float(uint32_t x, uint32_t y)
     return x == y || (isnan(p) && isnan(q));
 }
 
+#if defined(__x86_64__)
+/* Products of AMX on the same random operands equal that of plain C. */
+static void check_products(tile_kind kind, int numbers, int times)
+{
+    struct operands o;
+    uint32_t c[2][TILE_ROWS * TILE_ROWS];
+
+    fill(&o);
+    for (size_t k = 0; kind == TILE_BF16 && k < sizeof o.a; k += 2) {
+        memcpy(o.a + k, &(uint16_t){ random_half(numbers) }, 2);
+        memcpy(o.b + k, &(uint16_t){ random_half(numbers) }, 2);
+    }
+    for (size_t k = 0; kind == TILE_BF16 && k < TILE_ROWS * TILE_ROWS; k++)
+        o.c[k] = (uint32_t)random_half(numbers) << 16 | random_below(&seed, 1u << 16);
+    memcpy(c[1], o.c, sizeof c[1]);
+    tile_products_c.product(kind, o.rows, o.columns, o.quads, o.a, o.b, c[1]);
+    for (int i = 0; i < times; i++) {
+        memcpy(c[0], o.c, sizeof c[0]);
+        tile_products_amx.product(kind, o.rows, o.columns, o.quads, o.a, o.b, c[0]);
+        for (int k = 0; k < TILE_ROWS * TILE_ROWS && memcmp(c[0], c[1], sizeof c[0]) != 0; k++)
+            if (kind == TILE_BF16 ? !same_float(c[0][k], c[1][k]) : c[0][k] != c[1][k])
+                fail_msg("kind %d, %d x %d x %d quads: element %d is %08x with AMX and %08x in C", (int)kind, o.rows,
+                         o.columns, o.quads, k, c[0][k], c[1][k]);
+    }
+}
+
+enum { TILE_STATE = 3 << 17 }; /* of XSAVE: the shapes and the registers */
+
+/* The state of tiles that differs from its initial value, so that the kernel must save it. */
+static uint32_t state_in_use(void)
+{
+    uint32_t low, high;
+
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(1)); /* every CPU with AMX supports this argument */
+    return low & TILE_STATE;
+}
+
+static volatile sig_atomic_t signals, signals_in_products;
+static volatile float value_of_signals = 1;
+
+static void on_signal(int number, siginfo_t *info, void *context)
+{
+    const char *frame = (const char *)((const ucontext_t *)context)->uc_mcontext.fpregs;
+    uint64_t saved;
+
+    (void)number;
+    (void)info;
+    memcpy(&saved, frame + 512, sizeof saved); /* the header of XSAVE */
+    signals++;
+    signals_in_products += (saved & TILE_STATE) != 0;
+    for (int i = 0; i < 16; i++)
+        value_of_signals = value_of_signals * 0.5f + 1;
+}
+
+static void interrupt_every(suseconds_t microseconds)
+{
+    const struct timeval period = { .tv_usec = microseconds };
+
+    assert_int_equal(setitimer(ITIMER_REAL, &(struct itimerval){ period, period }, NULL), 0);
+}
+#endif
+
 static void amx(void **state)
 {
     (void)state;
@@ -129,26 +195,38 @@ static void amx(void **state)
         skip();
     }
     for (int i = 0; i < 1200; i++) {
-        const tile_kind kind = (tile_kind)(i % TILE_KINDS);
-        struct operands o;
-        uint32_t c[2][TILE_ROWS * TILE_ROWS];
-
-        fill(&o);
-        for (size_t k = 0; kind == TILE_BF16 && k < sizeof o.a; k += 2) {
-            memcpy(o.a + k, &(uint16_t){ random_half(i % 3) }, 2);
-            memcpy(o.b + k, &(uint16_t){ random_half(i % 3) }, 2);
-        }
-        for (size_t k = 0; kind == TILE_BF16 && k < TILE_ROWS * TILE_ROWS; k++)
-            o.c[k] = (uint32_t)random_half(i % 3) << 16 | random_below(&seed, 1u << 16);
-        memcpy(c[0], o.c, sizeof c[0]);
-        memcpy(c[1], o.c, sizeof c[1]);
-        tile_products_amx.product(kind, o.rows, o.columns, o.quads, o.a, o.b, c[0]);
-        tile_products_c.product(kind, o.rows, o.columns, o.quads, o.a, o.b, c[1]);
-        for (int k = 0; k < TILE_ROWS * TILE_ROWS; k++)
-            if (kind == TILE_BF16 ? !same_float(c[0][k], c[1][k]) : c[0][k] != c[1][k])
-                fail_msg("kind %d, %d x %d x %d quads: element %d is %08x with AMX and %08x in C", (int)kind, o.rows,
-                         o.columns, o.quads, k, c[0][k], c[1][k]);
+        check_products((tile_kind)(i % TILE_KINDS), i % 3, 1);
+        assert_int_equal(state_in_use(), 0);
     }
+#else
+    skip();
+#endif
+}
+
+/* Signals between the instructions of a product, whose handler computes with floats. */
+static void interrupted(void **state)
+{
+    (void)state;
+#if defined(__x86_64__)
+    const struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART };
+    struct sigaction before;
+    time_t end;
+
+    if (tile_problem() != NULL)
+        skip();
+    assert_int_equal(sigaction(SIGALRM, &action, &before), 0);
+    interrupt_every(1000);
+    end = time(NULL) + 10;
+    for (int i = 0; signals_in_products < 20 && time(NULL) < end; i++)
+        check_products((tile_kind)(i % TILE_KINDS), i % 3, 1000);
+    assert_true(signals_in_products > 0);
+    signals = signals_in_products = 0; /* from now on there is no state that a frame of a signal would contain */
+    while (signals < 20 && time(NULL) < end + 2)
+        assert_int_equal(state_in_use(), 0);
+    interrupt_every(0);
+    assert_true(signals > 0);
+    assert_int_equal(signals_in_products, 0);
+    assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
 #else
     skip();
 #endif
@@ -210,7 +288,8 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(refusals), cmocka_unit_test(integers),
-                                        cmocka_unit_test(bfloat16), cmocka_unit_test(amx) };
+                                        cmocka_unit_test(bfloat16), cmocka_unit_test(amx),
+                                        cmocka_unit_test(interrupted) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
