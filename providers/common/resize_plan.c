@@ -82,6 +82,16 @@ bool resize_plan_count(resize_plan *plan, const resize_rule *rule)
     return true;
 }
 
+/* Whether element o of `out` is a sum of elements 2 o and 2 o + 1. */
+static bool adds_pairs(const resize_table *table, int64_t out)
+{
+    bool pairs = table->taps == 2;
+
+    for (int64_t o = 0; o < out && pairs; o++)
+        pairs = table->index[o] == 2 * o && table->index[out + o] == 2 * o + 1;
+    return pairs;
+}
+
 void resize_plan_fill(resize_plan *plan, const resize_rule *rule, void *memory)
 {
     char *next = memory;
@@ -99,6 +109,7 @@ void resize_plan_fill(resize_plan *plan, const resize_rule *rule, void *memory)
         if (table->taps > 0)
             resize_table_fill(rule, &plan->axes[d], table);
         plan->weights = table->weight;
+        plan->pairs = adds_pairs(table, plan->axes[d].out);
         if (d + 1 == plan->rank && table->weight != NULL && !plan->wide) {
             plan->weights = next;
             for (uint64_t i = 0; i < entries; i++)

@@ -21,6 +21,7 @@ typedef struct resize_plan {
     double extrapolation;
     void *weights;       /* weights of the last axis, in the type of the sums */
     bool wide;           /* the type of sums is double */
+    bool pairs;          /* the last axis is halved: element o is a sum of elements 2 o and 2 o + 1 */
     bool few_input_rows; /* an output row depends on at most RESIZE_SLOTS input rows */
     bool caches_rows;    /* at least as many output rows as input rows: each input row is resampled once and cached */
     bool has_outside_elements; /* some elements are outside of the input */

@@ -2,7 +2,7 @@
 #include "cpu/pooling/pool_loops.h"
 #include "inlay/check.h"
 #include "cpu/normalization/rows.h"
-#include "simd/vec.h"
+#include "simd/vec_permute.h"
 #include <math.h>
 
 static void max_into(const float *input, float *output, int64_t pixels, int64_t lanes, int64_t x_step, int64_t y_step)
@@ -81,13 +81,33 @@ static inline __attribute__((always_inline)) void combine_strided(float *t, cons
     else
         combine_taps(t, input, n, taps, step, stride, adds, accumulate);
 }
+/* output[i] = the maximum or sum of input[2 i], input[2 i + 1] and input[2 i + 2], for whole vectors; returns their
+ * number of elements. */
+VEC_INLINE int64_t three_at_two(const float *input, float *output, int64_t n, const bool adds)
+{
+    int64_t i = 0;
+
+    for (; i + VEC_LANES <= n; i += VEC_LANES) {
+        const float *at = input + 2 * i;
+        const vec a = vec_load(at), b = vec_load(at + 1), c = vec_load(at + VEC_LANES),
+                  d = vec_load(at + VEC_LANES + 1);
+        const vec two = adds ? vec_even(vec_add(a, b), vec_add(c, d)) : vec_even(vec_max(a, b), vec_max(c, d));
+        const vec third = vec_odd(b, d);
+
+        vec_store(output + i, adds ? vec_add(two, third) : vec_max(two, third));
+    }
+    return i;
+}
+
 static void window_max(float *t, const float *input, int64_t n, int taps, int64_t step, int64_t stride, bool accumulate)
 {
     combine_strided(t, input, n, taps, step, stride, false, accumulate);
 }
 static void window_sum(float *t, const float *input, int64_t n, int taps, int64_t step, int64_t stride, bool accumulate)
 {
-    combine_strided(t, input, n, taps, step, stride, true, accumulate);
+    const int64_t done = taps == 3 && step == 1 && stride == 2 && !accumulate ? three_at_two(input, t, n, true) : 0;
+
+    combine_strided(t + done, input + done * stride, n - done, taps, step, stride, true, accumulate);
 }
 
 static void divide(float *restrict output, const float *restrict columns, float rows, int64_t n)
@@ -119,14 +139,8 @@ static void take_strided(const float *restrict input, float *restrict output, in
 /* The order of the operands is that of row_set.windows, so that zeros have the same sign. */
 static void window_max_two(const float *restrict input, float *restrict output, int64_t n, int64_t taps, int64_t step)
 {
-    if (taps == 3 && step == 1)
-        for (int64_t i = 0; i < n; i++) {
-            const float a = input[2 * i], b = input[2 * i + 1], c = input[2 * i + 2], ab = a > b ? a : b;
-
-            output[i] = ab > c ? ab : c;
-        }
-    else if (taps == 3)
-        for (int64_t i = 0; i < n; i++) {
+    if (taps == 3)
+        for (int64_t i = step == 1 ? three_at_two(input, output, n, false) : 0; i < n; i++) {
             const float a = input[2 * i], b = input[2 * i + step], c = input[2 * i + 2 * step], ab = a > b ? a : b;
 
             output[i] = ab > c ? ab : c;
