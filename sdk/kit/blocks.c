@@ -19,7 +19,8 @@ static float half_at(const uint8_t *at)
 static void set_minimum(float scale, float minimum, uint8_t *codes, size_t count, float *out_scale, float *out_zero)
 {
     if (scale == 0) {
-        memset(codes, 0, count);
+        if (codes != NULL)
+            memset(codes, 0, count);
         *out_scale = minimum;
         *out_zero = 1;
     } else {
@@ -28,11 +29,34 @@ static void set_minimum(float scale, float minimum, uint8_t *codes, size_t count
     }
 }
 
+/* Eight bytes at a time: this takes most of the time of loading a model. */
 static void split_nibbles(const uint8_t *packed, size_t count, uint8_t *codes)
 {
-    for (size_t i = 0; i < count; i++) {
-        codes[i] = packed[i] & 15;
-        codes[count + i] = packed[i] >> 4;
+    const uint64_t low = UINT64_C(0x0f0f0f0f0f0f0f0f);
+
+    for (size_t i = 0; i < count; i += 8) {
+        uint64_t x, y;
+
+        memcpy(&x, packed + i, sizeof x);
+        y = x >> 4 & low;
+        x &= low;
+        memcpy(codes + i, &x, sizeof x);
+        memcpy(codes + count + i, &y, sizeof y);
+    }
+}
+
+/* Joins pairs of codes, of which the first is in the low bits. */
+static void join_nibbles(const uint8_t *codes, size_t count, uint8_t *packed)
+{
+    for (size_t i = 0; i < count; i += 8) {
+        uint64_t x;
+        uint32_t word;
+
+        memcpy(&x, codes + i, sizeof x);
+        x = (x | x >> 4) & UINT64_C(0x00ff00ff00ff00ff);
+        x = (x | x >> 8) & UINT64_C(0x0000ffff0000ffff);
+        word = (uint32_t)(x | x >> 16);
+        memcpy(packed + i / 2, &word, sizeof word);
     }
 }
 
@@ -47,12 +71,14 @@ static void unpack_q4_0(const uint8_t *block, uint8_t *codes, float *scales, flo
 {
     (void)zeros;
     scales[0] = half_at(block);
-    split_nibbles(block + 2, 16, codes);
+    if (codes != NULL)
+        split_nibbles(block + 2, 16, codes);
 }
 
 static void unpack_q4_1(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
 {
-    split_nibbles(block + 4, 16, codes);
+    if (codes != NULL)
+        split_nibbles(block + 4, 16, codes);
     set_minimum(half_at(block), -half_at(block + 2), codes, 32, scales, zeros);
 }
 
@@ -60,6 +86,8 @@ static void unpack_q5_0(const uint8_t *block, uint8_t *codes, float *scales, flo
 {
     (void)zeros;
     scales[0] = half_at(block);
+    if (codes == NULL)
+        return;
     split_nibbles(block + 6, 16, codes);
     add_fifth_bits(block + 2, codes);
     for (size_t i = 0; i < 32; i++)
@@ -68,8 +96,10 @@ static void unpack_q5_0(const uint8_t *block, uint8_t *codes, float *scales, flo
 
 static void unpack_q5_1(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
 {
-    split_nibbles(block + 8, 16, codes);
-    add_fifth_bits(block + 4, codes);
+    if (codes != NULL) {
+        split_nibbles(block + 8, 16, codes);
+        add_fifth_bits(block + 4, codes);
+    }
     set_minimum(half_at(block), -half_at(block + 2), codes, 32, scales, zeros);
 }
 
@@ -77,7 +107,7 @@ static void unpack_q8_0(const uint8_t *block, uint8_t *codes, float *scales, flo
 {
     (void)zeros;
     scales[0] = half_at(block);
-    for (size_t i = 0; i < 32; i++)
+    for (size_t i = 0; codes != NULL && i < 32; i++)
         codes[i] = block[2 + i] ^ 0x80; /* -128 becomes 0 */
 }
 
@@ -101,22 +131,23 @@ static void set_minimums(const uint8_t *block, uint8_t *codes, float *scales, fl
         float scale, minimum;
 
         unpack_six_bits(block + 4, i, &scale, &minimum);
-        set_minimum(factor * scale, minimum_factor * minimum, codes + 32 * i, 32, &scales[i], &zeros[i]);
+        set_minimum(factor * scale, minimum_factor * minimum, codes != NULL ? codes + 32 * i : NULL, 32, &scales[i],
+                    &zeros[i]);
     }
 }
 
 static void unpack_q4_k(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
 {
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; codes != NULL && i < 4; i++)
         split_nibbles(block + 16 + 32 * i, 32, codes + 64 * i);
     set_minimums(block, codes, scales, zeros);
 }
 
 static void unpack_q5_k(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
 {
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; codes != NULL && i < 4; i++)
         split_nibbles(block + 48 + 32 * i, 32, codes + 64 * i);
-    for (size_t i = 0; i < 256; i++)
+    for (size_t i = 0; codes != NULL && i < 256; i++)
         codes[i] = (uint8_t)(codes[i] | ((block[16 + i % 32] >> i / 32 & 1) << 4));
     set_minimums(block, codes, scales, zeros);
 }
@@ -124,17 +155,19 @@ static void unpack_q5_k(const uint8_t *block, uint8_t *codes, float *scales, flo
 static void unpack_q6_k(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
 {
     const uint8_t *high = block + 128;
+    const float factor = half_at(block + 208);
 
     (void)zeros;
-    for (size_t i = 0; i < 256; i++) {
-        const size_t half = i / 128, at = i % 128; /* of 64 bytes with the low bits, 32 with the high ones */
-        const uint8_t low = block[64 * half + at % 64];
-        const int code = (at < 64 ? low & 15 : low >> 4) | (high[32 * half + at % 32] >> 2 * (at / 32) & 3) << 4;
-
-        codes[i] = (uint8_t)(code + 128 - 32);
-    }
     for (size_t i = 0; i < 16; i++)
-        scales[i] = half_at(block + 208) * (float)(int8_t)block[192 + i];
+        scales[i] = factor * (float)(int8_t)block[192 + i];
+    for (size_t half = 0; codes != NULL && half < 2;
+         half++) { /* of 64 bytes with the low bits, 32 with the high ones */
+        uint8_t *to = codes + 128 * half;
+
+        split_nibbles(block + 64 * half, 64, to);
+        for (size_t at = 0; at < 128; at++)
+            to[at] = (uint8_t)((to[at] | (high[32 * half + at % 32] >> 2 * (at / 32) & 3) << 4) + 128 - 32);
+    }
 }
 
 static const kit_block_type types[] = {
@@ -187,7 +220,7 @@ void kit_blocks_read(const kit_blocks *blocks, const void *from, int64_t count, 
         uint8_t own[KIT_MAX_BLOCK];
         float own_scales[KIT_MAX_BLOCK], own_zeros[KIT_MAX_BLOCK];
 
-        type->unpack(block, own, own_scales, own_zeros);
+        type->unpack(block, packed != NULL ? own : NULL, own_scales, own_zeros);
         for (int64_t i = 0; scales != NULL && i < groups; i++)
             *scales++ = own_scales[i / each];
         for (int64_t i = 0; zeros != NULL && i < groups; i++)
@@ -196,8 +229,8 @@ void kit_blocks_read(const kit_blocks *blocks, const void *from, int64_t count, 
             memcpy(packed, own, (size_t)type->elements);
             packed += type->elements;
         } else if (packed != NULL) {
-            for (int64_t k = 0; k < type->elements; k += 2)
-                *packed++ = (uint8_t)(own[k] | own[k + 1] << 4);
+            join_nibbles(own, (size_t)type->elements, packed);
+            packed += type->elements / 2;
         }
     }
 }

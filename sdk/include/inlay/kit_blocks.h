@@ -22,7 +22,8 @@ typedef struct kit_block_type {
     int64_t elements, bytes; /* of a block */
     int64_t bits, group;     /* of a code; elements that share a scale */
     bool zeros;              /* has zero points; otherwise they are the middle of the codes */
-    /* Unpacks a block: a byte for each element, a scale and with zeros a zero point for each group. */
+    /* Unpacks a block: a byte for each element (codes NULL: not wanted), a scale and with zeros a zero point for each
+     * group. */
     void (*unpack)(const uint8_t *block, uint8_t *codes, float *scales, float *zeros);
 } kit_block_type;
 /* NULL: not known. */
