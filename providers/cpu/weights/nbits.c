@@ -492,7 +492,40 @@ VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t li
 #ifdef INTS_NIBBLES
 _Static_assert(VECTORS == 2, "dot_both() takes both vectors of a panel");
 
-/* The same for words and both vectors of columns, which share the loads of activations. */
+/* The same for several rows of bytes and both vectors of columns, which share the loads of activations. */
+VEC_INLINE void dot_both_nibbles(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, int bits, int part,
+                                 int rows, vint dot[VECTORS][NBITS_ROWS])
+{
+    const int per = 8 / bits, count = part / 4 / per; /* words */
+    vint low[VECTORS][NBITS_ROWS];
+
+    VEC_UNROLL
+    for (int r = 0; r < rows; r++)
+        low[0][r] = low[1][r] = vint_set(0);
+    UNROLL_WORDS
+    for (int w = 0; w < count; w++, weights += NBITS_COLUMNS * 4) {
+        VEC_UNROLL
+        for (int g = 0; g < per; g++, limbs += 4) {
+            const vint left = spread_bytes(vint_load(weights), bits, g),
+                       right = spread_bytes(vint_load(weights + VEC_LANES * 4), bits, g);
+
+            VEC_UNROLL
+            for (int r = 0; r < rows; r++) {
+                const int32_t a = four(limbs + r * limbs_row);
+
+                low[0][r] = ints_dot_nibbles(low[0][r], left, a);
+                low[1][r] = ints_dot_nibbles(low[1][r], right, a);
+            }
+        }
+    }
+    VEC_UNROLL
+    for (int r = 0; r < rows; r++) {
+        dot[0][r] += ints_of_words(low[0][r]);
+        dot[1][r] += ints_of_words(low[1][r]);
+    }
+}
+
+/* The same for words. */
 VEC_INLINE void dot_both(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, int bits, int part, int rows,
                          vint dot[VECTORS][NBITS_ROWS])
 {
@@ -553,14 +586,17 @@ VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, int bits, int
 
         for (int64_t p = 0; p < parts; p++) {
 #ifdef INTS_NIBBLES
+            const int8_t *limbs = tile->limbs + done * tile->limbs_part;
+            const bool shares = !as_bytes || rows > 1;
             vint both[VECTORS][NBITS_ROWS];
 
-            if (!as_bytes) {
-                VEC_UNROLL
-                for (int r = 0; r < rows; r++)
-                    both[0][r] = both[1][r] = vint_set(zeros ? 0 : tile->sums[r * all + done]);
-                dot_both(weights, tile->limbs + done * tile->limbs_part, tile->limbs_row, bits, part, rows, both);
-            }
+            VEC_UNROLL
+            for (int r = 0; shares && r < rows; r++)
+                both[0][r] = both[1][r] = vint_set(zeros ? 0 : tile->sums[r * all + done]);
+            if (!as_bytes)
+                dot_both(weights, limbs, tile->limbs_row, bits, part, rows, both);
+            else if (shares)
+                dot_both_nibbles(weights, limbs, tile->limbs_row, bits, part, rows, both);
 #endif
             UNROLL_VECTORS
             for (int v = 0; v < VECTORS; v++) {
@@ -571,7 +607,7 @@ VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, int bits, int
                 for (int r = 0; r < rows; r++)
                     dot[r] = vint_set(zeros ? 0 : tile->sums[r * all + done]);
 #ifdef INTS_NIBBLES
-                if (!as_bytes) {
+                if (shares) {
                     VEC_UNROLL
                     for (int r = 0; r < rows; r++)
                         dot[r] = both[v][r];
