@@ -20,6 +20,7 @@ static const struct head {
     void (*write_head)(const char *path);
     double share; /* of right guesses, at least */
 } heads[] = { { "mtp", OPTIONS, write_hidden_decoder, write_mtp_head, 0.8 },
+              { "half", OPTIONS, write_half_decoder, write_half_head, 0.7 },
               { "eagle", OPTIONS, write_hidden_decoder, write_eagle_head, 0.82 },
               { "eagle3", OPTIONS "draft_hidden: hidden_states.0,hidden_states.7\n", write_layers_decoder,
                 write_eagle3_head, 0.55 },
