@@ -1,12 +1,14 @@
 #!/usr/bin/python3
 """Times one text of the server with and without a draft model that often agrees with the model:
 
-    draft.py INLAY_SERVE DIR [--layers 8] [--hidden 768] [--words 2048] [--scale 0.05] [--tokens 200] [--rounds 5]
+    draft.py INLAY_SERVE DIR [--layers 8] [--hidden 768] [--words 2048] [--scale 0.05] [--tokens 200] [--rounds 5] [--head]
 
 Writes a decoder with random weights (decoder_models.py) whose later layers change the result little (by --scale), and a
 draft model that has only its first layer. Both servers answer the same requests in turns; the texts must be the same.
-Prints the share of right guesses among those that runs have read, and of the fastest rounds the time and the CPU time of
-a token on one thread, without and with the draft model."""
+With --head, the draft model has the form of a head of EAGLE: a product of the token's embedding and the model's hidden
+state before its first layer, whose weights leave the embedding as it is. Prints the share of right guesses among those
+that runs have read, the runs of the model, and of the fastest rounds the time and the CPU time of a token on one thread,
+without and with the draft model."""
 import argparse
 import json
 import os
@@ -17,7 +19,27 @@ import urllib.request
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
+
+
+def make_head(whole, first, hidden):
+    """Gives the model an output of its last hidden states, and makes a head of its first layer."""
+    states = helper.make_tensor_value_info("hidden_states", onnx.TensorProto.FLOAT, ["batch", "sequence", hidden])
+    norms = [n for n in whole.graph.node if n.op_type == "Pow"]
+    whole.graph.node.append(helper.make_node("Identity", [norms[-1].input[0]], ["hidden_states"]))
+    whole.graph.output.append(states)
+    norms = [n for n in first.graph.node if n.op_type == "Pow"]
+    words, last = norms[0].input[0], norms[-1].input[0]
+    for node in first.graph.node: # all readers of the embedding read the product
+        node.input[:] = ["mixed" if name == words else name for name in node.input]
+    at = [i for i, n in enumerate(first.graph.node) if words in n.output][0] + 1
+    first.graph.node.insert(at, helper.make_node("Concat", [words, "hidden_states"], ["pair"], axis=2))
+    first.graph.node.insert(at + 1, helper.make_node("MatMul", ["pair", "fc"], ["mixed"]))
+    first.graph.initializer.append(numpy_helper.from_array(np.eye(2 * hidden, hidden, dtype=np.float32), "fc"))
+    first.graph.input.append(states)
+    first.graph.node.append(helper.make_node("Identity", [last], ["last_hidden_state"]))
+    first.graph.output.append(helper.make_tensor_value_info("last_hidden_state", onnx.TensorProto.FLOAT,
+                                                            ["batch", "sequence", hidden]))
 
 
 def write_models(args, folder):
@@ -34,6 +56,8 @@ def write_models(args, folder):
     weights = {w.name: w for w in whole.graph.initializer}
     for weight in first.graph.initializer:
         weight.CopyFrom(weights[weight.name])
+    if args.head:
+        make_head(whole, first, args.hidden)
     vocabulary = {"t%d" % i: i for i in range(args.words)}
     tokenizer = {"normalizer": None, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
                    "decoder": {"type": "ByteLevel"},
@@ -73,6 +97,10 @@ class Server:
         fields = open("/proc/%d/stat" % self.process.pid).read().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def runs(self):
+        name = 'inlay_batch_rows_count{model="m",version="1"} '
+        return [float(line[len(name):]) for line in self.get("/metrics").splitlines() if line.startswith(name)][0]
+
     def guesses(self, kind):
         name = 'inlay_guessed_tokens_total{model="m",version="1",kind="%s"} ' % kind
         return [float(line[len(name):]) for line in self.get("/metrics").splitlines() if line.startswith(name)][0]
@@ -85,6 +113,7 @@ def main():
     for name, value in (("layers", 8), ("hidden", 768), ("words", 2048), ("tokens", 200), ("rounds", 5)):
         parser.add_argument("--" + name, type=int, default=value)
     parser.add_argument("--scale", type=float, default=0.05)
+    parser.add_argument("--head", action="store_true")
     args = parser.parse_args()
     folder = os.path.join(args.dir, "models")
     write_models(args, folder)
@@ -100,6 +129,7 @@ def main():
             if texts[0][0] != texts[1][0]:
                 sys.exit("the texts differ")
         read, right = servers[1].guesses("read"), servers[1].guesses("right")
+        print("runs of the model: %d without the draft model, %d with it" % tuple(server.runs() for server in servers))
         print("%.0f %% of %d guesses were right; a token: %.2f ms, %.2f ms of CPU; with the draft model %.2f ms, %.2f ms of "
               "CPU; ratio %.2f, of CPU %.2f" % (100 * right / max(read, 1), read, *best[0], *best[1],
                                                best[0][0] / best[1][0], best[0][1] / best[1][1]))

@@ -121,11 +121,13 @@ void write_summing_decoder(const char *path);
 /* A decoder of one layer, whose attention gives each token twice the weight of the one before; output hidden_states is
  * that of the attention. With layers: outputs hidden_states.0, and hidden_states.7 for that of the attention. */
 void write_hidden_decoder(const char *path);
+void write_half_decoder(const char *path); /* the output is in float16 */
 void write_layers_decoder(const char *path);
 /* Heads that compute the next hidden state of that decoder, and so its next token: from the hidden state and a token,
  * without states; from states of all tokens. Of the decoder with layers: with an input of its own hidden states and an
  * output d2t; without both, so that it makes one guess, with the tokens from '!' to '~' (94). */
 void write_mtp_head(const char *path);
+void write_half_head(const char *path); /* in float16 */
 void write_eagle_head(const char *path);
 void write_eagle3_head(const char *path);
 void write_single_head(const char *path);

@@ -579,7 +579,7 @@ static void write_delay(struct wire *wire, const char *from, const char *to)
 
 /* A decoder whose attention gives each token twice the weight of the token before: a query times a key is the key's
  * position. */
-static void write_fading_decoder(const char *path, bool layers)
+static void write_fading_decoder(const char *path, bool layers, int dtype)
 {
     const char *hidden = layers ? "hidden_states.7" : "hidden_states";
     struct wire wire = { 0 };
@@ -615,8 +615,8 @@ static void write_fading_decoder(const char *path, bool layers)
     mw_node(&wire, "Add", "x,seen", "both");
     mw_node(&wire, "MatMul", "both,to_words", "logits");
     mw_value(&wire, MW_OUTPUT, "logits", INLAY_FLOAT, "B,S,128");
-    mw_node(&wire, "Identity", "seen", hidden);
-    mw_value(&wire, MW_OUTPUT, hidden, INLAY_FLOAT, "B,S,16");
+    write_cast(&wire, "seen", hidden, dtype);
+    mw_value(&wire, MW_OUTPUT, hidden, dtype, "B,S,16");
     if (layers) {
         mw_node(&wire, "Identity", "word", "hidden_states.0");
         mw_value(&wire, MW_OUTPUT, "hidden_states.0", INLAY_FLOAT, "B,S,16");
@@ -629,12 +629,17 @@ static void write_fading_decoder(const char *path, bool layers)
 
 void write_hidden_decoder(const char *path)
 {
-    write_fading_decoder(path, false);
+    write_fading_decoder(path, false, INLAY_FLOAT);
+}
+
+void write_half_decoder(const char *path)
+{
+    write_fading_decoder(path, false, INLAY_FLOAT16);
 }
 
 void write_layers_decoder(const char *path)
 {
-    write_fading_decoder(path, true);
+    write_fading_decoder(path, true, INLAY_FLOAT);
 }
 
 /* 1 - 2^-n of the numbers n, half the sum of the weights of n tokens. */
@@ -653,32 +658,44 @@ static void write_half_sum(struct wire *wire, const char *number, const char *ou
 }
 
 /* The beginning of a head: half_sum, of the tokens of each row, the last of which is the one that the row reads. */
-static void write_head(struct wire *wire, const char *hidden, const char *dims)
+static void write_head(struct wire *wire, const char *hidden, int dtype, const char *dims)
 {
     write_shared(wire, "1,S");
-    mw_value(wire, MW_INPUT, hidden, INLAY_FLOAT, dims);
+    mw_value(wire, MW_INPUT, hidden, dtype, dims);
     mw_node(wire, "Add", "position_ids,two", "counts");
     mw_node(wire, "Unsqueeze", "counts,two", "column");
     write_cast(wire, "column", "many", INLAY_FLOAT);
     write_half_sum(wire, "many", "half_sum");
 }
 
-void write_mtp_head(const char *path)
+static void write_stateless_head(const char *path, int dtype)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 10, 23);
 
-    write_head(&wire, "hidden_states", "1,S,16");
-    mw_node(&wire, "Sub", "v,hidden_states", "more");
+    write_head(&wire, "hidden_states", dtype, "1,S,16");
+    write_cast(&wire, "hidden_states", "h", INLAY_FLOAT);
+    mw_node(&wire, "Sub", "v,h", "more");
     mw_node(&wire, "Add", "half_sum,half_sum", "sum");
     mw_node(&wire, "Div", "more,sum", "part");
-    mw_node(&wire, "Add", "hidden_states,part", "last_hidden_state");
-    mw_node(&wire, "Add", "x,last_hidden_state", "both");
+    mw_node(&wire, "Add", "h,part", "seen");
+    write_cast(&wire, "seen", "last_hidden_state", dtype);
+    mw_node(&wire, "Add", "x,seen", "both");
     mw_node(&wire, "MatMul", "both,to_words", "logits");
     mw_value(&wire, MW_OUTPUT, "logits", INLAY_FLOAT, "1,S,128");
-    mw_value(&wire, MW_OUTPUT, "last_hidden_state", INLAY_FLOAT, "1,S,16");
+    mw_value(&wire, MW_OUTPUT, "last_hidden_state", dtype, "1,S,16");
     wire_end(&wire, mark);
     save(path, &wire);
+}
+
+void write_mtp_head(const char *path)
+{
+    write_stateless_head(path, INLAY_FLOAT);
+}
+
+void write_half_head(const char *path)
+{
+    write_stateless_head(path, INLAY_FLOAT16);
 }
 
 /* `seen`, the mean of two ways to compute it: by the hidden state `h` of the row, and by the states. There, `h` of the
@@ -747,7 +764,7 @@ void write_eagle_head(const char *path)
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 10, 23);
 
-    write_head(&wire, "hidden_states", "1,S,16");
+    write_head(&wire, "hidden_states", INLAY_FLOAT, "1,S,16");
     write_seen_of_states(&wire, "hidden_states");
     mw_node(&wire, "Identity", "seen", "last_hidden_state");
     mw_node(&wire, "MatMul", "both,to_words", "logits");
@@ -763,7 +780,7 @@ static void write_layers_head(const char *path, bool chain, bool table)
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 10, 23);
 
-    write_head(&wire, "hidden_states_from_base", "1,S,32");
+    write_head(&wire, "hidden_states_from_base", INLAY_FLOAT, "1,S,32");
     write_numbers(&wire, "width", INLAY_INT64, 1, 1, WIDTH);
     write_numbers(&wire, "least", INLAY_INT64, 1, 1, '!');
     write_numbers(&wire, "most", INLAY_INT64, 1, 1, '~' + 1);

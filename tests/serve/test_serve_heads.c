@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include "cmocka_all.h"
 
@@ -19,6 +20,7 @@ static const struct head {
     void (*write_head)(const char *path);
     double share; /* of right guesses, at least */
 } heads[] = { { "mtp", OPTIONS, write_hidden_decoder, write_mtp_head, 0.8 },
+              { "half", OPTIONS, write_half_decoder, write_half_head, 0.7 },
               { "eagle", OPTIONS, write_hidden_decoder, write_eagle_head, 0.82 },
               { "eagle3", OPTIONS "draft_hidden: hidden_states.0,hidden_states.7\n", write_layers_decoder,
                 write_eagle3_head, 0.55 },
@@ -201,13 +203,37 @@ static void test_heads(void **state)
     }
 }
 
-/* Texts begin and end while another one goes on, and the head has the hidden states of all of them. */
+/* Clients that disconnect after the first part of their texts. */
+static void *leave(void *user)
+{
+    for (int i = 0; i < 4; i++) {
+        char body[256], head[256];
+        int fd = client_connect(&server);
+
+        (void)snprintf(body, sizeof body,
+                       "{\"model\":\"%s\",\"prompt\":\"leaves\",\"max_tokens\":300,\"n\":%d,\"stream\":true}",
+                       (const char *)user, 1 + i % 2);
+        (void)snprintf(head, sizeof head,
+                       "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n", strlen(body));
+        client_text(fd, head);
+        client_text(fd, body);
+        assert_true(recv(fd, head, sizeof head, 0) > 0);
+        (void)close(fd);
+    }
+    return NULL;
+}
+
+/* Texts begin, end and are abandoned while another one goes on, and the head has the hidden states of all of them. */
 static void test_together(void **state)
 {
     (void)state;
     for (size_t k = 0; k < HEADS; k++) {
+        pthread_t thread;
+
         make_requests(heads[k].name);
+        assert_int_equal(pthread_create(&thread, NULL, leave, (void *)(uintptr_t)heads[k].name), 0);
         ask_all(CLIENTS);
+        assert_int_equal(pthread_join(thread, NULL), 0);
         expect_plain(k);
         expect_right(heads[k].name, heads[k].share);
     }

@@ -433,9 +433,23 @@ bool folder_draft(const found_model *model, uint64_t version, char path[4200])
     return true;
 }
 
+/* The draft model, and the files of a head (text_head.h). */
+static void mix_draft(files_state *state, const found_model *model, uint64_t version)
+{
+    static const char *const files[] = { "model.onnx", "config.json", "d2t.safetensors" };
+    char path[4200], file[4300];
+
+    if (!folder_draft(model, version, path))
+        return;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        (void)snprintf(file, sizeof file, "%.*s/%s", (int)(strrchr(path, '/') - path), path, files[i]);
+        mix_file(state, file);
+    }
+}
+
 static files_state state_of(const found_model *model, uint64_t version)
 {
-    char path[4200], draft[4200];
+    char path[4200];
     files_state state = { .sum = 0 };
 
     if (!model->is_folder) {
@@ -450,8 +464,7 @@ static files_state state_of(const found_model *model, uint64_t version)
         if (version != 0 && model->versions[i] != version)
             continue;
         (void)snprintf(path, sizeof path, "%s/%llu/model.onnx", model->path, (unsigned long long)model->versions[i]);
-        if (folder_draft(model, model->versions[i], draft))
-            mix_file(&state, draft);
+        mix_draft(&state, model, model->versions[i]);
         state.sum = mix(state.sum, model->versions[i]);
         mix_file(&state, path);
         mix_adapters(&state, model, model->versions[i]);
