@@ -95,7 +95,8 @@ typedef struct gpu_facts {
     /* Cooperative matrices of float16 with sums in float: matrix_size x matrix_depth times matrix_depth x matrix_size.
      * 0: none, or subgroups have several sizes, or a workgroup is too small. */
     uint32_t matrix_size, matrix_depth;
-    float stamp_ns;       /* of a step of time stamps */
+    uint32_t byte_matrix_size, byte_matrix_depth; /* the same of signed 8-bit integers with sums in int32 */
+    float stamp_ns;                               /* of a step of time stamps */
     bool dots, fast_dots; /* packed products of 4 x 8 bits: known to the driver, and instructions of the device */
     const char *missing_feature; /* a feature that the shaders require; NULL: none is missing */
     uint8_t pipeline_uuid[VK_UUID_SIZE];
@@ -269,9 +270,9 @@ void *gpu_matrix_ask(const gpu_functions *vk, VkPhysicalDevice device, bool want
 /* Sets the sizes of matrices of a device that has answered with these features. */
 void gpu_matrix_find(const gpu_functions *vk, VkInstance instance, const gpu_matrix_features *features,
                      gpu_facts *facts);
-/* Converts a shader from SPV_NV_cooperative_matrix to SPV_KHR_cooperative_matrix: *out has room for `count` +
- * GPU_MATRIX_WORDS words. Returns the number of words. */
-enum { GPU_MATRIX_WORDS = 15 };
+/* Converts a shader with one multiplication of matrices from SPV_NV_cooperative_matrix to SPV_KHR_cooperative_matrix:
+ * *out has room for `count` + GPU_MATRIX_WORDS words. Returns the number of words. */
+enum { GPU_MATRIX_WORDS = 16 };
 uint32_t gpu_matrix_convert(const uint32_t *words, uint32_t count, uint32_t *out);
 
 /* Hash of all shaders of this build. */

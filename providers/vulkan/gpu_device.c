@@ -204,6 +204,8 @@ static void read_facts(gpu_functions *vk, VkInstance instance, VkPhysicalDevice 
         facts->max_shared_bytes >= GPU_MATRIX_SHARED_BYTES &&
         GPU_MATRIX_SUBGROUPS * facts->subgroup <= properties.properties.limits.maxComputeWorkGroupInvocations)
         gpu_matrix_find(vk, instance, &matrices, facts);
+    if (!have12.shaderInt8)
+        facts->byte_matrix_size = 0;
     read_memory(vk, device, facts);
 }
 
@@ -339,7 +341,7 @@ static inlay_status open_device(gpu_device *device, inlay_diag *diag)
 {
     const float priority = 1.0f;
     gpu_matrix_features matrices;
-    const bool has_matrices = device->facts.matrix_size > 0;
+    const bool has_matrices = device->facts.matrix_size > 0 || device->facts.byte_matrix_size > 0;
     VkPhysicalDeviceShaderIntegerDotProductFeatures want_dots = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES,
         .shaderIntegerDotProduct = VK_TRUE
@@ -348,6 +350,7 @@ static inlay_status open_device(gpu_device *device, inlay_diag *diag)
     VkPhysicalDeviceVulkan12Features want12 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
                                                 .pNext = device->facts.dots ? &want_dots : ask,
                                                 .shaderFloat16 = has_matrices,
+                                                .shaderInt8 = device->facts.byte_matrix_size > 0,
                                                 .vulkanMemoryModel = has_matrices,
                                                 .vulkanMemoryModelDeviceScope = has_matrices,
                                                 .timelineSemaphore = VK_TRUE,

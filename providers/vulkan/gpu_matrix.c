@@ -19,7 +19,8 @@ typedef struct matrix_properties {
     int32_t scope; /* VkScopeKHR */
 } matrix_properties;
 
-enum { FEATURES = 1000506000, PROPERTIES, FLOAT16 = 0, FLOAT32 = 1, SUBGROUP_SCOPE = 3, MAX_PROPERTIES = 64 };
+enum { FEATURES = 1000506000, PROPERTIES, SUBGROUP_SCOPE = 3, MAX_PROPERTIES = 64 };
+enum { FLOAT16 = 0, FLOAT32 = 1, INT8 = 3, INT32 = 5 }; /* VkComponentTypeKHR */
 typedef VkResult(VKAPI_PTR *get_properties_fn)(VkPhysicalDevice, uint32_t *, matrix_properties *);
 
 _Static_assert(sizeof(matrix_features) <= sizeof(gpu_matrix_features), "the opaque struct is too small");
@@ -31,6 +32,15 @@ void *gpu_matrix_ask(const gpu_functions *vk, VkPhysicalDevice device, bool want
     memset(features, 0, sizeof *features);
     memcpy(features, &asked, sizeof asked);
     return gpu_has_extension(vk, device, GPU_MATRIX_EXTENSION) ? features : NULL;
+}
+
+/* Whether a kind of matrices is square, of these types and at most `depth` deep. */
+static bool is_usable(const matrix_properties *found, int32_t factors, int32_t sums, uint32_t depth)
+{
+    return found->type_of_a == factors && found->type_of_b == factors && found->type_of_c == sums &&
+           found->result_type == sums && !found->saturating && found->scope == SUBGROUP_SCOPE &&
+           found->rows == found->columns && found->rows <= 16 && found->rows % 8 == 0 && found->depth <= depth &&
+           found->depth % 8 == 0;
 }
 
 void gpu_matrix_find(const gpu_functions *vk, VkInstance instance, const gpu_matrix_features *features,
@@ -54,12 +64,13 @@ void gpu_matrix_find(const gpu_functions *vk, VkInstance instance, const gpu_mat
         const matrix_properties *found = &list[i];
 
         /* GPU_MATRIX_SHARED_BYTES holds for sizes up to 16, and units of eight elements divide them. */
-        if (found->type_of_a == FLOAT16 && found->type_of_b == FLOAT16 && found->type_of_c == FLOAT32 &&
-            found->result_type == FLOAT32 && found->scope == SUBGROUP_SCOPE && found->rows == found->columns &&
-            found->rows <= 16 && found->rows % 8 == 0 && found->depth <= 16 && found->depth % 8 == 0 &&
-            found->rows > facts->matrix_size) {
+        if (is_usable(found, FLOAT16, FLOAT32, 16) && found->rows > facts->matrix_size) {
             facts->matrix_size = found->rows;
             facts->matrix_depth = found->depth;
+        }
+        if (is_usable(found, INT8, INT32, 32) && found->rows > facts->byte_matrix_size) {
+            facts->byte_matrix_size = found->rows;
+            facts->byte_matrix_depth = found->depth;
         }
     }
 }
@@ -81,13 +92,16 @@ enum {
     KHR_TYPE = 4456,
     KHR_LOAD,
     KHR_STORE,
-    KHR_MUL_ADD
+    KHR_MUL_ADD,
+    ALL_SIGNED = 15 /* operands and result */
 };
 
 /* The ids that the conversion needs. */
 struct ids {
     uint32_t uint_type, size, true_constant;
-    uint32_t numbers; /* of the constants 0, 1 and 2, which are added */
+    uint32_t byte_type; /* signed 8-bit integers */
+    bool integers;      /* matrices are of these */
+    uint32_t numbers;   /* of the constants 0, 1 and 2, which are added */
 };
 
 static struct ids find_ids(const uint32_t *words, uint32_t count)
@@ -102,12 +116,14 @@ static struct ids find_ids(const uint32_t *words, uint32_t count)
         switch (in[0] & 0xffffu) {
         case SPV_TYPE_INT:
             ids.uint_type = in[2] == 32 && in[3] == 0 ? in[1] : ids.uint_type;
+            ids.byte_type = in[2] == 8 && in[3] == 1 ? in[1] : ids.byte_type;
             break;
         case SPV_CONSTANT_TRUE:
             ids.true_constant = in[2];
             break;
         case NV_TYPE: /* sums have as many rows as columns */
             ids.size = in[4] == in[5] ? in[4] : ids.size;
+            ids.integers = ids.integers || in[2] == ids.byte_type;
             break;
         default:
             break;
@@ -178,7 +194,9 @@ uint32_t gpu_matrix_convert(const uint32_t *words, uint32_t count, uint32_t *out
             swap_layout(to, 3, &ids);
             break;
         case NV_MUL_ADD:
-            to[0] = length << 16 | KHR_MUL_ADD;
+            to[0] = (length + ids.integers) << 16 | KHR_MUL_ADD;
+            if (ids.integers)
+                out[used++] = ALL_SIGNED;
             break;
         default:
             break;

@@ -174,7 +174,7 @@ inlay_status gpu_patch_shader(const gpu_pipeline_key *key, uint32_t **out, uint3
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a shader");
         goto done;
     }
-    if (key->shader == SHADER_matrices)
+    if (key->shader == SHADER_matrices || key->shader == SHADER_integers_matrices)
         module.count = gpu_matrix_convert(from, module.count, module.words);
     else
         memcpy(module.words, from, shaders[key->shader].bytes);

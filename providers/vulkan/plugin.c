@@ -453,13 +453,19 @@ static void buffer_unmap(void *state, const inlay_unmap_request *request)
     (void)state, (void)request;
 }
 
-/* QDQ models become products of integers if the device multiplies packed bytes by one instruction. */
+/* QDQ models become products of integers if the device multiplies packed bytes, or matrices of them, by one
+ * instruction. */
 static const void *extension(void *state, const char *name)
 {
     static const inlay_ext_integers fast = { .struct_size = sizeof fast, .fast_products = 1 };
     const vulkan_state *vulkan = state;
 
-    return strcmp(name, INLAY_EXT_INTEGERS) == 0 && vulkan->gpu != NULL && vulkan->gpu->facts.fast_dots ? &fast : NULL;
+    const gpu_facts *facts = vulkan->gpu != NULL ? &vulkan->gpu->facts : NULL;
+
+    return strcmp(name, INLAY_EXT_INTEGERS) == 0 && facts != NULL &&
+                   (facts->fast_dots || (!facts->is_cpu && facts->byte_matrix_size > 0))
+               ? &fast
+               : NULL;
 }
 
 static const inlay_domain_info domains[] = { { .name = "vulkan.device", .alignment = GPU_ALIGNMENT } };

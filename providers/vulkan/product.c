@@ -259,17 +259,43 @@ static uint32_t wide_flags(const vulkan_product *product, uint32_t how, int64_t 
 }
 
 /* The tiles that are measured and those of the self-test are not logged. */
-static void log_tile(const vulkan_build *build, const vulkan_product *product, int64_t height, int64_t width)
+static void log_tile(const vulkan_build *build, const vulkan_product *product, int64_t height, int64_t width,
+                     bool with_matrices)
 {
     const vulkan_state *state = build->compiled->state;
     char text[160];
 
     if (state->gpu == NULL || product->tile != NULL)
         return;
-    (void)snprintf(text, sizeof text, "vulkan: product of %lld x %lld x %lld in tiles of %lld x %lld",
+    (void)snprintf(text, sizeof text, "vulkan: product of %lld x %lld x %lld in tiles of %lld x %lld%s",
                    (long long)(product->line * product->lines), (long long)(product->k * product->taps),
-                   (long long)product->n, (long long)height, (long long)width);
+                   (long long)product->n, (long long)height, (long long)width, with_matrices ? " of matrices" : "");
     state->host->log(state->host->ctx, INLAY_LOG_DEBUG, text);
+}
+
+static const vulkan_tiling *choose_tile(const vulkan_build *build, vulkan_tile_kind kind, const vulkan_product *product,
+                                        double *out_time)
+{
+    return vulkan_choose_tile(&build->device->facts, kind,
+                              build->tile_times != NULL ? build->tile_times(build, kind) : NULL, product, out_time);
+}
+
+/* By measured times; without them, from nine rows on. */
+static bool byte_matrices_are_faster(const vulkan_build *build, const vulkan_product *product)
+{
+    const gpu_facts *facts = &build->device->facts;
+    double time, other_time;
+
+    if (facts->is_cpu || facts->byte_matrix_size == 0)
+        return false;
+    if (product->tile != NULL)
+        return product->kind == VULKAN_TILES_BYTE_MATRICES;
+    if (build->tile_times == NULL || build->tile_times(build, VULKAN_TILES_BYTE_MATRICES) == NULL ||
+        build->tile_times(build, VULKAN_TILES_BYTES) == NULL)
+        return product->line * product->lines > 8;
+    (void)choose_tile(build, VULKAN_TILES_BYTE_MATRICES, product, &time);
+    (void)choose_tile(build, VULKAN_TILES_BYTES, product, &other_time);
+    return time < other_time;
 }
 
 /* Tiles in shared memory: a GPU, and products of integers. */
@@ -277,12 +303,9 @@ static inlay_status set_tiles(vulkan_build *build, vulkan_dispatch *dispatch, co
 {
     const gpu_facts *facts = &build->device->facts;
     const vulkan_tile_kind kind = vulkan_tile_kind_of(dispatch->shader);
-    const bool with_matrices = dispatch->shader == SHADER_matrices;
-    const vulkan_tiling *tile =
-        product->tile != NULL
-            ? product->tile
-            : vulkan_choose_tile(facts, kind, build->tile_times != NULL ? build->tile_times(build, kind) : NULL,
-                                 product);
+    const bool with_matrices = vulkan_are_matrices(kind);
+    double time;
+    const vulkan_tiling *tile = product->tile != NULL ? product->tile : choose_tile(build, kind, product, &time);
     const int64_t height = vulkan_tile_height(facts, kind, tile), width = vulkan_tile_width(facts, kind, tile);
     const uint32_t how = common_flags(product) | (product->windows || product->a_step != 1 ? PRODUCT_A_BY_ROWS : 0) |
                          (product->b_column != 1 ? PRODUCT_B_BY_K : 0) |
@@ -290,14 +313,14 @@ static inlay_status set_tiles(vulkan_build *build, vulkan_dispatch *dispatch, co
                          (product->integers ? integer_flags(build, dispatch, product) : 0);
     const uint32_t invocations = tile->side_rows * tile->side_columns * tile->slices;
 
-    log_tile(build, product, height, width);
+    log_tile(build, product, height, width, with_matrices);
     INLAY_CHECK(!product->packed || product->b_step % width == 0);
     INLAY_CHECK(!with_matrices || invocations <= GPU_MATRIX_SUBGROUPS);
     VULKAN_SET_CONSTANTS(dispatch, tile->rows, tile->columns, tile->side_rows,
                          product->integers ? how : how | wide_flags(product, how, with_matrices ? 8 : 4, height),
-                         with_matrices ? facts->matrix_size : vulkan_size_of(product->a.dtype),
+                         with_matrices ? vulkan_matrix_size(facts, kind) : vulkan_size_of(product->a.dtype),
                          with_matrices ? facts->subgroup : b_bytes(product), tile->side_columns, tile->slices,
-                         tile->steps, facts->matrix_depth);
+                         tile->steps, vulkan_matrix_depth(facts, kind));
     dispatch->constants[ID_LOCAL] = with_matrices ? invocations * facts->subgroup : invocations;
     if (product->integers)
         VULKAN_SET_WORDS(build, dispatch, 48,
@@ -308,9 +331,13 @@ static inlay_status set_tiles(vulkan_build *build, vulkan_dispatch *dispatch, co
 
 static gpu_shader shader_of(const vulkan_build *build, const vulkan_product *product)
 {
+    const gpu_facts *facts = &build->device->facts;
+
     if (product->integers)
-        return build->device->facts.dots && !build->device->facts.is_cpu ? SHADER_integers_dot : SHADER_integers;
-    if (build->device->facts.is_cpu)
+        return byte_matrices_are_faster(build, product) ? SHADER_integers_matrices
+               : facts->dots && !facts->is_cpu          ? SHADER_integers_dot
+                                                        : SHADER_integers;
+    if (facts->is_cpu)
         return shuffles(build) ? SHADER_product_shuffled : SHADER_product;
     return use_matrices(build, product) ? SHADER_matrices : SHADER_tiles;
 }

@@ -35,11 +35,12 @@ typedef struct vulkan_tiling {
     uint32_t rows, columns, side_rows, side_columns, slices, steps;
     double speed;
 } vulkan_tiling;
-/* BYTES: products of 8-bit integers. HALF: float16 on matrix units. */
+/* BYTES: products of 8-bit integers. HALF, BYTE_MATRICES: float16 and 8-bit integers on matrix units. */
 typedef enum vulkan_tile_kind {
     VULKAN_TILES_FLOAT,
     VULKAN_TILES_BYTES,
     VULKAN_TILES_HALF,
+    VULKAN_TILES_BYTE_MATRICES,
     VULKAN_TILE_KINDS
 } vulkan_tile_kind;
 enum { VULKAN_MAX_TILES = 8 };
@@ -516,6 +517,7 @@ typedef struct vulkan_product {
     uint32_t a_zero, b_zero, bias; /* values of products of integers; INLAY_NONE: omitted */
     vulkan_window window;
     const vulkan_tiling *tile; /* NULL: the one of least expected time */
+    vulkan_tile_kind kind;     /* of this tile */
     /* Multiplications of the same A and sizes, each with its own B and result, become the first batch dimension. */
     struct {
         vulkan_place place;
@@ -528,13 +530,16 @@ typedef struct vulkan_product {
 bool vulkan_merge_batches(uint32_t rank, const int64_t *dims, uint32_t tensors, int64_t *const *strides_of,
                           int64_t *batch, int64_t *const *out);
 /* The tiles of a device (tiles.c): out[VULKAN_MAX_TILES], and their number. Rows and columns of a tile, and k of its
- * chunks. The tile of least expected time; times NULL: not measured. */
+ * chunks. The tile of least expected time, and that time; times NULL: not measured, the time is relative. */
 uint32_t vulkan_list_tiles(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tiling **out);
+bool vulkan_are_matrices(vulkan_tile_kind kind);
+uint32_t vulkan_matrix_size(const gpu_facts *facts, vulkan_tile_kind kind); /* 1: no matrices */
+uint32_t vulkan_matrix_depth(const gpu_facts *facts, vulkan_tile_kind kind);
 int64_t vulkan_tile_height(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tiling *tile);
 int64_t vulkan_tile_width(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tiling *tile);
 int64_t vulkan_tile_chunk(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tiling *tile);
 const vulkan_tiling *vulkan_choose_tile(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tile_time *times,
-                                        const vulkan_product *product);
+                                        const vulkan_product *product, double *out_time);
 /* Times in the cache folder, in the order of the list. false: there are none of this device, its driver and these
  * shaders, or the file is damaged. */
 bool vulkan_load_tile_times(const char *cache_dir, const gpu_device *device, vulkan_tile_kind kind,

@@ -55,6 +55,11 @@ struct check {
 
 /* Operands and result of a MatMul of float16, filled by fill_halves(): with loads of single elements, and of eight. */
 static uint16_t narrow[3][12 * 7], wide[3][136 * 136];
+/* The same of a MatMulInteger, filled by fill_bytes(). */
+enum { BYTE_ROWS = 40, BYTE_DEPTH = 70, BYTE_COLUMNS = 24, BYTE_ZERO = 129 };
+static uint8_t left_bytes[BYTE_ROWS * BYTE_DEPTH];
+static int8_t right_bytes[BYTE_DEPTH * BYTE_COLUMNS];
+static int32_t byte_sums[BYTE_ROWS * BYTE_COLUMNS];
 
 static const struct check checks[] = {
     { "negative indexes of 32 bits", "Gather", 13, .in = { I32(10, 11, 12, 13), I32(-1, 0, -4, 2) },
@@ -113,12 +118,17 @@ static const struct check checks[] = {
       .want = HALVES(12, 7, narrow[2]) },
     { "large products of half floats", "MatMul", 13, .in = { HALVES(136, 72, wide[0]), HALVES(72, 136, wide[1]) },
       .want = HALVES(136, 136, wide[2]) },
+    { "large products of 8-bit integers", "MatMulInteger", 10,
+      .in = { { INLAY_UINT8, BYTE_ROWS, KIT_COUNT(left_bytes), false, left_bytes },
+              { INLAY_INT8, BYTE_DEPTH, KIT_COUNT(right_bytes), false, right_bytes },
+              { INLAY_UINT8, 0, 1, false, (const uint8_t[]){ BYTE_ZERO } } },
+      .want = { INLAY_INT32, BYTE_ROWS, KIT_COUNT(byte_sums), false, byte_sums } },
 };
 
 /* MATRIX_CHECKS: the first check of matrix units. WITHOUT_MATRICES: a verdict, all checks pass if they are not used. */
 enum {
     CHECKS = KIT_COUNT(checks),
-    MATRIX_CHECKS = CHECKS - 2,
+    MATRIX_CHECKS = CHECKS - 3,
     WITHOUT_MATRICES = CHECKS + 1,
     MAX_VALUES = CHECKS * (MAX_INPUTS + 1)
 };
@@ -160,6 +170,20 @@ static void fill_halves(const struct check *check, uint16_t *left, uint16_t *rig
         for (int64_t k = 0; k < depth; k++)
             sum += left_element(i / columns, k) * right_element(k, i % columns);
         product[i] = half_of(sum);
+    }
+}
+
+static void fill_bytes(void)
+{
+    for (uint32_t i = 0; i < KIT_COUNT(left_bytes); i++)
+        left_bytes[i] = (uint8_t)(i * 37 + i / BYTE_DEPTH);
+    for (uint32_t i = 0; i < KIT_COUNT(right_bytes); i++)
+        right_bytes[i] = (int8_t)(i * 53 + i / BYTE_COLUMNS);
+    for (uint32_t i = 0; i < KIT_COUNT(byte_sums); i++) {
+        byte_sums[i] = 0;
+        for (uint32_t k = 0; k < BYTE_DEPTH; k++)
+            byte_sums[i] += ((int32_t)left_bytes[i / BYTE_COLUMNS * BYTE_DEPTH + k] - BYTE_ZERO) *
+                            right_bytes[k * BYTE_COLUMNS + i % BYTE_COLUMNS];
     }
 }
 
@@ -427,11 +451,12 @@ static inlay_status judge(vulkan_state *state, gpu_device *device, uint32_t *out
 
     fill_halves(&checks[MATRIX_CHECKS], narrow[0], narrow[1], narrow[2]);
     fill_halves(&checks[MATRIX_CHECKS + 1], wide[0], wide[1], wide[2]);
+    fill_bytes();
     status = run_checks(state, device, out_failed, diag);
-    if (device->facts.matrix_size == 0 ||
+    if ((device->facts.matrix_size == 0 && device->facts.byte_matrix_size == 0) ||
         (status == INLAY_OK && (*out_failed < MATRIX_CHECKS || *out_failed == CHECKS)))
         return status;
-    device->facts.matrix_size = 0;
+    device->facts.matrix_size = device->facts.byte_matrix_size = 0;
     status = run_checks(state, device, out_failed, diag);
     if (status == INLAY_OK && *out_failed == CHECKS)
         *out_failed = WITHOUT_MATRICES;
@@ -482,9 +507,9 @@ inlay_status vulkan_self_test(vulkan_state *state, gpu_device *device, inlay_dia
         (void)pthread_mutex_unlock(&verdicts_lock);
     }
     if (status == INLAY_OK && failed == WITHOUT_MATRICES) {
-        device->facts.matrix_size = 0;
+        device->facts.matrix_size = device->facts.byte_matrix_size = 0;
         state->host->log(state->host->ctx, INLAY_LOG_WARNING,
-                         "vulkan: the device's matrix units fail the check of float16 products, and are not used");
+                         "vulkan: the device's matrix units fail a check of products, and are not used");
     }
     if (status != INLAY_OK || failed >= CHECKS)
         return status;

@@ -16,6 +16,7 @@ static const inlay_dtype types[][OPERANDS] = {
     [VULKAN_TILES_FLOAT] = { INLAY_FLOAT, INLAY_FLOAT, INLAY_FLOAT },
     [VULKAN_TILES_BYTES] = { INLAY_UINT8, INLAY_INT8, INLAY_INT32 },
     [VULKAN_TILES_HALF] = { INLAY_FLOAT16, INLAY_FLOAT16, INLAY_FLOAT16 },
+    [VULKAN_TILES_BYTE_MATRICES] = { INLAY_UINT8, INLAY_INT8, INLAY_INT32 },
 };
 
 /* A region without nodes, whose dispatches are the products that are timed. All of them have the same operands. */
@@ -38,9 +39,14 @@ static uint32_t tiles_of_point(const gpu_facts *facts, uint32_t point)
     return point == FEW ? 1 : facts->type == VK_PHYSICAL_DEVICE_TYPE_CPU ? FULL_CPU : FULL;
 }
 
+static bool are_bytes(vulkan_tile_kind kind)
+{
+    return kind == VULKAN_TILES_BYTES || kind == VULKAN_TILES_BYTE_MATRICES;
+}
+
 static int64_t length_of(vulkan_tile_kind kind)
 {
-    return kind == VULKAN_TILES_BYTES ? 4 * LENGTH : LENGTH;
+    return are_bytes(kind) ? 4 * LENGTH : LENGTH;
 }
 
 static vulkan_product product_of(const struct trial *trial, const vulkan_tiling *tile, uint32_t point)
@@ -55,7 +61,8 @@ static vulkan_product product_of(const struct trial *trial, const vulkan_tiling 
     product.packed = true;
     product.b_step = PANEL;
     product.b_panel = product.k * PANEL;
-    product.integers = product.int32 = trial->kind == VULKAN_TILES_BYTES;
+    product.integers = product.int32 = are_bytes(trial->kind);
+    product.kind = trial->kind;
     product.a_zero = product.b_zero = product.bias = INLAY_NONE;
     return product;
 }

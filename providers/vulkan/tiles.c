@@ -21,43 +21,58 @@ _Static_assert(KIT_COUNT(tiles) <= VULKAN_MAX_TILES && KIT_COUNT(matrices) <= VU
 vulkan_tile_kind vulkan_tile_kind_of(gpu_shader shader)
 {
     return shader == SHADER_matrices                                    ? VULKAN_TILES_HALF
+           : shader == SHADER_integers_matrices                         ? VULKAN_TILES_BYTE_MATRICES
            : shader == SHADER_integers || shader == SHADER_integers_dot ? VULKAN_TILES_BYTES
                                                                         : VULKAN_TILES_FLOAT;
 }
 
-static bool are_matrices(vulkan_tile_kind kind)
+bool vulkan_are_matrices(vulkan_tile_kind kind)
 {
-    return kind == VULKAN_TILES_HALF;
+    return kind == VULKAN_TILES_HALF || kind == VULKAN_TILES_BYTE_MATRICES;
+}
+
+uint32_t vulkan_matrix_size(const gpu_facts *facts, vulkan_tile_kind kind)
+{
+    return kind == VULKAN_TILES_HALF            ? facts->matrix_size
+           : kind == VULKAN_TILES_BYTE_MATRICES ? facts->byte_matrix_size
+                                                : 1;
+}
+
+uint32_t vulkan_matrix_depth(const gpu_facts *facts, vulkan_tile_kind kind)
+{
+    return kind == VULKAN_TILES_HALF            ? facts->matrix_depth
+           : kind == VULKAN_TILES_BYTE_MATRICES ? facts->byte_matrix_depth
+                                                : 1;
 }
 
 int64_t vulkan_tile_height(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tiling *tile)
 {
-    return (int64_t)tile->rows * tile->side_rows * (are_matrices(kind) ? facts->matrix_size : 1);
+    return (int64_t)tile->rows * tile->side_rows * vulkan_matrix_size(facts, kind);
 }
 
 int64_t vulkan_tile_width(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tiling *tile)
 {
-    return (int64_t)tile->columns * tile->side_columns * (are_matrices(kind) ? facts->matrix_size : 1);
+    return (int64_t)tile->columns * tile->side_columns * vulkan_matrix_size(facts, kind);
 }
 
 int64_t vulkan_tile_chunk(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tiling *tile)
 {
-    const uint32_t depth = are_matrices(kind) ? facts->matrix_depth : kind == VULKAN_TILES_BYTES ? 4 : 1;
-
-    return (int64_t)tile->steps * tile->slices * depth;
+    return (int64_t)tile->steps * tile->slices * (kind == VULKAN_TILES_BYTES ? 4 : vulkan_matrix_depth(facts, kind));
 }
 
-/* Shared memory of a tile of matrices: its lines go along k or across, and each has a unit more. */
+/* Shared memory of a tile of matrices: its lines go along k or across, of bytes always along k, and each has 16 bytes
+ * more. Bytes also have sums of rows and columns. */
 static uint64_t matrix_bytes(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tiling *tile)
 {
     const uint64_t chunk = (uint64_t)vulkan_tile_chunk(facts, kind, tile);
     const uint64_t sides[] = { (uint64_t)vulkan_tile_height(facts, kind, tile),
                                (uint64_t)vulkan_tile_width(facts, kind, tile) };
-    uint64_t units = 0;
+    uint64_t bytes = 0;
 
     for (size_t i = 0; i < KIT_COUNT(sides); i++)
-        units += sides[i] * chunk / 8 + (sides[i] > chunk ? sides[i] : chunk);
-    return units * 16;
+        bytes += kind == VULKAN_TILES_BYTE_MATRICES ? sides[i] * (chunk + 16 + sizeof(int32_t))
+                                                    : sides[i] * chunk * 2 + (sides[i] > chunk ? sides[i] : chunk) * 16;
+    return bytes;
 }
 
 uint32_t vulkan_list_tiles(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tiling **out)
@@ -65,10 +80,12 @@ uint32_t vulkan_list_tiles(const gpu_facts *facts, vulkan_tile_kind kind, const 
     const uint32_t first = facts->is_cpu ? SMALL_TILES : 0;
     uint32_t count = 0;
 
-    for (const vulkan_tiling *tile = matrices; are_matrices(kind) && tile < matrices + KIT_COUNT(matrices); tile++)
+    for (const vulkan_tiling *tile = matrices; vulkan_are_matrices(kind) && tile < matrices + KIT_COUNT(matrices);
+         tile++)
         if (matrix_bytes(facts, kind, tile) <= facts->max_shared_bytes)
             out[count++] = tile;
-    for (const vulkan_tiling *tile = tiles + first; !are_matrices(kind) && tile < tiles + KIT_COUNT(tiles); tile++)
+    for (const vulkan_tiling *tile = tiles + first; !vulkan_are_matrices(kind) && tile < tiles + KIT_COUNT(tiles);
+         tile++)
         out[count++] = tile;
     INLAY_CHECK(count > 0);
     return count;
@@ -87,7 +104,7 @@ static double expected_time(const gpu_facts *facts, vulkan_tile_kind kind, const
 }
 
 const vulkan_tiling *vulkan_choose_tile(const gpu_facts *facts, vulkan_tile_kind kind, const vulkan_tile_time *times,
-                                        const vulkan_product *product)
+                                        const vulkan_product *product, double *out_time)
 {
     const double rows = (double)product->line * (double)product->lines,
                  batches = (double)product->batch[0] * (double)product->batch[1] * (double)product->batch[2];
@@ -106,6 +123,7 @@ const vulkan_tiling *vulkan_choose_tile(const gpu_facts *facts, vulkan_tile_kind
             best_time = time;
         }
     }
+    *out_time = best_time;
     return best;
 }
 
@@ -124,10 +142,12 @@ vulkan_device_key vulkan_device_key_of(const gpu_device *device)
 
 const char *vulkan_tile_kind_name(vulkan_tile_kind kind)
 {
-    static const char *const names[] = {
-        [VULKAN_TILES_FLOAT] = "tiles-float", [VULKAN_TILES_BYTES] = "tiles-bytes", [VULKAN_TILES_HALF] = "tiles-half"
-    };
+    static const char *const names[] = { [VULKAN_TILES_FLOAT] = "tiles-float",
+                                         [VULKAN_TILES_BYTES] = "tiles-bytes",
+                                         [VULKAN_TILES_HALF] = "tiles-half",
+                                         [VULKAN_TILES_BYTE_MATRICES] = "tiles-byte-matrices" };
 
+    _Static_assert(KIT_COUNT(names) == VULKAN_TILE_KINDS, "a kind without a name");
     return names[kind];
 }
 
@@ -135,7 +155,7 @@ const char *vulkan_tile_kind_name(vulkan_tile_kind kind)
 struct identity {
     vulkan_device_key device;
     vulkan_tiling tiles[VULKAN_MAX_TILES];
-    uint32_t size, depth; /* of matrices */
+    uint32_t size, depth; /* of matrices; 1: none */
 };
 
 static struct identity identity_of(const gpu_device *device, vulkan_tile_kind kind, char name[64])
@@ -143,8 +163,8 @@ static struct identity identity_of(const gpu_device *device, vulkan_tile_kind ki
     const vulkan_tiling *list[VULKAN_MAX_TILES];
     const uint32_t count = vulkan_list_tiles(&device->facts, kind, list);
     struct identity me = { .device = vulkan_device_key_of(device),
-                           .size = device->facts.matrix_size,
-                           .depth = device->facts.matrix_depth };
+                           .size = vulkan_matrix_size(&device->facts, kind),
+                           .depth = vulkan_matrix_depth(&device->facts, kind) };
 
     for (uint32_t i = 0; i < count; i++)
         me.tiles[i] = *list[i];

@@ -46,13 +46,12 @@ def count(text):
     return products, sum(pointer in shared for pointer in loads)
 
 
-def row(shader, tiling, size, subgroup, constants, defines=()):
+def row(shader, tiling, size, subgroup, constants, defines=(), depth=1):
     rows, columns, side_rows, side_columns, slices, steps = tiling
-    constants = [rows, columns, side_rows, 0, *constants, side_columns, slices, steps, size]
+    constants = [rows, columns, side_rows, 0, *constants, side_columns, slices, steps, depth]
     products, loads = count(disassembled(shader, constants, defines))
     if products != rows * columns * steps:
         raise SystemExit(f"tile_counts.py: {shader} {tiling}: {products} products; spirv-opt has not unrolled the loops")
-    depth = 4 if defines else size  # of a product: four bytes, or that of a matrix
     return (f"| `{' '.join([shader, *defines])}` | {rows * side_rows * size} x {columns * side_columns * size} "
             f"| {side_rows * side_columns * slices * subgroup} | {steps * slices * depth} | {products} | {loads} "
             f"| {products / loads:.1f} |")
@@ -64,9 +63,11 @@ def main():
     for tiling in tilings("tiles"):
         print(row("tiles.comp", tiling, 1, 1, [4, 4]))
     for tiling in tilings("tiles"):
-        print(row("tiles.comp", tiling, 1, 1, [1, 1], ["-DBYTES", "-DDOT"]))
+        print(row("tiles.comp", tiling, 1, 1, [1, 1], ["-DBYTES", "-DDOT"], 4))
     for tiling in tilings("matrices"):
-        print(row("matrices.comp", tiling, SIZE, SUBGROUP, [SIZE, SUBGROUP]))
+        print(row("matrices.comp", tiling, SIZE, SUBGROUP, [SIZE, SUBGROUP], depth=SIZE))
+    for tiling in tilings("matrices"):
+        print(row("matrices.comp", tiling, SIZE, SUBGROUP, [SIZE, SUBGROUP], ["-DBYTES"], 2 * SIZE))
 
 
 main()

@@ -1,4 +1,4 @@
-// Products of 8-bit integers (tiles.comp): exact sums in int32. An element of a tile is four neighbouring k of a row or
+// Products of 8-bit integers (tiles.comp, matrices.comp): exact sums in int32. An element of a tile is four neighbouring k of a row or
 // column as signed bytes; unsigned elements, and their zero points, are moved by -128. The sum of (a - za) * (b - zb) is
 // that of a * b, minus zb times that of a, minus za times that of b, plus za * zb for each term.
 const uint A_MOVED = HAS(PRODUCT_A_UNSIGNED) ? 0x80u : 0u, B_MOVED = HAS(PRODUCT_B_UNSIGNED) ? 0x80u : 0u;
