@@ -307,6 +307,9 @@ class Gguf(unittest.TestCase):
             with self.open(data) as session:
                 greedy(session, prompts(count)[0], 2)
                 self.assertLess(anonymous() - before, len(data) * most, f"{arch} {kind}")
+                with open("/proc/self/maps", encoding="utf-8") as maps:
+                    mappings = [line.split()[2] for line in maps if ".gguf" in line]
+                self.assertEqual(mappings.count("00000000"), 1)  # of the begin of the file
 
     def test_blocks(self):
         """Blocks that stay in the file have the weights of constants that are made of them: for other providers, for
