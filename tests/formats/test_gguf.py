@@ -307,6 +307,9 @@ class Gguf(unittest.TestCase):
             with self.open(data) as session:
                 greedy(session, prompts(count)[0], 2)
                 self.assertLess(anonymous() - before, len(data) * most, f"{arch} {kind}")
+                with open("/proc/self/maps", encoding="utf-8") as maps:
+                    mappings = [line.split()[2] for line in maps if ".gguf" in line]
+                self.assertEqual(mappings.count("00000000"), 1)  # of the begin of the file
 
     def test_blocks(self):
         """Blocks that stay in the file have the weights of constants that are made of them: for other providers, for
@@ -320,13 +323,14 @@ class Gguf(unittest.TestCase):
             exact = {"provider_options": {"cpu": {"activations": "exact"}}}
             with self.open(data, **exact) as session, inlay.Session(data, config=False, **exact) as made, \
                     self.open(data, providers=["reference"]) as reference, \
-                    self.open(data, pin=f"op:{'QMoE' if arch != 'llama' else 'MatMulNBits'}=reference") as apart:
+                    self.open(data, pin=f"op:{'QMoE' if arch != 'llama' else 'MatMulNBits'}=reference") as apart, \
+                    self.open(data, pin="op:UnpackBlocks=reference") as unpacked:
                 for value in session.inputs:
                     if value.name not in feeds:
                         feeds[value.name] = np.zeros((1, value.shape[1], 0, value.shape[3]), np.float32)
                 logits = session.run(feeds)["logits"]
                 np.testing.assert_array_equal(made.run(feeds)["logits"], logits, kind)
-                for other in (reference, apart):
+                for other in (reference, apart, unpacked):
                     np.testing.assert_allclose(other.run(feeds)["logits"], logits, rtol=1e-3, atol=1e-3, err_msg=kind)
                 session.update(norm)
                 made.update(norm)

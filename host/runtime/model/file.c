@@ -381,7 +381,7 @@ inlay_status external_open(external_files *files, const char *location, file_map
         return INLAY_OK;
     }
     external = find_recorded(files->model->base, location);
-    if (external == NULL && files->model->made_externals > 0)
+    if (external == NULL)
         external = find_recorded(files->model, location);
     if (external != NULL) {
         *out = (file_map){ .bytes = external->bytes, .count = external->count };

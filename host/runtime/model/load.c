@@ -276,7 +276,7 @@ static inlay_status translate(graph_model *model, const model_load_options *opti
     const char *slash = model->path != NULL ? strrchr(model->path, '/') : NULL;
     format_file file = { *bytes, *count, slash != NULL ? slash + 1 : model->path, alloc_external, model, false };
     struct wire made = { 0 };
-    inlay_status status;
+    inlay_status status = INLAY_OK;
 
     if (format == NULL)
         return INLAY_OK;
@@ -285,7 +285,9 @@ static inlay_status translate(graph_model *model, const model_load_options *opti
     file.keeps_blocks = file.location != NULL && options != NULL && options->keep_blocks;
     if (options != NULL && options->spill_dir != NULL)
         model->spill_dir = options->spill_dir(options->spill_user, *count);
-    status = format->translate(&file, &made, diag);
+    made.failed = file.location != NULL && !file_record(model, file.location, *bytes, *count);
+    if (!made.failed) /* external_open() will find the file by its location, and not map it again */
+        status = format->translate(&file, &made, diag);
     model->spill_dir = NULL;
     if (status == INLAY_OK && (made.failed || graph_blob_adopt(model, made.bytes, made.count) != INLAY_OK))
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory for the model of a %s file", format->name);
