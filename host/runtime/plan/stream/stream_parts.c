@@ -90,8 +90,8 @@ static uint64_t set_pins(struct weight_stream *stream, const struct request *ask
     return absent;
 }
 
-/* Asks for all parts before it waits for the first one: the disk has many requests at a time. */
-static int read_parts(const struct request *asked, const int64_t *parts, uint32_t count)
+/* Asks for all parts before it waits for the first `ready` ones: the disk has many requests at a time. */
+static int read_parts(const struct request *asked, const int64_t *parts, uint32_t count, uint32_t ready)
 {
     int error = 0;
 
@@ -105,7 +105,7 @@ static int read_parts(const struct request *asked, const int64_t *parts, uint32_
             (void)madvise((void *)(data / page * page), data % page + asked->list[i].bytes, MADV_WILLNEED);
         }
 #endif
-    for (uint32_t p = 0; p < count && error == 0; p++)
+    for (uint32_t p = 0; p < ready && error == 0; p++)
         for (uint32_t i = 0; i < asked->count && error == 0; i++)
             error = stream_read_pages(asked->list[i].data + (uint64_t)parts[p] * asked->list[i].bytes,
                                       asked->list[i].bytes, false);
@@ -124,7 +124,7 @@ static void unpin(struct weight_stream *stream, const struct request *asked, con
 static inlay_status need(void *ctx, const inlay_pack_parts *wanted, uint32_t *out_count)
 {
     struct weight_stream *stream = ctx;
-    uint32_t count = 0;
+    uint32_t count = 0, ready = 0;
     struct request asked;
     int error;
 
@@ -144,16 +144,21 @@ static inlay_status need(void *ctx, const inlay_pack_parts *wanted, uint32_t *ou
             break;
         }
         stream->loaded += absent;
+        ready += ready == count && absent == 0;
         for (uint32_t i = 0; i < asked.count; i++)
             part_of(stream, &asked, i, wanted->parts[count])->used = stream->clock;
     }
+    /* The step computes with the parts that were in memory, or with the first one, while the others are read. */
+    ready = ready > 0 ? ready : 1;
+    for (uint32_t p = ready; p < count; p++)
+        (void)set_pins(stream, &asked, wanted->parts[p], UINT32_MAX);
     (void)pthread_mutex_unlock(&stream->lock);
-    *out_count = count;
-    error = read_parts(&asked, wanted->parts, count);
+    *out_count = ready;
+    error = read_parts(&asked, wanted->parts, count, ready);
     if (error == 0)
         return INLAY_OK;
     (void)pthread_mutex_lock(&stream->lock);
-    unpin(stream, &asked, wanted, count);
+    unpin(stream, &asked, wanted, ready);
     stream->error = error;
     (void)pthread_mutex_unlock(&stream->lock);
     return INLAY_IO_ERROR;
