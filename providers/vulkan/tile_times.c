@@ -231,9 +231,11 @@ done:
     return status;
 }
 
+/* An injected fault is meant for a region, not for a measurement. */
 static bool may_measure(const vulkan_state *state, const gpu_device *device)
 {
     return state->cache_dir[0] != '\0' && device->stamp_bits > 0 &&
+           (device->fault == GPU_FAULT_NONE || device->fault == GPU_FAULT_AS_GPU) &&
            (state->measuring == VULKAN_MEASURE ||
             (state->measuring == VULKAN_MEASURE_GPU && device->facts.type != VK_PHYSICAL_DEVICE_TYPE_CPU));
 }

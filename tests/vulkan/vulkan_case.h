@@ -23,8 +23,8 @@ static inline inlay_status vulkan_case_try(const char *script, int64_t opset, co
         return rig_try_open(&wire, (const char *const[]){ "providers", "reference", NULL }, out, diag);
     return rig_try_open(&wire,
                         (const char *const[]){ "providers", "vulkan,reference", "policy", "priority", "vulkan.device",
-                                               "auto", "vulkan.fault", fault != NULL ? fault : "",
-                                               op != NULL ? "pin" : NULL, pin, NULL },
+                                               "auto", "vulkan.tiles", "estimate", "vulkan.fault",
+                                               fault != NULL ? fault : "", op != NULL ? "pin" : NULL, pin, NULL },
                         out, diag);
 }
 
