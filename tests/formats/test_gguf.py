@@ -336,6 +336,34 @@ class Gguf(unittest.TestCase):
                 made.update(norm)
                 np.testing.assert_array_equal(made.run(feeds)["logits"], session.run(feeds)["logits"], kind)
 
+    def test_sizes_of_blocks(self):
+        """Blocks whose size does not match their type, codes or columns are refused by each provider."""
+        import inlay
+        from onnx import TensorProto, helper, numpy_helper
+        right = {"bytes": 18, "type": 2, "columns": 64, "bits": 4, "block_size": 32}
+        rows = [right, dict(right, block_size=16), dict(right, bits=8)] + [
+            dict(right, **wrong) for wrong in ({"bytes": 17}, {"type": 3}, {"type": 99}, {"columns": 96}, {"columns": 0},
+                                               {"block_size": 64}, {"block_size": 48}, {"bits": 2})]
+        for place, row in enumerate(rows):
+            sizes = {name: value for name, value in row.items() if name != "bytes"}
+            blocks = np.zeros((4, 2, row["bytes"]), np.uint8)
+            node = helper.make_node("UnpackBlocks", ["b"], ["codes", "scales"], domain="ai.inlay", **sizes)
+            product = helper.make_node("MatMulNBits", ["x", "codes", "scales"], ["y"], domain="com.microsoft", K=64, N=4,
+                                       bits=row["bits"], block_size=row["block_size"])
+            graph = helper.make_graph([node, product], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT,
+                                                                                           [1, 64])],
+                                      [helper.ValueInfoProto(name="y")], [numpy_helper.from_array(blocks, "b")])
+            opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1),
+                      helper.make_opsetid("ai.inlay", 1)]
+            model = helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+            for providers in (None, ["reference"]):
+                try:
+                    with inlay.Session(model, providers, config=False) as session:
+                        runs = session.run({"x": np.ones((1, 64), np.float32)})["y"].shape == (1, 4)
+                except inlay.InlayError:
+                    runs = False
+                self.assertEqual(runs, place < 3, row)
+
     def test_bytes(self):
         """Without a file, weights of floats are copied."""
         import inlay
