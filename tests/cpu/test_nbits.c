@@ -127,11 +127,24 @@ enum { WAYS = sizeof ways / sizeof *ways };
 static const struct {
     const char *name;
     int dtype, bits;
-    bool is_signed;
+    bool is_signed, powers; /* powers: scales are float8e8m0 */
 } types[] = {
-    { "int4", INLAY_INT4, 4, true },    { "uint4", INLAY_UINT4, 4, false }, { "int8", INLAY_INT8, 8, true },
-    { "uint8", INLAY_UINT8, 8, false }, { "int2", INLAY_INT2, 2, true },    { "uint2", INLAY_UINT2, 2, false }
+    { "int4", INLAY_INT4, 4, true, false },          { "uint4", INLAY_UINT4, 4, false, false },
+    { "int8", INLAY_INT8, 8, true, false },          { "uint8", INLAY_UINT8, 8, false, false },
+    { "int2", INLAY_INT2, 2, true, false },          { "uint2", INLAY_UINT2, 2, false, false },
+    { "float4", INLAY_FLOAT4E2M1, 4, false, false }, { "mxfp4", INLAY_FLOAT4E2M1, 4, false, true },
 };
+enum { TYPES = sizeof types / sizeof *types };
+
+/* The value of a code. */
+static double value_of(int type, int32_t code)
+{
+    static const double magnitudes[8] = { 0, 0.5, 1, 1.5, 2, 3, 4, 6 };
+
+    if (types[type].dtype != INLAY_FLOAT4E2M1)
+        return code;
+    return (code & 8) != 0 ? -magnitudes[code & 7] : magnitudes[code & 7];
+}
 
 /* FORM_GEMM and FORM_TURNED have weights [N, K]. */
 enum { FORM_MATMUL, FORM_GEMM, FORM_TURNED, FORM_ADDED, FORMS };
@@ -146,12 +159,14 @@ struct linear {
 
 static void write_linear(struct linear *linear, struct wire *wire)
 {
-    static int32_t q[K * N], zeros[K * N];
+    static int32_t q[K * N], zeros[K * N], exponents[K * N];
     static float scales[K * N];
     const bool turned = linear->form == FORM_GEMM || linear->form == FORM_TURNED;
     const int64_t dims[2] = { turned ? N : K, turned ? K : N },
                   blocks = linear->block > 0 ? (K + linear->block - 1) / linear->block : 1;
-    const int64_t scale_dims[2] = { turned ? N : blocks, turned ? blocks : N }, n = N;
+    const int64_t scale_dims[2] = { turned ? N : blocks, turned ? blocks : N }, n = N,
+                  *scale_of = linear->block > 0 ? scale_dims : &n;
+    const uint32_t scale_rank = linear->block > 0 ? 2 : linear->block == 0 ? 1 : 0;
     const int bits = types[linear->type].bits, low = types[linear->type].is_signed ? -(1 << (bits - 1)) : 0;
     const int64_t count = linear->block < 0 ? 1 : blocks * N;
     wire_mark mark = begin_model(wire), node;
@@ -161,6 +176,9 @@ static void write_linear(struct linear *linear, struct wire *wire)
     for (int64_t i = 0; i < count; i++) {
         zeros[i] = low + noise_code(bits);
         scales[i] = 0.25f + 0.125f * random_signed(&state_of_noise);
+        exponents[i] = 125 + (int32_t)(random_bits(&state_of_noise) % 3);
+        if (types[linear->type].powers)
+            scales[i] = ldexpf(1, exponents[i] - 127);
     }
     for (int64_t k = 0; k < K; k++)
         for (int64_t j = 0; j < N; j++) {
@@ -169,28 +187,26 @@ static void write_linear(struct linear *linear, struct wire *wire)
                                                                                                 : b * N + j;
 
             linear->weights[k * N + j] =
-                (double)(q[turned ? j * K + k : k * N + j] - (linear->zeros ? zeros[at] : 0)) * (double)scales[at];
+                (value_of(linear->type, q[turned ? j * K + k : k * N + j]) - (linear->zeros ? zeros[at] : 0)) *
+                (double)scales[at];
         }
     for (int64_t j = 0; j < N; j++)
         linear->bias[j] = random_signed(&state_of_noise);
     put_integers(wire, "q", types[linear->type].dtype, 2, dims, q, K * N, bits, K * N);
-    put_floats(wire, "s",
-               linear->block > 0    ? 2
-               : linear->block == 0 ? 1
-                                    : 0,
-               linear->block > 0 ? scale_dims : &n, scales, count);
+    if (types[linear->type].powers)
+        put_integers(wire, "s", INLAY_FLOAT8E8M0, scale_rank, scale_of, exponents, count, 8, count);
+    else
+        put_floats(wire, "s", scale_rank, scale_of, scales, count);
     if (linear->zeros)
-        put_integers(wire, "z", types[linear->type].dtype,
-                     linear->block > 0    ? 2
-                     : linear->block == 0 ? 1
-                                          : 0,
-                     linear->block > 0 ? scale_dims : &n, zeros, count, bits, count);
+        put_integers(wire, "z", types[linear->type].dtype, scale_rank, scale_of, zeros, count, bits, count);
     put_floats(wire, "b", 1, &n, linear->bias, N);
     mw_value(wire, MW_INPUT, "x", INLAY_FLOAT, "R,104");
     node = mw_node_begin(wire, "DequantizeLinear", linear->zeros ? "q,s,z" : "q,s", "f");
     rig_attr_int(wire, "axis", linear->block > 0 ? (turned ? 1 : 0) : turned ? 0 : 1);
     if (linear->block > 0)
         rig_attr_int(wire, "block_size", linear->block);
+    if (types[linear->type].powers)
+        rig_attr_int(wire, "output_dtype", INLAY_FLOAT);
     wire_end(wire, node);
     if (linear->form == FORM_GEMM) {
         rig_node_int(wire, "Gemm", "x,f,b", "y", "transB", 1);
@@ -218,13 +234,13 @@ static void linears(void **state)
     (void)state;
     for (int64_t i = 0; i < MOST_ROWS * K; i++)
         x[i] = random_signed(&state_of_noise);
-    for (int c = 0; c < (int)(sizeof types / sizeof *types) * 6 * 2; c++) {
+    for (int c = 0; c < TYPES * 6 * 2; c++) {
         const uint64_t seed = state_of_noise;
 
-        linear.type = c % 6;
-        linear.block = blocks[c / 6 % 6];
-        linear.zeros = c / 36 != 0;
-        linear.form = (c + c / 6) % FORMS;
+        linear.type = c % TYPES;
+        linear.block = blocks[c / TYPES % 6];
+        linear.zeros = c / TYPES / 6 != 0 && types[linear.type].dtype != INLAY_FLOAT4E2M1;
+        linear.form = (c + c / TYPES) % FORMS;
         for (int i = 0; i < WAYS; i++) {
             const int64_t rows = (const int64_t[]){ 1, 5, MOST_ROWS }[(c + i) % 3];
             char what[96];
@@ -253,7 +269,7 @@ static void largest_sums(void **state)
     (void)state;
     for (int64_t i = 0; i < 5 * K; i++)
         x[i] = i % K % 32 == 0 ? 32639.0f : i / K % 2 == 0 ? 128.0f : -128.0f;
-    for (linear.type = 0; linear.type < (int)(sizeof types / sizeof *types); linear.type++)
+    for (linear.type = 0; linear.type < TYPES; linear.type++)
         for (int64_t rows = 1; rows <= 5; rows += 4) {
             struct wire wire = { 0 };
 
@@ -264,20 +280,23 @@ static void largest_sums(void **state)
         }
 }
 
-/* As floats, the weights would have eight times their size. */
+/* As floats, the weights would have eight times the size of 4 bits. Those of float4 are packed as 8 bits. */
 static void stay_packed(void **state)
 {
-    static struct linear linear = { .type = 0, .block = 32 };
+    static const int kinds[] = { 0, TYPES - 2, TYPES - 1 };
+    static struct linear linear = { .block = 32 };
 
     (void)state;
     if (is_below_avx2())
         skip(); /* on these CPUs the weights are floats */
-    for (linear.form = 0; linear.form < FORMS; linear.form++) {
+    for (int i = 0; i < 3 * FORMS; i++) {
         inlay_plan_info plan = { .struct_size = sizeof plan };
         static const float x[K];
         struct wire wire = { 0 };
         struct rig rig;
 
+        linear.type = kinds[i / FORMS];
+        linear.form = i % FORMS;
         write_linear(&linear, &wire);
         rig = rig_open(&wire, ways[2].options);
         rig_floats(&rig, 0, "1,104", x);

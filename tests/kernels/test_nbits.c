@@ -61,7 +61,9 @@ static void make_weights(struct weights *weights, uint32_t bits, int64_t k, int6
         file_zeros[i] = (uint8_t)random_bits(&noise_state);
     for (int64_t i = 0; i < blocks * n; i++)
         weights->file_scales[i] = 0.5f + random_signed(&noise_state) * 0.25f;
-    weights->source = (nbits_source){ weights->file, transposed ? 1 : n, transposed ? k : 1, is_signed };
+    weights->source = (nbits_source){
+        .data = weights->file, .k_step = transposed ? 1 : n, .n_step = transposed ? k : 1, .is_signed = is_signed
+    };
     weights->zero = is_signed ? (float)(1 << (bits - 1)) : 3.0f;
     for (int64_t i = 0; i < k; i++)
         for (int64_t j = 0; j < n; j++) {
@@ -73,9 +75,12 @@ static void make_weights(struct weights *weights, uint32_t bits, int64_t k, int6
                 (double)weights->file_scales[at];
         }
     nbits_pack_weights(&weights->shape, &weights->source, 0, weights->shape.panels, weights->packed);
-    nbits_pack_floats(&weights->shape, &(nbits_source){ weights->file_scales, n, 1, false }, weights->scales);
+    nbits_pack_floats(&weights->shape, &(nbits_source){ .data = weights->file_scales, .k_step = n, .n_step = 1 },
+                      weights->scales);
     if (zeros)
-        nbits_pack_zeros(&weights->shape, &(nbits_source){ file_zeros, n, 1, is_signed }, bits, 0, weights->zeros);
+        nbits_pack_zeros(&weights->shape,
+                         &(nbits_source){ .data = file_zeros, .k_step = n, .n_step = 1, .is_signed = is_signed }, bits,
+                         0, weights->zeros);
     for (int64_t i = 0; zeros && i < nbits_scale_count(&weights->shape); i++)
         weights->zeros[i] += fraction;
     free(file_zeros);

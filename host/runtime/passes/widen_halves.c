@@ -7,8 +7,8 @@
  * operators read are rounded. Results are at least as exact, and values that would overflow float16 between two
  * operators do not become infinity.
  *
- * Low-bit weights with float16 scales get float32 scales, and multiplications with them run in float32 at every level,
- * because providers that read such weights directly compute in float32.
+ * Low-bit weights with float16 scales, and those of MXFP4, get float32 scales, and multiplications with them run in
+ * float32 at every level, because providers that read such weights directly compute in float32.
  *
  *     DequantizeLinear(w, scale)  ->  Cast(DequantizeLinear(w, Cast(scale)))
  */
@@ -109,7 +109,7 @@ static graph_node *copy_attrs(struct rewrite *rewrite, const graph_node *node, g
 static uint32_t widen_constant(struct rewrite *rewrite, uint32_t value)
 {
     const inlay_value_info *info = rewrite_value_info(rewrite, value);
-    const uint64_t count = info->data_bytes / sizeof(uint16_t);
+    const uint64_t count = info->data_bytes / (info->dtype == INLAY_FLOAT8E8M0 ? 1 : sizeof(uint16_t));
     float *floats = graph_blob_alloc(rewrite->graph->model, count > 0 ? (size_t)count * sizeof *floats : 1);
     int64_t dims[INLAY_MAX_RANK];
 
@@ -126,28 +126,51 @@ static uint32_t widen_constant(struct rewrite *rewrite, uint32_t value)
                : rewrite_constant_blob(rewrite, INLAY_FLOAT, info->rank, dims, floats, count * sizeof *floats);
 }
 
+/* The DequantizeLinear with float scales; NULL: out of memory. */
+static graph_node *with_float_scales(struct rewrite *rewrite, const graph_node *node)
+{
+    uint32_t inputs[3];
+
+    for (uint32_t i = 0; i < node->info.input_count; i++) {
+        inputs[i] = rewrite_input(rewrite, node, i);
+        if (i == 1 && (inputs[i] = widen_constant(rewrite, inputs[i])) == INLAY_NONE)
+            return NULL;
+    }
+    return copy_attrs(
+        rewrite, node,
+        rewrite_make_node(rewrite, "DequantizeLinear", node->opset, node, inputs, node->info.input_count, 1));
+}
+
+/* Whether the node dequantizes weights of MXFP4 to floats. */
+static bool is_mxfp4(struct rewrite *rewrite, const graph_node *node, uint32_t input, uint32_t scale)
+{
+    return rewrite_value_info(rewrite, scale)->dtype == INLAY_FLOAT8E8M0 &&
+           rewrite_value_info(rewrite, input)->dtype == INLAY_FLOAT4E2M1 &&
+           rewrite_value_info(rewrite, node->info.outputs[0])->dtype == INLAY_FLOAT;
+}
+
 /* The product of an element of up to 8 bits and a float16 scale is exact in float32. Therefore the product is rounded
  * once in both forms, to float16. */
 static inlay_status match_scales(struct rewrite *rewrite, graph_node *node)
 {
     const uint32_t input = rewrite_input(rewrite, node, 0), scale = rewrite_input(rewrite, node, 1);
-    uint32_t inputs[3];
     graph_node *new_node, *cast;
     inlay_status status;
 
-    if (!is_narrow(rewrite, scale) || !rewrite_is_constant(rewrite, scale) || !rewrite_is_constant(rewrite, input) ||
-        node->info.input_count > 3 || rewrite_value_info(rewrite, input)->dtype == INLAY_INT16 ||
+    if (!rewrite_is_constant(rewrite, scale) || !rewrite_is_constant(rewrite, input) || node->info.input_count > 3 ||
+        rewrite_value_info(rewrite, scale)->rank > INLAY_MAX_RANK)
+        return INLAY_OK;
+    if (is_mxfp4(rewrite, node, input, scale)) {
+        new_node = with_float_scales(rewrite, node);
+        return new_node == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, new_node);
+    }
+    if (!is_narrow(rewrite, scale) || rewrite_value_info(rewrite, input)->dtype == INLAY_INT16 ||
         rewrite_value_info(rewrite, input)->dtype == INLAY_UINT16 ||
         rewrite_value_info(rewrite, input)->dtype == INLAY_INT32 ||
         rewrite_value_info(rewrite, node->info.outputs[0])->dtype != rewrite_value_info(rewrite, scale)->dtype ||
-        rewrite_value_info(rewrite, scale)->rank > INLAY_MAX_RANK || rewrite_attr_int(node, "output_dtype", 0) != 0)
+        rewrite_attr_int(node, "output_dtype", 0) != 0)
         return INLAY_OK;
-    for (uint32_t i = 0; i < node->info.input_count; i++)
-        inputs[i] = i == 1 ? widen_constant(rewrite, scale) : rewrite_input(rewrite, node, i);
-    new_node = inputs[1] == INLAY_NONE ? NULL
-                                       : copy_attrs(rewrite, node,
-                                                    rewrite_make_node(rewrite, "DequantizeLinear", node->opset, node,
-                                                                      inputs, node->info.input_count, 1));
+    new_node = with_float_scales(rewrite, node);
     if (new_node == NULL)
         return rewrite_no_memory(rewrite);
     status = rewrite_insert_node(rewrite, new_node, INLAY_FLOAT);

@@ -120,7 +120,7 @@ static inlay_status pack_panels(void *user, int64_t begin, int64_t end, uint32_t
     for (int64_t panel = begin; lines != NULL && panel < end; panel++) {
         const int64_t first = panel * NBITS_COLUMNS,
                       count = shape->n - first < NBITS_COLUMNS ? shape->n - first : NBITS_COLUMNS;
-        const nbits_source source = { lines, 1, codes ? shape->k : shape->blocks, false };
+        const nbits_source source = { .data = lines, .k_step = 1, .n_step = codes ? shape->k : shape->blocks };
         nbits_shape one;
 
         (void)nbits_shape_init(&one, shape->bits, shape->k, count, shape->block);

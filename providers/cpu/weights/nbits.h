@@ -50,6 +50,7 @@ typedef struct nbits_source {
     const void *data;
     int64_t k_step, n_step; /* in elements; k counts blocks for scales and zero points */
     bool is_signed;
+    bool e2m1; /* weights are float4e2m1, whose codes of 8 bits are 128 plus twice the value; scales are halved */
 } nbits_source;
 
 /* Packs panels [first, first + count) into out, which begins with panel `first`. */

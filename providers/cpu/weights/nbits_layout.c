@@ -7,7 +7,8 @@
 OPTIONAL_WITH(nbits_is_pack, "cpu_weights cpu_nbits_product cpu_experts");
 OPTIONAL_WITH(nbits_pack, "cpu_weights cpu_nbits_product cpu_experts");
 
-enum { D_BITS, D_K, D_N, D_BLOCK, D_K_STEP, D_N_STEP, D_SIGNED, D_ROW_BYTES, D_COUNT };
+enum { D_BITS, D_K, D_N, D_BLOCK, D_K_STEP, D_N_STEP, D_TYPE, D_ROW_BYTES, D_COUNT };
+enum { SIGNED = 1, E2M1 = 2 }; /* D_TYPE, see nbits_source */
 
 int64_t nbits_row_bytes(const cpu_nbits *nbits)
 {
@@ -61,10 +62,14 @@ bool nbits_is_pack(const tensor_layout *layout)
 
 void nbits_describe(const cpu_nbits *nbits, uint32_t what, const int64_t *steps, int64_t bytes, tensor_layout *layout)
 {
-    const int64_t dims[D_COUNT] = { nbits->bits,      nbits->k,
-                                    nbits->n,         nbits->block,
-                                    steps[0],         steps[1],
-                                    nbits->is_signed, what == NBITS_ZEROS ? nbits_row_bytes(nbits) : 0 };
+    const int64_t dims[D_COUNT] = { nbits->bits,
+                                    nbits->k,
+                                    nbits->n,
+                                    nbits->block,
+                                    steps[0],
+                                    steps[1],
+                                    (nbits->is_signed ? SIGNED : 0) | (nbits->e2m1 ? E2M1 : 0),
+                                    what == NBITS_ZEROS ? nbits_row_bytes(nbits) : 0 };
 
     memset(layout, 0, sizeof *layout);
     layout->rank = D_COUNT;
@@ -80,8 +85,7 @@ bool nbits_shape_of(const tensor_layout *layout, nbits_shape *out)
     const int64_t *d = layout->dims;
 
     return nbits_shape_init(out, (uint32_t)d[D_BITS], d[D_K], d[D_N], d[D_BLOCK]) && d[D_K_STEP] == 1 &&
-           d[D_N_STEP] == (layout->packing == NBITS_WEIGHTS ? out->blocks * out->block : out->blocks) &&
-           d[D_SIGNED] == 0;
+           d[D_N_STEP] == (layout->packing == NBITS_WEIGHTS ? out->blocks * out->block : out->blocks) && d[D_TYPE] == 0;
 }
 
 typedef struct pack_call {
@@ -103,7 +107,12 @@ static inlay_status pack_panels(void *user, int64_t begin, int64_t end, uint32_t
 void nbits_pack(const cpu_state *state, const void *source, const tensor_layout *layout, void *out)
 {
     const int64_t *d = layout->dims;
-    pack_call call = { .source = { source, d[D_K_STEP], d[D_N_STEP], d[D_SIGNED] != 0 }, .out = out };
+    pack_call call = { .source = { .data = source,
+                                   .k_step = d[D_K_STEP],
+                                   .n_step = d[D_N_STEP],
+                                   .is_signed = (d[D_TYPE] & SIGNED) != 0,
+                                   .e2m1 = (d[D_TYPE] & E2M1) != 0 },
+                       .out = out };
 
     const bool valid = nbits_shape_init(&call.shape, (uint32_t)d[D_BITS], d[D_K], d[D_N], d[D_BLOCK]);
 

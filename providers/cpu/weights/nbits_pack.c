@@ -73,13 +73,17 @@ int32_t nbits_element(const void *data, int64_t i, uint32_t bits, bool is_signed
 /* Unpacks `count` weights of one k, from element `first` on, to one byte each. */
 static void read_row(const nbits_shape *shape, const nbits_source *from, int64_t first, int64_t count, uint8_t *out)
 {
-    const uint32_t bits = shape->bits, flip = from->is_signed ? 1u << (bits - 1) : 0;
+    static const uint8_t halves[16] = {
+        128, 129, 130, 131, 132, 134, 136, 140, 128, 127, 126, 125, 124, 122, 120, 116
+    };
+    const uint32_t bits = from->e2m1 ? 4 : shape->bits, flip = from->is_signed ? 1u << (bits - 1) : 0;
     const uint8_t *data = from->data;
 
     for (int64_t i = 0; i < count; i++) {
         const int64_t at = (first + i * from->n_step) * bits;
+        const uint32_t code = data[at / 8] >> at % 8 & ((1u << bits) - 1);
 
-        out[i] = (uint8_t)((data[at / 8] >> at % 8 & ((1u << bits) - 1)) ^ flip);
+        out[i] = from->e2m1 ? halves[code] : (uint8_t)(code ^ flip);
     }
     memset(out + count, 0, (size_t)(NBITS_COLUMNS - count));
 }
@@ -196,9 +200,10 @@ void nbits_pack_weights(const nbits_shape *shape, const nbits_source *from, int6
 {
     const int64_t per = 32 / shape->bits, panel = nbits_weight_bytes(shape) / shape->panels,
                   joint = from->n_step == 1 ? JOINT_PANELS : 1;
-    const bool lines = from->k_step == 1 && from->n_step * shape->bits % 8 == 0 && shape->block % per == 0;
+    const bool lines =
+        !from->e2m1 && from->k_step == 1 && from->n_step * shape->bits % 8 == 0 && shape->block % per == 0;
     const uint8_t *data = from->data;
-    const bool rows = from->n_step == 1 && from->k_step * shape->bits % 8 == 0 && shape->bits != 2;
+    const bool rows = !from->e2m1 && from->n_step == 1 && from->k_step * shape->bits % 8 == 0 && shape->bits != 2;
 
     INLAY_CHECK(first >= 0 && count >= 0 && first + count <= shape->panels);
     INLAY_CHECK(shape->padded % 16 == 0 && shape->padded >= shape->block);
@@ -240,6 +245,8 @@ void nbits_pack_floats(const nbits_shape *shape, const nbits_source *from, float
                 out[c] = 0;
                 if (n < shape->n)
                     memcpy(&out[c], (const float *)from->data + n * from->n_step + b * from->k_step, sizeof *out);
+                if (from->e2m1)
+                    out[c] /= 2;
             }
 }
 

@@ -16,8 +16,9 @@ enum { AXES = 2, MAX_TRANSPOSES = 2 /* between DequantizeLinear and GEMM */ };
 
 static uint8_t bits_of(inlay_dtype dtype, bool *out_signed)
 {
-    *out_signed = dtype == INLAY_INT4 || dtype == INLAY_INT2 || dtype == INLAY_INT8;
+    *out_signed = dtype == INLAY_INT4 || dtype == INLAY_INT2 || dtype == INLAY_INT8 || dtype == INLAY_FLOAT4E2M1;
     return dtype == INLAY_INT8 || dtype == INLAY_UINT8   ? 8
+           : dtype == INLAY_FLOAT4E2M1                   ? 8 /* as they are packed */
            : dtype == INLAY_INT4 || dtype == INLAY_UINT4 ? 4
            : dtype == INLAY_INT2 || dtype == INLAY_UINT2 ? 2
                                                          : 0;
@@ -57,8 +58,8 @@ static bool read_layout(const kit_node *node, struct layout *out)
 
     if (!is_constant(input) || !is_constant(scale) || bits_of(input->dtype, &is_signed) == 0 || input->rank != AXES ||
         scale->dtype != INLAY_FLOAT || kit_output_dtype(node, 0) != INLAY_FLOAT ||
-        (zero != NULL &&
-         (!is_constant(zero) || zero->dtype != input->dtype || cpu_known_count(zero) != cpu_known_count(scale))) ||
+        (zero != NULL && (input->dtype == INLAY_FLOAT4E2M1 || !is_constant(zero) || zero->dtype != input->dtype ||
+                          cpu_known_count(zero) != cpu_known_count(scale))) ||
         cpu_known_count(input) < 1)
         return false;
     count = cpu_known_count(scale);
@@ -153,6 +154,7 @@ static bool parse_weights(const kit_node *node, cpu_op *op, kit_refusal *why)
     op->axis = layout.axis;
     op->size = layout.block;
     op->nbits.bits = bits_of(input->dtype, &op->nbits.is_signed);
+    op->nbits.e2m1 = input->dtype == INLAY_FLOAT4E2M1;
     op->nbits.all = op->nbits.is_signed ? (float)(1 << (op->nbits.bits - 1)) : 0;
     return true;
 }

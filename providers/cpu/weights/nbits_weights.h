@@ -1,5 +1,5 @@
-/* nbits_weights.h - n-bit weights of a region: DequantizeLinear of a constant matrix of 2, 4 or 8 bits that only GEMMs
- * read, and MatMulNBits. The kernels are in nbits.c, the lowering is in product/lower_nbits.c.
+/* nbits_weights.h - n-bit weights of a region: DequantizeLinear of a constant matrix of 2, 4 or 8 bits, or of float4,
+ * that only GEMMs read, and MatMulNBits. The kernels are in nbits.c, the lowering is in product/lower_nbits.c.
  *
  * The host does not fold such a DequantizeLinear, because this provider has the extension inlay.weights/1. Weights are
  * packed once; the originals are dropped. */
