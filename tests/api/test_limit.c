@@ -114,7 +114,7 @@ static void a_model_is_refused(void **state)
     assert_int_equal(open_session(&wire, 10000, &session, &diag), INLAY_LIMIT_EXCEEDED);
     assert_null(session);
     assert_int_equal(diag.error_class, INLAY_CLASS_MEMORY);
-    required = limit_of(&diag, "by estimate");
+    required = limit_of(&diag, heap_bytes() > 0 ? "by estimate" : "at least"); /* a sanitizer has none */
     assert_in_range(required, 2 * 1000 * WIDTH * 4, 4 * 1000 * WIDTH * 4); /* a slab and the output */
     for (int i = 0; i < 2; i++) { /* the first session includes one-time allocations */
         if (open_session(&wire, required, &session, &diag) != INLAY_OK)
