@@ -135,8 +135,9 @@ VEC_INLINE void exact_tile(const nbits_tile *tile, int bits, int rows, bool zero
     default:                                                                                                           \
         function(tile, __VA_ARGS__, 4, zeros);                                                                         \
     }
-/* Defines kernel `name`, which calls `function` with bits, rows and zeros as constants. */
-#define BY_BITS(name, function, BY_ROWS)                                                                               \
+/* Defines kernel `name`, which calls `function` with bits, rows and, for 4 bits, zeros as constants; apart: also for 2
+ * bits. */
+#define BY_BITS(name, function, BY_ROWS, apart)                                                                        \
     static void name(const nbits_tile *tile)                                                                           \
     {                                                                                                                  \
         INLAY_CHECK(tile->rows >= 1 && tile->rows <= NBITS_ROWS && tile->columns >= 1 &&                               \
@@ -150,13 +151,16 @@ VEC_INLINE void exact_tile(const nbits_tile *tile, int bits, int rows, bool zero
         } else if (tile->shape->bits == 8) {                                                                           \
             const bool zeros = tile->zeros != NULL;                                                                    \
             BY_ROWS(function, 8)                                                                                       \
+        } else if ((apart) && tile->zeros == NULL) {                                                                   \
+            const bool zeros = false;                                                                                  \
+            BY_ROWS(function, 2)                                                                                       \
         } else {                                                                                                       \
             const bool zeros = tile->zeros != NULL;                                                                    \
             BY_ROWS(function, 2)                                                                                       \
         }                                                                                                              \
     }
 
-BY_BITS(exact, exact_tile, BY_ROWS)
+BY_BITS(exact, exact_tile, BY_ROWS, true)
 
 /* Dequantizes weight e of each word. */
 VEC_INLINE void unfold_one(vint word, int e, int bits, const float *table, vec zero, vec scale, float *to)
@@ -662,8 +666,8 @@ VEC_INLINE void byte_tile(const nbits_tile *tile, int bits, int rows, bool zeros
         tile_of_part(tile, NBITS_BYTE, bits, 16, rows, zeros);
 }
 
-BY_BITS(fine, fine_tile, BY_ROWS)
-BY_BITS(byte, byte_tile, BY_ROWS)
+BY_BITS(fine, fine_tile, BY_ROWS, false)
+BY_BITS(byte, byte_tile, BY_ROWS, false)
 enum { HAS_LIMBS = 1 };
 #else
 static bool prepare(const nbits_shape *shape, nbits_mode mode, const float *zero, const float *a, const nbits_row *row)
