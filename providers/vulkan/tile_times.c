@@ -1,6 +1,6 @@
-/* Measures the tiles of products on a device by time stamps of its queue: how long a chunk of k takes when one tile
- * runs, and when so many run that the device is full. The difference between two lengths of k, which would leave out
- * launches and epilogues, is negative now and then on a busy machine. */
+/* Measures the tiles of products on a device by time stamps of its queue: the time of a chunk of k for one tile, and
+ * for enough tiles to occupy the whole device. It includes launches and epilogues: the difference between two lengths
+ * of k has none, but is sometimes negative on a busy machine. */
 #include "inlay/check.h"
 #include "vulkan/region.h"
 #include "simd/clock.h"
@@ -74,7 +74,7 @@ static void count_elements(const vulkan_product *product, int64_t counts[OPERAND
     counts[RESULT] = product->line * product->n;
 }
 
-/* Places the operands one after the other, each with room for the largest. */
+/* Places the operands in one buffer, each with room for its largest size. */
 static void place_operands(struct trial *trial)
 {
     for (uint32_t i = 0; i < trial->tile_count * POINTS; i++) {

@@ -36,7 +36,7 @@ static float *some(int64_t count, float scale)
     return x;
 }
 
-/* Rows of all heads beside each other, as in a model with Transposes around the operator. */
+/* The layout [batch][row][head][size] of models with Transposes around the operator. */
 static struct strides rows_of(int64_t heads, int64_t rows, int64_t size)
 {
     return (struct strides){ .batch = rows * heads * size, .head = size, .row = heads * size };

@@ -312,8 +312,8 @@ class Gguf(unittest.TestCase):
                 self.assertEqual(mappings.count("00000000"), 1)  # of the begin of the file
 
     def test_blocks(self):
-        """Blocks that stay in the file have the weights of constants that are made of them: for other providers, for
-        placement rules that separate them from their products, with a file in memory, and for a new version."""
+        """Results are the same if blocks are read from the file and if constants are made from them: by other
+        providers, by placement rules that separate blocks and products, from a file in memory, in a new version."""
         import inlay
         norm = {"output_norm.weight": np.linspace(-2, 2, 256, dtype=np.float32)}
         for arch, kind in (("llama", "Q4_K"), ("mixtral", "Q6_K"), ("mixtral", "Q5_0"), ("qwen3moe", "Q4_K_M")):

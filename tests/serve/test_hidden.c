@@ -4,7 +4,7 @@
 
 enum { TOKENS = 3000, FIRST = 2, SECOND = 1, WIDTH = FIRST + SECOND, MOST = 1024 };
 
-/* Two outputs of a run of two rows: each number tells the row and the token. */
+/* Two outputs of a run of two rows: each number encodes its row and token. */
 static float first_layer[2 * TOKENS * FIRST], second_layer[2 * TOKENS * SECOND];
 static const text_head head = {
     .dtype = INLAY_FLOAT, .number_bytes = sizeof(float), .hidden_bytes = WIDTH * sizeof(float), .source_count = 2

@@ -223,7 +223,7 @@ static void *leave(void *user)
     return NULL;
 }
 
-/* Texts begin, end and are abandoned while another one goes on, and the head has the hidden states of all of them. */
+/* Other texts begin, end or lose their client while a text is generated: each guess uses the states of its own text. */
 static void test_together(void **state)
 {
     (void)state;

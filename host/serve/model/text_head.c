@@ -18,7 +18,7 @@ static const char *base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* The path of a file beside the head. */
+/* The path of a file in the folder of the head's model. */
 static void beside(const struct model *draft, const char *name, char out[PATH_MAX])
 {
     const char *path = draft->file.path;

@@ -108,7 +108,8 @@ uint32_t attend_terms_scores(const struct attend *attend, const struct attend_te
                                                                .room = terms->room });
 }
 
-/* All rows are in range: they have numbers up to 1, and 1 or only 0; or NaN, and so has the factor of the row. */
+/* All rows are in range for terms: the largest probability of a row is 1 (0 if no key is visible). A row with NaN has
+ * NaN as its factor, too. */
 void attend_terms_values(const struct attend *attend, const struct attend_terms *terms, const sgemm_job *job)
 {
     const int64_t row = terms_panels(attend->value_size) * TERMS_WIDTH;

@@ -18,7 +18,7 @@ static uint8_t bits_of(inlay_dtype dtype, bool *out_signed)
 {
     *out_signed = dtype == INLAY_INT4 || dtype == INLAY_INT2 || dtype == INLAY_INT8 || dtype == INLAY_FLOAT4E2M1;
     return dtype == INLAY_INT8 || dtype == INLAY_UINT8   ? 8
-           : dtype == INLAY_FLOAT4E2M1                   ? 8 /* as they are packed */
+           : dtype == INLAY_FLOAT4E2M1                   ? 8 /* packed as codes of 8 bits */
            : dtype == INLAY_INT4 || dtype == INLAY_UINT4 ? 4
            : dtype == INLAY_INT2 || dtype == INLAY_UINT2 ? 2
                                                          : 0;
