@@ -62,7 +62,8 @@ static inlay_status unpack(pass_ctx *ctx, struct graph *graph, const graph_node 
     bool done = true;
     kit_blocks blocks;
 
-    *out_done = false;
+    if (stays(ctx, graph, node))
+        return INLAY_OK;
     if ((input->flags & INLAY_VALUE_CONSTANT) == 0 || !kit_blocks_of(&node->info, &blocks))
         return INLAY_OK; /* reported when it runs */
     for (uint32_t o = 0; o < node->info.output_count; o++) {
@@ -99,32 +100,7 @@ static inlay_status unpack(pass_ctx *ctx, struct graph *graph, const graph_node 
     return INLAY_OK;
 }
 
-static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool *changed)
-{
-    bool *drop = NULL, any = false;
-
-    for (uint32_t i = 0; i < graph->node_count; i++) {
-        const graph_node *node = graph->nodes[i];
-        inlay_status status;
-
-        if (strcmp(node->info.op_type.data, "UnpackBlocks") != 0 || strcmp(node->info.domain.data, "ai.inlay") != 0 ||
-            stays(ctx, graph, node))
-            continue;
-        if (drop == NULL &&
-            (drop = arena_array(&ctx->model->arena, (size_t)graph->node_count + 1, sizeof *drop)) == NULL)
-            return fail(ctx, graph, node);
-        status = unpack(ctx, graph, node, &drop[i]);
-        if (status != INLAY_OK)
-            return status;
-        any |= drop[i];
-    }
-    if (any)
-        pass_drop_nodes(graph, drop);
-    *changed |= any;
-    return INLAY_OK;
-}
-
 inlay_status pass_block_constants(pass_ctx *ctx, bool *out_changed)
 {
-    return pass_each_graph(ctx, ctx->model->main, visit, out_changed);
+    return pass_replace_by_constants(ctx, ctx->model->main, "ai.inlay", "UnpackBlocks", unpack, out_changed);
 }

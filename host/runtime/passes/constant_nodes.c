@@ -1,6 +1,5 @@
 /* Replaces Constant nodes (of every opset) by constants of the graph. Exporters write thousands of them. */
 #include "passes/type_guard.h"
-#include <string.h>
 
 /* Sets the value from the node's only attribute, which may be of any kind. */
 static inlay_status set_from_attr(pass_ctx *ctx, struct graph *graph, uint32_t value, const inlay_attr_info *attribute,
@@ -45,34 +44,18 @@ static inlay_status set_from_attr(pass_ctx *ctx, struct graph *graph, uint32_t v
     }
 }
 
-static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool *changed)
+static inlay_status make_constant(pass_ctx *ctx, struct graph *graph, const graph_node *node, bool *out_done)
 {
-    bool *drop = arena_array(&ctx->model->arena, (size_t)graph->node_count + 1, sizeof *drop);
-    bool any = false;
-
-    if (drop == NULL)
-        return no_memory(ctx->diag, "to gather constants");
-    for (uint32_t i = 0; i < graph->node_count; i++) {
-        const graph_node *node = graph->nodes[i];
-        const inlay_attr_info *attribute = node->info.attrs;
-
-        if (!pass_is_op(node, "Constant") || node->info.output_count != 1 || node->info.outputs[0] == INLAY_NONE ||
-            node->info.attr_count == 0)
-            continue;
-        for (uint32_t k = 0; k < node->info.attr_count && !drop[i]; k++) {
-            attribute = INLAY_AT(inlay_attr_info, node->info.attrs, node->info.attr_stride, k);
-            if (set_from_attr(ctx, graph, node->info.outputs[0], attribute, &drop[i]) != INLAY_OK)
-                return no_memory(ctx->diag, "for constant '%s'", node->info.name.data);
-        }
-        any |= drop[i];
-    }
-    if (any)
-        pass_drop_nodes(graph, drop);
-    *changed |= any;
+    if (node->info.output_count != 1 || node->info.outputs[0] == INLAY_NONE)
+        return INLAY_OK;
+    for (uint32_t k = 0; k < node->info.attr_count && !*out_done; k++)
+        if (set_from_attr(ctx, graph, node->info.outputs[0],
+                          INLAY_AT(inlay_attr_info, node->info.attrs, node->info.attr_stride, k), out_done) != INLAY_OK)
+            return no_memory(ctx->diag, "for constant '%s'", node->info.name.data);
     return INLAY_OK;
 }
 
 inlay_status pass_constant_nodes(pass_ctx *ctx, bool *out_changed)
 {
-    return pass_each_graph(ctx, ctx->model->main, visit, out_changed);
+    return pass_replace_by_constants(ctx, ctx->model->main, "ai.onnx", "Constant", make_constant, out_changed);
 }

@@ -293,6 +293,32 @@ void pass_drop_nodes(struct graph *graph, const bool *drop)
     graph->node_count = kept;
 }
 
+inlay_status pass_replace_by_constants(pass_ctx *ctx, struct graph *graph, const char *domain, const char *op_type,
+                                       pass_constant_fn fn, bool *changed)
+{
+    inlay_status status = INLAY_OK;
+    bool *drop = NULL, any = false;
+
+    for (uint32_t i = 0; status == INLAY_OK && i < graph->node_count; i++) {
+        const graph_node *node = graph->nodes[i];
+
+        for (uint32_t b = 0; status == INLAY_OK && b < node->body_count; b++)
+            status = pass_replace_by_constants(ctx, node->bodies[b].graph, domain, op_type, fn, changed);
+        if (status != INLAY_OK || strcmp(node->info.op_type.data, op_type) != 0 ||
+            strcmp(node->info.domain.data, domain) != 0)
+            continue;
+        if (drop == NULL &&
+            (drop = arena_array(&ctx->model->arena, (size_t)graph->node_count + 1, sizeof *drop)) == NULL)
+            return graph_fail(graph, node, NULL, INLAY_OUT_OF_MEMORY, ctx->diag, "no memory to make it a constant");
+        status = fn(ctx, graph, node, &drop[i]);
+        any |= drop[i];
+    }
+    if (status == INLAY_OK && any)
+        pass_drop_nodes(graph, drop);
+    *changed |= any;
+    return status;
+}
+
 bool pass_is_op(const graph_node *node, const char *op_type)
 {
     return strcmp(node->info.op_type.data, op_type) == 0 && strcmp(node->info.domain.data, "ai.onnx") == 0;

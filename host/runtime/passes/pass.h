@@ -113,6 +113,11 @@ void pass_count(pass_ctx *ctx, const struct graph *graph, const graph_node *node
 typedef inlay_status (*pass_graph_fn)(pass_ctx *ctx, struct graph *graph, bool *changed);
 /* Calls fn for graph, then for all nested bodies. */
 INLAY_NODISCARD inlay_status pass_each_graph(pass_ctx *ctx, struct graph *graph, pass_graph_fn fn, bool *changed);
+/* Makes the outputs of a node constants, and then sets *out_done, which is false before. */
+typedef inlay_status (*pass_constant_fn)(pass_ctx *ctx, struct graph *graph, const graph_node *node, bool *out_done);
+/* Calls fn for the nodes of the operator in graph and in all nested bodies, and removes those that became constants. */
+INLAY_NODISCARD inlay_status pass_replace_by_constants(pass_ctx *ctx, struct graph *graph, const char *domain,
+                                                       const char *op_type, pass_constant_fn fn, bool *changed);
 /* Makes every reader of a value v read replacement[v] (INLAY_NONE: unchanged). Outputs of the graph are unchanged. */
 void pass_replace_uses(struct graph *graph, const uint32_t *replacement);
 /* Removes captures from the node's list that no body uses any more. */

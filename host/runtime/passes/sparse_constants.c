@@ -6,11 +6,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-static bool is_sparse(const graph_node *node)
-{
-    return strcmp(node->info.op_type.data, "SparseToDense") == 0 && strcmp(node->info.domain.data, "ai.inlay") == 0;
-}
-
 static const inlay_value_info *constant_of(const struct graph *graph, uint32_t value, inlay_dtype dtype)
 {
     const inlay_value_info *info = value == INLAY_NONE ? NULL : &graph->values[value].info;
@@ -45,15 +40,25 @@ static inlay_status fail(pass_ctx *ctx, const struct graph *graph, const graph_n
     return graph_fail(graph, node, NULL, code, ctx->diag, "%s", text);
 }
 
-static inlay_status make_dense(pass_ctx *ctx, struct graph *graph, const graph_node *node,
-                               const inlay_value_info *values, const inlay_value_info *indices,
-                               const inlay_attr_info *shape, bool *out_done)
+static inlay_status make_dense(pass_ctx *ctx, struct graph *graph, const graph_node *node, bool *out_done)
 {
-    const uint64_t entries = values->data_bytes / sizeof(float);
+    const inlay_attr_info *shape = graph_attr(node, "shape");
+    const inlay_value_info *values, *indices;
+    uint64_t entries;
     int64_t count = 0;
     size_t bytes = 0;
     float *data;
 
+    if (node->info.input_count != 2 || node->info.output_count != 1 || node->info.outputs[0] == INLAY_NONE ||
+        (ctx->offers_sparse != NULL && feeds_products(graph, node->info.outputs[0]) &&
+         ctx->offers_sparse(ctx->fold_ctx, graph, node, NULL)))
+        return INLAY_OK;
+    values = constant_of(graph, node->info.inputs[0], INLAY_FLOAT);
+    indices = constant_of(graph, node->info.inputs[1], INLAY_INT64);
+    if (values == NULL || indices == NULL || values->data_bytes != indices->data_bytes / 2 || shape == NULL ||
+        shape->kind != INLAY_ATTR_INTS)
+        return INLAY_OK; /* reported when it runs */
+    entries = values->data_bytes / sizeof(float);
     if (!dims_count(shape->ints, shape->count, &count) || !dtype_bytes(INLAY_FLOAT, count, &bytes) ||
         __builtin_add_overflow(ctx->densified, bytes, &ctx->densified) || ctx->densified > ctx->max_densified_bytes)
         return graph_fail(graph, node, NULL, INLAY_LIMIT_EXCEEDED, ctx->diag,
@@ -79,42 +84,7 @@ static inlay_status make_dense(pass_ctx *ctx, struct graph *graph, const graph_n
     return INLAY_OK;
 }
 
-static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool *changed)
-{
-    bool *drop = NULL, any = false;
-
-    for (uint32_t i = 0; i < graph->node_count; i++) {
-        const graph_node *node = graph->nodes[i];
-        const inlay_attr_info *shape;
-        const inlay_value_info *values, *indices;
-        inlay_status status;
-
-        if (!is_sparse(node) || node->info.input_count != 2 || node->info.output_count != 1 ||
-            node->info.outputs[0] == INLAY_NONE ||
-            (ctx->offers_sparse != NULL && feeds_products(graph, node->info.outputs[0]) &&
-             ctx->offers_sparse(ctx->fold_ctx, graph, node, NULL)))
-            continue;
-        values = constant_of(graph, node->info.inputs[0], INLAY_FLOAT);
-        indices = constant_of(graph, node->info.inputs[1], INLAY_INT64);
-        shape = graph_attr(node, "shape");
-        if (values == NULL || indices == NULL || values->data_bytes != indices->data_bytes / 2 || shape == NULL ||
-            shape->kind != INLAY_ATTR_INTS)
-            continue; /* reported when it runs */
-        if (drop == NULL &&
-            (drop = arena_array(&ctx->model->arena, (size_t)graph->node_count + 1, sizeof *drop)) == NULL)
-            return fail(ctx, graph, node, INLAY_OUT_OF_MEMORY, "no memory to convert it to a dense tensor");
-        status = make_dense(ctx, graph, node, values, indices, shape, &drop[i]);
-        if (status != INLAY_OK)
-            return status;
-        any |= drop[i];
-    }
-    if (any)
-        pass_drop_nodes(graph, drop);
-    *changed |= any;
-    return INLAY_OK;
-}
-
 inlay_status pass_sparse_constants(pass_ctx *ctx, bool *out_changed)
 {
-    return pass_each_graph(ctx, ctx->model->main, visit, out_changed);
+    return pass_replace_by_constants(ctx, ctx->model->main, "ai.inlay", "SparseToDense", make_dense, out_changed);
 }
