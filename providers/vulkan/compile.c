@@ -67,6 +67,7 @@ inlay_status vulkan_compile_on(vulkan_state *state, gpu_device *device, const in
             INLAY_TRY(request->poll(request->ctx));
         INLAY_TRY(vulkan_upload(compiled, request, &compiled->constants[i], diag));
     }
+    INLAY_TRY(gpu_copy_list(device, NULL, 0, diag)); /* submits the uploads */
     /* kit_region_keep() copied small constants that the device does not read. Nodes with larger ones were declined. */
     for (uint32_t value = 0; value < compiled->value_count; value++)
         if (compiled->values[value].constant && compiled->values[value].data != NULL)

@@ -181,7 +181,7 @@ inlay_status vulkan_upload(inlay_compiled *compiled, const inlay_compile_request
     request->constants[compiled->values[constant->value].snapshot] =
         constant->packed ? INLAY_CONST_PACKED : INLAY_CONST_COPIED;
     if (!constant->packed)
-        return gpu_write(compiled->gpu, &compiled->memory, constant->offset, info->data, constant->bytes, diag);
+        return gpu_write_later(compiled->gpu, &compiled->memory, constant->offset, info->data, constant->bytes, diag);
     packed = calloc(1, constant->bytes + 1);
     if (packed == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to pack '%s'", info->name.data);
@@ -191,7 +191,7 @@ inlay_status vulkan_upload(inlay_compiled *compiled, const inlay_compile_request
         pack_bytes(packed, info->data, &constant->panels, info->dtype == INLAY_UINT8 ? 0x80 : 0);
     else
         pack(packed, info->data, &constant->panels, width, vulkan_size_of(info->dtype));
-    status = gpu_write(compiled->gpu, &compiled->memory, constant->offset, packed, constant->bytes, diag);
+    status = gpu_write_later(compiled->gpu, &compiled->memory, constant->offset, packed, constant->bytes, diag);
     free(packed);
     return status;
 }

@@ -55,7 +55,8 @@ typedef enum gpu_shader {
 #define GPU_DEVICE(X) \
     X(DestroyDevice) X(GetDeviceQueue) X(CreateBuffer) X(DestroyBuffer) X(GetBufferMemoryRequirements) \
     X(AllocateMemory) X(FreeMemory) X(BindBufferMemory) X(MapMemory) X(GetBufferDeviceAddress) X(CreateSemaphore) \
-    X(DestroySemaphore) X(WaitSemaphores) X(QueueSubmit) X(DeviceWaitIdle) X(CreateCommandPool) \
+    X(DestroySemaphore) X(WaitSemaphores) X(GetSemaphoreCounterValue) X(QueueSubmit) \
+    X(DeviceWaitIdle) X(CreateCommandPool) \
     X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) \
     X(CmdBindPipeline) X(CmdPushConstants) X(CmdDispatch) X(CmdPipelineBarrier) X(CmdCopyBuffer) \
     X(CreateShaderModule) X(DestroyShaderModule) X(CreatePipelineLayout) X(DestroyPipelineLayout) \
@@ -158,28 +159,49 @@ typedef struct gpu_external {
     VkExternalMemoryHandleTypeFlags types;
 } gpu_external;
 
+/* A queue, and the timeline semaphore of its submissions. */
+typedef struct gpu_lane {
+    VkQueue queue;
+    uint32_t family;
+    VkCommandPool pool;
+    VkSemaphore timeline;
+    uint64_t last_submitted; /* timeline value of the last submission; under queue_lock */
+    uint64_t last_sent;      /* value of the last submission that an injected hang did not drop */
+} gpu_lane;
+
+/* Uploads through staging memory (gpu_copy.c), by the queue of a family for transfers alone if the device has one,
+ * otherwise by the queue of shaders. One slot is filled while the device copies from the other. Under staging_lock. */
+typedef struct gpu_uploads {
+    gpu_lane lane;
+    uint64_t waited; /* value that the queue of shaders has waited for; under queue_lock */
+    struct {
+        gpu_buffer memory; /* created when it is first needed */
+        VkCommandBuffer commands;
+        uint64_t value; /* of its last submission */
+    } slots[2];
+    uint32_t current;
+    bool recording; /* the current slot has commands that are not submitted */
+    uint64_t used;  /* bytes of its memory */
+} gpu_uploads;
+
 typedef struct gpu_device {
     void *library;
     gpu_functions vk;
     VkInstance instance;
     VkDevice device;
-    VkQueue queue;
+    gpu_lane lane; /* of shaders; its pool is under queue_lock */
+    gpu_uploads uploads;
     VkPhysicalDeviceMemoryProperties memory;
     gpu_external external;
     gpu_facts facts;
-    uint32_t queue_family;
-    uint32_t stamp_bits; /* of the time stamps of its queue; 0: it has none */
+    uint32_t stamp_bits; /* of the time stamps of the queue of shaders; 0: it has none */
     uint32_t timeout_ms;
     gpu_fault fault;
     uint32_t fault_countdown; /* submissions or allocations left before the fault */
     uint32_t lost;            /* 1: permanently; read atomically */
     pthread_mutex_t queue_lock, pipeline_lock, staging_lock;
-    VkSemaphore timeline;
-    uint64_t last_submitted;    /* timeline value of the last submission; under queue_lock */
-    uint64_t last_sent;         /* value of the last submission that an injected hang did not drop */
-    VkCommandPool command_pool; /* under queue_lock */
     VkCommandBuffer copy_commands;
-    gpu_buffer staging; /* created by the first copy that needs it; under staging_lock */
+    gpu_buffer staging; /* of copies by the queue of shaders; created by the first that needs it; under staging_lock */
     VkPipelineLayout pipeline_layout;
     VkPipelineCache pipeline_cache;
     size_t loaded_cache_bytes; /* size of the pipeline cache when it was loaded */
@@ -195,6 +217,9 @@ bool gpu_may_exist(void);
 /* Calls `found` for each device. Opens none of them. */
 typedef inlay_status (*gpu_found_fn)(void *user, const gpu_facts *facts);
 inlay_status gpu_list(gpu_found_fn found, void *user, inlay_diag *diag);
+/* The first queue family with shaders, and the first for transfers alone; `count`: there is none. */
+void gpu_choose_families(const VkQueueFamilyProperties *families, uint32_t count, uint32_t *out_shaders,
+                         uint32_t *out_transfers);
 bool gpu_has_extension(const gpu_functions *vk, VkPhysicalDevice device, const char *name);
 /* Bytes of the heap that this process may still allocate; UINT64_MAX: unknown. */
 uint64_t gpu_memory_left(const gpu_functions *vk, const gpu_facts *facts, uint32_t heap);
@@ -230,12 +255,14 @@ inlay_status gpu_buffer_export(gpu_device *device, const gpu_buffer *buffer, uin
 inlay_status gpu_buffer_import(gpu_device *device, uint32_t kind, int fd, uint64_t bytes, gpu_buffer *out,
                                inlay_diag *diag);
 void gpu_buffer_destroy(gpu_device *device, gpu_buffer *buffer); /* {0}: a no-op */
+void gpu_buffer_free(gpu_device *device, gpu_buffer *buffer);    /* the same for a buffer that no copy has used */
 /* Wraps a VkBuffer of this device that the caller owns. It needs storage and device-address usage, and must outlive
  * *out. */
 void gpu_buffer_wrap(const gpu_device *device, VkBuffer buffer, uint64_t bytes, gpu_buffer *out);
-/* Copies between the host and buffers that no work in flight uses. If the host does not see the memory, the list is one
- * submission if 16 MiB of staging memory suffice, otherwise several. No copy of the list may read bytes that another
- * copy of the list writes. */
+/* Copies between the host and buffers that no work in flight uses. If the host does not see the memory, uploads are one
+ * submission if 16 MiB of staging memory suffice, otherwise several, and so are the other copies. No copy of the list
+ * may read bytes that another copy of the list writes. Uploads may still run when the function returns, except those to
+ * shared memory: later submissions wait for them. */
 typedef struct gpu_copy {
     const gpu_buffer *from, *to; /* NULL: host */
     uint64_t from_at, to_at;     /* byte offsets in the two buffers */
@@ -245,6 +272,13 @@ typedef struct gpu_copy {
 inlay_status gpu_copy_list(gpu_device *device, const gpu_copy *list, uint32_t count, inlay_diag *diag);
 inlay_status gpu_write(gpu_device *device, const gpu_buffer *to, uint64_t offset, const void *from, uint64_t bytes,
                        inlay_diag *diag);
+
+/* The same for a buffer of this file's functions; the next list of copies, which may be empty, submits it. */
+inlay_status gpu_write_later(gpu_device *device, const gpu_buffer *to, uint64_t offset, const void *from,
+                             uint64_t bytes, inlay_diag *diag);
+
+enum { GPU_STAGING_BYTES = 16 << 20 };
+inlay_status gpu_create_staging(gpu_device *device, gpu_buffer *out, inlay_diag *diag);
 
 /* Returns the pipeline of a key and creates it on the first call. Thread-safe. */
 inlay_status gpu_pipeline_get(gpu_device *device, const gpu_pipeline_key *key, VkPipeline *out, inlay_diag *diag);
@@ -290,12 +324,15 @@ inlay_status gpu_record_end(gpu_device *device, VkCommandBuffer commands, inlay_
 /* Makes all earlier writes visible to all later commands. */
 void gpu_barrier(gpu_device *device, VkCommandBuffer commands);
 
-/* Submits; *out_value is the timeline value that the work signals. */
+/* Submits to the queue of shaders, behind the uploads that have been submitted; *out_value is the timeline value that
+ * the work signals. */
 inlay_status gpu_submit(gpu_device *device, VkCommandBuffer commands, uint64_t *out_value, inlay_diag *diag);
+inlay_status gpu_submit_upload(gpu_device *device, VkCommandBuffer commands, uint64_t *out_value, inlay_diag *diag);
 /* Waits for a timeline value. `poll` (may be NULL) is called every few milliseconds; its first status other than
  * INLAY_OK is returned once the work has ended. After timeout_ms the device counts as lost. */
 typedef inlay_status (*gpu_poll_fn)(void *user);
 inlay_status gpu_wait(gpu_device *device, uint64_t value, gpu_poll_fn poll, void *user, inlay_diag *diag);
+inlay_status gpu_wait_upload(gpu_device *device, uint64_t value, inlay_diag *diag);
 /* Waits for all work, on a lost device for 5 seconds at most: a CPU driver must not be unloaded while it still
  * compiles. */
 void gpu_wait_idle(gpu_device *device);

@@ -322,19 +322,37 @@ static inlay_status load_instance(gpu_device *device, inlay_diag *diag)
     return INLAY_OK;
 }
 
-static inlay_status find_family(gpu_device *device, inlay_diag *diag)
+void gpu_choose_families(const VkQueueFamilyProperties *families, uint32_t count, uint32_t *out_shaders,
+                         uint32_t *out_transfers)
+{
+    /* families of video and of optical flow transfer, too, by engines for other purposes */
+    const VkQueueFlags others =
+        ~(VkQueueFlags)(VK_QUEUE_TRANSFER_BIT | VK_QUEUE_SPARSE_BINDING_BIT | VK_QUEUE_PROTECTED_BIT);
+
+    *out_shaders = *out_transfers = count;
+    for (uint32_t i = count; i-- > 0;) {
+        const VkQueueFlags flags = families[i].queueFlags;
+
+        if ((flags & VK_QUEUE_COMPUTE_BIT) != 0)
+            *out_shaders = i;
+        if ((flags & VK_QUEUE_TRANSFER_BIT) != 0 && (flags & others) == 0)
+            *out_transfers = i;
+    }
+}
+
+static inlay_status find_families(gpu_device *device, inlay_diag *diag)
 {
     VkQueueFamilyProperties families[16];
-    uint32_t count = 16;
+    uint32_t count = 16, shaders, transfers;
 
     device->vk.GetPhysicalDeviceQueueFamilyProperties(device->facts.physical, &count, families);
-    for (uint32_t i = 0; i < count; i++)
-        if ((families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) != 0) {
-            device->queue_family = i;
-            device->stamp_bits = families[i].timestampValidBits;
-            return INLAY_OK;
-        }
-    return inlay_fail(diag, INLAY_UNSUPPORTED, "Vulkan device %s has no compute queue", device->facts.name);
+    gpu_choose_families(families, count, &shaders, &transfers);
+    if (shaders == count)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "Vulkan device %s has no compute queue", device->facts.name);
+    device->lane.family = shaders;
+    device->stamp_bits = families[shaders].timestampValidBits;
+    device->uploads.lane.family = transfers < count ? transfers : shaders;
+    return INLAY_OK;
 }
 
 static inlay_status open_device(gpu_device *device, inlay_diag *diag)
@@ -363,21 +381,24 @@ static inlay_status open_device(gpu_device *device, inlay_diag *diag)
                                              .pNext = &want11,
                                              .features = { .shaderInt64 = VK_TRUE,
                                                            .shaderFloat64 = device->facts.f64 } };
-    const VkDeviceQueueCreateInfo queue = { .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-                                            .queueFamilyIndex = device->queue_family,
-                                            .queueCount = 1,
-                                            .pQueuePriorities = &priority };
+    gpu_lane *const lanes[] = { &device->lane, &device->uploads.lane };
+    VkDeviceQueueCreateInfo queues[2];
     const char *extensions[3] = { GPU_MATRIX_EXTENSION };
     const uint32_t shared = gpu_external_find(device, &extensions[has_matrices]);
     const VkDeviceCreateInfo info = { .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                       .pNext = &want,
-                                      .queueCreateInfoCount = 1,
-                                      .pQueueCreateInfos = &queue,
+                                      .queueCreateInfoCount = lanes[0]->family != lanes[1]->family ? 2 : 1,
+                                      .pQueueCreateInfos = queues,
                                       .enabledExtensionCount = has_matrices + shared,
                                       .ppEnabledExtensionNames = extensions };
     VkResult result;
 
     want_dots.pNext = ask;
+    for (uint32_t i = 0; i < 2; i++)
+        queues[i] = (VkDeviceQueueCreateInfo){ .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                               .queueFamilyIndex = lanes[i]->family,
+                                               .queueCount = 1,
+                                               .pQueuePriorities = &priority };
     result = device->vk.CreateDevice(device->facts.physical, &info, NULL, &device->device);
 
     if (result != VK_SUCCESS) {
@@ -391,20 +412,33 @@ static inlay_status open_device(gpu_device *device, inlay_diag *diag)
         LOOK_UP(GetMemoryFdKHR, GetDeviceProcAddr, device->device, device->facts.name)
         LOOK_UP(GetMemoryFdPropertiesKHR, GetDeviceProcAddr, device->device, device->facts.name)
     }
-    device->vk.GetDeviceQueue(device->device, device->queue_family, 0, &device->queue);
+    for (uint32_t i = 0; i < 2; i++)
+        device->vk.GetDeviceQueue(device->device, lanes[i]->family, 0, &lanes[i]->queue);
     device->vk.GetPhysicalDeviceMemoryProperties(device->facts.physical, &device->memory);
     return INLAY_OK;
 }
 
-/* Creates semaphore, command pool, pipeline layout and pipeline cache. */
-static inlay_status create_objects(gpu_device *device, inlay_diag *diag)
+static inlay_status create_lane(gpu_device *device, gpu_lane *lane, inlay_diag *diag)
 {
     const VkSemaphoreTypeCreateInfo type = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
                                              .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE };
     const VkSemaphoreCreateInfo semaphore = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type };
     const VkCommandPoolCreateInfo pool = { .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
                                            .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
-                                           .queueFamilyIndex = device->queue_family };
+                                           .queueFamilyIndex = lane->family };
+    const inlay_status status =
+        gpu_check(device, device->vk.CreateSemaphore(device->device, &semaphore, NULL, &lane->timeline),
+                  "making a semaphore", diag);
+
+    return status != INLAY_OK
+               ? status
+               : gpu_check(device, device->vk.CreateCommandPool(device->device, &pool, NULL, &lane->pool),
+                           "making a command pool", diag);
+}
+
+/* Creates semaphores, command pools, pipeline layout and pipeline cache. */
+static inlay_status create_objects(gpu_device *device, inlay_diag *diag)
+{
     const VkPushConstantRange range = { .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT,
                                         .size = PUSH_COUNT * sizeof(VkDeviceAddress) };
     const VkPipelineLayoutCreateInfo layout = { .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
@@ -412,10 +446,8 @@ static inlay_status create_objects(gpu_device *device, inlay_diag *diag)
                                                 .pPushConstantRanges = &range };
     inlay_status status = INLAY_OK;
 
-    INLAY_TRY(gpu_check(device, device->vk.CreateSemaphore(device->device, &semaphore, NULL, &device->timeline),
-                        "making a semaphore", diag));
-    INLAY_TRY(gpu_check(device, device->vk.CreateCommandPool(device->device, &pool, NULL, &device->command_pool),
-                        "making a command pool", diag));
+    INLAY_TRY(create_lane(device, &device->lane, diag));
+    INLAY_TRY(create_lane(device, &device->uploads.lane, diag));
     INLAY_TRY(gpu_check(device,
                         device->vk.CreatePipelineLayout(device->device, &layout, NULL, &device->pipeline_layout),
                         "making a pipeline layout", diag));
@@ -468,7 +500,7 @@ inlay_status gpu_open(const gpu_options *options, gpu_device **out, inlay_diag *
         device->facts.most_left = (uint64_t)options->fault_at << 10;
     if (device->timeout_ms == 0)
         device->timeout_ms = device->facts.type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 600000 : 20000;
-    INLAY_TRY(find_family(device, diag));
+    INLAY_TRY(find_families(device, diag));
     INLAY_TRY(open_device(device, diag));
     INLAY_TRY(create_objects(device, diag));
     *out = device;
@@ -480,16 +512,22 @@ done:
 
 static void destroy_objects(gpu_device *device)
 {
+    const gpu_lane *const lanes[] = { &device->lane, &device->uploads.lane };
+
     if (device->vk.DeviceWaitIdle != NULL)
         (void)device->vk.DeviceWaitIdle(device->device);
     for (const gpu_pipeline *pipeline = device->pipelines; pipeline != NULL; pipeline = pipeline->next)
         device->vk.DestroyPipeline(device->device, pipeline->pipeline, NULL);
     gpu_buffer_destroy(device, &device->staging);
+    for (uint32_t i = 0; i < 2; i++)
+        gpu_buffer_destroy(device, &device->uploads.slots[i].memory);
     gpu_cache_save(device);
     device->vk.DestroyPipelineCache(device->device, device->pipeline_cache, NULL);
     device->vk.DestroyPipelineLayout(device->device, device->pipeline_layout, NULL);
-    device->vk.DestroyCommandPool(device->device, device->command_pool, NULL);
-    device->vk.DestroySemaphore(device->device, device->timeline, NULL);
+    for (uint32_t i = 0; i < 2; i++) {
+        device->vk.DestroyCommandPool(device->device, lanes[i]->pool, NULL);
+        device->vk.DestroySemaphore(device->device, lanes[i]->timeline, NULL);
+    }
     device->vk.DestroyDevice(device->device, NULL);
 }
 

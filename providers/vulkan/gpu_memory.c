@@ -1,11 +1,9 @@
-/* Device memory, and copies between it and the host. */
+/* Device memory. */
 #include "inlay/check.h"
 #include "vulkan/gpu.h"
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
-
-enum { STAGING_BYTES = 16 << 20, MAX_READS = 64 };
 
 static const VkMemoryPropertyFlags visible = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
 
@@ -47,6 +45,15 @@ static uint32_t imported_types(const gpu_device *device, const VkImportMemoryFdI
                : 0;
 }
 
+void gpu_buffer_free(gpu_device *device, gpu_buffer *buffer)
+{
+    if (!buffer->borrowed) {
+        device->vk.DestroyBuffer(device->device, buffer->buffer, NULL);
+        device->vk.FreeMemory(device->device, buffer->memory, NULL);
+    }
+    *buffer = (gpu_buffer){ .bytes = 0 };
+}
+
 /* What a buffer is for. */
 enum { USE_STAGING = 1, USE_SHARED = 2 };
 
@@ -55,12 +62,17 @@ static inlay_status create_buffer(gpu_device *device, uint64_t bytes, uint32_t u
                                   gpu_buffer *out, inlay_diag *diag)
 {
     const bool staging = (use & USE_STAGING) != 0;
+    const uint32_t families[] = { device->lane.family, device->uploads.lane.family };
     const VkExternalMemoryBufferCreateInfo external = { .sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
                                                         .handleTypes = device->external.types };
     const VkBufferCreateInfo info = { .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
                                       .pNext = (use & USE_SHARED) != 0 ? &external : NULL,
                                       .size = bytes > 0 ? bytes : GPU_ALIGNMENT,
-                                      .usage = GPU_BUFFER_USAGE };
+                                      .usage = GPU_BUFFER_USAGE,
+                                      .sharingMode = families[0] != families[1] ? VK_SHARING_MODE_CONCURRENT
+                                                                                : VK_SHARING_MODE_EXCLUSIVE,
+                                      .queueFamilyIndexCount = families[0] != families[1] ? 2 : 0,
+                                      .pQueueFamilyIndices = families };
     const VkMemoryAllocateFlagsInfo flags = { .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
                                               .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT };
     const VkExportMemoryAllocateInfo exported = { .sType = VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO,
@@ -123,7 +135,7 @@ static inlay_status create_buffer(gpu_device *device, uint64_t bytes, uint32_t u
     buffer.address = wrapped.address;
 done:
     if (status != INLAY_OK)
-        gpu_buffer_destroy(device, &buffer);
+        gpu_buffer_free(device, &buffer);
     else
         *out = buffer;
     return status;
@@ -192,132 +204,7 @@ void gpu_buffer_wrap(const gpu_device *device, VkBuffer buffer, uint64_t bytes, 
     out->address = device->vk.GetBufferDeviceAddress(device->device, &info);
 }
 
-void gpu_buffer_destroy(gpu_device *device, gpu_buffer *buffer)
+inlay_status gpu_create_staging(gpu_device *device, gpu_buffer *out, inlay_diag *diag)
 {
-    if (__atomic_load_n(&device->lost, __ATOMIC_ACQUIRE) != 0)
-        return; /* the device may still write to it */
-    if (!buffer->borrowed) {
-        device->vk.DestroyBuffer(device->device, buffer->buffer, NULL);
-        device->vk.FreeMemory(device->device, buffer->memory, NULL);
-    }
-    *buffer = (gpu_buffer){ .bytes = 0 };
-}
-
-/* Copies that are recorded for one submission. Copies from and to the host use staging memory; after the wait, data for
- * the host is copied out of staging memory. The caller holds staging_lock. */
-struct batch {
-    gpu_device *device;
-    bool recording;
-    uint64_t used; /* bytes of staging memory in use */
-    uint32_t read_count;
-    struct {
-        uint8_t *to;
-        uint64_t at, bytes;
-    } reads[MAX_READS];
-};
-
-static inlay_status submit(struct batch *batch, inlay_diag *diag)
-{
-    gpu_device *device = batch->device;
-    uint64_t value;
-    inlay_status status = INLAY_OK;
-
-    if (!batch->recording)
-        return INLAY_OK;
-    gpu_barrier(device, device->copy_commands);
-    batch->recording = false;
-    INLAY_TRY(gpu_record_end(device, device->copy_commands, diag));
-    INLAY_TRY(gpu_submit(device, device->copy_commands, &value, diag));
-    INLAY_TRY(gpu_wait(device, value, NULL, NULL, diag));
-    INLAY_CHECK(batch->read_count <= MAX_READS && batch->used <= STAGING_BYTES);
-    for (uint32_t i = 0; i < batch->read_count; i++)
-        memcpy(batch->reads[i].to, device->staging.mapped + batch->reads[i].at, batch->reads[i].bytes);
-done:
-    batch->used = batch->read_count = 0;
-    return status;
-}
-
-static inlay_status record(struct batch *batch, VkBuffer from, VkBuffer to, VkBufferCopy region, inlay_diag *diag)
-{
-    gpu_device *device = batch->device;
-
-    if (!batch->recording) {
-        const inlay_status status = gpu_record_begin(device, device->copy_commands, diag);
-
-        if (status != INLAY_OK)
-            return status;
-        gpu_barrier(device, device->copy_commands);
-        batch->recording = true;
-    }
-    device->vk.CmdCopyBuffer(device->copy_commands, from, to, 1, &region);
-    return INLAY_OK;
-}
-
-/* Copies through staging memory, in pieces of at most its free size. */
-static inlay_status copy_through_staging(struct batch *batch, const gpu_copy *copy, inlay_diag *diag)
-{
-    gpu_device *device = batch->device;
-    inlay_status status = INLAY_OK;
-
-    INLAY_CHECK((copy->from == NULL) != (copy->to == NULL));
-    if (device->staging.mapped == NULL)
-        status = create_buffer(device, STAGING_BYTES, USE_STAGING, NULL, &device->staging, diag);
-    for (uint64_t at = 0, n; at < copy->bytes && status == INLAY_OK; at += n) {
-        n = copy->bytes - at < STAGING_BYTES - batch->used ? copy->bytes - at : STAGING_BYTES - batch->used;
-        if (n == 0 || batch->read_count == MAX_READS) {
-            status = submit(batch, diag);
-            n = 0;
-        } else if (copy->from == NULL) {
-            memcpy(device->staging.mapped + batch->used, (const uint8_t *)copy->host + at, n);
-            status = record(batch, device->staging.buffer, copy->to->buffer,
-                            (VkBufferCopy){ batch->used, copy->to_at + at, n }, diag);
-        } else {
-            batch->reads[batch->read_count].to = (uint8_t *)copy->host + at;
-            batch->reads[batch->read_count].at = batch->used;
-            batch->reads[batch->read_count++].bytes = n;
-            status = record(batch, copy->from->buffer, device->staging.buffer,
-                            (VkBufferCopy){ copy->from_at + at, batch->used, n }, diag);
-        }
-        INLAY_CHECK(batch->used + n <= STAGING_BYTES);
-        batch->used += n;
-    }
-    return status;
-}
-
-inlay_status gpu_copy_list(gpu_device *device, const gpu_copy *list, uint32_t count, inlay_diag *diag)
-{
-    struct batch batch = { .device = device };
-    inlay_status status = gpu_check_alive(device, diag), ended;
-
-    (void)pthread_mutex_lock(&device->staging_lock);
-    for (uint32_t i = 0; i < count && status == INLAY_OK; i++) {
-        const gpu_copy *copy = &list[i];
-        const uint8_t *from = copy->from == NULL   ? copy->host
-                              : copy->from->cached ? copy->from->mapped + copy->from_at
-                                                   : NULL;
-        uint8_t *to = copy->to == NULL ? copy->host : copy->to->mapped != NULL ? copy->to->mapped + copy->to_at : NULL;
-
-        if (copy->bytes == 0)
-            continue;
-        INLAY_CHECK((copy->from == NULL || copy->from_at + copy->bytes <= copy->from->bytes) &&
-                    (copy->to == NULL || copy->to_at + copy->bytes <= copy->to->bytes));
-        if (from != NULL && to != NULL)
-            memmove(to, from, copy->bytes);
-        else if (copy->from != NULL && copy->to != NULL)
-            status = record(&batch, copy->from->buffer, copy->to->buffer,
-                            (VkBufferCopy){ copy->from_at, copy->to_at, copy->bytes }, diag);
-        else
-            status = copy_through_staging(&batch, copy, diag);
-    }
-    ended = submit(&batch, diag);
-    (void)pthread_mutex_unlock(&device->staging_lock);
-    return status != INLAY_OK ? status : ended;
-}
-
-inlay_status gpu_write(gpu_device *device, const gpu_buffer *to, uint64_t offset, const void *from, uint64_t bytes,
-                       inlay_diag *diag)
-{
-    const gpu_copy one = { .to = to, .to_at = offset, .host = (void *)(uintptr_t)from, .bytes = bytes };
-
-    return gpu_copy_list(device, &one, 1, diag);
+    return create_buffer(device, GPU_STAGING_BYTES, USE_STAGING, NULL, out, diag);
 }

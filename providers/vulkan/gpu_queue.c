@@ -36,7 +36,7 @@ inlay_status gpu_check_alive(gpu_device *device, inlay_diag *diag)
 inlay_status gpu_commands_create(gpu_device *device, uint32_t count, VkCommandBuffer *out, inlay_diag *diag)
 {
     const VkCommandBufferAllocateInfo info = { .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-                                               .commandPool = device->command_pool,
+                                               .commandPool = device->lane.pool,
                                                .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
                                                .commandBufferCount = count };
     VkResult result;
@@ -53,7 +53,7 @@ void gpu_commands_destroy(gpu_device *device, uint32_t count, VkCommandBuffer *c
     if (count == 0 || __atomic_load_n(&device->lost, __ATOMIC_ACQUIRE) != 0)
         return;
     (void)pthread_mutex_lock(&device->queue_lock);
-    device->vk.FreeCommandBuffers(device->device, device->command_pool, count, commands);
+    device->vk.FreeCommandBuffers(device->device, device->lane.pool, count, commands);
     (void)pthread_mutex_unlock(&device->queue_lock);
 }
 
@@ -98,44 +98,67 @@ bool gpu_fault_due(gpu_device *device, gpu_fault fault)
     return now;
 }
 
-inlay_status gpu_submit(gpu_device *device, VkCommandBuffer commands, uint64_t *out_value, inlay_diag *diag)
+/* wait: the lane whose submissions come first, up to *waited; or NULL. */
+static inlay_status submit_to(gpu_device *device, gpu_lane *lane, const gpu_lane *wait, uint64_t *waited,
+                              VkCommandBuffer commands, uint64_t *out_value, inlay_diag *diag)
 {
+    const VkPipelineStageFlags stages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
     VkTimelineSemaphoreSubmitInfo values = { .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
                                              .signalSemaphoreValueCount = 1 };
-    const VkSubmitInfo info = { .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-                                .pNext = &values,
-                                .commandBufferCount = 1,
-                                .pCommandBuffers = &commands,
-                                .signalSemaphoreCount = 1,
-                                .pSignalSemaphores = &device->timeline };
+    VkSubmitInfo info = { .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+                          .pNext = &values,
+                          .commandBufferCount = 1,
+                          .pCommandBuffers = &commands,
+                          .signalSemaphoreCount = 1,
+                          .pSignalSemaphores = &lane->timeline };
     inlay_status status = gpu_check_alive(device, diag);
+    uint64_t behind;
     VkResult result;
     bool hangs;
 
     if (status != INLAY_OK)
         return status;
     (void)pthread_mutex_lock(&device->queue_lock);
-    INLAY_CHECK(device->last_sent <= device->last_submitted);
-    *out_value = device->last_submitted + 1;
+    INLAY_CHECK(lane->last_sent <= lane->last_submitted);
+    *out_value = lane->last_submitted + 1;
     values.pSignalSemaphoreValues = out_value;
+    behind = wait != NULL ? wait->last_submitted : 0;
+    if (wait != NULL && behind > *waited) {
+        values.waitSemaphoreValueCount = info.waitSemaphoreCount = 1;
+        values.pWaitSemaphoreValues = &behind;
+        info.pWaitSemaphores = &wait->timeline;
+        info.pWaitDstStageMask = &stages;
+    }
     hangs = gpu_fault_due(device, GPU_FAULT_HANG);
     result = gpu_fault_due(device, GPU_FAULT_LOST) ? VK_ERROR_DEVICE_LOST
              : hangs                               ? VK_SUCCESS
-                                                   : device->vk.QueueSubmit(device->queue, 1, &info, VK_NULL_HANDLE);
+                                                   : device->vk.QueueSubmit(lane->queue, 1, &info, VK_NULL_HANDLE);
     if (result == VK_SUCCESS)
-        device->last_submitted = *out_value;
+        lane->last_submitted = *out_value;
+    if (result == VK_SUCCESS && wait != NULL)
+        *waited = behind;
     if (!hangs)
-        device->last_sent = device->last_submitted;
+        lane->last_sent = lane->last_submitted;
     (void)pthread_mutex_unlock(&device->queue_lock);
     return gpu_check(device, result, "submitting work", diag);
 }
 
-static inlay_status wait_at_most(gpu_device *device, uint64_t value, uint32_t limit_ms, gpu_poll_fn poll, void *user,
-                                 inlay_diag *diag)
+inlay_status gpu_submit(gpu_device *device, VkCommandBuffer commands, uint64_t *out_value, inlay_diag *diag)
+{
+    return submit_to(device, &device->lane, &device->uploads.lane, &device->uploads.waited, commands, out_value, diag);
+}
+
+inlay_status gpu_submit_upload(gpu_device *device, VkCommandBuffer commands, uint64_t *out_value, inlay_diag *diag)
+{
+    return submit_to(device, &device->uploads.lane, NULL, NULL, commands, out_value, diag);
+}
+
+static inlay_status wait_at_most(gpu_device *device, const gpu_lane *lane, uint64_t value, uint32_t limit_ms,
+                                 gpu_poll_fn poll, void *user, inlay_diag *diag)
 {
     const VkSemaphoreWaitInfo info = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
                                        .semaphoreCount = 1,
-                                       .pSemaphores = &device->timeline,
+                                       .pSemaphores = &lane->timeline,
                                        .pValues = &value };
     const uint64_t slice_ns = 5000000, end = clock_ns() / 1000000 + limit_ms;
     inlay_status status = INLAY_OK;
@@ -161,20 +184,29 @@ static inlay_status wait_at_most(gpu_device *device, uint64_t value, uint32_t li
 
 inlay_status gpu_wait(gpu_device *device, uint64_t value, gpu_poll_fn poll, void *user, inlay_diag *diag)
 {
-    return wait_at_most(device, value, device->timeout_ms, poll, user, diag);
+    return wait_at_most(device, &device->lane, value, device->timeout_ms, poll, user, diag);
+}
+
+inlay_status gpu_wait_upload(gpu_device *device, uint64_t value, inlay_diag *diag)
+{
+    return wait_at_most(device, &device->uploads.lane, value, device->timeout_ms, NULL, NULL, diag);
 }
 
 void gpu_wait_idle(gpu_device *device)
 {
     const bool lost = __atomic_load_n(&device->lost, __ATOMIC_ACQUIRE) != 0; /* work may still be running */
     inlay_diag ignored = INLAY_DIAG_INIT;
-    uint64_t value;
+    const gpu_lane *const lanes[] = { &device->uploads.lane, &device->lane };
 
-    (void)pthread_mutex_lock(&device->queue_lock);
-    INLAY_CHECK(device->last_sent <= device->last_submitted);
-    value = device->last_sent;
-    (void)pthread_mutex_unlock(&device->queue_lock);
-    (void)wait_at_most(device, value, lost ? GRACE_MS : device->timeout_ms, NULL, NULL, &ignored);
+    for (uint32_t i = 0; i < 2; i++) {
+        uint64_t value;
+
+        (void)pthread_mutex_lock(&device->queue_lock);
+        INLAY_CHECK(lanes[i]->last_sent <= lanes[i]->last_submitted);
+        value = lanes[i]->last_sent;
+        (void)pthread_mutex_unlock(&device->queue_lock);
+        (void)wait_at_most(device, lanes[i], value, lost ? GRACE_MS : device->timeout_ms, NULL, NULL, &ignored);
+    }
 }
 
 static bool keys_equal(const gpu_pipeline_key *key, const gpu_pipeline_key *other)

@@ -1,5 +1,6 @@
-/* Copies on a device whose memory the host cannot map: each list of copies is one submission. Uses only the gpu_*.c
- * files of the provider, with the injected fault that separates the memory. */
+/* Copies on a device whose memory the host cannot map: each list of copies is one submission, and uploads have a queue
+ * of their own, or at least commands and a semaphore. Uses only the gpu_*.c files of the provider, with the injected
+ * fault that separates the memory. */
 #include "vulkan/region.h"
 #include "cmocka_all.h"
 #include <stdlib.h>
@@ -47,12 +48,12 @@ static void round_trip(const uint64_t sizes[COUNT], uint64_t most_up, uint64_t m
         up[i] = (gpu_copy){ .to = &buffers[i], .host = sent[i], .bytes = sizes[i] };
         down[i] = (gpu_copy){ .from = &buffers[i], .host = got[i], .bytes = sizes[i] };
     }
-    before = device->last_submitted;
+    before = device->uploads.lane.last_submitted;
     assert_int_equal(gpu_copy_list(device, up, COUNT, &diag), INLAY_OK);
-    assert_in_range(device->last_submitted - before, 1, most_up);
-    before = device->last_submitted;
+    assert_in_range(device->uploads.lane.last_submitted - before, 1, most_up);
+    before = device->lane.last_submitted;
     assert_int_equal(gpu_copy_list(device, down, COUNT, &diag), INLAY_OK);
-    assert_in_range(device->last_submitted - before, 1, most_down);
+    assert_in_range(device->lane.last_submitted - before, 1, most_down);
     for (uint32_t i = 0; i < COUNT; i++)
         assert_memory_equal(got[i], sent[i], sizes[i]);
     down[0] = (gpu_copy){ .from = &buffers[0], .to = &buffers[1], .to_at = 16, .bytes = 64 };
@@ -102,6 +103,78 @@ static void buffers_are_borrowed(void **state)
     gpu_close(device);
 }
 
+/* Uploads that are written later are one submission. They may replace one another, and a buffer may be destroyed before
+ * its uploads are submitted. */
+static void later_uploads_are_collected(void **state)
+{
+    enum { PIECES = 40, BYTES = 3000 };
+    gpu_device *device = open_apart();
+    inlay_diag diag = INLAY_DIAG_INIT;
+    uint8_t *sent = bytes_of(PIECES * BYTES, 5), *got = calloc(PIECES, BYTES);
+    gpu_buffer buffer, dropped;
+
+    (void)state;
+    assert_int_equal(gpu_buffer_create(device, PIECES * BYTES, &buffer, &diag), INLAY_OK);
+    assert_int_equal(gpu_buffer_create(device, 64, &dropped, &diag), INLAY_OK);
+    for (uint32_t i = 0; i < PIECES; i++)
+        assert_int_equal(gpu_write_later(device, &buffer, i * BYTES, sent + i * BYTES, BYTES, &diag), INLAY_OK);
+    assert_int_equal(device->uploads.lane.last_submitted, 0);
+    assert_int_equal(gpu_copy_list(device, NULL, 0, &diag), INLAY_OK);
+    assert_int_equal(device->uploads.lane.last_submitted, 1);
+    for (uint32_t i = 0; i < 3; i++) { /* each into another half of staging memory, or after a wait */
+        memset(sent + 100, (int)i, 200);
+        assert_int_equal(gpu_write(device, &buffer, 100, sent + 100, 200, &diag), INLAY_OK);
+    }
+    assert_int_equal(device->uploads.lane.last_submitted, 4);
+    assert_int_equal(
+        gpu_copy_list(device, &(gpu_copy){ .from = &buffer, .host = got, .bytes = PIECES * BYTES }, 1, &diag),
+        INLAY_OK);
+    assert_memory_equal(got, sent, PIECES * BYTES);
+    assert_int_equal(device->uploads.waited, 4); /* the copy to the host waited for the uploads */
+    assert_int_equal(gpu_write_later(device, &dropped, 0, sent, 64, &diag), INLAY_OK);
+    gpu_buffer_destroy(device, &dropped);
+    assert_int_equal(device->uploads.lane.last_submitted, 5);
+    gpu_buffer_destroy(device, &buffer);
+    free(sent);
+    free(got);
+    gpu_close(device);
+}
+
+/* Families as drivers list them: shaders take the first that has them, uploads one for transfers alone. */
+static void uploads_take_a_family_for_transfers(void **state)
+{
+    enum {
+        ALL = VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT | VK_QUEUE_TRANSFER_BIT,
+        SHADERS = VK_QUEUE_COMPUTE_BIT | VK_QUEUE_TRANSFER_BIT,
+        TRANSFER = VK_QUEUE_TRANSFER_BIT,
+        SPARSE = VK_QUEUE_SPARSE_BINDING_BIT,
+        VIDEO = 0x20,
+        FLOW = 0x100
+    };
+    static const struct {
+        VkQueueFlags flags[6];
+        uint32_t count, shaders, transfers;
+    } rows[] = {
+        { { ALL }, 1, 0, 1 }, /* a CPU driver, Intel */
+        { { ALL | SPARSE, TRANSFER | SPARSE, SHADERS | SPARSE, TRANSFER | VIDEO, TRANSFER | FLOW }, 5, 0, 1 },
+        { { ALL, SHADERS, TRANSFER | VIDEO, TRANSFER | SPARSE }, 4, 0, 3 },
+        { { VK_QUEUE_GRAPHICS_BIT, TRANSFER | VIDEO, SHADERS }, 3, 2, 3 },
+        { { TRANSFER }, 1, 1, 0 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        VkQueueFamilyProperties families[6] = { 0 };
+        uint32_t shaders, transfers;
+
+        for (uint32_t k = 0; k < rows[i].count; k++)
+            families[k].queueFlags = rows[i].flags[k];
+        gpu_choose_families(families, rows[i].count, &shaders, &transfers);
+        assert_int_equal(shaders, rows[i].shaders);
+        assert_int_equal(transfers, rows[i].transfers);
+    }
+}
+
 static uint64_t said_left; /* by the driver, of every heap */
 
 static void VKAPI_CALL say_left(VkPhysicalDevice device, VkPhysicalDeviceMemoryProperties2 *out)
@@ -140,10 +213,11 @@ static void no_more_than_is_left(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(no_more_than_is_left),
-                                        cmocka_unit_test(several_are_one_submission),
-                                        cmocka_unit_test(more_than_the_staging_memory),
-                                        cmocka_unit_test(buffers_are_borrowed) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_more_than_is_left),         cmocka_unit_test(several_are_one_submission),
+        cmocka_unit_test(later_uploads_are_collected),  cmocka_unit_test(uploads_take_a_family_for_transfers),
+        cmocka_unit_test(more_than_the_staging_memory), cmocka_unit_test(buffers_are_borrowed)
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
