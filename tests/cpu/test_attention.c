@@ -149,9 +149,47 @@ static void shared_keys(void **state)
             expect_same(&cases[i], mask_kind % 2 ? "2" : "1", mask_kind);
 }
 
+/* One query per head, and fewer heads of keys than threads: the threads divide the heads of queries. */
+static void same_bits_with_threads(void **state)
+{
+    static const struct attention cases[] = {
+        { 1, 5, 1, 1, 40, 64, 64, NULL, false, false, NULL },
+        { 1, 8, 1, 1, 700, 64, 48, "11TS", false, true, NULL },
+        { 1, 21, 3, 1, 33, 16, 16, "BHTS", false, false, NULL },
+        { 1, 40, 1, 1, 50, 32, 32, NULL, false, false, "scale=0.3" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static const char *const threads[] = { "1", "2", "3", "4" };
+        char script[768];
+        struct rig rig[4];
+
+        write_script(&cases[i], script, sizeof script);
+        for (int t = 0; t < 4; t++) {
+            const char *const options[] = { "providers",     "cpu,reference", "policy", "priority",
+                                            "intra_threads", threads[t],      NULL };
+            struct wire wire = { 0 };
+            const inlay_value *value, *first;
+
+            script_model(&wire, script, 23);
+            rig[t] = rig_open(&wire, options);
+            script_feed(&rig[t], 5);
+            rig_run(&rig[t]);
+            value = inlay_context_output(rig[t].context, 0);
+            first = inlay_context_output(rig[0].context, 0);
+            if (memcmp(inlay_value_data(value), inlay_value_data(first), inlay_value_bytes(first)) != 0)
+                fail_msg("%s threads change bits of\n%s", threads[t], script);
+        }
+        for (int t = 0; t < 4; t++)
+            rig_close(&rig[t]);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(against_reference), cmocka_unit_test(shared_keys) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(against_reference), cmocka_unit_test(shared_keys),
+                                        cmocka_unit_test(same_bits_with_threads) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -409,6 +409,10 @@ void attend_plan(struct attend *attend, uint32_t threads, bool reproducible)
         int64_t share = attend->queries * heads / (2 * shares) + 1;
 
         rows = share < 12 ? 12 : share < rows ? share : rows;
+    } else if (attend->grouped && heads < shares) { /* a block for each thread */
+        int64_t share = (attend->queries * heads + shares - 1) / shares;
+
+        rows = share < SGEMM_FEW ? SGEMM_FEW : share < rows ? share : rows;
     }
     rows = rows < attend->queries ? rows : attend->queries;
     attend->blocks = (attend->queries + rows - 1) / rows;
@@ -423,11 +427,11 @@ void attend_plan(struct attend *attend, uint32_t threads, bool reproducible)
 }
 
 /* With one query per head and several query heads per head of keys and values, the query heads become queries of the
- * shared head, so that its keys and values are read once. */
+ * shared head, so that its keys and values are read once. This does not depend on the number of threads, because the
+ * number of queries selects the kernel. */
 static bool shares_keys(const cpu_build *build, const struct attend *attend)
 {
-    return attend->queries == 1 && attend->shared > 1 && !attend->causal && !build->state->reproducible &&
-           attend->batch * attend->heads >= attend->shared * (int64_t)build->instance->threads;
+    return attend->queries == 1 && attend->shared > 1 && !attend->causal && !build->state->reproducible;
 }
 
 static void heads_to_rows(int64_t *head, int64_t *row, int64_t shared)
@@ -489,6 +493,7 @@ inlay_status cpu_lower_attend(cpu_build *build, const cpu_group *group, const sg
         attend.heads /= shared;
         attend.queries = shared;
         attend.shared = 1;
+        attend.grouped = true;
     }
     attend_choose(&attend, build->state->reproducible ? NULL : terms_of_cpu(),
                   cpu_tile_pace(cpu_measured_speed(build->state->host)));

@@ -34,6 +34,7 @@ struct attend {
     bool causal;
     bool mask_is_causal; /* the mask also hides later keys: they may be skipped if operands are within operand_limit */
     float operand_limit; /* mask_is_causal: largest magnitude of queries and keys for which skipping is exact */
+    bool grouped;        /* the queries are those of several heads that share keys and values */
     bool uses_dots;      /* few queries: scores are computed from unpacked keys */
     int64_t blocks;      /* number of blocks of queries */
     int64_t score_row;   /* elements between rows of scores */
