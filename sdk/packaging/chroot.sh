@@ -101,7 +101,16 @@ for bind in "${binds[@]}"; do
     mount --bind "${bind%%:*}" "$root${bind#*:}"
 done
 
-env -i HOME=/root TERM="${TERM:-dumb}" LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
-    PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-    ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} ${no_proxy:+no_proxy="$no_proxy"} \
-    chroot "$root" "$@"
+inside() {
+    env -i HOME=/root TERM="${TERM:-dumb}" LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+        ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
+        ${no_proxy:+no_proxy="$no_proxy"} chroot "$root" "$@"
+}
+# A call that was killed while it installed packages leaves some unconfigured, or without packages that they need, and
+# apt-get refuses to go on.
+repair() {
+    inside dpkg --configure -a || inside apt-get -q -y --fix-broken install || fail "$layer has broken packages"
+}
+[ -z "$keep" ] || repair >&2 </dev/null
+inside "$@"
