@@ -82,8 +82,7 @@ void serving_tokenizer(const struct serving *serving, const char *model, const c
     serving_file(serving, name, text, 0644);
 }
 
-/* Reads the start of the log, or its end. */
-static void read_log(const struct serving *serving, bool end, char *text, size_t bytes)
+void serving_log(const struct serving *serving, bool end, char *text, size_t bytes)
 {
     char path[128];
     int fd;
@@ -196,7 +195,7 @@ void serving_spawn(struct serving *serving, const char *const *flags)
 void serving_await(const struct serving *serving, const char *part, char *text, size_t bytes)
 {
     for (uint32_t waited = 0;; waited += 5) {
-        read_log(serving, false, text, bytes);
+        serving_log(serving, false, text, bytes);
         if (strstr(text, part) != NULL)
             return;
         if (waited > TIMEOUT_MS || waitpid(serving->pid, NULL, WNOHANG) != 0)
@@ -240,7 +239,7 @@ int serving_end(struct serving *serving, int signal_number)
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
         char text[8192];
 
-        read_log(serving, true, text, sizeof text);
+        serving_log(serving, true, text, sizeof text);
         print_error("the server ended with status %d: %s\n", status, text);
     }
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -279,6 +278,17 @@ int serving_close(struct serving *serving)
 
     serving_remove(serving);
     return code;
+}
+
+int serving_tear_down(void **state)
+{
+    return serving_close(*state);
+}
+
+int serving_tear_away(void **state)
+{
+    serving_remove(*state);
+    return 0;
 }
 
 uint32_t serving_children(const struct serving *serving, long *pids, uint32_t room)
@@ -474,4 +484,13 @@ double client_metric(const struct serving *serving, const char *name)
         at++;
     }
     return -1;
+}
+
+void client_await(const struct serving *serving, const char *name, double value)
+{
+    for (uint32_t i = 0; client_metric(serving, name) != value; i++) {
+        if (i == 12000)
+            fail_msg("%s is %g, not %g", name, client_metric(serving, name), value);
+        nap();
+    }
 }

@@ -51,6 +51,11 @@ int serving_end(struct serving *serving, int signal_number);
 void serving_remove(struct serving *serving);
 /* Ends the server by SIGTERM and removes the folder; returns the exit code. */
 int serving_close(struct serving *serving);
+/* Tear-downs of tests whose state is their struct serving: serving_close(); serving_remove(). */
+int serving_tear_down(void **state);
+int serving_tear_away(void **state);
+/* Reads the start of the server's log, or its end. */
+void serving_log(const struct serving *serving, bool end, char *text, size_t bytes);
 /* Returns the number of child processes of the server, including zombies, and stores their ids. */
 uint32_t serving_children(const struct serving *serving, long *pids, uint32_t room);
 /* serving_files(): the number of open files of the server; serving_memory(): its resident memory in bytes. */
@@ -84,6 +89,8 @@ void client_expect(const struct serving *serving, const char *method, const char
 const char *answer_header(const struct answer *answer, const char *name, char *value, size_t bytes);
 /* Returns the metric of this name with its labels from /metrics; -1 if missing. */
 double client_metric(const struct serving *serving, const char *name);
+/* Waits until the metric has this value; fails the test after a minute. */
+void client_await(const struct serving *serving, const char *name, double value);
 
 /* models.c: twice [N,3] = 2x, batchable; triple/1 and triple/2 (versions: 2x and 4x); id_<DATATYPE> [N]; spin (n:
  * INT64, x [4,4]): a loop of n iterations; pair (a [N,2], b [N,2]) = a + b. */

@@ -12,15 +12,9 @@ static int start(void **state)
 {
     static const char *const flags[] = { "--max-body-bytes", "65536", "--receive-timeout-ms", "1000", NULL };
 
-    (void)state;
+    *state = &server;
     serving_open(&server, flags);
     return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    return serving_close(&server);
 }
 
 static void expect(const char *method, const char *path, const char *body, int code, const char *part)
@@ -341,5 +335,5 @@ int main(void)
     };
 
     (void)signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, start, end);
+    return cmocka_run_group_tests(tests, start, serving_tear_down);
 }

@@ -136,16 +136,9 @@ static void test_rows(void **state)
 
 static int start(void **state)
 {
-    (void)state;
+    *state = &server;
     serving_prepare(&server);
     serving_tokens(&server);
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    serving_remove(&server);
     return 0;
 }
 
@@ -154,5 +147,5 @@ int main(void)
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_rows) };
 
     (void)signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, start, end);
+    return cmocka_run_group_tests(tests, start, serving_tear_away);
 }

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 #include "cmocka_all.h"
 
@@ -31,18 +30,12 @@ static int start(void **state)
                                          "50",
                                          NULL };
 
-    (void)state;
+    *state = &server;
     serving_prepare(&server);
     serving_tokens(&server);
     serving_start(&server, flags);
     grpc_port = grpc_port_of(&server);
     return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    return serving_close(&server);
 }
 
 static void rest(const char *token, const char *method, const char *path, const char *body, int code, const char *part)
@@ -330,5 +323,5 @@ int main(void)
     };
 
     (void)signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, start, end);
+    return cmocka_run_group_tests(tests, start, serving_tear_down);
 }

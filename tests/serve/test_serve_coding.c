@@ -3,7 +3,6 @@
 #include "inference.pb-c.h"
 #include <signal.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 #include <zlib.h>
 #include "cmocka_all.h"
@@ -20,16 +19,10 @@ static int start(void **state)
 {
     static const char *const flags[] = { "--grpc-port", "0", "--max-body-bytes", "100000", NULL };
 
-    (void)state;
+    *state = &server;
     serving_open(&server, flags);
     grpc_port = grpc_port_of(&server);
     return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    return serving_close(&server);
 }
 
 static size_t compress_to(int bits, const void *data, size_t bytes, uint8_t *to, size_t room)
@@ -68,13 +61,7 @@ static void ask(const char *headers, const void *body, size_t bytes, struct answ
 /* The bytes of bodies are released after the reply. */
 static void wait_until_released(void)
 {
-    const struct timespec pause = { 0, 5000000 };
-
-    for (uint32_t i = 0; client_metric(&server, "inlay_inflight_bytes") != 0; i++) {
-        if (i == 12000)
-            fail_msg("%g bytes are held", client_metric(&server, "inlay_inflight_bytes"));
-        (void)nanosleep(&pause, NULL);
-    }
+    client_await(&server, "inlay_inflight_bytes", 0);
 }
 
 static void test_requests(void **state)
@@ -313,5 +300,5 @@ int main(void)
     };
 
     (void)signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, start, end);
+    return cmocka_run_group_tests(tests, start, serving_tear_down);
 }

@@ -113,7 +113,7 @@ static int start(void **state)
     static const char *const flags[] = { "--max-sequences", "4", NULL };
     static const char *const decoders[] = { "count", "unigram", "spm" };
 
-    (void)state;
+    *state = &server;
     serving_prepare(&server);
     for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i++)
         serving_model(&server, decoders[i], "options: [state=old=new]\n", write_counting);
@@ -152,12 +152,6 @@ static int start(void **state)
     serving_tokenizer(&server, "codestral", "[PREFIX] [SUFFIX]");
     serving_start(&server, flags);
     return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    return serving_close(&server);
 }
 
 static void expect(const char *body, int code, const char *part)
@@ -354,17 +348,6 @@ static void test_events(void **state)
     assert_non_null(strstr(got, "HTTP/1.1 400"));
 }
 
-static void wait_for(const char *metric, double value)
-{
-    const struct timespec pause = { 0, 5000000 };
-
-    for (uint32_t i = 0; client_metric(&server, metric) != value; i++) {
-        if (i == 12000)
-            fail_msg("%s is %g, not %g", metric, client_metric(&server, metric), value);
-        (void)nanosleep(&pause, NULL);
-    }
-}
-
 /* More texts than there are slots: finished and abandoned ones release theirs. */
 static void test_abandoned_requests(void **state)
 {
@@ -373,7 +356,7 @@ static void test_abandoned_requests(void **state)
     (void)state;
     for (int i = 0; i < 20; i++)
         stream(ASK(",\"max_tokens\":57,\"stream\":true"), i % 2 == 0 ? "\"text\":\"D\"" : "HTTP/1.1", got, sizeof got);
-    wait_for("inlay_http_requests", 1);
+    client_await(&server, "inlay_http_requests", 1);
     for (int i = 0; i < 6; i++)
         expect(ASK(",\"max_tokens\":2"), 200, "\"text\":\"CD\"");
 }
@@ -989,7 +972,7 @@ static int start_small(void **state)
     const char *flags[] = { "--max-sequences", "4", "--models-memory", NULL, NULL };
     char budget[32];
 
-    (void)state;
+    *state = &server;
     serving_prepare_empty(&server);
     serving_folder(&server, "models/count");
     serving_model(&server, "count", "options: [state=old=new]\n", write_counting);
@@ -1085,6 +1068,6 @@ int main(void)
     int failed;
 
     (void)signal(SIGPIPE, SIG_IGN);
-    failed = cmocka_run_group_tests(tests, start, end);
-    return failed + cmocka_run_group_tests(small, start_small, end);
+    failed = cmocka_run_group_tests(tests, start, serving_tear_down);
+    return failed + cmocka_run_group_tests(small, start_small, serving_tear_down);
 }

@@ -30,7 +30,7 @@ static int start(void **state)
                                          "FOLDER/tokens", NULL };
     char path[256], name[64], log[4096];
 
-    (void)state;
+    *state = &server;
     serving_prepare(&server);
     serving_tokens(&server);
     for (uint32_t version = 1; version <= 3; version++) {
@@ -45,13 +45,6 @@ static int start(void **state)
     serving_await(&server, "not ready: ", log, sizeof log);
     server.port = (int)strtol(strstr(log, "http://127.0.0.1:") + strlen("http://127.0.0.1:"), NULL, 10);
     grpc_port = grpc_port_of(&server);
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    serving_remove(&server);
     return 0;
 }
 
@@ -423,5 +416,5 @@ int main(void)
         cmocka_unit_test(test_watch),
     };
 
-    return cmocka_run_group_tests(tests, start, end);
+    return cmocka_run_group_tests(tests, start, serving_tear_away);
 }

@@ -286,19 +286,12 @@ static int prepare(void **state)
 {
     struct rlimit limit;
 
-    (void)state;
+    *state = &server;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     assert_true(limit.rlim_max > MAX_CONNECTIONS + 64);
     limit.rlim_cur = limit.rlim_max;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
     serving_prepare(&server);
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    serving_remove(&server);
     return 0;
 }
 
@@ -310,5 +303,5 @@ int main(void)
                                         cmocka_unit_test(test_http2_gives_way), cmocka_unit_test(test_http2_is_idle) };
 
     (void)signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, prepare, end);
+    return cmocka_run_group_tests(tests, prepare, serving_tear_away);
 }

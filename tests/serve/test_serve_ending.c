@@ -22,15 +22,8 @@ static const char *const workers[] = { "--workers", "2", "--grpc-port", "0", NUL
 
 static int prepare(void **state)
 {
-    (void)state;
+    *state = &server;
     serving_prepare(&server);
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    serving_remove(&server);
     return 0;
 }
 
@@ -170,17 +163,6 @@ static void test_while_a_worker_restarts(void **state)
     }
 }
 
-/* Reads the log of the server from its beginning. */
-static void read_log(char *text, size_t bytes)
-{
-    char path[256];
-    FILE *file = fopen(serving_path(&server, "log", path, sizeof path), "r");
-
-    assert_non_null(file);
-    text[fread(text, 1, bytes - 1, file)] = '\0';
-    (void)fclose(file);
-}
-
 /* A worker that dies while draining leaves requests unanswered, which the exit code reports. */
 static void test_a_worker_dies_while_draining(void **state)
 {
@@ -203,7 +185,7 @@ static void test_a_worker_dies_while_draining(void **state)
     }
     assert_int_equal(kill((pid_t)pid, SIGKILL), 0);
     assert_int_equal(serving_end(&server, 0), 1);
-    read_log(text, sizeof text);
+    serving_log(&server, false, text, sizeof text);
     assert_non_null(strstr(text, "worker 0 ended with signal 9; after SIGTERM"));
 }
 
@@ -383,8 +365,7 @@ static void test_connections_of_other_processes(void **state)
     serving_await(&server, "ready, models", text, sizeof text);
     half = client_connect(&server);
     client_text(half, "POST /v2/models/twice/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{");
-    while (client_metric(&server, "inlay_http_requests") != 2)
-        (void)nanosleep(&pause, NULL);
+    client_await(&server, "inlay_http_requests", 2);
     assert_true(has_file(3) && has_file(4));
     assert_int_equal(closed_but_watched(), 0);
     assert_int_equal(kill(server.pid, SIGTERM), 0);
@@ -428,7 +409,7 @@ static void test_endless_load(void **state)
         serving_spawn(&server, all);
         serving_await(&server, "stuck: a run", text, sizeof text);
         expect_end(SIGTERM);
-        read_log(text, sizeof text);
+        serving_log(&server, false, text, sizeof text);
         assert_int_equal(strstr(text, "does not stop; exiting without it") != NULL, loads[i].left);
     }
 }
@@ -456,8 +437,8 @@ static void expect_all(const char *reason)
  * loaded is answered 503 with the same reason. */
 static void test_requests_without_a_model(void **state)
 {
-    static const char *const flags[] = { "--plugin-dirs", "FOLDER/plugins", "--cache-dir", "FOLDER/cache", "--drain-ms",
-                                         "600000",        NULL };
+    static const char *const flags[] = { "--plugin-dirs", "FOLDER/plugins", "--cache-dir", "FOLDER/cache",
+                                         "--drain-ms",    "600000",         NULL };
     char path[256], text[8192];
     struct answer answer;
     const char *at;
@@ -502,5 +483,5 @@ int main(void)
     if (start != NULL)
         seed = strtoull(start, NULL, 10);
     (void)signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, prepare, end);
+    return cmocka_run_group_tests(tests, prepare, serving_tear_away);
 }

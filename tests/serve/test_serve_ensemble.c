@@ -32,7 +32,7 @@ static int start(void **state)
 {
     static const char *const flags[] = { "--admin-token-file", "FOLDER/admins", "--max-batch", "8", NULL };
 
-    (void)state;
+    *state = &server;
     serving_prepare(&server);
     serving_tokens(&server);
     serving_folder(&server, "models/chain/7");
@@ -57,12 +57,6 @@ static int start(void **state)
                 "  output_map { key: \"y\" value: \"y\" } } }\n");
     serving_start(&server, flags);
     return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    return serving_close(&server);
 }
 
 static void expect(const char *method, const char *path, const char *body, int code, const char *part)
@@ -176,5 +170,5 @@ int main(void)
         cmocka_unit_test(test_deadline), cmocka_unit_test(test_reload),   cmocka_unit_test(test_mistakes),
     };
 
-    return cmocka_run_group_tests(tests, start, end);
+    return cmocka_run_group_tests(tests, start, serving_tear_down);
 }

@@ -13,18 +13,12 @@ static int start(void **state)
         "--admin-token-file", "FOLDER/admins", "--trace-file", "FOLDER/trace", "--access-log", "FOLDER/access", NULL
     };
 
-    (void)state;
+    *state = &server;
     serving_prepare(&server);
     serving_model(&server, "sum", "options: [state=old=new]\n", write_sum);
     serving_tokens(&server);
     serving_start(&server, flags);
     return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    return serving_close(&server);
 }
 
 static void test_requests(void **state)
@@ -136,5 +130,5 @@ int main(void)
     };
 
     (void)signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, start, end);
+    return cmocka_run_group_tests(tests, start, serving_tear_down);
 }

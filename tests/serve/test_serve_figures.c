@@ -18,16 +18,10 @@ static int start(void **state)
 {
     static const char *const flags[] = { "--grpc-port", "0", "--access-log", "FOLDER/access", NULL };
 
-    (void)state;
+    *state = &server;
     serving_open(&server, flags);
     grpc_port = grpc_port_of(&server);
     return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    return serving_close(&server);
 }
 
 /* Waits until the access log has a line with both parts, and returns it. */
@@ -171,5 +165,5 @@ int main(void)
     };
 
     (void)signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, start, end);
+    return cmocka_run_group_tests(tests, start, serving_tear_down);
 }

@@ -7,7 +7,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include "cmocka_all.h"
 
@@ -17,15 +16,9 @@ static int start(void **state)
 {
     static const char *const flags[] = { "--instances", "1", "--runners", "2", NULL };
 
-    (void)state;
+    *state = &server;
     serving_open(&server, flags);
     return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    return serving_close(&server);
 }
 
 static void restart(const char *const *flags)
@@ -230,17 +223,6 @@ static int ask_spin(const char *turns)
     return fd;
 }
 
-static void wait_for(const char *metric, double value)
-{
-    const struct timespec pause = { 0, 5000000 };
-
-    for (uint32_t i = 0; client_metric(&server, metric) != value; i++) {
-        if (i == 12000)
-            fail_msg("%s is %g, not %g", metric, client_metric(&server, metric), value);
-        (void)nanosleep(&pause, NULL);
-    }
-}
-
 /* One client shuts down its side and waits, another one closes its socket: both look the same until the server sends
  * 100 (Continue). The first is answered, the second is cancelled. */
 static void test_half_closed(void **state)
@@ -250,24 +232,24 @@ static void test_half_closed(void **state)
     char rest[64];
 
     (void)state;
-    wait_for("inlay_runs", 1);
+    client_await(&server, "inlay_runs", 1);
     half = ask_spin("10");
-    wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", 1);
+    client_await(&server, "inlay_queue_length{model=\"spin\",version=\"1\"}", 1);
     gone = ask_spin("1000000000000");
-    wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", 2);
+    client_await(&server, "inlay_queue_length{model=\"spin\",version=\"1\"}", 2);
     (void)shutdown(half, SHUT_WR);
     (void)close(gone);
     client_receive(half, &answer);
     assert_int_equal(answer.code, 100);
-    wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", 1);
-    wait_for("inlay_request_errors_total{model=\"spin\",version=\"1\",reason=\"cancelled\"}", 1);
+    client_await(&server, "inlay_queue_length{model=\"spin\",version=\"1\"}", 1);
+    client_await(&server, "inlay_request_errors_total{model=\"spin\",version=\"1\",reason=\"cancelled\"}", 1);
     (void)close(first);
     client_receive(half, &answer);
     assert_int_equal(answer.code, 200);
     assert_int_equal(recv(half, rest, sizeof rest, 0), 0);
     (void)close(half);
-    wait_for("inlay_runs", 0);
-    wait_for("inlay_http_requests", 1);
+    client_await(&server, "inlay_runs", 0);
+    client_await(&server, "inlay_http_requests", 1);
 }
 
 /* All connections are ready at once, because the server is stopped meanwhile: each gets its answer. */
@@ -327,7 +309,7 @@ static void test_slow_headers_give_way(void **state)
     (void)state;
     restart(flags);
     busy = ask_spin("1000000000000");
-    wait_for("inlay_runs", 1);
+    client_await(&server, "inlay_runs", 1);
     for (uint32_t i = 0; i < CONNECTIONS; i++) {
         slow[i] = client_connect(&server);
         client_text(slow[i], "GET /v2/health/li");
@@ -441,5 +423,5 @@ int main(void)
     };
 
     (void)signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, start, end);
+    return cmocka_run_group_tests(tests, start, serving_tear_down);
 }

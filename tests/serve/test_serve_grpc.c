@@ -75,16 +75,10 @@ static int start(void **state)
         "--grpc-port", "0", "--receive-timeout-ms", "2000", "--max-body-bytes", "4096", "--instances", "1", NULL
     };
 
-    (void)state;
+    *state = &server;
     serving_open(&server, flags);
     grpc_port = grpc_port_of(&server);
     return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    return serving_close(&server);
 }
 
 static void test_infer(void **state)
@@ -193,17 +187,6 @@ static void test_a_stream_of_requests(void **state)
     }
 }
 
-static void wait_for(const char *metric, double value)
-{
-    const struct timespec pause = { 0, 5000000 };
-
-    for (uint32_t i = 0; client_metric(&server, metric) != value; i++) {
-        if (i == 12000)
-            fail_msg("%s is %g, not %g", metric, client_metric(&server, metric), value);
-        (void)nanosleep(&pause, NULL);
-    }
-}
-
 /* Running and waiting calls that are cancelled by a reset and by the end of the connection. */
 static void test_cancelled_calls(void **state)
 {
@@ -216,18 +199,18 @@ static void test_cancelled_calls(void **state)
         calls[i] = (grpc_call){ .path = SERVICE "ModelInfer" };
         add_spin(&calls[i]);
         grpc_submit(&client, &calls[i]);
-        wait_for("inlay_runs", 1);
+        client_await(&server, "inlay_runs", 1);
     }
-    wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", 3);
+    client_await(&server, "inlay_queue_length{model=\"spin\",version=\"1\"}", 3);
     (void)nghttp2_submit_rst_stream(client.session, NGHTTP2_FLAG_NONE, calls[3].stream, NGHTTP2_CANCEL);
     (void)nghttp2_submit_rst_stream(client.session, NGHTTP2_FLAG_NONE, calls[0].stream, NGHTTP2_CANCEL);
     assert_int_equal(nghttp2_session_send(client.session), 0);
-    wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", 1);
+    client_await(&server, "inlay_queue_length{model=\"spin\",version=\"1\"}", 1);
     grpc_close(&client);
-    wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", 0);
-    wait_for("inlay_runs", 0);
-    wait_for("inlay_http_requests", 1);
-    wait_for("inlay_request_errors_total{model=\"spin\",version=\"1\",reason=\"cancelled\"}", 4);
+    client_await(&server, "inlay_queue_length{model=\"spin\",version=\"1\"}", 0);
+    client_await(&server, "inlay_runs", 0);
+    client_await(&server, "inlay_http_requests", 1);
+    client_await(&server, "inlay_request_errors_total{model=\"spin\",version=\"1\",reason=\"cancelled\"}", 4);
 }
 
 /* Bytes that are not HTTP/2, or end early: the connection ends, the server continues. */
@@ -247,7 +230,7 @@ static void test_invalid_http2(void **state)
             ;
         (void)close(fd);
     }
-    wait_for("inlay_http_connections", 1);
+    client_await(&server, "inlay_http_connections", 1);
 }
 
 /* The bytes of a valid call with one of them changed, on a new connection each: any answer, or the end of the
@@ -466,5 +449,5 @@ int main(void)
     };
 
     (void)signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, start, end);
+    return cmocka_run_group_tests(tests, start, serving_tear_down);
 }

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 #include "cmocka_all.h"
 
@@ -29,7 +28,7 @@ static int start(void **state)
 {
     static const char *const flags[] = { "--admin-token-file", "FOLDER/admins", "--strict", "0", NULL };
 
-    (void)state;
+    *state = &server;
     serving_prepare_empty(&server);
     serving_tokens(&server);
     serving_model(&server, "padded",
@@ -44,12 +43,6 @@ static int start(void **state)
     serving_model(&server, "slow", "options: [state=old=new]\n", write_slow_sum);
     serving_start(&server, flags);
     return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    return serving_close(&server);
 }
 
 /* Sends rows of 1, 2, 3 ... with a mask that excludes the last element of each row. */
@@ -185,17 +178,6 @@ static int ask_slow(const char *how, long turns, uint32_t timeout_ms)
     return fd;
 }
 
-static void wait_for(const char *metric, double value)
-{
-    const struct timespec pause = { 0, 5000000 };
-
-    for (uint32_t i = 0; client_metric(&server, metric) != value; i++) {
-        if (i == 12000)
-            fail_msg("%s is %g, not %g", metric, client_metric(&server, metric), value);
-        (void)nanosleep(&pause, NULL);
-    }
-}
-
 /* A request that waits for an earlier one of its sequence is answered at its own deadline. */
 static void test_deadline_in_a_sequence(void **state)
 {
@@ -205,14 +187,14 @@ static void test_deadline_in_a_sequence(void **state)
 
     (void)state;
     first.fd = ask_slow("sequence_start", 1000000000, 600000);
-    wait_for("inlay_runs", 1);
+    client_await(&server, "inlay_runs", 1);
     second = ask_slow("sequence_end", 1, 200);
     client_receive(second, &answer);
     assert_int_equal(answer.code, 504);
     assert_int_equal(poll(&first, 1, 0), 0); /* the first one is still running */
     (void)close(first.fd);
     (void)close(second);
-    wait_for("inlay_runs", 0);
+    client_await(&server, "inlay_runs", 0);
 }
 
 static void add(const char *id, const char *how, int x, int code, const char *sum)
@@ -288,7 +270,7 @@ static void test_abandoned_sequences(void **state)
     write_sum_by(path, "Sub");
     client_expect(&server, "POST", "/v2/repository/models/sum/load", AS_ADMIN, "", 200, "");
     add("new", "start", 1, 200, "\"data\":[-1.0]");
-    wait_for("inlay_replaced_models", 0);
+    client_await(&server, "inlay_replaced_models", 0);
 }
 
 int main(void)
@@ -304,5 +286,5 @@ int main(void)
     };
 
     (void)signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, start, end);
+    return cmocka_run_group_tests(tests, start, serving_tear_down);
 }

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 #include "cmocka_all.h"
 
@@ -83,17 +82,6 @@ static void release(void)
     assert_int_equal(unlink(stuck_file), 0);
 }
 
-static void wait_for_runs(double count)
-{
-    const struct timespec pause = { 0, 5000000 };
-
-    for (uint32_t i = 0; client_metric(&server, "inlay_runs") != count; i++) {
-        if (i == 12000)
-            fail_msg("there are not %g runs", count);
-        (void)nanosleep(&pause, NULL);
-    }
-}
-
 static void send_infer(int fd, const char *model, const char *body)
 {
     char head[256];
@@ -148,7 +136,7 @@ static long hold_one(int before, int waits)
 
     hold();
     send_infer(held, "held", BODY(1));
-    wait_for_runs(1);
+    client_await(&server, "inlay_runs", 1);
     for (uint32_t i = 0; i < 100; i++) {
         client_call(before, "GET", "/v2/models/held", "", NULL, 0, &answer);
         assert_int_equal(answer.code, 200);
@@ -207,7 +195,7 @@ static void test_next_request_is_kept(void **state)
                    "GET /v2/models/held HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
                    strlen(BODY(1)), BODY(1));
     client_text(held, text);
-    wait_for_runs(1);
+    client_await(&server, "inlay_runs", 1);
     client_call(other, "POST", "/v2/models/none/infer", "", TWICE, strlen(TWICE), &answer);
     assert_int_equal(answer.code, 404);
     release();
@@ -229,11 +217,11 @@ static void test_client_leaves(void **state)
     (void)run_short();
     hold();
     send_infer(held, "held", BODY(1));
-    wait_for_runs(1);
+    client_await(&server, "inlay_runs", 1);
     (void)close(held);
     client_expect(&server, "GET", "/v2/health/ready", "", NULL, 200, "");
     release();
-    wait_for_runs(0);
+    client_await(&server, "inlay_runs", 0);
     client_expect(&server, "POST", "/v2/models/twice/infer", "", TWICE, 200, TWICE_REPLY);
 }
 
@@ -249,7 +237,7 @@ static void test_substitutes(void **state)
         hold();
         for (uint32_t i = 0; i < 2; i++) {
             send_infer(held[i], "held", BODY(1));
-            wait_for_runs(i + 1);
+            client_await(&server, "inlay_runs", i + 1);
             client_expect(&server, "POST", "/v2/models/twice/infer", "", TWICE, 200, TWICE_REPLY);
         }
         release();
@@ -287,7 +275,7 @@ static void test_grpc(void **state)
     hold();
     add_request(&calls[0], 1);
     grpc_submit(&client, &calls[0]);
-    wait_for_runs(1);
+    client_await(&server, "inlay_runs", 1);
     add_request(&calls[1], 0);
     grpc_submit(&client, &calls[1]);
     for (uint32_t i = 0; i < 10; i++) {
@@ -318,7 +306,7 @@ static void test_ending(void **state)
     (void)run_short();
     hold();
     send_infer(held, "held", BODY(1));
-    wait_for_runs(1);
+    client_await(&server, "inlay_runs", 1);
     assert_int_equal(kill(server.pid, SIGTERM), 0);
     do {
         client_call(other, "GET", "/v2/health/live", "", NULL, 0, &answer);

@@ -36,18 +36,6 @@ static int end(void **state)
     return 0;
 }
 
-/* Waits for a metric's value; fails after a timeout. */
-static void wait_for(const char *metric, double value)
-{
-    const struct timespec pause = { 0, 5000000 };
-
-    for (uint32_t i = 0; client_metric(&server, metric) != value; i++) {
-        if (i == 12000)
-            fail_msg("%s is %g, not %g", metric, client_metric(&server, metric), value);
-        (void)nanosleep(&pause, NULL);
-    }
-}
-
 static int ask_spin(const char *headers)
 {
     char head[512];
@@ -69,7 +57,7 @@ static void test_deadlines(void **state)
     (void)state;
     for (uint32_t i = 0; i < 3; i++) { /* one runs, two wait */
         fd[i] = ask_spin("Inference-Timeout-Ms: 3000\r\n");
-        wait_for("inlay_runs", 1);
+        client_await(&server, "inlay_runs", 1);
     }
     for (uint32_t i = 0; i < 3; i++) {
         client_receive(fd[i], &answer);
@@ -77,8 +65,8 @@ static void test_deadlines(void **state)
         assert_non_null(strstr(answer.body, "error"));
         (void)close(fd[i]);
     }
-    wait_for("inlay_request_errors_total{model=\"spin\",version=\"1\",reason=\"deadline\"}", 3);
-    wait_for("inlay_runs", 0);
+    client_await(&server, "inlay_request_errors_total{model=\"spin\",version=\"1\",reason=\"deadline\"}", 3);
+    client_await(&server, "inlay_runs", 0);
     client_once(&server, "POST", "/v2/models/twice/infer", "Inference-Timeout-Ms: 0\r\n", twice, &answer);
     assert_int_equal(answer.code, 400);
 }
@@ -90,14 +78,14 @@ static void test_disconnected_client(void **state)
     (void)state;
     for (uint32_t i = 0; i < 3; i++) {
         fd[i] = ask_spin("");
-        wait_for("inlay_runs", 1);
+        client_await(&server, "inlay_runs", 1);
     }
-    wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", 2);
+    client_await(&server, "inlay_queue_length{model=\"spin\",version=\"1\"}", 2);
     for (uint32_t i = 0; i < 3; i++)
         (void)close(fd[i]);
-    wait_for("inlay_request_errors_total{model=\"spin\",version=\"1\",reason=\"cancelled\"}", 3);
-    wait_for("inlay_runs", 0);
-    wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", 0);
+    client_await(&server, "inlay_request_errors_total{model=\"spin\",version=\"1\",reason=\"cancelled\"}", 3);
+    client_await(&server, "inlay_runs", 0);
+    client_await(&server, "inlay_queue_length{model=\"spin\",version=\"1\"}", 0);
 }
 
 static void test_a_full_queue(void **state)
@@ -109,9 +97,9 @@ static void test_a_full_queue(void **state)
     (void)state;
     for (uint32_t i = 0; i < 3; i++) {
         fd[i] = ask_spin("");
-        wait_for("inlay_runs", 1);
+        client_await(&server, "inlay_runs", 1);
     }
-    wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", 2);
+    client_await(&server, "inlay_queue_length{model=\"spin\",version=\"1\"}", 2);
     client_once(&server, "POST", "/v2/models/spin/infer", "", spin, &answer);
     assert_int_equal(answer.code, 429);
     assert_non_null(answer_header(&answer, "Retry-After", value, sizeof value));
@@ -121,8 +109,8 @@ static void test_a_full_queue(void **state)
     assert_int_equal(answer.code, 200);
     for (uint32_t i = 0; i < 3; i++)
         (void)close(fd[i]);
-    wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", 0);
-    wait_for("inlay_runs", 0);
+    client_await(&server, "inlay_queue_length{model=\"spin\",version=\"1\"}", 0);
+    client_await(&server, "inlay_runs", 0);
 }
 
 /* Sends a request without waiting for its answer. */
@@ -150,20 +138,20 @@ static void test_priority(void **state)
     struct answer answer;
 
     (void)state;
-    wait_for("inlay_runs", 1);
+    client_await(&server, "inlay_runs", 1);
     for (uint32_t i = 0; i < 2; i++) {
         char body[512];
 
         (void)snprintf(body, sizeof body, form, i == 0 ? 3u : 1u, i == 0 ? "1000000000000" : "10");
         fd[i] = ask("spin", body);
-        wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", i + 1);
+        client_await(&server, "inlay_queue_length{model=\"spin\",version=\"1\"}", i + 1);
     }
     (void)close(first); /* which cancels it */
     client_receive(fd[1], &answer);
     assert_int_equal(answer.code, 200);
     for (uint32_t i = 0; i < 2; i++)
         (void)close(fd[i]);
-    wait_for("inlay_runs", 0);
+    client_await(&server, "inlay_runs", 0);
 }
 
 /* There are one runner and one extra thread, which a third model occupies. One model has three waiting requests that
@@ -186,14 +174,14 @@ static void test_fairness(void **state)
                      0);
     serving_start(&server, flags);
     spins[0] = ask_spin("");
-    wait_for("inlay_runs", 1);
+    client_await(&server, "inlay_runs", 1);
     third = ask("third", endless);
-    wait_for("inlay_extra_runs", 1);
+    client_await(&server, "inlay_extra_runs", 1);
     for (uint32_t i = 1; i < 4; i++)
         spins[i] = ask_spin("");
-    wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", 3);
+    client_await(&server, "inlay_queue_length{model=\"spin\",version=\"1\"}", 3);
     quick = ask("twice", twice);
-    wait_for("inlay_queue_length{model=\"twice\",version=\"1\"}", 1);
+    client_await(&server, "inlay_queue_length{model=\"twice\",version=\"1\"}", 1);
     (void)close(spins[0]);
     client_receive(quick, &answer);
     assert_int_equal(answer.code, 200);
@@ -222,8 +210,8 @@ static void test_non_finite(void **state)
     assert_int_equal(answer.code, 200);
     client_once(&server, "POST", "/v2/models/twice/infer", "", large, &answer);
     assert_int_equal(answer.code, 500);
-    wait_for("inlay_request_errors_total{model=\"twice\",version=\"1\",reason=\"non_finite\"}", 1);
-    wait_for("inlay_request_errors_total{model=\"twice\",version=\"1\",reason=\"failed\"}", 0);
+    client_await(&server, "inlay_request_errors_total{model=\"twice\",version=\"1\",reason=\"non_finite\"}", 1);
+    client_await(&server, "inlay_request_errors_total{model=\"twice\",version=\"1\",reason=\"failed\"}", 0);
     assert_int_equal(serving_end(&server, SIGTERM), 0);
     serving_remove(&server);
     server = first_server;
@@ -254,7 +242,7 @@ static void test_slow_clients(void **state)
             ;
         (void)close(fd[i]);
     }
-    wait_for("inlay_http_requests", 1);
+    client_await(&server, "inlay_http_requests", 1);
 }
 
 /* Waits until at most this many files are open; a connection is closed shortly after it is no longer counted. */
@@ -298,15 +286,15 @@ static void test_no_leaks(void **state)
     (void)state;
     for (uint32_t i = 0; i < 150; i++)
         mixed_round(i);
-    wait_for("inlay_http_requests", 1);
-    wait_for("inlay_http_connections", 1);
+    client_await(&server, "inlay_http_requests", 1);
+    client_await(&server, "inlay_http_connections", 1);
     wait_for_files(files);
     before = serving_memory(&server);
     for (uint32_t i = 0; i < 450; i++)
         mixed_round(i);
-    wait_for("inlay_http_requests", 1);
-    wait_for("inlay_http_connections", 1);
-    wait_for("inlay_runs", 0);
+    client_await(&server, "inlay_http_requests", 1);
+    client_await(&server, "inlay_http_connections", 1);
+    client_await(&server, "inlay_runs", 0);
     wait_for_files(files);
     after = serving_memory(&server);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -370,9 +358,9 @@ static void test_sigterm(void **state)
     (void)state;
     for (uint32_t i = 0; i < 3; i++) {
         fd[i] = ask_spin("");
-        wait_for("inlay_runs", 1);
+        client_await(&server, "inlay_runs", 1);
     }
-    wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", 2);
+    client_await(&server, "inlay_queue_length{model=\"spin\",version=\"1\"}", 2);
     assert_int_equal(serving_end(&server, SIGTERM), 0);
     for (uint32_t i = 0; i < 3; i++) {
         client_receive(fd[i], &answer);

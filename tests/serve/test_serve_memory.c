@@ -17,7 +17,7 @@ static double all_bytes; /* of the three models together */
 
 static int start(void **state)
 {
-    (void)state;
+    *state = &server;
     serving_prepare_empty(&server);
     for (const char *name = "abc"; *name != '\0'; name++) {
         char path[128];
@@ -29,13 +29,6 @@ static int start(void **state)
     all_bytes = client_metric(&server, "inlay_models_bytes");
     assert_true(all_bytes > 300);
     return serving_end(&server, SIGTERM);
-}
-
-static int end(void **state)
-{
-    (void)state;
-    serving_remove(&server);
-    return 0;
 }
 
 /* Starts the server with memory for this many of the three models. */
@@ -320,5 +313,5 @@ int main(void)
     };
 
     (void)signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, start, end);
+    return cmocka_run_group_tests(tests, start, serving_tear_away);
 }

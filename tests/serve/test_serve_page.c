@@ -17,15 +17,9 @@ static const char twice[] = "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"data
 
 static int start(void **state)
 {
-    (void)state;
+    *state = &server;
     serving_open(&server, NULL);
     return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    return serving_close(&server);
 }
 
 /* Starts a process that sends valid and invalid requests until it is killed. */
@@ -169,5 +163,5 @@ int main(void)
         return 77;
     }
     (void)signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, start, end);
+    return cmocka_run_group_tests(tests, start, serving_tear_down);
 }

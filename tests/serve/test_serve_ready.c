@@ -13,15 +13,8 @@ static const char twice[] = "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"data
 
 static int start(void **state)
 {
-    (void)state;
+    *state = &server;
     serving_prepare_empty(&server);
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    serving_remove(&server);
     return 0;
 }
 
@@ -253,5 +246,5 @@ int main(void)
     };
 
     (void)signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, start, end);
+    return cmocka_run_group_tests(tests, start, serving_tear_away);
 }

@@ -28,7 +28,7 @@ static int start(void **state)
                                          NULL };
     char path[256];
 
-    (void)state;
+    *state = &server;
     serving_prepare(&server);
     serving_tokens(&server);
     serving_file(&server, "serve.yaml", "max_queue: 1000\n", 0644);
@@ -39,13 +39,6 @@ static int start(void **state)
     serving_file(&server, "models/triple/config.yaml", "versions: all\n", 0644);
     serving_file(&server, "models/broken.onnx", "this is no model", 0644);
     serving_start(&server, flags);
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    serving_remove(&server);
     return 0;
 }
 
@@ -278,5 +271,5 @@ int main(void)
     };
 
     (void)signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, start, end);
+    return cmocka_run_group_tests(tests, start, serving_tear_away);
 }

@@ -207,15 +207,8 @@ static int start(void **state)
 {
     static const char *const flags[] = { NULL };
 
-    (void)state;
+    *state = &server;
     begin(flags);
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    serving_remove(&server);
     return 0;
 }
 
@@ -725,6 +718,6 @@ int main(void)
     int failed;
 
     (void)signal(SIGPIPE, SIG_IGN);
-    failed = cmocka_run_group_tests(decisions, start, end);
+    failed = cmocka_run_group_tests(decisions, start, serving_tear_away);
     return failed + cmocka_run_group_tests(others, NULL, NULL);
 }

@@ -49,7 +49,7 @@ static int start(void **state)
         "--plugin-dirs", "FOLDER/plugins", "--cache-dir", "FOLDER/cache", "--runners", "1", NULL
     };
 
-    (void)state;
+    *state = &server;
     serving_prepare_empty(&server);
     serving_plugin(&server, ROWS_PLUGIN, "rows");
     for (size_t op = 0; op < OPERATORS; op++)
@@ -57,12 +57,6 @@ static int start(void **state)
             add_model(operators[op].op, forms[form].name, forms[form].config, forms[form].dims);
     serving_start(&server, flags);
     return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    return serving_close(&server);
 }
 
 static void test_chosen_batches(void **state)
@@ -141,5 +135,5 @@ int main(void)
     };
 
     (void)signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, start, end);
+    return cmocka_run_group_tests(tests, start, serving_tear_down);
 }

@@ -19,28 +19,6 @@ static void restart(const char *const *flags)
     serving_start(&server, flags);
 }
 
-static void read_log(char *text, size_t bytes)
-{
-    char path[256];
-    FILE *file = fopen(serving_path(&server, "log", path, sizeof path), "r");
-
-    assert_non_null(file);
-    text[fread(text, 1, bytes - 1, file)] = '\0';
-    (void)fclose(file);
-}
-
-/* Waits for a metric's value; fails after a timeout. */
-static void wait_for(const struct serving *at, const char *metric, double value)
-{
-    const struct timespec pause = { 0, 5000000 };
-
-    for (uint32_t i = 0; client_metric(at, metric) != value; i++) {
-        if (i == 12000)
-            fail_msg("%s is %g, not %g", metric, client_metric(at, metric), value);
-        (void)nanosleep(&pause, NULL);
-    }
-}
-
 /* A request whose run takes hours. */
 static int ask_spin(void)
 {
@@ -60,15 +38,9 @@ static int ask_spin(void)
 
 static int start(void **state)
 {
-    (void)state;
+    *state = &server;
     serving_open(&server, NULL);
     return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    return serving_close(&server);
 }
 
 /* Numbers that the datatype does not have are refused with their place. */
@@ -121,7 +93,7 @@ static void test_refused_connections(void **state)
     admin = admin_of_log();
     for (uint32_t i = 0; i < BUSY; i++)
         busy[i] = ask_spin();
-    wait_for(&admin, "inlay_runs", BUSY);
+    client_await(&admin, "inlay_runs", BUSY);
     memset(much, 'x', sizeof much);
     for (uint32_t i = 0; i < REFUSED; i++) {
         refused[i] = client_connect(&server);
@@ -141,8 +113,8 @@ static void test_refused_connections(void **state)
     client_expect(&admin, "GET", "/v2/health/ready", "", NULL, 200, "");
     for (uint32_t i = 0; i < BUSY; i++)
         (void)close(busy[i]);
-    wait_for(&admin, "inlay_runs", 0);
-    wait_for(&admin, "inlay_http_connections", 1);
+    client_await(&admin, "inlay_runs", 0);
+    client_await(&admin, "inlay_http_connections", 1);
 }
 
 /* admin_port has health and metrics only; the other port has them, too. If all its connections are in use, a slow
@@ -217,7 +189,7 @@ static void test_warning(void **state)
     {
         char text[8192];
 
-        read_log(text, sizeof text);
+        serving_log(&server, false, text, sizeof text);
         assert_null(strstr(text, "warning"));
     }
 }
@@ -252,7 +224,7 @@ static void test_inflight_bytes(void **state)
     restart(flags);
     port = grpc_port_of(&server);
     first = begin_body(19000, 18000);
-    wait_for(&server, "inlay_inflight_bytes", 18000);
+    client_await(&server, "inlay_inflight_bytes", 18000);
     second = begin_body(10000, 10000); /* the request is refused at its header; its body is read and dropped */
     client_receive(second, &answer);
     assert_int_equal(answer.code, 429);
@@ -273,21 +245,21 @@ static void test_inflight_bytes(void **state)
     call = (grpc_call){ .sent = { 0, 0, 0, 0x17, 0x70 }, .sent_bytes = 6005 };
     grpc_expect(port, SERVICE "ModelInfer", &call, 8, "max_inflight_bytes");
     assert_true(client_metric(&server, "inlay_refused_total{reason=\"inflight_bytes\"}") == 3);
-    wait_for(&server, "inlay_inflight_bytes", 18000);
+    client_await(&server, "inlay_inflight_bytes", 18000);
     client_send(first, twice, sizeof twice - 1);
     (void)close(first);
-    wait_for(&server, "inlay_inflight_bytes", 0);
+    client_await(&server, "inlay_inflight_bytes", 0);
     /* A request that is alone is read, although it is larger. */
     second = begin_body(30000 + sizeof twice - 1, 30000);
     client_text(second, twice);
     client_receive(second, &answer);
     assert_int_equal(answer.code, 200);
     (void)close(second);
-    wait_for(&server, "inlay_inflight_bytes", 0); /* which is after the reply */
+    client_await(&server, "inlay_inflight_bytes", 0); /* which is after the reply */
     /* gRPC releases, too. */
     call = (grpc_call){ .sent = { 0 }, .sent_bytes = 5 };
     grpc_expect(port, SERVICE "ServerLive", &call, 0, "");
-    wait_for(&server, "inlay_inflight_bytes", 0);
+    client_await(&server, "inlay_inflight_bytes", 0);
 }
 
 static int code_of(const char *method, const char *target, const char *host, const char *more, const char *body)
@@ -432,5 +404,5 @@ int main(void)
     };
 
     (void)signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, start, end);
+    return cmocka_run_group_tests(tests, start, serving_tear_down);
 }

@@ -17,18 +17,12 @@ static int start(void **state)
         "--grpc-port", "0", "--max-sequences", "3", "--sequence-idle-ms", "5000", NULL
     };
 
-    (void)state;
+    *state = &server;
     serving_prepare(&server);
     serving_model(&server, "sum", "options: [state=old=new]\n", write_sum);
     serving_start(&server, flags);
     grpc_port = grpc_port_of(&server);
     return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    return serving_close(&server);
 }
 
 /* Adds x to the sequence; how: "", "start", "end" or "both". Returns the code, and the sum so far. */
@@ -222,5 +216,5 @@ int main(void)
     };
 
     (void)signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, start, end);
+    return cmocka_run_group_tests(tests, start, serving_tear_down);
 }

@@ -3,7 +3,6 @@
 #include "client.h"
 #include <signal.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 #include "cmocka_all.h"
 
@@ -26,7 +25,7 @@ static int start(void **state)
         "--plugin-dirs", "FOLDER/plugins", "--cache-dir", "FOLDER/cache", "--runners", "4", NULL
     };
 
-    (void)state;
+    *state = &server;
     cpus = cpus_allowed();
     serving_prepare(&server);
     serving_plugin(&server, COUNTING_PLUGIN, "counting");
@@ -35,28 +34,12 @@ static int start(void **state)
     return 0;
 }
 
-static int end(void **state)
-{
-    (void)state;
-    return serving_close(&server);
-}
-
 static void expect_threads(uint32_t threads)
 {
     char part[64];
 
     (void)snprintf(part, sizeof part, "[%u.0,%u.0]", threads, threads);
     client_expect(&server, "POST", "/v2/models/count/infer", "", COUNT, 200, part);
-}
-
-static void wait_for_runs(double count)
-{
-    const struct timespec pause = { 0, 5000000 };
-
-    for (uint32_t i = 0; client_metric(&server, "inlay_runs") != count; i++) {
-        assert_true(i < 12000);
-        (void)nanosleep(&pause, NULL);
-    }
 }
 
 static void test_shares(void **state)
@@ -73,12 +56,12 @@ static void test_shares(void **state)
                        strlen(SPIN));
         client_text(spins[i], head);
         client_text(spins[i], SPIN);
-        wait_for_runs(i + 1);
+        client_await(&server, "inlay_runs", i + 1);
         expect_threads(cpus / (i + 2) > 1 ? cpus / (i + 2) : 1);
     }
     for (uint32_t i = 0; i < 3; i++)
         (void)close(spins[i]);
-    wait_for_runs(0);
+    client_await(&server, "inlay_runs", 0);
     for (uint32_t i = 0; i < 32; i++) /* the mean of the runs before comes close to one */
         client_expect(&server, "POST", "/v2/models/count/infer", "", COUNT, 200, "");
     expect_threads(cpus);
@@ -89,5 +72,5 @@ int main(void)
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_shares) };
 
     (void)signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, start, end);
+    return cmocka_run_group_tests(tests, start, serving_tear_down);
 }

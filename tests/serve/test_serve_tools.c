@@ -78,7 +78,7 @@ static int start(void **state)
 {
     static const char *const flags[] = { NULL };
 
-    (void)state;
+    *state = &server;
     serving_prepare_empty(&server);
     for (size_t i = 0; i < sizeof said / sizeof said[0]; i++) {
         char name[64];
@@ -92,12 +92,6 @@ static int start(void **state)
     }
     serving_start(&server, flags);
     return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    return serving_close(&server);
 }
 
 #define F                                                                                                              \
@@ -462,5 +456,5 @@ int main(void)
         cmocka_unit_test(test_refused),
     };
 
-    return cmocka_run_group_tests(tests, start, end);
+    return cmocka_run_group_tests(tests, start, serving_tear_down);
 }

@@ -61,15 +61,8 @@ static void begin(struct serving *serving, const char *workers, const char *stri
 
 static int start(void **state)
 {
-    (void)state;
+    *state = &server;
     begin(&server, "2", "0", 1);
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    serving_remove(&server);
     return 0;
 }
 
@@ -231,17 +224,6 @@ static void test_quarantine_for_all_models(void **state)
     assert_int_equal(serving_end(&alone, SIGTERM), 0);
 }
 
-static void wait_for_metric(const struct serving *serving, const char *name, double value)
-{
-    const struct timespec pause = { 0, 5000000 };
-
-    for (uint32_t i = 0; client_metric(serving, name) != value; i++) {
-        if (i == 12000)
-            fail_msg("%s is %g, not %g", name, client_metric(serving, name), value);
-        (void)nanosleep(&pause, NULL);
-    }
-}
-
 /* /metrics shows the sums of all workers, and a worker that replaces another one continues its counters. */
 static void test_sums(void **state)
 {
@@ -265,7 +247,7 @@ static void test_sums(void **state)
     assert_true(client_metric(&alone, counter) == REQUESTS);
     client_expect(&alone, "POST", "/v2/models/twice/infer", "", twice, 200, "[2.0,4.0,6.0]");
     assert_true(client_metric(&alone, counter) == REQUESTS + 1);
-    wait_for_metric(&alone, "inlay_http_connections", 1); /* only the connection of this request remains */
+    client_await(&alone, "inlay_http_connections", 1); /* only the connection of this request remains */
     assert_int_equal(serving_end(&alone, SIGTERM), 0);
 }
 
@@ -328,10 +310,10 @@ static void test_inflight_bytes(void **state)
     held = client_connect(&alone);
     client_text(held, "POST /v2/models/twice/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 18001\r\n\r\n");
     client_send(held, body, sizeof body);
-    wait_for_metric(&alone, "inlay_inflight_bytes", 18000);
+    client_await(&alone, "inlay_inflight_bytes", 18000);
     assert_int_equal(kill((pid_t)pids[0], SIGCONT), 0);
     stop_worker(pids[1]);
-    wait_for_metric(&alone, "inlay_inflight_bytes", 18000);
+    client_await(&alone, "inlay_inflight_bytes", 18000);
     fd = client_connect(&alone);
     client_call(fd, "POST", "/v2/models/twice/infer", "", body, 4000, &answer);
     assert_int_equal(answer.code, 429);
@@ -341,7 +323,7 @@ static void test_inflight_bytes(void **state)
     (void)close(fd);
     /* The bytes of a worker that crashes are free again. */
     assert_int_equal(kill((pid_t)pids[1], SIGKILL), 0);
-    wait_for_metric(&alone, "inlay_inflight_bytes", 0);
+    client_await(&alone, "inlay_inflight_bytes", 0);
     (void)close(held);
     wait_for_ready(&alone, 3);
     assert_int_equal(serving_end(&alone, SIGTERM), 0);
@@ -391,9 +373,9 @@ static void replace_model(const char *from)
 {
     char path[128], to[128];
 
-    assert_int_equal(rename(serving_path(&alone, from, path, sizeof path),
-                            serving_path(&alone, "models/twice.onnx", to, sizeof to)),
-                     0);
+    assert_int_equal(
+        rename(serving_path(&alone, from, path, sizeof path), serving_path(&alone, "models/twice.onnx", to, sizeof to)),
+        0);
 }
 
 /* A worker is restarted when the file of a model is broken, which the other worker still serves: it accepts no
@@ -464,5 +446,5 @@ int main(void)
     };
 
     (void)signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, start, end);
+    return cmocka_run_group_tests(tests, start, serving_tear_away);
 }

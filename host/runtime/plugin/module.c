@@ -19,9 +19,6 @@ enum { MAX_ENTRIES = 4096 }; /* limit for providers, operators, options and doma
              */
 #define LOW_BITS(flags, known) ((flags)&KNOWN_HALF & ~(uint32_t)(known))
 
-/* Does a struct of size `bytes` include field? */
-#define REACHES(type, field, bytes) ((bytes) >= offsetof(type, field) + sizeof(((type *)0)->field))
-
 static bool is_word(const char *name, const char *extra_letters)
 {
     if (name == NULL || *name == '\0')
