@@ -58,6 +58,7 @@ struct gguf_tensor {
     uint64_t offset; /* of the data in the file */
     size_t bytes;
     bool used;
+    bool written; /* as rows of embeddings */
 };
 
 struct gguf {
@@ -91,10 +92,18 @@ double gguf_item(const struct gguf_value *array, uint64_t i);
 /* The bytes of the data of a tensor; false: the type is unknown, or a row has no whole number of blocks. *name is that
  * of the type. */
 bool gguf_tensor_bytes(const struct gguf_tensor *tensor, uint64_t *bytes, const char **name);
-/* Writes rows [first, first + count) of a matrix as initializers, and the nodes of output = input x rows^T. */
-INLAY_NODISCARD inlay_status gguf_write_product(const struct gguf *gguf, const struct gguf_tensor *tensor,
-                                                int64_t first, int64_t count, const char *input, const char *output,
-                                                struct wire *out, inlay_diag *diag);
+/* Rows [first, first + count) of a matrix. name: that of the tensor if they are all. Floats, and blocks kept in the
+ * file, are the initializer of that name; others are NAME.codes, NAME.scales and perhaps NAME.zeros. node: the name of
+ * the product, or NULL. */
+struct gguf_product {
+    const struct gguf_tensor *tensor;
+    int64_t first, count;
+    const char *name, *node;
+};
+/* Writes the rows as initializers, and the nodes of output = input x rows^T. */
+INLAY_NODISCARD inlay_status gguf_write_product(const struct gguf *gguf, const struct gguf_product *product,
+                                                const char *input, const char *output, struct wire *out,
+                                                inlay_diag *diag);
 /* Writes three matrices for each expert, [columns, rows, experts], and the node of output = the sum over the `used`
  * experts of the largest logits of the router of down(SiLU(gate(input)) * up(input)), weighted by the softmax of the
  * logits, of the chosen ones if `normalizes`. */
@@ -107,9 +116,8 @@ INLAY_NODISCARD inlay_status gguf_write_experts(const struct gguf *gguf, const s
                                                 const char *input, const char *router, const char *output,
                                                 struct wire *out, inlay_diag *diag);
 /* Writes the nodes of output = the rows of the matrix at the indices. */
-INLAY_NODISCARD inlay_status gguf_write_rows(const struct gguf *gguf, const struct gguf_tensor *tensor,
-                                             const char *indices, const char *output, struct wire *out,
-                                             inlay_diag *diag);
+INLAY_NODISCARD inlay_status gguf_write_rows(const struct gguf *gguf, struct gguf_tensor *tensor, const char *indices,
+                                             const char *output, struct wire *out, inlay_diag *diag);
 /* Writes a tensor of floats as the initializer of that name. */
 INLAY_NODISCARD inlay_status gguf_write_floats(const struct gguf *gguf, const struct gguf_tensor *tensor,
                                                const char *name, struct wire *out, inlay_diag *diag);

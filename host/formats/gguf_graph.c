@@ -126,24 +126,58 @@ static void scalar(struct builder *b, const char *name, double value)
     onnx_tensor(b->out, name, INLAY_FLOAT, NULL, 0, &number, sizeof number);
 }
 
+/* The name of a product with the rows of PREFIX.weight: that of its module in other formats, by which adapters find it.
+ * false: it has none. */
+static bool module_name(const char *prefix, char *out, size_t bytes)
+{
+    static const struct {
+        const char *part, *module;
+    } modules[] = { { "attn_q", "self_attn/q_proj" },
+                    { "attn_k", "self_attn/k_proj" },
+                    { "attn_v", "self_attn/v_proj" },
+                    { "attn_output", "self_attn/o_proj" },
+                    { "ffn_gate", "mlp/gate_proj" },
+                    { "ffn_up", "mlp/up_proj" },
+                    { "ffn_down", "mlp/down_proj" },
+                    { "ffn_gate_shexp", "mlp/shared_expert/gate_proj" },
+                    { "ffn_up_shexp", "mlp/shared_expert/up_proj" },
+                    { "ffn_down_shexp", "mlp/shared_expert/down_proj" } };
+    const char *part = strrchr(prefix, '.');
+
+    if (part == NULL) { /* of the output */
+        (void)snprintf(out, bytes, "%s", "/lm_head/MatMul");
+        return true;
+    }
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
+        if (strcmp(part + 1, modules[i].part) == 0) {
+            (void)snprintf(out, bytes, "/model/layers.%d/%s/MatMul", atoi(prefix + strlen("blk.")), modules[i].module);
+            return true;
+        }
+    return false;
+}
+
 /* output = input x rows [first, first + count) of PREFIX.weight, with a bias if the file has PREFIX.bias. */
 static void linear(struct builder *b, const char *prefix, int64_t columns, int64_t all, int64_t first, int64_t count,
                    const char *input, const char *output)
 {
-    char name[TEXT], bias[TEXT], product[TEXT + 8];
-    const struct gguf_tensor *tensor;
+    char name[TEXT], bias[TEXT], product[TEXT + 8], module[TEXT];
+    struct gguf_product rows = { .first = first, .count = count, .name = name };
     bool biased;
 
     (void)snprintf(name, sizeof name, "%s.weight", prefix);
     (void)snprintf(bias, sizeof bias, "%s.bias", prefix);
-    tensor = tensor_of(b, name, columns, all);
+    rows.tensor = tensor_of(b, name, columns, all);
     biased = has(b, bias);
     if (biased && count != all)
         refuse(b, INLAY_UNSUPPORTED, "has a bias of fused weights, which is not supported:", bias);
     if (b->status != INLAY_OK)
         return;
     (void)snprintf(product, sizeof product, "%s%s", output, biased ? ".product" : "");
-    b->status = gguf_write_product(b->gguf, tensor, first, count, input, product, b->out, b->diag);
+    if (count != all)
+        (void)snprintf(name, sizeof name, "%s.weight", output);
+    else if (module_name(prefix, module, sizeof module))
+        rows.node = module;
+    b->status = gguf_write_product(b->gguf, &rows, input, product, b->out, b->diag);
     if (biased) {
         vector(b, bias, count);
         node(b, "Add", "%s %s -> %s", product, bias, output);
@@ -541,7 +575,7 @@ static void read_sizes(struct builder *b)
 
 static void write_graph(struct builder *b)
 {
-    const struct gguf_tensor *embedding = gguf_tensor(b->gguf, "token_embd.weight");
+    struct gguf_tensor *embedding = gguf_tensor(b->gguf, "token_embd.weight");
     char prefix[32], name[GGUF_NAME], norm[GGUF_NAME], dims[TEXT];
 
     onnx_value(b->out, ONNX_INPUT, "input_ids", INLAY_INT64, "batch_size sequence_length");

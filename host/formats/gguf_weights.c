@@ -103,13 +103,14 @@ static void write_part(struct wire *out, const char *name, inlay_dtype dtype, co
     wire_end(out, mark);
 }
 
-/* Initializers: the codes as `name`, and their scales and zero points. group_dims: the shape of the latter. */
+/* Initializers NAME.codes, NAME.scales and perhaps NAME.zeros. group_dims: the shape of the latter two. */
 static void write_codes(struct wire *out, const char *name, const int64_t *dims, uint32_t rank,
                         const int64_t *group_dims, uint32_t group_rank, const struct codes *codes)
 {
     char part[LONG_NAMES];
 
-    write_part(out, name, INLAY_UINT8, dims, rank, codes, codes->packed, codes->bytes);
+    (void)snprintf(part, sizeof part, "%s.codes", name);
+    write_part(out, part, INLAY_UINT8, dims, rank, codes, codes->packed, codes->bytes);
     (void)snprintf(part, sizeof part, "%s.scales", name);
     write_part(out, part, INLAY_FLOAT, group_dims, group_rank, codes, codes->scales, codes->groups * sizeof(float));
     (void)snprintf(part, sizeof part, "%s.zeros", name);
@@ -117,6 +118,7 @@ static void write_codes(struct wire *out, const char *name, const int64_t *dims,
         write_part(out, part, INLAY_FLOAT, group_dims, group_rank, codes, codes->zeros, codes->groups * sizeof(float));
 }
 
+/* Rows of a tensor without blocks, from row `first` on. */
 static void write_plain(const struct gguf *gguf, const struct gguf_tensor *tensor, const char *name, int64_t first,
                         const int64_t *dims, uint32_t rank, struct wire *out)
 {
@@ -143,19 +145,19 @@ static void write_blocks(const struct gguf *gguf, const struct gguf_tensor *tens
     const kit_block_type *type = weights->coding.type;
     const int64_t row = tensor->dims[0] / type->elements;
     int64_t dims[4] = { count, row, type->bytes };
-    char blocks[LONG_NAMES], outputs[3 * LONG_NAMES];
+    const char *name = weights->name;
+    char outputs[3 * LONG_NAMES];
     wire_mark mark;
 
     if (weights->joined)
         memcpy(dims, (int64_t[4]){ tensor->dims[2], tensor->dims[1], row, type->bytes }, sizeof dims);
-    (void)snprintf(blocks, sizeof blocks, "%s.blocks", weights->name);
-    mark = onnx_tensor_begin(out, blocks, INLAY_UINT8, dims, weights->joined ? 4 : 3);
+    mark = onnx_tensor_begin(out, name, INLAY_UINT8, dims, weights->joined ? 4 : 3);
     onnx_external(out, gguf->file->location, tensor->offset + (uint64_t)(row * first * type->bytes),
                   (uint64_t)(row * count * type->bytes));
     wire_end(out, mark);
-    (void)snprintf(outputs, sizeof outputs, "%s %s.scales %s%s", weights->name, weights->name,
-                   weights->zeros ? weights->name : "", weights->zeros ? ".zeros" : "");
-    onnx_node(out, "ai.inlay.UnpackBlocks", blocks, outputs,
+    (void)snprintf(outputs, sizeof outputs, "%s.codes %s.scales %s%s", name, name, weights->zeros ? name : "",
+                   weights->zeros ? ".zeros" : "");
+    onnx_node(out, "ai.inlay.UnpackBlocks", name, outputs,
               (onnx_attribute[]){ { "type", false, type->id, 0 },
                                   { "columns", false, tensor->dims[0], 0 },
                                   { "bits", false, weights->coding.bits, 0 },
@@ -192,40 +194,44 @@ static inlay_status write_weights(const struct gguf *gguf, const struct gguf_ten
     return INLAY_OK;
 }
 
-inlay_status gguf_write_product(const struct gguf *gguf, const struct gguf_tensor *tensor, int64_t first, int64_t count,
-                                const char *input, const char *output, struct wire *out, inlay_diag *diag)
+inlay_status gguf_write_product(const struct gguf *gguf, const struct gguf_product *product, const char *input,
+                                const char *output, struct wire *out, inlay_diag *diag)
 {
+    const struct gguf_tensor *tensor = product->tensor;
     const kit_block_type *type = type_of(tensor);
-    const int64_t columns = tensor->dims[0], matrix[2] = { count, columns };
-    char inputs[3 * LONG_NAMES], weights[LONG_NAMES / 2], other[LONG_NAMES / 2];
+    const int64_t columns = tensor->dims[0], matrix[2] = { product->count, columns };
+    const bool is_plain = type->unpack == NULL;
+    /* of a table of embeddings, which is the output, too: floats once, codes in both forms */
+    const char *weights = tensor->written && !is_plain ? "output.weight" : product->name;
+    char inputs[3 * LONG_NAMES], turned[LONG_NAMES], other[LONG_NAMES];
     inlay_status status;
 
-    (void)snprintf(weights, sizeof weights, "%s.weights", output);
-    if (type->unpack == NULL) {
-        write_plain(gguf, tensor, weights, first, matrix, 2, out);
+    if (is_plain) {
+        if (!tensor->written)
+            write_plain(gguf, tensor, weights, product->first, matrix, 2, out);
         (void)snprintf(other, sizeof other, "%s.float", output);
         /* before the Transpose: a provider may take 16-bit constants of the file and this Cast instead of floats */
         onnx_node(out, "Cast", weights, other, &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
-        (void)snprintf(weights, sizeof weights, "%s.transposed", output);
-        onnx_node(out, "Transpose", other, weights, NULL, 0);
-        (void)snprintf(inputs, sizeof inputs, "%s %s", input, weights);
-        onnx_node(out, "MatMul", inputs, output, NULL, 0);
+        (void)snprintf(turned, sizeof turned, "%s.transposed", output);
+        onnx_node(out, "Transpose", other, turned, NULL, 0);
+        (void)snprintf(inputs, sizeof inputs, "%s %s", input, turned);
+        onnx_named_node(out, product->node, "MatMul", inputs, output, NULL, 0);
         return INLAY_OK;
     }
     status =
-        write_weights(gguf, tensor, first, count,
+        write_weights(gguf, tensor, product->first, product->count,
                       &(struct weights){ weights, { type, type->bits, type->group }, type->zeros, false }, out, diag);
     if (status != INLAY_OK)
         return status;
-    (void)snprintf(inputs, sizeof inputs, "%s %s %s.scales %s%s", input, weights, weights, type->zeros ? weights : "-",
-                   type->zeros ? ".zeros" : "");
-    onnx_node(out, "com.microsoft.MatMulNBits", inputs, output,
-              (onnx_attribute[]){ { "K", false, columns, 0 },
-                                  { "N", false, count, 0 },
-                                  { "bits", false, type->bits, 0 },
-                                  { "block_size", false, type->group, 0 },
-                                  { "accuracy_level", false, 4, 0 } },
-              5);
+    (void)snprintf(inputs, sizeof inputs, "%s %s.codes %s.scales %s%s", input, weights, weights,
+                   type->zeros ? weights : "-", type->zeros ? ".zeros" : "");
+    onnx_named_node(out, product->node, "com.microsoft.MatMulNBits", inputs, output,
+                    (onnx_attribute[]){ { "K", false, columns, 0 },
+                                        { "N", false, product->count, 0 },
+                                        { "bits", false, type->bits, 0 },
+                                        { "block_size", false, type->group, 0 },
+                                        { "accuracy_level", false, 4, 0 } },
+                    5);
     return INLAY_OK;
 }
 
@@ -239,7 +245,7 @@ inlay_status gguf_write_experts(const struct gguf *gguf, const struct gguf_exper
                                 const char *router, const char *output, struct wire *out, inlay_diag *diag)
 {
     const struct gguf_tensor *const tensors[3] = { experts->gate, experts->down, experts->up };
-    char inputs[4 * LONG_NAMES], name[LONG_NAMES], plain[LONG_NAMES];
+    char inputs[4 * LONG_NAMES], other[LONG_NAMES];
     int64_t bits = 4, group = 32;
     int coded = 0;
     size_t used;
@@ -257,7 +263,8 @@ inlay_status gguf_write_experts(const struct gguf *gguf, const struct gguf_exper
                           tensors[0]->name, tensors[1]->name, tensors[2]->name);
     used = (size_t)snprintf(inputs, sizeof inputs, "%s %s", input, router);
     for (int i = 0; i < 3; i++) {
-        (void)snprintf(name, sizeof name, "%s.experts", tensors[i]->name);
+        const char *name = tensors[i]->name;
+
         if (coded != 0) {
             const struct weights weights = {
                 name, { type_of(tensors[i]), bits, group }, needs_zeros(type_of(tensors[i]), bits), true
@@ -266,18 +273,18 @@ inlay_status gguf_write_experts(const struct gguf *gguf, const struct gguf_exper
 
             if (status != INLAY_OK)
                 return status;
-            used += (size_t)snprintf(inputs + used, sizeof inputs - used, " %s %s.scales -", name, name);
+            used += (size_t)snprintf(inputs + used, sizeof inputs - used, " %s.codes %s.scales -", name, name);
             continue;
         }
-        (void)snprintf(plain, sizeof plain, "%s.plain", tensors[i]->name);
-        write_plain(gguf, tensors[i], plain, 0,
+        write_plain(gguf, tensors[i], name, 0,
                     (int64_t[]){ tensors[i]->dims[2], tensors[i]->dims[1], tensors[i]->dims[0] }, 3, out);
-        onnx_node(out, "Cast", plain, name, &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
-        used += (size_t)snprintf(inputs + used, sizeof inputs - used, " %s -", name);
+        (void)snprintf(other, sizeof other, "%s.float", name);
+        onnx_node(out, "Cast", name, other, &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
+        used += (size_t)snprintf(inputs + used, sizeof inputs - used, " %s -", other);
     }
     for (int i = 0; i < 3 && coded != 0; i++)
         used += (size_t)(needs_zeros(type_of(tensors[i]), bits)
-                             ? snprintf(inputs + used, sizeof inputs - used, " %s.experts.zeros", tensors[i]->name)
+                             ? snprintf(inputs + used, sizeof inputs - used, " %s.zeros", tensors[i]->name)
                              : snprintf(inputs + used, sizeof inputs - used, " -"));
     INLAY_CHECK(used < sizeof inputs);
     onnx_node(out, coded != 0 ? "com.microsoft.QMoE" : "com.microsoft.MoE", inputs, output,
@@ -299,14 +306,14 @@ static void write_zero_rows(const struct gguf_tensor *tensor, const kit_block_ty
     const int64_t shape[3] = { 0, 0, tensor->dims[0] };
     char inputs[3 * LONG_NAMES];
 
-    write_codes(out, "rows.codes", (int64_t[]){ rows, groups, type->group }, 3, (int64_t[]){ rows, groups, 1 }, 3,
+    write_codes(out, tensor->name, (int64_t[]){ rows, groups, type->group }, 3, (int64_t[]){ rows, groups, 1 }, 3,
                 codes);
     onnx_tensor(out, "rows.shape", INLAY_INT64, (int64_t[]){ 3 }, 1, shape, sizeof shape);
-    (void)snprintf(inputs, sizeof inputs, "rows.codes %s", indices);
+    (void)snprintf(inputs, sizeof inputs, "%s.codes %s", tensor->name, indices);
     onnx_node(out, "Gather", inputs, "rows.code", NULL, 0);
-    (void)snprintf(inputs, sizeof inputs, "rows.codes.scales %s", indices);
+    (void)snprintf(inputs, sizeof inputs, "%s.scales %s", tensor->name, indices);
     onnx_node(out, "Gather", inputs, "rows.scale", NULL, 0);
-    (void)snprintf(inputs, sizeof inputs, "rows.codes.zeros %s", indices);
+    (void)snprintf(inputs, sizeof inputs, "%s.zeros %s", tensor->name, indices);
     onnx_node(out, "Gather", inputs, "rows.zero", NULL, 0);
     onnx_node(out, "Cast", "rows.code", "rows.float", &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
     onnx_node(out, "Sub", "rows.float rows.zero", "rows.difference", NULL, 0);
@@ -314,7 +321,7 @@ static void write_zero_rows(const struct gguf_tensor *tensor, const kit_block_ty
     onnx_node(out, "Reshape", "rows.groups rows.shape", output, NULL, 0);
 }
 
-inlay_status gguf_write_rows(const struct gguf *gguf, const struct gguf_tensor *tensor, const char *indices,
+inlay_status gguf_write_rows(const struct gguf *gguf, struct gguf_tensor *tensor, const char *indices,
                              const char *output, struct wire *out, inlay_diag *diag)
 {
     const kit_block_type *type = type_of(tensor);
@@ -323,9 +330,10 @@ inlay_status gguf_write_rows(const struct gguf *gguf, const struct gguf_tensor *
     struct codes codes;
     inlay_status status;
 
+    tensor->written = true;
     if (type->unpack == NULL) {
-        write_plain(gguf, tensor, "rows.weights", 0, (int64_t[]){ rows, columns }, 2, out);
-        (void)snprintf(inputs, sizeof inputs, "rows.weights %s", indices);
+        write_plain(gguf, tensor, tensor->name, 0, (int64_t[]){ rows, columns }, 2, out);
+        (void)snprintf(inputs, sizeof inputs, "%s %s", tensor->name, indices);
         onnx_node(out, "Gather", inputs, "rows.gathered", NULL, 0);
         onnx_node(out, "Cast", "rows.gathered", output, &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
         return INLAY_OK;
@@ -337,9 +345,9 @@ inlay_status gguf_write_rows(const struct gguf *gguf, const struct gguf_tensor *
     if (type->zeros) {
         write_zero_rows(tensor, type, &codes, indices, output, out);
     } else {
-        write_codes(out, "rows.codes", (int64_t[]){ rows, columns * type->bits / 8 }, 2,
+        write_codes(out, tensor->name, (int64_t[]){ rows, columns * type->bits / 8 }, 2,
                     (int64_t[]){ rows, columns / type->group }, 2, &codes);
-        (void)snprintf(inputs, sizeof inputs, "rows.codes %s rows.codes.scales", indices);
+        (void)snprintf(inputs, sizeof inputs, "%s.codes %s %s.scales", tensor->name, indices, tensor->name);
         onnx_node(out, "com.microsoft.GatherBlockQuantized", inputs, output,
                   (onnx_attribute[]){ { "bits", false, type->bits, 0 }, { "block_size", false, type->group, 0 } }, 2);
     }

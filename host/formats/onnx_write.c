@@ -57,12 +57,18 @@ static void write_names(struct wire *out, uint32_t field, const char *names)
 void onnx_node(struct wire *out, const char *op, const char *inputs, const char *outputs,
                const onnx_attribute *attributes, size_t attribute_count)
 {
+    onnx_named_node(out, NULL, op, inputs, outputs, attributes, attribute_count);
+}
+
+void onnx_named_node(struct wire *out, const char *name, const char *op, const char *inputs, const char *outputs,
+                     const onnx_attribute *attributes, size_t attribute_count)
+{
     const char *type = strrchr(op, '.');
     const wire_mark node = wire_begin(out, 1);
 
     write_names(out, 1, inputs);
     write_names(out, 2, outputs);
-    wire_bytes(out, 3, outputs, strcspn(outputs, " "));
+    wire_bytes(out, 3, name != NULL ? name : outputs, name != NULL ? strlen(name) : strcspn(outputs, " "));
     wire_text(out, 4, type != NULL ? type + 1 : op);
     for (size_t i = 0; i < attribute_count; i++) {
         const wire_mark attribute = wire_begin(out, 5);

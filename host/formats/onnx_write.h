@@ -20,6 +20,9 @@ void onnx_end(struct wire *out, wire_mark graph);
  * missing one. */
 void onnx_node(struct wire *out, const char *op, const char *inputs, const char *outputs,
                const onnx_attribute *attributes, size_t attribute_count);
+/* onnx_node() names the node like its first output; name NULL: this one, too. */
+void onnx_named_node(struct wire *out, const char *name, const char *op, const char *inputs, const char *outputs,
+                     const onnx_attribute *attributes, size_t attribute_count);
 /* An initializer with its data; data NULL: the caller adds the data with onnx_external() or wire_bytes(), field
  * ONNX_RAW_DATA, and ends the message. */
 enum { ONNX_RAW_DATA = 9 };

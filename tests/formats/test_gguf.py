@@ -43,8 +43,8 @@ def text(value):
 class Writer:
     """Keys and tensors of a GGUF file."""
 
-    def __init__(self, arch):
-        self.values, self.tensors, self.data = [], [], bytearray()
+    def __init__(self, arch, others):
+        self.values, self.tensors, self.data, self.others = [], [], bytearray(), others
         self.arch = "llama" if arch == "mixtral" else arch
         self.add("general.architecture", self.arch)
 
@@ -63,7 +63,7 @@ class Writer:
         self.data += b"\0" * (-len(self.data) % 32)
         self.tensors.append(text(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *shape[::-1]) +
                             struct.pack("<IQ", TYPES[kind][0], len(self.data)))
-        self.data += data
+        self.data += self.others.get(name, data)
 
     def bytes(self):
         head = b"GGUF" + struct.pack("<IQQ", 3, len(self.tensors),
@@ -138,12 +138,12 @@ def small(arch, kind):
     return Sizes(width, 4, 2, width // 4, 2 * width, 7 if arch == "gemma3" else 2)
 
 
-def make(arch, kind, more=(), sizes=None):
-    """A model with random weights, by default a small one; more: further keys with values. Q4_K_M: some weights are
-    Q6_K."""
+def make(arch, kind, more=(), sizes=None, others=None):
+    """A model with random weights, by default a small one; more: further keys with values; others: bytes of tensors by
+    name, in place of random ones. Q4_K_M: some weights are Q6_K."""
     mixed, kind = kind == "Q4_K_M", kind.removesuffix("_M")
     width, heads, keys, size, hidden, layers, context, words = sizes or small(arch, kind)
-    rng, model = np.random.default_rng(7), Writer(arch)
+    rng, model = np.random.default_rng(7), Writer(arch, others or {})
     size *= 2 if arch in ("qwen3", "qwen3moe") else 1
     experts, expert_hidden = (6, hidden if arch == "mixtral" else width) if arch in MIXTURES else (0, 0)
     for key, value in ((".context_length", context), (".embedding_length", width), (".block_count", layers),
@@ -230,6 +230,28 @@ def make(arch, kind, more=(), sizes=None):
 def prompts(count):
     rng = np.random.default_rng(3)
     return [[int(t) for t in rng.integers(3, count - 3, rng.integers(2, 20))] for _ in range(PROMPTS)]
+
+
+def logits_of(session, prompt, **more):
+    """The logits of a prompt."""
+    feeds = {i.name: np.zeros((1, i.shape[1], 0, i.shape[3]), np.float32) for i in session.inputs if "past" in i.name}
+    ids = np.array([prompt], np.int64)
+    return session.run({"input_ids": ids, "attention_mask": np.ones_like(ids), **feeds, **more})["logits"]
+
+
+def write_adapter(folder, factors, rank):
+    """Writes a LoRA adapter as PEFT does; factors: A [rank, columns] and B [rows, rank] by module."""
+    head, data = {}, b""
+    for module, pair in factors.items():
+        for letter, one in zip("AB", pair):
+            head[f"base_model.model.{module}.lora_{letter}.weight"] = {
+                "dtype": "F32", "shape": one.shape, "data_offsets": [len(data), len(data) + one.nbytes]}
+            data += one.tobytes()
+    text_of_head = json.dumps(head).encode()
+    with open(os.path.join(folder, "adapter_model.safetensors"), "wb") as f:
+        f.write(struct.pack("<Q", len(text_of_head)) + text_of_head + data)
+    with open(os.path.join(folder, "adapter_config.json"), "w", encoding="utf-8") as f:
+        json.dump({"peft_type": "LORA", "r": rank, "lora_alpha": 2 * rank}, f)
 
 
 def greedy(session, prompt, count):
@@ -363,6 +385,75 @@ class Gguf(unittest.TestCase):
                 except inlay.InlayError:
                     runs = False
                 self.assertEqual(runs, place < 3, row)
+
+    def test_update(self):
+        """Weights are replaced by the names of the file: in floats, in blocks, and a table that is the output, too."""
+        import inlay
+        rng = np.random.default_rng(5)
+        for arch, kind, name in (("llama", "F32", "blk.1.attn_q.weight"), ("gemma", "F16", "token_embd.weight"),
+                                 ("qwen2", "Q4_K", "blk.0.ffn_down.weight"), ("llama", "Q8_0", "output.weight"),
+                                 ("qwen3moe", "Q8_0", "blk.0.ffn_up_exps.weight"), ("mixtral", "F32",
+                                                                                   "blk.0.ffn_gate_exps.weight")):
+            data, count = make(arch, kind)
+            one = small(arch, kind)
+            shape = {"blk.1.attn_q.weight": (one.width, one.width), "blk.0.ffn_down.weight": (one.width, one.hidden),
+                     "blk.0.ffn_up_exps.weight": (6, one.width, one.width),
+                     "blk.0.ffn_gate_exps.weight": (6, one.hidden, one.width)}.get(name, (count, one.width))
+            _, elements, size, _ = TYPES[kind]
+            made = matrix(rng, int(np.prod(shape[:-1])), shape[-1], kind, 0.1)
+            value = np.frombuffer(made, np.uint8).reshape(*shape[:-1], -1, size) if elements > 1 else np.frombuffer(
+                made, np.float32 if kind == "F32" else np.float16).reshape(shape)
+            prompt = prompts(count)[0]
+            with self.open(make(arch, kind, others={name: made})[0]) as changed:
+                wanted = logits_of(changed, prompt)
+            with tempfile.NamedTemporaryFile(suffix=".gguf") as file:
+                file.write(data)
+                file.flush()
+                with inlay.Session(file.name, config=False) as session:
+                    self.assertFalse(np.array_equal(logits_of(session, prompt), wanted))
+                    session.update({name: value})
+                    np.testing.assert_array_equal(logits_of(session, prompt), wanted, f"{arch} {kind}")
+                    for wrong, given, words in ((name, np.zeros((3, 3), np.float32), f"'{name}' is .*the value is"),
+                                                ("blk.0.attn_qkv.weight", value, "no initializer 'blk.0.attn_qkv")):
+                        with self.assertRaisesRegex(inlay.InlayError, words):
+                            session.update({wrong: given})
+
+    def test_adapters(self):
+        """LoRA adapters find the products by the modules that Transformers has. Rows of queries and keys that the file
+        has in another order are put in this order."""
+        import inlay
+        rank, rng = 3, np.random.default_rng(6)
+        modules = {"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_output": "self_attn.o_proj",
+                   "ffn_gate": "mlp.gate_proj", "ffn_down": "mlp.down_proj"}
+        for arch in ("llama", "granite", "qwen2", "gemma"):
+            one, factors, others = small(arch, "F32"), {}, {}
+            count = make(arch, "F32")[1]
+            kv = one.keys * one.size
+            shapes = {"attn_q": (one.width, one.width), "attn_k": (kv, one.width), "attn_output": (one.width,
+                one.width), "ffn_gate": (one.hidden, one.width), "ffn_down": (one.width, one.hidden)}
+            for part, (rows, columns) in shapes.items():
+                pair = [rng.standard_normal(size).astype(np.float32) / 8 for size in ((rank, columns), (rows, rank))]
+                factors["model.layers.1." + modules[part]] = pair
+                change = 2 * pair[1] @ pair[0]
+                if arch in ("llama", "granite") and part in ("attn_q", "attn_k"):
+                    change = change.reshape(-1, 2, one.size // 2, columns).swapaxes(1, 2).reshape(rows, columns)
+                weights = matrix(rng, rows, columns, "F32", 1 / np.sqrt(columns))
+                others[f"blk.1.{part}.weight"] = weights, (np.frombuffer(weights, np.float32) + change.ravel()).tobytes()
+            data = make(arch, "F32", others={name: pair[0] for name, pair in others.items()})[0]
+            merged = make(arch, "F32", others={name: pair[1] for name, pair in others.items()})[0]
+            prompt = prompts(count)[0]
+            with tempfile.TemporaryDirectory() as folder:
+                write_adapter(folder, factors, rank)
+                with self.open(data, adapter=f"one={folder}") as session, self.open(data) as plain, self.open(
+                        merged) as changed:
+                    for number, other in ((0, changed), (-1, plain)):
+                        np.testing.assert_allclose(logits_of(session, prompt, adapter=np.array([number])),
+                                                   logits_of(other, prompt), rtol=1e-3, atol=1e-3, err_msg=arch)
+                with self.open(make(arch, "Q8_0")[0], adapter=f"one={folder}") as session:
+                    self.assertFalse(np.array_equal(logits_of(session, prompt, adapter=np.array([0])),
+                                                    logits_of(session, prompt, adapter=np.array([-1]))))
+                with self.assertRaisesRegex(inlay.InlayError, "layers.1.self_attn.q_proj.*no matrix multiplication"):
+                    self.open(make("phi3", "F32")[0], adapter=f"one={folder}")
 
     def test_bytes(self):
         """Without a file, weights of floats are copied."""

@@ -327,8 +327,28 @@ static inlay_status tensor_fail(const struct adding *adding, const struct adapte
     return inlay_fail(adding->diag, INLAY_INVALID_ARGUMENT, "%.250s: tensor '%.150s' %s", adapter->path, tensor, what);
 }
 
-/* Returns an aligned copy of the elements; transposed (for lora_B, [n, rank]) if so requested. NULL: out of memory. */
-static const void *copy_elements(graph_model *model, const inlay_tensor_view *view, bool transposed)
+/* The size of the heads of queries or keys whose product has element i of the first half of a head beside element i of
+ * the second. GGUF files of models that rotate pairs have rows in this order, adapters do not. 0: another product. */
+static int64_t paired_head(const graph_model *model, const graph_node *product, int64_t rows)
+{
+    const uint32_t output = product->info.outputs[0];
+
+    for (uint32_t i = 0; strcmp(model->producer_name, "GGUF") == 0 && i < model->main->node_count; i++) {
+        const graph_node *node = model->main->nodes[i];
+
+        for (uint32_t k = 0; k < 2 && k < node->info.input_count; k++)
+            if (node->info.inputs[k] == output && attr_of(node, "rotary_interleaved", 0) != 0) {
+                const int64_t heads = attr_of(node, k == 0 ? "num_heads" : "kv_num_heads", 0);
+
+                return heads > 0 && rows % (2 * heads) == 0 ? rows / heads : 0;
+            }
+    }
+    return 0;
+}
+
+/* Returns an aligned copy of the elements; transposed (for lora_B, [n, rank]) if so requested, and then with the rows
+ * in the order of paired_head() unless `head` is 0. NULL: out of memory. */
+static const void *copy_elements(graph_model *model, const inlay_tensor_view *view, bool transposed, int64_t head)
 {
     const size_t size = inlay_dtype_bits(view->dtype) / 8;
     const int64_t rows = view->dims[0], columns = view->dims[1];
@@ -337,9 +357,12 @@ static const void *copy_elements(graph_model *model, const inlay_tensor_view *vi
 
     if (to != NULL && !transposed)
         memcpy(to, from, (size_t)view->bytes);
-    for (int64_t i = 0; to != NULL && transposed && i < rows; i++)
+    for (int64_t i = 0; to != NULL && transposed && i < rows; i++) {
+        const int64_t at = head == 0 ? i : i - i % head + i % head % (head / 2) * 2 + i % head / (head / 2);
+
         for (int64_t k = 0; k < columns; k++)
-            memcpy(to + (size_t)(k * rows + i) * size, from + (size_t)(i * columns + k) * size, size);
+            memcpy(to + (size_t)(k * rows + at) * size, from + (size_t)(i * columns + k) * size, size);
+    }
     if (to != NULL)
         graph_blob_release_pages(model, view->data, (size_t)view->bytes);
     return to;
@@ -394,12 +417,13 @@ static inlay_status add_pair(struct adding *adding, const struct adapter *adapte
         return no_memory(adding->diag, "for option adapter");
     *pair = (struct pair){ .first = tensor->view, .second = second->view, .adapter = adapter->index };
     pair->scale = (float)(rank > 0 ? alpha / (root ? sqrt(rank) : rank) : 0);
-    pair->second.data = copy_elements(model, &second->view, true);
+    pair->second.data =
+        copy_elements(model, &second->view, true, paired_head(model, target->candidate->node, second->view.dims[0]));
     dims[0] = second->view.dims[1];
     dims[1] = second->view.dims[0];
     pair->second.dims = dims;
     if ((uintptr_t)pair->first.data % ALIGNMENT != 0) /* each program of the session would copy it */
-        pair->first.data = copy_elements(model, &tensor->view, false);
+        pair->first.data = copy_elements(model, &tensor->view, false, 0);
     if (pair->first.data == NULL || pair->second.data == NULL)
         return no_memory(adding->diag, "for option adapter");
     *target->last = pair;
