@@ -11,7 +11,9 @@ import unittest
 import urllib.error
 import urllib.request
 
-from onnx import TensorProto, helper, save
+from onnx import TensorProto, helper, load, save
+
+import test_gguf
 
 CLI, SERVE, GENERATE, WRITE_MODELS = (os.environ.get(name) for name in ("INLAY", "INLAY_SERVE", "GENERATE",
                                                                         "WRITE_MODELS"))
@@ -245,6 +247,27 @@ class Folders(unittest.TestCase):
                                    check=True).stdout for model in (folder, os.path.join(folder, "onnx", "model.onnx"))]
             self.assertEqual(made[0], made[1])
             self.assertTrue(made[0].strip() and greedy[0].startswith(made[0].strip()))
+
+    def test_saved_gguf(self):
+        """What is saved of a GGUF file has standard operators and those of com.microsoft, and the same outputs. Scales
+        of quantized embeddings are not quantized."""
+        for arch, kind in (("llama", "Q4_0"), ("qwen2", "Q4_K"), ("gemma", "F16"), ("mixtral", "Q5_1")):
+            source, saved = self.path("m.gguf"), self.path("m.onnx")
+            with open(source, "wb") as file:
+                file.write(test_gguf.make(arch, kind)[0])
+            for verb, *args in (["optimize"], ["extract", "--outputs", "logits"], ["edit", "--set-metadata", "a=b"],
+                                ["doctor", "--fix"], ["quantize", "--weights", "8"]):
+                if verb == "quantize" and arch != "qwen2":
+                    continue
+                done = subprocess.run([CLI, verb, source, *args, "-o", saved], capture_output=True, text=True,
+                                      check=False)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                model = load(saved)
+                self.assertLessEqual({node.domain for node in model.graph.node}, {"", "com.microsoft"})
+                self.assertLessEqual({opset.domain for opset in model.opset_import}, {"", "com.microsoft"})
+            alike = subprocess.run([CLI, "compare", source, saved, "--metric", "cosine", "--at-least", "0.9999"],
+                                   capture_output=True, text=True, check=False)
+            self.assertEqual(alike.returncode, 0, alike.stdout + alike.stderr)
 
 
 if __name__ == "__main__":

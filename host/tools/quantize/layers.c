@@ -117,7 +117,8 @@ static inlay_status match(struct finder *finder, struct graph *graph, graph_node
         layer.channel = 0;
         layer.depth = 1;
     }
-    if (strcmp(kind->op, "Gather") == 0 && attr_int(node, "axis", 0) != 0)
+    if (strcmp(kind->op, "Gather") == 0 && /* rows of one element: scales or zero points of a quantized table */
+        (attr_int(node, "axis", 0) != 0 || info->dims[info->rank - 1].value == 1))
         return INLAY_OK;
     layer.multiplies = kind->multiplies && path[0] == '\0' && info->rank <= (strcmp(kind->op, "Conv") == 0 ? 8u : 2u) &&
                        node->info.inputs[0] != INLAY_NONE && attr_int(node, "transA", 0) == 0 &&
