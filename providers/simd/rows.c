@@ -160,7 +160,12 @@ VEC_INLINE void sigmoid_of(vec *x, const int count)
     EACH_VECTOR r[k] = vec_fnma(vec_sub(at[k], integer), vec_set(VM_LN2_HIGH), p[k]);
     EACH_VECTOR r[k] = vec_fnma(vec_sub(at[k], integer), vec_set(VM_LN2_LOW), r[k]);
     exp_less_one(r, p, count);
-    EACH_VECTOR p[k] = (vec)((unsigned_words)vec_add(p[k], vec_set(1)) + ((unsigned_words)at[k] << 23));
+    EACH_VECTOR
+    {
+        const vec power = (vec)((unsigned_words)vec_set(1) + ((unsigned_words)at[k] << 23));
+
+        p[k] = vec_fma(power, p[k], power); /* NaN stays: of an integer sum it might not, its lowest bits are any */
+    }
     EACH_VECTOR x[k] = vec_div(vec_select((vmask)((vint)x[k] >> 31), p[k], one), vec_add(p[k], one));
 }
 TOGETHER(row_sigmoid, sigmoid_of, SOME)

@@ -108,6 +108,43 @@ static void test_special(void **state)
     }
 }
 
+/* NaN has 2^24 forms: kernels that add to the bits of a float must not make numbers of any. */
+static void test_forms_of_nan(void **state)
+{
+    enum { FORMS = 2 * 24, ROW = 40 };
+    const row_set *all[LEVELS];
+    const uint32_t n = levels(all);
+    float forms[FORMS], output[FORMS], row[ROW], end;
+
+    (void)state;
+    for (uint32_t i = 0; i < FORMS; i++)
+        forms[i] = f32_from_bits(0x7f800000u | (i % 2) << 31 | (i / 2 < 23 ? 1u << i / 2 : 0x7fffffu));
+    for (uint32_t level = 0; level < n; level++) {
+        const row_fn functions[] = { all[level]->exp, all[level]->tanh, all[level]->erf, all[level]->sigmoid };
+
+        for (size_t f = 0; f < sizeof functions / sizeof *functions; f++) {
+            functions[f](forms, output, FORMS);
+            for (int i = 0; i < FORMS; i++)
+                if (!isnan(output[i]))
+                    fail_msg("function %zu at level %u: NaN 0x%x became %g", f, level, f32_bits(forms[i]),
+                             (double)output[i]);
+        }
+        for (int i = 0; i < FORMS; i++) {
+            for (int k = 0; k < ROW; k++)
+                row[k] = k == i % ROW ? forms[i] : (float)k;
+            all[level]->tops(row, &end, 1, ROW);
+            assert_true(isnan(end));
+            all[level]->lows(row, &end, 1, ROW);
+            assert_true(isnan(end));
+            assert_true(isnan(all[level]->sum(row, ROW)));
+            assert_false(all[level]->finite(row, ROW));
+            all[level]->softmax(row, row, 1, ROW);
+            for (int k = 0; k < ROW; k++)
+                assert_true(isnan(row[k]));
+        }
+    }
+}
+
 /* Reductions and softmax of rows of every length, with and without NaN and infinities. */
 static void test_rows(void **state)
 {
@@ -259,8 +296,9 @@ static void test_half(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_functions), cmocka_unit_test(test_special), cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_many_rows), cmocka_unit_test(test_windows), cmocka_unit_test(test_half),
+        cmocka_unit_test(test_functions), cmocka_unit_test(test_special),   cmocka_unit_test(test_forms_of_nan),
+        cmocka_unit_test(test_rows),      cmocka_unit_test(test_many_rows), cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_half),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
