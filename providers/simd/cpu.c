@@ -33,6 +33,7 @@ static int in_use = -1;   /* cpu_level; -1: not fixed yet. Atomic; written under
 static int avx_vnni = -1; /* 1: the CPU supports AVX-VNNI; -1: not determined yet. Atomic */
 static int uniform = -1;  /* cpu_uniform_kind; -1: not fixed yet. Atomic; written under lock */
 static bool runs_plain;   /* see cpu_run_plain() */
+int cpu_instance_in_use = CPU_INSTANCE_OPEN;
 
 #if defined(SIMD_ONLY_LEVEL)
 /* There are kernels of one level alone, for CPUs that have it. */
@@ -148,6 +149,7 @@ inlay_status cpu_use_uniform(inlay_diag *diag)
 void cpu_run_plain(bool plain)
 {
     runs_plain = plain;
+    __atomic_store_n(&cpu_instance_in_use, (int)CPU_INSTANCE_OPEN, __ATOMIC_RELAXED);
 }
 
 cpu_level cpu_level_in_use(void)
@@ -171,6 +173,21 @@ cpu_level cpu_level_of_integers(void)
 bool cpu_has(cpu_level level)
 {
     return cpu_level_in_use() >= level;
+}
+
+cpu_instance_kind cpu_fix_instance(void)
+{
+    const cpu_uniform_kind kind = cpu_uniform();
+    const cpu_level level = cpu_level_in_use();
+    const cpu_instance_kind instance = kind == CPU_UNIFORM_AVX2 ? CPU_INSTANCE_UNIFORM
+                                       : kind == CPU_UNIFORM_C  ? CPU_INSTANCE_UNIFORM_C
+                                       : level >= CPU_AVX512    ? CPU_INSTANCE_AVX512
+                                       : level >= CPU_AVX2      ? CPU_INSTANCE_AVX2
+                                       : level >= CPU_RVV       ? CPU_INSTANCE_RVV
+                                                                : CPU_INSTANCE_BASELINE;
+
+    __atomic_store_n(&cpu_instance_in_use, (int)instance, __ATOMIC_RELAXED);
+    return instance;
 }
 
 bool cpu_is_capped(void)

@@ -41,6 +41,33 @@ cpu_uniform_kind cpu_uniform(void);
  * after cpu_limit_isa(). */
 inlay_status cpu_use_uniform(inlay_diag *diag);
 
+/* The instances of kernels (instances.h) of the level in use, and uniform ones. */
+typedef enum cpu_instance_kind {
+    CPU_INSTANCE_OPEN, /* not fixed yet */
+    CPU_INSTANCE_BASELINE,
+    CPU_INSTANCE_RVV,
+    CPU_INSTANCE_AVX2,
+    CPU_INSTANCE_AVX512,
+    CPU_INSTANCE_UNIFORM,
+    CPU_INSTANCE_UNIFORM_C
+} cpu_instance_kind;
+extern int cpu_instance_in_use; /* cpu_instance_kind. Atomic; written by cpu.c alone */
+cpu_instance_kind cpu_fix_instance(void);
+
+/* True if instance `kind` is in use. Call after cpu_instance(). */
+static inline bool cpu_instance_is(cpu_instance_kind kind)
+{
+    return __atomic_load_n(&cpu_instance_in_use, __ATOMIC_RELAXED) == (int)kind;
+}
+
+/* The instance in use; the first call fixes it, and the level, for the process. */
+static inline cpu_instance_kind cpu_instance(void)
+{
+    const int kind = __atomic_load_n(&cpu_instance_in_use, __ATOMIC_RELAXED);
+
+    return __builtin_expect(kind != (int)CPU_INSTANCE_OPEN, 1) ? (cpu_instance_kind)kind : cpu_fix_instance();
+}
+
 /* True if the level is capped below that of the CPU. */
 bool cpu_is_capped(void);
 /* Speed relative to the reference core with AVX-512 (INLAY_PROVIDER_REFERENCE_CORE), for cost estimates. */

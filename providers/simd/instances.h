@@ -34,18 +34,21 @@
 #define KERNEL_BEST(name) KERNEL_OF(name, SIMD_ONLY)
 #elif defined(__x86_64__)
 #define KERNEL_BEST(name)                                                                                              \
-    (cpu_uniform() != CPU_UNIFORM_NO ? (cpu_uniform() == CPU_UNIFORM_AVX2 ? &name##_uniform : &name##_uniform_c)       \
-                                     : (cpu_has(CPU_AVX512) ? &name##_avx512                                           \
-                                        : cpu_has(CPU_AVX2) ? &name##_avx2                                             \
-                                                            : &name##_c))
+    (cpu_instance() == CPU_INSTANCE_AVX2       ? &name##_avx2                                                          \
+     : cpu_instance_is(CPU_INSTANCE_AVX512)    ? &name##_avx512                                                        \
+     : cpu_instance_is(CPU_INSTANCE_UNIFORM)   ? &name##_uniform                                                       \
+     : cpu_instance_is(CPU_INSTANCE_UNIFORM_C) ? &name##_uniform_c                                                     \
+                                               : &name##_c)
 #elif defined(__aarch64__)
-#define KERNEL_BEST(name) (cpu_uniform() != CPU_UNIFORM_NO ? &name##_uniform_c : &name##_neon)
+#define KERNEL_BEST(name) (cpu_instance() == CPU_INSTANCE_UNIFORM_C ? &name##_uniform_c : &name##_neon)
 #elif defined(SIMD_RVV)
 #define KERNEL_BEST(name)                                                                                              \
-    (cpu_uniform() != CPU_UNIFORM_NO ? &name##_uniform_c : cpu_has(CPU_RVV) ? &name##_rvv : &name##_c)
+    (cpu_instance() == CPU_INSTANCE_RVV        ? &name##_rvv                                                           \
+     : cpu_instance_is(CPU_INSTANCE_UNIFORM_C) ? &name##_uniform_c                                                     \
+                                               : &name##_c)
 #elif defined(__wasm__)
-#define KERNEL_BEST(name) (cpu_uniform() != CPU_UNIFORM_NO ? &name##_uniform_c : &name##_wasm)
+#define KERNEL_BEST(name) (cpu_instance() == CPU_INSTANCE_UNIFORM_C ? &name##_uniform_c : &name##_wasm)
 #else
-#define KERNEL_BEST(name) (cpu_uniform() != CPU_UNIFORM_NO ? &name##_uniform_c : &name##_c)
+#define KERNEL_BEST(name) (cpu_instance() == CPU_INSTANCE_UNIFORM_C ? &name##_uniform_c : &name##_c)
 #endif
 #endif
