@@ -2,7 +2,10 @@
 #include "folder.h"
 #include "plan/stream/stream.h"
 #include "page_cache.h"
+#include <linux/magic.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
 
 enum { MB = 1 << 20, MAX_STEPS = 16 };
 
@@ -343,6 +346,102 @@ static void bad_parts_are_errors(void **state)
     end(&fixture);
 }
 
+/* Uses a part, whose data the step reads at the place that it is told; returns whether this is the mapping. */
+static bool use_place(const struct fixture *fixture, const void *data, uint64_t bytes, int64_t index)
+{
+    const run_parts *requests = weight_stream_parts(fixture->stream);
+    const void *place = NULL, *mapped = (const char *)data + (uint64_t)index * bytes;
+    inlay_pack_parts wanted = {
+        .struct_size = sizeof wanted, .data = &data, .parts = &index, .data_count = 1, .part_count = 1, .places = &place
+    };
+
+    assert_int_equal(requests->need(requests->ctx, &wanted, &wanted.part_count), INLAY_OK);
+    assert_int_equal(wanted.part_count, 1);
+    assert_non_null(place);
+    assert_int_equal((uintptr_t)place % 64, (uintptr_t)mapped % 64);
+    if (place != mapped) /* the system's cache of the file holds no page of it */
+        assert_int_equal(page_cache_pages(fixture->map, fixture->bytes), 0);
+    assert_memory_equal(place, mapped, bytes);
+    requests->done(requests->ctx, &wanted);
+    return place == mapped;
+}
+
+/* Can the file be read without the system's cache, and does its file system do so? */
+static bool has_direct_reads(const char *path)
+{
+    unsigned long requests = 0;
+    struct statfs info;
+    const bool good = statfs(path, &info) == 0 && (info.f_type == EXT4_SUPER_MAGIC || info.f_type == XFS_SUPER_MAGIC) &&
+                      syscall(SYS_io_setup, 1, &requests) == 0;
+
+    if (requests != 0)
+        (void)syscall(SYS_io_destroy, requests);
+    return good;
+}
+
+/* Parts that begin and end within pages; the last one ends the file. There is room for two. */
+enum { ODD_PARTS = 5, ODD_BYTES = 100064 };
+
+static uint64_t room_for_one(void *ctx)
+{
+    (void)ctx;
+    return ODD_BYTES;
+}
+
+static void parts_are_read_without_the_cache(void **state)
+{
+    struct fixture fixture = begin(ODD_PARTS * ODD_BYTES);
+    const bool direct = has_direct_reads(fixture.path);
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    (void)state;
+    add_step(&fixture, ODD_PARTS * ODD_BYTES, STREAM_ALL, false);
+    assert_true(weight_stream_divide(fixture.stream, fixture.steps, fixture.map, ODD_PARTS * ODD_BYTES, ODD_PARTS));
+    assert_int_equal(weight_stream_begin(fixture.stream, ODD_BYTES, room_for_one, NULL), ODD_BYTES);
+    assert_int_equal(weight_stream_enter(fixture.stream, fixture.steps[0], &diag), INLAY_OK);
+    for (int64_t i = 0; i < 3 * ODD_PARTS; i++) {
+        const bool cold = madvise(fixture.map, fixture.bytes, MADV_DONTNEED) == 0 &&
+                          page_cache_drop(fixture.path, fixture.map, fixture.bytes);
+        const bool mapped = use_place(&fixture, fixture.map, ODD_BYTES, i * 3 % ODD_PARTS);
+
+        assert_true(mapped || cold);
+        if (direct)
+            assert_false(mapped && cold);
+    }
+    weight_stream_trim(fixture.stream);
+    for (int64_t i = 0; i < ODD_PARTS; i++) /* use_place() has read the mapping */
+        if (page_cache_pages(fixture.map + i * ODD_BYTES / (int64_t)page_bytes() * (int64_t)page_bytes(), 1) > 0)
+            assert_true(use_place(&fixture, fixture.map, ODD_BYTES, i));
+    weight_stream_leave(fixture.stream, fixture.steps[0]);
+    end(&fixture);
+}
+
+static void a_truncated_file_is_an_error_without_the_cache(void **state)
+{
+    struct fixture fixture = begin_experts();
+    const void *const data[] = { fixture.map };
+    const void *place;
+    const run_parts *requests = weight_stream_parts(fixture.stream);
+    inlay_pack_parts wanted = { .struct_size = sizeof wanted,
+                                .data = data,
+                                .parts = (int64_t[]){ 7 },
+                                .data_count = 1,
+                                .part_count = 1,
+                                .places = &place };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    uint32_t count;
+
+    (void)state;
+    assert_int_equal(weight_stream_enter(fixture.stream, fixture.steps[0], &diag), INLAY_OK);
+    (void)page_cache_drop(fixture.path, fixture.map, fixture.bytes);
+    (void)use_place(&fixture, fixture.map, WEIGHTS, 3); /* the size of the file is known now */
+    (void)page_cache_drop(fixture.path, fixture.map, fixture.bytes);
+    assert_int_equal(truncate(fixture.path, 4096), 0);
+    assert_int_equal(requests->need(requests->ctx, &wanted, &count), INLAY_IO_ERROR);
+    weight_stream_leave(fixture.stream, fixture.steps[0]);
+    end(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -355,6 +454,8 @@ int main(void)
         cmocka_unit_test(only_parts_that_are_used_are_read),
         cmocka_unit_test(parts_come_in_groups),
         cmocka_unit_test(bad_parts_are_errors),
+        cmocka_unit_test(parts_are_read_without_the_cache),
+        cmocka_unit_test(a_truncated_file_is_an_error_without_the_cache),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

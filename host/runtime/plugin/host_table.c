@@ -206,8 +206,10 @@ static void table_divide_pack(void *ctx, void *compile, const void *data, uint64
 static inlay_status table_need_parts(void *ctx, inlay_run *run, const inlay_pack_parts *parts, uint32_t *out_count)
 {
     (void)ctx;
-    if (!INLAY_HAS(parts, part_count))
+    if (!INLAY_HAS(parts, places))
         return INLAY_INVALID_ARGUMENT;
+    for (uint64_t i = 0; parts->places != NULL && i < (uint64_t)parts->data_count * parts->part_count; i++)
+        parts->places[i] = NULL;
     *out_count = parts->part_count;
     return run != NULL && run->parts != NULL ? run->parts->need(run->parts->ctx, parts, out_count) : INLAY_OK;
 }

@@ -12,8 +12,10 @@ typedef struct experts_call {
     int64_t *begins;                /* [count + 1] the first pair of each expert */
     expert_pair *chosen;            /* [rows][k] */
     nbits_call bits[EXPERTS_LAYERS];
-    const void *data[3 * EXPERTS_LAYERS]; /* of all experts: weights, scales, zero points */
+    const void *data[EXPERTS_MOST_DATA]; /* of all experts: weights, scales, zero points */
     uint32_t data_count;
+    uint32_t operands[EXPERTS_LAYERS]; /* index in `data` of the layer's weights */
+    const void **places;               /* NULL: all experts are at their places in `data` */
 } experts_call;
 
 static float *floats_at(const experts_call *call, uint64_t offset)
@@ -154,11 +156,34 @@ static inlay_status prepare_second(void *user, int64_t begin, int64_t end, uint3
     return INLAY_OK;
 }
 
-static void multiply_floats(const experts_call *call, int layer, int64_t expert, int64_t column, int64_t columns,
+/* The address of an active expert's part of an operand of the layer; bytes: of a part. */
+static const void *part_at(const experts_call *call, int layer, uint32_t operand, int64_t active, int64_t bytes)
+{
+    const uint32_t data = call->operands[layer] + operand;
+    const void *place = call->places == NULL ? NULL : call->places[active * call->data_count + data];
+
+    return place != NULL ? place : (const char *)call->data[data] + call->actives[active] * bytes;
+}
+
+static nbits_call bits_of(const experts_call *call, int layer, int64_t active)
+{
+    const nbits_shape *shape = &call->experts->parts[layer].bits.shape;
+    const int64_t scales = nbits_scale_count(shape);
+    nbits_call bits = call->bits[layer];
+
+    bits.weights = part_at(call, layer, 0, active, nbits_weight_bytes(shape));
+    bits.scales = part_at(call, layer, 1, active, scales * (int64_t)sizeof *bits.scales);
+    if (bits.zeros != NULL)
+        bits.zeros = part_at(call, layer, 2, active, scales * (int64_t)sizeof *bits.zeros);
+    return bits;
+}
+
+static void multiply_floats(const experts_call *call, int layer, int64_t active, int64_t column, int64_t columns,
                             float *panel, float *c, int64_t c_row)
 {
     const struct experts *experts = call->experts;
     const struct experts_part *part = &experts->parts[layer];
+    const int64_t expert = call->actives[active], matrix = part->rows * part->columns;
     const int64_t first = call->begins[expert], rows = call->begins[expert + 1] - first;
     sgemm_job job = { .kernel = experts->kernel,
                       .m = rows,
@@ -174,15 +199,13 @@ static void multiply_floats(const experts_call *call, int layer, int64_t expert,
                       .c_row = c_row };
 
     if (experts->coded) {
-        nbits_call bits = call->bits[layer];
+        const nbits_call bits = bits_of(call, layer, active);
 
-        bits.weights += expert * nbits_weight_bytes(&part->bits.shape);
-        bits.scales += expert * nbits_scale_count(&part->bits.shape);
-        bits.zeros = bits.zeros == NULL ? NULL : bits.zeros + expert * nbits_scale_count(&part->bits.shape);
         nbits_unfold(&bits, column / NBITS_COLUMNS, panel);
     } else if (part->halves) {
-        const uint16_t *lines =
-            (const uint16_t *)call->args[part->weights_arg] + (expert * part->rows + column) * part->columns;
+        const uint16_t *lines = part_at(call, layer, 0, active, matrix * (int64_t)sizeof *lines);
+
+        lines += column * part->columns;
 
         if (rows <= SGEMM_FEW && !experts->same_kernels) {
             experts->kernel->dots_of_halves(job.a, job.a_row, rows, lines, part->columns, columns, part->columns, c,
@@ -191,8 +214,9 @@ static void multiply_floats(const experts_call *call, int layer, int64_t expert,
         }
         experts->kernel->panel_of_halves(lines, part->columns, columns, part->columns, panel);
     } else {
-        const float *lines =
-            (const float *)call->args[part->weights_arg] + (expert * part->rows + column) * part->columns;
+        const float *lines = part_at(call, layer, 0, active, matrix * (int64_t)sizeof *lines);
+
+        lines += column * part->columns;
 
         if (rows <= SGEMM_FEW && !experts->same_kernels) {
             experts->kernel->dots(job.a, job.a_row, rows, lines, part->columns, columns, part->columns, c, c_row);
@@ -203,28 +227,25 @@ static void multiply_floats(const experts_call *call, int layer, int64_t expert,
     sgemm_run(&job, 0, sgemm_units(&job));
 }
 
-/* Multiplies the rows of an expert by columns [column, column + columns) of its weights, and adds the bias. */
-static void multiply(const experts_call *call, int layer, int64_t expert, int64_t column, int64_t columns, void *buffer,
+/* Multiplies the rows of an active expert by columns [column, column + columns) of its weights, and adds the bias. */
+static void multiply(const experts_call *call, int layer, int64_t active, int64_t column, int64_t columns, void *buffer,
                      float *c, int64_t c_row)
 {
     const struct experts *experts = call->experts;
     const struct experts_part *part = &experts->parts[layer];
-    const nbits_shape *shape = &part->bits.shape;
+    const int64_t expert = call->actives[active];
     const int64_t first = call->begins[expert], last = call->begins[expert + 1];
     const way how = way_of(experts, last - first);
-    nbits_call bits = call->bits[layer];
 
     INLAY_CHECK(columns > 0 && column + columns <= part->rows);
     if (how == BY_FLOATS) {
-        multiply_floats(call, layer, expert, column, columns, buffer, c, c_row);
+        multiply_floats(call, layer, active, column, columns, buffer, c, c_row);
     } else {
         const int64_t panel = column / NBITS_COLUMNS, panels = columns / NBITS_COLUMNS;
+        nbits_call bits = bits_of(call, layer, active);
 
         bits.blocks = how == BY_BLOCKS;
         bits.single = last - first == 1;
-        bits.weights += expert * nbits_weight_bytes(shape);
-        bits.scales += expert * nbits_scale_count(shape);
-        bits.zeros = bits.zeros == NULL ? NULL : bits.zeros + expert * nbits_scale_count(shape);
         if (how == BY_BLOCKS)
             nbits_by_blocks(&bits, panel, panels, first, last, buffer, c, c_row);
         for (int64_t row = first; how == BY_TILES && row < last; row += NBITS_ROWS)
@@ -288,14 +309,14 @@ static inlay_status first_units(void *user, int64_t begin, int64_t end, uint32_t
         int64_t columns = all - column < experts->span ? all - column : experts->span;
         float *to = floats_at(call, experts->between) + first * experts->inner;
 
-        multiply(call, EXPERTS_FIRST, expert, column, columns, buffer, left, EXPERTS_WIDTH);
+        multiply(call, EXPERTS_FIRST, unit / units, column, columns, buffer, left, EXPERTS_WIDTH);
         if (experts->fusion == 1) {
             split(left, right, rows, columns);
             columns /= 2;
             to += column / 2;
         } else {
             if (experts->gated || experts->fusion == 2)
-                multiply(call, experts->gated ? EXPERTS_GATE : EXPERTS_FIRST, expert,
+                multiply(call, experts->gated ? EXPERTS_GATE : EXPERTS_FIRST, unit / units,
                          experts->gated ? column : column + experts->inner, columns, buffer, right, EXPERTS_WIDTH);
             to += column;
         }
@@ -321,7 +342,7 @@ static inlay_status second_units(void *user, int64_t begin, int64_t end, uint32_
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t expert = call->actives[unit / units], column = unit % units * experts->span;
 
-        multiply(call, EXPERTS_SECOND, expert, column,
+        multiply(call, EXPERTS_SECOND, unit / units, column,
                  experts->hidden - column < experts->span ? experts->hidden - column : experts->span, buffer,
                  floats_at(call, experts->output) + call->begins[expert] * experts->hidden + column, experts->hidden);
     }
@@ -392,7 +413,9 @@ static inlay_status run_chunk(experts_call *call, const cpu_state *state, inlay_
     const struct experts *experts = call->experts;
     const int64_t pairs = call->rows * experts->k, count = call->active_count;
     int64_t *const all = call->actives;
-    inlay_pack_parts wanted = { .struct_size = sizeof wanted, .data = call->data, .data_count = call->data_count };
+    inlay_pack_parts wanted = {
+        .struct_size = sizeof wanted, .data = call->data, .data_count = call->data_count, .places = call->places
+    };
     inlay_status status =
         nbits_share(state, run, pairs, (double)(pairs * experts->hidden), threads, prepare_first, call);
 
@@ -427,7 +450,8 @@ inlay_status experts_run(const cpu_native *native, const cpu_state *state, inlay
                           .scratch = scratch,
                           .actives = (int64_t *)(void *)(scratch + experts->begins) + experts->count + 1,
                           .begins = (int64_t *)(void *)(scratch + experts->begins),
-                          .chosen = (expert_pair *)(void *)(scratch + experts->chosen) };
+                          .chosen = (expert_pair *)(void *)(scratch + experts->chosen),
+                          .places = experts->selects ? (const void **)(void *)(scratch + experts->places) : NULL };
     inlay_status status = INLAY_OK;
 
     for (int layer = 0; layer < EXPERTS_LAYERS; layer++) {
@@ -440,6 +464,7 @@ inlay_status experts_run(const cpu_native *native, const cpu_state *state, inlay
                           .input = floats_at(&call, layer == EXPERTS_SECOND ? experts->between : experts->input),
                           .a_row = part->columns,
                           .scratch = scratch };
+        call.operands[layer] = call.data_count;
         call.data[call.data_count++] = args[part->weights_arg];
         if (!experts->coded)
             continue;

@@ -7,7 +7,8 @@
 enum {
     EXPERTS_CHUNK = 512, /* rows of the input that are computed together; bounds the scratch memory */
     EXPERTS_WIDTH = SGEMM_WIDTH,
-    EXPERTS_LAYERS = EXPERTS_GATE + 1
+    EXPERTS_LAYERS = EXPERTS_GATE + 1,
+    EXPERTS_MOST_DATA = 3 * EXPERTS_LAYERS /* of each layer: weights, scales, zero points */
 };
 
 /* A layer of all experts. The members `*_arg` are arguments of the step, INLAY_NONE: the layer has no such operand. */
@@ -35,6 +36,7 @@ struct experts {
     uint32_t post_count, gate_post_count;
     sgemm_post posts[4], gate_posts[2];
     uint64_t scores, factors, taken, chosen, begins; /* routing */
+    uint64_t places;                                 /* of the experts' weights, see inlay_pack_parts */
     uint64_t input, between;   /* a row for each pair: of the first and of the second layer's input */
     uint64_t output;           /* the second layer's results, in the place of `input` */
     uint64_t work, work_bytes; /* of each thread: two blocks of results, and expanded weights */

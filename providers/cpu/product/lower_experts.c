@@ -76,6 +76,7 @@ static inlay_status take_scratch(cpu_build *build, struct experts *experts, cpu_
     experts->taken = nbits_reserve_part(&bytes, count);
     experts->chosen = nbits_reserve_part(&bytes, pairs * sizeof(expert_pair));
     experts->begins = nbits_reserve_part(&bytes, (2 * count + 1) * sizeof(int64_t));
+    experts->places = nbits_reserve_part(&bytes, experts->selects ? count * EXPERTS_MOST_DATA * sizeof(void *) : 0);
     experts->input = experts->output = nbits_reserve_part(&bytes, pairs * hidden * sizeof(float));
     experts->between = nbits_reserve_part(&bytes, pairs * (uint64_t)experts->inner * sizeof(float));
     if (experts->coded) {

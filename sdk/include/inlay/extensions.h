@@ -51,6 +51,10 @@ typedef struct inlay_pack_parts {
     const int64_t *parts;    /* [part_count] indexes, each once, in the order in which they will be read */
     uint32_t data_count;     /* at most 16 */
     uint32_t part_count;
+    /* NULL, or out, of `need`: [part_count][data_count] addresses of the parts until `done`, for the leading *out_count
+     * parts. NULL: a part of the data at its own address. Without places, the host reads no part elsewhere, which takes
+     * longer. */
+    const void **places;
 } inlay_pack_parts;
 typedef struct inlay_ext_packs {
     uint64_t struct_size;

@@ -29,6 +29,7 @@ void weight_stream_destroy(struct weight_stream *stream)
         (void)pthread_mutex_unlock(&stream->lock);
         (void)pthread_join(stream->thread, NULL);
     }
+    stream_direct_end(stream, false);
     (void)pthread_cond_destroy(&stream->wanted);
     (void)pthread_cond_destroy(&stream->moved);
     (void)pthread_mutex_destroy(&stream->lock);
@@ -132,6 +133,7 @@ bool weight_stream_divide(struct weight_stream *stream, struct step_weights **in
         if (range->parts != NULL) {
             range->parts->bytes = bytes / count;
             range->parts->count = count;
+            range->parts->file = -1;
         }
     }
     good = range->parts != NULL && range->parts->count == count;
@@ -169,6 +171,7 @@ void weight_stream_remove(struct weight_stream *stream, struct step_weights *wei
     while (*link != weights)
         link = &(*link)->next;
     *link = weights->next;
+    stream_direct_settle(stream);
     for (uint32_t i = 0; i < weights->count; i++) {
         const uint32_t index = weights->entries[i].range;
 

@@ -90,8 +90,41 @@ static uint64_t set_pins(struct weight_stream *stream, const struct request *ask
     return absent;
 }
 
+static const char *place_of(const struct request *asked, uint32_t i, int64_t part)
+{
+    return asked->list[i].data + (uint64_t)part * asked->list[i].bytes;
+}
+
+/* Tells the step where the leading `ready` parts are, once the disk has filled their slots. */
+static void find_places(struct weight_stream *stream, const struct request *asked, const inlay_pack_parts *wanted,
+                        uint32_t ready)
+{
+    for (uint32_t p = 0; p < ready; p++)
+        for (uint32_t i = 0; i < asked->count; i++) {
+            const int64_t part = wanted->parts[p];
+            const char *slot = stream_direct_await(stream, &stream->ranges[asked->list[i].range], (uint32_t)part);
+
+            for (uint32_t d = 0; wanted->places != NULL && d < wanted->data_count; d++)
+                if (wanted->data[d] == asked->list[i].data)
+                    wanted->places[p * wanted->data_count + d] = slot != NULL ? slot : place_of(asked, i, part);
+        }
+}
+
+/* Does the step read the mapping? Without the lock. */
+static bool is_mapped(struct weight_stream *stream, const struct request *asked, uint32_t i,
+                      const inlay_pack_parts *wanted, uint32_t p)
+{
+    bool mapped;
+
+    (void)pthread_mutex_lock(&stream->lock);
+    mapped = wanted->places == NULL || part_of(stream, asked, i, wanted->parts[p])->slot == NULL;
+    (void)pthread_mutex_unlock(&stream->lock);
+    return mapped;
+}
+
 /* Asks for all parts before it waits for the first `ready` ones: the disk has many requests at a time. */
-static int read_parts(const struct request *asked, const int64_t *parts, uint32_t count, uint32_t ready)
+static int read_mapped(struct weight_stream *stream, const struct request *asked, const inlay_pack_parts *wanted,
+                       uint32_t count, uint32_t ready)
 {
     int error = 0;
 
@@ -100,15 +133,16 @@ static int read_parts(const struct request *asked, const int64_t *parts, uint32_
 
     for (uint32_t p = 0; p < count; p++)
         for (uint32_t i = 0; i < asked->count; i++) {
-            const uintptr_t data = (uintptr_t)asked->list[i].data + (uint64_t)parts[p] * asked->list[i].bytes;
+            const uintptr_t data = (uintptr_t)place_of(asked, i, wanted->parts[p]);
 
-            (void)madvise((void *)(data / page * page), data % page + asked->list[i].bytes, MADV_WILLNEED);
+            if (is_mapped(stream, asked, i, wanted, p))
+                (void)madvise((void *)(data / page * page), data % page + asked->list[i].bytes, MADV_WILLNEED);
         }
 #endif
     for (uint32_t p = 0; p < ready && error == 0; p++)
         for (uint32_t i = 0; i < asked->count && error == 0; i++)
-            error = stream_read_pages(asked->list[i].data + (uint64_t)parts[p] * asked->list[i].bytes,
-                                      asked->list[i].bytes, false);
+            if (is_mapped(stream, asked, i, wanted, p))
+                error = stream_read_pages(place_of(asked, i, wanted->parts[p]), asked->list[i].bytes, false);
     return error;
 }
 
@@ -145,16 +179,22 @@ static inlay_status need(void *ctx, const inlay_pack_parts *wanted, uint32_t *ou
         }
         stream->loaded += absent;
         ready += ready == count && absent == 0;
-        for (uint32_t i = 0; i < asked.count; i++)
-            part_of(stream, &asked, i, wanted->parts[count])->used = stream->clock;
+        for (uint32_t i = 0; i < asked.count; i++) {
+            stream_part *part = part_of(stream, &asked, i, wanted->parts[count]);
+
+            if (part->used == 0 && wanted->places != NULL)
+                stream_direct_read(stream, &stream->ranges[asked.list[i].range], (uint32_t)wanted->parts[count]);
+            part->used = stream->clock;
+        }
     }
     /* The step computes with the parts that were in memory, or with the first one, while the others are read. */
     ready = ready > 0 ? ready : 1;
     for (uint32_t p = ready; p < count; p++)
         (void)set_pins(stream, &asked, wanted->parts[p], UINT32_MAX);
+    find_places(stream, &asked, wanted, ready);
     (void)pthread_mutex_unlock(&stream->lock);
     *out_count = ready;
-    error = read_parts(&asked, wanted->parts, count, ready);
+    error = read_mapped(stream, &asked, wanted, count, ready);
     if (error == 0)
         return INLAY_OK;
     (void)pthread_mutex_lock(&stream->lock);

@@ -103,7 +103,9 @@ void stream_drop(struct weight_stream *stream, stream_range *range)
 
 static void drop_one(struct weight_stream *stream, const stream_range *range, uint32_t part)
 {
-    pages_drop(range->data + part * range->parts->bytes, range->parts->bytes);
+    if (range->parts->list[part].slot == NULL)
+        pages_drop(range->data + part * range->parts->bytes, range->parts->bytes);
+    stream_direct_forget(stream, &range->parts->list[part]);
     range->parts->list[part].used = 0;
     stream->loaded -= range->parts->bytes;
 }
@@ -118,9 +120,11 @@ bool stream_drop_part(struct weight_stream *stream)
         const stream_parts *parts = stream->ranges[i].parts;
 
         for (uint32_t p = 0; parts != NULL && p < parts->count; p++) {
-            if (parts->list[p].used == 0 || parts->list[p].pins > 0 || parts->list[p].used >= least)
+            const stream_part *part = &parts->list[p];
+
+            if (part->used == 0 || part->pins > 0 || part->pending > 0 || part->used >= least)
                 continue;
-            least = parts->list[p].used;
+            least = part->used;
             oldest = &stream->ranges[i];
             index = p;
         }
@@ -262,6 +266,7 @@ void weight_stream_inherit(struct weight_stream *stream)
     for (uint32_t i = 0; i < stream->range_count; i++)
         for (uint32_t k = 0; stream->ranges[i].parts != NULL && k < stream->ranges[i].parts->count; k++)
             stream->ranges[i].parts->list[k] = (stream_part){ .used = 0 };
+    stream_direct_end(stream, true);
     stream->loaded = 0;
     stream->pinned = stream->loading = 0;
     stream->has_thread = false;
@@ -384,7 +389,9 @@ void weight_stream_trim(struct weight_stream *stream)
     for (uint32_t i = 0; i < stream->range_count; i++)
         if (stream->ranges[i].pins == 0 && stream->ranges[i].state == RANGE_PRESENT)
             stream_drop(stream, &stream->ranges[i]);
+    stream_direct_settle(stream);
     while (stream_drop_part(stream))
         ;
+    stream_slots_trim(stream->slots);
     (void)pthread_mutex_unlock(&stream->lock);
 }

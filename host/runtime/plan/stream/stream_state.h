@@ -8,13 +8,19 @@ typedef enum range_state { RANGE_ABSENT, RANGE_LOADING, RANGE_PRESENT } range_st
 
 /* A part of divided weights. */
 typedef struct stream_part {
-    uint64_t used; /* time of the last use (weight_stream.clock); 0: not in memory */
-    uint32_t pins; /* steps that read it now */
+    uint64_t used;    /* time of the last use (weight_stream.clock); 0: not in memory */
+    uint32_t pins;    /* steps that read it now */
+    uint32_t pending; /* requests to the disk that fill the slot */
+    char *slot;       /* memory of its own that it is read into; NULL: the mapping of its file is read */
+    uint64_t left;    /* bytes that the disk has not delivered */
 } stream_part;
 
 typedef struct stream_parts {
     uint64_t bytes; /* of a part */
     uint32_t count;
+    bool searched;      /* the next two members are known */
+    int file;           /* in stream_direct; -1: parts are read by the mapping */
+    uint64_t offset;    /* in the file */
     stream_part list[]; /* [count] */
 } stream_parts;
 
@@ -45,6 +51,9 @@ struct step_weights {
     uint32_t position;
 };
 
+struct stream_direct;
+struct stream_slots;
+
 struct weight_stream {
     pthread_mutex_t lock;  /* guards all members */
     pthread_cond_t moved;  /* a range was read, or is not used any more */
@@ -69,6 +78,9 @@ struct weight_stream {
     bool ends;
     bool has_thread;
     pthread_t thread;
+    struct stream_direct *direct; /* NULL: parts were not read without the system's cache of files yet */
+    struct stream_slots *slots;
+    bool only_mapped; /* the process cannot read without this cache */
 };
 
 /* Reads a page-aligned stretch of a mapping, without the lock. Returns an errno. */
@@ -97,6 +109,24 @@ uint64_t stream_part_bytes(const struct weight_stream *stream, const struct step
 int stream_load(struct weight_stream *stream, uint32_t range);
 /* The pages of a range that is read in no order are read one by one. */
 void stream_advise_random(const stream_range *range);
+/* Begins to read a part that is absent into a slot, if that is possible: otherwise the part has no slot. */
+void stream_direct_read(struct weight_stream *stream, const stream_range *range, uint32_t index);
+/* Waits until the part's slot is filled; gives the lock up meanwhile. Returns the part's address in it; NULL: the
+ * mapping has to be read. */
+const char *stream_direct_await(struct weight_stream *stream, const stream_range *range, uint32_t index);
+/* Gives the slot of a part back, if it has one. The disk does not fill it. */
+void stream_direct_forget(struct weight_stream *stream, stream_part *part);
+/* Waits for all that the disk is reading into slots. */
+void stream_direct_settle(struct weight_stream *stream);
+/* Without the lock: releases all slots. forked: in a child of fork(), which lacks their memory. */
+void stream_direct_end(struct weight_stream *stream, bool forked);
+
+/* Memory of this size, a multiple of the page size; NULL: there is none. *inout_slots is NULL at first. */
+char *stream_slots_take(struct stream_slots **inout_slots, uint64_t bytes);
+void stream_slots_give(struct stream_slots *slots, const char *slot);
+/* Gives the pages of all slots back that are not taken. slots may be NULL. */
+void stream_slots_trim(struct stream_slots *slots);
+void stream_slots_destroy(struct stream_slots *slots, bool forked);
 /* Starts the thread. Without it steps read their weights themselves. */
 void stream_start(struct weight_stream *stream);
 #endif
