@@ -8,7 +8,7 @@
 #ifndef FORMATS_GGUF_H
 #define FORMATS_GGUF_H
 #include "base/strbuf.h"
-#include "inlay/kit_blocks.h"
+#include "kit/blocks.h"
 #include "inlay/types.h"
 #include "model/format.h"
 

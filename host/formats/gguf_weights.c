@@ -1,5 +1,5 @@
 /* gguf_weights.c - the types of weights, and products with them. Blocks of a quantized type become codes of 4 or 8 bits
- * with a scale, and a zero point if the type has one, for each group of elements (inlay/kit_blocks.h): when they are
+ * with a scale, and a zero point if the type has one, for each group of elements (kit/blocks.h): when they are
  * packed, if the host keeps blocks, or here. */
 #include "formats/gguf.h"
 #include "formats/onnx_write.h"

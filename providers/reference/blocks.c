@@ -1,6 +1,6 @@
 /* UnpackBlocks of ai.inlay: unpacks quantized weights of a file in each run. It is used if placement rules exclude the
  * provider that reads the blocks directly; otherwise the host unpacks them once (host/runtime/passes). */
-#include "inlay/kit_blocks.h"
+#include "kit/blocks.h"
 #include "operators/operators.h"
 
 typedef struct unpack_call {

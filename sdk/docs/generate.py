@@ -24,7 +24,6 @@ HEADERS = [
     ("kit.h", "kit", "Kit for plugins: kit.h"),
     ("kit_kernel.h", "kit_kernel", "Kernels for the kit: kit_kernel.h"),
     ("kit_region.h", "kit_region", "Kit for providers that compile regions: kit_region.h"),
-    ("kit_blocks.h", "kit_blocks", "Blocks of quantized weights: kit_blocks.h"),
     ("extensions.h", "extensions", "Extensions: extensions.h"),
 ]
 

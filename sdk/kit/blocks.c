@@ -1,5 +1,5 @@
 /* The types of blocks of quantized weights, and their unpacking. Only zero points are rounded, to single precision. */
-#include "inlay/kit_blocks.h"
+#include "blocks.h"
 
 /* A float16, of which each block has one or two: element_convert() took a sixth of the time of a translation. */
 static float half_at(const uint8_t *at)

@@ -11,6 +11,7 @@
  *     kept.c      data that persists between processes
  *     isa.c       instruction sets of the CPU
  *     build_id.c  the build id
+ *     blocks.c    blocks of quantized weights (blocks.h)
  *     open.c      the handshake */
 #ifndef KIT_INTERNAL_H
 #define KIT_INTERNAL_H

@@ -49,7 +49,7 @@ int use(void)
     return (int)(diag.error_class + run.flags + calibrate.quick + tune.runs + optimize.target_opset);
 }
 EOC
-for header in status types note plugin extensions inlay check kit kit_region kit_blocks; do
+for header in status types note plugin extensions inlay check kit kit_region; do
     printf '#include "inlay/%s.h"\nextern int declared; /* check.h declares nothing */\n' "$header" >"$tmp/$header.c"
 done
 for cc in gcc clang; do

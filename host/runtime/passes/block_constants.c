@@ -4,7 +4,7 @@
 #include "base/checked.h"
 #include "base/element.h"
 #include "inlay/extensions.h"
-#include "inlay/kit_blocks.h"
+#include "kit/blocks.h"
 #include "passes/type_guard.h"
 #include <string.h>
 

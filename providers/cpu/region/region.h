@@ -24,7 +24,7 @@
 #define CPU_REGION_H
 #include "inlay/check.h"
 #include "inlay/extensions.h"
-#include "inlay/kit_blocks.h"
+#include "kit/blocks.h"
 #include "cpu/layout/functions.h"
 #include "cpu/layout/layout.h"
 #include "cpu/matrix/sgemm.h"

@@ -1,19 +1,16 @@
-/* inlay/kit_blocks.h - blocks of quantized weights, as GGUF files store them and UnpackBlocks of ai.inlay reads them.
+/* kit/blocks.h - blocks of quantized weights, as GGUF files store them and UnpackBlocks of ai.inlay reads them.
  *
  * A block has a factor or several, and codes of some elements. It is read as codes of 4 or 8 bits with a scale, and a
- * zero point, for each group of elements: (code - zero) * scale. All functions may be called by any thread.
+ * zero point, for each group of elements: (code - zero) * scale. All functions may be called by any thread. Not
+ * installed: the host and its own providers share it.
  *
  * UnpackBlocks has the input blocks [..., blocks of a row, bytes of a block] of uint8; the attributes type (id of a
  * kit_block_type), columns (elements of a row), bits (4 or 8), block_size (elements of a group) and joined; and the
  * outputs codes [..., groups of a row, bytes of a group], or joined [..., bytes of a row], scales and perhaps zeros
  * [..., groups of a row]. The host creates it only if a provider offers it; products of com.microsoft read it. */
-#ifndef INLAY_KIT_BLOCKS_H
-#define INLAY_KIT_BLOCKS_H
+#ifndef KIT_BLOCKS_H
+#define KIT_BLOCKS_H
 #include "inlay/kit_kernel.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 enum { KIT_MAX_BLOCK = 256 }; /* most elements of a block */
 typedef struct kit_block_type {
@@ -48,7 +45,4 @@ static inline float kit_blocks_zero(const kit_blocks *blocks)
 void kit_blocks_read(const kit_blocks *blocks, const void *from, int64_t count, void *codes, float *scales,
                      float *zeros);
 
-#ifdef __cplusplus
-}
-#endif
 #endif
