@@ -259,17 +259,18 @@ static uint32_t wide_flags(const vulkan_product *product, uint32_t how, int64_t 
 }
 
 /* The tiles that are measured and those of the self-test are not logged. */
-static void log_tile(const vulkan_build *build, const vulkan_product *product, int64_t height, int64_t width,
-                     bool with_matrices)
+static void log_tile(const vulkan_build *build, const vulkan_product *product, const vulkan_tiling *tile,
+                     int64_t height, int64_t width, bool with_matrices)
 {
     const vulkan_state *state = build->compiled->state;
     char text[160];
 
     if (state->gpu == NULL || product->tile != NULL)
         return;
-    (void)snprintf(text, sizeof text, "vulkan: product of %lld x %lld x %lld in tiles of %lld x %lld%s",
+    (void)snprintf(text, sizeof text, "vulkan: product of %lld x %lld x %lld in tiles of %lld x %lld%s%s",
                    (long long)(product->line * product->lines), (long long)(product->k * product->taps),
-                   (long long)product->n, (long long)height, (long long)width, with_matrices ? " of matrices" : "");
+                   (long long)product->n, (long long)height, (long long)width, with_matrices ? " of matrices" : "",
+                   tile->ahead > 1 ? ", two chunks ahead" : "");
     state->host->log(state->host->ctx, INLAY_LOG_DEBUG, text);
 }
 
@@ -313,14 +314,14 @@ static inlay_status set_tiles(vulkan_build *build, vulkan_dispatch *dispatch, co
                          (product->integers ? integer_flags(build, dispatch, product) : 0);
     const uint32_t invocations = tile->side_rows * tile->side_columns * tile->slices;
 
-    log_tile(build, product, height, width, with_matrices);
+    log_tile(build, product, tile, height, width, with_matrices);
     INLAY_CHECK(!product->packed || product->b_step % width == 0);
     INLAY_CHECK(!with_matrices || invocations <= GPU_MATRIX_SUBGROUPS);
     VULKAN_SET_CONSTANTS(dispatch, tile->rows, tile->columns, tile->side_rows,
                          product->integers ? how : how | wide_flags(product, how, with_matrices ? 8 : 4, height),
                          with_matrices ? vulkan_matrix_size(facts, kind) : vulkan_size_of(product->a.dtype),
                          with_matrices ? facts->subgroup : b_bytes(product), tile->side_columns, tile->slices,
-                         tile->steps, vulkan_matrix_depth(facts, kind));
+                         tile->steps, vulkan_matrix_depth(facts, kind), tile->ahead);
     dispatch->constants[ID_LOCAL] = with_matrices ? invocations * facts->subgroup : invocations;
     if (product->integers)
         VULKAN_SET_WORDS(build, dispatch, 48,

@@ -29,10 +29,10 @@ enum {
 typedef enum vulkan_arithmetic { VULKAN_SINGLE, VULKAN_INTEGER, VULKAN_DOUBLE } vulkan_arithmetic;
 
 /* Tiles of a workgroup (tiles.c): rows and columns of an invocation, invocations along rows and columns, slices of k,
- * steps of a slice in a chunk of k; or the same of matrices and subgroups. speed: of multiplications on a full device,
- * relative, where nothing is measured. */
+ * steps of a slice in a chunk of k; or the same of matrices and subgroups. ahead: chunks that are loaded before they
+ * are needed. speed: of multiplications on a full device, relative, where nothing is measured. */
 typedef struct vulkan_tiling {
-    uint32_t rows, columns, side_rows, side_columns, slices, steps;
+    uint32_t rows, columns, side_rows, side_columns, slices, steps, ahead;
     double speed;
 } vulkan_tiling;
 /* BYTES: products of 8-bit integers. HALF, BYTE_MATRICES: float16 and 8-bit integers on matrix units. */
@@ -43,7 +43,7 @@ typedef enum vulkan_tile_kind {
     VULKAN_TILES_BYTE_MATRICES,
     VULKAN_TILE_KINDS
 } vulkan_tile_kind;
-enum { VULKAN_MAX_TILES = 8 };
+enum { VULKAN_MAX_TILES = 9 };
 
 /* Measured nanoseconds of a chunk of k: of a tile on an empty device; of all tiles on a full device, for each tile. */
 typedef struct vulkan_tile_time {

@@ -20,10 +20,10 @@ UNROLL = ("--set-spec-const-default-value {} --freeze-spec-const --fold-spec-con
 
 
 def tilings(name):
-    """The rows of a list in tiles.c: rows, columns, side_rows, side_columns, slices, steps."""
+    """The rows of a list in tiles.c: rows, columns, side_rows, side_columns, slices, steps, ahead."""
     source = (VULKAN / "tiles.c").read_text()
     rows = re.search(rf"static const vulkan_tiling {name}\[\] = {{(.*?)}};", source, re.S).group(1)
-    return [[int(n) for n in row.split(",")[:6]] for row in re.findall(r"{([^}]*)}", rows)]
+    return [[int(n) for n in row.split(",")[:7]] for row in re.findall(r"{([^}]*)}", rows)]
 
 
 def disassembled(shader, constants, defines=()):
@@ -47,19 +47,19 @@ def count(text):
 
 
 def row(shader, tiling, size, subgroup, constants, defines=(), depth=1):
-    rows, columns, side_rows, side_columns, slices, steps = tiling
-    constants = [rows, columns, side_rows, 0, *constants, side_columns, slices, steps, depth]
+    rows, columns, side_rows, side_columns, slices, steps, ahead = tiling
+    constants = [rows, columns, side_rows, 0, *constants, side_columns, slices, steps, depth, ahead]
     products, loads = count(disassembled(shader, constants, defines))
     if products != rows * columns * steps:
         raise SystemExit(f"tile_counts.py: {shader} {tiling}: {products} products; spirv-opt has not unrolled the loops")
     return (f"| `{' '.join([shader, *defines])}` | {rows * side_rows * size} x {columns * side_columns * size} "
-            f"| {side_rows * side_columns * slices * subgroup} | {steps * slices * depth} | {products} | {loads} "
+            f"| {side_rows * side_columns * slices * subgroup} | {steps * slices * depth} | {ahead} | {products} | {loads} "
             f"| {products / loads:.1f} |")
 
 
 def main():
-    print("| shader | tile | threads | k of a chunk | products | loads from shared memory | products a load |")
-    print("|-|-|-|-|-|-|-|")
+    print("| shader | tile | threads | k of a chunk | chunks ahead | products | loads from shared memory | products a load |")
+    print("|-|-|-|-|-|-|-|-|")
     for tiling in tilings("tiles"):
         print(row("tiles.comp", tiling, 1, 1, [4, 4]))
     for tiling in tilings("tiles"):

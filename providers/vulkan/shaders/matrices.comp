@@ -23,6 +23,7 @@ layout(constant_id = ID_OWN + 6) const uint SIDE_COLUMNS = 4u;
 layout(constant_id = ID_OWN + 7) const uint SLICES = 1u;
 layout(constant_id = ID_OWN + 8) const uint STEPS = 2u;
 layout(constant_id = ID_OWN + 9) const uint DEPTH = 16u;
+layout(constant_id = ID_OWN + 10) const uint AHEAD = 1u;
 #include "product.glsl"
 #ifdef BYTES
 #define A_BYTES 1u
@@ -51,6 +52,7 @@ ADDRESSED(U32x4, uvec4, 16)
 #endif
 
 const uint SIDES = SIDE_ROWS * SIDE_COLUMNS, THREADS = SIDES * SLICES * SUBGROUP, CHUNK = DEPTH * STEPS * SLICES;
+const uint CHUNK_K = CHUNK;
 const uint TILE_ROWS = ROWS * SIDE_ROWS * SIZE, TILE_COLUMNS = COLUMNS * SIDE_COLUMNS * SIZE;
 // Units in a line of a tile, and lines; 16 bytes more avoid conflicts between banks.
 const uint A_UNITS = (A_BY_ROWS ? TILE_ROWS : CHUNK) / 8u, A_LINES = A_BY_ROWS ? CHUNK : TILE_ROWS;
@@ -66,7 +68,7 @@ shared UNIT tile[TILE_UNITS > RESULTS ? TILE_UNITS : RESULTS];
 
 #include "workgroup.glsl"
 
-UNIT next_a[A_LOADS], next_b[B_LOADS];
+UNIT next_a[AHEAD * A_LOADS], next_b[AHEAD * B_LOADS];
 uint me;
 
 #ifdef BYTES
@@ -95,7 +97,7 @@ int sum_of(uint four)
     return int((pairs & 0xffffu) + (pairs >> 16u)) - 512;
 }
 
-void fetch(uint tap, uint k)
+void fetch(uint set, uint tap, uint k)
 {
     [[unroll]] for (uint j = 0u; j < A_LOADS; j++) {
         const uint e = me + j * THREADS, s = k + place_a(e).y * 8u;
@@ -106,20 +108,20 @@ void fetch(uint tap, uint k)
             inside[j] = find_row(min(first_row + place_a(e).x, rows - 1u), tap, at_row);
             row_at[j] = a_base + uint64_t(at_row);
         }
-        next_a[j] = uvec2(0u);
+        next_a[set * A_LOADS + j] = uvec2(0u);
         [[unroll]] for (uint i = 0u; i < 2u; i++)
             if (e < A_LINES * A_UNITS && s + 4u * i < k_size)
-                next_a[j][i] = unit_of_a(row_at[j], s + 4u * i, inside[j]);
-        row_sums[j] += HAS_ZB ? sum_of(next_a[j].x) + sum_of(next_a[j].y) : 0;
+                next_a[set * A_LOADS + j][i] = unit_of_a(row_at[j], s + 4u * i, inside[j]);
+        row_sums[j] += HAS_ZB ? sum_of(next_a[set * A_LOADS + j].x) + sum_of(next_a[set * A_LOADS + j].y) : 0;
     }
     [[unroll]] for (uint j = 0u; j < B_LOADS; j++) {
         const uint e = me + j * THREADS, s = k + place_b(e).y * 8u;
 
-        next_b[j] = uvec2(0u);
+        next_b[set * B_LOADS + j] = uvec2(0u);
         [[unroll]] for (uint i = 0u; i < 2u; i++)
             if (e < B_LINES * B_UNITS && s + 4u * i < k_size)
-                next_b[j][i] = unit_of_b(panel_at + tap * b_tap, s + 4u * i, place_b(e).x);
-        column_sums[j] += HAS_ZA ? sum_of(next_b[j].x) + sum_of(next_b[j].y) : 0;
+                next_b[set * B_LOADS + j][i] = unit_of_b(panel_at + tap * b_tap, s + 4u * i, place_b(e).x);
+        column_sums[j] += HAS_ZA ? sum_of(next_b[set * B_LOADS + j].x) + sum_of(next_b[set * B_LOADS + j].y) : 0;
     }
 }
 
@@ -212,31 +214,31 @@ uvec4 unit_of_b(uint j, uint tap, uint k)
     return packed_unit(x);
 }
 
-void fetch(uint tap, uint k)
+void fetch(uint set, uint tap, uint k)
 {
     if (A_BY_ROWS && !HAS(PRODUCT_A_WIDE) && k == 0u)
         [[unroll]] for (uint i = 0u; i < 8u; i++)
             inside[i] = find_row(min(first_row + me % A_UNITS * 8u + i, rows - 1u), tap, row_at[i]);
     [[unroll]] for (uint j = 0u; j < A_LOADS; j++)
-        next_a[j] = unit_of_a(j, k);
+        next_a[set * A_LOADS + j] = unit_of_a(j, k);
     [[unroll]] for (uint j = 0u; j < B_LOADS; j++)
-        next_b[j] = unit_of_b(j, tap, k);
+        next_b[set * B_LOADS + j] = unit_of_b(j, tap, k);
 }
 #endif
 
-void keep()
+void keep(uint set)
 {
     [[unroll]] for (uint j = 0u; j < A_LOADS; j++) {
         const uint e = me + j * THREADS;
 
         if (e < A_LINES * A_UNITS)
-            tile[place_a(e).x * A_PITCH + place_a(e).y] = next_a[j];
+            tile[place_a(e).x * A_PITCH + place_a(e).y] = next_a[set * A_LOADS + j];
     }
     [[unroll]] for (uint j = 0u; j < B_LOADS; j++) {
         const uint e = me + j * THREADS;
 
         if (e < B_LINES * B_UNITS)
-            tile[A_TILE + place_b(e).x * B_PITCH + place_b(e).y] = next_b[j];
+            tile[A_TILE + place_b(e).x * B_PITCH + place_b(e).y] = next_b[set * B_LOADS + j];
     }
 }
 
@@ -256,53 +258,48 @@ void main()
     const uint group = me / SUBGROUP, lane = me % SUBGROUP, part = group % SIDES, slice = group / SIDES;
     const uint own_row = part / SIDE_COLUMNS * ROWS * SIZE, own_column = part % SIDE_COLUMNS * COLUMNS * SIZE;
     sums_of_k acc[ROWS * COLUMNS];
-    uint tap = 0u, k = 0u;
-    bool more;
+    const uint chunks = count_chunks();
 
     [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++)
         acc[i] = sums_of_k(SUM(0));
 #ifdef BYTES
     clear_sums();
 #endif
-    fetch(0u, 0u);
-    do {
-        keep();
-        barrier();
-        k += CHUNK;
-        if (k >= k_size) {
-            k = 0u;
-            tap++;
-        }
-        more = tap < taps;
-        if (more)
-            fetch(tap, k);
-        [[unroll]] for (uint s = 0u; s < STEPS; s++) {
-            const uint depth = (slice * STEPS + s) * DEPTH;
-            matrix_a a[ROWS];
-            matrix_b b[COLUMNS];
+    [[unroll]] for (uint set = 0u; set < AHEAD; set++)
+        fetch_next(set);
+    [[dont_unroll]] for (uint chunk = 0u; chunk < chunks; chunk += AHEAD)
+        [[unroll]] for (uint set = 0u; set < AHEAD; set++)
+            if (AHEAD == 1u || chunk + set < chunks) {
+                keep(set);
+                barrier();
+                fetch_next(set);
+                [[unroll]] for (uint s = 0u; s < STEPS; s++) {
+                    const uint depth = (slice * STEPS + s) * DEPTH;
+                    matrix_a a[ROWS];
+                    matrix_b b[COLUMNS];
 
-            [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                const uint row = own_row + i * SIZE;
+                    [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+                        const uint row = own_row + i * SIZE;
 
-                if (A_BY_ROWS)
-                    coopMatLoadNV(a[i], tile, depth * A_PITCH + row / 8u, A_PITCH, true);
-                else
-                    coopMatLoadNV(a[i], tile, row * A_PITCH + depth / 8u, A_PITCH, false);
+                        if (A_BY_ROWS)
+                            coopMatLoadNV(a[i], tile, depth * A_PITCH + row / 8u, A_PITCH, true);
+                        else
+                            coopMatLoadNV(a[i], tile, row * A_PITCH + depth / 8u, A_PITCH, false);
+                    }
+                    [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+                        const uint column = own_column + j * SIZE;
+
+                        if (B_BY_K)
+                            coopMatLoadNV(b[j], tile, A_TILE + column * B_PITCH + depth / 8u, B_PITCH, true);
+                        else
+                            coopMatLoadNV(b[j], tile, A_TILE + depth * B_PITCH + column / 8u, B_PITCH, false);
+                    }
+                    [[unroll]] for (uint i = 0u; i < ROWS; i++)
+                        [[unroll]] for (uint j = 0u; j < COLUMNS; j++)
+                            acc[i * COLUMNS + j] = coopMatMulAddNV(a[i], b[j], acc[i * COLUMNS + j]);
+                }
+                barrier();
             }
-            [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
-                const uint column = own_column + j * SIZE;
-
-                if (B_BY_K)
-                    coopMatLoadNV(b[j], tile, A_TILE + column * B_PITCH + depth / 8u, B_PITCH, true);
-                else
-                    coopMatLoadNV(b[j], tile, A_TILE + depth * B_PITCH + column / 8u, B_PITCH, false);
-            }
-            [[unroll]] for (uint i = 0u; i < ROWS; i++)
-                [[unroll]] for (uint j = 0u; j < COLUMNS; j++)
-                    acc[i * COLUMNS + j] = coopMatMulAddNV(a[i], b[j], acc[i * COLUMNS + j]);
-        }
-        barrier();
-    } while (more);
 
 #ifdef BYTES
     share_sums();

@@ -19,9 +19,9 @@
 #define ID_INPUT 19 /* 8 of them: type | AT_ << 8 */
 #define ID_OUT 27   /* type */
 #define ID_LOAD 28  /* 3 of them: types of the shader's own operands */
-#define ID_OWN 31   /* constants of the shader itself, 10 of them */
-#define ID_BLOCK 41 /* blocks of weights, see load_blocks: rows of k, columns of a panel, bits, has zero points */
-#define ID_COUNT 45
+#define ID_OWN 31   /* constants of the shader itself, 11 of them */
+#define ID_BLOCK 42 /* blocks of weights, see load_blocks: rows of k, columns of a panel, bits, has zero points */
+#define ID_COUNT 46
 
 /* Registers of a program: results of slots, inputs, literals, and the value that the shader computed. */
 #define REG_SLOT 0u

@@ -5,7 +5,7 @@
 // The same products as product.comp, for GPUs. A workgroup computes a tile of ROWS * SIDE_ROWS rows and COLUMNS *
 // SIDE_COLUMNS columns: chunks of A and B along k are copied to shared memory, and each invocation multiplies ROWS rows
 // by COLUMNS columns. SLICES groups of invocations have the same elements and divide the k of a chunk; their sums are
-// added at the end, in order. The loads of the next chunk are issued before the current one is multiplied.
+// added at the end, in order. The loads of the next AHEAD chunks are issued before the current one is multiplied.
 layout(constant_id = ID_OWN) const uint ROWS = 4u;
 layout(constant_id = ID_OWN + 1) const uint COLUMNS = 4u;
 layout(constant_id = ID_OWN + 2) const uint SIDE_ROWS = 16u;
@@ -15,6 +15,7 @@ layout(constant_id = ID_OWN + 5) const uint B_BYTES = 4u;
 layout(constant_id = ID_OWN + 6) const uint SIDE_COLUMNS = 16u;
 layout(constant_id = ID_OWN + 7) const uint SLICES = 1u;
 layout(constant_id = ID_OWN + 8) const uint STEPS = 16u; // of a slice in a chunk
+layout(constant_id = ID_OWN + 10) const uint AHEAD = 1u;
 #include "product.glsl"
 
 // An element of a tile is one k of a row or column, or four of 8 bits.
@@ -32,6 +33,7 @@ int own_terms(uint column);
 #endif
 
 const uint SIDES = SIDE_ROWS * SIDE_COLUMNS, THREADS = SIDES * SLICES, CHUNK = STEPS * SLICES;
+const uint CHUNK_K = CHUNK * PACK;
 const uint TILE_ROWS = ROWS * SIDE_ROWS, TILE_COLUMNS = COLUMNS * SIDE_COLUMNS;
 // The distance of lines is a multiple of 4, and 4 more than needed: this avoids most conflicts between banks.
 const uint A_LINE = (TILE_ROWS + 7u) / 4u * 4u, B_LINE = (TILE_COLUMNS + 7u) / 4u * 4u, B_TILE = CHUNK * A_LINE;
@@ -71,14 +73,13 @@ const uint A_UNITS = (HAS(PRODUCT_A_BY_ROWS) ? TILE_ROWS : CHUNK) / 4u; // in a 
 const uint B_UNITS = (HAS(PRODUCT_B_BY_K) ? CHUNK : TILE_COLUMNS) / 4u;
 
 SUM acc[ROWS * COLUMNS];
-UNIT next_a[A_LOADS], next_b[B_LOADS];
-UNITS wide_a[(A_LOADS + 3u) / 4u], wide_b[(B_LOADS + 3u) / 4u];
+UNIT next_a[AHEAD * A_LOADS], next_b[AHEAD * B_LOADS];
+UNITS wide_a[AHEAD * ((A_LOADS + 3u) / 4u)], wide_b[AHEAD * ((B_LOADS + 3u) / 4u)];
 uint me;
 uint64_t row_at;    // address of the row of A whose elements this invocation loads, if loads go along rows
 bool inside = true; // that row has an element at this tap
 
-// Loads elements k to k + CHUNK * PACK of a tap; those beyond K are 0.
-void fetch(uint tap, uint k)
+void fetch(uint set, uint tap, uint k)
 {
     if (HAS(PRODUCT_A_BY_ROWS) && k == 0u) {
         uint at_row;
@@ -91,9 +92,9 @@ void fetch(uint tap, uint k)
         const uint e = me + j * THREADS, unit = e % A_UNITS * 4u, line = e / A_UNITS;
         const uint s = k + (HAS(PRODUCT_A_BY_ROWS) ? line : unit);
 
-        wide_a[j] = vec4(0.0);
+        wide_a[set * A_WIDES + j] = vec4(0.0);
         if (s < k_size && e < TILE_ROWS * CHUNK / 4u)
-            wide_a[j] = load_four(unpackUint2x32(a_base),
+            wide_a[set * A_WIDES + j] = load_four(unpackUint2x32(a_base),
                                   HAS(PRODUCT_A_BY_ROWS) ? min(first_row + unit, rows - 4u) + s * a_step
                                                          : min(first_row + line, rows - 1u) * a_row + s,
                                   A_BYTES);
@@ -102,9 +103,9 @@ void fetch(uint tap, uint k)
         const uint e = me + j * THREADS, unit = e % B_UNITS * 4u, line = e / B_UNITS;
         const uint s = k + (HAS(PRODUCT_B_BY_K) ? unit : line);
 
-        wide_b[j] = vec4(0.0);
+        wide_b[set * B_WIDES + j] = vec4(0.0);
         if (s < k_size && e < TILE_COLUMNS * CHUNK / 4u)
-            wide_b[j] = load_four(unpackUint2x32(b_base),
+            wide_b[set * B_WIDES + j] = load_four(unpackUint2x32(b_base),
                                   panel_at + tap * b_tap +
                                       (HAS(PRODUCT_B_BY_K) ? s + min(first_column + line, columns - 1u) * b_column
                                        : HAS(PRODUCT_PACKED) ? s * b_step + unit
@@ -118,31 +119,31 @@ void fetch(uint tap, uint k)
                                  ? row_at
                                  : a_base + uint64_t(min(first_row + e / CHUNK, rows - 1u) * a_row) * A_BYTES;
 
-        next_a[j] = UNIT(0);
+        next_a[set * A_LOADS + j] = UNIT(0);
         if (s < k_size && e < TILE_ROWS * CHUNK)
-            next_a[j] = unit_of_a(row, s, inside);
+            next_a[set * A_LOADS + j] = unit_of_a(row, s, inside);
     }
     [[unroll]] for (uint j = 0u; j < B_SINGLES; j++) {
         const uint e = me + j * THREADS, s = k + (HAS(PRODUCT_B_BY_K) ? e % CHUNK : e / TILE_COLUMNS) * PACK;
         const uint column = HAS(PRODUCT_B_BY_K) ? e / CHUNK : e % TILE_COLUMNS;
 
-        next_b[j] = UNIT(0);
+        next_b[set * B_LOADS + j] = UNIT(0);
         if (s < k_size && e < TILE_COLUMNS * CHUNK)
-            next_b[j] = unit_of_b(panel_at + tap * b_tap, s, column);
+            next_b[set * B_LOADS + j] = unit_of_b(panel_at + tap * b_tap, s, column);
     }
 }
 
-void keep()
+void keep(uint set)
 {
     [[unroll]] for (uint j = 0u; j < A_WIDES; j++) {
         const uint e = me + j * THREADS, unit = e % A_UNITS * 4u, line = e / A_UNITS;
 
         if (e < TILE_ROWS * CHUNK / 4u) {
             if (HAS(PRODUCT_A_BY_ROWS))
-                tile[(line * A_LINE + unit) / 4u] = wide_a[j];
+                tile[(line * A_LINE + unit) / 4u] = wide_a[set * A_WIDES + j];
             else
                 [[unroll]] for (uint i = 0u; i < 4u; i++)
-                    TILE((unit + i) * A_LINE + line) = wide_a[j][i];
+                    TILE((unit + i) * A_LINE + line) = wide_a[set * A_WIDES + j][i];
         }
     }
     [[unroll]] for (uint j = 0u; j < B_WIDES; j++) {
@@ -150,10 +151,10 @@ void keep()
 
         if (e < TILE_COLUMNS * CHUNK / 4u) {
             if (!HAS(PRODUCT_B_BY_K))
-                tile[(B_TILE + line * B_LINE + unit) / 4u] = wide_b[j];
+                tile[(B_TILE + line * B_LINE + unit) / 4u] = wide_b[set * B_WIDES + j];
             else
                 [[unroll]] for (uint i = 0u; i < 4u; i++)
-                    TILE(B_TILE + (unit + i) * B_LINE + line) = wide_b[j][i];
+                    TILE(B_TILE + (unit + i) * B_LINE + line) = wide_b[set * B_WIDES + j][i];
         }
     }
     [[unroll]] for (uint j = 0u; j < A_SINGLES; j++) {
@@ -161,14 +162,14 @@ void keep()
 
         if (e < TILE_ROWS * CHUNK)
             TILE(HAS(PRODUCT_A_BY_ROWS) ? e / TILE_ROWS * A_LINE + e % TILE_ROWS : e % CHUNK * A_LINE + e / CHUNK) =
-                next_a[j];
+                next_a[set * A_LOADS + j];
     }
     [[unroll]] for (uint j = 0u; j < B_SINGLES; j++) {
         const uint e = me + j * THREADS;
 
         if (e < TILE_COLUMNS * CHUNK)
             TILE(B_TILE + (HAS(PRODUCT_B_BY_K) ? e % CHUNK * B_LINE + e / CHUNK
-                                               : e / TILE_COLUMNS * B_LINE + e % TILE_COLUMNS)) = next_b[j];
+                                               : e / TILE_COLUMNS * B_LINE + e % TILE_COLUMNS)) = next_b[set * B_LOADS + j];
     }
 }
 
@@ -191,8 +192,7 @@ void main()
     const uint x = in_blocks ? part / 32u % (across / 8u) * 8u + part % 8u : part % across;
     const uint y = in_blocks ? part / 32u / (across / 8u) * 4u + part / 8u % 4u : part / across;
     const uint u = along_rows ? x : y, v = along_rows ? y : x;
-    uint tap = 0u, k = 0u;
-    bool more;
+    const uint chunks = count_chunks();
 
 #ifdef BYTES
     int row_sums[ROWS], column_sums[COLUMNS];
@@ -204,52 +204,48 @@ void main()
 #endif
     [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++)
         acc[i] = SUM(0);
-    fetch(0u, 0u);
-    do {
-        keep();
-        barrier();
-        k += CHUNK * PACK;
-        if (k >= k_size) {
-            k = 0u;
-            tap++;
-        }
-        more = tap < taps;
-        if (more)
-            fetch(tap, k);
-        [[unroll]] for (uint s = 0u; s < STEPS; s++) {
-            const uint at_a = (slice * STEPS + s) * A_LINE, at_b = B_TILE + (slice * STEPS + s) * B_LINE;
-            UNIT a[ROWS], b[COLUMNS];
+    [[unroll]] for (uint set = 0u; set < AHEAD; set++)
+        fetch_next(set);
+    [[dont_unroll]] for (uint chunk = 0u; chunk < chunks; chunk += AHEAD)
+        [[unroll]] for (uint set = 0u; set < AHEAD; set++)
+            if (AHEAD == 1u || chunk + set < chunks) {
+                keep(set);
+                barrier();
+                fetch_next(set);
+                [[unroll]] for (uint s = 0u; s < STEPS; s++) {
+                    const uint at_a = (slice * STEPS + s) * A_LINE, at_b = B_TILE + (slice * STEPS + s) * B_LINE;
+                    UNIT a[ROWS], b[COLUMNS];
 
-            if (ROWS < 4u)
-                [[unroll]] for (uint i = 0u; i < ROWS; i++)
-                    a[i] = TILE(at_a + position(i, u, SIDE_ROWS, ROWS));
-            else
-                [[unroll]] for (uint i = 0u; i < ROWS; i += 4u) {
-                    const UNITS x = tile[(at_a + position(i, u, SIDE_ROWS, ROWS)) / 4u];
+                    if (ROWS < 4u)
+                        [[unroll]] for (uint i = 0u; i < ROWS; i++)
+                            a[i] = TILE(at_a + position(i, u, SIDE_ROWS, ROWS));
+                    else
+                        [[unroll]] for (uint i = 0u; i < ROWS; i += 4u) {
+                            const UNITS x = tile[(at_a + position(i, u, SIDE_ROWS, ROWS)) / 4u];
 
-                    a[i] = x.x, a[i + 1u] = x.y, a[i + 2u] = x.z, a[i + 3u] = x.w;
-                }
-            if (COLUMNS < 4u)
-                [[unroll]] for (uint j = 0u; j < COLUMNS; j++)
-                    b[j] = TILE(at_b + position(j, v, SIDE_COLUMNS, COLUMNS));
-            else
-                [[unroll]] for (uint j = 0u; j < COLUMNS; j += 4u) {
-                    const UNITS x = tile[(at_b + position(j, v, SIDE_COLUMNS, COLUMNS)) / 4u];
+                            a[i] = x.x, a[i + 1u] = x.y, a[i + 2u] = x.z, a[i + 3u] = x.w;
+                        }
+                    if (COLUMNS < 4u)
+                        [[unroll]] for (uint j = 0u; j < COLUMNS; j++)
+                            b[j] = TILE(at_b + position(j, v, SIDE_COLUMNS, COLUMNS));
+                    else
+                        [[unroll]] for (uint j = 0u; j < COLUMNS; j += 4u) {
+                            const UNITS x = tile[(at_b + position(j, v, SIDE_COLUMNS, COLUMNS)) / 4u];
 
-                    b[j] = x.x, b[j + 1u] = x.y, b[j + 2u] = x.z, b[j + 3u] = x.w;
-                }
-            [[unroll]] for (uint i = 0u; i < ROWS; i++)
-                [[unroll]] for (uint j = 0u; j < COLUMNS; j++)
-                    acc[i * COLUMNS + j] = multiply_add(a[i], b[j], acc[i * COLUMNS + j]);
+                            b[j] = x.x, b[j + 1u] = x.y, b[j + 2u] = x.z, b[j + 3u] = x.w;
+                        }
+                    [[unroll]] for (uint i = 0u; i < ROWS; i++)
+                        [[unroll]] for (uint j = 0u; j < COLUMNS; j++)
+                            acc[i * COLUMNS + j] = multiply_add(a[i], b[j], acc[i * COLUMNS + j]);
 #ifdef BYTES
-            [[unroll]] for (uint i = 0u; HAS_ZB && i < ROWS; i++)
-                row_sums[i] += dot_of(a[i], ONES);
-            [[unroll]] for (uint j = 0u; HAS_ZA && j < COLUMNS; j++)
-                column_sums[j] += dot_of(b[j], ONES);
+                    [[unroll]] for (uint i = 0u; HAS_ZB && i < ROWS; i++)
+                        row_sums[i] += dot_of(a[i], ONES);
+                    [[unroll]] for (uint j = 0u; HAS_ZA && j < COLUMNS; j++)
+                        column_sums[j] += dot_of(b[j], ONES);
 #endif
-        }
-        barrier();
-    } while (more);
+                }
+                barrier();
+            }
 #ifdef BYTES
     [[unroll]] for (uint j = 0u; (HAS_ZA || HAS_ZB) && j < COLUMNS; j++) {
         const uint column = min(first_column + position(j, v, SIDE_COLUMNS, COLUMNS), columns - 1u);

@@ -1,5 +1,6 @@
 // The tile of a workgroup: what tiles.comp and matrices.comp share. They define TILE_ROWS and TILE_COLUMNS, A_BYTES and
-// B_BYTES, SUM, the type of a sum, and PACK, the number of k that are neighbours in a panel of B.
+// B_BYTES, SUM, the type of a sum, PACK, the number of k that are neighbours in a panel of B, CHUNK_K, the number of k in
+// a chunk, and AHEAD, the number of chunks that are loaded before they are needed, each into its own set of registers.
 
 // Copies of parameters, which compilers may not keep in registers across barriers.
 uint rows, columns, k_size, taps, a_row, a_step, b_step, b_column, b_tap, out_row, out_column;
@@ -47,6 +48,29 @@ bool find_row(uint row, uint tap, out uint at_row)
 
     at_row = there ? uint((z * iword(IN_SIZE + 1u) + y) * iword(IN_SIZE + 2u) + x) : 0u;
     return there;
+}
+
+// Loads elements k to k + CHUNK_K of a tap into a set of registers; those beyond K are 0.
+void fetch(uint set, uint tap, uint k);
+
+uint next_tap = 0u, next_k = 0u;
+
+// Loads the next chunk, if there is one.
+void fetch_next(uint set)
+{
+    if (next_tap >= taps)
+        return;
+    fetch(set, next_tap, next_k);
+    next_k += CHUNK_K;
+    if (next_k >= k_size) {
+        next_k = 0u;
+        next_tap++;
+    }
+}
+
+uint count_chunks()
+{
+    return taps * ((k_size + CHUNK_K - 1u) / CHUNK_K);
 }
 
 // Applies the epilogue to an element of the sum and stores it, unless it is beyond the result.
