@@ -259,21 +259,8 @@ bool ep_value_has_type(const OrtValueInfo *value, uint64_t types)
     return value != NULL && value->type->tensor != NULL && (types >> value->type->tensor->type & 1) != 0;
 }
 
-OrtStatus *ort_GetValueInfoName(const OrtValueInfo *value_info, const char **name)
-{
-    ORT_NEED(value_info);
-    ORT_NEED(name);
-    *name = value_info->info->name.data;
-    return NULL;
-}
-
-OrtStatus *ort_GetValueInfoTypeInfo(const OrtValueInfo *value_info, const OrtTypeInfo **type_info)
-{
-    ORT_NEED(value_info);
-    ORT_NEED(type_info);
-    *type_info = value_info->type;
-    return NULL;
-}
+ORT_GETTER(ort_GetValueInfoName, const OrtValueInfo *, value_info, const char *, name, value_info->info->name.data)
+ORT_GETTER(ort_GetValueInfoTypeInfo, const OrtValueInfo *, value_info, const OrtTypeInfo *, type_info, value_info->type)
 
 OrtStatus *ort_ValueInfo_GetValueProducer(const OrtValueInfo *value_info, const OrtNode **producer_node,
                                           size_t *producer_output_index)
@@ -307,13 +294,8 @@ static size_t list_consumers(const OrtValueInfo *value_info, const OrtNode **nod
     return count;
 }
 
-OrtStatus *ort_ValueInfo_GetValueNumConsumers(const OrtValueInfo *value_info, size_t *num_consumers)
-{
-    ORT_NEED(value_info);
-    ORT_NEED(num_consumers);
-    *num_consumers = list_consumers(value_info, NULL, NULL, 0);
-    return NULL;
-}
+ORT_GETTER(ort_ValueInfo_GetValueNumConsumers, const OrtValueInfo *, value_info, size_t, num_consumers,
+           list_consumers(value_info, NULL, NULL, 0))
 
 static OrtStatus *check_room(size_t room, size_t count, const char *what)
 {
@@ -386,77 +368,24 @@ OrtStatus *ort_ValueInfo_GetInitializerValue(const OrtValueInfo *value_info, con
     return NULL;
 }
 
-OrtStatus *ort_ValueInfo_GetExternalInitializerInfo(const OrtValueInfo *value_info, OrtExternalInitializerInfo **info)
-{
-    ORT_NEED(value_info);
-    ORT_NEED(info);
-    *info = NULL; /* the elements are in memory */
-    return NULL;
-}
-
-OrtStatus *ort_ValueInfo_IsRequiredGraphInput(const OrtValueInfo *value_info, bool *is_required_graph_input)
-{
-    ORT_NEED(value_info);
-    ORT_NEED(is_required_graph_input);
-    *is_required_graph_input = value_info->is_input && !is_constant(value_info);
-    return NULL;
-}
-
-OrtStatus *ort_ValueInfo_IsOptionalGraphInput(const OrtValueInfo *value_info, bool *is_optional_graph_input)
-{
-    ORT_NEED(value_info);
-    ORT_NEED(is_optional_graph_input);
-    *is_optional_graph_input = false; /* inlay's graphs have constants instead */
-    return NULL;
-}
-
-OrtStatus *ort_ValueInfo_IsGraphOutput(const OrtValueInfo *value_info, bool *is_graph_output)
-{
-    ORT_NEED(value_info);
-    ORT_NEED(is_graph_output);
-    *is_graph_output = value_info->is_output;
-    return NULL;
-}
-
-OrtStatus *ort_ValueInfo_IsConstantInitializer(const OrtValueInfo *value_info, bool *is_constant_initializer)
-{
-    ORT_NEED(value_info);
-    ORT_NEED(is_constant_initializer);
-    *is_constant_initializer = is_constant(value_info);
-    return NULL;
-}
-
-OrtStatus *ort_ValueInfo_IsFromOuterScope(const OrtValueInfo *value_info, bool *is_from_outer_scope)
-{
-    ORT_NEED(value_info);
-    ORT_NEED(is_from_outer_scope);
-    *is_from_outer_scope = false; /* the host runs control flow; values of outer graphs are inputs */
-    return NULL;
-}
-
-OrtStatus *ort_Graph_GetName(const OrtGraph *graph, const char **graph_name)
-{
-    ORT_NEED(graph);
-    ORT_NEED(graph_name);
-    *graph_name = graph->graph->name.data != NULL ? graph->graph->name.data : "";
-    return NULL;
-}
-
-OrtStatus *ort_Graph_GetModelPath(const OrtGraph *graph, const char **model_path)
-{
-    ORT_NEED(graph);
-    ORT_NEED(model_path);
-    *model_path = ""; /* the model is in memory */
-    return NULL;
-}
-
-OrtStatus *ort_Graph_GetOnnxIRVersion(const OrtGraph *graph, int64_t *onnx_ir_version)
-{
-    ORT_NEED(graph);
-    ORT_NEED(onnx_ir_version);
-    *onnx_ir_version = 10; /* inlay's graph has the form of this version, whichever the file has */
-    return NULL;
-}
+/* The elements are in memory. */
+ORT_GETTER(ort_ValueInfo_GetExternalInitializerInfo, const OrtValueInfo *, value_info, OrtExternalInitializerInfo *,
+           info, NULL)
+ORT_GETTER(ort_ValueInfo_IsRequiredGraphInput, const OrtValueInfo *, value_info, bool, is_required_graph_input,
+           value_info->is_input && !is_constant(value_info))
+/* The graphs of inlay have constants instead. */
+ORT_GETTER(ort_ValueInfo_IsOptionalGraphInput, const OrtValueInfo *, value_info, bool, is_optional_graph_input, false)
+ORT_GETTER(ort_ValueInfo_IsGraphOutput, const OrtValueInfo *, value_info, bool, is_graph_output, value_info->is_output)
+ORT_GETTER(ort_ValueInfo_IsConstantInitializer, const OrtValueInfo *, value_info, bool, is_constant_initializer,
+           is_constant(value_info))
+/* The host runs control flow; values of outer graphs are inputs. */
+ORT_GETTER(ort_ValueInfo_IsFromOuterScope, const OrtValueInfo *, value_info, bool, is_from_outer_scope, false)
+ORT_GETTER(ort_Graph_GetName, const OrtGraph *, graph, const char *, graph_name,
+           graph->graph->name.data != NULL ? graph->graph->name.data : "")
+/* The model is in memory. */
+ORT_GETTER(ort_Graph_GetModelPath, const OrtGraph *, graph, const char *, model_path, "")
+/* The graph has the form of this version, whichever the file has. */
+ORT_GETTER(ort_Graph_GetOnnxIRVersion, const OrtGraph *, graph, int64_t, onnx_ir_version, 10)
 
 /* ONNX's own domain is "" there. */
 static const char *domain_of(const inlay_node_info *node)
@@ -494,13 +423,8 @@ static size_t list_domains(const OrtGraph *view, const char **domains, int64_t *
     return count;
 }
 
-OrtStatus *ort_Graph_GetNumOperatorSets(const OrtGraph *graph, size_t *num_operator_sets)
-{
-    ORT_NEED(graph);
-    ORT_NEED(num_operator_sets);
-    *num_operator_sets = list_domains(graph, NULL, NULL, 0);
-    return NULL;
-}
+ORT_GETTER(ort_Graph_GetNumOperatorSets, const OrtGraph *, graph, size_t, num_operator_sets,
+           list_domains(graph, NULL, NULL, 0))
 
 OrtStatus *ort_Graph_GetOperatorSets(const OrtGraph *graph, const char **domains, int64_t *opset_versions,
                                      size_t num_operator_sets)
@@ -509,14 +433,6 @@ OrtStatus *ort_Graph_GetOperatorSets(const OrtGraph *graph, const char **domains
     ORT_NEED(domains);
     ORT_NEED(opset_versions);
     return check_room(num_operator_sets, list_domains(graph, domains, opset_versions, num_operator_sets), "opsets");
-}
-
-static OrtStatus *give_count(const void *object, size_t count, size_t *out)
-{
-    ORT_NEED(object);
-    ORT_NEED(out);
-    *out = count;
-    return NULL;
 }
 
 /* Copies a list of pointers to objects of a view. */
@@ -532,10 +448,7 @@ static OrtStatus *give_values(const void *object, const OrtValueInfo *const *lis
     return NULL;
 }
 
-OrtStatus *ort_Graph_GetNumInputs(const OrtGraph *graph, size_t *num_inputs)
-{
-    return give_count(graph, graph != NULL ? graph->input_count : 0, num_inputs);
-}
+ORT_GETTER(ort_Graph_GetNumInputs, const OrtGraph *, graph, size_t, num_inputs, graph->input_count)
 
 OrtStatus *ort_Graph_GetInputs(const OrtGraph *graph, const OrtValueInfo **inputs, size_t num_inputs)
 {
@@ -543,10 +456,7 @@ OrtStatus *ort_Graph_GetInputs(const OrtGraph *graph, const OrtValueInfo **input
     return give_values(graph, graph->inputs, graph->input_count, inputs, num_inputs);
 }
 
-OrtStatus *ort_Graph_GetNumOutputs(const OrtGraph *graph, size_t *num_outputs)
-{
-    return give_count(graph, graph != NULL ? graph->output_count : 0, num_outputs);
-}
+ORT_GETTER(ort_Graph_GetNumOutputs, const OrtGraph *, graph, size_t, num_outputs, graph->output_count)
 
 OrtStatus *ort_Graph_GetOutputs(const OrtGraph *graph, const OrtValueInfo **outputs, size_t num_outputs)
 {
@@ -554,10 +464,7 @@ OrtStatus *ort_Graph_GetOutputs(const OrtGraph *graph, const OrtValueInfo **outp
     return give_values(graph, graph->outputs, graph->output_count, outputs, num_outputs);
 }
 
-OrtStatus *ort_Graph_GetNumInitializers(const OrtGraph *graph, size_t *num_initializers)
-{
-    return give_count(graph, graph != NULL ? graph->constant_count : 0, num_initializers);
-}
+ORT_GETTER(ort_Graph_GetNumInitializers, const OrtGraph *, graph, size_t, num_initializers, graph->constant_count)
 
 OrtStatus *ort_Graph_GetInitializers(const OrtGraph *graph, const OrtValueInfo **initializers, size_t num_initializers)
 {
@@ -565,10 +472,7 @@ OrtStatus *ort_Graph_GetInitializers(const OrtGraph *graph, const OrtValueInfo *
     return give_values(graph, graph->constants, graph->constant_count, initializers, num_initializers);
 }
 
-OrtStatus *ort_Graph_GetNumNodes(const OrtGraph *graph, size_t *num_nodes)
-{
-    return give_count(graph, graph != NULL ? graph->node_count : 0, num_nodes);
-}
+ORT_GETTER(ort_Graph_GetNumNodes, const OrtGraph *, graph, size_t, num_nodes, graph->node_count)
 
 OrtStatus *ort_Graph_GetNodes(const OrtGraph *graph, const OrtNode **nodes, size_t num_nodes)
 {
@@ -581,13 +485,7 @@ OrtStatus *ort_Graph_GetNodes(const OrtGraph *graph, const OrtNode **nodes, size
     return NULL;
 }
 
-OrtStatus *ort_Graph_GetParentNode(const OrtGraph *graph, const OrtNode **node)
-{
-    ORT_NEED(graph);
-    ORT_NEED(node);
-    *node = NULL;
-    return NULL;
-}
+ORT_GETTER(ort_Graph_GetParentNode, const OrtGraph *, graph, const OrtNode *, node, NULL)
 
 static int compare_indices(const void *one, const void *other)
 {
@@ -617,47 +515,12 @@ OrtStatus *ort_Graph_GetGraphView(const OrtGraph *src_graph, const OrtNode **nod
     return failed;
 }
 
-OrtStatus *ort_Node_GetId(const OrtNode *node, size_t *node_id)
-{
-    return give_count(node, node != NULL ? node->id : 0, node_id);
-}
-
-OrtStatus *ort_Node_GetName(const OrtNode *node, const char **node_name)
-{
-    ORT_NEED(node);
-    ORT_NEED(node_name);
-    *node_name = node->info->name.data;
-    return NULL;
-}
-
-OrtStatus *ort_Node_GetOperatorType(const OrtNode *node, const char **operator_type)
-{
-    ORT_NEED(node);
-    ORT_NEED(operator_type);
-    *operator_type = node->info->op_type.data;
-    return NULL;
-}
-
-OrtStatus *ort_Node_GetDomain(const OrtNode *node, const char **domain_name)
-{
-    ORT_NEED(node);
-    ORT_NEED(domain_name);
-    *domain_name = domain_of(node->info);
-    return NULL;
-}
-
-OrtStatus *ort_Node_GetSinceVersion(const OrtNode *node, int *since_version)
-{
-    ORT_NEED(node);
-    ORT_NEED(since_version);
-    *since_version = (int)node->info->since_version;
-    return NULL;
-}
-
-OrtStatus *ort_Node_GetNumInputs(const OrtNode *node, size_t *num_inputs)
-{
-    return give_count(node, node != NULL ? node->input_count : 0, num_inputs);
-}
+ORT_GETTER(ort_Node_GetId, const OrtNode *, node, size_t, node_id, node->id)
+ORT_GETTER(ort_Node_GetName, const OrtNode *, node, const char *, node_name, node->info->name.data)
+ORT_GETTER(ort_Node_GetOperatorType, const OrtNode *, node, const char *, operator_type, node->info->op_type.data)
+ORT_GETTER(ort_Node_GetDomain, const OrtNode *, node, const char *, domain_name, domain_of(node->info))
+ORT_GETTER(ort_Node_GetSinceVersion, const OrtNode *, node, int, since_version, (int)node->info->since_version)
+ORT_GETTER(ort_Node_GetNumInputs, const OrtNode *, node, size_t, num_inputs, node->input_count)
 
 OrtStatus *ort_Node_GetInputs(const OrtNode *node, const OrtValueInfo **inputs, size_t num_inputs)
 {
@@ -665,10 +528,7 @@ OrtStatus *ort_Node_GetInputs(const OrtNode *node, const OrtValueInfo **inputs, 
     return give_values(node, node->inputs, node->input_count, inputs, num_inputs);
 }
 
-OrtStatus *ort_Node_GetNumOutputs(const OrtNode *node, size_t *num_outputs)
-{
-    return give_count(node, node != NULL ? node->output_count : 0, num_outputs);
-}
+ORT_GETTER(ort_Node_GetNumOutputs, const OrtNode *, node, size_t, num_outputs, node->output_count)
 
 OrtStatus *ort_Node_GetOutputs(const OrtNode *node, const OrtValueInfo **outputs, size_t num_outputs)
 {
@@ -677,10 +537,7 @@ OrtStatus *ort_Node_GetOutputs(const OrtNode *node, const OrtValueInfo **outputs
 }
 
 /* Nodes have no bodies here, so they have neither implicit inputs nor subgraphs. */
-OrtStatus *ort_Node_GetNumImplicitInputs(const OrtNode *node, size_t *num_implicit_inputs)
-{
-    return give_count(node, 0, num_implicit_inputs);
-}
+ORT_GETTER(ort_Node_GetNumImplicitInputs, const OrtNode *, node, size_t, num_implicit_inputs, 0)
 
 OrtStatus *ort_Node_GetImplicitInputs(const OrtNode *node, const OrtValueInfo **implicit_inputs,
                                       size_t num_implicit_inputs)
@@ -690,10 +547,7 @@ OrtStatus *ort_Node_GetImplicitInputs(const OrtNode *node, const OrtValueInfo **
     return NULL;
 }
 
-OrtStatus *ort_Node_GetNumSubgraphs(const OrtNode *node, size_t *num_subgraphs)
-{
-    return give_count(node, 0, num_subgraphs);
-}
+ORT_GETTER(ort_Node_GetNumSubgraphs, const OrtNode *, node, size_t, num_subgraphs, 0)
 
 OrtStatus *ort_Node_GetSubgraphs(const OrtNode *node, const OrtGraph **subgraphs, size_t num_subgraphs,
                                  const char **attribute_names)
@@ -703,10 +557,7 @@ OrtStatus *ort_Node_GetSubgraphs(const OrtNode *node, const OrtGraph **subgraphs
     return NULL;
 }
 
-OrtStatus *ort_Node_GetNumAttributes(const OrtNode *node, size_t *num_attributes)
-{
-    return give_count(node, node != NULL ? node->attr_count : 0, num_attributes);
-}
+ORT_GETTER(ort_Node_GetNumAttributes, const OrtNode *, node, size_t, num_attributes, node->attr_count)
 
 OrtStatus *ort_Node_GetAttributes(const OrtNode *node, const OrtOpAttr **attributes, size_t num_attributes)
 {
@@ -733,18 +584,5 @@ OrtStatus *ort_Node_GetAttributeByName(const OrtNode *node, const char *attribut
     return NULL;
 }
 
-OrtStatus *ort_Node_GetGraph(const OrtNode *node, const OrtGraph **graph)
-{
-    ORT_NEED(node);
-    ORT_NEED(graph);
-    *graph = node->graph;
-    return NULL;
-}
-
-OrtStatus *ort_Node_GetEpName(const OrtNode *node, const char **out)
-{
-    ORT_NEED(node);
-    ORT_NEED(out);
-    *out = node->ep_name;
-    return NULL;
-}
+ORT_GETTER(ort_Node_GetGraph, const OrtNode *, node, const OrtGraph *, graph, node->graph)
+ORT_GETTER(ort_Node_GetEpName, const OrtNode *, node, const char *, out, node->ep_name)

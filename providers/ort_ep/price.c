@@ -109,7 +109,8 @@ void ep_signature_deinit(ep_signature *signature)
     free(signature->values);
 }
 
-uint64_t ep_signature_key(const ep_signature *signature, const inlay_value_state *values, uint32_t value_stride)
+/* values are parallel to those of the graph. */
+static uint64_t ep_signature_key(const ep_signature *signature, const inlay_value_state *values, uint32_t value_stride)
 {
     uint64_t hash = signature->structure;
 
@@ -127,7 +128,9 @@ uint64_t ep_signature_key(const ep_signature *signature, const inlay_value_state
     return hash;
 }
 
-uint64_t ep_signature_elements(const ep_signature *signature, const inlay_value_state *values, uint32_t value_stride)
+/* The number of elements of these values; 0 if a shape is not known. */
+static uint64_t ep_signature_elements(const ep_signature *signature, const inlay_value_state *values,
+                                      uint32_t value_stride)
 {
     uint64_t sum = 0;
 

@@ -63,37 +63,11 @@ OrtStatus *ort_CreateProfilingEvent(OrtProfilingEventCategory category, int32_t 
     return NULL;
 }
 
-OrtStatus *ort_ProfilingEvent_GetCategory(const OrtProfilingEvent *event, OrtProfilingEventCategory *out)
-{
-    ORT_NEED(event);
-    ORT_NEED(out);
-    *out = event->category;
-    return NULL;
-}
-
-OrtStatus *ort_ProfilingEvent_GetName(const OrtProfilingEvent *event, const char **out)
-{
-    ORT_NEED(event);
-    ORT_NEED(out);
-    *out = event->name;
-    return NULL;
-}
-
-OrtStatus *ort_ProfilingEvent_GetTimestampUs(const OrtProfilingEvent *event, int64_t *out)
-{
-    ORT_NEED(event);
-    ORT_NEED(out);
-    *out = event->timestamp_us;
-    return NULL;
-}
-
-OrtStatus *ort_ProfilingEvent_GetDurationUs(const OrtProfilingEvent *event, int64_t *out)
-{
-    ORT_NEED(event);
-    ORT_NEED(out);
-    *out = event->duration_us;
-    return NULL;
-}
+ORT_GETTER(ort_ProfilingEvent_GetCategory, const OrtProfilingEvent *, event, OrtProfilingEventCategory, out,
+           event->category)
+ORT_GETTER(ort_ProfilingEvent_GetName, const OrtProfilingEvent *, event, const char *, out, event->name)
+ORT_GETTER(ort_ProfilingEvent_GetTimestampUs, const OrtProfilingEvent *, event, int64_t, out, event->timestamp_us)
+ORT_GETTER(ort_ProfilingEvent_GetDurationUs, const OrtProfilingEvent *, event, int64_t, out, event->duration_us)
 
 OrtStatus *ort_ProfilingEvent_GetArgValue(const OrtProfilingEvent *event, const char *key, const char **out)
 {

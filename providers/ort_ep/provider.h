@@ -302,10 +302,6 @@ typedef struct ep_signature {
 } ep_signature;
 bool ep_signature_init(ep_signature *signature, const inlay_graph *graph, const uint32_t *nodes, uint32_t node_count);
 void ep_signature_deinit(ep_signature *signature);
-/* values are parallel to those of the graph. */
-uint64_t ep_signature_key(const ep_signature *signature, const inlay_value_state *values, uint32_t value_stride);
-/* The number of elements of these values; 0 if a shape is not known. */
-uint64_t ep_signature_elements(const ep_signature *signature, const inlay_value_state *values, uint32_t value_stride);
 /* The measured times of a library with the settings that the texts state. They are kept while the process lives, so
  * that later sessions know them. NULL: no memory. */
 ep_prices *ep_prices_open(const char *const *texts, size_t count);

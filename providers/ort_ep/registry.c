@@ -387,10 +387,4 @@ void ort_ReleaseKernelImpl(OrtKernelImpl *kernel)
         kernel->Release(kernel);
 }
 
-OrtStatus *ort_KernelInfo_GetEp(const OrtKernelInfo *info, const OrtEp **ep)
-{
-    ORT_NEED(info);
-    ORT_NEED(ep);
-    *ep = info->ep;
-    return NULL;
-}
+ORT_GETTER(ort_KernelInfo_GetEp, const OrtKernelInfo *, info, const OrtEp *, ep, info->ep)

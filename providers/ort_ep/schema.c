@@ -149,26 +149,14 @@ OrtStatus *ort_GetOpSchema(const char *name, int max_inclusive_version, const ch
     return status == INLAY_NOT_FOUND ? NULL : status == INLAY_OK ? ort_no_memory() : ort_from(status, &diag);
 }
 
-OrtStatus *ort_OpSchema_GetSinceVersion(const OrtOpSchema *schema, int *out)
-{
-    ORT_NEED(schema);
-    ORT_NEED(out);
-    *out = schema->since_version;
-    return NULL;
-}
+ORT_GETTER(ort_OpSchema_GetSinceVersion, const OrtOpSchema *, schema, int, out, schema->since_version)
 
 static OrtStatus *check_index(size_t index, size_t count, const char *what)
 {
     return index < count ? NULL : ort_fail(ORT_INVALID_ARGUMENT, "%s %zu of %zu of an operator", what, index, count);
 }
 
-OrtStatus *ort_OpSchema_GetNumInputs(const OrtOpSchema *schema, size_t *out)
-{
-    ORT_NEED(schema);
-    ORT_NEED(out);
-    *out = schema->input_count;
-    return NULL;
-}
+ORT_GETTER(ort_OpSchema_GetNumInputs, const OrtOpSchema *, schema, size_t, out, schema->input_count)
 
 OrtStatus *ort_OpSchema_GetInputName(const OrtOpSchema *schema, size_t index, const char **out)
 {
@@ -189,13 +177,7 @@ OrtStatus *ort_OpSchema_GetInputTypeConstraint(const OrtOpSchema *schema, size_t
     return NULL;
 }
 
-OrtStatus *ort_OpSchema_GetNumOutputs(const OrtOpSchema *schema, size_t *out)
-{
-    ORT_NEED(schema);
-    ORT_NEED(out);
-    *out = schema->output_count;
-    return NULL;
-}
+ORT_GETTER(ort_OpSchema_GetNumOutputs, const OrtOpSchema *, schema, size_t, out, schema->output_count)
 
 OrtStatus *ort_OpSchema_GetOutputName(const OrtOpSchema *schema, size_t index, const char **out)
 {
@@ -216,13 +198,7 @@ OrtStatus *ort_OpSchema_GetOutputTypeConstraint(const OrtOpSchema *schema, size_
     return NULL;
 }
 
-OrtStatus *ort_OpSchema_GetTypeConstraintCount(const OrtOpSchema *schema, size_t *out)
-{
-    ORT_NEED(schema);
-    ORT_NEED(out);
-    *out = schema->constraint_count;
-    return NULL;
-}
+ORT_GETTER(ort_OpSchema_GetTypeConstraintCount, const OrtOpSchema *, schema, size_t, out, schema->constraint_count)
 
 OrtStatus *ort_OpSchema_GetTypeConstraint(const OrtOpSchema *schema, size_t index,
                                           const OrtOpSchemaTypeConstraint **out)
@@ -234,14 +210,8 @@ OrtStatus *ort_OpSchema_GetTypeConstraint(const OrtOpSchema *schema, size_t inde
     return NULL;
 }
 
-OrtStatus *ort_OpSchemaTypeConstraint_GetTypeParamName(const OrtOpSchemaTypeConstraint *type_constraint,
-                                                       const char **out)
-{
-    ORT_NEED(type_constraint);
-    ORT_NEED(out);
-    *out = type_constraint->name;
-    return NULL;
-}
+ORT_GETTER(ort_OpSchemaTypeConstraint_GetTypeParamName, const OrtOpSchemaTypeConstraint *, type_constraint,
+           const char *, out, type_constraint->name)
 
 OrtStatus *ort_OpSchemaTypeConstraint_GetAllowedTypes(const OrtOpSchemaTypeConstraint *type_constraint,
                                                       const char *const **out_types, size_t *num_types)

@@ -1,5 +1,13 @@
 #include "prepost/prepost.h"
 
+inlay_status prepost_infer_same(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_value_info *input = in->inputs[0];
+
+    (void)ctx, (void)diag;
+    return prepost_knows_rank(input) ? prepost_set(in, 0, input->rank, input->dims) : INLAY_OK;
+}
+
 inlay_status prepost_want_rank(const inlay_infer *in, uint32_t i, uint32_t one, uint32_t other, const char *shape,
                                inlay_diag *diag)
 {

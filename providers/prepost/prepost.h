@@ -47,6 +47,8 @@ static inline inlay_status prepost_set(inlay_infer *in, uint32_t i, uint32_t ran
 {
     return i < in->output_count ? in->set_output(in->ctx, i, INLAY_UNDEFINED, rank, dims) : INLAY_OK;
 }
+/* An inlay_infer: output 0 has the shape of input 0. */
+inlay_status prepost_infer_same(void *ctx, inlay_infer *in, inlay_diag *diag);
 /* Fails if the rank of input i is known and neither `one` nor `other`. */
 inlay_status prepost_want_rank(const inlay_infer *in, uint32_t i, uint32_t one, uint32_t other, const char *shape,
                                inlay_diag *diag);
@@ -101,6 +103,11 @@ int prepost_word(const char *text, const char *const *list, uint32_t count);
 /* Refuses the node unless its string attribute is one of the words; true: accepted. */
 bool prepost_one_of(const kit_node *node, const char *attr, const char *otherwise, const char *const *list,
                     uint32_t count, kit_refusal *why);
+/* Allocates output i, unless its shape was known before the run. */
+static inline inlay_status prepost_output(const kit_call *call, uint32_t i, uint32_t rank, const int64_t *dims)
+{
+    return call->out[i].data == NULL ? kit_alloc_output(call, i, rank, dims) : INLAY_OK;
+}
 /* Stores a copy of the text in a string element of an output. */
 inlay_status prepost_put_string(const kit_call *call, inlay_str *to, const char *text, size_t bytes);
 /* Sets cost->ns and its confidence; known: were the shapes known? */
@@ -108,5 +115,13 @@ static inline void prepost_cost(inlay_cost *cost, bool known, double ns)
 {
     cost->ns = ns;
     cost->confidence = known ? INLAY_CONFIDENCE_MODEL : INLAY_CONFIDENCE_GUESS;
+}
+/* The cost of a run and of each element of input 0; guess: the number of elements if the shape is not known. */
+static inline void prepost_cost_elements(inlay_cost *cost, const kit_plan *shapes, double run_ns, double element_ns,
+                                         double guess)
+{
+    const int64_t count = shapes->in[0].count;
+
+    prepost_cost(cost, count >= 0, run_ns + element_ns * (count >= 0 ? (double)count : guess));
 }
 #endif

@@ -39,10 +39,8 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
 
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
-    const int64_t bytes = shapes->in[0].count;
-
     (void)node;
-    prepost_cost(cost, bytes >= 0, 2000 + 20.0 * (bytes >= 0 ? (double)bytes : 320000));
+    prepost_cost_elements(cost, shapes, 2000, 20, 320000);
 }
 
 static inlay_status run(const kit_call *call)

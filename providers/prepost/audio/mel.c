@@ -310,11 +310,10 @@ static inlay_status run_mel(const kit_call *call)
                        .scratch = call->workspace,
                        .scratch_count = scratch_of(state) };
     int64_t dims[3] = { rows, state->mels, 0 };
-    inlay_status status = INLAY_OK;
+    inlay_status status;
 
     job.frames = dims[2] = frames_of(whole, state->n_fft, state->hop, state->centre, state->drop_last);
-    if (call->out[0].data == NULL)
-        status = kit_alloc_output(call, 0, 3, dims);
+    status = prepost_output(call, 0, 3, dims);
     for (int64_t r = 0; r < rows && status == INLAY_OK; r++) {
         job.input = (const float *)input->data + r * width;
         job.to = (float *)call->out[0].data + r * state->mels * job.frames;

@@ -308,10 +308,8 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
 
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
-    const int64_t count = shapes->in[0].count;
-
     (void)node;
-    prepost_cost(cost, count >= 0, 5000 + 6.0 * (count >= 0 ? (double)count : 7e5));
+    prepost_cost_elements(cost, shapes, 5000, 6, 7e5);
 }
 
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)

@@ -166,10 +166,8 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
 
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
-    const int64_t count = shapes->in[0].count;
-
     (void)node;
-    prepost_cost(cost, count >= 0, 1000 + 2.0 * (count >= 0 ? (double)count : 1e6));
+    prepost_cost_elements(cost, shapes, 1000, 2, 1e6);
 }
 
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
@@ -207,12 +205,11 @@ static inlay_status run(const kit_call *call)
     const kit_tensor *input = &call->in[0];
     const colour_state *state = call->state;
     int64_t dims[4];
-    inlay_status status = INLAY_OK;
+    inlay_status status;
 
     memcpy(dims, input->dims, input->rank * sizeof *dims);
     dims[input->rank - 1] = channels_of[state->to];
-    if (call->out[0].data == NULL)
-        status = kit_alloc_output(call, 0, input->rank, dims);
+    status = prepost_output(call, 0, input->rank, dims);
     return status != INLAY_OK
                ? status
                : kit_parallel(call, input->count / channels_of[state->from], 4096, convert, (void *)(uintptr_t)call);

@@ -195,10 +195,8 @@ static inlay_status infer_draw(void *ctx, inlay_infer *in, inlay_diag *diag)
 
 static void cost_draw(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
-    const int64_t count = shapes->in[0].count;
-
     (void)node;
-    prepost_cost(cost, count >= 0, 0.2 * (count >= 0 ? (double)count : 1e6) + 2000);
+    prepost_cost_elements(cost, shapes, 2000, 0.2, 1e6);
 }
 
 static const int64_t picture_dims[] = { 4, 5, 3 }, boxes_dims[] = { 2, 6 };

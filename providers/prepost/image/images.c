@@ -111,10 +111,8 @@ static inlay_status prepare_encode(const kit_node *node, void **out_state, inlay
 
 static void cost_encode(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
-    const int64_t count = shapes->in[0].count;
-
     (void)node;
-    prepost_cost(cost, count >= 0, 10000 + 10.0 * (count >= 0 ? (double)count : 1e6));
+    prepost_cost_elements(cost, shapes, 10000, 10, 1e6);
 }
 
 static inlay_status run_encode(const kit_call *call)

@@ -84,10 +84,8 @@ static inlay_status prepare_normalize(const kit_node *node, void **out_state, in
 
 static void cost_normalize(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
-    const int64_t count = shapes->in[0].count;
-
     (void)node;
-    prepost_cost(cost, count >= 0, 500 + 0.7 * (count >= 0 ? (double)count : 3e5));
+    prepost_cost_elements(cost, shapes, 500, 0.7, 3e5);
 }
 
 static inlay_status shape_normalize(const void *state, kit_plan *plan, inlay_diag *diag)
@@ -141,14 +139,13 @@ static inlay_status run_normalize(const kit_call *call)
     const int64_t dims[4] = { 1, state->planes ? input->dims[2] : input->dims[0],
                               state->planes ? input->dims[0] : input->dims[1],
                               state->planes ? input->dims[1] : input->dims[2] };
-    inlay_status status = INLAY_OK;
+    inlay_status status;
 
     if (state->channels > 1 && input->dims[2] != state->channels)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
                           "NormalizeImage: mean and std have %u channels, but the image has %lld", state->channels,
                           (long long)input->dims[2]);
-    if (call->out[0].data == NULL)
-        status = kit_alloc_output(call, 0, state->batch ? 4 : 3, state->batch ? dims : dims + 1);
+    status = prepost_output(call, 0, state->batch ? 4 : 3, state->batch ? dims : dims + 1);
     return status != INLAY_OK ? status
                               : kit_parallel(call, input->dims[0], 16, normalize_rows, (void *)(uintptr_t)call);
 }
@@ -231,13 +228,10 @@ static inlay_status run_planes(const kit_call *call)
     const int64_t plane = dims[0] * dims[1];
     const float *from = input->data;
     uint8_t *to;
+    const inlay_status status = prepost_output(call, 0, 3, dims);
 
-    if (call->out[0].data == NULL) {
-        const inlay_status status = kit_alloc_output(call, 0, 3, dims);
-
-        if (status != INLAY_OK)
-            return status;
-    }
+    if (status != INLAY_OK)
+        return status;
     to = call->out[0].data;
     for (int64_t i = 0; i < plane; i++) {
         for (int64_t channel = 0; channel < dims[2]; channel++) {
@@ -320,13 +314,10 @@ static inlay_status run_crop(const kit_call *call)
     const int64_t top = offset_of(input->dims[0], size[0]), left = offset_of(input->dims[1], size[1]);
     const int64_t from = left < 0 ? 0 : left, end = left + size[1] < input->dims[1] ? left + size[1] : input->dims[1];
     uint8_t *to;
+    const inlay_status status = prepost_output(call, 0, 3, dims);
 
-    if (call->out[0].data == NULL) {
-        const inlay_status status = kit_alloc_output(call, 0, 3, dims);
-
-        if (status != INLAY_OK)
-            return status;
-    }
+    if (status != INLAY_OK)
+        return status;
     to = call->out[0].data;
     memset(to, 0, (size_t)(size[0] * size[1] * channels));
     for (int64_t y = 0; y < size[0]; y++)

@@ -207,10 +207,9 @@ static inlay_status run_resize(const kit_call *call)
                        kit_bytes(input->dtype, resample->vertical.in * resample->horizontal.in * resample->channels),
                    out_bytes =
                        kit_bytes(input->dtype, resample->vertical.out * resample->horizontal.out * resample->channels);
-    inlay_status status = INLAY_OK;
+    inlay_status status;
 
-    if (call->out[0].data == NULL)
-        status = kit_alloc_output(call, 0, input->rank, input->rank == 4 ? dims : dims + 1);
+    status = prepost_output(call, 0, input->rank, input->rank == 4 ? dims : dims + 1);
     for (int64_t i = 0; status == INLAY_OK && i < count; i++)
         status = resample_run(resample, call, input->dtype, (const char *)input->data + (uint64_t)i * in_bytes,
                               (char *)call->out[0].data + (uint64_t)i * out_bytes, resample->horizontal.out,
@@ -324,13 +323,10 @@ static inlay_status run_letterbox(const kit_call *call)
     const int64_t dims[3] = { state->height, state->width, resample->channels };
     const struct frame frame = frame_of(input->dims, state->height, state->width);
     uint8_t *to;
+    const inlay_status status = prepost_output(call, 0, 3, dims);
 
-    if (call->out[0].data == NULL) {
-        const inlay_status status = kit_alloc_output(call, 0, 3, dims);
-
-        if (status != INLAY_OK)
-            return status;
-    }
+    if (status != INLAY_OK)
+        return status;
     to = call->out[0].data;
     memset(to, state->fill, (size_t)(dims[0] * dims[1] * dims[2]));
     if (kit_has_output(call, 1)) {

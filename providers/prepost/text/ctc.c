@@ -342,8 +342,8 @@ static inlay_status run(const kit_call *call)
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < 2; i++)
-        if (kit_has_output(call, i) && call->out[i].data == NULL)
-            INLAY_TRY(kit_alloc_output(call, i, 1, &rows));
+        if (kit_has_output(call, i))
+            INLAY_TRY(prepost_output(call, i, 1, &rows));
     if (!kit_has_output(call, 0))
         return inlay_fail(call->diag, INLAY_UNSUPPORTED, "CtcDecode: output text is required");
     for (int64_t r = 0; r < rows && status == INLAY_OK; r++) {

@@ -136,20 +136,10 @@ static uint64_t fingerprint(const unsigned char *s, uint64_t n)
     return hash_len_16(hash_len_16(pair.a, w.a, mul) + shift_mix(y) * k0 + z, hash_len_16(pair.b, w.b, mul) + x, mul);
 }
 
-static inlay_status infer_hash(void *ctx, inlay_infer *in, inlay_diag *diag)
-{
-    const inlay_value_info *input = in->inputs[0];
-
-    (void)ctx, (void)diag;
-    return prepost_knows_rank(input) ? prepost_set(in, 0, input->rank, input->dims) : INLAY_OK;
-}
-
 static void cost_hash(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
-    const int64_t count = shapes->in[0].count;
-
     (void)node;
-    prepost_cost(cost, count >= 0, 30.0 * (count >= 0 ? (double)count : 16) + 300);
+    prepost_cost_elements(cost, shapes, 300, 30, 16);
 }
 
 static inlay_status run_hash(const kit_call *call)
@@ -187,7 +177,7 @@ const prepost_operator prepost_hash = {
     .signature = "input:S, num_buckets:I -> output:I; S=string, I=int64",
     .doc = "FarmHash's Fingerprint64 of each text, modulo num_buckets.",
     .extensions = true,
-    .infer = infer_hash,
+    .infer = prepost_infer_same,
     PREPOST_EXAMPLES(hash_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN, .cost = cost_hash, .run = run_hash },
 };

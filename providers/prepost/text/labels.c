@@ -148,8 +148,8 @@ static inlay_status run(const kit_call *call)
     if (!ranked)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "TopKLabels: input 0 must be [classes] or [N, classes]");
     for (uint32_t i = 0; i < 3; i++)
-        if (kit_has_output(call, i) && call->out[i].data == NULL)
-            INLAY_TRY(kit_alloc_output(call, i, 2, dims));
+        if (kit_has_output(call, i))
+            INLAY_TRY(prepost_output(call, i, 2, dims));
     for (int64_t r = 0; r < rows; r++) {
         const float *row = (const float *)input->data + r * classes;
 

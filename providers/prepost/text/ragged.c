@@ -5,10 +5,8 @@
 
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
-    const int64_t count = shapes->in[0].count;
-
     (void)node;
-    prepost_cost(cost, count >= 0, 4.0 * (count >= 0 ? (double)count : 64) + 500);
+    prepost_cost_elements(cost, shapes, 500, 4, 64);
 }
 
 /* Checks the starts of the lists, whose last element is the end of the last list. They must be ascending, at least 0

@@ -353,14 +353,6 @@ static inlay_status prepare_regex(const kit_node *node, void **out_state, inlay_
     return INLAY_OK;
 }
 
-static inlay_status infer_replace(void *ctx, inlay_infer *in, inlay_diag *diag)
-{
-    const inlay_value_info *input = in->inputs[0];
-
-    (void)ctx, (void)diag;
-    return prepost_knows_rank(input) ? prepost_set(in, 0, input->rank, input->dims) : INLAY_OK;
-}
-
 static inlay_status infer_split(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_value_info *input = in->inputs[0];
@@ -378,11 +370,8 @@ static inlay_status infer_split(void *ctx, inlay_infer *in, inlay_diag *diag)
 
 static void cost_search(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
-    const int64_t count = shapes->in[0].count;
-
     (void)node;
-    prepost_cost(cost, count >= 0,
-                 2000.0 * (count >= 0 ? (double)count : 16) + 20000); /* each run compiles the pattern */
+    prepost_cost_elements(cost, shapes, 20000, 2000, 16); /* each run compiles the pattern */
 }
 
 static const int64_t one_dims[] = { 1 }, two_dims[] = { 2 }, three_dims[] = { 3 };
@@ -418,13 +407,13 @@ REGEX(re2_replace, replace, "StringRegexReplace",
       "text:S, pattern:S, rewrite:S -> output:S; S=string; global_replace:i=1, ignore_case:i=0",
       "Replaces each match of a pattern in RE2's syntax, or the first match if global_replace is 0. In rewrite, \\1 is "
       "the first group and \\0 the match.",
-      infer_replace, re2_examples)
+      prepost_infer_same, re2_examples)
 REGEX(ecma_replace, replace, "StringECMARegexReplace",
       "text:S, pattern:S, rewrite:S -> output:S; S=string; global_replace:i=1, ignore_case:i=0",
       "Replaces each match of a pattern in ECMAScript's syntax, which matches bytes. In rewrite, $1 is the first group "
       "and "
       "$& the match.",
-      infer_replace, ecma_examples)
+      prepost_infer_same, ecma_examples)
 REGEX(
     re2_split, split, "StringRegexSplitWithOffsets",
     "text:S, delim_regex_pattern:S, keep_delim_regex_pattern?:S -> words:S, begins:I, ends:I, row_indices:I; S=string, "

@@ -218,18 +218,8 @@ done:
 
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
-    const int64_t count = shapes->in[0].count;
-
     (void)node;
-    prepost_cost(cost, count >= 0, 200.0 * (count >= 0 ? (double)count : 16) + 500);
-}
-
-static inlay_status infer_mapping(void *ctx, inlay_infer *in, inlay_diag *diag)
-{
-    const inlay_value_info *input = in->inputs[0];
-
-    (void)ctx, (void)diag;
-    return prepost_knows_rank(input) ? prepost_set(in, 0, input->rank, input->dims) : INLAY_OK;
+    prepost_cost_elements(cost, shapes, 500, 200, 16);
 }
 
 static inlay_status prepare_mapping(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -411,7 +401,7 @@ const prepost_operator prepost_string_mapping = {
     .signature = "input:S -> output:S; S=string; map:s!",
     .doc = "Replaces each text that the table has; other texts are unchanged. map has lines of text TAB replacement.",
     .extensions = true,
-    .infer = infer_mapping,
+    .infer = prepost_infer_same,
     PREPOST_EXAMPLES(map_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
                 .cost = cost,

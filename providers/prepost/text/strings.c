@@ -5,15 +5,6 @@
 
 enum { MAX_RANK = 32 };
 
-/* Output 0 has the shape of input 0. */
-static inlay_status infer_same_shape(void *ctx, inlay_infer *in, inlay_diag *diag)
-{
-    const inlay_value_info *input = in->inputs[0];
-
-    (void)ctx, (void)diag;
-    return prepost_knows_rank(input) ? prepost_set(in, 0, input->rank, input->dims) : INLAY_OK;
-}
-
 /* Output 0 is a list whose length depends on the data. */
 static inlay_status infer_list(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
@@ -25,10 +16,8 @@ static inlay_status infer_list(void *ctx, inlay_infer *in, inlay_diag *diag)
 
 static void cost_texts(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
-    const int64_t count = shapes->in[0].count;
-
     (void)node;
-    prepost_cost(cost, count >= 0, 120.0 * (count >= 0 ? (double)count : 16) + 500); /* one allocation a string */
+    prepost_cost_elements(cost, shapes, 500, 120, 16); /* one allocation a string */
 }
 
 /* Allocates output 0 with the shape of input 0. */
@@ -491,14 +480,14 @@ static const inlay_op_example masked_examples[] = { EXAMPLE("the second of two",
 #define STRINGS(name, type, sign, text, shapes, list)                                                                  \
     PREPOST_EXTENSION(name, type, sign, text, shapes, list, .cost = cost_texts, .run = run_##name)
 STRINGS(upper, "StringUpper", "input:S -> output:S; S=string", "Converts the letters a to z to upper case.",
-        infer_same_shape, upper_examples)
+        prepost_infer_same, upper_examples)
 STRINGS(lower, "StringLower", "input:S -> output:S; S=string",
-        "Converts letters of ASCII, Latin-1, Cyrillic and a few Greek ones to lower case.", infer_same_shape,
+        "Converts letters of ASCII, Latin-1, Cyrillic and a few Greek ones to lower case.", prepost_infer_same,
         lower_examples)
 STRINGS(strip, "StringStrip", "input:S -> output:S; S=string",
-        "Removes white space at both ends; a text of white space only stays unchanged.", infer_same_shape,
+        "Removes white space at both ends; a text of white space only stays unchanged.", prepost_infer_same,
         strip_examples)
-STRINGS(length, "StringLength", "input:S -> output:I; S=string, I=int64", "Counts the characters.", infer_same_shape,
+STRINGS(length, "StringLength", "input:S -> output:I; S=string, I=int64", "Counts the characters.", prepost_infer_same,
         length_examples)
 STRINGS(concat, "StringConcat", "left:S, right:S -> output:S; S=string",
         "Concatenates both texts, with numpy-style broadcasting.", infer_pairs, concat_examples)

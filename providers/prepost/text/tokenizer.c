@@ -28,7 +28,7 @@ static int by_length(const void *pa, const void *pb)
     return a->bytes != b->bytes ? (a->bytes < b->bytes ? 1 : -1) : a->id < b->id ? -1 : a->id > b->id;
 }
 
-void sort_added_tokens(text_tokenizer *tokenizer)
+static void sort_added_tokens(text_tokenizer *tokenizer)
 {
     if (tokenizer->added_count > 0)
         qsort(tokenizer->added, tokenizer->added_count, sizeof *tokenizer->added, by_length);

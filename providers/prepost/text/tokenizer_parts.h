@@ -253,7 +253,6 @@ inlay_status normalize_text(const text_tokenizer *tokenizer, text_buf *text, inl
 /* Adds the splitter of GPT-2's words; that of BERT: at white space and punctuation. */
 inlay_status add_word_splitter(text_tokenizer *tokenizer, inlay_diag *diag);
 inlay_status add_bert_splitter(text_tokenizer *tokenizer, inlay_diag *diag);
-void sort_added_tokens(text_tokenizer *tokenizer);
 char *copy_text(const char *text, size_t bytes); /* with a NUL; the caller frees it; NULL: no memory */
 
 /* The printable character that stands for a byte in GPT-2's byte-level BPE, and the reverse. */

@@ -28,10 +28,8 @@ inlay_status tokens_create_state(token_state **out, inlay_diag *diag)
 
 void tokens_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
-    const int64_t count = shapes->in[0].count;
-
     (void)node;
-    prepost_cost(cost, count >= 0, 20000.0 * (count >= 0 ? (double)count : 1) + 1000); /* each text is a sentence */
+    prepost_cost_elements(cost, shapes, 1000, 20000, 1); /* each text is a sentence */
 }
 
 void token_lists_free(token_lists *lists)
@@ -153,8 +151,10 @@ static inlay_status prepare_tokenize(const kit_node *node, void **out_state, inl
     return INLAY_OK;
 }
 
-inlay_status token_lists_write_rows(const kit_call *call, const token_state *state, const token_lists *lists,
-                                    size_t width, int ids_at, int mask_at, int types_at)
+/* Writes rows of `width` elements to the outputs ids_at, mask_at and types_at (-1: no such output): the padded ids; the
+ * mask, 1 for tokens and 0 for padding; the types, all 0. */
+static inlay_status token_lists_write_rows(const kit_call *call, const token_state *state, const token_lists *lists,
+                                           size_t width, int ids_at, int mask_at, int types_at)
 {
     const int64_t dims[2] = { (int64_t)lists->count, (int64_t)width };
     const int at[3] = { ids_at, mask_at, types_at };

@@ -31,10 +31,6 @@ typedef struct token_lists {
 void token_lists_free(token_lists *lists);
 /* Encodes the texts of input 0 into empty lists. */
 inlay_status token_lists_encode(const kit_call *call, const token_state *state, token_lists *lists);
-/* Writes rows of `width` elements to the outputs ids_at, mask_at and types_at (-1: no such output): the padded ids; the
- * mask, 1 for tokens and 0 for padding; the types, all 0. */
-inlay_status token_lists_write_rows(const kit_call *call, const token_state *state, const token_lists *lists,
-                                    size_t width, int ids_at, int mask_at, int types_at);
 
 /* For operators with ids and a mask of [texts, longest], or of width padding_length. */
 inlay_status tokens_infer_rows(void *ctx, inlay_infer *in, inlay_diag *diag);

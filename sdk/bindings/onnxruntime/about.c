@@ -31,29 +31,10 @@ inlay_io_info ort_output_info(const OrtSession *session, uint32_t index)
     return info;
 }
 
-OrtStatus *ort_SessionGetInputCount(const OrtSession *session, size_t *out)
-{
-    ORT_NEED(session);
-    ORT_NEED(out);
-    *out = session->input_count;
-    return NULL;
-}
-
-OrtStatus *ort_SessionGetOutputCount(const OrtSession *session, size_t *out)
-{
-    ORT_NEED(session);
-    ORT_NEED(out);
-    *out = session->output_count;
-    return NULL;
-}
-
-OrtStatus *ort_SessionGetOverridableInitializerCount(const OrtSession *session, size_t *out)
-{
-    ORT_NEED(session);
-    ORT_NEED(out);
-    *out = session->overridable_count;
-    return NULL;
-}
+ORT_GETTER(ort_SessionGetInputCount, const OrtSession *, session, size_t, out, session->input_count)
+ORT_GETTER(ort_SessionGetOutputCount, const OrtSession *, session, size_t, out, session->output_count)
+ORT_GETTER(ort_SessionGetOverridableInitializerCount, const OrtSession *, session, size_t, out,
+           session->overridable_count)
 
 enum { INPUT, OVERRIDABLE, OUTPUT };
 
@@ -339,13 +320,8 @@ OrtStatus *ort_ModelMetadataGetGraphDescription(const OrtModelMetadata *model_me
     return give_metadata(model_metadata, "graph_doc", allocator, value);
 }
 
-OrtStatus *ort_ModelMetadataGetVersion(const OrtModelMetadata *model_metadata, int64_t *value)
-{
-    ORT_NEED(model_metadata);
-    ORT_NEED(value);
-    *value = model_metadata->version;
-    return NULL;
-}
+ORT_GETTER(ort_ModelMetadataGetVersion, const OrtModelMetadata *, model_metadata, int64_t, value,
+           model_metadata->version)
 
 OrtStatus *ort_ModelMetadataLookupCustomMetadataMap(const OrtModelMetadata *model_metadata, OrtAllocator *allocator,
                                                     const char *key, char **value)

@@ -114,13 +114,8 @@ OrtStatus *ort_Session_GetEpGraphAssignmentInfo(const OrtSession *session,
     return failed;
 }
 
-OrtStatus *ort_EpAssignedSubgraph_GetEpName(const OrtEpAssignedSubgraph *ep_subgraph, const char **out)
-{
-    ORT_NEED(ep_subgraph);
-    ORT_NEED(out);
-    *out = ort_cpu_device()->name;
-    return NULL;
-}
+ORT_GETTER(ort_EpAssignedSubgraph_GetEpName, const OrtEpAssignedSubgraph *, ep_subgraph, const char *, out,
+           ort_cpu_device()->name)
 
 OrtStatus *ort_EpAssignedSubgraph_GetNodes(const OrtEpAssignedSubgraph *ep_subgraph,
                                            const OrtEpAssignedNode *const **ep_nodes, size_t *num_ep_nodes)
@@ -133,26 +128,6 @@ OrtStatus *ort_EpAssignedSubgraph_GetNodes(const OrtEpAssignedSubgraph *ep_subgr
     return NULL;
 }
 
-OrtStatus *ort_EpAssignedNode_GetName(const OrtEpAssignedNode *ep_node, const char **out)
-{
-    ORT_NEED(ep_node);
-    ORT_NEED(out);
-    *out = ep_node->name;
-    return NULL;
-}
-
-OrtStatus *ort_EpAssignedNode_GetDomain(const OrtEpAssignedNode *ep_node, const char **out)
-{
-    ORT_NEED(ep_node);
-    ORT_NEED(out);
-    *out = ep_node->domain;
-    return NULL;
-}
-
-OrtStatus *ort_EpAssignedNode_GetOperatorType(const OrtEpAssignedNode *ep_node, const char **out)
-{
-    ORT_NEED(ep_node);
-    ORT_NEED(out);
-    *out = ep_node->op;
-    return NULL;
-}
+ORT_GETTER(ort_EpAssignedNode_GetName, const OrtEpAssignedNode *, ep_node, const char *, out, ep_node->name)
+ORT_GETTER(ort_EpAssignedNode_GetDomain, const OrtEpAssignedNode *, ep_node, const char *, out, ep_node->domain)
+ORT_GETTER(ort_EpAssignedNode_GetOperatorType, const OrtEpAssignedNode *, ep_node, const char *, out, ep_node->op)

@@ -241,21 +241,8 @@ OrtStatus *ort_ReadOpAttr(const OrtOpAttr *op_attr, OrtOpAttrType type, void *da
     return NULL;
 }
 
-OrtStatus *ort_OpAttr_GetType(const OrtOpAttr *attribute, OrtOpAttrType *type)
-{
-    ORT_NEED(attribute);
-    ORT_NEED(type);
-    *type = attribute->type;
-    return NULL;
-}
-
-OrtStatus *ort_OpAttr_GetName(const OrtOpAttr *attribute, const char **name)
-{
-    ORT_NEED(attribute);
-    ORT_NEED(name);
-    *name = attribute->name;
-    return NULL;
-}
+ORT_GETTER(ort_OpAttr_GetType, const OrtOpAttr *, attribute, OrtOpAttrType, type, attribute->type)
+ORT_GETTER(ort_OpAttr_GetName, const OrtOpAttr *, attribute, const char *, name, attribute->name)
 
 OrtStatus *ort_OpAttr_GetTensorAttributeAsOrtValue(const OrtOpAttr *attribute, OrtValue **attr_tensor)
 {

@@ -37,21 +37,8 @@ void ort_ReleaseValueInfo(OrtValueInfo *info)
     free(info);
 }
 
-OrtStatus *ort_GetValueInfoName(const OrtValueInfo *value_info, const char **name)
-{
-    ORT_NEED(value_info);
-    ORT_NEED(name);
-    *name = value_info->name;
-    return NULL;
-}
-
-OrtStatus *ort_GetValueInfoTypeInfo(const OrtValueInfo *value_info, const OrtTypeInfo **type_info)
-{
-    ORT_NEED(value_info);
-    ORT_NEED(type_info);
-    *type_info = value_info->type;
-    return NULL;
-}
+ORT_GETTER(ort_GetValueInfoName, const OrtValueInfo *, value_info, const char *, name, value_info->name)
+ORT_GETTER(ort_GetValueInfoTypeInfo, const OrtValueInfo *, value_info, const OrtTypeInfo *, type_info, value_info->type)
 
 void ort_ReleaseNode(OrtNode *node)
 {

@@ -177,13 +177,7 @@ OrtStatus *ort_ReleaseAvailableProviders(char **ptr, int providers_length)
     return NULL;
 }
 
-OrtStatus *ort_GetNumHardwareDevices(const OrtEnv *env, size_t *num_devices)
-{
-    ORT_NEED(env);
-    ORT_NEED(num_devices);
-    *num_devices = 1;
-    return NULL;
-}
+ORT_GETTER(ort_GetNumHardwareDevices, const OrtEnv *, env, size_t, num_devices, 1)
 
 OrtStatus *ort_GetHardwareDevices(const OrtEnv *env, const OrtHardwareDevice **devices, size_t num_devices)
 {
@@ -233,29 +227,9 @@ OrtStatus *ort_GetHardwareDeviceEpIncompatibilityDetails(const OrtEnv *env, cons
     return NULL;
 }
 
-OrtStatus *ort_DeviceEpIncompatibilityDetails_GetReasonsBitmask(const OrtDeviceEpIncompatibilityDetails *details,
-                                                                uint32_t *reasons_bitmask)
-{
-    ORT_NEED(details);
-    ORT_NEED(reasons_bitmask);
-    *reasons_bitmask = details->reasons;
-    return NULL;
-}
-
-OrtStatus *ort_DeviceEpIncompatibilityDetails_GetNotes(const OrtDeviceEpIncompatibilityDetails *details,
-                                                       const char **notes)
-{
-    ORT_NEED(details);
-    ORT_NEED(notes);
-    *notes = NULL;
-    return NULL;
-}
-
-OrtStatus *ort_DeviceEpIncompatibilityDetails_GetErrorCode(const OrtDeviceEpIncompatibilityDetails *details,
-                                                           int32_t *error_code)
-{
-    ORT_NEED(details);
-    ORT_NEED(error_code);
-    *error_code = details->error_code;
-    return NULL;
-}
+ORT_GETTER(ort_DeviceEpIncompatibilityDetails_GetReasonsBitmask, const OrtDeviceEpIncompatibilityDetails *, details,
+           uint32_t, reasons_bitmask, details->reasons)
+ORT_GETTER(ort_DeviceEpIncompatibilityDetails_GetNotes, const OrtDeviceEpIncompatibilityDetails *, details,
+           const char *, notes, NULL)
+ORT_GETTER(ort_DeviceEpIncompatibilityDetails_GetErrorCode, const OrtDeviceEpIncompatibilityDetails *, details, int32_t,
+           error_code, details->error_code)

@@ -39,13 +39,8 @@ done:
     return status;
 }
 
-OrtStatus *ort_ShapeInferContext_GetInputCount(const OrtShapeInferContext *context, size_t *out)
-{
-    ORT_NEED(context);
-    ORT_NEED(out);
-    *out = context->infer->input_count;
-    return NULL;
-}
+ORT_GETTER(ort_ShapeInferContext_GetInputCount, const OrtShapeInferContext *, context, size_t, out,
+           context->infer->input_count)
 
 /* The context owns the result. */
 OrtStatus *ort_ShapeInferContext_GetInputTypeShape(const OrtShapeInferContext *context, size_t index,

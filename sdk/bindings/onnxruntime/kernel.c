@@ -235,21 +235,8 @@ OrtStatus *ort_KernelInfoGetAttribute_tensor(const OrtKernelInfo *info, const ch
     return NULL;
 }
 
-OrtStatus *ort_KernelInfo_GetInputCount(const OrtKernelInfo *info, size_t *out)
-{
-    ORT_NEED(info);
-    ORT_NEED(out);
-    *out = info->input_count;
-    return NULL;
-}
-
-OrtStatus *ort_KernelInfo_GetOutputCount(const OrtKernelInfo *info, size_t *out)
-{
-    ORT_NEED(info);
-    ORT_NEED(out);
-    *out = info->output_count;
-    return NULL;
-}
+ORT_GETTER(ort_KernelInfo_GetInputCount, const OrtKernelInfo *, info, size_t, out, info->input_count)
+ORT_GETTER(ort_KernelInfo_GetOutputCount, const OrtKernelInfo *, info, size_t, out, info->output_count)
 
 static OrtStatus *check_port(size_t index, size_t count, const char *what)
 {
@@ -332,13 +319,8 @@ OrtStatus *ort_KernelInfo_GetOperatorType(const OrtKernelInfo *info, char *out, 
     return ort_fill_text(info->op_type, out, size);
 }
 
-OrtStatus *ort_KernelInfo_GetOperatorSinceVersion(const OrtKernelInfo *info, int *since_version)
-{
-    ORT_NEED(info);
-    ORT_NEED(since_version);
-    *since_version = (int)info->since_version;
-    return NULL;
-}
+ORT_GETTER(ort_KernelInfo_GetOperatorSinceVersion, const OrtKernelInfo *, info, int, since_version,
+           (int)info->since_version)
 
 OrtStatus *ort_KernelInfo_GetConfigEntries(const OrtKernelInfo *info, OrtKeyValuePairs **out)
 {
@@ -352,13 +334,7 @@ OrtStatus *ort_KernelInfo_GetConfigEntries(const OrtKernelInfo *info, OrtKeyValu
     return ort_no_memory();
 }
 
-OrtStatus *ort_KernelInfo_GetLogger(const OrtKernelInfo *info, const OrtLogger **logger)
-{
-    ORT_NEED(info);
-    ORT_NEED(logger);
-    *logger = ort_default_logger();
-    return NULL;
-}
+ORT_GETTER(ort_KernelInfo_GetLogger, const OrtKernelInfo *, info, const OrtLogger *, logger, ort_default_logger())
 
 OrtStatus *ort_KernelInfoGetAllocator(const OrtKernelInfo *info, OrtMemType mem_type, OrtAllocator **out)
 {
@@ -369,21 +345,9 @@ OrtStatus *ort_KernelInfoGetAllocator(const OrtKernelInfo *info, OrtMemType mem_
     return NULL;
 }
 
-OrtStatus *ort_KernelContext_GetInputCount(const OrtKernelContext *context, size_t *out)
-{
-    ORT_NEED(context);
-    ORT_NEED(out);
-    *out = context->info->input_count;
-    return NULL;
-}
-
-OrtStatus *ort_KernelContext_GetOutputCount(const OrtKernelContext *context, size_t *out)
-{
-    ORT_NEED(context);
-    ORT_NEED(out);
-    *out = context->info->output_count;
-    return NULL;
-}
+ORT_GETTER(ort_KernelContext_GetInputCount, const OrtKernelContext *, context, size_t, out, context->info->input_count)
+ORT_GETTER(ort_KernelContext_GetOutputCount, const OrtKernelContext *, context, size_t, out,
+           context->info->output_count)
 
 OrtStatus *ort_KernelContext_GetInput(const OrtKernelContext *context, size_t index, const OrtValue **out)
 {
@@ -482,13 +446,8 @@ OrtStatus *ort_KernelContext_GetPreallocatedOutput(const OrtKernelContext *conte
     return check_port(output_index, context->info->output_count, "output");
 }
 
-OrtStatus *ort_KernelContext_GetLogger(const OrtKernelContext *context, const OrtLogger **logger)
-{
-    ORT_NEED(context);
-    ORT_NEED(logger);
-    *logger = ort_default_logger();
-    return NULL;
-}
+ORT_GETTER(ort_KernelContext_GetLogger, const OrtKernelContext *, context, const OrtLogger *, logger,
+           ort_default_logger())
 
 OrtStatus *ort_KernelContext_GetAllocator(const OrtKernelContext *context, const OrtMemoryInfo *mem_info,
                                           OrtAllocator **out)
@@ -551,18 +510,6 @@ OrtStatus *ort_KernelContext_ParallelFor(const OrtKernelContext *context, void (
 }
 
 /* Kernels on the CPU have no stream; so it is in ONNX Runtime. */
-OrtStatus *ort_KernelContext_GetGPUComputeStream(const OrtKernelContext *context, void **out)
-{
-    ORT_NEED(context);
-    ORT_NEED(out);
-    *out = context->stream_handle;
-    return NULL;
-}
-
-OrtStatus *ort_KernelContext_GetSyncStream(const OrtKernelContext *context, OrtSyncStream **out)
-{
-    ORT_NEED(context);
-    ORT_NEED(out);
-    *out = context->stream;
-    return NULL;
-}
+ORT_GETTER(ort_KernelContext_GetGPUComputeStream, const OrtKernelContext *, context, void *, out,
+           context->stream_handle)
+ORT_GETTER(ort_KernelContext_GetSyncStream, const OrtKernelContext *, context, OrtSyncStream *, out, context->stream)

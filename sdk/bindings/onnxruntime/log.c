@@ -35,10 +35,4 @@ OrtStatus *ort_Logger_LogMessage(const OrtLogger *logger, OrtLoggingLevel log_se
     return NULL;
 }
 
-OrtStatus *ort_Logger_GetLoggingSeverityLevel(const OrtLogger *logger, OrtLoggingLevel *out)
-{
-    ORT_NEED(logger);
-    ORT_NEED(out);
-    *out = logger->level;
-    return NULL;
-}
+ORT_GETTER(ort_Logger_GetLoggingSeverityLevel, const OrtLogger *, logger, OrtLoggingLevel, out, logger->level)

@@ -116,13 +116,8 @@ OrtStatus *ort_AllocatorFree(OrtAllocator *ort_allocator_, void *memory)
     return NULL;
 }
 
-OrtStatus *ort_AllocatorGetInfo(const OrtAllocator *ort_allocator_, const OrtMemoryInfo **out)
-{
-    ORT_NEED(ort_allocator_);
-    ORT_NEED(out);
-    *out = ort_allocator_->Info(ort_allocator_);
-    return NULL;
-}
+ORT_GETTER(ort_AllocatorGetInfo, const OrtAllocator *, ort_allocator_, const OrtMemoryInfo *, out,
+           ort_allocator_->Info(ort_allocator_))
 
 OrtStatus *ort_AllocatorGetStats(const OrtAllocator *ort_allocator_, OrtKeyValuePairs **out)
 {
@@ -241,37 +236,10 @@ OrtStatus *ort_CompareMemoryInfo(const OrtMemoryInfo *info1, const OrtMemoryInfo
     return NULL;
 }
 
-OrtStatus *ort_MemoryInfoGetName(const OrtMemoryInfo *ptr, const char **out)
-{
-    ORT_NEED(ptr);
-    ORT_NEED(out);
-    *out = ptr->name;
-    return NULL;
-}
-
-OrtStatus *ort_MemoryInfoGetId(const OrtMemoryInfo *ptr, int *out)
-{
-    ORT_NEED(ptr);
-    ORT_NEED(out);
-    *out = ptr->id;
-    return NULL;
-}
-
-OrtStatus *ort_MemoryInfoGetMemType(const OrtMemoryInfo *ptr, OrtMemType *out)
-{
-    ORT_NEED(ptr);
-    ORT_NEED(out);
-    *out = ptr->mem_type;
-    return NULL;
-}
-
-OrtStatus *ort_MemoryInfoGetType(const OrtMemoryInfo *ptr, OrtAllocatorType *out)
-{
-    ORT_NEED(ptr);
-    ORT_NEED(out);
-    *out = ptr->type;
-    return NULL;
-}
+ORT_GETTER(ort_MemoryInfoGetName, const OrtMemoryInfo *, ptr, const char *, out, ptr->name)
+ORT_GETTER(ort_MemoryInfoGetId, const OrtMemoryInfo *, ptr, int, out, ptr->id)
+ORT_GETTER(ort_MemoryInfoGetMemType, const OrtMemoryInfo *, ptr, OrtMemType, out, ptr->mem_type)
+ORT_GETTER(ort_MemoryInfoGetType, const OrtMemoryInfo *, ptr, OrtAllocatorType, out, ptr->type)
 
 void ort_MemoryInfoGetDeviceType(const OrtMemoryInfo *ptr, OrtMemoryInfoDeviceType *out)
 {

@@ -94,13 +94,7 @@ OrtStatus *ort_SetSessionExecutionMode(OrtSessionOptions *options, ExecutionMode
     return NULL;
 }
 
-OrtStatus *ort_GetSessionExecutionMode(const OrtSessionOptions *options, ExecutionMode *out)
-{
-    ORT_NEED(options);
-    ORT_NEED(out);
-    *out = options->mode;
-    return NULL;
-}
+ORT_GETTER(ort_GetSessionExecutionMode, const OrtSessionOptions *, options, ExecutionMode, out, options->mode)
 
 OrtStatus *ort_EnableProfiling(OrtSessionOptions *options, const char *profile_file_prefix)
 {
@@ -131,13 +125,7 @@ OrtStatus *ort_DisableMemPattern(OrtSessionOptions *options)
     return NULL;
 }
 
-OrtStatus *ort_GetMemPatternEnabled(const OrtSessionOptions *options, int *out)
-{
-    ORT_NEED(options);
-    ORT_NEED(out);
-    *out = options->mem_pattern;
-    return NULL;
-}
+ORT_GETTER(ort_GetMemPatternEnabled, const OrtSessionOptions *, options, int, out, options->mem_pattern)
 
 OrtStatus *ort_SetSessionLogId(OrtSessionOptions *options, const char *logid)
 {
@@ -335,21 +323,10 @@ OrtStatus *ort_RunOptionsSetRunLogSeverityLevel(OrtRunOptions *options, int log_
     return NULL;
 }
 
-OrtStatus *ort_RunOptionsGetRunLogVerbosityLevel(const OrtRunOptions *options, int *log_verbosity_level)
-{
-    ORT_NEED(options);
-    ORT_NEED(log_verbosity_level);
-    *log_verbosity_level = options->verbosity;
-    return NULL;
-}
-
-OrtStatus *ort_RunOptionsGetRunLogSeverityLevel(const OrtRunOptions *options, int *log_severity_level)
-{
-    ORT_NEED(options);
-    ORT_NEED(log_severity_level);
-    *log_severity_level = options->severity;
-    return NULL;
-}
+ORT_GETTER(ort_RunOptionsGetRunLogVerbosityLevel, const OrtRunOptions *, options, int, log_verbosity_level,
+           options->verbosity)
+ORT_GETTER(ort_RunOptionsGetRunLogSeverityLevel, const OrtRunOptions *, options, int, log_severity_level,
+           options->severity)
 
 OrtStatus *ort_RunOptionsSetRunTag(OrtRunOptions *options, const char *run_tag)
 {
@@ -357,13 +334,8 @@ OrtStatus *ort_RunOptionsSetRunTag(OrtRunOptions *options, const char *run_tag)
     return ort_set_text(&options->tag, run_tag) ? NULL : ort_no_memory();
 }
 
-OrtStatus *ort_RunOptionsGetRunTag(const OrtRunOptions *options, const char **run_tag)
-{
-    ORT_NEED(options);
-    ORT_NEED(run_tag);
-    *run_tag = options->tag != NULL ? options->tag : "";
-    return NULL;
-}
+ORT_GETTER(ort_RunOptionsGetRunTag, const OrtRunOptions *, options, const char *, run_tag,
+           options->tag != NULL ? options->tag : "")
 
 OrtStatus *ort_RunOptionsSetTerminate(OrtRunOptions *options)
 {

@@ -53,6 +53,15 @@ OrtStatus *ort_from(inlay_status status, const inlay_diag *diag);
         if ((pointer) == NULL)                                                                                         \
             return ort_fail(ORT_INVALID_ARGUMENT, "%s: " #pointer " is NULL", __func__ + 4);                           \
     } while (0)
+/* Defines function(object, out), which sets *out to a value of the object. */
+#define ORT_GETTER(function, object_type, object, type, out, value)                                                    \
+    OrtStatus *function(object_type object, type *out)                                                                 \
+    {                                                                                                                  \
+        ORT_NEED(object);                                                                                              \
+        ORT_NEED(out);                                                                                                 \
+        *out = (value);                                                                                                \
+        return NULL;                                                                                                   \
+    }
 /* Returns the failure of a call from the function. */
 #define ORT_TRY(call)                                                                                                  \
     do {                                                                                                               \

@@ -35,13 +35,7 @@ COUNT(Node, Node_GetNumInputs, input_count)
 COUNT(Node, Node_GetNumOutputs, output_count)
 COUNT(Node, Node_GetNumAttributes, attr_count)
 
-OrtStatus *ort_Graph_GetOnnxIRVersion(const OrtGraph *graph, int64_t *onnx_ir_version)
-{
-    ORT_NEED(graph);
-    ORT_NEED(onnx_ir_version);
-    *onnx_ir_version = BUILT_IR_VERSION;
-    return NULL;
-}
+ORT_GETTER(ort_Graph_GetOnnxIRVersion, const OrtGraph *, graph, int64_t, onnx_ir_version, BUILT_IR_VERSION)
 
 OrtStatus *ort_Graph_GetModelMetadata(const OrtGraph *graph, OrtModelMetadata **out)
 {

@@ -324,13 +324,7 @@ OrtStatus *ort_SessionEndProfiling(OrtSession *session, OrtAllocator *allocator,
     return failed;
 }
 
-OrtStatus *ort_SessionGetProfilingStartTimeNs(const OrtSession *session, uint64_t *out)
-{
-    ORT_NEED(session);
-    ORT_NEED(out);
-    *out = session->profile_start_ns;
-    return NULL;
-}
+ORT_GETTER(ort_SessionGetProfilingStartTimeNs, const OrtSession *, session, uint64_t, out, session->profile_start_ns)
 
 /* Reads the run's entry `key`, one of the words: *out is the number of the word. Without the entry it is unchanged. */
 static OrtStatus *read_word(const OrtRunOptions *options, const char *key, const char *const *words, uint32_t *out)

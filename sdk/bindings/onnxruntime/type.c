@@ -169,21 +169,9 @@ OrtStatus *ort_SetSymbolicDimensions(OrtTensorTypeAndShapeInfo *info, const char
     return set_dims(info, info->rank, info->dims, dim_params) ? NULL : ort_no_memory();
 }
 
-OrtStatus *ort_GetTensorElementType(const OrtTensorTypeAndShapeInfo *info, ONNXTensorElementDataType *out)
-{
-    ORT_NEED(info);
-    ORT_NEED(out);
-    *out = info->type;
-    return NULL;
-}
-
-OrtStatus *ort_GetDimensionsCount(const OrtTensorTypeAndShapeInfo *info, size_t *out)
-{
-    ORT_NEED(info);
-    ORT_NEED(out);
-    *out = info->rank;
-    return NULL;
-}
+ORT_GETTER(ort_GetTensorElementType, const OrtTensorTypeAndShapeInfo *, info, ONNXTensorElementDataType, out,
+           info->type)
+ORT_GETTER(ort_GetDimensionsCount, const OrtTensorTypeAndShapeInfo *, info, size_t, out, info->rank)
 
 OrtStatus *ort_GetDimensions(const OrtTensorTypeAndShapeInfo *info, int64_t *dim_values, size_t dim_values_length)
 {
@@ -354,45 +342,14 @@ void ort_ReleaseSequenceTypeInfo(OrtSequenceTypeInfo *info)
     free(info);
 }
 
-OrtStatus *ort_GetOnnxTypeFromTypeInfo(const OrtTypeInfo *type_info, ONNXType *out)
-{
-    ORT_NEED(type_info);
-    ORT_NEED(out);
-    *out = type_info->type;
-    return NULL;
-}
-
-OrtStatus *ort_CastTypeInfoToTensorInfo(const OrtTypeInfo *type_info, const OrtTensorTypeAndShapeInfo **out)
-{
-    ORT_NEED(type_info);
-    ORT_NEED(out);
-    *out = type_info->tensor;
-    return NULL;
-}
-
-OrtStatus *ort_CastTypeInfoToMapTypeInfo(const OrtTypeInfo *type_info, const OrtMapTypeInfo **out)
-{
-    ORT_NEED(type_info);
-    ORT_NEED(out);
-    *out = type_info->map;
-    return NULL;
-}
-
-OrtStatus *ort_CastTypeInfoToSequenceTypeInfo(const OrtTypeInfo *type_info, const OrtSequenceTypeInfo **out)
-{
-    ORT_NEED(type_info);
-    ORT_NEED(out);
-    *out = type_info->sequence;
-    return NULL;
-}
-
-OrtStatus *ort_CastTypeInfoToOptionalTypeInfo(const OrtTypeInfo *type_info, const OrtOptionalTypeInfo **out)
-{
-    ORT_NEED(type_info);
-    ORT_NEED(out);
-    *out = type_info->optional;
-    return NULL;
-}
+ORT_GETTER(ort_GetOnnxTypeFromTypeInfo, const OrtTypeInfo *, type_info, ONNXType, out, type_info->type)
+ORT_GETTER(ort_CastTypeInfoToTensorInfo, const OrtTypeInfo *, type_info, const OrtTensorTypeAndShapeInfo *, out,
+           type_info->tensor)
+ORT_GETTER(ort_CastTypeInfoToMapTypeInfo, const OrtTypeInfo *, type_info, const OrtMapTypeInfo *, out, type_info->map)
+ORT_GETTER(ort_CastTypeInfoToSequenceTypeInfo, const OrtTypeInfo *, type_info, const OrtSequenceTypeInfo *, out,
+           type_info->sequence)
+ORT_GETTER(ort_CastTypeInfoToOptionalTypeInfo, const OrtTypeInfo *, type_info, const OrtOptionalTypeInfo *, out,
+           type_info->optional)
 
 OrtStatus *ort_GetDenotationFromTypeInfo(const OrtTypeInfo *type_info, const char **const denotation, size_t *len)
 {
@@ -410,13 +367,7 @@ static OrtStatus *give_copy(const OrtTypeInfo *type, OrtTypeInfo **out)
     return *out != NULL ? NULL : ort_no_memory();
 }
 
-OrtStatus *ort_GetMapKeyType(const OrtMapTypeInfo *map_type_info, ONNXTensorElementDataType *out)
-{
-    ORT_NEED(map_type_info);
-    ORT_NEED(out);
-    *out = map_type_info->key;
-    return NULL;
-}
+ORT_GETTER(ort_GetMapKeyType, const OrtMapTypeInfo *, map_type_info, ONNXTensorElementDataType, out, map_type_info->key)
 
 OrtStatus *ort_GetMapValueType(const OrtMapTypeInfo *map_type_info, OrtTypeInfo **type_info)
 {

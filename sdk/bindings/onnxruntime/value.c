@@ -267,21 +267,8 @@ static OrtStatus *tensor_of(const OrtValue *value, inlay_value **out)
     return NULL;
 }
 
-OrtStatus *ort_IsTensor(const OrtValue *value, int *out)
-{
-    ORT_NEED(value);
-    ORT_NEED(out);
-    *out = value->type == ONNX_TYPE_TENSOR;
-    return NULL;
-}
-
-OrtStatus *ort_IsSparseTensor(const OrtValue *value, int *out)
-{
-    ORT_NEED(value);
-    ORT_NEED(out);
-    *out = value->type == ONNX_TYPE_SPARSETENSOR;
-    return NULL;
-}
+ORT_GETTER(ort_IsTensor, const OrtValue *, value, int, out, value->type == ONNX_TYPE_TENSOR)
+ORT_GETTER(ort_IsSparseTensor, const OrtValue *, value, int, out, value->type == ONNX_TYPE_SPARSETENSOR)
 
 OrtStatus *ort_HasValue(const OrtValue *value, int *out)
 {
@@ -292,13 +279,7 @@ OrtStatus *ort_HasValue(const OrtValue *value, int *out)
     return NULL;
 }
 
-OrtStatus *ort_GetValueType(const OrtValue *value, ONNXType *out)
-{
-    ORT_NEED(value);
-    ORT_NEED(out);
-    *out = value->type;
-    return NULL;
-}
+ORT_GETTER(ort_GetValueType, const OrtValue *, value, ONNXType, out, value->type)
 
 OrtStatus *ort_GetTensorMutableData(OrtValue *value, void **out)
 {
@@ -402,13 +383,7 @@ OrtStatus *ort_GetTensorSizeInBytes(const OrtValue *ort_value, size_t *size)
     return NULL;
 }
 
-OrtStatus *ort_GetTensorMemoryInfo(const OrtValue *value, const OrtMemoryInfo **mem_info)
-{
-    ORT_NEED(value);
-    ORT_NEED(mem_info);
-    *mem_info = value->memory;
-    return NULL;
-}
+ORT_GETTER(ort_GetTensorMemoryInfo, const OrtValue *, value, const OrtMemoryInfo *, mem_info, value->memory)
 
 OrtStatus *ort_GetTypeInfo(const OrtValue *value, OrtTypeInfo **out)
 {
