@@ -140,6 +140,8 @@ void stream_direct_read(struct weight_stream *stream, const stream_range *range,
         return;
     begin = (range->parts->offset + index * bytes) / page * page;
     end = (range->parts->offset + (index + 1) * bytes + page - 1) / page * page;
+    if (stream->direct->pending + (end - begin) / REQUEST_BYTES + 1 > MOST_REQUESTS)
+        return; /* the mapping is read this time */
     part->slot = stream_slots_take(&stream->slots, (bytes + page - 1) / page * page + page);
     if (part->slot == NULL)
         return;
