@@ -69,6 +69,17 @@ VEC_INLINE ivec int_dot(ivec sum, ivec x, ivec w)
 {
     return _mm256_dpbusd_avx_epi32(sum, x, w);
 }
+#elif defined(KERNEL_IS_avx2_pairs)
+#define INT_QUADS 1
+VEC_INLINE ivec int_line(const int8_t *weights)
+{
+    return int_load(weights);
+}
+/* Exact if neighbours in w, those of an even and the next byte, add up to -128 to 128. */
+VEC_INLINE ivec int_dot(ivec sum, ivec x, ivec w)
+{
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(x, w), _mm256_set1_epi16(1)));
+}
 #else
 #define INT_QUADS 0
 VEC_INLINE ivec int_line(const int8_t *weights)

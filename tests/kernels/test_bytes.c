@@ -64,6 +64,25 @@ static void fill_ending(byte_ending *ending, int32_t *first, float *scale, float
 
 static int shaped; /* of byte_tiles */
 
+/* Does the kernel add two products in 16 bits? */
+static bool adds_pairs(const byte_set *set)
+{
+#if defined(__x86_64__)
+    return set == &byte_set_avx2_pairs;
+#else
+    (void)set;
+    return false;
+#endif
+}
+
+/* A weight after `before` that adds up to -128 to 128 with it, often to one of these. */
+static int8_t neighbour(int before)
+{
+    const int w = weight();
+
+    return (int8_t)(w + before > 128 ? 128 - before : w + before < -128 ? -128 - before : w);
+}
+
 /* tiles: used instead of set->multiply; NULL: not. */
 static void check_tile(const byte_set *set, const byte_tiles *tiles, int lines, int rows, int64_t columns,
                        bool is_signed, byte_kind kind)
@@ -97,7 +116,7 @@ static void check_tile(const byte_set *set, const byte_tiles *tiles, int lines, 
         x[i] = byte();
     for (int64_t o = 0; o < room; o++) {
         for (int64_t k = 0; k < depth; k++) {
-            plain[o][k] = weight();
+            plain[o][k] = k % 2 == 1 && adds_pairs(set) ? neighbour(plain[o][k - 1]) : weight();
             if (set->wide)
                 w[(k / 2 * room + o) * 2 + k % 2] = plain[o][k];
             else
@@ -295,6 +314,8 @@ static void every_set(void **state)
         check(&byte_set_avx_vnni);
     if (cpu_has(CPU_AVX2))
         check(&byte_set_avx2);
+    if (cpu_has(CPU_AVX2))
+        check(&byte_set_avx2_pairs);
 #elif defined(__aarch64__)
     if (cpu_has_i8mm())
         check(&byte_set_neon_i8mm);

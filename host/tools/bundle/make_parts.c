@@ -173,8 +173,9 @@ void maker_keep_untested(struct maker *maker, const uint64_t *levels, uint32_t c
         const char *end;
         uint64_t bits, value; /* of bundle_level() */
     } ends[] = {
-        { "_avx512_vnni", 16, 16 }, { "_avx_vnni", 32, 32 }, { "_avx512", 15, 3 }, { "_avx2", 15, 2 },
-        { "_neon", 15, 1 },         { "_wasm", 15, 1 },      { "_c", 0, 1 },       { "_base", 0, 1 },
+        { "_avx512_vnni", 16, 16 }, { "_avx_vnni", 32, 32 },  { "_avx512", 15, 3 },
+        { "_avx2", 15, 2 },         { "_avx2_pairs", 15, 2 }, { "_neon", 15, 1 },
+        { "_wasm", 15, 1 },         { "_c", 0, 1 },           { "_base", 0, 1 },
     };
     const uint32_t end_count = sizeof ends / sizeof ends[0];
 

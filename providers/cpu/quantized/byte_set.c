@@ -5,6 +5,7 @@
 
 /* Programs of `inlay bundle` leave these out. */
 OPTIONAL_WITH(byte_set_of_cpu, CPU_BYTE_FAMILIES);
+OPTIONAL_WITH(byte_set_of_pairs, CPU_BYTE_FAMILIES);
 
 const byte_tiles *byte_tiles_of_cpu(void)
 {
@@ -33,6 +34,15 @@ const byte_set *byte_set_of_cpu(void)
     return &byte_set_neon_dot != NULL && cpu_has_dot() ? &byte_set_neon_dot : &byte_set_neon;
 #elif defined(__wasm__)
     return &byte_set_wasm;
+#else
+    return NULL;
+#endif
+}
+
+const byte_set *byte_set_of_pairs(void)
+{
+#if defined(__x86_64__) && !defined(SIMD_ONLY)
+    return byte_set_of_cpu() == &byte_set_avx2 ? &byte_set_avx2_pairs : NULL;
 #else
     return NULL;
 #endif

@@ -3,8 +3,10 @@
  *
  * With AVX-512 VNNI, AVX-VNNI or dot products of arm64, a lane multiplies four bytes of the input by four of the
  * weights: a quad. Elsewhere, both are widened to 16 bits and multiplied in pairs: weights when they are loaded, the
- * input once for all filters (`widen`). Weights are signed and inputs unsigned; signed inputs are read with their
- * highest bit flipped, which adds 128. Tiles with `reads_signed` read signed inputs, and flip the others. */
+ * input once for all filters (`widen`). avx2_pairs multiplies quads, too, but adds pairs of products in 16 bits: it is
+ * for weights whose pairs add up to -128 to 128, as those of 7 bits do. Weights are signed and inputs unsigned; signed
+ * inputs are read with their highest bit flipped, which adds 128. Tiles with `reads_signed` read signed inputs, and
+ * flip the others. */
 #ifndef CPU_BYTE_SET_H
 #define CPU_BYTE_SET_H
 #include "cpu/region/families.h"
@@ -125,7 +127,10 @@ extern const byte_tiles byte_tiles_avx2, byte_tiles_neon;     /* of plain C, for
 /* The kernels for this CPU; NULL: none. */
 const byte_tiles *byte_tiles_of_cpu(void);
 const byte_set *byte_set_of_cpu(void);
-extern const byte_set byte_set_avx512_vnni, byte_set_avx_vnni, byte_set_avx2, byte_set_neon, byte_set_wasm;
+/* Faster ones for weights whose pairs add up to -128 to 128; NULL: none. */
+const byte_set *byte_set_of_pairs(void);
+extern const byte_set byte_set_avx512_vnni, byte_set_avx_vnni, byte_set_avx2, byte_set_avx2_pairs, byte_set_neon,
+    byte_set_wasm;
 /* Only in the plugin cpu: uniform_c where there is no better one. */
 extern __attribute__((weak)) const byte_set byte_set_neon_i8mm, byte_set_neon_dot, byte_set_uniform_c;
 #endif

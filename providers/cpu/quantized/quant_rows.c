@@ -136,7 +136,7 @@ inlay_status bytes_init_product(cpu_build *build, const cpu_place *place, uint32
                                 int64_t n, cpu_place *out_weights, bytes_product *out)
 {
     enum { ALONE_FLOPS = 400000 };
-    const byte_set *set = build->state->bytes;
+    const byte_set *set;
     const byte_tiles *tiles = bytes_tiles_for(m, 1, (k + 3) / 4, n);
     const int64_t weights_dims[] = { n, k }, w_strides[] = { 1, n };
     const uint32_t threads = 2.0 * (double)m * (double)k * (double)n > ALONE_FLOPS ? build->instance->threads : 1;
@@ -146,9 +146,10 @@ inlay_status bytes_init_product(cpu_build *build, const cpu_place *place, uint32
     tensor_layout plain, layout;
     tiles_cut cut;
 
-    INLAY_CHECK(set != NULL && k <= DEEP); /* bytes_offer_product */
+    INLAY_CHECK(build->state->bytes != NULL && k <= DEEP); /* bytes_offer_product */
     layout_strides(&plain, 2, weights_dims, w_strides);
     plain.type = ELEMENT_INT8;
+    set = bytes_set_for(build, weights, &plain);
     if (!bytes_tiles_layout(set, &plain, &layout))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': the packed weights would be too large",
                           build->op->name);

@@ -273,9 +273,22 @@ static inlay_status run_direct(const cpu_native *native, const cpu_state *state,
     return state->host->parallel_for(state->host->ctx, run, units, 1, direct_units, &call);
 }
 
+/* The fourth dim of the packed layout. */
+static int64_t parts_of(const byte_set *set)
+{
+    return set->width == 64 ? 4 : set->wide ? 2 : 1;
+}
+
+static const byte_set *set_of_layout(const tensor_layout *layout)
+{
+    const byte_set *set = byte_set_of_cpu();
+
+    return set != NULL && parts_of(set) != layout->dims[3] && byte_set_of_pairs() != NULL ? byte_set_of_pairs() : set;
+}
+
 bool bytes_tiles_layout(const byte_set *set, const tensor_layout *weights, tensor_layout *layout)
 {
-    const int64_t parts = set->width == 64 ? 4 : set->wide ? 2 : 1;
+    const int64_t parts = parts_of(set);
     int64_t dims[] = { 1, 1, 1, parts, bytes_in_fours(weights->dims[1]), lines_of(set, weights->dims[0]) * set->lanes };
 
     for (int d = 2; d < weights->rank; d++)
@@ -320,13 +333,13 @@ static int32_t pack_channels(const byte_set *set, const int8_t *from, int64_t in
 
 bool bytes_pack_tiles(const tensor_layout *plain, const void *source, const tensor_layout *layout, void *target)
 {
-    const byte_set *set = byte_set_of_cpu();
+    const byte_set *set = layout->rank == 6 ? set_of_layout(layout) : NULL;
     const int64_t *dims = plain->dims, *s = plain->strides;
     const bool flat = plain->rank == 4;
     int64_t height, width, quads;
     int32_t *sums;
 
-    if (set == NULL || layout->rank != 6 || plain->rank < 2 || plain->rank > 4 || layout->type != ELEMENT_INT8)
+    if (set == NULL || plain->rank < 2 || plain->rank > 4 || layout->type != ELEMENT_INT8)
         return false;
     height = flat ? dims[2] : 1;
     width = plain->rank == 2 ? 1 : dims[plain->rank - 1];
@@ -459,7 +472,7 @@ static inlay_status lower_tiles(cpu_build *build, bytes_case *layer)
 {
     const cpu_op *op = build->op;
     kernel_conv_shape *window = &layer->window;
-    const byte_set *set = build->state->bytes;
+    const byte_set *set = bytes_set_for(build, layer->w_value, &layer->weights);
     const int64_t room = lines_of(set, window->out) * set->lanes;
     const byte_tiles *tiles;
     int64_t pixel, tap_count, quads;

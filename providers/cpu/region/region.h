@@ -291,6 +291,7 @@ typedef struct cpu_constant {
     cpu_pack *packs;
     bool plain_used;        /* a step reads the original unpacked */
     uint32_t repacked_ops;  /* ops that have packed it themselves (recurrent.c) */
+    int8_t pairs;           /* 1: weights of bytes_set_for() fit, -1: they do not; 0: not known yet */
     uint8_t shift;          /* not 0: packs hold int8, the original's uint8 minus this */
     sparse_entries entries; /* count > 0: stored sparse in the model (sparse_weights.c); data is NULL */
     uint32_t sources[2];    /* values of the host's graph that hold entries, halves or blocks */
