@@ -1,5 +1,5 @@
-/* gguf_weights.c - the types of weights, and products with them. Blocks of a quantized type become codes of 4 or 8 bits
- * with a scale, and a zero point if the type has one, for each group of elements (kit/blocks.h): when they are
+/* gguf_weights.c - the types of weights, and products with them. Blocks of a quantized type become codes of 2, 4 or 8
+ * bits with a scale, and a zero point if the type has one, for each group of elements (kit/blocks.h): when they are
  * packed, if the host keeps blocks, or here. */
 #include "formats/gguf.h"
 #include "formats/onnx_write.h"
@@ -329,6 +329,7 @@ inlay_status gguf_write_rows(const struct gguf *gguf, struct gguf_tensor *tensor
     char inputs[3 * LONG_NAMES];
     struct codes codes;
     inlay_status status;
+    bool bytes;
 
     tensor->written = true;
     if (type->unpack == NULL) {
@@ -338,11 +339,12 @@ inlay_status gguf_write_rows(const struct gguf *gguf, struct gguf_tensor *tensor
         onnx_node(out, "Cast", "rows.gathered", output, &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
         return INLAY_OK;
     }
-    status = read_codes(gguf, tensor, 0, rows, &(kit_blocks){ type, type->zeros ? 8 : type->bits, type->group },
-                        type->zeros, &codes, diag);
+    bytes = type->zeros || type->bits < 4; /* GatherBlockQuantized has no codes of 2 bits */
+    status = read_codes(gguf, tensor, 0, rows, &(kit_blocks){ type, bytes ? 8 : type->bits, type->group }, bytes,
+                        &codes, diag);
     if (status != INLAY_OK)
         return status;
-    if (type->zeros) {
+    if (bytes) {
         write_zero_rows(tensor, type, &codes, indices, output, out);
     } else {
         write_codes(out, tensor->name, (int64_t[]){ rows, columns * type->bits / 8 }, 2,

@@ -36,7 +36,7 @@ done:
  * [..., bytes of a row], scales and zeros [..., groups]. */
 static const op_row rows[] = {
     { "UnpackBlocks", 1, 0,
-      "blocks:T -> codes:T, scales:F, zeros?:F; T=uint8, F=float; type:i!, columns:i!, bits:i=4{4|8}, block_size:i!, "
+      "blocks:T -> codes:T, scales:F, zeros?:F; T=uint8, F=float; type:i!, columns:i!, bits:i=4{2|4|8}, block_size:i!, "
       "joined:i=0{0|1}",
       infer_blocks },
 };

@@ -10,6 +10,10 @@
  *   vec_pick(w, shift, n, table)  table[(w >> shift) & (2^n - 1)] of 16 floats, for n = 2 and 4; a table for n = 2
  *                                 repeats its four floats four times
  *
+ * Where INTS_CODES is defined, also look-ups of bytes:
+ *   vint_table(table)             a table of 16 bytes
+ *   vint_code(w, shift, table)    table[(b >> shift) & 15] of each byte b of the words; shift: 0 or 4
+ *
  * Integer dot products are available where one of these macros is defined:
  *   INTS_BYTES                    products of bytes by bytes in one instruction
  *   INTS_WORDS                    products of pairs of 16-bit words
@@ -81,6 +85,38 @@ VEC_INLINE vec vec_pick(vint w, int shift, int bits, const float *table)
 VEC_INLINE vec vec_pick(vint w, int shift, int bits, const float *table)
 {
     return vec_sub(vec_of(vint_pick(w, shift, bits)), vec_set(-table[0]));
+}
+#endif
+
+#if defined(KERNEL_IS_avx512)
+#define INTS_CODES 1
+VEC_INLINE vint vint_table(const uint8_t *table)
+{
+    return (vint)_mm512_broadcast_i32x4(_mm_loadu_si128((const void *)table));
+}
+VEC_INLINE vint vint_code(vint w, int shift, vint table)
+{
+    return (vint)_mm512_shuffle_epi8((__m512i)table, (__m512i)((unsigned_words)w >> (uint32_t)shift & 0x0f0f0f0fu));
+}
+#elif defined(KERNEL_IS_avx2)
+#define INTS_CODES 1
+VEC_INLINE vint vint_table(const uint8_t *table)
+{
+    return (vint)_mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)table));
+}
+VEC_INLINE vint vint_code(vint w, int shift, vint table)
+{
+    return (vint)_mm256_shuffle_epi8((__m256i)table, (__m256i)((unsigned_words)w >> (uint32_t)shift & 0x0f0f0f0fu));
+}
+#elif defined(__ARM_NEON) && VEC_LANES == 4
+#define INTS_CODES 1
+VEC_INLINE vint vint_table(const uint8_t *table)
+{
+    return (vint)vld1q_u8(table);
+}
+VEC_INLINE vint vint_code(vint w, int shift, vint table)
+{
+    return (vint)vqtbl1q_u8((uint8x16_t)table, (uint8x16_t)((unsigned_words)w >> (uint32_t)shift & 0x0f0f0f0fu));
 }
 #endif
 

@@ -170,11 +170,126 @@ static void unpack_q6_k(const uint8_t *block, uint8_t *codes, float *scales, flo
     }
 }
 
+static void look_up(const uint8_t *packed, const uint8_t *table, uint8_t *codes)
+{
+    split_nibbles(packed, 16, codes);
+    for (size_t i = 0; i < 32; i++)
+        codes[i] = table[codes[i]];
+}
+
+/* float4e2m1 with a power of two: codes are 128 plus twice the value. */
+static void unpack_mxfp4(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    static const uint8_t table[16] = { 128, 129, 130, 131, 132, 134, 136, 140, 128, 127, 126, 125, 124, 122, 120, 116 };
+    const uint32_t word = block[0] < 2 ? 0x00200000u << block[0] : (uint32_t)(block[0] - 1) << 23; /* 2^(e - 128) */
+
+    (void)zeros;
+    memcpy(scales, &word, sizeof word);
+    if (codes != NULL)
+        look_up(block + 1, table, codes);
+}
+
+static const uint8_t iq4_table[16] = { 1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241 };
+
+static void unpack_iq4_nl(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    (void)zeros;
+    scales[0] = half_at(block);
+    if (codes != NULL)
+        look_up(block + 2, iq4_table, codes);
+}
+
+/* Scales of 6 bits: the low ones in bytes 4 to 7, the high ones in bytes 2 and 3. */
+static void unpack_iq4_xs(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    const float factor = half_at(block);
+
+    (void)zeros;
+    for (size_t i = 0; i < 8; i++) {
+        const int low = block[4 + i / 2] >> 4 * (i % 2) & 15, high = block[2 + i / 4] >> 2 * (i % 4) & 3;
+
+        scales[i] = factor * (float)((low | high << 4) - 32);
+        if (codes != NULL)
+            look_up(block + 8 + 16 * i, iq4_table, codes + 32 * i);
+    }
+}
+
+/* Two bits of each of 256 codes: bits 2 s and 2 s + 1 of 32 bytes are 32 codes, for s from 0 to 3. */
+static void split_pairs(const uint8_t *packed, uint8_t *codes)
+{
+    for (size_t i = 0; i < 256; i++)
+        codes[i] = packed[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
+}
+
+static void unpack_q2_k(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    const float factor = half_at(block + 80), minimum_factor = half_at(block + 82);
+
+    if (codes != NULL)
+        split_pairs(block + 16, codes);
+    for (size_t i = 0; i < 16; i++)
+        set_minimum(factor * (float)(block[i] & 15), minimum_factor * (float)(block[i] >> 4),
+                    codes != NULL ? codes + 16 * i : NULL, 16, &scales[i], &zeros[i]);
+}
+
+/* Codes minus 4; the third bit of code i is bit i / 32 of byte i % 32. Scales of 6 bits: the low ones in 8 bytes, the
+ * high ones in 4. */
+static void unpack_q3_k(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    const uint8_t *packed = block + 96;
+    const float factor = half_at(block + 108);
+
+    (void)zeros;
+    for (size_t i = 0; i < 16; i++) {
+        const int low = packed[i % 8] >> i / 8 * 4 & 15, high = packed[8 + i % 4] >> i / 4 * 2 & 3;
+
+        scales[i] = factor * (float)((low | high << 4) - 32);
+    }
+    if (codes != NULL)
+        split_pairs(block + 32, codes);
+    for (size_t i = 0; codes != NULL && i < 256; i++)
+        codes[i] = (uint8_t)((codes[i] | (block[i % 32] >> i / 32 & 1) << 2) + 8 - 4);
+}
+
+/* Codes 0 to 2 minus 1. */
+static void unpack_tq2_0(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    (void)zeros;
+    scales[0] = half_at(block + 64);
+    if (codes != NULL)
+        split_pairs(block, codes);
+    for (size_t i = 0; codes != NULL && i < 256; i++)
+        codes[i] = codes[i] < 3 ? codes[i] + 1 : 3;
+}
+
+/* `count` bytes of `digits` codes each, as fractions to base 3: 3^n times a byte, modulo 256, begins with code n. */
+static uint8_t *unpack_digits(const uint8_t *packed, size_t count, size_t digits, uint8_t *codes)
+{
+    uint8_t power = 1;
+
+    for (size_t n = 0; n < digits; n++, power = (uint8_t)(3 * power))
+        for (size_t i = 0; i < count; i++)
+            *codes++ = (uint8_t)(((uint8_t)(packed[i] * power) * 3 >> 8) + 1);
+    return codes;
+}
+
+static void unpack_tq1_0(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    (void)zeros;
+    scales[0] = half_at(block + 52);
+    if (codes != NULL)
+        unpack_digits(block + 48, 4, 4, unpack_digits(block + 32, 16, 5, unpack_digits(block, 32, 5, codes)));
+}
+
 static const kit_block_type types[] = {
-    { 2, "Q4_0", 32, 18, 4, 32, false, unpack_q4_0 },   { 3, "Q4_1", 32, 20, 4, 32, true, unpack_q4_1 },
-    { 6, "Q5_0", 32, 22, 8, 32, false, unpack_q5_0 },   { 7, "Q5_1", 32, 24, 8, 32, true, unpack_q5_1 },
-    { 8, "Q8_0", 32, 34, 8, 32, false, unpack_q8_0 },   { 12, "Q4_K", 256, 144, 4, 32, true, unpack_q4_k },
-    { 13, "Q5_K", 256, 176, 8, 32, true, unpack_q5_k }, { 14, "Q6_K", 256, 210, 8, 16, false, unpack_q6_k },
+    { 2, "Q4_0", 32, 18, 4, 32, false, unpack_q4_0 },      { 3, "Q4_1", 32, 20, 4, 32, true, unpack_q4_1 },
+    { 6, "Q5_0", 32, 22, 8, 32, false, unpack_q5_0 },      { 7, "Q5_1", 32, 24, 8, 32, true, unpack_q5_1 },
+    { 8, "Q8_0", 32, 34, 8, 32, false, unpack_q8_0 },      { 12, "Q4_K", 256, 144, 4, 32, true, unpack_q4_k },
+    { 13, "Q5_K", 256, 176, 8, 32, true, unpack_q5_k },    { 14, "Q6_K", 256, 210, 8, 16, false, unpack_q6_k },
+    { 10, "Q2_K", 256, 84, 2, 16, true, unpack_q2_k },     { 11, "Q3_K", 256, 110, 4, 16, false, unpack_q3_k },
+    { 20, "IQ4_NL", 32, 18, 8, 32, false, unpack_iq4_nl }, { 23, "IQ4_XS", 256, 136, 8, 32, false, unpack_iq4_xs },
+    { 34, "TQ1_0", 256, 54, 2, 256, false, unpack_tq1_0 }, { 35, "TQ2_0", 256, 66, 2, 256, false, unpack_tq2_0 },
+    { 39, "MXFP4", 32, 17, 8, 32, false, unpack_mxfp4 },
 };
 
 const kit_block_type *kit_block_type_of(int64_t id)
@@ -188,7 +303,7 @@ const kit_block_type *kit_block_type_of(int64_t id)
 bool kit_blocks_init(kit_blocks *blocks, int64_t type, int64_t bits, int64_t group)
 {
     *blocks = (kit_blocks){ kit_block_type_of(type), bits, group };
-    return blocks->type != NULL && (bits == 4 || bits == 8) && bits >= blocks->type->bits && group > 0 &&
+    return blocks->type != NULL && (bits == 2 || bits == 4 || bits == 8) && bits >= blocks->type->bits && group > 0 &&
            blocks->type->group % group == 0;
 }
 
@@ -229,8 +344,12 @@ void kit_blocks_read(const kit_blocks *blocks, const void *from, int64_t count, 
             memcpy(packed, own, (size_t)type->elements);
             packed += type->elements;
         } else if (packed != NULL) {
-            join_nibbles(own, (size_t)type->elements, packed);
-            packed += type->elements / 2;
+            const int64_t nibbles = type->elements * blocks->bits / 4;
+
+            for (int64_t i = 0; blocks->bits == 2 && i < nibbles; i++)
+                own[i] = (uint8_t)(own[2 * i] | own[2 * i + 1] << 2);
+            join_nibbles(own, (size_t)nibbles, packed);
+            packed += type->elements * blocks->bits / 8;
         }
     }
 }

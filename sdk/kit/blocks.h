@@ -1,11 +1,11 @@
 /* kit/blocks.h - blocks of quantized weights, as GGUF files store them and UnpackBlocks of ai.inlay reads them.
  *
- * A block has a factor or several, and codes of some elements. It is read as codes of 4 or 8 bits with a scale, and a
- * zero point, for each group of elements: (code - zero) * scale. All functions may be called by any thread. Not
+ * A block has a factor or several, and codes of some elements. It is read as codes of 2, 4 or 8 bits with a scale, and
+ * a zero point, for each group of elements: (code - zero) * scale. All functions may be called by any thread. Not
  * installed: the host and its own providers share it.
  *
  * UnpackBlocks has the input blocks [..., blocks of a row, bytes of a block] of uint8; the attributes type (id of a
- * kit_block_type), columns (elements of a row), bits (4 or 8), block_size (elements of a group) and joined; and the
+ * kit_block_type), columns (elements of a row), bits (2, 4 or 8), block_size (elements of a group) and joined; and the
  * outputs codes [..., groups of a row, bytes of a group], or joined [..., bytes of a row], scales and perhaps zeros
  * [..., groups of a row]. The host creates it only if a provider offers it; products of com.microsoft read it. */
 #ifndef KIT_BLOCKS_H
@@ -41,7 +41,7 @@ static inline float kit_blocks_zero(const kit_blocks *blocks)
 {
     return (float)(1 << (blocks->type->bits - 1));
 }
-/* Reads `count` blocks. codes (two in a byte, or one), scales and zeros may be NULL. */
+/* Reads `count` blocks. codes (4, 2 or 1 in a byte), scales and zeros may be NULL. */
 void kit_blocks_read(const kit_blocks *blocks, const void *from, int64_t count, void *codes, float *scales,
                      float *zeros);
 

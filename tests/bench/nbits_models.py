@@ -5,6 +5,7 @@
 
   dq4_block32.onnx    DequantizeLinear of int4, blocks of 32, before MatMul
   dq8_channel.onnx    the same with int8, one scale per column
+  fp4_block32.onnx    the same with float4
   nbits4.onnx nbits4_level4.onnx nbits8.onnx   MatMulNBits with accuracy_level 0, 4 and 0
   float.onnx          the weights of dq4_block32 as floats
 Layers are consecutive, with a Tanh between them, so that results stay near 1. Input x is [rows, size]."""
@@ -40,8 +41,8 @@ def layer(kind, i, size, rng, inits):
         f = (q4.reshape(size // BLOCK, BLOCK, size) * scale[:, None, :]).reshape(size, size).astype(np.float32)
         inits.append(numpy_helper.from_array(f, w))
         return [helper.make_node("MatMul", [x, w], [y])]
-    if kind == "dq4_block32":
-        inits.append(tensor(w + "q", 22, (size, size), pack4(q4)))
+    if kind in ("dq4_block32", "fp4_block32"):
+        inits.append(tensor(w + "q", 22 if kind == "dq4_block32" else 23, (size, size), pack4(q4)))
         inits.append(numpy_helper.from_array(scale, w + "s"))
         return [helper.make_node("DequantizeLinear", [w + "q", w + "s"], [w], axis=0, block_size=BLOCK),
                 helper.make_node("MatMul", [x, w], [y])]
@@ -68,8 +69,8 @@ def write(path, kind, size, layers):
     graph = helper.make_graph(
         nodes, kind, [helper.make_tensor_value_info("x0", T.FLOAT, ["rows", size])],
         [helper.make_tensor_value_info("x%d" % layers, T.FLOAT, ["rows", size])], inits)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)])
-    model.ir_version = 10
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23), helper.make_opsetid("com.microsoft", 1)])
+    model.ir_version = 11
     onnx.save(model, path)
 
 
@@ -80,7 +81,7 @@ def main():
     parser.add_argument("--layers", type=int, default=8)
     args = parser.parse_args()
     os.makedirs(args.dir, exist_ok=True)
-    for kind in ("dq4_block32", "dq8_channel", "nbits4", "nbits4_level4", "nbits8", "float"):
+    for kind in ("dq4_block32", "fp4_block32", "dq8_channel", "nbits4", "nbits4_level4", "nbits8", "float"):
         write(os.path.join(args.dir, kind + ".onnx"), kind, args.size, args.layers)
 
 

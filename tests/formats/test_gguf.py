@@ -31,6 +31,12 @@ CASES = [(arch, "F32") for arch in ("llama", "qwen2", "qwen3", "gemma", "gemma2"
 MIXTURES = ("mixtral", "qwen2moe", "qwen3moe", "granitemoe")  # mixtral: of the architecture llama
 CASES += [(arch, "F32") for arch in MIXTURES + ("minicpm",)] + [
     ("mixtral", kind) for kind in TYPES if kind != "F32"] + [("qwen2moe", "Q8_0"), ("qwen3moe", "Q4_K_M")]
+# Types that are compared with their floats, made here, instead of with llama.cpp.
+FLOATED = {"Q2_K": (10, 256, 84, (80, 82)), "Q3_K": (11, 256, 110, (108,)), "IQ4_NL": (20, 32, 18, (0,)),
+           "IQ4_XS": (23, 256, 136, (0,)), "TQ1_0": (34, 256, 54, (52,)), "TQ2_0": (35, 256, 66, (64,)),
+           "MXFP4": (39, 32, 17, ())}
+TYPES.update(FLOATED)
+RANGE.update({"Q2_K": 50, "Q3_K": 128, "IQ4_NL": 127, "IQ4_XS": 4000, "TQ1_0": 1, "TQ2_0": 1})
 PROMPTS, NEW_TOKENS = 4, 10
 TEXTS = ["The inner thing and the outer 1234.", "  two  spaces\n\nline", "h\u00e9llo \u4e2d\u6587 don't I'LL", "a",
          "<|user|>hi<|end|> the", " \u2581 the and"]
@@ -86,7 +92,50 @@ def matrix(rng, rows, columns, kind, scale):
         elif place == 1:
             factor = (factor * np.float16(8)).astype(np.float16)
         blocks[:, at:at + 2] = factor.view(np.uint8).reshape(-1, 2)
+    if kind == "TQ2_0":  # no code 3
+        blocks[:, :64] &= ~(blocks[:, :64] >> 1 & blocks[:, :64] & 0x55)
+    if kind == "MXFP4":
+        blocks[:, 0] = 127 + round(np.log2(scale)) - rng.integers(1, 4, len(blocks))
     return blocks.tobytes()
+
+
+def floats_of(kind, data):
+    """The elements of blocks, one after the other."""
+    _, elements, size, factors = TYPES[kind]
+    b = np.frombuffer(data, np.uint8).reshape(-1, size)
+    f = [b[:, at:at + 2].copy().view(np.float16).astype(np.float64) for at in factors]
+    iq4 = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113])
+    fp4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+    out = np.empty((len(b), elements))
+    for i in range(elements):
+        group, lane = i // 16, i % 32
+        if kind in ("IQ4_NL", "MXFP4"):
+            code = b[:, size - 16 + i % 16] >> (4 * (i // 16)) & 15
+            out[:, i] = iq4[code] * f[0][:, 0] if kind == "IQ4_NL" else fp4[code] * np.exp2(b[:, 0].astype(float) - 127)
+        elif kind == "IQ4_XS":
+            part = i // 32
+            code = b[:, 8 + 16 * part + lane % 16] >> (4 * (lane // 16)) & 15
+            high = b[:, 2:4].copy().view(np.uint16)[:, 0] >> (2 * part) & 3
+            six = (b[:, 4 + part // 2] >> (4 * (part % 2)) & 15) + 16 * high.astype(int)
+            out[:, i] = iq4[code] * (six - 32) * f[0][:, 0]
+        elif kind == "TQ1_0":
+            at, digit = (lane, i // 32) if i < 160 else (32 + i % 16, (i - 160) // 16) if i < 240 else (
+                48 + i % 4, (i - 240) // 4)
+            fraction = b[:, at].astype(int) * 3 ** digit % 256
+            out[:, i] = (fraction * 3 // 256 - 1) * f[0][:, 0]
+        else:
+            begin = {"Q2_K": 16, "Q3_K": 32, "TQ2_0": 0}[kind]
+            code = (b[:, begin + i // 128 * 32 + lane] >> (2 * (i % 128 // 32)) & 3).astype(int)
+            if kind == "TQ2_0":
+                out[:, i] = (code - 1) * f[0][:, 0]
+            elif kind == "Q2_K":
+                out[:, i] = (b[:, group] & 15) * f[0][:, 0] * code - (b[:, group] >> 4) * f[1][:, 0]
+            else:
+                code -= 4 * (1 - (b[:, lane] >> (i // 32) & 1).astype(int))
+                six = (b[:, 96 + group % 8] >> (4 * (group // 8)) & 15) + 16 * (
+                    b[:, 104 + group % 4] >> (2 * (group // 4)) & 3).astype(int)
+                out[:, i] = (six - 32) * f[0][:, 0] * code
+    return out.astype(np.float32)
 
 
 def vocabulary(model, arch, more):
@@ -134,13 +183,13 @@ class Sizes(typing.NamedTuple):
 
 
 def small(arch, kind):
-    width = 256 if kind.endswith("K") else 64
+    width = 256 if TYPES[kind][1] == 256 else 64
     return Sizes(width, 4, 2, width // 4, 2 * width, 7 if arch == "gemma3" else 2)
 
 
-def make(arch, kind, more=(), sizes=None, others=None):
+def make(arch, kind, more=(), sizes=None, others=None, floats=False):
     """A model with random weights, by default a small one; more: further keys with values; others: bytes of tensors by
-    name, in place of random ones. Q4_K_M: some weights are Q6_K."""
+    name, in place of random ones. Q4_K_M: some weights are Q6_K. floats: F32 instead of blocks."""
     mixed, kind = kind == "Q4_K_M", kind.removesuffix("_M")
     width, heads, keys, size, hidden, layers, context, words = sizes or small(arch, kind)
     rng, model = np.random.default_rng(7), Writer(arch, others or {})
@@ -176,8 +225,10 @@ def make(arch, kind, more=(), sizes=None, others=None):
 
     def weights(name, rows, columns, scale=1.0, stacked=0):
         one = "Q6_K" if mixed and "down" in name else kind if "gate_inp" not in name else "F32"
-        model.tensor(name, ((stacked,) if stacked else ()) + (rows, columns), one,
-                     matrix(rng, rows * (stacked or 1), columns, one, scale / np.sqrt(columns)))
+        data = matrix(rng, rows * (stacked or 1), columns, one, scale / np.sqrt(columns))
+        if floats and one in FLOATED:
+            data, one = floats_of(one, data).tobytes(), "F32"
+        model.tensor(name, ((stacked,) if stacked else ()) + (rows, columns), one, data)
 
     def vector(name, length, around=1.0):
         model.tensor(name, (length,), "F32", (around + rng.integers(-100, 101,
@@ -357,6 +408,27 @@ class Gguf(unittest.TestCase):
                 session.update(norm)
                 made.update(norm)
                 np.testing.assert_array_equal(made.run(feeds)["logits"], session.run(feeds)["logits"], kind)
+
+    def test_floats(self):
+        """Logits are those of the same model with the elements of its blocks as floats: blocks that stay in the file,
+        constants made from a file in memory, and provider reference."""
+        import inlay
+        exact = {"provider_options": {"cpu": {"activations": "exact"}}}
+        for arch, kind in [("llama", kind) for kind in FLOATED] + [("mixtral", kind) for kind in ("MXFP4", "TQ2_0")]:
+            data, count = make(arch, kind)
+            feeds = {"input_ids": np.array([prompts(count)[0]])}
+            feeds["attention_mask"] = np.ones_like(feeds["input_ids"])
+            with self.open(make(arch, kind, floats=True)[0]) as plain, self.open(data, **exact) as session, \
+                    inlay.Session(data, config=False, **exact) as memory, \
+                    self.open(data, providers=["reference"]) as reference:
+                for value in plain.inputs:
+                    if value.name not in feeds:
+                        feeds[value.name] = np.zeros((1, value.shape[1], 0, value.shape[3]), np.float32)
+                want = plain.run(feeds)["logits"]
+                self.assertGreater(np.ptp(want), 0.5, kind)
+                for other in (session, memory, reference):
+                    np.testing.assert_allclose(other.run(feeds)["logits"], want, rtol=1e-3, atol=1e-3 * np.ptp(want),
+                                               err_msg=f"{arch} {kind}")
 
     def test_sizes_of_blocks(self):
         """Blocks whose size does not match their type, codes or columns are refused by each provider."""

@@ -355,6 +355,86 @@ static void products(void **state)
             }
 }
 
+/* Indexes of a table and the weights that it has for them give the same bits, with every instruction set, with float4
+ * as both and with other weights, and rows of all layouts. */
+static void tables(void **state)
+{
+    static const struct {
+        int64_t k, n, block;
+        bool transposed;
+    } sizes[] = { { 64, 32, 32, false }, { 64, 32, 32, true },   { 70, 19, 32, true },
+                  { 37, 33, 0, false },  { 100, 16, 24, false }, { 4224, 16, 32, true } };
+    static const uint8_t steps[16] = { 1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 255 };
+    int tried = 0;
+
+    (void)state;
+    for (size_t i = 0; i < 2 * (sizeof sizes / sizeof *sizes); i++) {
+        const int64_t k = sizes[i / 2].k, n = sizes[i / 2].n, row = n + GUARD;
+        const bool e2m1 = i % 2 != 0;
+        struct weights coded, plain;
+        float *a = malloc((size_t)(NBITS_ROWS * k) * sizeof *a), *c = calloc((size_t)(2 * NBITS_ROWS * row), sizeof *c),
+              *out = malloc((size_t)k * 32 * sizeof *out);
+
+        make_weights(&coded, 4, k, n, sizes[i / 2].block, sizes[i / 2].transposed, e2m1, false, 0);
+        make_weights(&plain, 8, k, n, sizes[i / 2].block, sizes[i / 2].transposed, e2m1, false, 0);
+        assert_true(a && c && out);
+        coded.source.e2m1 = plain.source.e2m1 = e2m1;
+        coded.shape.table = e2m1 ? nbits_e2m1 : steps;
+        if (e2m1)
+            plain.source.data = coded.file;
+        for (int64_t at = 0; !e2m1 && at < k * n; at++)
+            plain.file[at] = steps[nbits_element(coded.file, at, 4, false)];
+        nbits_pack_weights(&coded.shape, &coded.source, 0, coded.shape.panels, coded.packed);
+        nbits_pack_weights(&plain.shape, &plain.source, 0, plain.shape.panels, plain.packed);
+        memcpy(plain.scales, coded.scales, (size_t)nbits_scale_count(&plain.shape) * sizeof *plain.scales);
+        coded.zero = plain.zero = 128;
+        for (int64_t at = 0; at < NBITS_ROWS * k; at++)
+            a[at] = random_signed(&noise_state);
+        for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
+            const struct level *level = &levels[l];
+
+            if (!level->kernel->tables || !cpu_has(level->needs) || (level->vnni && !cpu_has_vnni()))
+                continue;
+            for (int64_t rows = 1; rows <= NBITS_ROWS; rows++)
+                for (int mode = 0; mode < 6; mode++) {
+                    const bool blocks = mode >= 3;
+
+                    if (blocks && (level->kernel->many == 0 || mode == 3))
+                        continue;
+                    multiply(level, &coded, (nbits_mode)(mode % 3), blocks, a, rows, c);
+                    multiply(level, &plain, (nbits_mode)(mode % 3), blocks, a, rows, c + NBITS_ROWS * row);
+                    assert_memory_equal(c, c + NBITS_ROWS * row, (size_t)(rows * row) * sizeof *c);
+                    tried++;
+                }
+            for (int64_t p = 0; p < coded.shape.panels; p++) {
+                nbits_tile tile = { .shape = &coded.shape,
+                                    .weights = coded.packed + nbits_weight_bytes(&coded.shape) / coded.shape.panels * p,
+                                    .scales = coded.scales + nbits_scale_count(&coded.shape) / coded.shape.panels * p,
+                                    .zero = 128 };
+
+                level->kernel->unfold(&tile, out, NBITS_COLUMNS);
+                tile.shape = &plain.shape;
+                tile.weights = plain.packed + nbits_weight_bytes(&plain.shape) / plain.shape.panels * p;
+                level->kernel->unfold(&tile, out + k * NBITS_COLUMNS, NBITS_COLUMNS);
+                for (int64_t at = 0; at < k * NBITS_COLUMNS; at++)
+                    if (at % NBITS_COLUMNS < n - p * NBITS_COLUMNS) /* columns of padding are arbitrary */
+                        assert_memory_equal(out + at, out + k * NBITS_COLUMNS + at, sizeof *out);
+            }
+#if defined(__x86_64__)
+            for (int mode = NBITS_BYTE; level->vnni && mode <= NBITS_FINE; mode++)
+                check_tiles(level, &nbits_tiles_avx512_vnni, &coded, (nbits_mode)mode);
+#endif
+        }
+        free(a);
+        free(c);
+        free(out);
+        free_weights(&coded);
+        free_weights(&plain);
+    }
+    if (nbits_kernel_best()->tables)
+        assert_true(tried > 0);
+}
+
 /* prepare() refuses activations that have no quantization factor. */
 static void refusals(void **state)
 {
@@ -397,6 +477,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products),
+        cmocka_unit_test(tables),
         cmocka_unit_test(refusals),
         cmocka_unit_test(sizes),
     };

@@ -49,7 +49,7 @@ static void plan_part(const cpu_build *build, const experts_layer *layer, nbits_
     part->halves = nbits->bits == 0 && layer->columns % SGEMM_LANES == 0 && cpu_has_halves(build, layer->weights);
     if (nbits->bits == 0)
         return;
-    (void)nbits_shape_init(&part->bits.shape, nbits->bits, nbits->k, layer->rows, nbits->block);
+    (void)nbits_weights_shape(nbits, layer->rows, &part->bits.shape);
     part->bits.kernel = build->state->nbits;
     part->bits.mode = mode;
     part->bits.zero = nbits->all;

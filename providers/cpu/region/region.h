@@ -126,10 +126,11 @@ typedef struct cpu_nbits {
     uint32_t q, scale, zero; /* indexes of inputs; zero: INLAY_NONE = all zero points are `all` */
     uint8_t bits;
     bool is_signed;
-    bool e2m1;         /* of the type float4e2m1, and packed as codes of 8 bits */
+    bool e2m1;         /* of the type float4e2m1, and packed as nbits_source.e2m1 says */
     bool packed_zeros; /* zero points are packed; each column begins with a new byte */
     bool float_zeros;  /* zero points are floats */
     float all;         /* the zero point of all weights, unsigned as in packed weights; valid if zero is INLAY_NONE */
+    const uint8_t *table; /* see nbits_shape */
     int64_t k, n, block;
     int64_t q_steps[2], scale_steps[2], zero_steps[2]; /* elements from one k, or block of k, to the next; and for n */
 } cpu_nbits;

@@ -12,6 +12,52 @@ enum {
 };
 #define LEAST_TOP 1e-30f /* the smallest maximum of a part that gets a factor; smaller parts use floats */
 
+/* How weights are packed; a constant, but for the table. */
+struct coding {
+    int bits;
+    bool coded; /* bits: 4; indexes of the table */
+    vint table;
+};
+
+VEC_INLINE struct coding plain_bits(int bits)
+{
+    return (struct coding){ .bits = bits };
+}
+
+/* Bits of weights when they are multiplied. */
+VEC_INLINE int bits_of(struct coding c)
+{
+    return c.coded ? 8 : c.bits;
+}
+
+#ifdef INTS_CODES
+enum { HAS_TABLES = 1 };
+#else
+enum { HAS_TABLES = 0 };
+#endif
+
+/* The weights of a shape with a table. */
+VEC_INLINE struct coding codes_of(const nbits_shape *shape)
+{
+#ifdef INTS_CODES
+    return (struct coding){ .bits = 4, .coded = true, .table = vint_table(shape->table) };
+#else
+    (void)shape;
+    return plain_bits(4); /* not called */
+#endif
+}
+
+/* Four weights of 8 bits, of which `group` is one of two in a word of indexes. */
+VEC_INLINE vint look_up(vint word, struct coding c, int group)
+{
+#ifdef INTS_CODES
+    return vint_code(word, 4 * group, c.table);
+#else
+    (void)c, (void)group;
+    return word;
+#endif
+}
+
 /* Adds the sums of a run to the totals. Chains of additions stay short, which bounds the rounding error. */
 VEC_INLINE void end_run(vec total[][VECTORS], vec sum[][VECTORS], int rows)
 {
@@ -36,34 +82,54 @@ VEC_INLINE void store_tile(const nbits_tile *tile, vec total[][VECTORS], vec sum
     }
 }
 
-/* The table of vec_pick: the values of the codes minus `zero`. */
-static inline void make_table(int bits, float zero, float *table)
+/* The table of vec_pick: the values of the codes minus `zero`, or minus NBITS_TABLE_ZERO; entry 16 is -zero. */
+static inline void make_table(const nbits_shape *shape, struct coding c, float zero, float *table)
 {
     for (int i = 0; i < 16; i++)
-        table[i] = (float)(bits == 2 ? i & 3 : i) - zero;
+        table[i] = c.coded ? (float)(shape->table[i] - NBITS_TABLE_ZERO) : (float)(c.bits == 2 ? i & 3 : i) - zero;
+    table[16] = -zero;
 }
 
-VEC_INLINE vec weight_of(vint w, int shift, int bits, const float *table)
+/* The same with a table of signed bytes. */
+VEC_INLINE struct coding exact_coding(struct coding c)
 {
-    if (bits == 8)
-        return vec_sub(vec_of(vint_pick(w, shift, bits)), vec_set(-table[0]));
-    return vec_pick(w, shift, bits, table);
+    _Static_assert(NBITS_TABLE_ZERO == 128, "flipping the sign bit subtracts it");
+    c.table ^= (int32_t)0x80808080;
+    return c;
+}
+
+/* Minus the zero point of make_table; c: from exact_coding. */
+VEC_INLINE vec weight_of(vint w, int e, struct coding c, const float *table)
+{
+#ifdef KERNEL_IS_avx512
+    const bool permutes = c.bits != 8;
+#else
+    const bool permutes = c.bits != 8 && !c.coded;
+#endif
+    const int shift = e % 4 * 8;
+
+    if (permutes)
+        return vec_pick(w, shift + e / 4 * c.bits, c.bits, table);
+    if (c.coded)
+        return vec_of((vint)((unsigned_words)look_up(w, c, e / 4) << (24 - shift)) >> 24);
+    return vec_sub(vec_of(vint_pick(w, shift, 8)), vec_set(-table[16]));
 }
 
 /* Multiplies in the order of the bits of a word. With few rows there are up to four sums per row, to hide the latency
  * of additions. */
-VEC_INLINE void exact_tile(const nbits_tile *tile, int bits, int rows, bool zeros)
+VEC_INLINE void exact_tile(const nbits_tile *tile, struct coding packed, int rows, bool zeros)
 {
     enum { SUMS = 4 };
     const nbits_shape *shape = tile->shape;
-    const int chains = rows == 1 ? SUMS : rows == 2 ? 2 : 1, words = 32 / bits;
+    const struct coding c = exact_coding(packed);
+    const int bits = c.bits, chains = rows == 1 ? SUMS : rows == 2 ? 2 : 1, words = 32 / bits;
     const int64_t parts = shape->padded / shape->part;
     const uint8_t *weights = tile->weights;
     int64_t done = 0, k = 0;
-    float table[16];
+    float table[17];
     vec sum[NBITS_ROWS][VECTORS], total[NBITS_ROWS][VECTORS];
 
-    make_table(bits, zeros ? 0 : tile->zero, table);
+    make_table(shape, c, zeros ? 0 : tile->zero, table);
     VEC_UNROLL
     for (int r = 0; r < rows; r++) {
         VEC_UNROLL
@@ -83,8 +149,8 @@ VEC_INLINE void exact_tile(const nbits_tile *tile, int bits, int rows, bool zero
                 VEC_UNROLL
                 for (int r = 0; r < rows; r++) {
                     VEC_UNROLL
-                    for (int c = 0; c < SUMS; c++)
-                        part[r][c] = vec_zero();
+                    for (int s = 0; s < SUMS; s++)
+                        part[r][s] = vec_zero();
                 }
                 for (uint32_t i = 0; i < shape->part; i += (uint32_t)words) {
                     const vint word = vint_load(weights + i * NBITS_COLUMNS * (uint32_t)bits / 8 + v * VEC_LANES * 4);
@@ -92,7 +158,7 @@ VEC_INLINE void exact_tile(const nbits_tile *tile, int bits, int rows, bool zero
 
                     VEC_UNROLL
                     for (int e = 0; e < words; e++) {
-                        vec x = weight_of(word, e % 4 * 8 + e / 4 * bits, bits, table);
+                        vec x = weight_of(word, e, c, table);
 
                         x = zeros ? vec_sub(x, zero) : x;
                         VEC_UNROLL
@@ -142,40 +208,44 @@ VEC_INLINE void exact_tile(const nbits_tile *tile, int bits, int rows, bool zero
     {                                                                                                                  \
         INLAY_CHECK(tile->rows >= 1 && tile->rows <= NBITS_ROWS && tile->columns >= 1 &&                               \
                     tile->columns <= NBITS_COLUMNS);                                                                   \
-        if (tile->shape->bits == 4 && tile->zeros == NULL) {                                                           \
+        if (HAS_TABLES && tile->shape->table != NULL) {                                                                \
             const bool zeros = false;                                                                                  \
-            BY_ROWS(function, 4)                                                                                       \
+            BY_ROWS(function, codes_of(tile->shape))                                                                   \
+        } else if (tile->shape->bits == 4 && tile->zeros == NULL) {                                                    \
+            const bool zeros = false;                                                                                  \
+            BY_ROWS(function, plain_bits(4))                                                                           \
         } else if (tile->shape->bits == 4) {                                                                           \
             const bool zeros = true;                                                                                   \
-            BY_ROWS(function, 4)                                                                                       \
+            BY_ROWS(function, plain_bits(4))                                                                           \
         } else if (tile->shape->bits == 8) {                                                                           \
             const bool zeros = tile->zeros != NULL;                                                                    \
-            BY_ROWS(function, 8)                                                                                       \
+            BY_ROWS(function, plain_bits(8))                                                                           \
         } else if ((apart) && tile->zeros == NULL) {                                                                   \
             const bool zeros = false;                                                                                  \
-            BY_ROWS(function, 2)                                                                                       \
+            BY_ROWS(function, plain_bits(2))                                                                           \
         } else {                                                                                                       \
             const bool zeros = tile->zeros != NULL;                                                                    \
-            BY_ROWS(function, 2)                                                                                       \
+            BY_ROWS(function, plain_bits(2))                                                                           \
         }                                                                                                              \
     }
 
 BY_BITS(exact, exact_tile, BY_ROWS, true)
 
 /* Dequantizes weight e of each word. */
-VEC_INLINE void unfold_one(vint word, int e, int bits, const float *table, vec zero, vec scale, float *to)
+VEC_INLINE void unfold_one(vint word, int e, struct coding c, const float *table, vec zero, vec scale, float *to)
 {
-    vec_store(to, vec_mul(vec_sub(weight_of(word, e % 4 * 8 + e / 4 * bits, bits, table), zero), scale));
+    vec_store(to, vec_mul(vec_sub(weight_of(word, e, c, table), zero), scale));
 }
 
 /* Dequantizes the panel: (q - zero) * scale, rounded after each operation, as DequantizeLinear does. */
-VEC_INLINE void unfold_bits(const nbits_tile *tile, int bits, float *out, int64_t out_row)
+VEC_INLINE void unfold_bits(const nbits_tile *tile, struct coding packed, float *out, int64_t out_row)
 {
     const nbits_shape *shape = tile->shape;
-    const int words = 32 / bits;
-    float table[16];
+    const struct coding c = exact_coding(packed);
+    const int words = 32 / c.bits;
+    float table[17];
 
-    make_table(bits, 0, table);
+    make_table(shape, c, 0, table);
     for (int64_t b = 0; b < shape->blocks; b++) {
         const int64_t begin = b * shape->block,
                       last = begin + shape->block < shape->k ? begin + shape->block : shape->k;
@@ -186,7 +256,7 @@ VEC_INLINE void unfold_bits(const nbits_tile *tile, int bits, float *out, int64_
             for (int v = 0; v < VECTORS; v++) {
                 const vec scale = vec_load(tile->scales + b * NBITS_COLUMNS + v * VEC_LANES);
                 const vec zero = tile->zeros != NULL ? vec_load(tile->zeros + b * NBITS_COLUMNS + v * VEC_LANES)
-                                                     : vec_set(tile->zero);
+                                                     : vec_set(c.coded ? 0 : tile->zero);
                 const vint word = vint_load(weights + v * VEC_LANES * 4);
 
                 float *const to = out + k * out_row + v * VEC_LANES;
@@ -194,13 +264,13 @@ VEC_INLINE void unfold_bits(const nbits_tile *tile, int bits, float *out, int64_
                 if (k + words <= last) {
                     VEC_UNROLL
                     for (int e = 0; e < words; e++)
-                        unfold_one(word, e, bits, table, zero, scale, to + e * out_row);
+                        unfold_one(word, e, c, table, zero, scale, to + e * out_row);
                     continue;
                 }
                 for (int e = 0; e < (int)(last - k); e++) {
-                    const vint one = word >> (e % 4 * 8 + e / 4 * bits);
+                    const vint one = word >> (e % 4 * 8 + e / 4 * c.bits);
 
-                    unfold_one(one, 0, bits, table, zero, scale, to + e * out_row);
+                    unfold_one(one, 0, c, table, zero, scale, to + e * out_row);
                 }
             }
         }
@@ -209,12 +279,14 @@ VEC_INLINE void unfold_bits(const nbits_tile *tile, int bits, float *out, int64_
 
 static void unfold(const nbits_tile *tile, float *out, int64_t out_row)
 {
-    if (tile->shape->bits == 4)
-        unfold_bits(tile, 4, out, out_row);
+    if (HAS_TABLES && tile->shape->table != NULL)
+        unfold_bits(tile, codes_of(tile->shape), out, out_row);
+    else if (tile->shape->bits == 4)
+        unfold_bits(tile, plain_bits(4), out, out_row);
     else if (tile->shape->bits == 8)
-        unfold_bits(tile, 8, out, out_row);
+        unfold_bits(tile, plain_bits(8), out, out_row);
     else
-        unfold_bits(tile, 2, out, out_row);
+        unfold_bits(tile, plain_bits(2), out, out_row);
 }
 
 #if defined(INTS_BYTES) || defined(INTS_WORDS)
@@ -308,9 +380,10 @@ static bool prepare_mode(const nbits_shape *shape, const nbits_mode mode, const 
 {
     const int part = (int)shape->part;
     const int64_t parts = nbits_parts(shape);
-    const int32_t zero_value = zero == NULL ? 0 : (int32_t)*zero, middle = 1 << (shape->bits - 1);
+    const int bits = shape->table != NULL ? 8 : (int)shape->bits;
+    const int32_t zero_value = zero == NULL ? 0 : (int32_t)*zero, middle = 1 << (bits - 1);
     const float most = mode == NBITS_FINE ? TOP_FINE : 127;
-    const bool as_bytes = are_bytes((int)shape->bits, mode, row->single);
+    const bool as_bytes = are_bytes(bits, mode, row->single);
 
     INLAY_CHECK(part % VEC_LANES == 0);
     for (int64_t p = 0; p < parts; p++, a += part) {
@@ -339,7 +412,7 @@ static bool prepare_mode(const nbits_shape *shape, const nbits_mode mode, const 
         if (exact_sum != exact_sum)
             return false;
         sum = (int32_t)exact_sum;
-        row->sums[p] = blocks || zero == NULL ? sum : (subtrahend((int)shape->bits) - zero_value) * sum;
+        row->sums[p] = blocks || zero == NULL ? sum : (subtrahend(bits) - zero_value) * sum;
         if (blocks)
             row->starts[p] = (int32_t)((uint32_t)((middle - zero_value) * sum) - sum_of(pairs));
     }
@@ -363,18 +436,23 @@ static bool prepare(const nbits_shape *shape, nbits_mode mode, const float *zero
 /* Expands weights: group `group` of four k as the bytes of a word; or k and k + 2 (odd = 0), or k + 1 and k + 3 (odd =
  * 1), as two words. */
 #if defined(INTS_BYTES) || defined(INTS_NIBBLES)
-VEC_INLINE vint spread_bytes(vint w, int bits, int group)
+VEC_INLINE vint spread_bytes(vint w, struct coding c, int group)
 {
-    const uint32_t mask = ((1u << bits) - 1) * 0x01010101u, flip = subtrahend(bits) * 0x01010101u;
+    const uint32_t mask = ((1u << c.bits) - 1) * 0x01010101u, flip = subtrahend(bits_of(c)) * 0x01010101u;
 
-    return (vint)(((unsigned_words)w >> (uint32_t)(bits * group) & mask) ^ flip);
+    if (c.coded)
+        return (vint)((unsigned_words)look_up(w, c, group) ^ flip);
+    return (vint)(((unsigned_words)w >> (uint32_t)(c.bits * group) & mask) ^ flip);
 }
 #endif
 
 #ifdef INTS_WORDS
-VEC_INLINE vint spread_words(vint w, int bits, int group, int odd)
+VEC_INLINE vint spread_words(vint w, struct coding c, int group, int odd)
 {
-    return (vint)((unsigned_words)w >> (uint32_t)(8 * odd + bits * group) & ((1u << bits) - 1) * 0x00010001u);
+    const unsigned_words four = (unsigned_words)(c.coded ? look_up(w, c, group) : w);
+    const int bits = bits_of(c);
+
+    return (vint)(four >> (uint32_t)(8 * odd + (c.coded ? 0 : bits * group)) & ((1u << bits) - 1) * 0x00010001u);
 }
 #endif
 
@@ -400,16 +478,16 @@ VEC_INLINE vint dot_group(vint acc, vint u, const int8_t *limbs, int g)
 }
 
 /* Adds to dot the products of one part of each row with a vector of columns. All expanded weights stay in registers. */
-VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, nbits_mode mode, int bits,
-                         int part, int rows, bool as_bytes, vint dot[NBITS_ROWS])
+VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, nbits_mode mode,
+                         struct coding c, int part, int rows, bool as_bytes, vint dot[NBITS_ROWS])
 {
-    const int groups = part / 4, per = 8 / bits; /* groups of four k in a part, and in a word */
+    const int groups = part / 4, per = 8 / c.bits; /* groups of four k in a part, and in a word */
     vint u[8];
 
     (void)as_bytes;
     VEC_UNROLL
     for (int g = 0; g < groups; g++)
-        u[g] = spread_bytes(vint_load(weights + g / per * NBITS_COLUMNS * 4), bits, g % per);
+        u[g] = spread_bytes(vint_load(weights + g / per * NBITS_COLUMNS * 4), c, g % per);
     VEC_UNROLL
     for (int r = 0; r < rows; r++, limbs += limbs_row) {
         vint high = { 0 };
@@ -429,10 +507,10 @@ VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t li
 
 #ifdef INTS_NIBBLES
 /* The same for integers that are bytes: one row, or one limb of each row. */
-VEC_INLINE void dot_nibbles(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, nbits_mode mode, int bits,
-                            int part, int rows, vint dot[NBITS_ROWS])
+VEC_INLINE void dot_nibbles(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, nbits_mode mode,
+                            struct coding c, int part, int rows, vint dot[NBITS_ROWS])
 {
-    const int per = 8 / bits, count = part / 4 / per; /* words */
+    const int per = 8 / c.bits, count = part / 4 / per; /* words */
     vint low[NBITS_ROWS], high = { 0 };
 
     INLAY_CHECK(rows == 1 || mode == NBITS_BYTE);
@@ -445,7 +523,7 @@ VEC_INLINE void dot_nibbles(const uint8_t *weights, const int8_t *limbs, int64_t
 
         VEC_UNROLL
         for (int g = 0; g < per; g++, limbs += 4) {
-            const vint u = spread_bytes(word, bits, g);
+            const vint u = spread_bytes(word, c, g);
 
             if (mode == NBITS_FINE)
                 high = ints_dot_nibbles(high, u, four(limbs));
@@ -464,14 +542,14 @@ VEC_INLINE void dot_nibbles(const uint8_t *weights, const int8_t *limbs, int64_t
 
 /* Adds to dot the products of one part of each row with a vector of columns. A word of weights is expanded and
  * multiplied by all rows, one after the other, because there are 16 registers. */
-VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, nbits_mode mode, int bits,
-                         int part, int rows, bool as_bytes, vint dot[NBITS_ROWS])
+VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, nbits_mode mode,
+                         struct coding c, int part, int rows, bool as_bytes, vint dot[NBITS_ROWS])
 {
-    const int per = 8 / bits, count = part / 4 / per; /* words */
+    const int per = 8 / c.bits, count = part / 4 / per; /* words */
 
 #ifdef INTS_NIBBLES
     if (as_bytes) {
-        dot_nibbles(weights, limbs, limbs_row, mode, bits, part, rows, dot);
+        dot_nibbles(weights, limbs, limbs_row, mode, c, part, rows, dot);
         return;
     }
 #endif
@@ -482,7 +560,7 @@ VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t li
 
         VEC_UNROLL
         for (int g = 0; g < per; g++, limbs += 8) {
-            const vint even = spread_words(word, bits, g, 0), odd = spread_words(word, bits, g, 1);
+            const vint even = spread_words(word, c, g, 0), odd = spread_words(word, c, g, 1);
 
             VEC_UNROLL
             for (int r = 0; r < rows; r++) {
@@ -497,10 +575,10 @@ VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t li
 _Static_assert(VECTORS == 2, "dot_both() takes both vectors of a panel");
 
 /* The same for several rows of bytes and both vectors of columns, which share the loads of activations. */
-VEC_INLINE void dot_both_nibbles(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, int bits, int part,
-                                 int rows, vint dot[VECTORS][NBITS_ROWS])
+VEC_INLINE void dot_both_nibbles(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, struct coding c,
+                                 int part, int rows, vint dot[VECTORS][NBITS_ROWS])
 {
-    const int per = 8 / bits, count = part / 4 / per; /* words */
+    const int per = 8 / c.bits, count = part / 4 / per; /* words */
     vint low[VECTORS][NBITS_ROWS];
 
     VEC_UNROLL
@@ -510,8 +588,8 @@ VEC_INLINE void dot_both_nibbles(const uint8_t *weights, const int8_t *limbs, in
     for (int w = 0; w < count; w++, weights += NBITS_COLUMNS * 4) {
         VEC_UNROLL
         for (int g = 0; g < per; g++, limbs += 4) {
-            const vint left = spread_bytes(vint_load(weights), bits, g),
-                       right = spread_bytes(vint_load(weights + VEC_LANES * 4), bits, g);
+            const vint left = spread_bytes(vint_load(weights), c, g),
+                       right = spread_bytes(vint_load(weights + VEC_LANES * 4), c, g);
 
             VEC_UNROLL
             for (int r = 0; r < rows; r++) {
@@ -530,10 +608,10 @@ VEC_INLINE void dot_both_nibbles(const uint8_t *weights, const int8_t *limbs, in
 }
 
 /* The same for words. */
-VEC_INLINE void dot_both(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, int bits, int part, int rows,
-                         vint dot[VECTORS][NBITS_ROWS])
+VEC_INLINE void dot_both(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, struct coding c, int part,
+                         int rows, vint dot[VECTORS][NBITS_ROWS])
 {
-    const int per = 8 / bits, count = part / 4 / per; /* words */
+    const int per = 8 / c.bits, count = part / 4 / per; /* words */
 
     UNROLL_WORDS
     for (int w = 0; w < count; w++, weights += NBITS_COLUMNS * 4) {
@@ -541,8 +619,8 @@ VEC_INLINE void dot_both(const uint8_t *weights, const int8_t *limbs, int64_t li
         for (int g = 0; g < per; g++, limbs += 8) {
             VEC_UNROLL
             for (int odd = 0; odd < 2; odd++) {
-                const vint left = spread_words(vint_load(weights), bits, g, odd),
-                           right = spread_words(vint_load(weights + VEC_LANES * 4), bits, g, odd);
+                const vint left = spread_words(vint_load(weights), c, g, odd),
+                           right = spread_words(vint_load(weights + VEC_LANES * 4), c, g, odd);
 
                 VEC_UNROLL
                 for (int r = 0; r < rows; r++) {
@@ -570,7 +648,7 @@ VEC_INLINE void dot_both(const uint8_t *weights, const int8_t *limbs, int64_t li
 #define COMPILER_FENCE() (void)0
 #endif
 
-VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, int bits, int part, int rows, bool as_bytes,
+VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, struct coding c, int part, int rows, bool as_bytes,
                           bool zeros)
 {
     const nbits_shape *shape = tile->shape;
@@ -598,9 +676,9 @@ VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, int bits, int
             for (int r = 0; shares && r < rows; r++)
                 both[0][r] = both[1][r] = vint_set(zeros ? 0 : tile->sums[r * all + done]);
             if (!as_bytes)
-                dot_both(weights, limbs, tile->limbs_row, bits, part, rows, both);
+                dot_both(weights, limbs, tile->limbs_row, c, part, rows, both);
             else if (shares)
-                dot_both_nibbles(weights, limbs, tile->limbs_row, bits, part, rows, both);
+                dot_both_nibbles(weights, limbs, tile->limbs_row, c, part, rows, both);
 #endif
             UNROLL_VECTORS
             for (int v = 0; v < VECTORS; v++) {
@@ -618,12 +696,12 @@ VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, int bits, int
                 } else
 #endif
                     dot_rows(weights + v * VEC_LANES * 4, tile->limbs + done * tile->limbs_part, tile->limbs_row, mode,
-                             bits, part, rows, as_bytes, dot);
+                             c, part, rows, as_bytes, dot);
                 COMPILER_FENCE(); /* factors are loaded after the products */
                 scale = vec_load(scales + v * VEC_LANES);
                 if (zeros)
                     zero = vec_sub(vec_load(tile->zeros + b * NBITS_COLUMNS + v * VEC_LANES),
-                                   vec_set((float)subtrahend(bits)));
+                                   vec_set((float)subtrahend(bits_of(c))));
                 VEC_UNROLL
                 for (int r = 0; r < rows; r++) {
                     const int64_t at = r * all + done;
@@ -632,9 +710,9 @@ VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, int bits, int
                     sum[r][v] = vec_fma(vec_mul(product, vec_set(tile->factors[at])), scale, sum[r][v]);
                 }
             }
-            for (int i = 0; rows == 1 && i < part * bits / 32; i++)
+            for (int i = 0; rows == 1 && i < part * c.bits / 32; i++)
                 vec_fetch_near(weights + AHEAD + 64 * i);
-            weights += part * NBITS_COLUMNS * bits / 8;
+            weights += part * NBITS_COLUMNS * c.bits / 8;
             if (++done % RUN == 0)
                 end_run(total, sum, rows);
         }
@@ -642,28 +720,28 @@ VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, int bits, int
     store_tile(tile, total, sum, rows);
 }
 
-VEC_INLINE void tile_of_part(const nbits_tile *tile, nbits_mode mode, int bits, int part, int rows, bool zeros)
+VEC_INLINE void tile_of_part(const nbits_tile *tile, nbits_mode mode, struct coding c, int part, int rows, bool zeros)
 {
-    if (are_bytes(bits, mode, rows == 1 && tile->single))
-        limb_tile(tile, mode, bits, part, rows, true, zeros);
+    if (are_bytes(bits_of(c), mode, rows == 1 && tile->single))
+        limb_tile(tile, mode, c, part, rows, true, zeros);
     else
-        limb_tile(tile, mode, bits, part, rows, false, zeros);
+        limb_tile(tile, mode, c, part, rows, false, zeros);
 }
 
-VEC_INLINE void fine_tile(const nbits_tile *tile, int bits, int rows, bool zeros)
+VEC_INLINE void fine_tile(const nbits_tile *tile, struct coding c, int rows, bool zeros)
 {
     if (tile->shape->part == 32)
-        tile_of_part(tile, NBITS_FINE, bits, 32, rows, zeros);
+        tile_of_part(tile, NBITS_FINE, c, 32, rows, zeros);
     else
-        tile_of_part(tile, NBITS_FINE, bits, 16, rows, zeros);
+        tile_of_part(tile, NBITS_FINE, c, 16, rows, zeros);
 }
 
-VEC_INLINE void byte_tile(const nbits_tile *tile, int bits, int rows, bool zeros)
+VEC_INLINE void byte_tile(const nbits_tile *tile, struct coding c, int rows, bool zeros)
 {
     if (tile->shape->part == 32)
-        tile_of_part(tile, NBITS_BYTE, bits, 32, rows, zeros);
+        tile_of_part(tile, NBITS_BYTE, c, 32, rows, zeros);
     else
-        tile_of_part(tile, NBITS_BYTE, bits, 16, rows, zeros);
+        tile_of_part(tile, NBITS_BYTE, c, 16, rows, zeros);
 }
 
 BY_BITS(fine, fine_tile, BY_ROWS, false)
@@ -683,6 +761,7 @@ enum { HAS_LIMBS = 0 };
 const nbits_kernel KERNEL(nbits) = {
     .isa = KERNEL_TEXT,
     .has_limbs = HAS_LIMBS,
+    .tables = HAS_TABLES,
     .prepare = prepare,
     .tile = { exact, byte, fine },
     .unfold = unfold,

@@ -7,6 +7,9 @@
  * 16; padding weights are arbitrary, since activations are 0 there. Scales and zero points of a panel are 16 floats per
  * block.
  *
+ * Weights of 4 bits may be indexes of a table of 16 weights of 8 bits (nbits_shape.table). Results are those of these
+ * weights of 8 bits, to the last bit.
+ *
  * Activations are floats (exact), or integers with one scale factor per part, a part being 16 or 32 elements of a row:
  * integers of 16 bits in two limbs of 8 (fine), or of 8 bits (byte). Integer products and sums are exact. The rounding
  * error of an activation is at most 2^-16 (fine) or 2^-8 (byte) of the largest activation of its part, so an outlier
@@ -22,7 +25,8 @@ enum {
     NBITS_COLUMNS = 16, /* columns of a panel */
     NBITS_ROWS = 4,     /* most rows of a tile */
     NBITS_BESIDE = 3,   /* panels of a weight block */
-    NBITS_PARTS = 32    /* most parts of a weight block */
+    NBITS_TABLE_ZERO = 128,
+    NBITS_PARTS = 32 /* most parts of a weight block */
 };
 
 typedef enum nbits_mode { NBITS_EXACT = 0, NBITS_BYTE = 1, NBITS_FINE = 2 } nbits_mode; /* the number of limbs */
@@ -35,6 +39,9 @@ typedef struct nbits_shape {
     int64_t panels;
     uint32_t bits;
     uint32_t part; /* 16 or 32: activations that share a factor; divides padded */
+    /* Packed weights of 4 bits are indexes of these 16 weights of 8 bits, whose zero points are all NBITS_TABLE_ZERO;
+     * NULL: they are not. nbits_shape_init sets NULL. Set only if nbits_kernel.tables. */
+    const uint8_t *table;
 } nbits_shape;
 
 /* block: 0 = all of k. false: a size is out of range. */
@@ -50,8 +57,10 @@ typedef struct nbits_source {
     const void *data;
     int64_t k_step, n_step; /* in elements; k counts blocks for scales and zero points */
     bool is_signed;
-    bool e2m1; /* weights are float4e2m1, whose codes of 8 bits are 128 plus twice the value; scales are halved */
+    bool e2m1; /* weights are float4e2m1: indexes of nbits_e2m1 in 4 bits, its weights in 8 bits; scales are halved */
 } nbits_source;
+
+extern const uint8_t nbits_e2m1[16]; /* 128 plus twice the value of each float4e2m1 */
 
 /* Packs panels [first, first + count) into out, which begins with panel `first`. */
 void nbits_pack_weights(const nbits_shape *shape, const nbits_source *from, int64_t first, int64_t count, uint8_t *out);
@@ -113,6 +122,7 @@ typedef struct nbits_row {
 typedef struct nbits_kernel {
     const char *isa;
     bool has_limbs; /* false: tile[NBITS_EXACT] computes all modes */
+    bool tables;    /* takes nbits_shape.table */
     int64_t many;   /* from this number of rows on, weight blocks are faster than tiles; 0: no weight blocks */
     /* Converts row a [nbits_depth] for a tile, or for a weight block if row->starts is not NULL. zero: the zero point
      * of all weights; NULL: each block of k has its own. false: the row must be computed with floats, and *row is

@@ -47,11 +47,14 @@ VEC_INLINE vint words_of(vint w, int bits, uint32_t shift, int odd)
     return (vint)((shorts)x - (uint16_t)(1u << (bits - 1)));
 }
 
-VEC_INLINE void spread_bits(const nbits_tile *tile, nbits_mode mode, int bits, int64_t first, int64_t parts, int at,
-                            int8_t *out, int32_t *starts)
+/* coded: the weights are indexes of the table. */
+VEC_INLINE void spread_bits(const nbits_tile *tile, nbits_mode mode, int size, bool coded, int64_t first, int64_t parts,
+                            int at, int8_t *out, int32_t *starts)
 {
     const nbits_shape *shape = tile->shape;
-    const int part = (int)shape->part, per = 8 / bits, part_bytes = part * NBITS_COLUMNS * bits / 8;
+    const int part = (int)shape->part, per = 8 / size, part_bytes = part * NBITS_COLUMNS * size / 8;
+    const int bits = coded ? 8 : size;
+    const vint table = coded ? vint_table(shape->table) : vint_set(0);
     const int64_t all = nbits_parts(shape), of_block = shape->padded / part;
     const int64_t panels =
         /* panels to skip before the data to prefetch: the next parts of this block, or the next block */
@@ -65,12 +68,13 @@ VEC_INLINE void spread_bits(const nbits_tile *tile, nbits_mode mode, int bits, i
 
         vec_fetch_far(scales + p / of_block * NBITS_COLUMNS);
         for (int k = 0; k < part; k += 4 * per, weights += SIZE, ahead += SIZE) {
-            const vint word = vint_load(weights);
+            const vint packed = vint_load(weights);
 
             vec_fetch_far(ahead);
             VEC_UNROLL
             for (int g = 0; g < per; g++) {
-                const uint32_t shift = (uint32_t)(bits * g);
+                const vint word = coded ? vint_code(packed, 4 * g, table) : packed;
+                const uint32_t shift = coded ? 0 : (uint32_t)(bits * g);
 
                 if (mode == NBITS_BYTE) {
                     sum = ints_dot_bytes(sum, vint_set(0x01010101), vint_store(out, bytes_of(word, bits, shift)));
@@ -93,18 +97,20 @@ VEC_INLINE void spread_bits(const nbits_tile *tile, nbits_mode mode, int bits, i
 void KERNEL(nbits_spread)(const nbits_tile *tile, nbits_mode mode, int64_t first, int64_t parts, int at, void *out,
                           int32_t *starts)
 {
-#define WAYS(bits)                                                                                                     \
+#define WAYS(bits, coded)                                                                                              \
     if (mode == NBITS_BYTE)                                                                                            \
-        spread_bits(tile, NBITS_BYTE, bits, first, parts, at, out, starts);                                            \
+        spread_bits(tile, NBITS_BYTE, bits, coded, first, parts, at, out, starts);                                     \
     else                                                                                                               \
-        spread_bits(tile, NBITS_FINE, bits, first, parts, at, out, starts);
+        spread_bits(tile, NBITS_FINE, bits, coded, first, parts, at, out, starts);
     INLAY_CHECK(at >= 0 && at < NBITS_BESIDE && parts <= NBITS_PARTS && first + parts <= nbits_parts(tile->shape));
-    if (tile->shape->bits == 4) {
-        WAYS(4)
+    if (tile->shape->table != NULL) {
+        WAYS(4, true)
+    } else if (tile->shape->bits == 4) {
+        WAYS(4, false)
     } else if (tile->shape->bits == 8) {
-        WAYS(8)
+        WAYS(8, false)
     } else {
-        WAYS(2)
+        WAYS(2, false)
     }
 #undef WAYS
 }

@@ -70,20 +70,24 @@ int32_t nbits_element(const void *data, int64_t i, uint32_t bits, bool is_signed
     return is_signed && x >> (bits - 1) != 0 ? x - (1 << bits) : x;
 }
 
+const uint8_t nbits_e2m1[16] = { 128, 129, 130, 131, 132, 134, 136, 140, 128, 127, 126, 125, 124, 122, 120, 116 };
+
+static bool flips(const nbits_source *from)
+{
+    return from->is_signed && !from->e2m1;
+}
+
 /* Unpacks `count` weights of one k, from element `first` on, to one byte each. */
 static void read_row(const nbits_shape *shape, const nbits_source *from, int64_t first, int64_t count, uint8_t *out)
 {
-    static const uint8_t halves[16] = {
-        128, 129, 130, 131, 132, 134, 136, 140, 128, 127, 126, 125, 124, 122, 120, 116
-    };
-    const uint32_t bits = from->e2m1 ? 4 : shape->bits, flip = from->is_signed ? 1u << (bits - 1) : 0;
+    const uint32_t bits = from->e2m1 ? 4 : shape->bits, flip = flips(from) ? 1u << (bits - 1) : 0;
     const uint8_t *data = from->data;
 
     for (int64_t i = 0; i < count; i++) {
         const int64_t at = (first + i * from->n_step) * bits;
         const uint32_t code = data[at / 8] >> at % 8 & ((1u << bits) - 1);
 
-        out[i] = from->e2m1 ? halves[code] : (uint8_t)(code ^ flip);
+        out[i] = from->e2m1 && shape->bits == 8 ? nbits_e2m1[code] : (uint8_t)(code ^ flip);
     }
     memset(out + count, 0, (size_t)(NBITS_COLUMNS - count));
 }
@@ -118,7 +122,7 @@ typedef uint32_t words __attribute__((vector_size(NBITS_COLUMNS)));
 #define HIGH_PAIRS(x, y) __builtin_shufflevector(x, y, 8, 9, 24, 25, 10, 11, 26, 27, 12, 13, 28, 29, 14, 15, 30, 31)
 
 /* pack_words for 4 or 8 bits, if each row of NBITS_COLUMNS weights begins at a byte and no weight is missing. */
-static void pack_rows(uint32_t bits, const uint8_t *rows, int64_t step, bool flips, uint8_t *out)
+static void pack_rows(uint32_t bits, const uint8_t *rows, int64_t step, bool flip, uint8_t *out)
 {
     const uint64_t low = UINT64_C(0x0f0f0f0f0f0f0f0f);
     line r[4], made[4];
@@ -133,7 +137,7 @@ static void pack_rows(uint32_t bits, const uint8_t *rows, int64_t step, bool fli
             memcpy(&y, rows + (i + 4) * step, sizeof y);
             r[i] = LOW_BYTES((line)(pair){ (x & low) | (y & low) << 4 }, (line)(pair){ (x >> 4 & low) | (y & ~low) });
         }
-        r[i] ^= (uint8_t)(flips ? (bits == 8 ? 0x80 : 0x88) : 0);
+        r[i] ^= (uint8_t)(flip ? (bits == 8 ? 0x80 : 0x88) : 0);
     }
     made[0] = LOW_PAIRS(LOW_BYTES(r[0], r[1]), LOW_BYTES(r[2], r[3]));
     made[1] = HIGH_PAIRS(LOW_BYTES(r[0], r[1]), LOW_BYTES(r[2], r[3]));
@@ -164,7 +168,7 @@ static void pack_lines(const nbits_shape *shape, const nbits_source *from, int64
                        uint8_t *out)
 {
     enum { FEW = sizeof(words) / sizeof(uint32_t) };
-    const uint32_t flip = !from->is_signed   ? 0
+    const uint32_t flip = !flips(from)       ? 0
                           : shape->bits == 8 ? 0x80808080u
                           : shape->bits == 4 ? 0x88888888u
                                              : 0xaaaaaaaau;
@@ -200,10 +204,10 @@ void nbits_pack_weights(const nbits_shape *shape, const nbits_source *from, int6
 {
     const int64_t per = 32 / shape->bits, panel = nbits_weight_bytes(shape) / shape->panels,
                   joint = from->n_step == 1 ? JOINT_PANELS : 1;
-    const bool lines =
-        !from->e2m1 && from->k_step == 1 && from->n_step * shape->bits % 8 == 0 && shape->block % per == 0;
+    const bool differs = from->e2m1 && shape->bits == 8; /* from the weights of the file */
+    const bool lines = !differs && from->k_step == 1 && from->n_step * shape->bits % 8 == 0 && shape->block % per == 0;
     const uint8_t *data = from->data;
-    const bool rows = !from->e2m1 && from->n_step == 1 && from->k_step * shape->bits % 8 == 0 && shape->bits != 2;
+    const bool rows = !differs && from->n_step == 1 && from->k_step * shape->bits % 8 == 0 && shape->bits != 2;
 
     INLAY_CHECK(first >= 0 && count >= 0 && first + count <= shape->panels);
     INLAY_CHECK(shape->padded % 16 == 0 && shape->padded >= shape->block);
@@ -227,7 +231,7 @@ void nbits_pack_weights(const nbits_shape *shape, const nbits_source *from, int6
 
                     if (rows && begin + k + per <= last && column + NBITS_COLUMNS <= shape->n)
                         pack_rows(shape->bits, data + ((begin + k) * from->k_step + column) * shape->bits / 8,
-                                  from->k_step * shape->bits / 8, from->is_signed, to);
+                                  from->k_step * shape->bits / 8, flips(from), to);
                     else
                         pack_words(shape, from, column, begin + k, last, to);
                 }

@@ -9,17 +9,21 @@
 _Static_assert((int)VEC_LANES == (int)NBITS_COLUMNS, "a vector is a row of a panel");
 enum { MOST_PART = 32 };
 
-VEC_INLINE void spread(const nbits_tile *tile, int bits, int64_t first, int64_t count, uint8_t *out)
+/* coded: the weights are indexes of the table. */
+VEC_INLINE void spread(const nbits_tile *tile, int bits, bool coded, int64_t first, int64_t count, uint8_t *out)
 {
     const int part = (int)tile->shape->part, per = 8 / bits;
     const uint8_t *weights = tile->weights + first * part * NBITS_COLUMNS * bits / 8;
+    const vint table = coded ? vint_table(tile->shape->table) : vint_set(0);
 
     for (int64_t k = 0; k < count * part; k += 4 * per, weights += sizeof(vint)) {
         const vint word = vint_load(weights);
 
         VEC_UNROLL
         for (int g = 0; g < per; g++, out += sizeof(vint)) {
-            const vint quads = (vint)((unsigned_words)word >> (uint32_t)(bits * g) & ((1u << bits) - 1) * 0x01010101u);
+            const vint quads =
+                coded ? vint_code(word, bits * g, table)
+                      : (vint)((unsigned_words)word >> (uint32_t)(bits * g) & ((1u << bits) - 1) * 0x01010101u);
 
             memcpy(out, &quads, sizeof quads);
         }
@@ -124,12 +128,14 @@ VEC_INLINE void multiply_panel(const nbits_tile *tile, const nbits_mode mode, co
     for (int64_t first = 0; first < parts; first += NBITS_PARTS) {
         const int64_t count = parts - first < NBITS_PARTS ? parts - first : NBITS_PARTS;
 
-        if (tile->shape->bits == 4)
-            spread(tile, 4, first, count, weights);
+        if (tile->shape->table != NULL)
+            spread(tile, 4, true, first, count, weights);
+        else if (tile->shape->bits == 4)
+            spread(tile, 4, false, first, count, weights);
         else if (tile->shape->bits == 8)
-            spread(tile, 8, first, count, weights);
+            spread(tile, 8, false, first, count, weights);
         else
-            spread(tile, 2, first, count, weights);
+            spread(tile, 2, false, first, count, weights);
         for (int64_t row = 0; row < tile->rows; row += TILE_ROWS) {
             const int rows = tile->rows - row < TILE_ROWS ? (int)(tile->rows - row) : TILE_ROWS;
 

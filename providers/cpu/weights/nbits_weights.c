@@ -18,7 +18,7 @@ static uint8_t bits_of(inlay_dtype dtype, bool *out_signed)
 {
     *out_signed = dtype == INLAY_INT4 || dtype == INLAY_INT2 || dtype == INLAY_INT8 || dtype == INLAY_FLOAT4E2M1;
     return dtype == INLAY_INT8 || dtype == INLAY_UINT8   ? 8
-           : dtype == INLAY_FLOAT4E2M1                   ? 8 /* packed as codes of 8 bits */
+           : dtype == INLAY_FLOAT4E2M1                   ? 8 /* see nbits_source */
            : dtype == INLAY_INT4 || dtype == INLAY_UINT4 ? 4
            : dtype == INLAY_INT2 || dtype == INLAY_UINT2 ? 2
                                                          : 0;
@@ -147,6 +147,7 @@ bool nbits_is_weights(const inlay_graph *graph, uint32_t value, double *out_byte
 static bool parse_weights(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const inlay_value_info *input = kit_input(node, 0);
+    const nbits_kernel *kernel = nbits_kernel_best();
     struct layout layout;
 
     if (!read_layout(node, &layout))
@@ -156,6 +157,10 @@ static bool parse_weights(const kit_node *node, cpu_op *op, kit_refusal *why)
     op->nbits.bits = bits_of(input->dtype, &op->nbits.is_signed);
     op->nbits.e2m1 = input->dtype == INLAY_FLOAT4E2M1;
     op->nbits.all = op->nbits.is_signed ? (float)(1 << (op->nbits.bits - 1)) : 0;
+    if (op->nbits.e2m1 && kernel != NULL && kernel->tables) {
+        op->nbits.bits = 4;
+        op->nbits.table = nbits_e2m1;
+    }
     return true;
 }
 
@@ -349,6 +354,14 @@ inlay_status nbits_bind_weights(inlay_compiled *compiled, inlay_diag *diag)
     return INLAY_OK;
 }
 
+bool nbits_weights_shape(const cpu_nbits *nbits, int64_t n, nbits_shape *shape)
+{
+    const bool valid = nbits_shape_init(shape, nbits->bits, nbits->k, n, nbits->block);
+
+    shape->table = nbits->table;
+    return valid;
+}
+
 const cpu_op *nbits_weights_of(const cpu_build *build, cpu_nbits *out, nbits_shape *shape)
 {
     const cpu_op *op = build->op;
@@ -362,7 +375,7 @@ const cpu_op *nbits_weights_of(const cpu_build *build, cpu_nbits *out, nbits_sha
         op = &build->compiled->ops[value->weights];
         orient(build->compiled, op, value->turned, out);
     }
-    (void)nbits_shape_init(shape, out->bits, out->k, out->n, out->block);
+    (void)nbits_weights_shape(out, out->n, shape);
     return op;
 }
 
@@ -385,7 +398,7 @@ inlay_status nbits_read(cpu_build *build, const cpu_nbits *nbits, cpu_place *pla
     nbits_shape shape;
 
     zeros->buffer = INLAY_NONE;
-    if (!nbits_shape_init(&shape, nbits->bits, nbits->k, nbits->n, nbits->block))
+    if (!nbits_weights_shape(nbits, nbits->n, &shape))
         return inlay_fail(build->diag, INLAY_LIMIT_EXCEEDED, "node '%s': the weights are too large", build->op->name);
     INLAY_TRY(read_pack(build, nbits, nbits->q, NBITS_WEIGHTS, nbits->q_steps, nbits_weight_bytes(&shape), place));
     INLAY_TRY(
@@ -434,7 +447,8 @@ static inlay_status unfold(const cpu_native *native, const cpu_state *state, inl
             const int64_t shift = e % per % 4 * 8 + e % per / 4 * shape->bits;
             const float zero =
                 unfolded->nbits.zero != INLAY_NONE ? ((const float *)args[2])[scale] : unfolded->nbits.all;
-            const uint32_t q = ((const uint32_t *)args[0])[word] >> shift & ((1u << shape->bits) - 1);
+            const uint32_t code = ((const uint32_t *)args[0])[word] >> shift & ((1u << shape->bits) - 1);
+            const uint32_t q = shape->table != NULL ? shape->table[code] : code;
 
             output[k * shape->n + n] = ((float)q - zero) * ((const float *)args[1])[scale];
         }
@@ -459,7 +473,7 @@ static inlay_status lower_weights(cpu_build *build, const cpu_group *group)
         layout_strides(&packed, AXES, build->dims[group->out], (const int64_t[]){ 1, nbits.n });
     INLAY_TRY(cpu_new_place(build, &packed, &output));
     unfolded = (struct unfolded){ .native.run = unfold, .nbits = nbits };
-    (void)nbits_shape_init(&unfolded.shape, nbits.bits, nbits.k, nbits.n, nbits.block);
+    (void)nbits_weights_shape(&nbits, nbits.n, &unfolded.shape);
     INLAY_TRY(cpu_emit_step(
         build, &unfolded.native, sizeof unfolded,
         (const cpu_place *const[]){ &place, &scales, zeros.buffer != INLAY_NONE ? &zeros : &scales, &output }, 4));

@@ -19,6 +19,8 @@ inlay_status nbits_bind_weights(inlay_compiled *compiled, inlay_diag *diag);
 /* Replaces zero points that are all the same code by nbits->all. */
 void nbits_merge_zeros(const inlay_compiled *compiled, cpu_nbits *nbits);
 
+/* The sizes of packed weights with n columns. false: out of range. */
+bool nbits_weights_shape(const cpu_nbits *nbits, int64_t n, nbits_shape *shape);
 /* The weights of the op being lowered and their sizes. Returns the op that has them: the GEMM or the
  * DequantizeLinear. */
 const cpu_op *nbits_weights_of(const cpu_build *build, cpu_nbits *out, nbits_shape *shape);
