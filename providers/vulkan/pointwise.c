@@ -176,7 +176,7 @@ uint32_t vulkan_round_slots(vulkan_program *program, uint32_t value, uint32_t ze
     value = vulkan_add_slot(program, OP_ROUND, value, 0, 0);
     if (zero != INLAY_NONE)
         value = vulkan_add_slot(program, OP_ADD, value, zero, 0);
-    value = vulkan_add_slot(program, OP_MAX, value, vulkan_literal(program, lowest), 0);
+    value = vulkan_add_slot(program, OP_AT_LEAST, value, vulkan_literal(program, lowest), 0); /* NaN, as elsewhere */
     return vulkan_add_slot(program, OP_MIN, value, vulkan_literal(program, highest), 0);
 }
 

@@ -71,6 +71,9 @@ bool vulkan_window_read(vulkan_build *build, const vulkan_op *op, const vulkan_t
         (void)vulkan_decline(build, op,
                              "a window, stride or dilation is not positive, or does not match the input's rank of %u",
                              input->rank);
+    else if (input->count == 0 && output->count > 0) /* shaders load an element where a window is outside, too */
+        fits =
+            vulkan_decline(build, op, "its image has no elements, so its windows are in the padding alone") == INLAY_OK;
     return fits;
 }
 

@@ -370,6 +370,11 @@ class Judge:
         self.shared = {name: flags.pop(name) for name in list(flags) if name == "isa"}
         self.flags = flags
 
+    def known(self, options):
+        """Those of providers in use: option providers may leave out cpu."""
+        in_use = self.flags.get("providers", "cpu").split(",")
+        return {name: value for name, value in options.items() if not name.startswith("cpu.") or "cpu" in in_use}
+
     def open(self, model, **options):
         if not isinstance(model, (str, bytes)):
             model = model.SerializeToString()
@@ -542,7 +547,7 @@ class Judge:
                 continue
             where = f"{kind}, {graph.dtype.__name__}{shape}; {ops}"
             try:
-                session = session or self.open(model, **graph.options, **self.flags)
+                session = session or self.open(model, **self.known(graph.options), **self.flags)
                 got = session.run(feeds)
             except self.inlay.InlayError as e:
                 return f"{e}; {where}"

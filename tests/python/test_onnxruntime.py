@@ -214,6 +214,20 @@ class Sessions(unittest.TestCase):
             session = ort.InferenceSession(case("test_add"), providers=["reference"], enable_fallback=0)
         np.testing.assert_array_equal(session.run(None, {"x": X, "y": X})[0], 2 * X)
 
+    @unittest.skipUnless(os.environ.get("TEST_EP"), "the library of tests/ort_ep is not built")
+    def test_library_of_a_vendor(self):
+        ort.register_execution_provider_library("a vendor's", os.environ["TEST_EP"])
+        try:
+            options = ort.SessionOptions()
+            options.add_provider_for_devices([d for d in ort.get_ep_devices() if d.ep_name == "test_ep"], {"fault": "Mul"})
+            session = ort.InferenceSession(case("test_mul"), options)
+            self.assertEqual(session.get_providers(), ["test_ep", "CPUExecutionProvider"])
+            self.assertEqual(session.get_provider_options(), {"test_ep": {"fault": "Mul"}, "CPUExecutionProvider": {}})
+            self.assertTrue((session.run(None, {"x": X, "y": X})[0] != X).any())  # the library ran it, with its fault
+            del session
+        finally:
+            ort.unregister_execution_provider_library("a vendor's")
+
     def test_async(self):
         done, got = threading.Event(), []
 

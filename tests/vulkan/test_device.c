@@ -274,6 +274,31 @@ static void memory_is_apart(void **state)
     rig_close(&b);
 }
 
+/* Windows in the padding alone: the image has no elements, thus may have no memory. */
+static void images_without_pixels(void **state)
+{
+    static const char *const scripts[] = {
+        "x : 1,20,N,N\nk = [20,4,3,1]\na = ConvTranspose(x, k) group=4\nv = [8,16,3,2]\nb = [8]\n"
+        "y = Conv(a, v, b) pads=1,1,0,1\n-> y",
+        "x : 1,4,2,N\na = Abs(x)\nk = [4,1,1,2]\ny = Conv(a, k) pads=0,1,0,1 group=4\n-> y",
+        "x : 1,4,2,N\na = Abs(x)\ny = AveragePool(a) kernel_shape=1,2 pads=0,1,0,1 count_include_pad=1\n-> y",
+    };
+
+    (void)state;
+    vulkan_case_require_device();
+    for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++) {
+        struct rig a = vulkan_case_open(scripts[i], 13, NULL, true), b = vulkan_case_open(scripts[i], 13, NULL, false);
+
+        script_feed_sized(&a, 0, 1, 0);
+        script_feed_sized(&b, 0, 1, 0);
+        rig_run(&a);
+        rig_run(&b);
+        vulkan_case_compare(&a, &b, scripts[i]);
+        rig_close(&a);
+        rig_close(&b);
+    }
+}
+
 /* Sessions open and close repeatedly: first while another session keeps the device open, then with a device that each
  * of them reopens. */
 static void many_sessions(void **state)
@@ -498,6 +523,7 @@ int main(void)
         cmocka_unit_test(caches_stay_on_the_device),
         cmocka_unit_test(handles_are_wrapped),
         cmocka_unit_test(memory_is_apart),
+        cmocka_unit_test(images_without_pixels),
         cmocka_unit_test(device_by_name),
         cmocka_unit_test(a_driver_of_the_cpu_is_named),
         cmocka_unit_test(a_failing_device_is_refused),

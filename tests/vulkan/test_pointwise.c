@@ -118,6 +118,8 @@ static void types(void **state)
     vulkan_case_expect(rows[0].script, 17, "Cast", 0.2f);
     vulkan_case_expect("x : 4,6\ns = [] 0.02\nq = QuantizeLinear(x, s)\ny = DequantizeLinear(q, s)\n-> q, y", 13,
                        "QuantizeLinear", 0);
+    vulkan_case_expect("x : 20\ns = [] 0.02\nz = int8[] 5\ny = QuantizeLinear(x, s, z)\n-> y", 13, "QuantizeLinear",
+                       0.5f); /* NaN becomes the lowest integer */
     vulkan_case_expect(
         "x : 4,6\ns = [6]\nz = [] 0\nq = QuantizeLinear(x, s) axis=1\ny = DequantizeLinear(q, s) axis=1\n-> q, y", 13,
         "DequantizeLinear", 0);

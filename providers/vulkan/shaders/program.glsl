@@ -124,6 +124,7 @@ OP(min, is_nan(a) ? a : is_nan(b) ? b : b < a ? b : a)
 #else
 #define NUMBER(k) fword(WORD_NUMBER + 2u * k)
 OP(max, f_max(a, b)) OP(min, f_min(a, b)) OP(pow, f_pow(a, b)) OP(fmod, f_fmod(a, b))
+OP(at_least, a > b ? a : b) // NaN becomes b
 OP(div, f_div(a, b)) OP(reciprocal, f_div(1.0, a))
 OP(exp, f_exp(a)) OP(log, f_log(a)) OP(erf, f_erf(a)) OP(round, f_round(a))
 OP(sin, sine(a, false)) OP(cos, sine(a, true)) OP(tan, sine(a, false) / sine(a, true))

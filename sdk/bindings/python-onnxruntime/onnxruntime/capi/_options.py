@@ -106,7 +106,7 @@ class SessionOptions(_Settings):
     def __init__(self):
         super().__init__(out(api.CreateSessionOptions))
         self._keep: List[Any] = []
-        self._providers: List[str] = []
+        self._providers: Dict[str, Dict[str, str]] = {}  # options by name
 
     def clone(self) -> "SessionOptions":
         """A copy of which later changes do not change these options."""
@@ -115,7 +115,7 @@ class SessionOptions(_Settings):
         made._values.update(self._values)
         made._entries.update(self._entries)
         made._keep = list(self._keep)
-        made._providers = list(self._providers)
+        made._providers = dict(self._providers)
         return made
 
     def add_session_config_entry(self, key: str, value: str) -> None:
@@ -160,14 +160,14 @@ class SessionOptions(_Settings):
     def add_provider(self, name: str, options: Optional[Mapping[str, str]] = None) -> None:
         if name != "CPUExecutionProvider":
             append_provider(self, name, options or {})
-        self._providers.append(name)
+        self._providers[name] = dict(options or {})
 
     def add_provider_for_devices(self, devices: Sequence[Any], options: Optional[Mapping[str, str]] = None) -> None:
         options = dict(options or {})
         api.SessionOptionsAppendExecutionProvider_V2(self.handle, env, handles(devices), len(devices),
                                                      strings(list(options)), strings(list(options.values())),
                                                      len(options))
-        self._providers += [device.ep_name for device in devices]
+        self._providers.update((device.ep_name, options) for device in devices)
 
     def has_providers(self) -> bool:
         return bool(self._providers)

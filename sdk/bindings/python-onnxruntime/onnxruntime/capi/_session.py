@@ -128,7 +128,9 @@ class InferenceSession(Handle):
     def initialize_session(self, providers: Sequence[str] = (), provider_options: Sequence[Mapping] = (),
                            disabled_optimizers: Any = None) -> None:
         options = self.session_options.clone()
-        self._provider_options = {"CPUExecutionProvider": {}}
+        self._provider_options = {name: given for name, given in options._providers.items()
+                                  if name != "CPUExecutionProvider"}
+        self._provider_options["CPUExecutionProvider"] = options._providers.get("CPUExecutionProvider", {})
         for name, settings in zip(providers, list(provider_options) or [{}] * len(providers)):
             if name == "CPUExecutionProvider":
                 self._provider_options[name] = dict(settings)
@@ -173,7 +175,7 @@ class InferenceSession(Handle):
         return [OrtEpDevice(found[i]) if found[i] else None for i in range(count)]
 
     def get_providers(self) -> List[str]:
-        return ["CPUExecutionProvider"]
+        return list(self._provider_options)
 
     def get_provider_options(self) -> Dict[str, Dict[str, str]]:
         return self._provider_options
