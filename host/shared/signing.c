@@ -1,4 +1,5 @@
 #include "shared/signing.h"
+#include "base/json_text.h"
 #include "base/memory.h"
 #include "base/output.h"
 #include "base/strbuf.h"
@@ -585,17 +586,10 @@ done:
     return status;
 }
 
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-
-    return text != NULL ? text : "";
-}
-
 static const json_t *find_resource(const json_t *resources, const char *name)
 {
     for (size_t i = 0; i < json_array_size(resources); i++)
-        if (strcmp(text_of(json_array_get(resources, i), "name"), name) == 0)
+        if (strcmp(json_text_of(json_array_get(resources, i), "name"), name) == 0)
             return json_array_get(resources, i);
     return NULL;
 }
@@ -609,9 +603,9 @@ static inlay_status check_files(struct place *place, const json_t *statement, ui
     char digest[DIGEST_TEXT], path[SHOWN_BYTES];
     inlay_status status = INLAY_OK;
 
-    if (strcmp(text_of(statement, "_type"), statement_type) != 0 ||
-        strcmp(text_of(statement, "predicateType"), predicate_type) != 0 || json_array_size(resources) == 0 ||
-        strcmp(text_of(json_object_get(predicate, "serialization"), "method"), "files") != 0)
+    if (strcmp(json_text_of(statement, "_type"), statement_type) != 0 ||
+        strcmp(json_text_of(statement, "predicateType"), predicate_type) != 0 || json_array_size(resources) == 0 ||
+        strcmp(json_text_of(json_object_get(predicate, "serialization"), "method"), "files") != 0)
         return damaged(place, "its statement is not that of OpenSSF's model signing, version 1.0, by files", diag);
     if (place->name == NULL)
         status = list_model_folder(place, diag);
@@ -624,18 +618,18 @@ static inlay_status check_files(struct place *place, const json_t *statement, ui
                                 "%.300s: is not in the signature %.300s; remove the file, or sign the model again",
                                 shown(place, place->files[i].name, path), place->signature);
     for (size_t i = 0; status == INLAY_OK && i < json_array_size(resources); i++)
-        status = add_location(place, text_of(json_array_get(resources, i), "name"), diag);
+        status = add_location(place, json_text_of(json_array_get(resources, i), "name"), diag);
     sort_files(place);
     for (uint32_t i = 0; status == INLAY_OK && i < place->count; i++) {
         const json_t *resource = find_resource(resources, place->files[i].name);
 
-        if (resource == NULL || strcmp(text_of(resource, "algorithm"), "sha256") != 0)
+        if (resource == NULL || strcmp(json_text_of(resource, "algorithm"), "sha256") != 0)
             return damaged(place, "a file has no plain name, or no digest by SHA-256", diag);
         status = hash_file(place, &place->files[i], bytes, diag);
         if (status != INLAY_OK)
             return status;
         to_hex(place->files[i].digest, digest);
-        if (strcmp(text_of(resource, "digest"), digest) != 0)
+        if (strcmp(json_text_of(resource, "digest"), digest) != 0)
             return inlay_fail(diag, INLAY_RESULTS_DIFFER,
                               "%.300s: has changed since it was signed; restore the file that was signed, or sign the "
                               "model again",
@@ -643,7 +637,7 @@ static inlay_status check_files(struct place *place, const json_t *statement, ui
     }
     if (status == INLAY_OK && !hash_of_files(place, digest))
         status = no_memory(diag, "for a digest");
-    if (status == INLAY_OK && strcmp(text_of(subject, "sha256"), digest) != 0)
+    if (status == INLAY_OK && strcmp(json_text_of(subject, "sha256"), digest) != 0)
         status = damaged(place, "the digest of the whole model is not that of its files", diag);
     return status;
 }

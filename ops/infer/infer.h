@@ -113,10 +113,6 @@ INLAY_NODISCARD inlay_status dim_broadcast(op_infer *infer, inlay_dim a, inlay_d
 
 inlay_status infer_same_as_first(op_infer *infer); /* output 0: dtype by schema, shape of input 0 */
 inlay_status infer_broadcast_all(op_infer *infer); /* output 0: broadcast of all inputs */
-/* The broadcast shape of inputs first to end - 1; out_dims has room for INLAY_MAX_RANK. *out_rank is INLAY_RANK_UNKNOWN
- * if a rank is unknown. */
-INLAY_NODISCARD inlay_status infer_broadcast(op_infer *infer, uint32_t first, uint32_t end, uint32_t *out_rank,
-                                             inlay_dim *out_dims);
 /* Unidirectional broadcasting: fails if input i cannot be broadcast to these dimensions, aligned at the end, because it
  * has a higher rank or a fixed size that is neither 1 nor equal. */
 INLAY_NODISCARD inlay_status infer_broadcasts_to(const op_infer *infer, uint32_t i, uint32_t rank,

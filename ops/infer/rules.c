@@ -9,7 +9,10 @@ inlay_status infer_same_as_first(op_infer *infer)
     return infer_set_shape(infer, 0, infer->in[0]->rank, infer->in[0]->dims);
 }
 
-inlay_status infer_broadcast(op_infer *infer, uint32_t first, uint32_t end, uint32_t *out_rank, inlay_dim *out_dims)
+/* The broadcast shape of inputs first to end - 1; out_dims has room for INLAY_MAX_RANK. *out_rank is INLAY_RANK_UNKNOWN
+ * if a rank is unknown. */
+static inlay_status infer_broadcast(op_infer *infer, uint32_t first, uint32_t end, uint32_t *out_rank,
+                                    inlay_dim *out_dims)
 {
     inlay_status status = INLAY_OK;
     uint32_t rank = 0;

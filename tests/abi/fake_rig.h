@@ -179,4 +179,17 @@ static inline void chain(onnx_bytes *bytes)
     onnx_output(bytes, "y", INLAY_FLOAT, 2, dims);
 }
 static const float chain_result[] = { 2, 4, 2, 8, 4, 10 };
+
+/* Opens a session of that model, and sets the inputs. */
+static inline struct rig open_chain(const char *const *settings)
+{
+    onnx_bytes bytes = { .count = 0 };
+    struct rig rig;
+
+    chain(&bytes);
+    rig = open_rig(&bytes, settings);
+    set_floats(rig.context, 0, 2, dims, a);
+    set_floats(rig.context, 1, 2, dims, b);
+    return rig;
+}
 #endif

@@ -11,14 +11,10 @@
 /* Adjacent nodes become one region; only its two inputs and its output are copied. */
 static void neighbours_merge(void **state)
 {
-    onnx_bytes bytes = { .count = 0 };
     struct rig rig;
 
     (void)state;
-    chain(&bytes);
-    rig = open_rig(&bytes, NULL);
-    set_floats(rig.context, 0, 2, dims, a);
-    set_floats(rig.context, 1, 2, dims, b);
+    rig = open_chain(NULL);
     for (int i = 1; i <= 3; i++) {
         run(&rig);
         expect_floats(rig.context, 0, chain_result, 6);
@@ -200,10 +196,7 @@ static void losing_the_device(void **state)
     struct rig rig, again;
 
     (void)state;
-    chain(&bytes);
-    rig = open_rig(&bytes, losing);
-    set_floats(rig.context, 0, 2, dims, a);
-    set_floats(rig.context, 1, 2, dims, b);
+    rig = open_chain(losing);
     for (; status == INLAY_OK && runs < 10; runs++)
         status = inlay_context_run(rig.context, NULL, &diag);
     assert_int_equal(status, INLAY_DEVICE_LOST);
@@ -469,14 +462,10 @@ static void compiled_blobs_are_kept(void **state)
 static void a_refusing_device_is_skipped(void **state)
 {
     static const char *const refusing[] = { "refuse", "true", NULL };
-    onnx_bytes bytes = { .count = 0 };
     struct rig rig;
 
     (void)state;
-    chain(&bytes);
-    rig = open_rig(&bytes, refusing);
-    set_floats(rig.context, 0, 2, dims, a);
-    set_floats(rig.context, 1, 2, dims, b);
+    rig = open_chain(refusing);
     run(&rig);
     expect_floats(rig.context, 0, chain_result, 6);
     assert_int_equal(rig.counters->compiled + rig.counters->executed + rig.counters->copied_in, 0);

@@ -78,14 +78,10 @@ static void ids_of_domains(void **state)
 /* In every run one request uploads both inputs, and another one downloads the result. */
 static void copies_share_a_request(void **state)
 {
-    onnx_bytes bytes = { .count = 0 };
     struct rig rig;
 
     (void)state;
-    chain(&bytes);
-    rig = open_rig(&bytes, NULL);
-    set_floats(rig.context, 0, 2, dims, a);
-    set_floats(rig.context, 1, 2, dims, b);
+    rig = open_chain(NULL);
     for (uint32_t i = 1; i <= 3; i++) {
         run(&rig);
         expect_floats(rig.context, 0, chain_result, 6);
@@ -105,16 +101,12 @@ static void expect_allocations(const struct rig *rig, uint32_t uses, uint32_t li
  * region; then a tensor of the user. */
 static void allocations_state_their_use(void **state)
 {
-    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *value;
     struct rig rig;
 
     (void)state;
-    chain(&bytes);
-    rig = open_rig(&bytes, NULL);
-    set_floats(rig.context, 0, 2, dims, a);
-    set_floats(rig.context, 1, 2, dims, b);
+    rig = open_chain(NULL);
     expect_allocations(&rig, 0, 0);
     run(&rig);
     expect_allocations(&rig, INLAY_USE_INPUT | INLAY_USE_OUTPUT | INLAY_USE_WORKSPACE, 1u << INLAY_LIFETIME_PLAN);
@@ -169,14 +161,10 @@ static void allocations_of_a_run(void **state)
 static void a_device_knows_its_own_fences(void **state)
 {
     static const char *const slow[] = { "delay_us", "200", NULL };
-    onnx_bytes bytes = { .count = 0 };
     struct rig rig;
 
     (void)state;
-    chain(&bytes);
-    rig = open_rig(&bytes, slow);
-    set_floats(rig.context, 0, 2, dims, a);
-    set_floats(rig.context, 1, 2, dims, b);
+    rig = open_chain(slow);
     run(&rig);
     expect_floats(rig.context, 0, chain_result, 6);
     assert_int_equal(counted(&rig.counters->own_waits),
@@ -450,16 +438,12 @@ static void kernels_by_the_devices_clock(void **state)
 {
     char *text = calloc(1, 65536);
     inlay_diag diag = INLAY_DIAG_INIT;
-    onnx_bytes bytes = { .count = 0 };
     uint32_t found = 0;
     struct rig rig;
 
     (void)state;
     assert_non_null(text);
-    chain(&bytes);
-    rig = open_rig(&bytes, NULL);
-    set_floats(rig.context, 0, 2, dims, a);
-    set_floats(rig.context, 1, 2, dims, b);
+    rig = open_chain(NULL);
     assert_int_equal(inlay_context_profile(rig.context, 1, 0, &diag), INLAY_OK);
     run(&rig);
     assert_int_equal(inlay_context_profile_write(

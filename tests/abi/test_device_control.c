@@ -5,18 +5,6 @@
 #include <pthread.h>
 #include <string.h>
 
-static struct rig open_chain(void)
-{
-    onnx_bytes bytes = { .count = 0 };
-    struct rig rig;
-
-    chain(&bytes);
-    rig = open_rig(&bytes, NULL);
-    set_floats(rig.context, 0, 2, dims, a);
-    set_floats(rig.context, 1, 2, dims, b);
-    return rig;
-}
-
 static inlay_status ask(struct rig *rig, uint32_t action, inlay_control_request *request, inlay_diag *diag)
 {
     request->struct_size = sizeof *request;
@@ -30,7 +18,7 @@ static void runs_state_priority_and_power(void **state)
 {
     inlay_run_options options = INLAY_RUN_OPTIONS_INIT;
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig rig = open_chain();
+    struct rig rig = open_chain(NULL);
 
     (void)state;
     run(&rig);
@@ -62,7 +50,7 @@ static void sessions_state_priority_and_power(void **state)
 
     (void)state;
     session_options = settings;
-    rig = open_chain();
+    rig = open_chain(NULL);
     session_options = NULL;
     run(&rig);
     assert_int_equal(counted(&rig.counters->priority), INLAY_PRIORITY_HIGH);
@@ -74,7 +62,7 @@ static void sessions_state_priority_and_power(void **state)
     assert_int_equal(counted(&rig.counters->power), INLAY_POWER_EFFICIENCY);
     close_rig(&rig);
     settings[1] = "low", session_options = settings;
-    rig = open_chain();
+    rig = open_chain(NULL);
     session_options = NULL;
     assert_int_equal(inlay_session_value_create_on(rig.session, "fake", INLAY_FLOAT, 2, dims, &value, &diag), INLAY_OK);
     assert_int_equal(counted(&rig.counters->memory_priority), INLAY_PRIORITY_LOW);
@@ -101,7 +89,7 @@ static void options_change(void **state)
         { "reference", "delay_us", "1", INLAY_INVALID_ARGUMENT, "no option" },
         { "nobody", "delay_us", "1", INLAY_NOT_FOUND, "no provider 'nobody'" },
     };
-    struct rig rig = open_chain();
+    struct rig rig = open_chain(NULL);
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -131,7 +119,7 @@ static void memory_is_trimmed(void **state)
 {
     inlay_control_request request = { .bytes = 4096 }, missing = { .provider = "reference" };
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig rig = open_chain();
+    struct rig rig = open_chain(NULL);
 
     (void)state;
     assert_int_equal(ask(&rig, INLAY_CONTROL_TRIM, &request, &diag), INLAY_OK);
@@ -159,7 +147,7 @@ static void a_device_is_suspended(void **state)
     inlay_diag diag = INLAY_DIAG_INIT;
     const struct provider *provider;
     inlay_value *value, *home, *other;
-    struct rig rig = open_chain();
+    struct rig rig = open_chain(NULL);
     plugin_set *set;
     pthread_t thread;
     void *done;
@@ -239,7 +227,7 @@ static void requests_among_runs(void **state)
 
     (void)state;
     assert_int_equal(setenv("FAKE_SERIAL", "1", 1), 0);
-    rig = open_chain();
+    rig = open_chain(NULL);
     run(&rig);
     for (int i = 0; i < RUNNERS; i++) {
         runners[i].rig = &rig;
@@ -292,7 +280,7 @@ static void weights_are_replaced(void **state)
 {
     inlay_control_request request = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig rig = open_chain();
+    struct rig rig = open_chain(NULL);
     const char *name = "c";
     inlay_value *value;
     uint32_t regions, buffers;

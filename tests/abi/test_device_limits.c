@@ -346,15 +346,11 @@ static void a_workspace_is_aligned_to_two_mebibytes_at_most(void **state)
 static void handle_zero_is_refused(void **state)
 {
     static const char *const zero[] = { "zero_handle", "true", NULL };
-    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     struct rig rig;
 
     (void)state;
-    chain(&bytes);
-    rig = open_rig(&bytes, zero);
-    set_floats(rig.context, 0, 2, dims, a);
-    set_floats(rig.context, 1, 2, dims, b);
+    rig = open_chain(zero);
     assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_INTERNAL);
     assert_non_null(strstr(diag.text, "provider fake: buffer_alloc succeeded with handle 0"));
     close_rig(&rig);

@@ -24,7 +24,6 @@ static void write_model(void)
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17), branch, function;
     mw_body arm;
-    FILE *file;
 
     mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "N,2");
     mw_value(&wire, MW_INPUT, "up", INLAY_BOOL, "");
@@ -60,10 +59,7 @@ static void write_model(void)
     mw_opset(&wire, 9, "", 17);
     wire_text(&wire, 10, "my");
     wire_end(&wire, function);
-    file = fopen(whole_path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(wire.bytes, 1, wire.count, file), wire.count);
-    assert_int_equal(fclose(file), 0);
+    mw_save(&wire, whole_path);
     wire_deinit(&wire);
 }
 

@@ -35,14 +35,9 @@ static const char identity[] = "x : 5,8\n"
 static void write_model(const char *folder, const char *name, const struct wire *wire)
 {
     char path[512];
-    FILE *file;
 
     (void)snprintf(path, sizeof path, "%s/%s.onnx", folder, name);
-    file = fopen(path, "wb");
-    if (file == NULL || fwrite(wire->bytes, 1, wire->count, file) != wire->count || fclose(file) != 0) {
-        perror(path);
-        exit(1);
-    }
+    mw_save(wire, path);
 }
 
 static void write_script(const char *folder, const char *name, const char *script)

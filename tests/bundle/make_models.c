@@ -6,15 +6,9 @@
 static void write_model(const char *folder, const char *stem, struct wire *wire)
 {
     char path[600];
-    FILE *file;
 
-    assert_int_equal(wire->splice_count, 0);
     (void)snprintf(path, sizeof path, "%.400s/%.100s.onnx", folder, stem);
-    file = fopen(path, "wb");
-    if (file == NULL || fwrite(wire->bytes, 1, wire->count, file) != wire->count || fclose(file) != 0) {
-        perror(path);
-        exit(1);
-    }
+    mw_save(wire, path);
     wire_deinit(wire);
 }
 

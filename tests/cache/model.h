@@ -67,13 +67,4 @@ static inline long model_first_weight(const struct wire *wire, float from)
     fail_msg("no weights");
     return -1;
 }
-
-static inline void model_write_to(const struct wire *wire, const char *path)
-{
-    FILE *file = fopen(path, "wb");
-
-    assert_non_null(file);
-    assert_int_equal(fwrite(wire->bytes, 1, wire->count, file), wire->count);
-    assert_int_equal(fclose(file), 0);
-}
 #endif

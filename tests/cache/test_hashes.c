@@ -51,7 +51,7 @@ static void hashes_are_cached(void **state)
 
     (void)state;
     (void)snprintf(path, sizeof path, "%s/m.onnx", folder.path);
-    model_write_to(&wire, path);
+    mw_save(&wire, path);
     first = read_hashes(path, folder.path, 0); /* too recently changed to be cached */
     assert_int_equal(first.read, CONSTANTS);
     assert_int_equal(folder_count(&folder, "", ".hashes", NULL), 0);
@@ -76,7 +76,7 @@ static void hashes_are_cached(void **state)
     /* Replaces the file. */
     assert_int_equal(unlink(path), 0);
     wire.bytes[place + 4] ^= 1;
-    model_write_to(&wire, path);
+    mw_save(&wire, path);
     hashes = read_hashes(path, folder.path, 0);
     assert_int_equal(hashes.read, CONSTANTS);
     assert_int_not_equal(hashes.of[0], first.of[0]);
@@ -93,7 +93,7 @@ static void damaged(void **state)
 
     (void)state;
     (void)snprintf(path, sizeof path, "%s/m.onnx", folder.path);
-    model_write_to(&wire, path);
+    mw_save(&wire, path);
     assert_int_equal(read_hashes(path, folder.path, AGE).read, CONSTANTS);
     assert_int_equal(folder_count(&folder, "", ".hashes", hash_file), 1);
     assert_int_equal(stat(hash_file, &st), 0);

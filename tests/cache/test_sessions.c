@@ -78,7 +78,7 @@ static struct stage stage_make(void)
 
     (void)snprintf(stage.path, sizeof stage.path, "%s/m.onnx", stage.folder.path);
     (void)snprintf(stage.cache, sizeof stage.cache, "%s/cache", stage.folder.path);
-    model_write_to(&wire, stage.path);
+    mw_save(&wire, stage.path);
     free(wire.bytes);
     return stage;
 }

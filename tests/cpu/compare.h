@@ -51,6 +51,18 @@ static inline void compare_outputs(const struct rig *a, const struct rig *b, con
     }
 }
 
+/* Runs both with the same random inputs, compares the outputs and closes both. */
+static inline void compare_runs(struct rig *a, struct rig *b, const char *script)
+{
+    script_feed(a, 1);
+    script_feed(b, 1);
+    rig_run(a);
+    rig_run(b);
+    compare_outputs(a, b, script);
+    rig_close(a);
+    rig_close(b);
+}
+
 /* feed fills the inputs; NULL: random inputs. */
 static inline void compare_expect(const compare_case *row, int64_t opset, void (*feed)(struct rig *rig))
 {

@@ -22,6 +22,23 @@ static inline struct rig model_open(const struct wire *wire, const char *const *
     return rig;
 }
 
+/* Element i of floats, bytes or 32-bit integers. */
+static inline double model_element(const inlay_value *value, int64_t i)
+{
+    const void *data = inlay_value_data(value);
+
+    switch (inlay_value_dtype(value)) {
+    case INLAY_UINT8:
+        return ((const uint8_t *)data)[i];
+    case INLAY_INT8:
+        return ((const int8_t *)data)[i];
+    case INLAY_INT32:
+        return ((const int32_t *)data)[i];
+    default:
+        return (double)((const float *)data)[i];
+    }
+}
+
 /* A model being written. Tensors are t0, t1, ...; constants c0, c1, ... */
 typedef struct region_model {
     struct wire wire;

@@ -1,9 +1,9 @@
 /* Operators of decoders other than GEMM and attention, compared with the reference: RotaryEmbedding and TensorScatter,
  * with operands in the layouts of Transpose and Slice, with positions that are constants, inputs or omitted, and with
  * invalid positions. */
-#include "graph_script.h"
+#define COMPARE_TOLERANCE 1e-6f
+#include "compare.h"
 #include "session/session.h"
-#include <math.h>
 
 static struct rig open_on(const char *script, const char *providers, const char *threads)
 {
@@ -26,20 +26,8 @@ static void expect_equal(const char *script)
         if (i > 0) /* the reference runs casts of positions */
             assert_true(rig[i].session->main->step_count <= 2);
     }
-    for (int i = 1; i < 3; i++) {
-        for (uint32_t o = 0; o < inlay_session_output_count(rig[0].session); o++) {
-            inlay_value *got = inlay_context_output(rig[i].context, o), *want = inlay_context_output(rig[0].context, o);
-
-            assert_int_equal(inlay_value_bytes(got), inlay_value_bytes(want));
-            for (int64_t k = 0; k < inlay_value_count(got); k++) {
-                float x = ((float *)inlay_value_data(got))[k], y = ((float *)inlay_value_data(want))[k];
-
-                if (!(fabsf(x - y) <= 1e-6f))
-                    fail_msg("output %u: element %lld is %g, not %g, in\n%s", o, (long long)k, (double)x, (double)y,
-                             script);
-            }
-        }
-    }
+    for (int i = 1; i < 3; i++)
+        compare_outputs(&rig[i], &rig[0], script);
     for (int i = 0; i < 3; i++)
         rig_close(&rig[i]);
 }

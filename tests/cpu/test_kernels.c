@@ -17,13 +17,7 @@ static void expect_as(const char *kernel, const char *script, const char *thread
     script_model(&wire, script, 17);
     a = rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "policy", "priority", "intra_threads",
                                                threads, "cpu.kernel", kernel, NULL });
-    script_feed(&a, 1);
-    script_feed(&b, 1);
-    rig_run(&a);
-    rig_run(&b);
-    compare_outputs(&a, &b, script);
-    rig_close(&a);
-    rig_close(&b);
+    compare_runs(&a, &b, script);
 }
 
 static void every_kernel(void **state)

@@ -105,22 +105,6 @@ static void fill(inlay_value *value, uint64_t *dice)
     }
 }
 
-static double element(const inlay_value *value, int64_t i)
-{
-    const void *data = inlay_value_data(value);
-
-    switch (inlay_value_dtype(value)) {
-    case U8:
-        return ((const uint8_t *)data)[i];
-    case S8:
-        return ((const int8_t *)data)[i];
-    case I32:
-        return ((const int32_t *)data)[i];
-    default:
-        return (double)((const float *)data)[i];
-    }
-}
-
 static void run(struct rig *rig, inlay_value *value)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -150,11 +134,11 @@ static void agree(struct rig *ours, struct rig *theirs, int dtype, uint32_t rank
     assert_int_equal(inlay_value_dtype(a), inlay_value_dtype(b));
     assert_int_equal(inlay_value_count(a), inlay_value_count(b));
     for (int64_t i = 0; i < inlay_value_count(b); i++) {
-        double distance = fabs(element(a, i) - element(b, i));
+        double distance = fabs(model_element(a, i) - model_element(b, i));
 
         if (!(distance <= most))
             fail_msg("%s %llu: element %lld is %g, the reference has %g", what, (unsigned long long)seed, (long long)i,
-                     element(a, i), element(b, i));
+                     model_element(a, i), model_element(b, i));
         off += distance > least;
     }
     if ((double)off > 2 + share * (double)inlay_value_count(b))

@@ -222,22 +222,6 @@ static int64_t sum_of(const struct row *row, int64_t image, int64_t filter, cons
     return sum;
 }
 
-static double element(const inlay_value *value, int64_t i)
-{
-    const void *data = inlay_value_data(value);
-
-    switch (inlay_value_dtype(value)) {
-    case U8:
-        return ((const uint8_t *)data)[i];
-    case S8:
-        return ((const int8_t *)data)[i];
-    case I32:
-        return ((const int32_t *)data)[i];
-    default:
-        return (double)((const float *)data)[i];
-    }
-}
-
 static double quantized(const struct row *row, double value)
 {
     const double low = lowest(row->y_type);
@@ -250,7 +234,7 @@ static double quantized(const struct row *row, double value)
 static void check(const struct row *row, const inlay_value *y, int64_t i, int64_t filter, int64_t sum, int64_t size,
                   const char *what)
 {
-    const double got = element(y, i), value = (double)sum * row->unit[filter],
+    const double got = model_element(y, i), value = (double)sum * row->unit[filter],
                  off = (double)size * row->unit[filter] * 3e-7;
     bool good;
 

@@ -97,7 +97,7 @@ static void run_twice(bool half)
 
     (void)snprintf(path, sizeof path, "%s/m.onnx", folder.path);
     (void)snprintf(cache, sizeof cache, "%s/cache", folder.path);
-    model_write_to(&wire, path);
+    mw_save(&wire, path);
     free(wire.bytes);
     for (int i = 0; i < SIDE; i++)
         x[i] = (float)(i % 17) / 17;

@@ -1,7 +1,7 @@
 /* Split and Slice as views, before every kind of reader, and views of transposed tensors and of parts, compared with
  * the reference. */
-#include "graph_script.h"
-#include <math.h>
+#define COMPARE_TOLERANCE 6e-6f
+#include "compare.h"
 
 static struct rig open_on(const char *script, const char *providers, const char *threads)
 {
@@ -22,22 +22,8 @@ static void expect_equal(const char *script)
         rig_run(&rig[i]);
         rig_run(&rig[i]);
     }
-    for (int i = 1; i < 3; i++) {
-        for (uint32_t o = 0; o < inlay_session_output_count(rig[0].session); o++) {
-            float peak = 1;
-            inlay_value *got = inlay_context_output(rig[i].context, o), *want = inlay_context_output(rig[0].context, o);
-
-            assert_int_equal(inlay_value_bytes(got), inlay_value_bytes(want));
-            for (int64_t k = 0; k < inlay_value_count(want); k++)
-                peak = fmaxf(peak, fabsf(((float *)inlay_value_data(want))[k]));
-            for (int64_t k = 0; k < inlay_value_count(got); k++) {
-                float x = ((float *)inlay_value_data(got))[k], y = ((float *)inlay_value_data(want))[k];
-
-                if (!(fabsf(x - y) <= 6e-6f * peak))
-                    fail_msg("output %u: element %lld differs in\n%s", o, (long long)k, script);
-            }
-        }
-    }
+    for (int i = 1; i < 3; i++)
+        compare_outputs(&rig[i], &rig[0], script);
     for (int i = 0; i < 3; i++)
         rig_close(&rig[i]);
 }

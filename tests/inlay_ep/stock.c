@@ -404,15 +404,6 @@ static void compile_file(const OrtSessionOptions *options, const char *in, const
     compiling->ReleaseModelCompilationOptions(compilation);
 }
 
-static void write_file(const char *path, const struct wire *wire)
-{
-    FILE *file = fopen(path, "wbe");
-
-    assert_non_null(file);
-    assert_int_equal(fwrite(wire->bytes, 1, wire->count, file), wire->count);
-    assert_int_equal(fclose(file), 0);
-}
-
 static size_t count_files(const char *folder, const char *suffix)
 {
     DIR *dir = opendir(folder);
@@ -465,7 +456,7 @@ static void test_compiled_models(void **state)
         size_t groups;
 
         of->write(&wire);
-        write_file(in, &wire);
+        mw_save(&wire, in);
         stock = session_of(&wire, stock_options);
         wire_deinit(&wire);
         compile_file(options, in, out, embedded);

@@ -2,27 +2,12 @@
 #include "planted.h"
 #include <stdio.h>
 
-static void write_file(const char *folder, const char *name, const void *data, size_t bytes)
-{
-    char path[512];
-    FILE *file;
-
-    (void)snprintf(path, sizeof path, "%.400s/%.100s", folder, name);
-    file = fopen(path, "wb");
-    if (file == NULL || fwrite(data, 1, bytes, file) != bytes || fclose(file) != 0) {
-        perror(path);
-        exit(1);
-    }
-}
-
-/* Fails if the writer has not copied all payloads into wire->bytes. */
 static void write_model(const char *folder, const char *stem, struct wire *wire)
 {
-    char name[64];
+    char path[512];
 
-    assert_int_equal(wire->splice_count, 0);
-    (void)snprintf(name, sizeof name, "%s.onnx", stem);
-    write_file(folder, name, wire->bytes, wire->count);
+    (void)snprintf(path, sizeof path, "%.400s/%.100s.onnx", folder, stem);
+    mw_save(wire, path);
     wire_deinit(wire);
 }
 

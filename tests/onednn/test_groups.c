@@ -1,7 +1,6 @@
 /* Groups of nodes that oneDNN computes at once: the host runs each as one step, and the results are those of provider
  * reference, also for NaN and infinity, with any number of threads, and for sizes that change. */
-#include "graph_script.h"
-#include <math.h>
+#include "compare.h"
 
 struct row {
     const char *script; /* of opset 17 */
@@ -64,24 +63,6 @@ static void feed(struct rig *rig, float planted)
     }
 }
 
-static void compare(const struct rig *a, const struct rig *b, const char *script)
-{
-    for (uint32_t i = 0; i < inlay_session_output_count(a->session); i++) {
-        const inlay_value *got = inlay_context_output(a->context, i), *want = inlay_context_output(b->context, i);
-        const float *actual = inlay_value_data(got), *expected = inlay_value_data(want);
-        float peak = 1e-3f;
-
-        assert_int_equal(inlay_value_bytes(got), inlay_value_bytes(want));
-        for (int64_t k = 0; k < inlay_value_count(got); k++)
-            peak = isfinite(expected[k]) && fabsf(expected[k]) > peak ? fabsf(expected[k]) : peak;
-        for (int64_t k = 0; k < inlay_value_count(got); k++)
-            if (!(fabsf(actual[k] - expected[k]) <= 2e-5f * peak) && actual[k] != expected[k] &&
-                !(isnan(actual[k]) && isnan(expected[k])))
-                fail_msg("element %lld is %g, not %g, in\n%s", (long long)k, (double)actual[k], (double)expected[k],
-                         script);
-    }
-}
-
 static void expect_row(const struct row *row, float planted, const char *threads)
 {
     inlay_plan_info plan = { .struct_size = sizeof plan };
@@ -92,7 +73,7 @@ static void expect_row(const struct row *row, float planted, const char *threads
         feed(&rigs[side], planted);
         rig_run(&rigs[side]);
     }
-    compare(&rigs[0], &rigs[1], row->script);
+    compare_outputs(&rigs[0], &rigs[1], row->script);
     assert_int_equal(inlay_context_plan(rigs[0].context, &plan), INLAY_OK);
     if (plan.step_count != row->steps)
         fail_msg("%u steps, not %u, in\n%s", plan.step_count, row->steps, row->script);
@@ -147,7 +128,7 @@ static void sizes(void **state)
                 inlay_value_unref(value);
                 rig_run(&rigs[side]);
             }
-            compare(&rigs[0], &rigs[1], scripts[s]);
+            compare_outputs(&rigs[0], &rigs[1], scripts[s]);
             if (i % 2 != 0) /* the kernels are made again */
                 assert_int_equal(inlay_session_trim(rigs[0].session, NULL), INLAY_OK);
         }

@@ -387,7 +387,7 @@ static void edited_nodes(void **state)
         assert_int_equal(model->main->node_count, 3);
         assert_ptr_equal(model->main->nodes[0], flatten);
         assert_int_equal(flatten->info.inputs[0], read);
-        assert_int_equal(rewrite_attr_int(flatten, "axis", 0), 1);
+        assert_int_equal(graph_attr_int(flatten, "axis", 0), 1);
         assert_int_equal(model->main->nodes[1]->info.inputs[1], value(model->main, "c"));
         graph_model_destroy(model);
     }

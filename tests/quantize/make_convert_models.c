@@ -92,15 +92,10 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
         struct wire wire = { 0 };
         char path[512];
-        FILE *file;
 
         script_model(&wire, models[i].script, models[i].opset);
         (void)snprintf(path, sizeof path, "%.400s/%s", argv[1], models[i].name);
-        file = fopen(path, "wb");
-        if (file == NULL || fwrite(wire.bytes, 1, wire.count, file) != wire.count || fclose(file) != 0) {
-            perror(path);
-            return 1;
-        }
+        mw_save(&wire, path);
         wire_deinit(&wire);
     }
     return 0;

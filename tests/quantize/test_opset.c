@@ -97,13 +97,8 @@ static void fill_in(const char *script, const char *op, const char *attrs, char 
 /* Writes the model and frees the wire. */
 static void write_model(const struct tally *tally, struct wire *wire, char *path)
 {
-    FILE *file;
-
     (void)snprintf(path, PATH_MAX, "%s/model.onnx", tally->dir);
-    file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(wire->bytes, 1, wire->count, file), wire->count);
-    assert_int_equal(fclose(file), 0);
+    mw_save(wire, path);
     wire_deinit(wire);
 }
 

@@ -95,17 +95,13 @@ static void begin(struct fixture *fixture)
 {
     inlay_diag diag[1] = { INLAY_DIAG_INIT };
     struct wire wire = { 0 };
-    FILE *file;
 
     *fixture = (struct fixture){ .dir = "/tmp/inlay-pace-XXXXXX" };
     assert_non_null(mkdtemp(fixture->dir));
     (void)snprintf(fixture->model, sizeof fixture->model, "%s/m.onnx", fixture->dir);
     (void)snprintf(fixture->output, sizeof fixture->output, "%s/q.onnx", fixture->dir);
     script_model(&wire, script, 13);
-    file = fopen(fixture->model, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(wire.bytes, 1, wire.count, file), wire.count);
-    assert_int_equal(fclose(file), 0);
+    mw_save(&wire, fixture->model);
     wire_deinit(&wire);
     assert_int_equal(inlay_options_create(&fixture->options, diag), INLAY_OK);
     assert_int_equal(inlay_options_set(fixture->options, "cache_dir", "", diag), INLAY_OK);

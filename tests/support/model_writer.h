@@ -11,6 +11,7 @@
 #ifndef MODEL_WRITER_H
 #define MODEL_WRITER_H
 #include "base/wire.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,5 +152,17 @@ static inline void mw_entry(struct wire *wire, uint32_t field, const char *key, 
     wire_text(wire, 1, key);
     wire_text(wire, 2, value);
     wire_end(wire, mark);
+}
+
+/* Writes the model to a file; ends the process if it cannot. All payloads must be in wire->bytes. */
+static inline void mw_save(const struct wire *wire, const char *path)
+{
+    FILE *file = fopen(path, "wb");
+
+    if (wire->failed || wire->splice_count != 0 || file == NULL ||
+        fwrite(wire->bytes, 1, wire->count, file) != wire->count || fclose(file) != 0) {
+        perror(path);
+        exit(1);
+    }
 }
 #endif

@@ -65,7 +65,8 @@ uint64_t facts_value_bytes(const facts_graph *graph, uint32_t value)
     return value == INLAY_NONE ? 0 : cost_value_bytes(&graph->parts->profile[value]);
 }
 
-uint32_t facts_producer_region(const facts_graph *graph, uint32_t value)
+/* The region that produces the value, INLAY_NONE for inputs and constants. */
+static uint32_t facts_producer_region(const facts_graph *graph, uint32_t value)
 {
     uint32_t producer = graph->program->graph->values[value].info.producer;
 

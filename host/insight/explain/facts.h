@@ -171,8 +171,6 @@ bool facts_precedes(const struct facts *facts, uint32_t provider, uint32_t other
 /* Queries the kernels of all regions from their providers, at the shapes of the prices. A region that cannot be
  * specialized for these shapes is skipped. */
 INLAY_NODISCARD inlay_status facts_find_kernels(struct facts *facts, inlay_diag *diag);
-/* "model", "timed", "only one", "option". */
-const char *facts_kernel_reason(uint32_t reason);
 
 /* Nodes that would move from one provider to another. */
 typedef struct facts_move {
@@ -253,8 +251,6 @@ partition_request facts_request(const facts_graph *graph);
 bool facts_may_run(const facts_graph *graph, uint32_t node, uint32_t provider);
 /* Bytes of a value at the shapes for which costs were queried. */
 uint64_t facts_value_bytes(const facts_graph *graph, uint32_t value);
-/* The region that produces the value, INLAY_NONE for inputs and constants. */
-uint32_t facts_producer_region(const facts_graph *graph, uint32_t value);
 /* The node that produces the copied value, INLAY_NONE for an input; and the first node that reads the copy, INLAY_NONE
  * for an output. */
 uint32_t facts_copy_producer(const facts_graph *graph, const partition_copy *copy);

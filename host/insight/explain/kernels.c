@@ -1,4 +1,5 @@
 /* The kernels by which the providers of a session run nodes. */
+#include "base/order.h"
 #include "tables/table.h"
 #include "explain/internal.h"
 #include "inlay/check.h"
@@ -6,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *facts_kernel_reason(uint32_t reason)
+/* "model", "timed", "only one", "option". */
+static const char *facts_kernel_reason(uint32_t reason)
 {
     static const char *const names[] = { [INLAY_KERNEL_ONLY] = "only one",
                                          [INLAY_KERNEL_MODEL] = "model",
@@ -21,14 +23,6 @@ struct listing {
     facts_graph *graph;
     const facts_region *region;
 };
-
-static bool in_region(const partition_region *region, uint32_t node)
-{
-    for (uint32_t i = 0; i < region->node_count; i++)
-        if (region->nodes[i] == node)
-            return true;
-    return false;
-}
 
 /* The cost of the region's offer with the node; NULL: none. */
 static const inlay_cost *cost_of(const struct listing *listing, uint32_t node)
@@ -59,7 +53,7 @@ static inlay_status add_kernel(void *ctx, const inlay_kernel *kernel)
     double factor;
 
     if (kernel == NULL || !INLAY_HAS(kernel, why) || kernel->name == NULL ||
-        !in_region(listing->region->region, kernel->node))
+        !is_listed(listing->region->region->nodes, listing->region->region->node_count, kernel->node))
         return INLAY_OK;
     cost = cost_of(listing, kernel->node);
     factor = kernel->reason == INLAY_KERNEL_TIMED || cost == NULL
@@ -78,7 +72,7 @@ static inlay_status add_kernel(void *ctx, const inlay_kernel *kernel)
                             .error_bound = INLAY_HAS(kernel, error_bound) ? kernel->error_bound : 0 };
     if (copy->name == NULL)
         return INLAY_OUT_OF_MEMORY;
-    INLAY_CHECK(kernel->node < listing->graph->program->graph->node_count); /* in_region() found it in a region */
+    INLAY_CHECK(kernel->node < listing->graph->program->graph->node_count); /* it is listed in a region */
     listing->graph->nodes[kernel->node].kernel = copy;
     return INLAY_OK;
 }

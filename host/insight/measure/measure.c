@@ -115,14 +115,6 @@ static inlay_status bytes_of(const struct bench *bench, uint32_t value, uint64_t
     return INLAY_OK;
 }
 
-static bool in_offer(const partition_offer *offer, uint32_t node)
-{
-    for (uint32_t i = 0; i < offer->node_count; i++)
-        if (offer->nodes[i] == node)
-            return true;
-    return false;
-}
-
 /* Is the value read outside the offer, or an output of the graph? */
 static bool is_boundary_output(const struct bench *bench, uint32_t value)
 {
@@ -133,7 +125,7 @@ static bool is_boundary_output(const struct bench *bench, uint32_t value)
         return true;
     for (uint32_t node_index = 0; node_index < graph->node_count; node_index++) {
         const graph_node *node = bench->job->graph->nodes[node_index];
-        if (in_offer(offer, node_index))
+        if (is_listed(offer->nodes, offer->node_count, node_index))
             continue;
         if (is_listed(node->info.inputs, node->info.input_count, value) ||
             is_listed(node->captures, node->capture_count, value))
@@ -163,7 +155,7 @@ static bool find_boundary(struct bench *bench)
             if (value != NULL && (value->flags & INLAY_VALUE_CONSTANT) != 0)
                 bench->constant_bytes += value->data_bytes;
             if (value != NULL && (value->flags & INLAY_VALUE_CONSTANT) == 0 &&
-                (value->producer == INLAY_NONE || !in_offer(offer, value->producer)) &&
+                (value->producer == INLAY_NONE || !is_listed(offer->nodes, offer->node_count, value->producer)) &&
                 !is_listed(bench->inputs, bench->input_count, node->inputs[i]))
                 bench->inputs[bench->input_count++] = node->inputs[i];
         }

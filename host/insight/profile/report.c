@@ -130,14 +130,6 @@ double profile_roofline(const profile_report *report, const profile_row *row)
     return minimum / seconds;
 }
 
-static bool has_node(const partition_offer *offer, uint32_t node)
-{
-    for (uint32_t i = 0; i < offer->node_count; i++)
-        if (offer->nodes[i] == node)
-            return true;
-    return false;
-}
-
 /* Does a node of the offer multiply 8-bit integers (integers), or read 16-bit floats? */
 static bool reads_type(const struct graph *graph, const partition_offer *offer, bool integers)
 {
@@ -181,7 +173,7 @@ static void add_cost(const struct profile *profile, const profile_event *event, 
         inlay_cost cost;
         double error;
 
-        if (event->node != INLAY_NONE && !has_node(question.offer, event->node))
+        if (event->node != INLAY_NONE && !is_listed(question.offer->nodes, question.offer->node_count, event->node))
             continue;
         source = cost_of_offer(env->costs, &question, &cost, &error);
         if (source == COST_NONE)

@@ -46,9 +46,6 @@ void context_free_defaults(inlay_value **list, uint32_t count); /* list NULL is 
 /* Collects the fences of pending work on the bound values, which the run waits for. Called before a run, on the
  * application's thread. */
 void context_find_ready(inlay_context *context);
-/* Imports an input (value `index` of the graph) into the domain of the device that reads it, if the device can access
- * the input's memory. Changes *in to the device's buffer, or adds it as an alias if the host reads the value, too. */
-void context_import_input(const inlay_context *context, uint32_t index, inlay_value *value, run_value *in);
 /* The part of inlay_context_run() after context_find_ready(). Both are called between session_context_enter() and
  * session_context_leave(). */
 inlay_status context_run_ready(inlay_context *context, const inlay_run_options *options, inlay_diag *diag);

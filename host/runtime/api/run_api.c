@@ -23,7 +23,9 @@ static bool overlaps_output(const inlay_context *context, const inlay_value *val
     return false;
 }
 
-void context_import_input(const inlay_context *context, uint32_t index, inlay_value *value, run_value *in)
+/* Imports an input (value `index` of the graph) into the domain of the device that reads it, if the device can access
+ * the input's memory. Changes *in to the device's buffer, or adds it as an alias if the host reads the value, too. */
+static void context_import_input(const inlay_context *context, uint32_t index, inlay_value *value, run_value *in)
 {
     const struct program *program = context->runner->prog;
     inlay_buffer imported;

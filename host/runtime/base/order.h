@@ -12,6 +12,14 @@ static inline int order_doubles(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* Numbers in ascending order. */
+static inline int order_numbers(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
 /* Is value in list[count]? */
 static inline bool is_listed(const uint32_t *list, uint32_t count, uint32_t value)
 {

@@ -227,7 +227,8 @@ inlay_status config_load_file(inlay_options *options, const char *path, uint32_t
     return status == INLAY_OK && !found ? mistake(&mistakes, 0, INLAY_NOT_FOUND, "no such file") : status;
 }
 
-bool config_user_file(const config_user *user, char *text, size_t bytes)
+/* Writes the path of the user's file into text. False (text is ""): none, see config_user_dir(). */
+static bool config_user_file(const config_user *user, char *text, size_t bytes)
 {
     char dir[4096];
 

@@ -24,8 +24,6 @@ inlay_status config_load_environment(inlay_options *options, config_variable_fn 
 /* Logs a warning for each INLAY_<NAME> of the environment ("NAME=VALUE", the last entry is NULL) whose name is one edit
  * from that of an option. Other programs have variables with the prefix, too. */
 void config_warn_of_slips(const inlay_options *options, char *const *environment);
-/* Writes the path of the user's file into text. False (text is ""): none, see config_user_dir(). */
-bool config_user_file(const config_user *user, char *text, size_t bytes);
 
 /* The functions of inlay.h, without the prefix. */
 INLAY_NODISCARD inlay_status options_load(inlay_options *options, const char *path, inlay_diag *diag);

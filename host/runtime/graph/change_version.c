@@ -69,14 +69,6 @@ static const op_attr *find_attr(const op_schema *schema, const char *name)
     return NULL;
 }
 
-static const inlay_attr_info *explicit_attr(const graph_node *node, const char *name)
-{
-    for (uint32_t i = 0; i < node->own_attr_count; i++)
-        if (strcmp(node->info.attrs[i].name.data, name) == 0)
-            return &node->info.attrs[i];
-    return NULL;
-}
-
 static bool same_default(const op_attr *a, const op_attr *b)
 {
     if (a->has_default != b->has_default)
@@ -195,7 +187,7 @@ static bool keep_defaults(struct conversion *conversion)
         const op_attr *source = &node->schema->attrs[i], *target = find_attr(&conversion->to, source->name);
         inlay_attr_info attribute = { .name = { source->name, strlen(source->name) }, .kind = source->kind };
 
-        if (explicit_attr(node, source->name) != NULL || !source->has_default)
+        if (graph_own_attr(node, source->name) != NULL || !source->has_default)
             continue;
         if (target == NULL) {
             if (!default_is_implied(source))

@@ -541,6 +541,35 @@ inlay_status graph_set_constant(struct graph *graph, uint32_t value, inlay_dtype
     return INLAY_OK;
 }
 
+bool graph_add_constant(struct graph *graph, const inlay_tensor_view *view, uint32_t *out_value)
+{
+    *out_value = graph_add_value(graph, NULL, 0);
+    return *out_value != INLAY_NONE && graph_set_constant(graph, *out_value, view->dtype, view->rank, view->dims,
+                                                          view->data, view->bytes) == INLAY_OK;
+}
+
+const inlay_attr_info *graph_own_attr(const graph_node *node, const char *name)
+{
+    for (uint32_t i = 0; i < node->own_attr_count; i++)
+        if (strcmp(node->info.attrs[i].name.data, name) == 0)
+            return &node->info.attrs[i];
+    return NULL;
+}
+
+int64_t graph_attr_int(const graph_node *node, const char *name, int64_t otherwise)
+{
+    const inlay_attr_info *attribute = graph_attr(node, name);
+
+    return attribute != NULL && attribute->kind == INLAY_ATTR_INT ? attribute->i : otherwise;
+}
+
+double graph_attr_float(const graph_node *node, const char *name, double otherwise)
+{
+    const inlay_attr_info *attribute = graph_attr(node, name);
+
+    return attribute != NULL && attribute->kind == INLAY_ATTR_FLOAT ? attribute->f : otherwise;
+}
+
 const inlay_attr_info *graph_attr(const graph_node *node, const char *name)
 {
     size_t bytes = strlen(name);
@@ -665,15 +694,41 @@ bool graph_node_matches(const char *pattern, const inlay_node_info *node)
     return fnmatch(pattern, node->name.data, 0) == 0 || strcmp(pattern, node->name.data) == 0;
 }
 
-bool graph_same_sizes(const inlay_value_info *a, const inlay_value_info *b)
+bool graph_has_sizes(const inlay_value_info *info)
 {
-    if (a->rank == INLAY_RANK_UNKNOWN || a->rank != b->rank)
+    if (info->rank == INLAY_RANK_UNKNOWN)
         return false;
-    for (uint32_t d = 0; d < a->rank; d++)
-        if (a->dims[d].kind != INLAY_DIM_FIXED || b->dims[d].kind != INLAY_DIM_FIXED ||
-            a->dims[d].value != b->dims[d].value)
+    for (uint32_t d = 0; d < info->rank; d++)
+        if (info->dims[d].kind != INLAY_DIM_FIXED)
             return false;
     return true;
+}
+
+bool graph_same_sizes(const inlay_value_info *a, const inlay_value_info *b)
+{
+    if (!graph_has_sizes(a) || !graph_has_sizes(b) || a->rank != b->rank)
+        return false;
+    for (uint32_t d = 0; d < a->rank; d++)
+        if (a->dims[d].value != b->dims[d].value)
+            return false;
+    return true;
+}
+
+bool graph_same_dims(const inlay_dim *a, const inlay_dim *b, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++)
+        if (a[i].kind != b[i].kind || a[i].value != b[i].value || a[i].symbol != b[i].symbol)
+            return false;
+    return true;
+}
+
+int64_t graph_constant_count(const inlay_value_info *info)
+{
+    int64_t count = 1;
+
+    for (uint32_t d = 0; d < info->rank; d++)
+        count *= info->dims[d].value;
+    return count;
 }
 
 /* The axis of an input that a name such as "x:0" or "batch" means; INLAY_NONE: none. */

@@ -273,6 +273,8 @@ inlay_status graph_append_node(struct graph *graph, graph_node *node);
 /* Makes a value a constant. data is borrowed from a blob of the model, or from the arena. */
 inlay_status graph_set_constant(struct graph *graph, uint32_t value, inlay_dtype dtype, uint32_t rank,
                                 const int64_t *dims, const void *data, uint64_t bytes);
+/* Adds a constant without a name; its data is borrowed as above. False: out of memory. */
+bool graph_add_constant(struct graph *graph, const inlay_tensor_view *view, uint32_t *out_value);
 /* Memory aligned to 64 bytes that is freed with the model: in the heap, or in a file of spill_dir. NULL: out of
  * memory. */
 void *graph_blob_alloc(graph_model *model, size_t bytes);
@@ -320,8 +322,12 @@ bool graph_node_is_random(const graph_node *node);
 /* The interned symbol of that name; 0: out of memory. */
 uint32_t graph_symbol(graph_model *model, const char *name);
 
-/* The attribute of that name, or NULL. */
+/* The attribute of that name, or NULL; graph_own_attr(): only if the node states it, so no default. */
 const inlay_attr_info *graph_attr(const graph_node *node, const char *name);
+const inlay_attr_info *graph_own_attr(const graph_node *node, const char *name);
+/* The number of the attribute of that name; `otherwise` without one of this kind. */
+int64_t graph_attr_int(const graph_node *node, const char *name, int64_t otherwise);
+double graph_attr_float(const graph_node *node, const char *name, double otherwise);
 /* The (first) body of the attribute of that name, or NULL. */
 const graph_body *graph_body_named(const graph_node *node, const char *name);
 /* Number of tensors in attribute->tensor: one for kinds TENSOR and SPARSE_TENSOR (11, converted to dense), any number
@@ -405,8 +411,14 @@ INLAY_NODISCARD inlay_status graph_snapshot(const struct graph *graph, struct ar
  * stars also matches itself. */
 bool graph_node_matches(const char *pattern, const inlay_node_info *node);
 
+/* Are the rank and all dims known? */
+bool graph_has_sizes(const inlay_value_info *info);
 /* Do both have the same shape, with all dims fixed? */
 bool graph_same_sizes(const inlay_value_info *a, const inlay_value_info *b);
+/* Are these dims the same, open ones included? */
+bool graph_same_dims(const inlay_dim *a, const inlay_dim *b, uint64_t count);
+/* The number of elements of a constant, which cannot overflow: the loader has checked the size. */
+int64_t graph_constant_count(const inlay_value_info *info);
 
 /* The content hash of a constant (dtype, dims, elements), computed once and stored in info.content_hash; 0 for other
  * values. */

@@ -188,7 +188,8 @@ inlay_status file_transfer(file_map *map, graph_model *model, inlay_diag *diag)
     return INLAY_OK;
 }
 
-uint64_t file_copy_left(const model_load_options *options, const graph_model *model)
+/* model_load_options.copy_bytes without the bytes of files that the model has read already. options may be NULL. */
+static uint64_t file_copy_left(const model_load_options *options, const graph_model *model)
 {
     const uint64_t bytes = options != NULL ? options->copy_bytes : 0;
 

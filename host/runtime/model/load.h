@@ -18,8 +18,6 @@ typedef struct file_map {
 INLAY_NODISCARD inlay_status file_map_fd(int fd, uint64_t copy_bytes, file_map *out, inlay_diag *diag);
 INLAY_NODISCARD inlay_status file_map_path(const char *path, uint64_t copy_bytes, file_map *out, inlay_diag *diag);
 void file_unmap(file_map *map);
-/* model_load_options.copy_bytes without the bytes of files that the model has read already. options may be NULL. */
-uint64_t file_copy_left(const model_load_options *options, const graph_model *model);
 /* Transfers the mapping to the model, which unmaps it; on failure it is unmapped at once. */
 INLAY_NODISCARD inlay_status file_transfer(file_map *map, graph_model *model, inlay_diag *diag);
 

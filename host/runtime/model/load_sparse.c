@@ -54,13 +54,6 @@ inlay_status load_keep_sparse(struct loader *loader, struct scope *scope, const 
     return status;
 }
 
-static bool add_constant(struct graph *graph, const inlay_tensor_view *view, uint32_t *out_value)
-{
-    *out_value = graph_add_value(graph, NULL, 0);
-    return *out_value != INLAY_NONE && graph_set_constant(graph, *out_value, view->dtype, view->rank, view->dims,
-                                                          view->data, view->bytes) == INLAY_OK;
-}
-
 static inlay_status add_sparse_node(struct loader *loader, struct graph *graph, uint32_t value,
                                     const inlay_tensor_view *values, const inlay_tensor_view *indices,
                                     const inlay_tensor_view *dense)
@@ -68,7 +61,7 @@ static inlay_status add_sparse_node(struct loader *loader, struct graph *graph, 
     graph_node *node = graph_add_node(graph, "SparseToDense", "ai.inlay", graph->values[value].info.name.data, 2, 1);
     uint32_t in[2];
 
-    if (node == NULL || !add_constant(graph, values, &in[0]) || !add_constant(graph, indices, &in[1]) ||
+    if (node == NULL || !graph_add_constant(graph, values, &in[0]) || !graph_add_constant(graph, indices, &in[1]) ||
         graph_set_attr_ints(graph, node, "shape", dense->dims, dense->rank) != INLAY_OK)
         return load_no_memory(loader, graph);
     node->opset = 1;

@@ -322,7 +322,7 @@ static inlay_status match_matmul(struct rewrite *rewrite, graph_node *node, cons
     if (rewrite->ctx->lowers != rewrite_is_quantized_later(rewrite, node->info.outputs[0]))
         return near_miss(rewrite, node, reshape, "its result is quantized while the model runs");
     rank = rewrite_value_info(rewrite, softmax->info.outputs[0])->rank;
-    axis = rewrite_attr_int(softmax, "axis", softmax->info.since_version < 13 ? 1 : -1);
+    axis = graph_attr_int(softmax, "axis", softmax->info.since_version < 13 ? 1 : -1);
     if (rank < 3 || rank > 4 || rewrite_value_info(rewrite, operands.v)->rank != rank)
         return near_miss(rewrite, node, reshape, "its scores and values are not known to have both 3 or both 4 axes");
     if (axis != -1 && axis != (int64_t)rank - 1)

@@ -67,7 +67,7 @@ void decompose_quick_gelu(subgraph_builder *builder)
     const uint32_t input = builder_input(builder, 0);
     uint32_t scaled =
         emit_op(builder, "Mul", 14, input,
-                emit_number(builder, builder_dtype(builder, input), rewrite_attr_float(builder->node, "alpha", 1.702)));
+                emit_number(builder, builder_dtype(builder, input), graph_attr_float(builder->node, "alpha", 1.702)));
 
     builder_set_output(builder, 0, emit_op(builder, "Mul", 14, input, emit_op(builder, "Sigmoid", 13, scaled)));
 }
@@ -77,7 +77,7 @@ void decompose_swiglu(subgraph_builder *builder)
 {
     uint32_t gate = emit_op(builder, "Swish", 24, builder_input(builder, 0));
 
-    emit_attr_float(builder, "alpha", rewrite_attr_float(builder->node, "alpha", 1));
+    emit_attr_float(builder, "alpha", graph_attr_float(builder->node, "alpha", 1));
     builder_set_output(builder, 0, emit_op(builder, "Mul", 14, gate, builder_input(builder, 1)));
 }
 
@@ -192,8 +192,8 @@ void decompose_sample(subgraph_builder *builder)
 void decompose_unfold_tensor(subgraph_builder *builder)
 {
     const uint32_t input = builder_input(builder, 0), rank = builder_rank(builder, input);
-    const int64_t size = rewrite_attr_int(builder->node, "size", 0), step = rewrite_attr_int(builder->node, "step", 1);
-    int64_t axis = rewrite_attr_int(builder->node, "dim", -1), perm[INLAY_MAX_RANK];
+    const int64_t size = graph_attr_int(builder->node, "size", 0), step = graph_attr_int(builder->node, "step", 1);
+    int64_t axis = graph_attr_int(builder->node, "dim", -1), perm[INLAY_MAX_RANK];
     uint32_t zero, count, starts, output;
 
     axis += axis < 0 && rank != INLAY_RANK_UNKNOWN ? rank : 0;
@@ -227,7 +227,7 @@ void decompose_image_scaler(subgraph_builder *builder)
     const int64_t dims[3] = { list == NULL ? 0 : list->count, 1, 1 };
     uint32_t output =
         emit_op(builder, "Mul", 13, input,
-                emit_number(builder, builder_dtype(builder, input), rewrite_attr_float(builder->node, "scale", 1)));
+                emit_number(builder, builder_dtype(builder, input), graph_attr_float(builder->node, "scale", 1)));
 
     count = list == NULL ? 0 : list->count;
     if (count > 0) {
@@ -246,7 +246,7 @@ void decompose_simplified_layer_norm(subgraph_builder *builder)
     static const char *const attributes[] = { "axis", "epsilon", "stash_type", NULL };
     const uint32_t input = builder_input(builder, 0), scale = builder_input(builder, 1);
     const inlay_dtype dtype = builder_dtype(builder, input);
-    const int64_t axis = rewrite_attr_int(builder->node, "axis", -1);
+    const int64_t axis = graph_attr_int(builder->node, "axis", -1);
     uint32_t output, variance;
 
     output = emit_op(builder, "RMSNormalization", 23, input, emit_cast(builder, scale, dtype));
@@ -258,7 +258,7 @@ void decompose_simplified_layer_norm(subgraph_builder *builder)
     variance =
         emit_op(builder, "ReduceMean", 18, emit_op(builder, "Mul", 14, variance, variance), emit_list(builder, -1));
     variance = emit_op(builder, "Add", 14, variance,
-                       emit_number(builder, INLAY_FLOAT, rewrite_attr_float(builder->node, "epsilon", 1e-5)));
+                       emit_number(builder, INLAY_FLOAT, graph_attr_float(builder->node, "epsilon", 1e-5)));
     builder_set_output(builder, 1, emit_op(builder, "Reciprocal", 13, emit_op(builder, "Sqrt", 13, variance)));
 }
 
@@ -306,7 +306,7 @@ void decompose_embed_layer_norm(subgraph_builder *builder)
     }
     output = emit_op(builder, "LayerNormalization", 17, sum, gamma, beta);
     emit_attr_int(builder, "axis", -1);
-    emit_attr_float(builder, "epsilon", rewrite_attr_float(builder->node, "epsilon", 1e-12));
+    emit_attr_float(builder, "epsilon", graph_attr_float(builder->node, "epsilon", 1e-12));
     builder_set_output(builder, 0, output);
     if (builder_wants(builder, 1)) { /* number of unmasked ids in each row */
         const uint32_t count = mask == INLAY_NONE ? emit_op(builder, "Sub", 14, ids, ids) : mask;

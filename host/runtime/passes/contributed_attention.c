@@ -276,7 +276,7 @@ uint32_t rank_or(const subgraph_builder *builder, uint32_t value, uint32_t other
 
 void decompose_multi_head_attention(subgraph_builder *builder)
 {
-    const int64_t count = rewrite_attr_int(builder->node, "num_heads", 0);
+    const int64_t count = graph_attr_int(builder->node, "num_heads", 0);
     const uint32_t bias = builder_input(builder, 3), past_k = builder_input(builder, 6),
                    past_v = builder_input(builder, 7), input = builder_input(builder, 0);
     attention_operands operands = { input,
@@ -330,11 +330,11 @@ void decompose_multi_head_attention(subgraph_builder *builder)
         operands.k = emit_concat(builder, past_k, operands.k, 2);
     if (past_v != INLAY_NONE)
         operands.v = emit_concat(builder, past_v, operands.v, 2);
-    operands.scale = rewrite_attr_float(builder->node, "scale", 0);
+    operands.scale = graph_attr_float(builder->node, "scale", 0);
     operands.hidden = lowest_score(builder_dtype(builder, operands.q));
     add_mask(builder, &operands, builder_input(builder, 4), input,
-             rewrite_attr_float(builder->node, "mask_filter_value", -10000));
-    if (rewrite_attr_int(builder->node, "unidirectional", 0) != 0)
+             graph_attr_float(builder->node, "mask_filter_value", -10000));
+    if (graph_attr_int(builder->node, "unidirectional", 0) != 0)
         operands.mask = emit_causal_mask(builder, operands.q, operands.k);
     output = join_heads(builder, emit_attention(builder, &operands));
     builder_set_output(builder, 0, output);
@@ -361,10 +361,10 @@ static uint32_t append_in_buffer(subgraph_builder *builder, uint32_t past, uint3
 /* One row of queries for each sequence. Keys and values are one row plus a past, or those of an encoder in rank 4. */
 void decompose_decoder_masked_attention(subgraph_builder *builder)
 {
-    const int64_t count = rewrite_attr_int(builder->node, "num_heads", 0);
+    const int64_t count = graph_attr_int(builder->node, "num_heads", 0);
     const uint32_t bias = builder_input(builder, 10), past_k = builder_input(builder, 5),
                    past_v = builder_input(builder, 6), input = builder_input(builder, 0);
-    const bool shares = rewrite_attr_int(builder->node, "past_present_share_buffer", 0) != 0 && past_k != INLAY_NONE;
+    const bool shares = graph_attr_int(builder->node, "past_present_share_buffer", 0) != 0 && past_k != INLAY_NONE;
     attention_operands operands = { input,
                                     builder_input(builder, 1),
                                     builder_input(builder, 2),
@@ -410,10 +410,10 @@ void decompose_decoder_masked_attention(subgraph_builder *builder)
         present_k = operands.k = emit_concat(builder, past_k, operands.k, 2);
         present_v = operands.v = emit_concat(builder, past_v, operands.v, 2);
     }
-    operands.scale = rewrite_attr_float(builder->node, "scale", 0);
+    operands.scale = graph_attr_float(builder->node, "scale", 0);
     operands.hidden = lowest_score(builder_dtype(builder, operands.q));
     add_mask(builder, &operands, builder_input(builder, 3), input,
-             rewrite_attr_float(builder->node, "mask_filter_value", -10000));
+             graph_attr_float(builder->node, "mask_filter_value", -10000));
     builder_set_output(builder, 0, join_heads(builder, emit_attention(builder, &operands)));
     builder_set_output(builder, 1, present_k);
     builder_set_output(builder, 2, present_v);
@@ -445,7 +445,7 @@ static void split_product(subgraph_builder *builder, attention_operands *operand
 void decompose_attention(subgraph_builder *builder)
 {
     const bool quantized = builder->node->info.op_type.data[0] == 'Q';
-    const int64_t count = rewrite_attr_int(builder->node, "num_heads", 0);
+    const int64_t count = graph_attr_int(builder->node, "num_heads", 0);
     const uint32_t input = builder_input(builder, 0), weights = builder_input(builder, 1),
                    bias = builder_input(builder, 2);
     const uint32_t mask = builder_input(builder, quantized ? 5 : 3), past = builder_input(builder, quantized ? 8 : 4);
@@ -455,9 +455,9 @@ void decompose_attention(subgraph_builder *builder)
                                     .sink = INLAY_NONE };
     uint32_t sizes = 0, all;
     const int64_t *given = rewrite_attr_ints(builder->node, "qkv_hidden_sizes", &sizes);
-    const char *why = count <= 0                                             ? "num_heads is not positive"
-                      : rank_or(builder, input, 3) != 3                      ? "input is not of rank 3"
-                      : rewrite_attr_int(builder->node, "do_rotary", 0) != 0 ? "do_rotary is set"
+    const char *why = count <= 0                                           ? "num_heads is not positive"
+                      : rank_or(builder, input, 3) != 3                    ? "input is not of rank 3"
+                      : graph_attr_int(builder->node, "do_rotary", 0) != 0 ? "do_rotary is set"
                       : !quantized && builder_input(builder, 6) != INLAY_NONE
                           ? "a past in a shared buffer (input 6) is not supported"
                       : given != NULL && sizes != 3 ? "qkv_hidden_sizes does not have 3 elements"
@@ -478,10 +478,10 @@ void decompose_attention(subgraph_builder *builder)
         operands.k = emit_concat(builder, gather_part(builder, past, 0, 0), operands.k, 2);
         operands.v = emit_concat(builder, gather_part(builder, past, 1, 0), operands.v, 2);
     }
-    operands.scale = rewrite_attr_float(builder->node, "scale", 0);
+    operands.scale = graph_attr_float(builder->node, "scale", 0);
     operands.hidden = lowest_score(builder_dtype(builder, operands.q));
-    add_mask(builder, &operands, mask, input, rewrite_attr_float(builder->node, "mask_filter_value", -10000));
-    if (rewrite_attr_int(builder->node, "unidirectional", 0) != 0)
+    add_mask(builder, &operands, mask, input, graph_attr_float(builder->node, "mask_filter_value", -10000));
+    if (graph_attr_int(builder->node, "unidirectional", 0) != 0)
         operands.mask = emit_causal_mask(builder, operands.q, operands.k);
     builder_set_output(builder, 0, join_heads(builder, emit_attention(builder, &operands)));
     if (builder_wants(builder, 1))
@@ -519,14 +519,14 @@ void decompose_rotary_embedding(subgraph_builder *builder)
                    cosines = builder_input(builder, 2), sines = builder_input(builder, 3);
     const int64_t half = rewrite_dim(rewrite_value_info(builder->rewrite, cosines), -1),
                   wide = rewrite_dim(rewrite_value_info(builder->rewrite, input), -1);
-    const int64_t size = rewrite_attr_int(builder->node, "rotary_embedding_dim", 0);
-    const bool interleaved = rewrite_attr_int(builder->node, "interleaved", 0) != 0;
-    int64_t count = rewrite_attr_int(builder->node, "num_heads", 0);
+    const int64_t size = graph_attr_int(builder->node, "rotary_embedding_dim", 0);
+    const bool interleaved = graph_attr_int(builder->node, "interleaved", 0) != 0;
+    int64_t count = graph_attr_int(builder->node, "num_heads", 0);
     uint32_t positions = builder_input(builder, 1), first;
-    const char *why = rank != INLAY_RANK_UNKNOWN && rank != 3 && rank != 4 ? "input is neither of rank 3 nor 4"
-                      : rewrite_attr_int(builder->node, "is_packed_batching", 0) != 0 ? "is_packed_batching is set"
-                      : rewrite_attr_float(builder->node, "scale", 1) != 1            ? "scale is not 1"
-                                                                                      : NULL;
+    const char *why = rank != INLAY_RANK_UNKNOWN && rank != 3 && rank != 4          ? "input is neither of rank 3 nor 4"
+                      : graph_attr_int(builder->node, "is_packed_batching", 0) != 0 ? "is_packed_batching is set"
+                      : graph_attr_float(builder->node, "scale", 1) != 1            ? "scale is not 1"
+                                                                                    : NULL;
 
     if (builder_refuse(builder, why) || decompose_by_rank(builder, 0, 3, 4) || decompose_by_rank(builder, 1, 1, 2))
         return;
@@ -558,7 +558,7 @@ static uint32_t emit_past_mask(subgraph_builder *builder, uint32_t q, uint32_t k
 {
     uint32_t mask = builder_input(builder, 3);
 
-    if (rewrite_attr_int(builder->node, "is_causal", 0) != 0)
+    if (graph_attr_int(builder->node, "is_causal", 0) != 0)
         mask = emit_causal_mask(builder, q, keys);
     else if (mask == INLAY_NONE || builder_dtype(builder, mask) != INLAY_BOOL)
         return mask;
@@ -570,19 +570,19 @@ void decompose_attention_past(subgraph_builder *builder)
 {
     static const char *const attributes[] = { "scale", "softmax_precision", NULL };
     const graph_node *node = builder->node;
-    const int64_t count = rewrite_attr_int(node, "q_num_heads", 0), shared = rewrite_attr_int(node, "kv_num_heads", 0);
+    const int64_t count = graph_attr_int(node, "q_num_heads", 0), shared = graph_attr_int(node, "kv_num_heads", 0);
     const uint32_t query = builder_input(builder, 0), mask = builder_input(builder, 3);
     const inlay_dtype dtype = builder_dtype(builder, query);
     const inlay_value_info *q_info = rewrite_value_info(builder->rewrite, query),
                            *k_info = rewrite_value_info(builder->rewrite, builder_input(builder, 1));
-    const bool causal = rewrite_attr_int(node, "is_causal", 0) != 0;
+    const bool causal = graph_attr_int(node, "is_causal", 0) != 0;
     const uint32_t rank = q_info->rank;
     uint32_t q, k, v, output;
 
     if (builder_input(builder, 4) == INLAY_NONE || builder_input(builder, 5) == INLAY_NONE ||
         builder_input(builder, 6) != INLAY_NONE || builder_wants(builder, 3) || dtype != INLAY_FLOAT ||
-        rewrite_attr_float(node, "softcap", 0) != 0 || rewrite_attr_int(node, "left_window_size", -1) >= 0 ||
-        rewrite_attr_int(node, "right_window_size", -1) >= 0 || (causal && mask != INLAY_NONE))
+        graph_attr_float(node, "softcap", 0) != 0 || graph_attr_int(node, "left_window_size", -1) >= 0 ||
+        graph_attr_int(node, "right_window_size", -1) >= 0 || (causal && mask != INLAY_NONE))
         return;
     for (uint32_t i = 1; i < 6; i++)
         if (i != 3 && (builder_dtype(builder, builder_input(builder, i)) != dtype ||

@@ -7,7 +7,7 @@
 /* Multiplies by an attribute, unless it is 1. */
 static uint32_t times(subgraph_builder *builder, uint32_t value, const char *attribute)
 {
-    const double factor = rewrite_attr_float(builder->node, attribute, 1);
+    const double factor = graph_attr_float(builder->node, attribute, 1);
 
     return factor == 1
                ? value
@@ -18,7 +18,7 @@ static uint32_t times(subgraph_builder *builder, uint32_t value, const char *att
 void decompose_affine(subgraph_builder *builder)
 {
     const uint32_t input = builder_input(builder, 0);
-    const double beta = rewrite_attr_float(builder->node, "beta", 0);
+    const double beta = graph_attr_float(builder->node, "beta", 0);
     const bool is_scale = builder->node->info.op_type.data[0] == 'S';
     uint32_t output = times(builder, input, is_scale ? "scale" : "alpha");
 
@@ -31,8 +31,8 @@ void decompose_affine(subgraph_builder *builder)
 void decompose_scaled(subgraph_builder *builder)
 {
     const char *name = builder->node->info.op_type.data;
-    const double params[] = { rewrite_attr_float(builder->node, "alpha", NAN),
-                              rewrite_attr_float(builder->node, "beta", NAN), NAN };
+    const double params[] = { graph_attr_float(builder->node, "alpha", NAN),
+                              graph_attr_float(builder->node, "beta", NAN), NAN };
 
     builder_set_output(builder, 0, contributed_activation(builder, name, builder_input(builder, 0), params));
 }
@@ -80,12 +80,12 @@ void decompose_dynamic_slice(subgraph_builder *builder)
 void decompose_image_normalization(subgraph_builder *builder)
 {
     const uint32_t input = builder_input(builder, 0);
-    const bool across = rewrite_attr_int(builder->node, "across_channels", 0) != 0;
+    const bool across = graph_attr_int(builder->node, "across_channels", 0) != 0;
     uint32_t output;
 
     if (builder->node->info.since_version != 1)
         return;
-    if (rewrite_attr_int(builder->node, "normalize_variance", 1) == 0) {
+    if (graph_attr_int(builder->node, "normalize_variance", 1) == 0) {
         output = emit_op(builder, "ReduceMean", 18, input,
                          across ? emit_list(builder, 0, 1, 2, 3) : emit_list(builder, 0, 2, 3));
         output = emit_op(builder, "Sub", 14, input, output);

@@ -10,7 +10,7 @@ static uint32_t root_mean_normalized(subgraph_builder *builder, uint32_t input)
         emit_op(builder, "ReduceMean", 18, emit_op(builder, "Mul", 14, input, input), emit_list(builder, -1));
 
     mean = emit_op(builder, "Add", 14, mean,
-                   emit_number(builder, INLAY_FLOAT, rewrite_attr_float(builder->node, "epsilon", 1e-5)));
+                   emit_number(builder, INLAY_FLOAT, graph_attr_float(builder->node, "epsilon", 1e-5)));
     return emit_op(builder, "Div", 14, input, emit_op(builder, "Sqrt", 13, mean));
 }
 
@@ -114,7 +114,7 @@ static uint32_t pairs_of(subgraph_builder *builder, const int64_t sections[3], b
 static uint32_t cache_rows(subgraph_builder *builder, uint32_t cache, const uint32_t chosen[2])
 {
     const inlay_dtype dtype = builder_dtype(builder, cache);
-    const double scale = rewrite_attr_float(builder->node, "scale", 1);
+    const double scale = graph_attr_float(builder->node, "scale", 1);
     const uint32_t rows = emit_op(builder, "Gather", 13, cache, builder_input(builder, 1));
     uint32_t output = emit_node(builder, "Split", 13, dtype, 3, (const uint32_t[]){ rows, EMIT_END });
     const uint32_t others[] = { emitted_output(builder, 1), emitted_output(builder, 2) };
@@ -130,7 +130,7 @@ void decompose_m_rotary_embedding(subgraph_builder *builder)
 {
     static const char *const attributes[] = { "interleaved", "num_heads", "rotary_embedding_dim", NULL };
     const graph_node *node = builder->node;
-    const bool interleaved = rewrite_attr_int(node, "mrope_layout", 0) != 0;
+    const bool interleaved = graph_attr_int(node, "mrope_layout", 0) != 0;
     uint32_t count = 0, chosen[2], cosines, output;
     const int64_t *sections = rewrite_attr_ints(node, "mrope_section", &count);
 

@@ -59,7 +59,7 @@ static const char *scale_error(const subgraph_builder *builder, const quantized_
         count = rewrite_dim(info, d) < 0 ? -1 : count * rewrite_dim(info, d);
     if (rewrite_attr_is(builder->node, attribute, "PER_TENSOR"))
         return count >= 0 && count != 1 ? wrong : NULL;
-    return count >= 0 && (info->rank != 4 || count != rewrite_attr_int(builder->node, "kv_num_heads", 0) * cache->size)
+    return count >= 0 && (info->rank != 4 || count != graph_attr_int(builder->node, "kv_num_heads", 0) * cache->size)
                ? wrong
                : NULL;
 }
@@ -68,8 +68,8 @@ static const char *scale_error(const subgraph_builder *builder, const quantized_
 static const char *cache_error(const subgraph_builder *builder, quantized_cache *cache)
 {
     const graph_node *node = builder->node;
-    const int64_t bits = rewrite_attr_int(node, "kv_cache_bit_width", 0),
-                  heads = rewrite_attr_int(node, "num_heads", 0), shared = rewrite_attr_int(node, "kv_num_heads", 0),
+    const int64_t bits = graph_attr_int(node, "kv_cache_bit_width", 0), heads = graph_attr_int(node, "num_heads", 0),
+                  shared = graph_attr_int(node, "kv_num_heads", 0),
                   wide = rewrite_dim(rewrite_value_info(builder->rewrite, builder_input(builder, 0)), -1);
     const bool keys = !rewrite_attr_is(node, "k_quant_type", "NONE"),
                values = !rewrite_attr_is(node, "v_quant_type", "NONE");
@@ -226,7 +226,7 @@ static uint32_t pad_bias(subgraph_builder *builder, uint32_t bias, uint32_t leng
 static uint32_t emit_block_mask(subgraph_builder *builder, uint32_t positions, uint32_t length, int64_t heads)
 {
     const int64_t layouts = rewrite_dim(rewrite_value_info(builder->rewrite, builder_input(builder, 5)), 0);
-    const uint32_t block = emit_scalar(builder, rewrite_attr_int(builder->node, "sparse_block_size", 1));
+    const uint32_t block = emit_scalar(builder, graph_attr_int(builder->node, "sparse_block_size", 1));
     const uint32_t first = emit_cast(builder, builder_input(builder, 5), INLAY_INT64),
                    columns = emit_cast(builder, builder_input(builder, 6), INLAY_INT64);
     const uint32_t row = emit_op(builder, "Div", 14, positions, block),
@@ -259,7 +259,7 @@ static uint32_t normalized_heads(subgraph_builder *builder, uint32_t heads, uint
     if (weight == INLAY_NONE)
         return heads;
     heads = emit_op(builder, "RMSNormalization", 23, heads, weight);
-    emit_attr_float(builder, "epsilon", rewrite_attr_float(builder->node, "qk_norm_epsilon", 1e-6));
+    emit_attr_float(builder, "epsilon", graph_attr_float(builder->node, "qk_norm_epsilon", 1e-6));
     return heads;
 }
 
@@ -280,9 +280,9 @@ static const char *sparse_error(const subgraph_builder *builder, int64_t heads)
     const int64_t layouts = rewrite_dim(rewrite_value_info(builder->rewrite, builder_input(builder, 5)), 0);
 
     return layouts < 1 || heads % layouts != 0 ? "num_heads is not a multiple of the layouts in block_row_indices"
-           : builder_rank(builder, builder_input(builder, 6)) != 2       ? "block_col_indices is not of rank 2"
-           : rewrite_attr_int(builder->node, "sparse_block_size", 0) < 1 ? "sparse_block_size is not positive"
-                                                                         : NULL;
+           : builder_rank(builder, builder_input(builder, 6)) != 2     ? "block_col_indices is not of rank 2"
+           : graph_attr_int(builder->node, "sparse_block_size", 0) < 1 ? "sparse_block_size is not positive"
+                                                                       : NULL;
 }
 
 void decompose_group_query_attention(subgraph_builder *builder)
@@ -294,18 +294,18 @@ void decompose_group_query_attention(subgraph_builder *builder)
     const grouped_inputs *in = sparse ? &blocks : &group;
     const uint32_t cosines = builder_input(builder, in->cosines), sines = builder_input(builder, in->sines);
     const uint32_t q_norm = optional_input(builder, in->q_norm), k_norm = optional_input(builder, in->k_norm);
-    const int64_t count = rewrite_attr_int(node, "num_heads", 0), shared = rewrite_attr_int(node, "kv_num_heads", 0);
-    const int64_t window = rewrite_attr_int(node, "local_window_size", -1);
-    const bool is_rotary = rewrite_attr_int(node, "do_rotary", 0) != 0,
-               smooth = rewrite_attr_int(node, "smooth_softmax", 0) > 0;
+    const int64_t count = graph_attr_int(node, "num_heads", 0), shared = graph_attr_int(node, "kv_num_heads", 0);
+    const int64_t window = graph_attr_int(node, "local_window_size", -1);
+    const bool is_rotary = graph_attr_int(node, "do_rotary", 0) != 0,
+               smooth = graph_attr_int(node, "smooth_softmax", 0) > 0;
     attention_operands operands = { .q = builder_input(builder, 0),
                                     .k = builder_input(builder, 1),
                                     .v = builder_input(builder, 2),
                                     .bias = optional_input(builder, in->bias),
                                     .mask = INLAY_NONE,
                                     .sink = optional_input(builder, in->sink),
-                                    .scale = rewrite_attr_float(node, "scale", 0),
-                                    .softcap = rewrite_attr_float(node, "softcap", 0) };
+                                    .scale = graph_attr_float(node, "scale", 0),
+                                    .softcap = graph_attr_float(node, "softcap", 0) };
     const inlay_dtype dtype = builder_dtype(builder, operands.q);
     const uint32_t k_scale = sparse ? INLAY_NONE : builder_input(builder, 12),
                    v_scale = sparse ? INLAY_NONE : builder_input(builder, 13);
@@ -342,7 +342,7 @@ void decompose_group_query_attention(subgraph_builder *builder)
     if (is_rotary) {
         const uint32_t stated = optional_input(builder, in->positions),
                        given = stated != INLAY_NONE ? stated : positions;
-        const bool interleaved = rewrite_attr_int(node, "rotary_interleaved", 0) != 0;
+        const bool interleaved = graph_attr_int(node, "rotary_interleaved", 0) != 0;
         const int64_t half = rewrite_dim(rewrite_value_info(builder->rewrite, cosines), -1);
         uint32_t *const both[] = { &operands.q, &operands.k };
 

@@ -35,10 +35,10 @@ static uint32_t operand(subgraph_builder *builder, uint32_t input, bool trans, b
 void decompose_fused_mat_mul(subgraph_builder *builder)
 {
     const graph_node *node = builder->node;
-    const bool trans_a = rewrite_attr_int(node, "transA", 0) != 0, trans_b = rewrite_attr_int(node, "transB", 0) != 0;
-    const bool batch_a = rewrite_attr_int(node, "transBatchA", 0) != 0,
-               batch_b = rewrite_attr_int(node, "transBatchB", 0) != 0;
-    const double alpha = rewrite_attr_float(node, "alpha", 1);
+    const bool trans_a = graph_attr_int(node, "transA", 0) != 0, trans_b = graph_attr_int(node, "transB", 0) != 0;
+    const bool batch_a = graph_attr_int(node, "transBatchA", 0) != 0,
+               batch_b = graph_attr_int(node, "transBatchB", 0) != 0;
+    const double alpha = graph_attr_float(node, "alpha", 1);
     uint32_t input, output;
 
     if (builder_refuse(builder, builder_rank(builder, builder_input(builder, 0)) == 0 ||
@@ -62,7 +62,7 @@ void decompose_fused_gemm(subgraph_builder *builder)
     uint32_t output;
 
     for (uint32_t i = 0; i < 3; i++)
-        params[i] = rewrite_attr_float(builder->node, names[i], NAN);
+        params[i] = graph_attr_float(builder->node, names[i], NAN);
     output =
         emit_op(builder, "Gemm", 13, builder_input(builder, 0), builder_input(builder, 1), builder_input(builder, 2));
     emit_attr_copies(builder, attributes);
@@ -160,7 +160,7 @@ void decompose_c_dist(subgraph_builder *builder)
     const graph_node *node = builder->node;
     const uint32_t rows = builder_input(builder, 0), others = builder_input(builder, 1);
     const bool minkowski = rewrite_attr_is(node, "metric", "minkowski");
-    const int64_t p = rewrite_attr_int(node, "p", 2);
+    const int64_t p = graph_attr_int(node, "p", 2);
     uint32_t output;
 
     if (builder_refuse(builder, !minkowski && graph_attr(node, "p") != NULL ? "p is set, and metric is not minkowski"
@@ -264,7 +264,7 @@ void decompose_nhwc_max_pool(subgraph_builder *builder)
 void decompose_q_linear_conv(subgraph_builder *builder)
 {
     const uint32_t rank = builder_rank(builder, builder_input(builder, 0));
-    const bool last = rewrite_attr_int(builder->node, "channels_last", 0) != 0;
+    const bool last = graph_attr_int(builder->node, "channels_last", 0) != 0;
     uint32_t in[10], output;
 
     if (builder_refuse(builder, last ? image_error(builder) : NULL))
@@ -300,7 +300,7 @@ void decompose_q_linear_pool(subgraph_builder *builder)
     const inlay_dtype dtype = builder_dtype(builder, builder_input(builder, 0));
     uint32_t output;
 
-    if (rewrite_attr_int(builder->node, "channels_last", 0) == 0 || builder_refuse(builder, image_error(builder)))
+    if (graph_attr_int(builder->node, "channels_last", 0) == 0 || builder_refuse(builder, image_error(builder)))
         return;
     output = emit_typed(builder, "DequantizeLinear", 13, INLAY_FLOAT, builder_input(builder, 0),
                         builder_input(builder, 1), builder_input(builder, 2));
@@ -379,7 +379,7 @@ static uint32_t expand_to_axis(subgraph_builder *builder, uint32_t value, uint32
 void decompose_quantize_linear(subgraph_builder *builder)
 {
     const bool is_dequantize = builder->node->info.op_type.data[0] == 'D';
-    const int64_t axis = rewrite_attr_int(builder->node, "axis", 1);
+    const int64_t axis = graph_attr_int(builder->node, "axis", 1);
     const uint32_t input = builder_input(builder, 0), rank = builder_rank(builder, input);
     const inlay_value_info *scale_info = rewrite_value_info(builder->rewrite, builder_input(builder, 1));
     const bool has_axis = graph_attr(builder->node, "axis") != NULL || (rank != INLAY_RANK_UNKNOWN && rank > 1);

@@ -9,9 +9,9 @@ static bool is_inference(const struct rewrite *rewrite, const graph_node *node)
     for (uint32_t i = 1; i < node->info.output_count; i++)
         if (!rewrite_is_unused(rewrite, node, i))
             return false;
-    if (node->info.since_version < 7 && rewrite_attr_int(node, "is_test", 0) == 0)
+    if (node->info.since_version < 7 && graph_attr_int(node, "is_test", 0) == 0)
         return false;
-    return rewrite_attr_int(node, "training_mode", 0) == 0 && rewrite_attr_int(node, "spatial", 1) == 1;
+    return graph_attr_int(node, "training_mode", 0) == 0 && graph_attr_int(node, "spatial", 1) == 1;
 }
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
@@ -36,7 +36,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     shift = arena_array(&rewrite->scratch, (size_t)channels + 1, sizeof *shift);
     if (scale == NULL || shift == NULL)
         return rewrite_no_memory(rewrite);
-    epsilon = rewrite_attr_float(node, "epsilon", 1e-5);
+    epsilon = graph_attr_float(node, "epsilon", 1e-5);
     for (int64_t c = 0; c < channels; c++) {
         scale[c] = (double)params[0][c] / sqrt((double)params[3][c] + epsilon);
         shift[c] = (double)params[1][c] - (double)params[2][c] * scale[c];

@@ -25,7 +25,7 @@ static graph_node *quantized_weights(const struct rewrite *rewrite, const graph_
     if (scale->rank == 0) /* the scale is repeated for each channel; a zero point would have to be repeated as well */
         return rewrite_input(rewrite, dequantize, 2) == INLAY_NONE ? dequantize : NULL;
     return rewrite_dim(scale, 0) == rewrite_dim(input, 0) &&
-                   (scale->rank == input->rank || rewrite_attr_int(dequantize, "axis", 1) == 0)
+                   (scale->rank == input->rank || graph_attr_int(dequantize, "axis", 1) == 0)
                ? dequantize
                : NULL;
 }
@@ -44,7 +44,7 @@ graph_node *conv_to_scale(const struct rewrite *rewrite, uint32_t value, int64_t
         return NULL;
     weight = rewrite_value_info(rewrite, rewrite_input(rewrite, node, 1));
     bias = rewrite_input(rewrite, node, 2);
-    groups = rewrite_attr_int(node, "group", 1);
+    groups = graph_attr_int(node, "group", 1);
     if ((!rewrite_is_constant(rewrite, rewrite_input(rewrite, node, 1)) && quantized_weights(rewrite, node) == NULL) ||
         weight->dtype != INLAY_FLOAT || weight->rank < 3 || weight->dims[0].kind != INLAY_DIM_FIXED || groups < 1)
         return NULL;
@@ -115,7 +115,7 @@ static uint32_t scaled_weight(struct rewrite *rewrite, const graph_node *conv, c
     const inlay_value_info *info = rewrite_value_info(rewrite, value);
     bool transposed = pass_is_op(conv, "ConvTranspose");
     int64_t rows = info->dims[0].value, columns = transposed ? info->dims[1].value : 1, inner, dims[INLAY_MAX_RANK];
-    int64_t group_rows = transposed ? rows / rewrite_attr_int(conv, "group", 1) : 1;
+    int64_t group_rows = transposed ? rows / graph_attr_int(conv, "group", 1) : 1;
     uint32_t rank = info->rank;
     uint64_t bytes = info->data_bytes;
     const char *from = info->data;

@@ -62,7 +62,7 @@ static inlay_status match_dequantize(struct rewrite *rewrite, graph_node *node, 
     const inlay_value_info *scale = rewrite_value_info(rewrite, inputs[1]);
     const uint32_t count = inputs[2] == INLAY_NONE ? 2 : 3,
                    index_rank = rewrite_value_info(rewrite, rewrite_input(rewrite, node, 1))->rank;
-    int64_t axis = rewrite_attr_int(dequantize, "axis", 1), block = rewrite_attr_int(dequantize, "block_size", 0);
+    int64_t axis = graph_attr_int(dequantize, "axis", 1), block = graph_attr_int(dequantize, "block_size", 0);
     const bool one = rewrite_is_constant(rewrite, inputs[1]) && block == 0 &&
                      (scale->rank == 0 || (scale->rank == 1 && scale->dims[0].value == 1));
     bool by_rows;
@@ -98,7 +98,7 @@ static inlay_status match_dequantize(struct rewrite *rewrite, graph_node *node, 
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    const graph_node *producer = pass_is_op(node, "Gather") && rewrite_attr_int(node, "axis", 0) == 0
+    const graph_node *producer = pass_is_op(node, "Gather") && graph_attr_int(node, "axis", 0) == 0
                                      ? rewrite_producer(rewrite, rewrite_input(rewrite, node, 0))
                                      : NULL;
 

@@ -48,8 +48,8 @@ static bool find_gathered(const struct rewrite *rewrite, uint32_t value, struct 
             break;
         value = rewrite_input(rewrite, node, 0);
     }
-    out->from_nd = pass_is_op(node, "GatherND") && rewrite_attr_int(node, "batch_dims", 0) == 0;
-    if (!out->from_nd && (!pass_is_op(node, "Gather") || rewrite_attr_int(node, "axis", 0) != 0))
+    out->from_nd = pass_is_op(node, "GatherND") && graph_attr_int(node, "batch_dims", 0) == 0;
+    if (!out->from_nd && (!pass_is_op(node, "Gather") || graph_attr_int(node, "axis", 0) != 0))
         return false;
     out->weights = rewrite_input(rewrite, node, 0);
     out->indices = rewrite_input(rewrite, node, 1);

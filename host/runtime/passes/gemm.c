@@ -39,8 +39,8 @@ static inlay_status make_gemm(struct rewrite *rewrite, graph_node *node, const g
                               uint32_t c)
 {
     uint32_t ta = untransposed(rewrite, a), tb = untransposed(rewrite, b);
-    int64_t trans_a = like == NULL ? 0 : rewrite_attr_int(like, "transA", 0);
-    int64_t trans_b = like == NULL ? 0 : rewrite_attr_int(like, "transB", 0);
+    int64_t trans_a = like == NULL ? 0 : graph_attr_int(like, "transA", 0);
+    int64_t trans_b = like == NULL ? 0 : graph_attr_int(like, "transB", 0);
     int64_t opset = node->opset < 11 ? 11 : node->opset; /* C is optional from version 11 on */
     graph_node *new_node;
 
@@ -53,9 +53,9 @@ static inlay_status make_gemm(struct rewrite *rewrite, graph_node *node, const g
         graph_set_attr_int(rewrite->graph, new_node, "transA", ta != INLAY_NONE ? !trans_a : trans_a) != INLAY_OK ||
         graph_set_attr_int(rewrite->graph, new_node, "transB", tb != INLAY_NONE ? !trans_b : trans_b) != INLAY_OK ||
         (like != NULL &&
-         graph_set_attr_float(rewrite->graph, new_node, "alpha", rewrite_attr_float(like, "alpha", 1)) != INLAY_OK) ||
+         graph_set_attr_float(rewrite->graph, new_node, "alpha", graph_attr_float(like, "alpha", 1)) != INLAY_OK) ||
         (like != NULL && like == node &&
-         graph_set_attr_float(rewrite->graph, new_node, "beta", rewrite_attr_float(like, "beta", 1)) != INLAY_OK))
+         graph_set_attr_float(rewrite->graph, new_node, "beta", graph_attr_float(like, "beta", 1)) != INLAY_OK))
         return rewrite_no_memory(rewrite);
     return rewrite_replace_node(rewrite, node, new_node);
 }

@@ -19,7 +19,7 @@ static uint32_t mean_of(struct rewrite *rewrite, uint32_t value, int64_t *out_ax
     int64_t lowest = INT64_MAX;
 
     if (node == NULL || rewrite_value_info(rewrite, input)->rank == INLAY_RANK_UNKNOWN ||
-        rewrite_attr_int(node, "keepdims", 1) == 0)
+        graph_attr_int(node, "keepdims", 1) == 0)
         return INLAY_NONE;
     rank = rewrite_value_info(rewrite, input)->rank;
     axes = rewrite_attr_ints(node, "axes", &count);
@@ -167,12 +167,12 @@ static bool find_norm(const struct rewrite *rewrite, uint32_t value, struct norm
     if (!is_centred)
         norm = rewrite_producer_op(rewrite, value, "RMSNormalization");
     if (norm == NULL || !rewrite_has_one_use(rewrite, value) || norm->info.output_count != 1 ||
-        rewrite_input(rewrite, norm, 2) != INLAY_NONE || rewrite_attr_int(norm, "stash_type", 1) != 1)
+        rewrite_input(rewrite, norm, 2) != INLAY_NONE || graph_attr_int(norm, "stash_type", 1) != 1)
         return false;
     *pattern = (struct norm_pattern){ .input = rewrite_input(rewrite, norm, 0),
                                       .scale = rewrite_input(rewrite, norm, 1),
-                                      .axis = rewrite_attr_int(norm, "axis", -1),
-                                      .epsilon = rewrite_attr_float(norm, "epsilon", 1e-5),
+                                      .axis = graph_attr_int(norm, "axis", -1),
+                                      .epsilon = graph_attr_float(norm, "epsilon", 1e-5),
                                       .is_centred = is_centred };
     if (rewrite_value_info(rewrite, pattern->input)->rank == INLAY_RANK_UNKNOWN)
         return false;

@@ -3,7 +3,7 @@
 
 static int64_t axis_of(const struct rewrite *rewrite, const graph_node *node)
 {
-    int64_t axis = rewrite_attr_int(node, "axis", 1), rank = rewrite_value_info(rewrite, node->info.outputs[0])->rank;
+    int64_t axis = graph_attr_int(node, "axis", 1), rank = rewrite_value_info(rewrite, node->info.outputs[0])->rank;
 
     return axis < 0 ? axis + rank : axis;
 }

@@ -69,8 +69,8 @@ static inlay_status merge_two(struct rewrite *rewrite, graph_node *node)
 
     /* The axes of the outer one refer to the same dimensions only if the inner one has keepdims; the result then has
      * it, too. */
-    if (inner == NULL || rewrite_attr_int(node, "keepdims", 1) == 0 ||
-        !rewrite_has_one_use(rewrite, rewrite_input(rewrite, node, 0)) || rewrite_attr_int(inner, "keepdims", 1) == 0 ||
+    if (inner == NULL || graph_attr_int(node, "keepdims", 1) == 0 ||
+        !rewrite_has_one_use(rewrite, rewrite_input(rewrite, node, 0)) || graph_attr_int(inner, "keepdims", 1) == 0 ||
         pass_is_op(node, "ReduceLogSumExp") ||
         (pass_is_op(node, "ReduceMean") &&
          !element_is_float(rewrite_value_info(rewrite, node->info.outputs[0])->dtype)) ||
@@ -94,7 +94,7 @@ static inlay_status merge_view(struct rewrite *rewrite, graph_node *view, bool k
     uint32_t count = 0, viewed_count = 0;
 
     if (inner == NULL || !is_reduction(inner) || !rewrite_has_one_use(rewrite, rewrite_input(rewrite, view, 0)) ||
-        (rewrite_attr_int(inner, "keepdims", 1) != 0) != keeps_axes || !read_axes(rewrite, inner, axes, &count) ||
+        (graph_attr_int(inner, "keepdims", 1) != 0) != keeps_axes || !read_axes(rewrite, inner, axes, &count) ||
         !read_axes_for_rank(rewrite, view, rewrite_value_info(rewrite, rewrite_input(rewrite, inner, 0))->rank, viewed,
                             &viewed_count) ||
         viewed_count != count)

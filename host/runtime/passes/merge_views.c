@@ -146,7 +146,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     target = rewrite_constant_ints(rewrite, shape, output->rank);
     if (computed && target != INLAY_NONE && !pass_is_view(inner)) {
         new_node = rewrite_copy_node(rewrite, node);
-        if (new_node == NULL || (rewrite_attr_int(node, "allowzero", 0) != 0 &&
+        if (new_node == NULL || (graph_attr_int(node, "allowzero", 0) != 0 &&
                                  graph_set_attr_int(rewrite->graph, new_node, "allowzero", 0) != INLAY_OK))
             return rewrite_no_memory(rewrite);
         rewrite_set_input(rewrite, new_node, 1, target);

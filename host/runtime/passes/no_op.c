@@ -12,7 +12,7 @@ static bool is_noop_dropout(const struct rewrite *rewrite, const graph_node *nod
     if (!rewrite_is_unused(rewrite, node, 1))
         return false;
     if (node->info.since_version < 7)
-        return rewrite_attr_int(node, "is_test", 0) != 0;
+        return graph_attr_int(node, "is_test", 0) != 0;
     if (mode == INLAY_NONE)
         return true;
     return rewrite_is_scalar(rewrite, rewrite_input(rewrite, node, 1), 0) ||

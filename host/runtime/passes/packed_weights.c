@@ -56,13 +56,6 @@ static bool find_readers(const struct graph *graph, struct readers *readers, str
     return true;
 }
 
-static int64_t attr_int(const graph_node *node, const char *name, int64_t otherwise)
-{
-    const inlay_attr_info *attribute = graph_attr(node, name);
-
-    return attribute != NULL && attribute->kind == INLAY_ATTR_INT ? attribute->i : otherwise;
-}
-
 static bool is_matrix_transpose(const graph_node *node)
 {
     const inlay_attr_info *attribute = graph_attr(node, "perm");
@@ -95,10 +88,10 @@ static bool only_products_read(const struct graph *graph, const struct readers *
         if (pass_is_op(node, "Gemm")) {
             const inlay_attr_info *alpha = graph_attr(node, "alpha");
 
-            if (attr_int(node, "transA", 0) != 0 ||
+            if (graph_attr_int(node, "transA", 0) != 0 ||
                 (alpha != NULL && (alpha->kind != INLAY_ATTR_FLOAT || alpha->f != 1)))
                 return false;
-            transposed = turned != (attr_int(node, "transB", 0) != 0);
+            transposed = turned != (graph_attr_int(node, "transB", 0) != 0);
         }
         if (axis < 2 && blocked != (axis == (transposed ? 1 : 0)))
             return false;
@@ -175,7 +168,7 @@ static uint64_t unpack_limit(const pass_ctx *ctx, const struct graph *graph, con
         prefers_floats |= weights->dims[d].value > 1;
         square &= weights->dims[d].value == 3;
     }
-    if (pass_is_op(node, "ConvTranspose") || (pass_is_op(node, "Conv") && attr_int(node, "group", 1) == 1))
+    if (pass_is_op(node, "ConvTranspose") || (pass_is_op(node, "Conv") && graph_attr_int(node, "group", 1) == 1))
         prefers_floats &=
             !core_converted || !has_many_pixels(graph, node) ||
             (square && pass_is_op(node, "Conv") && all_ones(node, "strides") && all_ones(node, "dilations"));
@@ -211,7 +204,7 @@ static bool keeps_packed(const pass_ctx *ctx, const struct graph *graph, const s
                          const graph_node *node)
 {
     const inlay_value_info *input, *scale;
-    int64_t axis = attr_int(node, "axis", 1), count = 1, elements = 1;
+    int64_t axis = graph_attr_int(node, "axis", 1), count = 1, elements = 1;
 
     if (!pass_is_op(node, "DequantizeLinear") || node->info.input_count < 2 || node->info.inputs[0] == INLAY_NONE ||
         node->info.inputs[1] == INLAY_NONE || node->info.outputs[0] == INLAY_NONE)
@@ -234,10 +227,10 @@ static bool keeps_packed(const pass_ctx *ctx, const struct graph *graph, const s
         count *= scale->dims[d].value;
     axis += axis < 0 ? 2 : 0;
     if (!is_integer(input->dtype) || input->rank != 2 ||
-        (count != 1 && (axis < 0 || axis > 1 || scale->rank != (attr_int(node, "block_size", 0) > 0 ? 2u : 1u))))
+        (count != 1 && (axis < 0 || axis > 1 || scale->rank != (graph_attr_int(node, "block_size", 0) > 0 ? 2u : 1u))))
         return false;
     return only_products_read(graph, readers, node->info.outputs[0], count == 1 ? 2 : (uint32_t)axis,
-                              attr_int(node, "block_size", 0) > 0, false, 0);
+                              graph_attr_int(node, "block_size", 0) > 0, false, 0);
 }
 
 /* Returns true if a constant after the convolution will be folded into its weights (conv_batch_norm, conv_scale). */

@@ -93,7 +93,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     bool none = true;
 
     if (pad == NULL || rank == INLAY_RANK_UNKNOWN || rank > MAX_RANK || rank < 3 ||
-        !rewrite_has_one_use(rewrite, rewrite_input(rewrite, node, 0)) || rewrite_attr_int(node, "ceil_mode", 0) != 0 ||
+        !rewrite_has_one_use(rewrite, rewrite_input(rewrite, node, 0)) || graph_attr_int(node, "ceil_mode", 0) != 0 ||
         node->info.output_count != 1 ||
         (!rewrite_attr_is(node, "auto_pad", "") && !rewrite_attr_is(node, "auto_pad", "NOTSET")) ||
         !read_pad(rewrite, pad, rank, before, &value) || value != wanted)
@@ -117,7 +117,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
             if (kernel == NULL || count != rank - 2 || after[d] >= kernel[d] || after[d + rank - 2] >= kernel[d])
                 return INLAY_OK;
     }
-    if (average && !none && rewrite_attr_int(node, "count_include_pad", 0) == 0)
+    if (average && !none && graph_attr_int(node, "count_include_pad", 0) == 0)
         return INLAY_OK; /* the mean counts the zeros of a Pad, but not those of the node's own padding */
     return replace_with_pads(rewrite, node, pad, after, 2 * (rank - 2));
 }

@@ -2,6 +2,7 @@
 #include "inlay/check.h"
 #include "base/among.h"
 #include "base/nearest.h"
+#include "base/order.h"
 #include "graph/history.h"
 #include "passes/type_guard.h"
 #include <stdlib.h>
@@ -37,7 +38,7 @@ static const char *name_at(const void *ctx, uint32_t i)
     return passes[i].name;
 }
 
-static bool is_listed(const char *const *list, uint32_t count, const char *name)
+static bool is_named(const char *const *list, uint32_t count, const char *name)
 {
     for (uint32_t i = 0; i < count; i++)
         if (strcmp(list[i], name) == 0)
@@ -79,8 +80,8 @@ static bool is_wanted(const pass_ctx *ctx, uint32_t pass, uint32_t level)
         return false;
     if (passes[pass].level == 0)
         return true;
-    return passes[pass].level <= level && !is_listed(ctx->never, ctx->never_count, passes[pass].name) &&
-           (ctx->only_count == 0 || is_listed(ctx->only, ctx->only_count, passes[pass].name));
+    return passes[pass].level <= level && !is_named(ctx->never, ctx->never_count, passes[pass].name) &&
+           (ctx->only_count == 0 || is_named(ctx->only, ctx->only_count, passes[pass].name));
 }
 
 /* Returns true if the pass runs before all levels. These are the lowering passes, and passes without which lowering
@@ -89,8 +90,7 @@ static bool is_wanted(const pass_ctx *ctx, uint32_t pass, uint32_t level)
 static bool is_lowering(const pass_ctx *ctx, uint32_t pass, uint32_t level)
 {
     (void)level;
-    if (is_listed(ctx->never, ctx->never_count, passes[pass].name) ||
-        (ctx->newest_opset != 0 && is_decomposition(pass)))
+    if (is_named(ctx->never, ctx->never_count, passes[pass].name) || (ctx->newest_opset != 0 && is_decomposition(pass)))
         return false;
     return passes[pass].lowers || passes[pass].level == 0 || (ctx->quantizes && passes[pass].run == pass_attention) ||
            passes[pass].run == pass_widen_halves /* for scales */ ||
@@ -115,9 +115,9 @@ static bool has_op(const struct graph *graph, const char *op_type)
  * weights must be constants at every level: the choice of provider, and with it the last bits, depends on it. */
 static bool must_lower(const pass_ctx *ctx)
 {
-    bool wanted = ctx->offers_integers != NULL || is_listed(ctx->only, ctx->only_count, "quantized_ops");
+    bool wanted = ctx->offers_integers != NULL || is_named(ctx->only, ctx->only_count, "quantized_ops");
 
-    return !is_listed(ctx->never, ctx->never_count, "quantized_ops") &&
+    return !is_named(ctx->never, ctx->never_count, "quantized_ops") &&
            (ctx->quantizes || (wanted && has_op(ctx->model->main, "DequantizeLinear")));
 }
 
@@ -252,13 +252,6 @@ void pass_replace_uses(struct graph *graph, const uint32_t *replacement)
     }
 }
 
-static int compare_values(const void *a, const void *b)
-{
-    const uint32_t first = *(const uint32_t *)a, second = *(const uint32_t *)b;
-
-    return first < second ? -1 : first > second;
-}
-
 void pass_refresh_captures(graph_node *node)
 {
     uint32_t kept = 0, count = 0, *used;
@@ -272,9 +265,9 @@ void pass_refresh_captures(graph_node *node)
     for (uint32_t b = 0; b < node->body_count; b++)
         for (uint32_t k = 0; k < node->bodies[b].capture_count; k++)
             used[count++] = node->bodies[b].capture_outer[k];
-    qsort(used, count, sizeof *used, compare_values);
+    qsort(used, count, sizeof *used, order_numbers);
     for (uint32_t i = 0; i < node->capture_count; i++)
-        if (bsearch(&node->captures[i], used, count, sizeof *used, compare_values) != NULL)
+        if (bsearch(&node->captures[i], used, count, sizeof *used, order_numbers) != NULL)
             node->captures[kept++] = node->captures[i];
     node->capture_count = kept;
     free(used);
@@ -336,8 +329,5 @@ bool pass_is_view(const graph_node *node)
 
 bool pass_is_output(const struct graph *graph, uint32_t value)
 {
-    for (uint32_t i = 0; i < graph->output_count; i++)
-        if (graph->outputs[i] == value)
-            return true;
-    return false;
+    return is_listed(graph->outputs, graph->output_count, value);
 }

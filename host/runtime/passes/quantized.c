@@ -10,15 +10,6 @@ static bool is_byte(inlay_dtype dtype)
     return dtype == INLAY_UINT8 || dtype == INLAY_INT8;
 }
 
-int64_t quant_count(const inlay_value_info *value)
-{
-    int64_t count = 1;
-
-    for (uint32_t d = 0; d < value->rank; d++)
-        count *= value->dims[d].value;
-    return count;
-}
-
 bool quant_read_scales(const struct rewrite *rewrite, const graph_node *node, inlay_dtype dtype, struct quant *quant)
 {
     const inlay_value_info *scale, *zero;
@@ -30,11 +21,11 @@ bool quant_read_scales(const struct rewrite *rewrite, const graph_node *node, in
     scale = rewrite_value_info(rewrite, quant->scale);
     zero = rewrite_value_info(rewrite, quant->zero);
     if (!is_byte(dtype) || scale == NULL || !rewrite_is_constant(rewrite, quant->scale) ||
-        scale->dtype != INLAY_FLOAT || scale->rank > 1 || rewrite_attr_int(node, "block_size", 0) != 0)
+        scale->dtype != INLAY_FLOAT || scale->rank > 1 || graph_attr_int(node, "block_size", 0) != 0)
         return false;
-    quant->count = quant_count(scale);
-    if (zero != NULL &&
-        (!rewrite_is_constant(rewrite, quant->zero) || zero->dtype != dtype || quant_count(zero) != quant->count))
+    quant->count = graph_constant_count(scale);
+    if (zero != NULL && (!rewrite_is_constant(rewrite, quant->zero) || zero->dtype != dtype ||
+                         graph_constant_count(zero) != quant->count))
         return false;
     for (int64_t i = 0; i < quant->count; i++) {
         double value;
@@ -44,7 +35,7 @@ bool quant_read_scales(const struct rewrite *rewrite, const graph_node *node, in
     }
     if (rank == (int64_t)INLAY_RANK_UNKNOWN)
         return quant->count == 1;
-    quant->axis = rewrite_attr_int(node, "axis", 1);
+    quant->axis = graph_attr_int(node, "axis", 1);
     quant->axis = quant->axis < 0 ? quant->axis + rank : quant->axis;
     return quant->count == 1 || (quant->count > 1 && quant->axis >= 0 && quant->axis < rank);
 }
@@ -85,7 +76,8 @@ int64_t quant_zero(const struct rewrite *rewrite, const struct quant *quant, int
 int64_t quant_room(const struct rewrite *rewrite, const struct quant *weights, int64_t most)
 {
     const inlay_value_info *info = rewrite_value_info(rewrite, weights->value);
-    const int64_t filters = rewrite_dim(info, 0), products = filters > 0 ? quant_count(info) / filters : INT32_MAX;
+    const int64_t filters = rewrite_dim(info, 0),
+                  products = filters > 0 ? graph_constant_count(info) / filters : INT32_MAX;
 
     return products > INT32_MAX / most ? -1 : INT32_MAX - products * most;
 }
@@ -152,7 +144,7 @@ static bool is_zero(const struct rewrite *rewrite, uint32_t value)
     const inlay_value_info *zero = rewrite_value_info(rewrite, value);
     int64_t element;
 
-    for (int64_t i = 0; zero != NULL && i < quant_count(zero); i++)
+    for (int64_t i = 0; zero != NULL && i < graph_constant_count(zero); i++)
         if (!rewrite_is_constant(rewrite, value) || !element_integer(zero->dtype, zero->data, i, &element) ||
             element != 0)
             return false;
@@ -167,17 +159,18 @@ bool quant_bias(const struct rewrite *rewrite, uint32_t value, int64_t filters, 
     const inlay_value_info *info = rewrite_value_info(rewrite, whole), *scale = rewrite_value_info(rewrite, factor);
 
     if (!rewrite_is_constant(rewrite, whole) || info->dtype != (dequantize == NULL ? INLAY_FLOAT : INLAY_INT32) ||
-        quant_count(info) != filters)
+        graph_constant_count(info) != filters)
         return false;
-    if (dequantize != NULL && (scale == NULL || !rewrite_is_constant(rewrite, factor) || scale->dtype != INLAY_FLOAT ||
-                               scale->rank > 1 || (quant_count(scale) != 1 && quant_count(scale) != filters) ||
-                               !is_zero(rewrite, rewrite_input(rewrite, dequantize, 2))))
+    if (dequantize != NULL &&
+        (scale == NULL || !rewrite_is_constant(rewrite, factor) || scale->dtype != INLAY_FLOAT || scale->rank > 1 ||
+         (graph_constant_count(scale) != 1 && graph_constant_count(scale) != filters) ||
+         !is_zero(rewrite, rewrite_input(rewrite, dequantize, 2))))
         return false;
     for (int64_t i = 0; i < filters; i++) {
         out_factor[i] = 1;
         if (!element_number(info->dtype, info->data, i, &out[i], NULL) ||
             (scale != NULL &&
-             !element_number(INLAY_FLOAT, scale->data, quant_count(scale) > 1 ? i : 0, &out_factor[i], NULL)))
+             !element_number(INLAY_FLOAT, scale->data, graph_constant_count(scale) > 1 ? i : 0, &out_factor[i], NULL)))
             return false;
     }
     return true;

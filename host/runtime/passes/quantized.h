@@ -24,8 +24,6 @@ int64_t quant_zero(const struct rewrite *rewrite, const struct quant *quant, int
 /* The largest number that can be added to a filter's sum of products without an overflow of int32, for constant weights
  * [filters, ..] and products of at most `most`. Negative: the sum itself may not fit, or there are no filters. */
 int64_t quant_room(const struct rewrite *rewrite, const struct quant *weights, int64_t most);
-/* Number of elements of a value with known dims. */
-int64_t quant_count(const inlay_value_info *value);
 /* Adds a scalar constant of an 8-bit type. INLAY_NONE: out of memory. */
 uint32_t quant_byte(struct rewrite *rewrite, inlay_dtype dtype, int64_t value);
 /* Returns the zero point; creates a scalar 0 if it is missing. */

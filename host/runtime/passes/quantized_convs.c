@@ -45,7 +45,7 @@ static int64_t nearest_int8(int64_t value)
 static bool split_into_terms(struct rewrite *rewrite, const struct quant *weights, split_weights *out)
 {
     const inlay_value_info *info = rewrite_value_info(rewrite, weights->value);
-    const int64_t count = quant_count(info), each = count / filters_of(rewrite, weights);
+    const int64_t count = graph_constant_count(info), each = count / filters_of(rewrite, weights);
     int64_t dims[INLAY_MAX_RANK];
 
     *out = (split_weights){ .zero = INLAY_NONE, .count = 1 };

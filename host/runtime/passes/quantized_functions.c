@@ -113,7 +113,7 @@ static inlay_status constant_bias_unit(struct rewrite *rewrite, const graph_node
     const float *one = rewrite_floats(rewrite, a), *each = rewrite_floats(rewrite, b);
     const inlay_value_info *info = rewrite_value_info(rewrite, bias), *scales = rewrite_value_info(rewrite, b);
     const int64_t count = scales->rank == 0 ? 1 : rewrite_dim(scales, 0);
-    const double alpha = rewrite_attr_float(node, "alpha", 1);
+    const double alpha = graph_attr_float(node, "alpha", 1);
     float *units;
 
     *out = INLAY_NONE;
@@ -144,8 +144,8 @@ static inlay_status dequantize_bias(struct rewrite *rewrite, graph_node *node, u
         emit_attr_int(&builder, "axis", 0);
     } else {
         units = emit_op(&builder, "Mul", 14, rewrite_input(rewrite, node, 1), rewrite_input(rewrite, node, 4));
-        units = emit_op(&builder, "Mul", 14, units,
-                        emit_number(&builder, INLAY_FLOAT, rewrite_attr_float(node, "alpha", 1)));
+        units =
+            emit_op(&builder, "Mul", 14, units, emit_number(&builder, INLAY_FLOAT, graph_attr_float(node, "alpha", 1)));
         *out = emit_op(&builder, "Mul", 14, emit_cast(&builder, rewrite_input(rewrite, node, 6), INLAY_FLOAT), units);
     }
     status = builder.status;
@@ -159,8 +159,8 @@ static inlay_status replace_by_function(struct rewrite *rewrite, graph_node *nod
 {
     const bool is_softmax = strcmp(function->op, "Softmax") == 0;
     graph_node *new_node =
-        rewrite_make_node(rewrite, function->op, is_softmax ? rewrite_attr_int(node, "opset", 13) : function->opset,
-                          node, inputs, count, 1);
+        rewrite_make_node(rewrite, function->op, is_softmax ? graph_attr_int(node, "opset", 13) : function->opset, node,
+                          inputs, count, 1);
     const uint32_t first = rewrite_input(rewrite, node, function->first);
     graph_node *end;
     inlay_status status;
@@ -198,7 +198,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     uint32_t *inputs, count = 0, operands;
     inlay_status status = INLAY_OK;
 
-    if (function == NULL || rewrite_attr_int(node, "channels_last", 0) != 0)
+    if (function == NULL || graph_attr_int(node, "channels_last", 0) != 0)
         return INLAY_OK;
     operands = function->count > 0 ? function->count : (node->info.input_count - function->first) / 3;
     node->not_lowered = operand_error(rewrite, node, function, operands);
@@ -213,7 +213,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
         INLAY_TRY(dequantize_bias(rewrite, node, &inputs[2]));
     for (uint32_t i = 0; i < operands; i++)
         INLAY_TRY(dequantize(rewrite, node, function->first + 3 * i,
-                             gemm && i == 1 ? rewrite_attr_int(node, "transB", 0) == 0 : -1, &inputs[count++]));
+                             gemm && i == 1 ? graph_attr_int(node, "transB", 0) == 0 : -1, &inputs[count++]));
     status = replace_by_function(rewrite, node, function, inputs,
                                  count + (gemm && rewrite_input(rewrite, node, 6) != INLAY_NONE));
 done:

@@ -55,8 +55,8 @@ static bool read_bounds(const struct rewrite *rewrite, uint32_t *io_value, const
         if (relu == NULL && clip == NULL)
             return true;
         if (clip != NULL && clip->info.since_version < 11) {
-            low = rewrite_attr_float(clip, "min", -INFINITY);
-            high = rewrite_attr_float(clip, "max", INFINITY);
+            low = graph_attr_float(clip, "min", -INFINITY);
+            high = graph_attr_float(clip, "max", INFINITY);
         } else if (clip != NULL) {
             if ((rewrite_input(rewrite, clip, 1) != INLAY_NONE &&
                  !rewrite_scalar(rewrite, rewrite_input(rewrite, clip, 1), &low)) ||
@@ -153,7 +153,7 @@ static inlay_status match_conv(struct rewrite *rewrite, graph_node *node)
     struct bounds bounds;
 
     if (value == INLAY_NONE || rewrite_value_info(rewrite, value)->dtype != INLAY_FLOAT ||
-        rewrite_attr_int(node, "precision", 0) > 1 ||
+        graph_attr_int(node, "precision", 0) > 1 ||
         !quant_read_scales(rewrite, node, rewrite_value_info(rewrite, node->info.outputs[0])->dtype, &output) ||
         output.count != 1 || !read_bounds(rewrite, &value, &output, &bounds))
         return INLAY_OK;
@@ -179,16 +179,6 @@ static inlay_status match_conv(struct rewrite *rewrite, graph_node *node)
             return rewrite_no_memory(rewrite);
     }
     return replace_conv(rewrite, node, conv, &quant, &weights, &output, bias, &bounds);
-}
-
-/* Copies the attributes that the node states explicitly. Returns NULL if new_node is NULL or memory is out. */
-static graph_node *copy_attrs(struct rewrite *rewrite, const graph_node *from, graph_node *new_node)
-{
-    for (uint32_t i = 0; new_node != NULL && i < from->own_attr_count; i++)
-        if (graph_set_attr(rewrite->graph, new_node,
-                           INLAY_AT(inlay_attr_info, from->info.attrs, from->info.attr_stride, i)) != INLAY_OK)
-            return NULL;
-    return new_node;
 }
 
 /* Returns true if value is dequantized with one scale, or is the result of an 8-bit convolution with one reader,
@@ -234,7 +224,7 @@ static inlay_status match_data_movement(struct rewrite *rewrite, graph_node *nod
         return INLAY_OK;
     inputs[0] = node->info.outputs[0]; /* stands for an 8-bit input, for the question to the provider only */
     inputs[1] = rewrite_input(rewrite, old, 1);
-    new_node = copy_attrs(
+    new_node = rewrite_copy_attrs(
         rewrite, old,
         rewrite_make_node(rewrite, old->info.op_type.data, old->opset, old, inputs, old->info.input_count, 1));
     if (new_node == NULL)
@@ -244,9 +234,9 @@ static inlay_status match_data_movement(struct rewrite *rewrite, graph_node *nod
         return INLAY_OK;
     for (uint32_t i = 0; i < node->info.input_count; i++)
         inputs[i] = rewrite_input(rewrite, i == 0 ? old : node, i);
-    quantize_node =
-        copy_attrs(rewrite, node,
-                   rewrite_make_node(rewrite, "QuantizeLinear", node->opset, node, inputs, node->info.input_count, 1));
+    quantize_node = rewrite_copy_attrs(
+        rewrite, node,
+        rewrite_make_node(rewrite, "QuantizeLinear", node->opset, node, inputs, node->info.input_count, 1));
     if (quantize_node == NULL)
         return rewrite_no_memory(rewrite);
     status = rewrite_insert_node(rewrite, quantize_node, quant.dtype);
@@ -254,7 +244,7 @@ static inlay_status match_data_movement(struct rewrite *rewrite, graph_node *nod
         return status;
     inputs[0] = quantize_node->info.outputs[0];
     inputs[1] = rewrite_input(rewrite, old, 1);
-    new_node = copy_attrs(
+    new_node = rewrite_copy_attrs(
         rewrite, old,
         rewrite_make_node(rewrite, old->info.op_type.data, old->opset, old, inputs, old->info.input_count, 1));
     return new_node == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, new_node);
@@ -304,8 +294,8 @@ done:
 /* MatMul with constant weights, or such a Gemm whose C is a constant row. */
 static inlay_status match_matmul(struct rewrite *rewrite, graph_node *node)
 {
-    bool gemm = pass_is_op(node, "Gemm"), trans = gemm && rewrite_attr_int(node, "transB", 0) != 0;
-    double alpha = gemm ? rewrite_attr_float(node, "alpha", 1) : 1;
+    bool gemm = pass_is_op(node, "Gemm"), trans = gemm && graph_attr_int(node, "transB", 0) != 0;
+    double alpha = gemm ? graph_attr_float(node, "alpha", 1) : 1;
     uint32_t c = gemm ? rewrite_input(rewrite, node, 2) : INLAY_NONE, inputs[4], scale, sum = INLAY_NONE;
     int64_t k, columns;
     graph_node *add;
@@ -316,10 +306,10 @@ static inlay_status match_matmul(struct rewrite *rewrite, graph_node *node)
     if (!quant_read(rewrite, rewrite_input(rewrite, node, 0), &quant) ||
         !quant_read(rewrite, rewrite_input(rewrite, node, 1), &weights) || quant.count != 1 ||
         !rewrite_is_constant(rewrite, weights.value) || rewrite_value_info(rewrite, weights.value)->rank != 2 ||
-        (gemm && (rewrite_attr_int(node, "transA", 0) != 0 || node->info.since_version < 7)) || !isfinite(alpha))
+        (gemm && (graph_attr_int(node, "transA", 0) != 0 || node->info.since_version < 7)) || !isfinite(alpha))
         return INLAY_OK;
     if (c != INLAY_NONE && (!rewrite_is_constant(rewrite, c) || rewrite_value_info(rewrite, c)->dtype != INLAY_FLOAT ||
-                            rewrite_value_info(rewrite, c)->rank != 1 || rewrite_attr_float(node, "beta", 1) != 1))
+                            rewrite_value_info(rewrite, c)->rank != 1 || graph_attr_float(node, "beta", 1) != 1))
         return INLAY_OK;
     k = rewrite_dim(rewrite_value_info(rewrite, weights.value), trans ? 1 : 0);
     columns = rewrite_dim(rewrite_value_info(rewrite, weights.value), trans ? 0 : 1);

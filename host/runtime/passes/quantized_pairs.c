@@ -31,8 +31,8 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
         rewrite_value_info(rewrite, input)->dtype != rewrite_value_info(rewrite, node->info.outputs[0])->dtype ||
         !same_value(rewrite, rewrite_input(rewrite, node, 1), rewrite_input(rewrite, dequantize, 1)) ||
         !same_value(rewrite, rewrite_input(rewrite, node, 2), rewrite_input(rewrite, dequantize, 2)) ||
-        rewrite_attr_int(node, "axis", 1) != rewrite_attr_int(dequantize, "axis", 1) ||
-        rewrite_attr_int(node, "block_size", 0) != rewrite_attr_int(dequantize, "block_size", 0))
+        graph_attr_int(node, "axis", 1) != graph_attr_int(dequantize, "axis", 1) ||
+        graph_attr_int(node, "block_size", 0) != graph_attr_int(dequantize, "block_size", 0))
         return INLAY_OK;
     return rewrite_forward(rewrite, node->info.outputs[0], input, &done);
 }

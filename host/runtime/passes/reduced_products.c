@@ -31,7 +31,7 @@ uint32_t reduced_arithmetic_find(const char *name)
 /* A factor of 1, as attribute of Gemm. */
 static bool is_one(const graph_node *node, const char *name)
 {
-    return rewrite_attr_float(node, name, 1) == 1;
+    return graph_attr_float(node, name, 1) == 1;
 }
 
 /* The columns of the node's matrix; -1: it is no constant matrix of floats. */
@@ -43,14 +43,14 @@ static int64_t columns_of(const struct graph *graph, const graph_node *node)
 
     if (info == NULL || (info->flags & INLAY_VALUE_CONSTANT) == 0 || info->dtype != INLAY_FLOAT || info->rank != 2)
         return -1;
-    return rewrite_dim(info, pass_is_op(node, "Gemm") && rewrite_attr_int(node, "transB", 0) != 0 ? 0 : 1);
+    return rewrite_dim(info, pass_is_op(node, "Gemm") && graph_attr_int(node, "transB", 0) != 0 ? 0 : 1);
 }
 
 reduced_factor reduced_product_factor(const struct graph *graph, const graph_node *node)
 {
     const inlay_value_info *info = &graph->values[node->info.inputs[1]].info;
-    const bool turned = pass_is_op(node, "Gemm") && rewrite_attr_int(node, "transB", 0) != 0;
-    const int64_t first = rewrite_dim(info, 0), others = first > 0 ? quant_count(info) / first : 0;
+    const bool turned = pass_is_op(node, "Gemm") && graph_attr_int(node, "transB", 0) != 0;
+    const int64_t first = rewrite_dim(info, 0), others = first > 0 ? graph_constant_count(info) / first : 0;
 
     if (turned || pass_is_op(node, "Conv"))
         return (reduced_factor){ .depth = others, .columns = first, .row = 1, .column = others };
@@ -70,7 +70,7 @@ static bool is_conv(const struct graph *graph, const graph_node *node)
     const inlay_value_info *info = pass_is_op(node, "Conv") ? &graph->values[node->info.inputs[1]].info : NULL;
 
     return info != NULL && is_constant(graph, node->info.inputs[1]) && info->dtype == INLAY_FLOAT &&
-           (info->rank == 3 || info->rank == 4) && info->data_bytes > 0 && rewrite_attr_int(node, "group", 1) == 1 &&
+           (info->rank == 3 || info->rank == 4) && info->data_bytes > 0 && graph_attr_int(node, "group", 1) == 1 &&
            !is_constant(graph, node->info.inputs[0]) && (bias == INLAY_NONE || is_constant(graph, bias)) &&
            reduced_product_factor(graph, node).depth <= INT32_MAX / (UINT8_MAX * MOST_CODE);
 }
@@ -83,7 +83,7 @@ static bool is_product(const struct graph *graph, const graph_node *node)
     const inlay_value_info *left = columns > 0 ? &graph->values[node->info.inputs[0]].info : NULL;
 
     if (left == NULL || left->dtype != INLAY_FLOAT || (left->flags & INLAY_VALUE_CONSTANT) != 0 ||
-        rewrite_attr_int(node, "transA", 0) != 0 || !is_one(node, "alpha") || !is_one(node, "beta"))
+        graph_attr_int(node, "transA", 0) != 0 || !is_one(node, "alpha") || !is_one(node, "beta"))
         return false;
     return bias == INLAY_NONE ||
            (graph->values[bias].info.rank == 1 && rewrite_dim(&graph->values[bias].info, 0) == columns);

@@ -378,20 +378,11 @@ bool rewrite_is_constant(const struct rewrite *rewrite, uint32_t value)
     return value != INLAY_NONE && (rewrite->graph->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0;
 }
 
-static int64_t elements_of(const inlay_value_info *value)
-{
-    int64_t count = 1;
-
-    for (uint32_t d = 0; d < value->rank; d++)
-        count *= value->dims[d].value; /* cannot overflow: the loader has checked the sizes of constants */
-    return count;
-}
-
 bool rewrite_scalar(const struct rewrite *rewrite, uint32_t value, double *out)
 {
     const inlay_value_info *info = rewrite_value_info(rewrite, value);
 
-    return rewrite_is_constant(rewrite, value) && element_is_float(info->dtype) && elements_of(info) == 1 &&
+    return rewrite_is_constant(rewrite, value) && element_is_float(info->dtype) && graph_constant_count(info) == 1 &&
            element_number(info->dtype, info->data, 0, out, NULL);
 }
 
@@ -427,7 +418,7 @@ bool rewrite_integers(struct rewrite *rewrite, uint32_t value, const int64_t **o
     if (!rewrite_is_constant(rewrite, value) || info->rank > 1 ||
         (info->dtype != INLAY_INT64 && info->dtype != INLAY_INT32))
         return false;
-    count = elements_of(info);
+    count = graph_constant_count(info);
     list = count > (1 << 20) ? NULL : arena_array(&rewrite->scratch, (size_t)count + 1, sizeof *list);
     for (int64_t i = 0; list != NULL && i < count; i++)
         if (!element_integer(info->dtype, info->data, i, &list[i]))
@@ -454,18 +445,13 @@ const float *rewrite_floats(struct rewrite *rewrite, uint32_t value)
     return copy;
 }
 
-int64_t rewrite_attr_int(const graph_node *node, const char *name, int64_t otherwise)
+graph_node *rewrite_copy_attrs(struct rewrite *rewrite, const graph_node *from, graph_node *new_node)
 {
-    const inlay_attr_info *attribute = graph_attr(node, name);
-
-    return attribute != NULL && attribute->kind == INLAY_ATTR_INT ? attribute->i : otherwise;
-}
-
-double rewrite_attr_float(const graph_node *node, const char *name, double otherwise)
-{
-    const inlay_attr_info *attribute = graph_attr(node, name);
-
-    return attribute != NULL && attribute->kind == INLAY_ATTR_FLOAT ? attribute->f : otherwise;
+    for (uint32_t i = 0; new_node != NULL && i < from->own_attr_count; i++)
+        if (graph_set_attr(rewrite->graph, new_node,
+                           INLAY_AT(inlay_attr_info, from->info.attrs, from->info.attr_stride, i)) != INLAY_OK)
+            return NULL;
+    return new_node;
 }
 
 bool rewrite_attr_is(const graph_node *node, const char *name, const char *text)

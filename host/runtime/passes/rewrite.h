@@ -102,9 +102,8 @@ bool rewrite_integers(struct rewrite *rewrite, uint32_t value, const int64_t **o
 /* The aligned elements of a constant FLOAT, in scratch memory or memory of the model. NULL: not such a constant, or out
  * of memory. */
 const float *rewrite_floats(struct rewrite *rewrite, uint32_t value);
-/* Attribute values, valid after binding; `otherwise` if the attribute is missing. */
-int64_t rewrite_attr_int(const graph_node *node, const char *name, int64_t otherwise);
-double rewrite_attr_float(const graph_node *node, const char *name, double otherwise);
+/* Copies the attributes that the node states explicitly. Returns NULL if new_node is NULL or memory is out. */
+graph_node *rewrite_copy_attrs(struct rewrite *rewrite, const graph_node *from, graph_node *new_node);
 /* Compares a string attribute; a missing attribute is "". */
 bool rewrite_attr_is(const graph_node *node, const char *name, const char *text);
 const int64_t *rewrite_attr_ints(const graph_node *node, const char *name, uint32_t *out_count);

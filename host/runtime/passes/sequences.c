@@ -142,14 +142,14 @@ static inlay_status replace_concat(struct rewrite *rewrite, graph_node *node)
     bool known;
     struct tensor_list list;
 
-    if (rewrite_attr_int(node, "new_axis", 0) != 0)
+    if (graph_attr_int(node, "new_axis", 0) != 0)
         return INLAY_OK;
     status = read_list(rewrite, rewrite_input(rewrite, node, 0), &list, &known);
     if (status != INLAY_OK || !known || list.count == 0)
         return status;
     new_node = rewrite_make_node(rewrite, "Concat", node->opset, node, list.values, list.count, 1);
     if (new_node == NULL ||
-        graph_set_attr_int(rewrite->graph, new_node, "axis", rewrite_attr_int(node, "axis", 0)) != INLAY_OK)
+        graph_set_attr_int(rewrite->graph, new_node, "axis", graph_attr_int(node, "axis", 0)) != INLAY_OK)
         return rewrite_no_memory(rewrite);
     return rewrite_replace_node(rewrite, node, new_node);
 }
@@ -162,7 +162,7 @@ static uint32_t read_parts(struct rewrite *rewrite, const graph_node *node, int6
     int64_t step = 1, sum = 0;
 
     *out = arena_array(&rewrite->scratch, MAX_ELEMENTS, sizeof **out);
-    if (*out == NULL || (split == INLAY_NONE && rewrite_attr_int(node, "keepdims", 1) == 0))
+    if (*out == NULL || (split == INLAY_NONE && graph_attr_int(node, "keepdims", 1) == 0))
         return 0;
     if (split != INLAY_NONE) {
         if (!rewrite_integers(rewrite, split, &ints, &count))
@@ -187,7 +187,7 @@ static uint32_t read_parts(struct rewrite *rewrite, const graph_node *node, int6
 static inlay_status replace_split(struct rewrite *rewrite, graph_node *node)
 {
     const inlay_value_info *input = rewrite_value_info(rewrite, rewrite_input(rewrite, node, 0));
-    int64_t axis = rewrite_attr_int(node, "axis", 0), *sizes;
+    int64_t axis = graph_attr_int(node, "axis", 0), *sizes;
     uint32_t inputs[2] = { rewrite_input(rewrite, node, 0), INLAY_NONE }, count;
     graph_node *parts, *construct;
     inlay_status status;

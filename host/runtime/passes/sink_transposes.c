@@ -37,7 +37,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     uint32_t rank = node->info.output_count == 1 ? rewrite_value_info(rewrite, node->info.outputs[0])->rank
                                                  : INLAY_RANK_UNKNOWN,
              *inputs;
-    int64_t perm[MAX_AXES], axis = concat ? rewrite_attr_int(node, "axis", 1) : 0;
+    int64_t perm[MAX_AXES], axis = concat ? graph_attr_int(node, "axis", 1) : 0;
     graph_node *inner, *new_node;
 
     if ((!concat && !is_pointwise(node)) || node->info.input_count < 2 || rank == INLAY_RANK_UNKNOWN ||

@@ -47,13 +47,13 @@ static bool find_pattern(const struct rewrite *rewrite, const graph_node *node, 
     uint32_t sum = rewrite_input(rewrite, node, 0),
              rank = sum == INLAY_NONE ? INLAY_RANK_UNKNOWN : rewrite_value_info(rewrite, sum)->rank;
     const graph_node *add = rewrite_producer_op(rewrite, sum, "Add");
-    int64_t axis = rewrite_attr_int(node, "axis", -1), size;
+    int64_t axis = graph_attr_int(node, "axis", -1), size;
     inlay_dtype dtype;
 
     pattern->centred = pass_is_op(node, "LayerNormalization");
     if ((!pattern->centred && !pass_is_op(node, "RMSNormalization")) || add == NULL || add->info.since_version < 7 ||
         rank == INLAY_RANK_UNKNOWN || rank < 2 || (axis != -1 && axis != (int64_t)rank - 1) ||
-        rewrite_attr_int(node, "stash_type", INLAY_FLOAT) != INLAY_FLOAT || node->info.output_count != 1)
+        graph_attr_int(node, "stash_type", INLAY_FLOAT) != INLAY_FLOAT || node->info.output_count != 1)
         return false;
     dtype = rewrite_value_info(rewrite, sum)->dtype;
     size = rewrite_dim(rewrite_value_info(rewrite, sum), -1);
@@ -61,7 +61,7 @@ static bool find_pattern(const struct rewrite *rewrite, const graph_node *node, 
                                            .sum = sum,
                                            .gamma = rewrite_input(rewrite, node, 1),
                                            .beta = rewrite_input(rewrite, node, 2),
-                                           .epsilon = rewrite_attr_float(node, "epsilon", 1e-5) };
+                                           .epsilon = graph_attr_float(node, "epsilon", 1e-5) };
     if (size < 1 || !element_is_float(dtype) || !is_vector(rewrite, pattern->gamma, size, dtype) ||
         (pattern->beta != INLAY_NONE && !is_vector(rewrite, pattern->beta, size, dtype)))
         return false;

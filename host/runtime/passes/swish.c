@@ -21,8 +21,8 @@ static uint32_t find_relu6(const struct rewrite *rewrite, uint32_t value)
         bounds = rewrite_scalar(rewrite, rewrite_input(rewrite, clip, 1), &low) &&
                  rewrite_scalar(rewrite, rewrite_input(rewrite, clip, 2), &high);
     } else {
-        low = rewrite_attr_float(clip, "min", -1);
-        high = rewrite_attr_float(clip, "max", -1);
+        low = graph_attr_float(clip, "min", -1);
+        high = graph_attr_float(clip, "max", -1);
         bounds = true;
     }
     sum = rewrite_producer_op(rewrite, rewrite_input(rewrite, clip, 0), "Add");
@@ -76,8 +76,8 @@ static const char *find_gated_operator(const struct rewrite *rewrite, uint32_t i
         return *out_alpha != 0 && rewrite->ctx->newest_opset == 0 ? "Swish" : NULL;
     }
     if (pass_is_op(node, "HardSigmoid") && rewrite_input(rewrite, node, 0) == input &&
-        rewrite_is_near(rewrite, input, (float)rewrite_attr_float(node, "alpha", 0.2), 1.0 / 6) &&
-        rewrite_attr_float(node, "beta", 0.5) == 0.5) {
+        rewrite_is_near(rewrite, input, (float)graph_attr_float(node, "alpha", 0.2), 1.0 / 6) &&
+        graph_attr_float(node, "beta", 0.5) == 0.5) {
         *out_opset = 14;
         return "HardSwish";
     }

@@ -95,16 +95,6 @@ static graph_node *make_cast(struct rewrite *rewrite, const graph_node *like, ui
     return cast == NULL || graph_set_attr_int(rewrite->graph, cast, "to", (int64_t)to) != INLAY_OK ? NULL : cast;
 }
 
-/* Copies the attributes that the node states explicitly. Returns NULL if new_node is NULL or memory is out. */
-static graph_node *copy_attrs(struct rewrite *rewrite, const graph_node *node, graph_node *new_node)
-{
-    for (uint32_t i = 0; new_node != NULL && i < node->own_attr_count; i++)
-        if (graph_set_attr(rewrite->graph, new_node,
-                           INLAY_AT(inlay_attr_info, node->info.attrs, node->info.attr_stride, i)) != INLAY_OK)
-            return NULL;
-    return new_node;
-}
-
 /* Converts a constant to floats. INLAY_NONE: out of memory. */
 static uint32_t widen_constant(struct rewrite *rewrite, uint32_t value)
 {
@@ -136,7 +126,7 @@ static graph_node *with_float_scales(struct rewrite *rewrite, const graph_node *
         if (i == 1 && (inputs[i] = widen_constant(rewrite, inputs[i])) == INLAY_NONE)
             return NULL;
     }
-    return copy_attrs(
+    return rewrite_copy_attrs(
         rewrite, node,
         rewrite_make_node(rewrite, "DequantizeLinear", node->opset, node, inputs, node->info.input_count, 1));
 }
@@ -168,7 +158,7 @@ static inlay_status match_scales(struct rewrite *rewrite, graph_node *node)
         rewrite_value_info(rewrite, input)->dtype == INLAY_UINT16 ||
         rewrite_value_info(rewrite, input)->dtype == INLAY_INT32 ||
         rewrite_value_info(rewrite, node->info.outputs[0])->dtype != rewrite_value_info(rewrite, scale)->dtype ||
-        rewrite_attr_int(node, "output_dtype", 0) != 0)
+        graph_attr_int(node, "output_dtype", 0) != 0)
         return INLAY_OK;
     new_node = with_float_scales(rewrite, node);
     if (new_node == NULL)
@@ -213,7 +203,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
             return status;
         inputs[i] = cast->info.outputs[0];
     }
-    new_node = copy_attrs(
+    new_node = rewrite_copy_attrs(
         rewrite, node,
         rewrite_make_node(rewrite, node->info.op_type.data, node->opset, node, inputs, node->info.input_count, 1));
     status = new_node == NULL ? rewrite_no_memory(rewrite) : rewrite_insert_node(rewrite, new_node, INLAY_FLOAT);

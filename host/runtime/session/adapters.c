@@ -512,13 +512,6 @@ static inlay_status add_input(struct adding *adding, uint32_t *out_value)
     return *out_value != INLAY_NONE ? INLAY_OK : no_memory(adding->diag, "for option adapter");
 }
 
-static bool add_constant(struct graph *graph, const inlay_tensor_view *view, uint32_t *out_value)
-{
-    *out_value = graph_add_value(graph, NULL, 0);
-    return *out_value != INLAY_NONE && graph_set_constant(graph, *out_value, view->dtype, view->rank, view->dims,
-                                                          view->data, view->bytes) == INLAY_OK;
-}
-
 /* Inserts a LowRank after the target's multiplication, whose output it takes over. false: out of memory. */
 static bool add_node(struct adding *adding, const struct target *target, uint32_t input)
 {
@@ -545,8 +538,8 @@ static bool add_node(struct adding *adding, const struct target *target, uint32_
     for (const struct pair *pair = target->pairs; pair != NULL; pair = pair->next, i++) {
         adapters[i] = pair->adapter;
         scales[i] = pair->scale;
-        good = good && add_constant(graph, &pair->first, &inputs[3 + 2 * i]) &&
-               add_constant(graph, &pair->second, &inputs[4 + 2 * i]);
+        good = good && graph_add_constant(graph, &pair->first, &inputs[3 + 2 * i]) &&
+               graph_add_constant(graph, &pair->second, &inputs[4 + 2 * i]);
     }
     INLAY_CHECK(i == target->pair_count);
     return good && graph_set_attr_ints(graph, node, "adapters", adapters, i) == INLAY_OK &&

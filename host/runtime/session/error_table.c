@@ -37,7 +37,8 @@ static inlay_status read_row(const char *path, const json_t *json, struct arena 
     return INLAY_OK;
 }
 
-inlay_status error_table_read(const char *path, struct arena *arena, error_table *out, inlay_diag *diag)
+/* Reads the file. Memory is the arena's. */
+static inlay_status error_table_read(const char *path, struct arena *arena, error_table *out, inlay_diag *diag)
 {
     json_error_t error;
     json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &error);

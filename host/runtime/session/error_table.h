@@ -29,9 +29,6 @@ typedef struct error_table {
     double run_ns;    /* time of a run with floats */
 } error_table;
 
-/* Reads the file. Memory is the arena's. */
-INLAY_NODISCARD inlay_status error_table_read(const char *path, struct arena *arena, error_table *out,
-                                              inlay_diag *diag);
 /* Writes JSON: {"inlay_errors": 1, "samples": n, "run_ns": t, "rows": [...]}. */
 INLAY_NODISCARD inlay_status error_table_write(const char *path, const error_table *table, inlay_diag *diag);
 /* The factor by which inputs that are not samples may have larger errors: at least 1. */

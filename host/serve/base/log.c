@@ -10,7 +10,7 @@ static atomic_uint verbose_level;
 static atomic_bool iso8601;
 static const char *const formats[] = { "default", "ISO8601" }; /* by iso8601 */
 
-bool log_is_enabled(log_level level)
+static bool log_is_enabled(log_level level)
 {
     return level == LOG_VERBOSE_LINE ? atomic_load(&verbose_level) > 0 : !atomic_load(&disabled[level]);
 }

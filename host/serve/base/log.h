@@ -9,7 +9,6 @@ typedef enum log_level { LOG_ERROR_LINE, LOG_WARNING_LINE, LOG_INFO_LINE, LOG_VE
 /* Writes a line with the time in UTC and the level's letter if the level is enabled:
  * "2026-01-31T12:00:00.123Z I inlay-serve: ..."; with log_format "ISO8601" without milliseconds. Any thread. */
 INLAY_PRINTF(2, 3) void log_line(log_level level, const char *format, ...);
-bool log_is_enabled(log_level level);
 /* Verbose lines are the library's messages. */
 void log_set_verbose(bool on);
 

@@ -86,6 +86,4 @@ http1_state http1_chunks_read(http1_chunks *chunks, const char *data, size_t byt
 
 /* Whether the character may be part of a token (RFC 9110, section 5.6.2). */
 bool http1_is_token(char character);
-/* Whether a field of this name must not be in a trailer section (RFC 9110, section 6.5.1). */
-bool http1_is_forbidden_trailer(const char *name, size_t bytes);
 #endif

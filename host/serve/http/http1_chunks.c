@@ -30,7 +30,8 @@ typedef enum chunk_step {
     STEP_END_LF
 } chunk_step;
 
-bool http1_is_forbidden_trailer(const char *name, size_t bytes)
+/* Whether a field of this name must not be in a trailer section (RFC 9110, section 6.5.1). */
+static bool http1_is_forbidden_trailer(const char *name, size_t bytes)
 {
     /* Framing, routing, authentication, request modifiers, and how to process the content. */
     static const char *const names[] = { "transfer-encoding",

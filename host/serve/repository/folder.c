@@ -20,7 +20,8 @@ void folder_deinit(struct folder *folder)
     *folder = (struct folder){ .models = NULL };
 }
 
-bool folder_is_name(const char *name, size_t bytes)
+/* Letters, digits, '.', '_', '-', not beginning with '.'; at most FOLDER_MAX_NAME. */
+static bool folder_is_name(const char *name, size_t bytes)
 {
     if (bytes == 0 || bytes > 128 || name[0] == '.')
         return false;

@@ -44,6 +44,4 @@ bool folder_draft(const found_model *model, uint64_t version, char path[4200]);
 uint64_t folder_state(const found_model *model, uint64_t version);
 /* Whether one of these files of any version was written to within the last second. */
 bool folder_is_written(const found_model *model);
-/* Letters, digits, '.', '_', '-', not beginning with '.'; at most FOLDER_MAX_NAME. */
-bool folder_is_name(const char *name, size_t bytes);
 #endif

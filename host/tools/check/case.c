@@ -120,8 +120,10 @@ static void random_words(inlay_str *words, int64_t count, uint64_t *state, struc
     }
 }
 
-void case_random_elements(inlay_dtype dtype, void *data, int64_t count, int64_t low, int64_t high, uint64_t *state,
-                          struct arena *arena)
+/* Writes random elements: floats in [-2, 2), integers in [low, high], bools, words, or bit patterns of the 8-bit floats
+ * and packed types. */
+static void case_random_elements(inlay_dtype dtype, void *data, int64_t count, int64_t low, int64_t high,
+                                 uint64_t *state, struct arena *arena)
 {
     if (is_unsigned(dtype) && low < 0)
         low = 0;

@@ -68,11 +68,6 @@ op_case case_with_constant(const op_case *from, uint32_t input);
  * short lists, (large) and (shifted) the magnitude of random elements. */
 char *case_text(const op_case *entry, char *text, size_t bytes);
 
-/* Writes random elements: floats in [-2, 2), integers in [low, high], bools, words, or bit patterns of the 8-bit floats
- * and packed types. */
-void case_random_elements(inlay_dtype dtype, void *data, int64_t count, int64_t low, int64_t high, uint64_t *state,
-                          struct arena *arena);
-
 typedef struct case_instance {
     graph_model *model;
     inlay_graph snapshot;

@@ -1,6 +1,7 @@
 /* Compiles regions of unusual shape, for providers whose offers may be merged: unconnected parts, nodes of different
  * shapes, values with several consumers, many outputs, nodes outside of the region in between. The results of a region
  * are compared with the results of its nodes, run one by one on the same provider. */
+#include "base/order.h"
 #include "base/provider_calls.h"
 #include "check/compare_results.h"
 #include "check/region_graph.h"
@@ -130,7 +131,7 @@ static void keep_connected(struct regions *regions)
 static bool has_known_sizes(const inlay_graph *graph, const struct part *part)
 {
     for (uint32_t output = 0; output < part->node->info.output_count; output++)
-        if (!region_sizes_known(inlay_graph_value(graph, part->node->info.outputs[output])))
+        if (!graph_has_sizes(inlay_graph_value(graph, part->node->info.outputs[output])))
             return false;
     return true;
 }
@@ -165,14 +166,6 @@ static bool choose_region(struct regions *regions, const inlay_graph *graph)
             single_offer(regions, &regions->parts[j])->used = true;
     }
     return inside >= 2;
-}
-
-static bool is_listed(const uint32_t *list, uint32_t count, uint32_t value)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (list[i] == value)
-            return true;
-    return false;
 }
 
 /* Collects the inputs of the region as inputs of a case, in the order of the host: by node, each value once. */

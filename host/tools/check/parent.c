@@ -1,5 +1,6 @@
 /* The parent process: starts a process for each group, reads its report and observes how it ends. */
 #include "base/clock.h"
+#include "base/json_text.h"
 #include "base/memory.h"
 #include "base/spawn.h"
 #include "check/check.h"
@@ -172,13 +173,6 @@ static void finish(struct child *child)
     }
 }
 
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-
-    return text != NULL ? text : "";
-}
-
 /* A line of the report: a JSON object, or "done". */
 static void take_line(const struct supervisor *supervisor, struct child *child, const char *text, size_t bytes)
 {
@@ -191,11 +185,11 @@ static void take_line(const struct supervisor *supervisor, struct child *child, 
     }
     object = json_loadb(text, bytes, 0, NULL);
     line = (check_line){ .result = (uint32_t)json_integer_value(json_object_get(object, "result")),
-                         .check = text_of(object, "check"),
-                         .subject = text_of(object, "subject"),
-                         .expected = text_of(object, "expected"),
-                         .got = text_of(object, "got"),
-                         .fix = text_of(object, "fix") };
+                         .check = json_text_of(object, "check"),
+                         .subject = json_text_of(object, "subject"),
+                         .expected = json_text_of(object, "expected"),
+                         .got = json_text_of(object, "got"),
+                         .fix = json_text_of(object, "fix") };
     if (object != NULL && line.result < CHECK_RESULTS)
         report_line(supervisor, &line);
     json_decref(object);

@@ -235,14 +235,6 @@ bool region_make_model(struct regions *regions, case_instance *built)
     return true;
 }
 
-bool region_sizes_known(const inlay_value_info *value)
-{
-    for (uint32_t d = 0; value->rank != INLAY_RANK_UNKNOWN && d < value->rank; d++)
-        if (value->dims[d].kind != INLAY_DIM_FIXED)
-            return false;
-    return value->rank != INLAY_RANK_UNKNOWN;
-}
-
 bool region_make_states(case_instance *built)
 {
     const inlay_graph *graph = &built->snapshot;

@@ -60,6 +60,5 @@ void region_drop_parts(struct regions *regions);
 bool region_make_model(struct regions *regions, case_instance *built);
 /* Sets the shapes of all values, as in an execution plan. False: no memory. */
 bool region_make_states(case_instance *built);
-bool region_sizes_known(const inlay_value_info *value);
 
 #endif

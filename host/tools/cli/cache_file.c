@@ -1,6 +1,7 @@
 #include "cli/cache_file.h"
 #include "base/cache_folder.h"
 #include "base/cpus.h"
+#include "base/json_text.h"
 #include "base/sha256.h"
 #include "cli/cache_part.h"
 #include "config/dirs.h"
@@ -243,7 +244,7 @@ static void read_machine(const json_t *head, cache_file_machine *out)
 {
     const json_int_t threads = json_integer_value(json_object_get(head, "threads"));
 
-    copy_text(out->cpu, sizeof out->cpu, cache_part_text(head, "cpu"));
+    copy_text(out->cpu, sizeof out->cpu, json_text_of(head, "cpu"));
     out->threads = threads < 0 || threads > 4096 ? 0 : (uint32_t)threads;
 }
 
@@ -274,7 +275,7 @@ static inlay_status survey(FILE *from, const char *path, bool whole, cache_file_
                                   .packed = part.packed,
                                   .bytes = part.bytes };
         read_machine(part.head, &one->machine);
-        copy_text(one->version, sizeof one->version, cache_part_text(part.head, "inlay"));
+        copy_text(one->version, sizeof one->version, json_text_of(part.head, "inlay"));
         one->valid = cache_part_check(&part, path, false, &reasons[out->part_count]) == INLAY_OK;
         found |= one->valid;
         out->part_count++;
@@ -294,11 +295,10 @@ static inlay_status read_file(FILE *from, const char *path, const json_t *file, 
 
     *out_data = malloc(bytes + 1);
     if (*out_data == NULL)
-        return no_memory(diag, "to read '%.100s' of %zu bytes", cache_part_text(file, "name"), bytes);
+        return no_memory(diag, "to read '%.100s' of %zu bytes", json_text_of(file, "name"), bytes);
     if (fread(*out_data, 1, bytes, from) == bytes)
         return INLAY_OK;
-    return inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: '%.100s' cannot be read", path,
-                      cache_part_text(file, "name"));
+    return inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: '%.100s' cannot be read", path, json_text_of(file, "name"));
 }
 
 /* Creates an empty folder for temporary files; text is [PATH_MAX]. */
@@ -376,7 +376,7 @@ static inlay_status take_part(FILE *from, const char *path, const cache_part *pa
         }
         free(data);
         INLAY_TRY(read_file(from, path, file, &data, diag));
-        INLAY_TRY(take_file(common->options, cache_part_text(file, "name"), data,
+        INLAY_TRY(take_file(common->options, json_text_of(file, "name"), data,
                             (size_t)json_integer_value(json_object_get(file, "bytes")), replace, out, diag));
     }
 done:
@@ -430,7 +430,7 @@ inlay_status cache_file_costs(const char *path, char *folder, cache_file_machine
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                             "%.200s has parts for several machines ('%.80s', '%.80s'); name a file of one machine, as "
                             "inlay cache export writes it",
-                            path, cache_part_text(part.head, "cpu"), cache_part_text(other.head, "cpu"));
+                            path, json_text_of(part.head, "cpu"), json_text_of(other.head, "cpu"));
         goto done;
     }
     INLAY_TRY(cache_part_copy(from, path, &part, NULL, diag));
@@ -443,11 +443,11 @@ inlay_status cache_file_costs(const char *path, char *folder, cache_file_machine
         goto done;
     }
     json_array_foreach(json_object_get(part.head, "files"), i, file) {
-        if (!cache_part_has_costs(cache_part_text(file, "name")))
+        if (!cache_part_has_costs(json_text_of(file, "name")))
             break; /* files of costs come first */
         free(data);
         INLAY_TRY(read_file(from, path, file, &data, diag));
-        INLAY_TRY(cost_file_write(costs, strchr(cache_part_text(file, "name"), '/') + 1, data,
+        INLAY_TRY(cost_file_write(costs, strchr(json_text_of(file, "name"), '/') + 1, data,
                                   (size_t)json_integer_value(json_object_get(file, "bytes")), diag));
         found++;
     }

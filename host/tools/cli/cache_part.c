@@ -1,4 +1,5 @@
 #include "cli/cache_part.h"
+#include "base/json_text.h"
 #include "base/memory.h"
 #include "base/sha256.h"
 #include "partition/cost/cost_profile.h"
@@ -21,13 +22,6 @@ const char *cache_part_byte_order(void)
 bool cache_part_has_costs(const char *name)
 {
     return strcmp(name, cache_part_measured) == 0 || strcmp(name, "costs/machine.json") == 0;
-}
-
-const char *cache_part_text(const json_t *head, const char *key)
-{
-    const char *text = json_string_value(json_object_get(head, key));
-
-    return text != NULL ? text : "";
 }
 
 void cache_part_deinit(cache_part *part)
@@ -89,7 +83,7 @@ static inlay_status count_files(cache_part *part, const char *path, inlay_diag *
     if (json_array_size(files) > CACHE_PART_MOST_FILES)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%.200s has more than %d files", path, CACHE_PART_MOST_FILES);
     json_array_foreach(files, i, file) {
-        const char *name = cache_part_text(file, "name"), *slash = strchr(name, '/');
+        const char *name = json_text_of(file, "name"), *slash = strchr(name, '/');
         const json_int_t size = json_integer_value(json_object_get(file, "bytes"));
         const bool compiled = strncmp(name, "compiled/", 9) == 0, packed = strncmp(name, "packs/", 6) == 0;
 
@@ -164,17 +158,17 @@ inlay_status cache_part_check(const cache_part *part, const char *path, bool els
     char cpu[160];
 
     profile_cpu(cpu, sizeof cpu);
-    if (!elsewhere && strcmp(cache_part_text(part->head, "cpu"), cpu) != 0)
+    if (!elsewhere && strcmp(json_text_of(part->head, "cpu"), cpu) != 0)
         return inlay_fail(diag, INLAY_UNSUPPORTED,
                           "%.200s was exported on another machine, '%.100s'; this one is '%.100s'", path,
-                          cache_part_text(part->head, "cpu"), cpu);
-    if (strcmp(cache_part_text(part->head, "order"), cache_part_byte_order()) != 0)
+                          json_text_of(part->head, "cpu"), cpu);
+    if (strcmp(json_text_of(part->head, "order"), cache_part_byte_order()) != 0)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "%.200s was exported on a machine with the other byte order", path);
     if (!elsewhere && part->compiled + part->packed > 0 &&
-        strcmp(cache_part_text(part->head, "inlay"), inlay_version()) != 0)
+        strcmp(json_text_of(part->head, "inlay"), inlay_version()) != 0)
         return inlay_fail(diag, INLAY_UNSUPPORTED,
                           "%.200s has packed weights of inlay %.40s; this is inlay %s: export it again, or without "
                           "--all",
-                          path, cache_part_text(part->head, "inlay"), inlay_version());
+                          path, json_text_of(part->head, "inlay"), inlay_version());
     return INLAY_OK;
 }

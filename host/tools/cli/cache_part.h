@@ -38,8 +38,6 @@ INLAY_NODISCARD inlay_status cache_part_copy(FILE *from, const char *path, const
  * weights or compiled regions by another version of inlay. elsewhere: only the measurements count, on any machine. */
 INLAY_NODISCARD inlay_status cache_part_check(const cache_part *part, const char *path, bool elsewhere,
                                               inlay_diag *diag);
-/* A text of the head, or of an entry of its list of files; "" if it is missing. */
-const char *cache_part_text(const json_t *head, const char *key);
 /* The costs folder also has files that are not exported, such as locks and leftovers of interrupted writes. */
 bool cache_part_has_costs(const char *name);
 const char *cache_part_byte_order(void);

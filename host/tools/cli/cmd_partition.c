@@ -1,5 +1,6 @@
 /* inlay partition: a short table of the assignment of nodes to providers, saved on demand. `inlay explain` shows more.
  */
+#include "base/json_text.h"
 #include "base/output.h"
 #include "base/strbuf.h"
 #include "cli/cells.h"
@@ -44,13 +45,6 @@ done:
     return status;
 }
 
-static const char *text_at(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-
-    return text != NULL ? text : "";
-}
-
 enum { PART, PROVIDER, NODES, REGIONS, PREDICTED, RANGE, COLUMNS };
 static const table_column columns[COLUMNS] = {
     [PART] = { "part", NULL, TABLE_NUMBER },           [PROVIDER] = { "provider", NULL, TABLE_NAME },
@@ -83,7 +77,7 @@ static void add_part(struct table *table, const json_t *offers, size_t from, siz
         end = json_string_value(json_array_get(names, json_array_size(names) - 1));
     table_row(table);
     table_whole(table, PART, table->row_count - 1);
-    table_text(table, PROVIDER, text_at(first, "provider"));
+    table_text(table, PROVIDER, json_text_of(first, "provider"));
     table_whole(table, NODES, nodes);
     table_whole(table, REGIONS, regions);
     table_say(table, PREDICTED, "%s", format_ns(ns, text));
@@ -100,7 +94,7 @@ static void print_graph(const json_t *graph)
     char text[FORMATTED_BYTES];
 
     (void)printf("%s%s: %" JSON_INTEGER_FORMAT " partition%s, %" JSON_INTEGER_FORMAT " cop%s, predicted %s\n",
-                 text_at(graph, "graph")[0] != '\0' ? "graph " : "main graph", text_at(graph, "graph"), parts,
+                 json_text_of(graph, "graph")[0] != '\0' ? "graph " : "main graph", json_text_of(graph, "graph"), parts,
                  parts == 1 ? "" : "s", copies, copies == 1 ? "y" : "ies",
                  format_ns(json_number_value(json_object_get(graph, "cost_ns")), text));
     for (size_t from = 0, to; from < count; from = to) {
@@ -109,7 +103,7 @@ static void print_graph(const json_t *graph)
 
         for (to = from; to < count; to++) {
             const json_t *object = json_array_get(offers, to);
-            if (strcmp(text_at(object, "provider"), text_at(first, "provider")) != 0 ||
+            if (strcmp(json_text_of(object, "provider"), json_text_of(first, "provider")) != 0 ||
                 json_integer_value(json_object_get(object, "region")) > region + 1)
                 break; /* another provider, or a node that the host runs in between */
             region = json_integer_value(json_object_get(object, "region"));

@@ -1,4 +1,5 @@
 #include "cli/doctor_costs.h"
+#include "base/json_text.h"
 #include "cli/measured.h"
 #include <math.h>
 #include <stdlib.h>
@@ -15,13 +16,6 @@ static double number_of(const json_t *object, const char *key, double otherwise)
     const json_t *value = json_object_get(object, key);
 
     return json_is_number(value) ? json_number_value(value) : otherwise;
-}
-
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-
-    return text != NULL ? text : "";
 }
 
 /* The time of the node according to the chosen offer. */
@@ -57,12 +51,12 @@ static void collect_times(const json_t *graph, json_t *times)
             const json_t *node = json_array_get(nodes, (size_t)json_integer_value(index));
             const double share = sum > 0 ? chosen_ns(node) / sum : 1.0 / (double)json_array_size(list);
 
-            (void)json_object_set_new(own, text_of(node, "name"), json_real(whole * share));
+            (void)json_object_set_new(own, json_text_of(node, "name"), json_real(whole * share));
         }
         json_object_foreach((json_t *)(uintptr_t)json_object_get(region, "bodies"), key, body)
             collect_times(body, times);
     }
-    (void)json_object_set_new(times, text_of(graph, "path"), own);
+    (void)json_object_set_new(times, json_text_of(graph, "path"), own);
 }
 
 /* Assigns times to the findings in the graph and its bodies. path: as in the explanation; NULL: out of memory. */
@@ -103,12 +97,12 @@ static void check_opset(struct doctor *doctor, const json_t *nodes)
     json_array_foreach(nodes, i, node) {
         uint32_t since = 0;
 
-        if (strcmp(text_of(node, "domain"), "ai.onnx") != 0 ||
-            op_find("ai.onnx", text_of(node, "op"), opset, &since) != NULL || since <= opset)
+        if (strcmp(json_text_of(node, "domain"), "ai.onnx") != 0 ||
+            op_find("ai.onnx", json_text_of(node, "op"), opset, &since) != NULL || since <= opset)
             continue;
-        entry = json_object_get(seen, text_of(node, "op"));
+        entry = json_object_get(seen, json_text_of(node, "op"));
         if (entry == NULL)
-            (void)json_object_set_new(seen, text_of(node, "op"),
+            (void)json_object_set_new(seen, json_text_of(node, "op"),
                                       json_pack("{s:i, s:i}", "since", (int)since, "count", 1));
         else
             (void)json_object_set_new(entry, "count",
@@ -137,7 +131,7 @@ static const json_t *refusal_by(const json_t *node, const char *provider)
     size_t i;
 
     json_array_foreach(json_object_get(node, "refused_by"), i, refusal)
-        if (strcmp(text_of(refusal, "provider"), provider) == 0)
+        if (strcmp(json_text_of(refusal, "provider"), provider) == 0)
             return refusal;
     return NULL;
 }
@@ -168,7 +162,7 @@ static double cost_on(const json_t *nodes, const json_t *region, const char *pro
 
         json_array_foreach(json_object_get(json_array_get(nodes, (size_t)json_integer_value(index)), "offers"), k,
                            offer)
-            if (strcmp(text_of(offer, "provider"), provider) == 0 && json_object_get(offer, "nodes") == NULL)
+            if (strcmp(json_text_of(offer, "provider"), provider) == 0 && json_object_get(offer, "nodes") == NULL)
                 least = fmin(least, number_of(offer, "compared_ns", INFINITY));
         sum += least;
     }
@@ -196,25 +190,27 @@ static void check_split(struct doctor *doctor, const json_t *graph, size_t at, d
                         bool measured)
 {
     const json_t *regions = json_object_get(graph, "regions"), *region = json_array_get(regions, at);
-    const char *before = text_of(json_array_get(regions, at - 1), "provider");
-    const char *after = text_of(json_array_get(regions, at + 1), "provider"), *own = text_of(region, "provider");
+    const char *before = json_text_of(json_array_get(regions, at - 1), "provider");
+    const char *after = json_text_of(json_array_get(regions, at + 1), "provider"),
+               *own = json_text_of(region, "provider");
     const json_t *node =
         json_array_get(json_object_get(graph, "nodes"),
                        (size_t)json_integer_value(json_array_get(json_object_get(region, "nodes"), 0)));
     const json_t *why = refusal_by(node, before);
     const double ns = number_of(region, "measured_ns", number_of(region, "cost_ns", 0)) + copies_ns(graph, at);
-    graph_node *split_node = find_node(doctor->model->main, text_of(node, "name"));
+    graph_node *split_node = find_node(doctor->model->main, json_text_of(node, "name"));
     doctor_finding *finding;
 
     if (strcmp(before, after) != 0 || strcmp(before, own) == 0 || why == NULL || ns < least_ns ||
         (by_cost && is_by_cost(graph, at, own, before)))
         return;
-    finding = doctor_add(doctor, DOCTOR_REGION_SPLIT, doctor->model->main, split_node, INLAY_NONE,
-                         "%.40s runs %zu node%s between two regions of %.40s, which refuses %s: %.200s%s%.120s", own,
-                         json_array_size(json_object_get(region, "nodes")),
-                         json_array_size(json_object_get(region, "nodes")) > 1 ? "s" : "", before, text_of(node, "op"),
-                         text_of(why, "text"), text_of(why, "accepted_if")[0] != '\0' ? "; it accepts it if " : "",
-                         text_of(why, "accepted_if"));
+    finding =
+        doctor_add(doctor, DOCTOR_REGION_SPLIT, doctor->model->main, split_node, INLAY_NONE,
+                   "%.40s runs %zu node%s between two regions of %.40s, which refuses %s: %.200s%s%.120s", own,
+                   json_array_size(json_object_get(region, "nodes")),
+                   json_array_size(json_object_get(region, "nodes")) > 1 ? "s" : "", before, json_text_of(node, "op"),
+                   json_text_of(why, "text"), json_text_of(why, "accepted_if")[0] != '\0' ? "; it accepts it if " : "",
+                   json_text_of(why, "accepted_if"));
     if (finding != NULL) {
         finding->cost_ms = ns * 1e-6;
         finding->measured = measured;
@@ -281,8 +277,8 @@ inlay_status doctor_costs_find(struct doctor *doctor, const char *path, const st
     assign_times(doctor, doctor->model->main, "main", times, out->measured);
     check_opset(doctor, json_object_get(main_graph, "nodes"));
     for (size_t i = 1; i + 1 < json_array_size(json_object_get(main_graph, "regions")); i++)
-        check_split(doctor, main_graph, i, run_ns * LEAST_SHARE, strcmp(text_of(explanation, "policy"), "cost") == 0,
-                    out->measured);
+        check_split(doctor, main_graph, i, run_ns * LEAST_SHARE,
+                    strcmp(json_text_of(explanation, "policy"), "cost") == 0, out->measured);
     INLAY_TRY(find_spelled_attention(doctor, path, common, times, out, diag));
 done:
     json_decref(times);

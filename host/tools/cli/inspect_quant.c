@@ -59,15 +59,6 @@ static uint32_t first_out(const graph_node *node)
     return node->info.output_count > 0 ? node->info.outputs[0] : INLAY_NONE;
 }
 
-static int64_t elements_of(const inlay_value_info *value)
-{
-    int64_t count = 1;
-
-    for (uint32_t d = 0; d < value->rank; d++)
-        count *= value->dims[d].value; /* the loader has checked them */
-    return count;
-}
-
 static bool is_half(float x)
 {
     const uint16_t half = element_half(x);
@@ -78,7 +69,7 @@ static bool is_half(float x)
 
 static void find_halves(const inlay_value_info *value, quant_report *report)
 {
-    const int64_t count = elements_of(value);
+    const int64_t count = graph_constant_count(value);
 
     if (value->dtype != INLAY_FLOAT || count < FEW_ELEMENTS)
         return;
@@ -132,8 +123,8 @@ static void find_dead_channels(const struct graph *graph, const graph_node *node
     for (uint32_t d = axis + 1; d < weights->rank; d++)
         inner *= weights->dims[d].value;
     channels = weights->dims[axis].value;
-    count = elements_of(weights);
-    zeros = info == NULL ? 0 : elements_of(info);
+    count = graph_constant_count(weights);
+    zeros = info == NULL ? 0 : graph_constant_count(info);
     for (int64_t c = 0; c < channels && (zeros <= 1 || zeros == channels); c++) {
         int64_t zero = 0, value;
         bool all = count > 0;
@@ -188,7 +179,7 @@ static void check_scales(const struct graph *graph, const graph_node *node, quan
 
     if (!is_constant(info))
         return;
-    for (int64_t i = 0; i < elements_of(info); i++) {
+    for (int64_t i = 0; i < graph_constant_count(info); i++) {
         if (!element_number(info->dtype, info->data, i, &scale, NULL))
             return;
         bad += !(scale > 0) || !isfinite(scale);

@@ -29,14 +29,6 @@ void watched_deinit(struct watched *watched)
     *watched = (struct watched){ 0 };
 }
 
-/* Does the pattern match the node, by the rules of `inlay explain --node`? */
-static bool matches(const char *pattern, const inlay_node_info *node)
-{
-    if (strncmp(pattern, "op:", 3) == 0)
-        return fnmatch(pattern + 3, node->op_type.data, 0) == 0;
-    return fnmatch(pattern, node->name.data, 0) == 0 || strcmp(pattern, node->name.data) == 0;
-}
-
 static const char *nth_name(const void *ctx, uint32_t i)
 {
     return ((const struct graph *)ctx)->nodes[i]->info.name.data;
@@ -67,7 +59,7 @@ inlay_status watched_tap(struct watched *watched, cli_common *common, const char
         bool found = false;
 
         for (uint32_t i = 0; i < graph->node_count; i++)
-            found = found || matches(watched->patterns[pattern], &graph->nodes[i]->info);
+            found = found || graph_node_matches(watched->patterns[pattern], &graph->nodes[i]->info);
         if (found)
             continue;
         nearest_hint(hint, "; inlay inspect --nodes lists them", watched->patterns[pattern], nth_name, graph,
@@ -80,7 +72,7 @@ inlay_status watched_tap(struct watched *watched, cli_common *common, const char
         bool any = false;
 
         for (uint32_t pattern = 0; pattern < watched->count; pattern++)
-            any = any || matches(watched->patterns[pattern], &node->info);
+            any = any || graph_node_matches(watched->patterns[pattern], &node->info);
         if (!any)
             continue;
         watched->nodes[watched->node_count++] = node;

@@ -52,13 +52,6 @@ struct dataset {
     uint32_t at;                   /* index of the open source; INLAY_NONE = none */
 };
 
-static bool ends_with(const char *text, const char *suffix)
-{
-    const size_t text_bytes = strlen(text), suffix_bytes = strlen(suffix);
-
-    return text_bytes >= suffix_bytes && strcmp(text + text_bytes - suffix_bytes, suffix) == 0;
-}
-
 static void close_source(struct dataset *dataset)
 {
     for (uint32_t i = 0; i < dataset->input_count; i++) {
@@ -154,7 +147,7 @@ static const zip_entry *find_entry(const struct dataset *dataset, const zip_list
 
     if (named != NULL || dataset->input_count != 1 || list->count != 1)
         return named;
-    return ends_with(list->entries[0].name, ".npy") ? &list->entries[0] : NULL;
+    return value_has_suffix(list->entries[0].name, ".npy") ? &list->entries[0] : NULL;
 }
 
 static inlay_status missing(const struct dataset *dataset, const char *path, const inlay_io_info *info,
@@ -212,7 +205,7 @@ static inlay_status open_file(struct dataset *dataset, uint32_t i, char *path, i
     struct column *column = &dataset->columns[i];
 
     column->label = path;
-    if (!ends_with(path, ".npy")) {
+    if (!value_has_suffix(path, ".npy")) {
         column->file = path;
         return INLAY_OK;
     }
@@ -422,9 +415,9 @@ static inlay_status add_source(struct dataset *dataset, const char *path, bool *
         return inlay_fail(diag, INLAY_IO_ERROR, "--data %s: %s", path, strerror(errno));
     else if (S_ISDIR(file_info.st_mode))
         source.kind = IS_FOLDER;
-    else if (ends_with(path, ".npz"))
+    else if (value_has_suffix(path, ".npz"))
         source.kind = IS_NPZ;
-    else if (!ends_with(path, ".npy") && !ends_with(path, ".pb") && !is_value(dataset, path))
+    else if (!value_has_suffix(path, ".npy") && !value_has_suffix(path, ".pb") && !is_value(dataset, path))
         return INLAY_OK;
     if (source.kind == IS_FOLDER && !holds_inputs(dataset, path))
         return INLAY_OK;

@@ -1,22 +1,16 @@
 #include "data/raw.h"
 #include "base/memory.h"
+#include "data/value.h"
 #include "modelkit/sized_file.h"
 #include <stdlib.h>
 #include <string.h>
 
 static const char text_mark[] = "text:";
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t text_bytes = strlen(text), end_bytes = strlen(end);
-
-    return text_bytes >= end_bytes && strcmp(text + text_bytes - end_bytes, end) == 0;
-}
-
 bool raw_is(const char *source, const inlay_io_info *info)
 {
-    if (info->kind != INLAY_KIND_TENSOR || ends_with(source, ".npy") || ends_with(source, ".npz") ||
-        ends_with(source, ".pb"))
+    if (info->kind != INLAY_KIND_TENSOR || value_has_suffix(source, ".npy") || value_has_suffix(source, ".npz") ||
+        value_has_suffix(source, ".pb"))
         return false;
     return info->dtype == INLAY_STRING ||
            (info->dtype == INLAY_UINT8 && (info->rank == 1 || info->rank == INLAY_RANK_UNKNOWN));
@@ -27,10 +21,10 @@ bool raw_is_file(const char *path, const inlay_io_info *info)
     static const char *const suffixes[] = { ".wav", ".flac", ".ogg", ".mp3", ".aiff" };
 
     if (info->dtype == INLAY_STRING)
-        return ends_with(path, ".txt");
+        return value_has_suffix(path, ".txt");
 
     for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++)
-        if (ends_with(path, suffixes[i]))
+        if (value_has_suffix(path, suffixes[i]))
             return true;
     return false;
 }

@@ -89,7 +89,7 @@ done:
     return status;
 }
 
-static bool has_suffix(const char *path, const char *suffix)
+bool value_has_suffix(const char *path, const char *suffix)
 {
     size_t path_bytes = strlen(path), suffix_bytes = strlen(suffix);
     return path_bytes >= suffix_bytes && strcmp(path + path_bytes - suffix_bytes, suffix) == 0;
@@ -123,14 +123,14 @@ inlay_status value_load(const char *path, const inlay_io_info *info, inlay_value
     inlay_status status;
 
     *out_value = NULL;
-    if (has_suffix(path, ".pb")) {
+    if (value_has_suffix(path, ".pb")) {
         INLAY_TRY(value_datum(path, info, &arena, &datum, diag));
         if (datum.kind == INLAY_VALUE_TENSOR && value_same_bits(datum.tensor.dtype, info->dtype))
             datum.tensor.dtype = info->dtype;
         INLAY_TRY(value_from_datum(&datum, info->dtype, &value, diag));
-    } else if (has_suffix(path, ".npz")) {
+    } else if (value_has_suffix(path, ".npz")) {
         INLAY_TRY(npz_value(path, info, &arena, &value, diag));
-    } else if (has_suffix(path, ".npy")) {
+    } else if (value_has_suffix(path, ".npy")) {
         INLAY_TRY(npy_load(path, info->dtype, &arena, &view, diag));
         INLAY_TRY(value_from_view(&view, &value, diag));
         INLAY_TRY(value_convert(path, info, &value, diag));
@@ -159,7 +159,7 @@ inlay_status value_source(const char *flag, const char *from, inlay_diag *diag)
 
     if (stat(from, &st) != 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "%s %s: %s", flag, from, strerror(errno));
-    if (!S_ISDIR(st.st_mode) && !has_suffix(from, ".npz"))
+    if (!S_ISDIR(st.st_mode) && !value_has_suffix(from, ".npz"))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s %s: expected a folder, or a .npz archive of named arrays",
                           flag, from);
     return access(from, S_ISDIR(st.st_mode) ? R_OK | X_OK : R_OK) == 0
@@ -194,9 +194,9 @@ inlay_status value_load_named(const char *from, const inlay_io_info *info, inlay
     inlay_status status = INLAY_OK;
 
     *out_value = NULL;
-    if (has_suffix(from, ".npz"))
+    if (value_has_suffix(from, ".npz"))
         status = load_array(from, info, &arena, out_value, diag);
-    for (int i = 0; i < 3 && !has_suffix(from, ".npz") && status == INLAY_OK && *out_value == NULL; i++) {
+    for (int i = 0; i < 3 && !value_has_suffix(from, ".npz") && status == INLAY_OK && *out_value == NULL; i++) {
         const char *path = value_path(&arena, from, info->name, suffixes[i]);
 
         if (path == NULL)
@@ -210,7 +210,7 @@ inlay_status value_load_named(const char *from, const inlay_io_info *info, inlay
 
 inlay_status value_missing(const char *what, const char *from, const inlay_io_info *info, inlay_diag *diag)
 {
-    return has_suffix(from, ".npz")
+    return value_has_suffix(from, ".npz")
                ? inlay_fail(diag, INLAY_NOT_FOUND, "%s '%s': no array with that name in %s", what, info->name, from)
                : inlay_fail(diag, INLAY_NOT_FOUND, "%s '%s': no .npy, .pb or .npz file with that name in %s", what,
                             info->name, from);

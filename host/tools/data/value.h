@@ -13,6 +13,8 @@
 INLAY_NODISCARD inlay_status value_from_datum(const model_datum *datum, inlay_dtype dtype, inlay_value **out_value,
                                               inlay_diag *diag);
 
+/* Does a path end in ".npy", ".pb" ...? */
+bool value_has_suffix(const char *path, const char *suffix);
 /* model_datum_load() for the declared type: a sparse tensor may be a SparseTensorProto or dense. */
 INLAY_NODISCARD inlay_status value_datum(const char *path, const inlay_io_info *info, struct arena *arena,
                                          model_datum *out, inlay_diag *diag);

@@ -144,13 +144,6 @@ bool doctor_is_op(const graph_node *node, const char *op)
     return strcmp(node->info.op_type.data, op) == 0 && strcmp(node->info.domain.data, "ai.onnx") == 0;
 }
 
-int64_t doctor_int(const graph_node *node, const char *attr, int64_t otherwise)
-{
-    const inlay_attr_info *attribute = graph_attr(node, attr);
-
-    return attribute != NULL && attribute->kind == INLAY_ATTR_INT ? attribute->i : otherwise;
-}
-
 int64_t doctor_elements(const inlay_value_info *info)
 {
     int64_t count = 1;

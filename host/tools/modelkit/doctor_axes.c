@@ -56,13 +56,13 @@ static void check_product(struct doctor *doctor, struct graph *graph, graph_node
         return;
     if (doctor_is_op(node, "Conv")) {
         axis = 1;
-        size = weights.dims[1] * doctor_int(node, "group", 1);
+        size = weights.dims[1] * graph_attr_int(node, "group", 1);
     } else if (doctor_is_op(node, "MatMul")) {
         axis = input->rank - 1;
         size = weights.dims[weights.rank - 2];
     } else {
-        axis = doctor_int(node, "transA", 0) != 0 ? 0 : 1;
-        size = weights.dims[doctor_int(node, "transB", 0) != 0 ? 1 : 0];
+        axis = graph_attr_int(node, "transA", 0) != 0 ? 0 : 1;
+        size = weights.dims[graph_attr_int(node, "transB", 0) != 0 ? 1 : 0];
     }
     if (input->dims[axis].kind == INLAY_DIM_SYMBOLIC)
         report_constant_axis(doctor, graph, node, input->dims[axis].symbol, size);

@@ -36,7 +36,7 @@ static void check_dropout(struct doctor *doctor, struct graph *graph, graph_node
 {
     const uint32_t version = node->info.since_version;
     const bool trains =
-        version >= 12 ? is_true(graph, doctor_input(node, 2)) : version < 7 && doctor_int(node, "is_test", 0) == 0;
+        version >= 12 ? is_true(graph, doctor_input(node, 2)) : version < 7 && graph_attr_int(node, "is_test", 0) == 0;
 
     if (trains && !drops_nothing(graph, node))
         (void)doctor_add(doctor, DOCTOR_TRAINING_DROPOUT, graph, node, INLAY_NONE,
@@ -46,8 +46,8 @@ static void check_dropout(struct doctor *doctor, struct graph *graph, graph_node
 static void check_batch_norm(struct doctor *doctor, struct graph *graph, graph_node *node)
 {
     const uint32_t version = node->info.since_version;
-    bool trains =
-        version >= 14 ? doctor_int(node, "training_mode", 0) != 0 : version < 7 && doctor_int(node, "is_test", 0) == 0;
+    bool trains = version >= 14 ? graph_attr_int(node, "training_mode", 0) != 0
+                                : version < 7 && graph_attr_int(node, "is_test", 0) == 0;
 
     for (uint32_t i = 1; version < 14 && i < node->info.output_count; i++)
         trains = trains || node->info.outputs[i] != INLAY_NONE;

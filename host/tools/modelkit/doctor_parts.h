@@ -21,7 +21,6 @@ static inline uint32_t doctor_input(const graph_node *node, uint32_t i)
     return i < node->info.input_count ? node->info.inputs[i] : INLAY_NONE;
 }
 bool doctor_is_op(const graph_node *node, const char *op); /* of ai.onnx */
-int64_t doctor_int(const graph_node *node, const char *attr, int64_t otherwise);
 /* Number of elements; -1 if a dimension is open. */
 int64_t doctor_elements(const inlay_value_info *info);
 

@@ -52,8 +52,8 @@ static int code_of(const inlay_tensor_view *view, uint64_t i)
 /* The channel axis of the reader's weights: the first of a convolution, the last of a matrix. */
 static uint32_t channel_axis(const graph_node *reader, const inlay_tensor_view *view)
 {
-    return reader != NULL &&
-                   (doctor_is_op(reader, "Conv") || (doctor_is_op(reader, "Gemm") && doctor_int(reader, "transB", 0)))
+    return reader != NULL && (doctor_is_op(reader, "Conv") ||
+                              (doctor_is_op(reader, "Gemm") && graph_attr_int(reader, "transB", 0)))
                ? 0
                : view->rank - 1;
 }

@@ -225,7 +225,7 @@ static int64_t count_dead(const inlay_tensor_view *weights, bool rows)
 static void check_dead(struct doctor *doctor, struct graph *graph, graph_node *node)
 {
     const bool conv = doctor_is_op(node, "Conv"), gemm = doctor_is_op(node, "Gemm");
-    const bool rows = conv || (gemm && doctor_int(node, "transB", 0) != 0);
+    const bool rows = conv || (gemm && graph_attr_int(node, "transB", 0) != 0);
     inlay_tensor_view weights;
     int64_t dead;
 

@@ -117,13 +117,6 @@ static uint32_t transposed_matrix(struct gradient *gradient, uint32_t value)
     return node == NULL ? INLAY_NONE : node->info.outputs[0];
 }
 
-static int64_t attr_int(const struct gradient *gradient, const char *name, int64_t otherwise)
-{
-    const inlay_attr_info *attribute = graph_attr(gradient->at, name);
-
-    return attribute != NULL && attribute->kind == INLAY_ATTR_INT ? attribute->i : otherwise;
-}
-
 /* Applies the inverse of the node's permutation; without the attribute, axes were reversed. */
 static uint32_t inverse_transposed(struct gradient *gradient, uint32_t value)
 {
@@ -147,7 +140,7 @@ static uint32_t expand_reduced(struct gradient *gradient, uint32_t value)
                                ? int_constant(gradient, axes->ints, axes->count)
                                : gradient->in[1];
 
-    if (given != INLAY_NONE && attr_int(gradient, "keepdims", 1) == 0)
+    if (given != INLAY_NONE && graph_attr_int(gradient->at, "keepdims", 1) == 0)
         value = op(gradient, "Unsqueeze", 13, value, given);
     return op(gradient, "Expand", 13, value, shape_of(gradient, gradient->in[0]));
 }
@@ -157,7 +150,7 @@ static uint32_t axis_sum(struct gradient *gradient, uint32_t value)
 {
     const bool old = gradient->at->info.since_version < 13;
     const inlay_value_info *output = &gradient->graph->values[gradient->at->info.outputs[0]].info;
-    const int64_t axis = attr_int(gradient, "axis", old ? 1 : -1);
+    const int64_t axis = graph_attr_int(gradient->at, "axis", old ? 1 : -1);
     int64_t list[INLAY_MAX_RANK] = { axis };
     uint32_t count = 1;
 
@@ -220,9 +213,9 @@ static uint32_t apply_operation(struct gradient *gradient, char letter, uint32_t
     case 'T':
         return transposed_matrix(gradient, value);
     case 'u':
-        return attr_int(gradient, "transA", 0) != 0 ? transposed_matrix(gradient, value) : value;
+        return graph_attr_int(gradient->at, "transA", 0) != 0 ? transposed_matrix(gradient, value) : value;
     case 'v':
-        return attr_int(gradient, "transB", 0) != 0 ? transposed_matrix(gradient, value) : value;
+        return graph_attr_int(gradient->at, "transB", 0) != 0 ? transposed_matrix(gradient, value) : value;
     case 'P':
         return inverse_transposed(gradient, value);
     case 's':
@@ -292,7 +285,7 @@ static inlay_status as_matrices(struct gradient *gradient, inlay_diag *diag)
 static void differentiate_concat(struct gradient *gradient)
 {
     const graph_node *node = gradient->at;
-    const int64_t axis = attr_int(gradient, "axis", 0);
+    const int64_t axis = graph_attr_int(gradient->at, "axis", 0);
     const uint32_t at = int_constant(gradient, &axis, 1);
     uint32_t *sizes = arena_array(&gradient->arena, node->info.input_count, sizeof *sizes);
     graph_node *split;
@@ -441,7 +434,7 @@ static void differentiate_average_pool(struct gradient *gradient, const int64_t 
     const int64_t repeat[] = { 1, 1, elements, 1 };
     uint32_t value = op(gradient, "Div", 14, gradient->g_y, float_constant(gradient, (double)elements)), ones, sizes;
 
-    if (attr_int(gradient, "count_include_pad", 0) == 0 && graph_attr(gradient->at, "pads") != NULL) {
+    if (graph_attr_int(gradient->at, "count_include_pad", 0) == 0 && graph_attr(gradient->at, "pads") != NULL) {
         graph_node *node;
         ones = gradient_filled(gradient, 1, gradient->replacement[gradient->at->info.inputs[0]]);
         node = copy_node(gradient, gradient->at->opset, &ones, 1, 1, "count_include_pad");
@@ -487,7 +480,7 @@ static void differentiate_conv(struct gradient *gradient, const int64_t *weight_
                                int64_t elements)
 {
     const inlay_node_info *node = &gradient->at->info;
-    const int64_t groups = attr_int(gradient, "group", 1), column = weight_dims[1] * elements;
+    const int64_t groups = graph_attr_int(gradient->at, "group", 1), column = weight_dims[1] * elements;
     const int64_t kernels[] = { groups, weight_dims[0] / groups, column },
                   made[] = { 0, groups, weight_dims[0] / groups, -1 };
     const int64_t columns[] = { 0, groups * column, -1 };
@@ -523,7 +516,7 @@ static inlay_status differentiate_windows(struct gradient *gradient, inlay_diag 
     uint32_t rank = pool                                  ? (attribute != NULL ? attribute->count + 2 : 0)
                     : weights->rank == INLAY_RANK_UNKNOWN ? 0
                                                           : weights->rank;
-    bool known = rank > 2 && rank + 1 < INLAY_MAX_RANK && attr_int(gradient, "ceil_mode", 0) == 0 &&
+    bool known = rank > 2 && rank + 1 < INLAY_MAX_RANK && graph_attr_int(gradient->at, "ceil_mode", 0) == 0 &&
                  (automatic == NULL || strncmp(automatic->s.data, "SAME", 4) != 0);
 
     for (uint32_t d = 0; known && d < rank; d++) {

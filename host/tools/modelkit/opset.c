@@ -7,7 +7,7 @@
 /* Turns an attribute with a list of integers into an input. */
 static void ints_to_input(struct conversion *conversion, const char *attr, uint32_t i)
 {
-    const inlay_attr_info *attribute = conversion_stated(conversion->node, attr);
+    const inlay_attr_info *attribute = graph_own_attr(conversion->node, attr);
 
     if (attribute == NULL)
         return;
@@ -22,7 +22,7 @@ static void ints_to_input(struct conversion *conversion, const char *attr, uint3
 /* Turns an attribute with a number into an input with the type of input 0. */
 static bool number_to_input(struct conversion *conversion, const char *attr, uint32_t i)
 {
-    const inlay_attr_info *attribute = conversion_stated(conversion->node, attr);
+    const inlay_attr_info *attribute = graph_own_attr(conversion->node, attr);
     uint32_t value;
 
     if (attribute == NULL)
@@ -73,10 +73,10 @@ static void add_last_axes(struct conversion *conversion, uint32_t i, uint32_t ra
 static bool raise_broadcast(struct conversion *conversion)
 {
     const bool aligns =
-        conversion_int(conversion->node, "broadcast", 0) != 0 && conversion_stated(conversion->node, "axis") != NULL;
+        graph_attr_int(conversion->node, "broadcast", 0) != 0 && graph_own_attr(conversion->node, "axis") != NULL;
     const uint32_t rank = conversion_rank(conversion), second = conversion_input(conversion, 1),
                    own = second == INLAY_NONE ? 0 : conversion->editor->graph->values[second].info.rank;
-    int64_t axis = conversion_int(conversion->node, "axis", 0);
+    int64_t axis = graph_attr_int(conversion->node, "axis", 0);
 
     if (conversion->node->info.since_version >= 7 || conversion->opset < 7)
         return true;
@@ -103,7 +103,7 @@ static bool raise_softmax(struct conversion *conversion)
 {
     const uint32_t in = conversion->node->info.inputs[0], out = conversion->node->info.outputs[0];
     const uint32_t rank = conversion->editor->graph->values[in].info.rank;
-    int64_t axis = conversion_int(conversion->node, "axis", 1);
+    int64_t axis = graph_attr_int(conversion->node, "axis", 1);
     uint32_t flat, shape, back[2];
     graph_node *flatten, *reshape;
 
@@ -131,12 +131,11 @@ static bool raise_softmax(struct conversion *conversion)
 
 static bool raise_split(struct conversion *conversion)
 {
-    const bool has_sizes =
-        conversion_stated(conversion->node, "split") != NULL || conversion->node->info.input_count > 1;
+    const bool has_sizes = graph_own_attr(conversion->node, "split") != NULL || conversion->node->info.input_count > 1;
 
     if (conversion->node->info.since_version < 13 && conversion->opset >= 13)
         ints_to_input(conversion, "split", 1);
-    if (conversion->opset >= 18 && !has_sizes && conversion_stated(conversion->node, "num_outputs") == NULL)
+    if (conversion->opset >= 18 && !has_sizes && graph_own_attr(conversion->node, "num_outputs") == NULL)
         edit_int(conversion->editor, conversion->node, "num_outputs", conversion->node->info.output_count);
     return true;
 }
@@ -154,8 +153,8 @@ static uint32_t no_floats(struct conversion *conversion)
 static bool raise_upsample(struct conversion *conversion)
 {
     uint32_t scales = conversion_input(conversion, 1);
-    const inlay_attr_info *list = conversion_stated(conversion->node, "scales"),
-                          *mode = conversion_stated(conversion->node, "mode");
+    const inlay_attr_info *list = graph_own_attr(conversion->node, "scales"),
+                          *mode = graph_own_attr(conversion->node, "mode");
     const bool nearest = mode == NULL || strcmp(mode->s.data, "nearest") == 0;
 
     if (conversion->opset < 9 || (conversion->opset < 11 && strcmp(conversion_op(conversion), "Resize") == 0))
@@ -236,7 +235,7 @@ static uint32_t repeated(struct conversion *conversion, uint32_t value, int64_t 
 static bool raise_group_norm(struct conversion *conversion)
 {
     const inlay_value_info *input = &conversion->editor->graph->values[conversion_input(conversion, 0)].info;
-    const int64_t groups = conversion_int(conversion->node, "num_groups", 0);
+    const int64_t groups = graph_attr_int(conversion->node, "num_groups", 0);
     uint32_t scale, bias;
 
     if (conversion->node->info.since_version >= 21 || conversion->opset < 21)
@@ -255,7 +254,7 @@ static bool raise_group_norm(struct conversion *conversion)
 
 static bool raise_dft(struct conversion *conversion)
 {
-    const int64_t axis = conversion_int(conversion->node, "axis", 1);
+    const int64_t axis = graph_attr_int(conversion->node, "axis", 1);
     int64_t *data;
 
     if (conversion->node->info.since_version >= 20 || conversion->opset < 20)
@@ -396,7 +395,7 @@ static bool raise_node(struct conversion *conversion)
     };
     const op_row *row;
 
-    if (conversion->opset >= 6 && conversion_stated(conversion->node, "consumed_inputs") != NULL)
+    if (conversion->opset >= 6 && graph_own_attr(conversion->node, "consumed_inputs") != NULL)
         conversion_drop_attr(conversion, "consumed_inputs"); /* which never had an effect */
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
         if (strcmp(conversion_op(conversion), forms[i].op) == 0) {

@@ -50,13 +50,6 @@ static bool is_any_float(struct conversion *conversion)
     return false;
 }
 
-static double float_of(const graph_node *node, const char *name, double otherwise)
-{
-    const inlay_attr_info *attribute = graph_attr(node, name);
-
-    return attribute != NULL && attribute->kind == INLAY_ATTR_FLOAT ? attribute->f : otherwise;
-}
-
 static uint32_t float_constant(struct conversion *conversion, const char *suffix, double value)
 {
     return edit_float(conversion->editor, conversion_name(conversion), suffix, (float)value);
@@ -78,7 +71,7 @@ static bool expand_hard_swish(struct conversion *conversion)
 
 static bool expand_swish(struct conversion *conversion)
 {
-    const double alpha = float_of(conversion->node, "alpha", 1);
+    const double alpha = graph_attr_float(conversion->node, "alpha", 1);
     const uint32_t input = conversion_input(conversion, 0);
     uint32_t output = input;
 
@@ -100,7 +93,7 @@ static bool expand_mish(struct conversion *conversion)
 
 static bool expand_celu(struct conversion *conversion)
 {
-    const double alpha = float_of(conversion->node, "alpha", 1);
+    const double alpha = graph_attr_float(conversion->node, "alpha", 1);
     uint32_t input = conversion_input(conversion, 0), a;
 
     if (alpha == 1)
@@ -183,8 +176,8 @@ static bool expand_cast_like(struct conversion *conversion)
 /* Shape with start and end: Shape of everything, then Slice. */
 static bool expand_shape(struct conversion *conversion)
 {
-    const int64_t from = conversion_int(conversion->node, "start", 0),
-                  to = conversion_int(conversion->node, "end", INT64_MAX), axis = 0;
+    const int64_t from = graph_attr_int(conversion->node, "start", 0),
+                  to = graph_attr_int(conversion->node, "end", INT64_MAX), axis = 0;
     const uint32_t input = conversion_input(conversion, 0),
                    all = add_op(conversion, "_all", "Shape", input, INLAY_NONE);
 
@@ -239,8 +232,8 @@ static bool expand_layer_norm(struct conversion *conversion, bool centered)
 {
     const uint32_t rank = conversion_rank(conversion), scale = conversion_input(conversion, 1),
                    bias = conversion_input(conversion, 2);
-    const double epsilon = float_of(conversion->node, "epsilon", 1e-5);
-    int64_t axis = conversion_int(conversion->node, "axis", -1);
+    const double epsilon = graph_attr_float(conversion->node, "epsilon", 1e-5);
+    int64_t axis = graph_attr_int(conversion->node, "axis", -1);
     uint32_t input = conversion_input(conversion, 0), output;
     const inlay_dtype dtype = conversion->editor->graph->values[input].info.dtype;
     const bool narrow = dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16;
@@ -314,8 +307,8 @@ static uint32_t channel_shape(struct conversion *conversion, const char *suffix,
 static bool expand_group_norm(struct conversion *conversion)
 {
     const uint32_t rank = conversion_rank(conversion), input = conversion_input(conversion, 0);
-    const int64_t groups = conversion_int(conversion->node, "num_groups", 0), grouped[] = { 0, groups, -1 };
-    const double epsilon = float_of(conversion->node, "epsilon", 1e-5);
+    const int64_t groups = graph_attr_int(conversion->node, "num_groups", 0), grouped[] = { 0, groups, -1 };
+    const double epsilon = graph_attr_float(conversion->node, "epsilon", 1e-5);
     const bool of_groups = conversion->node->info.since_version < 21;
     uint32_t inputs[3], output;
     graph_node *node;

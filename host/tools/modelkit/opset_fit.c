@@ -9,7 +9,7 @@ bool conversion_lower_axes(struct conversion *conversion)
     const uint32_t rank = conversion_rank(conversion);
 
     for (int which = 0; which < 2; which++) {
-        const inlay_attr_info *attribute = conversion_stated(conversion->node, names[which]);
+        const inlay_attr_info *attribute = graph_own_attr(conversion->node, names[which]);
         const uint32_t count = attribute == NULL                    ? 0
                                : attribute->kind == INLAY_ATTR_INT  ? 1
                                : attribute->kind == INLAY_ATTR_INTS ? attribute->count

@@ -19,8 +19,10 @@ static int64_t int_at(const inlay_value_info *info, int64_t i)
     return narrow;
 }
 
-bool conversion_constant_ints(struct conversion *conversion, uint32_t i, const char *what, int64_t **out_list,
-                              uint32_t *out_count)
+/* Is input i present and constant? *out_list (memory of the arena) receives its integers. False: conversion->why holds
+ * the reason. */
+static bool conversion_constant_ints(struct conversion *conversion, uint32_t i, const char *what, int64_t **out_list,
+                                     uint32_t *out_count)
 {
     const uint32_t value = conversion_input(conversion, i);
     const inlay_value_info *info = value == INLAY_NONE ? NULL : &conversion->editor->graph->values[value].info;
@@ -87,7 +89,7 @@ static bool lower_axes(struct conversion *conversion)
     if (conversion_input(conversion, 1) != INLAY_NONE &&
         !conversion_constant_ints(conversion, 1, "axes", &axes, &count))
         return false;
-    if (count == 0 && conversion_int(conversion->node, "noop_with_empty_axes", 0) != 0) {
+    if (count == 0 && graph_attr_int(conversion->node, "noop_with_empty_axes", 0) != 0) {
         conversion->why = "without axes, attribute 'noop_with_empty_axes' makes it reduce nothing";
         return false;
     }
@@ -103,7 +105,7 @@ static bool lower_axes(struct conversion *conversion)
 static bool lower_softmax(struct conversion *conversion)
 {
     const uint32_t rank = conversion_rank(conversion), made = conversion->node->info.outputs[0];
-    int64_t axis = conversion_int(conversion->node, "axis", -1), order[INLAY_MAX_RANK];
+    int64_t axis = graph_attr_int(conversion->node, "axis", -1), order[INLAY_MAX_RANK];
     graph_node *there, *back;
     uint32_t moved, in;
 
@@ -138,9 +140,9 @@ static bool lower_softmax(struct conversion *conversion)
  * equal parts or sizes. */
 static bool lower_split(struct conversion *conversion)
 {
-    const inlay_attr_info *parts = conversion_stated(conversion->node, "num_outputs");
+    const inlay_attr_info *parts = graph_own_attr(conversion->node, "num_outputs");
     const uint32_t rank = conversion_rank(conversion), outputs = conversion->node->info.output_count;
-    int64_t axis = conversion_int(conversion->node, "axis", 0);
+    int64_t axis = graph_attr_int(conversion->node, "axis", 0);
     int64_t *sizes;
 
     if (parts != NULL && conversion_input(conversion, 1) == INLAY_NONE) {
@@ -283,7 +285,7 @@ static bool lower_dropout(struct conversion *conversion)
 
 bool conversion_is_text(const graph_node *node, const char *attr, const char *text, bool otherwise)
 {
-    const inlay_attr_info *attribute = conversion_stated(node, attr);
+    const inlay_attr_info *attribute = graph_own_attr(node, attr);
 
     return attribute == NULL ? otherwise : attribute->kind == INLAY_ATTR_STRING && strcmp(attribute->s.data, text) == 0;
 }
@@ -418,13 +420,13 @@ static bool lower_types(struct conversion *conversion, const inlay_value_info *s
 {
     const bool quantize = strcmp(conversion_op(conversion), "QuantizeLinear") == 0;
     const uint32_t zero = conversion_input(conversion, 2);
-    const inlay_dtype output = (inlay_dtype)conversion_int(conversion->node, "output_dtype", 0);
+    const inlay_dtype output = (inlay_dtype)graph_attr_int(conversion->node, "output_dtype", 0);
     const inlay_dtype implied = !quantize            ? scale != NULL ? scale->dtype : INLAY_UNDEFINED
                                 : zero == INLAY_NONE ? INLAY_UINT8
                                                      : conversion->editor->graph->values[zero].info.dtype;
 
     if (conversion->opset < 23 && scale != NULL &&
-        conversion_int(conversion->node, "precision", 0) == (int64_t)scale->dtype)
+        graph_attr_int(conversion->node, "precision", 0) == (int64_t)scale->dtype)
         conversion_drop_attr(conversion, "precision");
     if (conversion->opset >= (quantize ? 21 : 23) || output == INLAY_UNDEFINED)
         return true;
@@ -471,7 +473,7 @@ static bool lower_reshape(struct conversion *conversion)
     uint32_t count;
     bool zero = false;
 
-    if (conversion->opset >= 14 || conversion_int(conversion->node, "allowzero", 0) == 0 ||
+    if (conversion->opset >= 14 || graph_attr_int(conversion->node, "allowzero", 0) == 0 ||
         !conversion_constant_ints(conversion, 1, "shape", &shape, &count))
         return true;
     for (uint32_t i = 0; i < count; i++)
@@ -599,7 +601,7 @@ bool conversion_lower(struct conversion *conversion)
     if (strcmp(op, "GroupNormalization") == 0 && since >= 21 && conversion->opset < 21)
         return conversion_expand(conversion);
     if (strcmp(op, "Shape") == 0 && conversion->opset < 15 &&
-        (conversion_int(conversion->node, "start", 0) != 0 || conversion_stated(conversion->node, "end") != NULL))
+        (graph_attr_int(conversion->node, "start", 0) != 0 || graph_own_attr(conversion->node, "end") != NULL))
         return conversion_expand(conversion);
     if (conversion_row(conversion) == NULL && strcmp(op, "Resize") != 0 && strcmp(op, "ScatterElements") != 0)
         return conversion_expand(conversion);

@@ -28,21 +28,6 @@ bool conversion_is_one_of(const char *op, const char *const *names, size_t count
     return false;
 }
 
-const inlay_attr_info *conversion_stated(const graph_node *node, const char *name)
-{
-    for (uint32_t i = 0; i < node->own_attr_count; i++)
-        if (strcmp(node->info.attrs[i].name.data, name) == 0)
-            return &node->info.attrs[i];
-    return NULL;
-}
-
-int64_t conversion_int(const graph_node *node, const char *name, int64_t otherwise)
-{
-    const inlay_attr_info *attribute = graph_attr(node, name);
-
-    return attribute != NULL && attribute->kind == INLAY_ATTR_INT ? attribute->i : otherwise;
-}
-
 void conversion_drop_attr(struct conversion *conversion, const char *name)
 {
     graph_node *node = conversion->node;

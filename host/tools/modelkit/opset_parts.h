@@ -17,9 +17,6 @@ const char *conversion_op(const struct conversion *conversion);
 const char *conversion_name(const struct conversion *conversion);
 /* The operator's row at the opset; NULL: no such operator. */
 const op_row *conversion_row(const struct conversion *conversion);
-/* An attribute that the file states explicitly; NULL: none. */
-const inlay_attr_info *conversion_stated(const graph_node *node, const char *name);
-int64_t conversion_int(const graph_node *node, const char *name, int64_t otherwise);
 /* Removes an attribute; later ones move up. */
 void conversion_drop_attr(struct conversion *conversion, const char *name);
 /* Removes the inputs from index `count` on. */
@@ -31,10 +28,6 @@ uint32_t conversion_ints(struct conversion *conversion, const char *suffix, cons
 uint32_t conversion_number(struct conversion *conversion, const char *suffix, double value);
 /* Input i of the node, INLAY_NONE if absent. */
 uint32_t conversion_input(const struct conversion *conversion, uint32_t i);
-/* Is input i present and constant? *out_list (memory of the arena) receives its integers. False: conversion->why holds
- * the reason. */
-bool conversion_constant_ints(struct conversion *conversion, uint32_t i, const char *what, int64_t **out_list,
-                              uint32_t *out_count);
 /* The rank of input 0, or INLAY_RANK_UNKNOWN. */
 uint32_t conversion_rank(const struct conversion *conversion);
 bool conversion_is_one_of(const char *op, const char *const *names, size_t count);

@@ -8,7 +8,7 @@
 
 enum { MOST_SAMPLES = 32, LEAST_CHANNELS = 2 }; /* samples for the largest magnitudes; channels of a value */
 
-float balance_factor(float activation, float weight)
+static float balance_factor(float activation, float weight)
 {
     float factor;
 

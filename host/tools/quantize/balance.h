@@ -15,6 +15,4 @@ INLAY_NODISCARD inlay_status balance_model(graph_model *model, const layer_list 
                                            const inlay_options *options, const struct samples *set, uint32_t *out_count,
                                            inlay_diag *diag);
 
-/* The divisor of a channel with these magnitudes of activations and weights: within 1/64 and 64, 1 if either is 0. */
-float balance_factor(float activation, float weight);
 #endif

@@ -45,13 +45,6 @@ bool bias_correction(const struct layer *layer, const float *weights, const int8
     return true;
 }
 
-static double factor_of(const graph_node *node, const char *name)
-{
-    const inlay_attr_info *attribute = graph_attr(node, name);
-
-    return attribute != NULL && attribute->kind == INLAY_ATTR_FLOAT ? attribute->f : 1;
-}
-
 /* The Add that is the only reader of a MatMul and adds a constant to each column; *out_input is the index of that
  * constant. */
 static graph_node *add_behind(const struct editor *editor, const struct layer *layer, uint32_t *out_input)
@@ -99,7 +92,7 @@ static bool has_place(const struct editor *editor, const struct layer *layer, ui
         return add != NULL && is_row(layer, *out_value);
     }
     *out_value = layer_bias(layer, &other);
-    return !other && factor_of(layer->node, "alpha") == 1 && factor_of(layer->node, "beta") == 1;
+    return !other && graph_attr_float(layer->node, "alpha", 1) == 1 && graph_attr_float(layer->node, "beta", 1) == 1;
 }
 
 const float *bias_corrected(struct editor *editor, const struct layer *layer, const float *weights,

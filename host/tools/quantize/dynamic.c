@@ -16,17 +16,10 @@ struct dynamic {
     uint32_t known_count;
 };
 
-static double float_of(const graph_node *node, const char *name)
-{
-    const inlay_attr_info *attribute = graph_attr(node, name);
-
-    return attribute != NULL && attribute->kind == INLAY_ATTR_FLOAT ? attribute->f : 1;
-}
-
 static bool fits(const struct layer *layer)
 {
     return layer->multiplies && layer->depth != INLAY_NONE && layer->graph->values[layer->weight].info.rank == 2 &&
-           float_of(layer->node, "alpha") == 1 && float_of(layer->node, "beta") == 1;
+           graph_attr_float(layer->node, "alpha", 1) == 1 && graph_attr_float(layer->node, "beta", 1) == 1;
 }
 
 static const quantized_input *quantize_input(struct dynamic *dynamic, uint32_t value)

@@ -432,13 +432,6 @@ static void make_nbits(struct rewrite *rewrite, uint32_t *inputs, int64_t *out_k
     nibbles_done(rewrite, &nibbles);
 }
 
-static double attr_float(const graph_node *node, const char *name)
-{
-    const inlay_attr_info *attribute = graph_attr(node, name);
-
-    return attribute != NULL && attribute->kind == INLAY_ATTR_FLOAT ? attribute->f : 1;
-}
-
 /* Replaces MatMul or Gemm by MatMulNBits, followed by an Add for the bias. */
 static void replace_product(struct rewrite *rewrite)
 {
@@ -487,7 +480,8 @@ bool low_bit_is_matrix(const struct layer *layer)
 
 static bool fits_nbits(const struct layer *layer)
 {
-    return low_bit_is_matrix(layer) && attr_float(layer->node, "alpha") == 1 && attr_float(layer->node, "beta") == 1 &&
+    return low_bit_is_matrix(layer) && graph_attr_float(layer->node, "alpha", 1) == 1 &&
+           graph_attr_float(layer->node, "beta", 1) == 1 &&
            (graph_attr(layer->node, "transA") == NULL || graph_attr(layer->node, "transA")->i == 0);
 }
 

@@ -32,7 +32,8 @@ struct choice {
     inlay_diag *diag;
 };
 
-double mixed_bits(const struct layer *layer, uint32_t bits, uint32_t block, bool halves)
+/* Bits of one weight, including its share of scales and zero points. */
+static double mixed_bits(const struct layer *layer, uint32_t bits, uint32_t block, bool halves)
 {
     const double depth =
         (double)layer->graph->values[layer->weight].info.dims[layer->depth != INLAY_NONE ? layer->depth : 0].value;

@@ -24,6 +24,4 @@ typedef struct mixed_options {
 /* Fills bits_of, [list->count], with 4 or 8. */
 INLAY_NODISCARD inlay_status mixed_choose(const mixed_options *how, const layer_list *list, uint8_t *bits_of,
                                           inlay_diag *diag);
-/* Bits of one weight, including its share of scales and zero points. */
-double mixed_bits(const struct layer *layer, uint32_t bits, uint32_t block, bool halves);
 #endif

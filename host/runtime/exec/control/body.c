@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-inlay_status body_runner(host_call *call, uint32_t body, struct runner **out_runner)
+/* Returns the runner of a body, and creates it on first use; the context owns it. */
+static inlay_status body_runner(host_call *call, uint32_t body, struct runner **out_runner)
 {
     uint32_t index = (uint32_t)(call->step->plan->step - call->runner->prog->steps);
     const program_step *step = call->step->plan->step;
@@ -34,7 +35,8 @@ uint32_t find_body(const host_call *call, const char *attr)
     return body == NULL ? INLAY_NONE : (uint32_t)(body - call->node->bodies);
 }
 
-run_value *body_inputs(host_call *call, uint32_t body)
+/* Allocates the inputs of a body from the node's scratch memory and fills in the captured ones. NULL: out of memory. */
+static run_value *body_inputs(host_call *call, uint32_t body)
 {
     const graph_body *definition = &call->node->bodies[body];
     const struct graph *graph = definition->graph;

@@ -4,12 +4,8 @@
 #define EXEC_BODY_H
 #include "exec/control/host_node.h"
 
-/* Returns the runner of a body, and creates it on first use; the context owns it. */
-INLAY_NODISCARD inlay_status body_runner(host_call *call, uint32_t body, struct runner **out_runner);
 /* The index of the body in attribute `attr`; INLAY_NONE: no such attribute. */
 uint32_t find_body(const host_call *call, const char *attr);
-/* Allocates the inputs of a body from the node's scratch memory and fills in the captured ones. NULL: out of memory. */
-run_value *body_inputs(host_call *call, uint32_t body);
 /* Sets output `output` of the node to output `body_output` of the body. */
 void pass_output(host_call *call, uint32_t output, const struct runner *body, uint32_t body_output);
 /* INLAY_INVALID_MODEL unless the body has this number of inputs and outputs. */

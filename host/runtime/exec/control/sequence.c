@@ -78,11 +78,8 @@ static inlay_status read_sequence(const host_call *call, inlay_value **out_list)
 
 static inlay_status run_empty(host_call *call)
 {
-    const inlay_attr_info *attribute = graph_attr(call->node, "dtype");
-
-    return set_list_output(
-        call, INLAY_KIND_SEQUENCE,
-        attribute != NULL && attribute->kind == INLAY_ATTR_INT ? (inlay_dtype)attribute->i : INLAY_FLOAT, NULL, 0);
+    return set_list_output(call, INLAY_KIND_SEQUENCE, (inlay_dtype)graph_attr_int(call->node, "dtype", INLAY_FLOAT),
+                           NULL, 0);
 }
 
 static inlay_status run_construct(host_call *call)
@@ -218,13 +215,6 @@ static inlay_status view_axis(const host_call *call, inlay_dtype dtype, uint32_t
     return INLAY_OK;
 }
 
-static int64_t int_attr(const host_call *call, const char *name, int64_t otherwise)
-{
-    const inlay_attr_info *attribute = graph_attr(call->node, name);
-
-    return attribute != NULL && attribute->kind == INLAY_ATTR_INT ? attribute->i : otherwise;
-}
-
 /* Computes the lengths of the parts. The caller frees *out_lengths. */
 static inlay_status split_lengths(const host_call *call, const run_value *split, int64_t total, int64_t **out_lengths,
                                   int64_t *out_count)
@@ -296,8 +286,8 @@ static inlay_status copy_strings_deeply(const host_call *call, inlay_value **val
 static inlay_status run_split(host_call *call)
 {
     run_value value = input(call, 0), split = input(call, 1);
-    int64_t axis = int_attr(call, "axis", 0), count = 0, *lengths = NULL, at = 0;
-    bool keep = int_attr(call, "keepdims", 1) != 0 || split.kind != 0;
+    int64_t axis = graph_attr_int(call->node, "axis", 0), count = 0, *lengths = NULL, at = 0;
+    bool keep = graph_attr_int(call->node, "keepdims", 1) != 0 || split.kind != 0;
     inlay_value **items = NULL;
     inlay_status status = INLAY_OK;
     axis_view view;
@@ -341,8 +331,8 @@ done:
 static inlay_status run_concat(host_call *call)
 {
     inlay_value *list = NULL, *out = NULL;
-    int64_t axis = int_attr(call, "axis", 0), dims[INLAY_MAX_RANK], at = 0;
-    bool new_axis = int_attr(call, "new_axis", 0) != 0;
+    int64_t axis = graph_attr_int(call->node, "axis", 0), dims[INLAY_MAX_RANK], at = 0;
+    bool new_axis = graph_attr_int(call->node, "new_axis", 0) != 0;
     const inlay_value *first;
     uint32_t rank;
     axis_view whole;

@@ -42,7 +42,8 @@ static const bound_step *find_origin(const struct bound *bound, const bound_step
     return step;
 }
 
-const bound_step *in_flight_origin(const struct bound *bound, const bound_step *step)
+/* The step that caused the failure of `step`: `step` itself, or a step that it waited for. */
+static const bound_step *in_flight_origin(const struct bound *bound, const bound_step *step)
 {
     return find_origin(bound, step, false);
 }
@@ -126,7 +127,9 @@ inlay_status in_flight_wait(struct runner *runner, struct bound *bound, const bo
     return status;
 }
 
-void in_flight_record_failure(struct runner *runner, const bound_step *step, inlay_status status)
+/* Records that `step` failed with this status: sets runner.failed, and marks a lost device so that later sessions do
+ * not use it. */
+static void in_flight_record_failure(struct runner *runner, const bound_step *step, inlay_status status)
 {
     const partition_provider *provider = step->plan->kind == PLAN_HOST ? NULL : provider_of(runner, step);
 

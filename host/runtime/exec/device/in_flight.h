@@ -20,11 +20,6 @@ INLAY_NODISCARD inlay_status in_flight_wait_fence(struct runner *runner, const p
  * reused. */
 INLAY_NODISCARD inlay_status in_flight_wait_all(struct runner *runner, struct bound *bound, inlay_status status,
                                                 inlay_diag *diag);
-/* The step that caused the failure of `step`: `step` itself, or a step that it waited for. */
-const bound_step *in_flight_origin(const struct bound *bound, const bound_step *step);
-/* Records that `step` failed with this status: sets runner.failed, and marks a lost device so that later sessions do
- * not use it. */
-void in_flight_record_failure(struct runner *runner, const bound_step *step, inlay_status status);
 /* Completes the diag of a failed step: names the node, the graph and the provider. Returns the status. */
 inlay_status runner_step_failed(struct runner *runner, const bound_step *step, inlay_status status, inlay_diag *diag);
 /* An asynchronous provider of the session whose device is lost; NULL: none. */

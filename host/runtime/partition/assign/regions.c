@@ -1,5 +1,6 @@
 /* Regions: nodes that are compiled and run as a unit, with their inputs and outputs, and the copies between them. */
 #include "base/memory.h"
+#include "base/order.h"
 #include "inlay/check.h"
 #include "inlay/plugin.h"
 #include "partition/assign/assign.h"
@@ -72,13 +73,6 @@ static uint8_t *find_leaving_values(const struct graph *graph, const uint32_t *r
     return leaves;
 }
 
-static int by_number(const void *a, const void *b)
-{
-    uint32_t input = *(const uint32_t *)a, output = *(const uint32_t *)b;
-
-    return input < output ? -1 : input > output;
-}
-
 /* Converts the order of units to the list of regions. Sets region_of for each node. */
 static bool list_regions(struct problem *problem, const uint32_t *choice, struct arena *arena, uint32_t *region_of)
 {
@@ -119,7 +113,7 @@ static bool list_regions(struct problem *problem, const uint32_t *choice, struct
     for (uint32_t i = 0; i < partition->region_count; i++) {
         partition_region *region = &partition->regions[i];
 
-        qsort((uint32_t *)(uintptr_t)region->nodes, region->node_count, sizeof *region->nodes, by_number);
+        qsort((uint32_t *)(uintptr_t)region->nodes, region->node_count, sizeof *region->nodes, order_numbers);
         partition->cost_ns += region->cost_ns + region->launch_ns;
         partition->launch_ns += region->launch_ns;
     }

@@ -1,6 +1,8 @@
 /* Writes and follows saved plans. */
+#include "base/json_text.h"
 #include "base/memory.h"
 #include "base/names.h"
+#include "base/order.h"
 #include "inlay/check.h"
 #include "inlay/execution.h"
 #include "partition/assign/saved.h"
@@ -118,14 +120,6 @@ inlay_status partition_plan_save(const partition_job *jobs, uint32_t count, part
     return ok ? INLAY_OK : no_memory(diag, "to save the plan");
 }
 
-/* The text of a member; "" if it is not a string. */
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-
-    return text != NULL ? text : "";
-}
-
 static void add_difference(saved_plan *plan, const char *what, const char *was, const char *is)
 {
     size_t used = strlen(plan->differs);
@@ -143,21 +137,21 @@ static void compare_conditions(saved_plan *plan, const partition_job *job)
     char was[32], is[32];
 
     json_array_foreach(json_object_get(plan->root, "graphs"), i, saved)
-        if (strcmp(text_of(saved, "graph"), job->path) == 0 &&
-            strcmp(text_of(saved, "hash"), hash_text(request->snapshot->content_hash, is)) != 0)
-            add_difference(plan, "model", text_of(saved, "hash"), is);
+        if (strcmp(json_text_of(saved, "graph"), job->path) == 0 &&
+            strcmp(json_text_of(saved, "hash"), hash_text(request->snapshot->content_hash, is)) != 0)
+            add_difference(plan, "model", json_text_of(saved, "hash"), is);
     json_array_foreach(json_object_get(plan->root, "providers"), i, saved) {
         for (uint32_t provider = 0; provider < request->provider_count; provider++) {
             const partition_provider *current = &request->providers[provider];
             const char *version = current->plugin_version != NULL ? current->plugin_version : "";
             const char *build_id = current->build_id != NULL ? current->build_id : "";
 
-            if (strcmp(current->name, text_of(saved, "name")) != 0)
+            if (strcmp(current->name, json_text_of(saved, "name")) != 0)
                 continue;
-            if (strcmp(version, text_of(saved, "version")) != 0)
-                add_difference(plan, current->name, text_of(saved, "version"), version);
-            else if (strcmp(build_id, text_of(saved, "build_id")) != 0)
-                add_difference(plan, current->name, text_of(saved, "build_id"), build_id);
+            if (strcmp(version, json_text_of(saved, "version")) != 0)
+                add_difference(plan, current->name, json_text_of(saved, "version"), version);
+            else if (strcmp(build_id, json_text_of(saved, "build_id")) != 0)
+                add_difference(plan, current->name, json_text_of(saved, "build_id"), build_id);
         }
     }
     (void)snprintf(was, sizeof was, "%lld", (long long)json_integer_value(json_object_get(plan->root, "threads")));
@@ -212,7 +206,7 @@ bool saved_plan_names(const saved_plan *plan, const char *path, names_table *out
     bool added = true;
 
     json_array_foreach(json_object_get(plan->root, "graphs"), i, saved_graph) {
-        if (strcmp(text_of(saved_graph, "graph"), path) != 0)
+        if (strcmp(json_text_of(saved_graph, "graph"), path) != 0)
             continue;
         json_array_foreach(json_object_get(saved_graph, "offers"), k, saved)
             json_array_foreach(json_object_get(saved, "nodes"), m, name)
@@ -244,13 +238,6 @@ static inlay_status report_misfit(const struct follower *follower, const char *n
                       follower->plan->differs);
 }
 
-static int by_number(const void *a, const void *b)
-{
-    uint32_t input = *(const uint32_t *)a, output = *(const uint32_t *)b;
-
-    return input < output ? -1 : input > output;
-}
-
 /* The provider's reason for not offering the node. */
 static const char *refusal_of(const struct follower *follower, const char *provider, uint32_t node)
 {
@@ -278,7 +265,7 @@ static uint32_t find_offer(const struct follower *follower, const char *provider
 
 static inlay_status follow_offer(struct follower *follower, const json_t *saved)
 {
-    const char *provider = text_of(saved, "provider"), *source = text_of(saved, "price");
+    const char *provider = json_text_of(saved, "provider"), *source = json_text_of(saved, "price");
     const json_t *names = json_object_get(saved, "nodes"), *name;
     uint32_t count = 0, offer;
     size_t i;
@@ -295,7 +282,7 @@ static inlay_status follow_offer(struct follower *follower, const json_t *saved)
     }
     if (count == 0)
         return report_misfit(follower, "", "is named by an entry without nodes", "");
-    qsort(follower->nodes, count, sizeof *follower->nodes, by_number);
+    qsort(follower->nodes, count, sizeof *follower->nodes, order_numbers);
     offer = find_offer(follower, provider, count, (uint32_t)json_integer_value(json_object_get(saved, "variant")));
     if (offer == INLAY_NONE) {
         char detail[220];
@@ -361,7 +348,7 @@ inlay_status saved_plan_follow(const saved_plan *plan, const partition_job *job,
         goto done;
     }
     json_array_foreach(json_object_get(plan->root, "graphs"), i, saved_graph) {
-        if (strcmp(text_of(saved_graph, "graph"), job->path) != 0)
+        if (strcmp(json_text_of(saved_graph, "graph"), job->path) != 0)
             continue;
         json_array_foreach(json_object_get(saved_graph, "offers"), k, saved)
             INLAY_TRY(follow_offer(&follower, saved));

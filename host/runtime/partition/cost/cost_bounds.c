@@ -157,7 +157,11 @@ static const struct rule *rule_of(const inlay_node_info *node)
     return NULL;
 }
 
-int64_t cost_bound(const inlay_node_info *node, const inlay_value_info *const *in, uint32_t output, uint32_t d)
+/* Upper bound of dimension d of an output, -1 if unknown. NonZero finds at most all elements, Compress and Unique keep
+ * at most their input, TopK and Slice at most the size of the axis, NonMaxSuppression returns at most
+ * max_output_boxes_per_class rows per batch entry and class, Loop at most as many slices as its trip count. in:
+ * [node->input_count] with their sizes; NULL = omitted. */
+static int64_t cost_bound(const inlay_node_info *node, const inlay_value_info *const *in, uint32_t output, uint32_t d)
 {
     const struct query query = { node, in, output, d };
     const struct rule *rule = rule_of(node);

@@ -210,14 +210,6 @@ static inlay_dim fixed(int64_t size)
     return (inlay_dim){ .value = size, .kind = INLAY_DIM_FIXED };
 }
 
-static bool all_fixed(const inlay_value_info *value)
-{
-    for (uint32_t d = 0; value->rank != INLAY_RANK_UNKNOWN && d < value->rank; d++)
-        if (value->dims[d].kind != INLAY_DIM_FIXED)
-            return false;
-    return value->rank != INLAY_RANK_UNKNOWN;
-}
-
 /* Fixes every dimension of a graph input: given, known, or guessed. */
 static bool fix_input(struct pricing *pricing, uint32_t value, const cost_input *given)
 {
@@ -381,7 +373,7 @@ static bool fix_graph(struct pricing *pricing)
 static bool all_shapes_fixed(const struct graph *graph)
 {
     for (uint32_t value = 0; value < graph->value_count; value++)
-        if (graph->values[value].info.kind == INLAY_VALUE_TENSOR && !all_fixed(&graph->values[value].info))
+        if (graph->values[value].info.kind == INLAY_VALUE_TENSOR && !graph_has_sizes(&graph->values[value].info))
             return false;
     return true;
 }

@@ -30,21 +30,11 @@ bool plan_state_from_info(const inlay_value_info *info, struct arena *arena, inl
     return true;
 }
 
-static bool plan_all_fixed(const inlay_value_info *info)
-{
-    if (info->rank == INLAY_RANK_UNKNOWN)
-        return false;
-    for (uint32_t d = 0; d < info->rank; d++)
-        if (info->dims[d].kind != INLAY_DIM_FIXED)
-            return false;
-    return true;
-}
-
 bool plan_info_bytes_as(const inlay_value_info *info, inlay_dtype dtype, size_t *out_bytes)
 {
     int64_t dims[INLAY_MAX_RANK], count;
 
-    if (!plan_all_fixed(info) || info->rank > INLAY_MAX_RANK)
+    if (!graph_has_sizes(info) || info->rank > INLAY_MAX_RANK)
         return false;
     for (uint32_t d = 0; d < info->rank; d++)
         dims[d] = info->dims[d].value;
@@ -62,7 +52,7 @@ static bool shape_fits_memory(const inlay_value_info *info)
 {
     size_t bytes;
 
-    return info->kind != INLAY_VALUE_TENSOR || info->dtype == INLAY_UNDEFINED || !plan_all_fixed(info) ||
+    return info->kind != INLAY_VALUE_TENSOR || info->dtype == INLAY_UNDEFINED || !graph_has_sizes(info) ||
            plan_info_bytes(info, &bytes);
 }
 
@@ -125,7 +115,7 @@ static bool elements_to_data(inlay_value_info *info, struct arena *arena)
     bool wide = info->dtype == INLAY_INT64;
     char *data;
 
-    if (info->elements == NULL || info->data != NULL || (!wide && info->dtype != INLAY_INT32) || !plan_all_fixed(info))
+    if (info->elements == NULL || info->data != NULL || (!wide && info->dtype != INLAY_INT32) || !graph_has_sizes(info))
         return true;
     for (uint64_t i = 0; i < info->element_count; i++)
         if (info->elements[i].kind != INLAY_DIM_FIXED)
@@ -216,7 +206,7 @@ static bool store_state(struct planner *planner, uint32_t value)
 {
     inlay_value_info *info = &planner->infos[value];
 
-    planner->plan->values[value].known = plan_all_fixed(info);
+    planner->plan->values[value].known = graph_has_sizes(info);
     return elements_to_data(info, &planner->plan->arena) &&
            plan_state_from_info(info, &planner->plan->arena, &planner->plan->states[value]);
 }
@@ -234,22 +224,14 @@ bool planner_store_info(struct planner *planner, uint32_t value)
            store_state(planner, value);
 }
 
-static bool same_dims(const inlay_dim *a, const inlay_dim *b, uint64_t count)
-{
-    for (uint64_t i = 0; i < count; i++)
-        if (a[i].kind != b[i].kind || a[i].value != b[i].value || a[i].symbol != b[i].symbol)
-            return false;
-    return true;
-}
-
 /* Returns whether type, shape and elements are the same. */
 static bool same_info(const inlay_value_info *a, const inlay_value_info *b)
 {
     return a->kind == b->kind && a->dtype == b->dtype && a->rank == b->rank &&
-           (a->rank == INLAY_RANK_UNKNOWN || same_dims(a->dims, b->dims, a->rank)) &&
+           (a->rank == INLAY_RANK_UNKNOWN || graph_same_dims(a->dims, b->dims, a->rank)) &&
            (a->elements == NULL) == (b->elements == NULL) &&
            (a->elements == NULL ||
-            (a->element_count == b->element_count && same_dims(a->elements, b->elements, a->element_count)));
+            (a->element_count == b->element_count && graph_same_dims(a->elements, b->elements, a->element_count)));
 }
 
 bool planner_store_input(struct planner *planner, uint32_t value, inlay_dtype dtype, uint32_t rank, const int64_t *dims)

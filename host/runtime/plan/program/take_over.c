@@ -11,19 +11,11 @@ static bool same_list(const uint32_t *a, uint32_t a_count, const uint32_t *b, ui
     return a_count == b_count && (a_count == 0 || memcmp(a, b, a_count * sizeof *a) == 0);
 }
 
-static bool same_dims(const inlay_dim *a, const inlay_dim *b, uint64_t count)
-{
-    for (uint64_t i = 0; i < count; i++)
-        if (a[i].kind != b[i].kind || a[i].value != b[i].value || a[i].symbol != b[i].symbol)
-            return false;
-    return true;
-}
-
 static bool same_elements(const inlay_value_info *a, const inlay_value_info *b)
 {
     if (a->element_count != b->element_count || (a->elements == NULL) != (b->elements == NULL) ||
         (a->data == NULL) != (b->data == NULL) || a->data_bytes != b->data_bytes ||
-        (a->elements != NULL && !same_dims(a->elements, b->elements, a->element_count)))
+        (a->elements != NULL && !graph_same_dims(a->elements, b->elements, a->element_count)))
         return false;
     if (a->data == b->data)
         return true;
@@ -40,7 +32,7 @@ static bool same_value(const inlay_graph *a, const inlay_graph *b, uint32_t valu
         return first == second;
     return first->kind == second->kind && first->flags == second->flags && first->dtype == second->dtype &&
            first->rank == second->rank &&
-           (first->rank == INLAY_RANK_UNKNOWN || same_dims(first->dims, second->dims, first->rank)) &&
+           (first->rank == INLAY_RANK_UNKNOWN || graph_same_dims(first->dims, second->dims, first->rank)) &&
            same_elements(first, second);
 }
 

@@ -74,7 +74,8 @@ static uint32_t distance_to(const struct weight_stream *stream, uint32_t positio
     return position >= stream->at ? position - stream->at : stream->positions - stream->at + position;
 }
 
-uint32_t stream_distance(const struct weight_stream *stream, const stream_range *range)
+/* Number of steps, in the order of a run, from the step that began last to the next step that reads the range. */
+static uint32_t stream_distance(const struct weight_stream *stream, const stream_range *range)
 {
     uint32_t first, last;
 
@@ -110,7 +111,8 @@ static void drop_one(struct weight_stream *stream, const stream_range *range, ui
     stream->loaded -= range->parts->bytes;
 }
 
-bool stream_drop_part(struct weight_stream *stream)
+/* Gives back the pages of the part that was used longest ago. False: no part is in memory that no step reads. */
+static bool stream_drop_part(struct weight_stream *stream)
 {
     const stream_range *oldest = NULL;
     uint64_t least = UINT64_MAX;
@@ -179,7 +181,9 @@ bool stream_make_room(struct weight_stream *stream, uint64_t bytes, uint32_t dis
     return true;
 }
 
-int stream_load(struct weight_stream *stream, uint32_t index)
+/* Reads a range that is absent; gives the lock up meanwhile. Returns an errno; then the range stays absent. The index
+ * stays valid, pointers to ranges do not. */
+static int stream_load(struct weight_stream *stream, uint32_t index)
 {
     stream_range *range = &stream->ranges[index];
     const stream_range copy = *range;

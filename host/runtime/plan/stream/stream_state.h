@@ -91,22 +91,15 @@ run_parts stream_requests(struct weight_stream *stream);
 inlay_status stream_fail(int error, inlay_diag *diag);
 
 /* All of these with the lock held. */
-/* Number of steps, in the order of a run, from the step that began last to the next step that reads the range. */
-uint32_t stream_distance(const struct weight_stream *stream, const stream_range *range);
 /* Gives the pages of ranges that do not stay in memory back until `bytes` bytes more are allowed: first those that are
  * needed last, and only those that are needed later than in `distance` steps. False: too few of them. */
 bool stream_make_room(struct weight_stream *stream, uint64_t bytes, uint32_t distance);
 /* Gives the pages of a range back that is in memory and not pinned. */
 void stream_drop(struct weight_stream *stream, stream_range *range);
-/* Gives back the pages of the part that was used longest ago. False: no part is in memory that no step reads. */
-bool stream_drop_part(struct weight_stream *stream);
 /* Gives the pages of all parts of a range back that no step reads. */
 void stream_drop_parts(struct weight_stream *stream, const stream_range *range);
 /* Bytes of one part of each divided weight of the step. */
 uint64_t stream_part_bytes(const struct weight_stream *stream, const struct step_weights *weights);
-/* Reads a range that is absent; gives the lock up meanwhile. Returns an errno; then the range stays absent. The index
- * stays valid, pointers to ranges do not. */
-int stream_load(struct weight_stream *stream, uint32_t range);
 /* The pages of a range that is read in no order are read one by one. */
 void stream_advise_random(const stream_range *range);
 /* Begins to read a part that is absent into a slot, if that is possible: otherwise the part has no slot. */
