@@ -6,7 +6,8 @@
 Every model of MODELS, with open and with fixed sizes, has no Softmax, IsNaN or spelled-out norm left in its plan. N
 random attentions follow: half of them as the exporter writes them, which must be fused, the others with one deviation.
 All results are compared with those of level 0 on the reference provider, also for rows that are hidden and for inputs
-with NaN. FLAGs (--isa avx2) apply to the tested run. --save writes the models of MODELS instead."""
+with NaN; provider cpu has the same bits with one thread and with four. FLAGs (--isa avx2) apply to the tested run.
+--save writes the models of MODELS instead."""
 import argparse
 import os
 import random
@@ -85,8 +86,9 @@ def attention(seed):
     """Returns a random attention, its sizes, and its deviation or None."""
     rng = random.Random(seed)
     deviation = rng.choice(DEVIATIONS) if seed % 2 else None
-    batch, groups, repeats, size = rng.choice([1, 2, 3]), rng.choice([1, 2, 3]), rng.choice([1, 1, 2]), rng.choice([4, 8])
-    queries, keys = rng.choice([1, 5, 8]), rng.choice([1, 6, 8])
+    batch, groups = rng.choice([1, 2, 3]), rng.choice([1, 2, 3])
+    repeats, size = rng.choice([1, 2, 6, 6]), rng.choice([4, 8, 40, 40])
+    queries, keys = rng.choice([1, 1, 5, 8]), rng.choice([1, 6, 8])
     if deviation == "keys are not transposed":
         keys = size
     if deviation == "heads before the batch":
@@ -179,8 +181,10 @@ class Judge:
     def compare(self, model, sizes, seed, without):
         """Returns an error message, or None. without: the plan has none of these operators."""
         flags = {"isa": self.flags["isa"]} if "isa" in self.flags else {}
+        ours = {"providers": ["cpu", "reference"], "policy": "priority", **flags}
         with self.open(model, **self.flags) as tested, \
-                self.open(model, providers=["reference"], policy="priority", level=0, **flags) as plain:
+                self.open(model, providers=["reference"], policy="priority", level=0, **flags) as plain, \
+                self.open(model, intra_threads=1, **ours) as alone, self.open(model, intra_threads=4, **ours) as shared:
             left = sorted(planned(tested.explain().json) & without)
             if left:
                 return f"left: {' '.join(left)}"
@@ -192,6 +196,9 @@ class Judge:
                         if not np.allclose(got[name], y, rtol=2e-4, atol=2e-5, equal_nan=True):
                             worst = np.nanmax(np.abs(got[name] - y), initial=0)
                             return f"output '{name}' differs by {worst:g} at {size}{', special values' * special}"
+                    bits = [{n: np.array(y).tobytes() for n, y in s.run(feeds).items()} for s in (alone, shared)]
+                    if bits[0] != bits[1]:
+                        return f"4 threads give other bits than one at {size}{', special values' * special}"
         return None
 
 
