@@ -19,8 +19,8 @@
     X(avx512_vnni, cpu_has_vnni())                                                                                     \
     X(avx_vnni, cpu_has_avx_vnni())                                                                                    \
     X(avx512, cpu_has(CPU_AVX512))                                                                                     \
-    X(avx2_pairs, cpu_has(CPU_AVX2))                                                                                   \
     X(avx2, cpu_has(CPU_AVX2))                                                                                         \
+    X(avx2_pairs, cpu_has(CPU_AVX2))                                                                                   \
     X(neon_i8mm, cpu_has_i8mm())                                                                                       \
     X(neon_dot, cpu_has_dot())                                                                                         \
     X(neon, true)                                                                                                      \

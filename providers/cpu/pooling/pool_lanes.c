@@ -270,16 +270,10 @@ VEC_INLINE bool lanes_row(const pool_plane *plane, const float *input, float *ou
     return vec_sum(row.special[0]) == 0;
 }
 
-#if defined(__x86_64__)
-#define ALIGNED __attribute__((aligned(64))) /* the time of short loops depends on their position in cache lines */
-#else
-#define ALIGNED
-#endif
-
 /* Separate functions: compilers allocate the registers of a larger one worse. */
 #define LANES_ROW(name, is_mean, deep)                                                                                 \
-    ALIGNED KERNEL_PART(bool, pool_##name, const pool_plane *plane, const float *input, float *output,                 \
-                        int64_t slice_out, int64_t row_out)                                                            \
+    KERNEL_PART(bool, pool_##name, const pool_plane *plane, const float *input, float *output, int64_t slice_out,      \
+                int64_t row_out)                                                                                       \
     {                                                                                                                  \
         return lanes_row(plane, input, output, slice_out, row_out, is_mean, deep);                                     \
     }
@@ -288,7 +282,6 @@ LANES_ROW(max_volume, false, true)
 LANES_ROW(mean_row, true, false)
 LANES_ROW(mean_volume, true, true)
 #undef LANES_ROW
-#undef ALIGNED
 
 static bool row_of_lanes(const pool_plane *plane, const float *input, float *output, int64_t slice_out, int64_t row_out)
 {
