@@ -186,8 +186,15 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
     inlay_status status = INLAY_OK;
     uint32_t arg;
 
-    for (int layer = 0; layer < EXPERTS_LAYERS; layer++)
-        experts_layer_of(build->compiled, op, layer, &layers[layer]);
+    for (int layer = 0; layer < EXPERTS_LAYERS; layer++) {
+        experts_layer *one = &layers[layer];
+
+        experts_layer_of(build->compiled, op, layer, one);
+        if (one->weights != INLAY_NONE && !experts.coded) { /* no constants if another region has their Cast */
+            one->rows = build->dims[one->weights][1];
+            one->columns = build->dims[one->weights][2];
+        }
+    }
     if (experts.coded && build->state->nbits == NULL)
         return inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': no kernel for packed weights supports this CPU",
                           op->name);

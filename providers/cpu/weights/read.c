@@ -161,11 +161,12 @@ done:
 
 inlay_status cpu_read_unaligned(cpu_build *build, uint32_t value, cpu_place *out)
 {
-    cpu_constant *constant = &build->compiled->constants[build->compiled->values[value].constant];
+    const uint32_t index = build->compiled->values[value].constant;
+    cpu_constant *constant = index == INLAY_NONE ? NULL : &build->compiled->constants[index];
     inlay_status status;
 
-    INLAY_CHECK(build->compiled->values[value].constant < build->compiled->constant_count);
-    if (constant->data == NULL) /* dropped, or stored in another form */
+    /* computed by another region, dropped, or stored in another form */
+    if (constant == NULL || constant->data == NULL)
         return cpu_read_plain(build, value, out);
     constant->plain_used = true;
     status = cpu_pack_place(build, constant->data, constant->bytes, out);

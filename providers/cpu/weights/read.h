@@ -9,7 +9,7 @@ inlay_status cpu_read(cpu_build *build, uint32_t value, cpu_place *out);
 inlay_status cpu_read_strided(cpu_build *build, uint32_t value, cpu_place *out);
 /* The same in row-major order; the elements are reordered if needed. */
 inlay_status cpu_read_plain(cpu_build *build, uint32_t value, cpu_place *out);
-/* The same of a constant, which may not be aligned for its type: model files do not align tensors. */
+/* The same; a constant may not be aligned for its type: model files do not align tensors. */
 inlay_status cpu_read_unaligned(cpu_build *build, uint32_t value, cpu_place *out);
 /* The float16 elements of a constant that a Cast makes floats, as the model has them, and not aligned; false: it is
  * another constant. */
