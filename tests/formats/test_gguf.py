@@ -365,6 +365,14 @@ class Gguf(unittest.TestCase):
                         data, memory_limit=f"host={len(data) * 3 // 4}", **options) as limited:
                     self.assertEqual(greedy(limited, prompt, 4), greedy(plain, prompt, 4), arch)
 
+    def test_memory_limit_of_halves(self):
+        """Under a limit, experts of float16 become floats: a limit of the file's size is too low, which a run says."""
+        import inlay
+        data, count = make("mixtral", "F16", sizes=Sizes(256, 4, 2, 64, 512, 4))
+        with self.open(data, memory_limit=f"host={len(data)}") as session:
+            with self.assertRaisesRegex(inlay.LimitExceeded, "memory_limit host=[0-9]+"):
+                greedy(session, prompts(count)[0], 1)
+
     def test_memory(self):
         """Weights of float16 are read in the file, but for CPUs with AMX, which packs them for matrix tiles. Quantized
         weights are in memory once, as the provider packs them."""
