@@ -200,11 +200,6 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
                           op->name);
     experts.hidden = layers[EXPERTS_FIRST].columns;
     experts.inner = layers[EXPERTS_SECOND].columns;
-    if (experts.hidden == 0 || experts.inner == 0) /* the region lacks the Casts of float16 weights */
-        return inlay_fail(build->diag, INLAY_UNSUPPORTED,
-                          "node '%s': its weights are converted to float in another region; with option memory_limit, "
-                          "weights of float16 cannot stay in their file",
-                          op->name);
     experts.rows = cpu_count(build, op->in[EXPERTS_INPUT]) / experts.hidden;
     if (dims[rank - 1] != experts.hidden || build->dims[op->in[EXPERTS_PROBABILITIES]][0] != experts.rows ||
         build->dims[op->in[EXPERTS_PROBABILITIES]][1] != experts.count ||
