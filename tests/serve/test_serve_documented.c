@@ -30,13 +30,19 @@ static int start(void **state)
     static const char *const flags[] = { "--admin-token-file", "FOLDER/admins", "--trace-file", "FOLDER/trace", NULL };
     char path[256];
 
-    *state = &server;
+    (void)state;
     serving_prepare_empty(&server);
     write_documented(serving_path(&server, "models/mymodel.onnx", path, sizeof path));
     serving_model(&server, "mysum", "options: [state=old=new]\n", write_sum);
     serving_tokens(&server);
     serving_start(&server, flags);
     return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    return serving_close(&server);
 }
 
 static size_t read_hex(const char *text, char *out, size_t room)
@@ -150,5 +156,5 @@ int main(void)
     };
 
     (void)signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, start, serving_tear_down);
+    return cmocka_run_group_tests(tests, start, end);
 }

@@ -24,12 +24,6 @@ VEC_INLINE struct coding plain_bits(int bits)
     return (struct coding){ .bits = bits };
 }
 
-/* Bits of weights when they are multiplied. */
-VEC_INLINE int bits_of(struct coding c)
-{
-    return c.coded ? 8 : c.bits;
-}
-
 #ifdef INTS_CODES
 enum { HAS_TABLES = 1 };
 #else
@@ -290,6 +284,12 @@ static void unfold(const nbits_tile *tile, float *out, int64_t out_row)
 }
 
 #if defined(INTS_BYTES) || defined(INTS_WORDS)
+
+/* Bits of weights when they are multiplied. */
+VEC_INLINE int bits_of(struct coding c)
+{
+    return c.coded ? 8 : c.bits;
+}
 
 /* The number that is subtracted from weights before a tile multiplies them. */
 VEC_INLINE int32_t subtrahend(int bits)
