@@ -3,6 +3,7 @@
 #include "plan/stream/stream.h"
 #include "page_cache.h"
 #include <linux/magic.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -457,6 +458,11 @@ int main(void)
         cmocka_unit_test(parts_are_read_without_the_cache),
         cmocka_unit_test(a_truncated_file_is_an_error_without_the_cache),
     };
+    cpu_set_t one;
 
+    /* The system cannot give back pages that another CPU has added to the cache and not yet to its lists. */
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    (void)sched_setaffinity(0, sizeof one, &one);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
