@@ -169,7 +169,7 @@ typedef struct gpu_lane {
     uint64_t last_sent;      /* value of the last submission that an injected hang did not drop */
 } gpu_lane;
 
-/* Uploads through staging memory (gpu_copy.c), by the queue of a family for transfers alone if the device has one,
+/* Uploads through staging memory (gpu_copy.c), by a queue family that only transfers if the device has one,
  * otherwise by the queue of shaders. One slot is filled while the device copies from the other. Under staging_lock. */
 typedef struct gpu_uploads {
     gpu_lane lane;
@@ -217,7 +217,7 @@ bool gpu_may_exist(void);
 /* Calls `found` for each device. Opens none of them. */
 typedef inlay_status (*gpu_found_fn)(void *user, const gpu_facts *facts);
 inlay_status gpu_list(gpu_found_fn found, void *user, inlay_diag *diag);
-/* The first queue family with shaders, and the first for transfers alone; `count`: there is none. */
+/* The first queue family with compute shaders, and the first that only transfers; `count`: there is none. */
 void gpu_choose_families(const VkQueueFamilyProperties *families, uint32_t count, uint32_t *out_shaders,
                          uint32_t *out_transfers);
 bool gpu_has_extension(const gpu_functions *vk, VkPhysicalDevice device, const char *name);

@@ -7,7 +7,7 @@
 
 enum { MAX_READS = 64 };
 
-/* Other memory has the queue of shaders alone. */
+/* Memory that the application owns may only be used by the queue family of shaders. */
 static bool can_upload(const gpu_device *device, const gpu_buffer *to)
 {
     return !to->borrowed || device->uploads.lane.family == device->lane.family;
@@ -58,7 +58,7 @@ done:
     return status;
 }
 
-/* Once it returns, the device has the commands. */
+/* Submits the current slot. */
 static inlay_status upload_submit(gpu_device *device, inlay_diag *diag)
 {
     gpu_uploads *uploads = &device->uploads;
@@ -77,7 +77,7 @@ done:
     return status;
 }
 
-/* Once it returns, the data are in staging memory. */
+/* Copies the data to staging memory and records the transfer. */
 static inlay_status upload(gpu_device *device, const gpu_buffer *to, uint64_t offset, const void *from, uint64_t bytes,
                            inlay_diag *diag)
 {
@@ -102,7 +102,7 @@ done:
     return status;
 }
 
-/* Once it returns, all uploads are complete. */
+/* Submits the current slot and waits for all uploads. */
 static inlay_status upload_wait(gpu_device *device, inlay_diag *diag)
 {
     inlay_status status = upload_submit(device, diag);

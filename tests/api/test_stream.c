@@ -473,7 +473,7 @@ static void selected_experts_are_read(void **state)
             const bool used = e % EXPERTS == 3 || e % EXPERTS == 9 || e % EXPERTS == 14;
             const size_t pages = page_cache_pages(map + e * EXPERT_BYTES, EXPERT_BYTES);
 
-            /* used ones without any were read past the cache */
+            /* experts that were read with O_DIRECT have no page in the cache */
             assert_true(pages == 0 || (used && pages == EXPERT_BYTES / page_bytes()));
         }
         assert_int_equal(munmap(map, bytes), 0);

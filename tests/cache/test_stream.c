@@ -347,7 +347,7 @@ static void bad_parts_are_errors(void **state)
     end(&fixture);
 }
 
-/* Uses a part, whose data the step reads at the place that it is told; returns whether this is the mapping. */
+/* Requests a part and checks its data at the returned address. Returns true if the address is in the mapping. */
 static bool use_place(const struct fixture *fixture, const void *data, uint64_t bytes, int64_t index)
 {
     const run_parts *requests = weight_stream_parts(fixture->stream);

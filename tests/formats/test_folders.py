@@ -249,7 +249,7 @@ class Folders(unittest.TestCase):
             self.assertTrue(made[0].strip() and greedy[0].startswith(made[0].strip()))
 
     def test_saved_gguf(self):
-        """What is saved of a GGUF file has standard operators and those of com.microsoft, and the same outputs. Scales
+        """Models saved from a GGUF file have operators of ONNX and com.microsoft only, and the same outputs. Scales
         of quantized embeddings are not quantized."""
         for arch, kind in (("llama", "Q4_0"), ("qwen2", "Q4_K"), ("gemma", "F16"), ("mixtral", "Q5_1")):
             source, saved = self.path("m.gguf"), self.path("m.onnx")

@@ -100,7 +100,7 @@ def matrix(rng, rows, columns, kind, scale):
 
 
 def floats_of(kind, data):
-    """The elements of blocks, one after the other."""
+    """All elements of the blocks, dequantized, in the order of the file."""
     _, elements, size, factors = TYPES[kind]
     b = np.frombuffer(data, np.uint8).reshape(-1, size)
     f = [b[:, at:at + 2].copy().view(np.float16).astype(np.float64) for at in factors]

@@ -179,8 +179,8 @@ class Judge:
         return self.inlay.Session(model.SerializeToString(), config=False, cache_dir="", **options)
 
     def compare(self, model, sizes, seed, without, small=False):
-        """Returns an error message, or None. without: the plan has none of these operators. small: the prices of the
-        parts may be less than that of the whole, by some nanoseconds; the plan of provider cpu alone is looked at."""
+        """Returns an error message, or None. without: the plan has none of these operators. small: the nodes may
+        be cheaper than the fused operator by some nanoseconds, so the plan of cpu and reference is checked instead."""
         flags = {"isa": self.flags["isa"]} if "isa" in self.flags else {}
         ours = {"providers": ["cpu", "reference"], "policy": "priority", **flags}
         with self.open(model, **self.flags) as tested, \

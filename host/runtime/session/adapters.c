@@ -141,13 +141,6 @@ static uint32_t weight_of(const struct graph *graph, uint32_t value, bool *out_d
     return INLAY_NONE;
 }
 
-static int64_t attr_of(const graph_node *node, const char *name, int64_t otherwise)
-{
-    const inlay_attr_info *attr = graph_attr(node, name);
-
-    return attr != NULL && attr->kind == INLAY_ATTR_INT ? attr->i : otherwise;
-}
-
 /* Whether the node multiplies rows by a constant matrix. */
 static bool read_candidate(const struct graph *graph, graph_node *node, struct candidate *out)
 {
@@ -159,7 +152,7 @@ static bool read_candidate(const struct graph *graph, graph_node *node, struct c
     bool direct;
 
     if ((!gemm && !packed && strcmp(op, "MatMul") != 0) || node->info.input_count < 2 || node->info.output_count < 1 ||
-        (gemm && attr_of(node, "transA", 0) != 0))
+        (gemm && graph_attr_int(node, "transA", 0) != 0))
         return false;
     weight = weight_of(graph, node->info.inputs[1], &direct);
     if (weight == INLAY_NONE)
@@ -167,10 +160,10 @@ static bool read_candidate(const struct graph *graph, graph_node *node, struct c
     info = &graph->values[weight].info;
     *out = (struct candidate){ .node = node };
     if (packed) {
-        out->k = attr_of(node, "K", 0);
-        out->n = attr_of(node, "N", 0);
+        out->k = graph_attr_int(node, "K", 0);
+        out->n = graph_attr_int(node, "N", 0);
     } else if (direct && info->rank == 2) {
-        const bool turned = gemm && attr_of(node, "transB", 0) != 0;
+        const bool turned = gemm && graph_attr_int(node, "transB", 0) != 0;
 
         out->k = info->dims[turned ? 1 : 0].value;
         out->n = info->dims[turned ? 0 : 1].value;
@@ -327,8 +320,8 @@ static inlay_status tensor_fail(const struct adding *adding, const struct adapte
     return inlay_fail(adding->diag, INLAY_INVALID_ARGUMENT, "%.250s: tensor '%.150s' %s", adapter->path, tensor, what);
 }
 
-/* The size of the heads of queries or keys whose product has element i of the first half of a head beside element i of
- * the second. GGUF files of models that rotate pairs have rows in this order, adapters do not. 0: another product. */
+/* GGUF files of models that rotate pairs store the rows of a head of queries or keys interleaved: row i of its first
+ * half, then row i of its second half. Adapters do not. Returns the size of such a head, or 0 for other products. */
 static int64_t paired_head(const graph_model *model, const graph_node *product, int64_t rows)
 {
     const uint32_t output = product->info.outputs[0];
@@ -337,8 +330,8 @@ static int64_t paired_head(const graph_model *model, const graph_node *product, 
         const graph_node *node = model->main->nodes[i];
 
         for (uint32_t k = 0; k < 2 && k < node->info.input_count; k++)
-            if (node->info.inputs[k] == output && attr_of(node, "rotary_interleaved", 0) != 0) {
-                const int64_t heads = attr_of(node, k == 0 ? "num_heads" : "kv_num_heads", 0);
+            if (node->info.inputs[k] == output && graph_attr_int(node, "rotary_interleaved", 0) != 0) {
+                const int64_t heads = graph_attr_int(node, k == 0 ? "num_heads" : "kv_num_heads", 0);
 
                 return heads > 0 && rows % (2 * heads) == 0 ? rows / heads : 0;
             }

@@ -38,13 +38,6 @@ struct finder {
     inlay_diag *diag;
 };
 
-static int64_t attr_int(const graph_node *node, const char *name, int64_t otherwise)
-{
-    const inlay_attr_info *attribute = graph_attr(node, name);
-
-    return attribute != NULL && attribute->kind == INLAY_ATTR_INT ? attribute->i : otherwise;
-}
-
 static uint32_t axis_of(int axis, uint32_t rank)
 {
     return axis == NO_DEPTH ? INLAY_NONE : (uint32_t)(axis < 0 ? axis + (int)rank : axis);
@@ -113,15 +106,15 @@ static inlay_status match(struct finder *finder, struct graph *graph, graph_node
             return INLAY_OK;
     layer.channel = axis_of(kind->channel, info->rank);
     layer.depth = axis_of(kind->depth, info->rank);
-    if (strcmp(kind->op, "Gemm") == 0 && attr_int(node, "transB", 0) != 0) {
+    if (strcmp(kind->op, "Gemm") == 0 && graph_attr_int(node, "transB", 0) != 0) {
         layer.channel = 0;
         layer.depth = 1;
     }
     if (strcmp(kind->op, "Gather") == 0 && /* rows of one element: scales or zero points of a quantized table */
-        (attr_int(node, "axis", 0) != 0 || info->dims[info->rank - 1].value == 1))
+        (graph_attr_int(node, "axis", 0) != 0 || info->dims[info->rank - 1].value == 1))
         return INLAY_OK;
     layer.multiplies = kind->multiplies && path[0] == '\0' && info->rank <= (strcmp(kind->op, "Conv") == 0 ? 8u : 2u) &&
-                       node->info.inputs[0] != INLAY_NONE && attr_int(node, "transA", 0) == 0 &&
+                       node->info.inputs[0] != INLAY_NONE && graph_attr_int(node, "transA", 0) == 0 &&
                        (graph->values[node->info.inputs[0]].info.flags & INLAY_VALUE_CONSTANT) == 0;
     if (is_skipped(finder, node))
         layer.reason = "skipped";

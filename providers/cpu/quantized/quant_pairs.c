@@ -39,7 +39,7 @@ static bool pairs_fit(const tensor_layout *plain, const uint8_t *weights, int sh
     return true;
 }
 
-/* The result of pairs_fit(), which the host keeps beside the packs. */
+/* The result of pairs_fit(). The host stores it with the packed weights, so that later sessions do not check again. */
 static bool known_to_fit(const inlay_compiled *compiled, const cpu_constant *constant, const tensor_layout *plain)
 {
     const uint64_t key[] = { constant->content_hash,      UINT64_C(0x7061697273000001),

@@ -93,7 +93,7 @@ static void find_files(struct weight_stream *stream)
             if (range->parts == NULL || (uintptr_t)range->data < begin || (uintptr_t)range->data + range->bytes > end ||
                 sscanf(at, "%4s %llx %x:%x %lu %n", access, &offset, &major, &minor, &inode, &path) != 5 || path == 0)
                 continue;
-            if (access[1] == 'w' && access[3] == 'p') /* the file may lack what is in memory */
+            if (access[1] == 'w' && access[3] == 'p') /* a private mapping may differ from the file */
                 continue;
             at[strcspn(at, "\n")] = '\0';
             range->parts->file = file_of(stream->direct, at + path, makedev(major, minor), (ino_t)inode);
@@ -141,7 +141,7 @@ void stream_direct_read(struct weight_stream *stream, const stream_range *range,
     begin = (range->parts->offset + index * bytes) / page * page;
     end = (range->parts->offset + (index + 1) * bytes + page - 1) / page * page;
     if (stream->direct->pending + (end - begin) / REQUEST_BYTES + 1 > MOST_REQUESTS)
-        return; /* the mapping is read this time */
+        return; /* too many requests; the mapping is read instead */
     part->slot = stream_slots_take(&stream->slots, (bytes + page - 1) / page * page + page);
     if (part->slot == NULL)
         return;
@@ -198,7 +198,7 @@ const char *stream_direct_await(struct weight_stream *stream, const stream_range
 
     while (part->pending > 0)
         take_answers(stream);
-    if (part->slot != NULL && part->left != 0) { /* the mapping tells why, or can be read */
+    if (part->slot != NULL && part->left != 0) { /* a read failed: the mapping is read, or reports the error */
         stream_direct_forget(stream, part);
         parts->file = -1;
     }

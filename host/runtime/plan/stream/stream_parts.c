@@ -95,7 +95,7 @@ static const char *place_of(const struct request *asked, uint32_t i, int64_t par
     return asked->list[i].data + (uint64_t)part * asked->list[i].bytes;
 }
 
-/* Tells the step where the leading `ready` parts are, once the disk has filled their slots. */
+/* Waits until the first `ready` parts are in memory, and stores their addresses in wanted->places. */
 static void find_places(struct weight_stream *stream, const struct request *asked, const inlay_pack_parts *wanted,
                         uint32_t ready)
 {
@@ -110,7 +110,7 @@ static void find_places(struct weight_stream *stream, const struct request *aske
         }
 }
 
-/* Does the step read the mapping? Without the lock. */
+/* Is the part read from the mapping of its file? Called without the lock. */
 static bool is_mapped(struct weight_stream *stream, const struct request *asked, uint32_t i,
                       const inlay_pack_parts *wanted, uint32_t p)
 {
