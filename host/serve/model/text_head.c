@@ -9,7 +9,15 @@
 
 /* The names that exports give to hidden states. */
 static const char *const names[] = { "hidden_states", "last_hidden_state", "hidden_state", "next_hidden_states" };
-static const char OWN[] = "hidden_states_from_draft";
+static const char *const own_names[] = { "hidden_states_from_draft", "recycled_hidden" };
+
+static bool is_own(const char *name)
+{
+    for (size_t i = 0; i < sizeof own_names / sizeof *own_names; i++)
+        if (strcmp(name, own_names[i]) == 0)
+            return true;
+    return false;
+}
 
 static const char *base_name(const char *path)
 {
@@ -65,13 +73,7 @@ static inlay_status find_inputs(const struct model *draft, text_model *text, inl
 
         if ((is_number && io->dtype == INLAY_INT64) || draft->states.inputs[i] || io->optional)
             continue;
-        if (strcmp(io->name, "inputs_embeds") == 0)
-            return inlay_fail(
-                diag, INLAY_INVALID_ARGUMENT,
-                "input 'inputs_embeds' of %.100s is not supplied; export the head with 'input_ids', which "
-                "has the embedding in it",
-                file);
-        if (!is_number && is_hidden(io) && strcmp(io->name, OWN) == 0)
+        if (!is_number && is_hidden(io) && is_own(io->name))
             head->own = i;
         else if (!is_number && is_hidden(io) && head->hidden == INLAY_NONE)
             head->hidden = i;
@@ -84,8 +86,8 @@ static inlay_status find_inputs(const struct model *draft, text_model *text, inl
     }
     if (head->own != INLAY_NONE && head->hidden != INLAY_NONE &&
         draft->inputs[head->own].dtype != draft->inputs[head->hidden].dtype)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inputs '%.60s' and '%.60s' of %.60s have different types", OWN,
-                          draft->inputs[head->hidden].name, file);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inputs '%.60s' and '%.60s' of %.60s have different types",
+                          draft->inputs[head->own].name, draft->inputs[head->hidden].name, file);
     return text->ids != INLAY_NONE && head->hidden != INLAY_NONE
                ? INLAY_OK
                : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%.100s has no input %s", file,
@@ -118,6 +120,8 @@ static inlay_status find_outputs(const struct model *draft, text_model *text, in
     text_head *head = text->head;
 
     text->logits = inlay_session_find_output(draft->session, "logits");
+    if (text->logits == INLAY_NONE)
+        text->logits = inlay_session_find_output(draft->session, "draft_logits");
     if (text->logits == INLAY_NONE)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "%.100s has no output 'logits'; export the head with the product that makes them",
