@@ -387,24 +387,30 @@ class Gguf(unittest.TestCase):
                     np.testing.assert_allclose(made, logits[:, -last:], rtol=1e-4, atol=1e-4, err_msg=arch)
 
     def test_memory_limit(self):
-        """Codes of the weights are in a temporary file: with 3/4 of the file's size as limit, tokens are the same."""
-        for arch, kind, sizes in (("llama", "Q4_0", Sizes(512, 4, 2, 128, 2048, 16)),
-                                  ("mixtral", "Q6_K", Sizes(256, 4, 2, 64, 512, 16))):
-            data, count = make(arch, kind, sizes=sizes)
-            prompt = prompts(count)[0]
+        """With 3/4 of the file's size as limit, tokens are the same. Blocks and float16 elements are read in the regions of
+        their products, and those of experts on demand."""
+        for arch, kind, sizes, reader in (("llama", "Q4_0", Sizes(512, 4, 2, 128, 2048, 16), "MatMulNBits"),
+                                          ("mixtral", "Q6_K", Sizes(256, 4, 2, 64, 512, 12), "QMoE"),
+                                          ("mixtral", "F16", Sizes(256, 4, 2, 64, 512, 12), "MoE")):
+            data, count = make(arch, kind, sizes=sizes, alike=True)
+            prompt = prompts(count)[0][:4]  # weights leave 1/8 of the limit to runs
             with tempfile.TemporaryDirectory() as folder:
                 options = {"cache_dir": folder, "cache_max_bytes": 1 << 30}
                 with self.open(data, **options) as plain, self.open(
                         data, memory_limit=f"host={len(data) * 3 // 4}", **options) as limited:
                     self.assertEqual(greedy(limited, prompt, 4), greedy(plain, prompt, 4), arch)
-
-    def test_memory_limit_of_halves(self):
-        """Under a limit, experts of float16 become floats: a limit of the file's size is too low, which a run says."""
-        import inlay
-        data, count = make("mixtral", "F16", sizes=Sizes(256, 4, 2, 64, 512, 4))
-        with self.open(data, memory_limit=f"host={len(data)}") as session:
-            with self.assertRaisesRegex(inlay.LimitExceeded, "memory_limit host=[0-9]+"):
-                greedy(session, prompts(count)[0], 1)
+                    explained = limited.explain(all=True).json
+            nodes = explained["main"]["nodes"]
+            makers = {value: node for node in nodes for value in node["outputs"]}
+            found = 0
+            for node in nodes:
+                for maker in (makers.get(value) for value in node["inputs"] if node["op"] == reader):
+                    if maker is not None and maker["op"] in ("UnpackBlocks", "Cast") and "weight" in maker["name"]:
+                        self.assertEqual(maker["region"], node["region"], f"{arch} {kind}: {maker['name']}")
+                        found += 1
+            self.assertGreaterEqual(found, 3 * sizes.layers, f"{arch} {kind}")
+            if arch == "mixtral":
+                self.assertGreater(explained["weights"]["table_bytes"], len(data) // 2, kind)
 
     def test_memory(self):
         """Weights of float16 are read in the file, but for CPUs with AMX, which packs them for matrix tiles. Quantized
