@@ -4,8 +4,8 @@
 #include "serve/repository/repository_internal.h"
 #include "serve/model/ensemble.h"
 #include "serve/model/sequence.h"
-#include "serve/model/text_graft.h"
-#include "serve/model/text_head.h"
+#include "serve/model/text.h"
+#include "shared/text_graft.h"
 #include "base/cpus.h"
 #include "shared/signing.h"
 #include "inlay/check.h"
@@ -232,8 +232,8 @@ static inlay_status take_draft(struct model *model, struct model *draft, const c
     if (text == NULL || text->logits == INLAY_NONE)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: it is a draft model, but the model generates no texts",
                           draft->file.path);
-    if (other == NULL && text_head_is_likely(draft))
-        return text_head_open(draft, model, hidden, &failure) == INLAY_OK
+    if (other == NULL && text_head_is_likely(draft->session))
+        return text_model_open_head(draft, model, hidden, &failure) == INLAY_OK
                    ? INLAY_OK
                    : inlay_fail(diag, failure.code, "%s: it cannot be a draft model: %s", draft->file.path,
                                 failure.text);

@@ -1,4 +1,4 @@
-#include "serve/model/text_graft.h"
+#include "shared/text_graft.h"
 #include "base/mapped_file.h"
 #include "base/memory.h"
 #include <fcntl.h>
