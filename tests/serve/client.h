@@ -130,8 +130,8 @@ void write_summing_decoder(const char *path);
 void write_hidden_decoder(const char *path);
 void write_half_decoder(const char *path); /* the output is in float16 */
 void write_layers_decoder(const char *path);
-/* As write_half_decoder(), but the logits are a product of the hidden states, limited by an operator: tanh(x / 30) 30.
- */
+/* As write_half_decoder(), but with an embedding in 8 bits, and the logits are a product of the hidden states that an
+ * operator limits: tanh(x / 30) 30. */
 void write_limited_decoder(const char *path, const char *limiter);
 void write_tanh_decoder(const char *path);
 /* Heads that compute the next hidden state of that decoder, and so its next token: from the hidden state and a token,

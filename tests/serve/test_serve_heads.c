@@ -281,7 +281,7 @@ static void test_not_shared(void **state)
     (void)state;
     (void)snprintf(model, sizeof model, "%s/models/shared/1/model.onnx", server.folder);
     write_bare_head(head_path("shared", "model.onnx", path), 12);
-    expect_refused("shared", "it has version 12 of ai.onnx, and the model, whose node 'word' it needs, version 23");
+    expect_refused("shared", "it has version 12 of ai.onnx, and the model, whose node 'product' it needs, version 23");
     write_shared_head(path);
     write_limited_decoder(model, "Softplus");
     expect_refused("shared", "those of the model come from node 'limited' (Softplus), which is not understood");
