@@ -89,6 +89,10 @@ void client_expect(const struct serving *serving, const char *method, const char
 const char *answer_header(const struct answer *answer, const char *name, char *value, size_t bytes);
 /* Returns the metric of this name with its labels from /metrics; -1 if missing. */
 double client_metric(const struct serving *serving, const char *name);
+/* Metrics of version 1 of a text model: guessed tokens of a kind ("read" or "right"), and cached
+ * tokens. */
+double client_guessed_tokens(const struct serving *serving, const char *model, const char *kind);
+double client_cached_tokens(const struct serving *serving, const char *model);
 /* Waits until the metric has this value; fails the test after a minute. */
 void client_await(const struct serving *serving, const char *name, double value);
 
