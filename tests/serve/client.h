@@ -146,8 +146,8 @@ void write_half_head(const char *path); /* in float16 */
 void write_eagle_head(const char *path);
 void write_eagle3_head(const char *path);
 void write_single_head(const char *path);
-/* Heads that read the embedding of the token, which the model has: of the decoder with layers, with its own logits; of
- * the limited one, without the product that makes logits. */
+/* Heads that read the embedding of the token, which the model has: of the decoder with layers, with its own logits in
+ * float16; of the limited one, without the product that makes logits. */
 void write_lookup_head(const char *path);
 void write_shared_head(const char *path);
 void write_bare_head(const char *path, int64_t opset); /* as write_shared_head(), with this version of operators */

@@ -856,8 +856,9 @@ static void write_layers_head(const char *path, bool chain, bool table, bool sha
     }
     write_seen_of_states(&wire, "h");
     mw_node(&wire, "Slice", "to_words,least,most,one", "to_tokens");
-    mw_node(&wire, "MatMul", "both,to_tokens", logits);
-    mw_value(&wire, MW_OUTPUT, logits, INLAY_FLOAT, "1,S,94");
+    mw_node(&wire, "MatMul", "both,to_tokens", "exact");
+    write_cast(&wire, "exact", logits, shares ? INLAY_FLOAT16 : INLAY_FLOAT);
+    mw_value(&wire, MW_OUTPUT, logits, shares ? INLAY_FLOAT16 : INLAY_FLOAT, "1,S,94");
     if (chain) {
         mw_node(&wire, "Identity", "seen", next);
         mw_value(&wire, MW_OUTPUT, next, INLAY_FLOAT, "1,S,16");
