@@ -77,10 +77,7 @@ inlay_status session_load_model(inlay_session *session, const session_source *so
     load.spill_dir = spill_dir;
     load.spill_user = &spill;
     load.keep_sparse = session->keeps_sparse;
-    /* With a limit, regions are divided by the constants that their nodes read: blocks would be apart from products.
-     * Runs would take 2.4 to 6 times as long, and the least limit of a mixture would be 0.9 of its size, not 0.4; the
-     * packs folder would have half as many bytes. */
-    load.keep_blocks = session->keeps_sparse && session_host_limit(options) == 0;
+    load.keep_blocks = session->keeps_sparse;
     if (source->path != NULL)
         return model_load_path(source->path, &load, &session->model, diag);
     if (source->data != NULL)

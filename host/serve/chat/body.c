@@ -14,6 +14,12 @@ bool body_fail(body_error *error, const char *format, ...)
     return false;
 }
 
+bool body_fail_parameter(body_error *error, const char *parameter, const char *text)
+{
+    (void)snprintf(error->parameter, sizeof error->parameter, "%s", parameter);
+    return body_fail(error, "%s", text);
+}
+
 bool body_fail_length(body_error *error, const char *what, size_t bytes, size_t most)
 {
     error->code = "context_length_exceeded";

@@ -25,6 +25,8 @@ json_t *body_read(const struct exchange *exchange, const body_parameter *paramet
                   body_error *error);
 /* Sets the text of the error and returns false. body_read() adds the parameter's name. */
 INLAY_PRINTF(2, 3) bool body_fail(body_error *error, const char *format, ...);
+/* The same for a parameter, outside of body_read(). */
+bool body_fail_parameter(body_error *error, const char *parameter, const char *text);
 /* The same for a text of `bytes` bytes, which is more than `most`. */
 bool body_fail_length(body_error *error, const char *what, size_t bytes, size_t most);
 /* A number from least to most; whole: without a fraction. */

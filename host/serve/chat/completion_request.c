@@ -606,13 +606,6 @@ static const body_parameter response_parameters[] = { { "model", read_model },
                                                       { "safety_identifier", NULL },
                                                       { "prompt_cache_key", NULL } };
 
-/* Fails for the parameter. */
-static bool refuse(body_error *error, const char *parameter, const char *text)
-{
-    (void)snprintf(error->parameter, sizeof error->parameter, "%s", parameter);
-    return body_fail(error, "%s", text);
-}
-
 static bool check_tools(completion_request *request, body_error *error)
 {
     tool_set *tools = &request->tools;
@@ -621,7 +614,7 @@ static bool check_tools(completion_request *request, body_error *error)
         char why[sizeof error->text];
 
         (void)snprintf(why, sizeof why, "tool_choice: %.200s", error->text);
-        return refuse(error, "tool_choice", why);
+        return body_fail_parameter(error, "tool_choice", why);
     }
     return true;
 }
@@ -642,48 +635,49 @@ bool completion_request_read(completion_request *request, const struct exchange 
     request->sampler.temperature = 1;
     request->dialog.messages = json_array();
     if (request->dialog.messages == NULL)
-        return refuse(error, "messages", "out of memory for the messages");
+        return body_fail_parameter(error, "messages", "out of memory for the messages");
     request->ends.max_tokens = request->chat ? CHAT_TOKENS : COMPLETION_TOKENS;
     request->body = body_read(exchange, tables[api].parameters, tables[api].count, request, error);
     if (request->body == NULL)
         return false;
     if (request->model == NULL)
-        return refuse(error, "model", "the request has no model");
+        return body_fail_parameter(error, "model", "the request has no model");
     if (request->chat ? json_array_size(request->dialog.messages) == 0 : request->prompts.count == 0)
-        return refuse(error,
-                      request->response ? "input"
-                      : request->chat   ? "messages"
-                                        : "prompt",
-                      request->response ? "the request has no input"
-                      : request->chat   ? "the request has no messages"
-                                        : "the request has no prompt (a text)");
+        return body_fail_parameter(error,
+                                   request->response ? "input"
+                                   : request->chat   ? "messages"
+                                                     : "prompt",
+                                   request->response ? "the request has no input"
+                                   : request->chat   ? "the request has no messages"
+                                                     : "the request has no prompt (a text)");
     if (request->dialog.instructions != NULL) {
         json_t *first = json_pack("{s:s, s:s}", "role", "system", "content", request->dialog.instructions);
 
         if (first == NULL || json_array_insert_new(request->dialog.messages, 0, first) != 0)
-            return refuse(error, "instructions", "out of memory for the messages");
+            return body_fail_parameter(error, "instructions", "out of memory for the messages");
     }
     if (request->candidates == 0)
         request->candidates = request->choices;
     if (request->candidates < request->choices)
-        return refuse(error, "best_of", "best_of is smaller than n");
+        return body_fail_parameter(error, "best_of", "best_of is smaller than n");
     if (request->streams && request->candidates > request->choices)
-        return refuse(error, "best_of", "a stream cannot choose the best of several texts; leave out best_of");
+        return body_fail_parameter(error, "best_of",
+                                   "a stream cannot choose the best of several texts; leave out best_of");
     if (request->ends.min_tokens > request->ends.max_tokens)
-        return refuse(error, "min_tokens", "min_tokens is larger than max_tokens");
+        return body_fail_parameter(error, "min_tokens", "min_tokens is larger than max_tokens");
     if (request->echoes && request->logprobs)
-        return refuse(error, "echo", "echo is not supported together with logprobs");
+        return body_fail_parameter(error, "echo", "echo is not supported together with logprobs");
     if (request->echoes && request->suffix != NULL)
-        return refuse(error, "echo", "echo is not supported together with suffix");
+        return body_fail_parameter(error, "echo", "echo is not supported together with suffix");
     for (uint32_t i = 0; request->suffix != NULL && i < request->prompts.count; i++)
         if (request->prompts.texts[i].text == NULL)
-            return refuse(error, "suffix", "suffix needs prompts that are texts, not tokens");
+            return body_fail_parameter(error, "suffix", "suffix needs prompts that are texts, not tokens");
     if (request->chat && request->top_logprobs > 0 && !request->logprobs)
-        return refuse(error, "top_logprobs", "top_logprobs needs \"logprobs\": true");
+        return body_fail_parameter(error, "top_logprobs", "top_logprobs needs \"logprobs\": true");
     if (request->chat)
         return check_tools(request, error);
     if (request->prompts.count * request->candidates > MAX_TEXTS)
-        return refuse(error, "n", "more than 128 texts in one request");
+        return body_fail_parameter(error, "n", "more than 128 texts in one request");
     return true;
 }
 

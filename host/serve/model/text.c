@@ -1,4 +1,4 @@
-#include "serve/model/text_head.h"
+#include "serve/model/text.h"
 #include <jansson.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -343,7 +343,9 @@ void text_model_close(text_model *model)
         return;
     if (model->runner != NULL)
         model->close_runner(model->runner);
-    text_head_close(model->head);
+    if (model->head != NULL)
+        text_head_deinit(model->head);
+    free(model->head);
     token_index_destroy(model->index);
     tokenizer_close(model->tokenizer);
     template_close(model->chat_tree);
