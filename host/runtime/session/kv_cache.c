@@ -253,8 +253,8 @@ static bool read_codes(struct graph *graph, uint32_t at, const graph_node *keys,
                                  !own                                     ? "zero"
                                  : graph_attr_int(old, "guarded", 0) != 0 ? "guarded"
                                                                           : "nan") == INLAY_OK &&
-           (scale == 0 || graph_set_graph_attr_float(graph, node, "scale", scale) == INLAY_OK) &&
-           (softcap == 0 || graph_set_graph_attr_float(graph, node, "softcap", softcap) == INLAY_OK);
+           (scale == 0 || graph_set_attr_float(graph, node, "scale", scale) == INLAY_OK) &&
+           (softcap == 0 || graph_set_attr_float(graph, node, "softcap", softcap) == INLAY_OK);
 }
 
 /* Drops the DequantizeRows that no node reads any more. */
