@@ -22,6 +22,7 @@ INLAY, VERBS_DEF = (os.path.abspath(a) for a in sys.argv[1:3])
 VERBS = [name.replace("_", "-") for name in re.findall(r"^VERB\((\w+),", pathlib.Path(VERBS_DEF).read_text(), re.M)]
 VERBS.remove("serve")  # another program
 ROOT = os.geteuid() == 0
+QUICK = {"tune": "--budget-s 0.1", "bench": "--runs 2", "profile": "--runs 2 --no-peak", "lock": "-o out.lock --no-time"}
 
 
 class Failures(unittest.TestCase):
@@ -113,6 +114,43 @@ class Failures(unittest.TestCase):
                         continue  # signs any file
                     self.fails(verb, *words, codes=(2,) if name == "folder.onnx" and verb not in ("test", "sign", "verify") else (3,),
                                part=name.split(".")[0], finds=verb in ("doctor", "check"), obeys_modes=True)
+
+
+    def strange(self):
+        """Models that are valid, but unusual, or that have one fault."""
+        value, node, weights = helper.make_tensor_value_info, helper.make_node, np.ones((16, 16), np.float32)
+        rows = {
+            "open": ([node("MatMul", ["x", "w"], ["features"])], [1, 16], {"w": weights}),
+            "custom": ([node("Foo", ["x"], ["features"], domain="my.ops")], [1], {}),
+            "integer": ([node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]), node("MatMulInteger", ["q", "w", "z"], ["i"]),
+                         node("Cast", ["i"], ["f"], to=1), node("Mul", ["f", "s"], ["features"])],
+                        [4, 16], {"w": weights.astype(np.int8)}),
+            "empty": ([node("Add", ["x", "w"], ["features"])], [0], {"w": np.float32([1])}),
+        }
+        for name, (nodes, dims, constants) in rows.items():
+            graph = helper.make_graph(nodes, "g", [value("x", TensorProto.FLOAT, dims)],
+                                      [value("features", TensorProto.FLOAT, None)],
+                                      [numpy_helper.from_array(v, k) for k, v in constants.items()])
+            opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my.ops", 1)]
+            save(helper.make_model(graph, opset_imports=opsets, ir_version=8), name + ".onnx")
+            yield name + ".onnx"
+
+    def test_strange_models(self):
+        """No verb crashes, and the commands that they print can be typed."""
+        commands = {}
+        for name in self.strange():
+            for verb in VERBS:
+                behind = QUICK.get(verb, BEHIND.get(verb, ""))
+                if behind is None or verb in ("plugin-check", "bundle"):
+                    continue
+                done = self.inlay(verb, name, *(behind.split() if behind != "@" else [name]))
+                self.assertIn(done.returncode, range(5), f"inlay {verb} {name} {behind}: {done.stderr}")
+                for command in re.findall(r"[`'(]inlay ([a-z-]+ ?[^`'()A-Z]*)[`')]", done.stdout + done.stderr):
+                    commands[command] = (verb, name)
+        for command, origin in commands.items():
+            if " " in command or command == "providers":
+                done = self.inlay(*command.split())
+                self.assertEqual(done.returncode, 0, f"{command} (of {origin}): {done.stderr}")
 
 
 if __name__ == "__main__":

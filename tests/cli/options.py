@@ -118,6 +118,16 @@ class Options(unittest.TestCase):
             done = self.inlay(*line, **variables)
             self.assertEqual(done.returncode, good.returncode, f"{verb} with variables: {done.stderr}")
 
+    def test_modes(self):
+        """Modes of a verb that read no session option."""
+        for line, mode in (("optimize --list", "--list"), ("doctor --list", "--list"),
+                           ("explain --from a.json --html out.html", "--from"), ("profile --from a.json --html out.html", "--from")):
+            for flag, name in (("--providers=cpu", "providers"), ("--max-nodes=9", "max_nodes"), ("--option=cpu.isa=auto", "cpu.isa")):
+                done = self.inlay(*line.split(), flag)
+                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                self.assertIn(f": option {name} has no effect with {mode}\n", done.stderr)
+        self.assertEqual(self.inlay("optimize", "--list", INLAY_PROVIDERS="cpu").returncode, 0)
+
     def test_effects(self):
         """The options of a model's file have the same effect on every verb that loads it."""
         for verb, line in CHECKING.items():

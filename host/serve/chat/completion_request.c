@@ -105,11 +105,13 @@ static bool read_part(const json_t *value, double least, double most, float *out
     return true;
 }
 
+/* -1 is "no limit" for clients of llama-server: the context ends the text. */
 static bool read_max_tokens(void *user, json_t *value, body_error *error)
 {
-    uint32_t count = 0;
+    uint32_t count = MAX_TOKENS;
 
-    if (!read_count(value, 1, MAX_TOKENS, &count, error))
+    if (!(json_is_integer(value) && json_integer_value(value) == -1) &&
+        !read_count(value, 1, MAX_TOKENS, &count, error))
         return false;
     ((completion_request *)user)->ends.max_tokens = count;
     return true;
@@ -517,8 +519,26 @@ static bool read_yes(void *user, json_t *value, body_error *error)
     return body_bool(value, &on, error) && (on || body_fail(error, "only true is supported"));
 }
 
-/* Parameters of both APIs. Those without a function are labels; those of read_no() and read_yes() are what clients of
- * vLLM send with its default values. */
+static bool read_only(const json_t *value, double only, body_error *error)
+{
+    return (json_is_number(value) && json_number_value(value) == only) ||
+           body_fail(error, "only %g is supported", only);
+}
+
+static bool read_zero(void *user, json_t *value, body_error *error)
+{
+    (void)user;
+    return read_only(value, 0, error);
+}
+
+static bool read_one(void *user, json_t *value, body_error *error)
+{
+    (void)user;
+    return read_only(value, 1, error);
+}
+
+/* Parameters of both APIs. Those without a function are labels. Those of read_no(), read_yes(), read_zero(),
+ * read_one() and read_nothing() are what clients of vLLM and llama-server send with the default values. */
 #define BOTH                                                                                                           \
     { "model", read_model }, { "stop", read_stops }, { "max_tokens", read_max_tokens },                                \
         { "temperature", read_temperature }, { "top_p", read_top_p }, { "min_p", read_min_p },                         \
@@ -533,7 +553,11 @@ static bool read_yes(void *user, json_t *value, body_error *error)
         { "verbosity", NULL }, { "request_id", NULL }, { "repeat_penalty", read_repetition },                          \
         { "skip_special_tokens", read_yes }, { "spaces_between_special_tokens", read_yes },                            \
         { "include_stop_str_in_output", read_no }, { "use_beam_search", read_no },                                     \
-        { "return_tokens_as_token_ids", read_no }, { "return_token_ids", read_no },                                    \
+        { "return_tokens_as_token_ids", read_no }, { "return_token_ids", read_no }, { "bad_words", read_nothing },     \
+        { "length_penalty", read_one }, { "priority", read_zero }, { "mirostat", read_zero },                          \
+        { "typical_p", read_one }, { "dynatemp_range", read_zero }, { "dry_multiplier", read_zero },                   \
+        { "xtc_probability", read_zero }, { "n_probs", read_zero }, { "min_keep", read_zero }, { "id_slot", NULL },    \
+        { "timings_per_token", read_no }, { "return_progress", read_no },                                              \
     {                                                                                                                  \
         "user", NULL                                                                                                   \
     }

@@ -52,6 +52,8 @@ typedef struct cli_common {
  * reads, from flags, files and environment. An error ends the process with CLI_USAGE or, for unreadable files, with
  * CLI_BAD_FILE; --help ends it with CLI_OK. Release with cli_common_deinit(). */
 void cli_parse(const cli_verb *verb, cli_settings settings, int argc, char **argv, cli_common *common, void *args);
+/* Refuses the session options that flags have set, for a mode of the verb that reads none: the one of this flag. */
+void cli_reads_none(const cli_common *common, const char *mode);
 void cli_common_deinit(cli_common *common);
 
 /* Whether an argument of cli_output_file() was standard output. */

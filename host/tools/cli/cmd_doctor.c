@@ -363,6 +363,7 @@ int cmd_doctor(int argc, char **argv)
 
     cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &args);
     if (args.list) {
+        cli_reads_none(&common, "--list");
         code = list_kinds(&common);
         goto done;
     }

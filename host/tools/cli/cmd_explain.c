@@ -197,8 +197,10 @@ static inlay_status explain(const explain_args *args, cli_common *common, inlay_
     inlay_context *context = NULL;
     inlay_status status;
 
-    if (args->from != NULL)
+    if (args->from != NULL) {
+        cli_reads_none(common, "--from");
         return page_script_convert(&page_explain, args->from, args->html, diag);
+    }
     options.columns = (uint32_t)screen.columns; /* 0: the usual width */
     options.node = args->node;
     options.what_ifs = args->what_ifs;

@@ -143,6 +143,7 @@ int cmd_optimize(int argc, char **argv)
 
     cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &args);
     if (args.list) {
+        cli_reads_none(&common, "--list");
         code = list_passes(&common);
         goto done;
     }

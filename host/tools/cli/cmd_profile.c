@@ -274,8 +274,10 @@ static inlay_status profile_model(cli_common *common, profile_args *args, inlay_
     double best;
     inlay_status status = INLAY_OK;
 
-    if (args->from != NULL)
+    if (args->from != NULL) {
+        cli_reads_none(common, "--from");
         return page_script_convert(&page_profile, args->from, args->html, diag);
+    }
     INLAY_TRY(cli_open(common, args->model, &session, diag));
     args->feed.trial = true;
     INLAY_TRY(feed_make(&args->feed, cli_caller(common), session, &inputs, diag));

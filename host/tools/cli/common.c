@@ -320,6 +320,20 @@ void cli_parse(const cli_verb *verb, cli_settings settings, int argc, char **arg
         screen_begin();
 }
 
+void cli_reads_none(const cli_common *common, const char *mode)
+{
+    inlay_setting setting = { .struct_size = sizeof setting };
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    for (uint32_t i = 0; inlay_options_setting(common->options, i, &setting) == INLAY_OK; i++) {
+        if (setting.source != INLAY_SOURCE_PROGRAM)
+            continue;
+        (void)inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "%s: option %s has no effect with %s", setting.origin,
+                         setting.name, mode);
+        exit(cli_fail(common, &diag));
+    }
+}
+
 void cli_common_deinit(cli_common *common)
 {
     inlay_options_destroy(common->options);
