@@ -43,6 +43,9 @@ OTHERS = {9: "Q8_1", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19:
           24: "I8", 29: "IQ1_M", 31: "Q4_0_4_4", 40: "NVFP4", 41: "Q1_0", 99: "unknown"}
 RANGE.update({"Q2_K": 50, "Q3_K": 128, "IQ4_NL": 127, "IQ4_XS": 4000, "TQ1_0": 1, "TQ2_0": 1})
 MEAN = {"Q2_K": 1.5, "Q4_K": 8, "Q5_K": 16}  # of the codes, for minimums that make that of the weights about 0
+# Types whose packs have the bits of the file, not whole bytes: their size as a multiple of that of the file.
+PACKED = (("llama", "IQ4_NL", 1.2), ("llama", "MXFP4", 1.3), ("mixtral", "MXFP4", 1.3), ("llama", "IQ4_XS", 1.3),
+          ("qwen3moe", "Q4_K_M", 1.6))
 PROMPTS, NEW_TOKENS = 4, 10
 TEXTS = ["The inner thing and the outer 1234.", "  two  spaces\n\nline", "h\u00e9llo \u4e2d\u6587 don't I'LL", "a",
          "<|user|>hi<|end|> the", " \u2581 the and"]
@@ -455,6 +458,22 @@ class Gguf(unittest.TestCase):
                 session.update(norm)
                 made.update(norm)
                 np.testing.assert_array_equal(made.run(feeds)["logits"], session.run(feeds)["logits"], kind)
+
+    def test_packs(self):
+        """Packs in the cache folder are little larger than the file, and tokens are the same if they come from there."""
+        for arch, kind, most in PACKED:
+            data, count = make(arch, kind, sizes=Sizes(512, 4, 2, 128, 1024, 2))
+            with tempfile.TemporaryDirectory() as folder:
+                options = {"cache_dir": folder, "cache_max_bytes": 1 << 30}
+                tokens = []
+                for _ in range(2):
+                    with self.open(data, **options) as session:
+                        tokens.append([greedy(session, prompt, 4) for prompt in prompts(count)])
+                packs = sum(os.path.getsize(os.path.join(place, name)) for place, _, names in os.walk(folder)
+                            for name in names if name.endswith(".packs"))
+                self.assertGreater(packs, len(data) / 2, f"{arch} {kind}")
+                self.assertLess(packs, len(data) * most, f"{arch} {kind}")
+                self.assertEqual(tokens[0], tokens[1], f"{arch} {kind}")
 
     def test_floats(self):
         """Logits are those of the same model with the elements of its blocks as floats: blocks that stay in the file,
