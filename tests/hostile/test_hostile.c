@@ -242,7 +242,7 @@ static void shortages_are_no_verdicts(void **state)
         const char *script, *text;
         verdict_kind kind;
     } rows[] = {
-        { "#!/bin/sh\nexit 127\n", "inlay-probe ended with exit code 127 before it opened the plugin", VERDICT_NONE },
+        { "#!/bin/sh\nexit 127\n", "inlay-probe ended with exit code 127 at its start", VERDICT_NONE },
         { "#!/bin/sh\necho 'lacks a: Too many open files' >&3\necho at end >&3\necho done >&3\n",
           "a: Too many open files", VERDICT_NONE },
         { "#!/bin/sh\necho 'refused it has no name' >&3\necho at end >&3\necho done >&3\n", "it has no name",

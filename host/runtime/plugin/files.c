@@ -205,11 +205,9 @@ static inlay_status fail_for_now(inlay_status status, const struct candidate *ca
 {
     const bool is_memory = status == INLAY_OUT_OF_MEMORY;
 
-    status = inlay_fail(diag, is_memory ? status : INLAY_IO_ERROR, "plugin %.200s: %.200s%s", candidate->path,
-                        candidate->why.text,
-                        strstr(candidate->why.text, strerror(EMFILE)) != NULL
-                            ? "; raise the limit of open files of this process (ulimit -n)"
-                            : "");
+    status = inlay_fail(
+        diag, is_memory ? status : INLAY_IO_ERROR, "plugin %.200s: %.200s%s", candidate->path, candidate->why.text,
+        strstr(candidate->why.text, strerror(EMFILE)) != NULL ? "; raise the limit of open files (ulimit -n)" : "");
     if (diag != NULL && !is_memory)
         diag->error_class = INLAY_CLASS_RETRY;
     return status;

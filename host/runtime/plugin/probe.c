@@ -264,7 +264,7 @@ static void make_verdict(const struct report *report, bool has_ended, int status
         (void)snprintf(out->text, sizeof out->text, "%s", report->refused);
     } else if (has_exited && !report->is_done && report->stage[0] == '\0') {
         out->kind = VERDICT_NONE;
-        (void)snprintf(out->text, sizeof out->text, "inlay-probe ended with exit code %d before it opened the plugin",
+        (void)snprintf(out->text, sizeof out->text, "inlay-probe ended with exit code %d at its start",
                        WEXITSTATUS(status));
     } else if (!report->is_done) {
         out->kind = VERDICT_CRASHED;
