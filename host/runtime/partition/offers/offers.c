@@ -3,6 +3,7 @@
 #include "base/sized_struct.h"
 #include "base/memory.h"
 #include "inlay/check.h"
+#include "kit/blocks.h"
 #include "partition/offers/offers.h"
 #include <string.h>
 
@@ -74,6 +75,23 @@ static const char *offer_fault(const struct collector *collector, const inlay_of
 static bool single_nodes(const struct collector *collector)
 {
     return collector->request->rules != NULL && collector->request->rules->single_nodes;
+}
+
+uint64_t partition_constant_bytes(const struct graph *graph, const uint32_t *nodes, uint32_t node_count)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t k = 0; k < node_count; k++) {
+        const inlay_node_info *node = &graph->nodes[nodes[k]]->info;
+        uint64_t bytes = 0, packed;
+
+        for (uint32_t i = 0; i < node->input_count; i++)
+            if (node->inputs[i] != INLAY_NONE)
+                bytes += graph->values[node->inputs[i]].info.data_bytes;
+        packed = kit_blocks_unpacked_bytes(node, bytes);
+        sum += packed > bytes ? packed : bytes;
+    }
+    return sum;
 }
 
 /* Applies partition_rules.max_weight_bytes. Small constants, such as a bias, do not count. */
