@@ -24,7 +24,10 @@ static const struct head {
               { "eagle", OPTIONS, write_hidden_decoder, write_eagle_head, 0.82 },
               { "eagle3", OPTIONS "draft_hidden: hidden_states.0,hidden_states.7\n", write_layers_decoder,
                 write_eagle3_head, 0.4 }, /* it lacks tokens: the more guesses at once, the fewer are right */
-              { "single", OPTIONS, write_layers_decoder, write_single_head, 0.75 } };
+              { "single", OPTIONS, write_layers_decoder, write_single_head, 0.75 },
+              { "lookup", OPTIONS "draft_hidden: hidden_states.0,hidden_states.7\n", write_layers_decoder,
+                write_lookup_head, 0.4 },
+              { "shared", OPTIONS, write_tanh_decoder, write_shared_head, 0.7 } };
 enum { HEADS = sizeof heads / sizeof *heads };
 static char asked[TEXTS][BODY_BYTES], got[TEXTS][TEXT_BYTES];
 static char plain[HEADS][TEXTS][TEXT_BYTES]; /* of a server that uses no heads */
@@ -65,6 +68,7 @@ static void prepare(void)
     serving_file(&server, "models/single/draft/config.json",
                  "{\"eagle_config\":{\"eagle_aux_hidden_state_layer_ids\":[0,7]}}", 0644);
     write_table(head_path("single", "d2t.safetensors", path), '!');
+    write_table(head_path("lookup", "d2t.safetensors", path), '!');
     serving_tokens(&server);
 }
 
@@ -122,23 +126,6 @@ static void ask_all(size_t clients)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
 
-static double guessed(const char *model, const char *kind)
-{
-    char name[128];
-
-    (void)snprintf(name, sizeof name, "inlay_guessed_tokens_total{model=\"%s\",version=\"1\",kind=\"%s\"}", model,
-                   kind);
-    return client_metric(&server, name);
-}
-
-static double cached(const char *model)
-{
-    char name[128];
-
-    (void)snprintf(name, sizeof name, "inlay_cached_tokens_total{model=\"%s\",version=\"1\"}", model);
-    return client_metric(&server, name);
-}
-
 /* Runs of the model so far. */
 static double runs_of(const char *model)
 {
@@ -167,7 +154,7 @@ static void test_without(void **state)
         for (size_t i = 0; i < TEXTS; i++)
             assert_memory_equal(got[i], "200 ", 4);
         plain_runs[k] = runs_of(heads[k].name);
-        assert_true(guessed(heads[k].name, "read") == 0);
+        assert_true(client_guessed_tokens(&server, heads[k].name, "read") == 0);
     }
 }
 
@@ -181,7 +168,8 @@ static void expect_plain(size_t k)
 /* Guesses are right unless they follow the end of a text, or the head does not have the token. */
 static void expect_right(const char *name, double share)
 {
-    const double read = guessed(name, "read"), right = guessed(name, "right");
+    const double read = client_guessed_tokens(&server, name, "read"),
+                 right = client_guessed_tokens(&server, name, "right");
 
     if (!(read > 1 && right > share * read))
         fail_msg("%s: %.0f of %.0f guesses are right", name, right, read);
@@ -199,7 +187,7 @@ static void test_heads(void **state)
         expect_right(heads[k].name, heads[k].share);
         assert_true(runs_of(heads[k].name) < plain_runs[k]);
         /* The states of first tokens are those of earlier texts, whose hidden states the head does not have. */
-        assert_true(cached(heads[k].name) > 0);
+        assert_true(client_cached_tokens(&server, heads[k].name) > 0);
     }
 }
 
@@ -253,8 +241,6 @@ static void test_refused(void **state)
 
     (void)state;
     head_path("mtp", "model.onnx", path);
-    write_wrong_head(path, "inputs_embeds");
-    expect_refused("mtp", "input 'inputs_embeds' of model.onnx is not supplied; export the head with 'input_ids'");
     write_wrong_head(path, "more");
     expect_refused("mtp", "input 'more' of model.onnx is not supplied; a head has input_ids");
     write_eagle3_head(path);
@@ -269,6 +255,22 @@ static void test_refused(void **state)
     expect_refused("single", "d2t[93] is 34: the head's token 93 is none of the model's 127 tokens");
     assert_int_equal(unlink(path), 0);
     expect_refused("single", "it has 94 tokens, the model 128, and there is neither an output 'd2t' nor a file");
+}
+
+/* Heads whose missing parts the model does not have in a form that is understood. */
+static void test_not_shared(void **state)
+{
+    char path[256], model[256];
+
+    (void)state;
+    (void)snprintf(model, sizeof model, "%s/models/shared/1/model.onnx", server.folder);
+    write_bare_head(head_path("shared", "model.onnx", path), 12);
+    expect_refused("shared", "it has version 12 of ai.onnx, and the model, whose node 'product' it needs, version 23");
+    write_shared_head(path);
+    write_limited_decoder(model, "Softplus");
+    expect_refused("shared", "those of the model come from node 'limited' (Softplus), which is not understood");
+    write_doubling(model, 1);
+    expect_refused("shared", "input 'inputs_embeds' needs the embedding of the model, which has no Gather or ");
 }
 
 static int start_with(const char *tokens)
@@ -303,7 +305,7 @@ int main(void)
 {
     const struct CMUnitTest without[] = { cmocka_unit_test(test_without) };
     const struct CMUnitTest with[] = { cmocka_unit_test(test_heads), cmocka_unit_test(test_together),
-                                       cmocka_unit_test(test_refused) };
+                                       cmocka_unit_test(test_refused), cmocka_unit_test(test_not_shared) };
     int failed;
 
     (void)signal(SIGPIPE, SIG_IGN);

@@ -141,7 +141,7 @@ int cmd_optimize(int argc, char **argv)
     inlay_optimize_args work = { .struct_size = sizeof work };
     int code = CLI_OK;
 
-    cli_parse(&verb, true, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &args);
     if (args.list) {
         code = list_passes(&common);
         goto done;

@@ -54,7 +54,7 @@ static bool finish(void *user, struct argp_state *state)
     if (args->from == NULL)
         return true;
     if (args->html == NULL || args->model != NULL)
-        argp_error(state, "--from requires --html, and no MODEL");
+        cli_refuse(state, CLI_USAGE, "--from requires --html, and no MODEL");
     return false;
 }
 
@@ -306,7 +306,7 @@ int cmd_profile(int argc, char **argv)
     inlay_diag diag = INLAY_DIAG_INIT;
     int code = CLI_OK;
 
-    cli_parse(&verb, true, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &args);
     if (profile_model(&common, &args, &diag) != INLAY_OK)
         code = cli_fail(&common, &diag);
     feed_deinit(&args.feed);

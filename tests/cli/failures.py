@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Every verb with every kind of mistake on its command line and in the files that it reads: one line on stderr that names
+the mistake, the exit code of its kind, with --json one value on stdout, and nothing left in any folder.
+
+  failures.py INLAY VERBS_DEF     the executable; host/tools/cli/verbs.def"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper, save
+
+from verb_lines import BEHIND, PLAIN, stage_keys
+
+INLAY, VERBS_DEF = (os.path.abspath(a) for a in sys.argv[1:3])
+VERBS = [name.replace("_", "-") for name in re.findall(r"^VERB\((\w+),", pathlib.Path(VERBS_DEF).read_text(), re.M)]
+VERBS.remove("serve")  # another program
+ROOT = os.geteuid() == 0
+
+
+class Failures(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(folder.name)
+        os.chmod(".", 0o777)
+        os.mkdir("tmp")
+        w = numpy_helper.from_array(np.ones((16, 16), np.float32), "w")
+        nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Relu", ["p"], ["features"])]
+        io = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 16]) for n in ("x", "features")]
+        graph = helper.make_graph(nodes, "g", io[:1], io[1:], [w])
+        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "model.onnx")
+        stage_keys()
+        self.environment = dict(os.environ, TMPDIR=folder.name + "/tmp", HOME=folder.name, INLAY_CACHE_DIR="",
+                                XDG_CONFIG_HOME=folder.name + "/none")
+        self.before = self.names()
+
+    def names(self):
+        return sorted(os.listdir(".")) + os.listdir("tmp")
+
+    def inlay(self, *line, obeys_modes=False):
+        line = [INLAY, *line]
+        if obeys_modes and ROOT:  # file modes do not apply to root
+            line = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] + line
+        return subprocess.run(line, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=self.environment,
+                              check=False, timeout=300)
+
+    def fails(self, verb, *words, codes=(2,), part="", finds=False, **how):
+        """finds: the message is a finding of `doctor` or `check`, and so a result."""
+        for json_too in ((), ("--json",)):
+            done = self.inlay(verb, *json_too, *words, **how)
+            what = f"inlay {verb} {' '.join(json_too + words)}: {done.returncode}, {done.stderr!r}, {done.stdout[:300]!r}"
+            self.assertIn(done.returncode, codes, what)
+            if json_too:
+                value = json.loads(done.stdout)
+                self.assertTrue(value["error"]["text"], what)
+                continue
+            lines = (done.stderr or done.stdout if finds else done.stderr).rstrip("\n").split("\n")
+            self.assertEqual(len(lines), 1, what)
+            self.assertTrue(finds or (done.stdout == "" and lines[0].startswith(f"inlay {verb}: ")), what)
+            self.assertIn(part, lines[0], what)
+        self.assertEqual(self.names(), self.before, what)
+
+    def test_command_lines(self):
+        for verb in VERBS:
+            text = self.inlay(verb, "--help-all").stdout
+            line = PLAIN[verb] if PLAIN[verb] is not None else "model.onnx"
+            with self.subTest(verb=verb):
+                self.fails(verb, "--no-such-flag", part="--no-such-flag")
+                self.fails(verb, "-Z", part="-Z")
+                self.fails(verb, "--quiet=1", part="--quiet")
+                self.fails(verb, *line.split(), "too", "many", "words", codes=(2,) if verb != "test" else (2, 3), part="")
+                own = re.split(r"(?m)^Common options:", text)[0]
+                for letter, flag, value in re.findall(r"(?m)^ +(?:-(\w), )?--([a-z-]+)=(\S+)", own):
+                    words = line.split()
+                    self.fails(verb, *words, f"--{flag}", part=f"--{flag}")
+                    if letter:
+                        self.fails(verb, *words, f"-{letter}", part=f"--{flag}")
+                    if re.fullmatch("[NS]", value):
+                        self.fails(verb, *words, f"--{flag}=x", part=f"--{flag}")
+                        self.fails(verb, *words, f"--{flag}=-1", part=f"--{flag}")
+                        self.fails(verb, *words, f"--{flag}=", part=f"--{flag}")
+            if re.search(r"Usage: .*(MODEL|A B|PLUGIN)", text) and "[MODEL]" not in text:
+                self.fails(verb)
+
+    def test_files(self):
+        model = pathlib.Path("model.onnx").read_bytes()
+        os.mkdir("folder.onnx")
+        pathlib.Path("empty.onnx").touch()
+        pathlib.Path("closed.onnx").write_bytes(model)
+        os.chmod("closed.onnx", 0)
+        pathlib.Path("text.onnx").write_text("no model\n")
+        os.symlink("loop.onnx", "loop.onnx")
+        cut = [f"cut{i}.onnx" for i in range(1, 8)]
+        for i, name in enumerate(cut, 1):
+            pathlib.Path(name).write_bytes(model[: len(model) * i // 8])
+        self.before = self.names()
+        for verb in VERBS:
+            behind = BEHIND.get(verb, "")
+            if behind is None or verb == "plugin-check":
+                continue
+            for name in ("none.onnx", "folder.onnx", "empty.onnx", "closed.onnx", "text.onnx", "loop.onnx", *cut):
+                words = [name] + (behind.split() if behind != "@" else [name])
+                with self.subTest(verb=verb, name=name):
+                    if verb == "sign" and name in ("text.onnx", "empty.onnx", *cut):
+                        continue  # signs any file
+                    self.fails(verb, *words, codes=(2,) if name == "folder.onnx" and verb not in ("test", "sign", "verify") else (3,),
+                               part=name.split(".")[0], finds=verb in ("doctor", "check"), obeys_modes=True)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
