@@ -226,10 +226,6 @@ typedef struct partition_request {
 INLAY_NODISCARD inlay_status partition_graph(const partition_request *request, struct arena *arena,
                                              struct partition *out, inlay_diag *diag);
 
-/* Size of the constants that these nodes read. Packed weights are usually as large as the original ones, and those in
- * blocks of other formats as their codes, scales and zero points. */
-uint64_t partition_constant_bytes(const struct graph *graph, const uint32_t *nodes, uint32_t node_count);
-
 /* Returns why the rules do not allow the provider to run the node; NULL = it may. */
 const char *partition_ban(const partition_request *request, uint32_t node, uint32_t provider);
 /* [node_count] 1 = the node is not covered by any collected offer that the rules allow. NULL: out of memory. */

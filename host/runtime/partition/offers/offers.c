@@ -3,7 +3,7 @@
 #include "base/sized_struct.h"
 #include "base/memory.h"
 #include "inlay/check.h"
-#include "kit/blocks.h"
+#include "partition/cost/cost.h"
 #include "partition/offers/offers.h"
 #include <string.h>
 
@@ -77,23 +77,6 @@ static bool single_nodes(const struct collector *collector)
     return collector->request->rules != NULL && collector->request->rules->single_nodes;
 }
 
-uint64_t partition_constant_bytes(const struct graph *graph, const uint32_t *nodes, uint32_t node_count)
-{
-    uint64_t sum = 0;
-
-    for (uint32_t k = 0; k < node_count; k++) {
-        const inlay_node_info *node = &graph->nodes[nodes[k]]->info;
-        uint64_t bytes = 0, packed;
-
-        for (uint32_t i = 0; i < node->input_count; i++)
-            if (node->inputs[i] != INLAY_NONE)
-                bytes += graph->values[node->inputs[i]].info.data_bytes;
-        packed = kit_blocks_unpacked_bytes(node, bytes);
-        sum += packed > bytes ? packed : bytes;
-    }
-    return sum;
-}
-
 /* Applies partition_rules.max_weight_bytes. Small constants, such as a bias, do not count. */
 static void limit_weights(const struct collector *collector, partition_offer *offer)
 {
@@ -104,7 +87,7 @@ static void limit_weights(const struct collector *collector, partition_offer *of
     if (request->rules == NULL || request->rules->max_weight_bytes == 0 ||
         partition_default_domain(&request->providers[collector->provider]) != INLAY_DOMAIN_HOST)
         return;
-    bytes = partition_constant_bytes(request->graph, offer->nodes, offer->node_count);
+    bytes = cost_constant_bytes(request->graph, offer->nodes, offer->node_count);
     bytes = offer->resident_bytes > bytes ? offer->resident_bytes : bytes;
     offer->weight_bytes = bytes < SMALL ? 0 : bytes;
     offer->limits.weight_bytes = request->rules->max_weight_bytes;
