@@ -326,6 +326,17 @@ bool kit_blocks_fit(const kit_blocks *blocks, uint64_t bytes, uint64_t code_byte
            groups == count * (uint64_t)(blocks->type->elements / blocks->group);
 }
 
+uint64_t kit_blocks_unpacked_bytes(const inlay_node_info *node, uint64_t bytes)
+{
+    kit_blocks blocks;
+
+    if (strcmp(node->op_type.data, "UnpackBlocks") != 0 || !kit_blocks_of(node, &blocks))
+        return 0;
+    return bytes / (uint64_t)blocks.type->bytes *
+           (uint64_t)(blocks.type->elements * blocks.bits / 8 +
+                      blocks.type->elements / blocks.group * (int64_t)sizeof(float) * (node->output_count - 1));
+}
+
 void kit_blocks_read(const kit_blocks *blocks, const void *from, int64_t count, void *codes, float *scales,
                      float *zeros)
 {

@@ -39,6 +39,9 @@ bool kit_blocks_of(const inlay_node_info *node, kit_blocks *blocks);
 bool kit_blocks_init(kit_blocks *blocks, int64_t type, int64_t bits, int64_t group);
 /* Do `bytes` bytes of blocks have as many bytes of codes, and groups? */
 bool kit_blocks_fit(const kit_blocks *blocks, uint64_t bytes, uint64_t code_bytes, uint64_t groups);
+/* The bytes of all results of an UnpackBlocks that reads `bytes` bytes of blocks, which packs have, too; 0: the node is
+ * another one. */
+uint64_t kit_blocks_unpacked_bytes(const inlay_node_info *node, uint64_t bytes);
 /* The zero point of all elements of a type that has none. */
 static inline float kit_blocks_zero(const kit_blocks *blocks)
 {
