@@ -178,6 +178,8 @@ void op_value_type_text(const op_value_type *type, char *out, size_t bytes);
  * no formal for it. */
 const op_formal *op_input_formal(const op_schema *schema, uint32_t i);
 const op_formal *op_output_formal(const op_schema *schema, uint32_t i);
+/* The schema's attribute of that name, or NULL. */
+const op_attr *op_find_attr(const op_schema *schema, const char *name);
 
 /* Checks the known types of the inputs, and sets the types of the outputs that follow from the schema: from an input
  * with the same type parameter, or because only one type is possible. Other outputs are unchanged. `in` and `out` have

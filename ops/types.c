@@ -166,6 +166,14 @@ bool op_types_single(const op_types *types, op_value_type *out)
     return search.count == 1;
 }
 
+const op_attr *op_find_attr(const op_schema *schema, const char *name)
+{
+    for (uint32_t i = 0; i < schema->attr_count; i++)
+        if (strcmp(schema->attrs[i].name, name) == 0)
+            return &schema->attrs[i];
+    return NULL;
+}
+
 const op_formal *op_input_formal(const op_schema *schema, uint32_t i)
 {
     INLAY_CHECK(schema->max_inputs != UINT32_MAX || schema->input_count > 0);

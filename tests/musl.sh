@@ -31,6 +31,9 @@ cmake --preset release -B "$build" --toolchain "$PWD/host/platform/musl/musl.cma
 cmake --build "$build" -j "$(nproc)" --target inlay_cli inlay "$@"
 [ -z "$build_only" ] || exit 0
 
+# A user without privileges may change the root in a user namespace; the kernel refuses such a namespace in a chroot.
+as_user=
+[ "$(id -u)" = 0 ] || as_user=--map-root-user
 for provider in "$@"; do
     # A root with the provider and reference only, so that nothing else runs what the provider declines.
     room=$build/root-$provider
@@ -42,8 +45,8 @@ for provider in "$@"; do
         cp "$build/lib/inlay/plugins/inlay-$plugin.so" "$room/lib/inlay/plugins/"
     done
     cp -r $data/{node,simple,pytorch-converted,pytorch-operator} "$room$data/"
-    # In namespaces of its own, where a user without privileges may change the root. Plug-ins are checked in /proc.
-    printf '#!/bin/sh\nexec unshare --map-root-user --pid --fork --mount-proc --root="%s" /bin/inlay "$@"\n' "$room" \
+    # In namespaces of its own. Plug-ins are checked in /proc.
+    printf '#!/bin/sh\nexec unshare %s --pid --fork --mount-proc --root="%s" /bin/inlay "$@"\n' "$as_user" "$room" \
         >"$build/inlay"
     chmod +x "$build/inlay"
     list=$provider,reference

@@ -512,6 +512,8 @@ static void write_part(struct wire *out, const struct file *model, const struct 
 /* What the head lacks. */
 struct plan {
     bool lacks_embedding, lacks_product, imports;
+    const char *narrow; /* name of its logits, if they have 16 bits and become floats; NULL: they are floats */
+    struct span narrow_shape;
     struct span embeds, hidden; /* its input in place of the embedding; its output that the product reads */
     struct span embeds_shape, hidden_shape;
     uint64_t embeds_type, embeds_width;
@@ -537,7 +539,13 @@ static bool find_gaps(const struct file *head, struct plan *plan)
             plan->embeds_type = float_rows(item.data, &plan->embeds_shape, &plan->embeds_width);
             plan->lacks_embedding = plan->embeds_type != 0;
         } else if (item.number == GRAPH_OUTPUT && (is_text(name, "logits") || is_text(name, "draft_logits"))) {
+            const uint64_t type = float_rows(item.data, &shape, &width);
+
             has_logits = true;
+            if (type != 0 && type != INLAY_FLOAT) {
+                plan->narrow = is_text(name, "logits") ? "logits" : "draft_logits";
+                plan->narrow_shape = shape;
+            }
         } else if (item.number == GRAPH_OUTPUT && float_rows(item.data, &shape, &width) != 0) {
             outputs++;
             plan->hidden = name;
@@ -545,7 +553,22 @@ static bool find_gaps(const struct file *head, struct plan *plan)
         }
     }
     plan->lacks_product = !has_logits && outputs == 1;
-    return plan->lacks_embedding || plan->lacks_product;
+    return plan->lacks_embedding || plan->lacks_product || plan->narrow != NULL;
+}
+
+/* Copies a node of the head, in which its logits get the prefix: their own name is that of the floats. */
+static void copy_node(struct wire *out, struct span node, const char *logits)
+{
+    const wire_mark mark = wire_begin(out, GRAPH_NODE);
+    struct field item;
+
+    while (next_field(&node, &item)) {
+        if ((item.number == NODE_INPUT || item.number == NODE_OUTPUT) && is_text(item.data, logits))
+            write_name(out, item.number, PREFIX, item.data);
+        else
+            wire_raw(out, item.all.at, item.all.count);
+    }
+    wire_end(out, mark);
 }
 
 static void write_graph(struct wire *out, const struct file *head, const struct file *model, const struct plan *plan)
@@ -563,9 +586,16 @@ static void write_graph(struct wire *out, const struct file *head, const struct 
     while (next_field(&rest, &item)) {
         if (item.number == GRAPH_INITIALIZER)
             write_weight(out, head, item.data, NULL);
+        else if (plan->narrow != NULL && item.number == GRAPH_NODE)
+            copy_node(out, item.data, plan->narrow);
+        else if (plan->narrow != NULL && item.number == GRAPH_OUTPUT &&
+                 is_text(text_of(item.data, VALUE_NAME, 0), plan->narrow))
+            write_value(out, GRAPH_OUTPUT, plan->narrow, INLAY_FLOAT, plan->narrow_shape, true);
         else if (!plan->lacks_embedding || item.data.at != plan->embeds.at)
             wire_raw(out, item.all.at, item.all.count);
     }
+    if (plan->narrow != NULL)
+        write_cast(out, PREFIX, span_of(plan->narrow), NULL, span_of(plan->narrow), INLAY_FLOAT);
     if (plan->lacks_product) {
         write_cast(out, NULL, plan->hidden, PREFIX, plan->product.input, plan->product.dtype);
         write_part(out, model, &plan->product, &plan->embedding);

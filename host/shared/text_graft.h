@@ -1,7 +1,7 @@
 /* shared/text_graft.h - completes a head (text_head.h) that was exported without the parts that it shares with the
  * model: the embedding of the tokens, in whose place it has an input `inputs_embeds`, and the product that makes the
  * logits of its hidden states. The result is a model in memory: the nodes of the head, and around them those of the
- * model's file that compute these two. All weights stay in their files. */
+ * model's file that compute these two. Logits of 16 bits become floats. All weights stay in their files. */
 #ifndef SHARED_TEXT_GRAFT_H
 #define SHARED_TEXT_GRAFT_H
 #include "base/wire.h"

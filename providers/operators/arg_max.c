@@ -9,80 +9,16 @@
 
 enum { ARG_MIN = 1u << 0, ARG_LAST = 1u << 1, ARG_BLOCK = 128 };
 
-#define PLAIN(x) (x)
-#define NEVER(x) false
-#define T float
-#define ACC float
-#define IS_NAN __builtin_isnan
-#define LOAD PLAIN
-#define NAME(x) x##_f32
-#include "operators/arg_max.inc"
-#define T double
-#define ACC double
-#define IS_NAN __builtin_isnan
-#define LOAD PLAIN
-#define NAME(x) x##_f64
-#include "operators/arg_max.inc"
-#define T uint16_t
-#define ACC float
-#define IS_NAN __builtin_isnan
-#define LOAD f16_to_f32
-#define NAME(x) x##_f16
-#include "operators/arg_max.inc"
-#define T uint16_t
-#define ACC float
-#define IS_NAN __builtin_isnan
-#define LOAD bf16_to_f32
-#define NAME(x) x##_bf16
-#include "operators/arg_max.inc"
-#define T int8_t
-#define ACC int8_t
-#define IS_NAN NEVER
-#define LOAD PLAIN
-#define NAME(x) x##_i8
-#include "operators/arg_max.inc"
-#define T int16_t
-#define ACC int16_t
-#define IS_NAN NEVER
-#define LOAD PLAIN
-#define NAME(x) x##_i16
-#include "operators/arg_max.inc"
-#define T int32_t
-#define ACC int32_t
-#define IS_NAN NEVER
-#define LOAD PLAIN
-#define NAME(x) x##_i32
-#include "operators/arg_max.inc"
-#define T int64_t
-#define ACC int64_t
-#define IS_NAN NEVER
-#define LOAD PLAIN
-#define NAME(x) x##_i64
-#include "operators/arg_max.inc"
-#define T uint8_t
-#define ACC uint8_t
-#define IS_NAN NEVER
-#define LOAD PLAIN
-#define NAME(x) x##_u8
-#include "operators/arg_max.inc"
-#define T uint16_t
-#define ACC uint16_t
-#define IS_NAN NEVER
-#define LOAD PLAIN
-#define NAME(x) x##_u16
-#include "operators/arg_max.inc"
-#define T uint32_t
-#define ACC uint32_t
-#define IS_NAN NEVER
-#define LOAD PLAIN
-#define NAME(x) x##_u32
-#include "operators/arg_max.inc"
-#define T uint64_t
-#define ACC uint64_t
-#define IS_NAN NEVER
-#define LOAD PLAIN
-#define NAME(x) x##_u64
-#include "operators/arg_max.inc"
+#define IS_NAN(x) __builtin_isnan(x)
+#define BODY "arg_max.inc"
+#include "operators/floats.inc"
+#undef IS_NAN
+
+#define IS_NAN(x) false
+#define ACC T
+#define LOAD(x) (x)
+#define BODY "arg_max.inc"
+#include "operators/integers.inc"
 
 typedef void (*arg_fn)(const void *data, int64_t count, int64_t inner, int64_t begin, int64_t end, uint32_t how,
                        int64_t *output);

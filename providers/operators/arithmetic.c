@@ -113,46 +113,8 @@ static void fmod_f32(void *result, const void *first, int64_t first_step, const 
 #undef T
 #undef RESULT
 
-#define T uint8_t
-#define UNSIGNED uint32_t
-#define SUFFIX u8
-#define SIGNED 0
-#include "operators/arithmetic.inc"
-#define T uint16_t
-#define UNSIGNED uint32_t
-#define SUFFIX u16
-#define SIGNED 0
-#include "operators/arithmetic.inc"
-#define T uint32_t
-#define UNSIGNED uint32_t
-#define SUFFIX u32
-#define SIGNED 0
-#include "operators/arithmetic.inc"
-#define T uint64_t
-#define UNSIGNED uint64_t
-#define SUFFIX u64
-#define SIGNED 0
-#include "operators/arithmetic.inc"
-#define T int8_t
-#define UNSIGNED uint32_t
-#define SUFFIX i8
-#define SIGNED 1
-#include "operators/arithmetic.inc"
-#define T int16_t
-#define UNSIGNED uint32_t
-#define SUFFIX i16
-#define SIGNED 1
-#include "operators/arithmetic.inc"
-#define T int32_t
-#define UNSIGNED uint32_t
-#define SUFFIX i32
-#define SIGNED 1
-#include "operators/arithmetic.inc"
-#define T int64_t
-#define UNSIGNED uint64_t
-#define SUFFIX i64
-#define SIGNED 1
-#include "operators/arithmetic.inc"
+#define BODY "arithmetic.inc"
+#include "operators/integers.inc"
 
 /* Computes powers with exponent 2, 3, 1/2, -1 or 1, the usual constants. Returns false for any other exponent. */
 static bool pow_by_constant(float *output, const float *input, float exponent, int64_t count)

@@ -11,18 +11,9 @@
 #define RIGHT(a, b) ((b) < 8 * sizeof(T) ? (uint64_t)(a) >> (b) : 0)
 
 #define RESULT T
-#define T uint8_t
-#define SUFFIX _8
-#include "operators/bitwise.inc"
-#define T uint16_t
-#define SUFFIX _16
-#include "operators/bitwise.inc"
-#define T uint32_t
-#define SUFFIX _32
-#include "operators/bitwise.inc"
-#define T uint64_t
-#define SUFFIX _64
-#include "operators/bitwise.inc"
+#define ONLY_UNSIGNED
+#define BODY "bitwise.inc"
+#include "operators/integers.inc"
 #undef RESULT
 
 typedef struct bitwise_row {
@@ -32,7 +23,7 @@ typedef struct bitwise_row {
 
 #define BY_WIDTH(name)                                                                                                 \
     {                                                                                                                  \
-        name##_8, name##_16, name##_32, name##_64                                                                      \
+        name##_u8, name##_u16, name##_u32, name##_u64                                                                  \
     }
 static const bitwise_row rows[] = {
     { "BitwiseAnd", BY_WIDTH(and) }, { "BitwiseOr", BY_WIDTH(or) }, { "BitwiseXor", BY_WIDTH(xor) },

@@ -7,9 +7,13 @@
 #define T float
 #define SUFFIX f32
 #include "operators/clip.inc"
+#undef T
+#undef SUFFIX
 #define T double
 #define SUFFIX f64
 #include "operators/clip.inc"
+#undef T
+#undef SUFFIX
 #define BODY "clip.inc"
 #include "operators/integers.inc"
 

@@ -32,61 +32,22 @@ static void col2im_inside(int64_t offset, int64_t stride, int64_t count, int64_t
     *out_end = end < count ? end : count;
 }
 
-#define PLAIN(x) (x)
-#define TRUTH(x) ((uint8_t)((x) != 0))
-#define T float
-#define ACC float
-#define LOAD PLAIN
-#define STORE PLAIN
-#define NAME(x) x##_f32
-#include "operators/col2im.inc"
-#define T double
-#define ACC double
-#define LOAD PLAIN
-#define STORE PLAIN
-#define NAME(x) x##_f64
-#include "operators/col2im.inc"
-#define T uint16_t
-#define ACC float
-#define LOAD f16_to_f32
-#define STORE f32_to_f16
-#define NAME(x) x##_f16
-#include "operators/col2im.inc"
-#define T uint16_t
-#define ACC float
-#define LOAD bf16_to_f32
-#define STORE f32_to_bf16
-#define NAME(x) x##_bf16
-#include "operators/col2im.inc"
-#define T uint8_t
-#define ACC uint8_t
-#define LOAD PLAIN
-#define STORE PLAIN
-#define NAME(x) x##_u8
-#include "operators/col2im.inc"
-#define T uint16_t
-#define ACC uint16_t
-#define LOAD PLAIN
-#define STORE PLAIN
-#define NAME(x) x##_u16
-#include "operators/col2im.inc"
-#define T uint32_t
-#define ACC uint32_t
-#define LOAD PLAIN
-#define STORE PLAIN
-#define NAME(x) x##_u32
-#include "operators/col2im.inc"
-#define T uint64_t
-#define ACC uint64_t
-#define LOAD PLAIN
-#define STORE PLAIN
-#define NAME(x) x##_u64
-#include "operators/col2im.inc"
+#define BODY "col2im.inc"
+#include "operators/floats.inc"
+
+#define ACC T
+#define LOAD(x) (x)
+#define STORE(x) (x)
+#define ONLY_UNSIGNED
+#define BODY "col2im.inc"
+#include "operators/integers.inc"
+#undef ACC
+#undef STORE
+
+#define NAME(what) what##_bool
 #define T uint8_t
 #define ACC uint32_t
-#define LOAD PLAIN
-#define STORE TRUTH
-#define NAME(x) x##_bool
+#define STORE(x) ((uint8_t)((x) != 0))
 #include "operators/col2im.inc"
 
 typedef void (*plane_fn)(const col2im_job *job, const void *columns, void *accumulator, void *image);

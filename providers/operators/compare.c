@@ -7,33 +7,15 @@
 #define T float
 #define SUFFIX f32
 #include "operators/compare.inc"
-#define T int32_t
-#define SUFFIX i32
-#include "operators/compare.inc"
-#define T int64_t
-#define SUFFIX i64
-#include "operators/compare.inc"
+#undef T
+#undef SUFFIX
 #define T double
 #define SUFFIX f64
 #include "operators/compare.inc"
-#define T uint8_t
-#define SUFFIX u8
-#include "operators/compare.inc"
-#define T uint16_t
-#define SUFFIX u16
-#include "operators/compare.inc"
-#define T uint32_t
-#define SUFFIX u32
-#include "operators/compare.inc"
-#define T uint64_t
-#define SUFFIX u64
-#include "operators/compare.inc"
-#define T int8_t
-#define SUFFIX i8
-#include "operators/compare.inc"
-#define T int16_t
-#define SUFFIX i16
-#include "operators/compare.inc"
+#undef T
+#undef SUFFIX
+#define BODY "compare.inc"
+#include "operators/integers.inc"
 #include "operators/work.h"
 
 #define T uint8_t

@@ -33,91 +33,19 @@ struct sample_job {
     int64_t first_unit;               /* first point of the current image */
 };
 
-#define PLAIN(x) (x)
-#define TRUTH(x) ((uint8_t)((x) != 0))
-#define TO_I8(x) ((int8_t)f64_to_i64(x))
-#define TO_I16(x) ((int16_t)f64_to_i64(x))
-#define TO_I32(x) ((int32_t)f64_to_i64(x))
-#define TO_U8(x) ((uint8_t)f64_to_i64(x))
-#define TO_U16(x) ((uint16_t)f64_to_i64(x))
-#define TO_U32(x) ((uint32_t)f64_to_i64(x))
-#define T float
-#define ACC float
-#define LOAD PLAIN
-#define STORE PLAIN
-#define NAME(x) x##_f32
-#include "operators/grid_sample.inc"
-#define T double
+#define BODY "grid_sample.inc"
+#include "operators/floats.inc"
+
 #define ACC double
-#define LOAD PLAIN
-#define STORE PLAIN
-#define NAME(x) x##_f64
-#include "operators/grid_sample.inc"
-#define T uint16_t
-#define ACC float
-#define LOAD f16_to_f32
-#define STORE f32_to_f16
-#define NAME(x) x##_f16
-#include "operators/grid_sample.inc"
-#define T uint16_t
-#define ACC float
-#define LOAD bf16_to_f32
-#define STORE f32_to_bf16
-#define NAME(x) x##_bf16
-#include "operators/grid_sample.inc"
-#define T int8_t
-#define ACC double
-#define LOAD PLAIN
-#define STORE TO_I8
-#define NAME(x) x##_i8
-#include "operators/grid_sample.inc"
-#define T int16_t
-#define ACC double
-#define LOAD PLAIN
-#define STORE TO_I16
-#define NAME(x) x##_i16
-#include "operators/grid_sample.inc"
-#define T int32_t
-#define ACC double
-#define LOAD PLAIN
-#define STORE TO_I32
-#define NAME(x) x##_i32
-#include "operators/grid_sample.inc"
-#define T int64_t
-#define ACC double
-#define LOAD PLAIN
-#define STORE f64_to_i64
-#define NAME(x) x##_i64
-#include "operators/grid_sample.inc"
+#define LOAD(x) (x)
+#define STORE(x) ((T) _Generic((T)0, uint64_t : f64_to_u64, default : f64_to_i64)(x))
+#define BODY "grid_sample.inc"
+#include "operators/integers.inc"
+#undef STORE
+
+#define NAME(what) what##_bool
 #define T uint8_t
-#define ACC double
-#define LOAD PLAIN
-#define STORE TO_U8
-#define NAME(x) x##_u8
-#include "operators/grid_sample.inc"
-#define T uint16_t
-#define ACC double
-#define LOAD PLAIN
-#define STORE TO_U16
-#define NAME(x) x##_u16
-#include "operators/grid_sample.inc"
-#define T uint32_t
-#define ACC double
-#define LOAD PLAIN
-#define STORE TO_U32
-#define NAME(x) x##_u32
-#include "operators/grid_sample.inc"
-#define T uint64_t
-#define ACC double
-#define LOAD PLAIN
-#define STORE f64_to_u64
-#define NAME(x) x##_u64
-#include "operators/grid_sample.inc"
-#define T uint8_t
-#define ACC double
-#define LOAD PLAIN
-#define STORE TRUTH
-#define NAME(x) x##_bool
+#define STORE(x) ((uint8_t)((x) != 0))
 #include "operators/grid_sample.inc"
 
 static const sample_fn by_dtype[INLAY_DTYPE_COUNT] = {

@@ -15,35 +15,9 @@ typedef struct align_tap {
     double wide[4];
 } align_tap;
 
-#define PLAIN(x) (x)
-#define T float
-#define ACC float
-#define WEIGHT weight
-#define LOAD PLAIN
-#define STORE PLAIN
-#define NAME(x) x##_f32
-#include "operators/roi_pool.inc"
-#define T double
-#define ACC double
-#define WEIGHT wide
-#define LOAD PLAIN
-#define STORE PLAIN
-#define NAME(x) x##_f64
-#include "operators/roi_pool.inc"
-#define T uint16_t
-#define ACC float
-#define WEIGHT weight
-#define LOAD f16_to_f32
-#define STORE f32_to_f16
-#define NAME(x) x##_f16
-#include "operators/roi_pool.inc"
-#define T uint16_t
-#define ACC float
-#define WEIGHT weight
-#define LOAD bf16_to_f32
-#define STORE f32_to_bf16
-#define NAME(x) x##_bf16
-#include "operators/roi_pool.inc"
+#define WEIGHTS(tap) _Generic((ACC)0, double : (tap)->wide, float : (tap)->weight)
+#define BODY "roi_pool.inc"
+#include "operators/floats.inc"
 
 /* TAPS: sampling points computed at a time. MAX_GRID: maximum sampling points per axis of a bin. */
 enum { TAPS = 1024, MAX_GRID = 8192 };

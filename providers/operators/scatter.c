@@ -13,98 +13,26 @@
 typedef void (*reduce_fn)(void *to, const void *from, int64_t count);
 enum { REDUCE_NONE, REDUCE_ADD, REDUCE_MUL, REDUCE_MAX, REDUCE_MIN, REDUCE_COUNT };
 
-#define PLAIN(x) (x)
-#define T float
-#define ACC float
-#define WRAP float
-#define LOAD PLAIN
-#define STORE PLAIN
-#define NAME(x) x##_f32
-#include "operators/scatter.inc"
-#define T double
-#define ACC double
-#define WRAP double
-#define LOAD PLAIN
-#define STORE PLAIN
-#define NAME(x) x##_f64
-#include "operators/scatter.inc"
-#define T uint16_t
-#define ACC float
-#define WRAP float
-#define LOAD f16_to_f32
-#define STORE f32_to_f16
-#define NAME(x) x##_f16
-#include "operators/scatter.inc"
-#define T uint16_t
-#define ACC float
-#define WRAP float
-#define LOAD bf16_to_f32
-#define STORE f32_to_bf16
-#define NAME(x) x##_bf16
-#include "operators/scatter.inc"
-#define T int8_t
-#define ACC int8_t
-#define WRAP uint32_t
-#define LOAD PLAIN
-#define STORE PLAIN
-#define NAME(x) x##_i8
-#include "operators/scatter.inc"
-#define T int16_t
-#define ACC int16_t
-#define WRAP uint32_t
-#define LOAD PLAIN
-#define STORE PLAIN
-#define NAME(x) x##_i16
-#include "operators/scatter.inc"
-#define T int32_t
-#define ACC int32_t
-#define WRAP uint32_t
-#define LOAD PLAIN
-#define STORE PLAIN
-#define NAME(x) x##_i32
-#include "operators/scatter.inc"
-#define T int64_t
-#define ACC int64_t
-#define WRAP uint64_t
-#define LOAD PLAIN
-#define STORE PLAIN
-#define NAME(x) x##_i64
-#include "operators/scatter.inc"
-#define T uint8_t
-#define ACC uint8_t
-#define WRAP uint32_t
-#define LOAD PLAIN
-#define STORE PLAIN
-#define NAME(x) x##_u8
-#include "operators/scatter.inc"
-#define T uint16_t
-#define ACC uint16_t
-#define WRAP uint32_t
-#define LOAD PLAIN
-#define STORE PLAIN
-#define NAME(x) x##_u16
-#include "operators/scatter.inc"
-#define T uint32_t
-#define ACC uint32_t
-#define WRAP uint32_t
-#define LOAD PLAIN
-#define STORE PLAIN
-#define NAME(x) x##_u32
-#include "operators/scatter.inc"
-#define T uint64_t
-#define ACC uint64_t
-#define WRAP uint64_t
-#define LOAD PLAIN
-#define STORE PLAIN
-#define NAME(x) x##_u64
-#include "operators/scatter.inc"
-#define TRUTH(x) ((uint8_t)((x) != 0))
+#define WRAP ACC
+#define BODY "scatter.inc"
+#include "operators/floats.inc"
+#undef WRAP
+
+#define ACC T
+#define WRAP UNSIGNED
+#define LOAD(x) (x)
+#define STORE(x) (x)
+#define BODY "scatter.inc"
+#include "operators/integers.inc"
+#undef ACC
+#undef WRAP
+#undef STORE
+
+#define NAME(what) what##_bool
 #define T uint8_t
 #define ACC uint32_t
 #define WRAP uint32_t
-#define LOAD PLAIN
-#define STORE TRUTH
-#define NAME(x) x##_bool
+#define STORE(x) ((uint8_t)((x) != 0))
 #include "operators/scatter.inc"
 
 /* Complex numbers can be added and multiplied, but have no order. */

@@ -82,74 +82,18 @@ static bool find_least(const float *input, int64_t count, int64_t k, uint64_t fl
     return true;
 }
 
-#define KEY_F16(x) rank_key_f32(f16_to_f32(x))
-#define KEY_BF16(x) rank_key_f32(bf16_to_f32(x))
-#define T float
-#define KEY rank_key_f32
-#define VALUE
-#define NAME(x) x##_f32
-#define SELECT_SHORT select_short
-#define FIND_LEAST find_least
-#include "operators/top_k.inc"
-#undef SELECT_SHORT
-#undef FIND_LEAST
-#define SELECT_SHORT(...) false
-#define FIND_LEAST(...) false
-#define T double
-#define KEY rank_key_f64
-#define VALUE
-#define NAME(x) x##_f64
-#include "operators/top_k.inc"
-#define T uint16_t
-#define KEY KEY_F16
-#define VALUE f16_to_f32
-#define NAME(x) x##_f16
-#include "operators/top_k.inc"
-#define T uint16_t
-#define KEY KEY_BF16
-#define VALUE bf16_to_f32
-#define NAME(x) x##_bf16
-#include "operators/top_k.inc"
-#define T int8_t
-#define KEY rank_key_i64
-#define VALUE
-#define NAME(x) x##_i8
-#include "operators/top_k.inc"
-#define T int16_t
-#define KEY rank_key_i64
-#define VALUE
-#define NAME(x) x##_i16
-#include "operators/top_k.inc"
-#define T int32_t
-#define KEY rank_key_i64
-#define VALUE
-#define NAME(x) x##_i32
-#include "operators/top_k.inc"
-#define T int64_t
-#define KEY rank_key_i64
-#define VALUE
-#define NAME(x) x##_i64
-#include "operators/top_k.inc"
-#define T uint8_t
-#define KEY
-#define VALUE
-#define NAME(x) x##_u8
-#include "operators/top_k.inc"
-#define T uint16_t
-#define KEY
-#define VALUE
-#define NAME(x) x##_u16
-#include "operators/top_k.inc"
-#define T uint32_t
-#define KEY
-#define VALUE
-#define NAME(x) x##_u32
-#include "operators/top_k.inc"
-#define T uint64_t
-#define KEY
-#define VALUE
-#define NAME(x) x##_u64
-#include "operators/top_k.inc"
+#define IS_F32 _Generic((T)0, float : true, default : false)
+#define KEY(x) _Generic((ACC)0, float : rank_key_f32, double : rank_key_f64)(LOAD(x))
+#define VALUE(x) LOAD(x)
+#define BODY "top_k.inc"
+#include "operators/floats.inc"
+#undef KEY
+#undef VALUE
+
+#define KEY(x) ((T)-1 < (T)1 ? (uint64_t)rank_key_i64((int64_t)(x)) : (uint64_t)(x))
+#define VALUE(x) (x)
+#define BODY "top_k.inc"
+#include "operators/integers.inc"
 
 typedef void (*select_fn)(const void *data, int64_t count, int64_t k, uint64_t flip, rank_entry *best);
 static const select_fn by_dtype[INLAY_DTYPE_COUNT] = {

@@ -8,6 +8,14 @@ inlay_status prepost_infer_same(void *ctx, inlay_infer *in, inlay_diag *diag)
     return prepost_knows_rank(input) ? prepost_set(in, 0, input->rank, input->dims) : INLAY_OK;
 }
 
+inlay_status prepost_infer_list(void *ctx, inlay_infer *in, inlay_diag *diag)
+{
+    const inlay_dim open = prepost_open();
+
+    (void)ctx, (void)diag;
+    return prepost_set(in, 0, 1, &open);
+}
+
 inlay_status prepost_want_rank(const inlay_infer *in, uint32_t i, uint32_t one, uint32_t other, const char *shape,
                                inlay_diag *diag)
 {

@@ -49,6 +49,8 @@ static inline inlay_status prepost_set(inlay_infer *in, uint32_t i, uint32_t ran
 }
 /* An inlay_infer: output 0 has the shape of input 0. */
 inlay_status prepost_infer_same(void *ctx, inlay_infer *in, inlay_diag *diag);
+/* An inlay_infer: output 0 is a list whose length depends on the data. */
+inlay_status prepost_infer_list(void *ctx, inlay_infer *in, inlay_diag *diag);
 /* Fails if the rank of input i is known and neither `one` nor `other`. */
 inlay_status prepost_want_rank(const inlay_infer *in, uint32_t i, uint32_t one, uint32_t other, const char *shape,
                                inlay_diag *diag);

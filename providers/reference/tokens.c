@@ -45,11 +45,6 @@ static inlay_status shape_hashes(const void *user, kit_plan *plan, inlay_diag *d
     return INLAY_OK;
 }
 
-static int64_t id_at(const kit_tensor *tensor, int64_t i)
-{
-    return tensor->dtype == INLAY_INT32 ? ((const int32_t *)tensor->data)[i] : ((const int64_t *)tensor->data)[i];
-}
-
 static void put_id(const kit_tensor *tensor, int64_t i, int64_t id)
 {
     if (tensor->dtype == INLAY_INT32)
@@ -65,8 +60,9 @@ static int64_t token_at(const kit_call *call, int64_t row, int64_t position)
     const int64_t kept = state->longest - 1;
 
     if (position >= 0)
-        return id_at(&call->in[0], row * call->in[0].dims[1] + position);
-    return kit_has_input(call, 3) && position >= -kept ? id_at(&call->in[3], row * kept + kept + position) : state->pad;
+        return arg_index(&call->in[0], row * call->in[0].dims[1] + position);
+    return kit_has_input(call, 3) && position >= -kept ? arg_index(&call->in[3], row * kept + kept + position)
+                                                       : state->pad;
 }
 
 /* The ids times their multipliers, joined by exclusive or; arithmetic wraps at the width of the ids. */
@@ -75,7 +71,7 @@ static int64_t mix_tokens(const kit_call *call, int64_t row, int64_t position, i
     uint64_t mix = 0;
 
     for (int64_t k = 0; k < count; k++)
-        mix ^= (uint64_t)token_at(call, row, position - k) * (uint64_t)id_at(&call->in[1], k);
+        mix ^= (uint64_t)token_at(call, row, position - k) * (uint64_t)arg_index(&call->in[1], k);
     return call->in[0].dtype == INLAY_INT32 ? (int32_t)(uint32_t)mix : (int64_t)mix;
 }
 
@@ -85,16 +81,16 @@ static inlay_status run_hashes(const kit_call *call)
     const int64_t length = call->in[0].dims[1], kept = state->longest - 1, heads = kept * state->heads;
 
     for (int64_t head = 0; head < heads; head++)
-        if (id_at(&call->in[2], head) <= 0)
+        if (arg_index(&call->in[2], head) <= 0)
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "vocab_sizes[%lld] is %lld; it must be positive",
-                              (long long)head, (long long)id_at(&call->in[2], head));
+                              (long long)head, (long long)arg_index(&call->in[2], head));
     for (int64_t row = 0; row < call->in[0].dims[0]; row++) {
         for (int64_t position = 0; position < length; position++)
             for (int64_t n = 0; n < kept; n++) {
                 const int64_t mix = mix_tokens(call, row, position, n + 2);
 
                 for (int64_t head = n * state->heads; head < (n + 1) * state->heads; head++) {
-                    const int64_t size = id_at(&call->in[2], head), rest = mix % size;
+                    const int64_t size = arg_index(&call->in[2], head), rest = mix % size;
 
                     put_id(&call->out[0], (row * length + position) * heads + head, rest < 0 ? rest + size : rest);
                 }

@@ -170,23 +170,19 @@ static void unpack_q6_k(const uint8_t *block, uint8_t *codes, float *scales, flo
     }
 }
 
-static void look_up(const uint8_t *packed, const uint8_t *table, uint8_t *codes)
-{
-    split_nibbles(packed, 16, codes);
-    for (size_t i = 0; i < 32; i++)
-        codes[i] = table[codes[i]];
-}
-
 /* float4e2m1 with a power of two: codes are 128 plus twice the value. */
+static const uint8_t e2m1_table[16] = {
+    128, 129, 130, 131, 132, 134, 136, 140, 128, 127, 126, 125, 124, 122, 120, 116
+};
+
 static void unpack_mxfp4(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
 {
-    static const uint8_t table[16] = { 128, 129, 130, 131, 132, 134, 136, 140, 128, 127, 126, 125, 124, 122, 120, 116 };
     const uint32_t word = block[0] < 2 ? 0x00200000u << block[0] : (uint32_t)(block[0] - 1) << 23; /* 2^(e - 128) */
 
     (void)zeros;
     memcpy(scales, &word, sizeof word);
     if (codes != NULL)
-        look_up(block + 1, table, codes);
+        split_nibbles(block + 1, 16, codes);
 }
 
 static const uint8_t iq4_table[16] = { 1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241 };
@@ -196,7 +192,7 @@ static void unpack_iq4_nl(const uint8_t *block, uint8_t *codes, float *scales, f
     (void)zeros;
     scales[0] = half_at(block);
     if (codes != NULL)
-        look_up(block + 2, iq4_table, codes);
+        split_nibbles(block + 2, 16, codes);
 }
 
 /* Scales of 6 bits: the low ones in bytes 4 to 7, the high ones in bytes 2 and 3. */
@@ -210,7 +206,7 @@ static void unpack_iq4_xs(const uint8_t *block, uint8_t *codes, float *scales, f
 
         scales[i] = factor * (float)((low | high << 4) - 32);
         if (codes != NULL)
-            look_up(block + 8 + 16 * i, iq4_table, codes + 32 * i);
+            split_nibbles(block + 8 + 16 * i, 16, codes + 32 * i);
     }
 }
 
@@ -282,14 +278,21 @@ static void unpack_tq1_0(const uint8_t *block, uint8_t *codes, float *scales, fl
 }
 
 static const kit_block_type types[] = {
-    { 2, "Q4_0", 32, 18, 4, 32, false, unpack_q4_0 },      { 3, "Q4_1", 32, 20, 4, 32, true, unpack_q4_1 },
-    { 6, "Q5_0", 32, 22, 8, 32, false, unpack_q5_0 },      { 7, "Q5_1", 32, 24, 8, 32, true, unpack_q5_1 },
-    { 8, "Q8_0", 32, 34, 8, 32, false, unpack_q8_0 },      { 12, "Q4_K", 256, 144, 4, 32, true, unpack_q4_k },
-    { 13, "Q5_K", 256, 176, 8, 32, true, unpack_q5_k },    { 14, "Q6_K", 256, 210, 8, 16, false, unpack_q6_k },
-    { 10, "Q2_K", 256, 84, 2, 16, true, unpack_q2_k },     { 11, "Q3_K", 256, 110, 4, 16, false, unpack_q3_k },
-    { 20, "IQ4_NL", 32, 18, 8, 32, false, unpack_iq4_nl }, { 23, "IQ4_XS", 256, 136, 8, 32, false, unpack_iq4_xs },
-    { 34, "TQ1_0", 256, 54, 2, 256, false, unpack_tq1_0 }, { 35, "TQ2_0", 256, 66, 2, 256, false, unpack_tq2_0 },
-    { 39, "MXFP4", 32, 17, 8, 32, false, unpack_mxfp4 },
+    { 2, "Q4_0", 32, 18, 4, 32, NULL, false, unpack_q4_0 },
+    { 3, "Q4_1", 32, 20, 4, 32, NULL, true, unpack_q4_1 },
+    { 6, "Q5_0", 32, 22, 8, 32, NULL, false, unpack_q5_0 },
+    { 7, "Q5_1", 32, 24, 8, 32, NULL, true, unpack_q5_1 },
+    { 8, "Q8_0", 32, 34, 8, 32, NULL, false, unpack_q8_0 },
+    { 12, "Q4_K", 256, 144, 4, 32, NULL, true, unpack_q4_k },
+    { 13, "Q5_K", 256, 176, 8, 32, NULL, true, unpack_q5_k },
+    { 14, "Q6_K", 256, 210, 8, 16, NULL, false, unpack_q6_k },
+    { 10, "Q2_K", 256, 84, 2, 16, NULL, true, unpack_q2_k },
+    { 11, "Q3_K", 256, 110, 4, 16, NULL, false, unpack_q3_k },
+    { 20, "IQ4_NL", 32, 18, 8, 32, iq4_table, false, unpack_iq4_nl },
+    { 23, "IQ4_XS", 256, 136, 8, 32, iq4_table, false, unpack_iq4_xs },
+    { 34, "TQ1_0", 256, 54, 2, 256, NULL, false, unpack_tq1_0 },
+    { 35, "TQ2_0", 256, 66, 2, 256, NULL, false, unpack_tq2_0 },
+    { 39, "MXFP4", 32, 17, 8, 32, e2m1_table, false, unpack_mxfp4 },
 };
 
 const kit_block_type *kit_block_type_of(int64_t id)
@@ -323,6 +326,17 @@ bool kit_blocks_fit(const kit_blocks *blocks, uint64_t bytes, uint64_t code_byte
            groups == count * (uint64_t)(blocks->type->elements / blocks->group);
 }
 
+uint64_t kit_blocks_unpacked_bytes(const inlay_node_info *node, uint64_t bytes)
+{
+    kit_blocks blocks;
+
+    if (strcmp(node->op_type.data, "UnpackBlocks") != 0 || !kit_blocks_of(node, &blocks))
+        return 0;
+    return bytes / (uint64_t)blocks.type->bytes *
+           (uint64_t)(blocks.type->elements * blocks.bits / 8 +
+                      blocks.type->elements / blocks.group * (int64_t)sizeof(float) * (node->output_count - 1));
+}
+
 void kit_blocks_read(const kit_blocks *blocks, const void *from, int64_t count, void *codes, float *scales,
                      float *zeros)
 {
@@ -340,6 +354,8 @@ void kit_blocks_read(const kit_blocks *blocks, const void *from, int64_t count, 
             *scales++ = own_scales[i / each];
         for (int64_t i = 0; zeros != NULL && i < groups; i++)
             *zeros++ = type->zeros ? own_zeros[i / each] : kit_blocks_zero(blocks);
+        for (int64_t i = 0; packed != NULL && type->table != NULL && blocks->bits == 8 && i < type->elements; i++)
+            own[i] = type->table[own[i]];
         if (packed != NULL && blocks->bits == 8) {
             memcpy(packed, own, (size_t)type->elements);
             packed += type->elements;

@@ -18,24 +18,30 @@ typedef struct kit_block_type {
     const char *name;
     int64_t elements, bytes; /* of a block */
     int64_t bits, group;     /* of a code; elements that share a scale */
-    bool zeros;              /* has zero points; otherwise they are the middle of the codes */
-    /* Unpacks a block: a byte for each element (codes NULL: not wanted), a scale and with zeros a zero point for each
-     * group. */
+    /* NULL: none. Otherwise files have indexes of 4 bits of this table of 16 codes of 8 bits. */
+    const uint8_t *table;
+    bool zeros; /* has zero points; otherwise they are the middle of the codes */
+    /* Unpacks a block: a byte with the code, or the index of the table, of each element (codes NULL: not wanted), a
+     * scale and with zeros a zero point for each group. */
     void (*unpack)(const uint8_t *block, uint8_t *codes, float *scales, float *zeros);
 } kit_block_type;
 /* NULL: not known. */
 const kit_block_type *kit_block_type_of(int64_t id);
 
-/* How blocks are read: with the bits and groups of the type, or with more bits and smaller groups. */
+/* How blocks are read: with the bits and groups of the type, or with more bits and smaller groups; or with 4 bits as
+ * the indexes of the type's table. */
 typedef struct kit_blocks {
     const kit_block_type *type;
     int64_t bits, group;
 } kit_blocks;
-/* false: the type is not known, or cannot be read in this way. kit_blocks_of: as an UnpackBlocks reads them. */
+/* false: the type is not known, or has no such codes. kit_blocks_of: as an UnpackBlocks reads them. */
 bool kit_blocks_of(const inlay_node_info *node, kit_blocks *blocks);
 bool kit_blocks_init(kit_blocks *blocks, int64_t type, int64_t bits, int64_t group);
 /* Do `bytes` bytes of blocks have as many bytes of codes, and groups? */
 bool kit_blocks_fit(const kit_blocks *blocks, uint64_t bytes, uint64_t code_bytes, uint64_t groups);
+/* The bytes of all results of an UnpackBlocks that reads `bytes` bytes of blocks, which packs have, too; 0: the node is
+ * another one. */
+uint64_t kit_blocks_unpacked_bytes(const inlay_node_info *node, uint64_t bytes);
 /* The zero point of all elements of a type that has none. */
 static inline float kit_blocks_zero(const kit_blocks *blocks)
 {

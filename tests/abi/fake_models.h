@@ -6,16 +6,6 @@
 
 static const int64_t scalar, none[] = { -1 };
 
-static inline void add_body(onnx_bytes *node, const char *name, const onnx_bytes *body)
-{
-    onnx_bytes attr = { .count = 0 };
-
-    onnx_text(&attr, 1, name);
-    onnx_message(&attr, 6, body);
-    onnx_number(&attr, 20, 5); /* GRAPH */
-    onnx_message(node, 5, &attr);
-}
-
 /* Adds an If with -x in the then branch and other_op(other_from) in the else branch. */
 static inline void add_if(onnx_bytes *bytes, const char *cond, const char *x, const char *other_op,
                           const char *other_from, const char *to)
@@ -34,8 +24,8 @@ static inline void add_if(onnx_bytes *bytes, const char *cond, const char *x, co
     onnx_names(&node, 1, cond);
     onnx_names(&node, 2, to);
     onnx_text(&node, 4, "If");
-    add_body(&node, "then_branch", &yes);
-    add_body(&node, "else_branch", &no);
+    onnx_body(&node, "then_branch", &yes);
+    onnx_body(&node, "else_branch", &no);
     onnx_message(bytes, 1, &node);
 }
 

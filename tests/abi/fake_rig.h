@@ -8,6 +8,7 @@
 #include "onnx_bytes.h"
 #include "plugin_dirs.h"
 #include "session/session.h"
+#include "threads/fence.h"
 #include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -152,6 +153,17 @@ static inline void run(struct rig *rig)
 
     if (inlay_context_run(rig->context, NULL, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
+}
+
+/* Ends the work in a stream with a status: signals its fences. */
+static inline void end_stream(fake_stream *stream, inlay_status status)
+{
+    inlay_diag why = INLAY_DIAG_INIT;
+
+    (void)inlay_fail(&why, status, "the external kernel failed");
+    stream->busy = 0;
+    while (stream->mark_count > 0)
+        fence_signal(stream->marks[--stream->mark_count], status, &why);
 }
 
 static inline void expect_floats(inlay_context *context, uint32_t index, const float *expected, int64_t count)

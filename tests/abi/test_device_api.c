@@ -388,17 +388,6 @@ static void dlpack_names_the_device(void **state)
     close_rig(&rig);
 }
 
-/* Ends the work in a stream with a status. */
-static void end_stream(fake_stream *stream, inlay_status status)
-{
-    inlay_diag why = INLAY_DIAG_INIT;
-
-    (void)inlay_fail(&why, status, "the external kernel failed");
-    stream->busy = 0;
-    while (stream->mark_count > 0)
-        fence_signal(stream->marks[--stream->mark_count], status, &why);
-}
-
 static inlay_value *on_device(inlay_session *session, const float *data)
 {
     inlay_diag diag = INLAY_DIAG_INIT;

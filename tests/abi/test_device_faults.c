@@ -21,7 +21,7 @@ static void all_kinds(onnx_bytes *bytes)
     onnx_names(&node, 1, "n,,m");
     onnx_names(&node, 2, "z,s");
     onnx_text(&node, 4, "Loop");
-    add_body(&node, "body", &body);
+    onnx_body(&node, "body", &body);
     onnx_message(bytes, 1, &node);
     onnx_node(bytes, "Relu", "", "z", "k");
     onnx_node(bytes, "Compress", "", "k,take", "t");

@@ -42,17 +42,6 @@ static void bind_streams(struct rig *rig, fake_stream *streams)
     }
 }
 
-/* Ends the work of a stream, with a failure of one of its fences if `status` is one. */
-static void end_stream(fake_stream *stream, inlay_status status)
-{
-    inlay_diag why = INLAY_DIAG_INIT;
-
-    (void)inlay_fail(&why, status, "the external kernel failed");
-    stream->busy = 0;
-    while (stream->mark_count > 0)
-        fence_signal(stream->marks[--stream->mark_count], status, &why);
-}
-
 /* With max_waits, the host waits for the fences that the provider does not accept. */
 static void the_host_joins_fences(void **state)
 {

@@ -81,7 +81,7 @@ static void a_loop_moves_its_condition_only(void **state)
     onnx_names(&node, 1, ",,a,s0");
     onnx_names(&node, 2, "y,steps");
     onnx_text(&node, 4, "Loop");
-    add_body(&node, "body", &body);
+    onnx_body(&node, "body", &body);
     onnx_message(&bytes, 1, &node);
     onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
     onnx_output(&bytes, "steps", INLAY_FLOAT, 1, one);
@@ -126,8 +126,8 @@ static void branches_read_on_the_device(void **state)
     onnx_names(&node, 1, "which");
     onnx_names(&node, 2, "y");
     onnx_text(&node, 4, "If");
-    add_body(&node, "then_branch", &yes);
-    add_body(&node, "else_branch", &no);
+    onnx_body(&node, "then_branch", &yes);
+    onnx_body(&node, "else_branch", &no);
     onnx_message(&bytes, 1, &node);
     onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
     rig = open_rig(&bytes, NULL);
@@ -171,7 +171,7 @@ static void loops_without_device_memory(void **state)
     onnx_names(&node, 1, "n,,a");
     onnx_names(&node, 2, "y");
     onnx_text(&node, 4, "Loop");
-    add_body(&node, "body", &body);
+    onnx_body(&node, "body", &body);
     onnx_message(&bytes, 1, &node);
     onnx_output(&bytes, "y", INLAY_FLOAT, 2, shape);
     rig = open_rig(&bytes, settings);

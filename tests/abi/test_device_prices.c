@@ -80,7 +80,7 @@ static void add_node(onnx_bytes *bytes, const char *op, const char *in, const ch
     onnx_names(&node, 1, in);
     onnx_names(&node, 2, out);
     onnx_text(&node, 4, op);
-    add_body(&node, name, body);
+    onnx_body(&node, name, body);
     if (strcmp(op, "Scan") == 0) {
         onnx_bytes attr = { .count = 0 };
 
@@ -204,8 +204,8 @@ static void branches(void **state)
         onnx_names(&node, 1, "which");
         onnx_names(&node, 2, "z");
         onnx_text(&node, 4, "If");
-        add_body(&node, "then_branch", &yes);
-        add_body(&node, "else_branch", &no);
+        onnx_body(&node, "then_branch", &yes);
+        onnx_body(&node, "else_branch", &no);
         onnx_message(&bytes, 1, &node);
         if (readers & 1) {
             onnx_node(&bytes, "Mul", "", "z,z", "y");
@@ -324,8 +324,8 @@ static void nested(void **state)
                 onnx_names(&node, 1, "which");
                 onnx_names(&node, 2, "v");
                 onnx_text(&node, 4, "If");
-                add_body(&node, "then_branch", &yes);
-                add_body(&node, "else_branch", &no);
+                onnx_body(&node, "then_branch", &yes);
+                onnx_body(&node, "else_branch", &no);
                 onnx_message(&body, 1, &node);
             } else {
                 onnx_input(&deep, "j", INLAY_INT64, 0, &scalar);
@@ -356,8 +356,8 @@ static void nested(void **state)
             onnx_names(&node, 1, "which");
             onnx_names(&node, 2, "z");
             onnx_text(&node, 4, "If");
-            add_body(&node, "then_branch", &yes);
-            add_body(&node, "else_branch", &no);
+            onnx_body(&node, "then_branch", &yes);
+            onnx_body(&node, "else_branch", &no);
             onnx_message(&bytes, 1, &node);
         }
         onnx_node(&bytes, "Neg", "", "z", "y");

@@ -116,8 +116,8 @@ static void branches_within_branches(void **state)
     onnx_names(&node, 1, "which");
     onnx_names(&node, 2, "z");
     onnx_text(&node, 4, "If");
-    add_body(&node, "then_branch", &yes);
-    add_body(&node, "else_branch", &no);
+    onnx_body(&node, "then_branch", &yes);
+    onnx_body(&node, "else_branch", &no);
     onnx_message(&bytes, 1, &node);
     onnx_node(&bytes, "Add", "", "z,z", "y");
     onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
@@ -201,7 +201,7 @@ static void results_of_loops(void **state)
     onnx_names(&node, 1, "n,,a");
     onnx_names(&node, 2, "z,s");
     onnx_text(&node, 4, "Loop");
-    add_body(&node, "body", &body);
+    onnx_body(&node, "body", &body);
     onnx_message(&bytes, 1, &node);
     onnx_node(&bytes, "Neg", "", "z", "y");
     onnx_node(&bytes, "Neg", "", "s", "t");
@@ -258,7 +258,7 @@ static void results_without_room(void **state)
         onnx_names(&node, 1, "n,,a");
         onnx_names(&node, 2, "z,s");
         onnx_text(&node, 4, "Loop");
-        add_body(&node, "body", &body);
+        onnx_body(&node, "body", &body);
         onnx_message(&bytes, 1, &node);
         onnx_node(&bytes, "Neg", "", "z", "y");
         onnx_node(&bytes, "Floor", "", "s", "t");

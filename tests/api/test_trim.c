@@ -23,16 +23,10 @@ enum { PROVIDERS = sizeof providers / sizeof providers[0] };
 static bool try_open(const char *text, const char *names, const char *option, const char *value, struct rig *out)
 {
     const char *options[] = { "providers", names, "policy", "priority", "intra_threads", "1", option, value, NULL };
-    inlay_diag diag = INLAY_DIAG_INIT;
     struct wire wire = { 0 };
 
     script_model(&wire, text, 17);
-    if (rig_try_open(&wire, options, out, &diag) == INLAY_OK)
-        return true;
-    if (!rig_lacks_provider(&diag))
-        fail_msg("%s", diag.text);
-    rig_close(out);
-    return false;
+    return rig_open_if_built(&wire, options, names, out);
 }
 
 static void bind_shape(inlay_context *context, uint32_t input, uint32_t rank, const int64_t *dims, uint64_t seed)

@@ -148,16 +148,6 @@ static inline void add_quantized(update_model *model, onnx_bytes *graph)
     add_node(model, graph, "MatMul", name);
 }
 
-static inline void add_body(onnx_bytes *node, const char *name, const onnx_bytes *body)
-{
-    onnx_bytes attribute = { .count = 0 };
-
-    onnx_text(&attribute, 1, name);
-    onnx_message(&attribute, 6, body);
-    onnx_number(&attribute, 20, 5); /* GRAPH */
-    onnx_message(node, 5, &attribute);
-}
-
 /* If, with weights of its branches and of the graph. */
 static inline void add_if(update_model *model, onnx_bytes *graph)
 {
@@ -179,8 +169,8 @@ static inline void add_if(update_model *model, onnx_bytes *graph)
     onnx_text(&node, 2, output);
     onnx_text(&node, 3, output);
     onnx_text(&node, 4, "If");
-    add_body(&node, "then_branch", &branches[0]);
-    add_body(&node, "else_branch", &branches[1]);
+    onnx_body(&node, "then_branch", &branches[0]);
+    onnx_body(&node, "else_branch", &branches[1]);
     onnx_message(graph, 1, &node);
     memcpy(model->at, output, sizeof output);
 }
@@ -219,7 +209,7 @@ static inline void add_loop(update_model *model, onnx_bytes *graph)
     onnx_text(&node, 2, output);
     onnx_text(&node, 3, output);
     onnx_text(&node, 4, "Loop");
-    add_body(&node, "body", &body);
+    onnx_body(&node, "body", &body);
     onnx_message(graph, 1, &node);
     memcpy(model->at, output, sizeof output);
 }

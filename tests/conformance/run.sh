@@ -29,6 +29,7 @@ fi
 last=$(tail -n 1 <<<"$output")
 if [ $code -gt 1 ] || ! [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then
     echo "$last"
+    tail -n 5 "$log"
     echo "inlay test ended with $code"
     exit 1
 fi

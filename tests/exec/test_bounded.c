@@ -45,15 +45,9 @@ static bool try_open(size_t model, struct rig *rig)
     static const char *const options[] = { "providers", "cpu,reference", "policy", "priority", "intra_threads", "1",
                                            NULL };
     struct wire wire = { 0 };
-    inlay_diag diag = INLAY_DIAG_INIT;
 
     script_model(&wire, models[model].script, 17);
-    if (rig_try_open(&wire, options, rig, &diag) == INLAY_OK)
-        return true;
-    if (!rig_lacks_provider(&diag))
-        fail_msg("%s: %s", models[model].name, diag.text);
-    rig_close(rig);
-    return false;
+    return rig_open_if_built(&wire, options, models[model].name, rig);
 }
 
 static void bind(struct rig *rig, uint64_t seed)

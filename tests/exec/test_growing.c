@@ -45,17 +45,10 @@ struct answer {
 static bool try_open(const struct script *script, const char *providers, struct rig *out)
 {
     const char *options[] = { "providers", providers, "policy", "priority", "intra_threads", "1", NULL };
-    inlay_diag diag = INLAY_DIAG_INIT;
     struct wire wire = { 0 };
 
     script_model(&wire, script->text, 17);
-    if (rig_try_open(&wire, options, out, &diag) == INLAY_OK)
-        return true;
-    if (!rig_lacks_provider(&diag))
-        fail_msg("%s: %s", script->what, diag.text);
-    print_message("%s: %s\n", script->what, diag.text);
-    rig_close(out);
-    return false;
+    return rig_open_if_built(&wire, options, script->what, out);
 }
 
 static uint32_t seed_of(int64_t size)

@@ -100,16 +100,10 @@ static bool open_caches(const char *text, const char *names, bool same_bits, con
     const char *options[] = {
         "providers", names, "intra_threads", "1", "reproducible", same_bits ? "1" : "0", "kv_cache_bits", bits, NULL
     };
-    inlay_diag diag = INLAY_DIAG_INIT;
     struct wire wire = { 0 };
 
     script_model(&wire, text, 23);
-    if (rig_try_open(&wire, options, out, &diag) == INLAY_OK)
-        return true;
-    if (!rig_lacks_provider(&diag))
-        fail_msg("%s", diag.text);
-    rig_close(out);
-    return false;
+    return rig_open_if_built(&wire, options, names, out);
 }
 
 static bool open_rig(const char *text, const char *names, bool same_bits, struct rig *out)

@@ -51,7 +51,6 @@ static bool lists_openblas(const char *const *options)
 static void check(const char *what, const char *script, const char *const *options, uint32_t least_steps, int cpu)
 {
     struct wire wire = { 0 };
-    inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *three = rows(3, 64), *five = rows(5, 64);
     const bool products = strstr(script, "MatMul") != NULL;
     const bool may_lock = cpu > 1 || (products && lists_openblas(options)) || (products && cpu > 0 && level_is_low());
@@ -59,12 +58,8 @@ static void check(const char *what, const char *script, const char *const *optio
     struct rig rig;
 
     script_model(&wire, script, 17);
-    if (rig_try_open(&wire, options, &rig, &diag) != INLAY_OK) {
-        if (!rig_lacks_provider(&diag))
-            fail_msg("%s: %s", what, diag.text);
-        print_message("%s: %s\n", what, diag.text);
+    if (!rig_open_if_built(&wire, options, what, &rig))
         goto done;
-    }
     turns(&rig, three, five, 3);
     assert_true(rig.session->main->step_count >= least_steps);
     atomic_store(&allocations, 0);
@@ -186,13 +181,8 @@ static void tokens(void **state)
         if (strstr(decoders[k], "MatMul(") == NULL)
             options[6] = NULL;
         script_model(&wire, decoders[k], 23);
-        if (rig_try_open(&wire, options, &rig, &diag) != INLAY_OK) {
-            if (!rig_lacks_provider(&diag))
-                fail_msg("decoder %zu: %s", k, diag.text);
-            print_message("%s\n", diag.text);
-            rig_close(&rig);
+        if (!rig_open_if_built(&wire, options, decoders[k], &rig))
             continue;
-        }
         assert_int_equal(inlay_session_state(rig.session, 0, &info), INLAY_OK);
         assert_int_equal(inlay_context_keep_states(rig.context, ROOM, &diag), INLAY_OK);
         atomic_store(&allocations, 0);

@@ -362,3 +362,11 @@ void mutants_limit(unsigned seconds)
     (void)setitimer(ITIMER_PROF, &busy, NULL);
     (void)alarm(MUTANT_WAIT_TIMES * seconds); /* detects mutants that wait forever */
 }
+
+void mutants_check_message(inlay_status status, const inlay_diag *diag, const char *what)
+{
+    if (status == INLAY_OK || (diag->text[0] != '\0' && strchr(diag->text, '\n') == NULL))
+        return;
+    (void)fprintf(stderr, "%s failed with %d and without a message of one line: '%s'\n", what, (int)status, diag->text);
+    abort();
+}

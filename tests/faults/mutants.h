@@ -1,6 +1,7 @@
 /* mutants.h - random mutations of models, reproducible by seed. */
 #ifndef MUTANTS_H
 #define MUTANTS_H
+#include "inlay/status.h"
 #include "random.h"
 #include <stddef.h>
 #include <stdint.h>
@@ -22,4 +23,7 @@ uint8_t *model_set_mutate(const struct model_set *model_set, uint64_t *seed, siz
  * 0: no limit. One thread. */
 enum { MUTANT_WAIT_TIMES = 30 };
 void mutants_limit(unsigned seconds);
+
+/* Aborts the process unless status is INLAY_OK or diag has a message of one line. what: the call, for the message. */
+void mutants_check_message(inlay_status status, const inlay_diag *diag, const char *what);
 #endif

@@ -32,15 +32,6 @@ static void require(bool fine, const char *what)
     abort();
 }
 
-/* Every failure must have a message of one line. */
-static void check_message(inlay_status status, const inlay_diag *diag, const char *what)
-{
-    if (status == INLAY_OK || (diag->text[0] != '\0' && strchr(diag->text, '\n') == NULL))
-        return;
-    (void)fprintf(stderr, "%s failed with %d and without a message of one line: '%s'\n", what, (int)status, diag->text);
-    abort();
-}
-
 struct saved_file {
     char path[512]; /* relative to the folder */
     uint8_t *bytes;
@@ -183,7 +174,7 @@ static inlay_options *make_options(bool settings, bool planned, inlay_diag *diag
     in_top(path, "m.plan");
     if (status == INLAY_OK && planned)
         status = inlay_options_set(options, "plan", path, diag);
-    check_message(status, diag, "options");
+    mutants_check_message(status, diag, "options");
     if (status == INLAY_OK)
         return options;
     inlay_options_destroy(options);
@@ -221,7 +212,7 @@ static inlay_status open_and_run(bool settings, bool planned, inlay_session **ou
     }
     if (status == INLAY_OK)
         status = inlay_context_run(*out_context, &limits, diag);
-    check_message(status, diag, "a run");
+    mutants_check_message(status, diag, "a run");
     if (status == INLAY_OK && inlay_value_bytes(inlay_context_output(*out_context, 0)) == OUT * sizeof *output)
         memcpy(output, inlay_value_data(inlay_context_output(*out_context, 0)), OUT * sizeof *output);
     inlay_value_unref(value);
@@ -396,10 +387,10 @@ static void read_tensors(void)
     char path[640];
 
     in_top(path, "t.npy");
-    check_message(npy_load(path, INLAY_UNDEFINED, &arena, &view, &diag), &diag, "t.npy");
+    mutants_check_message(npy_load(path, INLAY_UNDEFINED, &arena, &view, &diag), &diag, "t.npy");
     in_top(path, "t.pb");
     for (uint32_t kind = INLAY_VALUE_TENSOR; kind <= INLAY_VALUE_MAP; kind++)
-        check_message(model_datum_load(path, kind, &arena, &datum, &diag), &diag, "t.pb");
+        mutants_check_message(model_datum_load(path, kind, &arena, &datum, &diag), &diag, "t.pb");
     arena_deinit(&arena);
 }
 
@@ -442,7 +433,7 @@ static bool try_mutant(uint64_t *seed, const float *output, bool verbose)
         for (int i = 0; in_cache && i < OUT; i++)
             require(fabsf(got[i] - output[i]) <= 1e-3f * (1 + fabsf(output[i])), saved_file->path);
         if (ran && random_below(seed, 16) == 0)
-            check_message(inlay_context_record(context, NULL, &diag), &diag, "to record");
+            mutants_check_message(inlay_context_record(context, NULL, &diag), &diag, "to record");
         close_all(session, context);
     }
     restore();

@@ -254,15 +254,6 @@ static inlay_status make_value(const inlay_io_info *info, uint64_t *seed, inlay_
     return status;
 }
 
-/* Every failure must have a message of one line. */
-static void check_message(inlay_status status, const inlay_diag *diag, const char *what)
-{
-    if (status == INLAY_OK || (diag->text[0] != '\0' && strchr(diag->text, '\n') == NULL))
-        return;
-    (void)fprintf(stderr, "%s failed with %d and without a message of one line: '%s'\n", what, (int)status, diag->text);
-    abort();
-}
-
 static int stop_late(void *user, double fraction, const char *what)
 {
     struct timespec now, *start = user;
@@ -294,10 +285,10 @@ static bool try_model(const uint8_t *data, size_t bytes, uint64_t *seed, bool ve
         abort();
     inlay_options_set_progress(options, stop_late, &start);
     status = inlay_session_create_from_bytes(data, bytes, options, &session, &diag);
-    check_message(status, &diag, "session");
+    mutants_check_message(status, &diag, "session");
     if (status == INLAY_OK) {
         status = inlay_context_create(session, &context, &diag);
-        check_message(status, &diag, "context");
+        mutants_check_message(status, &diag, "context");
     }
     for (uint32_t i = 0; status == INLAY_OK && i < inlay_session_input_count(session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
@@ -308,13 +299,13 @@ static bool try_model(const uint8_t *data, size_t bytes, uint64_t *seed, bool ve
             status = make_value(&info, seed, &value, &diag);
         if (status == INLAY_OK) {
             status = inlay_context_set_input(context, i, value, &diag);
-            check_message(status, &diag, "input");
+            mutants_check_message(status, &diag, "input");
         }
         inlay_value_unref(value);
     }
     for (int run = 0; status == INLAY_OK && run < 2; run++) {
         status = inlay_context_run(context, &limits, &diag);
-        check_message(status, &diag, "run");
+        mutants_check_message(status, &diag, "run");
     }
     if (verbose)
         (void)printf("status %d: %s\n", (int)status, status == INLAY_OK ? "" : diag.text);

@@ -9,7 +9,8 @@ Each seed gives a graph: 2 to 14 steps of the families in families.py, control_f
 near_misses.py, which nearly match each pattern of the optimiser, from opset 13 to 17, in float, double or float16, with
 fixed or symbolic sizes, and inner tensors among the outputs. Inputs are ordinary numbers, or contain NaN, infinities and
 denormal numbers, or are huge or tiny. A session runs at several sizes, including empty ones, then at the first size
-again, which must give the same bits. So must provider cpu with one thread and with three, for every fourth graph.
+again, which must give the same bits. So must provider cpu with one thread and with three, and a session that follows
+the saved plan of the first one, for every fourth graph.
 
 The largest error relative to the same graph in double may be four times that of level 0, or the change of the result if
 inputs change by a rounding error. If the graph cannot be converted to double, or rounds to steps, both results are
@@ -526,6 +527,18 @@ class Judge:
         return next((f"output '{name}' has other bits with 3 threads than with 1" for name, y in made[0].items()
                      if y.tobytes() != made[1][name].tobytes()), None)
 
+    def plan(self, graph, folder, feeds, got):
+        """Returns the error of a session that follows the plan of another one: a message, or None."""
+        with self.open(f"{folder}/m.onnx", **self.known(graph.options), **self.flags) as session:
+            session.save_plan(f"{folder}/plan")
+        try:
+            with self.open(f"{folder}/m.onnx", **self.known(graph.options), **self.flags, plan=f"{folder}/plan") as session:
+                planned = session.run(feeds)
+        except self.inlay.InlayError as e:
+            return str(e)
+        return next((f"output '{name}' has other bits with the saved plan" for name, y in got.items()
+                     if y.tobytes() != planned[name].tobytes()), None)
+
     def bundle(self, folder, steps):
         """The verb compares the program with `inlay run`; it may reject a model, and needs a compiler."""
         target = ["--target", self.args.bundle] if self.args.bundle else []
@@ -578,6 +591,8 @@ class Judge:
                 wrong = self.files(graph, seed, folder, model, outputs, feeds, want, steps)
                 if not wrong and seed % 4 == 0 and "providers" not in self.flags:
                     wrong = self.threads(graph, model, feeds)
+                if not wrong and seed % 4 == 1:
+                    wrong = self.plan(graph, folder, feeds, seen)
                 if wrong:
                     return f"{wrong}; {where}"
             elif i == len(runs):

@@ -1,6 +1,7 @@
 /* Two plugin files with a plugin, provider or operator name in common: one is used, the other is reported. */
 #include "../hostile/folder.h"
 #include "base/version.h"
+#include "plugin_dirs.h"
 
 static void version_order(void **state)
 {
@@ -21,19 +22,10 @@ static void version_order(void **state)
     assert_int_equal(version_compare("v1.2", "1.02"), 0);
 }
 
-static const plugin_file *file_of(const plugin_set *set, const char *name)
-{
-    for (uint32_t i = 0; i < plugin_set_file_count(set); i++)
-        if (strcmp(strrchr(plugin_set_file(set, i)->path, '/') + 1, name) == 0)
-            return plugin_set_file(set, i);
-    fail_msg("no file %s", name);
-    return NULL;
-}
-
 /* Expects that file `used` is loaded, and that file `other` is shadowed by it for a reason with these words. */
 static void expect_shadowed(const plugin_set *set, const char *used, const char *other, const char *words)
 {
-    const plugin_file *first = file_of(set, used), *second = file_of(set, other);
+    const plugin_file *first = plugin_file_named(set, used), *second = plugin_file_named(set, other);
 
     expect_file(first, PLUGIN_LOADED, NULL);
     assert_null(first->shadowed_by);
@@ -84,7 +76,7 @@ static void first_name_of_equal_versions(void **state)
     folder_add(&folder, "v1_9", "a");
     set = folder_search(&folder);
     expect_shadowed(set, "a.so", "b.so", "the first by name in the same folder (1.9; this file: 1.9)");
-    assert_string_equal(file_of(set, "b.so")->version, "1.9");
+    assert_string_equal(plugin_file_named(set, "b.so")->version, "1.9");
     plugin_set_destroy(set);
     folder_remove(&folder);
 }
@@ -103,8 +95,8 @@ static void refused_file_shadows_nothing(void **state)
     (void)snprintf(path, sizeof path, "%s/a.so", folder.plugins);
     assert_int_equal(chmod(path, 0666), 0);
     set = folder_search(&folder);
-    expect_file(file_of(set, "a.so"), PLUGIN_REFUSED, "chmod o-w");
-    expect_file(file_of(set, "b.so"), PLUGIN_LOADED, NULL);
+    expect_file(plugin_file_named(set, "a.so"), PLUGIN_REFUSED, "chmod o-w");
+    expect_file(plugin_file_named(set, "b.so"), PLUGIN_LOADED, NULL);
     assert_non_null(plugin_set_find(set, "edition"));
     plugin_set_destroy(set);
     folder_remove(&folder);
@@ -173,8 +165,8 @@ static void other_files_are_not_affected(void **state)
     folder_add(&folder, "v1_10", "c");
     set = folder_search_with(&folder, (plugin_search){ .log = count_warnings, .log_user = &warnings });
     assert_int_equal(plugin_set_provider_count(set), 2);
-    assert_ptr_equal(plugin_set_find(set, "edition")->file, file_of(set, "c.so"));
-    assert_ptr_equal(plugin_set_find(set, "editor")->file, file_of(set, "b.so"));
+    assert_ptr_equal(plugin_set_find(set, "edition")->file, plugin_file_named(set, "c.so"));
+    assert_ptr_equal(plugin_set_find(set, "editor")->file, plugin_file_named(set, "b.so"));
     assert_int_equal(plugin_set_operator_count(set), 1);
     assert_int_equal(warnings, 1);
     plugin_set_destroy(set);
@@ -254,7 +246,7 @@ static void replaced_file_is_read_again(void **state)
         folder_add(&folder, editions[i], "b");
         set = folder_search(&folder);
         expect_shadowed(set, "a.so", "b.so", versions[i]);
-        assert_string_equal(file_of(set, "b.so")->version, versions[i]);
+        assert_string_equal(plugin_file_named(set, "b.so")->version, versions[i]);
         plugin_set_destroy(set);
     }
     folder_remove(&folder);

@@ -408,15 +408,6 @@ static void a_file_of_the_working_directory(void **state)
     assert_int_equal(chdir(cwd), 0);
 }
 
-static const plugin_file *file_named(const plugin_set *set, const char *name)
-{
-    for (uint32_t i = 0; i < plugin_set_file_count(set); i++)
-        if (strcmp(strrchr(plugin_set_file(set, i)->path, '/') + 1, name) == 0)
-            return plugin_set_file(set, i);
-    fail_msg("no file %s", name);
-    return NULL;
-}
-
 /* The provider of the first folder is used, in either order; the other is reported, and other plugins are not
  * affected. */
 static void two_providers_of_one_name(void **state)
@@ -437,10 +428,10 @@ static void two_providers_of_one_name(void **state)
         }
         assert_int_equal(plugin_set_create(dirs, 2, NULL, NULL, &set, &diag), INLAY_OK);
         assert_int_equal(plugin_set_provider_count(set), 1);
-        assert_ptr_equal(plugin_set_find(set, "variant")->file, file_named(set, name[0]));
-        assert_int_equal(file_named(set, name[1])->outcome, PLUGIN_SHADOWED);
-        assert_false(file_named(set, name[1])->loaded);
-        assert_non_null(strstr(file_named(set, name[1])->reason, name[0]));
+        assert_ptr_equal(plugin_set_find(set, "variant")->file, plugin_file_named(set, name[0]));
+        assert_int_equal(plugin_file_named(set, name[1])->outcome, PLUGIN_SHADOWED);
+        assert_false(plugin_file_named(set, name[1])->loaded);
+        assert_non_null(strstr(plugin_file_named(set, name[1])->reason, name[0]));
         plugin_set_destroy(set);
     }
     assert_int_equal(plugin_set_create(same, 2, NULL, NULL, &set, &diag), INLAY_OK);

@@ -486,6 +486,23 @@ double client_metric(const struct serving *serving, const char *name)
     return -1;
 }
 
+double client_guessed_tokens(const struct serving *serving, const char *model, const char *kind)
+{
+    char name[128];
+
+    (void)snprintf(name, sizeof name, "inlay_guessed_tokens_total{model=\"%s\",version=\"1\",kind=\"%s\"}", model,
+                   kind);
+    return client_metric(serving, name);
+}
+
+double client_cached_tokens(const struct serving *serving, const char *model)
+{
+    char name[128];
+
+    (void)snprintf(name, sizeof name, "inlay_cached_tokens_total{model=\"%s\",version=\"1\"}", model);
+    return client_metric(serving, name);
+}
+
 void client_await(const struct serving *serving, const char *name, double value)
 {
     for (uint32_t i = 0; client_metric(serving, name) != value; i++) {

@@ -89,6 +89,10 @@ void client_expect(const struct serving *serving, const char *method, const char
 const char *answer_header(const struct answer *answer, const char *name, char *value, size_t bytes);
 /* Returns the metric of this name with its labels from /metrics; -1 if missing. */
 double client_metric(const struct serving *serving, const char *name);
+/* Metrics of version 1 of a text model: guessed tokens of a kind ("read" or "right"), and cached
+ * tokens. */
+double client_guessed_tokens(const struct serving *serving, const char *model, const char *kind);
+double client_cached_tokens(const struct serving *serving, const char *model);
 /* Waits until the metric has this value; fails the test after a minute. */
 void client_await(const struct serving *serving, const char *name, double value);
 
@@ -130,8 +134,8 @@ void write_summing_decoder(const char *path);
 void write_hidden_decoder(const char *path);
 void write_half_decoder(const char *path); /* the output is in float16 */
 void write_layers_decoder(const char *path);
-/* As write_half_decoder(), but the logits are a product of the hidden states, limited by an operator: tanh(x / 30) 30.
- */
+/* As write_half_decoder(), but with an embedding in 8 bits, and the logits are a product of the hidden states that an
+ * operator limits: tanh(x / 30) 30. */
 void write_limited_decoder(const char *path, const char *limiter);
 void write_tanh_decoder(const char *path);
 /* Heads that compute the next hidden state of that decoder, and so its next token: from the hidden state and a token,
@@ -142,8 +146,8 @@ void write_half_head(const char *path); /* in float16 */
 void write_eagle_head(const char *path);
 void write_eagle3_head(const char *path);
 void write_single_head(const char *path);
-/* Heads that read the embedding of the token, which the model has: of the decoder with layers, with its own logits; of
- * the limited one, without the product that makes logits. */
+/* Heads that read the embedding of the token, which the model has: of the decoder with layers, with its own logits in
+ * float16; of the limited one, without the product that makes logits. */
 void write_lookup_head(const char *path);
 void write_shared_head(const char *path);
 void write_bare_head(const char *path, int64_t opset); /* as write_shared_head(), with this version of operators */

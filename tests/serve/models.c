@@ -548,8 +548,30 @@ static void write_comb(struct wire *wire, const char *name, int64_t rows, int64_
 
 static const float LN2 = 0.69314718f;
 
+/* `word`, rows of a table of codes of 8 bits, by a Gather of com.microsoft. */
+static void write_coded_words(struct wire *wire, uint64_t *seed)
+{
+    const int64_t dims[2] = { WORDS, WIDTH };
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER), data;
+
+    mw_tensor_head(wire, "codes", INLAY_UINT8, 2, dims);
+    data = wire_begin(wire, 9);
+    for (int i = 0; i < WORDS * WIDTH; i++)
+        wire_raw(wire, &(uint8_t){ (uint8_t)(128 + 127 * random_signed(seed)) }, 1);
+    wire_end(wire, data);
+    wire_end(wire, mark);
+    write_comb(wire, "code_scales", WORDS, 1, 1, 1 / 128.0f);
+    mark = mw_node_begin(wire, "GatherBlockQuantized", "codes,input_ids,code_scales", "word");
+    wire_text(wire, 7, "com.microsoft");
+    write_attr(wire, "bits", 8);
+    write_attr(wire, "block_size", WIDTH);
+    write_attr(wire, "gather_axis", 0);
+    write_attr(wire, "quantize_axis", 1);
+    wire_end(wire, mark);
+}
+
 /* The weights that a decoder with hidden states and its heads share, and its inputs of tokens. embeds: the type of an
- * input of their embedding in place of the tokens; 0: none. */
+ * input of their embedding in place of the tokens; INLAY_UINT8: the table has codes; 0: it has floats. */
 static void write_shared(struct wire *wire, const char *dims, int embeds)
 {
     struct wire unwritten = { 0 };
@@ -564,9 +586,12 @@ static void write_shared(struct wire *wire, const char *dims, int embeds)
     write_numbers(wire, "one", INLAY_INT64, 1, 1, 1);
     write_numbers(wire, "two", INLAY_INT64, 1, 1, 2);
     mw_value(wire, MW_INPUT, "position_ids", INLAY_INT64, dims);
-    if (embeds == 0) {
+    if (embeds == 0 || embeds == INLAY_UINT8) {
         mw_value(wire, MW_INPUT, "input_ids", INLAY_INT64, dims);
-        mw_node(wire, "Gather", "words,input_ids", "word");
+        if (embeds == 0)
+            mw_node(wire, "Gather", "words,input_ids", "word");
+        else
+            write_coded_words(wire, &seed);
     } else {
         mw_value(wire, MW_INPUT, "inputs_embeds", embeds, "1,S,16");
         write_cast(wire, "inputs_embeds", "word", INLAY_FLOAT);
@@ -600,7 +625,7 @@ static void write_fading_decoder(const char *path, bool layers, int dtype, const
 
     mw_opset(&wire, 8, "com.microsoft", 1);
     mark = mw_begin(&wire, 10, 23);
-    write_shared(&wire, "B,S", 0);
+    write_shared(&wire, "B,S", limiter != NULL ? INLAY_UINT8 : 0);
     mw_value(&wire, MW_INPUT, "attention_mask", INLAY_INT64, "B,T");
     mw_value(&wire, MW_INPUT, "past_key_values.0.key", INLAY_FLOAT, "B,2,P,8");
     mw_value(&wire, MW_INPUT, "past_key_values.0.value", INLAY_FLOAT, "B,2,P,8");
@@ -831,8 +856,9 @@ static void write_layers_head(const char *path, bool chain, bool table, bool sha
     }
     write_seen_of_states(&wire, "h");
     mw_node(&wire, "Slice", "to_words,least,most,one", "to_tokens");
-    mw_node(&wire, "MatMul", "both,to_tokens", logits);
-    mw_value(&wire, MW_OUTPUT, logits, INLAY_FLOAT, "1,S,94");
+    mw_node(&wire, "MatMul", "both,to_tokens", "exact");
+    write_cast(&wire, "exact", logits, shares ? INLAY_FLOAT16 : INLAY_FLOAT);
+    mw_value(&wire, MW_OUTPUT, logits, shares ? INLAY_FLOAT16 : INLAY_FLOAT, "1,S,94");
     if (chain) {
         mw_node(&wire, "Identity", "seen", next);
         mw_value(&wire, MW_OUTPUT, next, INLAY_FLOAT, "1,S,16");

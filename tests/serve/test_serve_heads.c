@@ -126,23 +126,6 @@ static void ask_all(size_t clients)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
 
-static double guessed(const char *model, const char *kind)
-{
-    char name[128];
-
-    (void)snprintf(name, sizeof name, "inlay_guessed_tokens_total{model=\"%s\",version=\"1\",kind=\"%s\"}", model,
-                   kind);
-    return client_metric(&server, name);
-}
-
-static double cached(const char *model)
-{
-    char name[128];
-
-    (void)snprintf(name, sizeof name, "inlay_cached_tokens_total{model=\"%s\",version=\"1\"}", model);
-    return client_metric(&server, name);
-}
-
 /* Runs of the model so far. */
 static double runs_of(const char *model)
 {
@@ -171,7 +154,7 @@ static void test_without(void **state)
         for (size_t i = 0; i < TEXTS; i++)
             assert_memory_equal(got[i], "200 ", 4);
         plain_runs[k] = runs_of(heads[k].name);
-        assert_true(guessed(heads[k].name, "read") == 0);
+        assert_true(client_guessed_tokens(&server, heads[k].name, "read") == 0);
     }
 }
 
@@ -185,7 +168,8 @@ static void expect_plain(size_t k)
 /* Guesses are right unless they follow the end of a text, or the head does not have the token. */
 static void expect_right(const char *name, double share)
 {
-    const double read = guessed(name, "read"), right = guessed(name, "right");
+    const double read = client_guessed_tokens(&server, name, "read"),
+                 right = client_guessed_tokens(&server, name, "right");
 
     if (!(read > 1 && right > share * read))
         fail_msg("%s: %.0f of %.0f guesses are right", name, right, read);
@@ -203,7 +187,7 @@ static void test_heads(void **state)
         expect_right(heads[k].name, heads[k].share);
         assert_true(runs_of(heads[k].name) < plain_runs[k]);
         /* The states of first tokens are those of earlier texts, whose hidden states the head does not have. */
-        assert_true(cached(heads[k].name) > 0);
+        assert_true(client_cached_tokens(&server, heads[k].name) > 0);
     }
 }
 
@@ -281,7 +265,7 @@ static void test_not_shared(void **state)
     (void)state;
     (void)snprintf(model, sizeof model, "%s/models/shared/1/model.onnx", server.folder);
     write_bare_head(head_path("shared", "model.onnx", path), 12);
-    expect_refused("shared", "it has version 12 of ai.onnx, and the model, whose node 'word' it needs, version 23");
+    expect_refused("shared", "it has version 12 of ai.onnx, and the model, whose node 'product' it needs, version 23");
     write_shared_head(path);
     write_limited_decoder(model, "Softplus");
     expect_refused("shared", "those of the model come from node 'limited' (Softplus), which is not understood");

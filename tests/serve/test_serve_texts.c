@@ -307,23 +307,6 @@ static void test_little_memory(void **state)
     }
 }
 
-static double guessed_tokens(const char *model, const char *kind)
-{
-    char name[128];
-
-    (void)snprintf(name, sizeof name, "inlay_guessed_tokens_total{model=\"%s\",version=\"1\",kind=\"%s\"}", model,
-                   kind);
-    return client_metric(&server, name);
-}
-
-static double cached_tokens(const char *model)
-{
-    char name[128];
-
-    (void)snprintf(name, sizeof name, "inlay_cached_tokens_total{model=\"%s\",version=\"1\"}", model);
-    return client_metric(&server, name);
-}
-
 static void test_nothing_kept(void **state)
 {
     (void)state;
@@ -334,8 +317,8 @@ static void test_nothing_kept(void **state)
         make_requests(kinds[k].name, LONGEST);
         ask_alone();
         memcpy(plain[k], alone, sizeof alone);
-        assert_true(cached_tokens(kinds[k].name) == 0);
-        assert_true(guessed_tokens(kinds[k].name, "read") == 0);
+        assert_true(client_cached_tokens(&server, kinds[k].name) == 0);
+        assert_true(client_guessed_tokens(&server, kinds[k].name, "read") == 0);
     }
 }
 
@@ -348,7 +331,7 @@ static void test_beginnings(void **state)
         memcpy(alone, beginnings[k], sizeof alone);
         expect_same(1);
         expect_same(kinds[k].clients);
-        if (kinds[k].token_bytes > 0 && !(cached_tokens(kinds[k].name) > 0))
+        if (kinds[k].token_bytes > 0 && !(client_cached_tokens(&server, kinds[k].name) > 0))
             fail_msg("%s: no tokens were cached", kinds[k].name);
     }
 }
@@ -368,10 +351,11 @@ static void test_guesses(void **state)
             memcpy(alone, beginnings[k], sizeof alone);
             expect_same(clients[i]);
         }
-        if (kinds[k].guesses && !(guessed_tokens(kinds[k].name, "right") > 0 &&
-                                  guessed_tokens(kinds[k].name, "read") > guessed_tokens(kinds[k].name, "right")))
+        if (kinds[k].guesses && !(client_guessed_tokens(&server, kinds[k].name, "right") > 0 &&
+                                  client_guessed_tokens(&server, kinds[k].name, "read") >
+                                      client_guessed_tokens(&server, kinds[k].name, "right")))
             fail_msg("%s: there were no right and wrong guesses", kinds[k].name);
-        if (!kinds[k].guesses && guessed_tokens(kinds[k].name, "right") > 0)
+        if (!kinds[k].guesses && client_guessed_tokens(&server, kinds[k].name, "right") > 0)
             fail_msg("%s: there were guesses", kinds[k].name);
     }
 }

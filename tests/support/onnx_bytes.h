@@ -112,6 +112,17 @@ static inline void onnx_node(onnx_bytes *bytes, const char *op_type, const char 
     onnx_node_int(bytes, op_type, domain, inputs, outputs, NULL, 0);
 }
 /* Writes a ValueInfoProto. dims[i] < 0: the dimension is the symbol "n". */
+/* Adds a body to a node, as the attribute of that name. */
+static inline void onnx_body(onnx_bytes *node, const char *name, const onnx_bytes *body)
+{
+    onnx_bytes attribute = { .count = 0 };
+
+    onnx_text(&attribute, 1, name);
+    onnx_message(&attribute, 6, body);
+    onnx_number(&attribute, 20, 5); /* GRAPH */
+    onnx_message(node, 5, &attribute);
+}
+
 static inline void onnx_value(onnx_bytes *bytes, uint32_t field, const char *name, inlay_dtype dtype, uint32_t rank,
                               const int64_t *dims)
 {

@@ -143,6 +143,21 @@ static inline bool rig_lacks_provider(const inlay_diag *diag)
 {
     return strstr(diag->text, "no provider '") != NULL && strstr(diag->text, "no provider 'reference'") == NULL;
 }
+/* As rig_open(). Returns false, without a session, if an optional provider is not built. what: the case, for
+ * messages. */
+static inline bool rig_open_if_built(struct wire *wire, const char *const *options, const char *what, struct rig *out)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (rig_try_open(wire, options, out, &diag) == INLAY_OK)
+        return true;
+    if (!rig_lacks_provider(&diag))
+        fail_msg("%s: %s", what, diag.text);
+    print_message("%s: %s\n", what, diag.text);
+    wire_deinit(&out->model);
+    *out = (struct rig){ 0 };
+    return false;
+}
 static inline struct rig rig_open(struct wire *wire, const char *const *options)
 {
     inlay_diag diag = INLAY_DIAG_INIT;

@@ -75,15 +75,7 @@ static uint32_t facts_producer_region(const facts_graph *graph, uint32_t value)
 
 bool facts_reads(const facts_graph *graph, uint32_t node, uint32_t value)
 {
-    const graph_node *n = graph->program->graph->nodes[node];
-
-    for (uint32_t i = 0; i < n->info.input_count; i++)
-        if (n->info.inputs[i] == value)
-            return true;
-    for (uint32_t i = 0; i < n->capture_count; i++)
-        if (n->captures[i] == value)
-            return true;
-    return false;
+    return graph_node_reads(graph->program->graph->nodes[node], value);
 }
 
 uint32_t facts_copy_producer(const facts_graph *graph, const partition_copy *copy)

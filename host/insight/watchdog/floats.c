@@ -25,15 +25,6 @@ double floats_unit(inlay_dtype dtype)
     }
 }
 
-int64_t floats_count(const inlay_value_info *info)
-{
-    int64_t count = 1;
-
-    for (uint32_t d = 0; d < info->rank; d++)
-        count *= info->dims[d].value;
-    return count;
-}
-
 int64_t floats_view_count(const inlay_tensor_view *view)
 {
     int64_t count = 1;

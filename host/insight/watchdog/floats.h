@@ -6,7 +6,6 @@
 
 /* The largest relative error of rounding to the type; 0: it is not a float of at least 16 bits. */
 double floats_unit(inlay_dtype dtype);
-int64_t floats_count(const inlay_value_info *info); /* of a value with fixed sizes */
 int64_t floats_view_count(const inlay_tensor_view *view);
 /* Marks of floats with which kernels may differ: so small that a CPU may flush it to 0; at most -1e18; at least 1e18,
  * or NaN (float16: 1e4). Squares of large floats overflow. */

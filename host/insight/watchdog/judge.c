@@ -53,7 +53,7 @@ static void judge_output(const inlay_value_info *want, uint32_t value, const inl
     if (want->data_bytes == 0 || memcmp(want->data, got->data, (size_t)want->data_bytes) == 0)
         return;
     tolerance_of(want->dtype, inexact, extra > 0 ? extra : 0, &rtol, &atol);
-    found = floats_compare(want->dtype, want->data, got->data, floats_count(want), rtol, atol);
+    found = floats_compare(want->dtype, want->data, got->data, graph_constant_count(want), rtol, atol);
     if (found.not_finite >= 0 && !wild && isfinite(extra)) {
         found.at = found.not_finite;
         found.largest_excess = INFINITY;
@@ -104,7 +104,7 @@ static inlay_status measure_noise(const piece_machine *reference, const struct p
                 status = inlay_fail(diag, INLAY_UNSUPPORTED, "rounding errors change the shape of a result");
                 break;
             }
-            found = floats_compare(want->dtype, want->data, other->data, floats_count(want), 0, 0);
+            found = floats_compare(want->dtype, want->data, other->data, graph_constant_count(want), 0, 0);
             deviations[i] = found.not_finite >= 0 ? INFINITY : fmax(deviations[i], found.largest);
         }
         piece_values_deinit(&noisy);

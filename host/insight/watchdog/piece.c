@@ -22,7 +22,7 @@ bool piece_values_init(piece_values *values, const struct graph *graph)
 
         values->infos[i] = graph->values[i].info;
         if (info->data != NULL && graph_constant_may_set_shapes(info)) /* weights are ordinary numbers */
-            values->marks[i] = floats_marks(info->dtype, info->data, floats_count(info));
+            values->marks[i] = floats_marks(info->dtype, info->data, graph_constant_count(info));
     }
     return true;
 }
@@ -58,7 +58,7 @@ bool piece_values_set(piece_values *values, uint32_t value, inlay_dtype dtype, u
     info->data_bytes = bytes;
     info->elements = NULL;
     info->element_count = 0;
-    values->marks[value] = floats_marks(dtype, data, floats_count(info));
+    values->marks[value] = floats_marks(dtype, data, graph_constant_count(info));
     return true;
 }
 
@@ -162,9 +162,10 @@ static bool change_inputs(const piece_machine *machine, const graph_node *node, 
         if (copy == NULL)
             return false;
         if (magnitudes)
-            floats_make_absolute(info->dtype, copy, floats_count(info));
+            floats_make_absolute(info->dtype, copy, graph_constant_count(info));
         else
-            floats_add_noise(info->dtype, copy, floats_count(info), NULL, unit_of(machine, info->dtype), 0, seed);
+            floats_add_noise(info->dtype, copy, graph_constant_count(info), NULL, unit_of(machine, info->dtype), 0,
+                             seed);
         info->data = copy;
     }
     return true;
@@ -226,7 +227,7 @@ static double terms_of(const graph_node *node, const piece_values *values, int64
 
     for (uint32_t i = 0; i < 2 && i < node->info.input_count; i++)
         if (node->info.inputs[i] != INLAY_NONE && floats_unit(values->infos[node->info.inputs[i]].dtype) != 0)
-            count[i] = (double)floats_count(&values->infos[node->info.inputs[i]]);
+            count[i] = (double)graph_constant_count(&values->infos[node->info.inputs[i]]);
     if (result_count <= 0)
         return 1;
     return fmax(1, count[1] > 0 ? sqrt(count[0] * count[1] / (double)result_count) : count[0] / (double)result_count);

@@ -278,14 +278,6 @@ static inlay_status name_required_outputs(const struct binder *binder, struct gr
     return INLAY_OK;
 }
 
-static const op_attr *attr_schema(const op_schema *schema, const char *name)
-{
-    for (uint32_t i = 0; i < schema->attr_count; i++)
-        if (strcmp(schema->attrs[i].name, name) == 0)
-            return &schema->attrs[i];
-    return NULL;
-}
-
 static const char *kind_name(uint32_t kind)
 {
     static const char *const names[] = { "no value", "a float",         "an int",         "a string", "a tensor",
@@ -325,7 +317,7 @@ static bool is_internal(const char *name)
 static inlay_status check_attr(const struct binder *binder, const struct graph *graph, const graph_node *node,
                                const char *name, uint32_t kind)
 {
-    const op_attr *attr = attr_schema(node->schema, name);
+    const op_attr *attr = op_find_attr(node->schema, name);
 
     if (attr == NULL && (node->schema->open_attrs || is_internal(name)))
         return INLAY_OK;
@@ -369,7 +361,7 @@ static void list_allowed(const op_attr *attr, char *text, size_t bytes)
 static inlay_status check_value(const struct binder *binder, const struct graph *graph, const graph_node *node,
                                 const inlay_attr_info *given)
 {
-    const op_attr *attr = attr_schema(node->schema, given->name.data);
+    const op_attr *attr = op_find_attr(node->schema, given->name.data);
     char number[24], values[256];
 
     if (attr == NULL || is_allowed(attr, given))
@@ -406,7 +398,8 @@ static inlay_status drop_unknown_attrs(const struct binder *binder, const struct
         return INLAY_OK;
     for (uint32_t i = 0; i < node->info.attr_count; i++) {
         const inlay_attr_info *attribute = &node->info.attrs[i];
-        const bool known = attr_schema(node->schema, attribute->name.data) != NULL || is_internal(attribute->name.data);
+        const bool known =
+            op_find_attr(node->schema, attribute->name.data) != NULL || is_internal(attribute->name.data);
         char text[256];
 
         if (!known) {

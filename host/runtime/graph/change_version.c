@@ -61,14 +61,6 @@ static const struct {
     { "Split", 18 },
 };
 
-static const op_attr *find_attr(const op_schema *schema, const char *name)
-{
-    for (uint32_t i = 0; i < schema->attr_count; i++)
-        if (strcmp(schema->attrs[i].name, name) == 0)
-            return &schema->attrs[i];
-    return NULL;
-}
-
 static bool same_default(const op_attr *a, const op_attr *b)
 {
     if (a->has_default != b->has_default)
@@ -156,8 +148,8 @@ static bool keep_explicit(struct conversion *conversion)
 
     for (uint32_t i = 0; i < node->own_attr_count; i++) {
         const inlay_attr_info *attribute = &node->info.attrs[i];
-        const op_attr *target = find_attr(&conversion->to, attribute->name.data),
-                      *source = find_attr(node->schema, attribute->name.data);
+        const op_attr *target = op_find_attr(&conversion->to, attribute->name.data),
+                      *source = op_find_attr(node->schema, attribute->name.data);
 
         if (target == NULL && !conversion->to.open_attrs) {
             if (!is_implied(attribute, source))
@@ -184,7 +176,7 @@ static bool keep_defaults(struct conversion *conversion)
     const graph_node *node = conversion->node;
 
     for (uint32_t i = 0; i < node->schema->attr_count; i++) {
-        const op_attr *source = &node->schema->attrs[i], *target = find_attr(&conversion->to, source->name);
+        const op_attr *source = &node->schema->attrs[i], *target = op_find_attr(&conversion->to, source->name);
         inlay_attr_info attribute = { .name = { source->name, strlen(source->name) }, .kind = source->kind };
 
         if (graph_own_attr(node, source->name) != NULL || !source->has_default)

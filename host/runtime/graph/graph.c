@@ -1,5 +1,6 @@
 /* graph/graph.c - building a model: values, nodes, attributes, symbols and their memory. */
 #include "base/nearest.h"
+#include "base/order.h"
 #include "base/pages.h"
 #include "graph/blobs.h"
 #include "graph/graph.h"
@@ -556,11 +557,24 @@ const inlay_attr_info *graph_own_attr(const graph_node *node, const char *name)
     return NULL;
 }
 
+bool graph_node_reads(const graph_node *node, uint32_t value)
+{
+    return is_listed(node->info.inputs, node->info.input_count, value) ||
+           is_listed(node->captures, node->capture_count, value);
+}
+
 int64_t graph_attr_int(const graph_node *node, const char *name, int64_t otherwise)
 {
     const inlay_attr_info *attribute = graph_attr(node, name);
 
     return attribute != NULL && attribute->kind == INLAY_ATTR_INT ? attribute->i : otherwise;
+}
+
+int64_t graph_attr_int_at(const graph_node *node, const char *name, uint32_t i)
+{
+    const inlay_attr_info *attribute = graph_attr(node, name);
+
+    return attribute != NULL && attribute->kind == INLAY_ATTR_INTS && i < attribute->count ? attribute->ints[i] : 0;
 }
 
 double graph_attr_float(const graph_node *node, const char *name, double otherwise)

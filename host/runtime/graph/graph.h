@@ -325,9 +325,13 @@ uint32_t graph_symbol(graph_model *model, const char *name);
 /* The attribute of that name, or NULL; graph_own_attr(): only if the node states it, so no default. */
 const inlay_attr_info *graph_attr(const graph_node *node, const char *name);
 const inlay_attr_info *graph_own_attr(const graph_node *node, const char *name);
+/* Does the node read the value, as an input or in a body? */
+bool graph_node_reads(const graph_node *node, uint32_t value);
 /* The number of the attribute of that name; `otherwise` without one of this kind. */
 int64_t graph_attr_int(const graph_node *node, const char *name, int64_t otherwise);
 double graph_attr_float(const graph_node *node, const char *name, double otherwise);
+/* Element i of a list of integers, such as the axes or directions of a Scan; 0 if the list is missing or shorter. */
+int64_t graph_attr_int_at(const graph_node *node, const char *name, uint32_t i);
 /* The (first) body of the attribute of that name, or NULL. */
 const graph_body *graph_body_named(const graph_node *node, const char *name);
 /* Number of tensors in attribute->tensor: one for kinds TENSOR and SPARSE_TENSOR (11, converted to dense), any number
@@ -417,7 +421,8 @@ bool graph_has_sizes(const inlay_value_info *info);
 bool graph_same_sizes(const inlay_value_info *a, const inlay_value_info *b);
 /* Are these dims the same, open ones included? */
 bool graph_same_dims(const inlay_dim *a, const inlay_dim *b, uint64_t count);
-/* The number of elements of a constant, which cannot overflow: the loader has checked the size. */
+/* The number of elements of a constant or of a computed value; both have fixed sizes that were checked for
+ * overflow. */
 int64_t graph_constant_count(const inlay_value_info *info);
 
 /* The content hash of a constant (dtype, dims, elements), computed once and stored in info.content_hash; 0 for other

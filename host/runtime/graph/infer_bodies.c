@@ -335,13 +335,6 @@ done:
     return status;
 }
 
-static int64_t axis_of(const graph_node *node, const char *attr, uint32_t i)
-{
-    const inlay_attr_info *attribute = graph_attr(node, attr);
-
-    return attribute != NULL && attribute->kind == INLAY_ATTR_INTS && i < attribute->count ? attribute->ints[i] : 0;
-}
-
 /* Scan-8 has a leading batch axis in all tensors, and lengths as its first input; Scan-9 has neither, but axis
  * attributes. */
 static inlay_status infer_scan(struct inference *inf, struct graph *graph, const graph_node *node)
@@ -378,7 +371,8 @@ static inlay_status infer_scan(struct inference *inf, struct graph *graph, const
             batch = batch.kind == INLAY_DIM_UNKNOWN ? dim : batch;
         }
         if (ok && i >= carried) {
-            ok = remove_dim(&value->info, batched ? 0 : axis_of(node, "scan_input_axes", i - carried), &dim, arena);
+            ok = remove_dim(&value->info, batched ? 0 : graph_attr_int_at(node, "scan_input_axes", i - carried), &dim,
+                            arena);
             length = length.kind == INLAY_DIM_UNKNOWN || dim.kind == INLAY_DIM_FIXED ? dim : length;
         }
         if (!ok) {
@@ -399,7 +393,8 @@ static inlay_status infer_scan(struct inference *inf, struct graph *graph, const
         else
             infer_copy_type(value, body_output(inner, o));
         if (o >= carried)
-            ok = insert_dim(&value->info, batched ? 0 : axis_of(node, "scan_output_axes", o - carried), length, arena);
+            ok = insert_dim(&value->info, batched ? 0 : graph_attr_int_at(node, "scan_output_axes", o - carried),
+                            length, arena);
         if (ok && batched)
             ok = insert_dim(&value->info, 0, batch, arena);
         if (!ok)

@@ -226,21 +226,6 @@ typedef struct partition_request {
 INLAY_NODISCARD inlay_status partition_graph(const partition_request *request, struct arena *arena,
                                              struct partition *out, inlay_diag *diag);
 
-/* Size of the constants that these nodes read. Packed weights are usually as large as the original ones. */
-static inline uint64_t partition_constant_bytes(const struct graph *graph, const uint32_t *nodes, uint32_t node_count)
-{
-    uint64_t sum = 0;
-
-    for (uint32_t k = 0; k < node_count; k++) {
-        const inlay_node_info *node = &graph->nodes[nodes[k]]->info;
-
-        for (uint32_t i = 0; i < node->input_count; i++)
-            if (node->inputs[i] != INLAY_NONE)
-                sum += graph->values[node->inputs[i]].info.data_bytes;
-    }
-    return sum;
-}
-
 /* Returns why the rules do not allow the provider to run the node; NULL = it may. */
 const char *partition_ban(const partition_request *request, uint32_t node, uint32_t provider);
 /* [node_count] 1 = the node is not covered by any collected offer that the rules allow. NULL: out of memory. */

@@ -8,6 +8,7 @@
  * at run time, the gain is small and the weights are stored twice, so it is done only if the user requests the pass by
  * name. */
 #include "passes/rewrite.h"
+#include "base/order.h"
 #include "inlay/check.h"
 #include <string.h>
 
@@ -173,15 +174,6 @@ static uint32_t concat_biases(struct rewrite *rewrite, const struct product_grou
     return rewrite_constant(rewrite, INLAY_FLOAT, 1, &group->columns, data, (uint64_t)group->columns * sizeof *data);
 }
 
-/* Returns true if the user requested the pass by name. */
-static bool is_requested_by_name(const pass_ctx *ctx)
-{
-    for (uint32_t i = 0; i < ctx->only_count; i++)
-        if (strcmp(ctx->only[i], ctx->pass) == 0)
-            return true;
-    return false;
-}
-
 /* Inserts the merged multiplication and the biases: *out_value is [.., columns]. */
 static inlay_status make_merged_product(struct rewrite *rewrite, const struct product_group *group, uint32_t input,
                                         uint32_t *out_value)
@@ -209,6 +201,7 @@ static inlay_status make_merged_product(struct rewrite *rewrite, const struct pr
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
+    const pass_ctx *ctx = rewrite->ctx;
     struct readers *readers = rewrite->pass_state =
         rewrite->pass_state == NULL ? index_readers(rewrite) : rewrite->pass_state;
     uint32_t input = rewrite_input(rewrite, node, 0), output = INLAY_NONE, lengths;
@@ -220,13 +213,14 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 
     if (readers == NULL)
         return rewrite_no_memory(rewrite);
-    if (!pass_allows(rewrite->ctx, 13))
+    if (!pass_allows(ctx, 13))
         return INLAY_OK;
     if (!read_branch(rewrite, node, input, &branch))
         return INLAY_OK;
     rows = count_rows(rewrite_value_info(rewrite, input));
     if (rewrite_value_info(rewrite, input)->rank == INLAY_RANK_UNKNOWN ||
-        rewrite_value_info(rewrite, input)->rank < 2 || (rows < 0 && !is_requested_by_name(rewrite->ctx)))
+        rewrite_value_info(rewrite, input)->rank < 2 ||
+        (rows < 0 && !is_text_listed(ctx->only, ctx->only_count, ctx->pass)))
         return INLAY_OK;
     collect_branches(rewrite, readers, node, input, &group);
     if (group.count < 2)

@@ -38,14 +38,6 @@ static const char *name_at(const void *ctx, uint32_t i)
     return passes[i].name;
 }
 
-static bool is_named(const char *const *list, uint32_t count, const char *name)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (strcmp(list[i], name) == 0)
-            return true;
-    return false;
-}
-
 static inlay_status check_names(const char *const *list, uint32_t count, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -80,8 +72,8 @@ static bool is_wanted(const pass_ctx *ctx, uint32_t pass, uint32_t level)
         return false;
     if (passes[pass].level == 0)
         return true;
-    return passes[pass].level <= level && !is_named(ctx->never, ctx->never_count, passes[pass].name) &&
-           (ctx->only_count == 0 || is_named(ctx->only, ctx->only_count, passes[pass].name));
+    return passes[pass].level <= level && !is_text_listed(ctx->never, ctx->never_count, passes[pass].name) &&
+           (ctx->only_count == 0 || is_text_listed(ctx->only, ctx->only_count, passes[pass].name));
 }
 
 /* Returns true if the pass runs before all levels. These are the lowering passes, and passes without which lowering
@@ -90,7 +82,8 @@ static bool is_wanted(const pass_ctx *ctx, uint32_t pass, uint32_t level)
 static bool is_lowering(const pass_ctx *ctx, uint32_t pass, uint32_t level)
 {
     (void)level;
-    if (is_named(ctx->never, ctx->never_count, passes[pass].name) || (ctx->newest_opset != 0 && is_decomposition(pass)))
+    if (is_text_listed(ctx->never, ctx->never_count, passes[pass].name) ||
+        (ctx->newest_opset != 0 && is_decomposition(pass)))
         return false;
     return passes[pass].lowers || passes[pass].level == 0 || (ctx->quantizes && passes[pass].run == pass_attention) ||
            passes[pass].run == pass_widen_halves /* for scales */ ||
@@ -115,9 +108,9 @@ static bool has_op(const struct graph *graph, const char *op_type)
  * weights must be constants at every level: the choice of provider, and with it the last bits, depends on it. */
 static bool must_lower(const pass_ctx *ctx)
 {
-    bool wanted = ctx->offers_integers != NULL || is_named(ctx->only, ctx->only_count, "quantized_ops");
+    bool wanted = ctx->offers_integers != NULL || is_text_listed(ctx->only, ctx->only_count, "quantized_ops");
 
-    return !is_named(ctx->never, ctx->never_count, "quantized_ops") &&
+    return !is_text_listed(ctx->never, ctx->never_count, "quantized_ops") &&
            (ctx->quantizes || (wanted && has_op(ctx->model->main, "DequantizeLinear")));
 }
 

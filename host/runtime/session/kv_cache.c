@@ -22,24 +22,6 @@ struct cache {
     bool values;  /* no Attention reads it as keys */
 };
 
-static bool reads(const graph_node *node, uint32_t value)
-{
-    for (uint32_t i = 0; i < node->info.input_count; i++)
-        if (node->info.inputs[i] == value)
-            return true;
-    for (uint32_t i = 0; i < node->capture_count; i++)
-        if (node->captures[i] == value)
-            return true;
-    return false;
-}
-
-static int64_t attr_int(const graph_node *node, const char *name, int64_t otherwise)
-{
-    const inlay_attr_info *attribute = graph_attr(node, name);
-
-    return attribute != NULL ? attribute->i : otherwise;
-}
-
 /* Returns true if the node reads only sizes of the value other than the size of a row, which changes: a Shape of the
  * axes before the last one, or a Shape whose readers are Gathers of one of these axes. */
 static bool reads_sizes(const struct graph *graph, const graph_node *node)
@@ -48,14 +30,14 @@ static bool reads_sizes(const struct graph *graph, const graph_node *node)
 
     if (!pass_is_op(node, "Shape") || pass_is_output(graph, shape))
         return false;
-    if (attr_int(node, "end", SIZE_AXIS + 1) <= SIZE_AXIS) /* negative: counted from the end */
+    if (graph_attr_int(node, "end", SIZE_AXIS + 1) <= SIZE_AXIS) /* negative: counted from the end */
         return true;
     for (uint32_t i = 0; i < graph->node_count; i++) {
         const graph_node *reader = graph->nodes[i];
         const inlay_value_info *index;
         int64_t at = -1;
 
-        if (!reads(reader, shape))
+        if (!graph_node_reads(reader, shape))
             continue;
         index = pass_is_op(reader, "Gather") && reader->info.inputs[0] == shape
                     ? &graph->values[reader->info.inputs[1]].info
@@ -75,7 +57,7 @@ static graph_node *only_reader(const struct graph *graph, uint32_t value)
     graph_node *found = NULL;
 
     for (uint32_t i = 0; i < graph->node_count; i++)
-        if (reads(graph->nodes[i], value) && !reads_sizes(graph, graph->nodes[i])) {
+        if (graph_node_reads(graph->nodes[i], value) && !reads_sizes(graph, graph->nodes[i])) {
             if (found != NULL)
                 return NULL;
             found = graph->nodes[i];
@@ -108,7 +90,7 @@ static bool is_read_by_attention(const struct graph *graph, uint32_t value, bool
         const graph_node *node = graph->nodes[i];
         uint32_t places = 0;
 
-        if (!reads(node, value) || reads_sizes(graph, node))
+        if (!graph_node_reads(node, value) || reads_sizes(graph, node))
             continue;
         for (uint32_t k = 0; k < node->info.input_count; k++)
             places |= node->info.inputs[k] == value ? 1u << (k < 3 ? k : 3) : 0;
@@ -225,13 +207,6 @@ static const graph_node *dequantized(const struct graph *graph, const graph_node
     return NULL;
 }
 
-static double attr_float(const graph_node *node, const char *name, double otherwise)
-{
-    const inlay_attr_info *attribute = graph_attr(node, name);
-
-    return attribute != NULL ? (double)attribute->f : otherwise;
-}
-
 /* Whether CachedAttention with other keys and values computes the same as this Attention. */
 static bool is_expressible(const struct graph *graph, const graph_node *node)
 {
@@ -245,8 +220,8 @@ static bool is_expressible(const struct graph *graph, const graph_node *node)
     for (uint32_t o = 1; o < node->info.output_count; o++)
         if (node->info.outputs[o] != INLAY_NONE)
             return false;
-    return attr_int(node, "is_causal", 0) == 0 && attr_int(node, "left_window_size", -1) < 0 &&
-           attr_int(node, "right_window_size", -1) < 0 &&
+    return graph_attr_int(node, "is_causal", 0) == 0 && graph_attr_int(node, "left_window_size", -1) < 0 &&
+           graph_attr_int(node, "right_window_size", -1) < 0 &&
            graph->values[node->info.inputs[0]].info.rank == SIZE_AXIS + 1 &&
            (mask == INLAY_NONE || graph->values[mask].info.dtype == INLAY_FLOAT);
 }
@@ -258,7 +233,7 @@ static bool read_codes(struct graph *graph, uint32_t at, const graph_node *keys,
     const bool own = strcmp(old->info.domain.data, "ai.inlay") == 0;
     graph_node *node =
         graph_add_node(graph, "CachedAttention", "ai.inlay", old->info.name.data, old->info.input_count, 1);
-    const double scale = attr_float(old, "scale", 0), softcap = attr_float(old, "softcap", 0);
+    const double scale = graph_attr_float(old, "scale", 0), softcap = graph_attr_float(old, "softcap", 0);
     uint32_t *inputs;
 
     if (node == NULL)
@@ -270,14 +245,14 @@ static bool read_codes(struct graph *graph, uint32_t at, const graph_node *keys,
     ((uint32_t *)(uintptr_t)node->info.outputs)[0] = old->info.outputs[0];
     graph->nodes[at] = node;
     graph->node_count--; /* the node was moved to the place of `old` */
-    return graph_set_attr_int(graph, node, "bits", attr_int(keys, "bits", 8)) == INLAY_OK &&
-           graph_set_attr_int(graph, node, "value_bits", attr_int(values, "bits", 8)) == INLAY_OK &&
-           graph_set_attr_int(graph, node, "value_size", attr_int(values, "size", 0)) == INLAY_OK &&
-           graph_set_attr_int(graph, node, "causal", own ? attr_int(old, "causal", 0) : 0) == INLAY_OK &&
+    return graph_set_attr_int(graph, node, "bits", graph_attr_int(keys, "bits", 8)) == INLAY_OK &&
+           graph_set_attr_int(graph, node, "value_bits", graph_attr_int(values, "bits", 8)) == INLAY_OK &&
+           graph_set_attr_int(graph, node, "value_size", graph_attr_int(values, "size", 0)) == INLAY_OK &&
+           graph_set_attr_int(graph, node, "causal", own ? graph_attr_int(old, "causal", 0) : 0) == INLAY_OK &&
            graph_set_attr_string(graph, node, "blank",
-                                 !own                               ? "zero"
-                                 : attr_int(old, "guarded", 0) != 0 ? "guarded"
-                                                                    : "nan") == INLAY_OK &&
+                                 !own                                     ? "zero"
+                                 : graph_attr_int(old, "guarded", 0) != 0 ? "guarded"
+                                                                          : "nan") == INLAY_OK &&
            (scale == 0 || graph_set_attr_float(graph, node, "scale", scale) == INLAY_OK) &&
            (softcap == 0 || graph_set_attr_float(graph, node, "softcap", softcap) == INLAY_OK);
 }
@@ -291,7 +266,7 @@ static void drop_unread(struct graph *graph)
         bool is_read = strcmp(graph->nodes[i]->info.op_type.data, "DequantizeRows") != 0;
 
         for (uint32_t k = 0; !is_read && k < graph->node_count; k++)
-            is_read = reads(graph->nodes[k], graph->nodes[i]->info.outputs[0]);
+            is_read = graph_node_reads(graph->nodes[k], graph->nodes[i]->info.outputs[0]);
         if (is_read)
             graph->nodes[kept++] = graph->nodes[i];
     }

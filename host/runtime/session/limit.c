@@ -11,6 +11,7 @@
 #include "config/checks.h"
 #include "session/session.h"
 #include "inlay/check.h"
+#include "kit/blocks.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,14 +44,17 @@ static uint64_t mapped_bytes(const struct graph *graph)
     return sum;
 }
 
-/* Bytes of weights in blocks of other formats. Providers pack them: runs read other memory of at least this size. */
+/* Bytes of packs of weights in the blocks of other formats. */
 static uint64_t block_bytes(const struct graph *graph)
 {
     uint64_t sum = 0;
 
-    for (uint32_t node = 0; node < graph->node_count; node++)
-        if (strcmp(graph->nodes[node]->info.op_type.data, "UnpackBlocks") == 0)
-            sum += graph->values[graph->nodes[node]->info.inputs[0]].info.data_bytes;
+    for (uint32_t node = 0; node < graph->node_count; node++) {
+        const inlay_node_info *info = &graph->nodes[node]->info;
+
+        if (info->input_count > 0 && info->inputs[0] != INLAY_NONE)
+            sum += kit_blocks_unpacked_bytes(info, graph->values[info->inputs[0]].info.data_bytes);
+    }
     return sum;
 }
 

@@ -14,6 +14,12 @@ bool body_fail(body_error *error, const char *format, ...)
     return false;
 }
 
+bool body_fail_parameter(body_error *error, const char *parameter, const char *text)
+{
+    (void)snprintf(error->parameter, sizeof error->parameter, "%s", parameter);
+    return body_fail(error, "%s", text);
+}
+
 bool body_fail_length(body_error *error, const char *what, size_t bytes, size_t most)
 {
     error->code = "context_length_exceeded";
@@ -86,6 +92,22 @@ bool body_number(const json_t *value, double least, double most, bool whole, dou
     if (!(*out >= least && *out <= most))
         return body_fail(error, "%.15g is too %s; it can be %.15g to %.15g", *out, *out < least ? "small" : "large",
                          least, most);
+    return true;
+}
+
+bool body_members(json_t *object, const char *const *names, body_error *error)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(object, name, value) {
+        size_t i = 0;
+
+        while (names[i] != NULL && strcmp(names[i], name) != 0)
+            i++;
+        if (names[i] == NULL && !json_is_null(value))
+            return body_fail(error, "'%.40s' is not supported; remove it", name);
+    }
     return true;
 }
 

@@ -105,11 +105,13 @@ static bool read_part(const json_t *value, double least, double most, float *out
     return true;
 }
 
+/* -1 is "no limit" for clients of llama-server: the context ends the text. */
 static bool read_max_tokens(void *user, json_t *value, body_error *error)
 {
-    uint32_t count = 0;
+    uint32_t count = MAX_TOKENS;
 
-    if (!read_count(value, 1, MAX_TOKENS, &count, error))
+    if (!(json_is_integer(value) && json_integer_value(value) == -1) &&
+        !read_count(value, 1, MAX_TOKENS, &count, error))
         return false;
     ((completion_request *)user)->ends.max_tokens = count;
     return true;
@@ -260,11 +262,16 @@ static bool read_stream(void *user, json_t *value, body_error *error)
 
 static bool read_stream_options(void *user, json_t *value, body_error *error)
 {
-    const json_t *usage = json_object_get(value, "include_usage");
+    static const char *const names[] = { "include_usage", "include_obfuscation", "continuous_usage_stats", NULL };
+    const json_t *usage = json_object_get(value, names[0]);
 
     if (!json_is_object(value))
         return body_fail(error, "not an object");
-    return usage == NULL || body_bool(usage, &((completion_request *)user)->stream_usage, error);
+    for (int i = 1; names[i] != NULL; i++)
+        if (json_is_true(json_object_get(value, names[i])))
+            return body_fail(error, "%s: only false is supported", names[i]);
+    return body_members(value, names, error) &&
+           (usage == NULL || body_bool(usage, &((completion_request *)user)->stream_usage, error));
 }
 
 /* Creates the grammar of the texts; NULL: the request has one already, or out of memory. */
@@ -285,33 +292,41 @@ static bool end_form(completion_request *request, bool good, char *why, body_err
     return (good && grammar_finish(request->form, why)) || body_fail(error, "%s", why);
 }
 
-/* {"type": "text"}, {"type": "json_object"} or {"type": "json_schema", "json_schema": {"schema": ...}}. */
+/* {"type": "text"}, {"type": "json_object"} or {"type": "json_schema", "json_schema": {"schema": ...}}. The schema may
+ * also be beside the type, as clients of llama-server have it. */
 static bool read_format(void *user, json_t *value, body_error *error)
 {
     static const char *const formats[] = { "text", "json_object", "json_schema", NULL };
-    json_t *schema = json_object_get(json_object_get(value, "json_schema"), "schema");
+    static const char *const names[] = { "type", "json_schema", "schema", NULL };
+    static const char *const inner_names[] = { "name", "description", "strict", "schema", "type", NULL };
+    json_t *inner = json_object_get(value, "json_schema"), *schema = json_object_get(value, "schema");
     char why[GRAMMAR_WHY_BYTES] = "";
     uint32_t which;
 
-    if (!body_choice(json_object_get(value, "type"), formats, &which, error))
+    if (!body_choice(json_object_get(value, "type"), formats, &which, error) || !body_members(value, names, error) ||
+        !body_members(inner, inner_names, error))
         return false;
     if (which == 0)
         return true;
+    if (which == 2 && json_object_get(inner, "schema") != NULL)
+        schema = json_object_get(inner, "schema");
     if (which == 2 && schema == NULL)
         return body_fail(error, "json_schema has no schema");
     return begin_form(user, error) != NULL &&
-           end_form(user, grammar_schema(((completion_request *)user)->form, which == 2 ? schema : NULL, why), why,
-                    error);
+           end_form(user, grammar_schema(((completion_request *)user)->form, schema, why), why, error);
 }
 
 /* "text" of /v1/responses: {"format": ...}, whose schema is not below "json_schema". */
 static bool read_text_form(void *user, json_t *value, body_error *error)
 {
+    static const char *const names[] = { "format", "verbosity", NULL };
     json_t *format = json_object_get(value, "format"), *whole;
     bool good;
 
     if (!json_is_object(value))
         return body_fail(error, "not an object");
+    if (!body_members(value, names, error))
+        return false;
     if (format == NULL)
         return true;
     ((completion_request *)user)->format = format;
@@ -495,7 +510,35 @@ static bool read_no(void *user, json_t *value, body_error *error)
     return body_bool(value, &on, error) && (!on || body_fail(error, "only false is supported"));
 }
 
-/* Parameters of both APIs. Those without a function are labels. */
+/* The counterpart of read_no(). */
+static bool read_yes(void *user, json_t *value, body_error *error)
+{
+    bool on;
+
+    (void)user;
+    return body_bool(value, &on, error) && (on || body_fail(error, "only true is supported"));
+}
+
+static bool read_only(const json_t *value, double only, body_error *error)
+{
+    return (json_is_number(value) && json_number_value(value) == only) ||
+           body_fail(error, "only %g is supported", only);
+}
+
+static bool read_zero(void *user, json_t *value, body_error *error)
+{
+    (void)user;
+    return read_only(value, 0, error);
+}
+
+static bool read_one(void *user, json_t *value, body_error *error)
+{
+    (void)user;
+    return read_only(value, 1, error);
+}
+
+/* Parameters of both APIs. Those without a function are labels. Those of read_no(), read_yes(), read_zero(),
+ * read_one() and read_nothing() are what clients of vLLM and llama-server send with the default values. */
 #define BOTH                                                                                                           \
     { "model", read_model }, { "stop", read_stops }, { "max_tokens", read_max_tokens },                                \
         { "temperature", read_temperature }, { "top_p", read_top_p }, { "min_p", read_min_p },                         \
@@ -507,7 +550,14 @@ static bool read_no(void *user, json_t *value, body_error *error)
         { "guided_choice", read_texts }, { "guided_grammar", read_grammar },                                           \
         { "structured_outputs", read_structured }, { "min_tokens", read_min_tokens },                                  \
         { "ignore_eos", read_ignores_ends }, { "stop_token_ids", read_stop_tokens }, { "cache_prompt", NULL },         \
-        { "verbosity", NULL },                                                                                         \
+        { "verbosity", NULL }, { "request_id", NULL }, { "repeat_penalty", read_repetition },                          \
+        { "skip_special_tokens", read_yes }, { "spaces_between_special_tokens", read_yes },                            \
+        { "include_stop_str_in_output", read_no }, { "use_beam_search", read_no },                                     \
+        { "return_tokens_as_token_ids", read_no }, { "return_token_ids", read_no }, { "bad_words", read_nothing },     \
+        { "length_penalty", read_one }, { "priority", read_zero }, { "mirostat", read_zero },                          \
+        { "typical_p", read_one }, { "dynatemp_range", read_zero }, { "dry_multiplier", read_zero },                   \
+        { "xtc_probability", read_zero }, { "n_probs", read_zero }, { "min_keep", read_zero }, { "id_slot", NULL },    \
+        { "timings_per_token", read_no }, { "return_progress", read_no },                                              \
     {                                                                                                                  \
         "user", NULL                                                                                                   \
     }
@@ -522,6 +572,9 @@ static const body_parameter chat_parameters[] = { BOTH,
                                                   { "max_completion_tokens", read_max_tokens },
                                                   { "top_logprobs", read_top_logprobs },
                                                   { "modalities", read_modalities },
+                                                  { "add_generation_prompt", read_yes },
+                                                  { "continue_final_message", read_no },
+                                                  { "echo", read_no },
                                                   { "service_tier", read_tier },
                                                   { "tools", read_tools },
                                                   { "functions", read_nothing },
@@ -553,13 +606,6 @@ static const body_parameter response_parameters[] = { { "model", read_model },
                                                       { "safety_identifier", NULL },
                                                       { "prompt_cache_key", NULL } };
 
-/* Fails for the parameter. */
-static bool refuse(body_error *error, const char *parameter, const char *text)
-{
-    (void)snprintf(error->parameter, sizeof error->parameter, "%s", parameter);
-    return body_fail(error, "%s", text);
-}
-
 static bool check_tools(completion_request *request, body_error *error)
 {
     tool_set *tools = &request->tools;
@@ -568,7 +614,7 @@ static bool check_tools(completion_request *request, body_error *error)
         char why[sizeof error->text];
 
         (void)snprintf(why, sizeof why, "tool_choice: %.200s", error->text);
-        return refuse(error, "tool_choice", why);
+        return body_fail_parameter(error, "tool_choice", why);
     }
     return true;
 }
@@ -589,48 +635,49 @@ bool completion_request_read(completion_request *request, const struct exchange 
     request->sampler.temperature = 1;
     request->dialog.messages = json_array();
     if (request->dialog.messages == NULL)
-        return refuse(error, "messages", "out of memory for the messages");
+        return body_fail_parameter(error, "messages", "out of memory for the messages");
     request->ends.max_tokens = request->chat ? CHAT_TOKENS : COMPLETION_TOKENS;
     request->body = body_read(exchange, tables[api].parameters, tables[api].count, request, error);
     if (request->body == NULL)
         return false;
     if (request->model == NULL)
-        return refuse(error, "model", "the request has no model");
+        return body_fail_parameter(error, "model", "the request has no model");
     if (request->chat ? json_array_size(request->dialog.messages) == 0 : request->prompts.count == 0)
-        return refuse(error,
-                      request->response ? "input"
-                      : request->chat   ? "messages"
-                                        : "prompt",
-                      request->response ? "the request has no input"
-                      : request->chat   ? "the request has no messages"
-                                        : "the request has no prompt (a text)");
+        return body_fail_parameter(error,
+                                   request->response ? "input"
+                                   : request->chat   ? "messages"
+                                                     : "prompt",
+                                   request->response ? "the request has no input"
+                                   : request->chat   ? "the request has no messages"
+                                                     : "the request has no prompt (a text)");
     if (request->dialog.instructions != NULL) {
         json_t *first = json_pack("{s:s, s:s}", "role", "system", "content", request->dialog.instructions);
 
         if (first == NULL || json_array_insert_new(request->dialog.messages, 0, first) != 0)
-            return refuse(error, "instructions", "out of memory for the messages");
+            return body_fail_parameter(error, "instructions", "out of memory for the messages");
     }
     if (request->candidates == 0)
         request->candidates = request->choices;
     if (request->candidates < request->choices)
-        return refuse(error, "best_of", "best_of is smaller than n");
+        return body_fail_parameter(error, "best_of", "best_of is smaller than n");
     if (request->streams && request->candidates > request->choices)
-        return refuse(error, "best_of", "a stream cannot choose the best of several texts; leave out best_of");
+        return body_fail_parameter(error, "best_of",
+                                   "a stream cannot choose the best of several texts; leave out best_of");
     if (request->ends.min_tokens > request->ends.max_tokens)
-        return refuse(error, "min_tokens", "min_tokens is larger than max_tokens");
+        return body_fail_parameter(error, "min_tokens", "min_tokens is larger than max_tokens");
     if (request->echoes && request->logprobs)
-        return refuse(error, "echo", "echo is not supported together with logprobs");
+        return body_fail_parameter(error, "echo", "echo is not supported together with logprobs");
     if (request->echoes && request->suffix != NULL)
-        return refuse(error, "echo", "echo is not supported together with suffix");
+        return body_fail_parameter(error, "echo", "echo is not supported together with suffix");
     for (uint32_t i = 0; request->suffix != NULL && i < request->prompts.count; i++)
         if (request->prompts.texts[i].text == NULL)
-            return refuse(error, "suffix", "suffix needs prompts that are texts, not tokens");
+            return body_fail_parameter(error, "suffix", "suffix needs prompts that are texts, not tokens");
     if (request->chat && request->top_logprobs > 0 && !request->logprobs)
-        return refuse(error, "top_logprobs", "top_logprobs needs \"logprobs\": true");
+        return body_fail_parameter(error, "top_logprobs", "top_logprobs needs \"logprobs\": true");
     if (request->chat)
         return check_tools(request, error);
     if (request->prompts.count * request->candidates > MAX_TEXTS)
-        return refuse(error, "n", "more than 128 texts in one request");
+        return body_fail_parameter(error, "n", "more than 128 texts in one request");
     return true;
 }
 

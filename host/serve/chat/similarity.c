@@ -5,19 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool refuse(body_error *error, const char *parameter, const char *text)
-{
-    (void)snprintf(error->parameter, sizeof error->parameter, "%s", parameter);
-    return body_fail(error, "%s", text);
-}
-
 /* A text, or an object with one. */
 static bool add_text(struct embedding *embedding, const json_t *value, const char *parameter, body_error *error)
 {
     const json_t *text = json_is_object(value) ? json_object_get(value, "text") : value;
 
     if (!json_is_string(text))
-        return refuse(error, parameter, "an element is not a text");
+        return body_fail_parameter(error, parameter, "an element is not a text");
     return input_list_add(&embedding->inputs, text, EMBEDDING_MAX_TEXTS, error);
 }
 
@@ -38,14 +32,15 @@ bool similarity_texts(struct embedding *embedding, body_error *error)
 
     *error = (body_error){ .code = NULL };
     if (embedding->query == NULL || embedding->documents == NULL)
-        return refuse(error, embedding->query == NULL ? first : second, "the request needs two parameters with texts");
+        return body_fail_parameter(error, embedding->query == NULL ? first : second,
+                                   "the request needs two parameters with texts");
     if (!add_texts(embedding, embedding->query, first, error))
         return false;
     embedding->query_count = embedding->inputs.count;
     if (!add_texts(embedding, embedding->documents, second, error))
         return false;
     if (embedding->query_count > 1 && embedding->inputs.count != 2 * embedding->query_count)
-        return refuse(error, second, "text_1 must have one text, or as many texts as text_2");
+        return body_fail_parameter(error, second, "text_1 must have one text, or as many texts as text_2");
     return true;
 }
 

@@ -314,7 +314,7 @@ inlay_status text_model_open(const struct model *model, text_model **out_text, i
                                     : tokenizer_open(path, error, sizeof error);
     if (text->tokenizer == NULL) {
         text_model_close(text);
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s", error);
+        return inlay_fail(diag, is_shortage(error) ? INLAY_IO_ERROR : INLAY_INVALID_ARGUMENT, "%s", error);
     }
     if (!find_ends(text, model) || !read_chat(text, model)) {
         text_model_close(text);

@@ -5,14 +5,6 @@
 #include "plan/layout/planner.h"
 #include <string.h>
 
-/* Attribute `name` of a Scan for its scan input or output i: an axis or a direction. */
-static int64_t scan_attribute(const graph_node *node, const char *name, uint32_t i)
-{
-    const inlay_attr_info *attr = graph_attr(node, name);
-
-    return attr != NULL && attr->kind == INLAY_ATTR_INTS && i < attr->count ? attr->ints[i] : 0;
-}
-
 /* Bytes of what follows the first `axis` dimensions. */
 static uint64_t block_bytes(const inlay_value_info *info, uint32_t axis)
 {
@@ -35,7 +27,7 @@ static inlay_status check_type(const struct collector *collector, const graph_no
 /* Axis of a Scan for its scan input or output i of that rank; `rank` if the model states none that exists. */
 static uint32_t scan_axis(const graph_node *node, const char *name, uint32_t i, uint32_t rank)
 {
-    const int64_t axis = scan_attribute(node, name, i);
+    const int64_t axis = graph_attr_int_at(node, name, i);
 
     return axis < -(int64_t)rank || axis >= (int64_t)rank ? rank : (uint32_t)(axis < 0 ? axis + rank : axis);
 }
@@ -126,7 +118,7 @@ static inlay_status take_elements(struct collector *collector, const program_ste
         element->in[1] = items->count;
         element->out[0] = collector->collection->parts[body].item_of[input];
         element->block = block_bytes(info, scan_axis(step->node, "scan_input_axes", i, info->rank) + 1);
-        element->backwards = scan_attribute(step->node, "scan_input_directions", i) != 0;
+        element->backwards = graph_attr_int_at(step->node, "scan_input_directions", i) != 0;
         collect_finish(collector);
     }
 done:
@@ -156,7 +148,7 @@ static inlay_status append_scans(struct collector *collector, const program_step
         scan->in[1] = items->count;
         scan->out[0] = items->scan[i];
         scan->block = block_bytes(each, scan_axis(step->node, "scan_output_axes", i, each->rank + 1));
-        scan->backwards = scan_attribute(step->node, "scan_output_directions", i) != 0;
+        scan->backwards = graph_attr_int_at(step->node, "scan_output_directions", i) != 0;
         collect_finish(collector);
     }
 done:

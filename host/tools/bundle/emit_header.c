@@ -1,16 +1,9 @@
 /* The C header of a bundle: valid C names, and the functions with the sizes of the model. */
 #include "bundle/emit.h"
+#include "base/order.h"
 #include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
-
-static bool is_taken(const char *const *list, uint32_t count, const char *name)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (strcmp(list[i], name) == 0)
-            return true;
-    return false;
-}
 
 static bool is_keyword(const char *name)
 {
@@ -22,7 +15,7 @@ static bool is_keyword(const char *name)
         "bool",   "class",    "new",      "delete",   "this",  "template"
     };
 
-    return is_taken(words, sizeof words / sizeof words[0], name);
+    return is_text_listed(words, sizeof words / sizeof words[0], name);
 }
 
 static char *identifier(struct arena *arena, const char *text, const char *const *taken, uint32_t count)
@@ -32,7 +25,7 @@ static char *identifier(struct arena *arena, const char *text, const char *const
     for (char *c = name; c != NULL && *c != '\0'; c++)
         if (!isalnum((unsigned char)*c) || (unsigned char)*c >= 0x80)
             *c = '_';
-    for (uint32_t i = 2; name != NULL && (is_keyword(name) || is_taken(taken, count, name)); i++)
+    for (uint32_t i = 2; name != NULL && (is_keyword(name) || is_text_listed(taken, count, name)); i++)
         name = arena_format(arena, "%s_%u", name, i);
     return name;
 }

@@ -59,6 +59,12 @@ static void plan_part(const cpu_build *build, const experts_layer *layer, nbits_
     part->bits.blocks = mode != NBITS_EXACT && part->bits.kernel->many > 0;
 }
 
+/* The bits of weights for which a row is prepared. */
+static uint32_t row_bits(const nbits_shape *shape)
+{
+    return shape->table != NULL ? 8 : shape->bits;
+}
+
 /* Assigns the scratch memory. */
 static inlay_status take_scratch(cpu_build *build, struct experts *experts, cpu_place *scratch)
 {
@@ -82,11 +88,15 @@ static inlay_status take_scratch(cpu_build *build, struct experts *experts, cpu_
     if (experts->coded) {
         nbits_reserve(&first->bits, pairs, 0, &bytes);
         nbits_reserve(&second->bits, pairs, 0, &bytes);
-        experts->shares_rows = experts->gated && gate->bits.has_zeros == first->bits.has_zeros &&
+        experts->shares_rows = experts->gated && row_bits(&gate->bits.shape) == row_bits(&first->bits.shape) &&
+                               gate->bits.has_zeros == first->bits.has_zeros &&
                                (gate->bits.has_zeros || gate->bits.zero == first->bits.zero);
-        if (experts->shares_rows)
+        if (experts->shares_rows) {
+            const nbits_shape own = gate->bits.shape; /* may have another table */
+
             gate->bits = first->bits;
-        else if (experts->gated)
+            gate->bits.shape = own;
+        } else if (experts->gated)
             nbits_reserve(&gate->bits, pairs, 0, &bytes);
         panel = first->bits.blocks && first->bits.panel_bytes > panel ? first->bits.panel_bytes : panel;
     }

@@ -66,12 +66,6 @@ static bool is_supported_function(const cpu_op *op)
     return op->unary_count > 0;
 }
 
-static bool same_dims(const cpu_build *build, uint32_t x, uint32_t y)
-{
-    return build->ranks[x] == build->ranks[y] &&
-           memcmp(build->dims[x], build->dims[y], build->ranks[x] * sizeof(int64_t)) == 0;
-}
-
 /* Adds a leaf: the value itself, or the input of the DequantizeLinear that computes it. false: a chain cannot read
  * it. */
 static bool add_leaf(const cpu_build *build, uint32_t value, uint32_t like, struct chain *chain, uint32_t *out_slot)
@@ -92,7 +86,7 @@ static bool add_leaf(const cpu_build *build, uint32_t value, uint32_t like, stru
     } else if (cpu_type(build, value) != ELEMENT_FLOAT) {
         return false;
     }
-    if (!leaf.scalar && !same_dims(build, leaf.value, like))
+    if (!leaf.scalar && !cpu_same_dims(build, leaf.value, like))
         return false;
     for (uint32_t i = 0; i < chain->leaf_count; i++) {
         if (chain->leaves[i].value == leaf.value && chain->leaves[i].bytes == leaf.bytes &&
@@ -129,7 +123,7 @@ static bool collect(const cpu_build *build, uint32_t value, uint32_t like, struc
 
     if ((!binary && !single) || build->compiled->values[value].uses != 1 ||
         build->compiled->values[value].output != INLAY_NONE || *inner_count == MOST_STEPS ||
-        !same_dims(build, value, like))
+        !cpu_same_dims(build, value, like))
         return add_leaf(build, value, like, chain, out_slot);
     inner[(*inner_count)++] = maker;
     if (!collect(build, op->in[0], like, chain, inner, inner_count, &x))

@@ -154,6 +154,11 @@ static inline int64_t cpu_key_word(uint32_t rank, uint64_t room)
 }
 
 /* The type of a value's elements. */
+static inline bool cpu_same_dims(const cpu_build *build, uint32_t a, uint32_t b)
+{
+    return build->ranks[a] == build->ranks[b] &&
+           memcmp(build->dims[a], build->dims[b], build->ranks[a] * sizeof(int64_t)) == 0;
+}
 static inline element_type cpu_type(const cpu_build *build, uint32_t value)
 {
     return build->compiled->values[value].type;

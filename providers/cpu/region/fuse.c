@@ -10,12 +10,6 @@ static bool is_family(const cpu_build *build, uint32_t op, const cpu_family *fam
     return op != INLAY_NONE && build->compiled->ops[op].row->family == family;
 }
 
-static bool same_dims(const cpu_build *build, uint32_t a, uint32_t b)
-{
-    return build->ranks[a] == build->ranks[b] &&
-           memcmp(build->dims[a], build->dims[b], build->ranks[a] * sizeof(int64_t)) == 0;
-}
-
 static bool add_post(cpu_group *group, cpu_post post)
 {
     INLAY_CHECK(group->room <= CPU_MAX_POSTS);
@@ -61,7 +55,7 @@ static bool take_binary(const cpu_build *build, cpu_group *group, const cpu_op *
     element_function function = next->function;
     uint32_t count = group->post_count;
 
-    if (other == cur || !same_dims(build, cur, next->out[0]))
+    if (other == cur || !cpu_same_dims(build, cur, next->out[0]))
         return false;
     if (!first && (function == FUNCTION_DIV || function == FUNCTION_PRELU))
         return false;
@@ -133,7 +127,7 @@ static void extend(const cpu_build *build, uint8_t *taken, cpu_group *group)
             uint32_t other = function->in[function->in[0] == group->out ? 1 : 0];
 
             if (op->row->family->takes_bias && group->post_count == 0 && group->bias == INLAY_NONE &&
-                function->function == FUNCTION_ADD && same_dims(build, group->out, function->out[0]) &&
+                function->function == FUNCTION_ADD && cpu_same_dims(build, group->out, function->out[0]) &&
                 is_bias(build, op, group->out, other))
                 group->bias = other;
             else if (!take_binary(build, group, function, group->out))

@@ -73,14 +73,10 @@ void blocks_mark_packed(inlay_compiled *compiled)
 }
 
 /* Reads blocks to memory of the part; the other parts are not wanted. */
-static void read_part(const cpu_constant *constant, int64_t first, int64_t count, void *out)
+static void read_part(const kit_blocks *blocks, int part, const void *from, int64_t count, void *out)
 {
-    const kit_blocks *blocks = &constant->blocks;
-
-    kit_blocks_read(blocks, (const char *)constant->block_data + first * blocks->type->bytes, count,
-                    constant->block_part == BLOCKS_CODES ? out : NULL,
-                    constant->block_part == BLOCKS_SCALES ? out : NULL,
-                    constant->block_part == BLOCKS_ZEROS ? out : NULL);
+    kit_blocks_read(blocks, from, count, part == BLOCKS_CODES ? out : NULL, part == BLOCKS_SCALES ? out : NULL,
+                    part == BLOCKS_ZEROS ? out : NULL);
 }
 
 inlay_status blocks_write(const inlay_compiled *compiled, const cpu_constant *constant, void *out, inlay_diag *diag)
@@ -91,46 +87,64 @@ inlay_status blocks_write(const inlay_compiled *compiled, const cpu_constant *co
 
     (void)compiled, (void)diag;
     INLAY_CHECK(constant->block_data != NULL);
-    read_part(constant, 0, (int64_t)constant->bytes / (blocks->type->elements / blocks->group * group_bytes), out);
+    read_part(blocks, constant->block_part, constant->block_data,
+              (int64_t)constant->bytes / (blocks->type->elements / blocks->group * group_bytes), out);
     return INLAY_OK;
 }
 
 typedef struct pack_call {
-    const cpu_constant *constant;
+    const char *data;
+    kit_blocks blocks;
+    int part;
     nbits_shape shape;
     uint8_t *out;
-    bool failed; /* atomic: out of memory */
 } pack_call;
+
+/* Packs a panel in pieces of its rows, which follow one another in the pack, since a piece has whole blocks of k. */
+static void pack_panel(const pack_call *call, int64_t panel, uint8_t *out)
+{
+    const nbits_shape *shape = &call->shape;
+    const kit_blocks *blocks = &call->blocks;
+    const int64_t first = panel * NBITS_COLUMNS,
+                  count = shape->n - first < NBITS_COLUMNS ? shape->n - first : NBITS_COLUMNS;
+    const int64_t row_bytes = shape->k / blocks->type->elements * blocks->type->bytes;
+    float lines[NBITS_COLUMNS * KIT_MAX_BLOCK]; /* or bytes */
+
+    for (int64_t at = 0; at < shape->k; at += KIT_MAX_BLOCK) {
+        const int64_t elements = shape->k - at < KIT_MAX_BLOCK ? shape->k - at : KIT_MAX_BLOCK,
+                      read = elements / blocks->type->elements;
+        const bool codes = call->part == BLOCKS_CODES;
+        const nbits_source source = { .data = lines,
+                                      .k_step = 1,
+                                      .n_step = codes ? elements : elements / shape->block };
+        const int64_t line_bytes = codes ? elements * shape->bits / 8 : source.n_step * (int64_t)sizeof(float);
+        const char *from = call->data + first * row_bytes + at / blocks->type->elements * blocks->type->bytes;
+        nbits_shape piece;
+
+        (void)nbits_shape_init(&piece, shape->bits, elements, count, shape->block);
+        for (int64_t column = 0; column < count; column++)
+            read_part(blocks, call->part, from + column * row_bytes, read, (char *)lines + column * line_bytes);
+        if (codes) {
+            nbits_pack_weights(&piece, &source, 0, 1, out);
+            out += nbits_weight_bytes(&piece);
+        } else {
+            nbits_pack_floats(&piece, &source, (float *)(void *)out);
+            out += nbits_scale_count(&piece) * (int64_t)sizeof(float);
+        }
+    }
+}
 
 static inlay_status pack_panels(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    pack_call *call = user;
+    const pack_call *call = user;
     const nbits_shape *shape = &call->shape;
-    const kit_blocks *blocks = &call->constant->blocks;
-    const int64_t row_blocks = shape->k / blocks->type->elements;
-    const bool codes = call->constant->block_part == BLOCKS_CODES;
-    const int64_t row_bytes = codes ? shape->k * blocks->bits / 8 : shape->blocks * (int64_t)sizeof(float);
     const int64_t panel_bytes =
-        (codes ? nbits_weight_bytes(shape) : nbits_scale_count(shape) * (int64_t)sizeof(float)) / shape->panels;
-    uint8_t *lines = malloc((size_t)(NBITS_COLUMNS * row_bytes));
+        (call->part == BLOCKS_CODES ? nbits_weight_bytes(shape) : nbits_scale_count(shape) * (int64_t)sizeof(float)) /
+        shape->panels;
 
     (void)worker;
-    if (lines == NULL)
-        __atomic_store_n(&call->failed, true, __ATOMIC_RELAXED);
-    for (int64_t panel = begin; lines != NULL && panel < end; panel++) {
-        const int64_t first = panel * NBITS_COLUMNS,
-                      count = shape->n - first < NBITS_COLUMNS ? shape->n - first : NBITS_COLUMNS;
-        const nbits_source source = { .data = lines, .k_step = 1, .n_step = codes ? shape->k : shape->blocks };
-        nbits_shape one;
-
-        (void)nbits_shape_init(&one, shape->bits, shape->k, count, shape->block);
-        read_part(call->constant, first * row_blocks, count * row_blocks, lines);
-        if (codes)
-            nbits_pack_weights(&one, &source, 0, 1, call->out + panel * panel_bytes);
-        else
-            nbits_pack_floats(&one, &source, (float *)(void *)(call->out + panel * panel_bytes));
-    }
-    free(lines);
+    for (int64_t panel = begin; panel < end; panel++)
+        pack_panel(call, panel, call->out + panel * panel_bytes);
     return INLAY_OK;
 }
 
@@ -138,14 +152,20 @@ bool blocks_pack(const cpu_state *state, const cpu_constant *constant, const ten
                  const tensor_layout *layout, void *target)
 {
     enum { GRAIN = 8 };
-    pack_call call = { .constant = constant, .out = target };
+    pack_call call = {
+        .data = constant->block_data, .blocks = constant->blocks, .part = constant->block_part, .out = target
+    };
 
     (void)plain;
     INLAY_CHECK(constant->block_data != NULL);
-    if (!nbits_is_pack(layout) || !nbits_shape_of(layout, &call.shape) || call.shape.block != constant->blocks.group ||
-        call.shape.k % constant->blocks.type->elements != 0)
+    if (!nbits_is_pack(layout) || !nbits_shape_of(layout, &call.shape) ||
+        !blocks_fit(&call.blocks, call.shape.k, call.shape.block))
+        return false;
+    if (call.shape.bits == call.blocks.type->bits || (call.shape.bits == 4 && blocks_table(&call.blocks) != NULL))
+        call.blocks.bits = call.shape.bits;
+    if (call.shape.bits != call.blocks.bits)
         return false;
     /* the loop cannot fail: no run can be cancelled, and pack_panels succeeds */
     (void)state->host->parallel_for(state->host->ctx, NULL, call.shape.panels, GRAIN, pack_panels, &call);
-    return !call.failed;
+    return true;
 }

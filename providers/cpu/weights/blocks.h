@@ -14,6 +14,10 @@ bool blocks_is_constant(const inlay_graph *graph, uint32_t value);
 void blocks_make_constants(inlay_compiled *compiled, const inlay_graph *graph);
 /* Marks the blocks of packed constants as no longer needed (cpu_constant.repacked_ops). */
 void blocks_mark_packed(inlay_compiled *compiled);
+/* Can blocks_pack pack a matrix of k elements in a column with a scale for each `block` of them? */
+bool blocks_fit(const kit_blocks *blocks, int64_t k, int64_t block);
+/* The table (nbits_shape.table) whose indexes it packs in 4 bits instead of codes of 8 bits; NULL: there is none. */
+const uint8_t *blocks_table(const kit_blocks *blocks);
 /* For weights.c: fills a pack of n-bit weights, on the host's threads (false: layout is not one of these), or writes
  * the elements. */
 bool blocks_pack(const cpu_state *state, const cpu_constant *constant, const tensor_layout *plain,

@@ -1,10 +1,12 @@
-/* Which nodes UnpackBlocks the provider reads. */
+/* Which nodes UnpackBlocks the provider reads, and how. */
 #include "cpu/matrix/sgemm.h"
 #include "cpu/weights/blocks.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
 OPTIONAL_WITH(blocks_is_constant, "cpu_blocks");
+OPTIONAL_WITH(blocks_fit, "cpu_blocks");
+OPTIONAL_WITH(blocks_table, "cpu_blocks");
 
 static bool read_node(const kit_node *node, kit_blocks *out)
 {
@@ -39,4 +41,14 @@ bool blocks_is_constant(const inlay_graph *graph, uint32_t value)
 
     return maker.info != NULL && strcmp(maker.info->op_type.data, "UnpackBlocks") == 0 &&
            strcmp(maker.info->domain.data, "ai.inlay") == 0 && read_node(&maker, &blocks);
+}
+
+bool blocks_fit(const kit_blocks *blocks, int64_t k, int64_t block)
+{
+    return blocks->type != NULL && blocks->group == block && k % blocks->type->elements == 0;
+}
+
+const uint8_t *blocks_table(const kit_blocks *blocks)
+{
+    return blocks->bits == 8 ? blocks->type->table : NULL;
 }

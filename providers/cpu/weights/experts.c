@@ -177,6 +177,7 @@ void experts_layer_of(const inlay_compiled *compiled, const cpu_op *op, int laye
                               .scale_steps = { 1, blocks },
                               .zero_steps = { 1, blocks } };
     out->nbits.float_zeros = out->nbits.zero != INLAY_NONE && compiled->values[out->nbits.zero].type == ELEMENT_FLOAT;
+    nbits_take_blocks(compiled, &out->nbits);
 }
 
 void experts_bind(const inlay_compiled *compiled, cpu_op *op)

@@ -1,5 +1,6 @@
 /* The layouts of packed n-bit weights, with the shape in dims. Packs constants into them. */
 #include "cpu/weights/nbits_weights.h"
+#include "cpu/weights/blocks.h"
 #include "simd/optional.h"
 #include <math.h>
 
@@ -28,11 +29,29 @@ static float zero_at(const cpu_nbits *nbits, const void *data, int64_t block, in
     return zero;
 }
 
+static const cpu_constant *constant_of(const inlay_compiled *compiled, uint32_t value)
+{
+    return value == INLAY_NONE || compiled->values[value].constant == INLAY_NONE
+               ? NULL
+               : &compiled->constants[compiled->values[value].constant];
+}
+
+void nbits_take_blocks(const inlay_compiled *compiled, cpu_nbits *nbits)
+{
+    const cpu_constant *codes = constant_of(compiled, nbits->q);
+
+    if (codes == NULL || codes->blocks.type == NULL || (nbits->zero != INLAY_NONE && !nbits->float_zeros) ||
+        !blocks_fit(&codes->blocks, nbits->k, nbits->block))
+        return;
+    if (nbits->bits == 8 && nbits->zero == INLAY_NONE && nbits->all == NBITS_TABLE_ZERO &&
+        compiled->state->nbits != NULL && compiled->state->nbits->tables)
+        nbits->table = blocks_table(&codes->blocks);
+    nbits->bits = nbits->table != NULL ? 4 : (uint8_t)codes->blocks.type->bits;
+}
+
 void nbits_merge_zeros(const inlay_compiled *compiled, cpu_nbits *nbits)
 {
-    const cpu_constant *constant = nbits->zero == INLAY_NONE || compiled->values[nbits->zero].constant == INLAY_NONE
-                                       ? NULL
-                                       : &compiled->constants[compiled->values[nbits->zero].constant];
+    const cpu_constant *constant = constant_of(compiled, nbits->zero);
     const int64_t blocks = (nbits->k + nbits->block - 1) / nbits->block;
     float first = 0;
 

@@ -335,6 +335,7 @@ inlay_status nbits_bind_weights(inlay_compiled *compiled, inlay_diag *diag)
         if (!has_weights(compiled, &op->nbits))
             return fail_elsewhere(op, diag);
         nbits_merge_zeros(compiled, &op->nbits);
+        nbits_take_blocks(compiled, &op->nbits);
     }
     if (!any || compiled->state->nbits == NULL)
         return INLAY_OK;

@@ -18,6 +18,9 @@ inlay_status nbits_bind_weights(inlay_compiled *compiled, inlay_diag *diag);
 
 /* Replaces zero points that are all the same code by nbits->all. */
 void nbits_merge_zeros(const inlay_compiled *compiled, cpu_nbits *nbits);
+/* Then, for weights in blocks: packs codes in the bits that their type has, or as the indexes of 4 bits that the blocks
+ * have if the CPU has the kernels. */
+void nbits_take_blocks(const inlay_compiled *compiled, cpu_nbits *nbits);
 
 /* The sizes of packed weights with n columns. false: out of range. */
 bool nbits_weights_shape(const cpu_nbits *nbits, int64_t n, nbits_shape *shape);

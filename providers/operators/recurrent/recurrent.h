@@ -74,8 +74,8 @@ typedef struct recurrent_plan {
     double ns;                /* estimated time of a run */
     /* Workspace: weights of each direction unless constant, then one block per unit, with these offsets in it. */
     uint64_t weights_bytes, unit_bytes;
-    uint64_t x_at, projected_rows_at, old_at, new_at, gates_rows_at, reset_rows_at, h_rows_at, c_rows_at, order_at,
-        projected_at, gates_at, candidate_at, h_at, c_at, reset_at, input_at, zeros_at;
+    uint64_t x_at, projected_rows_at, old_at, new_at, gates_rows_at, reset_rows_at, h_rows_at, order_at, projected_at,
+        gates_at, candidate_at, h_at, c_at, reset_at, input_at, zeros_at;
 } recurrent_plan;
 
 /* Reads the attributes of LSTM-22, GRU-22 and RNN-22. state->cell becomes that of the node's op_type; for others it is

@@ -31,4 +31,31 @@ static inline bool codec_starts(const uint8_t *bytes, size_t count, const char *
         i++;
     return i == magic_bytes;
 }
+
+/* Detection of the formats that a library decodes, which works in builds without the library, too (none.c). */
+static inline bool codec_is_png(const uint8_t *bytes, size_t count)
+{
+    return codec_starts(bytes, count, "\x89PNG\r\n\x1a\n", 8);
+}
+static inline bool codec_is_jpeg(const uint8_t *bytes, size_t count)
+{
+    return codec_starts(bytes, count, "\xff\xd8\xff", 3);
+}
+static inline bool codec_is_webp(const uint8_t *bytes, size_t count)
+{
+    return count >= 12 && codec_starts(bytes, count, "RIFF", 4) && codec_starts(bytes + 8, count - 8, "WEBP", 4);
+}
+static inline bool codec_is_tiff(const uint8_t *bytes, size_t count) /* or BigTIFF */
+{
+    return codec_starts(bytes, count, "II*\0", 4) || codec_starts(bytes, count, "MM\0*", 4) ||
+           codec_starts(bytes, count, "II+\0", 4) || codec_starts(bytes, count, "MM\0+", 4);
+}
+static inline bool codec_is_jp2_box(const uint8_t *bytes, size_t count)
+{
+    return codec_starts(bytes, count, "\0\0\0\x0cjP  \r\n\x87\n", 12);
+}
+static inline bool codec_is_jp2(const uint8_t *bytes, size_t count) /* in a box, or a bare codestream */
+{
+    return codec_is_jp2_box(bytes, count) || codec_starts(bytes, count, "\xff\x4f\xff\x51", 4);
+}
 #endif

@@ -11,16 +11,6 @@ struct reader {
     char why[200];
 };
 
-static bool is_boxed(const uint8_t *bytes, size_t count)
-{
-    return codec_starts(bytes, count, "\0\0\0\x0cjP  \r\n\x87\n", 12);
-}
-
-static bool is(const uint8_t *bytes, size_t count)
-{
-    return is_boxed(bytes, count) || codec_starts(bytes, count, "\xff\x4f\xff\x51", 4);
-}
-
 static void on_error(const char *text, void *user)
 {
     struct reader *reader = user;
@@ -157,7 +147,7 @@ static inlay_status read_all(opj_codec_t *decoder, opj_stream_t *stream, opj_ima
 static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sink)
 {
     struct reader reader = { .bytes = bytes, .count = count };
-    opj_codec_t *decoder = opj_create_decompress(is_boxed(bytes, count) ? OPJ_CODEC_JP2 : OPJ_CODEC_J2K);
+    opj_codec_t *decoder = opj_create_decompress(codec_is_jp2_box(bytes, count) ? OPJ_CODEC_JP2 : OPJ_CODEC_J2K);
     opj_stream_t *stream = opj_stream_default_create(OPJ_TRUE);
     opj_image_t *image = NULL;
     inlay_status status;
@@ -184,4 +174,4 @@ done:
     return status;
 }
 
-const struct codec codec_jp2 = { .name = "JPEG 2000", .library = "openjpeg", .is = is, .decode = decode };
+const struct codec codec_jp2 = { .name = "JPEG 2000", .library = "openjpeg", .is = codec_is_jp2, .decode = decode };

@@ -18,11 +18,6 @@ struct errors {
     char why[JMSG_LENGTH_MAX];
 };
 
-static bool is(const uint8_t *bytes, size_t count)
-{
-    return codec_starts(bytes, count, "\xff\xd8\xff", 3);
-}
-
 static void on_error(j_common_ptr common)
 {
     struct errors *errors = (struct errors *)(void *)common->err;
@@ -193,5 +188,5 @@ static inlay_status encode(const uint8_t *rgb, int64_t height, int64_t width, in
 }
 
 const struct codec codec_jpeg = {
-    .name = "JPEG", .library = "libjpeg-turbo", .is = is, .decode = decode, .ending = "jpg", .encode = encode
+    .name = "JPEG", .library = "libjpeg-turbo", .is = codec_is_jpeg, .decode = decode, .ending = "jpg", .encode = encode
 };

@@ -13,11 +13,6 @@ struct reader {
     uint8_t *rows; /* one row, or all rows of an interlaced image */
 };
 
-static bool is(const uint8_t *bytes, size_t count)
-{
-    return codec_starts(bytes, count, "\x89PNG\r\n\x1a\n", 8);
-}
-
 static void on_error(png_structp png, png_const_charp text)
 {
     struct reader *reader = png_get_error_ptr(png);
@@ -186,5 +181,5 @@ static inlay_status encode(const uint8_t *rgb, int64_t height, int64_t width, in
 }
 
 const struct codec codec_png = {
-    .name = "PNG", .library = "libpng", .is = is, .decode = decode, .ending = "png", .encode = encode
+    .name = "PNG", .library = "libpng", .is = codec_is_png, .decode = decode, .ending = "png", .encode = encode
 };

@@ -47,12 +47,6 @@ struct reader {
     char why[200];
 };
 
-static bool is(const uint8_t *bytes, size_t count)
-{
-    return codec_starts(bytes, count, "II*\0", 4) || codec_starts(bytes, count, "MM\0*", 4) ||
-           codec_starts(bytes, count, "II+\0", 4) || codec_starts(bytes, count, "MM\0+", 4);
-}
-
 static tmsize_t on_read(thandle_t handle, void *to, tmsize_t count)
 {
     struct reader *reader = (struct reader *)handle;
@@ -192,4 +186,4 @@ static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sin
     return status;
 }
 
-const struct codec codec_tiff = { .name = "TIFF", .library = "libtiff", .is = is, .decode = decode };
+const struct codec codec_tiff = { .name = "TIFF", .library = "libtiff", .is = codec_is_tiff, .decode = decode };

@@ -5,11 +5,6 @@
 #include <webp/decode.h>
 #include <webp/encode.h>
 
-static bool is(const uint8_t *bytes, size_t count)
-{
-    return count >= 12 && codec_starts(bytes, count, "RIFF", 4) && codec_starts(bytes + 8, count - 8, "WEBP", 4);
-}
-
 static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sink)
 {
     WebPDecoderConfig config;
@@ -65,5 +60,5 @@ static inlay_status encode(const uint8_t *rgb, int64_t height, int64_t width, in
 }
 
 const struct codec codec_webp = {
-    .name = "WebP", .library = "libwebp", .is = is, .decode = decode, .ending = "webp", .encode = encode
+    .name = "WebP", .library = "libwebp", .is = codec_is_webp, .decode = decode, .ending = "webp", .encode = encode
 };

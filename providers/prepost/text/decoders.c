@@ -344,14 +344,6 @@ done:
     return status;
 }
 
-static inlay_status infer_texts(void *ctx, inlay_infer *in, inlay_diag *diag)
-{
-    const inlay_dim open = prepost_open();
-
-    (void)ctx, (void)diag;
-    return prepost_set(in, 0, 1, &open);
-}
-
 static const int64_t one_dims[] = { 1 }, six_dims[] = { 6 }, two_dims[] = { 2 }, table_dims[] = { 2, 3 };
 static const int64_t bpe_ids[] = { 3, 0, 1, 0, 2, 3 }, bert_ids[] = { 0, 1, 2, 3, 4, 9 };
 static const inlay_str bpe_texts[] = { PREPOST_STR("low"), PREPOST_STR("lo\xc3\xa9") },
@@ -383,7 +375,7 @@ const prepost_operator prepost_bpe_decoder = {
         "Converts the tokens along the last axis to text. id_vocab has one token a line, in characters that stand for "
         "bytes; byte_decoder has lines of character TAB byte, both as numbers; added_tokens has lines of id TAB text.",
     .extensions = true,
-    .infer = infer_texts,
+    .infer = prepost_infer_list,
     PREPOST_EXAMPLES(bpe_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
                 .cost = tokens_cost,
@@ -401,7 +393,7 @@ const prepost_operator prepost_bert_decoder = {
     .doc =
         "Converts BERT's tokens to text. With use_indices, one text for each range [begin, end) of the second input.",
     .extensions = true,
-    .infer = infer_texts,
+    .infer = prepost_infer_list,
     PREPOST_EXAMPLES(bert_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
                 .cost = tokens_cost,

@@ -1,5 +1,5 @@
 /* string_maps.c - onnxruntime-extensions' operators that look up texts or integers in a table, and SegmentSum. */
-#include "prepost/prepost.h"
+#include "prepost/text/tokens.h"
 #include "inlay/check.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -32,13 +32,6 @@ static void release(void *state)
     free(table->unknown);
     free(table->copy);
     free(table);
-}
-
-static inlay_str attribute(const inlay_node_info *node, const char *name)
-{
-    const inlay_attr_info *a = kit_attr(node, name);
-
-    return a != NULL && a->kind == INLAY_ATTR_STRING ? a->s : (inlay_str){ "", 0 };
 }
 
 /* Returns the part of the text before the first `end`, and removes that part and `end` from the text. If the text has
@@ -182,7 +175,7 @@ done:
 static inlay_status create_table(const kit_node *node, map_kind kind, void **out, inlay_diag *diag)
 {
     const char *op = node->info->op_type.data;
-    const inlay_str map = attribute(node->info, "map"), unknown = attribute(node->info, "unk");
+    const inlay_str map = tokens_attr(node->info, "map"), unknown = tokens_attr(node->info, "unk");
     struct map_table *table = calloc(1, sizeof *table);
     inlay_status status = INLAY_OK;
 

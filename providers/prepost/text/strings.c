@@ -5,15 +5,6 @@
 
 enum { MAX_RANK = 32 };
 
-/* Output 0 is a list whose length depends on the data. */
-static inlay_status infer_list(void *ctx, inlay_infer *in, inlay_diag *diag)
-{
-    const inlay_dim open = prepost_open();
-
-    (void)ctx, (void)diag;
-    return prepost_set(in, 0, 1, &open);
-}
-
 static void cost_texts(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     (void)node;
@@ -501,4 +492,4 @@ STRINGS(
     "columns. If sep is empty, each byte is a piece.",
     infer_split, split_examples)
 STRINGS(masked, "MaskedFill", "value:S, mask:B -> output:S; S=string, B=bool", "Selects the texts whose mask is true.",
-        infer_list, masked_examples)
+        prepost_infer_list, masked_examples)

@@ -15,6 +15,9 @@ typedef struct host_call {
 INLAY_NODISCARD inlay_status host_node_run(struct runner *runner, struct bound *bound, bound_step *step,
                                            inlay_diag *diag);
 
+/* Reports a fault of the node: "ZipMap node 'n': what". Returns code. */
+inlay_status host_fail(const host_call *call, inlay_status code, const char *what);
+
 /* Returns the value in host memory, or in its current domain if the node only passes it to its bodies
  * (program_passes_to_bodies()). kind 0 if `value` is INLAY_NONE or absent. */
 run_value host_value(const host_call *call, uint32_t value);

@@ -1,6 +1,12 @@
 /* exec/control/host_value.c - values that host nodes read and write. */
 #include "exec/control/host_node.h"
 
+inlay_status host_fail(const host_call *call, inlay_status code, const char *what)
+{
+    return inlay_fail(call->diag, code, "%s node '%s': %s", call->node->info.op_type.data, call->node->info.name.data,
+                      what);
+}
+
 run_value host_value(const host_call *call, uint32_t value)
 {
     run_value current = runner_value(call->bound, value);

@@ -10,12 +10,6 @@
 
 enum { NUMBER_BYTES = 64 /* room for a number as text */, MAX_ELEMENTS = 1 << 28 };
 
-static inlay_status fail(const host_call *call, inlay_status code, const char *what)
-{
-    return inlay_fail(call->diag, code, "%s node '%s': %s", call->node->info.op_type.data, call->node->info.name.data,
-                      what);
-}
-
 static const inlay_attr_info *attr(const host_call *call, const char *name)
 {
     const inlay_attr_info *attribute = graph_attr(call->node, name);
@@ -57,7 +51,7 @@ static inlay_status run_zip(host_call *call)
 
     labels = labels != NULL ? labels : attr(call, "classlabels_strings");
     if (labels == NULL || value.kind != INLAY_KIND_TENSOR || value.rank < 1 || value.rank > 2)
-        return fail(call, INLAY_INVALID_MODEL, "class labels and a tensor of rank 1 or 2 are required");
+        return host_fail(call, INLAY_INVALID_MODEL, "class labels and a tensor of rank 1 or 2 are required");
     columns = value.dims[value.rank - 1];
     rows = value.rank == 2 ? value.dims[0] : 1;
     if (columns != (int64_t)labels->count)
@@ -65,7 +59,7 @@ static inlay_status run_zip(host_call *call)
                           call->node->info.name.data, labels->count, (long long)columns);
     maps = calloc((size_t)rows + 1, sizeof(inlay_value *));
     if (maps == NULL)
-        return fail(call, INLAY_OUT_OF_MEMORY, "no memory for the maps");
+        return host_fail(call, INLAY_OUT_OF_MEMORY, "no memory for the maps");
     INLAY_TRY(from_list(call, labels, &keys));
     for (int64_t row = 0; row < rows; row++) {
         INLAY_TRY(value_create_from(call->runner->shared->tensors.memory, value.dtype, 1, &columns, false, &values,
@@ -103,14 +97,14 @@ static inlay_status row_begin(const host_call *call, inlay_dtype dtype, int64_t 
 
     *out = (struct row){ .count = count, .dtype = dtype };
     if (count > MAX_ELEMENTS)
-        return fail(call, INLAY_LIMIT_EXCEEDED, "the result has more than 2^28 elements");
+        return host_fail(call, INLAY_LIMIT_EXCEEDED, "the result has more than 2^28 elements");
     if (dtype != INLAY_STRING)
         return value_create_from(call->runner->shared->tensors.memory, dtype, 2, dims, true, &out->numbers, call->diag);
     out->texts = calloc((size_t)count + 1, sizeof *out->texts);
     out->room = calloc((size_t)count + 1, NUMBER_BYTES);
     for (int64_t i = 0; out->texts != NULL && i < count; i++)
         out->texts[i].data = "";
-    return out->texts == NULL || out->room == NULL ? fail(call, INLAY_OUT_OF_MEMORY, "no memory for its result")
+    return out->texts == NULL || out->room == NULL ? host_fail(call, INLAY_OUT_OF_MEMORY, "no memory for its result")
                                                    : INLAY_OK;
 }
 
@@ -173,7 +167,7 @@ static inlay_status read_map(const host_call *call, const inlay_value **out_keys
     const run_value value = host_value(call, call->node->info.inputs[0]);
 
     if (value.kind != INLAY_KIND_MAP || value.owner == NULL || value.owner->count != 2)
-        return fail(call, INLAY_INVALID_MODEL, "input 0 must be a map");
+        return host_fail(call, INLAY_INVALID_MODEL, "input 0 must be a map");
     *out_keys = value.owner->items[0];
     *out_values = value.owner->items[1];
     return INLAY_OK;
@@ -204,14 +198,14 @@ static inlay_status run_cast(host_call *call)
     if (status != INLAY_OK)
         return status;
     if (keys->dtype != INLAY_INT64 || (values->dtype != INLAY_FLOAT && values->dtype != INLAY_STRING))
-        return fail(call, INLAY_INVALID_ARGUMENT, "the map must have int64 keys and float or string values");
+        return host_fail(call, INLAY_INVALID_ARGUMENT, "the map must have int64 keys and float or string values");
     if (sparse && most != NULL && most->i < 0)
-        return fail(call, INLAY_INVALID_MODEL, "max_map is negative");
+        return host_fail(call, INLAY_INVALID_MODEL, "max_map is negative");
     key = value_data(keys);
     order = calloc((size_t)keys->count + 1, sizeof *order);
     status = row_begin(call, dtype, sparse && most != NULL ? most->i : sparse ? 1 : keys->count, &row);
     if (status == INLAY_OK && order == NULL)
-        status = fail(call, INLAY_OUT_OF_MEMORY, "no memory for its keys");
+        status = host_fail(call, INLAY_OUT_OF_MEMORY, "no memory for its keys");
     for (int64_t i = 0; status == INLAY_OK && i < keys->count; i++)
         order[i] = i;
     if (status == INLAY_OK)
@@ -252,9 +246,9 @@ static inlay_status run_vectorize(host_call *call)
         return status;
     words = attr(call, keys->dtype == INLAY_INT64 ? "int64_vocabulary" : "string_vocabulary");
     if (words == NULL)
-        return fail(call, INLAY_INVALID_ARGUMENT,
-                    keys->dtype == INLAY_INT64 ? "int64 keys require attribute int64_vocabulary"
-                                               : "string keys require attribute string_vocabulary");
+        return host_fail(call, INLAY_INVALID_ARGUMENT,
+                         keys->dtype == INLAY_INT64 ? "int64 keys require attribute int64_vocabulary"
+                                                    : "string keys require attribute string_vocabulary");
     status = row_begin(call, values->dtype, words->count, &row);
     for (uint32_t word = 0; status == INLAY_OK && word < words->count; word++)
         for (int64_t i = 0; i < keys->count; i++)

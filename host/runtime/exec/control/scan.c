@@ -14,14 +14,6 @@ typedef struct scan_input {
     char *memory; /* a copy of the slice, if the elements of a slice are not contiguous; otherwise NULL */
 } scan_input;
 
-static int64_t int_at(const graph_node *node, const char *name, uint32_t i, int64_t otherwise)
-{
-    const inlay_attr_info *attribute = graph_attr(node, name);
-
-    return attribute != NULL && attribute->kind == INLAY_ATTR_INTS && i < attribute->count ? attribute->ints[i]
-                                                                                           : otherwise;
-}
-
 static inlay_status scan_prepare(host_call *call, scan_input *input, int64_t axis, bool reverse)
 {
     int64_t rank = input->whole.rank;
@@ -105,8 +97,8 @@ static inlay_status scan_outputs(struct loop *loop)
 
     for (uint32_t i = 0; i < loop->scans; i++) {
         uint32_t value_index = call->node->info.outputs[loop->carried + i];
-        int64_t axis = int_at(call->node, "scan_output_axes", i, 0);
-        bool reverse = int_at(call->node, "scan_output_directions", i, 0) != 0;
+        int64_t axis = graph_attr_int_at(call->node, "scan_output_axes", i);
+        bool reverse = graph_attr_int_at(call->node, "scan_output_directions", i) != 0;
         inlay_value *value = NULL;
         inlay_status status;
 
@@ -128,8 +120,8 @@ static inlay_status scan_outputs(struct loop *loop)
 static bool stacks_in_order(const host_call *call, uint32_t scans)
 {
     for (uint32_t i = 0; i < scans; i++)
-        if (int_at(call->node, "scan_output_axes", i, 0) != 0 ||
-            int_at(call->node, "scan_output_directions", i, 0) != 0)
+        if (graph_attr_int_at(call->node, "scan_output_axes", i) != 0 ||
+            graph_attr_int_at(call->node, "scan_output_directions", i) != 0)
             return false;
     return true;
 }
@@ -157,8 +149,8 @@ inlay_status run_scan(host_call *call)
         loop.in[i] = host_value(call, node->inputs[i]);
     for (uint32_t i = 0; i < count; i++) {
         scans[i].whole = host_value(call, node->inputs[states + i]);
-        INLAY_TRY(scan_prepare(call, &scans[i], int_at(call->node, "scan_input_axes", i, 0),
-                               int_at(call->node, "scan_input_directions", i, 0) != 0));
+        INLAY_TRY(scan_prepare(call, &scans[i], graph_attr_int_at(call->node, "scan_input_axes", i),
+                               graph_attr_int_at(call->node, "scan_input_directions", i) != 0));
         if (scans[i].length != scans[0].length) {
             status = inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "Scan node '%s' scans inputs of %lld and %lld steps",
                                 node->name.data, (long long)scans[0].length, (long long)scans[i].length);
@@ -272,7 +264,7 @@ static inlay_status scan8_entry(host_call *call, int64_t index, int64_t batch, u
             goto done;
         }
         scans[i].whole = batch_entry(&wholes[i], index);
-        INLAY_TRY(scan_prepare(call, &scans[i], 0, int_at(call->node, "directions", i, 0) != 0));
+        INLAY_TRY(scan_prepare(call, &scans[i], 0, graph_attr_int_at(call->node, "directions", i) != 0));
         if (scans[i].reverse)
             scans[i].length = length; /* reversed within the entry's own length */
     }

@@ -7,12 +7,6 @@
 
 typedef inlay_status (*host_fn)(host_call *call);
 
-static inlay_status fail(const host_call *call, inlay_status code, const char *what)
-{
-    return inlay_fail(call->diag, code, "%s node '%s': %s", call->node->info.op_type.data, call->node->info.name.data,
-                      what);
-}
-
 static run_value input(const host_call *call, uint32_t i)
 {
     return host_value(call, i < call->node->info.input_count ? call->node->info.inputs[i] : INLAY_NONE);
@@ -56,7 +50,7 @@ static inlay_status read_index(const host_call *call, uint32_t i, int64_t otherw
         return INLAY_OK;
     if (value.kind != INLAY_KIND_TENSOR || run_value_count(&value) != 1 ||
         (value.dtype != INLAY_INT64 && value.dtype != INLAY_INT32))
-        return fail(call, INLAY_SHAPE_MISMATCH, "the position must be one int32 or int64");
+        return host_fail(call, INLAY_SHAPE_MISMATCH, "the position must be one int32 or int64");
     if (value.dtype == INLAY_INT64) {
         memcpy(out, inlay_buffer_host(&value.buffer), sizeof *out);
     } else {
@@ -71,7 +65,7 @@ static inlay_status read_sequence(const host_call *call, inlay_value **out_list)
     run_value value = input(call, 0);
 
     if (value.kind != INLAY_KIND_SEQUENCE || value.owner == NULL)
-        return fail(call, INLAY_INVALID_MODEL, "input 0 must be a sequence");
+        return host_fail(call, INLAY_INVALID_MODEL, "input 0 must be a sequence");
     *out_list = value.owner;
     return INLAY_OK;
 }
@@ -89,11 +83,11 @@ static inlay_status run_construct(host_call *call)
     inlay_status status = INLAY_OK;
 
     if (items == NULL)
-        return fail(call, INLAY_OUT_OF_MEMORY, "no memory for the list");
+        return host_fail(call, INLAY_OUT_OF_MEMORY, "no memory for the list");
     for (uint32_t i = 0; i < count; i++) {
         run_value value = input(call, i);
         if (value.kind == 0) {
-            status = fail(call, INLAY_INVALID_MODEL, "an item is missing");
+            status = host_fail(call, INLAY_INVALID_MODEL, "an item is missing");
             goto done;
         }
         INLAY_TRY(run_value_to_object(&value, &items[i], call->diag));
@@ -124,7 +118,7 @@ static inlay_status edit(host_call *call, inlay_value *list, inlay_value *item, 
     }
     items = calloc((size_t)count + 2, sizeof(inlay_value *));
     if (items == NULL)
-        return fail(call, INLAY_OUT_OF_MEMORY, "no memory for the list");
+        return host_fail(call, INLAY_OUT_OF_MEMORY, "no memory for the list");
     memcpy(items, list->items, (size_t)at * sizeof(inlay_value *));
     if (item != NULL)
         items[at] = item;
@@ -202,9 +196,9 @@ static inlay_status view_axis(const host_call *call, inlay_dtype dtype, uint32_t
                               int64_t axis, axis_view *out)
 {
     if (axis < 0 || axis >= (int64_t)rank)
-        return fail(call, INLAY_INVALID_ARGUMENT, "axis is out of range");
+        return host_fail(call, INLAY_INVALID_ARGUMENT, "axis is out of range");
     if (inlay_dtype_bits(dtype) < 8)
-        return fail(call, INLAY_UNSUPPORTED, "elements smaller than a byte are not supported");
+        return host_fail(call, INLAY_UNSUPPORTED, "elements smaller than a byte are not supported");
     *out = (axis_view){ 1, dims[axis], inlay_dtype_bits(dtype) / 8 };
     for (int64_t d = 0; d < (int64_t)rank; d++) {
         if (d < axis)
@@ -223,13 +217,13 @@ static inlay_status split_lengths(const host_call *call, const run_value *split,
     bool list = split->kind != 0 && split->rank == 1;
 
     if (split->kind != 0 && split->dtype != INLAY_INT64 && split->dtype != INLAY_INT32)
-        return fail(call, INLAY_INVALID_MODEL, "split must be int32 or int64");
+        return host_fail(call, INLAY_INVALID_MODEL, "split must be int32 or int64");
     if (!list) {
         inlay_status status = read_index(call, 1, 1, &each);
         if (status != INLAY_OK)
             return status;
         if (each <= 0)
-            return fail(call, INLAY_INVALID_ARGUMENT, "split must be positive");
+            return host_fail(call, INLAY_INVALID_ARGUMENT, "split must be positive");
     }
     count = list ? split->dims[0] : total / each + (total % each != 0);
     /* Limits the number of items, which take memory even if the tensor has no elements. */
@@ -239,7 +233,7 @@ static inlay_status split_lengths(const host_call *call, const run_value *split,
                           call->node->info.name.data, (long long)count, UINT32_MAX / 64);
     lengths = calloc((size_t)count + 1, sizeof *lengths);
     if (lengths == NULL)
-        return fail(call, INLAY_OUT_OF_MEMORY, "no memory for the list");
+        return host_fail(call, INLAY_OUT_OF_MEMORY, "no memory for the list");
     for (int64_t i = 0; i < count; i++) {
         const char *data = list ? inlay_buffer_host(&split->buffer) : NULL;
         int32_t narrow;
@@ -253,13 +247,13 @@ static inlay_status split_lengths(const host_call *call, const run_value *split,
         }
         if (lengths[i] < 0 || sum > total - lengths[i]) {
             free(lengths);
-            return fail(call, INLAY_INVALID_ARGUMENT, "the parts of split don't add up to the axis");
+            return host_fail(call, INLAY_INVALID_ARGUMENT, "the parts of split don't add up to the axis");
         }
         sum += lengths[i];
     }
     if (sum != total) {
         free(lengths);
-        return fail(call, INLAY_INVALID_ARGUMENT, "the parts of split don't add up to the axis");
+        return host_fail(call, INLAY_INVALID_ARGUMENT, "the parts of split don't add up to the axis");
     }
     *out_lengths = lengths;
     *out_count = count;
@@ -293,13 +287,13 @@ static inlay_status run_split(host_call *call)
     axis_view view;
 
     if (value.kind != INLAY_KIND_TENSOR)
-        return fail(call, INLAY_INVALID_MODEL, "input 0 must be a tensor");
+        return host_fail(call, INLAY_INVALID_MODEL, "input 0 must be a tensor");
     axis += axis < 0 ? (int64_t)value.rank : 0;
     INLAY_TRY(view_axis(call, value.dtype, value.rank, value.dims, axis, &view));
     INLAY_TRY(split_lengths(call, &split, view.length, &lengths, &count));
     items = calloc((size_t)count + 1, sizeof(inlay_value *));
     if (items == NULL) {
-        status = fail(call, INLAY_OUT_OF_MEMORY, "no memory for the list");
+        status = host_fail(call, INLAY_OUT_OF_MEMORY, "no memory for the list");
         goto done;
     }
     for (int64_t i = 0; i < count; i++) {
@@ -341,14 +335,14 @@ static inlay_status run_concat(host_call *call)
     if (status != INLAY_OK)
         return status;
     if (list->count == 0)
-        return fail(call, INLAY_INVALID_ARGUMENT, "an empty sequence has no shape");
+        return host_fail(call, INLAY_INVALID_ARGUMENT, "an empty sequence has no shape");
     first = list->items[0];
     rank = first->rank + new_axis;
     if (first->kind != INLAY_KIND_TENSOR || rank > INLAY_MAX_RANK)
-        return fail(call, INLAY_INVALID_MODEL, "the items must be tensors");
+        return host_fail(call, INLAY_INVALID_MODEL, "the items must be tensors");
     axis += axis < 0 ? (int64_t)rank : 0;
     if (axis < 0 || axis >= (int64_t)rank)
-        return fail(call, INLAY_INVALID_ARGUMENT, "axis is out of range");
+        return host_fail(call, INLAY_INVALID_ARGUMENT, "axis is out of range");
     for (uint32_t d = 0, k = 0; d < rank; d++)
         dims[d] = d == axis ? 0 : first->dims[new_axis ? k++ : d];
     for (int64_t i = 0; i < list->count; i++) {
@@ -410,11 +404,11 @@ static inlay_status run_get_element(host_call *call)
 
     if (value.kind == INLAY_KIND_OPTIONAL) {
         if (value.owner->count == 0)
-            return fail(call, INLAY_INVALID_ARGUMENT, "the optional is empty");
+            return host_fail(call, INLAY_INVALID_ARGUMENT, "the optional is empty");
         return set_output(call, 0, value_ref(value.owner->items[0]));
     }
     if (value.kind == 0)
-        return fail(call, INLAY_INVALID_ARGUMENT, "the optional is empty");
+        return host_fail(call, INLAY_INVALID_ARGUMENT, "the optional is empty");
     status = run_value_to_object(&value, &item, call->diag);
     return status == INLAY_OK ? set_output(call, 0, item) : status;
 }

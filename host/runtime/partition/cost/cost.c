@@ -5,6 +5,7 @@
 #include "base/core_speed.h"
 #include "inlay/check.h"
 #include "inlay/plugin.h"
+#include "kit/blocks.h"
 #include "partition/cost/cost_profile.h"
 #include <math.h>
 #include <stdatomic.h>
@@ -352,6 +353,23 @@ double cost_cold_bytes(const inlay_graph *graph, const inlay_node_info *node, co
             bytes += value->data_bytes;
     }
     return fmin((double)bytes, (double)cost->bytes_read);
+}
+
+uint64_t cost_constant_bytes(const struct graph *graph, const uint32_t *nodes, uint32_t node_count)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t k = 0; k < node_count; k++) {
+        const inlay_node_info *node = &graph->nodes[nodes[k]]->info;
+        uint64_t bytes = 0, packed;
+
+        for (uint32_t i = 0; i < node->input_count; i++)
+            if (node->inputs[i] != INLAY_NONE)
+                bytes += graph->values[node->inputs[i]].info.data_bytes;
+        packed = kit_blocks_unpacked_bytes(node, bytes);
+        sum += packed > bytes ? packed : bytes;
+    }
+    return sum;
 }
 
 uint64_t cost_weight_bytes(const inlay_graph *graph)

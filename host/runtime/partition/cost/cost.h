@@ -97,6 +97,9 @@ uint32_t cost_of_offer(const cost_book *book, const cost_question *question, inl
  * reads. */
 uint64_t cost_weight_bytes(const inlay_graph *graph);
 double cost_cold_bytes(const inlay_graph *graph, const inlay_node_info *node, const inlay_cost *cost);
+/* Size of the constants that these nodes read. Packed weights are usually as large as the original ones, and those in
+ * blocks of other formats as their codes, scales and zero points. */
+uint64_t cost_constant_bytes(const struct graph *graph, const uint32_t *nodes, uint32_t node_count);
 /* Sizes of the cache next to one core, and of the cache that cores share; defaults if the system does not report
  * them. */
 uint64_t cost_near_bytes(void);

@@ -3,6 +3,7 @@
 #include "base/sized_struct.h"
 #include "base/memory.h"
 #include "inlay/check.h"
+#include "partition/cost/cost.h"
 #include "partition/offers/offers.h"
 #include <string.h>
 
@@ -86,7 +87,7 @@ static void limit_weights(const struct collector *collector, partition_offer *of
     if (request->rules == NULL || request->rules->max_weight_bytes == 0 ||
         partition_default_domain(&request->providers[collector->provider]) != INLAY_DOMAIN_HOST)
         return;
-    bytes = partition_constant_bytes(request->graph, offer->nodes, offer->node_count);
+    bytes = cost_constant_bytes(request->graph, offer->nodes, offer->node_count);
     bytes = offer->resident_bytes > bytes ? offer->resident_bytes : bytes;
     offer->weight_bytes = bytes < SMALL ? 0 : bytes;
     offer->limits.weight_bytes = request->rules->max_weight_bytes;

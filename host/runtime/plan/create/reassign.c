@@ -1,4 +1,5 @@
 #include "inlay/check.h"
+#include "base/order.h"
 #include "inlay/execution.h"
 #include "plan/create/create.h"
 #include "plan/program/declined.h"
@@ -34,11 +35,6 @@ static bool mark_declined(const program_declined *declined)
                                                                             .text = sentence };
     }
     return true;
-}
-
-static bool same_list(const uint32_t *first, uint32_t first_count, const uint32_t *second, uint32_t second_count)
-{
-    return first_count == second_count && (first_count == 0 || memcmp(first, second, first_count * sizeof *first) == 0);
 }
 
 static bool same_region(const partition_region *first, const partition_region *second)

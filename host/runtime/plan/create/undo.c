@@ -112,6 +112,15 @@ bool undo_uncovered(struct program *program)
     return any;
 }
 
+/* Does a node that the rewrite created have the name? The last one has that of the node that it replaces. */
+static bool has_name(graph_node *const *nodes, uint32_t count, int64_t rewrite, const inlay_str *name)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (nodes[i]->rewrite == rewrite && strcmp(nodes[i]->info.name.data, name->data) == 0)
+            return true;
+    return false;
+}
+
 /* Undoes rewrites that removed nodes named in the saved plan, and rewrites that created nodes not named in it. */
 static bool undo_unplanned(struct program *program, const names_table *planned, struct arena *arena)
 {
@@ -126,7 +135,7 @@ static bool undo_unplanned(struct program *program, const names_table *planned, 
                       names_find(planned, name->data, (size_t)name->bytes) != NAMES_NONE;
 
         for (uint32_t i = 0; wanted && (was = history_replaced(program->graph, nodes[node]->rewrite, i)) != NULL; i++)
-            wanted = strcmp(was->info.name.data, name->data) == 0 ||
+            wanted = has_name(nodes, count, nodes[node]->rewrite, &was->info.name) ||
                      names_find(planned, was->info.name.data, (size_t)was->info.name.bytes) == NAMES_NONE;
         if (wanted || !history_undo(program->graph, nodes[node]->rewrite))
             continue;

@@ -31,7 +31,7 @@ const run_timings *program_timings(struct program *program, const partition_prov
  * constants. */
 static uint64_t kept_bytes(const struct program *program, const partition_region *region)
 {
-    const uint64_t constants = partition_constant_bytes(program->graph, region->nodes, region->node_count);
+    const uint64_t constants = cost_constant_bytes(program->graph, region->nodes, region->node_count);
     uint64_t kept = 0;
 
     if (region->provider >= program->env->provider_count ||

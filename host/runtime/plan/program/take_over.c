@@ -1,15 +1,11 @@
 #include "plan/program/take_over.h"
+#include "base/order.h"
 #include "inlay/check.h"
 #include "inlay/extensions.h"
 #include "inlay/plugin.h"
 #include "plan/program/borders.h"
 #include <stdlib.h>
 #include <string.h>
-
-static bool same_list(const uint32_t *a, uint32_t a_count, const uint32_t *b, uint32_t b_count)
-{
-    return a_count == b_count && (a_count == 0 || memcmp(a, b, a_count * sizeof *a) == 0);
-}
 
 static bool same_elements(const inlay_value_info *a, const inlay_value_info *b)
 {
