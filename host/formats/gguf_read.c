@@ -110,15 +110,14 @@ static inlay_status read_tensor(struct reader *reader, struct gguf_tensor *tenso
     return INLAY_OK;
 }
 
-/* Types that are not supported: codebooks, blocks of activations, numbers, and packings of older versions. */
+/* Types that are not supported: codebooks, newer ones, and blocks of activations. */
 static const struct {
     uint8_t type;
-    char name[9];
+    char name[8];
 } other_types[] = {
-    { 4, "Q4_2" },     { 5, "Q4_3" },   { 9, "Q8_1" },   { 15, "Q8_K" },  { 16, "IQ2_XXS" }, { 17, "IQ2_XS" },
-    { 18, "IQ3_XXS" }, { 19, "IQ1_S" }, { 21, "IQ3_S" }, { 22, "IQ2_S" }, { 24, "I8" },      { 25, "I16" },
-    { 26, "I32" },     { 27, "I64" },   { 28, "F64" },   { 29, "IQ1_M" }, { 31, "Q4_0_4_4" }, { 32, "Q4_0_4_8" },
-    { 33, "Q4_0_8_8" }, { 40, "NVFP4" }, { 41, "Q1_0" },  { 42, "Q2_0" },
+    { 9, "Q8_1" },   { 15, "Q8_K" },  { 16, "IQ2_XXS" }, { 17, "IQ2_XS" }, { 18, "IQ3_XXS" },
+    { 19, "IQ1_S" }, { 21, "IQ3_S" }, { 22, "IQ2_S" },   { 24, "I8" },     { 29, "IQ1_M" },
+    { 40, "NVFP4" }, { 41, "Q1_0" },  { 42, "Q2_0" },
 };
 
 static inlay_status refuse_type(const struct gguf_tensor *tensor, inlay_diag *diag)

@@ -40,7 +40,7 @@ TYPES.update(FLOATED)
 CASES += [("llama", kind) for kind in FLOATED] + [("gemma2", "Q3_K"), ("qwen3moe", "Q2_K"), ("qwen3moe", "MXFP4")]
 # Types that are not supported.
 OTHERS = {9: "Q8_1", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 21: "IQ3_S", 22: "IQ2_S",
-          24: "I8", 29: "IQ1_M", 31: "Q4_0_4_4", 40: "NVFP4", 41: "Q1_0", 99: "unknown"}
+          24: "I8", 29: "IQ1_M", 40: "NVFP4", 41: "Q1_0", 99: "unknown"}
 RANGE.update({"Q2_K": 50, "Q3_K": 128, "IQ4_NL": 127, "IQ4_XS": 4000, "TQ1_0": 1, "TQ2_0": 1})
 MEAN = {"Q2_K": 1.5, "Q4_K": 8, "Q5_K": 16}  # of the codes, for minimums that make that of the weights about 0
 # Types whose packs have the bits of the file, not whole bytes: their size as a multiple of that of the file.
