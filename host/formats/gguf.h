@@ -89,9 +89,8 @@ struct gguf_text gguf_next_text(const uint8_t **at);
 double gguf_item(const struct gguf_value *array, uint64_t i);
 
 /* gguf_weights.c */
-/* The bytes of the data of a tensor; false: the type is unknown, or a row has no whole number of blocks. *name is that
- * of the type. */
-bool gguf_tensor_bytes(const struct gguf_tensor *tensor, uint64_t *bytes, const char **name);
+/* NULL: the type is not supported. Types without blocks have no function `unpack`. */
+const kit_block_type *gguf_type_of(const struct gguf_tensor *tensor);
 /* Rows [first, first + count) of a matrix. name: that of the tensor if they are all. Floats, and blocks kept in the
  * file, are the initializer of that name; others are NAME.codes, NAME.scales and perhaps NAME.zeros. node: the name of
  * the product, or NULL. */

@@ -680,6 +680,8 @@ inlay_status gguf_translate(const format_file *file, struct wire *out, inlay_dia
         graph = onnx_begin(out, "GGUF", gguf.file->keeps_blocks);
         write_graph(&b);
         onnx_end(out, graph);
+        if (!b.architecture->halves) /* whose rows the converters of llama.cpp permute */
+            onnx_property(out, FORMAT_PAIRED_ROWS, "true", 4);
         check_all_used(&b);
     }
     if (b.status == INLAY_OK)

@@ -110,16 +110,46 @@ static inlay_status read_tensor(struct reader *reader, struct gguf_tensor *tenso
     return INLAY_OK;
 }
 
+/* Types that are not supported: codebooks, blocks of activations, numbers, and packings of older versions. */
+static const struct {
+    uint8_t type;
+    char name[9];
+} other_types[] = {
+    { 4, "Q4_2" },     { 5, "Q4_3" },   { 9, "Q8_1" },   { 15, "Q8_K" },  { 16, "IQ2_XXS" }, { 17, "IQ2_XS" },
+    { 18, "IQ3_XXS" }, { 19, "IQ1_S" }, { 21, "IQ3_S" }, { 22, "IQ2_S" }, { 24, "I8" },      { 25, "I16" },
+    { 26, "I32" },     { 27, "I64" },   { 28, "F64" },   { 29, "IQ1_M" }, { 31, "Q4_0_4_4" }, { 32, "Q4_0_4_8" },
+    { 33, "Q4_0_8_8" }, { 40, "NVFP4" }, { 41, "Q1_0" },  { 42, "Q2_0" },
+};
+
+static inlay_status refuse_type(const struct gguf_tensor *tensor, inlay_diag *diag)
+{
+    const char *name = "unknown";
+
+    for (size_t i = 0; i < sizeof other_types / sizeof *other_types; i++)
+        if (other_types[i].type == tensor->type)
+            name = other_types[i].name;
+    return inlay_fail(diag, INLAY_UNSUPPORTED,
+                      "tensor '%s' has type %u (%s), which is not supported; use a file with weights of another type, "
+                      "such as Q4_K",
+                      tensor->name, tensor->type, name);
+}
+
 /* Checks where the data of a tensor lies. */
 static inlay_status place_tensor(const struct gguf *gguf, struct gguf_tensor *tensor, uint64_t data, inlay_diag *diag)
 {
-    const char *type = "";
-    uint64_t bytes = 0;
+    const kit_block_type *type = gguf_type_of(tensor);
+    const int64_t row = tensor->rank > 0 ? tensor->dims[0] : 1;
+    uint64_t bytes = (uint64_t)(type != NULL ? type->bytes : 0);
 
-    if (!gguf_tensor_bytes(tensor, &bytes, &type))
-        return inlay_fail(diag, INLAY_UNSUPPORTED,
-                          "tensor '%s' has type %u%s%s, which is not supported, or its rows are not whole blocks",
-                          tensor->name, tensor->type, type[0] != '\0' ? ", " : "", type);
+    if (type == NULL)
+        return refuse_type(tensor, diag);
+    if (row % type->elements != 0)
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "tensor '%s' has rows of %" PRId64 " elements, which are not whole blocks of %" PRId64
+                          " for its type %s",
+                          tensor->name, row, type->elements, type->name);
+    for (uint32_t i = 0; i < tensor->rank; i++) /* at most 2^57 elements (dims_count) of 4 bytes */
+        bytes *= (uint64_t)(i == 0 ? row / type->elements : tensor->dims[i]);
     if (data > gguf->file->count || tensor->offset > gguf->file->count - data ||
         bytes > gguf->file->count - data - tensor->offset)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "tensor '%s' lies outside of the file; the file is cut short",

@@ -17,7 +17,7 @@ static const kit_block_type plain_types[] = {
     { .id = 30, .name = "BF16", .elements = 1, .bytes = 2, .group = 1 },
 };
 
-static const kit_block_type *type_of(const struct gguf_tensor *tensor)
+const kit_block_type *gguf_type_of(const struct gguf_tensor *tensor)
 {
     for (size_t i = 0; i < sizeof plain_types / sizeof *plain_types; i++)
         if (plain_types[i].id == tensor->type)
@@ -29,21 +29,6 @@ static const kit_block_type *type_of(const struct gguf_tensor *tensor)
 static inlay_dtype dtype_of(const kit_block_type *type)
 {
     return type->id == 0 ? INLAY_FLOAT : type->id == 1 ? INLAY_FLOAT16 : INLAY_BFLOAT16;
-}
-
-bool gguf_tensor_bytes(const struct gguf_tensor *tensor, uint64_t *bytes, const char **name)
-{
-    const kit_block_type *type = type_of(tensor);
-    uint64_t count = 1;
-
-    for (uint32_t i = 0; i < tensor->rank; i++) /* the product was checked */
-        count *= (uint64_t)tensor->dims[i];
-    if (type == NULL)
-        return false;
-    *name = type->name;
-    if (tensor->rank > 0 && tensor->dims[0] % type->elements != 0)
-        return false;
-    return !__builtin_mul_overflow(count / (uint64_t)type->elements, (uint64_t)type->bytes, bytes);
 }
 
 /* The rows of a matrix, or of all matrices of a stack. */
@@ -122,7 +107,7 @@ static void write_codes(struct wire *out, const char *name, const int64_t *dims,
 static void write_plain(const struct gguf *gguf, const struct gguf_tensor *tensor, const char *name, int64_t first,
                         const int64_t *dims, uint32_t rank, struct wire *out)
 {
-    const kit_block_type *type = type_of(tensor);
+    const kit_block_type *type = gguf_type_of(tensor);
     const uint64_t skipped = (uint64_t)(first * tensor->dims[0] * type->bytes);
     uint64_t bytes = (uint64_t)type->bytes;
     wire_mark mark;
@@ -198,7 +183,7 @@ inlay_status gguf_write_product(const struct gguf *gguf, const struct gguf_produ
                                 const char *output, struct wire *out, inlay_diag *diag)
 {
     const struct gguf_tensor *tensor = product->tensor;
-    const kit_block_type *type = type_of(tensor);
+    const kit_block_type *type = gguf_type_of(tensor);
     const int64_t columns = tensor->dims[0], matrix[2] = { product->count, columns };
     const bool is_plain = type->unpack == NULL;
     /* of a table of embeddings, which is the output, too: floats once, codes in both forms */
@@ -251,7 +236,7 @@ inlay_status gguf_write_experts(const struct gguf *gguf, const struct gguf_exper
     size_t used;
 
     for (int i = 0; i < 3; i++) {
-        const kit_block_type *type = type_of(tensors[i]);
+        const kit_block_type *type = gguf_type_of(tensors[i]);
 
         coded += type->unpack != NULL;
         bits = type->bits > bits ? type->bits : bits;
@@ -267,7 +252,7 @@ inlay_status gguf_write_experts(const struct gguf *gguf, const struct gguf_exper
 
         if (coded != 0) {
             const struct weights weights = {
-                name, { type_of(tensors[i]), bits, group }, needs_zeros(type_of(tensors[i]), bits), true
+                name, { gguf_type_of(tensors[i]), bits, group }, needs_zeros(gguf_type_of(tensors[i]), bits), true
             };
             const inlay_status status = write_weights(gguf, tensors[i], 0, rows_of(tensors[i]), &weights, out, diag);
 
@@ -283,7 +268,7 @@ inlay_status gguf_write_experts(const struct gguf *gguf, const struct gguf_exper
         used += (size_t)snprintf(inputs + used, sizeof inputs - used, " %s -", other);
     }
     for (int i = 0; i < 3 && coded != 0; i++)
-        used += (size_t)(needs_zeros(type_of(tensors[i]), bits)
+        used += (size_t)(needs_zeros(gguf_type_of(tensors[i]), bits)
                              ? snprintf(inputs + used, sizeof inputs - used, " %s.zeros", tensors[i]->name)
                              : snprintf(inputs + used, sizeof inputs - used, " -"));
     INLAY_CHECK(used < sizeof inputs);
@@ -324,7 +309,7 @@ static void write_zero_rows(const struct gguf_tensor *tensor, const kit_block_ty
 inlay_status gguf_write_rows(const struct gguf *gguf, struct gguf_tensor *tensor, const char *indices,
                              const char *output, struct wire *out, inlay_diag *diag)
 {
-    const kit_block_type *type = type_of(tensor);
+    const kit_block_type *type = gguf_type_of(tensor);
     const int64_t rows = tensor->dims[1], columns = tensor->dims[0];
     char inputs[3 * LONG_NAMES];
     struct codes codes;
@@ -359,9 +344,9 @@ inlay_status gguf_write_rows(const struct gguf *gguf, struct gguf_tensor *tensor
 inlay_status gguf_write_floats(const struct gguf *gguf, const struct gguf_tensor *tensor, const char *name,
                                struct wire *out, inlay_diag *diag)
 {
-    if (type_of(tensor)->id != plain_types[0].id)
+    if (gguf_type_of(tensor)->id != plain_types[0].id)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "tensor '%s' has type %s; it must be F32", tensor->name,
-                          type_of(tensor)->name);
+                          gguf_type_of(tensor)->name);
     INLAY_CHECK(tensor->rank == 1);
     write_plain(gguf, tensor, name, 0, tensor->dims, 1, out);
     return INLAY_OK;

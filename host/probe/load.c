@@ -1,5 +1,6 @@
 #include "probe/load.h"
 #include "plugin/note.h"
+#include <errno.h>
 #include <string.h>
 
 inlay_status load_plugin(int fd, const char *path, plugin_module **out_module, inlay_diag *diag)
@@ -9,7 +10,7 @@ inlay_status load_plugin(int fd, const char *path, plugin_module **out_module, i
 
     admission.fd = fd;
     if (fd < 0 || fstat(fd, &admission.st) != 0 || strlen(path) >= sizeof admission.path)
-        return inlay_fail(diag, INLAY_IO_ERROR, "the helper cannot open it");
+        return inlay_fail(diag, INLAY_IO_ERROR, "the helper cannot open it: %s", strerror(errno));
     status = note_read(fd, (uint64_t)admission.st.st_size, &admission.facts, diag);
     if (status != INLAY_OK)
         return status;

@@ -2,6 +2,7 @@
  * with default options or with these. The host starts it, not the user. See plugin/probe.h for its output. With
  * --serve-provider it is the process of an isolated provider (serve_provider.c). */
 #include "probe/process_snapshot.h"
+#include "base/memory.h"
 #include "plugin/crash.h"
 #include "plugin/note.h"
 #include "plugin/probe.h"
@@ -135,7 +136,7 @@ int main(int argc, char **argv)
         report("ok", "");
         module_unload(module);
     } else {
-        report("refused", diag.text);
+        report(is_shortage(diag.text) ? "lacks" : "refused", diag.text);
     }
     report("at", "the end of the process");
     report("done", "");

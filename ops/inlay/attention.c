@@ -14,7 +14,8 @@
  *
  * CachedAttention(Q, K, V, bias, hidden, k_scale, v_scale) is Attention of Q,
  * DequantizeRows(K, k_scale) and DequantizeRows(V, v_scale). value_bits: bits of V, if they are not those of K. blank:
- * the result for a query whose scores are all -infinity; guarded: 0, also where a score is NaN. */
+ * the result for a query whose scores are all -infinity; guarded: 0, also where a score is NaN. softcap above 0: a
+ * score x becomes softcap tanh(x / softcap), after the scale and before masks. */
 #include "schema.h"
 #include "inlay/check.h"
 
@@ -42,8 +43,8 @@ static const op_row rows[] = {
       infer_attention },
     { "CachedAttention", 1, 0,
       "Q:T, K:C, V:C, bias?:T, hidden?:bool, k_scale?:float, v_scale?:float -> Y:T; T=float, C=int8|uint8; "
-      "bits:i!{8|4}, blank:s='zero'{'zero'|'nan'|'guarded'}, causal:i=0, scale:f, value_size:i!, "
-      "value_bits:i{8|4}",
+      "bits:i!{8|4}, blank:s='zero'{'zero'|'nan'|'guarded'}, causal:i=0, scale:f, softcap:f=0, "
+      "value_size:i!, value_bits:i{8|4}",
       infer_attention },
 };
 

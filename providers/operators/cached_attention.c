@@ -12,7 +12,7 @@ typedef enum blank_rows { BLANK_ZERO, BLANK_NAN, BLANK_GUARDED } blank_rows;
 typedef struct cached_state {
     int32_t bits, value_bits;
     int64_t value_size;
-    double scale; /* 0: 1 / sqrt(size) */
+    double scale, softcap; /* scale 0: 1 / sqrt(size); softcap 0: none */
     blank_rows blank;
 } cached_state;
 
@@ -42,6 +42,7 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
                             .value_bits = (int32_t)kit_attr_int(node->info, "value_bits", bits),
                             .value_size = kit_attr_int(node->info, "value_size", 0),
                             .scale = kit_attr_float(node->info, "scale", 0),
+                            .softcap = kit_attr_float(node->info, "softcap", 0),
                             .blank = strcmp(blank, "guarded") == 0 ? BLANK_GUARDED
                                      : strcmp(blank, "nan") == 0   ? BLANK_NAN
                                                                    : BLANK_ZERO };
@@ -164,6 +165,8 @@ static void attend(const kit_call *call, int64_t batch, int64_t head, int64_t qu
         for (int64_t i = 0; i < plan->k.size; i++)
             sum += (double)q[i] * (double)keys[t * plan->k.size + i];
         sum *= plan->scale;
+        if (state->softcap > 0)
+            sum = state->softcap * tanh(sum / state->softcap);
         if (kit_has_input(call, IN_HIDDEN) &&
             ((const uint8_t *)call->in[IN_HIDDEN].data)[hidden + t * plan->hidden.step[3]] != 0)
             sum = 0;

@@ -20,7 +20,8 @@
  * With INTS_WORDS this may be defined, too:
  *   INTS_NIBBLES                  products of weights of at most 4 bits by bytes
  * With INTS_BYTES these may be defined, too:
- *   INTS_BLOCKS                   products of two vectors, for weight blocks (nbits_block.c)
+ *   INTS_BLOCKS                   products of two vectors, of bytes and of pairs of 16-bit words, for weight blocks
+ *                                 (nbits_block.c) and tiles of words; there are 32 registers
  *   INTS_STEPS                    products by a lane of a vector of activations
  *   INTS_SIGNED                   u is signed: weights of 8 bits are multiplied minus 128 */
 #ifndef SIMD_VEC_WORDS_H

@@ -190,7 +190,7 @@ static inlay_status lower_attention(vulkan_build *build, const vulkan_op *op)
                         *value = vulkan_input(build, op, 2), *mask = vulkan_input(build, op, 3);
     const int64_t heads = query->dims[1], shared = key->dims[1], queries = query->dims[2], keys = key->dims[2],
                   depth = query->dims[3];
-    const double scale = kit_attr_float(&op->info, "scale", 0);
+    const double scale = kit_attr_float(&op->info, "scale", 0), cap = kit_attr_float(&op->info, "softcap", 0);
     const bool is_inlay = is_inlay_attention(op->row);
     vulkan_fused_attention attend = { .empty_row = !is_inlay                                    ? EMPTY_ROW_ZERO
                                                    : kit_attr_int(&op->info, "guarded", 0) != 0 ? EMPTY_ROW_GUARDED
@@ -207,7 +207,7 @@ static inlay_status lower_attention(vulkan_build *build, const vulkan_op *op)
     /* ONNX pads a mask with fewer columns with -infinity; one column would be broadcast here. */
     if (mask != NULL && (mask->rank == 0 || mask->dims[mask->rank - 1] != keys))
         return vulkan_decline(build, op, "its mask does not have a column for each key");
-    attend.scores.alpha = (float)(scale != 0 ? scale : 1 / sqrt((double)depth));
+    attend.scores.alpha = (float)((scale != 0 ? scale : 1 / sqrt((double)depth)) / (cap > 0 ? cap : 1));
     if (!can_attend(build, &attend))
         return vulkan_decline(build, op, "the scores of %lld keys exceed the device's shared memory", (long long)keys);
     place_all(build, &attend, op->info.inputs, op, false, strides);
@@ -220,9 +220,12 @@ static inlay_status lower_attention(vulkan_build *build, const vulkan_op *op)
         build, &program,
         vulkan_add_temporary(build, INLAY_FLOAT, 4, (const int64_t[]){ query->dims[0], heads, queries, keys }),
         VULKAN_SINGLE);
+    if (cap > 0)
+        score = vulkan_add_slot(&program, OP_MUL, vulkan_add_slot(&program, OP_TANH, score, 0, 0),
+                                vulkan_literal(&program, cap), 0);
     if (is_inlay && vulkan_input(build, op, 4) != NULL)
         score = vulkan_add_slot(&program, OP_WHERE, vulkan_load_value(build, &program, op->info.inputs[4]),
-                                vulkan_literal(&program, 0), REG_ACC);
+                                vulkan_literal(&program, 0), score);
     if (mask != NULL)
         score = vulkan_add_slot(&program, OP_ADD, score, vulkan_load_value(build, &program, op->info.inputs[3]), 0);
     if (kit_attr_int(&op->info, "is_causal", 0) != 0) {
@@ -249,9 +252,8 @@ static bool attention_supports(const kit_node *node, const vulkan_operator *row,
     for (uint32_t i = 4; !is_inlay_attention(row) && i < node->info->input_count; i++)
         if (kit_input(node, i) != NULL)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "past keys or key lengths are not supported");
-    if (kit_attr_float(node->info, "softcap", 0) != 0 || kit_attr_int(node->info, "left_window_size", -1) >= 0 ||
-        kit_attr_int(node->info, "right_window_size", -1) >= 0)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "softcap and attention windows are not supported");
+    if (kit_attr_int(node->info, "left_window_size", -1) >= 0 || kit_attr_int(node->info, "right_window_size", -1) >= 0)
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "attention windows are not supported");
     return true;
 }
 

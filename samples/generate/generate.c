@@ -8,6 +8,7 @@
  * each step reads one token. At the end the program prints the time to the first token and the tokens per second to
  * stderr. */
 #include "files.h"
+#include "head.h"
 #include "lookup.h"
 #include "model.h"
 #include "sampler.h"
@@ -185,24 +186,40 @@ static bool add_next(struct settings *settings, const struct model *model, const
     return text->stopped || part == NULL || special || stream_put(&text->out, part, bytes, &text->stopped);
 }
 
+/* What guesses the next tokens. */
+struct drafter {
+    struct model *model; /* NULL: none */
+    struct head *head;   /* NULL: the draft model is a decoder */
+};
+
+/* Reads what the draft model has not read yet, up to the last of `found` guesses; as model_read(). */
+static bool read_draft(const struct drafter *draft, const struct text *text, const int64_t *guesses, size_t found,
+                       float **logits, size_t *vocabulary)
+{
+    const int64_t length = inlay_context_state_length(draft->model->context);
+
+    if (draft->head != NULL)
+        return head_read(draft->head, text->tokens, text->count, guesses, found, logits, vocabulary);
+    return model_read(draft->model, found > 0 ? &guesses[found - 1] : text->tokens + length,
+                      found > 0 ? 1 : (int64_t)text->count - length, 0, logits, vocabulary);
+}
+
 /* Guesses at most `most` tokens that follow the text: those that the draft model would choose with the same random
  * numbers. Returns their number. */
-static size_t guess_next(struct settings *settings, struct model *draft, const struct text *text, size_t most,
+static size_t guess_next(struct settings *settings, const struct drafter *draft, const struct text *text, size_t most,
                          int64_t *guesses)
 {
     const uint64_t state = settings->sampler.state;
     size_t found = 0;
 
-    if (!model_rewind(draft, text->count - 1))
+    if (draft->head != NULL ? !head_rewind(draft->head) : !model_rewind(draft->model, text->count - 1))
         return 0;
     while (found < most) {
-        const int64_t length = inlay_context_state_length(draft->context);
         size_t vocabulary = 0;
         float *logits = NULL;
         int64_t next;
 
-        if (!model_read(draft, found > 0 ? &guesses[found - 1] : text->tokens + length,
-                        found > 0 ? 1 : (int64_t)text->count - length, 0, &logits, &vocabulary))
+        if (!read_draft(draft, text, guesses, found, &logits, &vocabulary))
             break;
         next = sampler_next(&settings->sampler, logits, vocabulary, text->tokens, text->count);
         if (next < 0)
@@ -214,10 +231,9 @@ static size_t guess_next(struct settings *settings, struct model *draft, const s
 }
 
 /* Runs the model on the tokens after the first `read`, and on guesses of the next ones. Adds the token that follows; as
- * long as the added token was guessed, adds the next one, too. draft: a context that may have wrong tokens; NULL:
- * none. */
-static bool step(struct settings *settings, struct model *model, struct model *draft, const struct tokenizer *tokenizer,
-                 struct text *text, size_t read)
+ * long as the added token was guessed, adds the next one, too. draft: its context may have wrong tokens. */
+static bool step(struct settings *settings, struct model *model, const struct drafter *draft,
+                 const struct tokenizer *tokenizer, struct text *text, size_t read)
 {
     int64_t guesses[MOST_GUESSES], *more = realloc(text->tokens, (text->count + 1 + MOST_GUESSES) * sizeof *more);
     size_t found = 0, right = 0, vocabulary = 0;
@@ -230,7 +246,7 @@ static bool step(struct settings *settings, struct model *model, struct model *d
     text->tokens = more;
     if (text->made > 0)
         found = lookup_next(more, text->count, (size_t)settings->lookup, guesses);
-    if (text->made > 0 && found == 0 && draft != NULL)
+    if (text->made > 0 && found == 0 && draft->model != NULL)
         found = guess_next(settings, draft, text, (size_t)settings->guesses, guesses);
     memcpy(more + text->count, guesses, found * sizeof *guesses);
     if (!model_read(model, more + read, (int64_t)(text->count + found - read), (int64_t)found, &logits, &vocabulary))
@@ -245,12 +261,14 @@ static bool step(struct settings *settings, struct model *model, struct model *d
             continue;
         text->right += right;
         /* The last token is not read yet. The draft model has read the guesses but the last one. */
-        return model_rewind(model, text->count - 1) && (draft == NULL || model_rewind(draft, text->count - 1));
+        return (draft->head == NULL || head_keep(draft->head, model, read, text->count - 1 - read)) &&
+               model_rewind(model, text->count - 1) &&
+               (draft->model == NULL || draft->head != NULL || model_rewind(draft->model, text->count - 1));
     }
     return false;
 }
 
-static bool generate(struct settings *settings, struct model *model, struct model *draft,
+static bool generate(struct settings *settings, struct model *model, const struct drafter *draft,
                      const struct tokenizer *tokenizer, int64_t **tokens, size_t *count)
 {
     const size_t prompt = *count;
@@ -305,7 +323,7 @@ static const struct argp_option options[] = {
     { "lookup", KEY_LOOKUP, "N", 0,
       "Let each run check N guesses of the next tokens: those that followed the last ones earlier (default: 0)", 0 },
     { "draft", KEY_DRAFT, "FILE", 0,
-      "Let each run check guesses of a draft model: a smaller one with the same tokens (default: none)", 0 },
+      "Let each run check guesses of a draft model: a smaller one with the same tokens, or a head (default: none)", 0 },
     { "guesses", KEY_GUESSES, "N", 0, "Tokens that the draft model guesses for a run (default: 4)", 0 },
     { "show-tokens", KEY_SHOW_TOKENS, NULL, 0, "Print the ids of all tokens to stderr", 0 },
     { "ignore-end", KEY_IGNORE_END, NULL, 0, "Continue after a token that ends the text, for timing", 0 },
@@ -395,6 +413,26 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     return 0;
 }
 
+/* Opens the draft model, if one is given. */
+static bool open_draft(const struct settings *settings, const struct model *model, const struct tokenizer *tokenizer,
+                       struct model *draft, struct head *head, struct drafter *out)
+{
+    inlay_io_info logits = { .struct_size = sizeof logits };
+
+    if (settings->draft == NULL)
+        return true;
+    if (!model_open(settings->draft, settings->threads, settings->model, draft))
+        return false;
+    out->model = draft;
+    if (!text_head_is_likely(draft->session))
+        return model_check(draft);
+    out->head = head;
+    (void)inlay_session_output(model->session, model->logits, &logits);
+    return head_open(draft, model,
+                     logits.rank == 3 && logits.dims[2] > 0 ? (size_t)logits.dims[2] : tokenizer_count(tokenizer),
+                     head);
+}
+
 int main(int argc, char **argv)
 {
     static const struct argp parser = { options, parse, "MODEL PROMPT", "Continues PROMPT by a language model.", NULL,
@@ -405,6 +443,8 @@ int main(int argc, char **argv)
     struct tokenizer *tokenizer = NULL;
     size_t count = 0;
     struct model model = { 0 }, draft = { 0 };
+    struct head head = { 0 };
+    struct drafter drafter = { NULL, NULL };
     bool ok = false;
 
     if (argp_parse(&parser, argc, argv, 0, NULL, &settings) != 0)
@@ -425,9 +465,10 @@ int main(int argc, char **argv)
     text = wrap_chat(&settings, tokenizer);
     if (text != NULL && (!tokenizer_encode(tokenizer, text, !settings.chat, &tokens, &count) || count == 0))
         fprintf(stderr, "generate: the prompt has no tokens\n");
-    else if (text != NULL && model_open(settings.model, settings.threads, &model) &&
-             (settings.draft == NULL || model_open(settings.draft, settings.threads, &draft)))
-        ok = generate(&settings, &model, settings.draft != NULL ? &draft : NULL, tokenizer, &tokens, &count);
+    else if (text != NULL && model_open(settings.model, settings.threads, NULL, &model) && model_check(&model) &&
+             open_draft(&settings, &model, tokenizer, &draft, &head, &drafter))
+        ok = generate(&settings, &model, &drafter, tokenizer, &tokens, &count);
+    head_close(&head);
     model_close(&model);
     model_close(&draft);
     tokenizer_close(tokenizer);

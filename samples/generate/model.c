@@ -1,4 +1,5 @@
 #include "model.h"
+#include "shared/text_graft.h"
 #include <stdio.h>
 
 enum { ROOM = 512 };
@@ -13,6 +14,7 @@ void model_close(struct model *model)
 {
     inlay_context_destroy(model->context);
     inlay_session_destroy(model->session);
+    wire_deinit(&model->made);
 }
 
 static bool is_state(const struct model *model, uint32_t input)
@@ -25,11 +27,19 @@ static bool is_state(const struct model *model, uint32_t input)
     return false;
 }
 
-/* Checks that this program can supply the inputs. */
-static bool check_inputs(struct model *model)
+bool model_keep(struct model *model)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    return inlay_context_keep_states(model->context, ROOM, &diag) == INLAY_OK || complain(model->path, &diag);
+}
+
+bool model_check(struct model *model)
 {
     inlay_io_info info = { .struct_size = sizeof info };
 
+    if (!model_keep(model))
+        return false;
     model->ids = inlay_session_find_input(model->session, "input_ids");
     model->mask = inlay_session_find_input(model->session, "attention_mask");
     model->positions = inlay_session_find_input(model->session, "position_ids");
@@ -50,7 +60,14 @@ static bool check_inputs(struct model *model)
     return false;
 }
 
-bool model_open(const char *path, const char *threads, struct model *model)
+static inlay_status open_session(const inlay_options *options, struct model *model, inlay_diag *diag)
+{
+    return model->made.count > 0
+               ? inlay_session_create_from_bytes(model->made.bytes, model->made.count, options, &model->session, diag)
+               : inlay_session_create(model->path, options, &model->session, diag);
+}
+
+bool model_open(const char *path, const char *threads, const char *of, struct model *model)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_options *options = NULL;
@@ -62,15 +79,16 @@ bool model_open(const char *path, const char *threads, struct model *model)
               inlay_options_set(options, "dim", "batch_size~=1", &diag) == INLAY_OK &&
               inlay_options_set(options, "last_logits", "1", &diag) == INLAY_OK &&
               (threads == NULL || inlay_options_set(options, "intra_threads", threads, &diag) == INLAY_OK) &&
-              inlay_session_create(path, options, &model->session, &diag) == INLAY_OK &&
-              inlay_context_create(model->session, &model->context, &diag) == INLAY_OK &&
-              inlay_context_keep_states(model->context, ROOM, &diag) == INLAY_OK;
+              (of == NULL || text_graft(path, of, options, &model->made, &diag) == INLAY_OK);
 
+    model->path = path;
+    ok = ok && open_session(options, model, &diag) == INLAY_OK &&
+         inlay_context_create(model->session, &model->context, &diag) == INLAY_OK;
     inlay_options_destroy(options);
     if (!ok)
         return complain(path, &diag);
     model->end_count = files_ends(path, model->ends);
-    return check_inputs(model);
+    return true;
 }
 
 /* Sets an integer input of shape [1, count] (rank 2) or [count] to `given`, or, if that is NULL, to first, first +
@@ -98,7 +116,12 @@ static bool set_integers(struct model *model, uint32_t input, uint32_t rank, con
 bool model_read(struct model *model, const int64_t *tokens, int64_t count, int64_t guesses, float **logits,
                 size_t *vocabulary)
 {
-    const int64_t past = inlay_context_state_length(model->context);
+    return model_read_at(model, tokens, inlay_context_state_length(model->context), count, guesses, logits, vocabulary);
+}
+
+bool model_read_at(struct model *model, const int64_t *tokens, int64_t past, int64_t count, int64_t guesses,
+                   float **logits, size_t *vocabulary)
+{
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *y;
 

@@ -20,6 +20,7 @@ import http.client
 import json
 import os
 import re
+import socket
 import statistics
 import subprocess
 import sys
@@ -33,7 +34,7 @@ PROMPT, TOKENS, WORDS = 64, 32, 31728
 LARGE = gguf.Sizes(896, 14, 2, 64, 4864, 8, 1024, WORDS)  # 0.15 billion weights
 MIDDLE = gguf.Sizes(512, 8, 2, 64, 1536, 4, 512)
 ARCHS = ("llama", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi3", "granite", "minicpm") + gguf.MIXTURES
-KINDS = ("Q4_0", "Q4_K", "Q6_K", "Q8_0", "F16")
+KINDS = ("Q4_0", "Q4_K", "Q6_K", "Q8_0", "F16") + tuple(gguf.FLOATED)
 
 
 def inlay_rate(args, path, threads, rows, columns, past):
@@ -87,6 +88,12 @@ def steps(args, ours, theirs):
                         inlay_rate(args, ours, threads, 8, 1, 128)], a)
             b = faster(llama_rates(args, theirs, threads, (1, 8)), b)
         print("| %d | %s |" % (threads, compared(a, b)), flush=True)
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return str(one.getsockname()[1])
 
 
 class Peer:
@@ -197,7 +204,8 @@ def servers(args, ours, theirs):
                                               "--intra-threads", str(threads), "--prefix-memory", "0"],
                               os.path.join(args.root, "texts", "inlay.log")))
             peers.append(Peer("llama-server", [*cpus, "chroot", args.root, "llama-server", "-m", theirs, "-t", str(threads),
-                                               "-np", "32", "-c", str(32 * 256), "--port", "8791", "--host", "127.0.0.1",
+                                               "-np", "32", "-c", str(32 * 256), "--port", free_port(), "--host",
+                                               "127.0.0.1",
                                                "--no-webui"], os.path.join(args.root, "texts", "llama.log")))
             same = agreeing(peers)  # also warms up
             for clients in args.clients:
@@ -221,8 +229,8 @@ def servers(args, ours, theirs):
 
 def greedy_of_llama(args, path, prompts, count):
     """The greedy tokens of llama.cpp, with floats in its cache."""
-    peer = Peer("llama-server", ["chroot", args.root, "llama-server", "-m", path, "--port", "8792", "--host", "127.0.0.1",
-                                 "-c", "512", "-np", "1", "-t", "1", "-fa", "off", "-ctk", "f32", "-ctv", "f32",
+    peer = Peer("llama-server", ["chroot", args.root, "llama-server", "-m", path, "--port", free_port(), "--host",
+                                 "127.0.0.1", "-c", "512", "-np", "1", "-t", "1", "-fa", "off", "-ctk", "f32", "-ctv", "f32",
                                  "--no-warmup", "--no-webui"], os.path.join(args.root, "texts", "greedy.log"))
     try:
         return [gguf.ask(peer.port, "completion", prompt=prompt, n_predict=count, temperature=0, return_tokens=True,

@@ -2,11 +2,16 @@
 #include "folder.h"
 #include "plan/stream/stream.h"
 #include "page_cache.h"
+#include <errno.h>
+#include <linux/filter.h>
 #include <linux/magic.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 
 enum { MB = 1 << 20, MAX_STEPS = 16 };
 
@@ -443,6 +448,51 @@ static void a_truncated_file_is_an_error_without_the_cache(void **state)
     end(&fixture);
 }
 
+static void forbid_answers(void)
+{
+    struct sock_filter list[] = { BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+                                  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_getevents, 0, 1),
+                                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
+    const struct sock_fprog program = { sizeof list / sizeof list[0], list };
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        _exit(2);
+}
+
+/* A process that may request reads, but not take the answers, reads the mapping. */
+static void answers_may_be_forbidden(void **state)
+{
+    const pid_t child = fork();
+    int status;
+
+    (void)state;
+    if (child == 0) {
+        struct fixture fixture;
+        inlay_diag diag = INLAY_DIAG_INIT;
+        bool mapped = true;
+
+        forbid_answers();
+        (void)alarm(60);
+        fixture = begin(ODD_PARTS * ODD_BYTES);
+        add_step(&fixture, ODD_PARTS * ODD_BYTES, STREAM_ALL, false);
+        assert_true(weight_stream_divide(fixture.stream, fixture.steps, fixture.map, ODD_PARTS * ODD_BYTES, ODD_PARTS));
+        (void)weight_stream_begin(fixture.stream, ODD_BYTES, room_for_one, NULL);
+        assert_int_equal(weight_stream_enter(fixture.stream, fixture.steps[0], &diag), INLAY_OK);
+        for (int64_t i = 0; i < ODD_PARTS; i++) {
+            (void)page_cache_drop(fixture.path, fixture.map, fixture.bytes);
+            mapped &= use_place(&fixture, fixture.map, ODD_BYTES, i);
+        }
+        weight_stream_leave(fixture.stream, fixture.steps[0]);
+        end(&fixture);
+        _exit(mapped ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
+        skip();
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -457,6 +507,7 @@ int main(void)
         cmocka_unit_test(bad_parts_are_errors),
         cmocka_unit_test(parts_are_read_without_the_cache),
         cmocka_unit_test(a_truncated_file_is_an_error_without_the_cache),
+        cmocka_unit_test(answers_may_be_forbidden),
     };
     cpu_set_t one;
 

@@ -92,11 +92,11 @@ refuses 2 "unknown verb 'convert'; try inlay optimize --opset=N$" convert "$add"
 refuses 2 "unknown option '--verison'; did you mean '--version'\\?$" --verison
 expect 0 'Usage: inlay run' run -h
 # A switch may stand alone, or have its value after a blank or '='.
-for switch in --free-shapes '--free-shapes 1' '--free-shapes 0' --free-shapes=1; do
+for switch in --strict-model '--strict-model 1' '--strict-model 0' --strict-model=1; do
     # shellcheck disable=SC2086
     expect 0 ': OK: 1 nodes' check $switch "$add"
     # shellcheck disable=SC2086
-    expect 0 "^free_shapes +$([ "$switch" = '--free-shapes 0' ] && echo 0 || echo 1) +--free-shapes" config $switch
+    expect 0 "^strict_model +$([ "$switch" = '--strict-model 0' ] && echo 0 || echo 1) +--strict-model" config $switch
 done
 refuses 2 "'2' is not an integer from 0 to 1" config --free-shapes=2
 expect 0 'ran in' run --check-finite 0 "$node/test_log/model.onnx"

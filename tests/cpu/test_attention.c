@@ -7,8 +7,8 @@ struct attention {
     int batch, heads, key_heads, queries, keys, size, value_size;
     const char *mask; /* dims of the mask, as letters of B H T S, s for S - 3, and 1; NULL = no mask */
     bool causal;
-    bool turned; /* the model's tensors are [batch, length, heads, size], with Transposes around the operator */
-    const char *scale;
+    bool turned;      /* the model's tensors are [batch, length, heads, size], with Transposes around the operator */
+    const char *more; /* further attributes; NULL: none */
 };
 
 static void write_dims(const struct attention *attention, const char *letters, char *out)
@@ -49,7 +49,7 @@ static void write_script(const struct attention *attention, char *script, size_t
     }
     (void)snprintf(script, room, "%s%s%s%sy%s = Attention(q, k, v%s) is_causal=%d %s\n%s-> y", q, k, v, mask,
                    attention->turned ? "0" : "", attention->mask != NULL ? ", m" : "", attention->causal,
-                   attention->scale != NULL ? attention->scale : "",
+                   attention->more != NULL ? attention->more : "",
                    attention->turned ? "y = Transpose(y0) perm=0,2,1,3\n" : "");
 }
 
@@ -78,7 +78,8 @@ static void bind_mask(struct rig *rig, const struct attention *attention, bool n
 static void expect_same(const struct attention *attention, const char *threads, int mask_kind)
 {
     static const char *const theirs[] = { "providers", "reference", NULL };
-    const char *const ours[] = { "providers", "cpu,reference", "policy", "priority", "intra_threads", threads, NULL };
+    const char *const ours[] = { "providers", "cpu,reference", "policy",           "priority", "intra_threads",
+                                 threads,     "pin",           "op:Attention=cpu", NULL };
     char script[768];
     struct rig rig[2];
 
@@ -126,6 +127,10 @@ static void against_reference(void **state)
         { 1, 2, 2, 9, 20, 16, 16, "11s", false, false, NULL },
         { 2, 2, 2, 30, 30, 16, 16, "BHTs", true, true, NULL },
         { 1, 2, 2, 3, 40, 16, 16, "Ts", false, false, NULL },
+        { 2, 3, 3, 5, 7, 16, 16, NULL, false, false, "softcap=0.5" },
+        { 1, 2, 2, 128, 128, 64, 64, "B11S", false, true, "softcap=1.5 scale=0.3" },
+        { 2, 4, 2, 1, 70, 32, 32, "BHTS", false, false, "softcap=2.0" },
+        { 1, 2, 2, 60, 60, 24, 24, NULL, true, true, "softcap=0.7 scale=2.0" },
     };
 
     (void)state;

@@ -261,6 +261,23 @@ static void nan_and_infinity_any_cpu(void **state)
     EXPECT_ALL(scripts, 17, feed_negative_infinity);
 }
 
+/* Clip with min above max, which are attributes before opset 11. */
+static void crossed_bounds(void **state)
+{
+    static const char *const attributes[] = {
+        "x : 2,16,7,5\ny = Clip(x) min=1.5 max=0.5\n-> y",
+        "x : 1,16,7,5\nw = [16,16,3,3]\nc = Conv(x, w)\ny = Clip(c) min=2.0 max=1.0\n-> y",
+    };
+    static const char *const inputs[] = {
+        "x : 2,16,7,5\nl = [] 1.5\nh = [] 0.5\ny = Clip(x, l, h)\n-> y",
+        "x : 1,16,7,5\nw = [16,16,3,3]\nl = [] 2.0\nh = [] 1.0\nc = Conv(x, w)\ny = Clip(c, l, h)\n-> y",
+    };
+
+    (void)state;
+    EXPECT_ALL(attributes, 7, NULL);
+    EXPECT_ALL(inputs, 13, NULL);
+}
+
 /* Windows with one, two and three axes and different sides, and with kernel_shape given or derived. Those with three
  * axes run on another provider. */
 static void windows(void **state)
@@ -403,8 +420,9 @@ int main(void)
         cmocka_unit_test(estimated_sizes),  cmocka_unit_test(broadcast_scale),
         cmocka_unit_test(blocks_of_8),      cmocka_unit_test(repeated_functions),
         cmocka_unit_test(huge_sizes),       cmocka_unit_test(nan_and_infinity_any_cpu),
-        cmocka_unit_test(nan_and_infinity), cmocka_unit_test(windows),
-        cmocka_unit_test(transposed),       cmocka_unit_test(transposed_units),
+        cmocka_unit_test(crossed_bounds),   cmocka_unit_test(nan_and_infinity),
+        cmocka_unit_test(windows),          cmocka_unit_test(transposed),
+        cmocka_unit_test(transposed_units),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,7 @@ enum { ROWS = 6, DEPTH = 256, CHANNELS = 64, TAPS = 9, PIXELS = 4, ELEMENTS = 10
 
 /* Operands of all kernels: numbers near 1 as floats, any bytes as bytes. */
 static float x[ROOM / 4], w[ROOM / 4], y[ROOM / 4];
-static int32_t sums[ROOM / 64];
+static int32_t sums[ROOM / 64], starts[ROOM / 64];
 static int8_t limbs[ROOM];
 
 static int64_t run_floats(const sgemm_kernel *kernel, int64_t rows)
@@ -168,6 +168,7 @@ static int64_t run_nbits(const nbits_kernel *kernel, nbits_mode mode, uint32_t b
                         .limbs_part = 2 * (int64_t)BLOCK,
                         .factors = x,
                         .sums = sums,
+                        .starts = starts,
                         .c = y,
                         .c_row = NBITS_COLUMNS,
                         .columns = NBITS_COLUMNS };
@@ -201,9 +202,9 @@ static int64_t run_halves(const row_set *rows)
 #if defined(__riscv)
 #define KERNELS(X)                                                                                                     \
     FLOAT_KERNELS(X, c)                                                                                                \
-    X(bits4_exact_c, run_nbits(&nbits_c, NBITS_EXACT, 4, NBITS_ROWS))                                                  \
+    X(bits4_exact_c, run_nbits(&nbits_c, NBITS_EXACT, 4, NBITS_FEW_ROWS))                                              \
     FLOAT_KERNELS(X, rvv)                                                                                              \
-    X(bits4_exact_rvv, run_nbits(&nbits_rvv, NBITS_EXACT, 4, NBITS_ROWS))
+    X(bits4_exact_rvv, run_nbits(&nbits_rvv, NBITS_EXACT, 4, NBITS_FEW_ROWS))
 #else
 #define KERNELS(X)                                                                                                     \
     FLOAT_KERNELS(X, neon)                                                                                             \
@@ -222,14 +223,14 @@ static int64_t run_halves(const row_set *rows)
     X(bytes_conv_neon_dot, run_bytes(&byte_set_neon_dot, ROWS, true, false))                                           \
     X(bytes_conv_neon_i8mm, run_bytes(&byte_set_neon_i8mm, ROWS, true, false))                                         \
     X(bytes_depthwise_neon, run_byte_window(&byte_set_neon))                                                           \
-    X(bits4_exact_neon, run_nbits(&nbits_neon, NBITS_EXACT, 4, NBITS_ROWS))                                            \
-    X(bits4_fine_neon_dot, run_nbits(&nbits_neon_dot, NBITS_FINE, 4, NBITS_ROWS))                                      \
-    X(bits4_byte_neon_dot, run_nbits(&nbits_neon_dot, NBITS_BYTE, 4, NBITS_ROWS))                                      \
+    X(bits4_exact_neon, run_nbits(&nbits_neon, NBITS_EXACT, 4, NBITS_FEW_ROWS))                                        \
+    X(bits4_fine_neon_dot, run_nbits(&nbits_neon_dot, NBITS_FINE, 4, NBITS_FEW_ROWS))                                  \
+    X(bits4_byte_neon_dot, run_nbits(&nbits_neon_dot, NBITS_BYTE, 4, NBITS_FEW_ROWS))                                  \
     X(bits4_row_exact_neon, run_nbits(&nbits_neon, NBITS_EXACT, 4, 1))                                                 \
     X(bits4_row_fine_neon_dot, run_nbits(&nbits_neon_dot, NBITS_FINE, 4, 1))                                           \
     X(bits4_row_byte_neon_dot, run_nbits(&nbits_neon_dot, NBITS_BYTE, 4, 1))                                           \
-    X(bits8_exact_neon, run_nbits(&nbits_neon, NBITS_EXACT, 8, NBITS_ROWS))                                            \
-    X(bits8_fine_neon_dot, run_nbits(&nbits_neon_dot, NBITS_FINE, 8, NBITS_ROWS))
+    X(bits8_exact_neon, run_nbits(&nbits_neon, NBITS_EXACT, 8, NBITS_FEW_ROWS))                                        \
+    X(bits8_fine_neon_dot, run_nbits(&nbits_neon_dot, NBITS_FINE, 8, NBITS_FEW_ROWS))
 #endif
 
 #define FUNCTION(name, call)                                                                                           \

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every command that a document for newcomers shows works as it is written: each one runs here, in order, in a
-checkout with an installation in ~/opt/inlay, or has a line in commands.txt that says which test runs it or why none does.
+"""Every command that a document shows works as it is written: each one runs here, in order, in a checkout with an
+installation in ~/opt/inlay, or has a line in commands.txt that says which test runs it or why none does.
 
   commands.py BUILD
 
@@ -16,13 +16,14 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUILD = pathlib.Path(sys.argv[1]).resolve()
-PAGES = "install", "contributing", "configuration", "server"
-DOCUMENTS = ["README.md", *(f"sdk/docs/pages/{page}.md" for page in PAGES), "sdk/packaging/README.md",
-             "samples/README.md",
-             *sorted(str(path.relative_to(ROOT)) for folder in ("sdk/bindings/*", "samples/*", "samples/*/*")
-                     for path in ROOT.glob(f"{folder}/README.md"))]
-COMMAND = re.compile(r"(?:(?:inlay|apt|sudo|sh|cmake|ctest|ninja|npm|npx|pip|python3|node|curl|cp|mkdir|ln|unzip|java|"
-                     r"javac|docker|podman|helm|kubectl|generate|together|git) |[A-Z_]+=\S+ |"
+# Every README and every page. The other documents of tests/bench state how measurements were made.
+DOCUMENTS = sorted(str(path.relative_to(ROOT)) for name in ("README.md", "sdk/docs/pages/*.md", "host/**/README.md",
+                                                            "ops/**/README.md", "providers/**/README.md",
+                                                            "samples/**/README.md", "sdk/**/README.md",
+                                                            "tests/**/README.md") for path in ROOT.glob(name))
+COMMAND = re.compile(r"(?:! )?(?:(?:inlay|apt|sudo|sh|cmake|ctest|ninja|npm|npx|pip|python3|node|curl|cp|mkdir|ln|"
+                     r"unzip|java|javac|docker|podman|helm|kubectl|generate|together|git|sed|echo|sha256sum) |"
+                     r"[A-Z_]+=\S+ |"
                      r"(?:tests|samples|sdk|host|build)/)")
 MODEL = """
 from onnx import TensorProto, helper, save

@@ -106,8 +106,8 @@ static void unchanged(void **state)
         /* a matrix for each text */
         BEGIN "v : B,8,6\nlogits = MatMul(x, v)\n-> logits, present_0",
         /* rank 2 */
-        "h : S,8\npast_0 : P,8\npresent_0 = Concat(past_0, h) axis=0\nw = [8,6]\nlogits = MatMul(h, w)\n"
-        "-> logits, present_0",
+        ("h : S,8\npast_0 : P,8\npresent_0 = Concat(past_0, h) axis=0\nw = [8,6]\n"
+         "logits = MatMul(h, w)\n-> logits, present_0"),
     };
 
     (void)state;

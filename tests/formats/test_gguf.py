@@ -2,9 +2,10 @@
 """test_gguf.py - models in GGUF: the greedy tokens and the tokens of texts are those of llama.cpp, which
 gguf_tokens.json has, for each architecture and each type of weights.
 
-test_gguf.py --make ROOT [ARCH...] writes that file, or only the cases of these architectures, by hand: ROOT is a Debian
-(sid) with llama.cpp-tools and python3-gguf. Quantized files are also given to llama.cpp with their weights as F32,
-because it rounds activations to 8 bits in products."""
+test_gguf.py --make ROOT [ARCH...] adds the cases that the file lacks, or asks again for those of these architectures, by
+hand: ROOT is a Debian (sid) with llama.cpp-tools and python3-gguf. Quantized files are given to llama.cpp with their
+weights as F32, because it rounds activations to 8 bits in products.
+test_gguf.py --seed PATH writes the file of tests/fuzz/corpus/model that has the types of weights in FLOATED."""
 import json
 import os
 import struct
@@ -31,12 +32,17 @@ CASES = [(arch, "F32") for arch in ("llama", "qwen2", "qwen3", "gemma", "gemma2"
 MIXTURES = ("mixtral", "qwen2moe", "qwen3moe", "granitemoe")  # mixtral: of the architecture llama
 CASES += [(arch, "F32") for arch in MIXTURES + ("minicpm",)] + [
     ("mixtral", kind) for kind in TYPES if kind != "F32"] + [("qwen2moe", "Q8_0"), ("qwen3moe", "Q4_K_M")]
-# Types that are compared with their floats, made here, instead of with llama.cpp.
+# Types that are also compared with their floats, made here.
 FLOATED = {"Q2_K": (10, 256, 84, (80, 82)), "Q3_K": (11, 256, 110, (108,)), "IQ4_NL": (20, 32, 18, (0,)),
            "IQ4_XS": (23, 256, 136, (0,)), "TQ1_0": (34, 256, 54, (52,)), "TQ2_0": (35, 256, 66, (64,)),
            "MXFP4": (39, 32, 17, ())}
 TYPES.update(FLOATED)
+CASES += [("llama", kind) for kind in FLOATED] + [("gemma2", "Q3_K"), ("qwen3moe", "Q2_K"), ("qwen3moe", "MXFP4")]
+# Types that are not supported.
+OTHERS = {9: "Q8_1", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 21: "IQ3_S", 22: "IQ2_S",
+          24: "I8", 29: "IQ1_M", 31: "Q4_0_4_4", 40: "NVFP4", 41: "Q1_0", 99: "unknown"}
 RANGE.update({"Q2_K": 50, "Q3_K": 128, "IQ4_NL": 127, "IQ4_XS": 4000, "TQ1_0": 1, "TQ2_0": 1})
+MEAN = {"Q2_K": 1.5, "Q4_K": 8, "Q5_K": 16}  # of the codes, for minimums that make that of the weights about 0
 PROMPTS, NEW_TOKENS = 4, 10
 TEXTS = ["The inner thing and the outer 1234.", "  two  spaces\n\nline", "h\u00e9llo \u4e2d\u6587 don't I'LL", "a",
          "<|user|>hi<|end|> the", " \u2581 the and"]
@@ -65,10 +71,12 @@ class Writer:
             return struct.pack("<IQ", item, len(value)) + b"".join(self.value(v, item) for v in value)
         return text(value) if number == 8 else struct.pack({7: "<?", 4: "<I", 5: "<i", 6: "<f"}[number], value)
 
-    def tensor(self, name, shape, kind, data):
+    def tensor(self, name, shape, kind, data, offset=None):
+        """kind: a type's name or number."""
         self.data += b"\0" * (-len(self.data) % 32)
         self.tensors.append(text(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *shape[::-1]) +
-                            struct.pack("<IQ", TYPES[kind][0], len(self.data)))
+                            struct.pack("<IQ", TYPES[kind][0] if kind in TYPES else kind,
+                                        len(self.data) if offset is None else offset))
         self.data += self.others.get(name, data)
 
     def bytes(self):
@@ -90,10 +98,10 @@ def matrix(rng, rows, columns, kind, scale):
         if place == 1 and kind in ("Q4_1", "Q5_1"):  # the least value is negative
             factor = (-factor * np.float16(RANGE[kind] / 2)).astype(np.float16)
         elif place == 1:
-            factor = (factor * np.float16(8)).astype(np.float16)
+            factor = (factor * np.float16(MEAN[kind])).astype(np.float16)
         blocks[:, at:at + 2] = factor.view(np.uint8).reshape(-1, 2)
     if kind == "TQ2_0":  # no code 3
-        blocks[:, :64] &= ~(blocks[:, :64] >> 1 & blocks[:, :64] & 0x55)
+        blocks[:, :64] &= ~((blocks[:, :64] >> 1 & blocks[:, :64] & 0x55) << 1)
     if kind == "MXFP4":
         blocks[:, 0] = 127 + round(np.log2(scale)) - rng.integers(1, 4, len(blocks))
     return blocks.tobytes()
@@ -187,9 +195,10 @@ def small(arch, kind):
     return Sizes(width, 4, 2, width // 4, 2 * width, 7 if arch == "gemma3" else 2)
 
 
-def make(arch, kind, more=(), sizes=None, others=None, floats=False):
+def make(arch, kind, more=(), sizes=None, others=None, floats=False, alike=False):
     """A model with random weights, by default a small one; more: further keys with values; others: bytes of tensors by
-    name, in place of random ones. Q4_K_M: some weights are Q6_K. floats: F32 instead of blocks."""
+    name, in place of random ones. Q4_K_M: some weights are Q6_K. floats: F32 instead of blocks. alike: the weights of
+    each layer are those of the first, moved by a block for each layer, because random numbers take most of the time."""
     mixed, kind = kind == "Q4_K_M", kind.removesuffix("_M")
     width, heads, keys, size, hidden, layers, context, words = sizes or small(arch, kind)
     rng, model = np.random.default_rng(7), Writer(arch, others or {})
@@ -221,11 +230,16 @@ def make(arch, kind, more=(), sizes=None, others=None, floats=False):
     if arch == "gemma2":
         model.add(".attn_logit_softcapping", 5.0)
         model.add(".final_logit_softcapping", 1.0)
-    count = vocabulary(model, arch, words)
+    count, first = vocabulary(model, arch, words), {}
 
     def weights(name, rows, columns, scale=1.0, stacked=0):
         one = "Q6_K" if mixed and "down" in name else kind if "gate_inp" not in name else "F32"
-        data = matrix(rng, rows * (stacked or 1), columns, one, scale / np.sqrt(columns))
+        part = name.split(".", 2)[2] if alike and name.startswith("blk.") else name
+        if part in first:
+            moved = int(name.split(".")[1]) * TYPES[one][2]
+            data = first[part][moved:] + first[part][:moved]
+        else:
+            data = first[part] = matrix(rng, rows * (stacked or 1), columns, one, scale / np.sqrt(columns))
         if floats and one in FLOATED:
             data, one = floats_of(one, data).tobytes(), "F32"
         model.tensor(name, ((stacked,) if stacked else ()) + (rows, columns), one, data)
@@ -276,6 +290,25 @@ def make(arch, kind, more=(), sizes=None, others=None, floats=False):
     if not arch.startswith("gemma"):
         weights("output.weight", count, width)
     return model.bytes(), count
+
+
+def seed():
+    """A small model of one layer whose weights have all types of FLOATED, without a tokenizer."""
+    rng, model, words, width, heads, hidden = np.random.default_rng(7), Writer("llama", {}), 3, 256, 16, 32
+    for key, value in ((".context_length", 8), (".embedding_length", width), (".block_count", 1),
+                       (".feed_forward_length", hidden), (".attention.head_count", heads),
+                       (".attention.head_count_kv", 1), (".attention.key_length", 2), (".attention.value_length", 2),
+                       (".attention.layer_norm_rms_epsilon", 1e-6), (".rope.dimension_count", 2)):
+        model.add(key, value)
+    for name, rows, columns, kind in (
+            ("token_embd", words, width, "Q2_K"), ("blk.0.attn_q", 2 * heads, width, "Q3_K"),
+            ("blk.0.attn_k", 2, width, "IQ4_XS"), ("blk.0.attn_v", 2, width, "TQ1_0"),
+            ("blk.0.attn_output", width, 2 * heads, "IQ4_NL"), ("blk.0.ffn_gate", hidden, width, "TQ1_0"),
+            ("blk.0.ffn_up", hidden, width, "TQ2_0"), ("blk.0.ffn_down", width, hidden, "MXFP4")):
+        model.tensor(name + ".weight", (rows, columns), kind, matrix(rng, rows, columns, kind, 1 / np.sqrt(columns)))
+    for name in ("blk.0.attn_norm", "blk.0.ffn_norm", "output_norm"):
+        model.tensor(name + ".weight", (width,), "F32", np.ones(width, np.float32).tobytes())
+    return model.bytes()
 
 
 def prompts(count):
@@ -354,24 +387,30 @@ class Gguf(unittest.TestCase):
                     np.testing.assert_allclose(made, logits[:, -last:], rtol=1e-4, atol=1e-4, err_msg=arch)
 
     def test_memory_limit(self):
-        """Codes of the weights are in a temporary file: with 3/4 of the file's size as limit, tokens are the same."""
-        for arch, kind, sizes in (("llama", "Q4_0", Sizes(512, 4, 2, 128, 2048, 16)),
-                                  ("mixtral", "Q6_K", Sizes(256, 4, 2, 64, 512, 16))):
-            data, count = make(arch, kind, sizes=sizes)
-            prompt = prompts(count)[0]
+        """With 3/4 of the file's size as limit, tokens are the same. Blocks and float16 elements are read in the regions of
+        their products, and those of experts on demand."""
+        for arch, kind, sizes, reader in (("llama", "Q4_0", Sizes(512, 4, 2, 128, 2048, 16), "MatMulNBits"),
+                                          ("mixtral", "Q6_K", Sizes(256, 4, 2, 64, 512, 12), "QMoE"),
+                                          ("mixtral", "F16", Sizes(256, 4, 2, 64, 512, 12), "MoE")):
+            data, count = make(arch, kind, sizes=sizes, alike=True)
+            prompt = prompts(count)[0][:4]  # weights leave 1/8 of the limit to runs
             with tempfile.TemporaryDirectory() as folder:
                 options = {"cache_dir": folder, "cache_max_bytes": 1 << 30}
                 with self.open(data, **options) as plain, self.open(
                         data, memory_limit=f"host={len(data) * 3 // 4}", **options) as limited:
                     self.assertEqual(greedy(limited, prompt, 4), greedy(plain, prompt, 4), arch)
-
-    def test_memory_limit_of_halves(self):
-        """Under a limit, experts of float16 become floats: a limit of the file's size is too low, which a run says."""
-        import inlay
-        data, count = make("mixtral", "F16", sizes=Sizes(256, 4, 2, 64, 512, 4))
-        with self.open(data, memory_limit=f"host={len(data)}") as session:
-            with self.assertRaisesRegex(inlay.LimitExceeded, "memory_limit host=[0-9]+"):
-                greedy(session, prompts(count)[0], 1)
+                    explained = limited.explain(all=True).json
+            nodes = explained["main"]["nodes"]
+            makers = {value: node for node in nodes for value in node["outputs"]}
+            found = 0
+            for node in nodes:
+                for maker in (makers.get(value) for value in node["inputs"] if node["op"] == reader):
+                    if maker is not None and maker["op"] in ("UnpackBlocks", "Cast") and "weight" in maker["name"]:
+                        self.assertEqual(maker["region"], node["region"], f"{arch} {kind}: {maker['name']}")
+                        found += 1
+            self.assertGreaterEqual(found, 3 * sizes.layers, f"{arch} {kind}")
+            if arch == "mixtral":
+                self.assertGreater(explained["weights"]["table_bytes"], len(data) // 2, kind)
 
     def test_memory(self):
         """Weights of float16 are read in the file, but for CPUs with AMX, which packs them for matrix tiles. Quantized
@@ -383,7 +422,7 @@ class Gguf(unittest.TestCase):
             halves = 2.5 if "amx_bf16" in facts.read() else 0.25
         for arch, kind, layers, most in (("llama", "F16", 16, halves), ("llama", "Q4_0", 16, 1.5),
                                          ("mixtral", "Q8_0", 6, 1.5)):
-            data, count = make(arch, kind, sizes=Sizes(512, 4, 2, 128, 2048, layers))
+            data, count = make(arch, kind, sizes=Sizes(512, 4, 2, 128, 2048, layers), alike=True)
             before = anonymous()
             with self.open(data) as session:
                 greedy(session, prompts(count)[0], 2)
@@ -579,8 +618,45 @@ class Gguf(unittest.TestCase):
         self.open(make("llama", "F32", [(".rope.scaling.attn_factor", 1.0)])[0]).close()
         with self.assertRaisesRegex(inlay.InlayError, "cut short"):
             self.open(data[:-1000])
+        with self.open(seed()) as session:
+            self.assertEqual(logits_of(session, [0, 1, 2]).shape, (1, 3, 3))
         with self.assertRaisesRegex(inlay.InlayError, "axes|cut short|damaged"):
             self.open(data[:4] + struct.pack("<IQQ", 3, 1 << 40, 1) + data[24:])
+
+
+    def refuses(self, words, name, shape, kind, size, **more):
+        """A file with such a tensor, whose data has `size` bytes, is refused in one line with these words."""
+        import inlay
+        model = Writer("llama", {})
+        model.tensor(name, shape, kind, bytes(size), **more)
+        with self.assertRaisesRegex(inlay.InlayError, words) as refused:
+            self.open(model.bytes())
+        self.assertNotIn("\n", str(refused.exception))
+        self.assertIn(f"'{name}'", str(refused.exception))
+
+    def test_hostile_tensors(self):
+        """For each type of weights: rows that are not whole blocks, data beyond the end of the file, sizes that no memory
+        has. Types that are not supported are refused by name."""
+        for kind, (_, elements, size, _) in TYPES.items():
+            if elements > 1:
+                for row in (1, elements - 1, elements + 1, 3 * elements + elements // 2):
+                    self.refuses(f"rows of {row} elements, which are not whole blocks of {elements} for its type {kind}$",
+                                 "w", (2, row), kind, 8 * size)
+                self.refuses("rows of 1 elements", "w", (), kind, size)
+            outside = "lies outside of the file; the file is cut short"
+            self.refuses(outside, "w", (2, elements), kind, 2 * size - 1)
+            self.refuses(outside, "w", (3, 2, elements), kind, 5 * size)
+            self.refuses(outside, "w", (2, elements), kind, 2 * size, offset=1)
+            for offset in (1 << 40, (1 << 64) - size, (1 << 64) - 1):
+                self.refuses(outside, "w", (2, elements), kind, 2 * size, offset=offset)
+            self.refuses(outside, "w", (1 << 26, 1 << 30), kind, size)
+            self.refuses(outside, "w", ((1 << 56) // elements, elements), kind, size)
+            for shape in ((1 << 40, 1 << 40), (1 << 63, elements), (1, (1 << 64) - elements), (0, elements), (1, 0),
+                          (1 << 58, elements), (1 << 20, 1 << 20, 1 << 20, elements)):
+                self.refuses("has a bad shape", "w", shape, kind, size)
+            self.refuses("has 5 axes", "w", (1, 1, 1, 1, elements), kind, size)
+        for number, name in OTHERS.items():
+            self.refuses(rf"has type {number} \({name}\), which is not supported; use a file", "w", (2, 256), number, 1000)
 
 
 def ask(port, path, **body):
@@ -607,11 +683,9 @@ writer.write_header_to_file(); writer.write_kv_data_to_file(); writer.write_tens
 
 def record(root, archs):
     """Asks llama.cpp in the root."""
-    made = {}
-    if archs:
-        with open(TOKENS, encoding="utf-8") as f:
-            made = json.load(f)
-    for arch, kind in [case for case in CASES if not archs or case[0] in archs]:
+    with open(TOKENS, encoding="utf-8") as f:
+        made = json.load(f)
+    for arch, kind in [case for case in CASES if (case[0] in archs if archs else " ".join(case) not in made)]:
         data, count = make(arch, kind)
         with open(os.path.join(root, "tmp", "model.gguf"), "wb") as f:
             f.write(data)
@@ -642,5 +716,8 @@ def record(root, archs):
 if __name__ == "__main__":
     if len(sys.argv) > 2 and sys.argv[1] == "--make":
         record(sys.argv[2], sys.argv[3:])
+    elif len(sys.argv) == 3 and sys.argv[1] == "--seed":
+        with open(sys.argv[2], "wb") as out:
+            out.write(seed())
     else:
         unittest.main()

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Texts that share runs are those that each prompt has alone, and the same if runs read guesses, also of a draft model:
+# Texts that share runs are those that each prompt has alone, and the same if runs read guesses, also of a draft model or
+# of a head:
 #   together.sh GENERATE TOGETHER WRITE_MODELS
 set -eu
 
@@ -70,6 +71,30 @@ for model in counted masked; do
         echo "$model: the texts should have different lengths"
         exit 1
     fi
+done
+# Heads with the embedding in their file; without embedding and product; with fewer tokens, which read two layers.
+printf '{"eagle_aux_hidden_state_layer_ids":[0,7]}' >"$folder/config.json"
+for pair in hidden:eagle tanh:shared layers:eagle3; do
+    for head in none "${pair#*:}"; do
+        for prompt; do
+            if [ "$head" = none ]; then
+                "$generate" "$folder/${pair%:*}.onnx" --tokens 150 --ignore-end --temperature 0.3 "$prompt" 2>&1
+            else
+                "$generate" "$folder/${pair%:*}.onnx" --tokens 150 --ignore-end --temperature 0.3 --guesses 3 \
+                    --draft "$folder/$head.onnx" "$prompt" 2>>"$folder/heads"
+            fi | grep -av '^prompt\|^$'
+        done >"$folder/text.$head"
+    done
+    if ! diff "$folder/text.none" "$folder/text.$head"; then
+        echo "$pair: other texts than without the head"
+        exit 1
+    fi
+    if [ "$(grep -c ', [23]\.[0-9]* tokens by a run' "$folder/heads")" -ne "$#" ]; then
+        echo "$pair: guesses are wrong"
+        cat "$folder/heads"
+        exit 1
+    fi
+    rm "$folder/heads"
 done
 grep -q 'one after another' "$folder/notes" # masked: padding before a text would change its sums
 

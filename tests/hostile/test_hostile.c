@@ -235,6 +235,41 @@ static void interrupts_are_no_crashes(void **state)
     folder_remove(&folder);
 }
 
+/* A helper that does not start, or lacks descriptors, says nothing about the plugin. */
+static void shortages_are_no_verdicts(void **state)
+{
+    static const struct {
+        const char *script, *text;
+        verdict_kind kind;
+    } rows[] = {
+        { "#!/bin/sh\nexit 127\n", "inlay-probe ended with exit code 127 before it opened the plugin", VERDICT_NONE },
+        { "#!/bin/sh\necho 'lacks a: Too many open files' >&3\necho at end >&3\necho done >&3\n",
+          "a: Too many open files", VERDICT_NONE },
+        { "#!/bin/sh\necho 'refused it has no name' >&3\necho at end >&3\necho done >&3\n", "it has no name",
+          VERDICT_REFUSED },
+        { "#!/bin/sh\necho at its constructors >&3\nexit 127\n", "its constructors", VERDICT_CRASHED },
+    };
+    char helper[300];
+    struct folder folder;
+
+    (void)state;
+    folder_make(&folder);
+    (void)snprintf(helper, sizeof helper, "%s/helper", folder.root);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+        struct probe probe = { .pid = 0 };
+        struct verdict verdict;
+
+        file_write(helper, rows[i].script, strlen(rows[i].script));
+        assert_int_equal(chmod(helper, 0700), 0);
+        assert_int_equal(probe_start(helper, "plugin.so", NULL, 60000, false, &probe, &diag), INLAY_OK);
+        probe_finish(&probe, &verdict);
+        assert_int_equal(verdict.kind, rows[i].kind);
+        assert_non_null(strstr(verdict.text, rows[i].text));
+    }
+    folder_remove(&folder);
+}
+
 /* The helper writes its answer in lines: a line break in a file name must not begin a new line. */
 static void names_with_lines(void **state)
 {
@@ -516,6 +551,7 @@ int main(void)
         cmocka_unit_test(second_openmp_is_reported),
         cmocka_unit_test(a_probe_has_no_input),
         cmocka_unit_test(interrupts_are_no_crashes),
+        cmocka_unit_test(shortages_are_no_verdicts),
         cmocka_unit_test(names_with_lines),
         cmocka_unit_test(quarantine_ends_with_a_change_or_on_request),
         cmocka_unit_test(without_probe_marks_still_count),

@@ -112,7 +112,7 @@ static float *spread_rows(const nbits_shape *shape, const float *a, int64_t rows
 enum { GUARD = 8 };
 
 /* Multiplies a block of several panels, NBITS_PARTS parts at a time. */
-static void multiply_block(const struct level *level, const nbits_tile *tile, nbits_mode mode, const int32_t *starts)
+static void multiply_block(const struct level *level, const nbits_tile *tile, nbits_mode mode)
 {
     const nbits_shape *shape = tile->shape;
     void *weights = malloc((size_t)nbits_block_bytes(mode));
@@ -121,7 +121,7 @@ static void multiply_block(const struct level *level, const nbits_tile *tile, nb
     assert_true(weights && w_starts);
     for (int64_t first = 0; first < nbits_parts(shape); first += NBITS_PARTS) {
         const int64_t left = nbits_parts(shape) - first;
-        nbits_weight_block block = { *tile, starts, weights, w_starts, first, left < NBITS_PARTS ? left : NBITS_PARTS };
+        nbits_weight_block block = { *tile, weights, w_starts, first, left < NBITS_PARTS ? left : NBITS_PARTS };
 
         for (int i = 0; i < NBITS_BESIDE; i++) {
             nbits_tile panel = *tile;
@@ -146,15 +146,15 @@ static void multiply_by(const struct level *level, const nbits_tiles *tiles, con
     const int64_t padded = (rows + NBITS_TILE_ROWS - 1) / NBITS_TILE_ROWS * NBITS_TILE_ROWS;
     float *spread = spread_rows(shape, a, rows), *factors = calloc((size_t)(padded * parts), sizeof *factors);
     int32_t *sums = calloc((size_t)(padded * parts), sizeof *sums),
-            *starts = malloc((size_t)(rows * parts) * sizeof *starts);
-    int8_t *limbs = malloc((size_t)(rows * limbs_row));
+            *starts = calloc((size_t)(padded * parts), sizeof *starts);
+    int8_t *limbs = calloc((size_t)(padded * limbs_row), 1);
 
     assert_true(factors && sums && starts && limbs);
     for (int64_t r = 0; mode != NBITS_EXACT && level->kernel->has_limbs && r < rows; r++)
-        assert_true(
-            level->kernel->prepare(shape, mode, weights->zeros == NULL ? &weights->zero : NULL, spread + r * depth,
-                                   &(nbits_row){ limbs + r * limbs_row, limbs_row / parts, factors + r * parts,
-                                                 sums + r * parts, blocks ? starts + r * parts : NULL, rows == 1 }));
+        assert_true(level->kernel->prepare(
+            shape, mode, weights->zeros == NULL ? &weights->zero : NULL, spread + r * depth,
+            &(nbits_row){ limbs + r * limbs_row, limbs_row / parts, factors + r * parts, sums + r * parts,
+                          starts + r * parts, blocks, rows == 1 || tiles != NULL }));
     for (int64_t p = 0; p < shape->panels; p += beside) {
         const int64_t left = shape->n - p * NBITS_COLUMNS;
         nbits_tile tile = { .shape = shape,
@@ -173,12 +173,13 @@ static void multiply_by(const struct level *level, const nbits_tiles *tiles, con
                             .limbs_part = limbs_row / parts,
                             .factors = factors,
                             .sums = sums,
+                            .starts = starts,
                             .c = c + p * NBITS_COLUMNS,
                             .c_row = shape->n + GUARD,
                             .columns = left < beside * NBITS_COLUMNS ? left : beside * NBITS_COLUMNS };
 
         if (blocks)
-            multiply_block(level, &tile, mode, starts);
+            multiply_block(level, &tile, mode);
         else if (tiles != NULL)
             tiles->panel(&tile, mode);
         else
@@ -248,20 +249,24 @@ static void check(const struct level *level, const struct weights *weights, nbit
 /* The result of a row does not depend on the tile or block that it is part of. */
 static void check_rows(const struct level *level, const struct weights *weights, nbits_mode mode)
 {
-    const int64_t row = weights->shape.n + GUARD;
-    float *a = malloc((size_t)(NBITS_ROWS * weights->shape.k) * sizeof *a),
-          *c = malloc((size_t)(3 * NBITS_ROWS * row) * sizeof *c);
+    const int64_t row = weights->shape.n + GUARD, most = level->kernel->rows;
+    float *a = malloc((size_t)(most * weights->shape.k) * sizeof *a), *c = calloc((size_t)(2 * most * row), sizeof *c),
+          *single = c + most * row;
 
     assert_true(a && c);
-    for (int64_t i = 0; i < NBITS_ROWS * weights->shape.k; i++)
+    for (int64_t i = 0; i < most * weights->shape.k; i++)
         a[i] = random_signed(&noise_state);
-    memset(c, 0, (size_t)(3 * NBITS_ROWS * row) * sizeof *c);
-    multiply(level, weights, mode, true, a, NBITS_ROWS, c);
-    multiply(level, weights, mode, false, a, NBITS_ROWS, c + NBITS_ROWS * row);
-    for (int64_t r = 0; r < NBITS_ROWS; r++)
-        multiply(level, weights, mode, false, a + r * weights->shape.k, 1, c + (2 * NBITS_ROWS + r) * row);
-    assert_memory_equal(c, c + NBITS_ROWS * row, (size_t)(NBITS_ROWS * row) * sizeof *c);
-    assert_memory_equal(c, c + 2 * NBITS_ROWS * row, (size_t)(NBITS_ROWS * row) * sizeof *c);
+    for (int64_t r = 0; r < most; r++)
+        multiply(level, weights, mode, false, a + r * weights->shape.k, 1, single + r * row);
+    for (int64_t rows = 2; rows <= most; rows++) {
+        multiply(level, weights, mode, false, a, rows, c);
+        assert_memory_equal(c, single, (size_t)(rows * row) * sizeof *c);
+    }
+    if (level->kernel->many > 0) {
+        memset(c, 0, (size_t)(most * row) * sizeof *c);
+        multiply(level, weights, mode, true, a, NBITS_FEW_ROWS, c);
+        assert_memory_equal(c, single, (size_t)(NBITS_FEW_ROWS * row) * sizeof *c);
+    }
     free(a);
     free(c);
 }
@@ -334,13 +339,13 @@ static void products(void **state)
                     if (!cpu_has(level->needs) || (level->vnni && !cpu_has_vnni()))
                         continue;
                     check_unfold(level, &weights);
-                    for (int64_t rows = 1; rows <= NBITS_ROWS; rows += is_long ? NBITS_ROWS - 1 : 1)
-                        for (int mode = NBITS_EXACT; mode <= NBITS_FINE; mode++) {
+                    for (int64_t rows = 1; rows <= level->kernel->rows; rows += is_long ? level->kernel->rows - 1 : 1)
+                        for (int mode = rows <= NBITS_FEW_ROWS ? NBITS_EXACT : NBITS_BYTE; mode <= NBITS_FINE; mode++) {
                             check(level, &weights, (nbits_mode)mode, false, rows);
-                            if (level->kernel->many > 0 && mode != NBITS_EXACT)
+                            if (level->kernel->many > 0 && mode != NBITS_EXACT && rows <= NBITS_FEW_ROWS)
                                 check(level, &weights, (nbits_mode)mode, true, rows);
                         }
-                    for (int mode = NBITS_BYTE; level->kernel->many > 0 && mode <= NBITS_FINE; mode++)
+                    for (int mode = NBITS_BYTE; level->kernel->has_limbs && mode <= NBITS_FINE; mode++)
                         check_rows(level, &weights, (nbits_mode)mode);
 #if defined(__x86_64__)
                     for (int mode = NBITS_BYTE; level->vnni && mode <= NBITS_FINE; mode++) {
@@ -395,11 +400,12 @@ static void tables(void **state)
 
             if (!level->kernel->tables || !cpu_has(level->needs) || (level->vnni && !cpu_has_vnni()))
                 continue;
-            for (int64_t rows = 1; rows <= NBITS_ROWS; rows++)
+            for (int64_t rows = 1; rows <= level->kernel->rows; rows++)
                 for (int mode = 0; mode < 6; mode++) {
                     const bool blocks = mode >= 3;
 
-                    if (blocks && (level->kernel->many == 0 || mode == 3))
+                    if ((blocks && (level->kernel->many == 0 || mode == 3)) ||
+                        (rows > NBITS_FEW_ROWS && (blocks || mode == 0)))
                         continue;
                     multiply(level, &coded, (nbits_mode)(mode % 3), blocks, a, rows, c);
                     multiply(level, &plain, (nbits_mode)(mode % 3), blocks, a, rows, c + NBITS_ROWS * row);
@@ -446,8 +452,8 @@ static void refusals(void **state)
         nbits_shape shape;
         float a[64], factors[2];
         int8_t limbs[128];
-        int32_t sums[2];
-        const nbits_row row = { limbs, 64, factors, sums, NULL, false };
+        int32_t sums[2], starts[2];
+        const nbits_row row = { limbs, 64, factors, sums, starts, false, false };
 
         if (!cpu_has(level->needs) || (level->vnni && !cpu_has_vnni()) || !level->kernel->has_limbs)
             continue;

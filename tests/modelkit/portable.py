@@ -4,10 +4,12 @@
   portable.py INLAY [--peer DIR] [--every N] FOLDER...
 
 Optimises every Nth model.onnx and *.onnx below the FOLDERs, and models of its own, and checks the result with ONNX's
-checker if that accepts the original. Types without an element type are looked for in any file. With --peer, or INLAY_PEER
+checker if that accepts the original. Types without an element type, and QLinearConv of types that ONNX Runtime 1.30
+lacks, are looked for in any file. With --peer, or INLAY_PEER
 in the environment, the folder that tests/models/peer/setup.sh made: what loads in ONNX Runtime must load there once it
 is optimised."""
 import argparse
+import itertools
 import os
 import subprocess
 import sys
@@ -55,6 +57,16 @@ def own_models(folder):
                 "--opset", "17"]
         yield save(f"{folder}/norm_{dtype}.onnx", [node("LayerNormalization", ["x", "w"], ["y"])], *ends, 17,
                    [("w", scale)]), ["--opset", "13"]
+    zero = {"u": np.uint8(128), "s": np.int8(0)}
+    for types in itertools.product("us", repeat=3):  # of input, weights and output
+        zeros = [zero[t] for t in types]
+        yield save(f"{folder}/conv_{''.join(types)}.onnx", [
+            node("QuantizeLinear", ["x", "s", "z0"], ["a"]), node("DequantizeLinear", ["a", "s", "z0"], ["b"]),
+            node("DequantizeLinear", ["w", "s", "z1"], ["v"]), node("Conv", ["b", "v"], ["c"]),
+            node("QuantizeLinear", ["c", "s", "z2"], ["d"]), node("DequantizeLinear", ["d", "s", "z2"], ["y"])],
+            [info("x", F, [1, 2, 4, 4])], [info("y", F, [1, 2, 2, 2])], 13,
+            [("s", np.array(.1, np.float32)), ("w", np.arange(36).reshape(2, 2, 3, 3).astype(zeros[1].dtype)),
+             *((f"z{i}", np.array(z)) for i, z in enumerate(zeros))]), []
 
 
 def run(*words):
@@ -80,6 +92,17 @@ def has_no_element(kind):
     return which in ("sequence_type", "optional_type") and has_no_element(getattr(kind, which).elem_type)
 
 
+def foreign_convs(graph):
+    """Names of QLinearConv nodes whose zero points have types together that ONNX Runtime lacks."""
+    types = {t.name: t.data_type for t in graph.initializer}
+    known = [(TensorProto.UINT8, w, TensorProto.UINT8) for w in (TensorProto.UINT8, TensorProto.INT8)]
+    known.append((TensorProto.INT8,) * 3)
+    for node in graph.node:
+        if node.op_type == "QLinearConv" and all(node.input[i] in types for i in (2, 5, 7)) and \
+                tuple(types[node.input[i]] for i in (2, 5, 7)) not in known:
+            yield node.name
+
+
 def is_valid(path):
     try:
         onnx.checker.check_model(path)
@@ -98,9 +121,13 @@ def wrong_with(args, path, flags, out):
     code, said = run(args.inlay, "optimize", path, "-o", out, "--quiet", *flags)
     if code != 0:
         return f"inlay optimize ended with {code}: {said}" if flags else None  # a model that inlay does not support
-    untyped = [name for name, kind in types_of(onnx.load(out, load_external_data=False).graph) if has_no_element(kind)]
+    graph = onnx.load(out, load_external_data=False).graph
+    untyped = [name for name, kind in types_of(graph) if has_no_element(kind)]
     if untyped:
         return f"{untyped} have types without an element type"
+    foreign = list(foreign_convs(graph))
+    if foreign and not list(foreign_convs(onnx.load(path, load_external_data=False).graph)):
+        return f"{foreign} are QLinearConv of types that ONNX Runtime lacks"
     found = is_valid(out)
     if found and not is_valid(path):
         return f"onnx.checker: {found}"

@@ -334,11 +334,22 @@ static void newer_element_types(void **state)
     }
 }
 
-/* Partitions `nodes` nodes of one mergeable provider with the same limits; returns the sizes of the regions as text. */
-static const char *limited_regions(uint32_t nodes, const uint32_t *reads, const fake_offer *limits)
+/* Partitions the world; returns the sizes of the regions as text. */
+static const char *sizes_of_regions(struct world *world)
 {
     static char text[128];
     size_t used = 0;
+
+    world_partition(world);
+    for (uint32_t i = 0; i < world->out.region_count; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%u ", world->out.regions[i].node_count);
+    return text;
+}
+
+/* The regions of `nodes` nodes of one mergeable provider with the same limits. */
+static const char *limited_regions(uint32_t nodes, const uint32_t *reads, const fake_offer *limits)
+{
+    const char *text;
     struct world world;
 
     world_init(&world, nodes, reads, NULL, 1);
@@ -351,10 +362,8 @@ static const char *limited_regions(uint32_t nodes, const uint32_t *reads, const 
         offer->max_resident = limits->max_resident;
         offer->resident = limits->resident;
     }
-    world_partition(&world);
+    text = sizes_of_regions(&world);
     world_check(&world, &world.out);
-    for (uint32_t i = 0; i < world.out.region_count; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%u ", world.out.regions[i].node_count);
     world_deinit(&world);
     return text;
 }
@@ -380,6 +389,38 @@ static void regions_keep_limits(void **state)
     /* Two chains: a region of both has two outputs. */
     assert_string_equal(limited_regions(4, halves, &(fake_offer){ .max_outputs = 2 }), "4 ");
     assert_string_equal(limited_regions(4, halves, &(fake_offer){ .max_outputs = 1 }), "1 1 1 1 ");
+}
+
+/* Nodes that read constants alone, and a node that reads their results, stay in one region. Their constants, of 1 MB
+ * each, count as the weights of this node. */
+static void weights_stay_with_their_readers(void **state)
+{
+    static const uint32_t reads[] = {
+        READS_NOTHING,                                     /* 0, in a region of its own */
+        READS_NOTHING, READS_NOTHING, 0, 1, 2, INLAY_NONE, /* 1 to 3 */
+        READS_NOTHING, READS_NOTHING, 3, 4, 5, INLAY_NONE, /* 4 to 6 */
+        READS_NOTHING, READS_NOTHING, 6, 7, 8, INLAY_NONE, /* 7 to 9 */
+    };
+    static const struct {
+        uint64_t most;
+        const char *sizes;
+    } rows[] = { { 1, "1 3 3 3 " }, { 2, "1 3 3 3 " }, { 3, "1 3 3 3 " }, { 4, "1 6 3 " }, { 6, "1 9 " } };
+
+    (void)state;
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+        struct world world;
+        inlay_value_info *constant;
+
+        world_init(&world, 10, reads, NULL, 1);
+        constant = &world.graph->values[world.graph->inputs[0]].info;
+        constant->flags |= INLAY_VALUE_CONSTANT;
+        constant->data_bytes = 1 << 20;
+        for (uint32_t n = 0; n < 10; n++)
+            add_single(&world, 0, 100, n > 0 ? INLAY_OFFER_MERGE : 0, n);
+        world.rules.max_weight_bytes = rows[row].most << 20;
+        assert_string_equal(sizes_of_regions(&world), rows[row].sizes);
+        world_deinit(&world);
+    }
 }
 
 /* An offer that exceeds its own limits is ignored: node 1 reads two values. */
@@ -508,6 +549,7 @@ int main(void)
         cmocka_unit_test(constants_are_placed_with_consumers),
         cmocka_unit_test(newer_element_types),
         cmocka_unit_test(regions_keep_limits),
+        cmocka_unit_test(weights_stay_with_their_readers),
         cmocka_unit_test(offers_beyond_their_limits),
         cmocka_unit_test(regions_have_prices),
         cmocka_unit_test(doubtful_gains_divide_no_region),

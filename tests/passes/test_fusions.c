@@ -331,7 +331,8 @@ static void attention_with_past(void **state)
           "q : 2,4,5,8\nk : 2,2,6,8\nv : 2,2,6,8\np : 2,2,3,8\nu : 2,2,3,8\n"
           "y, a, b = Attention(q, k, v, _, p, u) is_causal=1\n-> y, a, b",
           "Attention", 23 },
-        { "capped scores", PAST "y, a, b = Attention(q, k, v, m, p, u) softcap=2.0\n-> y, a, b", "Attention", 23 },
+        { "capped scores", PAST "y, a, b = Attention(q, k, v, m, p, u) softcap=2.0\n-> y, a, b",
+          "Concat Concat Attention", 23 },
         { "scores as an output", PAST "y, a, b, s = Attention(q, k, v, m, p, u)\n-> y, a, b, s", "Attention", 23 },
         { "a window", PAST "y, a, b = Attention(q, k, v, m, p, u) left_window_size=2\n-> y, a, b", "Attention", 25 },
         { "quantized later",

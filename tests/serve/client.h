@@ -134,6 +134,10 @@ void write_summing_decoder(const char *path);
 void write_hidden_decoder(const char *path);
 void write_half_decoder(const char *path); /* the output is in float16 */
 void write_layers_decoder(const char *path);
+/* As write_half_decoder(), but with an embedding in 8 bits, and the logits are a product of the hidden states that an
+ * operator limits: tanh(x / 30) 30. */
+void write_limited_decoder(const char *path, const char *limiter);
+void write_tanh_decoder(const char *path);
 /* Heads that compute the next hidden state of that decoder, and so its next token: from the hidden state and a token,
  * without states; from states of all tokens. Of the decoder with layers: with an input of its own hidden states and an
  * output d2t; without both, so that it makes one guess, with the tokens from '!' to '~' (94). */
@@ -142,6 +146,11 @@ void write_half_head(const char *path); /* in float16 */
 void write_eagle_head(const char *path);
 void write_eagle3_head(const char *path);
 void write_single_head(const char *path);
+/* Heads that read the embedding of the token, which the model has: of the decoder with layers, with its own logits in
+ * float16; of the limited one, without the product that makes logits. */
+void write_lookup_head(const char *path);
+void write_shared_head(const char *path);
+void write_bare_head(const char *path, int64_t opset); /* as write_shared_head(), with this version of operators */
 /* A head with another input, which is not supplied. */
 void write_wrong_head(const char *path, const char *input);
 /* The model of KServe's and Triton's examples: input0 UINT32 [2,2], input1 BOOL [3]; output0 FP32 [3,2] has the sums

@@ -389,11 +389,16 @@ static void write_random(struct wire *wire, const char *name, int64_t rows, int6
                          uint64_t *seed)
 {
     const int64_t dims[2] = { rows, columns };
-    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER), data;
 
     mw_tensor_head(wire, name, INLAY_FLOAT, 2, dims);
-    for (int64_t i = 0; i < rows * columns; i++)
-        wire_float(wire, 4, scale * random_signed(seed));
+    data = wire_begin(wire, 9); /* raw_data; the CPUs of these tests are little-endian */
+    for (int64_t i = 0; i < rows * columns; i++) {
+        const float element = scale * random_signed(seed);
+
+        wire_raw(wire, &element, sizeof element);
+    }
+    wire_end(wire, data);
     wire_end(wire, mark);
 }
 
@@ -543,21 +548,54 @@ static void write_comb(struct wire *wire, const char *name, int64_t rows, int64_
 
 static const float LN2 = 0.69314718f;
 
-/* The weights that a decoder with hidden states and its heads share, and its inputs of tokens. */
-static void write_shared(struct wire *wire, const char *dims)
+/* `word`, rows of a table of codes of 8 bits, by a Gather of com.microsoft. */
+static void write_coded_words(struct wire *wire, uint64_t *seed)
 {
+    const int64_t dims[2] = { WORDS, WIDTH };
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER), data;
+
+    mw_tensor_head(wire, "codes", INLAY_UINT8, 2, dims);
+    data = wire_begin(wire, 9);
+    for (int i = 0; i < WORDS * WIDTH; i++)
+        wire_raw(wire, &(uint8_t){ (uint8_t)(128 + 127 * random_signed(seed)) }, 1);
+    wire_end(wire, data);
+    wire_end(wire, mark);
+    write_comb(wire, "code_scales", WORDS, 1, 1, 1 / 128.0f);
+    mark = mw_node_begin(wire, "GatherBlockQuantized", "codes,input_ids,code_scales", "word");
+    wire_text(wire, 7, "com.microsoft");
+    write_attr(wire, "bits", 8);
+    write_attr(wire, "block_size", WIDTH);
+    write_attr(wire, "gather_axis", 0);
+    write_attr(wire, "quantize_axis", 1);
+    wire_end(wire, mark);
+}
+
+/* The weights that a decoder with hidden states and its heads share, and its inputs of tokens. embeds: the type of an
+ * input of their embedding in place of the tokens; INLAY_UINT8: the table has codes; 0: it has floats. */
+static void write_shared(struct wire *wire, const char *dims, int embeds)
+{
+    struct wire unwritten = { 0 };
     uint64_t seed = 9;
 
-    write_random(wire, "words", WORDS, WIDTH, 1, &seed);
+    write_random(embeds == 0 ? wire : &unwritten, "words", WORDS, WIDTH, 1, &seed);
     write_random(wire, "to_v", WIDTH, WIDTH, 1, &seed);
     write_random(wire, "to_words", WIDTH, WORDS, 1, &seed);
+    wire_deinit(&unwritten);
     write_comb(wire, "ln2", 1, 1, 1, LN2);
     write_comb(wire, "unit", 1, 1, 1, 1);
     write_numbers(wire, "one", INLAY_INT64, 1, 1, 1);
     write_numbers(wire, "two", INLAY_INT64, 1, 1, 2);
-    mw_value(wire, MW_INPUT, "input_ids", INLAY_INT64, dims);
     mw_value(wire, MW_INPUT, "position_ids", INLAY_INT64, dims);
-    mw_node(wire, "Gather", "words,input_ids", "word");
+    if (embeds == 0 || embeds == INLAY_UINT8) {
+        mw_value(wire, MW_INPUT, "input_ids", INLAY_INT64, dims);
+        if (embeds == 0)
+            mw_node(wire, "Gather", "words,input_ids", "word");
+        else
+            write_coded_words(wire, &seed);
+    } else {
+        mw_value(wire, MW_INPUT, "inputs_embeds", embeds, "1,S,16");
+        write_cast(wire, "inputs_embeds", "word", INLAY_FLOAT);
+    }
     mw_node(wire, "Add", "word,word", "x");
     mw_node(wire, "MatMul", "x,to_v", "v");
 }
@@ -578,8 +616,8 @@ static void write_delay(struct wire *wire, const char *from, const char *to)
 }
 
 /* A decoder whose attention gives each token twice the weight of the token before: a query times a key is the key's
- * position. */
-static void write_fading_decoder(const char *path, bool layers, int dtype)
+ * position. limiter: NULL, or an operator of the logits, which are made of the hidden states alone. */
+static void write_fading_decoder(const char *path, bool layers, int dtype, const char *limiter)
 {
     const char *hidden = layers ? "hidden_states.7" : "hidden_states";
     struct wire wire = { 0 };
@@ -587,7 +625,7 @@ static void write_fading_decoder(const char *path, bool layers, int dtype)
 
     mw_opset(&wire, 8, "com.microsoft", 1);
     mark = mw_begin(&wire, 10, 23);
-    write_shared(&wire, "B,S");
+    write_shared(&wire, "B,S", limiter != NULL ? INLAY_UINT8 : 0);
     mw_value(&wire, MW_INPUT, "attention_mask", INLAY_INT64, "B,T");
     mw_value(&wire, MW_INPUT, "past_key_values.0.key", INLAY_FLOAT, "B,2,P,8");
     mw_value(&wire, MW_INPUT, "past_key_values.0.value", INLAY_FLOAT, "B,2,P,8");
@@ -612,8 +650,16 @@ static void write_fading_decoder(const char *path, bool layers, int dtype)
     write_attr(&wire, "num_heads", HEADS);
     write_attr(&wire, "kv_num_heads", HEADS);
     wire_end(&wire, node);
-    mw_node(&wire, "Add", "x,seen", "both");
-    mw_node(&wire, "MatMul", "both,to_words", "logits");
+    if (limiter == NULL) {
+        mw_node(&wire, "Add", "x,seen", "both");
+        mw_node(&wire, "MatMul", "both,to_words", "logits");
+    } else {
+        write_comb(&wire, "limit", 1, 1, 1, 30);
+        mw_node(&wire, "MatMul", "seen,to_words", "product");
+        mw_node(&wire, "Div", "product,limit", "part");
+        mw_node(&wire, limiter, "part", "limited");
+        mw_node(&wire, "Mul", "limited,limit", "logits");
+    }
     mw_value(&wire, MW_OUTPUT, "logits", INLAY_FLOAT, "B,S,128");
     write_cast(&wire, "seen", hidden, dtype);
     mw_value(&wire, MW_OUTPUT, hidden, dtype, "B,S,16");
@@ -629,17 +675,27 @@ static void write_fading_decoder(const char *path, bool layers, int dtype)
 
 void write_hidden_decoder(const char *path)
 {
-    write_fading_decoder(path, false, INLAY_FLOAT);
+    write_fading_decoder(path, false, INLAY_FLOAT, NULL);
 }
 
 void write_half_decoder(const char *path)
 {
-    write_fading_decoder(path, false, INLAY_FLOAT16);
+    write_fading_decoder(path, false, INLAY_FLOAT16, NULL);
 }
 
 void write_layers_decoder(const char *path)
 {
-    write_fading_decoder(path, true, INLAY_FLOAT);
+    write_fading_decoder(path, true, INLAY_FLOAT, NULL);
+}
+
+void write_limited_decoder(const char *path, const char *limiter)
+{
+    write_fading_decoder(path, false, INLAY_FLOAT16, limiter);
+}
+
+void write_tanh_decoder(const char *path)
+{
+    write_limited_decoder(path, "Tanh");
 }
 
 /* 1 - 2^-n of the numbers n, half the sum of the weights of n tokens. */
@@ -658,9 +714,9 @@ static void write_half_sum(struct wire *wire, const char *number, const char *ou
 }
 
 /* The beginning of a head: half_sum, of the tokens of each row, the last of which is the one that the row reads. */
-static void write_head(struct wire *wire, const char *hidden, int dtype, const char *dims)
+static void write_head(struct wire *wire, const char *hidden, int dtype, const char *dims, int embeds)
 {
-    write_shared(wire, "1,S");
+    write_shared(wire, "1,S", embeds);
     mw_value(wire, MW_INPUT, hidden, dtype, dims);
     mw_node(wire, "Add", "position_ids,two", "counts");
     mw_node(wire, "Unsqueeze", "counts,two", "column");
@@ -673,7 +729,7 @@ static void write_stateless_head(const char *path, int dtype)
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 10, 23);
 
-    write_head(&wire, "hidden_states", dtype, "1,S,16");
+    write_head(&wire, "hidden_states", dtype, "1,S,16", 0);
     write_cast(&wire, "hidden_states", "h", INLAY_FLOAT);
     mw_node(&wire, "Sub", "v,h", "more");
     mw_node(&wire, "Add", "half_sum,half_sum", "sum");
@@ -718,7 +774,7 @@ static void write_seen_of_states(struct wire *wire, const char *h)
     write_along(wire, "Concat", 2, "past_key_values.0.value,new_value", "present.0.value");
     mw_node(wire, "CumSum", "attention_mask,along", "rows");
     write_cast(wire, "rows", "row", INLAY_FLOAT);
-    mw_node(wire, "Shape", "input_ids", "shape");
+    mw_node(wire, "Shape", "position_ids", "shape");
     mw_node(wire, "Gather", "shape,one", "reads");
     mw_node(wire, "Neg", "reads", "from");
     mw_node(wire, "Slice", "row,from,far,one", "own");
@@ -764,7 +820,7 @@ void write_eagle_head(const char *path)
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 10, 23);
 
-    write_head(&wire, "hidden_states", INLAY_FLOAT, "1,S,16");
+    write_head(&wire, "hidden_states", INLAY_FLOAT, "1,S,16", 0);
     write_seen_of_states(&wire, "hidden_states");
     mw_node(&wire, "Identity", "seen", "last_hidden_state");
     mw_node(&wire, "MatMul", "both,to_words", "logits");
@@ -775,30 +831,37 @@ void write_eagle_head(const char *path)
 }
 
 /* A head with the tokens from '!' on. It reads two layers of the model, and its own hidden state as another input. */
-static void write_layers_head(const char *path, bool chain, bool table)
+static void write_layers_head(const char *path, bool chain, bool table, bool shares)
 {
+    const char *base = shares ? "fused_hidden" : "hidden_states_from_base",
+               *own = shares ? "recycled_hidden" : "hidden_states_from_draft",
+               *logits = shares ? "draft_logits" : "logits", *next = shares ? "next_hidden" : "hidden_states";
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 10, 23);
+    char inputs[80];
 
-    write_head(&wire, "hidden_states_from_base", INLAY_FLOAT, "1,S,32");
+    write_head(&wire, base, INLAY_FLOAT, "1,S,32", shares ? INLAY_FLOAT : 0);
     write_numbers(&wire, "width", INLAY_INT64, 1, 1, WIDTH);
     write_numbers(&wire, "least", INLAY_INT64, 1, 1, '!');
     write_numbers(&wire, "most", INLAY_INT64, 1, 1, '~' + 1);
     write_numbers(&wire, "offset", INLAY_INT64, 1, 1, '!');
     write_numbers(&wire, "offsets", INLAY_INT64, 1, 1, '~' + 1 - '!');
     write_numbers(&wire, "end", INLAY_INT64, 1, 1, INT64_MAX);
-    mw_node(&wire, "Slice", "hidden_states_from_base,width,end,two", chain ? "of_base" : "h");
+    (void)snprintf(inputs, sizeof inputs, "%s,width,end,two", base);
+    mw_node(&wire, "Slice", inputs, chain ? "of_base" : "h");
     if (chain) {
-        mw_value(&wire, MW_INPUT, "hidden_states_from_draft", INLAY_FLOAT, "1,S,16");
-        mw_node(&wire, "Add", "of_base,hidden_states_from_draft", "h");
+        mw_value(&wire, MW_INPUT, own, INLAY_FLOAT, "1,S,16");
+        (void)snprintf(inputs, sizeof inputs, "of_base,%s", own);
+        mw_node(&wire, "Add", inputs, "h");
     }
     write_seen_of_states(&wire, "h");
     mw_node(&wire, "Slice", "to_words,least,most,one", "to_tokens");
-    mw_node(&wire, "MatMul", "both,to_tokens", "logits");
-    mw_value(&wire, MW_OUTPUT, "logits", INLAY_FLOAT, "1,S,94");
+    mw_node(&wire, "MatMul", "both,to_tokens", "exact");
+    write_cast(&wire, "exact", logits, shares ? INLAY_FLOAT16 : INLAY_FLOAT);
+    mw_value(&wire, MW_OUTPUT, logits, shares ? INLAY_FLOAT16 : INLAY_FLOAT, "1,S,94");
     if (chain) {
-        mw_node(&wire, "Identity", "seen", "hidden_states");
-        mw_value(&wire, MW_OUTPUT, "hidden_states", INLAY_FLOAT, "1,S,16");
+        mw_node(&wire, "Identity", "seen", next);
+        mw_value(&wire, MW_OUTPUT, next, INLAY_FLOAT, "1,S,16");
     }
     if (table) {
         mw_node(&wire, "Expand", "offset,offsets", "d2t");
@@ -810,12 +873,39 @@ static void write_layers_head(const char *path, bool chain, bool table)
 
 void write_eagle3_head(const char *path)
 {
-    write_layers_head(path, true, true);
+    write_layers_head(path, true, true, false);
 }
 
 void write_single_head(const char *path)
 {
-    write_layers_head(path, false, false);
+    write_layers_head(path, false, false, false);
+}
+
+void write_lookup_head(const char *path)
+{
+    write_layers_head(path, true, false, true);
+}
+
+void write_bare_head(const char *path, int64_t opset)
+{
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, opset);
+
+    write_head(&wire, "hidden_states", INLAY_FLOAT16, "1,S,16", INLAY_FLOAT16);
+    write_cast(&wire, "hidden_states", "h", INLAY_FLOAT);
+    mw_node(&wire, "Sub", "v,h", "more");
+    mw_node(&wire, "Add", "half_sum,half_sum", "sum");
+    mw_node(&wire, "Div", "more,sum", "part");
+    mw_node(&wire, "Add", "h,part", "seen");
+    write_cast(&wire, "seen", "mtp_hidden", INLAY_FLOAT16);
+    mw_value(&wire, MW_OUTPUT, "mtp_hidden", INLAY_FLOAT16, "1,S,16");
+    wire_end(&wire, mark);
+    save(path, &wire);
+}
+
+void write_shared_head(const char *path)
+{
+    write_bare_head(path, 17);
 }
 
 void write_wrong_head(const char *path, const char *input)

@@ -406,6 +406,13 @@ static void test_similarity(void **state)
                   "{\"index\":0,\"object\":\"score\",\"score\":0},{\"index\":1,\"object\":\"score\",\"score\":1}");
     client_expect(&server, "POST", "/v1/score", "",
                   "{\"model\":\"vectors\",\"text_1\":[\"a\",\"b\"],\"text_2\":[\"c\"]}", 400, "as many texts");
+    for (int i = 0; i < 2; i++) /* paths of other servers */
+        client_expect(&server, "POST", i == 0 ? "/rerank" : "/v2/rerank", "",
+                      "{\"model\":\"vectors\",\"query\":\"a\",\"documents\":[\"a\"]}", 200, "\"relevance_score\":1");
+    client_expect(&server, "POST", "/score", "", "{\"model\":\"vectors\",\"text_1\":\"a\",\"text_2\":\"a\"}", 200,
+                  "\"score\":1");
+    client_expect(&server, "GET", "/v1/health", "", NULL, 200, "\"status\":\"ok\"");
+    client_expect(&server, "GET", "/ping", "", NULL, 200, "\"status\":\"ok\"");
     client_expect(&server, "POST", "/v1/rerank", "", "{\"model\":\"vectors\",\"query\":\"a\"}", 400,
                   "\"param\":\"documents\"");
     client_expect(&server, "POST", "/v1/rerank", "", "{\"model\":\"count\",\"query\":\"a\",\"documents\":[\"b\"]}", 400,
@@ -606,6 +613,45 @@ static void test_parameters(void **state)
           SAY(",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"schema\":{\"multipleOf\":12345}}}"),
           "'multipleOf': ", 400 },
         { "chat/completions", SAY(",\"modalities\":[\"audio\"]"), REFUSED("modalities"), 400 },
+        /* a schema beside the type, as clients of llama-server write it, and members that are not known */
+        { "chat/completions", SAY(",\"response_format\":{\"type\":\"json_object\",\"schema\":{\"const\":7}}"),
+          "\"content\":\"7\"", 200 },
+        { "chat/completions", SAY(",\"response_format\":{\"type\":\"json_schema\",\"schema\":{\"const\":7}}"),
+          "\"content\":\"7\"", 200 },
+        { "chat/completions", SAY(",\"response_format\":{\"type\":\"text\",\"pattern\":\"a\"}"),
+          "response_format: 'pattern' is not supported", 400 },
+        { "chat/completions",
+          SAY(",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"schema\":{\"const\":7},\"order\":1}"
+              "}"),
+          "response_format: 'order' is not supported", 400 },
+        { "completions", TEXT(",\"stream\":true,\"stream_options\":{\"continuous_usage_stats\":true}"),
+          "stream_options: continuous_usage_stats: only false is supported", 400 },
+        { "completions", TEXT(",\"stream\":true,\"stream_options\":{\"usage\":true}"),
+          "stream_options: 'usage' is not supported", 400 },
+        { "responses", "{\"model\":\"count\",\"input\":\"xy\",\"text\":{\"form\":1}}", "text: 'form' is not supported",
+          400 },
+        /* what clients of vLLM and llama-server send with its default value */
+        { "completions",
+          TEXT(",\"skip_special_tokens\":true,\"spaces_between_special_tokens\":true,\"request_id\":\"r\","
+               "\"include_stop_str_in_output\":false,\"use_beam_search\":false,\"repeat_penalty\":1,"
+               "\"return_tokens_as_token_ids\":false,\"return_token_ids\":false"),
+          "\"text\":\"CDE\"", 200 },
+        { "chat/completions", SAY(",\"add_generation_prompt\":true,\"continue_final_message\":false,\"echo\":false"),
+          "\"content\":\"CD\"", 200 },
+        { "completions", TEXT(",\"skip_special_tokens\":false"), REFUSED("skip_special_tokens"), 400 },
+        { "completions", TEXT(",\"use_beam_search\":true"), REFUSED("use_beam_search"), 400 },
+        { "completions",
+          TEXT(",\"length_penalty\":1.0,\"priority\":0,\"bad_words\":[],\"mirostat\":0,\"typical_p\":1,\"id_slot\":-1,"
+               "\"dynatemp_range\":0.0,\"dry_multiplier\":0,\"xtc_probability\":0,\"n_probs\":0,\"min_keep\":0,"
+               "\"timings_per_token\":false,\"return_progress\":false"),
+          "\"text\":\"CDE\"", 200 },
+        { "completions", TEXT(",\"mirostat\":2"), "mirostat: only 0 is supported", 400 },
+        { "completions", TEXT(",\"typical_p\":0.5"), "typical_p: only 1 is supported", 400 },
+        { "completions", TEXT(",\"bad_words\":[\"a\"]"), REFUSED("bad_words"), 400 },
+        { "completions", "{\"model\":\"count\",\"prompt\":\"u\",\"temperature\":0,\"max_tokens\":-1}",
+          "\"finish_reason\":\"stop\"", 200 },
+        { "completions", "{\"model\":\"count\",\"prompt\":\"u\",\"max_tokens\":-2}", REFUSED("max_tokens"), 400 },
+        { "chat/completions", SAY(",\"continue_final_message\":true"), REFUSED("continue_final_message"), 400 },
         { "chat/completions", SAY(",\"store\":true"), REFUSED("store"), 400 },
         { "chat/completions", SAY(",\"service_tier\":\"flex\""), REFUSED("service_tier"), 400 },
         { "chat/completions", SAY(",\"tool_choice\":\"required\""), REFUSED("tool_choice"), 400 },

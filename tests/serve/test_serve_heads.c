@@ -24,7 +24,10 @@ static const struct head {
               { "eagle", OPTIONS, write_hidden_decoder, write_eagle_head, 0.82 },
               { "eagle3", OPTIONS "draft_hidden: hidden_states.0,hidden_states.7\n", write_layers_decoder,
                 write_eagle3_head, 0.4 }, /* it lacks tokens: the more guesses at once, the fewer are right */
-              { "single", OPTIONS, write_layers_decoder, write_single_head, 0.75 } };
+              { "single", OPTIONS, write_layers_decoder, write_single_head, 0.75 },
+              { "lookup", OPTIONS "draft_hidden: hidden_states.0,hidden_states.7\n", write_layers_decoder,
+                write_lookup_head, 0.4 },
+              { "shared", OPTIONS, write_tanh_decoder, write_shared_head, 0.7 } };
 enum { HEADS = sizeof heads / sizeof *heads };
 static char asked[TEXTS][BODY_BYTES], got[TEXTS][TEXT_BYTES];
 static char plain[HEADS][TEXTS][TEXT_BYTES]; /* of a server that uses no heads */
@@ -65,6 +68,7 @@ static void prepare(void)
     serving_file(&server, "models/single/draft/config.json",
                  "{\"eagle_config\":{\"eagle_aux_hidden_state_layer_ids\":[0,7]}}", 0644);
     write_table(head_path("single", "d2t.safetensors", path), '!');
+    write_table(head_path("lookup", "d2t.safetensors", path), '!');
     serving_tokens(&server);
 }
 
@@ -237,8 +241,6 @@ static void test_refused(void **state)
 
     (void)state;
     head_path("mtp", "model.onnx", path);
-    write_wrong_head(path, "inputs_embeds");
-    expect_refused("mtp", "input 'inputs_embeds' of model.onnx is not supplied; export the head with 'input_ids'");
     write_wrong_head(path, "more");
     expect_refused("mtp", "input 'more' of model.onnx is not supplied; a head has input_ids");
     write_eagle3_head(path);
@@ -253,6 +255,22 @@ static void test_refused(void **state)
     expect_refused("single", "d2t[93] is 34: the head's token 93 is none of the model's 127 tokens");
     assert_int_equal(unlink(path), 0);
     expect_refused("single", "it has 94 tokens, the model 128, and there is neither an output 'd2t' nor a file");
+}
+
+/* Heads whose missing parts the model does not have in a form that is understood. */
+static void test_not_shared(void **state)
+{
+    char path[256], model[256];
+
+    (void)state;
+    (void)snprintf(model, sizeof model, "%s/models/shared/1/model.onnx", server.folder);
+    write_bare_head(head_path("shared", "model.onnx", path), 12);
+    expect_refused("shared", "it has version 12 of ai.onnx, and the model, whose node 'product' it needs, version 23");
+    write_shared_head(path);
+    write_limited_decoder(model, "Softplus");
+    expect_refused("shared", "those of the model come from node 'limited' (Softplus), which is not understood");
+    write_doubling(model, 1);
+    expect_refused("shared", "input 'inputs_embeds' needs the embedding of the model, which has no Gather or ");
 }
 
 static int start_with(const char *tokens)
@@ -287,7 +305,7 @@ int main(void)
 {
     const struct CMUnitTest without[] = { cmocka_unit_test(test_without) };
     const struct CMUnitTest with[] = { cmocka_unit_test(test_heads), cmocka_unit_test(test_together),
-                                       cmocka_unit_test(test_refused) };
+                                       cmocka_unit_test(test_refused), cmocka_unit_test(test_not_shared) };
     int failed;
 
     (void)signal(SIGPIPE, SIG_IGN);

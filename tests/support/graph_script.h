@@ -60,21 +60,22 @@ static inline inlay_dtype script_dtype(const char *name, size_t bytes)
 static inline void script_constant(struct wire *wire, const char *name, char *text, uint64_t *state)
 {
     const inlay_dtype dtype = script_dtype(text, strcspn(text, "["));
-    const bool ints = dtype != INLAY_FLOAT;
+    /* floats and int64 are raw data, which the loader leaves at its address in the file */
+    const size_t raw_size = dtype == INLAY_FLOAT ? sizeof(float) : dtype == INLAY_INT64 ? sizeof(int64_t) : 0;
     int64_t planted = -1;
     float plant = 0;
     char *shape = strchr(text, '[') + 1, *values = strchr(text, ']');
     int64_t dims[INLAY_MAX_RANK], count = 1;
     wire_mark mark = wire_begin(wire, MW_INITIALIZER);
-    float *floats = NULL;
+    void *raw = NULL;
     uint32_t rank;
 
     *values++ = '\0';
     rank = rig_dims(shape, dims);
     for (uint32_t d = 0; d < rank; d++)
         count *= dims[d];
-    if (dtype == INLAY_FLOAT && count > 0)
-        assert_non_null(floats = malloc((size_t)count * sizeof *floats));
+    if (raw_size > 0 && count > 0)
+        assert_non_null(raw = malloc((size_t)count * raw_size));
     mw_tensor_head(wire, name, (int)dtype, rank, dims);
     values = script_trim(values);
     if (*values == '@') {
@@ -87,20 +88,18 @@ static inline void script_constant(struct wire *wire, const char *name, char *te
         if (dtype == INLAY_STRING) {
             wire_bytes(wire, 6, values, strcspn(values, ","));
             values += strcspn(values, ",");
-        } else if (ints) {
-            wire_int(wire,
-                     dtype == INLAY_INT64                             ? 7
-                     : dtype == INLAY_UINT32 || dtype == INLAY_UINT64 ? 11
-                                                                      : 5,
-                     strtoll(values, &values, 10));
+        } else if (dtype == INLAY_INT64) {
+            ((int64_t *)raw)[i] = strtoll(values, &values, 10);
+        } else if (dtype != INLAY_FLOAT) {
+            wire_int(wire, dtype == INLAY_UINT32 || dtype == INLAY_UINT64 ? 11 : 5, strtoll(values, &values, 10));
         } else {
-            floats[i] = i == planted ? plant : *values == '\0' && rank > 0 ? drawn : strtof(values, &values);
+            ((float *)raw)[i] = i == planted ? plant : *values == '\0' && rank > 0 ? drawn : strtof(values, &values);
         }
         values += *values == ',';
     }
-    if (floats != NULL)
-        wire_bytes(wire, 9, floats, (size_t)count * sizeof *floats);
-    free(floats);
+    if (raw != NULL)
+        wire_bytes(wire, 9, raw, (size_t)count * raw_size);
+    free(raw);
     wire_end(wire, mark);
 }
 

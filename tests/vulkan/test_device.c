@@ -278,8 +278,8 @@ static void memory_is_apart(void **state)
 static void images_without_pixels(void **state)
 {
     static const char *const scripts[] = {
-        "x : 1,20,N,N\nk = [20,4,3,1]\na = ConvTranspose(x, k) group=4\nv = [8,16,3,2]\nb = [8]\n"
-        "y = Conv(a, v, b) pads=1,1,0,1\n-> y",
+        ("x : 1,20,N,N\nk = [20,4,3,1]\na = ConvTranspose(x, k) group=4\nv = [8,16,3,2]\nb = [8]\n"
+         "y = Conv(a, v, b) pads=1,1,0,1\n-> y"),
         "x : 1,4,2,N\na = Abs(x)\nk = [4,1,1,2]\ny = Conv(a, k) pads=0,1,0,1 group=4\n-> y",
         "x : 1,4,2,N\na = Abs(x)\ny = AveragePool(a) kernel_shape=1,2 pads=0,1,0,1 count_include_pad=1\n-> y",
     };

@@ -304,6 +304,7 @@ static void attention(void **state)
     static const vulkan_case_row rows[] = {
         { "Attention", "q : 2,4,5,8\nk : 2,4,7,8\nv : 2,4,7,6\ny = Attention(q, k, v)\n-> y" },
         { "Attention", "q : 1,4,5,8\nk : 1,2,7,8\nv : 1,2,7,6\ny = Attention(q, k, v) scale=0.3\n-> y" },
+        { "Attention", "q : 1,4,5,8\nk : 1,2,7,8\nv : 1,2,7,6\nm : 5,7\ny = Attention(q, k, v, m) softcap=0.5\n-> y" },
         { "Attention", "q : 1,2,6,8\nk : 1,2,6,8\nv : 1,2,6,8\ny = Attention(q, k, v) is_causal=1\nz = Relu(y)\n-> z" },
         { "Attention", "q : 2,2,5,8\nk : 2,2,7,8\nv : 2,2,7,8\nm : 2,1,1,7\ny = Attention(q, k, v, m)\n-> y" },
         /* More scores than shared memory holds; with is_causal, all but the first block of keys are masked. */

@@ -157,7 +157,8 @@ inlay_status inlay_extract(const char *path, const inlay_options *options, inlay
         inlay_session_destroy(session);
     if (extraction.done)
         return extraction.status;
-    if (status == INLAY_CANCELLED)
+    if (status == INLAY_CANCELLED || status == INLAY_INVALID_ARGUMENT || status == INLAY_NOT_FOUND ||
+        status == INLAY_IO_ERROR) /* not because of the model */
         return inlay_fail(diag, status, "%s", why.text);
     /* A part of a model that cannot be run can be extracted if the file declares the necessary types. */
     return extract(&extraction, NULL, why.text);

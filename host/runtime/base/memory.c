@@ -1,6 +1,7 @@
 #include "base/memory.h"
 #include "base/checked.h"
 #include "inlay/check.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,4 +39,10 @@ inlay_status no_memory(inlay_diag *diag, const char *purpose, ...)
     (void)vsnprintf(text, sizeof text, purpose, args);
     va_end(args);
     return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory %s", text);
+}
+
+bool is_shortage(const char *message)
+{
+    return strstr(message, strerror(EMFILE)) != NULL || strstr(message, strerror(ENFILE)) != NULL ||
+           strstr(message, strerror(ENOMEM)) != NULL;
 }

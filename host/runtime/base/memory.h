@@ -1,4 +1,4 @@
-/* base/memory.h - growing lists from malloc, and the message of failed allocations. */
+/* base/memory.h - growing lists from malloc, and the messages of failures for want of memory or descriptors. */
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
 #include "inlay/status.h"
@@ -16,4 +16,8 @@ size_t list_room(size_t count);
 /* INLAY_OUT_OF_MEMORY with "no memory PURPOSE" in diag (may be NULL):
  *     return no_memory(diag, "to read '%s'", path); */
 INLAY_PRINTF(2, 3) inlay_status no_memory(inlay_diag *diag, const char *purpose, ...);
+
+/* Does the message quote the system that descriptors or memory are exhausted (EMFILE, ENFILE, ENOMEM)? A text, because
+ * dlopen() reports no number. */
+bool is_shortage(const char *message);
 #endif

@@ -568,7 +568,7 @@ static uint32_t emit_past_mask(subgraph_builder *builder, uint32_t q, uint32_t k
 
 void decompose_attention_past(subgraph_builder *builder)
 {
-    static const char *const attributes[] = { "scale", "softmax_precision", NULL };
+    static const char *const attributes[] = { "scale", "softcap", "softmax_precision", NULL };
     const graph_node *node = builder->node;
     const int64_t count = graph_attr_int(node, "q_num_heads", 0), shared = graph_attr_int(node, "kv_num_heads", 0);
     const uint32_t query = builder_input(builder, 0), mask = builder_input(builder, 3);
@@ -581,8 +581,8 @@ void decompose_attention_past(subgraph_builder *builder)
 
     if (builder_input(builder, 4) == INLAY_NONE || builder_input(builder, 5) == INLAY_NONE ||
         builder_input(builder, 6) != INLAY_NONE || builder_wants(builder, 3) || dtype != INLAY_FLOAT ||
-        graph_attr_float(node, "softcap", 0) != 0 || graph_attr_int(node, "left_window_size", -1) >= 0 ||
-        graph_attr_int(node, "right_window_size", -1) >= 0 || (causal && mask != INLAY_NONE))
+        graph_attr_int(node, "left_window_size", -1) >= 0 || graph_attr_int(node, "right_window_size", -1) >= 0 ||
+        (causal && mask != INLAY_NONE))
         return;
     for (uint32_t i = 1; i < 6; i++)
         if (i != 3 && (builder_dtype(builder, builder_input(builder, i)) != dtype ||

@@ -154,6 +154,8 @@ static uint32_t emit_grouped_attention(subgraph_builder *builder, const attentio
     }
     if (operands->scale != 0)
         emit_attr_float(builder, "scale", operands->scale);
+    if (operands->softcap > 0)
+        emit_attr_float(builder, "softcap", operands->softcap);
     return output;
 }
 
@@ -369,7 +371,7 @@ void decompose_group_query_attention(subgraph_builder *builder)
         operands.sink = RESHAPED(builder, operands.sink, 1, -1, 1, 1);
     else if (smooth)
         operands.sink = emit_number(builder, dtype, 0);
-    if (!sparse && operands.sink == INLAY_NONE && operands.softcap <= 0 && dtype == INLAY_FLOAT) {
+    if (!sparse && operands.sink == INLAY_NONE && dtype == INLAY_FLOAT) {
         builder_set_output(builder, 0,
                            join_heads(builder, emit_grouped_attention(builder, &operands, &cache, k_scale, v_scale)));
         return;

@@ -143,6 +143,13 @@ static inlay_status replace_conv(struct rewrite *rewrite, graph_node *node, cons
     return clip == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, clip);
 }
 
+/* Files get no QLinearConv of types that ONNX Runtime 1.30 lacks. */
+static bool types_are_portable(const struct rewrite *rewrite, inlay_dtype input, inlay_dtype weights,
+                               inlay_dtype output)
+{
+    return rewrite->ctx->newest_opset == 0 || (input == output && (input == INLAY_UINT8 || weights == INLAY_INT8));
+}
+
 /* A convolution whose result is read only by QuantizeLinear. */
 static inlay_status match_conv(struct rewrite *rewrite, graph_node *node)
 {
@@ -161,7 +168,8 @@ static inlay_status match_conv(struct rewrite *rewrite, graph_node *node)
     if (conv == NULL || !rewrite_has_one_use(rewrite, value) ||
         !quant_read(rewrite, rewrite_input(rewrite, conv, 0), &quant) ||
         !quant_read(rewrite, rewrite_input(rewrite, conv, 1), &weights) || quant.count != 1 ||
-        !rewrite_is_constant(rewrite, weights.value) || !are_symmetric(rewrite, &weights))
+        !rewrite_is_constant(rewrite, weights.value) || !are_symmetric(rewrite, &weights) ||
+        !types_are_portable(rewrite, quant.dtype, weights.dtype, output.dtype))
         return INLAY_OK;
     filters = rewrite_dim(rewrite_value_info(rewrite, weights.value), 0);
     room = quant_room(rewrite, &weights, 255 * 128); /* the weights are symmetric */

@@ -45,8 +45,11 @@ static inlay_status apply_verdict(const struct verdict *verdict, bool is_new, st
 {
     if (verdict->kind == VERDICT_OK)
         return INLAY_OK;
-    if (verdict->kind == VERDICT_NONE)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "it has not been probed");
+    if (verdict->kind == VERDICT_NONE) { /* the machine is the reason, not the plugin */
+        (void)inlay_fail(diag, INLAY_IO_ERROR, "%s", verdict->text);
+        diag->error_class = INLAY_CLASS_RETRY;
+        return INLAY_IO_ERROR;
+    }
     if (verdict->kind != VERDICT_REFUSED) {
         admission->lost = admission->key.own;
         admission->outcome = !is_new                         ? PLUGIN_QUARANTINED

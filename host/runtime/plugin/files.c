@@ -7,6 +7,7 @@
 #include "plugin/folder.h"
 #include "plugin/set.h"
 #include "threads/threads.h"
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,6 +194,27 @@ static inlay_status load_admitted(const plugin_search *search, struct candidate 
     return status;
 }
 
+/* Is the state of the machine the reason, and not the file? Such a file must not be missing silently: the set would
+ * differ from the one that the same program has at another time. */
+static bool is_passing(inlay_status status, const inlay_diag *why)
+{
+    return status == INLAY_OUT_OF_MEMORY || why->error_class == INLAY_CLASS_RETRY || is_shortage(why->text);
+}
+
+static inlay_status fail_for_now(inlay_status status, const struct candidate *candidate, inlay_diag *diag)
+{
+    const bool is_memory = status == INLAY_OUT_OF_MEMORY;
+
+    status = inlay_fail(diag, is_memory ? status : INLAY_IO_ERROR, "plugin %.200s: %.200s%s", candidate->path,
+                        candidate->why.text,
+                        strstr(candidate->why.text, strerror(EMFILE)) != NULL
+                            ? "; raise the limit of open files of this process (ulimit -n)"
+                            : "");
+    if (diag != NULL && !is_memory)
+        diag->error_class = INLAY_CLASS_RETRY;
+    return status;
+}
+
 /* Loads the file into the set. Fails only on errors that make the whole set unusable. */
 static inlay_status load_file(plugin_set *set, const plugin_search *search, struct candidate *candidate,
                               inlay_diag *diag)
@@ -216,8 +238,8 @@ static inlay_status load_file(plugin_set *set, const plugin_search *search, stru
         if (status == INLAY_OK)
             status = check_not_shadowed(set, candidate);
     }
-    if (status == INLAY_OUT_OF_MEMORY) {
-        status = inlay_fail(diag, status, "plugin %.300s: %.150s", candidate->path, candidate->why.text);
+    if (status != INLAY_OK && is_passing(status, &candidate->why)) {
+        status = fail_for_now(status, candidate, diag);
     } else if (status != INLAY_OK) {
         status = add_refused(set, candidate, diag);
     } else {

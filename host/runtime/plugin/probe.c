@@ -140,7 +140,7 @@ struct report {
     char said[VERDICT_TEXT];
     char refused[VERDICT_TEXT];
     char note[VERDICT_TEXT];
-    bool is_refused, is_ok, is_done;
+    bool is_refused, is_short, is_ok, is_done;
 };
 
 static void parse_line(struct report *report)
@@ -155,6 +155,8 @@ static void parse_line(struct report *report)
         (void)snprintf(report->said, sizeof report->said, "%s", report->line + 5);
     else if (strncmp(report->line, "refused ", 8) == 0 && !report->is_refused)
         (void)snprintf(report->refused, sizeof report->refused, "%s", report->line + 8), report->is_refused = true;
+    else if (strncmp(report->line, "lacks ", 6) == 0 && !report->is_refused)
+        (void)snprintf(report->refused, sizeof report->refused, "%s", report->line + 6), report->is_short = true;
     else if (strncmp(report->line, "note ", 5) == 0 && !report->is_ok)
         (void)snprintf(report->note, sizeof report->note, "%s", report->line + 5);
     else if (strcmp(report->line, "ok") == 0)
@@ -246,6 +248,7 @@ static void make_verdict(const struct report *report, bool has_ended, int status
                          struct verdict *out)
 {
     const char *stage = report->stage[0] != '\0' ? report->stage : "the start of the helper";
+    const bool has_exited = has_ended && status != -1 && WIFEXITED(status);
 
     out->text[0] = '\0';
     if (!has_ended) {
@@ -256,6 +259,13 @@ static void make_verdict(const struct report *report, bool has_ended, int status
         (void)snprintf(out->text, sizeof out->text, "it crashed (SIG%s) in %.150s%s%.200s",
                        signal_text(WTERMSIG(status)), stage, report->said[0] != '\0' ? ", after the error: " : "",
                        report->said);
+    } else if (report->is_short) {
+        out->kind = VERDICT_NONE;
+        (void)snprintf(out->text, sizeof out->text, "%s", report->refused);
+    } else if (has_exited && !report->is_done && report->stage[0] == '\0') {
+        out->kind = VERDICT_NONE;
+        (void)snprintf(out->text, sizeof out->text, "inlay-probe ended with exit code %d before it opened the plugin",
+                       WEXITSTATUS(status));
     } else if (!report->is_done) {
         out->kind = VERDICT_CRASHED;
         (void)snprintf(out->text, sizeof out->text, "it ended the process (exit code %d) in %.300s",
@@ -286,8 +296,10 @@ inlay_status probe_start(const char *helper, const char *path, char *const *sett
     (void)close(ends[1]);
     if (error != 0) {
         (void)close(ends[0]);
-        return inlay_fail(diag, error == ENOMEM ? INLAY_OUT_OF_MEMORY : INLAY_IO_ERROR, "%.300s cannot be started: %s",
-                          helper, strerror(error));
+        (void)inlay_fail(diag, INLAY_IO_ERROR, "%.300s cannot be started: %s", helper, strerror(error));
+        if (error == EAGAIN) /* too many processes */
+            diag->error_class = INLAY_CLASS_RETRY;
+        return INLAY_IO_ERROR;
     }
     out->pid = pid;
     out->fd = ends[0];

@@ -286,6 +286,8 @@ void verdict_keep(const verdict_key *key, const struct verdict *verdict)
     char text[VERDICT_FILE];
     struct verdict clean = *verdict;
 
+    if (verdict->kind == VERDICT_NONE)
+        return;
     replace_line_breaks(clean.text);
     store_cached(key, &clean);
     if (key->own && (clean.kind == VERDICT_CRASHED || clean.kind == VERDICT_HUNG))

@@ -28,7 +28,8 @@ enum { VERDICT_TEXT = 400, VERDICT_KEY = PATH_MAX + 512, VERDICT_FILE = VERDICT_
 
 struct verdict {
     verdict_kind kind;
-    char text[VERDICT_TEXT]; /* the reason, one line; for OK the process state that the plugin changed, or "" */
+    /* The reason, one line; for OK the process state that the plugin changed, or ""; for NONE why the probe failed. */
+    char text[VERDICT_TEXT];
 };
 
 /* The text that identifies a file and a host: the head of the verdict's file. */
@@ -45,7 +46,8 @@ void verdict_key_init(verdict_key *key, const char *dir, const char *path, const
 /* The verdict for that key; kind VERDICT_NONE if no verdict is known. The process remembers one that permits loading,
  * and reads its file once. */
 void verdict_find(const verdict_key *key, struct verdict *out);
-/* Stores the verdict. If its file cannot be written, only this process remembers the verdict. */
+/* Stores the verdict, unless its kind is VERDICT_NONE. If its file cannot be written, only this process remembers the
+ * verdict. */
 void verdict_keep(const verdict_key *key, const struct verdict *verdict);
 /* Deletes every verdict and mark on the file at path (without links). True if one was known. */
 bool verdict_forget(const char *dir, const char *path);

@@ -1,6 +1,7 @@
 #include "session/adapters.h"
 #include "base/memory.h"
 #include "inlay/check.h"
+#include "model/format.h"
 #include "model/safetensors.h"
 #include <jansson.h>
 #include <limits.h>
@@ -320,13 +321,15 @@ static inlay_status tensor_fail(const struct adding *adding, const struct adapte
     return inlay_fail(adding->diag, INLAY_INVALID_ARGUMENT, "%.250s: tensor '%.150s' %s", adapter->path, tensor, what);
 }
 
-/* GGUF files of models that rotate pairs store the rows of a head of queries or keys interleaved: row i of its first
- * half, then row i of its second half. Adapters do not. Returns the size of such a head, or 0 for other products. */
+/* Returns the size of a head whose rows the product has in pairs (FORMAT_PAIRED_ROWS), or 0 for other products. */
 static int64_t paired_head(const graph_model *model, const graph_node *product, int64_t rows)
 {
     const uint32_t output = product->info.outputs[0];
+    bool paired = false;
 
-    for (uint32_t i = 0; strcmp(model->producer_name, "GGUF") == 0 && i < model->main->node_count; i++) {
+    for (uint32_t i = 0; i < model->metadata_count; i++)
+        paired |= strcmp(model->metadata[i].key, FORMAT_PAIRED_ROWS) == 0;
+    for (uint32_t i = 0; paired && i < model->main->node_count; i++) {
         const graph_node *node = model->main->nodes[i];
 
         for (uint32_t k = 0; k < 2 && k < node->info.input_count; k++)

@@ -220,8 +220,8 @@ static bool is_expressible(const struct graph *graph, const graph_node *node)
     for (uint32_t o = 1; o < node->info.output_count; o++)
         if (node->info.outputs[o] != INLAY_NONE)
             return false;
-    return graph_attr_int(node, "is_causal", 0) == 0 && graph_attr_float(node, "softcap", 0) == 0 &&
-           graph_attr_int(node, "left_window_size", -1) < 0 && graph_attr_int(node, "right_window_size", -1) < 0 &&
+    return graph_attr_int(node, "is_causal", 0) == 0 && graph_attr_int(node, "left_window_size", -1) < 0 &&
+           graph_attr_int(node, "right_window_size", -1) < 0 &&
            graph->values[node->info.inputs[0]].info.rank == SIZE_AXIS + 1 &&
            (mask == INLAY_NONE || graph->values[mask].info.dtype == INLAY_FLOAT);
 }
@@ -233,7 +233,7 @@ static bool read_codes(struct graph *graph, uint32_t at, const graph_node *keys,
     const bool own = strcmp(old->info.domain.data, "ai.inlay") == 0;
     graph_node *node =
         graph_add_node(graph, "CachedAttention", "ai.inlay", old->info.name.data, old->info.input_count, 1);
-    const double scale = graph_attr_float(old, "scale", 0);
+    const double scale = graph_attr_float(old, "scale", 0), softcap = graph_attr_float(old, "softcap", 0);
     uint32_t *inputs;
 
     if (node == NULL)
@@ -253,7 +253,8 @@ static bool read_codes(struct graph *graph, uint32_t at, const graph_node *keys,
                                  !own                                     ? "zero"
                                  : graph_attr_int(old, "guarded", 0) != 0 ? "guarded"
                                                                           : "nan") == INLAY_OK &&
-           (scale == 0 || graph_set_attr_float(graph, node, "scale", scale) == INLAY_OK);
+           (scale == 0 || graph_set_attr_float(graph, node, "scale", scale) == INLAY_OK) &&
+           (softcap == 0 || graph_set_attr_float(graph, node, "softcap", softcap) == INLAY_OK);
 }
 
 /* Drops the DequantizeRows that no node reads any more. */

@@ -43,6 +43,17 @@ static uint64_t mapped_bytes(const struct graph *graph)
     return sum;
 }
 
+/* Bytes of weights in blocks of other formats. Providers pack them: runs read other memory of at least this size. */
+static uint64_t block_bytes(const struct graph *graph)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t node = 0; node < graph->node_count; node++)
+        if (strcmp(graph->nodes[node]->info.op_type.data, "UnpackBlocks") == 0)
+            sum += graph->values[graph->nodes[node]->info.inputs[0]].info.data_bytes;
+    return sum;
+}
+
 /* Regions are divided so that this number of them fits: the region that runs, regions that are read ahead, and regions
  * that stay in memory. */
 enum { REGIONS_IN_MEMORY = 16 };
@@ -54,7 +65,7 @@ inlay_status session_limit_begin(inlay_session *session, bool stream, inlay_diag
     if (session->env.held_bytes == NULL)
         return INLAY_OK;
     mapped = mapped_bytes(session->model->main);
-    if ((stream || mapped > session->host_limit) && session->env.stream == NULL) {
+    if ((stream || mapped + block_bytes(session->model->main) > session->host_limit) && session->env.stream == NULL) {
         session->env.stream = weight_stream_create();
         if (session->env.stream == NULL)
             return no_memory(diag, "for a session");

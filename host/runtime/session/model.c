@@ -24,7 +24,7 @@ uint32_t session_count_nodes(const struct graph *graph)
     return count;
 }
 
-static model_load_options load_options(const inlay_options *options)
+model_load_options session_load_options(const inlay_options *options)
 {
     const char *dir = options_text(options, OPTION_external_dir);
     model_load_options load = { .external_dir = dir[0] != '\0' ? dir : NULL };
@@ -72,15 +72,12 @@ inlay_status session_load_model(inlay_session *session, const session_source *so
                                 inlay_diag *diag)
 {
     struct spill spill = { .session = session, .options = options };
-    model_load_options load = load_options(options);
+    model_load_options load = session_load_options(options);
 
     load.spill_dir = spill_dir;
     load.spill_user = &spill;
     load.keep_sparse = session->keeps_sparse;
-    /* With a limit, regions are divided by the constants that their nodes read: blocks would be apart from products.
-     * Runs would take 2.4 to 6 times as long, and the least limit of a mixture would be 0.9 of its size, not 0.4; the
-     * packs folder would have half as many bytes. */
-    load.keep_blocks = session->keeps_sparse && session_host_limit(options) == 0;
+    load.keep_blocks = session->keeps_sparse;
     if (source->path != NULL)
         return model_load_path(source->path, &load, &session->model, diag);
     if (source->data != NULL)
@@ -90,7 +87,7 @@ inlay_status session_load_model(inlay_session *session, const session_source *so
 
 inlay_status session_load_again(const inlay_session *session, graph_model **out_model, inlay_diag *diag)
 {
-    model_load_options load = load_options(session->options);
+    model_load_options load = session_load_options(session->options);
 
     load.keep_sparse = session->keeps_sparse;
     return model_load_again(session->model, &load, out_model, diag);

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "config/options.h"
 #include "exec/run/run.h"
+#include "model/model.h"
 #include "partition/cost/cost.h"
 #include "plugin/plugin.h"
 #include "threads/fork.h"
@@ -123,6 +124,8 @@ typedef struct session_source {
     int fd;
 } session_source;
 
+/* How a session with these options (may be NULL) loads a model file; borrows from the options. In model.c. */
+model_load_options session_load_options(const inlay_options *options);
 /* Loads, checks and optimises the model, and opens the cost data, but compiles nothing: the session has no program.
  * watch may be NULL. */
 INLAY_NODISCARD inlay_status session_prepare(const session_source *source, const inlay_options *options,

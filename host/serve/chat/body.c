@@ -95,6 +95,22 @@ bool body_number(const json_t *value, double least, double most, bool whole, dou
     return true;
 }
 
+bool body_members(json_t *object, const char *const *names, body_error *error)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(object, name, value) {
+        size_t i = 0;
+
+        while (names[i] != NULL && strcmp(names[i], name) != 0)
+            i++;
+        if (names[i] == NULL && !json_is_null(value))
+            return body_fail(error, "'%.40s' is not supported; remove it", name);
+    }
+    return true;
+}
+
 bool body_bool(const json_t *value, bool *out, body_error *error)
 {
     *out = json_is_true(value);

@@ -31,6 +31,8 @@ bool body_fail_parameter(body_error *error, const char *parameter, const char *t
 bool body_fail_length(body_error *error, const char *what, size_t bytes, size_t most);
 /* A number from least to most; whole: without a fraction. */
 bool body_number(const json_t *value, double least, double most, bool whole, double *out, body_error *error);
+/* Refuses members of the object that are none of the names, a list that ends with NULL, unless they are null. */
+bool body_members(json_t *object, const char *const *names, body_error *error);
 bool body_bool(const json_t *value, bool *out, body_error *error);
 /* One of the texts of the list, which ends with NULL. */
 bool body_choice(const json_t *value, const char *const *choices, uint32_t *out, body_error *error);

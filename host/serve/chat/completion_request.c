@@ -105,11 +105,13 @@ static bool read_part(const json_t *value, double least, double most, float *out
     return true;
 }
 
+/* -1 is "no limit" for clients of llama-server: the context ends the text. */
 static bool read_max_tokens(void *user, json_t *value, body_error *error)
 {
-    uint32_t count = 0;
+    uint32_t count = MAX_TOKENS;
 
-    if (!read_count(value, 1, MAX_TOKENS, &count, error))
+    if (!(json_is_integer(value) && json_integer_value(value) == -1) &&
+        !read_count(value, 1, MAX_TOKENS, &count, error))
         return false;
     ((completion_request *)user)->ends.max_tokens = count;
     return true;
@@ -260,11 +262,16 @@ static bool read_stream(void *user, json_t *value, body_error *error)
 
 static bool read_stream_options(void *user, json_t *value, body_error *error)
 {
-    const json_t *usage = json_object_get(value, "include_usage");
+    static const char *const names[] = { "include_usage", "include_obfuscation", "continuous_usage_stats", NULL };
+    const json_t *usage = json_object_get(value, names[0]);
 
     if (!json_is_object(value))
         return body_fail(error, "not an object");
-    return usage == NULL || body_bool(usage, &((completion_request *)user)->stream_usage, error);
+    for (int i = 1; names[i] != NULL; i++)
+        if (json_is_true(json_object_get(value, names[i])))
+            return body_fail(error, "%s: only false is supported", names[i]);
+    return body_members(value, names, error) &&
+           (usage == NULL || body_bool(usage, &((completion_request *)user)->stream_usage, error));
 }
 
 /* Creates the grammar of the texts; NULL: the request has one already, or out of memory. */
@@ -285,33 +292,41 @@ static bool end_form(completion_request *request, bool good, char *why, body_err
     return (good && grammar_finish(request->form, why)) || body_fail(error, "%s", why);
 }
 
-/* {"type": "text"}, {"type": "json_object"} or {"type": "json_schema", "json_schema": {"schema": ...}}. */
+/* {"type": "text"}, {"type": "json_object"} or {"type": "json_schema", "json_schema": {"schema": ...}}. The schema may
+ * also be beside the type, as clients of llama-server have it. */
 static bool read_format(void *user, json_t *value, body_error *error)
 {
     static const char *const formats[] = { "text", "json_object", "json_schema", NULL };
-    json_t *schema = json_object_get(json_object_get(value, "json_schema"), "schema");
+    static const char *const names[] = { "type", "json_schema", "schema", NULL };
+    static const char *const inner_names[] = { "name", "description", "strict", "schema", "type", NULL };
+    json_t *inner = json_object_get(value, "json_schema"), *schema = json_object_get(value, "schema");
     char why[GRAMMAR_WHY_BYTES] = "";
     uint32_t which;
 
-    if (!body_choice(json_object_get(value, "type"), formats, &which, error))
+    if (!body_choice(json_object_get(value, "type"), formats, &which, error) || !body_members(value, names, error) ||
+        !body_members(inner, inner_names, error))
         return false;
     if (which == 0)
         return true;
+    if (which == 2 && json_object_get(inner, "schema") != NULL)
+        schema = json_object_get(inner, "schema");
     if (which == 2 && schema == NULL)
         return body_fail(error, "json_schema has no schema");
     return begin_form(user, error) != NULL &&
-           end_form(user, grammar_schema(((completion_request *)user)->form, which == 2 ? schema : NULL, why), why,
-                    error);
+           end_form(user, grammar_schema(((completion_request *)user)->form, schema, why), why, error);
 }
 
 /* "text" of /v1/responses: {"format": ...}, whose schema is not below "json_schema". */
 static bool read_text_form(void *user, json_t *value, body_error *error)
 {
+    static const char *const names[] = { "format", "verbosity", NULL };
     json_t *format = json_object_get(value, "format"), *whole;
     bool good;
 
     if (!json_is_object(value))
         return body_fail(error, "not an object");
+    if (!body_members(value, names, error))
+        return false;
     if (format == NULL)
         return true;
     ((completion_request *)user)->format = format;
@@ -495,7 +510,35 @@ static bool read_no(void *user, json_t *value, body_error *error)
     return body_bool(value, &on, error) && (!on || body_fail(error, "only false is supported"));
 }
 
-/* Parameters of both APIs. Those without a function are labels. */
+/* The counterpart of read_no(). */
+static bool read_yes(void *user, json_t *value, body_error *error)
+{
+    bool on;
+
+    (void)user;
+    return body_bool(value, &on, error) && (on || body_fail(error, "only true is supported"));
+}
+
+static bool read_only(const json_t *value, double only, body_error *error)
+{
+    return (json_is_number(value) && json_number_value(value) == only) ||
+           body_fail(error, "only %g is supported", only);
+}
+
+static bool read_zero(void *user, json_t *value, body_error *error)
+{
+    (void)user;
+    return read_only(value, 0, error);
+}
+
+static bool read_one(void *user, json_t *value, body_error *error)
+{
+    (void)user;
+    return read_only(value, 1, error);
+}
+
+/* Parameters of both APIs. Those without a function are labels. Those of read_no(), read_yes(), read_zero(),
+ * read_one() and read_nothing() are what clients of vLLM and llama-server send with the default values. */
 #define BOTH                                                                                                           \
     { "model", read_model }, { "stop", read_stops }, { "max_tokens", read_max_tokens },                                \
         { "temperature", read_temperature }, { "top_p", read_top_p }, { "min_p", read_min_p },                         \
@@ -507,7 +550,14 @@ static bool read_no(void *user, json_t *value, body_error *error)
         { "guided_choice", read_texts }, { "guided_grammar", read_grammar },                                           \
         { "structured_outputs", read_structured }, { "min_tokens", read_min_tokens },                                  \
         { "ignore_eos", read_ignores_ends }, { "stop_token_ids", read_stop_tokens }, { "cache_prompt", NULL },         \
-        { "verbosity", NULL },                                                                                         \
+        { "verbosity", NULL }, { "request_id", NULL }, { "repeat_penalty", read_repetition },                          \
+        { "skip_special_tokens", read_yes }, { "spaces_between_special_tokens", read_yes },                            \
+        { "include_stop_str_in_output", read_no }, { "use_beam_search", read_no },                                     \
+        { "return_tokens_as_token_ids", read_no }, { "return_token_ids", read_no }, { "bad_words", read_nothing },     \
+        { "length_penalty", read_one }, { "priority", read_zero }, { "mirostat", read_zero },                          \
+        { "typical_p", read_one }, { "dynatemp_range", read_zero }, { "dry_multiplier", read_zero },                   \
+        { "xtc_probability", read_zero }, { "n_probs", read_zero }, { "min_keep", read_zero }, { "id_slot", NULL },    \
+        { "timings_per_token", read_no }, { "return_progress", read_no },                                              \
     {                                                                                                                  \
         "user", NULL                                                                                                   \
     }
@@ -522,6 +572,9 @@ static const body_parameter chat_parameters[] = { BOTH,
                                                   { "max_completion_tokens", read_max_tokens },
                                                   { "top_logprobs", read_top_logprobs },
                                                   { "modalities", read_modalities },
+                                                  { "add_generation_prompt", read_yes },
+                                                  { "continue_final_message", read_no },
+                                                  { "echo", read_no },
                                                   { "service_tier", read_tier },
                                                   { "tools", read_tools },
                                                   { "functions", read_nothing },

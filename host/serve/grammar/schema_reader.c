@@ -107,7 +107,8 @@ bool schema_count(const schema_reader *reader, const schema_list *list, const ch
 
         if (value == NULL)
             continue;
-        if (!json_is_number(value) || number < 0 || number > SCHEMA_MAX_COUNT || number != (double)(uint32_t)number)
+        if (!json_is_number(value) || number < 0 || number > (double)SCHEMA_MAX_COUNT ||
+            number != (double)(uint32_t)number)
             return schema_fail(reader, keyword, "not a whole number from 0 to 1000000");
         if (!given || (largest ? number > *out : number < *out))
             *out = (uint32_t)number;

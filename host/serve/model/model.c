@@ -331,7 +331,7 @@ static inlay_status find_rows(struct model *model, inlay_diag *diag)
 }
 
 inlay_status model_load(const char *name, uint64_t version, const char *path, const model_settings *settings,
-                        const inlay_options *options, struct model **out_model, inlay_diag *diag)
+                        const inlay_options *options, struct wire *made, struct model **out_model, inlay_diag *diag)
 {
     struct model *model = NULL;
     inlay_status status = INLAY_OK;
@@ -339,7 +339,14 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
     *out_model = NULL;
     INLAY_TRY(model_create(name, version, path, settings, &model, diag));
     INLAY_TRY(count_model(model, diag));
-    INLAY_TRY(inlay_session_create(path, options, &model->session, diag));
+    if (made != NULL && made->count > 0) {
+        model->made = *made;
+        *made = (struct wire){ 0 };
+        INLAY_TRY(
+            inlay_session_create_from_bytes(model->made.bytes, model->made.count, options, &model->session, diag));
+    } else {
+        INLAY_TRY(inlay_session_create(path, options, &model->session, diag));
+    }
     INLAY_TRY(read_io(model, diag));
     INLAY_TRY(files_describe(model, diag));
     INLAY_TRY(sequences_create(model, diag));
@@ -449,6 +456,7 @@ void model_unref(struct model *model)
     sequences_destroy(model);
     ensemble_destroy(model->ensemble);
     inlay_session_destroy(model->session);
+    wire_deinit(&model->made);
     free(model->pool.all);
     free(model->metrics.batches);
     if (model->metrics.stats != NULL)

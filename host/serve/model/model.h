@@ -5,6 +5,7 @@
 #ifndef SERVE_MODEL_H
 #define SERVE_MODEL_H
 #include "base/memory.h"
+#include "base/wire.h"
 #include "serve/model/batch_cost.h"
 #include "serve/request/infer.h"
 #include "serve/model/padding.h"
@@ -136,6 +137,7 @@ struct model {
     model_file file;
     model_settings settings;
     inlay_session *session;    /* NULL: an ensemble */
+    struct wire made;          /* the model in memory that the session reads instead of the file; empty: none */
     struct ensemble *ensemble; /* NULL: not one; owned */
     atomic_uint pins;          /* ensembles that run it, and rollouts: models_memory does not unload it */
     inlay_io_info *inputs, *outputs;
@@ -203,9 +205,10 @@ struct job {
     job_run run;
 };
 
-/* Loads the file, creates the contexts and warms them up. options are library options. */
+/* Loads the file, creates the contexts and warms them up. options are library options. made: a model in memory that is
+ * loaded in place of the file, unless it is empty; it is taken, and becomes empty. NULL: none. */
 INLAY_NODISCARD inlay_status model_load(const char *name, uint64_t version, const char *path,
-                                        const model_settings *settings, const inlay_options *options,
+                                        const model_settings *settings, const inlay_options *options, struct wire *made,
                                         struct model **out_model, inlay_diag *diag);
 /* Makes a model of an ensemble, which it takes. */
 INLAY_NODISCARD inlay_status model_load_ensemble(const char *name, uint64_t version, const char *path,

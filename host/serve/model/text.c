@@ -1,4 +1,4 @@
-#include "serve/model/text_head.h"
+#include "serve/model/text.h"
 #include <jansson.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -314,7 +314,7 @@ inlay_status text_model_open(const struct model *model, text_model **out_text, i
                                     : tokenizer_open(path, error, sizeof error);
     if (text->tokenizer == NULL) {
         text_model_close(text);
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s", error);
+        return inlay_fail(diag, is_shortage(error) ? INLAY_IO_ERROR : INLAY_INVALID_ARGUMENT, "%s", error);
     }
     if (!find_ends(text, model) || !read_chat(text, model)) {
         text_model_close(text);
@@ -343,7 +343,9 @@ void text_model_close(text_model *model)
         return;
     if (model->runner != NULL)
         model->close_runner(model->runner);
-    text_head_close(model->head);
+    if (model->head != NULL)
+        text_head_deinit(model->head);
+    free(model->head);
     token_index_destroy(model->index);
     tokenizer_close(model->tokenizer);
     template_close(model->chat_tree);

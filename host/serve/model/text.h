@@ -5,12 +5,11 @@
 #include "serve/grammar/grammar_tokens.h"
 #include "serve/model/model.h"
 #include "serve/template/template.h"
+#include "shared/text_head.h"
 #include "sampler.h"
 #include "tokenizer.h"
 
 typedef enum text_pooling { POOL_MEAN, POOL_FIRST, POOL_LAST, POOL_MAX } text_pooling;
-
-struct text_head;
 
 typedef struct text_model {
     struct tokenizer *tokenizer;
@@ -24,7 +23,7 @@ typedef struct text_model {
     /* Runs the model on texts: of schedule/decoding.c, drafting.c or encoding.c. NULL before the first text. */
     void *runner;
     void (*close_runner)(void *runner); /* destroys the runner; set with it */
-    struct text_head *head;             /* of a draft model that reads hidden states; NULL: it is none */
+    text_head *head;                    /* of a draft model that reads hidden states; NULL: it is none */
     token_index *index;                 /* the vocabulary, for grammars; made for the first text with a grammar */
     /* What generation_config.json says of the choice of a token: temperature (0 with do_sample false), top_p, top_k,
      * min_p, penalty; for requests that do not. */
@@ -45,6 +44,9 @@ typedef struct text_model {
  * properties, or if the model is not a model for texts. An unreadable tokenizer.json is a failure, and so is a number
  * in generation_config.json that no request may have. */
 INLAY_NODISCARD inlay_status text_model_open(const struct model *model, text_model **out_text, inlay_diag *diag);
+/* Gives the loaded draft model its text_model, with a head. outputs: as of text_head_find(). */
+INLAY_NODISCARD inlay_status text_model_open_head(struct model *draft, const struct model *model, const char *outputs,
+                                                  inlay_diag *diag);
 /* Writes why no texts can be generated with a model: what its file lacks, or the input that is not supplied. */
 void text_model_explain(const struct model *model, char *out, size_t bytes);
 /* Whether a model of this file may be one for texts: it has a tokenizer.json. */

@@ -65,10 +65,24 @@ static bool is_file(const char *folder_path, const char *name, const char *suffi
     return bytes > 0 && (size_t)bytes < sizeof path && stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
+/* A folder that cannot be opened is skipped, unless it can be at another time: a model would seem to be removed. */
+static inlay_status check_opened(const DIR *dir, const char *path, inlay_diag *diag)
+{
+    const char *why = strerror(errno);
+
+    return dir != NULL || !is_shortage(why) ? INLAY_OK : inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, why);
+}
+
+static inlay_status no_memory_for_list(inlay_diag *diag)
+{
+    return no_memory(diag, "for the list of models");
+}
+
 /* Finds the numbered subfolders, with or without a model.onnx. */
-static bool find_versions(found_model *model, bool has_file)
+static inlay_status find_versions(found_model *model, bool has_file, inlay_diag *diag)
 {
     DIR *dir = opendir(model->path);
+    inlay_status status = check_opened(dir, model->path, diag);
     const struct dirent *entry;
     bool good = true;
 
@@ -85,45 +99,46 @@ static bool find_versions(found_model *model, bool has_file)
         (void)closedir(dir);
     if (model->version_count > 0)
         qsort(model->versions, model->version_count, sizeof *model->versions, by_number);
-    return good;
+    return good ? status : no_memory_for_list(diag);
 }
 
 /* A folder with config.pbtxt but without any model.onnx is that of an ensemble: its versions are empty folders, or it
  * has none and is version 1. */
-static bool read_versions(found_model *model)
+static inlay_status read_versions(found_model *model, inlay_diag *diag)
 {
-    bool good = find_versions(model, true);
+    inlay_status status = find_versions(model, true, diag);
 
-    if (!good || model->version_count > 0 || !is_file(model->path, "config", ".pbtxt") ||
+    if (status != INLAY_OK || model->version_count > 0 || !is_file(model->path, "config", ".pbtxt") ||
         is_file(model->path, "model", ".onnx"))
-        return good;
-    good = find_versions(model, false);
-    if (!good || model->version_count > 0)
-        return good;
+        return status;
+    status = find_versions(model, false, diag);
+    if (status != INLAY_OK || model->version_count > 0)
+        return status;
     if (!LIST_GROW(model->versions, 0))
-        return false;
+        return no_memory_for_list(diag);
     model->versions[model->version_count++] = 1;
-    return true;
+    return INLAY_OK;
 }
 
 /* Appends a model with the first name_bytes of `name` as its name; `path` is its file or folder. */
-static bool add(struct folder *folder, const char *name, size_t name_bytes, const char *path, bool is_folder)
+static inlay_status add(struct folder *folder, const char *name, size_t name_bytes, const char *path, bool is_folder,
+                        inlay_diag *diag)
 {
     found_model *model;
 
     if (!LIST_GROW(folder->models, folder->count))
-        return false;
+        return no_memory_for_list(diag);
     model = &folder->models[folder->count++];
     *model = (found_model){ .name = strndup(name, name_bytes), .path = strdup(path), .is_folder = is_folder };
     if (model->name == NULL || model->path == NULL)
-        return false;
+        return no_memory_for_list(diag);
     if (is_folder)
-        return read_versions(model);
+        return read_versions(model, diag);
     if (!LIST_GROW(model->versions, 0))
-        return false;
+        return no_memory_for_list(diag);
     model->versions[0] = 1;
     model->version_count = 1;
-    return true;
+    return INLAY_OK;
 }
 
 /* Length of NAME in NAME.onnx and NAME.gguf; 0 for other names. */
@@ -140,9 +155,12 @@ static inlay_status add_published(struct folder *folder, const char *path, const
                                   inlay_diag *diag)
 {
     model_folder parts;
-    inlay_status status = INLAY_OK;
+    inlay_diag why = INLAY_DIAG_INIT;
+    inlay_status status = model_folder_read(path, &parts, &why);
 
-    if (model_folder_read(path, &parts, NULL) != INLAY_OK || !parts.is_published)
+    if (status != INLAY_OK && is_shortage(why.text))
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s", why.text);
+    if (status != INLAY_OK || !parts.is_published)
         return INLAY_OK;
     for (uint32_t i = 0; i < parts.count && status == INLAY_OK; i++) {
         char full[2 * FOLDER_MAX_NAME + 2], file[PATH_MAX];
@@ -154,8 +172,8 @@ static inlay_status add_published(struct folder *folder, const char *path, const
                                 "'%s' is not a name of a model: letters, digits, '.', '_' and '-', at most %d; rename "
                                 "the folder, or set model_name",
                                 full, FOLDER_MAX_NAME);
-        if (status == INLAY_OK && !add(folder, full, strlen(full), file, false))
-            status = no_memory(diag, "for the list of models");
+        if (status == INLAY_OK)
+            status = add(folder, full, strlen(full), file, false, diag);
     }
     return status;
 }
@@ -167,18 +185,18 @@ static inlay_status add_entry(struct folder *folder, const char *path, const cha
     char full[4096];
     struct stat st;
     int full_bytes = snprintf(full, sizeof full, "%s/%s", path, name);
-    bool good = true;
+    inlay_status status = INLAY_OK;
 
     if (full_bytes < 0 || (size_t)full_bytes >= sizeof full || stat(full, &st) != 0)
         return INLAY_OK;
     if (S_ISREG(st.st_mode) && folder_is_name(name, bytes))
-        good = add(folder, name, bytes, full, false);
+        status = add(folder, name, bytes, full, false, diag);
     if (!S_ISDIR(st.st_mode) || !folder_is_name(name, strlen(name)))
-        return good ? INLAY_OK : no_memory(diag, "for the list of models");
-    if (!add(folder, name, strlen(name), full, true))
-        return no_memory(diag, "for the list of models");
-    return folder->models[folder->count - 1].version_count == 0 ? add_published(folder, full, name, variant, diag)
-                                                                : INLAY_OK;
+        return status;
+    status = add(folder, name, strlen(name), full, true, diag);
+    return status == INLAY_OK && folder->models[folder->count - 1].version_count == 0
+               ? add_published(folder, full, name, variant, diag)
+               : status;
 }
 
 /* Sorts the models. If a file and a folder have the same name, the folder is used. Folders without versions are
@@ -213,21 +231,23 @@ static void sort_unique(struct folder *folder)
 }
 
 /* Whether the folder itself is a model: it has versions, or a file model.onnx. */
-static bool add_itself(struct folder *folder, const char *path, const char *name, bool *out_is_model)
+static inlay_status add_itself(struct folder *folder, const char *path, const char *name, bool *out_is_model,
+                               inlay_diag *diag)
 {
     char file[4096];
+    const inlay_status status = add(folder, name, strlen(name), path, true, diag);
 
-    if (!add(folder, name, strlen(name), path, true))
-        return false;
+    if (status != INLAY_OK)
+        return status;
     *out_is_model = folder->models[0].version_count > 0;
     if (*out_is_model)
-        return true;
+        return INLAY_OK;
     folder_deinit(folder);
     *out_is_model = is_file(path, "model", ".onnx");
     if (!*out_is_model)
-        return true;
+        return INLAY_OK;
     (void)snprintf(file, sizeof file, "%s/model.onnx", path);
-    return add(folder, name, strlen(name), file, false);
+    return add(folder, name, strlen(name), file, false, diag);
 }
 
 static inlay_status add_entries(struct folder *folder, const char *path, const char *variant, inlay_diag *diag)
@@ -260,12 +280,12 @@ static inlay_status read_folder(const char *path, const char *name, const char *
 {
     char itself[FOLDER_MAX_NAME + 1];
     bool is_model = false;
-    inlay_status status;
+    inlay_status status = INLAY_OK;
 
-    if (name[0] != '\0' && !add_itself(folder, path, name, &is_model))
-        return no_memory(diag, "for the list of models");
-    if (is_model)
-        return INLAY_OK;
+    if (name[0] != '\0')
+        status = add_itself(folder, path, name, &is_model, diag);
+    if (status != INLAY_OK || is_model)
+        return status;
     name_of_folder(path, itself);
     status = add_published(folder, path, name[0] != '\0' ? name : itself, variant, diag);
     return status == INLAY_OK && folder->count == 0 ? add_entries(folder, path, variant, diag) : status;
@@ -282,7 +302,7 @@ static inlay_status rename_model(struct folder *folder, const char *path, const 
                           folder->count);
     copy = strdup(name);
     if (copy == NULL)
-        return no_memory(diag, "for the list of models");
+        return no_memory_for_list(diag);
     if (folder->count == 0) {
         free(copy);
         return INLAY_OK;
@@ -310,8 +330,7 @@ inlay_status folder_read(const char *path, const char *name, const char *variant
         if (!folder_is_name(base, stem_bytes(base)))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s is neither a folder nor a file NAME.onnx or NAME.gguf",
                               path);
-        if (!add(out_folder, base, stem_bytes(base), path, false))
-            status = no_memory(diag, "for the list of models");
+        status = add(out_folder, base, stem_bytes(base), path, false, diag);
     } else {
         status = read_folder(path, name, variant, out_folder, diag);
     }
@@ -383,6 +402,7 @@ inlay_status folder_adapters_find(const found_model *model, uint64_t version, st
         (void)snprintf(out->path, sizeof out->path, "%s/adapters", model->path);
         dir = opendir(out->path);
     }
+    status = check_opened(dir, out->path, diag);
     if (dir == NULL)
         out->path[0] = '\0';
     while (dir != NULL && status == INLAY_OK && (entry = readdir(dir)) != NULL) {
@@ -434,7 +454,7 @@ bool folder_draft(const found_model *model, uint64_t version, char path[4200])
     return true;
 }
 
-/* The draft model, and the files of a head (text_head.h). */
+/* The draft model, and the files of a head (shared/text_head.h). */
 static void mix_draft(files_state *state, const found_model *model, uint64_t version)
 {
     static const char *const files[] = { "model.onnx", "config.json", "d2t.safetensors" };

@@ -30,7 +30,7 @@ typedef struct model_config {
     uint64_t versions[CONFIG_MAX_VERSIONS];
     char **options; /* [option_count] "name=value"; owned */
     uint32_t option_count;
-    char *draft_hidden;     /* outputs of the model that a head reads, see text_head_open(); owned; NULL: not given */
+    char *draft_hidden;     /* outputs of the model that a head reads, see text_head_find(); owned; NULL: not given */
     bool requests_batching; /* the file sets max_batch above 1 */
     bool is_ensemble;       /* of config.pbtxt */
     struct pbtxt text;      /* of config.pbtxt; without a message: none */

@@ -4,7 +4,8 @@
 #include "serve/repository/repository_internal.h"
 #include "serve/model/ensemble.h"
 #include "serve/model/sequence.h"
-#include "serve/model/text_head.h"
+#include "serve/model/text.h"
+#include "shared/text_graft.h"
 #include "base/cpus.h"
 #include "shared/signing.h"
 #include "inlay/check.h"
@@ -184,24 +185,37 @@ static inlay_status set_adapters(const struct folder_adapters *adapters, inlay_o
     return status;
 }
 
-/* Loads draft/model.onnx of the version or of the model's folder, if there is one and draft_tokens is not 0. */
-static inlay_status load_draft(const found_model *model, const model_config *config, uint64_t version,
-                               const inlay_options *options, struct model **out_draft, inlay_diag *diag)
+/* Loads draft/model.onnx of the version or of the model's folder, if there is one and draft_tokens is not 0. A head
+ * gets what it shares with the model from its file at model_path. */
+static inlay_status load_draft(const struct repository *repository, const found_model *model,
+                               const model_config *config, uint64_t version, const char *model_path,
+                               struct model **out_draft, inlay_diag *diag)
 {
     model_settings settings = config->settings;
+    inlay_options *options = NULL;
+    struct wire made = { 0 };
+    inlay_diag failure = INLAY_DIAG_INIT;
     char path[4200], name[FOLDER_MAX_NAME + 8];
     inlay_status status;
 
     *out_draft = NULL;
     if (settings.draft_tokens == 0 || !folder_draft(model, version, path))
         return INLAY_OK;
+    INLAY_TRY(settings_options(repository->settings, &options, diag));
+    INLAY_TRY(model_config_apply(config, options, diag));
+    if (text_graft(path, model_path, options, &made, &failure) != INLAY_OK) {
+        status = inlay_fail(diag, failure.code, "%s: it cannot be a draft model: %s", path, failure.text);
+        goto done;
+    }
     settings.draft_tokens = settings.lookup_tokens = 0;
     settings.max_batch = 1;
     settings.instances = 1;
     (void)snprintf(name, sizeof name, "%s:draft", model->name);
-    status = model_load(name, version, path, &settings, options, out_draft, diag);
-    if (status == INLAY_OK)
-        (*out_draft)->file.bytes = model_file_bytes(path, false);
+    INLAY_TRY(model_load(name, version, path, &settings, options, &made, out_draft, diag));
+    (*out_draft)->file.bytes = model_file_bytes(path, false);
+done:
+    wire_deinit(&made);
+    inlay_options_destroy(options);
     return status;
 }
 
@@ -218,8 +232,8 @@ static inlay_status take_draft(struct model *model, struct model *draft, const c
     if (text == NULL || text->logits == INLAY_NONE)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: it is a draft model, but the model generates no texts",
                           draft->file.path);
-    if (other == NULL && text_head_is_likely(draft))
-        return text_head_open(draft, model, hidden, &failure) == INLAY_OK
+    if (other == NULL && text_head_is_likely(draft->session))
+        return text_model_open_head(draft, model, hidden, &failure) == INLAY_OK
                    ? INLAY_OK
                    : inlay_fail(diag, failure.code, "%s: it cannot be a draft model: %s", draft->file.path,
                                 failure.text);
@@ -265,12 +279,12 @@ static inlay_status load_version(struct repository *repository, const found_mode
     INLAY_TRY(settings_options(repository->settings, &options, diag));
     INLAY_TRY(model_config_apply(config, options, diag));
     INLAY_TRY(folder_adapters_find(model, version, &adapters, diag));
-    INLAY_TRY(load_draft(model, config, version, options, &draft, diag)); /* without adapters */
+    INLAY_TRY(load_draft(repository, model, config, version, path, &draft, diag));
     INLAY_TRY(set_adapters(&adapters, options, diag));
     if (config->is_ensemble)
         INLAY_TRY(load_ensemble(repository, model, config, version, &loaded, diag));
     else
-        INLAY_TRY(model_load(model->name, version, path, &config->settings, options, &loaded, diag));
+        INLAY_TRY(model_load(model->name, version, path, &config->settings, options, NULL, &loaded, diag));
     loaded->decoding.adapters = adapters.names;
     loaded->decoding.adapter_count = adapters.count;
     adapters = (struct folder_adapters){ .names = NULL };

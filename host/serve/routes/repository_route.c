@@ -1,4 +1,5 @@
 /* Loading and unloading of models on request. */
+#include "serve/repository/repository.h"
 #include "serve/routes/answers.h"
 #include <string.h>
 
@@ -9,7 +10,11 @@ static void answer(void *user, const inlay_diag *diag)
     if (diag->code == INLAY_OK)
         exchange->code = HTTP_OK;
     else
-        exchange_fail(exchange, diag->code == INLAY_NOT_FOUND ? HTTP_NOT_FOUND : HTTP_BAD_REQUEST, diag->text);
+        exchange_fail(exchange,
+                      diag->code == INLAY_NOT_FOUND ? HTTP_NOT_FOUND
+                      : repository_may_pass(diag)   ? HTTP_SERVICE_UNAVAILABLE
+                                                    : HTTP_BAD_REQUEST,
+                      diag->text);
     request_wake(&exchange->request);
 }
 

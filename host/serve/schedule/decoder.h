@@ -3,7 +3,7 @@
 #ifndef SERVE_DECODER_H
 #define SERVE_DECODER_H
 #include "serve/model/sequence.h"
-#include "serve/model/text_head.h"
+#include "serve/model/text.h"
 #include "serve/schedule/decoding.h"
 #include "serve/schedule/drafting.h"
 #include "serve/schedule/prefixes.h"

@@ -3,7 +3,7 @@
 #include "inlay/check.h"
 #include "serve/base/log.h"
 #include "serve/model/sequence.h"
-#include "serve/model/text_head.h"
+#include "serve/model/text.h"
 #include "serve/schedule/head_rows.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "serve/schedule/head_rows.h"
 #include "base/memory.h"
 #include "inlay/check.h"
-#include "serve/model/text_head.h"
+#include "serve/model/text.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

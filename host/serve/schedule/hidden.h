@@ -1,7 +1,7 @@
 /* serve/schedule/hidden.h - hidden states of the last tokens of a text, kept until a head reads them. */
 #ifndef SERVE_HIDDEN_H
 #define SERVE_HIDDEN_H
-#include "serve/model/text_head.h"
+#include "serve/model/text.h"
 
 typedef struct hidden_states {
     unsigned char *rows; /* [count] of text_head.hidden_bytes; owned */

@@ -1,5 +1,6 @@
 /* serve/schedule/prefixes.h - the states of the tokens of earlier texts of a model. A later text that begins with the
- * same tokens continues from a copy of them.
+ * same tokens continues from a copy of them, which has the same pages where the runtime can map them
+ * (exec/context/text_pages.h).
  *
  * An entry is a text with its states, the only row of a separate context. When memory is short, the entries that were
  * used least recently are dropped. The store belongs to one version of a model, whose lock the caller holds. */

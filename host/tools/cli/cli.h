@@ -23,22 +23,37 @@ enum {
 #undef CLI_EXIT_ENUM
 };
 
+/* The library's options, by what reads them. A verb accepts as flags those that it reads, and refuses the others by
+ * name; files and the environment, which apply to all verbs, may set any. */
+typedef enum cli_settings {
+    CLI_SETTINGS_NONE = 0,
+    CLI_SETTINGS_CACHE = 1,     /* the cache folder */
+    CLI_SETTINGS_PLUGINS = 2,   /* the search for plugins */
+    CLI_SETTINGS_PROVIDERS = 4, /* opening providers without a session: isa, and the options of providers */
+    CLI_SETTINGS_MODEL = 8,     /* loading a model */
+    CLI_SETTINGS_CHECK = CLI_SETTINGS_CACHE | CLI_SETTINGS_PLUGINS | CLI_SETTINGS_MODEL, /* see load_model.h */
+    CLI_SETTINGS_SESSION = 31                                                            /* all */
+} cli_settings;
+
 /* The flags that all verbs accept, and the session options from files, environment and flags. */
 typedef struct cli_common {
     const char *verb;        /* "inlay run", the prefix of error lines */
     inlay_options *options;  /* every option of the library, see inlay config; owned */
     const char *config_file; /* --config, or NULL */
     bool no_config;          /* --no-config */
+    cli_settings settings;   /* the options that the verb reads */
     bool json;
     bool quiet;         /* no progress bar */
     bool many_sessions; /* set by a verb that creates several sessions and draws the bar itself */
     bool verbose;       /* print the library's log down to debug lines */
 } cli_common;
 
-/* Parses a verb's options (options.h) into args, and the common ones. with_session adds the library's options, from
- * flags, files and environment. An error ends the process with CLI_USAGE or, for unreadable files, with CLI_BAD_FILE;
- * --help ends it with CLI_OK. Release with cli_common_deinit(). */
-void cli_parse(const cli_verb *verb, bool with_session, int argc, char **argv, cli_common *common, void *args);
+/* Parses a verb's options (options.h) into args, and the common ones. settings: the library's options that the verb
+ * reads, from flags, files and environment. An error ends the process with CLI_USAGE or, for unreadable files, with
+ * CLI_BAD_FILE; --help ends it with CLI_OK. Release with cli_common_deinit(). */
+void cli_parse(const cli_verb *verb, cli_settings settings, int argc, char **argv, cli_common *common, void *args);
+/* Refuses the session options that flags have set, for a mode of the verb that reads none: the one of this flag. */
+void cli_reads_none(const cli_common *common, const char *mode);
 void cli_common_deinit(cli_common *common);
 
 /* Whether an argument of cli_output_file() was standard output. */
@@ -52,6 +67,8 @@ INLAY_NODISCARD inlay_status cli_open(cli_common *common, const char *path, inla
 
 /* Writes "VERB: ..." to stderr: one line, which a terminal gets in lines of its width. */
 INLAY_PRINTF(2, 3) void cli_say(const cli_common *common, const char *format, ...);
+/* The same with a coloured prefix where a terminal shows colours: level 0 is an error, 1 a warning. */
+void cli_write_line(const cli_common *common, uint32_t level, const char *text);
 /* Prints the failure (with --json as {"error": ...}) and returns the matching exit code. */
 int cli_fail(const cli_common *common, const inlay_diag *failure);
 /* {"code": "invalid model", "text": ..., "node": ..., "tensor": ...} */

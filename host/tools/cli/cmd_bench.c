@@ -61,11 +61,11 @@ static void check_sweep(const bench_args *args, struct argp_state *state)
     const sweep_args *s = &args->sweep;
 
     if (s->axis_count == 0 && (s->latency_ms > 0 || s->csv != NULL || s->html != NULL))
-        argp_failure(state, CLI_USAGE, 0, "--latency-ms, --csv and --html require --sweep");
+        cli_refuse(state, CLI_USAGE, "--latency-ms, --csv and --html require --sweep");
     if (s->axis_count > 0 &&
         (args->grow.count > 0 || args->callers > 1 || args->interval_ms > 0 || args->record || args->max_runs > 0))
-        argp_failure(state, CLI_USAGE, 0,
-                     "--sweep cannot be combined with --grow, --callers, --interval, --record or --runs");
+        cli_refuse(state, CLI_USAGE,
+                   "--sweep cannot be combined with --grow, --callers, --interval, --record or --runs");
 }
 
 static error_t take_energy(const cli_option *option, void *field, char *arg, struct argp_state *state)
@@ -114,7 +114,7 @@ static bool finish(void *user, struct argp_state *state)
     else
         args->seconds = 3;
     if (args->grow.count > 0 && (args->callers > 1 || args->interval_ms > 0))
-        argp_failure(state, CLI_USAGE, 0, "--grow cannot be combined with --callers or --interval");
+        cli_refuse(state, CLI_USAGE, "--grow cannot be combined with --callers or --interval");
     check_sweep(args, state);
     return true;
 }
@@ -249,8 +249,7 @@ static int print_result(const bench_args *args, const cli_common *common, const 
                  calls->times.count, calls->times.ms[0], p95, p99);
     (void)printf("rate    %10.1f runs a second%s\n", rate, args->callers > 1 ? ", all callers together" : "");
     (void)printf("cpu     %10.4f ms   per run, all threads together\n", calls->cpu_ms);
-    (void)printf("expected%10.4f ms   from known costs; inlay tune improves them\n",
-                 result->plan.predicted_ns * 1e-6);
+    (void)printf("expected%10.4f ms   from known costs; inlay tune improves them\n", result->plan.predicted_ns * 1e-6);
     (void)printf("memory  %10.1f MiB  peak of the process\n", timing_peak_mb());
     (void)printf("        %10.3f MiB  planned for intermediate values (lower bound %.3f), %.3f MiB of weights\n",
                  (double)result->plan.slab_bytes / 1048576, (double)result->plan.lower_bound_bytes / 1048576,
@@ -294,7 +293,7 @@ int cmd_bench(int argc, char **argv)
     inlay_diag diag = INLAY_DIAG_INIT;
     int code;
 
-    cli_parse(&verb, true, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &args);
     if (args.sweep.axis_count > 0)
         code = sweep_all(&args, &common, &diag);
     else if (bench(&args, &common, &result, &diag) == INLAY_OK)

@@ -311,7 +311,7 @@ int cmd_bisect(int argc, char **argv)
     inlay_status status = INLAY_OK;
     int code = CLI_OK;
 
-    cli_parse(&verb, true, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &args);
     common.many_sessions = true;
     if (!read_against(args.against, name, sizeof name, &against))
         status = inlay_fail(&diag, INLAY_INVALID_ARGUMENT,

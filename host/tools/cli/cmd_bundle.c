@@ -62,7 +62,7 @@ static error_t take_kind(const cli_option *option, void *field, char *arg, struc
 
     (void)arg;
     if (args->job.kind != BUNDLE_PROGRAM)
-        argp_error(state, "--library and --object cannot be combined");
+        cli_refuse(state, CLI_USAGE, "--library and --object cannot be combined");
     args->job.kind = strcmp(option->name, "library") == 0 ? BUNDLE_LIBRARY : BUNDLE_OBJECT;
     return 0;
 }
@@ -73,7 +73,7 @@ static error_t take_isa(const cli_option *option, void *field, char *arg, struct
 
     (void)option;
     if (strcmp(arg, "avx2") != 0 && strcmp(arg, "native") != 0)
-        argp_error(state, "--for: expected avx2 or native, not '%s'", arg);
+        cli_refuse(state, CLI_USAGE, "--for: expected avx2 or native, not '%s'", arg);
     args->job.isa = arg;
     return 0;
 }
@@ -83,7 +83,7 @@ static error_t take_pair(const cli_option *option, void *field, char *arg, struc
     struct pairs *list = field;
 
     if (strchr(arg, '=') == NULL || list->count == MOST_DIMS)
-        argp_error(state, "--%s: expected %s, not '%s'", option->name, option->arg, arg);
+        cli_refuse(state, CLI_USAGE, "--%s: expected %s, not '%s'", option->name, option->arg, arg);
     list->items[list->count++] = arg;
     return 0;
 }
@@ -389,7 +389,7 @@ int cmd_bundle(int argc, char **argv)
     args.job.target = bundle_native_target();
     args.job.size = 1.15;
     args.check.rtol = -1;
-    cli_parse(&verb, true, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &args);
     cap_program_isa(&common);
     code = bundle(&args, &common, &diag) == INLAY_OK ? print_result(&args, &common) : cli_fail(&common, &diag);
     cli_common_deinit(&common);

@@ -85,7 +85,7 @@ static error_t take_argument(const cli_option *option, void *field, char *arg, s
     (void)option;
     if (args->chosen && args->action == CACHE_MERGE) {
         if (args->part_count == CACHE_FILE_PARTS)
-            argp_error(state, "merge takes at most %d files", CACHE_FILE_PARTS);
+            cli_refuse(state, CLI_USAGE, "merge takes at most %d files", CACHE_FILE_PARTS);
         args->parts[args->part_count++] = cli_input_file(state, arg);
         return 0;
     }
@@ -94,14 +94,15 @@ static error_t take_argument(const cli_option *option, void *field, char *arg, s
         return 0;
     }
     if (args->chosen)
-        argp_error(state, "unexpected argument '%s'", arg);
+        cli_refuse(state, CLI_USAGE, "unexpected argument '%s'", arg);
     args->chosen = true;
     for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++)
         if (strcmp(arg, actions[i]) == 0) {
             args->action = (cache_action)i;
             return 0;
         }
-    argp_error(state, "'%s': expected list, prune, export FILE, import FILE, check FILE or merge FILE... -o FILE", arg);
+    cli_refuse(state, CLI_USAGE,
+               "'%s': expected list, prune, export FILE, import FILE, check FILE or merge FILE... -o FILE", arg);
     return 0;
 }
 
@@ -122,13 +123,13 @@ static bool finish(void *user, struct argp_state *state)
 
     args->clear |= args->all;
     if (args->action == CACHE_MERGE && (args->part_count == 0 || args->output == NULL))
-        argp_error(state, "merge requires the files to merge and -o FILE");
+        cli_refuse(state, CLI_USAGE, "merge requires the files to merge and -o FILE");
     if (args->action != CACHE_MERGE && args->output != NULL)
-        argp_error(state, "-o belongs to merge");
+        cli_refuse(state, CLI_USAGE, "-o belongs to merge");
     if (args->action != CACHE_MERGE && args->action >= CACHE_EXPORT && args->file == NULL)
-        argp_error(state, "%s requires a file", actions[args->action]);
+        cli_refuse(state, CLI_USAGE, "%s requires a file", actions[args->action]);
     if (args->chosen && args->clear)
-        argp_error(state, "--clear cannot be combined with an action");
+        cli_refuse(state, CLI_USAGE, "--clear cannot be combined with an action");
     return true;
 }
 
@@ -330,7 +331,7 @@ int cmd_cache(int argc, char **argv)
     char root[PATH_MAX];
     int code;
 
-    cli_parse(&verb, true, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_CACHE, argc, argv, &common, &args);
     if (args.action == CACHE_EXPORT)
         status = cache_file_export(&common, args.file, args.with_packs, &transfer, &diag);
     else if (args.action == CACHE_IMPORT)

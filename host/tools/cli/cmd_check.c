@@ -1,6 +1,7 @@
 /* inlay check: validates a model. Loads, verifies, binds and infers; compiles nothing and opens no device. */
 #include "cli/cli.h"
 #include "cli/load_model.h"
+#include "session/session.h"
 #include "config/options.h"
 #include <string.h>
 
@@ -146,13 +147,14 @@ int cmd_check(int argc, char **argv)
     check_args args = { NULL };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
-    model_load_options load = { .collect = true };
+    model_load_options load;
     graph_model *graphs = NULL;
     uint32_t fault = 0;
     int code;
 
-    cli_parse(&verb, true, argc, argv, &common, &args);
-    load.strict = options_int(common.options, OPTION_strict_model) != 0;
+    cli_parse(&verb, CLI_SETTINGS_CHECK, argc, argv, &common, &args);
+    load = session_load_options(common.options);
+    load.collect = true;
     load.out_fault = &fault;
     if (cli_load_model(&common, args.model, &load, &graphs, &diag) != INLAY_OK || count_errors(graphs) > 0)
         code = print_errors(&common, args.model, graphs, fault, &diag);

@@ -85,8 +85,8 @@ static error_t take_metric(const cli_option *option, void *field, char *arg, str
     if (strncmp(arg, "custom:", 7) == 0 && arg[7] != '\0')
         args->command = arg + 7;
     else if (args->metric == AGREE_METRIC_COUNT)
-        argp_failure(state, CLI_USAGE, 0,
-                     "--metric %s: expected auto, top1, cosine, kl, psnr, iou, text or custom:COMMAND", arg);
+        cli_refuse(state, CLI_USAGE, "--metric %s: expected auto, top1, cosine, kl, psnr, iou, text or custom:COMMAND",
+                   arg);
     return 0;
 }
 
@@ -462,7 +462,7 @@ int cmd_compare(int argc, char **argv)
     int code = CLI_OK;
     inlay_status status;
 
-    cli_parse(&verb, true, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &args);
     comparison.command.command = args.command;
     INLAY_TRY(open_both(&comparison, &own, &diag));
     INLAY_TRY(find_pairs(&comparison, own, &diag));

@@ -403,7 +403,7 @@ static int check(int argc, char **argv)
     if (args.files == NULL)
         return CLI_FAILED;
     argv[0] = name;
-    cli_parse(&verb, false, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_NONE, argc, argv, &common, &args);
     list = common.json ? json_array() : NULL;
     for (uint32_t i = 0; i < args.file_count; i++)
         if (check_file(args.files[i], true, list) != CLI_OK)
@@ -480,7 +480,7 @@ int cmd_config(int argc, char **argv)
     args.names = calloc((size_t)argc, sizeof *args.names);
     if (args.names == NULL)
         return CLI_FAILED;
-    cli_parse(&verb, true, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &args);
     if (check_names(common.options, &args, &diag) != INLAY_OK) {
         diag.code = INLAY_INVALID_ARGUMENT; /* a wrong word on the command line */
         code = cli_fail(&common, &diag);

@@ -36,7 +36,7 @@ static error_t take_color(const cli_option *option, void *field, char *arg, stru
 
     (void)option;
     if (strcmp(arg, "auto") != 0 && strcmp(arg, "always") != 0 && strcmp(arg, "never") != 0)
-        argp_failure(state, CLI_USAGE, 0, "--color %s: expected auto, always or never", arg);
+        cli_refuse(state, CLI_USAGE, "--color %s: expected auto, always or never", arg);
     *color = strcmp(arg, "always") == 0 || (*color && strcmp(arg, "never") != 0);
     return 0;
 }
@@ -156,7 +156,7 @@ int cmd_diff(int argc, char **argv)
     inlay_status status = INLAY_OK;
     int code;
 
-    cli_parse(&verb, false, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_NONE, argc, argv, &common, &args);
     for (int k = 0; k < 2; k++)
         INLAY_TRY(model_load_path(args.models[k], NULL, &models[k], &diag));
     (void)cli_progress(NULL, 0.5, "comparing");

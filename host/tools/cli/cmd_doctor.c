@@ -7,6 +7,7 @@
 #include "cli/doctor_repair.h"
 #include "cli/inputs.h"
 #include "cli/load_model.h"
+#include "session/session.h"
 #include "cli/verify_equal.h"
 #include "data/scratch.h"
 #include <limits.h>
@@ -63,7 +64,8 @@ static bool finish(void *user, struct argp_state *state)
     const doctor_args *args = user;
 
     if (args->fix != (args->files.output != NULL))
-        argp_error(state, args->fix ? "--fix requires an output file: name it with -o" : "-o requires --fix");
+        cli_refuse(state, CLI_USAGE,
+                   args->fix ? "--fix requires an output file: name it with -o" : "-o requires --fix");
     return !args->list;
 }
 
@@ -74,14 +76,16 @@ struct fix_result {
 };
 
 /* There is nothing to fix: writes the model as it was loaded. */
-static inlay_status write_unchanged(const doctor_args *args, struct fix_result *out, inlay_diag *diag)
+static inlay_status write_unchanged(const doctor_args *args, const cli_common *common, struct fix_result *out,
+                                    inlay_diag *diag)
 {
+    const model_load_options load = session_load_options(common->options);
     struct scratch scratch = { .dir = "" };
     graph_model *model = NULL;
     char path[PATH_MAX];
     inlay_status status;
 
-    INLAY_TRY(model_load_path(args->files.model, NULL, &model, diag));
+    INLAY_TRY(model_load_path(args->files.model, &load, &model, diag));
     INLAY_TRY(scratch_make(args->files.output, args->files.external, &scratch, diag));
     INLAY_TRY(scratch_save(&scratch, "same", model, false, path, diag));
     INLAY_TRY(scratch_publish(&scratch, path, &out->bytes, diag));
@@ -103,7 +107,7 @@ static inlay_status fix(struct doctor *doctor, const doctor_args *args, const cl
     for (const doctor_finding *finding = doctor->first; finding != NULL; finding = finding->next)
         out->count += finding->fixed;
     if (out->count == 0)
-        return write_unchanged(args, out, diag);
+        return write_unchanged(args, common, out, diag);
     if (doctor->model->function_count > 0) { /* the model's opset may lack operators of the function bodies */
         doctor->model->function_count = 0;
         INLAY_TRY(model_convert_versions(doctor->model, 0, diag));
@@ -328,7 +332,7 @@ static inlay_status examine(struct doctor *doctor, const doctor_args *args, cli_
     INLAY_TRY(doctor_examine(doctor, diag));
     INLAY_TRY(doctor_plugins_find(doctor, common, diag));
     status = doctor_costs_find(doctor, args->files.model, &args->feed, args->seconds, common, costs, &why);
-    if (status == INLAY_CANCELLED || status == INLAY_OUT_OF_MEMORY)
+    if (status == INLAY_CANCELLED || status == INLAY_OUT_OF_MEMORY || cli_is_misuse(status))
         *diag = why;
     else if (status != INLAY_OK) { /* the findings are valid without times */
         if (!common->quiet)
@@ -347,7 +351,7 @@ done:
 int cmd_doctor(int argc, char **argv)
 {
     static const cli_verb verb = { "MODEL", doc, own_options, finish };
-    const model_load_options load = { .collect = true };
+    model_load_options load;
     doctor_args args = { .seconds = 0.5, .feed.costed_sizes = true };
     struct doctor doctor = { .progress = progress };
     doctor_costs costs = { .run_ms = -1 };
@@ -357,11 +361,14 @@ int cmd_doctor(int argc, char **argv)
     inlay_status status;
     int code;
 
-    cli_parse(&verb, true, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &args);
     if (args.list) {
+        cli_reads_none(&common, "--list");
         code = list_kinds(&common);
         goto done;
     }
+    load = session_load_options(common.options);
+    load.collect = true;
     status = cli_load_model(&common, args.files.model, &load, &doctor.model, &diag);
     if (doctor.model == NULL && (doctor.model = graph_model_create()) == NULL)
         status = no_memory(&diag, "for the findings");

@@ -1,6 +1,7 @@
 /* inlay edit: changes metadata, names and open dimensions of a model. */
 #include "cli/cli.h"
 #include "cli/load_model.h"
+#include "session/session.h"
 #include "data/scratch.h"
 #include "modelkit/change.h"
 #include <errno.h>
@@ -42,16 +43,16 @@ static error_t add_change(const cli_option *option, void *field, char *arg, stru
     struct change *change;
 
     if (args->count == MOST_CHANGES)
-        argp_error(state, "more than %d changes", MOST_CHANGES);
+        cli_refuse(state, CLI_USAGE, "more than %d changes", MOST_CHANGES);
     change = &args->list[args->count++];
     *change = (struct change){ .option = option, .name = arg };
     if (key == KEY_REMOVE)
         return 0;
     if (equals == NULL || equals == arg)
-        argp_failure(state, CLI_USAGE, 0, "--%s %s: expected NAME=%s", option->name, arg,
-                     key == KEY_DIM   ? "N"
-                     : key == KEY_SET ? "VALUE"
-                                      : "NEW");
+        cli_refuse(state, CLI_USAGE, "--%s %s: expected NAME=%s", option->name, arg,
+                   key == KEY_DIM   ? "N"
+                   : key == KEY_SET ? "VALUE"
+                                    : "NEW");
     *equals = '\0';
     change->value = equals + 1;
     if (key != KEY_DIM)
@@ -59,8 +60,8 @@ static error_t add_change(const cli_option *option, void *field, char *arg, stru
     errno = 0;
     change->size = strtoll(change->value, &end, 10);
     if (end == change->value || *end != '\0' || errno != 0 || change->size < 0)
-        argp_failure(state, CLI_USAGE, 0, "--fix-dim %s=%s: expected a whole number of at least 0", change->name,
-                     change->value);
+        cli_refuse(state, CLI_USAGE, "--fix-dim %s=%s: expected a whole number of at least 0", change->name,
+                   change->value);
     return 0;
 }
 
@@ -80,8 +81,9 @@ static bool finish(void *user, struct argp_state *state)
     const edit_args *args = user;
 
     if (args->count == 0)
-        argp_error(state, "no change given: use --set-metadata, --remove-metadata, --rename-input, --rename-output or "
-                          "--fix-dim");
+        cli_refuse(state, CLI_USAGE,
+                   "no change given: use --set-metadata, --remove-metadata, --rename-input, --rename-output or "
+                   "--fix-dim");
     return true;
 }
 
@@ -101,11 +103,11 @@ static inlay_status apply(graph_model *model, const struct change *change, inlay
 }
 
 /* Is the file a valid model, as far as shape inference can determine? */
-static inlay_status validate(const cli_common *common, const char *path, inlay_diag *diag)
+static inlay_status validate(const cli_common *common, const char *path, const model_load_options *load,
+                             inlay_diag *diag)
 {
-    const model_load_options load = { .out_fault = NULL };
     graph_model *model = NULL;
-    inlay_status status = cli_load_model(common, path, &load, &model, diag);
+    inlay_status status = cli_load_model(common, path, load, &model, diag);
 
     graph_model_destroy(model);
     return status;
@@ -113,13 +115,14 @@ static inlay_status validate(const cli_common *common, const char *path, inlay_d
 
 static inlay_status edit(const edit_args *args, const cli_common *common, uint64_t *out_bytes, inlay_diag *diag)
 {
+    const model_load_options load = session_load_options(common->options), load_edited = { .out_fault = NULL };
     graph_model *model = NULL;
     struct scratch scratch = { .dir = "" };
     inlay_diag before = INLAY_DIAG_INIT, after = INLAY_DIAG_INIT;
     char path[PATH_MAX];
     inlay_status status;
 
-    INLAY_TRY(model_load_path(args->files.model, NULL, &model, diag));
+    INLAY_TRY(model_load_path(args->files.model, &load, &model, diag));
     for (uint32_t i = 0; i < args->count; i++) {
         status = apply(model, &args->list[i], &before);
         if (status != INLAY_OK) {
@@ -129,10 +132,15 @@ static inlay_status edit(const edit_args *args, const cli_common *common, uint64
     }
     INLAY_TRY(scratch_make(args->files.output, args->files.external, &scratch, diag));
     INLAY_TRY(scratch_save(&scratch, "edited", model, false, path, diag));
-    if (!cli_cancelled() && validate(common, path, &after) != INLAY_OK &&
-        validate(common, args->files.model, &before) == INLAY_OK) {
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the changed model would be invalid: %s", after.text);
-        goto done;
+    if (!cli_cancelled() && validate(common, path, &load_edited, &after) != INLAY_OK) {
+        status = validate(common, args->files.model, &load, &before);
+        if (cli_is_misuse(status))
+            *diag = before;
+        else if (status == INLAY_OK)
+            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the changed model would be invalid: %s", after.text);
+        else
+            status = INLAY_OK; /* it was invalid before */
+        INLAY_TRY(status);
     }
     if (cli_cancelled()) {
         status = inlay_fail(diag, INLAY_CANCELLED, "stopped");
@@ -173,7 +181,7 @@ int cmd_edit(int argc, char **argv)
     uint64_t bytes = 0;
     int code;
 
-    cli_parse(&verb, true, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_CHECK, argc, argv, &common, &args);
     code = edit(&args, &common, &bytes, &diag) == INLAY_OK ? print_result(&args, &common, bytes)
                                                            : cli_fail(&common, &diag);
     cli_common_deinit(&common);

@@ -105,19 +105,20 @@ static bool finish(void *user, struct argp_state *state)
     const explain_args *args = user;
 
     if (args->html != NULL && args->node != NULL)
-        argp_error(state, "--html shows the whole session: omit --node");
+        cli_refuse(state, CLI_USAGE, "--html shows the whole session: omit --node");
     if (args->elsewhere != NULL && args->measure)
-        argp_error(state, "--if explains another machine, --measure runs the model on this one");
+        cli_refuse(state, CLI_USAGE, "--if explains another machine, --measure runs the model on this one");
     if (!args->errors && (args->reduced.data != NULL || args->reduced.samples > 0 || args->reduced.save != NULL))
-        argp_error(state, "--data, --samples and --save require --errors");
+        cli_refuse(state, CLI_USAGE, "--data, --samples and --save require --errors");
     if (args->errors && (args->html != NULL || args->node != NULL || args->elsewhere != NULL || args->from != NULL ||
                          args->measure || args->what_if_count > 0))
-        argp_error(state, "--errors shows only errors and times of nodes: omit --html, --node, --if, --from, --measure "
-                          "and --what-if");
+        cli_refuse(state, CLI_USAGE,
+                   "--errors shows only errors and times of nodes: omit --html, --node, --if, --from, --measure "
+                   "and --what-if");
     if (args->from == NULL)
         return true;
     if (args->html == NULL || args->model != NULL)
-        argp_error(state, "--from requires --html, and no MODEL");
+        cli_refuse(state, CLI_USAGE, "--from requires --html, and no MODEL");
     return false;
 }
 
@@ -179,7 +180,7 @@ static inlay_status open_elsewhere(const explain_args *args, cli_common *common,
     if (!has_times(explanation))
         status = inlay_fail(diag, INLAY_NOT_FOUND,
                             "%.150s has no times of %.150s at these sizes, for %u threads and this build of inlay: run "
-                            "`inlay tune` with the model there, then `inlay cache export`",
+                            "`inlay tune` with the model there, then `inlay cache export FILE`",
                             args->elsewhere, args->model, profile_threads(threads));
 done:
     json_decref(explanation);
@@ -196,8 +197,10 @@ static inlay_status explain(const explain_args *args, cli_common *common, inlay_
     inlay_context *context = NULL;
     inlay_status status;
 
-    if (args->from != NULL)
+    if (args->from != NULL) {
+        cli_reads_none(common, "--from");
         return page_script_convert(&page_explain, args->from, args->html, diag);
+    }
     options.columns = (uint32_t)screen.columns; /* 0: the usual width */
     options.node = args->node;
     options.what_ifs = args->what_ifs;
@@ -233,7 +236,7 @@ int cmd_explain(int argc, char **argv)
     cli_common common;
     int code = CLI_OK;
 
-    cli_parse(&verb, true, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &args);
     args.reduced.model = args.model;
     if ((args.errors ? explain_errors(&args.reduced, &common, &diag) : explain(&args, &common, &diag)) != INLAY_OK)
         code = cli_fail(&common, &diag);

@@ -46,7 +46,7 @@ static error_t add_names(const cli_option *option, void *field, char *arg, struc
     (void)option;
     for (char *name = strtok_r(arg, ",", &rest); name != NULL; name = strtok_r(NULL, ",", &rest)) {
         if (names->count == MOST_NAMES)
-            argp_error(state, "more than %d names", MOST_NAMES);
+            cli_refuse(state, CLI_USAGE, "more than %d names", MOST_NAMES);
         names->list[names->count++] = name;
     }
     return 0;
@@ -75,10 +75,11 @@ static bool finish(void *user, struct argp_state *state)
     if ((args->nodes.count > 0) + (args->split > 0) + (args->inputs.count + args->outputs.count > 0) +
             args->partition !=
         1)
-        argp_error(state, "name the part with --inputs and --outputs, or --nodes, or --split, or --partition");
+        cli_refuse(state, CLI_USAGE,
+                   "name the part with --inputs and --outputs, or --nodes, or --split, or --partition");
     if (args->files.output != NULL && (args->split > 0 || args->partition) &&
         strcmp(args->files.output, "/dev/stdout") == 0)
-        argp_error(state, "stages are several files: name one with -o, not standard output");
+        cli_refuse(state, CLI_USAGE, "stages are several files: name one with -o, not standard output");
     return true;
 }
 
@@ -183,10 +184,10 @@ static inlay_status extract(extract_args *args, cli_common *common, json_t *file
     inlay_status status = INLAY_OK;
 
     if (args->inputs.count > 0)
-        INLAY_TRY(stages_expand(args->files.model, args->inputs.list, args->inputs.count, "--inputs", &edges.names[0],
-                                &edges.count[0], diag));
+        INLAY_TRY(stages_expand(common, args->files.model, args->inputs.list, args->inputs.count, "--inputs",
+                                &edges.names[0], &edges.count[0], diag));
     if (args->outputs.count > 0)
-        INLAY_TRY(stages_expand(args->files.model, args->outputs.list, args->outputs.count, "--outputs",
+        INLAY_TRY(stages_expand(common, args->files.model, args->outputs.list, args->outputs.count, "--outputs",
                                 &edges.names[1], &edges.count[1], diag));
     if (args->partition)
         INLAY_TRY(stages_find(common, args->files.model, &args->parts, diag));
@@ -225,7 +226,7 @@ int cmd_extract(int argc, char **argv)
     json_t *files = NULL;
     int code = CLI_OK;
 
-    cli_parse(&verb, true, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &args);
     files = json_array();
     if (extract(&args, &common, files, &diag) != INLAY_OK)
         code = cli_fail(&common, &diag);

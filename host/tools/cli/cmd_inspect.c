@@ -61,7 +61,7 @@ static error_t take_drawing(const cli_option *option, void *field, char *arg, st
     *drawing = cli_output_file(state, arg);
     if (*drawing == arg && strcmp(file_extension(arg), "html") != 0 &&
         strcmp(file_extension(arg), "dot") != 0) /* standard output has no extension */
-        argp_failure(state, CLI_USAGE, 0, "--graph %s: expected a name that ends in .html or .dot", arg);
+        cli_refuse(state, CLI_USAGE, "--graph %s: expected a name that ends in .html or .dot", arg);
     return 0;
 }
 
@@ -410,7 +410,7 @@ int cmd_inspect(int argc, char **argv)
     inlay_status status;
     int code = CLI_OK;
 
-    cli_parse(&verb, false, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_NONE, argc, argv, &common, &args);
     status = model_load_path(args.model, NULL, &model, &diag);
     if (status == INLAY_OK) {
         summary = summarize(model);

@@ -69,9 +69,9 @@ static bool finish(void *user, struct argp_state *state)
     const lock_args *args = user;
 
     if (args->check != NULL && args->output != NULL)
-        argp_error(state, "--check and -o exclude each other: a check writes no file");
+        cli_refuse(state, CLI_USAGE, "--check and -o exclude each other: a check writes no file");
     if (args->check == NULL && (args->strict || args->against != NULL))
-        argp_error(state, "--strict and --against require --check");
+        cli_refuse(state, CLI_USAGE, "--strict and --against require --check");
     return args->check == NULL;
 }
 
@@ -411,7 +411,7 @@ int cmd_lock(int argc, char **argv)
     int code = CLI_OK;
     inlay_status status;
 
-    cli_parse(&verb, true, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &args);
     common.many_sessions = true;
     INLAY_TRY(read_record(&args, &common, &was, &diag));
     fresh.common = common;

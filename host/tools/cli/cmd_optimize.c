@@ -141,8 +141,9 @@ int cmd_optimize(int argc, char **argv)
     inlay_optimize_args work = { .struct_size = sizeof work };
     int code = CLI_OK;
 
-    cli_parse(&verb, true, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &args);
     if (args.list) {
+        cli_reads_none(&common, "--list");
         code = list_passes(&common);
         goto done;
     }

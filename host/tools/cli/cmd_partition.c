@@ -138,7 +138,7 @@ int cmd_partition(int argc, char **argv)
     struct strbuf plan = { 0 };
     int code;
 
-    cli_parse(&verb, true, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &args);
     status = cli_open(&common, args.model, &session, &diag);
     if (status == INLAY_OK)
         status = inlay_session_plan_save(session, strbuf_write, &plan, &diag);

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "cli/screen.h"
 #include "cli/load_model.h"
+#include "session/session.h"
 #include "data/scratch.h"
 #include "pipe/pipe.h"
 #include <limits.h>
@@ -71,7 +72,7 @@ static bool finish(void *user, struct argp_state *state)
     const pipe_args *args = user;
 
     if (args->request.pre == NULL && args->request.post == NULL)
-        argp_error(state, "no steps given: name them with --pre, --post or both");
+        cli_refuse(state, CLI_USAGE, "no steps given: name them with --pre, --post or both");
     return true;
 }
 
@@ -87,7 +88,7 @@ static json_t *name_list(const struct graph *graph, const uint32_t *values, uint
 /* Writes the combined model to a temporary file, validates it as a session would, and moves it to the output. */
 static inlay_status join(const pipe_args *args, const cli_common *common, json_t **out_result, inlay_diag *diag)
 {
-    const model_load_options load = { .out_fault = NULL };
+    const model_load_options load = session_load_options(common->options), load_piped = { .out_fault = NULL };
     graph_model *model = NULL, *whole = NULL;
     struct scratch scratch = { .dir = "" };
     inlay_diag why = INLAY_DIAG_INIT;
@@ -95,11 +96,11 @@ static inlay_status join(const pipe_args *args, const cli_common *common, json_t
     uint64_t bytes = 0;
     inlay_status status;
 
-    INLAY_TRY(model_load_path(args->files.model, NULL, &model, diag));
+    INLAY_TRY(model_load_path(args->files.model, &load, &model, diag));
     INLAY_TRY(pipe_join(model, &args->request, diag));
     INLAY_TRY(scratch_make(args->files.output, args->files.external, &scratch, diag));
     INLAY_TRY(scratch_save(&scratch, "piped", model, false, path, diag));
-    status = cli_load_model(common, path, &load, &whole, &why);
+    status = cli_load_model(common, path, &load_piped, &whole, &why);
     if (status != INLAY_OK) {
         status = inlay_fail(diag, status, "the steps do not fit the model: %s", why.text);
         goto done;
@@ -141,7 +142,7 @@ int cmd_pipe(int argc, char **argv)
     json_t *result = NULL;
     int code = CLI_OK;
 
-    cli_parse(&verb, true, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_CHECK, argc, argv, &common, &args);
     if (join(&args, &common, &result, &diag) != INLAY_OK) {
         code = cli_fail(&common, &diag);
     } else if (common.json) {

@@ -30,7 +30,7 @@ static error_t take_option(const cli_option *option, void *field, char *arg, str
 
     (void)option;
     if (args->check.option_count == CHECK_OPTIONS || strchr(arg, '=') == NULL)
-        argp_error(state, "--option %s: expected NAME=VALUE, at most %d times", arg, CHECK_OPTIONS);
+        cli_refuse(state, CLI_USAGE, "--option %s: expected NAME=VALUE, at most %d times", arg, CHECK_OPTIONS);
     args->check.options[args->check.option_count++] = arg;
     return 0;
 }
@@ -51,7 +51,7 @@ static error_t take_plugin(const cli_option *option, void *field, char *arg, str
 
     (void)option;
     if (*file != NULL)
-        argp_error(state, "unexpected argument '%s': only one plugin can be checked", arg);
+        cli_refuse(state, CLI_USAGE, "unexpected argument '%s': only one plugin can be checked", arg);
     *file = arg;
     return 0;
 }
@@ -153,7 +153,7 @@ int cmd_plugin_check(int argc, char **argv)
     inlay_status status = INLAY_OK;
     int code = CLI_OK;
 
-    cli_parse(&verb, false, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_NONE, argc, argv, &common, &args);
     if (args.check.group != NULL && !is_among(args.check.group, group_names + 1))
         status =
             inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "--group %s: expected one of%s", args.check.group, group_names);

@@ -54,7 +54,7 @@ static bool finish(void *user, struct argp_state *state)
     if (args->from == NULL)
         return true;
     if (args->html == NULL || args->model != NULL)
-        argp_error(state, "--from requires --html, and no MODEL");
+        cli_refuse(state, CLI_USAGE, "--from requires --html, and no MODEL");
     return false;
 }
 
@@ -274,8 +274,10 @@ static inlay_status profile_model(cli_common *common, profile_args *args, inlay_
     double best;
     inlay_status status = INLAY_OK;
 
-    if (args->from != NULL)
+    if (args->from != NULL) {
+        cli_reads_none(common, "--from");
         return page_script_convert(&page_profile, args->from, args->html, diag);
+    }
     INLAY_TRY(cli_open(common, args->model, &session, diag));
     args->feed.trial = true;
     INLAY_TRY(feed_make(&args->feed, cli_caller(common), session, &inputs, diag));
@@ -306,7 +308,7 @@ int cmd_profile(int argc, char **argv)
     inlay_diag diag = INLAY_DIAG_INIT;
     int code = CLI_OK;
 
-    cli_parse(&verb, true, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &args);
     if (profile_model(&common, &args, &diag) != INLAY_OK)
         code = cli_fail(&common, &diag);
     feed_deinit(&args.feed);

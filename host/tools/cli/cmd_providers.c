@@ -297,7 +297,7 @@ int cmd_providers(int argc, char **argv)
     providers_flags flags = { 0 };
     int code = CLI_OK;
 
-    cli_parse(&verb, true, argc, argv, &common, &flags);
+    cli_parse(&verb, CLI_SETTINGS_CACHE | CLI_SETTINGS_PLUGINS | CLI_SETTINGS_PROVIDERS, argc, argv, &common, &flags);
     if ((flags.retry != NULL ? cli_plugins_again(&common, flags.retry, &set, &diag)
                              : cli_plugins(&common, 0, &set, &diag)) != INLAY_OK)
         code = cli_fail(&common, &diag);

@@ -69,7 +69,7 @@ static error_t take_weights(const cli_option *option, void *field, char *arg, st
     else if (strcmp(arg, "exact") == 0)
         command->args.bits = LOW_BIT_EXACT;
     else
-        argp_failure(state, CLI_USAGE, 0, "--weights %s: expected 4, 8, auto, f16 or exact", arg);
+        cli_refuse(state, CLI_USAGE, "--weights %s: expected 4, 8, auto, f16 or exact", arg);
     command->args.must = true;
     return 0;
 }
@@ -85,7 +85,7 @@ static error_t take_method(const cli_option *option, void *field, char *arg, str
             command->args.method = (quantize_method)i;
             return 0;
         }
-    argp_failure(state, CLI_USAGE, 0, "--method %s: expected auto, minmax, percentile, entropy or mse", arg);
+    cli_refuse(state, CLI_USAGE, "--method %s: expected auto, minmax, percentile, entropy or mse", arg);
     return 0;
 }
 
@@ -95,30 +95,30 @@ static bool finish(void *user, struct argp_state *state)
 
     command->args.front = command->front != NULL;
     if (command->args.output == NULL)
-        argp_error(state, CLI_OUTPUT_NEED);
+        cli_refuse(state, CLI_USAGE, CLI_OUTPUT_NEED);
     if ((command->args.block & (command->args.block - 1)) != 0)
-        argp_failure(state, CLI_USAGE, 0, "--block %u: expected 16, 32, 64, 128 or 256", command->args.block);
+        cli_refuse(state, CLI_USAGE, "--block %u: expected 16, 32, 64, 128 or 256", command->args.block);
     if (!command->has_mode)
         command->args.mode = command->data != NULL && !command->args.must ? QUANTIZE_STATIC : QUANTIZE_WEIGHTS;
     if (command->args.bits != 4 && command->args.bits != LOW_BIT_MIXED &&
         (command->args.nbits || command->args.block != 32))
-        argp_error(state, "--block and --format nbits require --weights 4 or auto");
+        cli_refuse(state, CLI_USAGE, "--block and --format nbits require --weights 4 or auto");
     if (command->args.mode != QUANTIZE_STATIC && command->args.qoperator)
-        argp_error(state, "--format qoperator requires --mode static");
+        cli_refuse(state, CLI_USAGE, "--format qoperator requires --mode static");
     if (command->args.bits == LOW_BIT_MIXED && command->data == NULL)
-        argp_error(state, "--weights auto requires --data: samples determine which weights may have 4 bits");
+        cli_refuse(state, CLI_USAGE, "--weights auto requires --data: samples determine which weights may have 4 bits");
     if (command->args.mode == QUANTIZE_STATIC && command->data == NULL)
-        argp_error(state, "--mode static requires --data: the ranges of activations come from samples");
+        cli_refuse(state, CLI_USAGE, "--mode static requires --data: the ranges of activations come from samples");
     if (command->args.mode != QUANTIZE_STATIC && command->args.stats != NULL)
-        argp_error(state, "--stats requires --mode static");
+        cli_refuse(state, CLI_USAGE, "--stats requires --mode static");
     if (command->args.mode != QUANTIZE_STATIC && command->front != NULL)
-        argp_error(state, "--front requires --mode static");
+        cli_refuse(state, CLI_USAGE, "--front requires --mode static");
     if (command->args.mode != QUANTIZE_WEIGHTS && command->args.must && command->args.bits != 8)
-        argp_error(state, "--mode static and dynamic support only 8-bit weights");
+        cli_refuse(state, CLI_USAGE, "--mode static and dynamic support only 8-bit weights");
     if (!isnan(command->args.prune)) {
         if (command->args.must || command->has_mode)
-            argp_failure(state, CLI_USAGE, 0,
-                         "--prune keeps weights as floats: quantize its result with another inlay quantize --weights");
+            cli_refuse(state, CLI_USAGE,
+                       "--prune keeps weights as floats: quantize its result with another inlay quantize --weights");
         command->args.mode = QUANTIZE_WEIGHTS;
         command->args.must = true;
     }
@@ -128,7 +128,7 @@ static bool finish(void *user, struct argp_state *state)
 
         if ((size_t)snprintf(command->data_name, sizeof command->data_name, "%s.data",
                              slash == NULL ? command->args.output : slash + 1) >= sizeof command->data_name)
-            argp_error(state,
+            cli_refuse(state, CLI_USAGE,
                        "the output name has more than %zu bytes, so no name of a data file can be derived from it; "
                        "set one with --external",
                        sizeof command->data_name - sizeof ".data");
@@ -146,7 +146,7 @@ static error_t take_mode(const cli_option *option, void *field, char *arg, struc
                          : strcmp(arg, "dynamic") == 0 ? QUANTIZE_DYNAMIC
                                                        : QUANTIZE_WEIGHTS;
     if (command->args.mode == QUANTIZE_WEIGHTS && strcmp(arg, "weights") != 0)
-        argp_failure(state, CLI_USAGE, 0, "--mode %s: expected static, dynamic or weights", arg);
+        cli_refuse(state, CLI_USAGE, "--mode %s: expected static, dynamic or weights", arg);
     command->has_mode = true;
     return 0;
 }
@@ -159,7 +159,7 @@ static error_t take_format(const cli_option *option, void *field, char *arg, str
     command->args.nbits = strcmp(arg, "nbits") == 0;
     command->args.qoperator = strcmp(arg, "qoperator") == 0;
     if (!command->args.nbits && !command->args.qoperator && strcmp(arg, "qdq") != 0)
-        argp_failure(state, CLI_USAGE, 0, "--format %s: expected qdq, qoperator or nbits", arg);
+        cli_refuse(state, CLI_USAGE, "--format %s: expected qdq, qoperator or nbits", arg);
     return 0;
 }
 
@@ -169,7 +169,7 @@ static error_t take_pattern(const cli_option *option, void *field, char *arg, st
 
     (void)option;
     if (command->args.skip_count == MOST_PATTERNS)
-        argp_error(state, "more than %d patterns to skip", MOST_PATTERNS);
+        cli_refuse(state, CLI_USAGE, "more than %d patterns to skip", MOST_PATTERNS);
     command->patterns[command->args.skip_count++] = arg;
     return 0;
 }
@@ -181,7 +181,7 @@ static error_t take_metric(const cli_option *option, void *field, char *arg, str
     (void)option;
     command->args.metric = agree_metric_find(arg);
     if (command->args.metric == AGREE_METRIC_COUNT)
-        argp_failure(state, CLI_USAGE, 0, "--metric %s: expected auto, top1, cosine, kl, psnr, iou or text", arg);
+        cli_refuse(state, CLI_USAGE, "--metric %s: expected auto, top1, cosine, kl, psnr, iou or text", arg);
     return 0;
 }
 
@@ -426,7 +426,7 @@ int cmd_quantize(int argc, char **argv)
     int code = CLI_OK;
     inlay_status status;
 
-    cli_parse(&verb, true, argc, argv, &common, &command);
+    cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &command);
     command.args.skip = command.patterns;
     command.args.options = common.options;
     command.args.progress = cli_progress;

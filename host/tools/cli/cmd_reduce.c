@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cli/command.h"
 #include "cli/load_model.h"
+#include "session/session.h"
 #include "model/model_part.h"
 #include "data/scratch.h"
 #include "modelkit/reduce.h"
@@ -43,6 +44,7 @@ static const cli_option own_options[] = {
 
 struct reduce_search {
     const reduce_args *args;
+    model_load_options load;
     const struct scratch *scratch;
     const struct graph *typed; /* the model after inference, or NULL: `why` has the reason */
     inlay_diag why;
@@ -94,7 +96,7 @@ static inlay_status write_part(const struct reduce_search *search, const uint32_
     bool *nodes;
     inlay_status status;
 
-    INLAY_TRY(model_load_path(search->args->files.model, NULL, &model, diag));
+    INLAY_TRY(model_load_path(search->args->files.model, &search->load, &model, diag));
     nodes = arena_array(&model->arena, (size_t)model->main->node_count + 1, sizeof *nodes);
     if (nodes == NULL) {
         status = no_memory(diag, "for %u nodes", model->main->node_count);
@@ -152,7 +154,7 @@ static inlay_status list_nodes(struct reduce_search *search, struct reduction *r
     graph_model *model = NULL;
     inlay_status status;
 
-    INLAY_TRY(model_load_path(search->args->files.model, NULL, &model, diag));
+    INLAY_TRY(model_load_path(search->args->files.model, &search->load, &model, diag));
     reduction->list = malloc(((size_t)model->main->node_count + 1) * sizeof *reduction->list);
     if (reduction->list == NULL) {
         status = no_memory(diag, "for %u nodes", model->main->node_count);
@@ -169,14 +171,18 @@ done:
 
 static inlay_status search_all(struct reduce_search *search, cli_common *common, inlay_diag *diag)
 {
-    const model_load_options load = { .out_fault = NULL };
     graph_model *typed = NULL;
     struct reduction reduction = { .most = search->args->tries };
     bool text;
     inlay_status status;
 
     INLAY_TRY(list_nodes(search, &reduction, diag));
-    if (cli_load_model(common, search->args->files.model, &load, &typed, &search->why) == INLAY_OK)
+    status = cli_load_model(common, search->args->files.model, &search->load, &typed, &search->why);
+    if (cli_is_misuse(status)) {
+        *diag = search->why;
+        goto done;
+    }
+    if (status == INLAY_OK)
         search->typed = typed->main;
     INLAY_TRY(run_check(search, search->args->files.model, &search->code, &text, diag));
     if (search->code == 0 || !text)
@@ -199,7 +205,7 @@ static inlay_status publish(struct reduce_search *search, uint64_t *out_bytes, i
     inlay_status status = INLAY_OK;
 
     if (search->smallest[0] == '\0') {
-        INLAY_TRY(model_load_path(search->args->files.model, NULL, &model, diag));
+        INLAY_TRY(model_load_path(search->args->files.model, &search->load, &model, diag));
         INLAY_TRY(scratch_save(search->scratch, "whole", model, false, search->smallest, diag));
     }
     INLAY_TRY(scratch_publish(search->scratch, search->smallest, out_bytes, diag));
@@ -240,7 +246,8 @@ int cmd_reduce(int argc, char **argv)
     bool stopped = false;
     int code;
 
-    cli_parse(&verb, true, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_CHECK, argc, argv, &common, &args);
+    search.load = session_load_options(common.options);
     INLAY_TRY(scratch_make(args.files.output, args.files.external, &scratch, &diag));
     status = search_all(&search, &common, &diag);
     cli_progress_clear();

@@ -44,7 +44,7 @@ typedef struct run_args {
 static error_t take_switch(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
     if (arg != NULL && strcmp(arg, "0") != 0 && strcmp(arg, "1") != 0)
-        argp_failure(state, CLI_USAGE, 0, "--%s %s: expected 0 or 1", option->name, arg);
+        cli_refuse(state, CLI_USAGE, "--%s %s: expected 0 or 1", option->name, arg);
     *(bool *)field = arg == NULL || arg[0] == '1';
     return 0;
 }
@@ -294,7 +294,7 @@ int cmd_run(int argc, char **argv)
     inlay_diag diag = INLAY_DIAG_INIT;
     int code = CLI_OK;
 
-    cli_parse(&verb, true, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &args);
     if (run(&args, &common, &code, &diag) != INLAY_OK)
         code = cli_fail(&common, &diag);
     watched_deinit(&args.watched);

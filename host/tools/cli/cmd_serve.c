@@ -53,7 +53,7 @@ static int print_help(const char *name)
 #undef TEXT
 #undef PATH
 #undef INT
-    help_print(&(help_page){ name, &verb, rows, NULL, NULL }, false, stdout);
+    help_print(&(help_page){ name, &verb, rows, NULL, NULL, false }, false, stdout);
     return CLI_OK;
 }
 

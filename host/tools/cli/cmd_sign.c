@@ -61,7 +61,7 @@ int cmd_sign(int argc, char **argv)
     inlay_status status = INLAY_OK;
     int code = CLI_OK;
 
-    cli_parse(&verb, false, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_NONE, argc, argv, &common, &args);
     if (!signing_is_folder(args.model)) {
         INLAY_TRY(model_load_path(args.model, &options, &model, &diag));
         if (locations.failed) {

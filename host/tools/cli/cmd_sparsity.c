@@ -140,7 +140,7 @@ int cmd_sparsity(int argc, char **argv)
     struct table table;
     int code = CLI_OK;
 
-    cli_parse(&verb, false, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_NONE, argc, argv, &common, &args);
     all.least = args.least;
     INLAY_TRY(model_load_path(args.model, NULL, &model, &diag));
     INLAY_TRY(sparsity_find(model, &all, &diag));

@@ -324,7 +324,7 @@ int cmd_test(int argc, char **argv)
     inlay_status status = INLAY_OK;
     int code;
 
-    cli_parse(&verb, true, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &args);
     common.many_sessions = true;
     run.cases = common.json ? json_array() : NULL;
     for (uint32_t i = 0; i < args.dir_count && status == INLAY_OK; i++)

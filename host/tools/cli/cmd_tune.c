@@ -65,14 +65,13 @@ static bool check_machine(void *args_, struct argp_state *state)
     const bool has_own = args->machine.options.thread_count > 0 || args->machine.options.quick != 0;
 
     if (!args->machine.wanted && has_own)
-        argp_failure(state, CLI_USAGE, 0, "%s needs --machine",
-                     args->machine.options.quick != 0 ? "--quick" : "--threads");
+        cli_refuse(state, CLI_USAGE, "%s needs --machine", args->machine.options.quick != 0 ? "--quick" : "--threads");
     if (args->machine.wanted && args->model != NULL)
-        argp_failure(state, CLI_USAGE, 0, "--machine measures no model: omit %s", args->model);
+        cli_refuse(state, CLI_USAGE, "--machine measures no model: omit %s", args->model);
     if (args->machine.wanted && args->how.runs > 0)
-        argp_failure(state, CLI_USAGE, 0, "--machine chooses the number of runs itself: omit --runs");
+        cli_refuse(state, CLI_USAGE, "--machine chooses the number of runs itself: omit --runs");
     if (args->machine.wanted && (args->feed.spec_count > 0 || args->feed.dir != NULL))
-        argp_failure(state, CLI_USAGE, 0, "--machine reads no inputs: omit --input and --inputs");
+        cli_refuse(state, CLI_USAGE, "--machine reads no inputs: omit --input and --inputs");
     args->machine.options.budget_s = args->how.budget_s;
     return !args->machine.wanted;
 }
@@ -239,7 +238,7 @@ int cmd_tune(int argc, char **argv)
     inlay_diag diag = INLAY_DIAG_INIT;
     int code;
 
-    cli_parse(&verb, true, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &args);
     changes.all = common.json;
     if (args.machine.wanted)
         code = tune_machine(&args.machine, &common);

@@ -32,7 +32,7 @@ int cmd_verify(int argc, char **argv)
     cli_common common;
     int code = CLI_OK;
 
-    cli_parse(&verb, false, argc, argv, &common, &args);
+    cli_parse(&verb, CLI_SETTINGS_NONE, argc, argv, &common, &args);
     if (signing_check(args.model, args.signature, args.key, &report, &diag) != INLAY_OK)
         code = cli_fail(&common, &diag);
     else if (common.json)

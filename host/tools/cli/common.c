@@ -3,8 +3,8 @@
 #include "cli/screen.h"
 #include "cli/help.h"
 #include "cli/mistyped.h"
-#include "shared/terminal.h"
 #include "config/dirs.h"
+#include "config/options.h"
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,8 +24,6 @@ enum {
     KEY_USAGE,
     KEY_SESSION = 0x2000 /* + index of the library's option */
 };
-
-static const char RED[] = "\033[31m", YELLOW[] = "\033[33m";
 
 /* The input of the root parser, which passes it to its children. */
 typedef struct parse_input {
@@ -65,7 +63,50 @@ static const char *placeholder(const inlay_option_doc *doc)
     }
 }
 
-static void describe_flags(void)
+/* What reads the option, CLI_SETTINGS_*. */
+static uint32_t reader_of(uint32_t option)
+{
+    switch (option) {
+    case OPTION_cache_dir:
+        return CLI_SETTINGS_CACHE;
+    case OPTION_plugin_dirs:
+    case OPTION_plugin_allow:
+    case OPTION_isolate:
+    case OPTION_isolate_memory:
+    case OPTION_probe:
+    case OPTION_probe_timeout_ms:
+    case OPTION_device_timeout_ms: /* of an isolated provider */
+        return CLI_SETTINGS_PLUGINS;
+    case OPTION_isa:
+        return CLI_SETTINGS_PROVIDERS;
+    case OPTION_external_dir:
+    case OPTION_copy_file_bytes:
+    case OPTION_node_metadata:
+    case OPTION_strict_model:
+    case OPTION_max_depth:
+    case OPTION_max_subgraph_depth:
+    case OPTION_max_nodes:
+    case OPTION_max_values:
+    case OPTION_max_tensor_bytes:
+    case OPTION_max_densified_bytes:
+    case OPTION_max_parsed_bytes:
+        return CLI_SETTINGS_MODEL;
+    default:
+        return CLI_SETTINGS_SESSION & ~(CLI_SETTINGS_CHECK | CLI_SETTINGS_PROVIDERS);
+    }
+}
+
+/* Does the verb read the option of this name? One of a provider has a dot. An unknown name is refused later. */
+static bool is_read(const cli_common *common, const char *name)
+{
+    const uint32_t option = options_find(name);
+
+    return (common->settings & (strchr(name, '.') != NULL ? CLI_SETTINGS_PROVIDERS
+                                : option != OPTION_COUNT  ? reader_of(option)
+                                                          : CLI_SETTINGS_SESSION)) != 0;
+}
+
+static void describe_flags(cli_settings settings)
 {
     inlay_option_doc doc = { .struct_size = sizeof doc };
     uint32_t name = 0;
@@ -82,7 +123,8 @@ static void describe_flags(void)
             .name = flag_names[name],
             .key = KEY_SESSION + (int)name,
             .arg = placeholder(&doc),
-            .flags = is_switch(&doc) ? OPTION_ARG_OPTIONAL : 0,
+            .flags = (is_switch(&doc) ? OPTION_ARG_OPTIONAL : 0) |
+                     ((settings & reader_of(options_find(doc.name))) == 0 ? OPTION_HIDDEN : 0),
             .doc = flag_docs[name],
         };
     }
@@ -105,6 +147,15 @@ static void describe_flags(void)
     };
 }
 
+static inlay_status set_option(cli_common *common, const char *name, const char *value, const char *flag,
+                               inlay_diag *diag)
+{
+    if (is_read(common, name))
+        return inlay_options_set_from(common->options, name, value, flag, diag);
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: option %s has no effect, because %s creates no session", flag,
+                      name, common->verb);
+}
+
 static inlay_status set_pair(cli_common *common, const char *pair, inlay_diag *diag)
 {
     const char *equals = strchr(pair, '=');
@@ -113,7 +164,7 @@ static inlay_status set_pair(cli_common *common, const char *pair, inlay_diag *d
     if (equals == NULL || equals == pair || (size_t)(equals - pair) >= sizeof name)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--option %s: expected NAME=VALUE", pair);
     (void)snprintf(name, sizeof name, "%.*s", (int)(equals - pair), pair);
-    return inlay_options_set_from(common->options, name, equals + 1, "--option", diag);
+    return set_option(common, name, equals + 1, "--option", diag);
 }
 
 static error_t parse_session(int key, char *arg, struct argp_state *state)
@@ -134,12 +185,12 @@ static error_t parse_session(int key, char *arg, struct argp_state *state)
         if (inlay_options_describe((uint32_t)(key - KEY_SESSION), &doc) != INLAY_OK)
             return ARGP_ERR_UNKNOWN;
         (void)snprintf(flag, sizeof flag, "--%s", flag_names[key - KEY_SESSION]);
-        status = inlay_options_set_from(common->options, doc.name, arg != NULL ? arg : "1", flag, &diag);
+        status = set_option(common, doc.name, arg != NULL ? arg : "1", flag, &diag);
     } else {
         return ARGP_ERR_UNKNOWN;
     }
     if (status != INLAY_OK)
-        argp_failure(state, CLI_USAGE, 0, "%s", diag.text);
+        cli_refuse(state, CLI_USAGE, "%s", diag.text);
     return 0;
 }
 
@@ -194,44 +245,12 @@ static error_t parse_root(int key, char *arg, struct argp_state *state)
     return 0;
 }
 
-/* Writes "VERB: text" to stderr, with a coloured prefix where a terminal shows colours. A terminal gets lines of its
- * width, broken at words; a file or a pipe gets one line. */
-static void write_line(const cli_common *common, const char *colour, const char *text)
-{
-    const bool coloured = colour[0] != '\0' && terminal_has_colours(STDERR_FILENO);
-    char *line = NULL;
-    const int bytes =
-        asprintf(&line, "%s%s:%s %s\n", coloured ? colour : "", common->verb, coloured ? "\033[0m" : "", text);
-
-    if (bytes >= 0 && isatty(STDERR_FILENO))
-        screen_wrap(line, (size_t)bytes, terminal_columns(STDERR_FILENO), stderr);
-    else
-        (void)fprintf(stderr, "%s: %s\n", common->verb, text);
-    if (bytes >= 0)
-        free(line);
-}
-
-void cli_say(const cli_common *common, const char *format, ...)
-{
-    va_list args;
-    char *text = NULL;
-    int bytes;
-
-    va_start(args, format);
-    bytes = vasprintf(&text, format, args);
-    va_end(args);
-    if (bytes < 0)
-        return; /* no memory */
-    write_line(common, "", text);
-    free(text);
-}
-
 static void print_mistake(void *user, uint32_t level, const char *text)
 {
     const cli_common *common = user;
 
     (void)level;
-    write_line(common, RED, text);
+    cli_write_line(common, 0, text);
 }
 
 /* Ends the process after print_mistake() has reported a failure. */
@@ -261,7 +280,7 @@ static void load_settings(cli_common *common)
     inlay_options_set_log(common->options, NULL, NULL);
 }
 
-void cli_parse(const cli_verb *verb, bool with_session, int argc, char **argv, cli_common *common, void *args)
+void cli_parse(const cli_verb *verb, cli_settings settings, int argc, char **argv, cli_common *common, void *args)
 {
     static const struct argp common_argp = { common_flags, parse_common, NULL, NULL, NULL, NULL, NULL };
     static const struct argp session_argp = { session_flags, parse_session, NULL, NULL, NULL, NULL, NULL };
@@ -269,35 +288,50 @@ void cli_parse(const cli_verb *verb, bool with_session, int argc, char **argv, c
     struct argp_child children[] = {
         { &own, 0, NULL, 0 },
         { &common_argp, 0, NULL, 0 },
-        { with_session ? &session_argp : NULL, 0, NULL, 0 },
+        { settings != CLI_SETTINGS_NONE ? &session_argp : NULL, 0, NULL, 0 },
         { 0 },
     };
     struct argp root = { NULL, parse_root, verb->words, NULL, children, NULL, NULL };
     parse_input in = { { verb, args },
                        common,
-                       { argv[0], verb, own.options, common_flags, with_session ? session_flags : NULL } };
+                       { argv[0], verb, own.options, common_flags, settings != CLI_SETTINGS_NONE ? session_flags : NULL,
+                         settings == CLI_SETTINGS_SESSION } };
     const struct argp_option *const known[] = { own.options, common_flags, in.help.session };
     inlay_diag diag = INLAY_DIAG_INIT;
     const char *folder;
 
-    *common = (cli_common){ .verb = argv[0] };
+    *common = (cli_common){ .verb = argv[0], .settings = settings };
     if (inlay_options_create(&common->options, &diag) != INLAY_OK) {
         (void)fprintf(stderr, "%s: %s\n", common->verb, diag.text);
         exit(CLI_FAILED);
     }
-    if (with_session)
-        describe_flags();
+    if (settings != CLI_SETTINGS_NONE)
+        describe_flags(settings);
     argc = mistyped_check(known, sizeof known / sizeof known[0], argc, argv);
     if (argp_parse(&root, argc, argv, ARGP_NO_HELP, NULL, &in) != 0)
         exit(CLI_USAGE); /* out of memory; everything else has ended the process with a message */
     if (cli_choose_model(verb, args, &folder, &diag) != INLAY_OK)
         exit(cli_fail(common, &diag));
-    if (with_session)
+    if (settings != CLI_SETTINGS_NONE)
         load_settings(common);
     cli_progress_enable(!common->quiet);
     cli_catch_interrupt();
     if (!common->json && !cli_stdout_is_file())
         screen_begin();
+}
+
+void cli_reads_none(const cli_common *common, const char *mode)
+{
+    inlay_setting setting = { .struct_size = sizeof setting };
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    for (uint32_t i = 0; inlay_options_setting(common->options, i, &setting) == INLAY_OK; i++) {
+        if (setting.source != INLAY_SOURCE_PROGRAM)
+            continue;
+        (void)inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "%s: option %s has no effect with %s", setting.origin,
+                         setting.name, mode);
+        exit(cli_fail(common, &diag));
+    }
 }
 
 void cli_common_deinit(cli_common *common)
@@ -317,7 +351,7 @@ static void print_log(void *user, uint32_t level, const char *text)
     cli_progress_clear();
     if (asprintf(&line, "%s: %s", level < 4 ? words[level] : "debug", text) < 0)
         return;
-    write_line(common, level == 0 ? RED : level == 1 ? YELLOW : "", line);
+    cli_write_line(common, level, line);
     free(line);
 }
 
@@ -364,65 +398,4 @@ inlay_status cli_open(cli_common *common, const char *path, inlay_session **out_
                 "`inlay cache` lists and clears them, --cache-dir= disables the cache",
                 folder);
     return status;
-}
-
-int cli_exit_code(inlay_status status)
-{
-    switch (status) {
-    case INLAY_OK:
-        return CLI_OK;
-    case INLAY_INVALID_ARGUMENT:
-        return CLI_USAGE;
-    case INLAY_NOT_FOUND:
-    case INLAY_INVALID_MODEL:
-    case INLAY_IO_ERROR:
-    case INLAY_LIMIT_EXCEEDED:
-        return CLI_BAD_FILE;
-    case INLAY_UNSUPPORTED:
-        return CLI_UNSUPPORTED;
-    case INLAY_CANCELLED:
-        return CLI_CANCELLED;
-    default:
-        return CLI_FAILED;
-    }
-}
-
-json_t *cli_diag_json(const inlay_diag *diag)
-{
-    json_t *json = json_pack("{s:s, s:s}", "code", inlay_status_text(diag->code), "text", diag->text);
-
-    if (json == NULL) /* not UTF-8, such as a name in a malicious file */
-        json = json_pack("{s:s, s:s}", "code", inlay_status_text(diag->code), "text", "(not printable)");
-    if (diag->node[0] != '\0')
-        (void)json_object_set_new(json, "node", json_string(diag->node));
-    if (diag->tensor[0] != '\0')
-        (void)json_object_set_new(json, "tensor", json_string(diag->tensor));
-    return json;
-}
-
-int cli_fail(const cli_common *common, const inlay_diag *failure)
-{
-    inlay_diag copy = *failure;
-    const inlay_diag *diag = &copy;
-
-    if (diag->code == INLAY_OK) /* a failure never reports "ok" */
-        copy.code = INLAY_INTERNAL;
-    cli_progress_clear();
-    screen_flush();
-    write_line(common, RED, diag->text[0] != '\0' ? diag->text : inlay_status_text(diag->code));
-    if (common->json)
-        (void)cli_print_json(common, json_pack("{s:o}", "error", cli_diag_json(diag)), 0);
-    return cli_exit_code(diag->code);
-}
-
-int cli_print_json(const cli_common *common, json_t *json, int code)
-{
-    if (json == NULL || json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) != 0) {
-        if (!ferror(stdout)) /* otherwise output_guard_streams() reports it at exit */
-            (void)fprintf(stderr, "%s: cannot print the result as JSON\n", common->verb);
-        code = CLI_FAILED;
-    }
-    (void)putchar('\n');
-    json_decref(json);
-    return code;
 }

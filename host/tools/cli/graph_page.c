@@ -4,11 +4,10 @@
 
 graph_model *graph_page_types(const cli_common *common, const char *path)
 {
-    const model_load_options load = { .out_fault = NULL };
     inlay_diag ignored = INLAY_DIAG_INIT;
     graph_model *typed = NULL;
 
-    if (cli_load_model(common, path, &load, &typed, &ignored) == INLAY_OK)
+    if (cli_load_model(common, path, NULL, &typed, &ignored) == INLAY_OK)
         return typed;
     graph_model_destroy(typed);
     return NULL;

@@ -35,8 +35,8 @@ error_t grow_add(const cli_option *option, void *field, char *arg, struct argp_s
 
     (void)option;
     if (!read_spec(arg, &name_bytes, &start, &step))
-        argp_failure(state, CLI_USAGE, 0, "--grow %s: expected NAME=STEP or NAME=START+STEP, of at most %d", arg,
-                     (int)SIZE_MAX_GROWN);
+        cli_refuse(state, CLI_USAGE, "--grow %s: expected NAME=STEP or NAME=START+STEP, of at most %d", arg,
+                   (int)SIZE_MAX_GROWN);
     if (!LIST_GROW(grow->specs, grow->count))
         return ENOMEM;
     grow->specs[grow->count++] = arg;

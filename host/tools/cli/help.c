@@ -20,8 +20,8 @@ static uint32_t count_of(const struct argp_option *options)
 {
     uint32_t count = 0;
 
-    while (options != NULL && options[count].name != NULL)
-        count++;
+    for (; options != NULL && options->name != NULL; options++)
+        count += (options->flags & OPTION_HIDDEN) == 0;
     return count;
 }
 
@@ -34,9 +34,8 @@ static void print_rest(const help_sheet *sheet, const help_page *help)
     if (help->common != NULL)
         used += snprintf(text, sizeof text, "Also: --json, --quiet, --verbose");
     if (help->session != NULL)
-        used += snprintf(text + used, sizeof text - (size_t)used,
-                         ", and %u session options such as --providers, --dim and --intra-threads",
-                         count_of(help->session));
+        used += snprintf(text + used, sizeof text - (size_t)used, ", and %u session options%s", count_of(help->session),
+                         help->has_all_session ? " such as --providers, --dim and --intra-threads" : "");
     used += snprintf(text + used, sizeof text - (size_t)used, "%sEverything: `%s --help-all`.", used > 0 ? ". " : "",
                      help->name);
     (void)fputc('\n', sheet->to);
@@ -72,7 +71,10 @@ void help_print(const help_page *help, bool all, FILE *to)
     if (all)
         help_print_options(&sheet, "Common options:", help->common, all);
     if (all)
-        help_print_options(&sheet, "Session options (also in inlay.yaml, and as INLAY_<NAME> in the environment):",
+        help_print_options(&sheet,
+                           help->has_all_session
+                               ? "Session options (also in inlay.yaml, and as INLAY_<NAME> in the environment):"
+                               : "Its session options (also in inlay.yaml, and as INLAY_<NAME> in the environment):",
                            help->session, all);
     if (!all)
         print_rest(&sheet, help);

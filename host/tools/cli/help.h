@@ -13,6 +13,7 @@ typedef struct help_page {
     const char *name; /* "inlay run" */
     const cli_verb *verb;
     const struct argp_option *own, *common, *session;
+    bool has_all_session; /* otherwise some rows of session are hidden */
 } help_page;
 
 /* The text before '\v' in the documentation of an option is what --help prints; --help-all prints both parts. */

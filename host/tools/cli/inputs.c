@@ -10,10 +10,10 @@ error_t feed_take_input(const cli_option *option, void *field, char *arg, struct
 
     (void)option;
     if (strchr(arg, '=') == NULL)
-        argp_failure(state, CLI_USAGE, 0,
-                     "--input %s: expected NAME=FILE.npy, .npz, .pb or .csv, NAME=1,2,3 or "
-                     "NAME=random",
-                     arg);
+        cli_refuse(state, CLI_USAGE,
+                   "--input %s: expected NAME=FILE.npy, .npz, .pb or .csv, NAME=1,2,3 or "
+                   "NAME=random",
+                   arg);
     if (!LIST_GROW(feed->specs, feed->spec_count))
         return ENOMEM;
     feed->specs[feed->spec_count++] = arg;
@@ -27,8 +27,8 @@ error_t feed_take_seed(const cli_option *option, void *field, char *arg, struct 
     (void)option;
     errno = 0;
     *(uint64_t *)field = strtoull(arg, &end, 0);
-    if (*end != '\0' || end == arg || errno != 0)
-        argp_failure(state, CLI_USAGE, 0, "--seed %s: expected a number", arg);
+    if (*end != '\0' || end == arg || errno != 0 || strchr(arg, '-') != NULL)
+        cli_refuse(state, CLI_USAGE, "--seed %s: expected a number of at least 0", arg);
     return 0;
 }
 

@@ -30,17 +30,25 @@ static const char *name_at(const void *ctx, uint32_t i)
     return (row->flags & OPTION_HIDDEN) != 0 ? "" : row->name;
 }
 
-/* The option with that name, or the first one that begins with it; getopt refuses an ambiguous beginning. */
-static const struct argp_option *find_option(const option_lists *known, const char *name, size_t bytes)
+/* The option with that name, or the one that begins with it; *out_other: another one that begins with it, or NULL. */
+static const struct argp_option *find_option(const option_lists *known, const char *name, size_t bytes,
+                                             const struct argp_option **out_other)
 {
     const struct argp_option *begun = NULL, *row;
+
+    *out_other = NULL;
 
     for (uint32_t i = 0; (row = option_at(known, i)) != NULL; i++) {
         if (strncmp(row->name, name, bytes) != 0)
             continue;
-        if (row->name[bytes] == '\0')
+        if (row->name[bytes] == '\0') {
+            *out_other = NULL;
             return row;
-        begun = begun != NULL ? begun : row;
+        }
+        if (begun == NULL)
+            begun = row;
+        else if (strcmp(begun->name, row->name) != 0)
+            *out_other = row;
     }
     return begun;
 }
@@ -50,15 +58,33 @@ static bool takes_next(const struct argp_option *row)
     return row != NULL && row->arg != NULL && (row->flags & OPTION_ARG_OPTIONAL) == 0;
 }
 
-/* Whether the cluster of short options in arg ("-o") ends with one whose argument is the next word. */
-static bool short_takes_next(const option_lists *known, const char *arg)
+static void refuse_without_value(const struct argp_state *state, const struct argp_option *row)
 {
-    const struct argp_option *row;
+    cli_refuse(state, CLI_USAGE, "option '--%s' needs a value: --%s %s", row->name, row->name, row->arg);
+}
 
-    for (const char *c = arg + 1; *c != '\0'; c++)
-        for (uint32_t i = 0; (row = option_at(known, i)) != NULL; i++)
-            if (row->key == *c && takes_next(row))
-                return c[1] == '\0';
+static const struct argp_option *find_letter(const option_lists *known, char letter)
+{
+    const struct argp_option *row = NULL;
+
+    for (uint32_t i = 0; (row = option_at(known, i)) != NULL && row->key != letter; i++)
+        ;
+    return row;
+}
+
+/* Checks a cluster of short options ("-o"); whether it ends with one whose argument is the next word. */
+static bool short_takes_next(const option_lists *known, const struct argp_state *state, int i)
+{
+    for (const char *c = state->argv[i] + 1; *c != '\0'; c++) {
+        const struct argp_option *row = find_letter(known, *c);
+
+        if (row == NULL)
+            cli_refuse(state, CLI_USAGE, "unknown option '-%c'; %s --help-all lists the options", *c, state->name);
+        if (takes_next(row) && c[1] == '\0' && i + 1 >= state->argc)
+            refuse_without_value(state, row);
+        if (takes_next(row))
+            return c[1] == '\0';
+    }
     return false;
 }
 
@@ -78,7 +104,7 @@ const char *mistyped_elsewhere(const char *word)
     return NULL;
 }
 
-static void refuse(const option_lists *known, const char *verb, const char *name, size_t bytes)
+static void refuse_unknown(const option_lists *known, const struct argp_state *state, const char *name, size_t bytes)
 {
     char wanted[128];
     const char *near, *elsewhere;
@@ -89,14 +115,29 @@ static void refuse(const option_lists *known, const char *verb, const char *name
     (void)snprintf(wanted, sizeof wanted, "--%.*s", (int)bytes, name);
     near = nearest_name(wanted + 2, name_at, known, option_count);
     elsewhere = mistyped_elsewhere(wanted);
-    (void)fprintf(stderr, "%s: unknown option '%s'", verb, wanted);
     if (near != NULL)
-        (void)fprintf(stderr, "; did you mean '--%s'?\n", near);
-    else if (elsewhere != NULL)
-        (void)fprintf(stderr, "; try %s\n", elsewhere);
-    else
-        (void)fprintf(stderr, "; %s --help-all lists the options\n", verb);
-    exit(CLI_USAGE);
+        cli_refuse(state, CLI_USAGE, "unknown option '%s'; did you mean '--%s'?", wanted, near);
+    if (elsewhere != NULL)
+        cli_refuse(state, CLI_USAGE, "unknown option '%s'; try %s", wanted, elsewhere);
+    cli_refuse(state, CLI_USAGE, "unknown option '%s'; %s --help-all lists the options", wanted, state->name);
+}
+
+/* Checks a long option, name[bytes], of which the word i of the command line has more. */
+static const struct argp_option *check_long(const option_lists *known, const struct argp_state *state, const char *name,
+                                            size_t bytes, int i)
+{
+    const struct argp_option *other, *row = find_option(known, name, bytes, &other);
+
+    if (row == NULL)
+        refuse_unknown(known, state, name, bytes);
+    if (other != NULL)
+        cli_refuse(state, CLI_USAGE, "option '--%.*s' is ambiguous: '--%s' or '--%s'", (int)bytes, name, row->name,
+                   other->name);
+    if (row->arg == NULL && name[bytes] == '=')
+        cli_refuse(state, CLI_USAGE, "option '--%s' takes no value", row->name);
+    if (takes_next(row) && name[bytes] == '\0' && i + 1 >= state->argc)
+        refuse_without_value(state, row);
+    return row;
 }
 
 /* Joins "--name" and "1" to "--name=1" for an option whose argument is optional, since getopt would take the 1 for an
@@ -119,22 +160,21 @@ int mistyped_check(const struct argp_option *const *known, uint32_t count, int a
 {
     static char help[] = "--help";
     const option_lists lists = { known, count };
+    struct argp_state state = { .argc = argc, .argv = argv, .name = argv[0] };
 
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+    for (int i = 1; i < state.argc && strcmp(argv[i], "--") != 0; i++) {
         const char *name = argv[i] + 2;
         const size_t bytes = argv[i][0] == '-' && argv[i][1] == '-' ? strcspn(name, "=") : 0;
-        const struct argp_option *row = bytes > 0 ? find_option(&lists, name, bytes) : NULL;
+        const struct argp_option *row = bytes > 0 ? check_long(&lists, &state, name, bytes, i) : NULL;
 
-        if (bytes > 0 && row == NULL)
-            refuse(&lists, argv[0], name, bytes);
         if (bytes > 0 && name[bytes] == '\0' && (row->flags & OPTION_ARG_OPTIONAL) != 0)
-            argc -= join_switch(row, argv, i, argc);
+            state.argc -= join_switch(row, argv, i, state.argc);
         else if (bytes > 0)
             i += name[bytes] == '\0' && takes_next(row);
         else if (strcmp(argv[i], "-h") == 0)
             argv[i] = help;
         else if (argv[i][0] == '-')
-            i += short_takes_next(&lists, argv[i]);
+            i += short_takes_next(&lists, &state, i);
     }
-    return argc;
+    return state.argc;
 }

@@ -15,7 +15,7 @@ double cli_number(struct argp_state *state, const char *flag, const char *arg, d
     double value = strtod(arg, &end);
 
     if (end == arg || *end != '\0' || !(value >= min && value <= max))
-        argp_failure(state, CLI_USAGE, 0, "%s %s: expected a number from %.10g to %.10g", flag, arg, min, max);
+        cli_refuse(state, CLI_USAGE, "%s %s: expected a number from %.10g to %.10g", flag, arg, min, max);
     return value;
 }
 
@@ -27,7 +27,7 @@ static double number_of(const cli_option *option, const char *arg, struct argp_s
     (void)snprintf(flag, sizeof flag, "--%s", option->name);
     value = cli_number(state, flag, arg, option->least, option->most);
     if (option->kind != CLI_KIND_DOUBLE && value != floor(value))
-        argp_failure(state, CLI_USAGE, 0, "%s %s: expected a whole number", flag, arg);
+        cli_refuse(state, CLI_USAGE, "%s %s: expected a whole number", flag, arg);
     return value;
 }
 
@@ -86,7 +86,7 @@ static void check_needs(const cli_verb *verb, void *args, struct argp_state *sta
         if (option->need != NULL)
             memcpy(&value, (const char *)args + option->at, sizeof value);
         if (option->need != NULL && value == NULL)
-            argp_error(state, "%s", option->need);
+            cli_refuse(state, CLI_USAGE, "%s; %s --help has examples", option->need, state->name);
     }
 }
 
@@ -102,7 +102,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         if (option->name == NULL ? key == ARGP_KEY_ARG : key == key_of(in->verb, option))
             return take(option, in->args, arg, state);
     if (key == ARGP_KEY_ARG)
-        argp_error(state, "'%s': this verb accepts no arguments", arg);
+        cli_refuse(state, CLI_USAGE, "'%s': this verb accepts no arguments", arg);
     return ARGP_ERR_UNKNOWN;
 }
 
@@ -132,7 +132,7 @@ error_t cli_take_path(const cli_option *option, void *field, char *arg, struct a
 
     (void)option;
     if (*model != NULL)
-        argp_error(state, "unexpected argument '%s': only one model can be given", arg);
+        cli_refuse(state, CLI_USAGE, "unexpected argument '%s': only one model can be given", arg);
     *model = cli_input_file(state, arg);
     return 0;
 }
@@ -150,7 +150,7 @@ error_t cli_take_variant(const cli_option *option, void *field, char *arg, struc
     (void)option;
     (void)field;
     if (arg[0] == '\0')
-        argp_error(state, "--variant: the name is empty");
+        cli_refuse(state, CLI_USAGE, "--variant: the name is empty");
     variant = arg;
     return 0;
 }
@@ -184,8 +184,8 @@ error_t cli_take_output(const cli_option *option, void *field, char *arg, struct
 
     (void)option;
     if (bytes >= 5 && strcmp(arg + bytes - 5, ".gguf") == 0)
-        argp_failure(state, CLI_USAGE, 0, "--output %s: inlay writes ONNX, not GGUF; name the file %.*s.onnx", arg,
-                     (int)(bytes - 5), arg);
+        cli_refuse(state, CLI_USAGE, "--output %s: inlay writes ONNX, not GGUF; name the file %.*s.onnx", arg,
+                   (int)(bytes - 5), arg);
     *(const char **)field = cli_output_file(state, arg);
     return 0;
 }
@@ -196,7 +196,7 @@ error_t cli_take_two_models(const cli_option *option, void *field, char *arg, st
 
     (void)option;
     if (models[1] != NULL)
-        argp_error(state, "unexpected argument '%s': only two models, A and B, can be given", arg);
+        cli_refuse(state, CLI_USAGE, "unexpected argument '%s': only two models, A and B, can be given", arg);
     models[models[0] != NULL] = cli_input_file(state, arg);
     return 0;
 }

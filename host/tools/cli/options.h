@@ -125,6 +125,10 @@ struct argp cli_verb_argp(const cli_verb *verb);
 INLAY_NODISCARD inlay_status cli_choose_model(const cli_verb *verb, void *args, const char **out_folder,
                                               inlay_diag *diag);
 
+/* Ends the process with the exit code and one line on stderr; with --json among the words of the verb, stdout gets
+ * {"error": ...}. For parsers of options. */
+INLAY_PRINTF(3, 4) _Noreturn void cli_refuse(const struct argp_state *state, int code, const char *format, ...);
+
 /* Parses arg as a number in [min, max]. An error ends the process with CLI_USAGE and a message that names the flag,
  * such as "--seconds". */
 double cli_number(struct argp_state *state, const char *flag, const char *arg, double min, double max);

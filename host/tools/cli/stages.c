@@ -1,6 +1,7 @@
 #include "cli/stages.h"
 #include "base/names.h"
 #include "cli/measured.h"
+#include "session/session.h"
 #include "model/model.h"
 #include "inlay/check.h"
 #include <fnmatch.h>
@@ -100,6 +101,7 @@ static inlay_status list_nodes(struct finder *finder, struct stages *out)
 
 inlay_status stages_find(cli_common *common, const char *path, struct stages *out, inlay_diag *diag)
 {
+    const model_load_options load = session_load_options(common->options);
     struct finder finder = { .diag = diag };
     inlay_session *session = NULL;
     json_t *explanation = NULL;
@@ -110,7 +112,7 @@ inlay_status stages_find(cli_common *common, const char *path, struct stages *ou
     INLAY_TRY(cli_open(common, path, &session, diag));
     INLAY_TRY(measured_explain(session, NULL, &explanation, diag));
     finder.main = json_object_get(explanation, "main");
-    INLAY_TRY(model_load_path(path, NULL, &finder.raw, diag));
+    INLAY_TRY(model_load_path(path, &load, &finder.raw, diag));
     INLAY_TRY(read_stretches(&finder, out));
     if (out->count == 0) {
         status =
@@ -176,15 +178,16 @@ static inlay_status expand_one(const struct graph *graph, const char *name, cons
                               name);
 }
 
-inlay_status stages_expand(const char *path, const char *const *names, uint32_t count, const char *what,
-                           char ***out_names, uint32_t *out_count, inlay_diag *diag)
+inlay_status stages_expand(const cli_common *common, const char *path, const char *const *names, uint32_t count,
+                           const char *what, char ***out_names, uint32_t *out_count, inlay_diag *diag)
 {
+    const model_load_options load = session_load_options(common->options);
     graph_model *model = NULL;
     inlay_status status;
 
     *out_names = NULL;
     *out_count = 0;
-    INLAY_TRY(model_load_path(path, NULL, &model, diag));
+    INLAY_TRY(model_load_path(path, &load, &model, diag));
     *out_names = calloc((size_t)model->main->value_count + count + 1, sizeof(char *));
     if (*out_names == NULL) {
         status = no_memory(diag, "for the stages");

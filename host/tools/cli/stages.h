@@ -22,7 +22,8 @@ void stages_deinit(struct stages *stages);
 
 /* Expands globs to names of values of the main graph; other names are copied. Release the result with
  * stages_free_names(). INLAY_INVALID_ARGUMENT: a glob matches nothing. */
-INLAY_NODISCARD inlay_status stages_expand(const char *path, const char *const *names, uint32_t count, const char *what,
-                                           char ***out_names, uint32_t *out_count, inlay_diag *diag);
+INLAY_NODISCARD inlay_status stages_expand(const cli_common *common, const char *path, const char *const *names,
+                                           uint32_t count, const char *what, char ***out_names, uint32_t *out_count,
+                                           inlay_diag *diag);
 void stages_free_names(char **names, uint32_t count);
 #endif

@@ -44,9 +44,9 @@ const char *cli_input_file(struct argp_state *state, const char *arg)
     if (strcmp(arg, "-") != 0 && strcmp(arg, "/dev/stdin") != 0)
         return arg;
     if (isatty(STDIN_FILENO))
-        argp_failure(state, CLI_USAGE, 0, "%s is a terminal: pipe a model into it, or name a file", arg);
+        cli_refuse(state, CLI_USAGE, "%s is a terminal: pipe a model into it, or name a file", arg);
     if ((fstat(STDIN_FILENO, &st) != 0 || !S_ISREG(st.st_mode)) && !buffer_standard_input())
-        argp_failure(state, CLI_BAD_FILE, errno, "standard input cannot be read");
+        cli_refuse(state, CLI_BAD_FILE, "standard input cannot be read: %s", strerror(errno));
     return "/dev/stdin";
 }
 
@@ -55,7 +55,7 @@ const char *cli_output_file(struct argp_state *state, const char *arg)
     if (strcmp(arg, "-") != 0 && strcmp(arg, "/dev/stdout") != 0)
         return arg;
     if (!output_claim_stdout())
-        argp_failure(state, CLI_USAGE, 0, "only one file can go to standard output");
+        cli_refuse(state, CLI_USAGE, "only one file can go to standard output");
     stdout_is_file = true;
     return "/dev/stdout";
 }

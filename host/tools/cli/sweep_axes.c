@@ -10,8 +10,8 @@ enum { DENSE_THREADS = 8 }; /* up to this number, threads are swept one by one *
 
 static void fail_argument(struct argp_state *state, const char *text)
 {
-    argp_failure(state, CLI_USAGE, 0,
-                 "--sweep: '%.100s': expected NAME=FIRST..LAST, NAME=FIRST..LAST+STEP or NAME=N/N/N", text);
+    cli_refuse(state, CLI_USAGE, "--sweep: '%.100s': expected NAME=FIRST..LAST, NAME=FIRST..LAST+STEP or NAME=N/N/N",
+               text);
 }
 
 static int64_t read_number(struct argp_state *state, const char *whole, const char *from, const char **end)
@@ -37,7 +37,7 @@ static void add_value(struct argp_state *state, sweep_axis *axis, int64_t value)
     if (at < axis->count && axis->values[at] == value)
         return;
     if (axis->count == SWEEP_POINTS)
-        argp_failure(state, CLI_USAGE, 0, "--sweep: %s: more than %d values", axis->name, SWEEP_POINTS);
+        cli_refuse(state, CLI_USAGE, "--sweep: %s: more than %d values", axis->name, SWEEP_POINTS);
     INLAY_CHECK(at <= axis->count);
     memmove(axis->values + at + 1, axis->values + at, (axis->count - at) * sizeof *axis->values);
     axis->values[at] = value;
@@ -87,14 +87,14 @@ error_t sweep_parse(const cli_option *option, void *field, char *arg, struct arg
         sweep_axis *axis = &args->axes[args->axis_count];
 
         if (args->axis_count == SWEEP_AXES)
-            argp_failure(state, CLI_USAGE, 0, "--sweep: at most %d names", SWEEP_AXES);
+            cli_refuse(state, CLI_USAGE, "--sweep: at most %d names", SWEEP_AXES);
         if (one[length] == '\0' || length == 0 || length >= sizeof axis->name)
             fail_argument(state, one);
         *axis = (sweep_axis){ .role = SWEEP_DIM };
         memcpy(axis->name, one, length);
         for (uint32_t i = 0; i < args->axis_count; i++)
             if (strcmp(args->axes[i].name, axis->name) == 0)
-                argp_failure(state, CLI_USAGE, 0, "--sweep: %s is given twice", axis->name);
+                cli_refuse(state, CLI_USAGE, "--sweep: %s is given twice", axis->name);
         axis->role = strcmp(axis->name, "threads") == 0   ? SWEEP_THREADS
                      : strcmp(axis->name, "callers") == 0 ? SWEEP_CALLERS
                                                           : SWEEP_DIM;
@@ -105,7 +105,7 @@ error_t sweep_parse(const cli_option *option, void *field, char *arg, struct arg
     if (args->axis_count == 0)
         fail_argument(state, "");
     if (points > SWEEP_POINTS)
-        argp_failure(state, CLI_USAGE, 0, "--sweep: %llu points are too many; at most %d", (unsigned long long)points,
-                     SWEEP_POINTS);
+        cli_refuse(state, CLI_USAGE, "--sweep: %llu points are too many; at most %d", (unsigned long long)points,
+                   SWEEP_POINTS);
     return 0;
 }

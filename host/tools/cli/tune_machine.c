@@ -14,7 +14,7 @@ error_t tune_take_threads(const cli_option *option, void *field, char *list, str
     for (char *text = copy == NULL ? NULL : strtok_r(copy, ",", &next); text != NULL;
          text = strtok_r(NULL, ",", &next)) {
         if (args->options.thread_count == TUNE_THREADS)
-            argp_failure(state, CLI_USAGE, 0, "--threads %s: more than %d numbers", list, TUNE_THREADS);
+            cli_refuse(state, CLI_USAGE, "--threads %s: more than %d numbers", list, TUNE_THREADS);
         args->threads[args->options.thread_count++] = (uint32_t)cli_number(state, "--threads", text, 1, 4096);
     }
     free(copy);

@@ -16,7 +16,7 @@ error_t watched_add(const cli_option *option, void *field, char *pattern, struct
     if (!LIST_GROW(watched->patterns, watched->count))
         return ENOMEM;
     if (pattern[0] == '\0')
-        argp_failure(state, CLI_USAGE, 0, "--watch: expected the name of a node, or op:OPERATOR");
+        cli_refuse(state, CLI_USAGE, "--watch: expected the name of a node, or op:OPERATOR");
     watched->patterns[watched->count++] = pattern;
     return 0;
 }
@@ -44,11 +44,10 @@ static inlay_status tap(const struct graph *graph, uint32_t value, cli_common *c
 
 inlay_status watched_tap(struct watched *watched, cli_common *common, const char *path, inlay_diag *diag)
 {
-    const model_load_options load = { .out_fault = NULL };
     const struct graph *graph;
     inlay_status status;
 
-    INLAY_TRY(cli_load_model(common, path, &load, &watched->model, diag));
+    INLAY_TRY(cli_load_model(common, path, NULL, &watched->model, diag));
     graph = watched->model->main;
     watched->own_outputs = graph->output_count;
     watched->nodes = calloc((size_t)graph->node_count + 1, sizeof(graph_node *));

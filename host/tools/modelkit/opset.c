@@ -46,55 +46,9 @@ static bool raise_axes(struct conversion *conversion)
     return true;
 }
 
-/* Adds `count` axes of size 1 after the last one of input i. */
-static void add_last_axes(struct conversion *conversion, uint32_t i, uint32_t rank, uint32_t count)
+static bool raise_reshape(struct conversion *conversion)
 {
-    int64_t axes[INLAY_MAX_RANK];
-    uint32_t inputs[2] = { conversion_input(conversion, i), INLAY_NONE }, wide;
-    const bool as_input = conversion->opset >= 13;
-    graph_node *unsqueeze;
-
-    for (uint32_t k = 0; k < count; k++)
-        axes[k] = rank + k;
-    if (as_input)
-        inputs[1] = conversion_ints(conversion, "_axes", axes, count);
-    wide = edit_node(conversion->editor, conversion_name(conversion), "_wide", "Unsqueeze", "", inputs,
-                     as_input ? 2 : 1, &unsqueeze);
-    if (unsqueeze == NULL)
-        return;
-    if (!as_input)
-        conversion->editor->failed |=
-            graph_set_attr_ints(conversion->editor->graph, unsqueeze, "axes", axes, count) != INLAY_OK;
-    edit_input(conversion->node, i, wide);
-}
-
-/* Since opset 7 inputs are broadcast as in numpy. Before, attribute `broadcast` allowed only the second input to be
- * broadcast: its axes are those of the first input from `axis` on, or the last ones. */
-static bool raise_broadcast(struct conversion *conversion)
-{
-    const bool aligns =
-        graph_attr_int(conversion->node, "broadcast", 0) != 0 && graph_own_attr(conversion->node, "axis") != NULL;
-    const uint32_t rank = conversion_rank(conversion), second = conversion_input(conversion, 1),
-                   own = second == INLAY_NONE ? 0 : conversion->editor->graph->values[second].info.rank;
-    int64_t axis = graph_attr_int(conversion->node, "axis", 0);
-
-    if (conversion->node->info.since_version >= 7 || conversion->opset < 7)
-        return true;
-    conversion_drop_attr(conversion, "broadcast");
-    conversion_drop_attr(conversion, "axis");
-    if (!aligns)
-        return true;
-    if (rank == INLAY_RANK_UNKNOWN || own == INLAY_RANK_UNKNOWN) {
-        conversion->why = "the ranks of its inputs are not known, and its attribute axis aligns them";
-        return false;
-    }
-    axis += axis < 0 ? (int64_t)rank : 0;
-    if (axis < 0 || axis + (int64_t)own > (int64_t)rank) {
-        conversion->why = "its second input has axes after the last axis of the first one";
-        return false;
-    }
-    if (axis + (int64_t)own < (int64_t)rank && own > 0)
-        add_last_axes(conversion, 1, own, rank - own - (uint32_t)axis);
+    ints_to_input(conversion, "shape", 1);
     return true;
 }
 
@@ -350,6 +304,7 @@ static bool raise_node(struct conversion *conversion)
         const char *op;
         bool (*raise)(struct conversion *conversion);
     } forms[] = {
+        { "Reshape", raise_reshape },
         { "Squeeze", raise_axes },
         { "Unsqueeze", raise_axes },
         { "ReduceSum", raise_axes },
@@ -380,23 +335,11 @@ static bool raise_node(struct conversion *conversion)
         { "RoiAlign", raise_roi_align },
         { "Scan", raise_scan },
         { "Dropout", raise_dropout },
-        { "Add", raise_broadcast },
-        { "Sub", raise_broadcast },
-        { "Mul", raise_broadcast },
-        { "Div", raise_broadcast },
-        { "Pow", raise_broadcast },
-        { "And", raise_broadcast },
-        { "Or", raise_broadcast },
-        { "Xor", raise_broadcast },
-        { "Equal", raise_broadcast },
-        { "Less", raise_broadcast },
-        { "Greater", raise_broadcast },
-        { "Gemm", raise_broadcast },
     };
     const op_row *row;
 
-    if (conversion->opset >= 6 && graph_own_attr(conversion->node, "consumed_inputs") != NULL)
-        conversion_drop_attr(conversion, "consumed_inputs"); /* which never had an effect */
+    if (conversion->node->info.since_version < 7 && !conversion_raise_early(conversion))
+        return false;
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
         if (strcmp(conversion_op(conversion), forms[i].op) == 0) {
             if (!forms[i].raise(conversion))

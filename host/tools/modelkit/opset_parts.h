@@ -38,6 +38,10 @@ uint32_t conversion_take_output(struct conversion *conversion, const char *suffi
 /* Does the attribute have that text? otherwise: the result if it is not stated. */
 bool conversion_is_text(const graph_node *node, const char *attr, const char *text, bool otherwise);
 
+/* Gives a node from before opset 7 the attributes and inputs that it has in opset 7, or in a version in between that is
+ * known to the conversions of opset.c. False: not possible (conversion->why). */
+bool conversion_raise_early(struct conversion *conversion);
+
 /* Makes negative axes, which opset 11 introduced, non-negative. */
 bool conversion_lower_axes(struct conversion *conversion);
 /* Do all inputs have the shape of the first? */

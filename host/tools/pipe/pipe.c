@@ -162,15 +162,17 @@ static void set_type(graph_value *value, inlay_dtype dtype, uint32_t rank, const
     value->declared = true;
 }
 
-/* Declares the type of a value. dims[i] -1: symbolic with names[i], or unknown if that is NULL. */
+/* Declares the type of a value; rank may be INLAY_RANK_UNKNOWN. dims[i] -1: symbolic with names[i], or unknown if that
+ * is NULL. */
 static inlay_status declare(pipe_chain *chain, uint32_t value, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                             const char *const *names)
 {
-    inlay_dim *declared = arena_array(&chain->model->arena, rank + 1, sizeof *declared);
+    const uint32_t axes = rank != INLAY_RANK_UNKNOWN ? rank : 0;
+    inlay_dim *declared = arena_array(&chain->model->arena, axes + 1, sizeof *declared);
 
     if (declared == NULL)
         return no_memory(chain->diag, "for the steps");
-    for (uint32_t i = 0; i < rank; i++) {
+    for (uint32_t i = 0; i < axes; i++) {
         if (dims != NULL && dims[i] >= 0) {
             declared[i] = (inlay_dim){ .value = dims[i], .kind = INLAY_DIM_FIXED };
         } else if (names != NULL && names[i] != NULL) {

@@ -261,6 +261,8 @@ static void run_block(const struct call *call, int64_t batch, int64_t head, int6
         }
         make_scores(attend, terms, q, q_row, rows, floats_at(call->k, &attend->k, batch, kv), visible, scores, panel);
     }
+    if (attend->is_capped)
+        attend->kernel->post(&(sgemm_post){ .fn = SGEMM_TANH }, scores, attend->score_row, rows, visible);
     for (int64_t r = 0; r < rows && attend->hidden.there; r++)
         KERNEL_BEST(score_loops)
             ->hide(scores + r * attend->score_row, call->hidden + cpu_mask_at(&attend->hidden, batch, head, r0 + r),
@@ -484,6 +486,11 @@ inlay_status cpu_lower_attend(cpu_build *build, const cpu_group *group, const sg
         places[count++] = &key_scales;
     if (attend.values_coded.scales.there)
         places[count++] = &value_scales;
+    if (op->attention.softcap > 0) {
+        attend.query_scale *= attend.scale / op->attention.softcap;
+        attend.scale = op->attention.softcap;
+        attend.is_capped = true;
+    }
     attend.operand_limit = sqrtf(MASKED_SCORE_LIMIT / (attend.scale * (float)(attend.size > 0 ? attend.size : 1)));
     shared = shares_keys(build, &attend) ? attend.shared : 1;
     if (shared > 1) {

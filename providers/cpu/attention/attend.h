@@ -28,7 +28,8 @@ struct attend {
     struct coded keys_coded, values_coded;
     cpu_mask mask, hidden;
     float query_scale; /* of the queries: a copy of a block is scaled, unless this is 1 and the keys are floats */
-    float scale;       /* of the scores */
+    float scale;       /* of the scores; if they are capped, of their tanh() */
+    bool is_capped;    /* the scores become their tanh() */
     sgemm_blank blank;
     int64_t reach; /* number of keys that the mask has columns for */
     bool causal;

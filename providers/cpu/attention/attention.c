@@ -75,9 +75,9 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
     if (!heads_fit(in[0], in[1], in[2]))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL,
                           "the number of query heads is not a multiple of the number of key heads");
-    if (kit_attr_float(node->info, "softcap", 0) != 0 || kit_attr_int(node->info, "left_window_size", -1) >= 0 ||
-        kit_attr_int(node->info, "right_window_size", -1) >= 0)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "softcap and windows are not supported");
+    if (kit_attr_int(node->info, "left_window_size", -1) >= 0 || kit_attr_int(node->info, "right_window_size", -1) >= 0)
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "windows are not supported");
+    op->attention.softcap = (float)kit_attr_float(node->info, "softcap", 0);
     op->attention.causal = kit_attr_int(node->info, op->attention.own ? "causal" : "is_causal", 0) != 0;
     op->attention.blank = blank_of(node);
     op->alpha = (float)kit_attr_float(node->info, "scale", 0);

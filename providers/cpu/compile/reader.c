@@ -10,6 +10,7 @@ static element_type type_of(inlay_dtype dtype)
            : dtype == INLAY_BOOL  ? ELEMENT_UINT8
            : dtype == INLAY_INT8  ? ELEMENT_INT8
            : dtype == INLAY_INT32 ? ELEMENT_INT32
+           : dtype == INLAY_INT64 ? ELEMENT_INT64
                                   : ELEMENT_OTHER;
 }
 

@@ -15,12 +15,11 @@ static bool clip_bounds(const kit_node *node, cpu_unary *unary, kit_refusal *why
     if (node->info->since_version < 11) {
         unary->alpha = (float)kit_attr_float(node->info, "min", -(double)FLT_MAX);
         unary->beta = (float)kit_attr_float(node->info, "max", (double)FLT_MAX);
-        return true;
-    }
-    if ((kit_input(node, 1) != NULL && !cpu_known_scalar(kit_input(node, 1), &unary->alpha)) ||
-        (kit_input(node, 2) != NULL && !cpu_known_scalar(kit_input(node, 2), &unary->beta)))
+    } else if ((kit_input(node, 1) != NULL && !cpu_known_scalar(kit_input(node, 1), &unary->alpha)) ||
+               (kit_input(node, 2) != NULL && !cpu_known_scalar(kit_input(node, 2), &unary->beta))) {
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "make min and max constants", "the bounds are not constant");
-    /* ONNX Clip-13: where min > max, everything is max. */
+    }
+    /* ONNX Clip-13: where min > max, everything is max; earlier versions are silent. */
     if (unary->alpha > unary->beta)
         unary->alpha = unary->beta;
     return true;

@@ -103,6 +103,8 @@ size_t cpu_type_bytes(element_type type)
     case ELEMENT_INT8:
     case ELEMENT_UINT8:
         return 1;
+    case ELEMENT_INT64:
+        return 8;
     default:
         return 0;
     }

@@ -13,7 +13,14 @@ enum {
 typedef int64_t tensor_dims[TENSOR_MAX_RANK];
 
 /* The types of elements. */
-typedef enum element_type { ELEMENT_OTHER, ELEMENT_FLOAT, ELEMENT_INT32, ELEMENT_INT8, ELEMENT_UINT8 } element_type;
+typedef enum element_type {
+    ELEMENT_OTHER,
+    ELEMENT_FLOAT,
+    ELEMENT_INT32,
+    ELEMENT_INT8,
+    ELEMENT_UINT8,
+    ELEMENT_INT64 /* of positions and indices, which are not computed */
+} element_type;
 
 /* PACKED: in the format of one kernel, which no other kernel reads. */
 typedef enum layout_kind { LAYOUT_NONE, LAYOUT_STRIDED, LAYOUT_PACKED } layout_kind;

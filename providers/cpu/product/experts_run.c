@@ -248,9 +248,9 @@ static void multiply(const experts_call *call, int layer, int64_t active, int64_
         bits.single = last - first == 1;
         if (how == BY_BLOCKS)
             nbits_by_blocks(&bits, panel, panels, first, last, buffer, c, c_row);
-        for (int64_t row = first; how == BY_TILES && row < last; row += NBITS_ROWS)
+        for (int64_t row = first, most = part->bits.kernel->rows; how == BY_TILES && row < last; row += most)
             for (int64_t i = 0; i < panels; i++)
-                nbits_by_tile(&bits, panel + i, row, last - row < NBITS_ROWS ? last - row : NBITS_ROWS,
+                nbits_by_tile(&bits, panel + i, row, last - row < most ? last - row : most,
                               c + (row - first) * c_row + i * NBITS_COLUMNS, c_row);
     }
     if (part->bias_arg != INLAY_NONE)

@@ -52,8 +52,8 @@ static void finish(const dense_bits *call, int64_t row, int64_t rows, int64_t co
 /* finish for whole rows of tiles. */
 static void finish_rows(const dense_bits *call, int64_t first, int64_t last, int64_t column, int64_t columns)
 {
-    for (int64_t row = first; row < last; row += NBITS_ROWS)
-        finish(call, row, last - row < NBITS_ROWS ? last - row : NBITS_ROWS, column, columns);
+    for (int64_t row = first; row < last; row += NBITS_FEW_ROWS)
+        finish(call, row, last - row < NBITS_FEW_ROWS ? last - row : NBITS_FEW_ROWS, column, columns);
 }
 
 static int64_t groups_of(const nbits_shape *shape)
@@ -67,7 +67,7 @@ static inlay_status packed_units(void *user, int64_t begin, int64_t end, uint32_
     const dense_bits *call = user;
     const sgemm_job *job = &call->dense->job;
     const nbits_shape *shape = &call->dense->bits.shape;
-    const int64_t groups = groups_of(shape);
+    const int64_t groups = groups_of(shape), most = call->dense->bits.kernel->rows;
 
     (void)worker;
     for (int64_t unit = begin; unit < end; unit++) {
@@ -77,7 +77,7 @@ static inlay_status packed_units(void *user, int64_t begin, int64_t end, uint32_
         const int64_t at = first * NBITS_COLUMNS, columns = shape->n - at < SGEMM_WIDTH ? shape->n - at : SGEMM_WIDTH;
 
         for (int64_t row = above, rows; row < m; row += rows) {
-            rows = m - row < NBITS_ROWS ? m - row : NBITS_ROWS;
+            rows = m - row < most ? m - row : most;
             for (int64_t panel = first; panel < last; panel++)
                 nbits_by_tile(&call->rows, panel, row, rows, call->output + row * job->c_row + panel * NBITS_COLUMNS,
                               job->c_row);
@@ -188,7 +188,7 @@ static inlay_status run_nbits(const cpu_native *native, const cpu_state *state, 
                                   .zeros = plan->has_zeros ? args[3] : NULL,
                                   .scratch = args[plan->scratch_arg],
                                   .blocks = plan->blocks,
-                                  .single = dense->job.m == 1 },
+                                  .single = dense->job.m == 1 || plan->tiles != NULL },
                         .dense = dense,
                         .output = args[dense->arg_count - 1],
                         .bias = dense->biased ? args[dense->bias_arg] : NULL };
@@ -202,12 +202,13 @@ static inlay_status run_nbits(const cpu_native *native, const cpu_state *state, 
     }
     if (plan->unfolds)
         return nbits_share(state, run, groups_of(&plan->shape), ns, threads, unfolded_units, &call);
-    if (plan->tiles != NULL) { /* factors and sums of the rows after the last */
+    if (plan->tiles != NULL) { /* factors, sums and starts of the rows after the last */
         const size_t count = (size_t)((-dense->job.m & (NBITS_TILE_ROWS - 1)) * nbits_parts(&plan->shape));
         const uint64_t at = (uint64_t)(dense->job.m * nbits_parts(&plan->shape));
 
         memset(call.rows.scratch + plan->factors + at * sizeof(float), 0, count * sizeof(float));
         memset(call.rows.scratch + plan->sums + at * sizeof(int32_t), 0, count * sizeof(int32_t));
+        memset(call.rows.scratch + plan->starts + at * sizeof(int32_t), 0, count * sizeof(int32_t));
     }
     if (plan->spreads || plan->mode != NBITS_EXACT)
         status = nbits_share(state, run, dense->job.m, 2.0 * (double)(dense->job.m * dense->job.k), threads,

@@ -16,10 +16,11 @@ static const float *row_of(const nbits_call *call, int64_t row)
     return call->input + row * call->a_row;
 }
 
-/* Bytes from a row's integers to the next row's, which suffice for both layouts. */
+/* Bytes from a row's integers to the next row's, which suffice for all layouts. The rows of a tile are not a power of
+ * two apart, since they would compete for the same sets of the first-level cache. */
 static int64_t limb_row(const nbits_plan *plan)
 {
-    return 2 * nbits_depth(&plan->shape);
+    return 2 * nbits_depth(&plan->shape) + 64;
 }
 
 static int64_t limb_part(const nbits_call *call)
@@ -69,14 +70,15 @@ uint64_t nbits_reserve_part(uint64_t *bytes, uint64_t more)
 void nbits_reserve(nbits_plan *plan, uint64_t rows, uint64_t workers, uint64_t *bytes)
 {
     const uint64_t depth = (uint64_t)nbits_depth(&plan->shape), parts = (uint64_t)nbits_parts(&plan->shape);
-    const uint64_t whole = (rows + NBITS_TILE_ROWS - 1) / NBITS_TILE_ROWS * NBITS_TILE_ROWS; /* of factors and sums */
+    const uint64_t whole = (rows + NBITS_TILE_ROWS - 1) / NBITS_TILE_ROWS * NBITS_TILE_ROWS; /* tiles read so many */
     const bool integers = plan->mode != NBITS_EXACT;
 
     plan->rows = nbits_reserve_part(bytes, plan->spreads ? rows * depth * sizeof(float) : 0);
-    plan->limbs = nbits_reserve_part(bytes, integers ? rows * (uint64_t)limb_row(plan) : 0);
+    plan->limbs =
+        nbits_reserve_part(bytes, integers ? (rows > NBITS_FEW_ROWS ? whole : rows) * (uint64_t)limb_row(plan) : 0);
     plan->factors = nbits_reserve_part(bytes, integers ? whole * parts * sizeof(float) : 0);
     plan->sums = nbits_reserve_part(bytes, integers ? whole * parts * sizeof(int32_t) : 0);
-    plan->starts = nbits_reserve_part(bytes, plan->blocks ? rows * parts * sizeof(int32_t) : 0);
+    plan->starts = nbits_reserve_part(bytes, integers ? whole * parts * sizeof(int32_t) : 0);
     plan->quantized = nbits_reserve_part(bytes, rows);
     plan->panel_bytes =
         (uint64_t)nbits_block_bytes(plan->mode) + NBITS_PARTS * NBITS_BESIDE * NBITS_COLUMNS * sizeof(int32_t);
@@ -98,9 +100,9 @@ void nbits_prepare_rows(const nbits_call *call, int64_t begin, int64_t end)
                               .limbs_part = limb_part(call),
                               .factors = (float *)(void *)(call->scratch + plan->factors) + row * parts,
                               .sums = (int32_t *)(void *)(call->scratch + plan->sums) + row * parts,
-                              .single = call->single,
-                              .starts = call->blocks ? (int32_t *)(void *)(call->scratch + plan->starts) + row * parts
-                                                     : NULL });
+                              .starts = (int32_t *)(void *)(call->scratch + plan->starts) + row * parts,
+                              .blocks = call->blocks,
+                              .single = call->single });
     }
 }
 
@@ -126,6 +128,7 @@ nbits_tile nbits_tile_of(const nbits_call *call, int64_t panel, int64_t panels, 
                          .limbs_part = limb_part(call),
                          .factors = (float *)(void *)(call->scratch + plan->factors) + row * parts,
                          .sums = (int32_t *)(void *)(call->scratch + plan->sums) + row * parts,
+                         .starts = (int32_t *)(void *)(call->scratch + plan->starts) + row * parts,
                          .c = c,
                          .c_row = c_row,
                          .columns = shape->n - at < panels * NBITS_COLUMNS ? shape->n - at : panels * NBITS_COLUMNS };
@@ -139,16 +142,17 @@ bool nbits_is_quantized(const nbits_call *call, int64_t row)
 void nbits_by_tile(const nbits_call *call, int64_t panel, int64_t row, int64_t count, float *c, int64_t c_row)
 {
     const nbits_plan *plan = call->plan;
+    const int64_t most = plan->mode == NBITS_EXACT && !plan->alone ? NBITS_FEW_ROWS : 1;
     bool all_quantized = true;
 
     for (int64_t i = 0; all_quantized && i < count; i++)
         all_quantized = nbits_is_quantized(call, row + i);
-    for (int64_t i = 0; i < count;) {
-        const int64_t rows = all_quantized || (plan->mode == NBITS_EXACT && !plan->alone) ? count : 1;
+    for (int64_t i = 0, rows; i < count; i += rows) {
+        rows = all_quantized || count - i < most ? count - i : most;
+
         const nbits_tile tile = nbits_tile_of(call, panel, 1, row + i, rows, c + i * c_row, c_row);
 
         plan->kernel->tile[nbits_is_quantized(call, row + i) ? plan->mode : NBITS_EXACT](&tile);
-        i += rows;
     }
 }
 
@@ -171,16 +175,15 @@ void nbits_by_blocks(const nbits_call *call, int64_t panel, int64_t panels, int6
         }
         block.first = part;
         block.parts = count;
-        block.tile = nbits_tile_of(call, panel, panels, first, NBITS_ROWS, c, c_row);
-        block.starts = (int32_t *)(void *)(call->scratch + plan->starts) + first * parts;
-        for (int64_t row = first; row < last; row += NBITS_ROWS) {
-            block.tile.rows = last - row < NBITS_ROWS ? last - row : NBITS_ROWS;
+        block.tile = nbits_tile_of(call, panel, panels, first, NBITS_FEW_ROWS, c, c_row);
+        for (int64_t row = first; row < last; row += NBITS_FEW_ROWS) {
+            block.tile.rows = last - row < NBITS_FEW_ROWS ? last - row : NBITS_FEW_ROWS;
             plan->kernel->block(&block, plan->mode);
-            block.tile.limbs += NBITS_ROWS * block.tile.limbs_row;
-            block.tile.factors += NBITS_ROWS * parts;
-            block.tile.sums += NBITS_ROWS * parts;
-            block.starts += NBITS_ROWS * parts;
-            block.tile.c += NBITS_ROWS * block.tile.c_row;
+            block.tile.limbs += NBITS_FEW_ROWS * block.tile.limbs_row;
+            block.tile.factors += NBITS_FEW_ROWS * parts;
+            block.tile.sums += NBITS_FEW_ROWS * parts;
+            block.tile.starts += NBITS_FEW_ROWS * parts;
+            block.tile.c += NBITS_FEW_ROWS * block.tile.c_row;
         }
     }
     for (int64_t row = first; row < last; row++)

@@ -44,7 +44,7 @@ typedef struct nbits_call {
     const float *scales, *zeros; /* zeros: NULL without has_zeros */
     char *scratch;
     bool blocks; /* rows are prepared for weight blocks */
-    bool single; /* there is one row, see nbits_row */
+    bool single; /* as rows are prepared, see nbits_row */
 } nbits_call;
 
 /* The precision of activations. level: accuracy_level of the node. */
@@ -61,8 +61,8 @@ bool nbits_is_quantized(const nbits_call *call, int64_t row);
 /* The tile of rows [row, row + count) by `panels` panels from `panel` on, whose result begins at c. */
 nbits_tile nbits_tile_of(const nbits_call *call, int64_t panel, int64_t panels, int64_t row, int64_t count, float *c,
                          int64_t c_row);
-/* Multiplies rows [row, row + count), at most a tile, by one panel. Rows that cannot be quantized are summed as floats,
- * without an effect on the other rows. */
+/* Multiplies rows [row, row + count), at most nbits_kernel.rows, by one panel. Rows that cannot be quantized are summed
+ * as floats, without an effect on the other rows. */
 void nbits_by_tile(const nbits_call *call, int64_t panel, int64_t row, int64_t count, float *c, int64_t c_row);
 /* Multiplies rows [first, last) by `panels` panels, at most NBITS_BESIDE; buffer has plan->panel_bytes bytes. */
 void nbits_by_blocks(const nbits_call *call, int64_t panel, int64_t panels, int64_t first, int64_t last, char *buffer,

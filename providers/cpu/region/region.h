@@ -182,6 +182,7 @@ struct cpu_op {
         bool own;          /* domain ai.inlay, not ai.onnx */
         sgemm_blank blank; /* the results of queries that may attend to no key */
         bool causal;
+        float softcap;      /* 0: none */
         int32_t value_bits; /* as code_bits, of the values */
     } attention;
     int32_t code_bits; /* of keys, or of the rows of a cache; 0: they are floats */

@@ -71,7 +71,8 @@ VEC_INLINE void store_tile(const nbits_tile *tile, vec total[][VECTORS], vec sum
     for (int r = 0; r < rows; r++) {
         VEC_UNROLL
         for (int v = 0; v < VECTORS; v++)
-            vec_store_some(tile->c + r * tile->c_row + v * VEC_LANES, vec_first(tile->columns - v * VEC_LANES),
+            vec_store_some(tile->c + r * tile->c_row + v * VEC_LANES,
+                           vec_first(r < tile->rows ? tile->columns - v * VEC_LANES : 0),
                            vec_add(total[r][v], sum[r][v]));
     }
 }
@@ -181,7 +182,7 @@ VEC_INLINE void exact_tile(const nbits_tile *tile, struct coding packed, int row
 }
 
 /* Calls `function` with the number of rows as a constant. */
-#define BY_ROWS(function, ...)                                                                                         \
+#define UP_TO_FOUR(function, ...)                                                                                      \
     switch (tile->rows) {                                                                                              \
     case 1:                                                                                                            \
         function(tile, __VA_ARGS__, 1, zeros);                                                                         \
@@ -195,6 +196,15 @@ VEC_INLINE void exact_tile(const nbits_tile *tile, struct coding packed, int row
     default:                                                                                                           \
         function(tile, __VA_ARGS__, 4, zeros);                                                                         \
     }
+#ifdef INTS_BLOCKS
+#define UP_TO_EIGHT(function, ...)                                                                                     \
+    if (tile->rows > NBITS_FEW_ROWS)                                                                                   \
+        function(tile, __VA_ARGS__, 8, zeros);                                                                         \
+    else                                                                                                               \
+        UP_TO_FOUR(function, __VA_ARGS__)
+#else
+#define UP_TO_EIGHT UP_TO_FOUR
+#endif
 /* Defines kernel `name`, which calls `function` with bits, rows and, for 4 bits, zeros as constants; apart: also for 2
  * bits. */
 #define BY_BITS(name, function, BY_ROWS, apart)                                                                        \
@@ -223,7 +233,7 @@ VEC_INLINE void exact_tile(const nbits_tile *tile, struct coding packed, int row
         }                                                                                                              \
     }
 
-BY_BITS(exact, exact_tile, BY_ROWS, true)
+BY_BITS(exact, exact_tile, UP_TO_FOUR, true)
 
 /* Dequantizes weight e of each word. */
 VEC_INLINE void unfold_one(vint word, int e, struct coding c, const float *table, vec zero, vec scale, float *to)
@@ -292,15 +302,25 @@ VEC_INLINE int bits_of(struct coding c)
 }
 
 /* The number that is subtracted from weights before a tile multiplies them. */
-VEC_INLINE int32_t subtrahend(int bits)
+VEC_INLINE int32_t subtrahend(int bits, bool as_bytes)
 {
-#ifdef INTS_SIGNED
+#if defined(INTS_SIGNED)
+    (void)as_bytes;
     return bits == 8 ? 128 : 0;
+#elif defined(INTS_BLOCKS)
+    return bits == 8 && !as_bytes ? 128 : 0;
 #else
-    (void)bits;
+    (void)bits, (void)as_bytes;
     return 0;
 #endif
 }
+
+#ifdef INTS_BLOCKS
+enum { PAIRS = 1, MOST_ROWS = NBITS_ROWS }; /* sums of eight rows fit into 32 registers beside expanded weights */
+typedef uint16_t shorts __attribute__((vector_size(VEC_LANES * 4)));
+#else
+enum { PAIRS = 0, MOST_ROWS = NBITS_FEW_ROWS };
+#endif
 
 typedef int16_t words __attribute__((vector_size(VEC_LANES * 2)));
 typedef uint64_t quads __attribute__((vector_size(VEC_LANES * 2)));
@@ -316,12 +336,15 @@ VEC_INLINE void store_words(vint q, int8_t *out)
     memcpy(out, &w, sizeof w);
 }
 
-/* Are the integers of a tile bytes? Otherwise they are words. Products of bytes by weights of at most 4 bits need less
- * expansion of weights, but two limbs need more instructions for each row than words. */
+/* Are the integers of a tile bytes? Otherwise they are words. Products of bytes need less expansion of weights, but two
+ * limbs need more instructions for each row than words. */
 VEC_INLINE bool are_bytes(int bits, nbits_mode mode, bool single)
 {
 #if defined(INTS_NIBBLES)
     return bits < 8 && (single || mode == NBITS_BYTE);
+#elif defined(INTS_BLOCKS)
+    (void)bits;
+    return single || mode == NBITS_BYTE;
 #elif defined(INTS_BYTES)
     (void)bits, (void)mode, (void)single;
     return true;
@@ -342,7 +365,7 @@ VEC_INLINE void store_bytes(vint q, int8_t flip, int8_t *out)
  * words) or of a weight block (bytes plus 128; or words). */
 VEC_INLINE void store_integers(vint q, int part, bool as_bytes, nbits_mode mode, bool blocks, int8_t *out, int i)
 {
-    if (as_bytes && (!blocks || mode == NBITS_BYTE)) {
+    if (as_bytes) {
         const vint low = mode == NBITS_FINE ? (vint)((unsigned_words)q << 24) >> 24 : q;
 
         if (mode == NBITS_FINE)
@@ -353,8 +376,8 @@ VEC_INLINE void store_integers(vint q, int part, bool as_bytes, nbits_mode mode,
     store_words(q, out + 2 * i);
 }
 
-/* The sum of q[i] * q[i + 1] modulo 2^32, over even i in the first four of each eight: the excess of a weight block's
- * sum (see nbits_block.c). */
+/* The sum of q[i] * q[i + 1] modulo 2^32, over even i in the first four of each eight: the excess of
+ * dot_words(), and of weight blocks. */
 VEC_INLINE vint pairs_of(vint q)
 {
     typedef uint64_t pairs __attribute__((vector_size(VEC_LANES * 4)));
@@ -381,9 +404,10 @@ static bool prepare_mode(const nbits_shape *shape, const nbits_mode mode, const 
     const int part = (int)shape->part;
     const int64_t parts = nbits_parts(shape);
     const int bits = shape->table != NULL ? 8 : (int)shape->bits;
-    const int32_t zero_value = zero == NULL ? 0 : (int32_t)*zero, middle = 1 << (bits - 1);
+    const int32_t zero_value = zero == NULL ? 0 : (int32_t)*zero;
     const float most = mode == NBITS_FINE ? TOP_FINE : 127;
-    const bool as_bytes = are_bytes(bits, mode, row->single);
+    const bool as_bytes = blocks ? mode == NBITS_BYTE : are_bytes(bits, mode, row->single);
+    const int32_t subtracted = blocks ? 1 << (bits - 1) : subtrahend(bits, as_bytes);
 
     INLAY_CHECK(part % VEC_LANES == 0);
     for (int64_t p = 0; p < parts; p++, a += part) {
@@ -404,7 +428,7 @@ static bool prepare_mode(const nbits_shape *shape, const nbits_mode mode, const 
             const vint q = __builtin_convertvector(x, vint);
 
             sums = vec_add(sums, x);
-            if (blocks && mode == NBITS_FINE)
+            if (PAIRS && !as_bytes)
                 pairs = (vint)((unsigned_words)pairs + (unsigned_words)pairs_of(q));
             store_integers(q, part, as_bytes, mode, blocks, limbs, i);
         }
@@ -412,25 +436,22 @@ static bool prepare_mode(const nbits_shape *shape, const nbits_mode mode, const 
         if (exact_sum != exact_sum)
             return false;
         sum = (int32_t)exact_sum;
-        row->sums[p] = blocks || zero == NULL ? sum : (subtrahend(bits) - zero_value) * sum;
-        if (blocks)
-            row->starts[p] = (int32_t)((uint32_t)((middle - zero_value) * sum) - sum_of(pairs));
+        row->sums[p] = sum;
+        row->starts[p] = (subtracted - zero_value) * sum;
+        if (PAIRS && !as_bytes)
+            row->starts[p] = (int32_t)((uint32_t)row->starts[p] - sum_of(pairs));
     }
     return true;
 }
 
 static bool prepare(const nbits_shape *shape, nbits_mode mode, const float *zero, const float *a, const nbits_row *row)
 {
-    const bool blocks = row->starts != NULL;
-    bool fits;
-
-    if (mode == NBITS_FINE)
-        fits = blocks ? prepare_mode(shape, NBITS_FINE, true, zero, a, row)
-                      : prepare_mode(shape, NBITS_FINE, false, zero, a, row);
-    else
-        fits = blocks ? prepare_mode(shape, NBITS_BYTE, true, zero, a, row)
-                      : prepare_mode(shape, NBITS_BYTE, false, zero, a, row);
-    return fits;
+    INLAY_CHECK(PAIRS || !row->blocks);
+    if (PAIRS && row->blocks)
+        return mode == NBITS_FINE ? prepare_mode(shape, NBITS_FINE, true, zero, a, row)
+                                  : prepare_mode(shape, NBITS_BYTE, true, zero, a, row);
+    return mode == NBITS_FINE ? prepare_mode(shape, NBITS_FINE, false, zero, a, row)
+                              : prepare_mode(shape, NBITS_BYTE, false, zero, a, row);
 }
 
 /* Expands weights: group `group` of four k as the bytes of a word; or k and k + 2 (odd = 0), or k + 1 and k + 3 (odd =
@@ -438,7 +459,8 @@ static bool prepare(const nbits_shape *shape, nbits_mode mode, const float *zero
 #if defined(INTS_BYTES) || defined(INTS_NIBBLES)
 VEC_INLINE vint spread_bytes(vint w, struct coding c, int group)
 {
-    const uint32_t mask = ((1u << c.bits) - 1) * 0x01010101u, flip = subtrahend(bits_of(c)) * 0x01010101u;
+    const uint32_t mask = ((1u << c.bits) - 1) * 0x01010101u,
+                   flip = (uint32_t)subtrahend(bits_of(c), true) * 0x01010101u;
 
     if (c.coded)
         return (vint)((unsigned_words)look_up(w, c, group) ^ flip);
@@ -477,6 +499,68 @@ VEC_INLINE vint dot_group(vint acc, vint u, const int8_t *limbs, int g)
 #endif
 }
 
+#ifdef INTS_BLOCKS
+/* A group of four k, expanded: k and k + 2 (even), and k + 1 and k + 3 (odd). */
+typedef struct word_pair {
+    vint even, odd;
+} word_pair;
+
+VEC_INLINE word_pair spread_pair(vint word, struct coding c, int group)
+{
+    const int bits = bits_of(c);
+    const unsigned_words four = (unsigned_words)(c.coded ? look_up(word, c, group) : word);
+    const uint32_t mask = ((1u << bits) - 1) * 0x00010001u, shift = c.coded ? 0 : (uint32_t)(bits * group);
+    const uint16_t middle = (uint16_t)subtrahend(bits, false);
+
+    return (word_pair){ (vint)((shorts)(four >> shift & mask) - middle),
+                        (vint)((shorts)(four >> (shift + 8) & mask) - middle) };
+}
+
+VEC_INLINE vint word_at(const int8_t *p)
+{
+    int32_t x;
+
+    memcpy(&x, p, sizeof x);
+    return vint_set(x);
+}
+
+/* Adds to dot the products of one part of each row of words with a vector of columns. Every other group of four k uses
+ * one multiplication for two products (Winograd's inner product):
+ *     (a0 + w1) (a1 + w0) = a0 w0 + a1 w1 + a0 a1 + w0 w1
+ * where a0 a1 is one number for each part of a row (nbits_row.starts), w0 w1 for each part of a column (excess).
+ * Additions run in other execution units than multiplications; if all groups used this formula, additions would be the
+ * bottleneck. Sums wrap around, but the final result fits into 32 bits, so it is exact. */
+VEC_INLINE void dot_words(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, struct coding c, int part,
+                          int rows, vint dot[NBITS_ROWS])
+{
+    const int per = 8 / c.bits, step = per > 2 ? 4 * per : 8; /* groups of a word; k of a step */
+    vint excess = vint_set(0);
+
+    VEC_UNROLL
+    for (int k = 0; k < part; k += step, weights += step / 4 / per * NBITS_COLUMNS * 4) {
+        VEC_UNROLL
+        for (int g = 0; g < step / 4; g += 2) {
+            const word_pair w = spread_pair(vint_load(weights + g / per * NBITS_COLUMNS * 4), c, g % per),
+                            x = spread_pair(vint_load(weights + (g + 1) / per * NBITS_COLUMNS * 4), c, (g + 1) % per);
+
+            excess = ints_dot_words(excess, w.even, w.odd);
+            VEC_UNROLL
+            for (int r = 0; r < rows; r++) {
+                const int8_t *a = limbs + r * limbs_row + 2 * (k + 4 * g);
+
+                dot[r] = ints_dot_words(dot[r], (vint)((shorts)word_at(a) + (shorts)w.odd),
+                                        (vint)((shorts)word_at(a + 4) + (shorts)w.even));
+                dot[r] = ints_dot_words(dot[r], word_at(a + 8), x.even);
+                dot[r] = ints_dot_words(dot[r], word_at(a + 12), x.odd);
+            }
+        }
+    }
+    VEC_UNROLL
+    for (int r = 0; r < rows; r++)
+        dot[r] = (vint)((unsigned_words)dot[r] - (unsigned_words)excess);
+}
+#endif
+
 /* Adds to dot the products of one part of each row with a vector of columns. All expanded weights stay in registers. */
 VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, nbits_mode mode,
                          struct coding c, int part, int rows, bool as_bytes, vint dot[NBITS_ROWS])
@@ -484,6 +568,12 @@ VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t li
     const int groups = part / 4, per = 8 / c.bits; /* groups of four k in a part, and in a word */
     vint u[8];
 
+#ifdef INTS_BLOCKS
+    if (!as_bytes) {
+        dot_words(weights, limbs, limbs_row, c, part, rows, dot);
+        return;
+    }
+#endif
     (void)as_bytes;
     VEC_UNROLL
     for (int g = 0; g < groups; g++)
@@ -674,7 +764,7 @@ VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, struct coding
 
             VEC_UNROLL
             for (int r = 0; shares && r < rows; r++)
-                both[0][r] = both[1][r] = vint_set(zeros ? 0 : tile->sums[r * all + done]);
+                both[0][r] = both[1][r] = vint_set(tile->starts[r * all + done]);
             if (!as_bytes)
                 dot_both(weights, limbs, tile->limbs_row, c, part, rows, both);
             else if (shares)
@@ -687,7 +777,7 @@ VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, struct coding
 
                 VEC_UNROLL
                 for (int r = 0; r < rows; r++)
-                    dot[r] = vint_set(zeros ? 0 : tile->sums[r * all + done]);
+                    dot[r] = vint_set(tile->starts[r * all + done]);
 #ifdef INTS_NIBBLES
                 if (shares) {
                     VEC_UNROLL
@@ -700,8 +790,7 @@ VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, struct coding
                 COMPILER_FENCE(); /* factors are loaded after the products */
                 scale = vec_load(scales + v * VEC_LANES);
                 if (zeros)
-                    zero = vec_sub(vec_load(tile->zeros + b * NBITS_COLUMNS + v * VEC_LANES),
-                                   vec_set((float)subtrahend(bits_of(c))));
+                    zero = vec_load(tile->zeros + b * NBITS_COLUMNS + v * VEC_LANES);
                 VEC_UNROLL
                 for (int r = 0; r < rows; r++) {
                     const int64_t at = r * all + done;
@@ -710,7 +799,7 @@ VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, struct coding
                     sum[r][v] = vec_fma(vec_mul(product, vec_set(tile->factors[at])), scale, sum[r][v]);
                 }
             }
-            for (int i = 0; rows == 1 && i < part * c.bits / 32; i++)
+            for (int i = 0; i < part * c.bits / 32; i++)
                 vec_fetch_near(weights + AHEAD + 64 * i);
             weights += part * NBITS_COLUMNS * c.bits / 8;
             if (++done % RUN == 0)
@@ -744,8 +833,8 @@ VEC_INLINE void byte_tile(const nbits_tile *tile, struct coding c, int rows, boo
         tile_of_part(tile, NBITS_BYTE, c, 16, rows, zeros);
 }
 
-BY_BITS(fine, fine_tile, BY_ROWS, false)
-BY_BITS(byte, byte_tile, BY_ROWS, false)
+BY_BITS(fine, fine_tile, UP_TO_EIGHT, false)
+BY_BITS(byte, byte_tile, UP_TO_EIGHT, false)
 enum { HAS_LIMBS = 1 };
 #else
 static bool prepare(const nbits_shape *shape, nbits_mode mode, const float *zero, const float *a, const nbits_row *row)
@@ -755,18 +844,19 @@ static bool prepare(const nbits_shape *shape, nbits_mode mode, const float *zero
 }
 #define fine exact
 #define byte exact
-enum { HAS_LIMBS = 0 };
+enum { HAS_LIMBS = 0, MOST_ROWS = NBITS_FEW_ROWS };
 #endif
 
 const nbits_kernel KERNEL(nbits) = {
     .isa = KERNEL_TEXT,
     .has_limbs = HAS_LIMBS,
     .tables = HAS_TABLES,
+    .rows = MOST_ROWS,
     .prepare = prepare,
     .tile = { exact, byte, fine },
     .unfold = unfold,
 #ifdef INTS_BLOCKS
-    .many = 8,
+    .many = 32,
     .spread = KERNEL(nbits_spread),
     .block = KERNEL(nbits_block),
 #endif

@@ -23,7 +23,8 @@
 
 enum {
     NBITS_COLUMNS = 16, /* columns of a panel */
-    NBITS_ROWS = 4,     /* most rows of a tile */
+    NBITS_ROWS = 8,     /* most rows of a tile */
+    NBITS_FEW_ROWS = 4, /* most rows of a tile of floats, and of a weight block */
     NBITS_BESIDE = 3,   /* panels of a weight block */
     NBITS_TABLE_ZERO = 128,
     NBITS_PARTS = 32 /* most parts of a weight block */
@@ -78,15 +79,15 @@ typedef struct nbits_tile {
     const float *scales;    /* of the panel */
     const float *zeros;     /* of the panel; NULL: all zero points are `zero` */
     float zero;
-    int64_t rows;   /* 1 to NBITS_ROWS */
+    int64_t rows;   /* 1 to nbits_kernel.rows; if more than NBITS_FEW_ROWS, integers of NBITS_ROWS rows are read */
     bool single;    /* as the rows were prepared */
     const float *a; /* exact: [rows][nbits_depth], rows a_row floats apart */
     int64_t a_row;
     const int8_t *limbs; /* [rows][parts][2 * part] bytes; rows are limbs_row bytes apart, parts limbs_part */
     int64_t limbs_row, limbs_part;
-    const float *factors; /* [rows][nbits_parts] */
-    const int32_t *sums;  /* [rows][nbits_parts], see nbits_row */
-    float *c;             /* [rows][columns] */
+    const float *factors;         /* [rows][nbits_parts] */
+    const int32_t *sums, *starts; /* [rows][nbits_parts], see nbits_row */
+    float *c;                     /* [rows][columns] */
     int64_t c_row;
     int64_t columns; /* 1 to NBITS_COLUMNS */
 } nbits_tile;
@@ -96,7 +97,6 @@ typedef struct nbits_weight_block {
     /* of the first panel and whole rows; columns counts those of all panels; weights, a, zero and limbs_part are
      * unused */
     nbits_tile tile;
-    const int32_t *starts;   /* [rows][nbits_parts], see nbits_row */
     const void *weights;     /* from nbits_kernel.spread */
     const int32_t *w_starts; /* likewise */
     int64_t first, parts;    /* parts [first, first + parts), at most NBITS_PARTS; they do not cross a multiple of it */
@@ -112,21 +112,22 @@ typedef struct nbits_row {
     int8_t *limbs;
     int64_t limbs_part; /* bytes from a part to the next */
     float *factors;     /* [nbits_parts] */
-    /* [nbits_parts] the sum of a part's integers; for tiles with one zero point for all weights: that sum times -zero,
-     * plus what the kernel subtracts from weights before it multiplies them */
-    int32_t *sums;
-    int32_t *starts; /* [nbits_parts] for weight blocks: the initial values of the dot products; for tiles: NULL */
-    bool single;     /* for tiles of one row: some kernels have a layout for these */
+    int32_t *sums;      /* [nbits_parts] the sum of a part's integers */
+    /* [nbits_parts] the initial value of a dot product: the sum times what the kernel subtracts from weights, minus the
+     * zero point if there is one for all weights; and the negative of what the kernel adds for pairs of activations */
+    int32_t *starts;
+    bool blocks; /* for weight blocks; false: for tiles */
+    bool single; /* for tiles of one row, or for nbits_tiles: some kernels have a layout for these */
 } nbits_row;
 
 typedef struct nbits_kernel {
     const char *isa;
     bool has_limbs; /* false: tile[NBITS_EXACT] computes all modes */
     bool tables;    /* takes nbits_shape.table */
+    int64_t rows;   /* most rows of a tile of integers; one of floats has at most NBITS_FEW_ROWS */
     int64_t many;   /* from this number of rows on, weight blocks are faster than tiles; 0: no weight blocks */
-    /* Converts row a [nbits_depth] for a tile, or for a weight block if row->starts is not NULL. zero: the zero point
-     * of all weights; NULL: each block of k has its own. false: the row must be computed with floats, and *row is
-     * undefined. */
+    /* Converts row a [nbits_depth]. zero: the zero point of all weights; NULL: each block of k has its own. false: the
+     * row must be computed with floats, and *row is undefined. */
     bool (*prepare)(const nbits_shape *shape, nbits_mode mode, const float *zero, const float *a, const nbits_row *row);
     void (*tile[3])(const nbits_tile *tile); /* indexed by nbits_mode */
     /* Dequantizes the panel: out[k * out_row + column] for k in [0, shape->k). */
@@ -144,7 +145,7 @@ typedef struct nbits_kernel {
 typedef struct nbits_tiles {
     int64_t many; /* from this number of rows on, it is faster than weight blocks */
     /* As nbits_kernel.tile of nbits_avx512_vnni, with the same bits, for any number of rows; mode: not NBITS_EXACT.
-     * Reads factors and sums of rows up to a multiple of NBITS_TILE_ROWS. */
+     * Reads factors, sums and starts of rows up to a multiple of NBITS_TILE_ROWS. */
     void (*panel)(const nbits_tile *tile, nbits_mode mode);
 } nbits_tiles;
 enum { NBITS_TILE_ROWS = 16 };

@@ -3,11 +3,7 @@
  *
  * With 8 bits, activations are stored unsigned, plus 128, and the middle of their range is subtracted from weights. The
  * contribution of the 128 is one number for each part of a column. With 16 bits, every other group of four k uses one
- * multiplication for two products (Winograd's inner product):
- *     (a0 + w1) (a1 + w0) = a0 w0 + a1 w1 + a0 a1 + w0 w1
- * where a0 a1 is one number for each part of a row, w0 w1 for each part of a column. Additions run in other execution
- * units than multiplications; if all groups used this formula, additions would be the bottleneck. Sums wrap around, but
- * the final result fits into 32 bits, so it is exact. */
+ * multiplication for two products, as in dot_words() of nbits.c. */
 #include "cpu/weights/nbits_block.h"
 #include "inlay/check.h"
 #include "simd/vec_words.h"
@@ -15,7 +11,7 @@
 typedef uint8_t chars __attribute__((vector_size(VEC_LANES * 4)));
 typedef uint16_t shorts __attribute__((vector_size(VEC_LANES * 4)));
 
-enum { ROWS = NBITS_ROWS, BESIDE = NBITS_BESIDE, SIZE = sizeof(vint), NEXT = BESIDE * SIZE }; /* bytes of four k */
+enum { ROWS = NBITS_FEW_ROWS, BESIDE = NBITS_BESIDE, SIZE = sizeof(vint), NEXT = BESIDE * SIZE }; /* bytes of four k */
 
 VEC_INLINE vint vint_store(void *p, vint v)
 {
@@ -214,7 +210,7 @@ VEC_INLINE void multiply_block(const nbits_weight_block *block, nbits_mode mode,
         VEC_UNROLL
         for (int r = 0; r < ROWS; r++) {
             const int64_t of_row = row[r] + block->first + p;
-            const unsigned_words start = (unsigned_words)vint_set(block->starts[of_row]);
+            const unsigned_words start = (unsigned_words)vint_set(tile->starts[of_row]);
             const vec factor = vec_set(tile->factors[of_row]);
 
             VEC_UNROLL
@@ -247,7 +243,7 @@ VEC_INLINE void multiply_block(const nbits_weight_block *block, nbits_mode mode,
 
 void KERNEL(nbits_block)(const nbits_weight_block *block, nbits_mode mode)
 {
-    INLAY_CHECK(block->tile.rows >= 1 && block->tile.rows <= NBITS_ROWS);
+    INLAY_CHECK(block->tile.rows >= 1 && block->tile.rows <= NBITS_FEW_ROWS);
     INLAY_CHECK(block->tile.columns >= 1 && block->tile.columns <= NBITS_BESIDE * NBITS_COLUMNS);
     INLAY_CHECK(block->parts >= 1 && block->first % NBITS_PARTS + block->parts <= NBITS_PARTS);
     if (block->tile.zeros != NULL)

@@ -65,7 +65,7 @@ VEC_INLINE void multiply_rows(const nbits_tile *tile, const nbits_mode mode, con
     const int64_t all = nbits_parts(tile->shape), of_block = tile->shape->padded / part;
     const int8_t *limbs = tile->limbs + row * tile->limbs_row + first * tile->limbs_part;
     const float *factors = tile->factors + row * all + first;
-    const int32_t *sums = tile->sums + row * all + first;
+    const int32_t *sums = (zeros ? tile->sums : tile->starts) + row * all + first;
     int64_t at = first / of_block * NBITS_COLUMNS, left = of_block - first % of_block; /* parts of the block of k */
     vec sum[TILE_ROWS];
     part_sums out;

@@ -28,13 +28,17 @@ static inlay_status place_constant(cpu_build *build, uint32_t value, cpu_place *
     cpu_constant *constant = &build->compiled->constants[build->compiled->values[value].constant];
     inlay_status status;
     tensor_layout plain;
+    size_t alignment;
 
     INLAY_CHECK(build->compiled->values[value].constant < build->compiled->constant_count);
     layout_plain(&plain, build->ranks[value], build->dims[value]);
     plain.type = cpu_type(build, value);
-    /* The original was dropped, or is not aligned for floats: model files do not align tensors. */
-    if (constant->data == NULL || (uintptr_t)constant->data % sizeof(float) != 0)
+    alignment = plain.type == ELEMENT_INT64 ? sizeof(int64_t) : sizeof(float);
+    /* The original was dropped, or is not aligned for its type: model files do not align tensors. */
+    if (constant->data == NULL || (uintptr_t)constant->data % alignment != 0) {
+        INLAY_CHECK(constant->narrow != NULL || cpu_type_bytes(plain.type) > 0);
         return cpu_read_constant(build, value, &plain, &plain, out);
+    }
     constant->plain_used = true;
     status = cpu_pack_place(build, constant->data, constant->bytes, out);
     out->layout = plain;

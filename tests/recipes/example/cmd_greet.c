@@ -14,7 +14,7 @@ int cmd_greet(int argc, char **argv)
     inlay_diag diag = { 0 };
     inlay_status status;
 
-    cli_parse(&verb, true, argc, argv, &common, NULL);
+    cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, NULL);
     status = inlay_options_get(common.options, "greeting", greeting, sizeof greeting, NULL, &diag);
     if (status == INLAY_OK)
         puts(greeting);

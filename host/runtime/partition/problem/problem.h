@@ -37,6 +37,7 @@ typedef struct partition_schedule {
     uint32_t *pending, *initial_pending; /* [units] scratch */
     uint32_t *heap;                      /* [nodes] scratch */
     uint32_t *root;                      /* [nodes] scratch: representative of the unit's connected part of a region */
+    bool *sources;                       /* [units] directly before the first reader of its results, see schedule.c */
     uint32_t *heap_at;                   /* [classes + 1] into heap */
     uint32_t *heap_count;                /* [classes] */
     uint32_t unit_count, region_count;

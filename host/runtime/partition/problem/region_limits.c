@@ -112,32 +112,48 @@ static bool may_grow(const region_part *part)
            !exceeds(part->resident_bytes, part->limits.resident_bytes);
 }
 
-/* Would the unit's weights exceed the limit of the part? The first unit with weights may do so by itself. */
-static bool has_too_many_weights(const region_part *part, uint32_t unit)
+/* The end of the first unit from order[begin] on that is no source. The sources before it hold its weights. */
+static uint32_t end_with_sources(const partition_schedule *schedule, uint32_t begin, uint32_t end)
 {
-    const struct problem *problem = part->problem;
-    const partition_offer *offer = &problem->partition->offers[part->choice[problem->schedule.head[unit]]];
-
-    return part->weight_bytes > 0 && offer->weight_bytes > 0 &&
-           exceeds(part->weight_bytes + offer->weight_bytes,
-                   smaller(part->limits.weight_bytes, offer->limits.weight_bytes));
+    while (begin + 1 < end && schedule->sources[schedule->order[begin]])
+        begin++;
+    return begin + 1;
 }
 
-/* The end of the longest part of order[begin .. end - 1] that begins there and keeps the limits; at least one unit. */
+/* Would the weights of order[begin .. end - 1] exceed the limit of the part? The first ones may do so by themselves. */
+static bool has_too_many_weights(const region_part *part, uint32_t begin, uint32_t end)
+{
+    const struct problem *problem = part->problem;
+    uint64_t bytes = 0, limit = part->limits.weight_bytes;
+
+    for (uint32_t i = begin; i < end; i++) {
+        const partition_offer *offer =
+            &problem->partition->offers[part->choice[problem->schedule.head[problem->schedule.order[i]]]];
+
+        bytes += offer->weight_bytes;
+        limit = smaller(limit, offer->limits.weight_bytes);
+    }
+    return part->weight_bytes > 0 && bytes > 0 && exceeds(part->weight_bytes + bytes, limit);
+}
+
+/* The end of the longest part of order[begin .. end - 1] that begins there and keeps the limits; at least one unit. A
+ * part has no sources without their reader, which would get their results in memory of a run. */
 static uint32_t end_of_part(struct problem *problem, const uint32_t *choice, uint32_t begin, uint32_t end)
 {
     partition_schedule *schedule = &problem->schedule;
     region_part part = { .problem = problem, .choice = choice, .stamp = ++schedule->limited.stamp };
     uint32_t last = begin;
 
-    for (uint32_t i = begin; i < end && i - last <= LOOKAHEAD; i++) {
-        if (has_too_many_weights(&part, schedule->order[i]))
+    for (uint32_t i = begin, next; i < end && i - last <= LOOKAHEAD; i = next) {
+        next = end_with_sources(schedule, i, end);
+        if (has_too_many_weights(&part, i, next))
             break;
-        add_unit(&part, schedule->order[i]);
+        for (uint32_t k = i; k < next; k++)
+            add_unit(&part, schedule->order[k]);
         if (!may_grow(&part))
             break;
         if (!exceeds(part.outputs, part.limits.outputs))
-            last = i + 1;
+            last = next;
     }
     return last > begin ? last : begin + 1;
 }

@@ -65,13 +65,14 @@ bool partition_schedule_init(struct problem *problem)
     schedule->initial_pending = arena_array(problem->scratch, nodes, sizeof *schedule->initial_pending);
     schedule->heap = arena_array(problem->scratch, nodes, sizeof *schedule->heap);
     schedule->root = arena_array(problem->scratch, nodes, sizeof *schedule->root);
+    schedule->sources = arena_array(problem->scratch, nodes, sizeof *schedule->sources);
     schedule->heap_at = arena_array(problem->scratch, classes + 1, sizeof *schedule->heap_at);
     schedule->heap_count = arena_array(problem->scratch, classes, sizeof *schedule->heap_count);
     for (uint32_t offer = 0; offer < problem->offers; offer++)
         schedule->splits |= (problem->partition->offers[offer].flags & INLAY_OFFER_CONNECTED) != 0;
     return schedule->unit_of != NULL && schedule->head != NULL && schedule->order != NULL &&
            schedule->region_of != NULL && schedule->pending != NULL && schedule->initial_pending != NULL &&
-           schedule->heap != NULL && schedule->root != NULL && schedule->heap_at != NULL &&
+           schedule->heap != NULL && schedule->root != NULL && schedule->sources != NULL && schedule->heap_at != NULL &&
            schedule->heap_count != NULL;
 }
 
@@ -144,8 +145,10 @@ static void make_units(struct problem *problem, const uint32_t *choice)
             if (schedule->unit_of[problem->links.readers[i]] != schedule->unit_of[producer])
                 schedule->initial_pending[schedule->unit_of[problem->links.readers[i]]]++;
     }
-    for (uint32_t unit = 0; unit < schedule->unit_count; unit++)
+    for (uint32_t unit = 0; unit < schedule->unit_count; unit++) {
         schedule->root[unit] = source_depth(problem, choice, unit);
+        schedule->sources[unit] = schedule->root[unit] != 0;
+    }
 }
 
 static void make_ready(struct problem *problem, const uint32_t *choice, uint32_t unit)

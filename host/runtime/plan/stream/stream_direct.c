@@ -14,7 +14,6 @@
 #endif
 
 #if defined(SYS_io_submit) && defined(SYS_io_getevents)
-#include "inlay/check.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -34,8 +33,8 @@ enum {
 };
 
 struct stream_direct {
-    aio_context_t requests;
-    bool waits; /* a thread waits for the system's answers */
+    aio_context_t requests; /* 0: given up */
+    bool waits;             /* a thread waits for the system's answers */
     uint32_t pending;
     uint32_t file_count;
     struct direct_file {
@@ -114,7 +113,7 @@ static bool can_read(struct weight_stream *stream)
         }
         stream->only_mapped = stream->direct == NULL;
     }
-    return stream->direct != NULL;
+    return !stream->only_mapped;
 }
 
 /* Is the first page in the system's cache of files? If the system does not tell, the answer is yes. */
@@ -164,10 +163,24 @@ void stream_direct_read(struct weight_stream *stream, const stream_range *range,
     }
 }
 
+/* The system gives no answers, as a filter of system calls may demand: makes no further requests. Parts that wait for
+ * some are not complete, so that the mapping is read instead. */
+static void give_up(struct weight_stream *stream)
+{
+    (void)syscall(SYS_io_destroy, stream->direct->requests); /* returns when nothing writes to the slots */
+    stream->direct->requests = 0;
+    stream->direct->pending = 0;
+    stream->only_mapped = true;
+    for (uint32_t i = 0; i < stream->range_count; i++)
+        for (uint32_t p = 0; stream->ranges[i].parts != NULL && p < stream->ranges[i].parts->count; p++)
+            stream->ranges[i].parts->list[p].pending = 0;
+}
+
 /* Waits for at least one answer. */
 static void take_answers(struct weight_stream *stream)
 {
     struct io_event events[16];
+    bool failed;
     long count;
 
     if (stream->direct->waits) {
@@ -177,9 +190,11 @@ static void take_answers(struct weight_stream *stream)
     stream->direct->waits = true;
     (void)pthread_mutex_unlock(&stream->lock);
     count = syscall(SYS_io_getevents, stream->direct->requests, 1, sizeof events / sizeof events[0], events, NULL);
-    INLAY_CHECK(count > 0 || errno == EINTR);
+    failed = count < 0 && errno != EINTR;
     (void)pthread_mutex_lock(&stream->lock);
     stream->direct->waits = false;
+    if (failed)
+        give_up(stream);
     for (long i = 0; i < count; i++) {
         stream_part *part = (stream_part *)(uintptr_t)events[i].data;
 
@@ -214,7 +229,7 @@ void stream_direct_settle(struct weight_stream *stream)
 void stream_direct_end(struct weight_stream *stream, bool forked)
 {
     if (stream->direct != NULL) {
-        if (!forked) /* the parent's requests are not the child's */
+        if (!forked && stream->direct->requests != 0) /* the parent's requests are not the child's */
             (void)syscall(SYS_io_destroy, stream->direct->requests);
         for (uint32_t i = 0; i < stream->direct->file_count; i++)
             (void)close(stream->direct->files[i].fd);
