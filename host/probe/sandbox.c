@@ -271,8 +271,8 @@ static uint32_t add_process_rule(struct sock_filter *list, uint32_t call, pid_t 
     return sizeof statements / sizeof statements[0];
 }
 
-/* Statements that permit to set the affinity of a thread, but not that of the host's first one. The others of the host
- * cannot be told from those of this process. */
+/* Statements that permit to set the affinity of a thread, but not that of the host's first one. The host's other
+ * threads cannot be distinguished from those of this process. */
 static uint32_t add_affinity_rule(struct sock_filter *list)
 {
     return add_process_rule(list, SYS_sched_setaffinity, getppid(), SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ALLOW);

@@ -114,7 +114,7 @@ static inlay_status create(isolate_channel *channel, inlay_diag *diag)
                                      .options = start->options,
                                      .option_count = start->option_count,
                                      .option_stride = sizeof *start->options,
-                                     /* what it places in memory of its own is in the host's memory instead */
+                                     /* the provider's own memory domains are replaced by host memory */
                                      .first_domain = INLAY_DOMAIN_HOST,
                                      .max_threads = start->max_threads };
     const inlay_ext_weights *weights;
@@ -240,7 +240,7 @@ static inlay_status price(isolate_channel *channel, inlay_diag *diag)
     return status;
 }
 
-/* A compiled region, and aligned copies of constants that it has asked for. */
+/* A compiled region, and the aligned copies of constants that it requested. */
 typedef struct served_region {
     inlay_compiled *compiled;
     const inlay_graph *graph; /* valid as long as the region */

@@ -39,7 +39,7 @@ static bool is_given(const kit_plan *plan, uint32_t i)
     return i < plan->in_count && plan->in[i].dtype != INLAY_UNDEFINED;
 }
 
-/* Checks that input i, if it is there, has the shape. */
+/* Checks that input i has the shape, unless it is omitted. */
 static inlay_status expect_shape(const kit_plan *plan, uint32_t i, const char *name, uint32_t rank, const int64_t *dims,
                                  inlay_diag *diag)
 {
@@ -152,7 +152,7 @@ static const double *as_double(const kit_call *call, uint32_t i, int64_t first)
     return kit_has_input(call, i) ? (const double *)call->workspace + plan->at[i] + first : NULL;
 }
 
-/* out [columns] = sum of in [rows] * matrix [rows, columns], added to what is there. */
+/* out [columns] += in [rows] * matrix [rows, columns]. */
 static void add_product(const double *in, const double *matrix, int64_t rows, int64_t columns, double *out)
 {
     for (int64_t i = 0; i < rows; i++)

@@ -316,9 +316,9 @@ static void write_node(json_out *json, const struct facts *facts, const facts_gr
     if (region->measured_ns >= 0)
         json_number(json, "region_measured_ns", region->measured_ns);
     json_open(json, "inputs", '[', false);
-    for (uint32_t i = 0; i < model_node->info.input_count + model_node->capture_count; i++) {
-        uint32_t value = i < model_node->info.input_count ? model_node->info.inputs[i]
-                                                          : model_node->captures[i - model_node->info.input_count];
+    for (uint32_t i = 0; i < graph_read_count(model_node); i++) {
+        const uint32_t value = graph_read_at(model_node, i);
+
         if (value != INLAY_NONE)
             write_value(json, facts, graph, value, false);
     }

@@ -32,7 +32,7 @@ struct module_level {
     struct module_sum *sums;
     uint32_t count, most; /* more than `most` are not added */
     uint32_t parts;
-    bool cut; /* is there a deeper level? */
+    bool cut; /* some modules have more parts */
 };
 
 static void add_node(const struct facts *facts, const facts_graph *graph, uint32_t node, struct module_level *level)

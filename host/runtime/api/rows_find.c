@@ -1,4 +1,4 @@
-/* api/rows_find.c - inlay.h: how a model tells rows of different lengths apart, found by running it. */
+/* api/rows_find.c - inlay.h: finds by test runs how a model distinguishes rows of different lengths. */
 #include "api/context.h"
 #include "base/sized_struct.h"
 #include "inlay/check.h"

@@ -242,10 +242,8 @@ done:
 /* The node that produces the k-th value that a node reads (inputs, then captures); INLAY_NONE if no node does. */
 static uint32_t producer_of(const struct graph *graph, const graph_node *node, uint32_t k)
 {
-    uint32_t value;
+    const uint32_t value = graph_read_at(node, k);
 
-    INLAY_CHECK(k < node->info.input_count + node->capture_count);
-    value = k < node->info.input_count ? node->info.inputs[k] : node->captures[k - node->info.input_count];
     return value == INLAY_NONE ? INLAY_NONE : graph->values[value].info.producer;
 }
 
@@ -254,7 +252,7 @@ static bool is_sorted(const struct graph *graph)
     for (uint32_t i = 0; i < graph->node_count; i++) {
         const graph_node *node = graph->nodes[i];
 
-        for (uint32_t k = 0; k < node->info.input_count + node->capture_count; k++) {
+        for (uint32_t k = 0; k < graph_read_count(node); k++) {
             uint32_t producer = producer_of(graph, node, k);
 
             if (producer != INLAY_NONE && producer >= i)
@@ -318,7 +316,7 @@ static inlay_status sort_nodes(struct finisher *finisher)
             const graph_node *node = graph->nodes[top->node];
             uint32_t producer;
 
-            if (top->next == node->info.input_count + node->capture_count) {
+            if (top->next == graph_read_count(node)) {
                 state[top->node] = PLACED;
                 order[placed++] = graph->nodes[top->node];
                 depth--;

@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "base/mapped_file.h"
 #include "base/names.h"
+#include "inlay/check.h"
 #include "inlay/graph_view.h"
 #include "schema.h"
 #include <stdbool.h>
@@ -325,8 +326,27 @@ uint32_t graph_symbol(graph_model *model, const char *name);
 /* The attribute of that name, or NULL; graph_own_attr(): only if the node states it, so no default. */
 const inlay_attr_info *graph_attr(const graph_node *node, const char *name);
 const inlay_attr_info *graph_own_attr(const graph_node *node, const char *name);
+/* The values that a node reads: its inputs, then those that its bodies capture. INLAY_NONE: an omitted input. */
+static inline uint32_t graph_read_count(const graph_node *node)
+{
+    return node->info.input_count + node->capture_count;
+}
+static inline uint32_t graph_read_at(const graph_node *node, uint32_t i)
+{
+    INLAY_CHECK(i < graph_read_count(node));
+    return i < node->info.input_count ? node->info.inputs[i] : node->captures[i - node->info.input_count];
+}
 /* Does the node read the value, as an input or in a body? */
 bool graph_node_reads(const graph_node *node, uint32_t value);
+/* Input i of the node; INLAY_NONE if omitted or past the last. */
+static inline uint32_t graph_input_at(const graph_node *node, uint32_t i)
+{
+    return i < node->info.input_count ? node->info.inputs[i] : INLAY_NONE;
+}
+static inline bool graph_is_constant(const struct graph *graph, uint32_t value)
+{
+    return (graph->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0;
+}
 /* The number of the attribute of that name; `otherwise` without one of this kind. */
 int64_t graph_attr_int(const graph_node *node, const char *name, int64_t otherwise);
 double graph_attr_float(const graph_node *node, const char *name, double otherwise);

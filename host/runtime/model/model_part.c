@@ -5,23 +5,6 @@
 #include "inlay/check.h"
 #include <string.h>
 
-static bool is_constant(const struct graph *graph, uint32_t value)
-{
-    return (graph->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0;
-}
-
-/* Number of values that a node reads, captures of its bodies included; nth_read() returns the k-th one. */
-static uint32_t read_count(const graph_node *node)
-{
-    return node->info.input_count + node->capture_count;
-}
-
-static uint32_t nth_read(const graph_node *node, uint32_t k)
-{
-    INLAY_CHECK(k < read_count(node));
-    return k < node->info.input_count ? node->info.inputs[k] : node->captures[k - node->info.input_count];
-}
-
 static inlay_status start_part(graph_model *model, model_part *out, inlay_diag *diag)
 {
     const struct graph *graph = model->main;
@@ -50,9 +33,9 @@ static void mark_needed(const struct graph *graph, const bool *ends, bool *wante
             continue;
         out->nodes[i] = true;
         out->kept++;
-        for (uint32_t k = 0; k < read_count(node); k++)
-            if (nth_read(node, k) != INLAY_NONE)
-                wanted[nth_read(node, k)] = true;
+        for (uint32_t k = 0; k < graph_read_count(node); k++)
+            if (graph_read_at(node, k) != INLAY_NONE)
+                wanted[graph_read_at(node, k)] = true;
     }
 }
 
@@ -106,9 +89,9 @@ static bool grow(const struct graph *graph, bool *nodes, bool *touched)
     for (uint32_t i = 0; i < graph->node_count; i++) {
         const graph_node *node = graph->nodes[i];
 
-        for (uint32_t k = 0; nodes[i] && k < read_count(node); k++)
-            if (nth_read(node, k) != INLAY_NONE && !is_constant(graph, nth_read(node, k)))
-                touched[nth_read(node, k)] = true;
+        for (uint32_t k = 0; nodes[i] && k < graph_read_count(node); k++)
+            if (graph_read_at(node, k) != INLAY_NONE && !graph_is_constant(graph, graph_read_at(node, k)))
+                touched[graph_read_at(node, k)] = true;
         for (uint32_t output = 0; nodes[i] && output < node->info.output_count; output++)
             if (node->info.outputs[output] != INLAY_NONE)
                 touched[node->info.outputs[output]] = true;
@@ -119,8 +102,8 @@ static bool grow(const struct graph *graph, bool *nodes, bool *touched)
 
         for (uint32_t output = 0; output < node->info.output_count; output++)
             near |= node->info.outputs[output] != INLAY_NONE && touched[node->info.outputs[output]];
-        for (uint32_t k = 0; k < read_count(node); k++)
-            near |= nth_read(node, k) != INLAY_NONE && touched[nth_read(node, k)];
+        for (uint32_t k = 0; k < graph_read_count(node); k++)
+            near |= graph_read_at(node, k) != INLAY_NONE && touched[graph_read_at(node, k)];
         grew |= near && !nodes[i];
         nodes[i] |= near;
     }
@@ -131,8 +114,8 @@ static bool grow(const struct graph *graph, bool *nodes, bool *touched)
 static void take_constants(const struct graph *graph, bool *nodes)
 {
     for (uint32_t i = 0; i < graph->node_count; i++)
-        for (uint32_t k = 0; nodes[i] && k < read_count(graph->nodes[i]); k++) {
-            const uint32_t value = nth_read(graph->nodes[i], k);
+        for (uint32_t k = 0; nodes[i] && k < graph_read_count(graph->nodes[i]); k++) {
+            const uint32_t value = graph_read_at(graph->nodes[i], k);
             const uint32_t producer = value != INLAY_NONE ? graph->values[value].info.producer : INLAY_NONE;
 
             if (producer != INLAY_NONE && strcmp(graph->nodes[producer]->info.op_type.data, "Constant") == 0)
@@ -146,11 +129,11 @@ static void find_border(const struct graph *graph, const bool *used_outside, mod
     for (uint32_t i = 0; i < graph->node_count; i++) {
         const graph_node *node = graph->nodes[i];
 
-        for (uint32_t k = 0; out->nodes[i] && k < read_count(node); k++) {
-            const uint32_t value = nth_read(node, k);
+        for (uint32_t k = 0; out->nodes[i] && k < graph_read_count(node); k++) {
+            const uint32_t value = graph_read_at(node, k);
             const uint32_t producer = value != INLAY_NONE ? graph->values[value].info.producer : INLAY_NONE;
 
-            if (value != INLAY_NONE && !is_constant(graph, value) &&
+            if (value != INLAY_NONE && !graph_is_constant(graph, value) &&
                 (producer == INLAY_NONE || !out->nodes[producer]) && !is_listed(out->inputs, out->input_count, value))
                 out->inputs[out->input_count++] = value;
         }
@@ -180,9 +163,9 @@ inlay_status model_part_of(graph_model *model, bool *nodes, uint32_t depth, mode
     for (uint32_t i = 0; i < graph->output_count; i++)
         seen[graph->outputs[i]] = true;
     for (uint32_t i = 0; i < graph->node_count; i++)
-        for (uint32_t k = 0; !nodes[i] && k < read_count(graph->nodes[i]); k++)
-            if (nth_read(graph->nodes[i], k) != INLAY_NONE)
-                seen[nth_read(graph->nodes[i], k)] = true;
+        for (uint32_t k = 0; !nodes[i] && k < graph_read_count(graph->nodes[i]); k++)
+            if (graph_read_at(graph->nodes[i], k) != INLAY_NONE)
+                seen[graph_read_at(graph->nodes[i], k)] = true;
     find_border(graph, seen, out);
     if (out->output_count == 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the results of these nodes are not used");
@@ -246,9 +229,9 @@ static inlay_status drop_values(graph_model *model, const model_part *part, inla
     for (uint32_t i = 0; i < graph->node_count; i++) {
         const graph_node *node = graph->nodes[i];
 
-        for (uint32_t k = 0; part->nodes[i] && k < read_count(node); k++)
-            if (nth_read(node, k) != INLAY_NONE)
-                used[nth_read(node, k)] = true;
+        for (uint32_t k = 0; part->nodes[i] && k < graph_read_count(node); k++)
+            if (graph_read_at(node, k) != INLAY_NONE)
+                used[graph_read_at(node, k)] = true;
         for (uint32_t output = 0; part->nodes[i] && output < node->info.output_count; output++)
             if (node->info.outputs[output] != INLAY_NONE)
                 used[node->info.outputs[output]] = true;
@@ -301,7 +284,7 @@ inlay_status model_cut(graph_model *model, const model_part *part, const struct 
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < part->input_count; i++) {
-        if (is_constant(graph, part->inputs[i]))
+        if (graph_is_constant(graph, part->inputs[i]))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%.200s' is a constant of the model",
                               graph->values[part->inputs[i]].info.name.data);
         INLAY_TRY(declare(model, part->inputs[i], typed, why, diag));

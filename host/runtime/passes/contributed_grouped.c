@@ -223,8 +223,8 @@ static uint32_t pad_bias(subgraph_builder *builder, uint32_t bias, uint32_t leng
 }
 
 /* SparseAttention: which keys the blocks of each layout show to the queries at `positions` [batch, rows]: bool [batch,
- * layouts, rows, keys], or for each head, which use the layouts in turn. Row r of a layout has the columns first[r] to
- * first[r + 1] - 1 of its list. */
+ * layouts, rows, keys], or for each head: head h uses layout h modulo `layouts`. Row r of a layout has the columns
+ * first[r] to first[r + 1] - 1 of its list. */
 static uint32_t emit_block_mask(subgraph_builder *builder, uint32_t positions, uint32_t length, int64_t heads)
 {
     const int64_t layouts = rewrite_dim(rewrite_value_info(builder->rewrite, builder_input(builder, 5)), 0);

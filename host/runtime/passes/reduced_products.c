@@ -57,11 +57,6 @@ reduced_factor reduced_product_factor(const struct graph *graph, const graph_nod
     return (reduced_factor){ .depth = first, .columns = others, .row = others, .column = 1 };
 }
 
-static bool is_constant(const struct graph *graph, uint32_t value)
-{
-    return (graph->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0;
-}
-
 /* A Conv whose ConvInteger has fast kernels, and sums that fit into int32: one group, filters of one or two dimensions,
  * a constant bias. */
 static bool is_conv(const struct graph *graph, const graph_node *node)
@@ -69,9 +64,9 @@ static bool is_conv(const struct graph *graph, const graph_node *node)
     const uint32_t bias = pass_is_op(node, "Conv") && node->info.input_count > 2 ? node->info.inputs[2] : INLAY_NONE;
     const inlay_value_info *info = pass_is_op(node, "Conv") ? &graph->values[node->info.inputs[1]].info : NULL;
 
-    return info != NULL && is_constant(graph, node->info.inputs[1]) && info->dtype == INLAY_FLOAT &&
+    return info != NULL && graph_is_constant(graph, node->info.inputs[1]) && info->dtype == INLAY_FLOAT &&
            (info->rank == 3 || info->rank == 4) && info->data_bytes > 0 && graph_attr_int(node, "group", 1) == 1 &&
-           !is_constant(graph, node->info.inputs[0]) && (bias == INLAY_NONE || is_constant(graph, bias)) &&
+           !graph_is_constant(graph, node->info.inputs[0]) && (bias == INLAY_NONE || graph_is_constant(graph, bias)) &&
            reduced_product_factor(graph, node).depth <= INT32_MAX / (UINT8_MAX * MOST_CODE);
 }
 

@@ -131,7 +131,7 @@ static void release_use(struct rewrite *rewrite, uint32_t value)
         if (value != INLAY_NONE && rewrite->uses[value] > 0 && --rewrite->uses[value] == 0 &&
             (at = rewrite->producer[value]) != INLAY_NONE && (node = rewrite->graph->nodes[at]) != NULL &&
             all_unused(rewrite, node)) {
-            uint32_t reads = node->info.input_count + node->capture_count;
+            uint32_t reads = graph_read_count(node);
 
             note(rewrite, node, "%s is no longer needed", node->info.op_type.data);
             history_removed(rewrite->graph, node);
@@ -143,8 +143,7 @@ static void release_use(struct rewrite *rewrite, uint32_t value)
                     return; /* the remaining dead nodes are left to pass_dead_code */
             }
             for (uint32_t i = 0; i < reads; i++)
-                stack[depth++] =
-                    i < node->info.input_count ? node->info.inputs[i] : node->captures[i - node->info.input_count];
+                stack[depth++] = graph_read_at(node, i);
         }
         if (depth == 0)
             return;
@@ -587,7 +586,7 @@ static inlay_status check_replacement(struct rewrite *rewrite, const graph_node 
 
 inlay_status rewrite_replace_node(struct rewrite *rewrite, graph_node *old, graph_node *new_node)
 {
-    uint32_t at = node_index(rewrite, old), reads = old->info.input_count + old->capture_count;
+    uint32_t at = node_index(rewrite, old), reads = graph_read_count(old);
     uint32_t both =
         old->info.output_count < new_node->info.output_count ? old->info.output_count : new_node->info.output_count;
     bool refused;
@@ -604,15 +603,14 @@ inlay_status rewrite_replace_node(struct rewrite *rewrite, graph_node *old, grap
     for (uint32_t i = 0; i < new_node->info.input_count; i++)
         add_use(rewrite, new_node->info.inputs[i]);
     for (uint32_t i = 0; i < reads; i++)
-        release_use(rewrite,
-                    i < old->info.input_count ? old->info.inputs[i] : old->captures[i - old->info.input_count]);
+        release_use(rewrite, graph_read_at(old, i));
     rewrite->changed = true;
     return INLAY_OK;
 }
 
 inlay_status rewrite_replace_by_values(struct rewrite *rewrite, graph_node *old, const uint32_t *values, uint32_t count)
 {
-    uint32_t at = node_index(rewrite, old), reads = old->info.input_count + old->capture_count;
+    uint32_t at = node_index(rewrite, old), reads = graph_read_count(old);
     bool differs = false;
 
     if (!infer_inserted(rewrite))
@@ -643,8 +641,7 @@ inlay_status rewrite_replace_by_values(struct rewrite *rewrite, graph_node *old,
     history_removed(rewrite->graph, old);
     rewrite->graph->nodes[at] = NULL;
     for (uint32_t i = 0; i < reads; i++)
-        release_use(rewrite,
-                    i < old->info.input_count ? old->info.inputs[i] : old->captures[i - old->info.input_count]);
+        release_use(rewrite, graph_read_at(old, i));
     rewrite->changed = true;
     return INLAY_OK;
 }

@@ -152,11 +152,6 @@ static bool is_supported(search_decomposition *search)
            (kind == 1 ? is_encoder_decoder(search) : kind == 2 && is_whisper_model(search));
 }
 
-static uint32_t input(const graph_node *node, uint32_t i)
-{
-    return i < node->info.input_count ? node->info.inputs[i] : INLAY_NONE;
-}
-
 /* Attributes of WhisperBeamSearch that apply to the search. */
 static bool is_setting(const char *name)
 {
@@ -177,10 +172,10 @@ static bool emit_search_start(search_decomposition *search)
 
         inputs[i] = from == INLAY_NONE || (from == 8 && !search->beams && !search->sampling)
                         ? INLAY_NONE
-                        : input(search->node, from);
+                        : graph_input_at(search->node, from);
     }
     if (search->is_whisper) {
-        inputs[0] = input(search->node, 10);
+        inputs[0] = graph_input_at(search->node, 10);
         inputs[9] = INLAY_NONE;
     }
     start = make_node(&search->maker, search->graph, INLAY_DOMAIN, "SearchStart", 1, inputs, 12, 6);

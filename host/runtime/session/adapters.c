@@ -89,7 +89,7 @@ static bool same_part(const struct parts *left, uint32_t i, const struct parts *
     return a_bytes == b_bytes && memcmp(a, b, a_bytes) == 0;
 }
 
-/* How many of the last parts of `module` occur in `name` one after the other. */
+/* The number of trailing parts of `module` that occur in `name` as consecutive parts. */
 static uint32_t common_parts(const struct parts *module, const struct parts *name)
 {
     uint32_t best = 0;

@@ -762,7 +762,7 @@ inlay_status session_open(const session_source *source, const inlay_options *opt
     uint64_t least = 0;
     inlay_status status = open_once(source, options, attach, &streamed, &least, out_session, diag);
 
-    /* The weights fit the limit as they are in the file, but not as providers pack them. */
+    /* The weights fit the limit in the form of the file, but not in the packed form of the providers. */
     if (status == INLAY_LIMIT_EXCEEDED && session_host_limit(options) > 0 && !streamed) {
         streamed = true;
         status = open_once(source, options, attach, &streamed, &least, out_session, diag);

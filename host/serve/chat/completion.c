@@ -287,7 +287,7 @@ static bool add_token(completion_choice *choice, int64_t token)
     if (text != NULL)
         strbuf_add(&choice->unsent, text, bytes);
     if (find_stop(choice)) {
-        choice->call_state = GRAMMAR_DEAD; /* what is left of the text is no call */
+        choice->call_state = GRAMMAR_DEAD; /* the rest of the text is no call */
         return false;
     }
     if (may_call(choice))

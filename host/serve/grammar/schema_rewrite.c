@@ -71,8 +71,8 @@ static bool add_other_types(const schema_reader *reader, json_t *alternatives, c
     return good;
 }
 
-/* The keyword that holds for exactly the values of a type for which this one does not; step: what is added to its
- * number. */
+/* The keyword that holds for exactly the values of a type for which this one does not; step: the difference
+ * between their numbers. */
 static const struct {
     const char *keyword, *type, *opposite;
     int step;

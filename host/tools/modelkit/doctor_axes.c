@@ -46,13 +46,13 @@ static void report_constant_axis(struct doctor *doctor, struct graph *graph, gra
 static void check_product(struct doctor *doctor, struct graph *graph, graph_node *node)
 {
     const inlay_value_info *input =
-        doctor_input(node, 0) != INLAY_NONE ? &graph->values[node->info.inputs[0]].info : NULL;
+        graph_input_at(node, 0) != INLAY_NONE ? &graph->values[node->info.inputs[0]].info : NULL;
     inlay_tensor_view weights;
     uint32_t axis;
     int64_t size;
 
     if (input == NULL || input->rank == INLAY_RANK_UNKNOWN || input->rank < 2 ||
-        !doctor_constant(graph, doctor_input(node, 1), &weights) || weights.rank < 2)
+        !doctor_constant(graph, graph_input_at(node, 1), &weights) || weights.rank < 2)
         return;
     if (doctor_is_op(node, "Conv")) {
         axis = 1;
@@ -72,14 +72,14 @@ static void check_product(struct doctor *doctor, struct graph *graph, graph_node
 static void check_reshape(struct doctor *doctor, struct graph *graph, graph_node *node)
 {
     const inlay_value_info *input_info =
-        doctor_input(node, 0) != INLAY_NONE ? &graph->values[node->info.inputs[0]].info : NULL;
+        graph_input_at(node, 0) != INLAY_NONE ? &graph->values[node->info.inputs[0]].info : NULL;
     uint32_t open = INLAY_NONE, opens = 0, input, axis;
     int64_t fixed = 1, target = 1, first = 0;
     bool rest = false, kept = false;
     inlay_tensor_view shape;
 
     if (input_info == NULL || input_info->rank == INLAY_RANK_UNKNOWN || input_info->rank == 0 ||
-        !doctor_constant(graph, doctor_input(node, 1), &shape) || shape.dtype != INLAY_INT64 || shape.bytes < 8)
+        !doctor_constant(graph, graph_input_at(node, 1), &shape) || shape.dtype != INLAY_INT64 || shape.bytes < 8)
         return;
     for (uint32_t i = 0; i < input_info->rank; i++) {
         opens += input_info->dims[i].kind != INLAY_DIM_FIXED;
@@ -105,7 +105,7 @@ static void check_reshape(struct doctor *doctor, struct graph *graph, graph_node
     if (!rest && target % fixed == 0)
         report_constant_axis(doctor, graph, node, input_info->dims[open].symbol, target / fixed);
     else if (rest && open == 0 && axis == 0 && first > 0 && fixed % first == 0)
-        (void)doctor_add(doctor, DOCTOR_TRACED_CONSTANT, graph, node, doctor_input(node, 1),
+        (void)doctor_add(doctor, DOCTOR_TRACED_CONSTANT, graph, node, graph_input_at(node, 1),
                          "Reshape sets the first axis to %lld for every size of axis 0 of input '%.100s' (%.60s): "
                          "tracing made it constant",
                          (long long)first, graph->values[input].info.name.data,

@@ -24,7 +24,7 @@ static bool drops_nothing(const struct graph *graph, const graph_node *node)
     inlay_tensor_view view;
     float ratio;
 
-    if (doctor_constant(graph, doctor_input(node, 1), &view) && view.dtype == INLAY_FLOAT &&
+    if (doctor_constant(graph, graph_input_at(node, 1), &view) && view.dtype == INLAY_FLOAT &&
         view.bytes == sizeof ratio) {
         memcpy(&ratio, view.data, sizeof ratio);
         return ratio == 0;
@@ -35,8 +35,8 @@ static bool drops_nothing(const struct graph *graph, const graph_node *node)
 static void check_dropout(struct doctor *doctor, struct graph *graph, graph_node *node)
 {
     const uint32_t version = node->info.since_version;
-    const bool trains =
-        version >= 12 ? is_true(graph, doctor_input(node, 2)) : version < 7 && graph_attr_int(node, "is_test", 0) == 0;
+    const bool trains = version >= 12 ? is_true(graph, graph_input_at(node, 2))
+                                      : version < 7 && graph_attr_int(node, "is_test", 0) == 0;
 
     if (trains && !drops_nothing(graph, node))
         (void)doctor_add(doctor, DOCTOR_TRAINING_DROPOUT, graph, node, INLAY_NONE,
@@ -119,7 +119,7 @@ static inlay_dtype dtype_of(const struct graph *graph, uint32_t value)
 
 static void check_cast(struct doctor *doctor, struct graph *graph, graph_node *node)
 {
-    const uint32_t in = doctor_input(node, 0), out = node->info.outputs[0];
+    const uint32_t in = graph_input_at(node, 0), out = node->info.outputs[0];
     const uint32_t producer = in != INLAY_NONE ? graph->values[in].info.producer : INLAY_NONE;
     const inlay_dtype middle = dtype_of(graph, in), last = dtype_of(graph, out);
     doctor_finding *finding;
@@ -131,7 +131,7 @@ static void check_cast(struct doctor *doctor, struct graph *graph, graph_node *n
         return; /* reported as DOCTOR_CAST_NEEDLESS */
     if (producer == INLAY_NONE || producer >= graph->node_count || !doctor_is_op(graph->nodes[producer], "Cast"))
         return;
-    from = doctor_input(graph->nodes[producer], 0);
+    from = graph_input_at(graph->nodes[producer], 0);
     if (dtype_of(graph, from) == INLAY_UNDEFINED)
         return;
     finding = doctor_add(doctor, DOCTOR_CAST_CHAIN, graph, node, out, "Cast from %s to %s and then to %s%s",
@@ -156,19 +156,19 @@ static bool stays_true(const struct graph *body, uint32_t value)
             return true;
         if (producer == INLAY_NONE || producer >= body->node_count || !doctor_is_op(body->nodes[producer], "Identity"))
             return false;
-        value = doctor_input(body->nodes[producer], 0);
+        value = graph_input_at(body->nodes[producer], 0);
     }
     return false;
 }
 
 static void check_loop(struct doctor *doctor, struct graph *graph, graph_node *node)
 {
-    const uint32_t condition = doctor_input(node, 1);
+    const uint32_t condition = graph_input_at(node, 1);
     const struct graph *body = node->body_count == 1 ? node->bodies[0].graph : NULL;
     inlay_tensor_view trips;
     int64_t count;
 
-    if (body == NULL || body->output_count == 0 || !doctor_constant(graph, doctor_input(node, 0), &trips) ||
+    if (body == NULL || body->output_count == 0 || !doctor_constant(graph, graph_input_at(node, 0), &trips) ||
         trips.dtype != INLAY_INT64 || trips.bytes != sizeof count)
         return;
     memcpy(&count, trips.data, sizeof count);
@@ -199,8 +199,8 @@ static bool is_huge(const struct graph *graph, const graph_node *node)
 static bool is_needless(const struct graph *graph, const graph_node *node)
 {
     return doctor_is_op(node, "Cast") && stays_inside(graph, node) &&
-           dtype_of(graph, doctor_input(node, 0)) != INLAY_UNDEFINED &&
-           dtype_of(graph, doctor_input(node, 0)) == dtype_of(graph, node->info.outputs[0]);
+           dtype_of(graph, graph_input_at(node, 0)) != INLAY_UNDEFINED &&
+           dtype_of(graph, graph_input_at(node, 0)) == dtype_of(graph, node->info.outputs[0]);
 }
 
 /* Reports all matching nodes as one finding, because exporters create dozens of them. */

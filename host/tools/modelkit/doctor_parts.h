@@ -15,11 +15,6 @@ bool readers_find(struct graph *graph, struct readers *out);
 /* The elements of the value if they are known before the run: a constant, or the output of a Constant node. Dims are
  * the model's. False: unknown, or strings. */
 bool doctor_constant(const struct graph *graph, uint32_t value, inlay_tensor_view *out);
-/* Input i of the node, INLAY_NONE if absent. */
-static inline uint32_t doctor_input(const graph_node *node, uint32_t i)
-{
-    return i < node->info.input_count ? node->info.inputs[i] : INLAY_NONE;
-}
 bool doctor_is_op(const graph_node *node, const char *op); /* of ai.onnx */
 /* Number of elements; -1 if a dimension is open. */
 int64_t doctor_elements(const inlay_value_info *info);

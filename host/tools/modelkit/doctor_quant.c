@@ -36,7 +36,7 @@ static bool zero_point(const struct graph *graph, const graph_node *node, int *o
     inlay_tensor_view view;
 
     *out = 0;
-    if (doctor_input(node, 2) == INLAY_NONE)
+    if (graph_input_at(node, 2) == INLAY_NONE)
         return true;
     if (!doctor_constant(graph, node->info.inputs[2], &view) || view.bytes != 1)
         return false;
@@ -83,7 +83,7 @@ static int64_t count_unused_range(const inlay_tensor_view *view, uint32_t axis, 
 
 static void check_weights(struct doctor *doctor, struct graph *graph, graph_node *node, const struct readers *readers)
 {
-    const uint32_t value = doctor_input(node, 0);
+    const uint32_t value = graph_input_at(node, 0);
     inlay_tensor_view view, scale;
     uint64_t ends = 0;
     int zero, widest = 0;
@@ -91,7 +91,7 @@ static void check_weights(struct doctor *doctor, struct graph *graph, graph_node
     uint32_t axis;
 
     if (!doctor_constant(graph, value, &view) || (view.dtype != INLAY_INT8 && view.dtype != INLAY_UINT8) ||
-        view.bytes < LEAST_WEIGHTS || !doctor_constant(graph, doctor_input(node, 1), &scale) ||
+        view.bytes < LEAST_WEIGHTS || !doctor_constant(graph, graph_input_at(node, 1), &scale) ||
         scale.bytes != sizeof(float) || !zero_point(graph, node, &zero))
         return;
     for (uint64_t i = 0; i < view.bytes; i++) {
@@ -128,13 +128,13 @@ void doctor_check_quant(struct doctor *doctor, struct graph *graph, const struct
                    dequantizes = doctor_is_op(node, "DequantizeLinear");
 
         if (quantizes || dequantizes)
-            check_scale(doctor, graph, node, doctor_input(node, 1));
+            check_scale(doctor, graph, node, graph_input_at(node, 1));
         if (dequantizes && node->info.outputs[0] != INLAY_NONE)
             check_weights(doctor, graph, node, readers);
         if (doctor_is_op(node, "QLinearConv") || doctor_is_op(node, "QLinearMatMul")) {
-            check_scale(doctor, graph, node, doctor_input(node, 1));
-            check_scale(doctor, graph, node, doctor_input(node, 4));
-            check_scale(doctor, graph, node, doctor_input(node, 6));
+            check_scale(doctor, graph, node, graph_input_at(node, 1));
+            check_scale(doctor, graph, node, graph_input_at(node, 4));
+            check_scale(doctor, graph, node, graph_input_at(node, 6));
         }
     }
 }

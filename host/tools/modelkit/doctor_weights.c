@@ -8,18 +8,13 @@ enum {
     LEAST_INTEGERS = 64 << 10 /* bytes; smaller int64 constants that fit int32 are not reported */
 };
 
-static bool is_constant(const struct graph *graph, uint32_t value)
-{
-    return (graph->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0;
-}
-
 static void check_unused(struct doctor *doctor, struct graph *graph, const struct readers *readers)
 {
     for (uint32_t value = 0; value < graph->value_count; value++) {
         const inlay_value_info *info = &graph->values[value].info;
         doctor_finding *finding;
 
-        if (!is_constant(graph, value) || readers->count[value] > 0 || info->producer != INLAY_NONE)
+        if (!graph_is_constant(graph, value) || readers->count[value] > 0 || info->producer != INLAY_NONE)
             continue;
         finding = doctor_add(doctor, DOCTOR_WEIGHTS_UNUSED, graph, NULL, value, "initializer '%.200s' has no readers",
                              info->name.data);
@@ -66,7 +61,7 @@ void doctor_check_duplicates(struct doctor *doctor, struct graph *graph, const s
         uint32_t duplicate = INLAY_NONE;
         doctor_finding *finding;
 
-        if (!is_constant(graph, value) || info->data_bytes < LEAST_WEIGHTS || info->dtype == INLAY_STRING ||
+        if (!graph_is_constant(graph, value) || info->data_bytes < LEAST_WEIGHTS || info->dtype == INLAY_STRING ||
             readers->count[value] == 0)
             continue;
         for (uint32_t i = 0; i < count && duplicate == INLAY_NONE; i++) {
@@ -124,7 +119,8 @@ static bool is_weight(const graph_node *node, uint32_t value)
 
     for (size_t i = 0; node != NULL && i < sizeof ops / sizeof ops[0]; i++)
         if (doctor_is_op(node, ops[i]))
-            return doctor_input(node, 1) == value || doctor_input(node, 0) == value || doctor_input(node, 2) == value;
+            return graph_input_at(node, 1) == value || graph_input_at(node, 0) == value ||
+                   graph_input_at(node, 2) == value;
     return false;
 }
 
@@ -229,8 +225,9 @@ static void check_dead(struct doctor *doctor, struct graph *graph, graph_node *n
     inlay_tensor_view weights;
     int64_t dead;
 
-    if ((!conv && !gemm && !doctor_is_op(node, "MatMul")) || !doctor_constant(graph, doctor_input(node, 1), &weights) ||
-        weights.dtype != INLAY_FLOAT || weights.rank < 2 || weights.bytes == 0)
+    if ((!conv && !gemm && !doctor_is_op(node, "MatMul")) ||
+        !doctor_constant(graph, graph_input_at(node, 1), &weights) || weights.dtype != INLAY_FLOAT ||
+        weights.rank < 2 || weights.bytes == 0)
         return;
     dead = count_dead(&weights, rows);
     if (dead > 0)
@@ -245,7 +242,7 @@ void doctor_check_weights(struct doctor *doctor, struct graph *graph, const stru
     if (graph->parent == NULL)
         check_inputs(doctor, graph);
     for (uint32_t value = 0; value < graph->value_count; value++) {
-        if (!is_constant(graph, value))
+        if (!graph_is_constant(graph, value))
             continue;
         check_finite(doctor, graph, value, readers->one[value]);
         check_integers(doctor, graph, value, readers->one[value]);

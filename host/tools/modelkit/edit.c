@@ -170,7 +170,7 @@ void edit_set_input(struct editor *editor, graph_node *node, uint32_t i, uint32_
             return;
         }
         for (uint32_t k = 0; k <= i; k++)
-            longer[k] = k < node->info.input_count ? node->info.inputs[k] : INLAY_NONE;
+            longer[k] = graph_input_at(node, k);
         node->info.inputs = longer;
         node->info.input_count = i + 1;
     }

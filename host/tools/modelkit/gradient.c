@@ -103,9 +103,8 @@ static inlay_status propagate_forward(struct gradient *gradient, const bool *on_
 
         if (!on_way[i])
             continue;
-        for (uint32_t k = 0; k < node->info.input_count + node->capture_count; k++) {
-            const uint32_t value =
-                k < node->info.input_count ? node->info.inputs[k] : node->captures[k - node->info.input_count];
+        for (uint32_t k = 0; k < graph_read_count(node); k++) {
+            const uint32_t value = graph_read_at(node, k);
 
             active |= gradient_reaches(gradient, value);
             other |= value != INLAY_NONE && gradient->replacement[value] != value;

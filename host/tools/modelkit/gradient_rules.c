@@ -601,7 +601,7 @@ inlay_status gradient_back(struct gradient *gradient, const graph_node *node, in
         gradient->y = gradient->replacement[out];
         gradient->dtype = gradient->graph->values[out].info.dtype;
         for (uint32_t k = 0; k < MOST_TERMS; k++) {
-            const uint32_t input = k < node->info.input_count ? node->info.inputs[k] : INLAY_NONE;
+            const uint32_t input = graph_input_at(node, k);
             const inlay_dtype dtype = input == INLAY_NONE ? INLAY_UNDEFINED : gradient->graph->values[input].info.dtype;
 
             gradient->in[k] = input == INLAY_NONE ? INLAY_NONE : gradient->replacement[input];

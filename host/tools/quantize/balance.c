@@ -45,24 +45,11 @@ static void add_part(struct balanced *balanced, uint32_t constant, uint32_t axis
     balanced->parts[balanced->part_count++] = (balance_part){ constant, axis };
 }
 
-static const struct layer *layer_of(const struct balancing *balancing, const graph_node *node)
-{
-    for (uint32_t i = 0; i < balancing->list->count; i++)
-        if (balancing->list->items[i].node == node && balancing->list->items[i].weight_input == 1)
-            return &balancing->list->items[i];
-    return NULL;
-}
-
 static bool is_whole(const struct layer *layer)
 {
     const inlay_attr_info *group = graph_attr(layer->node, "group");
 
     return layer->multiplies && (group == NULL || group->i == 1);
-}
-
-static uint32_t reading_axis(const struct layer *layer)
-{
-    return layer->depth != INLAY_NONE ? layer->depth : 1;
 }
 
 /* Adds weights and bias of the layer that produces the value. */
@@ -92,7 +79,7 @@ static bool add_factor_parts(const struct balancing *balancing, const graph_node
     for (uint32_t i = 0; i < 2; i++) {
         const uint32_t value = node->info.inputs[i];
         const struct layer *layer =
-            balancing->uses[value] == 1 ? layer_of(balancing, producer_of(balancing, value)) : NULL;
+            balancing->uses[value] == 1 ? layer_of(balancing->list, producer_of(balancing, value)) : NULL;
 
         if (layer != NULL && add_layer_parts(balancing, layer, balanced))
             return true;
@@ -125,7 +112,7 @@ static bool find_parts(const struct balancing *balancing, uint32_t value, struct
     }
     if (node == NULL || node->info.output_count < 1 || node->info.outputs[0] != value)
         return false;
-    layer = layer_of(balancing, node);
+    layer = layer_of(balancing->list, node);
     if (layer != NULL)
         return add_layer_parts(balancing, layer, balanced);
     if (balanced->axis != INLAY_NONE)
@@ -157,10 +144,10 @@ static bool find_readers(const struct balancing *balancing, uint32_t value, stru
         if (layer->graph != balancing->editor.graph || layer->weight_input != 1 || layer->node->info.inputs[0] != value)
             continue;
         if (!is_whole(layer) || layer->reason != NULL || balancing->uses[layer->weight] != 1 ||
-            (readers > 0 && (info->dims[reading_axis(layer)].value != balanced->channels ||
+            (readers > 0 && (info->dims[layer_reading_axis(layer)].value != balanced->channels ||
                              (layer->depth == INLAY_NONE) != (balanced->axis != INLAY_NONE))))
             return false;
-        balanced->channels = info->dims[reading_axis(layer)].value;
+        balanced->channels = info->dims[layer_reading_axis(layer)].value;
         balanced->axis = layer->depth == INLAY_NONE ? 1 : INLAY_NONE;
         readers++;
     }
@@ -259,7 +246,7 @@ static void largest_weights(const struct balancing *balancing, const struct bala
 
         if (balancing_axis(balancing, layer, balanced) == INLAY_NONE)
             continue;
-        for (uint32_t axis_index = reading_axis(layer) + 1; axis_index < info->rank; axis_index++)
+        for (uint32_t axis_index = layer_reading_axis(layer) + 1; axis_index < info->rank; axis_index++)
             inner *= info->dims[axis_index].value;
         for (int64_t k = 0; k < layer->count; k++) {
             float weight, *most = &out[k / inner % balanced->channels];
@@ -274,7 +261,7 @@ uint32_t balancing_axis(const struct balancing *balancing, const struct layer *l
 {
     return layer->graph == balancing->editor.graph && layer->weight_input == 1 &&
                    layer->node->info.inputs[0] == balanced->value
-               ? reading_axis(layer)
+               ? layer_reading_axis(layer)
                : INLAY_NONE;
 }
 

@@ -92,7 +92,7 @@ static inlay_status add_layer(struct finder *finder, const struct layer *layer)
 static inlay_status match(struct finder *finder, struct graph *graph, graph_node *node, const char *path,
                           const struct kind *kind)
 {
-    const uint32_t value = kind->input < node->info.input_count ? node->info.inputs[kind->input] : INLAY_NONE;
+    const uint32_t value = graph_input_at(node, kind->input);
     const inlay_value_info *info = value == INLAY_NONE ? NULL : &graph->values[value].info;
     struct layer layer = {
         .graph = graph, .node = node, .path = path, .weight = value, .weight_input = kind->input, .count = 1
@@ -171,6 +171,14 @@ int64_t layer_channels(const struct layer *layer)
 {
     INLAY_CHECK(layer->channel < layer->graph->values[layer->weight].info.rank);
     return layer->graph->values[layer->weight].info.dims[layer->channel].value;
+}
+
+const struct layer *layer_of(const layer_list *list, const graph_node *node)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        if (list->items[i].node == node && list->items[i].weight_input == 1)
+            return &list->items[i];
+    return NULL;
 }
 
 uint32_t layer_bias(const struct layer *layer, bool *out_other)

@@ -27,10 +27,17 @@ typedef struct layer_list {
  * on operators, of layers to exclude. Memory is the arena's. INLAY_INVALID_ARGUMENT: a pattern matches no node. */
 INLAY_NODISCARD inlay_status layers_find(graph_model *model, const char *const *skip, uint32_t skip_count,
                                          struct arena *arena, layer_list *out, inlay_diag *diag);
+/* The layer whose weight is input 1 of the node, or NULL. */
+const struct layer *layer_of(const layer_list *list, const graph_node *node);
 /* The bias of a convolution or matrix multiplication: a constant of one dimension with one element for each channel.
  * INLAY_NONE: there is no bias, or one of another form (*out_other). */
 uint32_t layer_bias(const struct layer *layer, bool *out_other);
 int64_t layer_channels(const struct layer *layer);
+/* The axis of the weights along which the layer reads channels. */
+static inline uint32_t layer_reading_axis(const struct layer *layer)
+{
+    return layer->depth != INLAY_NONE ? layer->depth : 1;
+}
 /* The weights as aligned floats, from malloc; NULL: out of memory. The file's pages are dropped from memory. */
 float *layer_weights(const struct layer *layer);
 #endif

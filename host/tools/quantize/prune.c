@@ -190,20 +190,6 @@ static bool is_plain(const struct layer *layer)
     return layer->reason == NULL && layer->multiplies && (group == NULL || group->i == 1);
 }
 
-static const struct layer *layer_of(const struct pruning *pruning, const graph_node *node)
-{
-    for (uint32_t i = 0; i < pruning->list->count; i++)
-        if (pruning->list->items[i].node == node && pruning->list->items[i].weight_input == 1)
-            return &pruning->list->items[i];
-    return NULL;
-}
-
-/* The axis of the layer's weights along which it reads channels. */
-static uint32_t reading_axis(const struct layer *layer)
-{
-    return layer->depth != INLAY_NONE ? layer->depth : 1;
-}
-
 /* Are channels on the axis that the next layer sums over? Rows of a matrix are not channels of an image. */
 static bool same_axis(const struct layer *a, const struct layer *b)
 {
@@ -229,7 +215,7 @@ static bool find_path(const struct pruning *pruning, const struct layer *layer, 
         const inlay_value_info *info = other != INLAY_NONE ? &graph->values[other].info : NULL;
 
         out->values[out->value_count++] = value;
-        out->next = layer_of(pruning, node);
+        out->next = layer_of(pruning->list, node);
         if (out->next != NULL)
             return is_plain(out->next) && same_axis(layer, out->next) && pruning->uses[out->next->weight] == 1;
         if (strcmp(node->info.domain.data, "ai.onnx") != 0)
@@ -255,7 +241,7 @@ static void drop_channels(struct pruning *pruning, const struct layer *layer)
     struct path path;
 
     if (!is_plain(layer) || pruning->uses[layer->weight] != 1 || !find_path(pruning, layer, &path) ||
-        pruning->editor.graph->values[path.next->weight].info.dims[reading_axis(path.next)].value != channels)
+        pruning->editor.graph->values[path.next->weight].info.dims[layer_reading_axis(path.next)].value != channels)
         return;
     bias = layer_bias(layer, &other);
     if (other || (bias != INLAY_NONE && pruning->uses[bias] != 1))
@@ -272,7 +258,7 @@ static void drop_channels(struct pruning *pruning, const struct layer *layer)
         note_zeros(&pruning->editor.graph->values[bias].info, 0, dead);
     if (path.added != INLAY_NONE)
         note_zeros(&pruning->editor.graph->values[path.added].info, 0, dead);
-    note_zeros(&pruning->editor.graph->values[path.next->weight].info, reading_axis(path.next), unread);
+    note_zeros(&pruning->editor.graph->values[path.next->weight].info, layer_reading_axis(path.next), unread);
     for (int64_t channel = 0; channel < channels; channel++) {
         dead[channel] |= unread[channel];
         left += !dead[channel];
@@ -286,7 +272,7 @@ static void drop_channels(struct pruning *pruning, const struct layer *layer)
             cut(pruning, bias, 0, dead, left);
         if (path.added != INLAY_NONE)
             cut(pruning, path.added, 0, dead, left);
-        cut(pruning, path.next->weight, reading_axis(path.next), dead, left);
+        cut(pruning, path.next->weight, layer_reading_axis(path.next), dead, left);
         for (uint32_t i = 0; i < path.value_count; i++) {
             pruning->editor.graph->values[path.values[i]].declared = false;
             pruning->editor.graph->values[path.values[i]].info.rank = INLAY_RANK_UNKNOWN;

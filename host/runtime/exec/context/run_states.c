@@ -229,8 +229,8 @@ static text_part part_of(const states_row *row, uint32_t k, int64_t *out_entry)
                         .bytes = (axis != INLAY_NONE ? row->kept : 1) * entry };
 }
 
-/* Copies a row of state k to row `to_row` of `count` in `to`, whose memory has capacity for to_rows. `shared` is of the
- * row in `to`. */
+/* Copies a row of state k to row `to_row` of `count` in `to`, whose memory has capacity for to_rows. `shared` describes
+ * the row in `to`. */
 static void copy_joined(const states_row *row, uint32_t k, bool at_end, inlay_value *to, int64_t to_rows,
                         uint32_t to_row, uint32_t count, struct shared_row *shared)
 {
@@ -612,7 +612,7 @@ bool run_states_fixed(const run_states *states)
     return false;
 }
 
-/* Checks that the row's state k can be copied beside a row of the shape [rows, ...]. */
+/* Checks that the row's state k can be copied into a batch of rows of the shape [rows, ...]. */
 static inlay_status check_joined(const states_row *row, uint32_t k, const inlay_value *shape, int64_t rows,
                                  inlay_diag *diag)
 {

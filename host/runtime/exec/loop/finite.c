@@ -25,7 +25,7 @@ struct known_program {
     value_facts *values; /* [value_count] */
 };
 
-/* What is known about the values of the programs of one context. */
+/* The results of scans of the values, for the programs of one context. */
 struct finite_check {
     run_observer observer;
     struct known_program *programs; /* [program_count] those that have run */

@@ -17,7 +17,7 @@ static inlay_status find_boundary(const struct graph *graph, const uint32_t *reg
     INLAY_CHECK(region->node_count > 0);
     for (uint32_t k = 0; k < region->node_count; k++) {
         const graph_node *node = graph->nodes[region->nodes[k]];
-        most_in += partition_reads(node);
+        most_in += graph_read_count(node);
         most_out += node->info.output_count;
     }
     in = arena_array(arena, most_in + 1, sizeof *in);
@@ -26,8 +26,8 @@ static inlay_status find_boundary(const struct graph *graph, const uint32_t *reg
         return INLAY_OUT_OF_MEMORY;
     for (uint32_t k = 0; k < region->node_count; k++) {
         const graph_node *node = graph->nodes[region->nodes[k]];
-        for (uint32_t i = 0; i < partition_reads(node); i++) {
-            uint32_t value = partition_read_at(node, i);
+        for (uint32_t i = 0; i < graph_read_count(node); i++) {
+            uint32_t value = graph_read_at(node, i);
             const inlay_value_info *info = value == INLAY_NONE ? NULL : &graph->values[value].info;
             bool inside;
 
@@ -64,8 +64,8 @@ static uint8_t *find_leaving_values(const struct graph *graph, const uint32_t *r
             leaves[graph->outputs[i]] = 1;
     for (uint32_t k = 0; k < graph->node_count; k++) {
         const graph_node *node = graph->nodes[k];
-        for (uint32_t i = 0; i < partition_reads(node); i++) {
-            uint32_t value = partition_read_at(node, i), producer = partition_producer_of(graph, value);
+        for (uint32_t i = 0; i < graph_read_count(node); i++) {
+            uint32_t value = graph_read_at(node, i), producer = partition_producer_of(graph, value);
             if (producer != INLAY_NONE && region_of[producer] != region_of[k])
                 leaves[value] = 1;
         }

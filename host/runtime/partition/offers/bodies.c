@@ -50,8 +50,8 @@ bool partition_takes_bodies(const partition_provider *provider, const struct gra
     bodies = provider->table->extension(provider->state, INLAY_EXT_BODIES);
     if (bodies == NULL || !INLAY_HAS(bodies, operators) || (bodies->operators & flag) == 0)
         return false;
-    for (uint32_t i = 0; i < partition_reads(node); i++)
-        if (!is_tensor(graph, partition_read_at(node, i)))
+    for (uint32_t i = 0; i < graph_read_count(node); i++)
+        if (!is_tensor(graph, graph_read_at(node, i)))
             return false;
     for (uint32_t i = 0; i < node->info.output_count; i++)
         if (!is_tensor(graph, node->info.outputs[i]))

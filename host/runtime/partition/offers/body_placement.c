@@ -344,8 +344,8 @@ static void set_boundaries_of_bodies(const struct finder *finder, uint32_t job, 
     loop_layout form;
     const bool loops = find_layout(node, &form);
 
-    for (uint32_t i = 0; i < partition_reads(node); i++) {
-        const uint32_t value = partition_read_at(node, i);
+    for (uint32_t i = 0; i < graph_read_count(node); i++) {
+        const uint32_t value = graph_read_at(node, i);
         uint32_t domain;
 
         if (value == INLAY_NONE || !partition_passes_to_bodies(node, value))

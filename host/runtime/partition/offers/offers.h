@@ -103,26 +103,9 @@ static inline bool partition_has_margins(const partition_request *request)
     return request->rules == NULL || !request->rules->no_margins;
 }
 
-/* Number of values that a node reads, for itself or for its bodies. */
-static inline uint32_t partition_reads(const graph_node *node)
-{
-    return node->info.input_count + node->capture_count;
-}
-
-/* The i-th value that the node reads; INLAY_NONE if omitted. */
-static inline uint32_t partition_read_at(const graph_node *node, uint32_t i)
-{
-    return i < node->info.input_count ? node->info.inputs[i] : node->captures[i - node->info.input_count];
-}
-
 /* The node that computes the value; INLAY_NONE for inputs, constants and INLAY_NONE. */
 static inline uint32_t partition_producer_of(const struct graph *graph, uint32_t value)
 {
     return value == INLAY_NONE ? INLAY_NONE : graph->values[value].info.producer;
-}
-
-static inline bool partition_is_constant(const struct graph *graph, uint32_t value)
-{
-    return (graph->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0;
 }
 #endif

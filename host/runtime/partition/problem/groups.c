@@ -45,8 +45,8 @@ static void push_producers(const struct problem *problem, uint32_t node, bool me
     const struct graph *graph = problem->graph;
     struct grouping *grouping = problem->grouping;
 
-    for (uint32_t i = 0; i < partition_reads(graph->nodes[node]); i++) {
-        uint32_t producer = partition_producer_of(graph, partition_read_at(graph->nodes[node], i));
+    for (uint32_t i = 0; i < graph_read_count(graph->nodes[node]); i++) {
+        uint32_t producer = partition_producer_of(graph, graph_read_at(graph->nodes[node], i));
 
         if (producer == INLAY_NONE || grouping->visited[producer] == grouping->walk ||
             (grouping->member[producer] == grouping->walk && !members_too))

@@ -89,7 +89,7 @@ uint32_t partition_list_transfers(struct problem *problem, const uint32_t *choic
     const uint32_t offer = source.node != INLAY_NONE ? choice[source.node] : INLAY_NONE;
     uint32_t origin, count = 0;
 
-    if (partition_is_constant(problem->graph, value) || (source.node != INLAY_NONE && offer == INLAY_NONE))
+    if (graph_is_constant(problem->graph, value) || (source.node != INLAY_NONE && offer == INLAY_NONE))
         return 0;
     origin = source_domain(problem, source, value, offer);
     /* Sizes that the host computes while planning are copied once, not in each run. */
@@ -300,7 +300,7 @@ bool partition_measure_memory(struct problem *problem, const uint32_t *choice, p
                                                                : problem->bounds.limit[provider] };
     count_offers(&occupancy, out);
     for (uint32_t value = 0; value < problem->values; value++) {
-        if (partition_is_constant(problem->graph, value) ||
+        if (graph_is_constant(problem->graph, value) ||
             (partition_producer_of(problem->graph, value) == INLAY_NONE &&
              problem->links.reader_at[value] == problem->links.reader_at[value + 1]))
             continue;

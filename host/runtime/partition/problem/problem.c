@@ -52,9 +52,9 @@ static bool find_readers(struct problem *problem)
     for (uint32_t pass = 0; pass < 2; pass++) {
         memset(last, 0xff, problem->values * sizeof *last);
         for (uint32_t node = 0; node < problem->nodes; node++) {
-            for (uint32_t i = 0; i < partition_reads(graph->nodes[node]); i++) {
-                uint32_t value = partition_read_at(graph->nodes[node], i);
-                if (value == INLAY_NONE || last[value] == node || partition_is_constant(graph, value))
+            for (uint32_t i = 0; i < graph_read_count(graph->nodes[node]); i++) {
+                uint32_t value = graph_read_at(graph->nodes[node], i);
+                if (value == INLAY_NONE || last[value] == node || graph_is_constant(graph, value))
                     continue;
                 last[value] = node;
                 if (pass == 0)
@@ -89,9 +89,8 @@ static bool find_parents(struct problem *problem)
     for (uint32_t node = 0; node < problem->nodes; node++) {
         uint32_t best = INLAY_NONE;
 
-        for (uint32_t i = 0; i < partition_reads(problem->graph->nodes[node]); i++) {
-            uint32_t producer =
-                partition_producer_of(problem->graph, partition_read_at(problem->graph->nodes[node], i));
+        for (uint32_t i = 0; i < graph_read_count(problem->graph->nodes[node]); i++) {
+            uint32_t producer = partition_producer_of(problem->graph, graph_read_at(problem->graph->nodes[node], i));
             if (producer != INLAY_NONE && (best == INLAY_NONE || producer > best))
                 best = producer;
         }
@@ -143,7 +142,7 @@ static void price_layouts(struct problem *problem)
 
             for (uint32_t i = 0; i < node->input_count; i++) {
                 uint32_t value = node->inputs[i];
-                if (value != INLAY_NONE && !partition_is_constant(problem->graph, value))
+                if (value != INLAY_NONE && !graph_is_constant(problem->graph, value))
                     raise_to(&problem->domains.from_host_ns[(size_t)value * problem->domains.count + layout],
                              cost_border_ns(snapshot, offer, problem->partition->profile, value, true));
             }
@@ -221,7 +220,7 @@ static bool find_domains(struct problem *problem)
     for (uint32_t value = 0; problem->domains.count > 1 && value < problem->values; value++) {
         uint64_t bytes = cost_value_bytes(&problem->partition->profile[value]);
 
-        if (partition_is_constant(problem->graph, value))
+        if (graph_is_constant(problem->graph, value))
             continue;
         for (uint32_t domain = 1; domain < problem->domains.memory_count; domain++) {
             if (problem->domains.owner[domain] == INLAY_NONE)
@@ -261,7 +260,7 @@ static bool add_preceding(const struct problem *problem, bool largest, double *r
 }
 
 /* The margin that a provider pays for each place in the order of preference: the error of a guess, and of a price
- * that this machine has confirmed, which is small. Prices of models are nearly taken as they are: a plan may cost a
+ * that this machine has confirmed, which is small. Prices of models get almost no margin: a plan may cost a
  * tenth of their error more than the best one (see marginal_moves.c), not the whole error for each of its nodes. */
 static double margin_of(const partition_offer *offer)
 {

@@ -69,8 +69,8 @@ static void add_reads(region_part *part, const graph_node *node)
     struct problem *problem = part->problem;
     const uint32_t visit = ++problem->schedule.limited.stamp;
 
-    for (uint32_t i = 0; i < partition_reads(node); i++) {
-        const uint32_t value = partition_read_at(node, i);
+    for (uint32_t i = 0; i < graph_read_count(node); i++) {
+        const uint32_t value = graph_read_at(node, i);
         partition_limited_value *marks = value == INLAY_NONE ? NULL : &problem->schedule.limited.values[value];
 
         if (value == INLAY_NONE || marks->read_by == visit)
@@ -79,7 +79,7 @@ static void add_reads(region_part *part, const graph_node *node)
         if (marks->made_in == part->stamp) {
             INLAY_CHECK(marks->readers_outside > 0);
             part->outputs -= --marks->readers_outside == 0 && problem->links.leaves[value] == 0;
-        } else if (marks->enters != part->stamp && !partition_is_constant(problem->graph, value)) {
+        } else if (marks->enters != part->stamp && !graph_is_constant(problem->graph, value)) {
             marks->enters = part->stamp;
             part->inputs++;
         }

@@ -89,8 +89,8 @@ static double place_offer(struct branch *branch, uint32_t offer, bool set)
         branch->choice[placed->nodes[k]] = set ? offer : INLAY_NONE;
     for (uint32_t k = 0; branch->problem->domains.count > 1 && k < placed->node_count; k++) {
         const graph_node *node = branch->problem->graph->nodes[placed->nodes[k]];
-        for (uint32_t i = 0; i < partition_reads(node); i++)
-            ns += partition_read_at(node, i) == INLAY_NONE ? 0 : recount(branch, partition_read_at(node, i));
+        for (uint32_t i = 0; i < graph_read_count(node); i++)
+            ns += graph_read_at(node, i) == INLAY_NONE ? 0 : recount(branch, graph_read_at(node, i));
         for (uint32_t i = 0; i < node->info.output_count; i++)
             ns += node->info.outputs[i] == INLAY_NONE ? 0 : recount_made(branch, node->info.outputs[i]);
     }

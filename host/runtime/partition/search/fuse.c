@@ -394,7 +394,7 @@ bool partition_fuse(struct problem *problem, const partition_alternative *curren
     add_node_terms(problem);
     add_all_group_terms(problem);
     for (uint32_t value = 0; problem->domains.count > 1 && value < problem->values; value++)
-        if (!partition_is_constant(problem->graph, value))
+        if (!graph_is_constant(problem->graph, value))
             add_copy_terms(problem, value);
     for (uint32_t provider = 0; provider < problem->providers; provider++)
         seams |= problem->prices.launch[provider] > 0;

@@ -79,9 +79,9 @@ static double copies_around(struct problem *problem, const uint32_t *choice, con
 
     for (uint32_t k = 0; problem->domains.count > 1 && k < offer->node_count; k++) {
         const graph_node *node = problem->graph->nodes[offer->nodes[k]];
-        for (uint32_t i = 0; i < partition_reads(node) + node->info.output_count; i++) {
+        for (uint32_t i = 0; i < graph_read_count(node) + node->info.output_count; i++) {
             uint32_t value =
-                i < partition_reads(node) ? partition_read_at(node, i) : node->info.outputs[i - partition_reads(node)];
+                i < graph_read_count(node) ? graph_read_at(node, i) : node->info.outputs[i - graph_read_count(node)];
             for (uint32_t count = value == INLAY_NONE ? 0 : partition_list_transfers(problem, choice, value); count > 0;
                  count--)
                 ns += partition_transfer_price(problem, value, problem->domains.transfers[count - 1]) *

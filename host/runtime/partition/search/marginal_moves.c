@@ -76,8 +76,8 @@ static void find_changes(struct marginal_moves *moves)
     for (uint32_t node_index = 0; node_index < problem->nodes; node_index++) {
         const graph_node *node = problem->graph->nodes[node_index];
 
-        for (uint32_t i = 0; moves->changed[node_index] && i < partition_reads(node); i++) {
-            uint32_t value = partition_read_at(node, i), producer = partition_producer_of(problem->graph, value);
+        for (uint32_t i = 0; moves->changed[node_index] && i < graph_read_count(node); i++) {
+            uint32_t value = graph_read_at(node, i), producer = partition_producer_of(problem->graph, value);
 
             if (producer != INLAY_NONE && moves->changed[producer])
                 join(moves, node_index, producer);

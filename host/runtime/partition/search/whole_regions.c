@@ -90,8 +90,8 @@ static bool mark_part(struct whole_regions *whole, uint32_t first)
         const uint32_t node = whole->stack[--depth];
         const graph_node *made = problem->graph->nodes[node];
 
-        for (uint32_t i = 0; i < partition_reads(made); i++)
-            visit(whole, partition_producer_of(problem->graph, partition_read_at(made, i)), first, &depth, &above);
+        for (uint32_t i = 0; i < graph_read_count(made); i++)
+            visit(whole, partition_producer_of(problem->graph, graph_read_at(made, i)), first, &depth, &above);
         for (uint32_t i = 0; i < made->info.output_count; i++) {
             const uint32_t value = made->info.outputs[i];
 
