@@ -5,7 +5,8 @@ set -u
 # shellcheck source=tests/support/verbs.bash
 . "$(dirname "$0")/../support/verbs.bash" "$1" "$2"
 # Plugins are not probed: that is tested elsewhere, and would be repeated in hundreds of processes.
-common=(--no-config --cache-dir "" --intra-threads 1 --probe never)
+common=(--no-config --cache-dir "" --probe never)
+export INLAY_INTRA_THREADS=1 # the flag is refused by verbs that create no session
 
 # does CODE FILTER VERB ARGUMENT...   checks the exit code, and --json by a filter of jq.
 does() {
