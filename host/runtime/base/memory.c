@@ -43,6 +43,5 @@ inlay_status no_memory(inlay_diag *diag, const char *purpose, ...)
 
 bool is_shortage(const char *message)
 {
-    return strstr(message, strerror(EMFILE)) != NULL || strstr(message, strerror(ENFILE)) != NULL ||
-           strstr(message, strerror(ENOMEM)) != NULL;
+    return strstr(message, strerror(EMFILE)) != NULL || strstr(message, strerror(ENFILE)) != NULL;
 }
