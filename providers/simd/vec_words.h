@@ -5,8 +5,6 @@
  *   vint_of_bytes(p, is_signed)   VEC_LANES bytes as words
  *   vint_pick(w, shift, n)        (w >> shift) & (2^n - 1) of each word
  *   vec_of(i)                     integers as floats
- *   vec_minus_zeros(dot, zero, s) dot - zero * s: a dot product of unsigned weights and the sum s of its activations,
- *                                 as the product of weights whose zero point, perhaps a fraction, is zero
  *   vec_pick(w, shift, n, table)  table[(w >> shift) & (2^n - 1)] of 16 floats, for n = 2 and 4; a table for n = 2
  *                                 repeats its four floats four times
  *
@@ -70,10 +68,6 @@ VEC_INLINE vec vec_of(vint i)
 VEC_INLINE vint vint_set(int32_t x)
 {
     return x - (vint){ 0 };
-}
-VEC_INLINE vec vec_minus_zeros(vint dot, vec zero, int32_t sum)
-{
-    return vec_fnma(zero, vec_of(vint_set(sum)), vec_of(dot));
 }
 
 #if defined(KERNEL_IS_avx512)

@@ -111,29 +111,40 @@ static void unpack_q8_0(const uint8_t *block, uint8_t *codes, float *scales, flo
         codes[i] = block[2 + i] ^ 0x80; /* -128 becomes 0 */
 }
 
-/* Scale and minimum of group `i` of Q4_K and Q5_K, 6 bits each. */
-static void unpack_six_bits(const uint8_t *packed, size_t i, float *scale, float *minimum)
+/* The scale, and with zeros the zero point, of each group. */
+static void set_scales(const kit_block_scales *from, size_t groups, uint8_t *codes, float *scales, float *zeros)
 {
-    if (i < 4) {
-        *scale = (float)(packed[i] & 63);
-        *minimum = (float)(packed[i + 4] & 63);
-    } else {
-        *scale = (float)((packed[i + 4] & 15) | packed[i - 4] >> 6 << 4);
-        *minimum = (float)(packed[i + 4] >> 4 | packed[i] >> 6 << 4);
+    const size_t group = KIT_MAX_BLOCK / groups;
+
+    for (size_t i = 0; i < groups; i++) {
+        scales[i] = from->factor * (float)from->scales[i];
+        if (zeros != NULL)
+            set_minimum(scales[i], from->minimum_factor * (float)from->minimums[i],
+                        codes != NULL ? codes + group * i : NULL, group, &scales[i], &zeros[i]);
+    }
+}
+
+/* Scales and minimums of 6 bits. */
+static void read_six_bits(const uint8_t *block, kit_block_scales *out)
+{
+    const uint8_t *packed = block + 4;
+
+    out->factor = half_at(block);
+    out->minimum_factor = half_at(block + 2);
+    for (size_t i = 0; i < 4; i++) {
+        out->scales[i] = (int8_t)(packed[i] & 63);
+        out->minimums[i] = (int8_t)(packed[i + 4] & 63);
+        out->scales[i + 4] = (int8_t)((packed[i + 8] & 15) | packed[i] >> 6 << 4);
+        out->minimums[i + 4] = (int8_t)(packed[i + 8] >> 4 | packed[i + 4] >> 6 << 4);
     }
 }
 
 static void set_minimums(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
 {
-    const float factor = half_at(block), minimum_factor = half_at(block + 2);
+    kit_block_scales own;
 
-    for (size_t i = 0; i < 8; i++) {
-        float scale, minimum;
-
-        unpack_six_bits(block + 4, i, &scale, &minimum);
-        set_minimum(factor * scale, minimum_factor * minimum, codes != NULL ? codes + 32 * i : NULL, 32, &scales[i],
-                    &zeros[i]);
-    }
+    read_six_bits(block, &own);
+    set_scales(&own, 8, codes, scales, zeros);
 }
 
 static void unpack_q4_k(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
@@ -152,14 +163,20 @@ static void unpack_q5_k(const uint8_t *block, uint8_t *codes, float *scales, flo
     set_minimums(block, codes, scales, zeros);
 }
 
+static void read_scales_q6_k(const uint8_t *block, kit_block_scales *out)
+{
+    out->factor = half_at(block + 208);
+    memcpy(out->scales, block + 192, sizeof out->scales);
+}
+
 static void unpack_q6_k(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
 {
     const uint8_t *high = block + 128;
-    const float factor = half_at(block + 208);
+    kit_block_scales own;
 
     (void)zeros;
-    for (size_t i = 0; i < 16; i++)
-        scales[i] = factor * (float)(int8_t)block[192 + i];
+    read_scales_q6_k(block, &own);
+    set_scales(&own, 16, codes, scales, NULL);
     for (size_t half = 0; codes != NULL && half < 2;
          half++) { /* of 64 bytes with the low bits, 32 with the high ones */
         uint8_t *to = codes + 128 * half;
@@ -196,18 +213,25 @@ static void unpack_iq4_nl(const uint8_t *block, uint8_t *codes, float *scales, f
 }
 
 /* Scales of 6 bits: the low ones in bytes 4 to 7, the high ones in bytes 2 and 3. */
-static void unpack_iq4_xs(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+static void read_scales_iq4_xs(const uint8_t *block, kit_block_scales *out)
 {
-    const float factor = half_at(block);
-
-    (void)zeros;
+    out->factor = half_at(block);
     for (size_t i = 0; i < 8; i++) {
         const int low = block[4 + i / 2] >> 4 * (i % 2) & 15, high = block[2 + i / 4] >> 2 * (i % 4) & 3;
 
-        scales[i] = factor * (float)((low | high << 4) - 32);
-        if (codes != NULL)
-            split_nibbles(block + 8 + 16 * i, 16, codes + 32 * i);
+        out->scales[i] = (int8_t)((low | high << 4) - 32);
     }
+}
+
+static void unpack_iq4_xs(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    kit_block_scales own;
+
+    (void)zeros;
+    read_scales_iq4_xs(block, &own);
+    set_scales(&own, 8, codes, scales, NULL);
+    for (size_t i = 0; codes != NULL && i < 8; i++)
+        split_nibbles(block + 8 + 16 * i, 16, codes + 32 * i);
 }
 
 /* Two bits of each of 256 codes: bits 2 s and 2 s + 1 of 32 bytes are 32 codes, for s from 0 to 3. */
@@ -217,30 +241,47 @@ static void split_pairs(const uint8_t *packed, uint8_t *codes)
         codes[i] = packed[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
 }
 
+static void read_scales_q2_k(const uint8_t *block, kit_block_scales *out)
+{
+    out->factor = half_at(block + 80);
+    out->minimum_factor = half_at(block + 82);
+    for (size_t i = 0; i < 16; i++) {
+        out->scales[i] = (int8_t)(block[i] & 15);
+        out->minimums[i] = (int8_t)(block[i] >> 4);
+    }
+}
+
 static void unpack_q2_k(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
 {
-    const float factor = half_at(block + 80), minimum_factor = half_at(block + 82);
+    kit_block_scales own;
 
     if (codes != NULL)
         split_pairs(block + 16, codes);
-    for (size_t i = 0; i < 16; i++)
-        set_minimum(factor * (float)(block[i] & 15), minimum_factor * (float)(block[i] >> 4),
-                    codes != NULL ? codes + 16 * i : NULL, 16, &scales[i], &zeros[i]);
+    read_scales_q2_k(block, &own);
+    set_scales(&own, 16, codes, scales, zeros);
 }
 
-/* Codes minus 4; the third bit of code i is bit i / 32 of byte i % 32. Scales of 6 bits: the low ones in 8 bytes, the
- * high ones in 4. */
-static void unpack_q3_k(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+/* Scales of 6 bits: the low ones in 8 bytes, the high ones in 4. */
+static void read_scales_q3_k(const uint8_t *block, kit_block_scales *out)
 {
     const uint8_t *packed = block + 96;
-    const float factor = half_at(block + 108);
 
-    (void)zeros;
+    out->factor = half_at(block + 108);
     for (size_t i = 0; i < 16; i++) {
         const int low = packed[i % 8] >> i / 8 * 4 & 15, high = packed[8 + i % 4] >> i / 4 * 2 & 3;
 
-        scales[i] = factor * (float)((low | high << 4) - 32);
+        out->scales[i] = (int8_t)((low | high << 4) - 32);
     }
+}
+
+/* Codes minus 4; the third bit of code i is bit i / 32 of byte i % 32. */
+static void unpack_q3_k(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    kit_block_scales own;
+
+    (void)zeros;
+    read_scales_q3_k(block, &own);
+    set_scales(&own, 16, codes, scales, NULL);
     if (codes != NULL)
         split_pairs(block + 32, codes);
     for (size_t i = 0; codes != NULL && i < 256; i++)
@@ -278,21 +319,21 @@ static void unpack_tq1_0(const uint8_t *block, uint8_t *codes, float *scales, fl
 }
 
 static const kit_block_type types[] = {
-    { 2, "Q4_0", 32, 18, 4, 32, NULL, false, unpack_q4_0 },
-    { 3, "Q4_1", 32, 20, 4, 32, NULL, true, unpack_q4_1 },
-    { 6, "Q5_0", 32, 22, 8, 32, NULL, false, unpack_q5_0 },
-    { 7, "Q5_1", 32, 24, 8, 32, NULL, true, unpack_q5_1 },
-    { 8, "Q8_0", 32, 34, 8, 32, NULL, false, unpack_q8_0 },
-    { 12, "Q4_K", 256, 144, 4, 32, NULL, true, unpack_q4_k },
-    { 13, "Q5_K", 256, 176, 8, 32, NULL, true, unpack_q5_k },
-    { 14, "Q6_K", 256, 210, 8, 16, NULL, false, unpack_q6_k },
-    { 10, "Q2_K", 256, 84, 2, 16, NULL, true, unpack_q2_k },
-    { 11, "Q3_K", 256, 110, 4, 16, NULL, false, unpack_q3_k },
-    { 20, "IQ4_NL", 32, 18, 8, 32, iq4_table, false, unpack_iq4_nl },
-    { 23, "IQ4_XS", 256, 136, 8, 32, iq4_table, false, unpack_iq4_xs },
-    { 34, "TQ1_0", 256, 54, 2, 256, NULL, false, unpack_tq1_0 },
-    { 35, "TQ2_0", 256, 66, 2, 256, NULL, false, unpack_tq2_0 },
-    { 39, "MXFP4", 32, 17, 8, 32, e2m1_table, false, unpack_mxfp4 },
+    { 2, "Q4_0", 32, 18, 4, 32, NULL, false, unpack_q4_0, NULL },
+    { 3, "Q4_1", 32, 20, 4, 32, NULL, true, unpack_q4_1, NULL },
+    { 6, "Q5_0", 32, 22, 8, 32, NULL, false, unpack_q5_0, NULL },
+    { 7, "Q5_1", 32, 24, 8, 32, NULL, true, unpack_q5_1, NULL },
+    { 8, "Q8_0", 32, 34, 8, 32, NULL, false, unpack_q8_0, NULL },
+    { 12, "Q4_K", 256, 144, 4, 32, NULL, true, unpack_q4_k, read_six_bits },
+    { 13, "Q5_K", 256, 176, 8, 32, NULL, true, unpack_q5_k, read_six_bits },
+    { 14, "Q6_K", 256, 210, 8, 16, NULL, false, unpack_q6_k, read_scales_q6_k },
+    { 10, "Q2_K", 256, 84, 2, 16, NULL, true, unpack_q2_k, read_scales_q2_k },
+    { 11, "Q3_K", 256, 110, 4, 16, NULL, false, unpack_q3_k, read_scales_q3_k },
+    { 20, "IQ4_NL", 32, 18, 8, 32, iq4_table, false, unpack_iq4_nl, NULL },
+    { 23, "IQ4_XS", 256, 136, 8, 32, iq4_table, false, unpack_iq4_xs, read_scales_iq4_xs },
+    { 34, "TQ1_0", 256, 54, 2, 256, NULL, false, unpack_tq1_0, NULL },
+    { 35, "TQ2_0", 256, 66, 2, 256, NULL, false, unpack_tq2_0, NULL },
+    { 39, "MXFP4", 32, 17, 8, 32, e2m1_table, false, unpack_mxfp4, NULL },
 };
 
 const kit_block_type *kit_block_type_of(int64_t id)

@@ -13,6 +13,14 @@
 #include "inlay/kit_kernel.h"
 
 enum { KIT_MAX_BLOCK = 256 }; /* most elements of a block */
+
+/* The scales of the groups of a block are factor * scales[i]. With zero points, the value of a code is that times the
+ * code, minus minimum_factor * minimums[i]. Both products are exact floats. */
+typedef struct kit_block_scales {
+    float factor, minimum_factor;
+    int8_t scales[16], minimums[16];
+} kit_block_scales;
+
 typedef struct kit_block_type {
     uint32_t id; /* in files */
     const char *name;
@@ -24,6 +32,8 @@ typedef struct kit_block_type {
     /* Unpacks a block: a byte with the code, or the index of the table, of each element (codes NULL: not wanted), a
      * scale and with zeros a zero point for each group. */
     void (*unpack)(const uint8_t *block, uint8_t *codes, float *scales, float *zeros);
+    /* The scales of a block of KIT_MAX_BLOCK elements; NULL: these are not small integers times a factor of it. */
+    void (*read_scales)(const uint8_t *block, kit_block_scales *out);
 } kit_block_type;
 /* NULL: not known. */
 const kit_block_type *kit_block_type_of(int64_t id);

@@ -15,7 +15,8 @@ enum { ROWS = 6, DEPTH = 256, CHANNELS = 64, TAPS = 9, PIXELS = 4, ELEMENTS = 10
 
 /* Operands of all kernels: numbers near 1 as floats, any bytes as bytes. */
 static float x[ROOM / 4], w[ROOM / 4], y[ROOM / 4];
-static int32_t sums[ROOM / 64], starts[ROOM / 64];
+static float sums[ROOM / 64];
+static int32_t starts[ROOM / 64];
 static int8_t limbs[ROOM];
 
 static int64_t run_floats(const sgemm_kernel *kernel, int64_t rows)

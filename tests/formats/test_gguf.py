@@ -43,9 +43,11 @@ OTHERS = {9: "Q8_1", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19:
           24: "I8", 29: "IQ1_M", 40: "NVFP4", 41: "Q1_0", 99: "unknown"}
 RANGE.update({"Q2_K": 50, "Q3_K": 128, "IQ4_NL": 127, "IQ4_XS": 4000, "TQ1_0": 1, "TQ2_0": 1})
 MEAN = {"Q2_K": 1.5, "Q4_K": 8, "Q5_K": 16}  # of the codes, for minimums that make that of the weights about 0
-# Types whose packs have the bits of the file, not whole bytes: their size as a multiple of that of the file.
-PACKED = (("llama", "IQ4_NL", 1.2), ("llama", "MXFP4", 1.3), ("mixtral", "MXFP4", 1.3), ("llama", "IQ4_XS", 1.3),
-          ("qwen3moe", "Q4_K_M", 1.6))
+# Types with packs that are smaller than codes of whole bytes with floats for scales, and their size as a multiple of that
+# of the file.
+PACKED = (("llama", "IQ4_NL", 1.15), ("llama", "MXFP4", 1.2), ("mixtral", "MXFP4", 1.2), ("llama", "IQ4_XS", 1.05),
+          ("llama", "Q2_K", 1.4), ("llama", "Q3_K", 1.4), ("llama", "Q4_K", 1.2), ("llama", "Q5_K", 1.6),
+          ("llama", "Q6_K", 1.35), ("qwen3moe", "Q4_K_M", 1.2))
 PROMPTS, NEW_TOKENS = 4, 10
 TEXTS = ["The inner thing and the outer 1234.", "  two  spaces\n\nline", "h\u00e9llo \u4e2d\u6587 don't I'LL", "a",
          "<|user|>hi<|end|> the", " \u2581 the and"]
@@ -435,8 +437,9 @@ class Gguf(unittest.TestCase):
                 self.assertEqual(mappings.count("00000000"), 1)  # of the begin of the file
 
     def test_blocks(self):
-        """Results are the same if blocks are read from the file and if constants are made from them: by other
-        providers, by placement rules that separate blocks and products, from a file in memory, in a new version."""
+        """Results are the same, or with minima nearly so, if blocks are read from the file and if constants are made
+        from them: by other providers, by placement rules that separate blocks and products, from a file in memory, in a
+        new version."""
         import inlay
         norm = {"output_norm.weight": np.linspace(-2, 2, 256, dtype=np.float32)}
         for arch, kind in (("llama", "Q4_K"), ("mixtral", "Q6_K"), ("mixtral", "Q5_0"), ("qwen3moe", "Q4_K_M")):
@@ -452,12 +455,15 @@ class Gguf(unittest.TestCase):
                     if value.name not in feeds:
                         feeds[value.name] = np.zeros((1, value.shape[1], 0, value.shape[3]), np.float32)
                 logits = session.run(feeds)["logits"]
-                np.testing.assert_array_equal(made.run(feeds)["logits"], logits, kind)
+                # only codes have zero points, quotients that are rounded, where blocks have minima
+                error = 1e-4 if kind.startswith("Q4_K") else 0
+                np.testing.assert_allclose(made.run(feeds)["logits"], logits, rtol=0, atol=error, err_msg=kind)
                 for other in (reference, apart, unpacked):
                     np.testing.assert_allclose(other.run(feeds)["logits"], logits, rtol=1e-3, atol=1e-3, err_msg=kind)
                 session.update(norm)
                 made.update(norm)
-                np.testing.assert_array_equal(made.run(feeds)["logits"], session.run(feeds)["logits"], kind)
+                np.testing.assert_allclose(made.run(feeds)["logits"], session.run(feeds)["logits"], rtol=0, atol=error,
+                                           err_msg=kind)
 
     def test_packs(self):
         """Packs in the cache folder are little larger than the file, and tokens are the same if they come from there."""
@@ -570,7 +576,7 @@ class Gguf(unittest.TestCase):
                 file.write(data)
             options = {"cache_dir": folder, "cache_max_bytes": 1 << 30, "config": False}
             with inlay.Session(path, **options) as plain, inlay.Session(
-                    path, memory_limit=f"host={len(data) * 3 // 2}", **options) as limited:
+                    path, memory_limit=f"host={len(data) * 5 // 4}", **options) as limited:
                 before = logits_of(plain, prompt)
                 for session in (plain, limited):
                     session.update(value)

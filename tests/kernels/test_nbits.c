@@ -86,6 +86,45 @@ static void make_weights(struct weights *weights, uint32_t bits, int64_t k, int6
     free(file_zeros);
 }
 
+/* Replaces scales by bytes with joint factors, and zero points by such minima. */
+static void join_scales(struct weights *weights)
+{
+    nbits_shape *shape = &weights->shape;
+    double *plain = malloc((size_t)(shape->k * shape->n) * sizeof *plain);
+
+    assert_non_null(plain);
+    for (int64_t i = 0; i < shape->k; i++)
+        for (int64_t j = 0; j < shape->n; j++)
+            plain[i * shape->n + j] =
+                nbits_element(weights->source.data, i * weights->source.k_step + j * weights->source.n_step,
+                              shape->bits, weights->source.is_signed) +
+                (weights->source.is_signed ? 1 << (shape->bits - 1) : 0) - (weights->zeros == NULL ? weights->zero : 0);
+    memset(weights->weights, 0, (size_t)(shape->k * shape->n) * sizeof *plain);
+    assert_true(nbits_join_scales(shape));
+    assert_true(nbits_scale_count(shape) < shape->panels * NBITS_COLUMNS * shape->blocks);
+    for (int minima = 0; minima < (weights->zeros == NULL ? 1 : 2); minima++) {
+        float *panel = minima ? weights->zeros : weights->scales;
+
+        for (int64_t k = 0, step = 16 + (4 << shape->joint); k < shape->panels * shape->k; k += NBITS_JOINED) {
+            int8_t *codes = (int8_t *)(panel + 16);
+
+            for (int64_t i = 0; i < 16; i++)
+                panel[i] = 0.01f + random_signed(&noise_state) * 0.009f;
+            for (int64_t i = 0; i < 16 << shape->joint; i++)
+                codes[i] = (int8_t)(random_bits(&noise_state) % 256);
+            for (int64_t i = 0; i < NBITS_JOINED * 16; i++) {
+                const int64_t column = k / shape->k * 16 + i % 16, at = (k % shape->k + i / 16) * shape->n + column;
+                const double scale = (double)panel[i % 16] * codes[i / 16 / shape->block * 16 + i % 16];
+
+                if (column < shape->n)
+                    weights->weights[at] += minima ? -scale : scale * plain[at];
+            }
+            panel += step;
+        }
+    }
+    free(plain);
+}
+
 static void free_weights(struct weights *weights)
 {
     free(weights->file);
@@ -114,25 +153,32 @@ enum { GUARD = 8 };
 /* Multiplies a block of several panels, NBITS_PARTS parts at a time. */
 static void multiply_block(const struct level *level, const nbits_tile *tile, nbits_mode mode)
 {
+    enum { COUNT = NBITS_PARTS * NBITS_BESIDE * NBITS_COLUMNS };
     const nbits_shape *shape = tile->shape;
-    void *weights = malloc((size_t)nbits_block_bytes(mode));
-    int32_t *w_starts = malloc(NBITS_PARTS * NBITS_BESIDE * NBITS_COLUMNS * sizeof *w_starts);
+    const int64_t scales = nbits_scale_count(shape) / shape->panels;
+    const nbits_spread spread = { malloc((size_t)nbits_block_bytes(mode)), malloc(COUNT * sizeof(int32_t)),
+                                  malloc(COUNT * sizeof(float)), malloc(COUNT * sizeof(float)) };
 
-    assert_true(weights && w_starts);
+    assert_true(spread.weights && spread.starts && spread.scales && spread.zeros);
     for (int64_t first = 0; first < nbits_parts(shape); first += NBITS_PARTS) {
         const int64_t left = nbits_parts(shape) - first;
-        nbits_weight_block block = { *tile, weights, w_starts, first, left < NBITS_PARTS ? left : NBITS_PARTS };
+        nbits_weight_block block = { *tile, spread, first, left < NBITS_PARTS ? left : NBITS_PARTS };
 
         for (int i = 0; i < NBITS_BESIDE; i++) {
+            const int64_t at = i * NBITS_COLUMNS < tile->columns ? i : 0;
             nbits_tile panel = *tile;
 
-            panel.weights += i * NBITS_COLUMNS < tile->columns ? nbits_weight_bytes(shape) / shape->panels * i : 0;
-            level->kernel->spread(&panel, mode, block.first, block.parts, i, weights, w_starts);
+            panel.weights += nbits_weight_bytes(shape) / shape->panels * at;
+            panel.scales += scales * at;
+            panel.zeros = panel.zeros == NULL ? NULL : panel.zeros + scales * at;
+            level->kernel->spread(&panel, mode, block.first, block.parts, i, &spread);
         }
         level->kernel->block(&block, mode);
     }
-    free(weights);
-    free(w_starts);
+    free(spread.weights);
+    free(spread.starts);
+    free(spread.scales);
+    free(spread.zeros);
 }
 
 /* tiles: used instead of tiles of the level; NULL: not. */
@@ -144,9 +190,9 @@ static void multiply_by(const struct level *level, const nbits_tiles *tiles, con
                   limbs_row = nbits_depth(&weights->shape) * (blocks ? (int64_t)mode : 2);
     const int64_t depth = nbits_depth(shape), parts = nbits_parts(shape);
     const int64_t padded = (rows + NBITS_TILE_ROWS - 1) / NBITS_TILE_ROWS * NBITS_TILE_ROWS;
-    float *spread = spread_rows(shape, a, rows), *factors = calloc((size_t)(padded * parts), sizeof *factors);
-    int32_t *sums = calloc((size_t)(padded * parts), sizeof *sums),
-            *starts = calloc((size_t)(padded * parts), sizeof *starts);
+    float *spread = spread_rows(shape, a, rows), *factors = calloc((size_t)(padded * parts), sizeof *factors),
+          *sums = calloc((size_t)(padded * parts), sizeof *sums);
+    int32_t *starts = calloc((size_t)(padded * parts), sizeof *starts);
     int8_t *limbs = calloc((size_t)(padded * limbs_row), 1);
 
     assert_true(factors && sums && starts && limbs);
@@ -291,7 +337,8 @@ static void check_tiles(const struct level *level, const nbits_tiles *tiles, con
 }
 #endif
 
-static void check_unfold(const struct level *level, const struct weights *weights)
+/* error: the largest of an element. */
+static void check_unfold(const struct level *level, const struct weights *weights, double error)
 {
     const nbits_shape *shape = &weights->shape;
     float *out = malloc((size_t)(shape->k * NBITS_COLUMNS) * sizeof *out);
@@ -309,8 +356,8 @@ static void check_unfold(const struct level *level, const struct weights *weight
         level->kernel->unfold(&tile, out, NBITS_COLUMNS);
         for (int64_t k = 0; k < shape->k; k++)
             for (int64_t j = 0; j < NBITS_COLUMNS && p * NBITS_COLUMNS + j < shape->n; j++)
-                assert_true(out[k * NBITS_COLUMNS + j] ==
-                            (float)weights->weights[k * shape->n + p * NBITS_COLUMNS + j]);
+                assert_true(fabs(out[k * NBITS_COLUMNS + j] -
+                                 (double)(float)weights->weights[k * shape->n + p * NBITS_COLUMNS + j]) <= error);
     }
     free(out);
 }
@@ -338,7 +385,7 @@ static void products(void **state)
 
                     if (!cpu_has(level->needs) || (level->vnni && !cpu_has_vnni()))
                         continue;
-                    check_unfold(level, &weights);
+                    check_unfold(level, &weights, 0);
                     for (int64_t rows = 1; rows <= level->kernel->rows; rows += is_long ? level->kernel->rows - 1 : 1)
                         for (int mode = rows <= NBITS_FEW_ROWS ? NBITS_EXACT : NBITS_BYTE; mode <= NBITS_FINE; mode++) {
                             check(level, &weights, (nbits_mode)mode, false, rows);
@@ -358,6 +405,50 @@ static void products(void **state)
                 }
                 free_weights(&weights);
             }
+}
+
+/* Scales and minima with joint factors, in each kernel. */
+static void joint_scales(void **state)
+{
+    static const struct {
+        int64_t k, n, block;
+    } sizes[] = { { 256, 16, 32 }, { 512, 19, 16 }, { 512, 50, 32 }, { 1280, 33, 16 } };
+    nbits_shape shape;
+
+    (void)state;
+    assert_true(nbits_shape_init(&shape, 4, 512, 16, 64) && !nbits_join_scales(&shape));
+    assert_true(nbits_shape_init(&shape, 4, 384, 16, 32) && !nbits_join_scales(&shape));
+    for (uint32_t bits = 2; bits <= 8; bits *= 2)
+        for (size_t z = 0; z < 2 * (sizeof sizes / sizeof *sizes); z++) {
+            struct weights weights;
+
+            make_weights(&weights, bits, sizes[z / 2].k, sizes[z / 2].n, sizes[z / 2].block, true, z % 4 == 0,
+                         z % 2 != 0, 0);
+            join_scales(&weights);
+            for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+                const struct level *level = &levels[i];
+
+                if (!cpu_has(level->needs) || (level->vnni && !cpu_has_vnni()))
+                    continue;
+                check_unfold(level, &weights, 1e-4);
+                for (int64_t rows = 1; rows <= level->kernel->rows; rows++)
+                    for (int mode = rows <= NBITS_FEW_ROWS ? NBITS_EXACT : NBITS_BYTE; mode <= NBITS_FINE; mode++) {
+                        check(level, &weights, (nbits_mode)mode, false, rows);
+                        if (level->kernel->many > 0 && mode != NBITS_EXACT && rows <= NBITS_FEW_ROWS)
+                            check(level, &weights, (nbits_mode)mode, true, rows);
+                    }
+                for (int mode = NBITS_BYTE; level->kernel->has_limbs && mode <= NBITS_FINE; mode++)
+                    check_rows(level, &weights, (nbits_mode)mode);
+#if defined(__x86_64__)
+                for (int mode = NBITS_BYTE; level->vnni && mode <= NBITS_FINE; mode++) {
+                    check_tiles(level, &nbits_tiles_avx512_vnni, &weights, (nbits_mode)mode);
+                    if (tile_problem() == NULL)
+                        check_tiles(level, &nbits_tiles_amx, &weights, (nbits_mode)mode);
+                }
+#endif
+            }
+            free_weights(&weights);
+        }
 }
 
 /* Indexes of a table and the weights that it has for them give the same bits, with every instruction set, with float4
@@ -450,9 +541,9 @@ static void refusals(void **state)
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
         const struct level *level = &levels[i];
         nbits_shape shape;
-        float a[64], factors[2];
+        float a[64], factors[2], sums[2];
         int8_t limbs[128];
-        int32_t sums[2], starts[2];
+        int32_t starts[2];
         const nbits_row row = { limbs, 64, factors, sums, starts, false, false };
 
         if (!cpu_has(level->needs) || (level->vnni && !cpu_has_vnni()) || !level->kernel->has_limbs)
@@ -482,10 +573,8 @@ static void sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products),
-        cmocka_unit_test(tables),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(sizes),
+        cmocka_unit_test(products), cmocka_unit_test(joint_scales), cmocka_unit_test(tables),
+        cmocka_unit_test(refusals), cmocka_unit_test(sizes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

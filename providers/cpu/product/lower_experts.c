@@ -92,7 +92,7 @@ static inlay_status take_scratch(cpu_build *build, struct experts *experts, cpu_
                                gate->bits.has_zeros == first->bits.has_zeros &&
                                (gate->bits.has_zeros || gate->bits.zero == first->bits.zero);
         if (experts->shares_rows) {
-            const nbits_shape own = gate->bits.shape; /* may have another table */
+            const nbits_shape own = gate->bits.shape; /* may have another table, or joint factors */
 
             gate->bits = first->bits;
             gate->bits.shape = own;

@@ -207,7 +207,7 @@ static inlay_status run_nbits(const cpu_native *native, const cpu_state *state, 
         const uint64_t at = (uint64_t)(dense->job.m * nbits_parts(&plan->shape));
 
         memset(call.rows.scratch + plan->factors + at * sizeof(float), 0, count * sizeof(float));
-        memset(call.rows.scratch + plan->sums + at * sizeof(int32_t), 0, count * sizeof(int32_t));
+        memset(call.rows.scratch + plan->sums + at * sizeof(float), 0, count * sizeof(float));
         memset(call.rows.scratch + plan->starts + at * sizeof(int32_t), 0, count * sizeof(int32_t));
     }
     if (plan->spreads || plan->mode != NBITS_EXACT)

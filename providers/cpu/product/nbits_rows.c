@@ -6,6 +6,8 @@
 /* Programs of `inlay bundle` leave these out. */
 OPTIONAL_WITH(nbits_share, "cpu_nbits_product cpu_experts cpu_weights+cpu_product");
 
+enum { SPREAD_COUNT = NBITS_PARTS * NBITS_BESIDE * NBITS_COLUMNS }; /* see nbits_spread */
+
 /* Row `row` as kernels read it. */
 static const float *row_of(const nbits_call *call, int64_t row)
 {
@@ -77,11 +79,10 @@ void nbits_reserve(nbits_plan *plan, uint64_t rows, uint64_t workers, uint64_t *
     plan->limbs =
         nbits_reserve_part(bytes, integers ? (rows > NBITS_FEW_ROWS ? whole : rows) * (uint64_t)limb_row(plan) : 0);
     plan->factors = nbits_reserve_part(bytes, integers ? whole * parts * sizeof(float) : 0);
-    plan->sums = nbits_reserve_part(bytes, integers ? whole * parts * sizeof(int32_t) : 0);
+    plan->sums = nbits_reserve_part(bytes, integers ? whole * parts * sizeof(float) : 0);
     plan->starts = nbits_reserve_part(bytes, integers ? whole * parts * sizeof(int32_t) : 0);
     plan->quantized = nbits_reserve_part(bytes, rows);
-    plan->panel_bytes =
-        (uint64_t)nbits_block_bytes(plan->mode) + NBITS_PARTS * NBITS_BESIDE * NBITS_COLUMNS * sizeof(int32_t);
+    plan->panel_bytes = (uint64_t)nbits_block_bytes(plan->mode) + 3 * SPREAD_COUNT * sizeof(int32_t);
     plan->panels = nbits_reserve_part(bytes, plan->blocks ? plan->panel_bytes * workers : 0);
 }
 
@@ -99,7 +100,7 @@ void nbits_prepare_rows(const nbits_call *call, int64_t begin, int64_t end)
                 &(nbits_row){ .limbs = limbs_of(call, row),
                               .limbs_part = limb_part(call),
                               .factors = (float *)(void *)(call->scratch + plan->factors) + row * parts,
-                              .sums = (int32_t *)(void *)(call->scratch + plan->sums) + row * parts,
+                              .sums = (float *)(void *)(call->scratch + plan->sums) + row * parts,
                               .starts = (int32_t *)(void *)(call->scratch + plan->starts) + row * parts,
                               .blocks = call->blocks,
                               .single = call->single });
@@ -111,7 +112,8 @@ nbits_tile nbits_tile_of(const nbits_call *call, int64_t panel, int64_t panels, 
 {
     const nbits_plan *plan = call->plan;
     const nbits_shape *shape = &plan->shape;
-    const int64_t parts = nbits_parts(shape), at = panel * NBITS_COLUMNS, scales = shape->blocks * NBITS_COLUMNS;
+    const int64_t parts = nbits_parts(shape), at = panel * NBITS_COLUMNS,
+                  scales = nbits_scale_count(shape) / shape->panels;
 
     INLAY_CHECK(panel >= 0 && panel < shape->panels && row >= 0);
     return (nbits_tile){ .shape = shape,
@@ -127,7 +129,7 @@ nbits_tile nbits_tile_of(const nbits_call *call, int64_t panel, int64_t panels, 
                          .limbs_row = limb_row(plan),
                          .limbs_part = limb_part(call),
                          .factors = (float *)(void *)(call->scratch + plan->factors) + row * parts,
-                         .sums = (int32_t *)(void *)(call->scratch + plan->sums) + row * parts,
+                         .sums = (float *)(void *)(call->scratch + plan->sums) + row * parts,
                          .starts = (int32_t *)(void *)(call->scratch + plan->starts) + row * parts,
                          .c = c,
                          .c_row = c_row,
@@ -161,8 +163,11 @@ void nbits_by_blocks(const nbits_call *call, int64_t panel, int64_t panels, int6
 {
     const nbits_plan *plan = call->plan;
     const int64_t parts = nbits_parts(&plan->shape);
-    int32_t *starts = (int32_t *)(void *)(buffer + nbits_block_bytes(plan->mode));
-    nbits_weight_block block = { .weights = buffer, .w_starts = starts };
+    float *beside = (float *)(void *)(buffer + nbits_block_bytes(plan->mode));
+    nbits_weight_block block = { .spread = { .weights = buffer,
+                                             .starts = (int32_t *)(void *)beside,
+                                             .scales = beside + SPREAD_COUNT,
+                                             .zeros = beside + 2 * SPREAD_COUNT } };
 
     INLAY_CHECK(call->blocks && panels >= 1 && panels <= NBITS_BESIDE);
     for (int64_t part = 0; part < parts; part += NBITS_PARTS) {
@@ -171,7 +176,7 @@ void nbits_by_blocks(const nbits_call *call, int64_t panel, int64_t panels, int6
         for (int64_t i = 0; i < NBITS_BESIDE; i++) { /* missing panels repeat the last one */
             const nbits_tile tile = nbits_tile_of(call, panel + (i < panels ? i : panels - 1), 1, first, 1, c, c_row);
 
-            plan->kernel->spread(&tile, plan->mode, part, count, (int)i, buffer, starts);
+            plan->kernel->spread(&tile, plan->mode, part, count, (int)i, &block.spread);
         }
         block.first = part;
         block.parts = count;

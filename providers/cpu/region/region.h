@@ -131,6 +131,7 @@ typedef struct cpu_nbits {
     bool float_zeros;  /* zero points are floats */
     float all;         /* the zero point of all weights, unsigned as in packed weights; valid if zero is INLAY_NONE */
     const uint8_t *table; /* see nbits_shape */
+    bool joint;           /* likewise */
     int64_t k, n, block;
     int64_t q_steps[2], scale_steps[2], zero_steps[2]; /* elements from one k, or block of k, to the next; and for n */
 } cpu_nbits;

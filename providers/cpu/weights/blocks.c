@@ -134,6 +134,31 @@ static void pack_panel(const pack_call *call, int64_t panel, uint8_t *out)
     }
 }
 
+/* The same for scales, or minima, with joint factors. */
+static void pack_joint(const pack_call *call, int64_t panel, uint8_t *out)
+{
+    const nbits_shape *shape = &call->shape;
+    const kit_block_type *type = call->blocks.type;
+    const int64_t count = shape->k / NBITS_JOINED, groups = NBITS_JOINED / shape->block,
+                  each = type->group / shape->block, first = panel * NBITS_COLUMNS;
+    const int64_t factor_bytes = NBITS_COLUMNS * (int64_t)sizeof(float), step = factor_bytes + groups * NBITS_COLUMNS;
+    const bool minima = call->part == BLOCKS_ZEROS;
+
+    INLAY_CHECK(type->elements == NBITS_JOINED && type->read_scales != NULL);
+    memset(out, 0, (size_t)(nbits_scale_count(shape) / shape->panels) * sizeof(float));
+    for (int64_t column = 0; column < NBITS_COLUMNS && first + column < shape->n; column++)
+        for (int64_t at = 0; at < count; at++) {
+            kit_block_scales own = { .minimum_factor = 0 };
+
+            type->read_scales((const uint8_t *)call->data + ((first + column) * count + at) * type->bytes, &own);
+            memcpy(out + at * step + column * (int64_t)sizeof(float), minima ? &own.minimum_factor : &own.factor,
+                   sizeof(float));
+            for (int64_t i = 0; i < groups; i++)
+                out[at * step + factor_bytes + i * NBITS_COLUMNS + column] =
+                    (uint8_t)(minima ? own.minimums : own.scales)[i / each];
+        }
+}
+
 static inlay_status pack_panels(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const pack_call *call = user;
@@ -144,7 +169,7 @@ static inlay_status pack_panels(void *user, int64_t begin, int64_t end, uint32_t
 
     (void)worker;
     for (int64_t panel = begin; panel < end; panel++)
-        pack_panel(call, panel, call->out + panel * panel_bytes);
+        (shape->joint != 0 ? pack_joint : pack_panel)(call, panel, call->out + panel * panel_bytes);
     return INLAY_OK;
 }
 

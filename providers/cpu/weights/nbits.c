@@ -1,7 +1,7 @@
 /* The kernels of nbits.h for one instruction set, written in terms of simd/vec.h. */
 #include "cpu/weights/nbits_block.h"
+#include "cpu/weights/nbits_scales.h"
 #include "inlay/check.h"
-#include "simd/vec_words.h"
 #include <float.h>
 
 enum {
@@ -112,7 +112,7 @@ VEC_INLINE vec weight_of(vint w, int e, struct coding c, const float *table)
 
 /* Multiplies in the order of the bits of a word. With few rows there are up to four sums per row, to hide the latency
  * of additions. */
-VEC_INLINE void exact_tile(const nbits_tile *tile, struct coding packed, int rows, bool zeros)
+VEC_INLINE void exact_tile(const nbits_tile *tile, struct coding packed, int rows, bool zeros, bool joint)
 {
     enum { SUMS = 4 };
     const nbits_shape *shape = tile->shape;
@@ -132,13 +132,14 @@ VEC_INLINE void exact_tile(const nbits_tile *tile, struct coding packed, int row
             sum[r][v] = total[r][v] = vec_zero();
     }
     for (int64_t b = 0; b < shape->blocks; b++) {
-        const float *scales = tile->scales + b * NBITS_COLUMNS;
+        const block_scales scales = scales_at(tile->scales, joint, shape->joint, b),
+                           minima = scales_at(zeros ? tile->zeros : tile->scales, joint, shape->joint, b);
 
         for (int64_t p = 0; p < parts; p++) {
             VEC_UNROLL
             for (int v = 0; v < VECTORS; v++) {
-                const vec scale = vec_load(scales + v * VEC_LANES);
-                const vec zero = zeros ? vec_load(tile->zeros + b * NBITS_COLUMNS + v * VEC_LANES) : vec_zero();
+                const vec scale = scale_of(scales, joint, v * VEC_LANES);
+                const vec zero = zeros ? scale_of(minima, joint, v * VEC_LANES) : vec_zero();
                 vec part[NBITS_ROWS][SUMS];
 
                 VEC_UNROLL
@@ -155,7 +156,7 @@ VEC_INLINE void exact_tile(const nbits_tile *tile, struct coding packed, int row
                     for (int e = 0; e < words; e++) {
                         vec x = weight_of(word, e, c, table);
 
-                        x = zeros ? vec_sub(x, zero) : x;
+                        x = zeros && joint ? vec_fms(x, scale, zero) : zeros ? vec_sub(x, zero) : x;
                         VEC_UNROLL
                         for (int r = 0; r < rows; r++)
                             part[r][e % chains] = vec_fma(x, vec_set(a[r * tile->a_row + e]), part[r][e % chains]);
@@ -167,7 +168,7 @@ VEC_INLINE void exact_tile(const nbits_tile *tile, struct coding packed, int row
                         part[r][0] = vec_add(vec_add(part[r][0], part[r][1]), vec_add(part[r][2], part[r][3]));
                     else if (chains == 2)
                         part[r][0] = vec_add(part[r][0], part[r][1]);
-                    sum[r][v] = vec_fma(part[r][0], scale, sum[r][v]);
+                    sum[r][v] = zeros && joint ? vec_add(sum[r][v], part[r][0]) : vec_fma(part[r][0], scale, sum[r][v]);
                 }
             }
             for (uint32_t i = 0; rows == 1 && i < shape->part * (uint32_t)bits / 32; i++)
@@ -185,64 +186,78 @@ VEC_INLINE void exact_tile(const nbits_tile *tile, struct coding packed, int row
 #define UP_TO_FOUR(function, ...)                                                                                      \
     switch (tile->rows) {                                                                                              \
     case 1:                                                                                                            \
-        function(tile, __VA_ARGS__, 1, zeros);                                                                         \
+        function(tile, __VA_ARGS__, 1, zeros, joint);                                                                  \
         break;                                                                                                         \
     case 2:                                                                                                            \
-        function(tile, __VA_ARGS__, 2, zeros);                                                                         \
+        function(tile, __VA_ARGS__, 2, zeros, joint);                                                                  \
         break;                                                                                                         \
     case 3:                                                                                                            \
-        function(tile, __VA_ARGS__, 3, zeros);                                                                         \
+        function(tile, __VA_ARGS__, 3, zeros, joint);                                                                  \
         break;                                                                                                         \
     default:                                                                                                           \
-        function(tile, __VA_ARGS__, 4, zeros);                                                                         \
+        function(tile, __VA_ARGS__, 4, zeros, joint);                                                                  \
     }
 #ifdef INTS_BLOCKS
+/* Eight rows lack the registers for choices at run time. */
 #define UP_TO_EIGHT(function, ...)                                                                                     \
-    if (tile->rows > NBITS_FEW_ROWS)                                                                                   \
-        function(tile, __VA_ARGS__, 8, zeros);                                                                         \
+    if (tile->rows <= NBITS_FEW_ROWS)                                                                                  \
+        UP_TO_FOUR(function, __VA_ARGS__)                                                                              \
+    else if (zeros && joint)                                                                                           \
+        function(tile, __VA_ARGS__, 8, true, true);                                                                    \
+    else if (zeros)                                                                                                    \
+        function(tile, __VA_ARGS__, 8, true, false);                                                                   \
+    else if (joint)                                                                                                    \
+        function(tile, __VA_ARGS__, 8, false, true);                                                                   \
     else                                                                                                               \
-        UP_TO_FOUR(function, __VA_ARGS__)
+        function(tile, __VA_ARGS__, 8, false, false);
 #else
 #define UP_TO_EIGHT UP_TO_FOUR
 #endif
-/* Defines kernel `name`, which calls `function` with bits, rows and, for 4 bits, zeros as constants; apart: also for 2
- * bits. */
+#define WITH(zeros_value, joint_value, function, BY_ROWS, ...)                                                         \
+    {                                                                                                                  \
+        const bool zeros = (zeros_value), joint = (joint_value);                                                       \
+        BY_ROWS(function, __VA_ARGS__)                                                                                 \
+    }
+/* Defines kernel `name`, which calls `function` with bits, rows and, for 4 bits, zeros and joint as constants; apart:
+ * also for 2 bits. */
 #define BY_BITS(name, function, BY_ROWS, apart)                                                                        \
     static void name(const nbits_tile *tile)                                                                           \
     {                                                                                                                  \
+        const bool has_zeros = tile->zeros != NULL, is_joint = tile->shape->joint != 0;                                \
+                                                                                                                       \
         INLAY_CHECK(tile->rows >= 1 && tile->rows <= NBITS_ROWS && tile->columns >= 1 &&                               \
                     tile->columns <= NBITS_COLUMNS);                                                                   \
-        if (HAS_TABLES && tile->shape->table != NULL) {                                                                \
-            const bool zeros = false;                                                                                  \
-            BY_ROWS(function, codes_of(tile->shape))                                                                   \
-        } else if (tile->shape->bits == 4 && tile->zeros == NULL) {                                                    \
-            const bool zeros = false;                                                                                  \
-            BY_ROWS(function, plain_bits(4))                                                                           \
-        } else if (tile->shape->bits == 4) {                                                                           \
-            const bool zeros = true;                                                                                   \
-            BY_ROWS(function, plain_bits(4))                                                                           \
-        } else if (tile->shape->bits == 8) {                                                                           \
-            const bool zeros = tile->zeros != NULL;                                                                    \
-            BY_ROWS(function, plain_bits(8))                                                                           \
-        } else if ((apart) && tile->zeros == NULL) {                                                                   \
-            const bool zeros = false;                                                                                  \
-            BY_ROWS(function, plain_bits(2))                                                                           \
-        } else {                                                                                                       \
-            const bool zeros = tile->zeros != NULL;                                                                    \
-            BY_ROWS(function, plain_bits(2))                                                                           \
-        }                                                                                                              \
+        if (HAS_TABLES && tile->shape->table != NULL)                                                                  \
+            WITH(false, is_joint, function, BY_ROWS, codes_of(tile->shape))                                            \
+        else if (tile->shape->bits == 4 && !has_zeros && !is_joint)                                                    \
+            WITH(false, false, function, BY_ROWS, plain_bits(4))                                                       \
+        else if (tile->shape->bits == 4 && !is_joint)                                                                  \
+            WITH(true, false, function, BY_ROWS, plain_bits(4))                                                        \
+        else if (tile->shape->bits == 4 && has_zeros)                                                                  \
+            WITH(true, true, function, BY_ROWS, plain_bits(4))                                                         \
+        else if (tile->shape->bits == 4)                                                                               \
+            WITH(false, true, function, BY_ROWS, plain_bits(4))                                                        \
+        else if (tile->shape->bits == 8)                                                                               \
+            WITH(has_zeros, is_joint, function, BY_ROWS, plain_bits(8))                                                \
+        else if ((apart) && !has_zeros && !is_joint)                                                                   \
+            WITH(false, false, function, BY_ROWS, plain_bits(2))                                                       \
+        else                                                                                                           \
+            WITH(has_zeros, is_joint, function, BY_ROWS, plain_bits(2))                                                \
     }
 
 BY_BITS(exact, exact_tile, UP_TO_FOUR, true)
 
-/* Dequantizes weight e of each word. */
-VEC_INLINE void unfold_one(vint word, int e, struct coding c, const float *table, vec zero, vec scale, float *to)
+/* Dequantizes weight e of each word. minima: `zero` is one. */
+VEC_INLINE void unfold_one(vint word, int e, struct coding c, const float *table, vec zero, vec scale, bool minima,
+                           float *to)
 {
-    vec_store(to, vec_mul(vec_sub(weight_of(word, e, c, table), zero), scale));
+    const vec x = weight_of(word, e, c, table);
+
+    vec_store(to, minima ? vec_fms(x, scale, zero) : vec_mul(vec_sub(x, zero), scale));
 }
 
-/* Dequantizes the panel: (q - zero) * scale, rounded after each operation, as DequantizeLinear does. */
-VEC_INLINE void unfold_bits(const nbits_tile *tile, struct coding packed, float *out, int64_t out_row)
+/* Dequantizes the panel: (q - zero) * scale, rounded after each operation, as DequantizeLinear does; or with minima. */
+VEC_INLINE void unfold_bits(const nbits_tile *tile, struct coding packed, bool minima, float *out, int64_t out_row)
 {
     const nbits_shape *shape = tile->shape;
     const struct coding c = exact_coding(packed);
@@ -258,9 +273,11 @@ VEC_INLINE void unfold_bits(const nbits_tile *tile, struct coding packed, float 
         for (int64_t k = begin; k < last; k += words, weights += NBITS_COLUMNS * 4) {
             VEC_UNROLL
             for (int v = 0; v < VECTORS; v++) {
-                const vec scale = vec_load(tile->scales + b * NBITS_COLUMNS + v * VEC_LANES);
-                const vec zero = tile->zeros != NULL ? vec_load(tile->zeros + b * NBITS_COLUMNS + v * VEC_LANES)
-                                                     : vec_set(c.coded ? 0 : tile->zero);
+                const bool joint = shape->joint != 0;
+                const vec scale = scale_of(scales_at(tile->scales, joint, shape->joint, b), joint, v * VEC_LANES);
+                const vec zero = tile->zeros != NULL
+                                     ? scale_of(scales_at(tile->zeros, joint, shape->joint, b), joint, v * VEC_LANES)
+                                     : vec_set(c.coded ? 0 : tile->zero);
                 const vint word = vint_load(weights + v * VEC_LANES * 4);
 
                 float *const to = out + k * out_row + v * VEC_LANES;
@@ -268,13 +285,13 @@ VEC_INLINE void unfold_bits(const nbits_tile *tile, struct coding packed, float 
                 if (k + words <= last) {
                     VEC_UNROLL
                     for (int e = 0; e < words; e++)
-                        unfold_one(word, e, c, table, zero, scale, to + e * out_row);
+                        unfold_one(word, e, c, table, zero, scale, minima, to + e * out_row);
                     continue;
                 }
                 for (int e = 0; e < (int)(last - k); e++) {
                     const vint one = word >> (e % 4 * 8 + e / 4 * c.bits);
 
-                    unfold_one(one, 0, c, table, zero, scale, to + e * out_row);
+                    unfold_one(one, 0, c, table, zero, scale, minima, to + e * out_row);
                 }
             }
         }
@@ -283,14 +300,22 @@ VEC_INLINE void unfold_bits(const nbits_tile *tile, struct coding packed, float 
 
 static void unfold(const nbits_tile *tile, float *out, int64_t out_row)
 {
+    const bool minima = tile->shape->joint != 0 && tile->zeros != NULL;
+
     if (HAS_TABLES && tile->shape->table != NULL)
-        unfold_bits(tile, codes_of(tile->shape), out, out_row);
+        unfold_bits(tile, codes_of(tile->shape), false, out, out_row);
+    else if (tile->shape->bits == 4 && minima)
+        unfold_bits(tile, plain_bits(4), true, out, out_row);
     else if (tile->shape->bits == 4)
-        unfold_bits(tile, plain_bits(4), out, out_row);
+        unfold_bits(tile, plain_bits(4), false, out, out_row);
+    else if (tile->shape->bits == 8 && minima)
+        unfold_bits(tile, plain_bits(8), true, out, out_row);
     else if (tile->shape->bits == 8)
-        unfold_bits(tile, plain_bits(8), out, out_row);
+        unfold_bits(tile, plain_bits(8), false, out, out_row);
+    else if (minima)
+        unfold_bits(tile, plain_bits(2), true, out, out_row);
     else
-        unfold_bits(tile, plain_bits(2), out, out_row);
+        unfold_bits(tile, plain_bits(2), false, out, out_row);
 }
 
 #if defined(INTS_BYTES) || defined(INTS_WORDS)
@@ -436,7 +461,7 @@ static bool prepare_mode(const nbits_shape *shape, const nbits_mode mode, const 
         if (exact_sum != exact_sum)
             return false;
         sum = (int32_t)exact_sum;
-        row->sums[p] = sum;
+        row->sums[p] = (float)sum;
         row->starts[p] = (subtracted - zero_value) * sum;
         if (PAIRS && !as_bytes)
             row->starts[p] = (int32_t)((uint32_t)row->starts[p] - sum_of(pairs));
@@ -739,14 +764,16 @@ VEC_INLINE void dot_both(const uint8_t *weights, const int8_t *limbs, int64_t li
 #endif
 
 VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, struct coding c, int part, int rows, bool as_bytes,
-                          bool zeros)
+                          bool zeros, bool joint)
 {
     const nbits_shape *shape = tile->shape;
     const int64_t parts = shape->padded / part, all = shape->blocks * parts;
     const uint8_t *weights = tile->weights;
+    const int shift = part == 32 ? 3 : 4; /* shape->joint as a constant */
     vec sum[NBITS_ROWS][VECTORS], total[NBITS_ROWS][VECTORS];
     int64_t done = 0;
 
+    INLAY_CHECK(!joint || shape->joint == shift);
     VEC_UNROLL
     for (int r = 0; r < rows; r++) {
         VEC_UNROLL
@@ -754,7 +781,8 @@ VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, struct coding
             sum[r][v] = total[r][v] = vec_zero();
     }
     for (int64_t b = 0; b < shape->blocks; b++) {
-        const float *scales = tile->scales + b * NBITS_COLUMNS;
+        const block_scales scales = scales_at(tile->scales, joint, shift, b),
+                           minima = scales_at(zeros ? tile->zeros : tile->scales, joint, shift, b);
 
         for (int64_t p = 0; p < parts; p++) {
 #ifdef INTS_NIBBLES
@@ -788,15 +816,15 @@ VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, struct coding
                     dot_rows(weights + v * VEC_LANES * 4, tile->limbs + done * tile->limbs_part, tile->limbs_row, mode,
                              c, part, rows, as_bytes, dot);
                 COMPILER_FENCE(); /* factors are loaded after the products */
-                scale = vec_load(scales + v * VEC_LANES);
+                scale = scale_of(scales, joint, v * VEC_LANES);
                 if (zeros)
-                    zero = vec_load(tile->zeros + b * NBITS_COLUMNS + v * VEC_LANES);
+                    zero = scale_of(minima, joint, v * VEC_LANES);
                 VEC_UNROLL
                 for (int r = 0; r < rows; r++) {
                     const int64_t at = r * all + done;
-                    const vec product = zeros ? vec_minus_zeros(dot[r], zero, tile->sums[at]) : vec_of(dot[r]);
 
-                    sum[r][v] = vec_fma(vec_mul(product, vec_set(tile->factors[at])), scale, sum[r][v]);
+                    sum[r][v] =
+                        add_part(sum[r][v], dot[r], scale, zero, tile->sums[at], tile->factors[at], zeros, joint);
                 }
             }
             for (int i = 0; i < part * c.bits / 32; i++)
@@ -809,28 +837,29 @@ VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, struct coding
     store_tile(tile, total, sum, rows);
 }
 
-VEC_INLINE void tile_of_part(const nbits_tile *tile, nbits_mode mode, struct coding c, int part, int rows, bool zeros)
+VEC_INLINE void tile_of_part(const nbits_tile *tile, nbits_mode mode, struct coding c, int part, int rows, bool zeros,
+                             bool joint)
 {
     if (are_bytes(bits_of(c), mode, rows == 1 && tile->single))
-        limb_tile(tile, mode, c, part, rows, true, zeros);
+        limb_tile(tile, mode, c, part, rows, true, zeros, joint);
     else
-        limb_tile(tile, mode, c, part, rows, false, zeros);
+        limb_tile(tile, mode, c, part, rows, false, zeros, joint);
 }
 
-VEC_INLINE void fine_tile(const nbits_tile *tile, struct coding c, int rows, bool zeros)
+VEC_INLINE void fine_tile(const nbits_tile *tile, struct coding c, int rows, bool zeros, bool joint)
 {
     if (tile->shape->part == 32)
-        tile_of_part(tile, NBITS_FINE, c, 32, rows, zeros);
+        tile_of_part(tile, NBITS_FINE, c, 32, rows, zeros, joint);
     else
-        tile_of_part(tile, NBITS_FINE, c, 16, rows, zeros);
+        tile_of_part(tile, NBITS_FINE, c, 16, rows, zeros, joint);
 }
 
-VEC_INLINE void byte_tile(const nbits_tile *tile, struct coding c, int rows, bool zeros)
+VEC_INLINE void byte_tile(const nbits_tile *tile, struct coding c, int rows, bool zeros, bool joint)
 {
     if (tile->shape->part == 32)
-        tile_of_part(tile, NBITS_BYTE, c, 32, rows, zeros);
+        tile_of_part(tile, NBITS_BYTE, c, 32, rows, zeros, joint);
     else
-        tile_of_part(tile, NBITS_BYTE, c, 16, rows, zeros);
+        tile_of_part(tile, NBITS_BYTE, c, 16, rows, zeros, joint);
 }
 
 BY_BITS(fine, fine_tile, UP_TO_EIGHT, false)

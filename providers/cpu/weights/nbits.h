@@ -7,6 +7,9 @@
  * 16; padding weights are arbitrary, since activations are 0 there. Scales and zero points of a panel are 16 floats per
  * block.
  *
+ * Or scales are bytes times a factor for each NBITS_JOINED elements of a column (nbits_shape.joint). W is then
+ * Q[k, n] * scale - minimum, where minima have the form of scales, and the place of zero points.
+ *
  * Weights of 4 bits may be indexes of a table of 16 weights of 8 bits (nbits_shape.table). Results are those of these
  * weights of 8 bits, to the last bit.
  *
@@ -27,7 +30,8 @@ enum {
     NBITS_FEW_ROWS = 4, /* most rows of a tile of floats, and of a weight block */
     NBITS_BESIDE = 3,   /* panels of a weight block */
     NBITS_TABLE_ZERO = 128,
-    NBITS_PARTS = 32 /* most parts of a weight block */
+    NBITS_JOINED = 256, /* elements of a column that share a factor */
+    NBITS_PARTS = 32    /* most parts of a weight block */
 };
 
 typedef enum nbits_mode { NBITS_EXACT = 0, NBITS_BYTE = 1, NBITS_FINE = 2 } nbits_mode; /* the number of limbs */
@@ -40,6 +44,9 @@ typedef struct nbits_shape {
     int64_t panels;
     uint32_t bits;
     uint32_t part; /* 16 or 32: activations that share a factor; divides padded */
+    /* 0: scales are floats, which nbits_shape_init sets. Otherwise they have joint factors: 2^joint blocks of k are
+     * NBITS_JOINED elements, which divide k. */
+    uint32_t joint;
     /* Packed weights of 4 bits are indexes of these 16 weights of 8 bits, whose zero points are all NBITS_TABLE_ZERO;
      * NULL: they are not. nbits_shape_init sets NULL. Set only if nbits_kernel.tables. */
     const uint8_t *table;
@@ -50,8 +57,12 @@ bool nbits_shape_init(nbits_shape *shape, uint32_t bits, int64_t k, int64_t n, i
 /* Elements of a packed column, padding included; also those of a row of activations for kernels. */
 int64_t nbits_depth(const nbits_shape *shape);
 int64_t nbits_weight_bytes(const nbits_shape *shape);
-int64_t nbits_scale_count(const nbits_shape *shape); /* floats of the packed scales, and of the packed zero points */
-int64_t nbits_parts(const nbits_shape *shape);       /* parts of a row of activations */
+/* Floats of the packed scales, and of the packed zero points. With joint factors, a panel has for each NBITS_JOINED
+ * elements 16 factors, and then 16 signed bytes for each of their blocks of k. */
+int64_t nbits_scale_count(const nbits_shape *shape);
+/* Sets shape->joint. false: these sizes do not have joint factors. */
+bool nbits_join_scales(nbits_shape *shape);
+int64_t nbits_parts(const nbits_shape *shape); /* parts of a row of activations */
 
 /* Elements in a file: element (k, n) is at index k * k_step + n * n_step. */
 typedef struct nbits_source {
@@ -77,7 +88,7 @@ typedef struct nbits_tile {
     const nbits_shape *shape;
     const uint8_t *weights; /* of the panel */
     const float *scales;    /* of the panel */
-    const float *zeros;     /* of the panel; NULL: all zero points are `zero` */
+    const float *zeros;     /* of the panel, or minima; NULL: all zero points are `zero` */
     float zero;
     int64_t rows;   /* 1 to nbits_kernel.rows; if more than NBITS_FEW_ROWS, integers of NBITS_ROWS rows are read */
     bool single;    /* as the rows were prepared */
@@ -85,21 +96,28 @@ typedef struct nbits_tile {
     int64_t a_row;
     const int8_t *limbs; /* [rows][parts][2 * part] bytes; rows are limbs_row bytes apart, parts limbs_part */
     int64_t limbs_row, limbs_part;
-    const float *factors;         /* [rows][nbits_parts] */
-    const int32_t *sums, *starts; /* [rows][nbits_parts], see nbits_row */
-    float *c;                     /* [rows][columns] */
+    const float *factors, *sums; /* [rows][nbits_parts], see nbits_row */
+    const int32_t *starts;       /* likewise */
+    float *c;                    /* [rows][columns] */
     int64_t c_row;
     int64_t columns; /* 1 to NBITS_COLUMNS */
 } nbits_tile;
 
+/* The weights of a weight block, expanded by nbits_kernel.spread; the other members are [parts][NBITS_BESIDE]
+ * [NBITS_COLUMNS]. */
+typedef struct nbits_spread {
+    void *weights; /* nbits_block_bytes(mode) bytes */
+    int32_t *starts;
+    float *scales, *zeros; /* zeros, or minima: unused if the tile has none */
+} nbits_spread;
+
 /* A few rows of A by a weight block: NBITS_BESIDE panels by a range of parts, expanded by nbits_kernel.spread. */
 typedef struct nbits_weight_block {
-    /* of the first panel and whole rows; columns counts those of all panels; weights, a, zero and limbs_part are
-     * unused */
+    /* of the first panel and whole rows; columns counts those of all panels; weights, scales, a, zero and limbs_part
+     * are unused, zeros only says whether there are any */
     nbits_tile tile;
-    const void *weights;     /* from nbits_kernel.spread */
-    const int32_t *w_starts; /* likewise */
-    int64_t first, parts;    /* parts [first, first + parts), at most NBITS_PARTS; they do not cross a multiple of it */
+    nbits_spread spread;
+    int64_t first, parts; /* parts [first, first + parts), at most NBITS_PARTS; they do not cross a multiple of it */
 } nbits_weight_block;
 
 static inline int64_t nbits_block_bytes(nbits_mode mode)
@@ -112,7 +130,7 @@ typedef struct nbits_row {
     int8_t *limbs;
     int64_t limbs_part; /* bytes from a part to the next */
     float *factors;     /* [nbits_parts] */
-    int32_t *sums;      /* [nbits_parts] the sum of a part's integers */
+    float *sums;        /* [nbits_parts] the sum of a part's integers, which is exact */
     /* [nbits_parts] the initial value of a dot product: the sum times what the kernel subtracts from weights, minus the
      * zero point if there is one for all weights; and the negative of what the kernel adds for pairs of activations */
     int32_t *starts;
@@ -132,10 +150,9 @@ typedef struct nbits_kernel {
     void (*tile[3])(const nbits_tile *tile); /* indexed by nbits_mode */
     /* Dequantizes the panel: out[k * out_row + column] for k in [0, shape->k). */
     void (*unfold)(const nbits_tile *tile, float *out, int64_t out_row);
-    /* Expands parts [first, first + parts) of panel tile->weights, which becomes panel `at` of a weight block. out has
-     * nbits_block_bytes(mode) bytes, starts NBITS_PARTS * NBITS_BESIDE * NBITS_COLUMNS elements. */
-    void (*spread)(const nbits_tile *tile, nbits_mode mode, int64_t first, int64_t parts, int at, void *out,
-                   int32_t *starts);
+    /* Expands parts [first, first + parts) of the tile's panel, which becomes panel `at` of a weight block. */
+    void (*spread)(const nbits_tile *tile, nbits_mode mode, int64_t first, int64_t parts, int at,
+                   const nbits_spread *out);
     /* Multiplies rows by a weight block, and adds the result to c, except for part 0, which overwrites c. The result
      * has the same bits as that of a tile. */
     void (*block)(const nbits_weight_block *block, nbits_mode mode);

@@ -5,8 +5,8 @@
  * contribution of the 128 is one number for each part of a column. With 16 bits, every other group of four k uses one
  * multiplication for two products, as in dot_words() of nbits.c. */
 #include "cpu/weights/nbits_block.h"
+#include "cpu/weights/nbits_scales.h"
 #include "inlay/check.h"
-#include "simd/vec_words.h"
 
 typedef uint8_t chars __attribute__((vector_size(VEC_LANES * 4)));
 typedef uint16_t shorts __attribute__((vector_size(VEC_LANES * 4)));
@@ -43,6 +43,37 @@ VEC_INLINE vint words_of(vint w, int bits, uint32_t shift, int odd)
     return (vint)((shorts)x - (uint16_t)(1u << (bits - 1)));
 }
 
+/* Parts from those that are spread, of which `first` is the first, to the data to prefetch: to the next parts of this
+ * weight block, or to the next block. */
+static inline int64_t parts_ahead(const nbits_shape *shape, int64_t first, int64_t parts)
+{
+    const int64_t all = nbits_parts(shape);
+
+    return parts + (first + parts < all ? 0 : BESIDE - 1) * all;
+}
+
+/* The scales and zero points of each part. */
+VEC_INLINE void spread_scales(const nbits_tile *tile, int64_t first, int64_t parts, int at, const nbits_spread *out)
+{
+    const nbits_shape *shape = tile->shape;
+    const int64_t of_block = shape->padded / shape->part;
+    const bool joint = shape->joint != 0;
+    const float *ahead = tile->scales + parts_ahead(shape, first, parts) / of_block * NBITS_COLUMNS;
+    int64_t block = first / of_block, left = of_block - first % of_block;
+
+    for (int64_t to = at * NBITS_COLUMNS; parts > 0; parts--, to += BESIDE * NBITS_COLUMNS) {
+        vec_store(out->scales + to, scale_of(scales_at(tile->scales, joint, shape->joint, block), joint, 0));
+        if (tile->zeros != NULL)
+            vec_store(out->zeros + to, scale_of(scales_at(tile->zeros, joint, shape->joint, block), joint, 0));
+        if (!joint)
+            vec_fetch_far(ahead + block * NBITS_COLUMNS);
+        if (--left == 0) {
+            left = of_block;
+            block++;
+        }
+    }
+}
+
 /* coded: the weights are indexes of the table. */
 VEC_INLINE void spread_bits(const nbits_tile *tile, nbits_mode mode, int size, bool coded, int64_t first, int64_t parts,
                             int at, int8_t *out, int32_t *starts)
@@ -51,18 +82,13 @@ VEC_INLINE void spread_bits(const nbits_tile *tile, nbits_mode mode, int size, b
     const int part = (int)shape->part, per = 8 / size, part_bytes = part * NBITS_COLUMNS * size / 8;
     const int bits = coded ? 8 : size;
     const vint table = coded ? vint_table(shape->table) : vint_set(0);
-    const int64_t all = nbits_parts(shape), of_block = shape->padded / part;
-    const int64_t panels =
-        /* panels to skip before the data to prefetch: the next parts of this block, or the next block */
-        first + parts < all ? 0 : BESIDE - 1;
-    const uint8_t *weights = tile->weights + first * part_bytes, *ahead = weights + (parts + panels * all) * part_bytes;
-    const float *scales = tile->scales + (first + parts + panels * all) / of_block * NBITS_COLUMNS;
+    const uint8_t *weights = tile->weights + first * part_bytes,
+                  *ahead = weights + parts_ahead(shape, first, parts) * part_bytes;
 
     out += at * SIZE;
     for (int64_t p = 0; p < parts; p++) {
         vint sum = vint_set(0);
 
-        vec_fetch_far(scales + p / of_block * NBITS_COLUMNS);
         for (int k = 0; k < part; k += 4 * per, weights += SIZE, ahead += SIZE) {
             const vint packed = vint_load(weights);
 
@@ -90,14 +116,14 @@ VEC_INLINE void spread_bits(const nbits_tile *tile, nbits_mode mode, int size, b
     }
 }
 
-void KERNEL(nbits_spread)(const nbits_tile *tile, nbits_mode mode, int64_t first, int64_t parts, int at, void *out,
-                          int32_t *starts)
+void KERNEL(nbits_spread)(const nbits_tile *tile, nbits_mode mode, int64_t first, int64_t parts, int at,
+                          const nbits_spread *out)
 {
 #define WAYS(bits, coded)                                                                                              \
     if (mode == NBITS_BYTE)                                                                                            \
-        spread_bits(tile, NBITS_BYTE, bits, coded, first, parts, at, out, starts);                                     \
+        spread_bits(tile, NBITS_BYTE, bits, coded, first, parts, at, out->weights, out->starts);                       \
     else                                                                                                               \
-        spread_bits(tile, NBITS_FINE, bits, coded, first, parts, at, out, starts);
+        spread_bits(tile, NBITS_FINE, bits, coded, first, parts, at, out->weights, out->starts);
     INLAY_CHECK(at >= 0 && at < NBITS_BESIDE && parts <= NBITS_PARTS && first + parts <= nbits_parts(tile->shape));
     if (tile->shape->table != NULL) {
         WAYS(4, true)
@@ -109,6 +135,7 @@ void KERNEL(nbits_spread)(const nbits_tile *tile, nbits_mode mode, int64_t first
         WAYS(2, false)
     }
 #undef WAYS
+    spread_scales(tile, first, parts, at, out);
 }
 
 VEC_INLINE void load_words(const int8_t *weights, vint x[BESIDE])
@@ -166,36 +193,31 @@ VEC_INLINE void add_words(const int8_t *const *a, int64_t at, const int8_t *weig
     }
 }
 
-VEC_INLINE void multiply_block(const nbits_weight_block *block, nbits_mode mode, bool zeros)
+VEC_INLINE void multiply_block(const nbits_weight_block *block, nbits_mode mode, bool zeros, bool joint)
 {
     const nbits_tile *tile = &block->tile;
     const nbits_shape *shape = tile->shape;
     const int part = (int)shape->part;
-    const int64_t all = nbits_parts(shape), of_block = shape->padded / part, next = shape->blocks * NBITS_COLUMNS;
-    const int64_t panels = (tile->columns + NBITS_COLUMNS - 1) / NBITS_COLUMNS;
-    const int8_t *weights = block->weights, *a[ROWS];
-    int64_t row[ROWS], panel[BESIDE];
-    int64_t at = block->first / of_block * NBITS_COLUMNS,
-            left = of_block - block->first % of_block; /* parts of the block of k */
+    const int64_t all = nbits_parts(shape);
+    const int8_t *weights = block->spread.weights, *a[ROWS];
+    int64_t row[ROWS];
     vec sum[ROWS][BESIDE];
 
     VEC_UNROLL
-    for (int r = 0; r < ROWS; r++) { /* missing rows and panels repeat the last one */
+    for (int r = 0; r < ROWS; r++) { /* missing rows repeat the last one */
         row[r] = (r < tile->rows ? r : tile->rows - 1) * all;
         a[r] = tile->limbs + (r < tile->rows ? r : tile->rows - 1) * tile->limbs_row + block->first * (int)mode * part;
         VEC_UNROLL
         for (int v = 0; v < BESIDE; v++)
             sum[r][v] = vec_zero();
     }
-    VEC_UNROLL
-    for (int v = 0; v < BESIDE; v++)
-        panel[v] = (v < panels ? v : panels - 1) * next;
     for (int64_t p = 0; p < block->parts; p++) {
+        const int64_t at = p * BESIDE * NBITS_COLUMNS;
         vint acc[ROWS][BESIDE];
 
         VEC_UNROLL
         for (int v = 0; v < BESIDE; v++) {
-            const vint start = vint_load(block->w_starts + (p * BESIDE + v) * NBITS_COLUMNS);
+            const vint start = vint_load(block->spread.starts + at + v * NBITS_COLUMNS);
 
             VEC_UNROLL
             for (int r = 0; r < ROWS; r++)
@@ -211,21 +233,15 @@ VEC_INLINE void multiply_block(const nbits_weight_block *block, nbits_mode mode,
         for (int r = 0; r < ROWS; r++) {
             const int64_t of_row = row[r] + block->first + p;
             const unsigned_words start = (unsigned_words)vint_set(tile->starts[of_row]);
-            const vec factor = vec_set(tile->factors[of_row]);
 
             VEC_UNROLL
             for (int v = 0; v < BESIDE; v++) {
                 const vint dot = (vint)((unsigned_words)acc[r][v] + start);
-                const vec product =
-                    zeros ? vec_minus_zeros(dot, vec_load(tile->zeros + panel[v] + at), tile->sums[of_row])
-                          : vec_of(dot);
+                const vec zero = zeros ? vec_load(block->spread.zeros + at + v * NBITS_COLUMNS) : vec_zero();
 
-                sum[r][v] = vec_fma(vec_mul(product, factor), vec_load(tile->scales + panel[v] + at), sum[r][v]);
+                sum[r][v] = add_part(sum[r][v], dot, vec_load(block->spread.scales + at + v * NBITS_COLUMNS), zero,
+                                     tile->sums[of_row], tile->factors[of_row], zeros, joint);
             }
-        }
-        if (--left == 0) {
-            left = of_block;
-            at += NBITS_COLUMNS;
         }
     }
     VEC_UNROLL
@@ -246,8 +262,13 @@ void KERNEL(nbits_block)(const nbits_weight_block *block, nbits_mode mode)
     INLAY_CHECK(block->tile.rows >= 1 && block->tile.rows <= NBITS_FEW_ROWS);
     INLAY_CHECK(block->tile.columns >= 1 && block->tile.columns <= NBITS_BESIDE * NBITS_COLUMNS);
     INLAY_CHECK(block->parts >= 1 && block->first % NBITS_PARTS + block->parts <= NBITS_PARTS);
-    if (block->tile.zeros != NULL)
-        mode == NBITS_BYTE ? multiply_block(block, NBITS_BYTE, true) : multiply_block(block, NBITS_FINE, true);
-    else
-        mode == NBITS_BYTE ? multiply_block(block, NBITS_BYTE, false) : multiply_block(block, NBITS_FINE, false);
+    if (block->tile.zeros != NULL && block->tile.shape->joint != 0)
+        mode == NBITS_BYTE ? multiply_block(block, NBITS_BYTE, true, true)
+                           : multiply_block(block, NBITS_FINE, true, true);
+    else if (block->tile.zeros != NULL)
+        mode == NBITS_BYTE ? multiply_block(block, NBITS_BYTE, true, false)
+                           : multiply_block(block, NBITS_FINE, true, false);
+    else /* scales are floats here */
+        mode == NBITS_BYTE ? multiply_block(block, NBITS_BYTE, false, false)
+                           : multiply_block(block, NBITS_FINE, false, false);
 }

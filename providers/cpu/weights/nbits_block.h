@@ -5,7 +5,7 @@
 #include "cpu/weights/nbits.h"
 #include "simd/vec.h"
 
-void KERNEL(nbits_spread)(const nbits_tile *tile, nbits_mode mode, int64_t first, int64_t parts, int at, void *out,
-                          int32_t *starts);
+void KERNEL(nbits_spread)(const nbits_tile *tile, nbits_mode mode, int64_t first, int64_t parts, int at,
+                          const nbits_spread *out);
 void KERNEL(nbits_block)(const nbits_weight_block *block, nbits_mode mode);
 #endif

@@ -38,11 +38,17 @@ static const cpu_constant *constant_of(const inlay_compiled *compiled, uint32_t 
 
 void nbits_take_blocks(const inlay_compiled *compiled, cpu_nbits *nbits)
 {
-    const cpu_constant *codes = constant_of(compiled, nbits->q);
+    const cpu_constant *codes = constant_of(compiled, nbits->q), *scales = constant_of(compiled, nbits->scale),
+                       *zeros = constant_of(compiled, nbits->zero);
+    nbits_shape shape;
 
-    if (codes == NULL || codes->blocks.type == NULL || (nbits->zero != INLAY_NONE && !nbits->float_zeros) ||
-        !blocks_fit(&codes->blocks, nbits->k, nbits->block))
+    if (codes == NULL || scales == NULL || codes->blocks.type == NULL || codes->sources[0] != scales->sources[0] ||
+        (nbits->zero != INLAY_NONE &&
+         (zeros == NULL || zeros->blocks.type == NULL || zeros->sources[0] != codes->sources[0])) ||
+        !blocks_fit(&codes->blocks, nbits->k, nbits->block) || !blocks_fit(&scales->blocks, nbits->k, nbits->block))
         return;
+    nbits->joint = codes->blocks.type->read_scales != NULL &&
+                   nbits_shape_init(&shape, nbits->bits, nbits->k, nbits->n, nbits->block) && nbits_join_scales(&shape);
     if (nbits->bits == 8 && nbits->zero == INLAY_NONE && nbits->all == NBITS_TABLE_ZERO &&
         compiled->state->nbits != NULL && compiled->state->nbits->tables)
         nbits->table = blocks_table(&codes->blocks);
@@ -76,7 +82,7 @@ void nbits_merge_zeros(const inlay_compiled *compiled, cpu_nbits *nbits)
 
 bool nbits_is_pack(const tensor_layout *layout)
 {
-    return layout->kind == LAYOUT_PACKED && layout->packing >= NBITS_WEIGHTS && layout->packing <= NBITS_ZEROS;
+    return layout->kind == LAYOUT_PACKED && layout->packing >= NBITS_WEIGHTS && layout->packing <= NBITS_JOINT;
 }
 
 void nbits_describe(const cpu_nbits *nbits, uint32_t what, const int64_t *steps, int64_t bytes, tensor_layout *layout)
@@ -104,7 +110,8 @@ bool nbits_shape_of(const tensor_layout *layout, nbits_shape *out)
     const int64_t *d = layout->dims;
 
     return nbits_shape_init(out, (uint32_t)d[D_BITS], d[D_K], d[D_N], d[D_BLOCK]) && d[D_K_STEP] == 1 &&
-           d[D_N_STEP] == (layout->packing == NBITS_WEIGHTS ? out->blocks * out->block : out->blocks) && d[D_TYPE] == 0;
+           d[D_N_STEP] == (layout->packing == NBITS_WEIGHTS ? out->blocks * out->block : out->blocks) &&
+           d[D_TYPE] == 0 && (layout->packing != NBITS_JOINT || nbits_join_scales(out));
 }
 
 typedef struct pack_call {
@@ -136,6 +143,7 @@ void nbits_pack(const cpu_state *state, const void *source, const tensor_layout 
     const bool valid = nbits_shape_init(&call.shape, (uint32_t)d[D_BITS], d[D_K], d[D_N], d[D_BLOCK]);
 
     INLAY_CHECK(valid && nbits_is_pack(layout) && layout->rank == D_COUNT);
+    INLAY_CHECK(layout->packing != NBITS_JOINT); /* blocks_pack() */
     if (layout->packing == NBITS_WEIGHTS) /* the loop cannot fail: no run can be cancelled, and pack_panels succeeds */
         (void)state->host->parallel_for(state->host->ctx, NULL, call.shape.panels, 8, pack_panels, &call);
     else if (layout->packing == NBITS_SCALES)

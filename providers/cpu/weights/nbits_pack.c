@@ -21,6 +21,13 @@ bool nbits_shape_init(nbits_shape *shape, uint32_t bits, int64_t k, int64_t n, i
     return !__builtin_mul_overflow(shape->panels * NBITS_COLUMNS, nbits_depth(shape), &bytes) && bytes < INT64_MAX / 64;
 }
 
+bool nbits_join_scales(nbits_shape *shape)
+{
+    _Static_assert(NBITS_JOINED == 16 << 4 && NBITS_JOINED == 32 << 3, "");
+    shape->joint = shape->k % NBITS_JOINED != 0 ? 0 : shape->block == 16 ? 4 : shape->block == 32 ? 3 : 0;
+    return shape->joint != 0;
+}
+
 int64_t nbits_depth(const nbits_shape *shape)
 {
     return shape->blocks * shape->padded;
@@ -33,7 +40,11 @@ int64_t nbits_weight_bytes(const nbits_shape *shape)
 
 int64_t nbits_scale_count(const nbits_shape *shape)
 {
-    return shape->panels * NBITS_COLUMNS * shape->blocks;
+    const int64_t columns = shape->panels * NBITS_COLUMNS;
+
+    if (shape->joint == 0)
+        return columns * shape->blocks;
+    return columns * shape->k / NBITS_JOINED + columns * shape->blocks / (int64_t)sizeof(float);
 }
 
 int64_t nbits_parts(const nbits_shape *shape)

@@ -1,10 +1,9 @@
 /* The kernel nbits_tiles (nbits.h) over the tiles of one implementation (simd/tile.h). The weights of a panel are
  * expanded to unsigned bytes, once for all rows. A product of tiles sums one part: its activations are one factor per
  * row, and its weights one scale per column. */
-#include "cpu/weights/nbits.h"
+#include "cpu/weights/nbits_scales.h"
 #include "inlay/check.h"
 #include "simd/tile.h"
-#include "simd/vec_words.h"
 
 _Static_assert((int)VEC_LANES == (int)NBITS_COLUMNS, "a vector is a row of a panel");
 enum { MOST_PART = 32 };
@@ -58,15 +57,16 @@ VEC_INLINE void sum_parts(const nbits_mode mode, int part, tile_file *s, const i
 }
 
 /* Up to TILE_ROWS rows from `row` on, by parts [first, first + count), whose expanded weights are given. */
-VEC_INLINE void multiply_rows(const nbits_tile *tile, const nbits_mode mode, const bool zeros, tile_file *s,
-                              int64_t row, int rows, int64_t first, int64_t count, const uint8_t *weights)
+VEC_INLINE void multiply_rows(const nbits_tile *tile, const nbits_mode mode, const bool zeros, const bool joint,
+                              tile_file *s, int64_t row, int rows, int64_t first, int64_t count, const uint8_t *weights)
 {
     const int part = (int)tile->shape->part;
     const int64_t all = nbits_parts(tile->shape), of_block = tile->shape->padded / part;
     const int8_t *limbs = tile->limbs + row * tile->limbs_row + first * tile->limbs_part;
     const float *factors = tile->factors + row * all + first;
-    const int32_t *sums = (zeros ? tile->sums : tile->starts) + row * all + first;
-    int64_t at = first / of_block * NBITS_COLUMNS, left = of_block - first % of_block; /* parts of the block of k */
+    const float *sums = tile->sums + row * all + first;
+    const int32_t *starts = tile->starts + row * all + first;
+    int64_t block = first / of_block, left = of_block - first % of_block; /* left: parts of the block of k */
     vec sum[TILE_ROWS];
     part_sums out;
 
@@ -76,27 +76,28 @@ VEC_INLINE void multiply_rows(const nbits_tile *tile, const nbits_mode mode, con
     for (int r = 0; r < TILE_ROWS; r++)
         sum[r] = vec_zero();
     for (int64_t p = 0; p < count; p++) {
-        const vec scale = vec_load(tile->scales + at), zero = zeros ? vec_load(tile->zeros + at) : vec_zero();
-        const float *factor = factors + p;
-        const int32_t *of_row = sums + p;
+        const int shift = (int)tile->shape->joint;
+        const vec scale = scale_of(scales_at(tile->scales, joint, shift, block), joint, 0),
+                  zero = zeros ? scale_of(scales_at(tile->zeros, joint, shift, block), joint, 0) : vec_zero();
+        int64_t at = p;
         const int in = (int)(p % TOGETHER);
 
         if (in == 0)
             sum_parts(mode, part, s, limbs + p * tile->limbs_part, tile->limbs_row, tile->limbs_part,
                       weights + p * part * NBITS_COLUMNS, count - p < TOGETHER ? count - p : TOGETHER, &out);
         VEC_UNROLL
-        for (int r = 0; r < TILE_ROWS; r++, factor += all, of_row += all) {
+        for (int r = 0; r < TILE_ROWS; r++, at += all) {
             vint dot = vint_load(out.low[in][r]);
-            vec product;
 
             if (mode == NBITS_FINE)
                 dot += vint_load(out.high[in][r]) << 8;
-            product = zeros ? vec_minus_zeros(dot, zero, *of_row) : vec_of(dot + vint_set(*of_row));
-            sum[r] = vec_fma(vec_mul(product, vec_set(*factor)), scale, sum[r]);
+            if (!zeros)
+                dot += vint_set(starts[at]);
+            sum[r] = add_part(sum[r], dot, scale, zero, sums[at], factors[at], zeros, joint);
         }
         if (--left == 0) {
             left = of_block;
-            at += NBITS_COLUMNS;
+            block++;
         }
     }
     VEC_UNROLL
@@ -117,7 +118,7 @@ static void set_shapes(tile_shapes *shapes, int rows, int part)
     tile_shape(shapes, 6, part / 4, TILE_BYTES);
 }
 
-VEC_INLINE void multiply_panel(const nbits_tile *tile, const nbits_mode mode, const bool zeros)
+VEC_INLINE void multiply_panel(const nbits_tile *tile, const nbits_mode mode, const bool zeros, const bool joint)
 {
     const int64_t parts = nbits_parts(tile->shape);
     _Alignas(64) uint8_t weights[NBITS_PARTS * MOST_PART * NBITS_COLUMNS];
@@ -144,7 +145,7 @@ VEC_INLINE void multiply_panel(const nbits_tile *tile, const nbits_mode mode, co
                 tile_begin(&s, &shapes);
                 shaped = rows;
             }
-            multiply_rows(tile, mode, zeros, &s, row, rows, first, count, weights);
+            multiply_rows(tile, mode, zeros, joint, &s, row, rows, first, count, weights);
         }
     }
     tile_end(&s);
@@ -152,11 +153,17 @@ VEC_INLINE void multiply_panel(const nbits_tile *tile, const nbits_mode mode, co
 
 static void panel(const nbits_tile *tile, nbits_mode mode)
 {
+    const bool joint = tile->shape->joint != 0;
+
     INLAY_CHECK(tile->shape->part <= MOST_PART && tile->rows >= 1);
-    if (mode == NBITS_FINE)
-        tile->zeros != NULL ? multiply_panel(tile, NBITS_FINE, true) : multiply_panel(tile, NBITS_FINE, false);
+    if (mode == NBITS_FINE && tile->zeros != NULL)
+        joint ? multiply_panel(tile, NBITS_FINE, true, true) : multiply_panel(tile, NBITS_FINE, true, false);
+    else if (mode == NBITS_FINE)
+        joint ? multiply_panel(tile, NBITS_FINE, false, true) : multiply_panel(tile, NBITS_FINE, false, false);
+    else if (tile->zeros != NULL)
+        joint ? multiply_panel(tile, NBITS_BYTE, true, true) : multiply_panel(tile, NBITS_BYTE, true, false);
     else
-        tile->zeros != NULL ? multiply_panel(tile, NBITS_BYTE, true) : multiply_panel(tile, NBITS_BYTE, false);
+        joint ? multiply_panel(tile, NBITS_BYTE, false, true) : multiply_panel(tile, NBITS_BYTE, false, false);
 }
 
 const nbits_tiles KERNEL(nbits_tiles) = { .many = NBITS_TILE_ROWS, .panel = panel };

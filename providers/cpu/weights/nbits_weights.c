@@ -360,7 +360,7 @@ bool nbits_weights_shape(const cpu_nbits *nbits, int64_t n, nbits_shape *shape)
     const bool valid = nbits_shape_init(shape, nbits->bits, nbits->k, n, nbits->block);
 
     shape->table = nbits->table;
-    return valid;
+    return valid && (!nbits->joint || nbits_join_scales(shape));
 }
 
 const cpu_op *nbits_weights_of(const cpu_build *build, cpu_nbits *out, nbits_shape *shape)
@@ -386,7 +386,7 @@ static inlay_status read_pack(cpu_build *build, const cpu_nbits *nbits, uint32_t
     const int64_t all = (int64_t)constant_of(build->compiled, value)->bytes;
     tensor_layout plain, packed;
 
-    INLAY_CHECK(what >= NBITS_WEIGHTS && what <= NBITS_ZEROS);
+    INLAY_CHECK(what >= NBITS_WEIGHTS && what <= NBITS_JOINT);
     layout_plain(&plain, 1, &all);
     plain.type = ELEMENT_UINT8;
     nbits_describe(nbits, what, steps, bytes, &packed);
@@ -395,6 +395,7 @@ static inlay_status read_pack(cpu_build *build, const cpu_nbits *nbits, uint32_t
 
 inlay_status nbits_read(cpu_build *build, const cpu_nbits *nbits, cpu_place *place, cpu_place *scales, cpu_place *zeros)
 {
+    const uint32_t floats = nbits->joint ? NBITS_JOINT : NBITS_SCALES;
     inlay_status status;
     nbits_shape shape;
 
@@ -402,11 +403,10 @@ inlay_status nbits_read(cpu_build *build, const cpu_nbits *nbits, cpu_place *pla
     if (!nbits_weights_shape(nbits, nbits->n, &shape))
         return inlay_fail(build->diag, INLAY_LIMIT_EXCEEDED, "node '%s': the weights are too large", build->op->name);
     INLAY_TRY(read_pack(build, nbits, nbits->q, NBITS_WEIGHTS, nbits->q_steps, nbits_weight_bytes(&shape), place));
-    INLAY_TRY(
-        read_pack(build, nbits, nbits->scale, NBITS_SCALES, nbits->scale_steps, nbits_scale_count(&shape) * 4, scales));
+    INLAY_TRY(read_pack(build, nbits, nbits->scale, floats, nbits->scale_steps, nbits_scale_count(&shape) * 4, scales));
     if (nbits->zero != INLAY_NONE)
-        INLAY_TRY(read_pack(build, nbits, nbits->zero, nbits->float_zeros ? NBITS_SCALES : NBITS_ZEROS,
-                            nbits->zero_steps, nbits_scale_count(&shape) * 4, zeros));
+        INLAY_TRY(read_pack(build, nbits, nbits->zero, nbits->float_zeros ? floats : NBITS_ZEROS, nbits->zero_steps,
+                            nbits_scale_count(&shape) * 4, zeros));
 done:
     return status;
 }

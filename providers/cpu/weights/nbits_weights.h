@@ -19,7 +19,7 @@ inlay_status nbits_bind_weights(inlay_compiled *compiled, inlay_diag *diag);
 /* Replaces zero points that are all the same code by nbits->all. */
 void nbits_merge_zeros(const inlay_compiled *compiled, cpu_nbits *nbits);
 /* Then, for weights in blocks: packs codes in the bits that their type has, or as the indexes of 4 bits that the blocks
- * have if the CPU has the kernels. */
+ * have if the CPU has the kernels, and scales with joint factors. */
 void nbits_take_blocks(const inlay_compiled *compiled, cpu_nbits *nbits);
 
 /* The sizes of packed weights with n columns. false: out of range. */
@@ -34,9 +34,10 @@ inlay_status nbits_read(cpu_build *build, const cpu_nbits *nbits, cpu_place *pla
 /* Is the constant read by one MatMulNBits or QMoE only, which reads the same pack at all shapes, and is it packed? */
 bool nbits_replaces(const inlay_compiled *compiled, uint32_t value);
 
-/* The layouts of the three packs (nbits_layout.c); zero points that are floats are packed as scales are. steps: strides
- * of the original in elements, of k (or its blocks) and of n. */
-enum { NBITS_WEIGHTS = 0x6e620000, NBITS_SCALES, NBITS_ZEROS };
+/* The layouts of the three packs (nbits_layout.c); zero points that are floats are packed as scales are. NBITS_JOINT:
+ * scales, or minima, with joint factors, from blocks only. steps: strides of the original in elements, of k (or its
+ * blocks) and of n. */
+enum { NBITS_WEIGHTS = 0x6e620000, NBITS_SCALES, NBITS_ZEROS, NBITS_JOINT };
 void nbits_describe(const cpu_nbits *nbits, uint32_t what, const int64_t *steps, int64_t bytes, tensor_layout *layout);
 /* Bytes of a column of packed zero points; 0: they are not packed by column. */
 int64_t nbits_row_bytes(const cpu_nbits *nbits);
