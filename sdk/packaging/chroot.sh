@@ -6,7 +6,7 @@
 # kernel has to be able to start: on another machine by qemu-user-static, registered with binfmt_misc. The system
 # (debootstrap's minbase) is created once, from the Debian mirror in this machine's apt sources (or
 # INLAY_DEBIAN_MIRROR), and never changes: changes are written to an overlay. With --keep, the overlay has a name and is
-# used again by later calls. Systems and overlays are stored in INLAY_CHROOTS, by default
+# used again by later calls, one at a time. Systems and overlays are stored in INLAY_CHROOTS, by default
 # ~/.cache/inlay/chroots (XDG_CACHE_HOME); remove that folder to start from scratch. --bind mounts a folder of this
 # machine inside. Needs root or sudo, and the network until the packages of an overlay are installed.
 set -euo pipefail
@@ -84,6 +84,8 @@ make_base() {
 if [ -n "$keep" ]; then
     layer=$base-$keep
     mkdir -p "$layer"
+    exec {lock}<"$layer"
+    flock --nonblock "$lock" || fail "$layer is in use: another call with --keep $keep is running"
 else
     layer=$(mktemp -d "$base.XXXXXX")
     trap 'umount -R "$layer/root" 2>/dev/null; rm -rf "$layer"' EXIT

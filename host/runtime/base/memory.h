@@ -17,7 +17,7 @@ size_t list_room(size_t count);
  *     return no_memory(diag, "to read '%s'", path); */
 INLAY_PRINTF(2, 3) inlay_status no_memory(inlay_diag *diag, const char *purpose, ...);
 
-/* Does the message quote the system that descriptors are exhausted (EMFILE, ENFILE)? A text, because dlopen() reports no
- * number. ENOMEM is not one: dlopen() reports it for segments of damaged files that cannot be mapped, too. */
+/* Does the message quote the system that descriptors are exhausted (EMFILE, ENFILE)? A text, because dlopen() reports
+ * no number. ENOMEM is not one: dlopen() reports it for segments of damaged files that cannot be mapped, too. */
 bool is_shortage(const char *message);
 #endif

@@ -773,7 +773,7 @@ VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, struct coding
     vec sum[NBITS_ROWS][VECTORS], total[NBITS_ROWS][VECTORS];
     int64_t done = 0;
 
-    INLAY_CHECK(!joint || shape->joint == shift);
+    INLAY_CHECK(!joint || (int)shape->joint == shift);
     VEC_UNROLL
     for (int r = 0; r < rows; r++) {
         VEC_UNROLL
