@@ -15,8 +15,7 @@ import tempfile
 import time
 import unittest
 
-import numpy as np
-from onnx import TensorProto, helper, numpy_helper, save
+from verb_lines import save_model
 
 INLAY, LIBINLAY, *SERVE = (os.path.abspath(a) for a in sys.argv[1:4])
 FEWEST, MOST, REASON = 4, 80, "Too many open files"
@@ -55,11 +54,7 @@ class Descriptors(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.addCleanup(os.chdir, os.getcwd())
         os.chdir(folder.name)
-        w = numpy_helper.from_array(np.ones((16, 16), np.float32), "w")
-        nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Relu", ["p"], ["y"])]
-        io = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 16]) for n in "xy"]
-        graph = helper.make_graph(nodes, "g", io[:1], io[1:], [w])
-        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "m.onnx")
+        save_model("m.onnx", "y")
         self.environment = dict(os.environ, HOME=folder.name, TMPDIR=folder.name, LC_ALL="C",
                                 INLAY_CACHE_DIR=folder.name + "/cache", XDG_CONFIG_HOME=folder.name)
 

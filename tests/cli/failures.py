@@ -16,7 +16,7 @@ import unittest
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper, save
 
-from verb_lines import BEHIND, PLAIN, stage_keys
+from verb_lines import BEHIND, PLAIN, save_model, stage_keys
 
 INLAY, VERBS_DEF = (os.path.abspath(a) for a in sys.argv[1:3])
 VERBS = [name.replace("_", "-") for name in re.findall(r"^VERB\((\w+),", pathlib.Path(VERBS_DEF).read_text(), re.M)]
@@ -33,11 +33,7 @@ class Failures(unittest.TestCase):
         os.chdir(folder.name)
         os.chmod(".", 0o777)
         os.mkdir("tmp")
-        w = numpy_helper.from_array(np.ones((16, 16), np.float32), "w")
-        nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Relu", ["p"], ["features"])]
-        io = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 16]) for n in ("x", "features")]
-        graph = helper.make_graph(nodes, "g", io[:1], io[1:], [w])
-        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "model.onnx")
+        save_model("model.onnx", "features")
         stage_keys()
         self.environment = dict(os.environ, TMPDIR=folder.name + "/tmp", HOME=folder.name, INLAY_CACHE_DIR="",
                                 XDG_CONFIG_HOME=folder.name + "/none")

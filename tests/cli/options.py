@@ -14,9 +14,9 @@ import tempfile
 import unittest
 
 import numpy as np
-from onnx import TensorProto, external_data_helper, helper, load, numpy_helper, save
+from onnx import external_data_helper, load, numpy_helper, save
 
-from verb_lines import PLAIN, stage_keys
+from verb_lines import PLAIN, save_model, stage_keys
 
 INLAY, VERBS_DEF = (os.path.abspath(a) for a in sys.argv[1:3])
 VERBS = [name.replace("_", "-") for name in re.findall(r"^VERB\((\w+),", pathlib.Path(VERBS_DEF).read_text(), re.M)]
@@ -43,11 +43,7 @@ class Options(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.addCleanup(os.chdir, os.getcwd())
         os.chdir(folder.name)
-        w = numpy_helper.from_array(np.ones((16, 16), np.float32), "w")
-        nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Relu", ["p"], ["features"])]
-        io = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 16]) for n in ("x", "features")]
-        graph = helper.make_graph(nodes, "g", io[:1], io[1:], [w])
-        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "model.onnx")
+        save_model("model.onnx", "features")
         shutil.copy("model.onnx", "classify.onnx")
         model = load("model.onnx")
         model.graph.output[0].name = model.graph.node[1].output[0] = "y"

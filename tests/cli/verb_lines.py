@@ -1,6 +1,9 @@
 """Arguments of each verb for the tests of all verbs (table.py, files.py): a new verb needs a row of PLAIN."""
 import base64
 
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper, save
+
 # Arguments of a plain run, and of a run slow enough to be interrupted (None: every run is too fast).
 PLAIN = {
     "run": "model.onnx", "test": "onnx/test_one", "bench": "model.onnx --runs 2", "serve": None,
@@ -29,6 +32,15 @@ BEHIND = {"extract": "--outputs y -o out.onnx", "edit": "--set-metadata a=b -o o
           "pipe": "--post softmax -o out.onnx", "reduce": "--check false -o out.onnx", "quantize": "-o out.onnx", "lock": "-o out.lock",
           "optimize": "-o out.onnx", "doctor": "--seconds 0", "compare": "@", "diff": "@", "serve": None, "test": "",
           "sign": "--key key.pem", "verify": "--key key.pem", "plugin-check": "", "config": None, "cache": None, "providers": None}
+
+
+def save_model(path, output):
+    """Saves a model of one layer, x [1, 16] to `output` [1, 16]."""
+    w = numpy_helper.from_array(np.ones((16, 16), np.float32), "w")
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Relu", ["p"], [output])]
+    io = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 16]) for n in ("x", output)]
+    graph = helper.make_graph(nodes, "g", io[:1], io[1:], [w])
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
 
 
 def stage_keys():

@@ -362,6 +362,35 @@ static void check_unfold(const struct level *level, const struct weights *weight
     free(out);
 }
 
+/* Every kernel of every level. error: that of dequantized weights; is_long: with the fewest and the most rows alone. */
+static void check_levels(const struct weights *weights, double error, bool is_long)
+{
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        const struct level *level = &levels[i];
+        const int64_t step = is_long ? level->kernel->rows - 1 : 1;
+
+        if (!cpu_has(level->needs) || (level->vnni && !cpu_has_vnni()))
+            continue;
+        check_unfold(level, weights, error);
+        for (int64_t rows = 1; rows <= level->kernel->rows; rows += step)
+            for (int mode = rows <= NBITS_FEW_ROWS ? NBITS_EXACT : NBITS_BYTE; mode <= NBITS_FINE; mode++) {
+                check(level, weights, (nbits_mode)mode, false, rows);
+                if (level->kernel->many > 0 && mode != NBITS_EXACT && rows <= NBITS_FEW_ROWS)
+                    check(level, weights, (nbits_mode)mode, true, rows);
+            }
+        for (int mode = NBITS_BYTE; level->kernel->has_limbs && mode <= NBITS_FINE; mode++)
+            check_rows(level, weights, (nbits_mode)mode);
+#if defined(__x86_64__)
+        for (int mode = NBITS_BYTE; level->vnni && mode <= NBITS_FINE; mode++) {
+            if (!is_long)
+                check_tiles(level, &nbits_tiles_avx512_vnni, weights, (nbits_mode)mode);
+            if (tile_problem() == NULL)
+                check_tiles(level, &nbits_tiles_amx, weights, (nbits_mode)mode);
+        }
+#endif
+    }
+}
+
 static void products(void **state)
 {
     static const struct {
@@ -380,29 +409,7 @@ static void products(void **state)
                     continue;
                 make_weights(&weights, bits, sizes[z].k, sizes[z].n, sizes[z].block, kind & 1, kind & 2, kind >= 4,
                              kind == 8 ? 0.25f : 0);
-                for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
-                    const struct level *level = &levels[i];
-
-                    if (!cpu_has(level->needs) || (level->vnni && !cpu_has_vnni()))
-                        continue;
-                    check_unfold(level, &weights, 0);
-                    for (int64_t rows = 1; rows <= level->kernel->rows; rows += is_long ? level->kernel->rows - 1 : 1)
-                        for (int mode = rows <= NBITS_FEW_ROWS ? NBITS_EXACT : NBITS_BYTE; mode <= NBITS_FINE; mode++) {
-                            check(level, &weights, (nbits_mode)mode, false, rows);
-                            if (level->kernel->many > 0 && mode != NBITS_EXACT && rows <= NBITS_FEW_ROWS)
-                                check(level, &weights, (nbits_mode)mode, true, rows);
-                        }
-                    for (int mode = NBITS_BYTE; level->kernel->has_limbs && mode <= NBITS_FINE; mode++)
-                        check_rows(level, &weights, (nbits_mode)mode);
-#if defined(__x86_64__)
-                    for (int mode = NBITS_BYTE; level->vnni && mode <= NBITS_FINE; mode++) {
-                        if (!is_long)
-                            check_tiles(level, &nbits_tiles_avx512_vnni, &weights, (nbits_mode)mode);
-                        if (tile_problem() == NULL)
-                            check_tiles(level, &nbits_tiles_amx, &weights, (nbits_mode)mode);
-                    }
-#endif
-                }
+                check_levels(&weights, 0, is_long);
                 free_weights(&weights);
             }
 }
@@ -425,28 +432,7 @@ static void joint_scales(void **state)
             make_weights(&weights, bits, sizes[z / 2].k, sizes[z / 2].n, sizes[z / 2].block, true, z % 4 == 0,
                          z % 2 != 0, 0);
             join_scales(&weights);
-            for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
-                const struct level *level = &levels[i];
-
-                if (!cpu_has(level->needs) || (level->vnni && !cpu_has_vnni()))
-                    continue;
-                check_unfold(level, &weights, 1e-4);
-                for (int64_t rows = 1; rows <= level->kernel->rows; rows++)
-                    for (int mode = rows <= NBITS_FEW_ROWS ? NBITS_EXACT : NBITS_BYTE; mode <= NBITS_FINE; mode++) {
-                        check(level, &weights, (nbits_mode)mode, false, rows);
-                        if (level->kernel->many > 0 && mode != NBITS_EXACT && rows <= NBITS_FEW_ROWS)
-                            check(level, &weights, (nbits_mode)mode, true, rows);
-                    }
-                for (int mode = NBITS_BYTE; level->kernel->has_limbs && mode <= NBITS_FINE; mode++)
-                    check_rows(level, &weights, (nbits_mode)mode);
-#if defined(__x86_64__)
-                for (int mode = NBITS_BYTE; level->vnni && mode <= NBITS_FINE; mode++) {
-                    check_tiles(level, &nbits_tiles_avx512_vnni, &weights, (nbits_mode)mode);
-                    if (tile_problem() == NULL)
-                        check_tiles(level, &nbits_tiles_amx, &weights, (nbits_mode)mode);
-                }
-#endif
-            }
+            check_levels(&weights, 1e-4, false);
             free_weights(&weights);
         }
 }

@@ -616,7 +616,7 @@ static void write_delay(struct wire *wire, const char *from, const char *to)
 }
 
 /* A decoder whose attention gives each token twice the weight of the token before: a query times a key is the key's
- * position. limiter: NULL, or an operator of the logits, which are made of the hidden states alone. */
+ * position. limiter: an operator between the hidden states and the logits; NULL: none. */
 static void write_fading_decoder(const char *path, bool layers, int dtype, const char *limiter)
 {
     const char *hidden = layers ? "hidden_states.7" : "hidden_states";

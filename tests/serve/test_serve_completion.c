@@ -613,11 +613,20 @@ static void test_parameters(void **state)
           SAY(",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"schema\":{\"multipleOf\":12345}}}"),
           "'multipleOf': ", 400 },
         { "chat/completions", SAY(",\"modalities\":[\"audio\"]"), REFUSED("modalities"), 400 },
-        /* a schema beside the type, as clients of llama-server write it, and members that are not known */
+        /* a schema next to the type, as clients of llama-server write it, and unknown members */
         { "chat/completions", SAY(",\"response_format\":{\"type\":\"json_object\",\"schema\":{\"const\":7}}"),
           "\"content\":\"7\"", 200 },
         { "chat/completions", SAY(",\"response_format\":{\"type\":\"json_schema\",\"schema\":{\"const\":7}}"),
           "\"content\":\"7\"", 200 },
+        { "chat/completions", SAY(",\"response_format\":{\"type\":\"text\",\"schema\":{\"const\":7}}"),
+          "response_format: the schema would have no effect", 400 },
+        { "chat/completions",
+          SAY(",\"response_format\":{\"type\":\"json_object\",\"json_schema\":{\"schema\":{\"const\":7}}}"),
+          "response_format: the schema would have no effect", 400 },
+        { "chat/completions",
+          SAY(",\"response_format\":{\"type\":\"json_schema\",\"schema\":{\"const\":7},\"json_schema\":{\"schema\":{}}"
+              "}"),
+          "response_format: the schema would have no effect", 400 },
         { "chat/completions", SAY(",\"response_format\":{\"type\":\"text\",\"pattern\":\"a\"}"),
           "response_format: 'pattern' is not supported", 400 },
         { "chat/completions",

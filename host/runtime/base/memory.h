@@ -1,4 +1,4 @@
-/* base/memory.h - growing lists from malloc, and the messages of failures for want of memory or descriptors. */
+/* base/memory.h - growing lists from malloc, the message of failed allocations, and messages about descriptors. */
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
 #include "inlay/status.h"

@@ -8,7 +8,7 @@
 
 /* A property of models, with any value: where operators rotate pairs (rotary_interleaved), the products before them
  * have the rows of a head of queries or keys in pairs, row i of its first half followed by row i of its second half.
- * Adapters have the halves one after the other. */
+ * Adapters store the first half before the second. */
 #define FORMAT_PAIRED_ROWS "inlay.paired_rows"
 
 /* The file. Its bytes are not trusted. */

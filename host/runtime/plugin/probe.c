@@ -297,7 +297,7 @@ inlay_status probe_start(const char *helper, const char *path, char *const *sett
     if (error != 0) {
         (void)close(ends[0]);
         (void)inlay_fail(diag, INLAY_IO_ERROR, "%.300s cannot be started: %s", helper, strerror(error));
-        if (error == EAGAIN) /* too many processes */
+        if (error == EAGAIN || error == ENOMEM) /* too many processes, or no memory for one */
             diag->error_class = INLAY_CLASS_RETRY;
         return INLAY_IO_ERROR;
     }

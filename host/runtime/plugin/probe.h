@@ -9,7 +9,7 @@
  *     at STAGE            before each call into the plugin
  *     said TEXT           the plugin logged an error
  *     refused SENTENCE    the plugin cannot be loaded, and why
- *     lacks SENTENCE      the same, for want of descriptors or memory: says nothing about the plugin
+ *     lacks SENTENCE      the same, for want of descriptors: says nothing about the plugin
  *     note TEXT           the process state that the plugin changed
  *     ok                  the plugin can be loaded
  *     done                the last line, before main returns

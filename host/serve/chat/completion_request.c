@@ -293,23 +293,26 @@ static bool end_form(completion_request *request, bool good, char *why, body_err
 }
 
 /* {"type": "text"}, {"type": "json_object"} or {"type": "json_schema", "json_schema": {"schema": ...}}. The schema may
- * also be beside the type, as clients of llama-server have it. */
+ * also be next to the type, as clients of llama-server write it. */
 static bool read_format(void *user, json_t *value, body_error *error)
 {
     static const char *const formats[] = { "text", "json_object", "json_schema", NULL };
     static const char *const names[] = { "type", "json_schema", "schema", NULL };
     static const char *const inner_names[] = { "name", "description", "strict", "schema", "type", NULL };
-    json_t *inner = json_object_get(value, "json_schema"), *schema = json_object_get(value, "schema");
+    json_t *inner = json_object_get(value, "json_schema");
+    json_t *schema = json_object_get(value, "schema"), *inner_schema = json_object_get(inner, "schema");
     char why[GRAMMAR_WHY_BYTES] = "";
     uint32_t which;
 
     if (!body_choice(json_object_get(value, "type"), formats, &which, error) || !body_members(value, names, error) ||
         !body_members(inner, inner_names, error))
         return false;
+    if ((schema != NULL && (which == 0 || inner_schema != NULL)) || (inner_schema != NULL && which != 2))
+        return body_fail(error,
+                         "the schema would have no effect; remove it, or use the type json_schema and one schema");
     if (which == 0)
         return true;
-    if (which == 2 && json_object_get(inner, "schema") != NULL)
-        schema = json_object_get(inner, "schema");
+    schema = schema != NULL ? schema : inner_schema;
     if (which == 2 && schema == NULL)
         return body_fail(error, "json_schema has no schema");
     return begin_form(user, error) != NULL &&

@@ -72,7 +72,7 @@ uint64_t nbits_reserve_part(uint64_t *bytes, uint64_t more)
 void nbits_reserve(nbits_plan *plan, uint64_t rows, uint64_t workers, uint64_t *bytes)
 {
     const uint64_t depth = (uint64_t)nbits_depth(&plan->shape), parts = (uint64_t)nbits_parts(&plan->shape);
-    const uint64_t whole = (rows + NBITS_TILE_ROWS - 1) / NBITS_TILE_ROWS * NBITS_TILE_ROWS; /* tiles read so many */
+    const uint64_t whole = (rows + NBITS_TILE_ROWS - 1) / NBITS_TILE_ROWS * NBITS_TILE_ROWS; /* rows of whole tiles */
     const bool integers = plan->mode != NBITS_EXACT;
 
     plan->rows = nbits_reserve_part(bytes, plan->spreads ? rows * depth * sizeof(float) : 0);
