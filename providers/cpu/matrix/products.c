@@ -428,6 +428,15 @@ KERNEL_PART(void, softmax_rows, const sgemm_scores *scores)
         softmax_some(scores, r, scores->rows - r < VEC_LANES ? scores->rows - r : VEC_LANES);
 }
 
+/* Reads float16 at any address: files do not align elements, and such matrices are read in the file. */
+VEC_INLINE vec load_half(const void *lines, int64_t at)
+{
+    uint16_t half[VEC_LANES];
+
+    memcpy(half, (const char *)lines + at * (int64_t)sizeof *half, sizeof half);
+    return vec_load_half(half);
+}
+
 /* lines: floats, or halves, of which `size` is a multiple of VEC_LANES. */
 VEC_INLINE void panel_of(const void *lines, bool halves, int64_t stride, int64_t count, int64_t size, float *out)
 {
@@ -445,7 +454,7 @@ VEC_INLINE void panel_of(const void *lines, bool halves, int64_t stride, int64_t
                 const int64_t at = (i + n) * stride + k;
 
                 r[n] = i + n >= count ? vec_zero()
-                       : halves       ? vec_load_half((const uint16_t *)lines + at)
+                       : halves       ? load_half(lines, at)
                                       : vec_load_some(part, (const float *)lines + at);
             }
             vec_transpose(r);
@@ -484,8 +493,7 @@ VEC_INLINE void dots_of(int rows, const float *a, int64_t a_row, const void *b, 
         VEC_UNROLL
         for (int n = 0; n < across; n++) {
             const int64_t at = (n < some ? n : 0) * b_stride + k;
-            const vec line =
-                halves ? vec_load_half((const uint16_t *)b + at) : vec_load_some(part, (const float *)b + at);
+            const vec line = halves ? load_half(b, at) : vec_load_some(part, (const float *)b + at);
 
             VEC_UNROLL
             for (int r = 0; r < rows; r++)

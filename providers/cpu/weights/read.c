@@ -183,7 +183,6 @@ bool cpu_has_halves(const cpu_build *build, uint32_t value)
     const uint32_t index = build->compiled->values[value].constant;
 
     return index != INLAY_NONE && build->compiled->constants[index].halves != NULL &&
-           (uintptr_t)build->compiled->constants[index].halves % sizeof(uint16_t) == 0 &&
            build->compiled->constants[index].half_type == INLAY_FLOAT16;
 }
 
