@@ -35,7 +35,7 @@ static const struct row {
 static uint16_t halves[MOST];
 static float x[MOST];
 
-/* odd: additional bytes, which shift the offset of the weights in the file. shape: of x; NULL: with an unknown number of
+/* odd: additional bytes, which shift the offset of the weights in the file. shape: of x; NULL: with any number of
  * rows. */
 static struct wire model_of(const struct row *row, int dtype, uint32_t odd, const char *shape)
 {

@@ -160,7 +160,7 @@ static void carried_values(void **state)
 }
 
 /* If a loop has no iteration, its scan outputs have no rows; the size of a row is the one that a first iteration would
- * give. Names of sizes are those of the inputs, and the body declares none. */
+ * give, and 0 where that depends on data. Names of sizes are those of the inputs, and the body declares none. */
 static void no_iteration(void **state)
 {
     static const char *const levels[] = { "0", "99" };
@@ -176,14 +176,17 @@ static void no_iteration(void **state)
         mw_value(&wire, MW_INPUT, "n", RIG_INT64, "");
         mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "A,B");
         mw_value(&wire, MW_INPUT, "z", RIG_FLOAT, "T,B");
-        node = mw_node_begin(&wire, "Loop", "n,_,x", "last,rows");
+        mw_value(&wire, MW_INPUT, "dims", RIG_INT64, "R");
+        node = mw_node_begin(&wire, "Loop", "n,_,x", "last,rows,shaped");
         body = loop_body(&wire);
         mw_value(&wire, MW_INPUT, "x_in", RIG_FLOAT, NULL);
         mw_node(&wire, "Neg", "x_in", "x_out");
         mw_node(&wire, "Abs", "x_out", "row");
+        mw_node(&wire, "Reshape", "row,dims", "shape");
         mw_value(&wire, MW_OUTPUT, "c", RIG_BOOL, "");
         mw_value(&wire, MW_OUTPUT, "x_out", RIG_FLOAT, NULL);
         mw_value(&wire, MW_OUTPUT, "row", RIG_FLOAT, NULL);
+        mw_value(&wire, MW_OUTPUT, "shape", RIG_FLOAT, NULL);
         mw_body_end(&wire, body);
         wire_end(&wire, node);
         node = mw_node_begin(&wire, "Scan", "z", "pairs");
@@ -197,15 +200,18 @@ static void no_iteration(void **state)
         wire_end(&wire, node);
         mw_value(&wire, MW_OUTPUT, "rows", RIG_FLOAT, NULL);
         mw_value(&wire, MW_OUTPUT, "pairs", RIG_FLOAT, NULL);
+        mw_value(&wire, MW_OUTPUT, "shaped", RIG_FLOAT, NULL);
         wire_end(&wire, mark);
         rig = rig_open(&wire, (const char *const[]){ "level", levels[level], NULL });
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             rig_set(&rig, 0, INLAY_INT64, "", &(int64_t){ 0 });
             rig_floats(&rig, 1, sizes[i][0], (float[]){ 1, 2, 3, 4, 5, 6 });
             rig_floats(&rig, 2, sizes[i][2], (float[]){ 0 });
+            rig_set(&rig, 3, INLAY_INT64, "3", (int64_t[]){ 1, -1, 1 });
             rig_run(&rig);
             rig_expect_floats(&rig, 0, sizes[i][1], (float[]){ 0 });
             rig_expect_floats(&rig, 1, sizes[i][3], (float[]){ 0 });
+            rig_expect_floats(&rig, 2, "0,0,0,0", (float[]){ 0 });
         }
         rig_close(&rig);
     }

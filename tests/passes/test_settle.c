@@ -147,6 +147,37 @@ static void refusals(void **state)
     wire_deinit(&rig.model);
 }
 
+/* Shapes that no provider and no rewrite takes are refused by name, not computed with other ones. */
+static void refused_shapes(void **state)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    struct wire wire = { 0 };
+    wire_mark mark, node;
+    struct rig rig;
+
+    (void)state;
+    script_model(&wire, "x : 1,2,4,4,4,4\nw = [3,2,3,3,3,3]\ny = Conv(x, w)\n-> y", 17);
+    assert_int_equal(rig_try_open(&wire, NULL, &rig, &diag), INLAY_UNSUPPORTED);
+    if (strstr(diag.text, "the input has rank 6; convolutions take 3 to 5") == NULL)
+        fail_msg("%s", diag.text);
+    wire_deinit(&rig.model);
+    mw_opset(&wire, 8, "com.microsoft", 1);
+    mark = mw_begin(&wire, 8, 17);
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "6");
+    mw_value(&wire, MW_INPUT, "dims", INLAY_INT64, "R");
+    mw_node(&wire, "Reshape", "x,dims", "shaped");
+    node = mw_node_begin(&wire, "UnfoldTensor", "shaped", "y");
+    wire_text(&wire, 7, "com.microsoft");
+    rig_attr_int(&wire, "size", 2);
+    wire_end(&wire, node);
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
+    wire_end(&wire, mark);
+    assert_int_equal(rig_try_open(&wire, NULL, &rig, &diag), INLAY_UNSUPPORTED);
+    if (strstr(diag.text, "the optimiser does not replace it: the rank of the input is not known") == NULL)
+        fail_msg("%s", diag.text);
+    wire_deinit(&rig.model);
+}
+
 static void rules(void **state)
 {
     const char *const pins[][2] = { { "pin", "op:Swish=narrow" }, { "forbid", "op:Swish=reference" } };
@@ -330,6 +361,7 @@ int main(void)
         cmocka_unit_test(declined_by_compile),
         cmocka_unit_test(every_level),
         cmocka_unit_test(refusals),
+        cmocka_unit_test(refused_shapes),
         cmocka_unit_test(rules),
         cmocka_unit_test(bodies),
         cmocka_unit_test(saved_plans),
