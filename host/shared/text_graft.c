@@ -11,16 +11,20 @@
 #include <unistd.h>
 
 /* Fields of the messages of onnx.proto. */
-enum { MODEL_GRAPH = 7, MODEL_OPSET = 8 };
-enum { GRAPH_NODE = 1, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
+enum { MODEL_GRAPH = 7, MODEL_OPSET = 8, MODEL_FUNCTION = 25 };
+enum { GRAPH_NODE = 1, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12, GRAPH_SPARSE = 15 };
 enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_OP = 4, NODE_ATTRIBUTE = 5, NODE_DOMAIN = 7 };
 enum { TENSOR_DIM = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_RAW = 9, TENSOR_EXTERNAL = 13, TENSOR_LOCATION = 14 };
 enum { VALUE_NAME = 1, VALUE_TYPE = 2 };
+enum { FUNCTION_NODE = 7, FUNCTION_ATTRIBUTE = 11 };
+enum { ATTRIBUTE_TENSOR = 5, ATTRIBUTE_GRAPH = 6, ATTRIBUTE_TENSORS = 10, ATTRIBUTE_GRAPHS = 11 };
+enum { ATTRIBUTE_SPARSE = 22, ATTRIBUTE_SPARSES = 23, SPARSE_VALUES = 1, SPARSE_INDICES = 2 };
 
 enum {
-    MOST_NODES = 32,   /* of the model, around the head */
-    MOST_DEPTH = 8,    /* nodes between a weight and its reader */
-    LEAST_STORED = 256 /* smaller tensors are copied */
+    MOST_NODES = 32,      /* of the model, around the head */
+    MOST_DEPTH = 8,       /* nodes between a weight and its reader */
+    MOST_MESSAGES = 1000, /* one in another; models with more are refused */
+    LEAST_STORED = 256    /* smaller tensors are copied */
 };
 static const char EMBEDS[] = "inputs_embeds", IDS[] = "input_ids";
 static const char PREFIX[] = "target/"; /* of the names of the model's values and nodes */
@@ -344,10 +348,11 @@ static void write_number(struct wire *out, const char *key, uint64_t value)
     write_entry(out, key, NULL, span_of(text));
 }
 
-/* Writes an initializer. Its elements stay in the file, or in the file that it names. */
-static void write_weight(struct wire *out, const struct file *file, wire_span tensor, const char *prefix)
+/* Writes a tensor. Its elements stay in the file, or in the file that it names. */
+static void write_tensor(struct wire *out, uint32_t number, const struct file *file, wire_span tensor,
+                         const char *prefix)
 {
-    const wire_mark mark = wire_begin(out, GRAPH_INITIALIZER);
+    const wire_mark mark = wire_begin(out, number);
     wire_field item;
 
     while (wire_next(&tensor, &item)) {
@@ -364,10 +369,54 @@ static void write_weight(struct wire *out, const struct file *file, wire_span te
             wire_raw(out, item.whole.at, item.whole.count);
         }
     }
+    wire_raw(out, tensor.at, tensor.count); /* damaged, which its session reports */
     wire_end(out, mark);
 }
 
-static void write_node(struct wire *out, wire_span node)
+/* The messages that contain tensors, also in bodies of If and Loop, in constants and in functions. */
+enum message { NO_MESSAGE, MODEL, GRAPH, NODE, ATTRIBUTE, FUNCTION, SPARSE, TENSOR };
+static enum message message_of(enum message in, uint32_t number)
+{
+    static const struct {
+        uint8_t in, number, is;
+    } fields[] = { { MODEL, MODEL_FUNCTION, FUNCTION },      { GRAPH, GRAPH_NODE, NODE },
+                   { GRAPH, GRAPH_INITIALIZER, TENSOR },     { GRAPH, GRAPH_SPARSE, SPARSE },
+                   { FUNCTION, FUNCTION_NODE, NODE },        { FUNCTION, FUNCTION_ATTRIBUTE, ATTRIBUTE },
+                   { NODE, NODE_ATTRIBUTE, ATTRIBUTE },      { ATTRIBUTE, ATTRIBUTE_TENSOR, TENSOR },
+                   { ATTRIBUTE, ATTRIBUTE_GRAPH, GRAPH },    { ATTRIBUTE, ATTRIBUTE_TENSORS, TENSOR },
+                   { ATTRIBUTE, ATTRIBUTE_GRAPHS, GRAPH },   { ATTRIBUTE, ATTRIBUTE_SPARSE, SPARSE },
+                   { ATTRIBUTE, ATTRIBUTE_SPARSES, SPARSE }, { SPARSE, SPARSE_VALUES, TENSOR },
+                   { SPARSE, SPARSE_INDICES, TENSOR } };
+
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (fields[i].in == in && fields[i].number == number)
+            return fields[i].is;
+    return NO_MESSAGE;
+}
+
+/* Copies a field of a message, with all tensors in it as write_tensor() writes them. */
+static void copy_field(struct wire *out, const struct file *file, enum message in, const wire_field *field,
+                       uint32_t depth)
+{
+    const enum message is = field->type == WIRE_BYTES ? message_of(in, field->number) : NO_MESSAGE;
+    wire_span rest = field->data;
+    wire_field item;
+    wire_mark mark;
+
+    if (is == TENSOR) {
+        write_tensor(out, field->number, file, rest, NULL);
+    } else if (is == NO_MESSAGE || depth == MOST_MESSAGES) {
+        wire_raw(out, field->whole.at, field->whole.count);
+    } else {
+        mark = wire_begin(out, field->number);
+        while (wire_next(&rest, &item))
+            copy_field(out, file, is, &item, depth + 1);
+        wire_raw(out, rest.at, rest.count);
+        wire_end(out, mark);
+    }
+}
+
+static void write_node(struct wire *out, const struct file *model, wire_span node)
 {
     const wire_mark mark = wire_begin(out, GRAPH_NODE);
     wire_field item;
@@ -378,7 +427,7 @@ static void write_node(struct wire *out, wire_span node)
         else if (item.number == NODE_INPUT || item.number == NODE_OUTPUT || item.number == NODE_NAME)
             write_name(out, item.number, PREFIX, item.data);
         else
-            wire_raw(out, item.whole.at, item.whole.count);
+            copy_field(out, model, NODE, &item, 0);
     }
     wire_end(out, mark);
 }
@@ -444,10 +493,10 @@ static void write_part(struct wire *out, const struct file *model, const struct 
 {
     for (uint32_t i = 0; i < part->node_count; i++)
         if (!has(written->nodes, written->node_count, part->nodes[i]))
-            write_node(out, part->nodes[i]);
+            write_node(out, model, part->nodes[i]);
     for (uint32_t i = 0; i < part->weight_count; i++)
         if (!has(written->weights, written->weight_count, part->weights[i]))
-            write_weight(out, model, part->weights[i], PREFIX);
+            write_tensor(out, GRAPH_INITIALIZER, model, part->weights[i], PREFIX);
 }
 
 /* What the head lacks. */
@@ -498,7 +547,7 @@ static bool find_gaps(const struct file *head, struct plan *plan)
 }
 
 /* Copies a node of the head, in which its logits get the prefix: their own name is that of the floats. */
-static void copy_node(struct wire *out, wire_span node, const char *logits)
+static void copy_node(struct wire *out, const struct file *head, wire_span node, const char *logits)
 {
     const wire_mark mark = wire_begin(out, GRAPH_NODE);
     wire_field item;
@@ -507,8 +556,9 @@ static void copy_node(struct wire *out, wire_span node, const char *logits)
         if ((item.number == NODE_INPUT || item.number == NODE_OUTPUT) && wire_is(item.data, logits))
             write_name(out, item.number, PREFIX, item.data);
         else
-            wire_raw(out, item.whole.at, item.whole.count);
+            copy_field(out, head, NODE, &item, 0);
     }
+    wire_raw(out, node.at, node.count);
     wire_end(out, mark);
 }
 
@@ -525,15 +575,13 @@ static void write_graph(struct wire *out, const struct file *head, const struct 
         write_cast(out, PREFIX, plan->embedding.output, NULL, span_of(EMBEDS), plan->embeds_type);
     }
     while (wire_next(&rest, &item)) {
-        if (item.number == GRAPH_INITIALIZER)
-            write_weight(out, head, item.data, NULL);
-        else if (plan->narrow != NULL && item.number == GRAPH_NODE)
-            copy_node(out, item.data, plan->narrow);
+        if (plan->narrow != NULL && item.number == GRAPH_NODE)
+            copy_node(out, head, item.data, plan->narrow);
         else if (plan->narrow != NULL && item.number == GRAPH_OUTPUT &&
                  wire_is(text_of(item.data, VALUE_NAME, 0), plan->narrow))
             write_value(out, GRAPH_OUTPUT, plan->narrow, INLAY_FLOAT, plan->narrow_shape, true);
         else if (!plan->lacks_embedding || item.data.at != plan->embeds.at)
-            wire_raw(out, item.whole.at, item.whole.count);
+            copy_field(out, head, GRAPH, &item, 0);
     }
     if (plan->narrow != NULL)
         write_cast(out, PREFIX, span_of(plan->narrow), NULL, span_of(plan->narrow), INLAY_FLOAT);
@@ -555,7 +603,7 @@ static void write_model(struct wire *out, const struct file *head, const struct 
         if (item.number == MODEL_GRAPH)
             write_graph(out, head, model, plan);
         else
-            wire_raw(out, item.whole.at, item.whole.count);
+            copy_field(out, head, MODEL, &item, 0);
     }
     if (plan->imports) {
         const wire_mark mark = wire_begin(out, MODEL_OPSET);
