@@ -187,6 +187,8 @@ static void test_rejected_requests(void **state)
     expect("{\"model\":\"count\",\"prompt\":\"x\",\"stop_token_ids\":[-1]}", 400, "no token -1");
     expect("{\"model\":\"count\",\"prompt\":\"x\",\"min_tokens\":20}", 400, "larger than max_tokens");
     expect("{\"model\":\"count\"", 400, "JSON");
+    expect("{\"model\":\"count\",\"prompt\":\"x\\u0000\"}", 400,
+           "the request's JSON, byte 35: the character U+0000 is not supported");
     expect("", 400, "JSON");
 }
 

@@ -172,6 +172,8 @@ static void test_parameters(void **state)
           "\"logprobs\":{\"tokens\":[\"C\",\"D\",\"E\"],\"token_logprobs\":[-3.86537,-3.86537,-3.86537],"
           "\"top_logprobs\":[{\"C\":-3.86537},{\"D\":-3.86537},{\"E\":-3.86537}],\"text_offset\":[0,1,2]}",
           200 },
+        /* of the most probable tokens without text, one */
+        { "completions", TEXT(",\"logprobs\":4"), "\"top_logprobs\":[{\"C\":-3.86537,\"\":-4.86537},{\"D\":", 200 },
         { "completions", TEXT(",\"logprobs\":0"), "\"top_logprobs\":null,", 200 },
         { "completions", TEXT(",\"logprobs\":21"), REFUSED("logprobs"), 400 },
         { "chat/completions", SAY(",\"logprobs\":true,\"top_logprobs\":1"),
