@@ -162,7 +162,7 @@ static void add_attribute(struct wire *wire, char *text)
     n = cut(kind + 2, values);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         type = kinds[i].kind == *kind ? kinds[i].type : type;
-    mark = rig_attr_begin(wire, name, type);
+    mark = mw_attr_begin(wire, name, type);
     for (uint32_t i = 0; i < n; i++) {
         if (*kind == 'f' || *kind == 'F')
             wire_float(wire, *kind == 'f' ? 2 : 7, strtof(values[i], NULL));
@@ -225,7 +225,7 @@ static void expect(const struct row *at, struct rig *rig, uint32_t output, const
     int64_t dims[INLAY_MAX_RANK];
 
     assert_int_equal(inlay_value_dtype(value), want->dtype);
-    assert_int_equal(inlay_value_rank(value), rig_dims(want->dims, dims));
+    assert_int_equal(inlay_value_rank(value), mw_dims(want->dims, dims));
     for (uint32_t d = 0; d < inlay_value_rank(value); d++)
         assert_int_equal(inlay_value_dims(value)[d], dims[d]);
     if (want->count == 0) /* any elements are accepted */

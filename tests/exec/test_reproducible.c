@@ -19,7 +19,7 @@ static bool run(const char *providers, const char *reproducible, struct rig *out
     inlay_status status;
 
     *diag = (inlay_diag)INLAY_DIAG_INIT;
-    script_model(&wire, model, 13);
+    script_model(&wire, 13, model);
     *out = (struct rig){ .model = wire };
     keep_plugins();
     assert_int_equal(inlay_options_create(&options, diag), INLAY_OK);
@@ -156,7 +156,7 @@ static void probe_takes_too_long(void **state)
     if (!busy)
         skip();
     remember_hung_probe();
-    script_model(&wire, model, 13);
+    script_model(&wire, 13, model);
     assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "cache_dir", "", &diag), INLAY_OK);
     for (int i = 0; i < 2; i++) {

@@ -1,7 +1,7 @@
 /* Sessions with an isolated provider: whatever it does, the session gives the right answers, and nothing is left when
  * it is closed. */
 #include "fragile.h"
-#include "rig.h"
+#include "graph_script.h"
 #include "thread_count.h"
 #include <ctype.h>
 #include <errno.h>
@@ -17,13 +17,13 @@ enum { ELEMENTS = 6 };
 static struct wire relu_model(const char *node)
 {
     struct wire wire = { 0 };
-    wire_mark graph = mw_begin(&wire, 8, 17), mark;
+    wire_mark graph = mw_begin(&wire, 8, 17);
 
-    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "6");
-    mark = mw_node_begin(&wire, "Relu", "x", "y");
-    wire_text(&wire, 3, node);
-    wire_end(&wire, mark);
-    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "6");
+    script_add(&wire,
+               "x : 6\n"
+               "y = Relu(x) @%s\n"
+               "-> y : 6",
+               node);
     wire_end(&wire, graph);
     return wire;
 }
@@ -277,18 +277,14 @@ static void no_answer_is_lost(void **state)
 static void reference_is_isolated(void **state)
 {
     const char *const options[] = { "providers", "reference", "isolate", "reference", "probe", "never", NULL };
-    struct wire wire = { 0 };
-    wire_mark graph = mw_begin(&wire, 8, 17);
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "N");
-    mw_node(&wire, "NonZero", "x", "y");
-    mw_node(&wire, "Shape", "y", "s");
-    mw_value(&wire, MW_OUTPUT, "y", INLAY_INT64, NULL);
-    mw_value(&wire, MW_OUTPUT, "s", INLAY_INT64, NULL);
-    wire_end(&wire, graph);
-    rig = rig_open(&wire, options);
+    rig = script_open(options, 17,
+                      "x : N\n"
+                      "y = NonZero(x)\n"
+                      "s = Shape(y)\n"
+                      "-> y, s : int64");
     rig_floats(&rig, 0, "5", (float[]){ 0, 1, 0, 2, 3 });
     rig_run(&rig);
     rig_expect_ints(&rig, 0, "1,3", (int64_t[]){ 1, 3, 4 });
@@ -336,15 +332,14 @@ static void strings_are_refused(void **state)
 {
     const char *const options[] = { "providers", "reference", "isolate", "reference", "probe", "never", NULL };
     struct wire wire = { 0 };
-    wire_mark graph = mw_begin(&wire, 8, 17);
     inlay_diag diag = INLAY_DIAG_INIT;
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "x", INLAY_STRING, "2");
-    mw_node(&wire, "Identity", "x", "y");
-    mw_value(&wire, MW_OUTPUT, "y", INLAY_STRING, "2");
-    wire_end(&wire, graph);
+    script_model(&wire, 17,
+                 "x : string 2\n"
+                 "y = Identity(x)\n"
+                 "-> y : string 2");
     assert_int_equal(rig_try_open(&wire, options, &rig, &diag), INLAY_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "cannot use strings of another process"));
     rig_close(&rig);

@@ -13,7 +13,7 @@ static struct rig open_on(const char *script, const char *providers, const char 
     assert_int_equal(setenv("NARROW_OPS", ops, 1), 0);
     if (ns != NULL)
         assert_int_equal(setenv("LOW_BIT_NS", ns, 1), 0);
-    script_model(&wire, script, 17);
+    script_model(&wire, 17, script);
     if (rig_try_open(&wire, options, &rig, diag) != INLAY_OK && diag->code == INLAY_OK)
         fail_msg("it failed without a message");
     (void)unsetenv("LOW_BIT_NS");
@@ -120,7 +120,7 @@ static void every_level(void **state)
         struct rig rig;
 
         assert_int_equal(setenv("NARROW_OPS", rows[i / 10][1 + i / 5 % 2], 1), 0);
-        script_model(&wire, script, 17);
+        script_model(&wire, 17, script);
         if (rig_try_open(&wire, options, &rig, &diag) != INLAY_OK)
             fail_msg("%s at level %s with%s: %s", script, levels[i % 5], rows[i / 10][1 + i / 5 % 2], diag.text);
         list_ops(rig.session->model->main, ops, sizeof ops);
@@ -161,7 +161,7 @@ static void rules(void **state)
         struct rig rig;
 
         assert_int_equal(setenv("NARROW_OPS", " Sigmoid Mul ", 1), 0);
-        script_model(&wire, swish, 17);
+        script_model(&wire, 17, swish);
         if (rig_try_open(&wire, options, &rig, &diag) != INLAY_OK)
             fail_msg("%s", diag.text);
         list_ops(rig.session->model->main, ops, sizeof ops);
@@ -215,7 +215,7 @@ static void saved_plans(void **state)
         assert_int_equal(inlay_session_plan_save(rig.session, keep, file, &diag), INLAY_OK);
         assert_int_equal(fclose(file), 0);
         rig_close(&rig);
-        script_model(&wire, rows[i].script, 17);
+        script_model(&wire, 17, rows[i].script);
         if (rig_try_open(&wire, options, &rig, &diag) != INLAY_OK)
             fail_msg("%s", diag.text);
         list_ops(rig.session->model->main, ops, sizeof ops);
@@ -297,7 +297,7 @@ static void guarded(void **state)
         struct wire wire = { 0 };
         struct graph *graph;
 
-        script_model(&wire, script, 17);
+        script_model(&wire, 17, script);
         assert_int_equal(inlay_options_create(&created, &diag), INLAY_OK);
         for (size_t i = 0; i < sizeof options / sizeof options[0]; i += 2)
             assert_int_equal(inlay_options_set(created, options[i], options[i + 1], &diag), INLAY_OK);

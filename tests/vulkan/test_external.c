@@ -25,7 +25,7 @@ static struct rig open_two(void)
     inlay_diag diag = INLAY_DIAG_INIT;
     struct rig rig;
 
-    script_model(&wire, script, 13);
+    script_model(&wire, 13, script);
     if (rig_try_open(&wire,
                      (const char *const[]){ "providers", "vulkan,vulkan#two,reference", "policy", "priority",
                                             "vulkan.device", "0", "vulkan#two.device", "0", "pin", "op:Neg=vulkan",
