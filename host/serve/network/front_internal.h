@@ -50,7 +50,7 @@ void front_interrupt(struct front_thread *thread);
 bool front_resume_tasks(struct front_thread *thread);
 /* Resumes the delayed tasks whose time has come; all if the thread ends. */
 void front_resume_delayed(struct front_thread *thread);
-/* accept.c: accepts a connection that waits. false: none does, or, with out_wait_ns > 0, all that the server may have are
- * in use, and it has to wait that long until a client may give way. out_wait_ns NULL: it does not wait. */
+/* accept.c: accepts a connection that waits. false: none does, or, with out_wait_ns > 0, all that the server may have
+ * are in use, and it has to wait that long until a client may give way. out_wait_ns NULL: it does not wait. */
 bool front_accept(struct front *front, const listener_socket *listener, uint64_t *out_wait_ns);
 #endif
