@@ -2,7 +2,7 @@
  * models run on reference, and on cpu, whose regions also keep packed weights. */
 #include "failing_alloc.h"
 #include "graph_script.h"
-#include "thread_count.h"
+#include "process_counts.h"
 #include <sched.h>
 #include <stdio.h>
 #include <unistd.h>

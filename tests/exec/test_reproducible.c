@@ -115,19 +115,6 @@ static void set_later(void **state)
     assert_same_bits(&first, &later);
 }
 
-/* Values of the option. */
-static void names(void **state)
-{
-    inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_options *options = NULL;
-
-    (void)state;
-    assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(options, "reproducible", "gpu", &diag), INLAY_INVALID_ARGUMENT);
-    assert_string_equal(diag.text, "option reproducible: 'gpu' is not one of 0, 1, cpu");
-    inlay_options_destroy(options);
-}
-
 /* Makes this process remember that the probe of the plugin cpu exceeded its time. */
 static void remember_hung_probe(void)
 {
@@ -178,7 +165,6 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(set_first),
         cmocka_unit_test(set_later),
-        cmocka_unit_test(names),
         cmocka_unit_test(probe_takes_too_long),
     };
 

@@ -2,7 +2,7 @@
  * it is closed. */
 #include "fragile.h"
 #include "graph_script.h"
-#include "thread_count.h"
+#include "process_counts.h"
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -404,18 +404,6 @@ static void wait_for_end(pid_t process)
     }
 }
 
-static int count_descriptors(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    int count = 0;
-
-    assert_non_null(dir);
-    while (readdir(dir) != NULL)
-        count++;
-    (void)closedir(dir);
-    return count;
-}
-
 static bool maps_shared_memory(void)
 {
     FILE *file = fopen("/proc/self/maps", "r");
@@ -516,7 +504,7 @@ static void nothing_is_left(void **state)
 
     (void)state;
     rig_close(&rig);
-    before = count_descriptors();
+    before = descriptor_count();
     threads = thread_count();
     for (int i = 0; i < 3; i++) {
         inlay_diag diag = INLAY_DIAG_INIT;
@@ -527,7 +515,7 @@ static void nothing_is_left(void **state)
         assert_int_equal(run_with(&rig, i == 1 ? FRAGILE_CRASH : 1, &diag), INLAY_OK);
         rig_close(&rig);
         assert_int_equal(count_children(getpid(), &child), 0);
-        assert_int_equal(count_descriptors(), before);
+        assert_int_equal(descriptor_count(), before);
         assert_false(maps_shared_memory());
     }
     assert_true(thread_count() <= threads);
