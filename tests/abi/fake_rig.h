@@ -5,6 +5,7 @@
 #include "fake_device.h"
 #include "inlay/inlay.h"
 #include "inlay/plugin.h"
+#include "model_script.h"
 #include "onnx_bytes.h"
 #include "plugin_dirs.h"
 #include "session/session.h"
@@ -19,7 +20,7 @@ struct rig {
     plugin_set *set;
     const struct provider *device; /* shared with the session */
     const fake_counters *counters;
-    onnx_bytes *file; /* the model, which must outlive the session */
+    void *model; /* must outlive the session */
 };
 
 enum { MAX_LEFT_MODELS = 256 };
@@ -57,19 +58,17 @@ static inline void await(const uint32_t *counter, uint32_t least)
         (void)usleep(100);
 }
 
-/* Opens a session. settings: pairs of name and value of the provider's options, ended by NULL. */
-static inline struct rig open_rig(onnx_bytes *model, const char *const *settings)
+/* Opens a session of a model whose memory the rig takes. settings: pairs of name and value of the provider's options,
+ * ended by NULL. */
+static inline struct rig open_model(const char *const *settings, void *model, size_t bytes)
 {
     const char *dirs[] = { FAKE_DIR };
     provider_setting chosen[8];
     uint32_t chosen_count = 0;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_options *options;
-    struct rig rig = { 0 };
+    struct rig rig = { .model = model };
 
-    rig.file = calloc(1, sizeof *rig.file);
-    assert_non_null(rig.file);
-    assert_int_equal(onnx_file(rig.file, model, 17, NULL), 0);
     assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "plugin_dirs", FAKE_DIR, &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "providers", "fake,reference", &diag), INLAY_OK);
@@ -88,7 +87,7 @@ static inline struct rig open_rig(onnx_bytes *model, const char *const *settings
             fail_msg("%s", diag.text);
         chosen[chosen_count++] = (provider_setting){ settings[0], settings[1] };
     }
-    if (inlay_session_create_from_bytes(rig.file->data, rig.file->count, options, &rig.session, &diag) != INLAY_OK)
+    if (inlay_session_create_from_bytes(model, bytes, options, &rig.session, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     inlay_options_destroy(options);
     assert_int_equal(inlay_context_create(rig.session, &rig.context, &diag), INLAY_OK);
@@ -100,6 +99,25 @@ static inline struct rig open_rig(onnx_bytes *model, const char *const *settings
     return rig;
 }
 
+static inline struct rig open_rig(onnx_bytes *graph, const char *const *settings)
+{
+    onnx_bytes *file = calloc(1, sizeof *file);
+
+    assert_non_null(file);
+    assert_int_equal(onnx_file(file, graph, 17, NULL), 0);
+    return open_model(settings, file->data, file->count);
+}
+
+/* Opens a session of a script (model_script.h). */
+static inline struct rig open_script(const char *const *settings, const char *script)
+{
+    struct wire wire = { 0 };
+
+    script_model(&wire, 17, script);
+    assert_true(!wire.failed && wire.splice_count == 0);
+    return open_model(settings, wire.bytes, wire.count);
+}
+
 static inline void close_rig(struct rig *rig)
 {
     inlay_context_destroy(rig->context);
@@ -109,7 +127,7 @@ static inline void close_rig(struct rig *rig)
     assert_int_equal(counted(&rig->counters->misuse), 0);
     provider_close(rig->device);
     plugin_set_destroy(rig->set);
-    free(rig->file);
+    free(rig->model);
 }
 
 /* Shortens the time after which the device counts as hung. Other runs keep the default of one minute, so that a busy
@@ -119,15 +137,15 @@ static inline void shorten_timeout(struct rig *rig)
     rig->session->env.device_timeout_ms = 100;
 }
 
-extern onnx_bytes *left_models[MAX_LEFT_MODELS];
-onnx_bytes *left_models[MAX_LEFT_MODELS];
+extern void *left_models[MAX_LEFT_MODELS];
+void *left_models[MAX_LEFT_MODELS];
 
 /* Closes a session with a hung device: memory that the device may still use, such as the model, stays allocated. */
 static inline void leave_rig(struct rig *rig)
 {
     static uint32_t count;
 
-    left_models[count++ % MAX_LEFT_MODELS] = rig->file;
+    left_models[count++ % MAX_LEFT_MODELS] = rig->model;
     inlay_context_destroy(rig->context);
     inlay_session_destroy(rig->session);
     provider_close(rig->device);

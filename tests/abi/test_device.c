@@ -32,17 +32,15 @@ static void two_providers_share_a_model(void **state)
 {
     static const float expected[] = { -1, 0, -3, 0, -5, 0 };
     static const char *const slow[] = { "delay_us", "300", NULL };
-    onnx_bytes bytes = { .count = 0 };
     struct rig rig;
 
     (void)state;
-    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
-    onnx_node(&bytes, "Relu", "", "a", "r");  /* device */
-    onnx_node(&bytes, "Floor", "", "r", "f"); /* host */
-    onnx_node(&bytes, "Neg", "", "f", "n");   /* device */
-    onnx_node(&bytes, "Ceil", "", "n", "y");  /* host */
-    onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
-    rig = open_rig(&bytes, slow);
+    rig = open_script(slow, "a : 2,3\n"
+                            "r = Relu(a)\n"  /* device */
+                            "f = Floor(r)\n" /* host */
+                            "n = Neg(f)\n"   /* device */
+                            "y = Ceil(n)\n"  /* host */
+                            "-> y : 2,3");
     set_floats(rig.context, 0, 2, dims, a);
     for (int i = 0; i < 3; i++) {
         run(&rig);
@@ -56,16 +54,14 @@ static void two_providers_share_a_model(void **state)
 static void a_group_runs_as_one(void **state)
 {
     static const float expected[] = { 2, -1, 4, -6, 12, -10 };
-    onnx_bytes bytes = { .count = 0 };
     struct rig rig;
 
     (void)state;
-    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
-    onnx_input(&bytes, "b", INLAY_FLOAT, 2, dims);
-    onnx_node(&bytes, "Mul", "", "a,b", "m");
-    onnx_node(&bytes, "Add", "", "m,b", "y");
-    onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
-    rig = open_rig(&bytes, NULL);
+    rig = open_script(NULL, "a : 2,3\n"
+                            "b : 2,3\n"
+                            "m = Mul(a,b)\n"
+                            "y = Add(m,b)\n"
+                            "-> y : 2,3");
     set_floats(rig.context, 0, 2, dims, a);
     set_floats(rig.context, 1, 2, dims, b);
     run(&rig);
@@ -79,20 +75,18 @@ static void a_group_runs_as_one(void **state)
 static void shapes_that_depend_on_data(void **state)
 {
     static const char *const modes[][3] = { { "bounded", "true", NULL }, { "bounded", "false", NULL } };
-    static const int64_t expected[] = { 0, 0, 1, 0, 2, 1 }, none[] = { -1, -1 };
+    static const int64_t expected[] = { 0, 0, 1, 0, 2, 1 };
     float x[] = { 7, 0, 7, 0, 7, 0 }, zeros[6] = { 0 };
 
     (void)state;
     for (int m = 0; m < 2; m++) {
-        onnx_bytes bytes = { .count = 0 };
         const inlay_value *value;
         struct rig rig;
 
-        onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
-        onnx_node(&bytes, "Neg", "", "a", "n");
-        onnx_node(&bytes, "NonZero", "", "n", "y");
-        onnx_output(&bytes, "y", INLAY_INT64, 2, none);
-        rig = open_rig(&bytes, modes[m]);
+        rig = open_script(modes[m], "a : 2,3\n"
+                                    "n = Neg(a)\n"
+                                    "y = NonZero(n)\n"
+                                    "-> y : int64 n,n");
         for (int round = 0; round < 4; round++) {
             set_floats(rig.context, 0, 2, dims, round % 2 == 0 ? x : zeros);
             run(&rig);
@@ -110,18 +104,15 @@ static void shapes_that_depend_on_data(void **state)
 /* Other shapes get another plan, which uses no data of the old one. */
 static void several_shapes(void **state)
 {
-    static const int64_t any[] = { -1, 3 };
-    onnx_bytes bytes = { .count = 0 };
     float x[30], expected[30];
     struct rig rig;
 
     (void)state;
-    onnx_input(&bytes, "a", INLAY_FLOAT, 2, any);
-    onnx_node(&bytes, "Neg", "", "a", "n");
-    onnx_node(&bytes, "Add", "", "n,a", "z");
-    onnx_node(&bytes, "Add", "", "z,n", "y");
-    onnx_output(&bytes, "y", INLAY_FLOAT, 2, any);
-    rig = open_rig(&bytes, NULL);
+    rig = open_script(NULL, "a : n,3\n"
+                            "n = Neg(a)\n"
+                            "z = Add(n,a)\n"
+                            "y = Add(z,n)\n"
+                            "-> y : n,3");
     for (int i = 0; i < 30; i++) {
         x[i] = (float)i;
         expected[i] = -(float)i;
@@ -221,7 +212,7 @@ static void losing_the_device(void **state)
  * last copy. */
 static void losing_a_copy_back(void **state)
 {
-    static const int64_t expected[] = { 0, 0, 1, 0, 2, 1 }, none[] = { -1, -1 };
+    static const int64_t expected[] = { 0, 0, 1, 0, 2, 1 };
     float x[] = { 7, 0, 7, 0, 7, 0 };
     uint32_t per_run = 0;
 
@@ -229,17 +220,15 @@ static void losing_a_copy_back(void **state)
     for (int lose_after = 0; lose_after < 24; lose_after++) {
         char number[16];
         const char *const options[] = { "bounded", lose_after % 2 == 0 ? "true" : "false", "lose_after", number, NULL };
-        onnx_bytes bytes = { .count = 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_status status = INLAY_OK;
         uint32_t runs = 0;
         struct rig rig;
 
         (void)snprintf(number, sizeof number, "%d", lose_after == 0 ? 0 : (lose_after + 1) / 2);
-        onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
-        onnx_node(&bytes, "NonZero", "", "a", "y");
-        onnx_output(&bytes, "y", INLAY_INT64, 2, none);
-        rig = open_rig(&bytes, options);
+        rig = open_script(options, "a : 2,3\n"
+                                   "y = NonZero(a)\n"
+                                   "-> y : int64 n,n");
         set_floats(rig.context, 0, 2, dims, x);
         for (; status == INLAY_OK && runs < 8; runs += status == INLAY_OK) {
             status = inlay_context_run(rig.context, NULL, &diag);
@@ -258,7 +247,6 @@ static void losing_a_copy_back(void **state)
 /* A device lost during tuning: its measurements are dropped, and every buffer is freed exactly once. */
 static void losing_the_device_while_tuning(void **state)
 {
-    static const int64_t none[] = { -1, -1 };
     char dir[] = "/tmp/inlay-tune-XXXXXX", line[64], number[16];
     const char *const options[] = { "lose_after", number, NULL };
     float x[] = { 7, 0, 7, 0, 7, 0 };
@@ -269,16 +257,14 @@ static void losing_the_device_while_tuning(void **state)
     for (int lose_after = 1; lose_after <= 12; lose_after++) {
         inlay_tune_options how = { .struct_size = sizeof how, .runs = 3, .budget_s = 60 };
         inlay_tune_result result = { .struct_size = sizeof result };
-        onnx_bytes bytes = { .count = 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_value *value = NULL;
         struct rig rig;
 
         (void)snprintf(number, sizeof number, "%d", lose_after);
-        onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
-        onnx_node(&bytes, "NonZero", "", "a", "y");
-        onnx_output(&bytes, "y", INLAY_INT64, 2, none);
-        rig = open_rig(&bytes, options);
+        rig = open_script(options, "a : 2,3\n"
+                                   "y = NonZero(a)\n"
+                                   "-> y : int64 n,n");
         assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, x, sizeof x, &value, &diag), INLAY_OK);
         how.inputs = &value;
         how.input_count = 1;

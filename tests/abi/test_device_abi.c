@@ -267,20 +267,17 @@ static void work_that_ends_out_of_order(void **state)
     static const char *const settings[] = { "unordered", "true", NULL };
     fake_stream other = { .kind = FAKE_STREAM };
     inlay_diag diag = INLAY_DIAG_INIT;
-    onnx_bytes bytes = { .count = 0 };
     inlay_value *value, *there[2], *home;
     float want[2][6];
     struct rig rig;
 
     (void)state;
-    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
-    onnx_input(&bytes, "b", INLAY_FLOAT, 2, dims);
-    onnx_node(&bytes, "Relu", "", "a", "q"); /* waits for an external stream */
-    onnx_node(&bytes, "Mul", "", "b,b", "m");
-    onnx_node(&bytes, "Add", "", "m,b", "z"); /* waits for nothing */
-    onnx_output(&bytes, "q", INLAY_FLOAT, 2, dims);
-    onnx_output(&bytes, "z", INLAY_FLOAT, 2, dims);
-    rig = open_rig(&bytes, settings);
+    rig = open_script(settings, "a : 2,3\n"
+                                "b : 2,3\n"
+                                "q = Relu(a)\n" /* waits for an external stream */
+                                "m = Mul(b,b)\n"
+                                "z = Add(m,b)\n" /* waits for nothing */
+                                "-> q, z : 2,3");
     for (int i = 0; i < 6; i++) {
         want[0][i] = a[i] < 0 ? 0 : a[i];
         want[1][i] = b[i] * b[i] + b[i];
@@ -321,20 +318,17 @@ static void work_that_ends_out_of_order(void **state)
 /* Each run of a context uses its bindings, one for each region and plan. They are released with the context. */
 static void a_context_keeps_a_binding(void **state)
 {
-    static const int64_t any[] = { -1, 3 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_context *second;
-    onnx_bytes bytes = { .count = 0 };
     float x[30] = { 0 };
     struct rig rig;
 
     (void)state;
-    onnx_input(&bytes, "a", INLAY_FLOAT, 2, any);
-    onnx_node(&bytes, "Neg", "", "a", "n");
-    onnx_node(&bytes, "Ceil", "", "n", "c");
-    onnx_node(&bytes, "Neg", "", "c", "y");
-    onnx_output(&bytes, "y", INLAY_FLOAT, 2, any);
-    rig = open_rig(&bytes, NULL);
+    rig = open_script(NULL, "a : n,3\n"
+                            "n = Neg(a)\n"
+                            "c = Ceil(n)\n"
+                            "y = Neg(c)\n"
+                            "-> y : n,3");
     for (uint32_t i = 1; i <= 9; i++) {
         const int64_t shape[] = { 1 + i % 3, 3 }; /* larger plans reallocate the host memory */
 
@@ -402,19 +396,16 @@ static void borders_in_other_elements(void **state)
 static void shared_values_keep_their_type(void **state)
 {
     static const char *const narrow[] = { "narrow", "true", NULL };
-    onnx_bytes bytes = { .count = 0 };
     struct rig rig;
 
     (void)state;
-    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
-    onnx_input(&bytes, "b", INLAY_FLOAT, 2, dims);
-    onnx_node(&bytes, "Neg", "", "a", "n");
-    onnx_node(&bytes, "Mul", "", "n,b", "m");
-    onnx_node(&bytes, "Add", "", "m,b", "y");
-    onnx_node(&bytes, "Ceil", "", "n", "c");
-    onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
-    onnx_output(&bytes, "c", INLAY_FLOAT, 2, dims);
-    rig = open_rig(&bytes, narrow);
+    rig = open_script(narrow, "a : 2,3\n"
+                              "b : 2,3\n"
+                              "n = Neg(a)\n"
+                              "m = Mul(n,b)\n"
+                              "y = Add(m,b)\n"
+                              "c = Ceil(n)\n"
+                              "-> y, c : 2,3");
     set_floats(rig.context, 0, 2, dims, a);
     set_floats(rig.context, 1, 2, dims, b);
     run(&rig);

@@ -110,7 +110,6 @@ static void inputs_are_read_in_place(void **state)
 {
     static const char *const imports[] = { "unified", "true", "imports", "true", NULL };
     static _Alignas(64) float memory[64];
-    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *odd, *even, *small;
     inlay_context *second;
@@ -118,13 +117,11 @@ static void inputs_are_read_in_place(void **state)
     struct rig rig;
 
     (void)state;
-    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
-    onnx_input(&bytes, "b", INLAY_FLOAT, 2, dims);
-    onnx_node(&bytes, "Add", "", "a,b", "y");
-    onnx_node(&bytes, "Ceil", "", "b", "c");
-    onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
-    onnx_output(&bytes, "c", INLAY_FLOAT, 2, dims);
-    rig = open_rig(&bytes, imports);
+    rig = open_script(imports, "a : 2,3\n"
+                               "b : 2,3\n"
+                               "y = Add(a,b)\n"
+                               "c = Ceil(b)\n"
+                               "-> y, c : 2,3");
     assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, memory, 24, &even, &diag), INLAY_OK);
     assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, memory + 17, 24, &odd, &diag), INLAY_OK);
     assert_int_equal(inlay_context_create(rig.session, &second, &diag), INLAY_OK);
@@ -281,17 +278,15 @@ static void native_handles_are_wrapped(void **state)
     static const float want[] = { -1, 2, -3, 4, -5, 6 };
     static const int64_t more[] = { 7, 3 };
     static const char *const settings[] = { "no_domain", "true", NULL }; /* the host knows the domain */
-    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_native_memory memory = { .struct_size = sizeof memory };
     inlay_value *value, *same, *home;
     struct rig rig;
 
     (void)state;
-    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
-    onnx_node(&bytes, "Neg", "", "a", "y");
-    onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
-    rig = open_rig(&bytes, settings);
+    rig = open_script(settings, "a : 2,3\n"
+                                "y = Neg(a)\n"
+                                "-> y : 2,3");
     assert_int_equal(inlay_session_value_create_on(rig.session, "fake", INLAY_FLOAT, 2, dims, &value, &diag), INLAY_OK);
     assert_int_equal(inlay_value_native(value, &memory, &diag), INLAY_OK);
     assert_int_equal(memory.device_type, 12);
@@ -567,7 +562,7 @@ static void streams_come_after_runs(void **state)
     inlay_session_destroy(rig[1].session);
     provider_close(rig[1].device);
     plugin_set_destroy(rig[1].set);
-    free(rig[1].file);
+    free(rig[1].model);
     close_rig(&rig[0]);
 }
 

@@ -13,21 +13,19 @@ static void expect_order(const struct rig *rig, const char *expected)
 /* Inputs of later regions are uploaded before the host computes, and before other regions. */
 static void inputs_go_first(void **state)
 {
-    onnx_bytes bytes = { .count = 0 };
     float x[6], want[6];
     struct rig rig;
 
     (void)state;
-    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
-    onnx_input(&bytes, "b", INLAY_FLOAT, 2, dims);
-    onnx_input(&bytes, "c", INLAY_FLOAT, 2, dims);
-    onnx_node(&bytes, "Neg", "", "a", "n");
-    onnx_node(&bytes, "Floor", "", "n", "f"); /* on the host */
-    onnx_node(&bytes, "Add", "", "f,b", "s");
-    onnx_node(&bytes, "Floor", "", "s", "t");
-    onnx_node(&bytes, "Add", "", "t,c", "y");
-    onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
-    rig = open_rig(&bytes, NULL);
+    rig = open_script(NULL, "a : 2,3\n"
+                            "b : 2,3\n"
+                            "c : 2,3\n"
+                            "n = Neg(a)\n"
+                            "f = Floor(n)\n" /* on the host */
+                            "s = Add(f,b)\n"
+                            "t = Floor(s)\n"
+                            "y = Add(t,c)\n"
+                            "-> y : 2,3");
     for (int i = 0; i < 6; i++) {
         x[i] = (float)i;
         want[i] = -a[i] + x[i] + first[i];
@@ -47,25 +45,21 @@ static void inputs_go_first(void **state)
  * a region for the host, and graph outputs, are downloaded before the next region begins. */
 static void results_are_uploaded_when_computed(void **state)
 {
-    onnx_bytes bytes = { .count = 0 };
     float want[2][6];
     struct rig rig;
 
     (void)state;
-    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
-    onnx_input(&bytes, "b", INLAY_FLOAT, 2, dims);
-    onnx_node(&bytes, "Floor", "", "b", "f");
-    onnx_node(&bytes, "Mul", "", "a,a", "p"); /* a Mul followed by an Add is a separate region */
-    onnx_node(&bytes, "Add", "", "p,a", "q");
-    onnx_node(&bytes, "Mul", "", "q,q", "u");
-    onnx_node(&bytes, "Add", "", "u,q", "w");
-    onnx_node(&bytes, "Mul", "", "w,f", "v");
-    onnx_node(&bytes, "Add", "", "v,w", "y");
-    onnx_node(&bytes, "Ceil", "", "q", "z");
-    onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
-    onnx_output(&bytes, "z", INLAY_FLOAT, 2, dims);
-    onnx_output(&bytes, "w", INLAY_FLOAT, 2, dims);
-    rig = open_rig(&bytes, NULL);
+    rig = open_script(NULL, "a : 2,3\n"
+                            "b : 2,3\n"
+                            "f = Floor(b)\n"
+                            "p = Mul(a,a)\n" /* a Mul followed by an Add is a separate region */
+                            "q = Add(p,a)\n"
+                            "u = Mul(q,q)\n"
+                            "w = Add(u,q)\n"
+                            "v = Mul(w,f)\n"
+                            "y = Add(v,w)\n"
+                            "z = Ceil(q)\n"
+                            "-> y, z, w : 2,3");
     set_floats(rig.context, 0, 2, dims, a);
     set_floats(rig.context, 1, 2, dims, (float *)(uintptr_t)first);
     for (int i = 0; i < 6; i++) {
@@ -146,7 +140,6 @@ static void data_dependent_results_are_uploaded(void **state)
     static uint8_t take[] = { 1, 0, 1, 1, 0, 1 };
     static const int64_t length[] = { 6 };
     struct flight flight = { .diag = INLAY_DIAG_INIT };
-    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *value;
     pthread_t thread;
@@ -154,19 +147,17 @@ static void data_dependent_results_are_uploaded(void **state)
     struct rig rig;
 
     (void)state;
-    onnx_input(&bytes, "a", INLAY_FLOAT, 1, length);
-    onnx_input(&bytes, "b", INLAY_FLOAT, 1, length);
-    onnx_input(&bytes, "take", INLAY_BOOL, 1, length);
-    onnx_node(&bytes, "Compress", "", "a,take", "c");
-    onnx_node(&bytes, "Compress", "", "b,take", "e");
-    onnx_node(&bytes, "Neg", "", "c", "n");
-    onnx_node(&bytes, "Floor", "", "n", "h");
-    onnx_node(&bytes, "Neg", "", "h", "k");
-    onnx_node(&bytes, "Neg", "", "e", "w");
-    onnx_node(&bytes, "Floor", "", "w", "u");
-    onnx_output(&bytes, "k", INLAY_FLOAT, 1, none);
-    onnx_output(&bytes, "u", INLAY_FLOAT, 1, none);
-    rig = open_rig(&bytes, NULL);
+    rig = open_script(NULL, "a : 6\n"
+                            "b : 6\n"
+                            "take : bool 6\n"
+                            "c = Compress(a,take)\n"
+                            "e = Compress(b,take)\n"
+                            "n = Neg(c)\n"
+                            "h = Floor(n)\n"
+                            "k = Neg(h)\n"
+                            "w = Neg(e)\n"
+                            "u = Floor(w)\n"
+                            "-> k, u : n");
     set_floats(rig.context, 0, 1, length, a);
     set_floats(rig.context, 1, 1, length, (float *)(uintptr_t)first);
     assert_int_equal(inlay_value_borrow(INLAY_BOOL, 1, length, take, sizeof take, &value, &diag), INLAY_OK);
@@ -204,7 +195,6 @@ static void data_dependent_copies_of_failed_runs(void **state)
 
     (void)state;
     for (int at = 1; at <= 7; at++) {
-        onnx_bytes bytes = { .count = 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_run_options options = INLAY_RUN_OPTIONS_INIT;
         inlay_value *value;
@@ -213,16 +203,15 @@ static void data_dependent_copies_of_failed_runs(void **state)
         struct rig rig;
 
         (void)snprintf(job, sizeof job, "%d", at);
-        onnx_input(&bytes, "a", INLAY_FLOAT, 1, length);
-        onnx_input(&bytes, "b", INLAY_FLOAT, 1, length);
-        onnx_input(&bytes, "take", INLAY_BOOL, 1, length);
-        onnx_node(&bytes, "Compress", "", "a,take", "c");
-        onnx_node(&bytes, "Compress", "", "b,take", "e");
-        onnx_node(&bytes, "Neg", "", "c", "n");
-        onnx_node(&bytes, "Floor", "", "n", "h");
-        onnx_node(&bytes, "Add", "", "h,e", "y");
-        onnx_output(&bytes, "y", INLAY_FLOAT, 1, none);
-        rig = open_rig(&bytes, at < 7 ? settings : NULL);
+        rig = open_script(at < 7 ? settings : NULL, "a : 6\n"
+                                                    "b : 6\n"
+                                                    "take : bool 6\n"
+                                                    "c = Compress(a,take)\n"
+                                                    "e = Compress(b,take)\n"
+                                                    "n = Neg(c)\n"
+                                                    "h = Floor(n)\n"
+                                                    "y = Add(h,e)\n"
+                                                    "-> y : n");
         set_floats(rig.context, 0, 1, length, a);
         set_floats(rig.context, 1, 1, length, (float *)(uintptr_t)first);
         assert_int_equal(inlay_value_borrow(INLAY_BOOL, 1, length, take, sizeof take, &value, &diag), INLAY_OK);

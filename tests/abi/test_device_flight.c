@@ -591,17 +591,15 @@ static void reported_resident_memory(void **state)
 static void placements_of_data_dependent_steps(void **state)
 {
     static const char *const options[] = { "host_input", "true", NULL };
-    static const int64_t expected[] = { 0, 0, 1, 0, 2, 1 }, none[] = { -1, -1 };
+    static const int64_t expected[] = { 0, 0, 1, 0, 2, 1 };
     float x[] = { 7, 0, 7, 0, 7, 0 };
-    onnx_bytes bytes = { .count = 0 };
     const inlay_value *value;
     struct rig rig;
 
     (void)state;
-    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
-    onnx_node(&bytes, "NonZero", "", "a", "y");
-    onnx_output(&bytes, "y", INLAY_INT64, 2, none);
-    rig = open_rig(&bytes, options);
+    rig = open_script(options, "a : 2,3\n"
+                               "y = NonZero(a)\n"
+                               "-> y : int64 n,n");
     set_floats(rig.context, 0, 2, dims, x);
     run(&rig);
     value = inlay_context_output(rig.context, 0);

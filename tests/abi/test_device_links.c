@@ -6,7 +6,7 @@
 #include "inlay/plugin.h"
 #include "onnx_bytes.h"
 #include "plugin_dirs.h"
-#include <dirent.h>
+#include "process_counts.h"
 #include <fcntl.h>
 #include <math.h>
 #include <sys/mman.h>
@@ -20,18 +20,6 @@ struct rig {
     inlay_context *context;
     onnx_bytes file; /* the session reads from it */
 };
-
-static uint32_t open_descriptors(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    uint32_t count = 0;
-
-    assert_non_null(folder);
-    while (readdir(folder) != NULL)
-        count++;
-    (void)closedir(folder);
-    return count;
-}
 
 /* y = Sqrt(c), with a = Sqrt(x) and b = Relu(a), c = Relu(b) and also d = Sqrt(b): values cross in both directions, and
  * b is read on both devices. */
@@ -134,7 +122,7 @@ static void links_are_chosen(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const uint32_t descriptors = open_descriptors();
+        const int descriptors = descriptor_count();
         uint32_t host_copies, device_copies;
         struct rig rig;
 
@@ -151,7 +139,7 @@ static void links_are_chosen(void **state)
                      device_copies, explained(&rig, "text"));
         close_rig(&rig);
         assert_int_equal(isp_counters.buffers + npu_counters.buffers, 0);
-        assert_int_equal(open_descriptors(), descriptors);
+        assert_int_equal(descriptor_count(), descriptors);
     }
 }
 
@@ -177,7 +165,7 @@ static inlay_status wrap(const struct rig *rig, const inlay_native_memory *memor
 /* Memory of the program is read in place. Ownership is that of the descriptor: it is closed once, by the right side. */
 static void memory_of_the_program_is_read(void **state)
 {
-    const uint32_t descriptors = open_descriptors();
+    const int descriptors = descriptor_count();
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *value = NULL;
     struct rig rig;
@@ -214,7 +202,7 @@ static void memory_of_the_program_is_read(void **state)
         assert_int_equal(munmap(data, 4096), 0);
     }
     close_rig(&rig);
-    assert_int_equal(open_descriptors(), descriptors);
+    assert_int_equal(descriptor_count(), descriptors);
 }
 
 /* A value on one device is an input that the other one reads: in place, if that imports it. */
@@ -450,7 +438,7 @@ static void queues_share_memory(void **state)
                                          "fake#two.shares",
                                          rows[row].second,
                                          NULL };
-        const uint32_t descriptors = open_descriptors();
+        const int descriptors = descriptor_count();
         inlay_options *options;
         inlay_value *value;
         struct rig rig = { 0 };
@@ -482,7 +470,7 @@ static void queues_share_memory(void **state)
         inlay_value_unref(value);
         close_rig(&rig);
         if (row > 0) /* the process opens what stays open with the first session */
-            assert_int_equal(open_descriptors(), descriptors);
+            assert_int_equal(descriptor_count(), descriptors);
     }
 }
 

@@ -7,32 +7,23 @@ static void loops_upload_once(void **state)
     int64_t trips = 100;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *value;
-    onnx_bytes bytes = { .count = 0 }, body = { .count = 0 }, node = { .count = 0 }, attr = { .count = 0 };
     float x[6] = { 0 }, want[6];
     struct rig rig;
 
     (void)state;
-    onnx_input(&body, "i", INLAY_INT64, 0, &scalar);
-    onnx_input(&body, "go", INLAY_BOOL, 0, &scalar);
-    onnx_input(&body, "x", INLAY_FLOAT, 2, dims);
-    onnx_node(&body, "Add", "", "x,b", "more");
-    onnx_node(&body, "Identity", "", "go", "on");
-    onnx_output(&body, "on", INLAY_BOOL, 0, &scalar);
-    onnx_output(&body, "more", INLAY_FLOAT, 2, dims);
-    onnx_text(&body, 2, "body");
-    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
-    onnx_input(&bytes, "b", INLAY_FLOAT, 2, dims);
-    onnx_input(&bytes, "n", INLAY_INT64, 0, &scalar); /* a known number would be unrolled */
-    onnx_names(&node, 1, "n,,a");
-    onnx_names(&node, 2, "y");
-    onnx_text(&node, 4, "Loop");
-    onnx_text(&attr, 1, "body");
-    onnx_message(&attr, 6, &body);
-    onnx_number(&attr, 20, 5); /* GRAPH */
-    onnx_message(&node, 5, &attr);
-    onnx_message(&bytes, 1, &node);
-    onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
-    rig = open_rig(&bytes, NULL);
+    rig = open_script(NULL, "a : 2,3\n"
+                            "b : 2,3\n"
+                            "n : int64 -\n" /* a known number would be unrolled */
+                            "y = Loop(n,_,a) body {\n"
+                            "    i : int64 -\n"
+                            "    go : bool -\n"
+                            "    x : 2,3\n"
+                            "    more = Add(x,b)\n"
+                            "    on = Identity(go)\n"
+                            "    -> on : bool -\n"
+                            "    -> more : 2,3\n"
+                            "}\n"
+                            "-> y : 2,3");
     assert_int_equal(inlay_value_borrow(INLAY_INT64, 0, NULL, &trips, sizeof trips, &value, &diag), INLAY_OK);
     assert_int_equal(inlay_context_set_input(rig.context, 2, value, &diag), INLAY_OK);
     inlay_value_unref(value);
@@ -57,35 +48,29 @@ static void a_loop_moves_its_condition_only(void **state)
 {
     static const int64_t one[] = { 1 };
     float x[6] = { 0 }, count = 0, step = 1, limit = 100, want[6];
-    onnx_bytes bytes = { .count = 0 }, body = { .count = 0 }, node = { .count = 0 };
     struct rig rig;
 
     (void)state;
-    onnx_input(&body, "i", INLAY_INT64, 0, &scalar);
-    onnx_input(&body, "go", INLAY_BOOL, 0, &scalar);
-    onnx_input(&body, "x", INLAY_FLOAT, 2, dims);
-    onnx_input(&body, "s", INLAY_FLOAT, 1, one);
-    onnx_node(&body, "Add", "", "x,c", "more");
-    onnx_node(&body, "Add", "", "s,step", "next");
-    onnx_node(&body, "Less", "", "next,limit", "on");
-    onnx_output(&body, "on", INLAY_BOOL, 1, one);
-    onnx_output(&body, "more", INLAY_FLOAT, 2, dims);
-    onnx_output(&body, "next", INLAY_FLOAT, 1, one);
-    onnx_text(&body, 2, "body");
-    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
-    onnx_input(&bytes, "b", INLAY_FLOAT, 2, dims);
-    onnx_input(&bytes, "s0", INLAY_FLOAT, 1, one);
-    onnx_input(&bytes, "step", INLAY_FLOAT, 1, one);
-    onnx_input(&bytes, "limit", INLAY_FLOAT, 1, one);
-    onnx_node(&bytes, "Neg", "", "b", "c");
-    onnx_names(&node, 1, ",,a,s0");
-    onnx_names(&node, 2, "y,steps");
-    onnx_text(&node, 4, "Loop");
-    onnx_body(&node, "body", &body);
-    onnx_message(&bytes, 1, &node);
-    onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
-    onnx_output(&bytes, "steps", INLAY_FLOAT, 1, one);
-    rig = open_rig(&bytes, NULL);
+    rig = open_script(NULL, "a : 2,3\n"
+                            "b : 2,3\n"
+                            "s0 : 1\n"
+                            "step : 1\n"
+                            "limit : 1\n"
+                            "c = Neg(b)\n"
+                            "y,steps = Loop(_,_,a,s0) body {\n"
+                            "    i : int64 -\n"
+                            "    go : bool -\n"
+                            "    x : 2,3\n"
+                            "    s : 1\n"
+                            "    more = Add(x,c)\n"
+                            "    next = Add(s,step)\n"
+                            "    on = Less(next,limit)\n"
+                            "    -> on : bool 1\n"
+                            "    -> more : 2,3\n"
+                            "    -> next : 1\n"
+                            "}\n"
+                            "-> y : 2,3\n"
+                            "-> steps : 1");
     set_floats(rig.context, 0, 2, dims, x);
     set_floats(rig.context, 1, 2, dims, a);
     set_floats(rig.context, 2, 1, one, &count);
@@ -107,30 +92,23 @@ static void a_loop_moves_its_condition_only(void **state)
 static void branches_read_on_the_device(void **state)
 {
     static const float want[2][6] = { { 1, -2, 3, -4, 5, -6 }, { 0, 2, 0, 4, 0, 6 } };
-    onnx_bytes bytes = { .count = 0 }, yes = { .count = 0 }, no = { .count = 0 }, node = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     uint8_t choice = 0;
     inlay_value *cond;
     struct rig rig;
 
     (void)state;
-    onnx_node(&yes, "Relu", "", "c", "p");
-    onnx_output(&yes, "p", INLAY_FLOAT, 2, dims);
-    onnx_text(&yes, 2, "yes");
-    onnx_node(&no, "Neg", "", "c", "q");
-    onnx_output(&no, "q", INLAY_FLOAT, 2, dims);
-    onnx_text(&no, 2, "no");
-    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
-    onnx_input(&bytes, "which", INLAY_BOOL, 0, &scalar);
-    onnx_node(&bytes, "Neg", "", "a", "c");
-    onnx_names(&node, 1, "which");
-    onnx_names(&node, 2, "y");
-    onnx_text(&node, 4, "If");
-    onnx_body(&node, "then_branch", &yes);
-    onnx_body(&node, "else_branch", &no);
-    onnx_message(&bytes, 1, &node);
-    onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
-    rig = open_rig(&bytes, NULL);
+    rig = open_script(NULL, "a : 2,3\n"
+                            "which : bool -\n"
+                            "c = Neg(a)\n"
+                            "y = If(which) then_branch {\n"
+                            "    p = Relu(c)\n"
+                            "    -> p : 2,3\n"
+                            "} else_branch {\n"
+                            "    q = Neg(c)\n"
+                            "    -> q : 2,3\n"
+                            "}\n"
+                            "-> y : 2,3");
     set_floats(rig.context, 0, 2, dims, a);
     assert_int_equal(inlay_value_borrow(INLAY_BOOL, 0, NULL, &choice, 1, &cond, &diag), INLAY_OK);
     assert_int_equal(inlay_context_set_input(rig.context, 1, cond, &diag), INLAY_OK);
@@ -153,28 +131,22 @@ static void loops_without_device_memory(void **state)
     int64_t trips = 10;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *value;
-    onnx_bytes bytes = { .count = 0 }, body = { .count = 0 }, node = { .count = 0 };
     float x[512], want[512];
     struct rig rig;
 
     (void)state;
-    onnx_input(&body, "i", INLAY_INT64, 0, &scalar);
-    onnx_input(&body, "go", INLAY_BOOL, 0, &scalar);
-    onnx_input(&body, "x", INLAY_FLOAT, 2, shape);
-    onnx_node(&body, "Add", "", "x,x", "more");
-    onnx_node(&body, "Identity", "", "go", "on");
-    onnx_output(&body, "on", INLAY_BOOL, 0, &scalar);
-    onnx_output(&body, "more", INLAY_FLOAT, 2, shape);
-    onnx_text(&body, 2, "body");
-    onnx_input(&bytes, "a", INLAY_FLOAT, 2, shape);
-    onnx_input(&bytes, "n", INLAY_INT64, 0, &scalar);
-    onnx_names(&node, 1, "n,,a");
-    onnx_names(&node, 2, "y");
-    onnx_text(&node, 4, "Loop");
-    onnx_body(&node, "body", &body);
-    onnx_message(&bytes, 1, &node);
-    onnx_output(&bytes, "y", INLAY_FLOAT, 2, shape);
-    rig = open_rig(&bytes, settings);
+    rig = open_script(settings, "a : 16,32\n"
+                                "n : int64 -\n"
+                                "y = Loop(n,_,a) body {\n"
+                                "    i : int64 -\n"
+                                "    go : bool -\n"
+                                "    x : 16,32\n"
+                                "    more = Add(x,x)\n"
+                                "    on = Identity(go)\n"
+                                "    -> on : bool -\n"
+                                "    -> more : 16,32\n"
+                                "}\n"
+                                "-> y : 16,32");
     assert_int_equal(inlay_value_borrow(INLAY_INT64, 0, NULL, &trips, sizeof trips, &value, &diag), INLAY_OK);
     assert_int_equal(inlay_context_set_input(rig.context, 1, value, &diag), INLAY_OK);
     inlay_value_unref(value);

@@ -390,27 +390,23 @@ static void unified_memory(void **state)
     (void)state;
     for (int kind = 0; kind < 4; kind++) {
         const bool imports = kind % 2 != 0, is_odd = kind / 2 != 0;
-        onnx_bytes bytes = { .count = 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_value *value, *own[2];
         struct rig rig;
 
-        onnx_input(&bytes, "a", INLAY_FLOAT, 1, length);
-        onnx_input(&bytes, "take", INLAY_BOOL, 1, length);
-        onnx_node(&bytes, "Neg", "", "a", "n");
-        onnx_node(&bytes, "Abs", "", "a", "h");   /* on the host */
-        onnx_node(&bytes, "Ceil", "", "n", "m");  /* on the host */
-        onnx_node(&bytes, "Add", "", "m,h", "s"); /* reads results of the host, one of which is also an output */
-        onnx_node(&bytes, "Compress", "", "s,take", "c");
-        onnx_node(&bytes, "Neg", "", "c", "d");
-        onnx_node(&bytes, "Floor", "", "d", "f");
-        onnx_node(&bytes, "Add", "", "d,f", "k");
-        onnx_output(&bytes, "n", INLAY_FLOAT, 1, length);
-        onnx_output(&bytes, "m", INLAY_FLOAT, 1, length);
-        onnx_output(&bytes, "k", INLAY_FLOAT, 1, none);
-        onnx_output(&bytes, "c", INLAY_FLOAT, 1, none);
-        onnx_output(&bytes, "d", INLAY_FLOAT, 1, none);
-        rig = open_rig(&bytes, imports ? unified : alone);
+        rig = open_script(imports ? unified : alone,
+                          "a : 24\n"
+                          "take : bool 24\n"
+                          "n = Neg(a)\n"
+                          "h = Abs(a)\n"   /* on the host */
+                          "m = Ceil(n)\n"  /* on the host */
+                          "s = Add(m,h)\n" /* reads results of the host, one of which is also an output */
+                          "c = Compress(s,take)\n"
+                          "d = Neg(c)\n"
+                          "f = Floor(d)\n"
+                          "k = Add(d,f)\n"
+                          "-> n, m : 24\n"
+                          "-> k, c, d : n");
         set_floats(rig.context, 0, 1, length, x);
         assert_int_equal(inlay_value_borrow(INLAY_BOOL, 1, length, take, sizeof take, &value, &diag), INLAY_OK);
         assert_int_equal(inlay_context_set_input(rig.context, 1, value, &diag), INLAY_OK);

@@ -45,7 +45,6 @@ static void results_of_branches(void **state)
 static void results_are_written_where_requested(void **state)
 {
     static const float want[2][6] = { { 2, 0, 6, 0, 10, 0 }, { -1, 0, -3, 0, -5, 0 } };
-    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *there, *home;
     uint8_t choice = 0;
@@ -53,18 +52,14 @@ static void results_are_written_where_requested(void **state)
     struct rig rig;
 
     (void)state;
-    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
-    onnx_input(&bytes, "which", INLAY_BOOL, 0, &scalar);
-    onnx_node(&bytes, "Relu", "", "a", "c");
-    add_if(&bytes, "which", "c", "Add", "c,c", "m");
-    onnx_node(&bytes, "Add", "", "m,m", "n");
-    onnx_node(&bytes, "Ceil", "", "m", "h");
-    onnx_node(&bytes, "Floor", "", "m", "f");
-    onnx_output(&bytes, "m", INLAY_FLOAT, 2, dims);
-    onnx_output(&bytes, "n", INLAY_FLOAT, 2, dims);
-    onnx_output(&bytes, "h", INLAY_FLOAT, 2, dims);
-    onnx_output(&bytes, "f", INLAY_FLOAT, 2, dims);
-    rig = open_rig(&bytes, NULL);
+    rig = open_script(NULL, "a : 2,3\n"
+                            "which : bool -\n"
+                            "c = Relu(a)\n"
+                            "m = If(which) then:Neg(c) else:Add(c,c)\n"
+                            "n = Add(m,m)\n"
+                            "h = Ceil(m)\n"
+                            "f = Floor(m)\n"
+                            "-> m, n, h, f : 2,3");
     set_floats(rig.context, 0, 2, dims, a);
     set_one(&rig, 1, INLAY_BOOL, &choice, 1);
     for (uint32_t i = 1; i <= 4; i++) {
@@ -97,31 +92,24 @@ static void results_are_written_where_requested(void **state)
 /* A branch within a branch. */
 static void branches_within_branches(void **state)
 {
-    onnx_bytes bytes = { .count = 0 }, yes = { .count = 0 }, no = { .count = 0 }, node = { .count = 0 };
     uint8_t outer = 0, inner = 0;
     struct rig rig;
 
     (void)state;
-    add_if(&yes, "deep", "c", "Add", "c,c", "m");
-    onnx_node(&yes, "Add", "", "m,m", "p");
-    onnx_output(&yes, "p", INLAY_FLOAT, 2, dims);
-    onnx_text(&yes, 2, "yes");
-    add_if(&no, "deep", "c", "Mul", "c,c", "q");
-    onnx_output(&no, "q", INLAY_FLOAT, 2, dims);
-    onnx_text(&no, 2, "no");
-    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
-    onnx_input(&bytes, "which", INLAY_BOOL, 0, &scalar);
-    onnx_input(&bytes, "deep", INLAY_BOOL, 0, &scalar);
-    onnx_node(&bytes, "Relu", "", "a", "c");
-    onnx_names(&node, 1, "which");
-    onnx_names(&node, 2, "z");
-    onnx_text(&node, 4, "If");
-    onnx_body(&node, "then_branch", &yes);
-    onnx_body(&node, "else_branch", &no);
-    onnx_message(&bytes, 1, &node);
-    onnx_node(&bytes, "Add", "", "z,z", "y");
-    onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
-    rig = open_rig(&bytes, NULL);
+    rig = open_script(NULL, "a : 2,3\n"
+                            "which : bool -\n"
+                            "deep : bool -\n"
+                            "c = Relu(a)\n"
+                            "z = If(which) then_branch {\n"
+                            "    m = If(deep) then:Neg(c) else:Add(c,c)\n"
+                            "    p = Add(m,m)\n"
+                            "    -> p : 2,3\n"
+                            "} else_branch {\n"
+                            "    q = If(deep) then:Neg(c) else:Mul(c,c)\n"
+                            "    -> q : 2,3\n"
+                            "}\n"
+                            "y = Add(z,z)\n"
+                            "-> y : 2,3");
     set_floats(rig.context, 0, 2, dims, a);
     set_one(&rig, 1, INLAY_BOOL, &outer, 1);
     set_one(&rig, 2, INLAY_BOOL, &inner, 1);
@@ -145,22 +133,19 @@ static void branches_within_branches(void **state)
 /* A value that a branch, or a step of data-dependent size, reads may also be a graph output, which is downloaded. */
 static void read_and_output(void **state)
 {
-    static const int64_t any[] = { -1, -1 }, at[] = { 0, 0, 1, 0, 2, 1 };
+    static const int64_t at[] = { 0, 0, 1, 0, 2, 1 };
     static const float relu[] = { 1, 0, 3, 0, 5, 0 };
-    onnx_bytes bytes = { .count = 0 };
     uint8_t choice = 0;
     struct rig rig;
 
     (void)state;
-    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
-    onnx_input(&bytes, "which", INLAY_BOOL, 0, &scalar);
-    onnx_node(&bytes, "Relu", "", "a", "c");
-    add_if(&bytes, "which", "c", "Add", "c,c", "m");
-    onnx_node(&bytes, "NonZero", "", "c", "z");
-    onnx_output(&bytes, "c", INLAY_FLOAT, 2, dims);
-    onnx_output(&bytes, "m", INLAY_FLOAT, 2, dims);
-    onnx_output(&bytes, "z", INLAY_INT64, 2, any);
-    rig = open_rig(&bytes, NULL);
+    rig = open_script(NULL, "a : 2,3\n"
+                            "which : bool -\n"
+                            "c = Relu(a)\n"
+                            "m = If(which) then:Neg(c) else:Add(c,c)\n"
+                            "z = NonZero(c)\n"
+                            "-> c, m : 2,3\n"
+                            "-> z : int64 n,n");
     set_one(&rig, 1, INLAY_BOOL, &choice, 1);
     for (int i = 0; i < 6; i++) {
         float x[6], want[6];
@@ -189,25 +174,27 @@ static void results_of_loops(void **state)
     static const int64_t shape[] = { 8, 8 };
     static const int64_t numbers[] = { 9, 1, 0, 5, 40, 9 };
     static float x[64], y[64], want[64 * 40];
-    onnx_bytes bytes = { .count = 0 }, body = { .count = 0 }, node = { .count = 0 };
     int64_t trips = 0;
     struct rig rig;
 
     (void)state;
-    loop_body(&body, shape);
-    onnx_input(&bytes, "a", INLAY_FLOAT, 2, shape);
-    onnx_input(&bytes, "b", INLAY_FLOAT, 2, shape);
-    onnx_input(&bytes, "n", INLAY_INT64, 0, &scalar);
-    onnx_names(&node, 1, "n,,a");
-    onnx_names(&node, 2, "z,s");
-    onnx_text(&node, 4, "Loop");
-    onnx_body(&node, "body", &body);
-    onnx_message(&bytes, 1, &node);
-    onnx_node(&bytes, "Neg", "", "z", "y");
-    onnx_node(&bytes, "Neg", "", "s", "t");
-    onnx_output(&bytes, "y", INLAY_FLOAT, 2, shape);
-    onnx_output(&bytes, "t", INLAY_FLOAT, 3, (const int64_t[]){ -1, 8, 8 });
-    rig = open_rig(&bytes, NULL);
+    rig = open_script(NULL, "a : 8,8\n"
+                            "b : 8,8\n"
+                            "n : int64 -\n"
+                            "z,s = Loop(n,_,a) body {\n"
+                            "    i : int64 -\n"
+                            "    go : bool -\n"
+                            "    x : 8,8\n"
+                            "    more = Add(x,b)\n"
+                            "    less = Neg(more)\n"
+                            "    on = Identity(go)\n"
+                            "    -> on : bool -\n"
+                            "    -> more, less : 8,8\n"
+                            "}\n"
+                            "y = Neg(z)\n"
+                            "t = Neg(s)\n"
+                            "-> y : 8,8\n"
+                            "-> t : n,8,8");
     for (int i = 0; i < 64; i++) {
         x[i] = (float)i;
         y[i] = (float)(i % 3);
@@ -247,24 +234,26 @@ static void results_without_room(void **state)
     for (int kib = 9; kib <= 130; kib += 11) {
         char number[16];
         const char *const settings[] = { "memory_kib", number, NULL };
-        onnx_bytes bytes = { .count = 0 }, body = { .count = 0 }, node = { .count = 0 };
         struct rig rig;
 
         (void)snprintf(number, sizeof number, "%d", kib);
-        loop_body(&body, shape);
-        onnx_input(&bytes, "a", INLAY_FLOAT, 2, shape);
-        onnx_input(&bytes, "b", INLAY_FLOAT, 2, shape);
-        onnx_input(&bytes, "n", INLAY_INT64, 0, &scalar);
-        onnx_names(&node, 1, "n,,a");
-        onnx_names(&node, 2, "z,s");
-        onnx_text(&node, 4, "Loop");
-        onnx_body(&node, "body", &body);
-        onnx_message(&bytes, 1, &node);
-        onnx_node(&bytes, "Neg", "", "z", "y");
-        onnx_node(&bytes, "Floor", "", "s", "t");
-        onnx_output(&bytes, "y", INLAY_FLOAT, 2, shape);
-        onnx_output(&bytes, "t", INLAY_FLOAT, 3, (const int64_t[]){ -1, 16, 32 });
-        rig = open_rig(&bytes, settings);
+        rig = open_script(settings, "a : 16,32\n"
+                                    "b : 16,32\n"
+                                    "n : int64 -\n"
+                                    "z,s = Loop(n,_,a) body {\n"
+                                    "    i : int64 -\n"
+                                    "    go : bool -\n"
+                                    "    x : 16,32\n"
+                                    "    more = Add(x,b)\n"
+                                    "    less = Neg(more)\n"
+                                    "    on = Identity(go)\n"
+                                    "    -> on : bool -\n"
+                                    "    -> more, less : 16,32\n"
+                                    "}\n"
+                                    "y = Neg(z)\n"
+                                    "t = Floor(s)\n"
+                                    "-> y : 16,32\n"
+                                    "-> t : n,16,32");
         set_floats(rig.context, 0, 2, shape, x);
         set_floats(rig.context, 1, 2, shape, y);
         set_one(&rig, 2, INLAY_INT64, &trips, sizeof trips);
@@ -285,19 +274,17 @@ static void results_without_room(void **state)
 static void inputs_of_sized_steps(void **state)
 {
     static const char *const modes[][3] = { { "bounded", "true", NULL }, { "bounded", "false", NULL } };
-    static const int64_t expected[] = { 0, 0, 1, 3, 0, 2, 1, 2 }, any[] = { -1, -1 }, shape[] = { 4, 3 };
+    static const int64_t expected[] = { 0, 0, 1, 3, 0, 2, 1, 2 }, shape[] = { 4, 3 };
     float x[] = { 7, 0, 7, 0, 7, 0, 0, 0, 0, 0, 0, 7 };
 
     (void)state;
     for (int m = 0; m < 2; m++) {
-        onnx_bytes bytes = { .count = 0 };
         struct rig rig;
 
-        onnx_input(&bytes, "a", INLAY_FLOAT, 2, shape);
-        onnx_node(&bytes, "Neg", "", "a", "n");
-        onnx_node(&bytes, "NonZero", "", "n", "y");
-        onnx_output(&bytes, "y", INLAY_INT64, 2, any);
-        rig = open_rig(&bytes, modes[m]);
+        rig = open_script(modes[m], "a : 4,3\n"
+                                    "n = Neg(a)\n"
+                                    "y = NonZero(n)\n"
+                                    "-> y : int64 n,n");
         set_floats(rig.context, 0, 2, shape, x);
         for (uint32_t i = 1; i <= 3; i++) {
             run(&rig);
@@ -319,25 +306,21 @@ static void values_of_unknown_size(void **state)
 
     (void)state;
     for (int tight = 0; tight < 2; tight++) {
-        onnx_bytes bytes = { .count = 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_value *value;
         struct rig rig;
 
-        onnx_input(&bytes, "a", INLAY_FLOAT, 1, shape);
-        onnx_input(&bytes, "take", INLAY_BOOL, 1, shape);
-        onnx_node(&bytes, "Compress", "", "a,take", "c");
-        onnx_node(&bytes, "Relu", "", "c", "n");  /* a region */
-        onnx_node(&bytes, "Mul", "", "n,n", "m"); /* and another */
-        onnx_node(&bytes, "Add", "", "m,n", "s");
-        onnx_node(&bytes, "Ceil", "", "n", "h"); /* the host's */
-        onnx_node(&bytes, "Floor", "", "n", "f");
-        onnx_node(&bytes, "Mul", "", "c,c", "k"); /* one more */
-        onnx_node(&bytes, "Add", "", "k,s", "y");
-        onnx_output(&bytes, "y", INLAY_FLOAT, 1, none);
-        onnx_output(&bytes, "h", INLAY_FLOAT, 1, none);
-        onnx_output(&bytes, "f", INLAY_FLOAT, 1, none);
-        rig = open_rig(&bytes, settings[tight]);
+        rig = open_script(settings[tight], "a : 600\n"
+                                           "take : bool 600\n"
+                                           "c = Compress(a,take)\n"
+                                           "n = Relu(c)\n"  /* a region */
+                                           "m = Mul(n,n)\n" /* and another */
+                                           "s = Add(m,n)\n"
+                                           "h = Ceil(n)\n" /* the host's */
+                                           "f = Floor(n)\n"
+                                           "k = Mul(c,c)\n" /* one more */
+                                           "y = Add(k,s)\n"
+                                           "-> y, h, f : n");
         set_floats(rig.context, 0, 1, shape, x);
         assert_int_equal(inlay_value_borrow(INLAY_BOOL, 1, shape, take, sizeof take, &value, &diag), INLAY_OK);
         assert_int_equal(inlay_context_set_input(rig.context, 1, value, &diag), INLAY_OK);
@@ -373,19 +356,16 @@ static void results_of_unknown_size(void **state)
     float x[] = { 1, 2, 3, 4, 5, 6 }, got[4];
     static const float want[] = { -1, -3, -5 };
     uint8_t take[] = { 1, 0, 1, 0, 1, 0 };
-    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *value, *there, *home;
     struct rig rig;
 
     (void)state;
-    onnx_input(&bytes, "a", INLAY_FLOAT, 1, shape);
-    onnx_input(&bytes, "take", INLAY_BOOL, 1, shape);
-    onnx_node(&bytes, "Compress", "", "a,take", "c");
-    onnx_node(&bytes, "Neg", "", "c", "y");
-    onnx_output(&bytes, "y", INLAY_FLOAT, 1, none);
-    onnx_output(&bytes, "c", INLAY_FLOAT, 1, none);
-    rig = open_rig(&bytes, NULL);
+    rig = open_script(NULL, "a : 6\n"
+                            "take : bool 6\n"
+                            "c = Compress(a,take)\n"
+                            "y = Neg(c)\n"
+                            "-> y, c : n");
     set_floats(rig.context, 0, 1, shape, x);
     assert_int_equal(inlay_value_borrow(INLAY_BOOL, 1, shape, take, sizeof take, &value, &diag), INLAY_OK);
     assert_int_equal(inlay_context_set_input(rig.context, 1, value, &diag), INLAY_OK);

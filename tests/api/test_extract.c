@@ -27,7 +27,7 @@ static void write_model(void)
 
     mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "N,2");
     mw_value(&wire, MW_INPUT, "up", INLAY_BOOL, "");
-    rig_scalar(&wire, "three", INLAY_FLOAT, 3);
+    mw_scalar(&wire, "three", INLAY_FLOAT, 3);
     named_node(&wire, "Add", NULL, "x,three", "s", "add");
     branch = mw_node_begin(&wire, "If", "up", "b");
     wire_text(&wire, 3, "branch");

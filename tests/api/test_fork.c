@@ -30,17 +30,13 @@ static void weights(struct wire *wire, const char *name, uint32_t rank, const in
 /* Operators whose loops run in libraries of providers (Conv, MatMul), and operators that use the host's pool. */
 static void write_model(struct wire *wire)
 {
-    wire_mark mark = mw_begin(wire, 8, 17), n, size;
+    wire_mark mark = mw_begin(wire, 8, 17), n;
 
     mw_value(wire, MW_INPUT, "x", INLAY_FLOAT, "N,16,64,64");
     weights(wire, "k", 4, (const int64_t[]){ CHANNELS, CHANNELS, 3, 3 });
     weights(wire, "m", 2, (const int64_t[]){ SIDE, SIDE });
     n = mw_node_begin(wire, "LRN", "x", "l");
-    size = wire_begin(wire, 5);
-    wire_text(wire, 1, "size");
-    wire_int(wire, 3, 5);
-    wire_int(wire, 20, 2);
-    wire_end(wire, size);
+    mw_attr_int(wire, "size", 5);
     wire_end(wire, n);
     mw_node(wire, "Conv", "l,k", "c");
     mw_node(wire, "Tanh", "x", "t");

@@ -61,7 +61,7 @@ static wire_mark ml_node(struct wire *wire, const char *op, const char *in, cons
 
 static void texts_attr(struct wire *wire, const char *name, const char *const *texts, uint32_t count)
 {
-    wire_mark mark = rig_attr_begin(wire, name, 8);
+    wire_mark mark = mw_attr_begin(wire, name, 8);
 
     for (uint32_t i = 0; i < count; i++)
         wire_text(wire, 9, texts[i]);
@@ -70,7 +70,7 @@ static void texts_attr(struct wire *wire, const char *name, const char *const *t
 
 static void text_attr(struct wire *wire, const char *name, const char *text)
 {
-    wire_mark mark = rig_attr_begin(wire, name, 3);
+    wire_mark mark = mw_attr_begin(wire, name, 3);
 
     wire_text(wire, 4, text);
     wire_end(wire, mark);
@@ -147,7 +147,7 @@ static void cast_of(const char *to, const char *form, int64_t most, inlay_dtype 
     n = ml_node(&wire, "CastMap", "m", "y");
     text_attr(&wire, "cast_to", to);
     text_attr(&wire, "map_form", form);
-    rig_attr_int(&wire, "max_map", most);
+    mw_attr_int(&wire, "max_map", most);
     wire_end(&wire, n);
     mw_value(&wire, MW_OUTPUT, "y", dtype, NULL);
     wire_end(&wire, mark);

@@ -1,5 +1,5 @@
 /* Option memory_limit, host=BYTES, below the size of the weights: they are read from their files during runs. */
-#include "rig.h"
+#include "graph_script.h"
 #include "base/heap.h"
 #include "page_cache.h"
 #include <dirent.h>
@@ -388,20 +388,17 @@ static void write_mixture(void)
 {
     const int64_t dims[] = { EXPERTS, HIDDEN, HIDDEN };
     struct wire wire = { 0 };
-    wire_mark graph, node;
+    wire_mark graph;
     FILE *data;
     int64_t at;
 
     graph = begin_model(&wire, "mixture.data", &data);
     at = write_weights(&wire, data, "w1", 3, dims, 5, 0);
     (void)write_weights(&wire, data, "w2", 3, dims, 6, at);
-    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "2,256");
-    mw_value(&wire, MW_INPUT, "router", INLAY_FLOAT, "2,16");
-    node = mw_node_begin(&wire, "MoE", "x,router,w1,_,w2", "y");
-    wire_text(&wire, 7, "com.microsoft");
-    rig_attr_int(&wire, "k", 1);
-    wire_end(&wire, node);
-    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "2,256");
+    script_add(&wire, "x : 2,256\n"
+                      "router : 2,16\n"
+                      "y = ms.MoE(x,router,w1,_,w2) k=1\n"
+                      "-> y : 2,256");
     wire_end(&wire, graph);
     mw_save(&wire, mixture_path);
     assert_int_equal(fclose(data), 0);
@@ -488,7 +485,7 @@ enum { CODED_LAYER_BYTES = WIDTH * (WIDTH / 2 + WIDTH / 32 * 4) };
 static void write_codes(void)
 {
     struct wire wire = { 0 };
-    wire_mark graph, node;
+    wire_mark graph;
     FILE *data;
     char in[16] = "x", list[40], out[16], name[8], scale[8];
     int64_t at = 0;
@@ -502,13 +499,7 @@ static void write_codes(void)
         (void)snprintf(out, sizeof out, "m%d", i);
         at = write_typed(&wire, data, name, INLAY_UINT8, 3, (int64_t[]){ WIDTH, WIDTH / 32, 16 }, i, at);
         at = write_weights(&wire, data, scale, 2, (int64_t[]){ WIDTH, WIDTH / 32 }, i, at);
-        node = mw_node_begin(&wire, "MatMulNBits", list, out);
-        wire_text(&wire, 7, "com.microsoft");
-        rig_attr_int(&wire, "K", WIDTH);
-        rig_attr_int(&wire, "N", WIDTH);
-        rig_attr_int(&wire, "bits", 4);
-        rig_attr_int(&wire, "block_size", 32);
-        wire_end(&wire, node);
+        script_add(&wire, "%s = ms.MatMulNBits(%s) K=%d N=%d bits=4 block_size=32", out, list, WIDTH, WIDTH);
         (void)snprintf(in, sizeof in, "%s", out);
     }
     mw_value(&wire, MW_OUTPUT, in, INLAY_FLOAT, "4,1024");

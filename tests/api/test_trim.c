@@ -2,7 +2,7 @@
  * models run on reference, and on cpu, whose regions also keep packed weights. */
 #include "failing_alloc.h"
 #include "graph_script.h"
-#include "thread_count.h"
+#include "process_counts.h"
 #include <sched.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ static bool try_open(const char *text, const char *names, const char *option, co
     const char *options[] = { "providers", names, "policy", "priority", "intra_threads", "1", option, value, NULL };
     struct wire wire = { 0 };
 
-    script_model(&wire, text, 17);
+    script_model(&wire, 17, text);
     return rig_open_if_built(&wire, options, names, out);
 }
 
@@ -397,7 +397,7 @@ static void pages_of_weights_are_returned(void **state)
             continue;
         rig_close(&rig);
         rig = (struct rig){ .session = NULL };
-        script_model(&wire, script, 17);
+        script_model(&wire, 17, script);
         assert_true(fd >= 0);
         assert_int_equal(write(fd, wire.bytes, wire.count), (ssize_t)wire.count);
         (void)close(fd);

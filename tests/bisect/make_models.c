@@ -44,7 +44,7 @@ static void write_script(const char *folder, const char *name, const char *scrip
 {
     struct wire wire = { 0 };
 
-    script_model(&wire, script, 13);
+    script_model(&wire, 13, script);
     write_model(folder, name, &wire);
     wire_deinit(&wire);
 }

@@ -21,9 +21,9 @@ static void write_mlp(const char *folder)
     plant_floats(&wire, "w1", "64,48", 0.02F);
     plant_floats(&wire, "b1", "48", 0.1F);
     plant_floats(&wire, "w2", "48,10", 0.03F);
-    mw_node(&wire, "Gemm", "x,w1,b1", "h");
-    mw_node(&wire, "Relu", "h", "r");
-    mw_node(&wire, "MatMul", "r,w2", "y");
+    script_add(&wire, "h = Gemm(x,w1,b1)\n"
+                      "r = Relu(h)\n"
+                      "y = MatMul(r,w2)");
     plant_end(&wire, mark, "1,10");
     write_model(folder, "mlp", &wire);
 }
@@ -36,12 +36,12 @@ static void write_net(const char *folder)
 
     plant_floats(&wire, "w1", "16,3,3,3", 0.05F);
     plant_floats(&wire, "w2", "16,16,1,1", 0.05F);
-    mw_node(&wire, "Conv", "x,w1", "a");
-    mw_node(&wire, "Relu", "a", "b");
-    mw_node(&wire, "Conv", "b,w2", "c");
-    mw_node(&wire, "GlobalAveragePool", "c", "d");
-    mw_node(&wire, "Flatten", "d", "e");
-    mw_node(&wire, "Cosh", "e", "y");
+    script_add(&wire, "a = Conv(x,w1)\n"
+                      "b = Relu(a)\n"
+                      "c = Conv(b,w2)\n"
+                      "d = GlobalAveragePool(c)\n"
+                      "e = Flatten(d)\n"
+                      "y = Cosh(e)");
     plant_end(&wire, mark, "N,16");
     write_model(folder, "net", &wire);
 }
@@ -51,23 +51,18 @@ static void write_if(const char *folder)
 {
     struct wire wire = { 0 };
     const wire_mark mark = plant_begin(&wire, "2,8", 17);
-    wire_mark n;
-    mw_body body;
 
-    mw_value(&wire, MW_INPUT, "s", INLAY_INT64, "");
-    rig_scalar(&wire, "zero", INLAY_INT64, 0);
-    mw_node(&wire, "Greater", "s,zero", "positive");
-    n = mw_node_begin(&wire, "If", "positive", "y");
-    body = mw_body_begin(&wire, "then_branch", "then");
-    mw_node(&wire, "Tanh", "x", "t");
-    mw_node(&wire, "Add", "t,x", "sum");
-    mw_value(&wire, MW_OUTPUT, "sum", INLAY_FLOAT, "2,8");
-    mw_body_end(&wire, body);
-    body = mw_body_begin(&wire, "else_branch", "else");
-    mw_node(&wire, "Add", "x,x", "twice");
-    mw_value(&wire, MW_OUTPUT, "twice", INLAY_FLOAT, "2,8");
-    mw_body_end(&wire, body);
-    wire_end(&wire, n);
+    script_add(&wire, "s : int64 -\n"
+                      "zero = i[] 0\n"
+                      "positive = Greater(s,zero)\n"
+                      "y = If(positive) then_branch {\n"
+                      "    t = Tanh(x)\n"
+                      "    sum = Add(t,x)\n"
+                      "    -> sum : 2,8\n"
+                      "} else_branch {\n"
+                      "    twice = Add(x,x)\n"
+                      "    -> twice : 2,8\n"
+                      "}");
     plant_end(&wire, mark, "2,8");
     write_model(folder, "branches", &wire);
 }
@@ -78,23 +73,18 @@ static void write_switch(const char *folder)
     struct wire wire = { 0 };
     const wire_mark mark = plant_begin(&wire, "1,N", 17);
     const int64_t axis = 1;
-    wire_mark n;
-    mw_body body;
 
     mw_value(&wire, MW_INPUT, "s", INLAY_INT64, "");
-    rig_scalar(&wire, "zero", INLAY_INT64, 0);
-    rig_ints(&wire, "axis", 1, 1, &axis);
-    mw_node(&wire, "Greater", "s,zero", "positive");
-    n = mw_node_begin(&wire, "If", "positive", "y");
-    body = mw_body_begin(&wire, "then_branch", "then");
-    mw_node(&wire, "Squeeze", "x,axis", "r");
-    mw_value(&wire, MW_OUTPUT, "r", INLAY_FLOAT, "1");
-    mw_body_end(&wire, body);
-    body = mw_body_begin(&wire, "else_branch", "else");
-    mw_node(&wire, "Tanh", "x", "t");
-    mw_value(&wire, MW_OUTPUT, "t", INLAY_FLOAT, "1,N");
-    mw_body_end(&wire, body);
-    wire_end(&wire, n);
+    mw_scalar(&wire, "zero", INLAY_INT64, 0);
+    mw_ints(&wire, "axis", 1, 1, &axis);
+    script_add(&wire, "positive = Greater(s,zero)\n"
+                      "y = If(positive) then_branch {\n"
+                      "    r = Squeeze(x,axis)\n"
+                      "    -> r : 1\n"
+                      "} else_branch {\n"
+                      "    t = Tanh(x)\n"
+                      "    -> t : 1,N\n"
+                      "}");
     plant_end(&wire, mark, "?");
     write_model(folder, "switch", &wire);
 }
@@ -106,7 +96,7 @@ static void write_dynamic(const char *folder)
     const wire_mark mark = plant_begin(&wire, "8", 17);
 
     mw_node(&wire, "NonZero", "x", "i");
-    rig_node_int(&wire, "Cast", "i", "y", "to", INLAY_FLOAT);
+    mw_node_int(&wire, "Cast", "i", "y", "to", INLAY_FLOAT);
     plant_end(&wire, mark, "1,K");
     write_model(folder, "dynamic", &wire);
 }
@@ -116,26 +106,21 @@ static void write_fibonacci(const char *folder)
 {
     struct wire wire = { 0 };
     const wire_mark mark = plant_begin(&wire, "1", 17);
-    wire_mark n;
-    mw_body body;
 
-    mw_value(&wire, MW_INPUT, "n", INLAY_INT64, "");
-    rig_scalar(&wire, "go", INLAY_BOOL, 1);
-    mw_node(&wire, "Exp", "x", "one");
-    n = mw_node_begin(&wire, "Loop", "n,go,x,one", "y,z");
-    body = mw_body_begin(&wire, "body", "b");
-    mw_value(&wire, MW_INPUT, "i", INLAY_INT64, "");
-    mw_value(&wire, MW_INPUT, "on", INLAY_BOOL, "");
-    mw_value(&wire, MW_INPUT, "a", INLAY_FLOAT, "1");
-    mw_value(&wire, MW_INPUT, "b", INLAY_FLOAT, "1");
-    mw_node(&wire, "Identity", "on", "on2");
-    mw_node(&wire, "Identity", "b", "a2");
-    mw_node(&wire, "Add", "a,b", "b2");
-    mw_value(&wire, MW_OUTPUT, "on2", INLAY_BOOL, "");
-    mw_value(&wire, MW_OUTPUT, "a2", INLAY_FLOAT, "1");
-    mw_value(&wire, MW_OUTPUT, "b2", INLAY_FLOAT, "1");
-    mw_body_end(&wire, body);
-    wire_end(&wire, n);
+    script_add(&wire, "n : int64 -\n"
+                      "go = bool[] 1\n"
+                      "one = Exp(x)\n"
+                      "y,z = Loop(n,go,x,one) body {\n"
+                      "    i : int64 -\n"
+                      "    on : bool -\n"
+                      "    a : 1\n"
+                      "    b : 1\n"
+                      "    on2 = Identity(on)\n"
+                      "    a2 = Identity(b)\n"
+                      "    b2 = Add(a,b)\n"
+                      "    -> on2 : bool -\n"
+                      "    -> a2, b2 : 1\n"
+                      "}");
     plant_end(&wire, mark, "1");
     write_model(folder, "fibonacci", &wire);
 }
@@ -145,29 +130,25 @@ static void write_scans(const char *folder)
 {
     struct wire wire = { 0 };
     const wire_mark mark = plant_begin(&wire, "2,8", 17);
-    wire_mark n;
-    mw_body body;
 
-    mw_value(&wire, MW_INPUT, "n", INLAY_INT64, "");
-    rig_scalar(&wire, "go", INLAY_BOOL, 1);
-    n = mw_node_begin(&wire, "Loop", "n,go,x", "z,all,roots");
-    body = mw_body_begin(&wire, "body", "b");
-    mw_value(&wire, MW_INPUT, "i", INLAY_INT64, "");
-    mw_value(&wire, MW_INPUT, "on", INLAY_BOOL, "");
-    mw_value(&wire, MW_INPUT, "h", INLAY_FLOAT, "2,8");
-    mw_node(&wire, "Identity", "on", "on2");
-    mw_node(&wire, "Tanh", "h", "h2");
-    mw_node(&wire, "Exp", "h2", "e");
-    mw_node(&wire, "Sqrt", "e", "s");
-    mw_value(&wire, MW_OUTPUT, "on2", INLAY_BOOL, "");
-    mw_value(&wire, MW_OUTPUT, "h2", INLAY_FLOAT, "2,8");
-    mw_value(&wire, MW_OUTPUT, "h", INLAY_FLOAT, "2,8"); /* the previous state, which the next iteration overwrites */
-    mw_value(&wire, MW_OUTPUT, "s", INLAY_FLOAT, "2,8");
-    mw_body_end(&wire, body);
-    wire_end(&wire, n);
-    mw_node(&wire, "Sub", "all,roots", "d");
-    mw_node(&wire, "Mul", "d,z", "p");
-    rig_node_int(&wire, "ReduceSum", "p", "y", "keepdims", 0);
+    script_add(&wire, "n : int64 -\n"
+                      "go = bool[] 1\n"
+                      "z,all,roots = Loop(n,go,x) body {\n"
+                      "    i : int64 -\n"
+                      "    on : bool -\n"
+                      "    h : 2,8\n"
+                      "    on2 = Identity(on)\n"
+                      "    h2 = Tanh(h)\n"
+                      "    e = Exp(h2)\n"
+                      "    s = Sqrt(e)\n"
+                      "    -> on2 : bool -\n"
+                      "    -> h2 : 2,8\n"
+                      "    -> h : 2,8\n" /* the previous state, which the next iteration overwrites */
+                      "    -> s : 2,8\n"
+                      "}\n"
+                      "d = Sub(all,roots)\n"
+                      "p = Mul(d,z)\n"
+                      "y = ReduceSum(p) keepdims=0");
     plant_end(&wire, mark, "");
     write_model(folder, "scans", &wire);
 }
@@ -184,17 +165,17 @@ static void write_bytes(const char *folder)
         weights[i] = (int8_t)(i * 37 % 251 - 125);
     mw_value(&wire, MW_INPUT, "in", INLAY_FLOAT, "1,16,9,9");
     plant_raw(&wire, MW_INITIALIZER, "w", INLAY_INT8, "32,16,3,3", weights, sizeof weights);
-    rig_scalar(&wire, "s", INLAY_FLOAT, 0.01F);
-    rig_scalar(&wire, "t", INLAY_FLOAT, 0.05F);
-    rig_scalar(&wire, "zero", INLAY_UINT8, 128);
-    mw_node(&wire, "QuantizeLinear", "in,s,zero", "a");
-    mw_node(&wire, "DequantizeLinear", "a,s,zero", "b");
-    mw_node(&wire, "DequantizeLinear", "w,s", "c");
-    mw_node(&wire, "Conv", "b,c", "d");
-    mw_node(&wire, "Relu", "d", "e");
-    mw_node(&wire, "QuantizeLinear", "e,t,zero", "f");
-    mw_node(&wire, "DequantizeLinear", "f,t,zero", "out");
-    mw_value(&wire, MW_OUTPUT, "out", INLAY_FLOAT, "1,32,7,7");
+    mw_scalar(&wire, "s", INLAY_FLOAT, 0.01F);
+    mw_scalar(&wire, "t", INLAY_FLOAT, 0.05F);
+    script_add(&wire, "zero = uint8[] 128\n"
+                      "a = QuantizeLinear(in,s,zero)\n"
+                      "b = DequantizeLinear(a,s,zero)\n"
+                      "c = DequantizeLinear(w,s)\n"
+                      "d = Conv(b,c)\n"
+                      "e = Relu(d)\n"
+                      "f = QuantizeLinear(e,t,zero)\n"
+                      "out = DequantizeLinear(f,t,zero)\n"
+                      "-> out : 1,32,7,7");
     wire_end(&wire, mark);
     write_model(folder, "bytes", &wire);
 }
@@ -214,26 +195,25 @@ static void write_table(const char *folder)
         weights[i] = (uint8_t)(i * 41 % 253);
     for (size_t i = 0; i < sizeof sparse / sizeof *sparse; i++)
         sparse[i] = i % 128 < 32 ? (float)(i % 17) - 8 : 0;
-    mw_value(&wire, MW_INPUT, "q", INLAY_UINT8, "1,4,128");
-    mw_value(&wire, MW_INPUT, "z", INLAY_UINT8, "");
-    mw_value(&wire, MW_INPUT, "i", INLAY_INT64, "1,2");
+    script_add(&wire, "q : uint8 1,4,128\n"
+                      "z : uint8 -\n"
+                      "i : int64 1,2");
     plant_raw(&wire, MW_INITIALIZER, "t", INLAY_UINT8, "2000,128", table, sizeof table);
     plant_raw(&wire, MW_INITIALIZER, "w", INLAY_INT8, "128,128", weights, sizeof weights);
     plant_floats(&wire, "f", "128,128", 0.02F);
     plant_raw(&wire, MW_INITIALIZER, "s", INLAY_FLOAT, "128,128", sparse, sizeof sparse);
-    mw_node(&wire, "Gather", "t,i", "g");
-    mw_node(&wire, "MatMulInteger", "q,w,z", "m");
-    rig_node_int(&wire, "Cast", "m", "n", "to", INLAY_FLOAT);
-    mw_node(&wire, "MatMul", "n,f", "p");
-    mw_node(&wire, "MatMul", "n,s", "o");
-    mw_node(&wire, "Identity", "f", "copy");
-    rig_node_int(&wire, "Cast", "i", "j", "to", INLAY_FLOAT);
-    mw_value(&wire, MW_OUTPUT, "g", INLAY_UINT8, "1,2,128");
-    mw_value(&wire, MW_OUTPUT, "m", INLAY_INT32, "1,4,128");
-    mw_value(&wire, MW_OUTPUT, "p", INLAY_FLOAT, "1,4,128");
-    mw_value(&wire, MW_OUTPUT, "o", INLAY_FLOAT, "1,4,128");
-    mw_value(&wire, MW_OUTPUT, "copy", INLAY_FLOAT, "128,128");
-    mw_value(&wire, MW_OUTPUT, "j", INLAY_FLOAT, "1,2");
+    script_add(&wire, "g = Gather(t,i)\n"
+                      "m = MatMulInteger(q,w,z)\n"
+                      "n = Cast(m) to=float\n"
+                      "p = MatMul(n,f)\n"
+                      "o = MatMul(n,s)\n"
+                      "copy = Identity(f)\n"
+                      "j = Cast(i) to=float\n"
+                      "-> g : uint8 1,2,128\n"
+                      "-> m : int32 1,4,128\n"
+                      "-> p, o : 1,4,128\n"
+                      "-> copy : 128,128\n"
+                      "-> j : 1,2");
     wire_end(&wire, mark);
     write_model(folder, "table", &wire);
 }
@@ -268,7 +248,7 @@ static void write_families(const char *folder)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct wire wire = { 0 };
 
-        script_model(&wire, rows[i].script, 20);
+        script_model(&wire, 20, rows[i].script);
         write_model(folder, rows[i].stem, &wire);
     }
 }
@@ -279,10 +259,10 @@ static void write_open_view(const char *folder)
     struct wire wire = { 0 };
     const wire_mark mark = mw_begin(&wire, 8, 17);
 
-    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "2,3");
-    mw_value(&wire, MW_INPUT, "axes", INLAY_INT64, "1");
-    mw_node(&wire, "Unsqueeze", "x,axes", "y");
-    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "a,b,c");
+    script_add(&wire, "x : 2,3\n"
+                      "axes : int64 1\n"
+                      "y = Unsqueeze(x,axes)\n"
+                      "-> y : a,b,c");
     wire_end(&wire, mark);
     write_model(folder, "open_view", &wire);
 }

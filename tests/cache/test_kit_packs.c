@@ -2,7 +2,7 @@
  * results. Weights have odd addresses, as in real files. */
 #include "folder.h"
 #include "model.h"
-#include "rig.h"
+#include "graph_script.h"
 #include "session/session.h"
 
 enum { OUTPUTS = 4 };
@@ -21,12 +21,14 @@ static struct wire make(const char *lead)
                          r_dims[] = { 1, 4 * 29, 29 }, b_dims[] = { 1, 8 * 29 }, ct_dims[] = { 6, 5, 3, 3 },
                          c_dims[] = { 8, 3, 3, 3 };
     struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17), n;
+    wire_mark mark = mw_begin(&wire, 8, 17);
 
-    mw_ones(&wire, lead, 1);
-    mw_value(&wire, MW_INPUT, "a", INLAY_FLOAT, "8,61");
-    mw_value(&wire, MW_INPUT, "s", INLAY_FLOAT, "5,1,37");
-    mw_value(&wire, MW_INPUT, "c", INLAY_FLOAT, "1,6,7,7");
+    script_add(&wire,
+               "%s = [1] 1\n"
+               "a : 8,61\n"
+               "s : 5,1,37\n"
+               "c : 1,6,7,7",
+               lead);
     model_weights(&wire, "t", 2, t_dims, -0.5f);
     model_weights(&wire, "m", 2, m_dims, -0.4f);
     model_weights(&wire, "w", 3, w_dims, -0.3f);
@@ -34,24 +36,15 @@ static struct wire make(const char *lead)
     model_weights(&wire, "b", 2, b_dims, -0.2f);
     model_weights(&wire, "ct", 4, ct_dims, -0.7f);
     model_weights(&wire, "cw", 4, c_dims, -0.1f);
-    n = mw_node_begin(&wire, "Gemm", "a,t", "g");
-    rig_attr_int(&wire, "transB", 1);
-    wire_end(&wire, n);
-    mw_node(&wire, "MatMul", "g,m", "y0");
-    n = mw_node_begin(&wire, "LSTM", "s,w,r,b", "y1");
-    rig_attr_int(&wire, "hidden_size", 29);
-    wire_end(&wire, n);
-    n = mw_node_begin(&wire, "ConvTranspose", "c,ct", "y2");
-    rig_attr_ints(&wire, "strides", 2, (const int64_t[]){ 2, 2 });
-    wire_end(&wire, n);
-    n = mw_node_begin(&wire, "Conv", "c,cw", "y3");
-    rig_attr_int(&wire, "group", 2);
-    rig_attr_ints(&wire, "pads", 4, (const int64_t[]){ 1, 1, 1, 1 });
-    wire_end(&wire, n);
-    mw_value(&wire, MW_OUTPUT, "y0", INLAY_FLOAT, "8,203");
-    mw_value(&wire, MW_OUTPUT, "y1", INLAY_FLOAT, "5,1,1,29");
-    mw_value(&wire, MW_OUTPUT, "y2", INLAY_FLOAT, "1,5,15,15");
-    mw_value(&wire, MW_OUTPUT, "y3", INLAY_FLOAT, "1,8,7,7");
+    script_add(&wire, "g = Gemm(a,t) transB=1\n"
+                      "y0 = MatMul(g,m)\n"
+                      "y1 = LSTM(s,w,r,b) hidden_size=29\n"
+                      "y2 = ConvTranspose(c,ct) strides=2,2\n"
+                      "y3 = Conv(c,cw) group=2 pads=1,1,1,1\n"
+                      "-> y0 : 8,203\n"
+                      "-> y1 : 5,1,1,29\n"
+                      "-> y2 : 1,5,15,15\n"
+                      "-> y3 : 1,8,7,7");
     wire_end(&wire, mark);
     return wire;
 }
@@ -145,7 +138,7 @@ static void many_pieces(void **state)
             mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "4,1523");
             model_weights(&wire, "w", 2, dims[1 - transposed], -0.5f);
             n = mw_node_begin(&wire, "Gemm", "x,w", "y");
-            rig_attr_int(&wire, "transB", transposed);
+            mw_attr_int(&wire, "transB", transposed);
             wire_end(&wire, n);
             mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "4,2989");
             wire_end(&wire, mark);

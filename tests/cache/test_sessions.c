@@ -190,7 +190,7 @@ static void large_matrices(void **state)
             mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "1,2989");
             model_weights(&wire, "w", 2, dims[transposed], -0.5f);
             n = mw_node_begin(&wire, "Gemm", "x,w", "y");
-            rig_attr_int(&wire, "transB", transposed);
+            mw_attr_int(&wire, "transB", transposed);
             wire_end(&wire, n);
             mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "1,3019");
             wire_end(&wire, mark);
@@ -228,7 +228,7 @@ static void guesses_that_conflict(void **state)
         mw_value(&wire, MW_INPUT, "past", INLAY_FLOAT, "1,past,96");
         mw_value(&wire, MW_INPUT, "mask", INLAY_FLOAT, "1,total,96");
         model_weights(&wire, "w", 2, dims, -0.5f);
-        rig_node_int(&wire, "Concat", "past,x", "both", "axis", 1);
+        mw_node_int(&wire, "Concat", "past,x", "both", "axis", 1);
         mw_node(&wire, "Add", "both,mask", "masked");
         mw_node(&wire, "MatMul", "masked,w", "y");
         mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "1,total,160");

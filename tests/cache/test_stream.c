@@ -1,14 +1,11 @@
 /* plan/stream: which weights stay in memory, and reading of the others. */
 #include "folder.h"
 #include "plan/stream/stream.h"
+#include "forbid_call.h"
 #include "page_cache.h"
-#include <errno.h>
-#include <linux/filter.h>
 #include <linux/magic.h>
-#include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
@@ -448,18 +445,6 @@ static void a_truncated_file_is_an_error_without_the_cache(void **state)
     end(&fixture);
 }
 
-static void forbid_answers(void)
-{
-    struct sock_filter list[] = { BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
-                                  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_getevents, 0, 1),
-                                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-                                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
-    const struct sock_fprog program = { sizeof list / sizeof list[0], list };
-
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
-        _exit(2);
-}
-
 /* A process that may request reads, but not take the answers, reads the mapping. */
 static void answers_may_be_forbidden(void **state)
 {
@@ -472,7 +457,7 @@ static void answers_may_be_forbidden(void **state)
         inlay_diag diag = INLAY_DIAG_INIT;
         bool mapped = true;
 
-        forbid_answers();
+        forbid_call(SYS_io_getevents);
         (void)alarm(60);
         fixture = begin(ODD_PARTS * ODD_BYTES);
         add_step(&fixture, ODD_PARTS * ODD_BYTES, STREAM_ALL, false);

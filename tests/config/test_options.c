@@ -274,6 +274,10 @@ static void invalid_values(void **state)
         { "power_watts", "a=0", "option power_watts: 'a=0' is not NAME=WATTS, a number above 0 such as 45 or 2.5" },
         { "power_watts", "a=4,5", "option power_watts: '5' is not NAME=VALUE" },
         { "objective", "speed", "option objective: 'speed' is not one of latency, energy, memory" },
+        { "reproducible", "gpu", "option reproducible: 'gpu' is not one of 0, 1, cpu" },
+        { "isa", "sse9",
+          "option isa: 'sse9' is not one of auto, amx, avx512, avx2, neon_i8mm, neon_dot, rvv, baseline" },
+        { "precision", "half", "option precision: 'half' is not one of strict, f32, fast, reduced" },
         { "polcy", "cost", "unknown option 'polcy'; did you mean 'policy'?" },
     };
 

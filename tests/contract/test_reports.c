@@ -219,8 +219,8 @@ static void write_model(struct wire *wire)
     graph = mw_begin(wire, 8, 17);
     mw_value(wire, MW_INPUT, "x", INLAY_FLOAT, "N,2");
     mw_value(wire, MW_INPUT, "b", INLAY_FLOAT, "");
-    rig_scalar(wire, "b", INLAY_FLOAT, 3);
-    rig_scalar(wire, "one", INLAY_FLOAT, 1);
+    mw_scalar(wire, "b", INLAY_FLOAT, 3);
+    mw_scalar(wire, "one", INLAY_FLOAT, 1);
     for (int i = 0; i < 2; i++) {
         node = mw_node_begin(wire, "Twice", "x", i == 0 ? "p" : "q");
         wire_text(wire, 7, "com.recorder");

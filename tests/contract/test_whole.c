@@ -1,7 +1,7 @@
 /* Control flow nodes that a provider runs including their bodies (INLAY_EXT_BODIES): the results must equal those of
  * the host, no matter which nodes the provider takes, declines or does not support. Also placement rules, saved plans,
  * and rewrites of passes in bodies. */
-#include "rig.h"
+#include "graph_script.h"
 #include "random.h"
 #include <stdlib.h>
 #include <unistd.h>
@@ -115,7 +115,7 @@ static void write_control(struct wire *wire, struct scope *scope, uint32_t depth
         (void)snprintf(out + strlen(out), sizeof out - strlen(out), "%sv%u", o > 0 ? "," : "", made++);
     mark = mw_node_begin(wire, kind == 0 ? "If" : kind == 1 ? "Loop" : "Scan", in, out);
     if (kind == 2)
-        rig_attr_int(wire, "num_scan_inputs", 1);
+        mw_attr_int(wire, "num_scan_inputs", 1);
     if (kind == 0) {
         write_branch(wire, scope, "then_branch", outputs, depth);
         write_branch(wire, scope, "else_branch", outputs, depth);
@@ -171,14 +171,14 @@ static void write_graph(struct wire *wire, uint64_t seed)
     assert_non_null(scope);
     dice = seed;
     made = 0;
-    mw_value(wire, MW_INPUT, "x", RIG_FLOAT, "N,3");
-    mw_value(wire, MW_INPUT, "flag", RIG_BOOL, "");
-    mw_value(wire, MW_INPUT, "n", RIG_INT64, "");
-    mw_value(wire, MW_INPUT, "s", RIG_FLOAT, "T,N,3");
-    rig_scalar(wire, "half", RIG_FLOAT, 0.5);
-    rig_ints(wire, "one", 0, 1, (int64_t[]){ 1 });
-    rig_ints(wire, "two", 0, 1, (int64_t[]){ 2 });
-    rig_ints(wire, "three", 0, 1, (int64_t[]){ 3 });
+    script_add(wire, "x : N,3\n"
+                     "flag : bool -\n"
+                     "n : int64 -\n"
+                     "s : T,N,3\n"
+                     "half = [] 0.5\n"
+                     "one = i[] 1\n"
+                     "two = i[] 2\n"
+                     "three = i[] 3");
     add_name(scope->floats, &scope->float_count, "x");
     add_name(scope->bools, &scope->bool_count, "flag");
     add_name(scope->stacks, &scope->stack_count, "s");
@@ -307,24 +307,18 @@ static void random_graphs(void **state)
 /* y = flag ? x * sigmoid(x) : x + x, where the bodies read x from the outer graph. */
 static void write_swish(struct wire *wire)
 {
-    wire_mark mark = mw_begin(wire, 8, 17), n;
-    mw_body body;
-
-    mw_value(wire, MW_INPUT, "flag", RIG_BOOL, "");
-    mw_value(wire, MW_INPUT, "x", RIG_FLOAT, "N,3");
-    n = mw_node_begin(wire, "If", "flag", "y");
-    body = mw_body_begin(wire, "then_branch", "then");
-    mw_node(wire, "Sigmoid", "x", "gate");
-    mw_node(wire, "Mul", "x,gate", "swish");
-    mw_value(wire, MW_OUTPUT, "swish", RIG_FLOAT, NULL);
-    mw_body_end(wire, body);
-    body = mw_body_begin(wire, "else_branch", "else");
-    mw_node(wire, "Add", "x,x", "double");
-    mw_value(wire, MW_OUTPUT, "double", RIG_FLOAT, NULL);
-    mw_body_end(wire, body);
-    wire_end(wire, n);
-    mw_value(wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    wire_end(wire, mark);
+    script_model(wire, 17,
+                 "flag : bool -\n"
+                 "x : N,3\n"
+                 "y = If(flag) then_branch {\n"
+                 "    gate = Sigmoid(x)\n"
+                 "    swish = Mul(x,gate)\n"
+                 "    -> swish\n"
+                 "} else_branch {\n"
+                 "    double = Add(x,x)\n"
+                 "    -> double\n"
+                 "}\n"
+                 "-> y");
 }
 
 static void run_swish(struct rig *rig)

@@ -1,7 +1,7 @@
 /* The sizes at which costs of a graph are estimated, and the keys that equal layers share. */
 #include "model/model.h"
 #include "inlay/plugin.h"
-#include "model_writer.h"
+#include "model_script.h"
 #include "cmocka_all.h"
 #include "partition/cost/cost_class.h"
 #include "partition/cost/cost_key.h"
@@ -58,10 +58,10 @@ static void write_model(struct wire *wire)
 {
     wire_mark mark = mw_begin(wire, 8, 17), n;
 
-    mw_value(wire, MW_INPUT, "image", INLAY_FLOAT, "N,C,H,W");
-    mw_value(wire, MW_INPUT, "ids", INLAY_INT64, "batch,length");
-    mw_value(wire, MW_INPUT, "state", INLAY_FLOAT, "2,batch,512");
-    mw_value(wire, MW_INPUT, "chw", INLAY_FLOAT, "3,h,w");
+    script_add(wire, "image : N,C,H,W\n"
+                     "ids : int64 batch,length\n"
+                     "state : 2,batch,512\n"
+                     "chw : 3,h,w");
     n = mw_node_begin(wire, "MaxPool", "image", "pooled");
     {
         static const int64_t two[] = { 2, 2 };
@@ -75,15 +75,13 @@ static void write_model(struct wire *wire)
         }
     }
     wire_end(wire, n);
-    mw_node(wire, "Shape", "pooled", "shape");
-    mw_node(wire, "NonZero", "ids", "found");
-    mw_node(wire, "Neg", "found", "less");
-    mw_node(wire, "Neg", "state", "minus");
-    mw_node(wire, "Neg", "chw", "dark");
-    mw_value(wire, MW_OUTPUT, "shape", INLAY_INT64, NULL);
-    mw_value(wire, MW_OUTPUT, "less", INLAY_INT64, NULL);
-    mw_value(wire, MW_OUTPUT, "minus", INLAY_FLOAT, NULL);
-    mw_value(wire, MW_OUTPUT, "dark", INLAY_FLOAT, NULL);
+    script_add(wire, "shape = Shape(pooled)\n"
+                     "found = NonZero(ids)\n"
+                     "less = Neg(found)\n"
+                     "minus = Neg(state)\n"
+                     "dark = Neg(chw)\n"
+                     "-> shape, less : int64\n"
+                     "-> minus, dark");
     wire_end(wire, mark);
 }
 
@@ -114,22 +112,21 @@ static void sizes_have_defaults(void **state)
 static void sizes_follow_names(void **state)
 {
     struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "ids", INLAY_INT64, "batch,new_length");
-    mw_value(&wire, MW_INPUT, "mask", INLAY_INT64, "batch,past_length + new_length");
-    mw_value(&wire, MW_INPUT, "other_mask", INLAY_INT64, "batch,total_sequence_length");
-    mw_value(&wire, MW_INPUT, "key", INLAY_FLOAT, "batch,4,past_length,16");
-    mw_value(&wire, MW_INPUT, "encoded", INLAY_FLOAT, "batch,4,encoder_sequence_length_out,16");
-    mw_value(&wire, MW_INPUT, "sound", INLAY_FLOAT, "batch,num_samples");
-    mw_value(&wire, MW_INPUT, "rows", INLAY_FLOAT, "n_samples,5");
-    mw_value(&wire, MW_INPUT, "picture", INLAY_FLOAT, "batch,height,width,channels");
-    mw_value(&wire, MW_INPUT, "half", INLAY_FLOAT, "batch,3,floor((height + 1)/2),floor((height + 1)/2) + new_length");
-    mw_node(&wire, "Neg", "sound", "y");
-    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
-    wire_end(&wire, mark);
+    script_model(&wire, 17,
+                 "ids : int64 batch,new_length\n"
+                 "mask : int64 batch,past_length + new_length\n"
+                 "other_mask : int64 batch,total_sequence_length\n"
+                 "key : batch,4,past_length,16\n"
+                 "encoded : batch,4,encoder_sequence_length_out,16\n"
+                 "sound : batch,num_samples\n"
+                 "rows : n_samples,5\n"
+                 "picture : batch,height,width,channels\n"
+                 "half : batch,3,floor((height + 1)/2),floor((height + 1)/2) + new_length\n"
+                 "y = Neg(sound)\n"
+                 "-> y");
     load(&rig, &wire);
     rig.values = cost_shapes(rig.model->main, &rig.snapshot, NULL, &rig.arena);
     assert_non_null(rig.values);
@@ -193,26 +190,22 @@ static void data_dependent_sizes_are_bounded(void **state)
     cost_input observed[32];
     cost_sizes sizes = { .seen = observed };
     struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17), n, attr;
+    wire_mark mark = mw_begin(&wire, 8, 17), n;
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "boxes", INLAY_FLOAT, "2,100,4");
-    mw_value(&wire, MW_INPUT, "scores", INLAY_FLOAT, "2,3,100");
-    mw_value(&wire, MW_INPUT, "k", INLAY_INT64, "1");
-    mw_value(&wire, MW_INPUT, "mask", INLAY_BOOL, "60");
+    script_add(&wire, "boxes : 2,100,4\n"
+                      "scores : 2,3,100\n"
+                      "k : int64 1\n"
+                      "mask : bool 60");
     write_integer(&wire, "most", 50);
-    mw_node(&wire, "NonMaxSuppression", "boxes,scores,most", "picked"); /* upper bound: 2 * 3 * 50 */
-    mw_node(&wire, "NonMaxSuppression", "boxes,scores", "nothing");     /* the default of the maximum is 0 */
-    mw_node(&wire, "Neg", "picked", "behind");
-    mw_node(&wire, "TopK", "scores,k", "best,where");
-    mw_node(&wire, "Unique", "scores", "distinct");
+    script_add(&wire, "picked = NonMaxSuppression(boxes,scores,most)\n" /* upper bound: 2 * 3 * 50 */
+                      "nothing = NonMaxSuppression(boxes,scores)\n"     /* the default of the maximum is 0 */
+                      "behind = Neg(picked)\n"
+                      "best,where = TopK(scores,k)\n"
+                      "distinct = Unique(scores)");
     n = mw_node_begin(&wire, "Compress", "scores,mask", "kept"); /* at most the length of the condition */
-    attr = wire_begin(&wire, 5);
-    wire_text(&wire, 1, "axis");
-    wire_int(&wire, 3, -1);
-    wire_int(&wire, 20, 2);
-    wire_end(&wire, attr);
+    mw_attr_int(&wire, "axis", -1);
     wire_end(&wire, n);
     mw_value(&wire, MW_OUTPUT, "behind", INLAY_INT64, NULL);
     wire_end(&wire, mark);
@@ -245,16 +238,15 @@ static void contradicting_sizes_are_harmless(void **state)
     static const cost_assumption assumed[] = { { "N", 1, 3 }, { "M", 1, INT64_MAX } };
     cost_sizes sizes = { .assumed = assumed, .assumed_count = 2 };
     struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "a", INLAY_FLOAT, "N,K");
-    mw_value(&wire, MW_INPUT, "b", INLAY_FLOAT, "M,8");
-    mw_node(&wire, "MatMul", "a,b", "y");
-    mw_node(&wire, "Neg", "y", "z");
-    mw_value(&wire, MW_OUTPUT, "z", INLAY_FLOAT, NULL);
-    wire_end(&wire, mark);
+    script_model(&wire, 17,
+                 "a : N,K\n"
+                 "b : M,8\n"
+                 "y = MatMul(a,b)\n"
+                 "z = Neg(y)\n"
+                 "-> z");
     load(&rig, &wire);
     rig.values = cost_shapes(rig.model->main, &rig.snapshot, &sizes, &rig.arena);
     assert_non_null(rig.values);
@@ -277,7 +269,7 @@ struct layer {
 
 static void write_layer(struct wire *wire, const struct layer *layer)
 {
-    wire_mark mark = mw_begin(wire, 8, 17), n, t, attr;
+    wire_mark mark = mw_begin(wire, 8, 17), n, t;
     char x[8], c[8], y[8], ins[24];
     int64_t one = 1;
 
@@ -292,11 +284,7 @@ static void write_layer(struct wire *wire, const struct layer *layer)
     mw_value(wire, MW_INPUT, x, INLAY_FLOAT, layer->shape);
     n = mw_node_begin(wire, layer->op, strcmp(layer->op, "Softmax") == 0 ? x : ins, y);
     if (strcmp(layer->op, "Softmax") == 0) {
-        attr = wire_begin(wire, 5);
-        wire_text(wire, 1, "axis");
-        wire_int(wire, 20, 2);
-        wire_int(wire, 3, layer->axis);
-        wire_end(wire, attr);
+        mw_attr_int(wire, "axis", layer->axis);
     }
     wire_end(wire, n);
     mw_value(wire, MW_OUTPUT, y, INLAY_FLOAT, NULL);

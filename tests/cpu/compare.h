@@ -16,7 +16,7 @@ static inline struct rig compare_open(const char *script, int64_t opset, const c
     char pin[64];
     struct wire wire = { 0 };
 
-    script_model(&wire, script, opset);
+    script_model(&wire, opset, script);
     if (op == NULL)
         return rig_open(&wire, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads",
                                                       threads, NULL });

@@ -84,7 +84,7 @@ static inline uint32_t model_axis(region_model *model, const char *op, const cha
     uint32_t out;
     wire_mark mark = model_node(model, op, inputs, &out);
 
-    rig_attr_int(&model->wire, "axis", axis);
+    mw_attr_int(&model->wire, "axis", axis);
     wire_end(&model->wire, mark);
     return out;
 }
@@ -117,8 +117,8 @@ static inline uint32_t model_conv(region_model *model, uint32_t x, int64_t in, i
     else
         (void)snprintf(inputs, sizeof inputs, "t%u,%s", x, w);
     mark = model_node(model, "Conv", inputs, &y);
-    rig_attr_ints(&model->wire, "pads", 4, pads);
-    rig_attr_int(&model->wire, "group", group);
+    mw_attr_ints(&model->wire, "pads", 4, pads);
+    mw_attr_int(&model->wire, "group", group);
     wire_end(&model->wire, mark);
     return y;
 }
@@ -142,8 +142,8 @@ static inline uint32_t model_pool(region_model *model, const char *op, uint32_t 
 
     (void)snprintf(inputs, sizeof inputs, "t%u", x);
     mark = model_node(model, op, inputs, &y);
-    rig_attr_ints(&model->wire, "kernel_shape", 2, kernel);
-    rig_attr_ints(&model->wire, "pads", 4, pads);
+    mw_attr_ints(&model->wire, "kernel_shape", 2, kernel);
+    mw_attr_ints(&model->wire, "pads", 4, pads);
     wire_end(&model->wire, mark);
     return y;
 }
@@ -307,7 +307,7 @@ static inline uint32_t model_transpose(region_model *model, uint32_t x, int64_t 
 
     (void)snprintf(inputs, sizeof inputs, "t%u", x);
     mark = model_node(model, "Transpose", inputs, &y);
-    rig_attr_ints(&model->wire, "perm", 4, perm);
+    mw_attr_ints(&model->wire, "perm", 4, perm);
     wire_end(&model->wire, mark);
     return y;
 }
@@ -350,9 +350,9 @@ static inline void write_sequence_model(region_model *model, uint64_t seed, uint
     *model = (region_model){ .dice = seed * 104729 + 5, .tensors = 1 };
     mark = mw_begin(&model->wire, 9, 18);
     mw_value(&model->wire, MW_INPUT, "t0", RIG_FLOAT, "N,S,32");
-    rig_ints(&model->wire, "split", 1, 4, split);
-    rig_ints(&model->wire, "join", 1, 3, join);
-    rig_scalar(&model->wire, "half", RIG_FLOAT, 0.5);
+    mw_ints(&model->wire, "split", 1, 4, split);
+    mw_ints(&model->wire, "join", 1, 3, join);
+    mw_scalar(&model->wire, "half", RIG_FLOAT, 0.5);
     for (uint32_t s = 0; s < steps; s++) {
         uint32_t y;
 

@@ -244,7 +244,7 @@ static uint64_t memory_of_branches(bool by_turns)
         at += write_branch_node(script + at, sizeof script - (size_t)at, by_turns ? n % BRANCHES : n / steps,
                                 by_turns ? n / BRANCHES : n % steps);
     (void)snprintf(script + at, sizeof script - (size_t)at, "-> s%d", BRANCHES - 1);
-    script_model(&wire, script, 17);
+    script_model(&wire, 17, script);
     rig = rig_open(&wire, options);
     script_feed(&rig, 1);
     rig_run(&rig);

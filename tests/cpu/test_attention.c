@@ -87,7 +87,7 @@ static void expect_same(const struct attention *attention, const char *threads, 
     for (int i = 0; i < 2; i++) {
         struct wire wire = { 0 };
 
-        script_model(&wire, script, 23);
+        script_model(&wire, 23, script);
         rig[i] = rig_open(&wire, i == 0 ? ours : theirs);
         script_feed(&rig[i], 5);
         if (attention->mask != NULL && mask_kind > 0)
@@ -177,7 +177,7 @@ static void same_bits_with_threads(void **state)
             struct wire wire = { 0 };
             const inlay_value *value, *first;
 
-            script_model(&wire, script, 23);
+            script_model(&wire, 23, script);
             rig[t] = rig_open(&wire, options);
             script_feed(&rig[t], 5);
             rig_run(&rig[t]);

@@ -11,7 +11,7 @@ static struct rig open_on(const char *script, const char *providers, const char 
     struct wire wire = { 0 };
 
     wire_text(&wire, 6, &"1234567"[7 - shift]);
-    script_model(&wire, script, 24);
+    script_model(&wire, 24, script);
     return rig_open(&wire, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads",
                                                   threads, "level", "0", NULL });
 }

@@ -14,7 +14,7 @@ static void expect_by(const char *script, const char *kernel)
         struct wire wire = { 0 };
         struct rig a;
 
-        script_model(&wire, script, 17);
+        script_model(&wire, 17, script);
         a = rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "policy", "priority", "intra_threads",
                                                    threads == 1 ? "1" : "2", "cpu.kernel", kernel, NULL });
         script_feed(&a, 1);

@@ -369,7 +369,7 @@ static void huge_sizes(void **state)
         inlay_diag diag = INLAY_DIAG_INIT;
         struct wire wire = { 0 };
 
-        script_model(&wire, scripts[i], 13);
+        script_model(&wire, 13, scripts[i]);
         assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
         assert_int_equal(inlay_options_set(options, "providers", "cpu,reference", &diag), INLAY_OK);
         assert_int_equal(inlay_options_set(options, "policy", "priority", &diag), INLAY_OK);

@@ -139,7 +139,7 @@ static void write_layer(struct wire *wire, const struct mixture *mixture, struct
 
 static void attr_float(struct wire *wire, const char *name, double value)
 {
-    wire_mark mark = rig_attr_begin(wire, name, 1);
+    wire_mark mark = mw_attr_begin(wire, name, 1);
 
     wire_float(wire, 2, (float)value);
     wire_end(wire, mark);
@@ -184,26 +184,26 @@ static void write_mixture(struct mixture *mixture, struct wire *wire)
         if (i == 2 && !mixture->gated)
             continue;
         node = mw_node_begin(wire, "Cast", plain, name);
-        rig_attr_int(wire, "to", INLAY_FLOAT);
+        mw_attr_int(wire, "to", INLAY_FLOAT);
         wire_end(wire, node);
     }
     node = mw_node_begin(wire, coded ? "QMoE" : "MoE", inputs, "y");
     wire_text(wire, 3, "the_node");
     wire_text(wire, 7, "com.microsoft");
-    attr = rig_attr_begin(wire, "activation_type", 3);
+    attr = mw_attr_begin(wire, "activation_type", 3);
     wire_text(wire, 4, act_names[mixture->act]);
     wire_end(wire, attr);
-    rig_attr_int(wire, "k", mixture->k);
-    rig_attr_int(wire, "normalize_routing_weights", mixture->normalizes);
+    mw_attr_int(wire, "k", mixture->k);
+    mw_attr_int(wire, "normalize_routing_weights", mixture->normalizes);
     attr_float(wire, "activation_alpha", mixture->alpha);
     attr_float(wire, "activation_beta", mixture->beta);
     if (mixture->limit < 1e9)
         attr_float(wire, "swiglu_limit", mixture->limit);
-    rig_attr_int(wire, "swiglu_fusion", mixture->fusion);
+    mw_attr_int(wire, "swiglu_fusion", mixture->fusion);
     if (coded) {
-        rig_attr_int(wire, "accuracy_level", mixture->level);
-        rig_attr_int(wire, "expert_weight_bits", mixture->bits);
-        rig_attr_int(wire, "block_size", mixture->block);
+        mw_attr_int(wire, "accuracy_level", mixture->level);
+        mw_attr_int(wire, "expert_weight_bits", mixture->bits);
+        mw_attr_int(wire, "block_size", mixture->block);
     }
     wire_end(wire, node);
     mw_value(wire, MW_OUTPUT, "y", INLAY_FLOAT, NULL);

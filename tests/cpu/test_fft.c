@@ -99,7 +99,7 @@ static struct rig open_with(const char *kernel, const char *threads, const char 
 {
     struct wire wire = { 0 };
 
-    script_model(&wire, script, 17);
+    script_model(&wire, 17, script);
     return rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "policy", "priority", "intra_threads",
                                                   threads, "cpu.kernel", kernel, "precision", precision, NULL });
 }

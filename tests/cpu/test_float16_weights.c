@@ -55,15 +55,15 @@ static struct wire model_of(const struct row *row, int dtype, uint32_t odd, cons
     mw_tensor_head(&wire, name, dtype, row->rank, row->dims);
     wire_bytes(&wire, 9, halves, (size_t)count * sizeof *halves);
     wire_end(&wire, t);
-    rig_node_int(&wire, "Cast", name, "w", "to", INLAY_FLOAT);
+    mw_node_int(&wire, "Cast", name, "w", "to", INLAY_FLOAT);
     if (row->turned && strcmp(row->op, "Gemm") == 0)
-        rig_node_int(&wire, row->op, "x,w", "p", "transB", 1);
+        mw_node_int(&wire, row->op, "x,w", "p", "transB", 1);
     else if (row->turned)
         mw_node(&wire, "Transpose", "w", "t");
     if (!row->turned || strcmp(row->op, "Gemm") != 0)
         mw_node(&wire, row->op, row->turned ? "x,t" : "x,w", "p");
     if (row->extra != NULL && strcmp(row->extra, "factor") == 0) {
-        rig_scalar(&wire, "f", INLAY_FLOAT, (double)factor);
+        mw_scalar(&wire, "f", INLAY_FLOAT, (double)factor);
         mw_node(&wire, "Mul", "p,f", "y");
     } else {
         mw_node(&wire, row->extra != NULL ? "Add" : "Neg", row->extra != NULL ? "p,w" : "p", "y");

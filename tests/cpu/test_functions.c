@@ -32,7 +32,7 @@ static void exactly(const char *script, const char *const *options)
     for (int i = 0; i < 2; i++) {
         struct wire wire = { 0 };
 
-        script_model(&wire, script, 24);
+        script_model(&wire, 24, script);
         side[i] = rig_open(&wire, i == 0 ? options : reference);
         feed_range(&side[i]);
         rig_run(&side[i]);

@@ -14,7 +14,7 @@ static void expect_as(const char *kernel, const char *script, const char *thread
     struct wire wire = { 0 };
     struct rig a, b = compare_open(script, 17, "reference", "1", NULL);
 
-    script_model(&wire, script, 17);
+    script_model(&wire, 17, script);
     a = rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "policy", "priority", "intra_threads",
                                                threads, "cpu.kernel", kernel, NULL });
     compare_runs(&a, &b, script);
@@ -184,7 +184,7 @@ static struct rig open_layers(const struct folder *folder, const char *option, c
 {
     struct wire wire = { 0 };
 
-    script_model(&wire, layers, 17);
+    script_model(&wire, 17, layers);
     return rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "policy", "priority", "intra_threads",
                                                   "1", "cache_dir", folder->path, option, value, NULL });
 }
@@ -224,7 +224,7 @@ static void strict_kernels(void **state)
             struct wire wire = { 0 };
             struct rig rig;
 
-            script_model(&wire, models[m], 17);
+            script_model(&wire, 17, models[m]);
             rig = rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "policy", "priority",
                                                          "intra_threads", "1", "precision", "strict", "cpu.winograd",
                                                          "1", "cpu.kernel", wished[i], NULL });
@@ -261,7 +261,7 @@ static void zeros_in_blocks(void **state)
             expect_as("auto", script, "1");
             expect_as("packed_sparse", script, "2");
             for (int strict = 0; strict < 2; strict++) {
-                script_model(&wire, script, 17);
+                script_model(&wire, 17, script);
                 rig = rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "policy", "priority",
                                                              "intra_threads", "1", "precision",
                                                              strict ? "strict" : "f32", NULL });
@@ -300,7 +300,7 @@ static void sparse_2_4(void **state)
                            turned ? "300,2048" : "2048,300", turned);
             expect_as("auto", script, "1");
             expect_as("packed_sparse", script, "2");
-            script_model(&wire, script, 17);
+            script_model(&wire, 17, script);
             rig = rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "policy", "priority",
                                                          "intra_threads", "1", NULL });
             explain(&rig, "json", &told);
@@ -419,7 +419,7 @@ static struct rig open_cancelling(const struct folder *folder, const char *scrip
 {
     struct wire wire = { 0 };
 
-    script_model(&wire, script, 17);
+    script_model(&wire, 17, script);
     return rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "policy", "priority", "intra_threads",
                                                   "1", "cache_dir", folder->path, "cpu.kernel", "winograd_4x4", NULL });
 }
@@ -481,7 +481,7 @@ static void bytes_explained(void **state)
     (void)state;
     if (is_below_avx2())
         skip();
-    script_model(&wire, script, 17);
+    script_model(&wire, 17, script);
     rig = rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "intra_threads", "1", NULL });
     explain(&rig, "json", &told);
     assert_int_equal(count_of(&told, "\"kernel\":"), 3);

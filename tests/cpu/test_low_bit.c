@@ -1,7 +1,7 @@
 /* Low-bit constants that convolutions, recurrent layers and GEMMs without n-bit kernels read: results compared, element
  * by element, with the reference on the floats of DequantizeLinear; and the memory that a session uses for them. */
 #include "loops.h"
-#include "rig.h"
+#include "graph_script.h"
 #include "session/session.h"
 #include "random.h"
 #include <math.h>
@@ -102,9 +102,9 @@ static int64_t put_weights(struct wire *wire, const char *name, const struct wei
         put_codes(wire, z, of, scale_rank, scale_dims, scales, true);
     node = mw_node_begin(wire, "DequantizeLinear", inputs, name);
     if (of->axis >= 0)
-        rig_attr_int(wire, "axis", of->axis);
+        mw_attr_int(wire, "axis", of->axis);
     if (of->block > 0)
-        rig_attr_int(wire, "block_size", of->block);
+        mw_attr_int(wire, "block_size", of->block);
     wire_end(wire, node);
     return (count * bits + 7) / 8 + 4 * scales + (of->zeros ? (scales * bits + 7) / 8 : 0);
 }
@@ -153,17 +153,17 @@ static void put_node(struct wire *wire, const struct layer *layer)
     wire_mark mark = mw_node_begin(wire, layer->op, recurrent ? "x,w,r" : "x,w", "y");
 
     if (recurrent) {
-        rig_attr_int(wire, "hidden_size", layer->w[1] / layer->group);
+        mw_attr_int(wire, "hidden_size", layer->w[1] / layer->group);
         if (layer->w[0] == 2) {
-            wire_mark a = rig_attr_begin(wire, "direction", 3);
+            wire_mark a = mw_attr_begin(wire, "direction", 3);
 
             wire_bytes(wire, 4, "bidirectional", 13);
             wire_end(wire, a);
         }
     } else if (layer->rank > 2) {
-        rig_attr_int(wire, "group", layer->group);
-        rig_attr_ints(wire, "strides", layer->rank - 2, (const int64_t[]){ layer->stride, layer->stride });
-        rig_attr_ints(wire, "pads", 2 * (layer->rank - 2), (const int64_t[]){ 1, 1, 1, 1 });
+        mw_attr_int(wire, "group", layer->group);
+        mw_attr_ints(wire, "strides", layer->rank - 2, (const int64_t[]){ layer->stride, layer->stride });
+        mw_attr_ints(wire, "pads", 2 * (layer->rank - 2), (const int64_t[]){ 1, 1, 1, 1 });
     }
     wire_end(wire, mark);
 }
@@ -186,21 +186,15 @@ static int64_t write_layer(struct wire *wire, const struct layer *layer, const s
     mw_value(wire, MW_INPUT, "x", INLAY_FLOAT, text);
     if (layer->views && layer->rank == 4) {
         const int64_t flat[2] = { turned[0] * turned[1], turned[2] * turned[3] };
-        wire_mark n;
 
         bytes = put_weights(wire, "f", of, 2, flat);
-        rig_ints(wire, "shape", 1, 4, turned);
-        mw_node(wire, "Reshape", "f,shape", "t");
-        n = mw_node_begin(wire, "Transpose", "t", "w");
-        rig_attr_ints(wire, "perm", 4, (const int64_t[]){ 3, 2, 0, 1 });
-        wire_end(wire, n);
+        mw_ints(wire, "shape", 1, 4, turned);
+        script_add(wire, "t = Reshape(f,shape)\n"
+                         "w = Transpose(t) perm=3,2,0,1");
     } else if (layer->views) {
-        wire_mark n;
 
         bytes = put_weights(wire, "f", of, 2, (const int64_t[]){ layer->w[1], layer->w[0] });
-        n = mw_node_begin(wire, "Transpose", "f", "w");
-        rig_attr_ints(wire, "perm", 2, (const int64_t[]){ 1, 0 });
-        wire_end(wire, n);
+        script_add(wire, "w = Transpose(f) perm=1,0");
     } else {
         bytes = put_weights(wire, "w", of, layer->rank, layer->w);
     }
@@ -380,9 +374,9 @@ static void scaled_by_channels(void **state)
             (void)put_floats(&wire, "beta", 1, channels, -1, 1);
             (void)put_floats(&wire, "mean", 1, channels, -1, 1);
             (void)put_floats(&wire, "var", 1, channels, 0.5f, 2);
-            mw_node(&wire, "Conv", "x,w", "c");
-            mw_node(&wire, "BatchNormalization", "c,gamma,beta,mean,var", "y");
-            mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
+            script_add(&wire, "c = Conv(x,w)\n"
+                              "y = BatchNormalization(c,gamma,beta,mean,var)\n"
+                              "-> y");
             wire_end(&wire, mark);
             rig = rig_open(&wire, ways_of[way]);
             rig_floats(&rig, 0, "1,160,6,6", x);
@@ -438,9 +432,9 @@ static void lstm_of_bytes(void **state)
             put_codes(&wire, "rz", &of, rank, (const int64_t[]){ 2, COLUMNS }, scales, true);
             node = mw_node_begin(&wire, "DynamicQuantizeLSTM", "x,w,r,_,_,_,_,_,ws,wz,rs,rz", "y");
             wire_text(&wire, 7, "com.microsoft");
-            rig_attr_int(&wire, "hidden_size", HIDDEN);
+            mw_attr_int(&wire, "hidden_size", HIDDEN);
             {
-                wire_mark direction = rig_attr_begin(&wire, "direction", 3);
+                wire_mark direction = mw_attr_begin(&wire, "direction", 3);
 
                 wire_bytes(&wire, 4, "bidirectional", 13);
                 wire_end(&wire, direction);
@@ -494,10 +488,10 @@ static void not_finite(void **state)
         mw_tensor_head(&wire, "q", INLAY_FLOAT8E4M3FN, 4, dims);
         wire_bytes(&wire, 9, codes, sizeof codes);
         wire_end(&wire, t);
-        rig_scalar(&wire, "s", INLAY_FLOAT, 0.5);
-        mw_node(&wire, "DequantizeLinear", "q,s", "w");
-        mw_node(&wire, "Conv", "x,w", "y");
-        mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
+        script_add(&wire, "s = [] 0.5\n"
+                          "w = DequantizeLinear(q,s)\n"
+                          "y = Conv(x,w)\n"
+                          "-> y");
         wire_end(&wire, mark);
         rig = rig_open(&wire, way == 0 ? plain : ways[0]);
         rig_floats(&rig, 0, "1,256,1,1", x);

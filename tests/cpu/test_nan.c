@@ -230,7 +230,7 @@ static struct rig open_as(const char *script, const char *kernel, const char *pr
 {
     struct wire wire = { 0 };
 
-    script_model(&wire, script, 24);
+    script_model(&wire, 24, script);
     if (kernel == NULL)
         return rig_open(&wire, (const char *const[]){ "providers", "reference", "policy", "priority", NULL });
     return rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "policy", "priority", "intra_threads",
@@ -258,7 +258,7 @@ static struct rig run_operator(const char *op, bool reference, const char *preci
         "w = [72,8,1,1]\nc = Conv(x, w)\nbegin = i[4] 0,0,0,1\nend = i[4] 2,8,12,12\nshape = i[5] 2,2,8,13,12\n"
         "one = Exp(r)\nflag = Greater(one, half)\ny%s = %s\n-> y\n",
         strncmp(op, "TopK", 4) == 0 ? ", at" : "", op);
-    script_model(&wire, script, 24);
+    script_model(&wire, 24, script);
     rig = rig_open(&wire, (const char *const[]){ "providers", reference ? "reference" : "cpu,reference", "policy",
                                                  "priority", "precision", precision, NULL });
     feed(&rig, value);

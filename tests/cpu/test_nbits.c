@@ -202,17 +202,17 @@ static void write_linear(struct linear *linear, struct wire *wire)
     put_floats(wire, "b", 1, &n, linear->bias, N);
     mw_value(wire, MW_INPUT, "x", INLAY_FLOAT, "R,104");
     node = mw_node_begin(wire, "DequantizeLinear", linear->zeros ? "q,s,z" : "q,s", "f");
-    rig_attr_int(wire, "axis", linear->block > 0 ? (turned ? 1 : 0) : turned ? 0 : 1);
+    mw_attr_int(wire, "axis", linear->block > 0 ? (turned ? 1 : 0) : turned ? 0 : 1);
     if (linear->block > 0)
-        rig_attr_int(wire, "block_size", linear->block);
+        mw_attr_int(wire, "block_size", linear->block);
     if (types[linear->type].powers)
-        rig_attr_int(wire, "output_dtype", INLAY_FLOAT);
+        mw_attr_int(wire, "output_dtype", INLAY_FLOAT);
     wire_end(wire, node);
     if (linear->form == FORM_GEMM) {
-        rig_node_int(wire, "Gemm", "x,f,b", "y", "transB", 1);
+        mw_node_int(wire, "Gemm", "x,f,b", "y", "transB", 1);
     } else if (linear->form == FORM_TURNED) {
         node = mw_node_begin(wire, "Transpose", "f", "t");
-        rig_attr_ints(wire, "perm", 2, (const int64_t[]){ 1, 0 });
+        mw_attr_ints(wire, "perm", 2, (const int64_t[]){ 1, 0 });
         wire_end(wire, node);
         mw_node(wire, "MatMul", "x,t", "y");
     } else {
@@ -415,10 +415,10 @@ static void write_nbits(struct nbits *nbits, struct wire *wire)
                        nbits->bias     ? (nbits->zeros ? "x,q,s,z,,b" : "x,q,s,,,b")
                        : nbits->groups ? (nbits->zeros ? "x,q,s,z,g" : "x,q,s,,g")
                                        : (nbits->zeros ? "x,q,s,z" : "x,q,s"));
-    rig_attr_int(wire, "K", K);
-    rig_attr_int(wire, "N", N);
-    rig_attr_int(wire, "bits", nbits->bits);
-    rig_attr_int(wire, "block_size", nbits->block);
+    mw_attr_int(wire, "K", K);
+    mw_attr_int(wire, "N", N);
+    mw_attr_int(wire, "bits", nbits->bits);
+    mw_attr_int(wire, "block_size", nbits->block);
     wire_end(wire, node);
     mw_value(wire, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
     wire_end(wire, mark);
@@ -504,10 +504,10 @@ static void bnb4(void **state)
         put_floats(&wire, "s", 1, &tops, top, tops);
         mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "R,104");
         node = contributed(&wire, "MatMulBnb4", "x,q,s");
-        rig_attr_int(&wire, "K", K);
-        rig_attr_int(&wire, "N", N);
-        rig_attr_int(&wire, "block_size", 64);
-        rig_attr_int(&wire, "quant_type", type);
+        mw_attr_int(&wire, "K", K);
+        mw_attr_int(&wire, "N", N);
+        mw_attr_int(&wire, "block_size", 64);
+        mw_attr_int(&wire, "quant_type", type);
         wire_end(&wire, node);
         mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
         wire_end(&wire, mark);
@@ -549,8 +549,8 @@ static void gathered(void **state)
                              kind == 1 ? BLOCKS : ROWS * BLOCKS);
             mw_value(&wire, MW_INPUT, "i", INLAY_INT64, "3");
             node = contributed(&wire, "GatherBlockQuantized", zeros ? "q,i,s,z" : "q,i,s");
-            rig_attr_int(&wire, "bits", bits);
-            rig_attr_int(&wire, "block_size", BLOCK);
+            mw_attr_int(&wire, "bits", bits);
+            mw_attr_int(&wire, "block_size", BLOCK);
             wire_end(&wire, node);
             mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
             wire_end(&wire, mark);
@@ -602,10 +602,10 @@ static void contradictions(void **state)
         put_floats(&wire, "s", 1, &rows[i].scales, scales, rows[i].scales);
         mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "R,64");
         node = contributed(&wire, "MatMulNBits", "x,q,s");
-        rig_attr_int(&wire, "K", rows[i].k);
-        rig_attr_int(&wire, "N", rows[i].n);
-        rig_attr_int(&wire, "bits", rows[i].bits);
-        rig_attr_int(&wire, "block_size", rows[i].block);
+        mw_attr_int(&wire, "K", rows[i].k);
+        mw_attr_int(&wire, "N", rows[i].n);
+        mw_attr_int(&wire, "bits", rows[i].bits);
+        mw_attr_int(&wire, "block_size", rows[i].block);
         wire_end(&wire, node);
         mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
         wire_end(&wire, mark);

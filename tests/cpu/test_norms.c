@@ -22,7 +22,7 @@ static void expect_same(const char *script, const char *op_type, const char *thr
     for (int i = 0; i < 2; i++) {
         struct wire wire = { 0 };
 
-        script_model(&wire, script, 23);
+        script_model(&wire, 23, script);
         rig[i] = rig_open(&wire, i == 0 ? (const char *const[]){ "providers", "cpu,reference", "policy", "priority",
                                                                  "intra_threads", threads, NULL }
                                         : (const char *const[]){ "providers", "reference", "level", "0", NULL });
@@ -119,7 +119,7 @@ static void fused_bits(void **state)
         for (int k = 0; k < 4; k++) {
             struct wire wire = { 0 };
 
-            script_model(&wire, scripts[i], 13);
+            script_model(&wire, 13, scripts[i]);
             rig[k] =
                 rig_open(&wire, (const char *const[]){ "providers", k < 2 ? "reference" : "cpu,reference", "policy",
                                                        "priority", "level", k % 2 == 0 ? "0" : "99", NULL });

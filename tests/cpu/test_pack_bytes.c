@@ -13,7 +13,7 @@ static struct rig open_limited(const char *script, const char *pack_bytes, const
 {
     struct wire wire = { 0 };
 
-    script_model(&wire, script, 17);
+    script_model(&wire, 17, script);
     return rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "policy", "priority", "intra_threads",
                                                   threads, "cache_dir", "", "forbid", forbid,
                                                   pack_bytes != NULL ? "cpu.pack_bytes" : NULL, pack_bytes, NULL });

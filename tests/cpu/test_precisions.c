@@ -197,7 +197,7 @@ static struct rig open_with(const char *providers, const char *precision, const 
     inlay_diag diag = INLAY_DIAG_INIT;
     struct rig rig;
 
-    script_model(&wire, script, 21);
+    script_model(&wire, 21, script);
     if (rig_try_open(&wire,
                      (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads", "1",
                                             "cache_dir", "", "precision", precision, NULL },

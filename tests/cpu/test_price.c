@@ -40,7 +40,7 @@ static double predicted_ns(const char *script, const char *pin, uint32_t *out_no
     struct rig rig;
     size_t i;
 
-    script_model(&wire, script, 17);
+    script_model(&wire, 17, script);
     rig = rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "intra_threads", "1",
                                                  pin != NULL ? "pin" : NULL, pin, NULL });
     assert_int_equal(inlay_session_explain(rig.session, &options, text_buffer_append, &output, &diag), INLAY_OK);

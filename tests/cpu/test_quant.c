@@ -222,16 +222,16 @@ static void one_conv(uint64_t seed)
     if (random_between(&dice, 0, 3))
         put(&list, ints(&model, I32, 1, &out, -3000, 3000));
     mark = model_node(&model, "QLinearConv", list.text, &y);
-    rig_attr_int(&model.wire, "group", group);
-    rig_attr_ints(&model.wire, "strides", spatial, strides);
-    rig_attr_ints(&model.wire, "dilations", spatial, dilations);
+    mw_attr_int(&model.wire, "group", group);
+    mw_attr_ints(&model.wire, "strides", spatial, strides);
+    mw_attr_ints(&model.wire, "dilations", spatial, dilations);
     if (random_between(&dice, 0, 3) == 0) {
-        wire_mark a = rig_attr_begin(&model.wire, "auto_pad", 3);
+        wire_mark a = mw_attr_begin(&model.wire, "auto_pad", 3);
 
         wire_text(&model.wire, 4, random_between(&dice, 0, 1) ? "SAME_UPPER" : "SAME_LOWER");
         wire_end(&model.wire, a);
     } else {
-        rig_attr_ints(&model.wire, "pads", 2 * spatial, pads);
+        mw_attr_ints(&model.wire, "pads", 2 * spatial, pads);
     }
     wire_end(&model.wire, mark);
     if (clip) {
@@ -269,8 +269,8 @@ static void tall_windows(void **state)
         put_scale_of_conv(&model, &list, 0, 1, 0.3f);
         put_zero(&model, &list, U8, 0, 1, false);
         node = model_node(&model, "QLinearConv", list.text, &y);
-        rig_attr_ints(&model.wire, "dilations", 2, dilations);
-        rig_attr_ints(&model.wire, "pads", 4, pads);
+        mw_attr_ints(&model.wire, "dilations", 2, dilations);
+        mw_attr_ints(&model.wire, "pads", 4, pads);
         wire_end(&model.wire, node);
         close_graph(&model, graph, y, U8);
         against_reference(&model, seed, U8, 4, x, 0, 0, 1, "convolution with a tall window");
@@ -288,9 +288,9 @@ static uint32_t add_integer_bias(region_model *model, uint32_t y, uint32_t scale
     put_tensor(&quotient, scale);
     put_tensor(&cast, model_unary(model, "Floor", model_plain(model, "Div", quotient.text)));
     mark = model_node(model, "Cast", cast.text, &integers);
-    rig_attr_int(&model->wire, "to", INLAY_INT32);
+    mw_attr_int(&model->wire, "to", INLAY_INT32);
     wire_end(&model->wire, mark);
-    rig_ints(&model->wire, "bias_shape", 1, 4, (const int64_t[]){ 1, -1, 1, 1 });
+    mw_ints(&model->wire, "bias_shape", 1, 4, (const int64_t[]){ 1, -1, 1, 1 });
     put_tensor(&view, integers);
     put(&view, "bias_shape");
     reshaped = model_plain(model, "Reshape", view.text);
@@ -339,8 +339,8 @@ static void one_integer_conv(uint64_t seed)
     if (dynamic || zero)
         put(&list, ints(&model, w_type, 0, NULL, around, around));
     mark = model_node(&model, "ConvInteger", list.text, &y);
-    rig_attr_ints(&model.wire, "pads", 4, pads);
-    rig_attr_int(&model.wire, "group", depthwise ? in : 1);
+    mw_attr_ints(&model.wire, "pads", 4, pads);
+    mw_attr_int(&model.wire, "group", depthwise ? in : 1);
     wire_end(&model.wire, mark);
     if (dynamic) {
         struct list s = { "xs" }, c = { "" };
@@ -352,7 +352,7 @@ static void one_integer_conv(uint64_t seed)
             y = add_integer_bias(&model, y, scale, out, random_between(&dice, 0, 1));
         put_tensor(&c, y);
         mark = model_node(&model, "Cast", c.text, &floats);
-        rig_attr_int(&model.wire, "to", INLAY_FLOAT);
+        mw_attr_int(&model.wire, "to", INLAY_FLOAT);
         wire_end(&model.wire, mark);
         y = model_binary(&model, "Mul", floats, scale);
         if (random_between(&dice, 0, 1))
@@ -416,7 +416,7 @@ static void one_product(uint64_t seed)
         scale = model_plain(&model, "Mul", s.text);
         put_tensor(&c, y);
         cast = model_node(&model, "Cast", c.text, &floats);
-        rig_attr_int(&model.wire, "to", INLAY_FLOAT);
+        mw_attr_int(&model.wire, "to", INLAY_FLOAT);
         wire_end(&model.wire, cast);
         y = random_between(&dice, 0, 1) ? model_binary(&model, "Mul", floats, scale)
                                         : model_binary(&model, "Mul", scale, floats);
@@ -523,7 +523,7 @@ static void put_weights(struct network *network, struct list *list, uint32_t ran
     put(&w, ints(model, S8, each, each ? &dims[axis] : NULL, 0, 0));
     node = model_node(model, "DequantizeLinear", w.text, &y);
     if (each)
-        rig_attr_int(&model->wire, "axis", axis);
+        mw_attr_int(&model->wire, "axis", axis);
     wire_end(&model->wire, node);
     put_tensor(list, y);
 }
@@ -557,8 +557,8 @@ static uint32_t network_step(struct network *network, uint32_t x, int64_t *chann
     if (random_between(&model->dice, 0, 1))
         put(&list, model_constant(model, 1, &out, 0.3f, 0));
     mark = model_node(model, "Conv", list.text, &y);
-    rig_attr_ints(&model->wire, "pads", 4, pads);
-    rig_attr_int(&model->wire, "group", w[1] == 1 ? *channels : 1);
+    mw_attr_ints(&model->wire, "pads", 4, pads);
+    mw_attr_int(&model->wire, "group", w[1] == 1 ? *channels : 1);
     wire_end(&model->wire, mark);
     *channels = out;
     if (random_between(&model->dice, 0, 1))
@@ -619,7 +619,7 @@ static void put_any_weights(struct network *network, struct list *list, const in
     put(&w, ints(model, type, each, each ? dims : NULL, middle - off, middle + off));
     node = model_node(model, "DequantizeLinear", w.text, &y);
     if (each)
-        rig_attr_int(&model->wire, "axis", 0);
+        mw_attr_int(&model->wire, "axis", 0);
     wire_end(&model->wire, node);
     put_tensor(list, y);
 }
@@ -678,9 +678,9 @@ static void one_float_conv(uint64_t seed)
     if (random_between(&dice, 0, 1))
         put(&list, model_constant(model, 1, &out, 0.3f, 0));
     c = model_node(model, "Conv", list.text, &y);
-    rig_attr_ints(&model->wire, "pads", 4, pads);
-    rig_attr_ints(&model->wire, "strides", 2, strides);
-    rig_attr_int(&model->wire, "group", depthwise ? in : 1);
+    mw_attr_ints(&model->wire, "pads", 4, pads);
+    mw_attr_ints(&model->wire, "strides", 2, strides);
+    mw_attr_int(&model->wire, "group", depthwise ? in : 1);
     wire_end(&model->wire, c);
     y = ending(&network, 0, y, out, stride == 1 && out == in && size % 2 == 1, &most);
     if (is_below_avx2())

@@ -171,17 +171,17 @@ static void write_row(const struct row *row, struct wire *wire)
     if (floats) {
         mw_node(wire, "DequantizeLinear", "x,xs,xz", "xf");
         node = mw_node_begin(wire, "DequantizeLinear", "w,ws,wz", "wf");
-        rig_attr_int(wire, "axis", form->product && !form->turned ? 1 : 0);
+        mw_attr_int(wire, "axis", form->product && !form->turned ? 1 : 0);
         wire_end(wire, node);
     }
     node = mw_node_begin(wire, form->op, form->inputs, form->quantizes ? "yf" : "y");
     if (form->contributed)
         wire_text(wire, 7, "com.microsoft");
     if (form->turned)
-        rig_attr_int(wire, "transB", 1);
+        mw_attr_int(wire, "transB", 1);
     if (!form->product) {
-        rig_attr_int(wire, "group", shape->group);
-        rig_attr_ints(wire, "pads", 2 * shape->spatial, pads);
+        mw_attr_int(wire, "group", shape->group);
+        mw_attr_ints(wire, "pads", 2 * shape->spatial, pads);
     }
     wire_end(wire, node);
     if (form->quantizes)

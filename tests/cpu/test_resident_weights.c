@@ -34,7 +34,7 @@ static struct wire products(bool half)
         if (half) {
             half_weights(&wire, names, dims);
             (void)snprintf(out, sizeof out, "f%d", i);
-            rig_node_int(&wire, "Cast", names, out, "to", INLAY_FLOAT);
+            mw_node_int(&wire, "Cast", names, out, "to", INLAY_FLOAT);
         } else {
             model_weights(&wire, names, 2, dims, -0.5f - 0.01f * (float)i);
         }

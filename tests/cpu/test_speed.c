@@ -9,7 +9,7 @@ static struct rig open_script(const char *script)
 {
     struct wire wire = { 0 };
 
-    script_model(&wire, script, 17);
+    script_model(&wire, 17, script);
     return rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "intra_threads", "1", NULL });
 }
 

@@ -7,7 +7,7 @@ static struct rig open_on(const char *script, const char *providers, const char 
 {
     struct wire wire = { 0 };
 
-    script_model(&wire, script, 23);
+    script_model(&wire, 23, script);
     return rig_open(&wire, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads",
                                                   threads, "level", "0", NULL });
 }

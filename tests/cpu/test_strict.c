@@ -56,7 +56,7 @@ static struct rig open_as(const char *script, const char *providers, const char 
 {
     struct wire wire = { 0 };
 
-    script_model(&wire, script, 22);
+    script_model(&wire, 22, script);
     return rig_open(&wire, (const char *const[]){ "providers", providers, "policy", "priority", "intra_threads", "1",
                                                   "precision", precision, option, value, NULL });
 }

@@ -73,7 +73,7 @@ static void narrow(void **state)
                            "k = Conv(x, w, c) pads=%d,%d,%d,%d\n%s",
                            in, out, in, size, size, out, out, in, size / 2, size / 2, size / 2, size / 2,
                            endings[(out_index + i) % 7]);
-            script_model(&wire, script, 17);
+            script_model(&wire, 17, script);
             a = rig_open(&wire,
                          (const char *const[]){ "providers", "cpu,reference", "policy", "priority", "intra_threads",
                                                 out_index % 2 ? "1" : "2", "cpu.kernel", "tiles", NULL });

@@ -35,7 +35,7 @@ static inline struct rig same_bits_run(const char *script, int64_t opset, const 
         options[n++] = variant->options[i];
     for (int i = 0; more != NULL && more[i] != NULL; i++)
         options[n++] = more[i];
-    script_model(&wire, script, opset);
+    script_model(&wire, opset, script);
     rig = rig_open(&wire, options);
     script_feed(&rig, 5);
     rig_run(&rig);

@@ -12,7 +12,7 @@ enum { PROVIDERS = 2 };
 static void tensor(struct wire *wire, const char *name, int dtype, const char *shape, const void *data, size_t bytes)
 {
     int64_t dims[INLAY_MAX_RANK];
-    const uint32_t rank = rig_dims(shape, dims);
+    const uint32_t rank = mw_dims(shape, dims);
     wire_mark mark = wire_begin(wire, MW_INITIALIZER);
 
     mw_tensor_head(wire, name, dtype, rank, dims);
@@ -76,8 +76,8 @@ static void one_dequantized(const struct dequantized *dequantized, const char *p
     }
     n = mw_node_begin(&wire, "DequantizeLinear", dequantized->zero_dtype != 0 ? "w,s,z" : "w,s", "f");
     wire_text(&wire, 3, "weights");
-    rig_attr_int(&wire, "axis", dequantized->axis);
-    rig_attr_int(&wire, "block_size", dequantized->block);
+    mw_attr_int(&wire, "axis", dequantized->axis);
+    mw_attr_int(&wire, "block_size", dequantized->block);
     wire_end(&wire, n);
     mw_node(&wire, "MatMul", "x,f", "y");
     wire_end(&wire, mark);
@@ -140,10 +140,10 @@ static void packed(void **state)
             n = mw_node_begin(&wire, "MatMulNBits", rows[i].zeros > 0 ? "x,w,s,z" : "x,w,s", "y");
             wire_text(&wire, 3, "weights");
             wire_text(&wire, 7, "com.microsoft");
-            rig_attr_int(&wire, "K", rows[i].k);
-            rig_attr_int(&wire, "N", rows[i].n);
-            rig_attr_int(&wire, "bits", rows[i].bits);
-            rig_attr_int(&wire, "block_size", rows[i].block);
+            mw_attr_int(&wire, "K", rows[i].k);
+            mw_attr_int(&wire, "N", rows[i].n);
+            mw_attr_int(&wire, "bits", rows[i].bits);
+            mw_attr_int(&wire, "block_size", rows[i].block);
             wire_end(&wire, n);
             wire_end(&wire, mark);
             expect_error(&wire, providers[provider], "weights", rows[i].what);
@@ -176,7 +176,7 @@ static void sixteen_bits(void **state)
 
         mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2,8");
         mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-        rig_scalar(&wire, "s", INLAY_FLOAT, (double)step);
+        mw_scalar(&wire, "s", INLAY_FLOAT, (double)step);
         tensor(&wire, "z", INLAY_INT16, "", &zero, sizeof zero);
         if (wide)
             tensor(&wire, "w", INLAY_INT16, "8,3", weights, sizeof weights);

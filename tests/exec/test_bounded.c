@@ -46,7 +46,7 @@ static bool try_open(size_t model, struct rig *rig)
                                            NULL };
     struct wire wire = { 0 };
 
-    script_model(&wire, models[model].script, 17);
+    script_model(&wire, 17, models[model].script);
     return rig_open_if_built(&wire, options, models[model].name, rig);
 }
 
@@ -141,7 +141,7 @@ static bool try_open_file(size_t model, bool realtime, struct rig *rig)
     const int fd = mkstemp(path);
 
     *rig = (struct rig){ 0 };
-    script_model(&rig->model, models[model].script, 17);
+    script_model(&rig->model, 17, models[model].script);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, rig->model.bytes, rig->model.count), rig->model.count);
     assert_int_equal(close(fd), 0);
@@ -206,7 +206,7 @@ static const char *refused(const char *script, const char *name, const char *val
     inlay_status status;
 
     *diag = (inlay_diag)INLAY_DIAG_INIT;
-    script_model(&wire, script, 17);
+    script_model(&wire, 17, script);
     status = rig_try_open(&wire, options, &rig, diag);
     if (status == INLAY_OK) {
         bind(&rig, 1);
@@ -228,7 +228,7 @@ static void run_realtime(void)
     struct rig rig;
     long before;
 
-    script_model(&wire, "x : N,4\ny = Exp(x)\nz = Neg(y)\n-> z", 17);
+    script_model(&wire, 17, "x : N,4\ny = Exp(x)\nz = Neg(y)\n-> z");
     rig = rig_open(&wire, options);
     rig_floats(&rig, 0, "1,4", data);
     rig_run(&rig);
@@ -254,7 +254,7 @@ static int run_without_lock(void)
     inlay_diag diag = INLAY_DIAG_INIT;
     struct rig rig;
 
-    script_model(&wire, "x : 2,4\ny = Exp(x)\n-> y", 17);
+    script_model(&wire, 17, "x : 2,4\ny = Exp(x)\n-> y");
     rig = rig_open(&wire, options);
     bind(&rig, 1);
     if (setrlimit(RLIMIT_MEMLOCK, &none) != 0 || (geteuid() == 0 && setuid(65534) != 0))

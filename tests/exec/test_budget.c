@@ -26,7 +26,7 @@ enum { MAX_CALLERS = 4, MAX_SEEN = 64, SAMPLES = 600, EXCESS_SHARE = 4, SIZE = 1
 static void write_model(struct wire *wire)
 {
     static const int64_t dims[] = { SIZE, SIZE };
-    wire_mark mark, t, n, a;
+    wire_mark mark, t, n;
 
     wire_int(wire, 1, 8);
     mw_opset(wire, 8, "", 17);
@@ -44,11 +44,7 @@ static void write_model(struct wire *wire)
     mw_node(wire, "MatMul", "b,x", "c");
     n = mw_node_begin(wire, "MovingAverage", "c", "d");
     wire_text(wire, 7, "com.example");
-    a = wire_begin(wire, 5);
-    wire_text(wire, 1, "window");
-    wire_int(wire, 3, 16);
-    wire_int(wire, 20, 2);
-    wire_end(wire, a);
+    mw_attr_int(wire, "window", 16);
     wire_end(wire, n);
     mw_node(wire, "Softmax", "d", "e");
     mw_node(wire, "Erf", "e", "y");

@@ -1,6 +1,6 @@
 /* Control flow and lists: nested bodies, captured values, carried values, values that become outputs of the graph,
  * errors in bodies. */
-#include "rig.h"
+#include "graph_script.h"
 
 /* Writes, in an open node, a body with one output that is computed from captured values only. */
 static void branch(struct wire *wire, const char *attr, const char *op, const char *inputs, const char *out, int dtype)
@@ -35,8 +35,8 @@ static void if_in_loop_in_if(void **state)
     mw_value(&wire, MW_INPUT, "outer", RIG_BOOL, "");
     mw_value(&wire, MW_INPUT, "n", RIG_INT64, "");
     mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "N");
-    rig_scalar(&wire, "two", RIG_FLOAT, 2);
-    rig_ints(&wire, "itwo", 0, 1, (int64_t[]){ 2 });
+    mw_scalar(&wire, "two", RIG_FLOAT, 2);
+    mw_ints(&wire, "itwo", 0, 1, (int64_t[]){ 2 });
     outer = mw_node_begin(&wire, "If", "outer", "y");
     then = mw_body_begin(&wire, "then_branch", "then");
     mw_node(&wire, "Neg", "x", "start");
@@ -45,7 +45,7 @@ static void if_in_loop_in_if(void **state)
     mw_value(&wire, MW_INPUT, "acc", RIG_FLOAT, NULL);
     mw_node(&wire, "Identity", "c", "go");
     mw_node(&wire, "Mod", "i,itwo", "odd_number");
-    rig_node_int(&wire, "Cast", "odd_number", "odd", "to", RIG_BOOL);
+    mw_node_int(&wire, "Cast", "odd_number", "odd", "to", RIG_BOOL);
     inner = mw_node_begin(&wire, "If", "odd", "next");
     branch(&wire, "then_branch", "Add", "acc,x", "added", RIG_FLOAT);
     branch(&wire, "else_branch", "Mul", "acc,two", "doubled", RIG_FLOAT);
@@ -84,46 +84,31 @@ static void if_in_loop_in_if(void **state)
  * constant, a captured value as result; and their scan outputs. Also with zero iterations. */
 static void carried_values(void **state)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17), loop;
-    mw_body body;
     inlay_value *kept = NULL;
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "n", RIG_INT64, "");
-    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2");
-    mw_value(&wire, MW_INPUT, "z", RIG_FLOAT, "2");
-    loop = mw_node_begin(&wire, "Loop", "n,_,x,x,x,z,z", "grown,through,first,second,const,scan_first,scan_x,scan_i");
-    body = loop_body(&wire);
-    mw_value(&wire, MW_INPUT, "g_in", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_INPUT, "t_in", RIG_FLOAT, "2");
-    mw_value(&wire, MW_INPUT, "f_in", RIG_FLOAT, "2");
-    mw_value(&wire, MW_INPUT, "s_in", RIG_FLOAT, "2");
-    mw_value(&wire, MW_INPUT, "k_in", RIG_FLOAT, "2");
-    mw_ones(&wire, "ones", 2);
-    rig_node_int(&wire, "Concat", "g_in,z", "g_out", "axis", 0);
-    mw_value(&wire, MW_OUTPUT, "c", RIG_BOOL, "");
-    mw_value(&wire, MW_OUTPUT, "g_out", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "t_in", RIG_FLOAT, "2");
-    mw_value(&wire, MW_OUTPUT, "s_in", RIG_FLOAT, "2");
-    mw_value(&wire, MW_OUTPUT, "f_in", RIG_FLOAT, "2");
-    mw_value(&wire, MW_OUTPUT, "ones", RIG_FLOAT, "2");
-    mw_value(&wire, MW_OUTPUT, "f_in", RIG_FLOAT, "2");
-    mw_value(&wire, MW_OUTPUT, "x", RIG_FLOAT, "2");
-    mw_value(&wire, MW_OUTPUT, "i", RIG_INT64, "");
-    mw_body_end(&wire, body);
-    wire_end(&wire, loop);
-    mw_value(&wire, MW_OUTPUT, "grown", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "through", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "first", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "second", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "const", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "scan_first", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "scan_x", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "scan_i", RIG_INT64, NULL);
-    wire_end(&wire, mark);
-    rig = rig_open(&wire, NULL);
+    rig = script_open(NULL, 17,
+                      "n : int64 -\n"
+                      "x : 2\n"
+                      "z : 2\n"
+                      "grown,through,first,second,const,scan_first,scan_x,scan_i = Loop(n,_,x,x,x,z,z) body {\n"
+                      "    i : int64 -\n"
+                      "    c : bool -\n"
+                      "    g_in : float\n"
+                      "    t_in : 2\n"
+                      "    f_in : 2\n"
+                      "    s_in : 2\n"
+                      "    k_in : 2\n"
+                      "    ones = [2] 1,1\n"
+                      "    g_out = Concat(g_in,z) axis=0\n"
+                      "    -> c : bool -\n"
+                      "    -> g_out\n"
+                      "    -> t_in, s_in, f_in, ones, f_in, x : 2\n"
+                      "    -> i : int64 -\n"
+                      "}\n"
+                      "-> grown, through, first, second, const, scan_first, scan_x\n"
+                      "-> scan_i : int64");
     for (int64_t round = 0; round < 8; round++) {
         int64_t n = (round * 3) % 5, steps[8] = { 0, 1, 2, 3, 4, 5, 6, 7 };
         float x[] = { 1, (float)round }, z[] = { -1, -2 }, all[2 + 2 * 5], firsts[2 * 5], xs[2 * 5];
@@ -168,41 +153,27 @@ static void no_iteration(void **state)
 
     (void)state;
     for (size_t level = 0; level < 2; level++) {
-        struct wire wire = { 0 };
-        wire_mark mark = mw_begin(&wire, 8, 17), node;
-        mw_body body;
-        struct rig rig;
-
-        mw_value(&wire, MW_INPUT, "n", RIG_INT64, "");
-        mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "A,B");
-        mw_value(&wire, MW_INPUT, "z", RIG_FLOAT, "T,B");
-        mw_value(&wire, MW_INPUT, "dims", RIG_INT64, "R");
-        node = mw_node_begin(&wire, "Loop", "n,_,x", "last,rows,shaped");
-        body = loop_body(&wire);
-        mw_value(&wire, MW_INPUT, "x_in", RIG_FLOAT, NULL);
-        mw_node(&wire, "Neg", "x_in", "x_out");
-        mw_node(&wire, "Abs", "x_out", "row");
-        mw_node(&wire, "Reshape", "row,dims", "shape");
-        mw_value(&wire, MW_OUTPUT, "c", RIG_BOOL, "");
-        mw_value(&wire, MW_OUTPUT, "x_out", RIG_FLOAT, NULL);
-        mw_value(&wire, MW_OUTPUT, "row", RIG_FLOAT, NULL);
-        mw_value(&wire, MW_OUTPUT, "shape", RIG_FLOAT, NULL);
-        mw_body_end(&wire, body);
-        wire_end(&wire, node);
-        node = mw_node_begin(&wire, "Scan", "z", "pairs");
-        rig_attr_int(&wire, "num_scan_inputs", 1);
-        rig_attr_ints(&wire, "scan_output_axes", 1, (int64_t[]){ 1 });
-        body = mw_body_begin(&wire, "body", "scan_body");
-        mw_value(&wire, MW_INPUT, "z_t", RIG_FLOAT, NULL);
-        rig_node_int(&wire, "Concat", "z_t,z_t", "pair", "axis", 0);
-        mw_value(&wire, MW_OUTPUT, "pair", RIG_FLOAT, NULL);
-        mw_body_end(&wire, body);
-        wire_end(&wire, node);
-        mw_value(&wire, MW_OUTPUT, "rows", RIG_FLOAT, NULL);
-        mw_value(&wire, MW_OUTPUT, "pairs", RIG_FLOAT, NULL);
-        mw_value(&wire, MW_OUTPUT, "shaped", RIG_FLOAT, NULL);
-        wire_end(&wire, mark);
-        rig = rig_open(&wire, (const char *const[]){ "level", levels[level], NULL });
+        struct rig rig = script_open((const char *const[]){ "level", levels[level], NULL }, 17,
+                                     "n : int64 -\n"
+                                     "x : A,B\n"
+                                     "z : T,B\n"
+                                     "dims : int64 R\n"
+                                     "last,rows,shaped = Loop(n,_,x) body {\n"
+                                     "    i : int64 -\n"
+                                     "    c : bool -\n"
+                                     "    x_in : float\n"
+                                     "    x_out = Neg(x_in)\n"
+                                     "    row = Abs(x_out)\n"
+                                     "    shape = Reshape(row,dims)\n"
+                                     "    -> c : bool -\n"
+                                     "    -> x_out, row, shape\n"
+                                     "}\n"
+                                     "pairs = Scan(z) num_scan_inputs=1 scan_output_axes=1, body {\n"
+                                     "    z_t : float\n"
+                                     "    pair = Concat(z_t,z_t) axis=0\n"
+                                     "    -> pair\n"
+                                     "}\n"
+                                     "-> rows, pairs, shaped");
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             rig_set(&rig, 0, INLAY_INT64, "", &(int64_t){ 0 });
             rig_floats(&rig, 1, sizes[i][0], (float[]){ 1, 2, 3, 4, 5, 6 });
@@ -229,28 +200,29 @@ static void loop_termination(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct wire wire = { 0 };
-        wire_mark mark = mw_begin(&wire, 8, 17), loop;
-        mw_body body;
+        wire_mark mark = mw_begin(&wire, 8, 17);
         struct rig rig;
 
-        rig_ints(&wire, "n", 0, 1, (int64_t[]){ 3 });
-        rig_ints(&wire, "many", 1, 1, (int64_t[]){ 1000 });
-        rig_ints(&wire, "negative", 0, 1, (int64_t[]){ -1 });
-        rig_scalar(&wire, "yes", RIG_BOOL, 1);
-        rig_scalar(&wire, "no", RIG_BOOL, 0);
-        rig_ints(&wire, "zero", 0, 1, (int64_t[]){ 0 });
-        rig_ints(&wire, "one", 0, 1, (int64_t[]){ 1 });
-        rig_ints(&wire, "five", 0, 1, (int64_t[]){ 5 });
-        loop = mw_node_begin(&wire, "Loop", rows[i].inputs, "y");
-        body = loop_body(&wire);
-        mw_value(&wire, MW_INPUT, "k", RIG_INT64, "");
-        mw_node(&wire, "Add", "k,one", "k1");
-        mw_node(&wire, "Less", "k1,five", "go");
-        mw_value(&wire, MW_OUTPUT, "go", RIG_BOOL, "");
-        mw_value(&wire, MW_OUTPUT, "k1", RIG_INT64, "");
-        mw_body_end(&wire, body);
-        wire_end(&wire, loop);
-        mw_value(&wire, MW_OUTPUT, "y", RIG_INT64, NULL);
+        script_add(&wire,
+                   "n = i[] 3\n"
+                   "many = i[1] 1000\n"
+                   "negative = i[] -1\n"
+                   "yes = bool[] 1\n"
+                   "no = bool[] 0\n"
+                   "zero = i[] 0\n"
+                   "one = i[] 1\n"
+                   "five = i[] 5\n"
+                   "y = Loop(%s) body {\n"
+                   "    i : int64 -\n"
+                   "    c : bool -\n"
+                   "    k : int64 -\n"
+                   "    k1 = Add(k,one)\n"
+                   "    go = Less(k1,five)\n"
+                   "    -> go : bool -\n"
+                   "    -> k1 : int64 -\n"
+                   "}\n"
+                   "-> y : int64",
+                   rows[i].inputs);
         wire_end(&wire, mark);
         rig = rig_open(&wire, NULL);
         for (int k = 0; k < 2; k++) {
@@ -269,8 +241,7 @@ static void constants_are_aligned(void **state)
     (void)state;
     for (uint32_t pad = 0; pad < 8; pad++) {
         struct wire wire = { 0 };
-        wire_mark mark, loop, t;
-        mw_body body;
+        wire_mark mark, t;
         struct rig rig;
 
         wire_bytes(&wire, 6, "01234567", pad); /* doc_string */
@@ -280,16 +251,15 @@ static void constants_are_aligned(void **state)
         mw_tensor_head(&wire, "start", INLAY_INT64, 1, (int64_t[]){ 3 });
         wire_bytes(&wire, 9, (const char *)start, sizeof start);
         wire_end(&wire, t);
-        loop = mw_node_begin(&wire, "Loop", "n,_,start", "end");
-        body = loop_body(&wire);
-        mw_value(&wire, MW_INPUT, "v", RIG_INT64, "3");
-        mw_node(&wire, "Add", "v,i", "next");
-        mw_value(&wire, MW_OUTPUT, "c", RIG_BOOL, "");
-        mw_value(&wire, MW_OUTPUT, "next", RIG_INT64, "3");
-        mw_body_end(&wire, body);
-        wire_end(&wire, loop);
-        mw_value(&wire, MW_OUTPUT, "end", RIG_INT64, NULL);
-        mw_value(&wire, MW_OUTPUT, "start", RIG_INT64, NULL);
+        script_add(&wire, "end = Loop(n,_,start) body {\n"
+                          "    i : int64 -\n"
+                          "    c : bool -\n"
+                          "    v : int64 3\n"
+                          "    next = Add(v,i)\n"
+                          "    -> c : bool -\n"
+                          "    -> next : int64 3\n"
+                          "}\n"
+                          "-> end, start : int64");
         wire_end(&wire, mark);
         rig = rig_open(&wire, NULL);
         rig_set(&rig, 0, INLAY_INT64, "", (int64_t[]){ 3 });
@@ -304,34 +274,29 @@ static void constants_are_aligned(void **state)
 /* A carried sequence; the next run does not modify the list of the previous run. */
 static void loops_carry_sequences(void **state)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17), loop;
-    mw_body body;
     inlay_value *lists[4] = { NULL };
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "n", RIG_INT64, "");
-    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2");
-    mw_node(&wire, "SequenceConstruct", "x", "start");
-    loop = mw_node_begin(&wire, "Loop", "n,_,start", "list");
-    body = loop_body(&wire);
-    rig_list_value(&wire, MW_INPUT, "l_in", 4, RIG_FLOAT);
-    rig_node_int(&wire, "Cast", "i", "f", "to", RIG_FLOAT);
-    mw_node(&wire, "Add", "x,f", "item");
-    mw_node(&wire, "SequenceInsert", "l_in,item", "l_out");
-    mw_value(&wire, MW_OUTPUT, "c", RIG_BOOL, "");
-    rig_list_value(&wire, MW_OUTPUT, "l_out", 4, RIG_FLOAT);
-    mw_body_end(&wire, body);
-    wire_end(&wire, loop);
-    rig_ints(&wire, "last", 0, 1, (int64_t[]){ -1 });
-    mw_node(&wire, "SequenceAt", "list,last", "y");
-    rig_node_int(&wire, "ConcatFromSequence", "list", "all", "axis", 0);
-    rig_list_value(&wire, MW_OUTPUT, "list", 4, RIG_FLOAT);
-    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "all", RIG_FLOAT, NULL);
-    wire_end(&wire, mark);
-    rig = rig_open(&wire, NULL);
+    rig = script_open(NULL, 17,
+                      "n : int64 -\n"
+                      "x : 2\n"
+                      "start = SequenceConstruct(x)\n"
+                      "list = Loop(n,_,start) body {\n"
+                      "    i : int64 -\n"
+                      "    c : bool -\n"
+                      "    l_in : sequence float\n"
+                      "    f = Cast(i) to=float\n"
+                      "    item = Add(x,f)\n"
+                      "    l_out = SequenceInsert(l_in,item)\n"
+                      "    -> c : bool -\n"
+                      "    -> l_out : sequence float\n"
+                      "}\n"
+                      "last = i[] -1\n"
+                      "y = SequenceAt(list,last)\n"
+                      "all = ConcatFromSequence(list) axis=0\n"
+                      "-> list : sequence float\n"
+                      "-> y, all");
     for (int64_t n = 0; n < 4; n++) {
         float x[] = { (float)(10 * n), 1 }, all[8], *at = all;
         char shape[8];
@@ -362,20 +327,17 @@ static void loops_carry_sequences(void **state)
 /* The elements of a split string tensor outlive the tensor and the run. */
 static void strings_in_sequences(void **state)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
     inlay_value *list;
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "s", RIG_STRING, "3");
-    rig_node_int(&wire, "SplitToSequence", "s", "list", "keepdims", 0);
-    mw_node(&wire, "SequenceAt", "list,zero", "y");
-    rig_ints(&wire, "zero", 0, 1, (int64_t[]){ 0 });
-    rig_list_value(&wire, MW_OUTPUT, "list", 4, RIG_STRING);
-    mw_value(&wire, MW_OUTPUT, "y", RIG_STRING, NULL);
-    wire_end(&wire, mark);
-    rig = rig_open(&wire, NULL);
+    rig = script_open(NULL, 17,
+                      "s : string 3\n"
+                      "list = SplitToSequence(s) keepdims=0\n"
+                      "y = SequenceAt(list,zero)\n"
+                      "zero = i[] 0\n"
+                      "-> list : sequence string\n"
+                      "-> y : string");
     rig_bind(&rig, 0, rig_texts(3, (const char *const[]){ "first", "second, which is longer", "third" }));
     rig_run(&rig);
     list = inlay_value_ref(inlay_context_output(rig.context, 0));
@@ -437,7 +399,7 @@ static void absent_optionals(void **state)
     struct rig rig;
 
     (void)state;
-    rig_list_value(&wire, MW_INPUT, "o", 9, RIG_FLOAT);
+    mw_list_value(&wire, MW_INPUT, "o", 9, RIG_FLOAT);
     mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2");
     mw_node(&wire, "OptionalHasElement", "o", "has");
     node = mw_node_begin(&wire, "If", "has", "y");
@@ -466,20 +428,17 @@ static void absent_optionals(void **state)
  * type. */
 static void sequences_of_another_type(void **state)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *item = rig_tensor(INLAY_UINT8, "1", "x"), *list = NULL;
     struct rig rig;
 
     (void)state;
-    rig_list_value(&wire, MW_INPUT, "l", 4, RIG_FLOAT);
-    rig_ints(&wire, "zero", 0, 1, (int64_t[]){ 0 });
-    mw_node(&wire, "SequenceAt", "l,zero", "item");
-    mw_node(&wire, "Neg", "item", "y");
-    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    wire_end(&wire, mark);
-    rig = rig_open(&wire, NULL);
+    rig = script_open(NULL, 17,
+                      "l : sequence float\n"
+                      "zero = i[] 0\n"
+                      "item = SequenceAt(l,zero)\n"
+                      "y = Neg(item)\n"
+                      "-> y");
     assert_int_equal(inlay_value_create_list(INLAY_KIND_SEQUENCE, INLAY_UINT8, &item, 1, &list, &diag), INLAY_OK);
     assert_int_equal(inlay_context_set_input(rig.context, 0, list, &diag), INLAY_SHAPE_MISMATCH);
     inlay_value_unref(list);
@@ -490,37 +449,23 @@ static void sequences_of_another_type(void **state)
 /* Scan-9 over two inputs: axes and directions of inputs and outputs. State: the sum so far. */
 static void scan_axes_and_directions(void **state)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17), node;
-    mw_body body;
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "s", RIG_FLOAT, "2");
-    mw_value(&wire, MW_INPUT, "a", RIG_FLOAT, "T,2");
-    mw_value(&wire, MW_INPUT, "b", RIG_FLOAT, "2,T");
-    node = mw_node_begin(&wire, "Scan", "s,a,b", "final,sums,both");
-    rig_attr_int(&wire, "num_scan_inputs", 2);
-    rig_attr_ints(&wire, "scan_input_axes", 2, (int64_t[]){ 0, -1 });
-    rig_attr_ints(&wire, "scan_input_directions", 2, (int64_t[]){ 0, 1 });
-    rig_attr_ints(&wire, "scan_output_axes", 2, (int64_t[]){ 1, 0 });
-    rig_attr_ints(&wire, "scan_output_directions", 2, (int64_t[]){ 0, 1 });
-    body = mw_body_begin(&wire, "body", "scan_body");
-    mw_value(&wire, MW_INPUT, "s_in", RIG_FLOAT, "2");
-    mw_value(&wire, MW_INPUT, "a_t", RIG_FLOAT, "2");
-    mw_value(&wire, MW_INPUT, "b_t", RIG_FLOAT, "2");
-    mw_node(&wire, "Add", "a_t,b_t", "ab");
-    mw_node(&wire, "Add", "s_in,ab", "s_out");
-    mw_value(&wire, MW_OUTPUT, "s_out", RIG_FLOAT, "2");
-    mw_value(&wire, MW_OUTPUT, "s_out", RIG_FLOAT, "2");
-    mw_value(&wire, MW_OUTPUT, "ab", RIG_FLOAT, "2");
-    mw_body_end(&wire, body);
-    wire_end(&wire, node);
-    mw_value(&wire, MW_OUTPUT, "final", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "sums", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "both", RIG_FLOAT, NULL);
-    wire_end(&wire, mark);
-    rig = rig_open(&wire, NULL);
+    rig = script_open(NULL, 17,
+                      "s : 2\n"
+                      "a : T,2\n"
+                      "b : 2,T\n"
+                      "final,sums,both = Scan(s,a,b) num_scan_inputs=2 scan_input_axes=0,-1 scan_input_directions=0,1 "
+                      "scan_output_axes=1,0 scan_output_directions=0,1 body {\n"
+                      "    s_in : 2\n"
+                      "    a_t : 2\n"
+                      "    b_t : 2\n"
+                      "    ab = Add(a_t,b_t)\n"
+                      "    s_out = Add(s_in,ab)\n"
+                      "    -> s_out, s_out, ab : 2\n"
+                      "}\n"
+                      "-> final, sums, both");
     for (int i = 0; i < 2; i++) {
         rig_floats(&rig, 0, "2", (float[]){ 100, 200 });
         rig_floats(&rig, 1, "3,2", (float[]){ 1, 2, 3, 4, 5, 6 });
@@ -543,31 +488,24 @@ static void scan_axes_and_directions(void **state)
 static void scan_of_a_batch(void **state)
 {
     struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 3, 8), node;
-    mw_body body;
+    wire_mark mark = mw_begin(&wire, 3, 8);
     inlay_diag diag = INLAY_DIAG_INIT;
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "lens", RIG_INT64, "B");
-    mw_value(&wire, MW_INPUT, "s", RIG_FLOAT, "B,1");
-    mw_value(&wire, MW_INPUT, "a", RIG_FLOAT, "B,T,1");
-    mw_value(&wire, MW_INPUT, "b", RIG_FLOAT, NULL);
-    node = mw_node_begin(&wire, "Scan", "lens,s,a,b", "final,sums");
-    rig_attr_int(&wire, "num_scan_inputs", 2);
-    rig_attr_ints(&wire, "directions", 2, (int64_t[]){ 0, 1 });
-    body = mw_body_begin(&wire, "body", "scan_body");
-    mw_value(&wire, MW_INPUT, "s_in", RIG_FLOAT, "1");
-    mw_value(&wire, MW_INPUT, "a_t", RIG_FLOAT, "1");
-    mw_value(&wire, MW_INPUT, "b_t", RIG_FLOAT, "1");
-    mw_node(&wire, "Add", "a_t,b_t", "ab");
-    mw_node(&wire, "Add", "s_in,ab", "s_out");
-    mw_value(&wire, MW_OUTPUT, "s_out", RIG_FLOAT, "1");
-    mw_value(&wire, MW_OUTPUT, "ab", RIG_FLOAT, "1");
-    mw_body_end(&wire, body);
-    wire_end(&wire, node);
-    mw_value(&wire, MW_OUTPUT, "final", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "sums", RIG_FLOAT, NULL);
+    script_add(&wire, "lens : int64 B\n"
+                      "s : B,1\n"
+                      "a : B,T,1\n"
+                      "b : float\n"
+                      "final,sums = Scan(lens,s,a,b) num_scan_inputs=2 directions=0,1 body {\n"
+                      "    s_in : 1\n"
+                      "    a_t : 1\n"
+                      "    b_t : 1\n"
+                      "    ab = Add(a_t,b_t)\n"
+                      "    s_out = Add(s_in,ab)\n"
+                      "    -> s_out, ab : 1\n"
+                      "}\n"
+                      "-> final, sums");
     wire_end(&wire, mark);
     rig = rig_open(&wire, NULL);
     for (int i = 0; i < 2; i++) {
@@ -590,25 +528,23 @@ static void scan_of_a_batch(void **state)
 static void unsupported_beside_an_empty_branch(void **state)
 {
     struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17), node;
     inlay_diag diag = INLAY_DIAG_INIT;
-    mw_body body;
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "flag", RIG_BOOL, "");
-    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "N");
-    node = mw_node_begin(&wire, "If", "flag", "y");
-    branch(&wire, "then_branch", "Neg", "x", "negated", RIG_FLOAT);
-    body = mw_body_begin(&wire, "else_branch", "else");
-    mw_ones(&wire, "one", 1);
-    mw_value(&wire, MW_OUTPUT, "one", RIG_FLOAT, "1");
-    mw_body_end(&wire, body);
-    wire_end(&wire, node);
-    mw_node(&wire, "NonZero", "x", "places");
-    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "places", RIG_INT64, "1,?");
-    wire_end(&wire, mark);
+    script_model(&wire, 17,
+                 "flag : bool -\n"
+                 "x : N\n"
+                 "y = If(flag) then_branch {\n"
+                 "    negated = Neg(x)\n"
+                 "    -> negated\n"
+                 "} else_branch {\n"
+                 "    one = [1] 1\n"
+                 "    -> one : 1\n"
+                 "}\n"
+                 "places = NonZero(x)\n"
+                 "-> y\n"
+                 "-> places : int64 1,?");
     assert_int_equal(rig_try_open(&wire, (const char *[]){ "providers", "cpu", NULL }, &rig, &diag), INLAY_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "NonZero"));
     rig_close(&rig);

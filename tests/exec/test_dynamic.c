@@ -1,6 +1,6 @@
 /* Steps with data-dependent shapes: chains of such steps, equal shapes with other data, empty results, and steps with
  * known shapes after them. */
-#include "rig.h"
+#include "graph_script.h"
 
 /* NonZero -> Transpose -> GatherND: the elements that are not zero, and their number. */
 static void chain_after_nonzero(void **state)
@@ -17,30 +17,25 @@ static void chain_after_nonzero(void **state)
         { { 1, 2, 3, 4, 5, 6 }, "6", { 1, 2, 3, 4, 5, 6 }, 6 },
         { { 0, 0, 0, 0, 0, 9 }, "1", { 9 }, 1 },
     };
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2,3");
-    rig_ints(&wire, "zero", 0, 1, (int64_t[]){ 0 });
-    rig_ints(&wire, "vector", 1, 1, (int64_t[]){ 1 });
-    mw_node(&wire, "NonZero", "x", "nz");
-    mw_node(&wire, "Transpose", "nz", "at");
-    mw_node(&wire, "GatherND", "x,at", "y");
-    mw_node(&wire, "Shape", "at", "shape");
-    mw_node(&wire, "Gather", "shape,zero", "n");
-    mw_node(&wire, "Reshape", "n,vector", "count");
-    mw_node(&wire, "Neg", "y", "minus");
-    mw_node(&wire, "Add", "minus,y", "zeros");
-    rig_node_int(&wire, "ReduceSum", "y", "sum", "keepdims", 0);
-    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "n", RIG_INT64, NULL);
-    mw_value(&wire, MW_OUTPUT, "count", RIG_INT64, NULL);
-    mw_value(&wire, MW_OUTPUT, "zeros", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "sum", RIG_FLOAT, NULL);
-    wire_end(&wire, mark);
-    rig = rig_open(&wire, NULL);
+    rig = script_open(NULL, 17,
+                      "x : 2,3\n"
+                      "zero = i[] 0\n"
+                      "vector = i[1] 1\n"
+                      "nz = NonZero(x)\n"
+                      "at = Transpose(nz)\n"
+                      "y = GatherND(x,at)\n"
+                      "shape = Shape(at)\n"
+                      "n = Gather(shape,zero)\n"
+                      "count = Reshape(n,vector)\n"
+                      "minus = Neg(y)\n"
+                      "zeros = Add(minus,y)\n"
+                      "sum = ReduceSum(y) keepdims=0\n"
+                      "-> y\n"
+                      "-> n, count : int64\n"
+                      "-> zeros, sum");
     for (int round = 0; round < 2; round++) {
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
             float zeros[6] = { 0 }, sum = 0;
@@ -63,19 +58,16 @@ static void chain_after_nonzero(void **state)
  * output of the graph. */
 static void known_shape_after_dynamic_step(void **state)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "6");
-    rig_ints(&wire, "square", 1, 2, (int64_t[]){ 1, 1 });
-    mw_node(&wire, "NonZero", "x", "nz");
-    rig_node_int(&wire, "ReduceSum", "nz", "sum", "keepdims", 0);
-    mw_node(&wire, "Reshape", "sum,square", "y");
-    mw_value(&wire, MW_OUTPUT, "y", RIG_INT64, NULL);
-    wire_end(&wire, mark);
-    rig = rig_open(&wire, NULL);
+    rig = script_open(NULL, 17,
+                      "x : 6\n"
+                      "square = i[2] 1,1\n"
+                      "nz = NonZero(x)\n"
+                      "sum = ReduceSum(nz) keepdims=0\n"
+                      "y = Reshape(sum,square)\n"
+                      "-> y : int64");
     for (int i = 0; i < 2; i++) {
         rig_floats(&rig, 0, "6", (float[]){ 0, 1, 0, 1, 0, 1 });
         rig_run(&rig);
@@ -91,21 +83,17 @@ static void known_shape_after_dynamic_step(void **state)
  * reads `inverse`. */
 static void allocated_although_known(void **state)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "6");
-    mw_node(&wire, "Unique", "x", "u,first,inverse,counts");
-    mw_node(&wire, "Neg", "inverse", "minus");
-    mw_node(&wire, "Add", "minus,minus", "y");
-    mw_value(&wire, MW_OUTPUT, "y", RIG_INT64, NULL);
-    mw_value(&wire, MW_OUTPUT, "inverse", RIG_INT64, NULL);
-    mw_value(&wire, MW_OUTPUT, "u", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "counts", RIG_INT64, NULL);
-    wire_end(&wire, mark);
-    rig = rig_open(&wire, NULL);
+    rig = script_open(NULL, 17,
+                      "x : 6\n"
+                      "u,first,inverse,counts = Unique(x)\n"
+                      "minus = Neg(inverse)\n"
+                      "y = Add(minus,minus)\n"
+                      "-> y, inverse : int64\n"
+                      "-> u\n"
+                      "-> counts : int64");
     for (int i = 0; i < 2; i++) {
         rig_floats(&rig, 0, "6", (float[]){ 5, 4, 5, 3, 4, 5 });
         rig_run(&rig);
@@ -120,30 +108,26 @@ static void allocated_although_known(void **state)
 /* Shapes as inputs: Reshape, Slice, Range, Expand, ConstantOfShape, each with other data and equal input shapes. */
 static void shapes_from_data(void **state)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "6");
-    mw_value(&wire, MW_INPUT, "shape", RIG_INT64, "2");
-    mw_value(&wire, MW_INPUT, "end", RIG_INT64, "1");
-    rig_ints(&wire, "zeros", 1, 1, (int64_t[]){ 0 });
-    rig_ints(&wire, "zero", 0, 1, (int64_t[]){ 0 });
-    rig_ints(&wire, "one", 0, 1, (int64_t[]){ 1 });
-    rig_ints(&wire, "none", 1, 0, NULL);
-    mw_node(&wire, "Reshape", "x,shape", "y");
-    mw_node(&wire, "Slice", "x,zeros,end", "z");
-    mw_node(&wire, "Reshape", "end,none", "limit");
-    mw_node(&wire, "Range", "zero,limit,one", "range");
-    mw_node(&wire, "ConstantOfShape", "shape", "filled");
-    mw_node(&wire, "Add", "y,filled", "sum");
-    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "z", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "range", RIG_INT64, NULL);
-    mw_value(&wire, MW_OUTPUT, "sum", RIG_FLOAT, NULL);
-    wire_end(&wire, mark);
-    rig = rig_open(&wire, NULL);
+    rig = script_open(NULL, 17,
+                      "x : 6\n"
+                      "shape : int64 2\n"
+                      "end : int64 1\n"
+                      "zeros = i[1] 0\n"
+                      "zero = i[] 0\n"
+                      "one = i[] 1\n"
+                      "none = i[0]\n"
+                      "y = Reshape(x,shape)\n"
+                      "z = Slice(x,zeros,end)\n"
+                      "limit = Reshape(end,none)\n"
+                      "range = Range(zero,limit,one)\n"
+                      "filled = ConstantOfShape(shape)\n"
+                      "sum = Add(y,filled)\n"
+                      "-> y, z\n"
+                      "-> range : int64\n"
+                      "-> sum");
     for (int64_t i = 0; i < 8; i++) {
         static const char *const shapes[] = { "2,3", "3,2", "6,1", "1,6" };
         static const int64_t dims[][2] = { { 2, 3 }, { 3, 2 }, { 6, 1 }, { 1, 6 } };
@@ -167,20 +151,15 @@ static void shapes_from_data(void **state)
 /* A step fails during the run, and the next run succeeds. */
 static void wrong_shapes_are_reported(void **state)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17), n;
     inlay_diag diag = INLAY_DIAG_INIT;
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "6");
-    mw_value(&wire, MW_INPUT, "shape", RIG_INT64, "2");
-    n = mw_node_begin(&wire, "Reshape", "x,shape", "y");
-    wire_text(&wire, 3, "the_reshape");
-    wire_end(&wire, n);
-    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    wire_end(&wire, mark);
-    rig = rig_open(&wire, NULL);
+    rig = script_open(NULL, 17,
+                      "x : 6\n"
+                      "shape : int64 2\n"
+                      "y = Reshape(x,shape) @the_reshape\n"
+                      "-> y");
     rig_floats(&rig, 0, "6", (float[]){ 1, 2, 3, 4, 5, 6 });
     for (int i = 0; i < 4; i++) {
         rig_set(&rig, 1, INLAY_INT64, "2", i % 2 == 0 ? (int64_t[]){ 4, 2 } : (int64_t[]){ 3, 2 });
@@ -214,26 +193,17 @@ static void ranks_known_at_run_time(void **state)
         { "1,3,1", "1,1,2,3", { 1, 1, 1, 1, 1, 1 }, { 0 }, "att" },
         { "3", "1,3", { 1, 1, 1 }, { 0 }, "att" },
     };
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17), n;
     inlay_diag diag = INLAY_DIAG_INIT;
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "q", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_INPUT, "k", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_INPUT, "v", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_INPUT, "m", INLAY_INT32, NULL);
-    n = mw_node_begin(&wire, "MultiHeadAttention", "q,k,v,_,m", "y,_,same");
-    wire_text(&wire, 3, "att");
-    wire_text(&wire, 7, "com.microsoft");
-    rig_attr_int(&wire, "num_heads", 1);
-    wire_end(&wire, n);
-    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "same", RIG_FLOAT, NULL);
-    wire_end(&wire, mark);
-    mw_opset(&wire, 8, "com.microsoft", 1);
-    rig = rig_open(&wire, NULL);
+    rig = script_open(NULL, 17,
+                      "q : float\n"
+                      "k : float\n"
+                      "v : float\n"
+                      "m : int32\n"
+                      "y,_,same = ms.MultiHeadAttention(q,k,v,_,m) @att num_heads=1\n"
+                      "-> y, same");
     for (size_t i = 0; i < 2 * sizeof rows / sizeof rows[0]; i++) {
         const size_t k = i % (sizeof rows / sizeof rows[0]);
 
@@ -266,13 +236,13 @@ static uint64_t peak_of_products(uint32_t count)
 
     for (int i = 0; i < ROWS * COLUMNS; i++)
         x[i] = i % COLUMNS == 0;
-    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "256,64");
-    mw_value(&wire, MW_INPUT, "w", RIG_FLOAT, "64,64");
-    rig_ints(&wire, "first", 1, 1, (int64_t[]){ 0 });
-    mw_node(&wire, "NonZero", "x", "nz");
-    rig_node_int(&wire, "Gather", "nz,first", "at", "axis", 0);
-    mw_node(&wire, "Squeeze", "at,first", "rows");
-    rig_node_int(&wire, "Gather", "x,rows", "g", "axis", 0);
+    script_add(&wire, "x : 256,64\n"
+                      "w : 64,64\n"
+                      "first = i[1] 0\n"
+                      "nz = NonZero(x)\n"
+                      "at = Gather(nz,first) axis=0\n"
+                      "rows = Squeeze(at,first)\n"
+                      "g = Gather(x,rows) axis=0");
     for (uint32_t k = 0; k < count; k++) {
         (void)snprintf(inputs, sizeof inputs, "%s,w", output);
         (void)snprintf(output, sizeof output, "y%u", k);

@@ -72,7 +72,7 @@ static inlay_status run_row(size_t row, const char *providers, const char *check
     struct rig rig;
     inlay_status status;
 
-    script_model(&wire, rows[row].script, 21);
+    script_model(&wire, 21, rows[row].script);
     rig = rig_open(&wire, options);
     rig_floats(&rig, 0, "2,3", rows[row].input);
     status = inlay_context_run(rig.context, NULL, diag);
@@ -131,7 +131,7 @@ static void find_every_place(const char *isa)
     struct rig rig;
     uint64_t seed = 3;
 
-    script_model(&wire, "x : 70\ny = Neg(x)\n-> y", 21);
+    script_model(&wire, 21, "x : 70\ny = Neg(x)\n-> y");
     rig = rig_open(&wire, options);
     for (size_t at = 0; at < MANY; at++)
         for (size_t k = 0; k < sizeof values / sizeof *values; k++) {

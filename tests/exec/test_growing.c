@@ -47,7 +47,7 @@ static bool try_open(const struct script *script, const char *providers, struct 
     const char *options[] = { "providers", providers, "policy", "priority", "intra_threads", "1", NULL };
     struct wire wire = { 0 };
 
-    script_model(&wire, script->text, 17);
+    script_model(&wire, 17, script->text);
     return rig_open_if_built(&wire, options, script->what, out);
 }
 

@@ -46,7 +46,7 @@ static void add_node(struct wire *wire, const char *op, const char *name, const 
 
     wire_text(wire, 3, name);
     if (fmod != 0)
-        rig_attr_int(wire, "fmod", fmod);
+        mw_attr_int(wire, "fmod", fmod);
     wire_end(wire, mark);
 }
 
@@ -155,8 +155,8 @@ static void sizes_divided_by_zero(void **state)
         struct rig rig;
 
         mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "N");
-        rig_ints(&wire, "zero", 0, 1, &zero);
-        rig_ints(&wire, "first", 0, 1, &first);
+        mw_ints(&wire, "zero", 0, 1, &zero);
+        mw_ints(&wire, "first", 0, 1, &first);
         mw_node(&wire, "Shape", "x", "shape");
         mw_node(&wire, "Gather", "shape,first", "n");
         add_node(&wire, name, "half", "n,zero", "y", 0);
@@ -348,8 +348,8 @@ static void one_cast(inlay_dtype from, size_t row, const char *providers)
     mw_value(&wire, MW_INPUT, "x", (int)from, "N");
     add_floats(&wire, "known", from);
     add_constant(&wire, "like", to, 0, 1, &zero);
-    rig_node_int(&wire, "Cast", "x", "y", "to", (int64_t)to);
-    rig_node_int(&wire, "Cast", "known", "folded", "to", (int64_t)to);
+    mw_node_int(&wire, "Cast", "x", "y", "to", (int64_t)to);
+    mw_node_int(&wire, "Cast", "known", "folded", "to", (int64_t)to);
     mw_node(&wire, "CastLike", "x,like", "z");
     mw_value(&wire, MW_OUTPUT, "y", (int)to, NULL);
     mw_value(&wire, MW_OUTPUT, "folded", (int)to, NULL);
@@ -403,9 +403,9 @@ static void strings_and_wider_types(void **state)
 
         mw_value(&wire, MW_INPUT, "x", RIG_STRING, "N");
         mw_value(&wire, MW_INPUT, "f", RIG_FLOAT, "N");
-        rig_node_int(&wire, "Cast", "x", "y", "to", (int64_t)to);
-        rig_node_int(&wire, "Cast", "f", "wide", "to", INLAY_DOUBLE);
-        rig_node_int(&wire, "Cast", "wide", "z", "to", (int64_t)to);
+        mw_node_int(&wire, "Cast", "x", "y", "to", (int64_t)to);
+        mw_node_int(&wire, "Cast", "f", "wide", "to", INLAY_DOUBLE);
+        mw_node_int(&wire, "Cast", "wide", "z", "to", (int64_t)to);
         mw_value(&wire, MW_OUTPUT, "y", (int)to, NULL);
         mw_value(&wire, MW_OUTPUT, "z", (int)to, NULL);
         wire_end(&wire, mark);
@@ -500,11 +500,11 @@ static void one_size(const size_row *row, bool constant)
     if (row->rank > 0)
         (void)snprintf(shape, sizeof shape, "%u", row->count);
     mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2,3");
-    rig_ints(&wire, "zero", 0, 1, &zero);
-    rig_ints(&wire, "one", 0, 1, &one);
-    rig_ints(&wire, "low", 0, 1, &low);
-    rig_scalar(&wire, "zero_f", RIG_FLOAT, 0);
-    rig_scalar(&wire, "one_f", RIG_FLOAT, 1);
+    mw_ints(&wire, "zero", 0, 1, &zero);
+    mw_ints(&wire, "one", 0, 1, &one);
+    mw_ints(&wire, "low", 0, 1, &low);
+    mw_scalar(&wire, "zero_f", RIG_FLOAT, 0);
+    mw_scalar(&wire, "one_f", RIG_FLOAT, 1);
     if (constant) {
         wire_mark t = wire_begin(&wire, MW_INITIALIZER);
 

@@ -17,7 +17,7 @@ static bool try_open(const char *text, const char *names, const char *bits, stru
                               bits,        "level", level,    NULL };
     struct wire wire = { 0 };
 
-    script_model(&wire, text, 23);
+    script_model(&wire, 23, text);
     if (rig_try_open(&wire, options, out, diag) == INLAY_OK)
         return true;
     rig_close(out);

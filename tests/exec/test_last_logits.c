@@ -14,7 +14,7 @@ static void open_model(const char *text, const char *wanted, struct rig *out)
     inlay_diag diag = INLAY_DIAG_INIT;
     struct wire wire = { 0 };
 
-    script_model(&wire, text, 23);
+    script_model(&wire, 23, text);
     if (rig_try_open(&wire, options, out, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
 }

@@ -112,6 +112,8 @@ static const struct row rows[] = {
       "f[3,2]=0,0,1,3,0,3", "i[3]=7,6,5 f[3,3]=0.25,0,0.5,0,0.625,0,0.25,0.125,0", NULL },
     { "SVMRegressor", 1, SVM "kernel_type=s:LINEAR;kernel_params=F:0,0,0", "f[2,2]=1,1,3,2", "f[2,1]=1.5,4.5", NULL },
     { "SVMRegressor", 1, SVM "kernel_type=s:POLY;kernel_params=F:1,1,2", "f[2,2]=1,1,0,2", "f[2,1]=4.5,-6.5", NULL },
+    { "SVMRegressor", 1, "coefficients=F:2,-1;rho=F:0.5;kernel_type=s:POLY;kernel_params=F:1,1,2", "f[2,2]=1,1,3,2",
+      "f[2,1]=1.5,4.5", NULL },
     { "SVMRegressor", 1, SVM "kernel_type=s:RBF;kernel_params=F:0.5,0,0", "f[1,2]=1,0", "f[1,1]=2.1321206", NULL },
     { "SVMRegressor", 1, SVM "kernel_type=s:SIGMOID;kernel_params=F:0.5,0.25,0", "f[1,2]=1,0", "f[1,1]=1.5253793",
       NULL },
@@ -162,7 +164,7 @@ static void add_attribute(struct wire *wire, char *text)
     n = cut(kind + 2, values);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         type = kinds[i].kind == *kind ? kinds[i].type : type;
-    mark = rig_attr_begin(wire, name, type);
+    mark = mw_attr_begin(wire, name, type);
     for (uint32_t i = 0; i < n; i++) {
         if (*kind == 'f' || *kind == 'F')
             wire_float(wire, *kind == 'f' ? 2 : 7, strtof(values[i], NULL));
@@ -225,7 +227,7 @@ static void expect(const struct row *at, struct rig *rig, uint32_t output, const
     int64_t dims[INLAY_MAX_RANK];
 
     assert_int_equal(inlay_value_dtype(value), want->dtype);
-    assert_int_equal(inlay_value_rank(value), rig_dims(want->dims, dims));
+    assert_int_equal(inlay_value_rank(value), mw_dims(want->dims, dims));
     for (uint32_t d = 0; d < inlay_value_rank(value); d++)
         assert_int_equal(inlay_value_dims(value)[d], dims[d]);
     if (want->count == 0) /* any elements are accepted */

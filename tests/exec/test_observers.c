@@ -85,7 +85,7 @@ static struct rig open_rig(struct wire *wire)
     struct rig rig;
 
     *wire = (struct wire){ 0 };
-    script_model(wire, "x : 2,3\nq : bool -\ny = Exp(x)\nz = If(q) then:Neg(y) else:Abs(y)\nw = Relu(z)\n-> w", 21);
+    script_model(wire, 21, "x : 2,3\nq : bool -\ny = Exp(x)\nz = If(q) then:Neg(y) else:Abs(y)\nw = Relu(z)\n-> w");
     rig = rig_open(wire, options);
     rig_floats(&rig, 0, "2,3", input);
     rig_set(&rig, 1, INLAY_BOOL, "", &(bool){ true });

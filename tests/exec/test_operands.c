@@ -181,7 +181,7 @@ static void bind_operand(struct rig *rig, uint32_t input, const struct operand *
 {
     inlay_io_info info = { .struct_size = sizeof info };
     int64_t dims[INLAY_MAX_RANK];
-    const uint32_t rank = rig_dims(operand->dims, dims);
+    const uint32_t rank = mw_dims(operand->dims, dims);
     char *values = (char *)(uintptr_t)operand->values;
     inlay_value *value = NULL;
     void *data;
@@ -214,7 +214,7 @@ static struct rig run_row(const struct row *row, int form, size_t setting, const
     struct rig rig;
 
     write_script(row, form, shape, script, sizeof script);
-    script_model(&wire, script, row->opset == 0 ? 21 : row->opset);
+    script_model(&wire, row->opset == 0 ? 21 : row->opset, script);
     if (rig_try_open(&wire, settings[setting].options, &rig, &diag) != INLAY_OK)
         fail_msg("%s, %s: %s\n%s", settings[setting].name, form_names[form], diag.text, script);
     for (uint32_t i = 0; is_set(row, i); i++)

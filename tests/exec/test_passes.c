@@ -57,21 +57,20 @@ static void constants_fold(void **state)
         wire_mark mark = mw_begin(&wire, 8, 17), n, a;
         struct rig rig;
 
-        mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2");
-        mw_ones(&wire, "ones", 2);
-        rig_ints(&wire, "many", 1, 1, (int64_t[]){ 1000000 });
+        script_add(&wire, "x : 2\n"
+                          "ones = [2] 1,1\n"
+                          "many = i[1] 1000000");
         n = mw_node_begin(&wire, "Constant", "", "two");
-        a = rig_attr_begin(&wire, "value_float", 1);
+        a = mw_attr_begin(&wire, "value_float", 1);
         wire_float(&wire, 2, 2);
         wire_end(&wire, a);
         wire_end(&wire, n);
-        mw_node(&wire, "Neg", "ones", "minus");
-        mw_node(&wire, "Add", "minus,two", "one"); /* 1 */
-        mw_node(&wire, "Mul", "x,one", "y");
-        mw_node(&wire, "ConstantOfShape", "many", "large"); /* not folded: 8 bytes would become 4 MB */
-        mw_node(&wire, "Add", "large,two", "z");
-        mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-        mw_value(&wire, MW_OUTPUT, "z", RIG_FLOAT, NULL);
+        script_add(&wire, "minus = Neg(ones)\n"
+                          "one = Add(minus,two)\n" /* 1 */
+                          "y = Mul(x,one)\n"
+                          "large = ConstantOfShape(many)\n" /* not folded: 8 bytes would become 4 MB */
+                          "z = Add(large,two)\n"
+                          "-> y, z");
         wire_end(&wire, mark);
         rig = expect_ops(&wire, levels[i][0], levels[i][1]);
         rig_floats(&rig, 0, "2", (float[]){ 3, 4 });
@@ -109,7 +108,7 @@ static void large_constants_share_memory(void **state)
     uint32_t large = 0;
 
     (void)state;
-    script_model(&wire, script, 17);
+    script_model(&wire, 17, script);
     rig = rig_open(&wire, (const char *const[]){ "level", "0", NULL });
     folder.env = &rig.session->env;
     ctx.model = rig.session->model;
@@ -138,7 +137,7 @@ static void sparse_constants(void **state)
 
         mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "4");
         n = mw_node_begin(&wire, "Constant", "", "c");
-        a = rig_attr_begin(&wire, "sparse_value", 11);
+        a = mw_attr_begin(&wire, "sparse_value", 11);
         sparse = wire_begin(&wire, 22);
         values = wire_begin(&wire, 1);
         mw_tensor_head(&wire, "v", INLAY_FLOAT, 1, (int64_t[]){ 2 });
@@ -177,18 +176,16 @@ static void int32_constants_as_shapes(void **state)
     (void)state;
     mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "6");
     n = mw_node_begin(&wire, "Constant", "", "c");
-    a = rig_attr_begin(&wire, "value", 4);
+    a = mw_attr_begin(&wire, "value", 4);
     t = wire_begin(&wire, 5);
     mw_tensor_head(&wire, "v", INLAY_INT32, 1, (int64_t[]){ 2 });
     wire_bytes(&wire, 9, sizes, sizeof sizes);
     wire_end(&wire, t);
     wire_end(&wire, a);
     wire_end(&wire, n);
-    n = mw_node_begin(&wire, "Cast", "c", "shape");
-    rig_attr_int(&wire, "to", INLAY_INT64);
-    wire_end(&wire, n);
-    mw_node(&wire, "Reshape", "x,shape", "y");
-    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    script_add(&wire, "shape = Cast(c) to=int64\n"
+                      "y = Reshape(x,shape)\n"
+                      "-> y");
     wire_end(&wire, mark);
     rig = expect_ops(&wire, "0", "Cast Reshape");
     assert_int_equal(inlay_session_output(rig.session, 0, &info), INLAY_OK);
@@ -204,18 +201,15 @@ static void int32_constants_as_shapes(void **state)
 static void random_operators_are_not_folded(void **state)
 {
     struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17), n;
     inlay_value *first;
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "64");
-    n = mw_node_begin(&wire, "RandomNormal", "", "noise");
-    rig_attr_ints(&wire, "shape", 1, (int64_t[]){ 64 });
-    wire_end(&wire, n);
-    mw_node(&wire, "Add", "x,noise", "y");
-    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    wire_end(&wire, mark);
+    script_model(&wire, 17,
+                 "x : 64\n"
+                 "noise = RandomNormal() shape=64,\n"
+                 "y = Add(x,noise)\n"
+                 "-> y");
     rig = expect_ops(&wire, "99", "RandomNormal Add");
     rig_floats(&rig, 0, "64", (float[64]){ 0 });
     rig_run(&rig);
@@ -244,14 +238,16 @@ static void operators_without_effect(void **state)
         bool mask = i % 2 != 0;
         struct rig rig;
 
-        mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2");
-        mw_node(&wire, "Identity", "x", "a");
-        mw_node(&wire, "Identity", "a", "b");
-        mw_node(&wire, "Dropout", "b", mask ? "c,m" : "c");
-        rig_node_int(&wire, "Cast", "c", "d", "to", RIG_FLOAT);
-        mw_node(&wire, "Sum", "d", "e");
-        mw_node(&wire, "Neg", "e", "f");
-        mw_node(&wire, "Identity", "f", "y");
+        script_add(&wire,
+                   "x : 2\n"
+                   "a = Identity(x)\n"
+                   "b = Identity(a)\n"
+                   "%s = Dropout(b)\n"
+                   "d = Cast(c) to=float\n"
+                   "e = Sum(d)\n"
+                   "f = Neg(e)\n"
+                   "y = Identity(f)",
+                   mask ? "c,m" : "c");
         if (mask)
             mw_node(&wire, "Not", "m", "n");
         mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
@@ -273,31 +269,26 @@ static void operators_without_effect(void **state)
 static void dead_code_and_captures(void **state)
 {
     struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17), n;
-    mw_body body;
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "c", RIG_BOOL, "");
-    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2");
-    mw_ones(&wire, "ones", 2);
-    mw_node(&wire, "Abs", "x", "unread");
-    mw_node(&wire, "Exp", "x", "only_by_a_dead_one");
-    mw_node(&wire, "Identity", "x", "same");
-    n = mw_node_begin(&wire, "If", "c", "y");
-    body = mw_body_begin(&wire, "then_branch", "then");
-    mw_node(&wire, "Neg", "only_by_a_dead_one", "dead");
-    mw_node(&wire, "Neg", "ones", "folded");
-    mw_node(&wire, "Add", "same,folded", "t");
-    mw_value(&wire, MW_OUTPUT, "t", RIG_FLOAT, NULL);
-    mw_body_end(&wire, body);
-    body = mw_body_begin(&wire, "else_branch", "else");
-    mw_node(&wire, "Identity", "ones", "e");
-    mw_value(&wire, MW_OUTPUT, "e", RIG_FLOAT, NULL);
-    mw_body_end(&wire, body);
-    wire_end(&wire, n);
-    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    wire_end(&wire, mark);
+    script_model(&wire, 17,
+                 "c : bool -\n"
+                 "x : 2\n"
+                 "ones = [2] 1,1\n"
+                 "unread = Abs(x)\n"
+                 "only_by_a_dead_one = Exp(x)\n"
+                 "same = Identity(x)\n"
+                 "y = If(c) then_branch {\n"
+                 "    dead = Neg(only_by_a_dead_one)\n"
+                 "    folded = Neg(ones)\n"
+                 "    t = Add(same,folded)\n"
+                 "    -> t\n"
+                 "} else_branch {\n"
+                 "    e = Identity(ones)\n"
+                 "    -> e\n"
+                 "}\n"
+                 "-> y");
     rig = expect_ops(&wire, "99", "If{Add|}");
     assert_int_equal(rig.session->model->main->nodes[0]->capture_count, 1);
     for (uint8_t yes = 0; yes < 2; yes++) {

@@ -1,29 +1,24 @@
 /* Plans: locations of values. Views, in-place execution, outputs that are inputs, constants or equal to each other,
  * strings, empty tensors, alternating shapes, runs that fail in between, memory of the caller. */
-#include "rig.h"
+#include "graph_script.h"
 
 static float six[] = { 1, -2, 3, -4, 5, -6 };
 
 /* The output of Reshape shares memory with its input: neither may be overwritten while the other is still needed. */
 static void view_of_a_value_read_later(void **state)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2,3");
-    rig_ints(&wire, "flat", 1, 1, (int64_t[]){ 6 });
-    mw_node(&wire, "Neg", "x", "n");
-    mw_node(&wire, "Reshape", "n,flat", "v");
-    mw_node(&wire, "Abs", "v", "a"); /* could overwrite n */
-    mw_node(&wire, "Neg", "a", "b"); /* over a */
-    mw_node(&wire, "Floor", "n", "c");
-    mw_value(&wire, MW_OUTPUT, "b", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "c", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "v", RIG_FLOAT, NULL);
-    wire_end(&wire, mark);
-    rig = rig_open(&wire, NULL);
+    rig = script_open(NULL, 17,
+                      "x : 2,3\n"
+                      "flat = i[1] 6\n"
+                      "n = Neg(x)\n"
+                      "v = Reshape(n,flat)\n"
+                      "a = Abs(v)\n" /* could overwrite n */
+                      "b = Neg(a)\n" /* over a */
+                      "c = Floor(n)\n"
+                      "-> b, c, v");
     for (int i = 0; i < 3; i++) {
         rig_floats(&rig, 0, "2,3", six);
         rig_run(&rig);
@@ -37,20 +32,17 @@ static void view_of_a_value_read_later(void **state)
 /* ScatterND may work in place on its data, but not if the updates are a view of the data. */
 static void in_place_with_a_view_of_itself(void **state)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "4");
-    mw_value(&wire, MW_INPUT, "at", RIG_INT64, "4,1");
-    rig_ints(&wire, "flat", 1, 1, (int64_t[]){ 4 });
-    mw_node(&wire, "Neg", "x", "n");
-    mw_node(&wire, "Reshape", "n,flat", "v");
-    mw_node(&wire, "ScatterND", "n,at,v", "y");
-    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    wire_end(&wire, mark);
-    rig = rig_open(&wire, NULL);
+    rig = script_open(NULL, 17,
+                      "x : 4\n"
+                      "at : int64 4,1\n"
+                      "flat = i[1] 4\n"
+                      "n = Neg(x)\n"
+                      "v = Reshape(n,flat)\n"
+                      "y = ScatterND(n,at,v)\n"
+                      "-> y");
     rig_floats(&rig, 0, "4", (float[]){ 1, 2, 3, 4 });
     rig_set(&rig, 1, INLAY_INT64, "4,1", (int64_t[]){ 1, 2, 3, 0 });
     rig_run(&rig);
@@ -60,19 +52,16 @@ static void in_place_with_a_view_of_itself(void **state)
 
 static void one_input_twice_in_place(void **state)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "6");
-    mw_node(&wire, "Neg", "x", "a");
-    mw_node(&wire, "Add", "a,a", "b");
-    mw_node(&wire, "Mul", "b,b", "c");
-    mw_node(&wire, "Sub", "c,b", "y");
-    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    wire_end(&wire, mark);
-    rig = rig_open(&wire, NULL);
+    rig = script_open(NULL, 17,
+                      "x : 6\n"
+                      "a = Neg(x)\n"
+                      "b = Add(a,a)\n"
+                      "c = Mul(b,b)\n"
+                      "y = Sub(c,b)\n"
+                      "-> y");
     rig_floats(&rig, 0, "6", six);
     rig_run(&rig);
     rig_expect_floats(&rig, 0, "6", (float[]){ 6, 12, 42, 56, 110, 132 });
@@ -82,24 +71,19 @@ static void one_input_twice_in_place(void **state)
 /* Outputs that are an input, an initializer, another output with a second shape, and a value with further consumers. */
 static void outputs_of_every_source(void **state)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
     inlay_value *kept[5];
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "6");
-    rig_ints(&wire, "shape", 1, 2, (int64_t[]){ 2, 3 });
-    mw_node(&wire, "Neg", "x", "y");
-    mw_node(&wire, "Reshape", "y,shape", "view");
-    mw_node(&wire, "Abs", "y", "z");
-    mw_value(&wire, MW_OUTPUT, "x", RIG_FLOAT, "6");
-    mw_value(&wire, MW_OUTPUT, "shape", RIG_INT64, "2");
-    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "view", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "z", RIG_FLOAT, NULL);
-    wire_end(&wire, mark);
-    rig = rig_open(&wire, NULL);
+    rig = script_open(NULL, 17,
+                      "x : 6\n"
+                      "shape = i[2] 2,3\n"
+                      "y = Neg(x)\n"
+                      "view = Reshape(y,shape)\n"
+                      "z = Abs(y)\n"
+                      "-> x : 6\n"
+                      "-> shape : int64 2\n"
+                      "-> y, view, z");
     for (int round = 0; round < 3; round++) {
         for (int k = 0; k < 5; k++)
             kept[k] = NULL;
@@ -124,23 +108,20 @@ static void outputs_of_every_source(void **state)
 static void strings_survive_later_steps(void **state)
 {
     static const char *const texts[] = { "alpha", "b", "", "a longer one than the others" };
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "s", RIG_STRING, "4");
-    mw_value(&wire, MW_INPUT, "at", RIG_INT64, "4");
-    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "16");
-    mw_node(&wire, "Gather", "s,at", "t");
-    mw_node(&wire, "Neg", "x", "a");
-    mw_node(&wire, "Add", "a,x", "b");
-    mw_node(&wire, "Sub", "b,a", "c");
-    mw_node(&wire, "Exp", "c", "y");
-    mw_value(&wire, MW_OUTPUT, "t", RIG_STRING, NULL);
-    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    wire_end(&wire, mark);
-    rig = rig_open(&wire, NULL);
+    rig = script_open(NULL, 17,
+                      "s : string 4\n"
+                      "at : int64 4\n"
+                      "x : 16\n"
+                      "t = Gather(s,at)\n"
+                      "a = Neg(x)\n"
+                      "b = Add(a,x)\n"
+                      "c = Sub(b,a)\n"
+                      "y = Exp(c)\n"
+                      "-> t : string\n"
+                      "-> y");
     rig_bind(&rig, 0, rig_texts(4, texts));
     rig_set(&rig, 1, INLAY_INT64, "4", (int64_t[]){ 3, 2, 1, 0 });
     rig_floats(&rig, 2, "16", (float[16]){ 1, 2, 3 });
@@ -154,22 +135,17 @@ static void strings_survive_later_steps(void **state)
 
 static void tensors_without_elements(void **state)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "N,3");
-    rig_ints(&wire, "shape", 1, 2, (int64_t[]){ 3, -1 });
-    mw_node(&wire, "Neg", "x", "n");
-    mw_node(&wire, "Transpose", "n", "t");
-    mw_node(&wire, "ReduceSum", "t", "sum");
-    rig_node_int(&wire, "Concat", "x,n", "both", "axis", 0);
-    mw_value(&wire, MW_OUTPUT, "t", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "sum", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "both", RIG_FLOAT, NULL);
-    wire_end(&wire, mark);
-    rig = rig_open(&wire, NULL);
+    rig = script_open(NULL, 17,
+                      "x : N,3\n"
+                      "shape = i[2] 3,-1\n"
+                      "n = Neg(x)\n"
+                      "t = Transpose(n)\n"
+                      "sum = ReduceSum(t)\n"
+                      "both = Concat(x,n) axis=0\n"
+                      "-> t, sum, both");
     for (int i = 0; i < 4; i++) {
         if (i % 2 == 0) {
             rig_floats(&rig, 0, "0,3", six);
@@ -191,22 +167,19 @@ static void tensors_without_elements(void **state)
 /* Three rounds over more shapes than the number of plans that are kept, in one context. */
 static void alternating_shapes(void **state)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "N");
-    mw_node(&wire, "Shape", "x", "n");
-    mw_node(&wire, "Add", "n,n", "n2");
-    rig_scalar(&wire, "one", RIG_FLOAT, 1);
-    mw_node(&wire, "Expand", "x,n", "e");
-    mw_node(&wire, "Add", "e,one", "f");
-    mw_node(&wire, "Mul", "f,x", "y");
-    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "n2", RIG_INT64, NULL);
-    wire_end(&wire, mark);
-    rig = rig_open(&wire, NULL);
+    rig = script_open(NULL, 17,
+                      "x : N\n"
+                      "n = Shape(x)\n"
+                      "n2 = Add(n,n)\n"
+                      "one = [] 1\n"
+                      "e = Expand(x,n)\n"
+                      "f = Add(e,one)\n"
+                      "y = Mul(f,x)\n"
+                      "-> y\n"
+                      "-> n2 : int64");
     for (int round = 0; round < 3; round++) {
         for (int n = 1; n <= 20; n++) {
             float x[20], y[20];
@@ -229,23 +202,17 @@ static void alternating_shapes(void **state)
 /* A failed run has no outputs and no effect on later runs; the message names the node. */
 static void run_after_failure(void **state)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17), n;
     inlay_diag diag = INLAY_DIAG_INIT;
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "6");
-    mw_value(&wire, MW_INPUT, "at", RIG_INT64, "2");
-    mw_node(&wire, "Neg", "x", "a");
-    n = mw_node_begin(&wire, "Gather", "a,at", "b");
-    wire_text(&wire, 3, "the_gather");
-    wire_end(&wire, n);
-    mw_node(&wire, "Abs", "b", "y");
-    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "a", RIG_FLOAT, NULL);
-    wire_end(&wire, mark);
-    rig = rig_open(&wire, NULL);
+    rig = script_open(NULL, 17,
+                      "x : 6\n"
+                      "at : int64 2\n"
+                      "a = Neg(x)\n"
+                      "b = Gather(a,at) @the_gather\n"
+                      "y = Abs(b)\n"
+                      "-> y, a");
     rig_floats(&rig, 0, "6", six);
     for (int i = 0; i < 6; i++) {
         bool bad = i % 2 == 0;
@@ -268,20 +235,17 @@ static void run_after_failure(void **state)
 /* Outputs bound to the caller's memory: valid, too small, and the memory of the input. */
 static void caller_memory(void **state)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
     float room[8] = { 0 }, small[2] = { 7, 7 }, shared[6];
     inlay_value *value = NULL, *x = NULL;
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "6");
-    mw_node(&wire, "Neg", "x", "a");
-    mw_node(&wire, "Mul", "a,a", "b"); /* in the output's memory, if y is computed in place ... */
-    mw_node(&wire, "Add", "b,x", "y"); /* ... while Add still reads x */
-    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    wire_end(&wire, mark);
-    rig = rig_open(&wire, NULL);
+    rig = script_open(NULL, 17,
+                      "x : 6\n"
+                      "a = Neg(x)\n"
+                      "b = Mul(a,a)\n" /* in the output's memory, if y is computed in place ... */
+                      "y = Add(b,x)\n" /* ... while Add still reads x */
+                      "-> y");
     rig_floats(&rig, 0, "6", six);
 
     assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 1, (int64_t[]){ 8 }, room, sizeof room, &value, NULL), INLAY_OK);
@@ -342,18 +306,15 @@ static void misaligned_memory_is_refused(void **state)
 /* Reshape to another number of elements is an error. */
 static void reshape_to_another_size(void **state)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
     inlay_diag diag = INLAY_DIAG_INIT;
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "N");
-    rig_ints(&wire, "shape", 1, 2, (int64_t[]){ 2, 3 });
-    mw_node(&wire, "Reshape", "x,shape", "y");
-    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    wire_end(&wire, mark);
-    rig = rig_open(&wire, NULL);
+    rig = script_open(NULL, 17,
+                      "x : N\n"
+                      "shape = i[2] 2,3\n"
+                      "y = Reshape(x,shape)\n"
+                      "-> y");
     rig_floats(&rig, 0, "4", six);
     assert_int_not_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_OK);
     rig_floats(&rig, 0, "6", six);

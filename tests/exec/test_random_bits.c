@@ -482,7 +482,7 @@ static bool has_device(void)
 
     if (present < 0) {
         memcpy(options + 2, on_device.options, sizeof on_device.options);
-        script_model(&wire, "x : 4\ny = Abs(x)\n-> y", 13);
+        script_model(&wire, 13, "x : 4\ny = Abs(x)\n-> y");
         present = rig_try_open(&wire, options, &rig, &diag) == INLAY_OK;
         if (present == 0)
             print_message("no Vulkan device: %s\n", diag.text);

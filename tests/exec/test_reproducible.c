@@ -19,7 +19,7 @@ static bool run(const char *providers, const char *reproducible, struct rig *out
     inlay_status status;
 
     *diag = (inlay_diag)INLAY_DIAG_INIT;
-    script_model(&wire, model, 13);
+    script_model(&wire, 13, model);
     *out = (struct rig){ .model = wire };
     keep_plugins();
     assert_int_equal(inlay_options_create(&options, diag), INLAY_OK);
@@ -115,19 +115,6 @@ static void set_later(void **state)
     assert_same_bits(&first, &later);
 }
 
-/* Values of the option. */
-static void names(void **state)
-{
-    inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_options *options = NULL;
-
-    (void)state;
-    assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(options, "reproducible", "gpu", &diag), INLAY_INVALID_ARGUMENT);
-    assert_string_equal(diag.text, "option reproducible: 'gpu' is not one of 0, 1, cpu");
-    inlay_options_destroy(options);
-}
-
 /* Makes this process remember that the probe of the plugin cpu exceeded its time. */
 static void remember_hung_probe(void)
 {
@@ -156,7 +143,7 @@ static void probe_takes_too_long(void **state)
     if (!busy)
         skip();
     remember_hung_probe();
-    script_model(&wire, model, 13);
+    script_model(&wire, 13, model);
     assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "cache_dir", "", &diag), INLAY_OK);
     for (int i = 0; i < 2; i++) {
@@ -178,7 +165,6 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(set_first),
         cmocka_unit_test(set_later),
-        cmocka_unit_test(names),
         cmocka_unit_test(probe_takes_too_long),
     };
 

@@ -102,7 +102,7 @@ static bool open_caches(const char *text, const char *names, bool same_bits, con
     };
     struct wire wire = { 0 };
 
-    script_model(&wire, text, 23);
+    script_model(&wire, 23, text);
     return rig_open_if_built(&wire, options, names, out);
 }
 

@@ -384,7 +384,7 @@ static void rows_alone(void **state)
             struct wire wire = { 0 };
             struct rig rig;
 
-            script_model(&wire, rows[i], opset);
+            script_model(&wire, opset, rows[i]);
             rig = rig_open(&wire,
                            (const char *const[]){ "reproducible", "1", "intra_threads", count % 2 ? "1" : "3", NULL });
             script_feed_sized(&rig, count, 5, 0);
@@ -410,7 +410,7 @@ static void ignores_measurements(void **state)
     struct rig rig;
 
     (void)state;
-    script_model(&wire, "x : 4\ny = Neg(x)\n-> y", 13);
+    script_model(&wire, 13, "x : 4\ny = Neg(x)\n-> y");
     rig = rig_open(&wire, (const char *const[]){ "reproducible", "1", "cache_dir", INLAY_BINARY_DIR, NULL });
     assert_null(rig.session->env.costs);
     assert_true(rig.session->rules.by_priority);
@@ -426,7 +426,7 @@ static void four_threads(void **state)
     struct rig rig;
 
     (void)state;
-    script_model(&wire, "x : 4\ny = Neg(x)\n-> y", 13);
+    script_model(&wire, 13, "x : 4\ny = Neg(x)\n-> y");
     rig = rig_open(&wire, (const char *const[]){ "intra_threads", "4", NULL });
     assert_int_equal(rig.session->env.max_threads, budget < MOST ? budget : MOST);
     rig_close(&rig);

@@ -1,6 +1,6 @@
 /* Sessions are created and destroyed in several threads with the same plugins, valid and invalid; objects that
  * outlive a failure. */
-#include "rig.h"
+#include "graph_script.h"
 #include <pthread.h>
 
 enum { THREADS = 4, ROUNDS = 12 };
@@ -9,10 +9,10 @@ static void write_model(struct wire *wire, bool bad)
 {
     wire_mark mark = mw_begin(wire, 8, 17);
 
-    mw_value(wire, MW_INPUT, "x", RIG_FLOAT, "N");
-    mw_node(wire, "NonZero", "x", "at");
-    mw_node(wire, "Neg", "x", "n");
-    rig_node_int(wire, "Gather", "n,at", "y", "axis", bad ? 7 : 0);
+    script_add(wire, "x : N\n"
+                     "at = NonZero(x)\n"
+                     "n = Neg(x)");
+    mw_node_int(wire, "Gather", "n,at", "y", "axis", bad ? 7 : 0);
     mw_value(wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
     wire_end(wire, mark);
 }
@@ -81,22 +81,18 @@ static void sessions_in_threads(void **state)
 /* Lists that the caller imported are passed by reference and never written to. */
 static void caller_lists(void **state)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
     float data[] = { 1, 2 };
     inlay_value *item = NULL, *list = NULL;
     struct rig rig;
 
     (void)state;
-    rig_list_value(&wire, MW_INPUT, "l", 4, RIG_FLOAT);
-    rig_ints(&wire, "zero", 0, 1, (int64_t[]){ 0 });
-    mw_node(&wire, "SequenceAt", "l,zero", "item");
-    mw_node(&wire, "Neg", "item", "minus");
-    mw_node(&wire, "Exp", "minus", "y");
-    mw_value(&wire, MW_OUTPUT, "item", RIG_FLOAT, NULL);
-    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    wire_end(&wire, mark);
-    rig = rig_open(&wire, NULL);
+    rig = script_open(NULL, 17,
+                      "l : sequence float\n"
+                      "zero = i[] 0\n"
+                      "item = SequenceAt(l,zero)\n"
+                      "minus = Neg(item)\n"
+                      "y = Exp(minus)\n"
+                      "-> item, y");
     for (int i = 0; i < 4; i++) {
         assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 1, (int64_t[]){ 2 }, data, sizeof data, &item, NULL),
                          INLAY_OK);
@@ -157,16 +153,14 @@ static void sums_of_dims(void **state)
         inlay_io_info info = { .struct_size = sizeof info };
         uint32_t n = 0;
         struct wire wire = { 0 };
-        wire_mark mark = mw_begin(&wire, 8, 17);
         struct rig rig;
-
-        mw_value(&wire, MW_INPUT, "p", RIG_FLOAT, "past");
-        mw_value(&wire, MW_INPUT, "f", RIG_FLOAT, "new");
-        mw_value(&wire, MW_INPUT, "m", RIG_FLOAT, "past + new");
-        rig_node_int(&wire, "Concat", "p,f", "c", "axis", 0);
-        mw_node(&wire, "Add", "c,m", "y");
-        mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-        wire_end(&wire, mark);
+        script_model(&wire, 17,
+                     "p : past\n"
+                     "f : new\n"
+                     "m : past + new\n"
+                     "c = Concat(p,f) axis=0\n"
+                     "y = Add(c,m)\n"
+                     "-> y");
         for (int k = 0; k < 2; k++)
             if ((k == 0 ? rows[i].past : rows[i].fresh) != NULL) {
                 options[n++] = "dim";
@@ -185,17 +179,14 @@ static void negative_sums_of_dims(void **state)
 {
     static const char *const options[] = { "dim", "n=2", NULL };
     inlay_io_info info = { .struct_size = sizeof info };
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "n - 3");
-    mw_value(&wire, MW_INPUT, "full", RIG_FLOAT, "n");
-    rig_node_int(&wire, "Concat", "x,full", "y", "axis", 0);
-    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    wire_end(&wire, mark);
-    rig = rig_open(&wire, options);
+    rig = script_open(options, 17,
+                      "x : n - 3\n"
+                      "full : n\n"
+                      "y = Concat(x,full) axis=0\n"
+                      "-> y");
     assert_int_equal(inlay_session_input(rig.session, 0, &info), INLAY_OK);
     assert_int_equal(info.dims[0], -1);
     assert_string_equal(info.dim_names[0], "n - 3");

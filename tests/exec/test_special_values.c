@@ -30,7 +30,7 @@ static bool try_open(const char *script, const char *const *options, struct rig 
     inlay_diag diag = INLAY_DIAG_INIT;
     struct wire wire = { 0 };
 
-    script_model(&wire, script, 24);
+    script_model(&wire, 24, script);
     if (rig_try_open(&wire, options, out, &diag) == INLAY_OK)
         return true;
     rig_close(out);

@@ -26,7 +26,7 @@ static bool try_open(const char *text, const char *names, const char *state, str
     inlay_diag diag = INLAY_DIAG_INIT;
     struct wire wire = { 0 };
 
-    script_model(&wire, text, 23);
+    script_model(&wire, 23, text);
     if (rig_try_open(&wire, options, out, &diag) == INLAY_OK)
         return true;
     if (strstr(diag.text, "no provider 'cpu'") == NULL)
@@ -488,7 +488,7 @@ static void error_messages(void **state)
         const char *options[] = { "state", wrong[i].option, NULL };
         struct wire wire = { 0 };
 
-        script_model(&wire, layer, 17);
+        script_model(&wire, 17, layer);
         assert_int_equal(rig_try_open(&wire, options, &rig, &diag), INLAY_INVALID_ARGUMENT);
         if (strstr(diag.text, wrong[i].part) == NULL)
             fail_msg("%s: %s", wrong[i].option, diag.text);

@@ -57,7 +57,7 @@ static void check(const char *what, const char *script, const char *const *optio
     unsigned allocated, locked;
     struct rig rig;
 
-    script_model(&wire, script, 17);
+    script_model(&wire, 17, script);
     if (!rig_open_if_built(&wire, options, what, &rig))
         goto done;
     turns(&rig, three, five, 3);
@@ -180,7 +180,7 @@ static void tokens(void **state)
 
         if (strstr(decoders[k], "MatMul(") == NULL)
             options[6] = NULL;
-        script_model(&wire, decoders[k], 23);
+        script_model(&wire, 23, decoders[k]);
         if (!rig_open_if_built(&wire, options, decoders[k], &rig))
             continue;
         assert_int_equal(inlay_session_state(rig.session, 0, &info), INLAY_OK);

@@ -14,7 +14,7 @@ static struct rig open_script(const char *script, const char *inter, const char 
     struct wire wire = { 0 };
     struct rig rig;
 
-    script_model(&wire, script, 17);
+    script_model(&wire, 17, script);
     rig = rig_open(&wire, options);
     return rig;
 }
@@ -203,7 +203,7 @@ static void large_branches(void **state)
 
 static void svm_floats(struct wire *wire, const char *name, const float *values, uint32_t count)
 {
-    const wire_mark mark = rig_attr_begin(wire, name, 6);
+    const wire_mark mark = mw_attr_begin(wire, name, 6);
 
     wire_floats(wire, 7, values, count);
     wire_end(wire, mark);
@@ -232,7 +232,7 @@ static void support_vector_machines(void **state)
         svm_floats(&wire, "coefficients", numbers, SUPPORTS);
         svm_floats(&wire, "kernel_params", (const float[]){ 0.02f * (float)(m + 1), 0, 3 }, 3);
         svm_floats(&wire, "rho", (const float[]){ 0 }, 1);
-        rig_attr_int(&wire, "n_supports", SUPPORTS);
+        mw_attr_int(&wire, "n_supports", SUPPORTS);
         script_attr(&wire, (char[]){ "kernel_type=RBF" });
         wire_end(&wire, n);
         mw_value(&wire, MW_OUTPUT, output, RIG_FLOAT, NULL);

@@ -134,8 +134,8 @@ static struct rig loop_of_if(void)
 
     mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "3");
     mw_value(&wire, MW_INPUT, "up", INLAY_BOOL, "");
-    rig_ints(&wire, "trips", 0, 1, &five);
-    rig_scalar(&wire, "go", INLAY_BOOL, 1);
+    mw_ints(&wire, "trips", 0, 1, &five);
+    mw_scalar(&wire, "go", INLAY_BOOL, 1);
     loop = mw_node_begin(&wire, "Loop", "trips,go,x", "y");
     wire_text(&wire, 3, "loop");
     body = mw_body_begin(&wire, "body", "inside");

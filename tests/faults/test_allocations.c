@@ -360,7 +360,7 @@ static void fail_each_allocation_of_script(const char *name, const char *script,
     int file = mkstemp(path);
     struct wire wire = { 0 };
 
-    script_model(&wire, script, 17);
+    script_model(&wire, 17, script);
     assert_true(file >= 0 && !wire.failed);
     assert_int_equal(write(file, wire.bytes, wire.count), (ssize_t)wire.count);
     assert_int_equal(close(file), 0);

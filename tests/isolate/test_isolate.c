@@ -1,8 +1,8 @@
 /* Sessions with an isolated provider: whatever it does, the session gives the right answers, and nothing is left when
  * it is closed. */
 #include "fragile.h"
-#include "rig.h"
-#include "thread_count.h"
+#include "graph_script.h"
+#include "process_counts.h"
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,13 +17,13 @@ enum { ELEMENTS = 6 };
 static struct wire relu_model(const char *node)
 {
     struct wire wire = { 0 };
-    wire_mark graph = mw_begin(&wire, 8, 17), mark;
+    wire_mark graph = mw_begin(&wire, 8, 17);
 
-    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "6");
-    mark = mw_node_begin(&wire, "Relu", "x", "y");
-    wire_text(&wire, 3, node);
-    wire_end(&wire, mark);
-    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "6");
+    script_add(&wire,
+               "x : 6\n"
+               "y = Relu(x) @%s\n"
+               "-> y : 6",
+               node);
     wire_end(&wire, graph);
     return wire;
 }
@@ -277,18 +277,14 @@ static void no_answer_is_lost(void **state)
 static void reference_is_isolated(void **state)
 {
     const char *const options[] = { "providers", "reference", "isolate", "reference", "probe", "never", NULL };
-    struct wire wire = { 0 };
-    wire_mark graph = mw_begin(&wire, 8, 17);
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "N");
-    mw_node(&wire, "NonZero", "x", "y");
-    mw_node(&wire, "Shape", "y", "s");
-    mw_value(&wire, MW_OUTPUT, "y", INLAY_INT64, NULL);
-    mw_value(&wire, MW_OUTPUT, "s", INLAY_INT64, NULL);
-    wire_end(&wire, graph);
-    rig = rig_open(&wire, options);
+    rig = script_open(options, 17,
+                      "x : N\n"
+                      "y = NonZero(x)\n"
+                      "s = Shape(y)\n"
+                      "-> y, s : int64");
     rig_floats(&rig, 0, "5", (float[]){ 0, 1, 0, 2, 3 });
     rig_run(&rig);
     rig_expect_ints(&rig, 0, "1,3", (int64_t[]){ 1, 3, 4 });
@@ -336,15 +332,14 @@ static void strings_are_refused(void **state)
 {
     const char *const options[] = { "providers", "reference", "isolate", "reference", "probe", "never", NULL };
     struct wire wire = { 0 };
-    wire_mark graph = mw_begin(&wire, 8, 17);
     inlay_diag diag = INLAY_DIAG_INIT;
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "x", INLAY_STRING, "2");
-    mw_node(&wire, "Identity", "x", "y");
-    mw_value(&wire, MW_OUTPUT, "y", INLAY_STRING, "2");
-    wire_end(&wire, graph);
+    script_model(&wire, 17,
+                 "x : string 2\n"
+                 "y = Identity(x)\n"
+                 "-> y : string 2");
     assert_int_equal(rig_try_open(&wire, options, &rig, &diag), INLAY_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "cannot use strings of another process"));
     rig_close(&rig);
@@ -407,18 +402,6 @@ static void wait_for_end(pid_t process)
         if (file != NULL)
             (void)fclose(file);
     }
-}
-
-static int count_descriptors(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    int count = 0;
-
-    assert_non_null(dir);
-    while (readdir(dir) != NULL)
-        count++;
-    (void)closedir(dir);
-    return count;
 }
 
 static bool maps_shared_memory(void)
@@ -521,7 +504,7 @@ static void nothing_is_left(void **state)
 
     (void)state;
     rig_close(&rig);
-    before = count_descriptors();
+    before = descriptor_count();
     threads = thread_count();
     for (int i = 0; i < 3; i++) {
         inlay_diag diag = INLAY_DIAG_INIT;
@@ -532,7 +515,7 @@ static void nothing_is_left(void **state)
         assert_int_equal(run_with(&rig, i == 1 ? FRAGILE_CRASH : 1, &diag), INLAY_OK);
         rig_close(&rig);
         assert_int_equal(count_children(getpid(), &child), 0);
-        assert_int_equal(count_descriptors(), before);
+        assert_int_equal(descriptor_count(), before);
         assert_false(maps_shared_memory());
     }
     assert_true(thread_count() <= threads);

@@ -3,7 +3,7 @@
  *   test_isa avx2            sets the option
  *   INLAY_ISA=avx2 test_isa  sets the environment variable */
 #include "../cpu/region_models.h"
-#include "../support/thread_count.h"
+#include "../support/process_counts.h"
 #include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
@@ -164,29 +164,17 @@ static void others(void **state)
     wire_deinit(&model.wire);
 }
 
-static void names(void **state)
-{
-    inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_options *options = NULL;
-
-    (void)state;
-    assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(options, "isa", "sse9", &diag), INLAY_INVALID_ARGUMENT);
-    assert_string_equal(diag.text,
-                        "option isa: 'sse9' is not one of auto, amx, avx512, avx2, neon_i8mm, neon_dot, rvv, baseline");
-    inlay_options_destroy(options);
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
 #ifdef HAVE_ONEDNN
-        cmocka_unit_test(one_thread), cmocka_unit_test(libdnnl),
+        cmocka_unit_test(one_thread),
+        cmocka_unit_test(libdnnl),
 #endif
 #ifdef HAVE_OPENBLAS
         cmocka_unit_test(openblas),
 #endif
-        cmocka_unit_test(others),     cmocka_unit_test(names),
+        cmocka_unit_test(others),
     };
 
     by_option = argc > 1;

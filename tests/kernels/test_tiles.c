@@ -2,15 +2,12 @@
  * registers are released after each, and a process that may not use AMX says why. */
 #include "simd/tile_products.h"
 #include "cmocka_all.h"
+#include "forbid_call.h"
 #include "random.h"
-#include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -235,14 +232,7 @@ static void interrupted(void **state)
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 static void forbid_arch_prctl(void)
 {
-    struct sock_filter list[] = { BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
-                                  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_arch_prctl, 0, 1),
-                                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-                                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
-    const struct sock_fprog program = { sizeof list / sizeof list[0], list };
-
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
-        _exit(2);
+    forbid_call(SYS_arch_prctl);
 }
 
 static void set_small_signal_stack(void)

@@ -48,7 +48,7 @@ static void write_model(bool outside)
     struct wire wire = { 0 };
     graph_model *loaded = NULL;
 
-    script_model(&wire, script, 17);
+    script_model(&wire, 17, script);
     EXPECT(model_load_bytes(wire.bytes, wire.count, NULL, &loaded, &diag) == INLAY_OK &&
                model_save(loaded, model, &save, &diag) == INLAY_OK,
            "%s", diag.text);

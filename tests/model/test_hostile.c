@@ -1,7 +1,7 @@
 /* Hostile and damaged files: each is refused with a message of one line that names the location. */
 #include "cmocka_all.h"
 #include "model/model.h"
-#include "model_writer.h"
+#include "model_script.h"
 #include <stdlib.h>
 
 static void nested(struct wire *wire, int depth)
@@ -80,14 +80,12 @@ static void types_3(struct wire *wire)
 
 static void cycle(struct wire *wire)
 {
-    wire_mark mark = mw_begin(wire, 8, 17);
-
-    mw_value(wire, MW_INPUT, "x", 1, NULL);
-    mw_node(wire, "Add", "x,c", "a");
-    mw_node(wire, "Relu", "a", "b");
-    mw_node(wire, "Relu", "b", "c");
-    mw_value(wire, MW_OUTPUT, "c", 1, NULL);
-    wire_end(wire, mark);
+    script_model(wire, 17,
+                 "x : float\n"
+                 "a = Add(x,c)\n"
+                 "b = Relu(a)\n"
+                 "c = Relu(b)\n"
+                 "-> c");
 }
 
 static void self_cycle(struct wire *wire)
@@ -100,12 +98,10 @@ static void self_cycle(struct wire *wire)
 
 static void two_producers(struct wire *wire)
 {
-    wire_mark mark = mw_begin(wire, 8, 17);
-
-    mw_value(wire, MW_INPUT, "x", 1, NULL);
-    mw_node(wire, "Relu", "x", "y");
-    mw_node(wire, "Abs", "x", "y");
-    wire_end(wire, mark);
+    script_model(wire, 17,
+                 "x : float\n"
+                 "y = Relu(x)\n"
+                 "y = Abs(x)");
 }
 
 static void two_inputs(struct wire *wire)
@@ -146,17 +142,12 @@ static void missing_input(struct wire *wire)
 
 static void missing_input_of_body(struct wire *wire)
 {
-    wire_mark mark = mw_begin(wire, 8, 17), node;
-    mw_body body;
-
-    mw_value(wire, MW_INPUT, "c", 9, NULL);
-    node = mw_node_begin(wire, "If", "c", "y");
-    body = mw_body_begin(wire, "then_branch", "inner");
-    mw_node(wire, "Relu", "nowhere", "z");
-    mw_value(wire, MW_OUTPUT, "z", 1, NULL);
-    mw_body_end(wire, body);
-    wire_end(wire, node);
-    wire_end(wire, mark);
+    script_model(wire, 17,
+                 "c : bool\n"
+                 "y = If(c) then_branch {\n"
+                 "    z = Relu(nowhere)\n"
+                 "    -> z\n"
+                 "}");
 }
 
 static void missing_output(struct wire *wire)
@@ -169,18 +160,13 @@ static void missing_output(struct wire *wire)
 
 static void cycle_through_body(struct wire *wire)
 {
-    wire_mark mark = mw_begin(wire, 8, 17), node;
-    mw_body body;
-
-    mw_value(wire, MW_INPUT, "c", 9, NULL);
-    node = mw_node_begin(wire, "If", "c", "y");
-    body = mw_body_begin(wire, "then_branch", "inner");
-    mw_node(wire, "Relu", "z", "o");
-    mw_value(wire, MW_OUTPUT, "o", 1, NULL);
-    mw_body_end(wire, body);
-    wire_end(wire, node);
-    mw_node(wire, "Relu", "y", "z");
-    wire_end(wire, mark);
+    script_model(wire, 17,
+                 "c : bool\n"
+                 "y = If(c) then_branch {\n"
+                 "    o = Relu(z)\n"
+                 "    -> o\n"
+                 "}\n"
+                 "z = Relu(y)");
 }
 
 static void no_graph(struct wire *wire)
@@ -284,14 +270,8 @@ static void attribute_twice(struct wire *wire)
 {
     wire_mark mark = mw_begin(wire, 8, 17), node = mw_node_begin(wire, "A", "", "y");
 
-    for (int i = 0; i < 2; i++) {
-        wire_mark attr = wire_begin(wire, 5);
-
-        wire_text(wire, 1, "axis");
-        wire_int(wire, 3, 1);
-        wire_int(wire, 20, 2);
-        wire_end(wire, attr);
-    }
+    for (int i = 0; i < 2; i++)
+        mw_attr_int(wire, "axis", 1);
     wire_end(wire, node);
     wire_end(wire, mark);
 }
@@ -344,7 +324,7 @@ static const struct {
     { "output is input", output_is_input, INLAY_INVALID_MODEL, "output 0 'x' has the name of another value" },
     { "missing input", missing_input, INLAY_INVALID_MODEL, "(Add): input 1 'nowhere' has no producer; add" },
     { "missing in body", missing_input_of_body, INLAY_INVALID_MODEL,
-      "graph 'inner', the node that produces 'z' (Relu): input 0" },
+      "graph 'then_branch', the node that produces 'z' (Relu): input 0" },
     { "missing output", missing_output, INLAY_INVALID_MODEL, "output 0 'y' has no producer" },
     { "no graph", no_graph, INLAY_INVALID_MODEL, "has no graph" },
     { "IR 2", ir_2, INLAY_UNSUPPORTED, "has ir_version 2; inlay reads IR 3 to 14" },
@@ -396,9 +376,9 @@ static void truncated_everywhere(void **state)
     wire_mark mark = mw_begin(&wire, 8, 17);
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "x", 1, "N,3");
-    mw_value(&wire, MW_INPUT, "c", 9, "");
-    mw_ones(&wire, "w", 3);
+    script_add(&wire, "x : N,3\n"
+                      "c : bool -\n"
+                      "w = [3] 1,1,1");
     nested(&wire, 2);
     wire_end(&wire, mark);
     for (size_t n = 0; n <= wire.count; n++) {
@@ -437,9 +417,9 @@ static void limits_are_options(void **state)
     inlay_diag diag = INLAY_DIAG_INIT;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "x", 1, "N,3");
-    mw_value(&wire, MW_INPUT, "c", 9, "");
-    mw_ones(&wire, "w", 3);
+    script_add(&wire, "x : N,3\n"
+                      "c : bool -\n"
+                      "w = [3] 1,1,1");
     nested(&wire, 3);
     wire_end(&wire, mark);
     assert_int_equal(model_load_bytes(wire.bytes, wire.count, NULL, &model, &diag), INLAY_OK);

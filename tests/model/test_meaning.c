@@ -2,7 +2,7 @@
 #include "cmocka_all.h"
 #include "graph_text.h"
 #include "model/model.h"
-#include "model_writer.h"
+#include "model_script.h"
 #include "onnx_bytes.h"
 #include <stdlib.h>
 #include <unistd.h>
@@ -35,11 +35,11 @@ static void initializers_that_are_inputs(void **state)
         graph_model *model;
         const graph_value *v;
 
-        mw_value(&wire, MW_INPUT, "w", 1, "2");
-        mw_value(&wire, MW_INPUT, "x", 1, "2");
-        mw_ones(&wire, "w", 2);
-        mw_node(&wire, "Add", "x,w", "y");
-        mw_value(&wire, MW_OUTPUT, "y", 1, "2");
+        script_add(&wire, "w : 2\n"
+                          "x : 2\n"
+                          "w = [2] 1,1\n"
+                          "y = Add(x,w)\n"
+                          "-> y : 2");
         wire_end(&wire, mark);
         model = load(&wire);
         v = value(model->main, "w");
@@ -68,9 +68,9 @@ static void unknown_dims(void **state)
     const inlay_dim *dim;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "x", 1, "N,3,-1,?,N,floor(N/2),0");
-    mw_value(&wire, MW_INPUT, "scalar", 1, "");
-    mw_value(&wire, MW_INPUT, "any", 1, NULL);
+    script_add(&wire, "x : N,3,-1,?,N,floor(N/2),0\n"
+                      "scalar : -\n"
+                      "any : float");
     mw_value(&wire, MW_INPUT, "untyped", 0, NULL);
     mw_node(&wire, "Relu", "x", "y");
     mw_value(&wire, MW_OUTPUT, "y", 1, "N,-7"); /* a wrong rank, which inference overrides */
@@ -168,32 +168,26 @@ static void types_beyond_tensors(void **state)
 static void scopes(void **state)
 {
     struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17), outer, inner;
-    mw_body body, c;
     graph_model *model;
     const graph_node *node, *m;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "c", 9, "");
-    mw_value(&wire, MW_INPUT, "x", 1, "2");
-    outer = mw_node_begin(&wire, "If", "c", "y");
-    body = mw_body_begin(&wire, "then_branch", "one");
-    inner = mw_node_begin(&wire, "If", "c", "z");
-    c = mw_body_begin(&wire, "then_branch", "two");
-    mw_node(&wire, "Add", "x,t", "q");
-    mw_node(&wire, "Add", "q,u", "x2");
-    mw_ones(&wire, "u", 2);
-    mw_value(&wire, MW_OUTPUT, "x2", 1, NULL);
-    mw_body_end(&wire, c);
-    wire_end(&wire, inner);
-    mw_value(&wire, MW_OUTPUT, "z", 1, NULL);
-    mw_value(&wire, MW_OUTPUT, "x", 1, NULL); /* an outer value as an output of the body */
-    mw_body_end(&wire, body);
-    wire_end(&wire, outer);
-    mw_node(&wire, "Relu", "x", "t");
-    mw_ones(&wire, "u", 3);
-    mw_value(&wire, MW_OUTPUT, "y", 1, NULL);
-    wire_end(&wire, mark);
+    script_model(&wire, 17,
+                 "c : bool -\n"
+                 "x : 2\n"
+                 "y = If(c) then_branch {\n"
+                 "    z = If(c) then_branch {\n"
+                 "        q = Add(x,t)\n"
+                 "        x2 = Add(q,u)\n"
+                 "        u = [2] 1,1\n"
+                 "        -> x2\n"
+                 "    }\n"
+                 "    -> z\n"
+                 "    -> x\n" /* an outer value as an output of the body */
+                 "}\n"
+                 "t = Relu(x)\n"
+                 "u = [3] 1,1,1\n"
+                 "-> y");
     model = load(&wire);
     assert_string_equal(model->main->nodes[0]->info.op_type.data, "Relu"); /* t comes first now */
     node = model->main->nodes[1];
@@ -269,9 +263,9 @@ static void write_rich(struct wire *wire)
     g = mw_begin(wire, 12, 17);
     wire_text(wire, 10, "about the graph");
     mw_entry(wire, 16, "graph", "property"); /* metadata_props of the graph: not interpreted */
-    mw_value(wire, MW_INPUT, "x", 1, "N,?,3");
-    mw_value(wire, MW_INPUT, "c", 9, "");
-    mw_value(wire, MW_INPUT, "w", 1, "300");
+    script_add(wire, "x : N,?,3\n"
+                     "c : bool -\n"
+                     "w : 300");
     mw_ones(wire, "w", 300);
     mw_ones(wire, "k", 2);
     n = mw_node_begin(wire, "Custom", "x,_,w", "a,_,b");
@@ -297,9 +291,9 @@ static void write_rich(struct wire *wire)
         } else if (kind == 5) {
             wire_text(wire, 1, "g");
             v = wire_begin(wire, 6);
-            mw_value(wire, MW_INPUT, "in", 1, "2");
-            mw_node(wire, "Add", "in,k", "out");
-            mw_value(wire, MW_OUTPUT, "out", 1, "2");
+            script_add(wire, "in : 2\n"
+                             "out = Add(in,k)\n"
+                             "-> out : 2");
             wire_end(wire, v);
         } else if (kind == 6)
             wire_floats(wire, 7, (float[]){ 1, 2.5f }, 2);
@@ -418,9 +412,9 @@ static uint64_t hash_of_capture(const char *captured)
     mw_body body;
     uint64_t hash;
 
-    mw_value(&wire, MW_INPUT, "c", INLAY_BOOL, "");
-    mw_value(&wire, MW_INPUT, "a", INLAY_FLOAT, "N,4");
-    mw_value(&wire, MW_INPUT, "b", INLAY_FLOAT, "N,4");
+    script_add(&wire, "c : bool -\n"
+                      "a : N,4\n"
+                      "b : N,4");
     node = mw_node_begin(&wire, "If", "c", "y");
     for (int i = 0; i < 2; i++) {
         body = mw_body_begin(&wire, i == 0 ? "then_branch" : "else_branch", "branch");
@@ -590,7 +584,6 @@ static void inferred_shapes_on_request(void **state)
     char path[] = "/tmp/inlay-meaning-XXXXXX";
     int fd = mkstemp(path);
     struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
     model_save_options options = { .with_inferred_shapes = true };
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model, *again;
@@ -598,11 +591,11 @@ static void inferred_shapes_on_request(void **state)
 
     (void)state;
     assert_true(fd >= 0);
-    mw_value(&wire, MW_INPUT, "x", 1, "2");
-    mw_node(&wire, "Relu", "x", "t");
-    mw_node(&wire, "Relu", "t", "y");
-    mw_value(&wire, MW_OUTPUT, "y", 1, NULL);
-    wire_end(&wire, mark);
+    script_model(&wire, 17,
+                 "x : 2\n"
+                 "t = Relu(x)\n"
+                 "y = Relu(t)\n"
+                 "-> y");
     model = load(&wire);
     v = &model->main->values[graph_find_value(model->main, "t")];
     v->info.dtype = INLAY_FLOAT; /* as inference would set it */

@@ -62,10 +62,10 @@ int main(int argc, char **argv)
     plant_two(&other, -0.05F);
     write_model(argv[1], "twice_other", &other);
     /* Provider `planted` runs all nodes except Exp. */
-    script_model(&split, "x : 64,64\n a = Add(x, x)\n e = Exp(a)\n y = Relu(e)\n -> y", 13);
+    script_model(&split, 13, "x : 64,64\n a = Add(x, x)\n e = Exp(a)\n y = Relu(e)\n -> y");
     write_model(argv[1], "split", &split);
     /* A Cast that --fix removes, in a model with random outputs. */
-    script_model(&noise, "x : 2,8\n r = RandomNormalLike(x)\n a = Cast(x) to=1\n y = Add(a, r)\n -> y", 17);
+    script_model(&noise, 17, "x : 2,8\n r = RandomNormalLike(x)\n a = Cast(x) to=1\n y = Add(a, r)\n -> y");
     write_model(argv[1], "noise", &noise);
     for (int i = 0; i < PLANTED_COUNT; i++) {
         struct wire wire = { 0 };
@@ -77,7 +77,7 @@ int main(int argc, char **argv)
         struct wire wire = { 0 };
 
         (void)snprintf(stem, sizeof stem, "clean%d", i);
-        script_model(&wire, clean_models[i], 17);
+        script_model(&wire, 17, clean_models[i]);
         write_model(argv[1], stem, &wire);
     }
     return 0;

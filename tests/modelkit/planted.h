@@ -10,7 +10,7 @@ static inline void plant_raw(struct wire *wire, uint32_t field, const char *name
 {
     wire_mark mark = wire_begin(wire, field);
     int64_t sizes[INLAY_MAX_RANK];
-    const uint32_t rank = rig_dims(dims, sizes);
+    const uint32_t rank = mw_dims(dims, sizes);
 
     mw_tensor_head(wire, name, dtype, rank, sizes);
     wire_bytes(wire, 9, data, bytes);
@@ -22,7 +22,7 @@ static inline void plant_floats(struct wire *wire, const char *name, const char 
 {
     static float data[1 << 16];
     int64_t sizes[INLAY_MAX_RANK], count = 1;
-    const uint32_t rank = rig_dims(dims, sizes);
+    const uint32_t rank = mw_dims(dims, sizes);
 
     for (uint32_t i = 0; i < rank; i++)
         count *= sizes[i];
@@ -49,22 +49,19 @@ static inline void plant_dropout(struct wire *wire)
 {
     const wire_mark mark = plant_begin(wire, "2,8", 13);
 
-    rig_scalar(wire, "ratio", INLAY_FLOAT, 0.5);
-    rig_scalar(wire, "train", INLAY_BOOL, 1);
-    mw_node(wire, "Dropout", "x,ratio,train", "y");
+    script_add(wire, "ratio = [] 0.5\n"
+                     "train = bool[] 1\n"
+                     "y = Dropout(x,ratio,train)");
     plant_end(wire, mark, "2,8");
 }
 
 static inline void plant_batch_norm(struct wire *wire)
 {
     const wire_mark mark = plant_begin(wire, "2,8,3", 15);
-    wire_mark n;
 
     for (int i = 0; i < 4; i++)
         mw_ones(wire, (const char *const[]){ "scale", "bias", "mean", "var" }[i], 8);
-    n = mw_node_begin(wire, "BatchNormalization", "x,scale,bias,mean,var", "y,new_mean,new_var");
-    rig_attr_int(wire, "training_mode", 1);
-    wire_end(wire, n);
+    script_add(wire, "y,new_mean,new_var = BatchNormalization(x,scale,bias,mean,var) training_mode=1");
     plant_end(wire, mark, "2,8,3");
 }
 
@@ -72,9 +69,9 @@ static inline void plant_casts(struct wire *wire)
 {
     const wire_mark mark = plant_begin(wire, "2,8", 13);
 
-    rig_node_int(wire, "Cast", "x", "wide", "to", INLAY_DOUBLE);
-    rig_node_int(wire, "Cast", "wide", "back", "to", INLAY_FLOAT);
-    mw_node(wire, "Relu", "back", "y");
+    script_add(wire, "wide = Cast(x) to=double\n"
+                     "back = Cast(wide) to=float\n"
+                     "y = Relu(back)");
     plant_end(wire, mark, "2,8");
 }
 
@@ -82,9 +79,9 @@ static inline void plant_needless(struct wire *wire)
 {
     const wire_mark mark = plant_begin(wire, "2,8", 13);
 
-    rig_node_int(wire, "Cast", "x", "a", "to", INLAY_FLOAT);
-    rig_node_int(wire, "Cast", "a", "b", "to", INLAY_FLOAT);
-    mw_node(wire, "Relu", "b", "y");
+    script_add(wire, "a = Cast(x) to=float\n"
+                     "b = Cast(a) to=float\n"
+                     "y = Relu(b)");
     plant_end(wire, mark, "2,8");
 }
 
@@ -92,10 +89,10 @@ static inline void plant_float64(struct wire *wire)
 {
     const wire_mark mark = plant_begin(wire, "32,32", 13);
 
-    rig_node_int(wire, "Cast", "x", "wide", "to", INLAY_DOUBLE);
-    mw_node(wire, "Exp", "wide", "e");
-    mw_node(wire, "Tanh", "e", "t");
-    rig_node_int(wire, "Cast", "t", "y", "to", INLAY_FLOAT);
+    script_add(wire, "wide = Cast(x) to=double\n"
+                     "e = Exp(wide)\n"
+                     "t = Tanh(e)\n"
+                     "y = Cast(t) to=float");
     plant_end(wire, mark, "32,32");
 }
 
@@ -104,7 +101,7 @@ static inline void plant_constant_node(struct wire *wire)
     static float data[160 * 160];
     const wire_mark mark = plant_begin(wire, "2,160", 13);
     const wire_mark n = mw_node_begin(wire, "Constant", "", "c");
-    const wire_mark a = rig_attr_begin(wire, "value", 4);
+    const wire_mark a = mw_attr_begin(wire, "value", 4);
 
     for (int i = 0; i < 160 * 160; i++)
         data[i] = (float)(i % 17) * 0.01F - 0.08F;
@@ -118,22 +115,18 @@ static inline void plant_constant_node(struct wire *wire)
 static inline void plant_loop(struct wire *wire)
 {
     const wire_mark mark = plant_begin(wire, "2,8", 13);
-    wire_mark n;
-    mw_body body;
 
-    rig_scalar(wire, "trips", INLAY_INT64, 4);
-    rig_scalar(wire, "go", INLAY_BOOL, 1);
-    n = mw_node_begin(wire, "Loop", "trips,go,x", "y");
-    body = mw_body_begin(wire, "body", "b");
-    mw_value(wire, MW_INPUT, "i", INLAY_INT64, "");
-    mw_value(wire, MW_INPUT, "on", INLAY_BOOL, "");
-    mw_value(wire, MW_INPUT, "h", INLAY_FLOAT, "2,8");
-    mw_node(wire, "Identity", "on", "on2");
-    mw_node(wire, "Tanh", "h", "h2");
-    mw_value(wire, MW_OUTPUT, "on2", INLAY_BOOL, "");
-    mw_value(wire, MW_OUTPUT, "h2", INLAY_FLOAT, "2,8");
-    mw_body_end(wire, body);
-    wire_end(wire, n);
+    script_add(wire, "trips = i[] 4\n"
+                     "go = bool[] 1\n"
+                     "y = Loop(trips,go,x) body {\n"
+                     "    i : int64 -\n"
+                     "    on : bool -\n"
+                     "    h : 2,8\n"
+                     "    on2 = Identity(on)\n"
+                     "    h2 = Tanh(h)\n"
+                     "    -> on2 : bool -\n"
+                     "    -> h2 : 2,8\n"
+                     "}");
     plant_end(wire, mark, "2,8");
 }
 
@@ -141,7 +134,7 @@ static inline void plant_open_axis(struct wire *wire)
 {
     const wire_mark mark = plant_begin(wire, "N,6", 13);
 
-    rig_ints(wire, "shape", 1, 3, (int64_t[]){ 2, 2, 3 });
+    mw_ints(wire, "shape", 1, 3, (int64_t[]){ 2, 2, 3 });
     mw_node(wire, "Reshape", "x,shape", "y");
     plant_end(wire, mark, "2,2,3");
 }
@@ -158,7 +151,7 @@ static inline void plant_traced(struct wire *wire)
 {
     const wire_mark mark = plant_begin(wire, "N,4,6", 13);
 
-    rig_ints(wire, "shape", 1, 2, (int64_t[]){ 1, -1 });
+    mw_ints(wire, "shape", 1, 2, (int64_t[]){ 1, -1 });
     mw_node(wire, "Reshape", "x,shape", "y");
     plant_end(wire, mark, NULL);
 }
@@ -181,9 +174,9 @@ static inline void plant_two(struct wire *wire, float other)
 
     plant_floats(wire, "w1", "32,64", 0.05F);
     plant_floats(wire, "w2", "32,64", other);
-    mw_node(wire, "MatMul", "x,w1", "a");
-    mw_node(wire, "MatMul", "x,w2", "b");
-    mw_node(wire, "Mul", "a,b", "y");
+    script_add(wire, "a = MatMul(x,w1)\n"
+                     "b = MatMul(x,w2)\n"
+                     "y = Mul(a,b)");
     plant_end(wire, mark, "2,64");
 }
 
@@ -242,7 +235,7 @@ static inline void plant_quantized(struct wire *wire, float scale, int (*code)(i
     for (int i = 0; i < 256; i++)
         data[i] = (int8_t)code(i);
     plant_raw(wire, MW_INITIALIZER, "q", INLAY_INT8, "16,16", data, sizeof data);
-    rig_scalar(wire, "s", INLAY_FLOAT, scale);
+    mw_scalar(wire, "s", INLAY_FLOAT, scale);
     mw_node(wire, "DequantizeLinear", "q,s", "w");
     mw_node(wire, "MatMul", "x,w", "y");
     plant_end(wire, mark, "2,16");
@@ -285,20 +278,18 @@ static inline void plant_channels(struct wire *wire)
 /* LayerNormalization as basic operators, in an opset without that operator. */
 static inline void plant_old_opset(struct wire *wire)
 {
-    script_model(wire,
+    script_model(wire, 13,
                  "x : 4,32\n two = [] 2.0\n eps = [] 0.00001\n g = [32]\n b = [32]\n"
                  "m = ReduceMean(x) axes=-1,\n d = Sub(x, m)\n q = Pow(d, two)\n v = ReduceMean(q) axes=-1,\n"
-                 "e = Add(v, eps)\n s = Sqrt(e)\n n = Div(d, s)\n k = Mul(n, g)\n y = Add(k, b)\n -> y",
-                 13);
+                 "e = Add(v, eps)\n s = Sqrt(e)\n n = Div(d, s)\n k = Mul(n, g)\n y = Add(k, b)\n -> y");
 }
 
 /* Attention whose weights are read twice. */
 static inline void plant_attention(struct wire *wire)
 {
-    script_model(wire,
+    script_model(wire, 17,
                  "q : 2,4,8\n k : 2,6,8\n v : 2,6,8\n t = Transpose(k) perm=0,2,1\n s = MatMul(q, t)\n"
-                 "p = Softmax(s) axis=-1\n y = MatMul(p, v)\n m = ReduceMax(p) keepdims=0\n -> y, m",
-                 17);
+                 "p = Softmax(s) axis=-1\n y = MatMul(p, v)\n m = ReduceMax(p) keepdims=0\n -> y, m");
 }
 
 struct planted {

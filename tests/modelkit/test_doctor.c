@@ -62,7 +62,7 @@ static void test_clean(void **state)
         graph_model *model;
         struct doctor doctor;
 
-        script_model(&wire, clean_models[i], 17);
+        script_model(&wire, 17, clean_models[i]);
         model = load(&wire);
         doctor = examine(model);
         if (doctor.count != 0)
@@ -118,8 +118,8 @@ static void test_lossy_cast(void **state)
     struct doctor doctor;
 
     (void)state;
-    rig_node_int(&wire, "Cast", "x", "half", "to", INLAY_FLOAT16);
-    rig_node_int(&wire, "Cast", "half", "y", "to", INLAY_FLOAT);
+    mw_node_int(&wire, "Cast", "x", "half", "to", INLAY_FLOAT16);
+    mw_node_int(&wire, "Cast", "half", "y", "to", INLAY_FLOAT);
     plant_end(&wire, mark, "2,8");
     model = load(&wire);
     doctor = examine(model);

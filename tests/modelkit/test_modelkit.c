@@ -19,7 +19,7 @@ static graph_model *load(const struct wire *wire)
 static graph_model *load_script(struct wire *wire, const char *script)
 {
     *wire = (struct wire){ 0 };
-    script_model(wire, script, 17);
+    script_model(wire, 17, script);
     return load(wire);
 }
 
@@ -173,7 +173,7 @@ static graph_model *load_nested(struct wire *wire, const char *const ops[4])
 
     *wire = (struct wire){ 0 };
     mark = plant_begin(wire, "4", 17);
-    rig_scalar(wire, "c", INLAY_BOOL, 1);
+    mw_scalar(wire, "c", INLAY_BOOL, 1);
     node = mw_node_begin(wire, "If", "c", "y");
     for (int outer = 0; outer < 2; outer++) {
         const mw_body body = mw_body_begin(wire, outer == 0 ? "then_branch" : "else_branch", "outer");

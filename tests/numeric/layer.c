@@ -230,8 +230,8 @@ static void write_copy(const nm_layer *layer, struct wire *wire)
     float *weights = allocate(layer->in * in * 9, sizeof *weights);
     wire_mark mark = mw_node_begin(wire, "Conv", "x,v", "q");
 
-    rig_attr_ints(wire, "pads", 4, ones);
-    rig_attr_int(wire, "group", layer->copies);
+    mw_attr_ints(wire, "pads", 4, ones);
+    mw_attr_int(wire, "group", layer->copies);
     wire_end(wire, mark);
     for (int64_t o = 0; o < layer->in; o++)
         weights[(o * in + o % in) * 9 + 4] = 1;
@@ -252,10 +252,10 @@ static void write_conv(const nm_case *test_case, struct wire *wire, const char *
         write_copy(layer, wire);
     (void)snprintf(inputs, sizeof inputs, "%s,w%s", layer->copies > 0 ? "q" : "x", test_case->bias != NULL ? ",b" : "");
     mark = mw_node_begin(wire, "Conv", inputs, result);
-    rig_attr_ints(wire, "strides", 2, strides);
-    rig_attr_ints(wire, "dilations", 2, dilations);
-    rig_attr_ints(wire, "pads", 4, pads);
-    rig_attr_int(wire, "group", layer->group);
+    mw_attr_ints(wire, "strides", 2, strides);
+    mw_attr_ints(wire, "dilations", 2, dilations);
+    mw_attr_ints(wire, "pads", 4, pads);
+    mw_attr_int(wire, "group", layer->group);
     wire_end(wire, mark);
     write_tensor(wire, "w", 4, dims, test_case->weights, 1);
 }
@@ -266,7 +266,7 @@ static void write_gemm(const nm_case *test_case, struct wire *wire, const char *
     const int64_t dims[] = { layer->in, layer->out }, transposed_dims[] = { layer->out, layer->in };
 
     if (layer->transposed)
-        rig_node_int(wire, "Gemm", test_case->bias != NULL ? "x,w,b" : "x,w", result, "transB", 1);
+        mw_node_int(wire, "Gemm", test_case->bias != NULL ? "x,w,b" : "x,w", result, "transB", 1);
     else if (test_case->bias != NULL) {
         mw_node(wire, "MatMul", "x,w", "p");
         mw_node(wire, "Add", "p,b", result);

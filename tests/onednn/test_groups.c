@@ -44,7 +44,7 @@ static struct rig open_script(const char *script, const char *providers, const c
     for (size_t i = sizeof products / sizeof *products; i-- > 0;)
         if (strstr(script, products[i]) != NULL)
             (void)snprintf(pin, sizeof pin, "op:%s=onednn", products[i]);
-    script_model(&wire, script, 17);
+    script_model(&wire, 17, script);
     return rig_open(&wire, (const char *const[]){ "providers", providers, "intra_threads", threads, "level", "0",
                                                   library ? "pin" : NULL, pin, NULL });
 }

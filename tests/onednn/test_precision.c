@@ -80,23 +80,9 @@ static void images(void **state)
     }
 }
 
-/* Unknown values are refused. */
-static void names(void **state)
-{
-    inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_options *options = NULL;
-
-    (void)state;
-    assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(options, "precision", "half", &diag), INLAY_INVALID_ARGUMENT);
-    assert_string_equal(diag.text, "option precision: 'half' is not one of strict, f32, fast, reduced");
-    inlay_options_destroy(options);
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(sequences), cmocka_unit_test(images),
-                                        cmocka_unit_test(names) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sequences), cmocka_unit_test(images) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,9 +19,9 @@ static void write_convolution(region_model *model, const struct convolution *con
     mw_value(&model->wire, MW_INPUT, "x", RIG_FLOAT, shape);
     (void)snprintf(inputs, sizeof inputs, "x,%s", model_constant(model, 4, weights, 0.1f, 0));
     n = mw_node_begin(&model->wire, "Conv", inputs, "y");
-    rig_attr_ints(&model->wire, "pads", 4, pads);
-    rig_attr_ints(&model->wire, "dilations", 2, dilations);
-    rig_attr_int(&model->wire, "group", convolution->group);
+    mw_attr_ints(&model->wire, "pads", 4, pads);
+    mw_attr_ints(&model->wire, "dilations", 2, dilations);
+    mw_attr_int(&model->wire, "group", convolution->group);
     wire_end(&model->wire, n);
     mw_value(&model->wire, MW_OUTPUT, "y", RIG_FLOAT, shape);
     wire_end(&model->wire, mark);

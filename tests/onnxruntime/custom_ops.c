@@ -1,5 +1,6 @@
 /* A library of custom operators that programs load: Scale(x; by) -> x * by, through RegisterCustomOps. */
 #include "types.h"
+#include "custom_op.h"
 #include <stdlib.h>
 
 struct OrtApi {
@@ -50,53 +51,13 @@ static const char *name(const OrtCustomOp *op)
     (void)op;
     return "Scale";
 }
-static const char *no_provider(const OrtCustomOp *op)
-{
-    (void)op;
-    return NULL;
-}
-static int float_type(const OrtCustomOp *op, size_t i)
-{
-    (void)op, (void)i;
-    return 1;
-}
-static size_t one(const OrtCustomOp *op)
-{
-    (void)op;
-    return 1;
-}
-static int required(const OrtCustomOp *op, size_t i)
-{
-    (void)op, (void)i;
-    return ORT_REQUIRED;
-}
-static int memory(const OrtCustomOp *op, size_t i)
-{
-    (void)op, (void)i;
-    return ORT_MEM_DEFAULT;
-}
-static int one_int(const OrtCustomOp *op)
-{
-    (void)op;
-    return 1;
-}
 
 static const OrtCustomOp scale = {
     .version = 16,
     .GetName = name,
-    .GetExecutionProviderType = no_provider,
-    .GetInputType = float_type,
-    .GetInputTypeCount = one,
-    .GetOutputType = float_type,
-    .GetOutputTypeCount = one,
+    CUSTOM_OP_COMMON,
+    CUSTOM_OP_FLOATS,
     .KernelDestroy = free,
-    .GetInputCharacteristic = required,
-    .GetOutputCharacteristic = required,
-    .GetInputMemoryType = memory,
-    .GetVariadicInputMinArity = one_int,
-    .GetVariadicInputHomogeneity = one_int,
-    .GetVariadicOutputMinArity = one_int,
-    .GetVariadicOutputHomogeneity = one_int,
     .CreateKernelV2 = create,
     .KernelComputeV2 = compute,
 };

@@ -1,5 +1,6 @@
 /* Custom operators of the program and of a library: queries of kernels, strings, constants, shapes, failures. */
 #include "ort_test.h"
+#include "custom_op.h"
 #include <stdbool.h>
 
 enum { FLOAT = 1, INT64 = 7, STRING = 8 };
@@ -20,11 +21,6 @@ static const test_op *of(const OrtCustomOp *op)
 static const char *op_name(const OrtCustomOp *op)
 {
     return of(op)->name;
-}
-static const char *op_provider(const OrtCustomOp *op)
-{
-    (void)op;
-    return NULL;
 }
 static size_t count_types(const int *types)
 {
@@ -50,26 +46,6 @@ static size_t output_count(const OrtCustomOp *op)
 {
     return count_types(of(op)->outputs);
 }
-static int required(const OrtCustomOp *op, size_t i)
-{
-    (void)op, (void)i;
-    return ORT_REQUIRED;
-}
-static int memory_type(const OrtCustomOp *op, size_t i)
-{
-    (void)op, (void)i;
-    return ORT_MEM_DEFAULT;
-}
-static int one(const OrtCustomOp *op)
-{
-    (void)op;
-    return 1;
-}
-static int most(const OrtCustomOp *op)
-{
-    (void)op;
-    return 1000000;
-}
 static int kernels;
 static OrtStatus *create(const OrtCustomOp *op, const OrtApi *table, const OrtKernelInfo *info, void **out)
 {
@@ -93,23 +69,14 @@ static void finish_op(test_op *op)
     op->op = (OrtCustomOp){
         .version = 18,
         .GetName = op_name,
-        .GetExecutionProviderType = op_provider,
+        CUSTOM_OP_COMMON,
         .GetInputType = input_type,
         .GetInputTypeCount = input_count,
         .GetOutputType = output_type,
         .GetOutputTypeCount = output_count,
         .KernelDestroy = destroy,
-        .GetInputCharacteristic = required,
-        .GetOutputCharacteristic = required,
-        .GetInputMemoryType = memory_type,
-        .GetVariadicInputMinArity = one,
-        .GetVariadicInputHomogeneity = one,
-        .GetVariadicOutputMinArity = one,
-        .GetVariadicOutputHomogeneity = one,
         .CreateKernelV2 = create,
         .KernelComputeV2 = compute,
-        .GetStartVersion = one,
-        .GetEndVersion = most,
     };
 }
 

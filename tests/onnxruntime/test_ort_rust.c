@@ -2,6 +2,7 @@
  * pools, options, sessions from bytes and files, all kinds of values, bindings, asynchronous runs, operators written by
  * the program, models that it builds and compiles. */
 #include "ort_test.h"
+#include "custom_op.h"
 #include <pthread.h>
 
 struct OrtModelEditorApi {
@@ -576,60 +577,18 @@ static const char *op_name(const OrtCustomOp *op)
     (void)op;
     return "Times";
 }
-static const char *no_provider(const OrtCustomOp *op)
-{
-    (void)op;
-    return NULL;
-}
-static int float_type(const OrtCustomOp *op, size_t i)
-{
-    (void)op, (void)i;
-    return FLOAT;
-}
-static size_t one_port(const OrtCustomOp *op)
-{
-    (void)op;
-    return 1;
-}
-static int one_int(const OrtCustomOp *op)
-{
-    (void)op;
-    return 1;
-}
-static int zero(const OrtCustomOp *op, size_t i)
-{
-    (void)op, (void)i;
-    return 0;
-}
-static int newest(const OrtCustomOp *op)
-{
-    (void)op;
-    return INT32_MAX;
-}
 
 static void test_operator(void **state)
 {
     static const OrtCustomOp times = {
         .version = 17,
         .GetName = op_name,
-        .GetExecutionProviderType = no_provider,
-        .GetInputType = float_type,
-        .GetInputTypeCount = one_port,
-        .GetOutputType = float_type,
-        .GetOutputTypeCount = one_port,
+        CUSTOM_OP_COMMON,
+        CUSTOM_OP_FLOATS,
         .KernelDestroy = free,
-        .GetInputCharacteristic = zero,
-        .GetOutputCharacteristic = zero,
-        .GetInputMemoryType = zero,
-        .GetVariadicInputMinArity = one_int,
-        .GetVariadicInputHomogeneity = one_int,
-        .GetVariadicOutputMinArity = one_int,
-        .GetVariadicOutputHomogeneity = one_int,
         .CreateKernelV2 = create_kernel,
         .KernelComputeV2 = compute,
         .InferOutputShapeFn = infer,
-        .GetStartVersion = one_int,
-        .GetEndVersion = newest,
     };
     struct wire wire = { 0 };
     OrtSessionOptions *options;

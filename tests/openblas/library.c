@@ -1,6 +1,6 @@
 /* How provider openblas opens its library: the choice of library, its settings, and the effects on the process. */
 #include "common/library.h"
-#include "../support/thread_count.h"
+#include "../support/process_counts.h"
 #include "openblas/blas.h"
 #include <malloc.h>
 #include <pthread.h>

@@ -134,7 +134,7 @@ static void weights_with_their_readers(void **state)
     struct rig rig;
 
     (void)state;
-    script_model(&wire, script, 17);
+    script_model(&wire, 17, script);
     rig = rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "level", "0", "policy", "priority",
                                                  "pin", "op:Abs=reference", NULL });
     assert_int_not_equal(region_of(&rig, "a"), region_of(&rig, "c"));

@@ -30,7 +30,7 @@ static inline struct rig open_row(const struct row *row, const char *const *opti
 {
     struct wire wire = { 0 };
 
-    script_model(&wire, row->script, row->opset == 0 ? 17 : row->opset);
+    script_model(&wire, row->opset == 0 ? 17 : row->opset, row->script);
     return rig_open(&wire, options);
 }
 
@@ -72,7 +72,7 @@ static inline void rows_follow(const struct row *row, const char *const *options
     inlay_options *created = NULL;
     inlay_session *session = NULL;
 
-    script_model(&wire, row->script, row->opset == 0 ? 17 : row->opset);
+    script_model(&wire, row->opset == 0 ? 17 : row->opset, row->script);
     source.data = wire.bytes;
     source.bytes = wire.count;
     assert_int_equal(inlay_options_create(&created, NULL), INLAY_OK);
@@ -146,7 +146,7 @@ static inline void check_narrow(const struct row *row, struct rig *plain, const 
     add_ops(plain->session->model->main, listed, sizeof listed);
     check_made(row, best->session->model->main, listed);
     assert_int_equal(setenv("NARROW_OPS", listed, 1), 0);
-    script_model(&wire, row->script, row->opset == 0 ? 17 : row->opset);
+    script_model(&wire, row->opset == 0 ? 17 : row->opset, row->script);
     if (rig_try_open(&wire, all, &narrow, &diag) != INLAY_OK)
         fail_msg("%s: on a provider of%s: %s", row->name, listed, diag.text);
     for (uint32_t seed = 1; seed < 3; seed++) {
@@ -172,7 +172,7 @@ static inline void check_starved(const struct row *row)
     bool failed = strlen(row->script) < 4096;
     struct wire wire = { 0 };
 
-    script_model(&wire, row->script, row->opset == 0 ? 17 : row->opset);
+    script_model(&wire, row->opset == 0 ? 17 : row->opset, row->script);
     for (uint64_t n = 0; failed; n += ROWS_STARVE) {
         inlay_diag diag = INLAY_DIAG_INIT;
         graph_model *model = NULL;

@@ -7,7 +7,7 @@ static struct rig open_with(const char *script, const char *tap)
 {
     struct wire wire = { 0 };
 
-    script_model(&wire, script, 17);
+    script_model(&wire, 17, script);
     return rig_open(&wire,
                     (const char *const[]){ "level", "0", "intra_threads", "2", tap != NULL ? "tap" : NULL, tap, NULL });
 }

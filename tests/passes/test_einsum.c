@@ -270,7 +270,7 @@ static void run_equation(const struct equation *equation)
         declare(&wire, equation, t, named);
     (void)snprintf(inputs, sizeof inputs, "%.*s", (int)(2 * equation->count - 1), "p,q,r,s");
     node = mw_node_begin(&wire, "Einsum", inputs, "y");
-    attr = rig_attr_begin(&wire, "equation", 3);
+    attr = mw_attr_begin(&wire, "equation", 3);
     wire_text(&wire, 4, equation->text);
     wire_end(&wire, attr);
     wire_end(&wire, node);

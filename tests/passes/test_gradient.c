@@ -167,7 +167,7 @@ static void check_row(const struct row *row, const char *level)
                        names[2 * i]);
     (void)snprintf(script, sizeof script, "%s\n%s = tr.Gradient(%s) xs='%s y=Y\n-> Y, %s", row->script, derived, names,
                    names, derived);
-    script_model(&wire, script, row->opset == 0 ? 17 : row->opset);
+    script_model(&wire, row->opset == 0 ? 17 : row->opset, script);
     rig = rig_open(&wire, options);
     for (uint32_t i = 0; i < count; i++) {
         const inlay_value *slope;
@@ -216,7 +216,7 @@ static void expect_one(const char *script, float a, float b, float want)
         struct wire wire = { 0 };
         struct rig rig;
 
-        script_model(&wire, script, 17);
+        script_model(&wire, 17, script);
         rig = rig_open(&wire, options);
         rig_floats(&rig, 0, "", &a);
         if (inlay_session_input_count(rig.session) > 1)
@@ -247,7 +247,7 @@ static void refused(const char *script, inlay_status want, const char *says)
     inlay_session *session = NULL;
     struct wire wire = { 0 };
 
-    script_model(&wire, script, 17);
+    script_model(&wire, 17, script);
     if (inlay_session_create_from_bytes(wire.bytes, wire.count, NULL, &session, &diag) != want ||
         strstr(diag.text, says) == NULL)
         fail_msg("%s\n%d: %s", script, diag.code, diag.text);

@@ -42,7 +42,7 @@ static struct reports optimise(const struct near_row *row, bool near_misses, con
     inlay_diag diag = INLAY_DIAG_INIT;
     struct wire wire = { 0 };
 
-    script_model(&wire, row->script, 17);
+    script_model(&wire, 17, row->script);
     source.data = wire.bytes;
     source.bytes = wire.count;
     assert_int_equal(inlay_options_create(&options, NULL), INLAY_OK);

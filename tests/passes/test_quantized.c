@@ -145,7 +145,7 @@ static void check_table(const char *name, int dtype, int64_t scales, int64_t axi
                           : zeros                ? "w,s,z"
                                                  : "w,s",
                           "f");
-        rig_attr_int(&wire, dtype == INLAY_FLOAT16 ? "to" : "axis", dtype == INLAY_FLOAT16 ? INLAY_FLOAT : axis);
+        mw_attr_int(&wire, dtype == INLAY_FLOAT16 ? "to" : "axis", dtype == INLAY_FLOAT16 ? INLAY_FLOAT : axis);
         wire_end(&wire, n);
         mw_node(&wire, "Gather", "f,i", "y");
         mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, NULL);

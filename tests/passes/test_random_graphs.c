@@ -529,7 +529,7 @@ static void one_graph(uint32_t seed, bool exact)
     struct wire wire = { 0 };
 
     make(&builder, seed, exact);
-    script_model(&wire, builder.script, 17);
+    script_model(&wire, 17, builder.script);
     plain = rig_open(&wire, (const char *const[]){ "level", "0", NULL });
     script_feed_odd(&plain, seed, exact ? 0.3f : 0);
     rig_run(&plain);
@@ -537,7 +537,7 @@ static void one_graph(uint32_t seed, bool exact)
         struct wire again = { 0 };
         struct rig best;
 
-        script_model(&again, builder.script, 17);
+        script_model(&again, 17, builder.script);
         best = rig_open(&again, (const char *const[]){ "level", levels[l], NULL });
         script_feed_odd(&best, seed, exact ? 0.3f : 0);
         rig_run(&best);

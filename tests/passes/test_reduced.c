@@ -163,7 +163,7 @@ static const char *message(const char *script, const char *const *options)
     struct rig rig;
 
     diag = (inlay_diag)INLAY_DIAG_INIT;
-    script_model(&wire, script, 17);
+    script_model(&wire, 17, script);
     if (rig_try_open(&wire, options, &rig, &diag) == INLAY_OK)
         diag.text[0] = '\0';
     rig_close(&rig);

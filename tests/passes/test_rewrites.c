@@ -713,14 +713,14 @@ static void requested_passes(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char ops[256];
 
-        script_model(&wire, script, 17);
+        script_model(&wire, 17, script);
         rig = rig_open(&wire, rows[i].options);
         list_ops(rig.session->model->main, ops, sizeof ops);
         assert_string_equal(ops, rows[i].ops);
         rig_close(&rig);
     }
     check_row_with(&asked, (const char *const[]){ "pass", "merge_products", NULL });
-    script_model(&wire, script, 17);
+    script_model(&wire, 17, script);
     assert_int_equal(rig_try_open(&wire, (const char *const[]){ "no_pass", "swich", NULL }, &rig, &diag),
                      INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "did you mean 'swish'"));

@@ -27,7 +27,7 @@ static graph_model *load_script(const char *script)
     static struct wire wire;
 
     wire_deinit(&wire);
-    script_model(&wire, script, 17);
+    script_model(&wire, 17, script);
     return load(&wire);
 }
 
@@ -222,7 +222,7 @@ static graph_model *load_loop(bool y_is_output)
 
     mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2");
     mw_value(&wire, MW_INPUT, "z", RIG_FLOAT, "3");
-    rig_ints(&wire, "n", 0, 1, (int64_t[]){ 2 });
+    mw_ints(&wire, "n", 0, 1, (int64_t[]){ 2 });
     loop = mw_node_begin(&wire, "Loop", "n,,x", "y,s");
     body = mw_body_begin(&wire, "body", "body");
     mw_value(&wire, MW_INPUT, "i", RIG_INT64, "");

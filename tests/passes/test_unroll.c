@@ -44,9 +44,9 @@ static struct rig open_loop(const loop_row *row, const char *level)
     mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2");
     mw_value(&wire, MW_INPUT, "z", RIG_FLOAT, "2");
     mw_value(&wire, MW_INPUT, "m", RIG_INT64, "");
-    rig_ints(&wire, "n", 0, 1, &row->trips);
-    rig_scalar(&wire, "yes", RIG_BOOL, 1);
-    rig_scalar(&wire, "no", RIG_BOOL, 0);
+    mw_ints(&wire, "n", 0, 1, &row->trips);
+    mw_scalar(&wire, "yes", RIG_BOOL, 1);
+    mw_scalar(&wire, "no", RIG_BOOL, 0);
     mw_ones(&wire, "ones", 2);
     (void)snprintf(inputs, sizeof inputs, "%s,%s,x,x,x,z,z", row->trips == UNKNOWN ? "m" : "n", row->cond);
     loop = mw_node_begin(&wire, "Loop", inputs, "grown,through,first,second,same,scan_first,scan_i");
@@ -57,7 +57,7 @@ static struct rig open_loop(const loop_row *row, const char *level)
     mw_value(&wire, MW_INPUT, "s_in", RIG_FLOAT, "2");
     mw_value(&wire, MW_INPUT, "k_in", RIG_FLOAT, "2");
     mw_node(&wire, "Add", "z,ones", "z1");
-    rig_node_int(&wire, "Concat", "g_in,z1", "g_out", "axis", 0);
+    mw_node_int(&wire, "Concat", "g_in,z1", "g_out", "axis", 0);
     mw_node(&wire, "Identity", row->again, "go");
     mw_value(&wire, MW_OUTPUT, "go", RIG_BOOL, "");
     mw_value(&wire, MW_OUTPUT, "g_out", RIG_FLOAT, NULL);
@@ -77,7 +77,7 @@ static struct rig open_loop(const loop_row *row, const char *level)
         mw_value(&wire, MW_OUTPUT, i % 2 == 0 ? negated : carried[i], RIG_FLOAT, NULL);
     }
     mw_value(&wire, MW_OUTPUT, "scan_first", RIG_FLOAT, NULL);
-    rig_node_int(&wire, "Cast", "scan_i", "scan_f", "to", RIG_FLOAT);
+    mw_node_int(&wire, "Cast", "scan_i", "scan_f", "to", RIG_FLOAT);
     mw_value(&wire, MW_OUTPUT, "scan_f", RIG_FLOAT, NULL);
     wire_end(&wire, mark);
     return rig_open(&wire, (const char *const[]){ "level", level, NULL });
@@ -133,16 +133,16 @@ static void parts_in_a_sequence(void **state)
 
     (void)state;
     mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "6");
-    rig_ints(&wire, "n", 0, 1, (int64_t[]){ 2 });
-    rig_scalar(&wire, "yes", RIG_BOOL, 1);
-    rig_ints(&wire, "bounds", 1, 3, (int64_t[]){ 0, 1, 3 });
-    rig_ints(&wire, "axis", 1, 1, (int64_t[]){ 0 });
-    rig_ints(&wire, "one", 1, 1, (int64_t[]){ 1 });
-    rig_ints(&wire, "last", 0, 1, (int64_t[]){ -1 });
+    mw_ints(&wire, "n", 0, 1, (int64_t[]){ 2 });
+    mw_scalar(&wire, "yes", RIG_BOOL, 1);
+    mw_ints(&wire, "bounds", 1, 3, (int64_t[]){ 0, 1, 3 });
+    mw_ints(&wire, "axis", 1, 1, (int64_t[]){ 0 });
+    mw_ints(&wire, "one", 1, 1, (int64_t[]){ 1 });
+    mw_ints(&wire, "last", 0, 1, (int64_t[]){ -1 });
     mw_node(&wire, "SequenceEmpty", "", "empty");
     loop = mw_node_begin(&wire, "Loop", "n,yes,empty", "parts");
     body = body_begin(&wire);
-    rig_list_value(&wire, MW_INPUT, "q", 4, RIG_FLOAT);
+    mw_list_value(&wire, MW_INPUT, "q", 4, RIG_FLOAT);
     mw_node(&wire, "Unsqueeze", "i,axis", "i1");
     mw_node(&wire, "Gather", "bounds,i1", "begin");
     mw_node(&wire, "Add", "i1,one", "next");
@@ -151,7 +151,7 @@ static void parts_in_a_sequence(void **state)
     mw_node(&wire, "SequenceInsert", "q,part", "longer");
     mw_node(&wire, "Identity", "yes", "go");
     mw_value(&wire, MW_OUTPUT, "go", RIG_BOOL, "");
-    rig_list_value(&wire, MW_OUTPUT, "longer", 4, RIG_FLOAT);
+    mw_list_value(&wire, MW_OUTPUT, "longer", 4, RIG_FLOAT);
     mw_body_end(&wire, body);
     wire_end(&wire, loop);
     mw_node(&wire, "SequenceAt", "parts,last", "b");
@@ -178,7 +178,7 @@ static void loops_with_weights(void **state)
         struct rig rig;
 
         mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "2000");
-        rig_ints(&wire, "n", 0, 1, &trips);
+        mw_ints(&wire, "n", 0, 1, &trips);
         mw_ones(&wire, "weights", 2000);
         loop = mw_node_begin(&wire, "Loop", "n,_,x", "y");
         body = body_begin(&wire);

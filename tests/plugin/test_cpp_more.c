@@ -109,7 +109,7 @@ static void states_of_nodes(void **state)
         wire_bytes(&wire, 9, weights, sizeof weights);
         wire_end(&wire, mark);
         mark = node(&wire, "Lookup", "x,w", "y");
-        rig_attr_int(&wire, "factor", wrong ? 13 : 2);
+        mw_attr_int(&wire, "factor", wrong ? 13 : 2);
         wire_end(&wire, mark);
         mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "3");
         wire_end(&wire, graph);
@@ -217,7 +217,7 @@ static void costs_by_the_author(void **state)
     wire_bytes(&wire, 9, weights, sizeof weights);
     wire_end(&wire, mark);
     mark = node(&wire, "Lookup", "x,w", "y");
-    rig_attr_int(&wire, "factor", 2);
+    mw_attr_int(&wire, "factor", 2);
     wire_end(&wire, mark);
     mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "3");
     rig = open_model(&wire, graph);
@@ -327,11 +327,11 @@ static struct rig open_lite(const char *op, inlay_dtype dtype, const char *input
     graph = wire_begin(&wire, 7);
     wire_text(&wire, 2, "g");
     mw_value(&wire, MW_INPUT, "x", dtype, "3");
-    rig_scalar(&wire, "s", INLAY_FLOAT, 0.5);
+    mw_scalar(&wire, "s", INLAY_FLOAT, 0.5);
     mark = mw_node_begin(&wire, op, inputs, "y");
     wire_text(&wire, 7, "com.example.lite");
     if (bound > 0) {
-        const wire_mark attr = rig_attr_begin(&wire, "bound", 1);
+        const wire_mark attr = mw_attr_begin(&wire, "bound", 1);
 
         wire_float(&wire, 2, bound);
         wire_end(&wire, attr);

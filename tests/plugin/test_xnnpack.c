@@ -71,7 +71,7 @@ static void simple(struct net *net, const char *op, const char *others)
 
 static void text_attr(struct net *net, const char *name, const char *text)
 {
-    wire_mark mark = rig_attr_begin(&net->wire, name, 3);
+    wire_mark mark = mw_attr_begin(&net->wire, name, 3);
 
     wire_text(&net->wire, 4, text);
     wire_end(&net->wire, mark);
@@ -88,8 +88,8 @@ static void activation(struct net *net)
     }
     new_name(net, low);
     new_name(net, high);
-    rig_scalar(&net->wire, low, INLAY_FLOAT, -0.25);
-    rig_scalar(&net->wire, high, INLAY_FLOAT, 0.75);
+    mw_scalar(&net->wire, low, INLAY_FLOAT, -0.25);
+    mw_scalar(&net->wire, high, INLAY_FLOAT, 0.75);
     (void)snprintf(both, sizeof both, "%s,%s", low, high);
     simple(net, "Clip", both);
 }
@@ -122,13 +122,13 @@ static void convolution(struct net *net, int64_t outputs, int64_t group)
     constant(net, bias, 1, dims, 0.5f);
     (void)snprintf(both, sizeof both, pick(net, 4) > 0 ? "%s,%s" : "%s", weights, bias);
     mark = begin(net, "Conv", both);
-    rig_attr_ints(&net->wire, "strides", 2, strides);
-    rig_attr_ints(&net->wire, "dilations", 2, dilations);
-    rig_attr_int(&net->wire, "group", group);
+    mw_attr_ints(&net->wire, "strides", 2, strides);
+    mw_attr_ints(&net->wire, "dilations", 2, dilations);
+    mw_attr_int(&net->wire, "group", group);
     if (is_automatic)
         text_attr(net, "auto_pad", mode);
     else
-        rig_attr_ints(&net->wire, "pads", 4, pads);
+        mw_attr_ints(&net->wire, "pads", 4, pads);
     wire_end(&net->wire, mark);
     net->channels = outputs;
     net->height = sizes[0];
@@ -156,10 +156,10 @@ static void pool(struct net *net)
             sizes[i]--;
     }
     mark = begin(net, most ? "MaxPool" : "AveragePool", NULL);
-    rig_attr_ints(&net->wire, "kernel_shape", 2, kernel);
-    rig_attr_ints(&net->wire, "strides", 2, strides);
-    rig_attr_ints(&net->wire, "pads", 4, pads);
-    rig_attr_int(&net->wire, "ceil_mode", ceil);
+    mw_attr_ints(&net->wire, "kernel_shape", 2, kernel);
+    mw_attr_ints(&net->wire, "strides", 2, strides);
+    mw_attr_ints(&net->wire, "pads", 4, pads);
+    mw_attr_int(&net->wire, "ceil_mode", ceil);
     wire_end(&net->wire, mark);
     net->height = sizes[0];
     net->width = sizes[1];
@@ -248,7 +248,7 @@ static void classifier(struct net *net)
     constant(net, bias, 1, &outputs, 1);
     (void)snprintf(both, sizeof both, "%s,%s", weights, bias);
     mark = begin(net, "Gemm", both);
-    rig_attr_int(&net->wire, "transB", rows);
+    mw_attr_int(&net->wire, "transB", rows);
     wire_end(&net->wire, mark);
     if (pick(net, 2) == 0)
         simple(net, "Softmax", NULL);

@@ -48,7 +48,7 @@ static struct rig open_script(const char *script)
 {
     struct wire wire = { 0 };
 
-    script_model(&wire, script, 17);
+    script_model(&wire, 17, script);
     return rig_open(&wire, (const char *const[]){ "level", "0", "intra_threads", "2", NULL });
 }
 
@@ -253,25 +253,22 @@ static void rooflines_depend_on_the_type(void **state)
     inlay_profile_options options = options_of("json");
     static const inlay_dtype types[] = { INLAY_UINT8, INLAY_UINT8, INLAY_FLOAT, INLAY_FLOAT16 };
     const int64_t dims[2] = { 64, 64 };
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
     double low, high;
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "a", INLAY_UINT8, "64,64");
-    mw_value(&wire, MW_INPUT, "b", INLAY_UINT8, "64,64");
-    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "64,64");
-    mw_node(&wire, "MatMulInteger", "a,b", "y");
-    mw_value(&wire, MW_INPUT, "h", INLAY_FLOAT16, "64,64");
-    mw_node(&wire, "MatMul", "x,x", "n");
-    mw_node(&wire, "Neg", "n", "z");
-    mw_node(&wire, "Gemm", "h,h", "u");
-    mw_value(&wire, MW_OUTPUT, "u", INLAY_FLOAT16, NULL);
-    mw_value(&wire, MW_OUTPUT, "y", INLAY_INT32, NULL);
-    mw_value(&wire, MW_OUTPUT, "z", INLAY_FLOAT, NULL);
-    wire_end(&wire, mark);
-    rig = rig_open(&wire, (const char *const[]){ "providers", "reference", NULL });
+    rig = script_open((const char *const[]){ "providers", "reference", NULL }, 17,
+                      "a : uint8 64,64\n"
+                      "b : uint8 64,64\n"
+                      "x : 64,64\n"
+                      "y = MatMulInteger(a,b)\n"
+                      "h : float16 64,64\n"
+                      "n = MatMul(x,x)\n"
+                      "z = Neg(n)\n"
+                      "u = Gemm(h,h)\n"
+                      "-> u : float16\n"
+                      "-> y : int32\n"
+                      "-> z");
     assert_int_equal(inlay_context_profile(rig.context, 1, 0, NULL), INLAY_OK);
     for (uint32_t i = 0; i < 4; i++) {
         inlay_value *value = NULL;
@@ -312,10 +309,9 @@ static void kernels_of_a_region(void **state)
     struct rig rig;
 
     (void)state;
-    script_model(&wire,
+    script_model(&wire, 17,
                  "x : 64,64\nw = [64,64]\nv = [64,64]\na = MatMul(x, w)\nb = Relu(a)\nc = Softmax(b)\n"
-                 "y = MatMul(c, v)\n-> y",
-                 17);
+                 "y = MatMul(c, v)\n-> y");
     if (rig_try_open(&wire, (const char *const[]){ "providers", "cpu", NULL }, &rig, &diag) != INLAY_OK) {
         inlay_session_destroy(rig.session);
         wire_deinit(&rig.model);
@@ -358,30 +354,23 @@ static void kernels_of_a_region(void **state)
 
 static void bodies_and_limits(void **state)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17), n;
     inlay_diag diag = INLAY_DIAG_INIT;
     json_t *report;
-    mw_body body;
     struct text_buffer json = { 0 };
     struct rig rig;
 
     (void)state;
-    mw_value(&wire, MW_INPUT, "c", RIG_BOOL, "");
-    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "4");
-    n = mw_node_begin(&wire, "If", "c", "y");
-    body = mw_body_begin(&wire, "then_branch", "then");
-    mw_node(&wire, "Neg", "x", "t");
-    mw_value(&wire, MW_OUTPUT, "t", RIG_FLOAT, NULL);
-    mw_body_end(&wire, body);
-    body = mw_body_begin(&wire, "else_branch", "else");
-    mw_node(&wire, "Abs", "x", "e");
-    mw_value(&wire, MW_OUTPUT, "e", RIG_FLOAT, NULL);
-    mw_body_end(&wire, body);
-    wire_end(&wire, n);
-    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
-    wire_end(&wire, mark);
-    rig = rig_open(&wire, NULL);
+    rig = script_open(NULL, 17,
+                      "c : bool -\n"
+                      "x : 4\n"
+                      "y = If(c) then_branch {\n"
+                      "    t = Neg(x)\n"
+                      "    -> t\n"
+                      "} else_branch {\n"
+                      "    e = Abs(x)\n"
+                      "    -> e\n"
+                      "}\n"
+                      "-> y");
     assert_int_equal(try_format(&rig, "json", &json, &diag), INLAY_INVALID_ARGUMENT);
     assert_int_equal(inlay_context_profile(rig.context, 1, 5, &diag), INLAY_OK); /* two runs of two steps, and a half */
     assert_int_equal(try_format(&rig, "json", &json, &diag), INLAY_INVALID_ARGUMENT);

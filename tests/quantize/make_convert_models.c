@@ -93,7 +93,7 @@ int main(int argc, char **argv)
         struct wire wire = { 0 };
         char path[512];
 
-        script_model(&wire, models[i].script, models[i].opset);
+        script_model(&wire, models[i].opset, models[i].script);
         (void)snprintf(path, sizeof path, "%.400s/%s", argv[1], models[i].name);
         mw_save(&wire, path);
         wire_deinit(&wire);

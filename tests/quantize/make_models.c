@@ -121,7 +121,7 @@ static void write_script(const char *folder, const char *name, const char *scrip
 {
     struct wire wire = { 0 };
 
-    script_model(&wire, script, opset);
+    script_model(&wire, opset, script);
     write_file(folder, name, wire.bytes, wire.count);
     wire_deinit(&wire);
 }

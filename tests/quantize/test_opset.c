@@ -113,14 +113,14 @@ static void body_model(struct wire *wire, const char *op, const char *attrs, int
     mw_value(wire, MW_INPUT, "s", RIG_FLOAT, "2");
     mw_value(wire, MW_INPUT, "x", RIG_FLOAT, "2,2");
     if (loop) {
-        rig_scalar(wire, "m", INLAY_INT64, 3);
-        rig_scalar(wire, "c", INLAY_BOOL, 1);
+        mw_scalar(wire, "m", INLAY_INT64, 3);
+        mw_scalar(wire, "c", INLAY_BOOL, 1);
     }
     if (map)
         mw_node(wire, "SequenceConstruct", "s,s", "l");
     n = mw_node_begin(wire, op, loop ? "m,c,s" : map ? "l,x" : "s,x", map ? "k" : "y,z");
     if (strcmp(op, "Scan") == 0)
-        rig_attr_int(wire, "num_scan_inputs", 1);
+        mw_attr_int(wire, "num_scan_inputs", 1);
     (void)snprintf(copy, sizeof copy, "%s", attrs);
     for (char *a = strtok_r(copy, " ", &next); a != NULL; a = strtok_r(NULL, " ", &next))
         script_attr(wire, a);
@@ -137,7 +137,7 @@ static void body_model(struct wire *wire, const char *op, const char *attrs, int
     mw_node(wire, "Add", loop ? "t,x" : "t,e", "sum");
     mw_node(wire, "ReduceMax", "sum", "most");
     mw_node(wire, "Add", "t,most", "u");
-    rig_node_int(wire, "Softmax", "sum", "o", "axis", 0);
+    mw_node_int(wire, "Softmax", "sum", "o", "axis", 0);
     if (loop)
         mw_value(wire, MW_OUTPUT, "on", INLAY_BOOL, "");
     if (!map)
@@ -147,7 +147,7 @@ static void body_model(struct wire *wire, const char *op, const char *attrs, int
     wire_end(wire, n);
     if (map) {
         n = mw_node_begin(wire, "ConcatFromSequence", "k", "y");
-        rig_attr_int(wire, "axis", 0);
+        mw_attr_int(wire, "axis", 0);
         wire_end(wire, n);
     }
     mw_value(wire, MW_OUTPUT, "y", 0, NULL);
@@ -415,7 +415,7 @@ static bool try_model(struct tally *tally, const op_row *row, const char *script
         body_model(&wire, row->op_type, attrs, own);
     } else {
         fill_in(script, row->op_type, attrs, text);
-        script_model(&wire, text, own);
+        script_model(&wire, own, text);
     }
     write_model(tally, &wire, path);
     before = run(path, tally->options);

@@ -100,7 +100,7 @@ static void begin(struct fixture *fixture)
     assert_non_null(mkdtemp(fixture->dir));
     (void)snprintf(fixture->model, sizeof fixture->model, "%s/m.onnx", fixture->dir);
     (void)snprintf(fixture->output, sizeof fixture->output, "%s/q.onnx", fixture->dir);
-    script_model(&wire, script, 13);
+    script_model(&wire, 13, script);
     mw_save(&wire, fixture->model);
     wire_deinit(&wire);
     assert_int_equal(inlay_options_create(&fixture->options, diag), INLAY_OK);

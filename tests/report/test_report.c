@@ -14,7 +14,7 @@ static graph_model *load_script(struct wire *wire, const char *script)
     graph_model *model = NULL;
 
     *wire = (struct wire){ 0 };
-    script_model(wire, script, 17);
+    script_model(wire, 17, script);
     if (model_load_bytes(wire->bytes, wire->count, NULL, &model, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     return model;

@@ -1,7 +1,6 @@
 #include "client.h"
 #include "inlay/types.h"
-#include "model_writer.h"
-#include "random.h"
+#include "model_script.h"
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -40,106 +39,33 @@ void write_doubling(const char *path, uint32_t times)
     save(path, &wire);
 }
 
-static void write_identity(const char *folder, const char *name, int dtype)
+/* Writes the model of a script, which is a format as of printf. */
+__attribute__((format(printf, 2, 3))) static void write_script(const char *path, const char *format, ...)
 {
     struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
-    char path[256];
+    char script[1024];
+    va_list args;
 
-    mw_value(&wire, MW_INPUT, "x", dtype, "N");
-    mw_node(&wire, "Identity", "x", "y");
-    mw_value(&wire, MW_OUTPUT, "y", dtype, "N");
-    wire_end(&wire, mark);
-    (void)snprintf(path, sizeof path, "%s/id_%s.onnx", folder, name);
-    save(path, &wire);
-}
-
-static void write_pair(const char *folder)
-{
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
-    char path[256];
-
-    mw_value(&wire, MW_INPUT, "a", INLAY_FLOAT, "N,2");
-    mw_value(&wire, MW_INPUT, "b", INLAY_FLOAT, "N,2");
-    mw_node(&wire, "Add", "a,b", "y");
-    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "N,2");
-    wire_end(&wire, mark);
-    (void)snprintf(path, sizeof path, "%s/pair.onnx", folder);
-    save(path, &wire);
-}
-
-/* Adds a loop of n iterations from x to y, to make runs as long as needed. */
-static void write_loop(struct wire *wire, const char *dims)
-{
-    wire_mark mark = mw_node_begin(wire, "Loop", "n,_,x", "y");
-    mw_body body = mw_body_begin(wire, "body", "turn");
-
-    mw_value(wire, MW_INPUT, "i", INLAY_INT64, "");
-    mw_value(wire, MW_INPUT, "go", INLAY_BOOL, "");
-    mw_value(wire, MW_INPUT, "v", INLAY_FLOAT, dims);
-    mw_node(wire, "Identity", "go", "on");
-    mw_node(wire, "Abs", "v", "r");
-    mw_value(wire, MW_OUTPUT, "on", INLAY_BOOL, "");
-    mw_value(wire, MW_OUTPUT, "r", INLAY_FLOAT, dims);
-    mw_body_end(wire, body);
-    wire_end(wire, mark);
-}
-
-static void write_spin(const char *folder)
-{
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
-    char path[256];
-
-    mw_value(&wire, MW_INPUT, "n", INLAY_INT64, "");
-    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "4,4");
-    write_loop(&wire, "4,4");
-    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "4,4");
-    wire_end(&wire, mark);
-    (void)snprintf(path, sizeof path, "%s/spin.onnx", folder);
+    va_start(args, format);
+    assert_true((size_t)vsnprintf(script, sizeof script, format, args) < sizeof script);
+    va_end(args);
+    script_model(&wire, 17, script);
     save(path, &wire);
 }
 
 void write_relu(const char *path, const char *name)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17), n;
-
-    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "2");
-    n = mw_node_begin(&wire, "Relu", "x", name);
-    wire_text(&wire, 3, name);
-    wire_end(&wire, n);
-    mw_value(&wire, MW_OUTPUT, name, INLAY_FLOAT, "2");
-    wire_end(&wire, mark);
-    save(path, &wire);
+    write_script(path, "x : 2\n%s = Relu(x) @%s\n-> %s : 2", name, name, name);
 }
 
 void write_one(const char *path, const char *op, const char *dims)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
-
-    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, dims);
-    mw_node(&wire, op, "x", "y");
-    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, dims);
-    wire_end(&wire, mark);
-    save(path, &wire);
+    write_script(path, "x : %s\ny = %s(x)\n-> y : %s", dims, op, dims);
 }
 
 void write_sum_by(const char *path, const char *op)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
-
-    mw_value(&wire, MW_INPUT, "old", INLAY_FLOAT, "1");
-    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "1");
-    mw_node(&wire, op, "old,x", "new");
-    mw_node(&wire, "Identity", "new", "y");
-    mw_value(&wire, MW_OUTPUT, "new", INLAY_FLOAT, "1");
-    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "1");
-    wire_end(&wire, mark);
-    save(path, &wire);
+    write_script(path, "old : 1\nx : 1\nnew = %s(old,x)\ny = Identity(new)\n-> new, y : 1", op);
 }
 
 void write_sum(const char *path)
@@ -147,36 +73,26 @@ void write_sum(const char *path)
     write_sum_by(path, "Add");
 }
 
+/* A loop of n iterations from x to y, to make runs as long as needed. */
+#define LOOP(dims)                                                                                                     \
+    "y = Loop(n,_,x) body {\n"                                                                                         \
+    "    i : int64 -\n"                                                                                                \
+    "    go : bool -\n"                                                                                                \
+    "    v : " dims "\n"                                                                                               \
+    "    on = Identity(go)\n"                                                                                          \
+    "    r = Abs(v)\n"                                                                                                 \
+    "    -> on : bool -\n"                                                                                             \
+    "    -> r : " dims "\n"                                                                                            \
+    "}\n"
+
 void write_slow_sum(const char *path)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
-
-    mw_value(&wire, MW_INPUT, "n", INLAY_INT64, "");
-    mw_value(&wire, MW_INPUT, "old", INLAY_FLOAT, "1");
-    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "1");
-    write_loop(&wire, "1");
-    mw_node(&wire, "Add", "old,y", "new");
-    mw_node(&wire, "Identity", "new", "sum");
-    mw_value(&wire, MW_OUTPUT, "new", INLAY_FLOAT, "1");
-    mw_value(&wire, MW_OUTPUT, "sum", INLAY_FLOAT, "1");
-    wire_end(&wire, mark);
-    save(path, &wire);
-}
-
-/* Adds a constant of consecutive numbers from `first` on, of rank 1, or of rank 0 with one number. */
-static void write_numbers(struct wire *wire, const char *name, int dtype, uint32_t rank, int64_t count, int64_t first)
-{
-    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
-
-    mw_tensor_head(wire, name, dtype, rank, &count);
-    for (int64_t i = 0; i < count; i++) {
-        if (dtype == INLAY_FLOAT)
-            wire_float(wire, 4, (float)(first + i));
-        else
-            wire_int(wire, 7, first + i);
-    }
-    wire_end(wire, mark);
+    write_script(path, LOOP("1") "n : int64 -\n"
+                                 "old : 1\n"
+                                 "x : 1\n"
+                                 "new = Add(old,y)\n"
+                                 "sum = Identity(new)\n"
+                                 "-> new, sum : 1");
 }
 
 const char *saying = "";
@@ -198,32 +114,27 @@ static void write_said(struct wire *wire, const char *name)
 static void write_speaker(const char *path, bool says)
 {
     struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17), n, a;
+    wire_mark mark = mw_begin(&wire, 8, 17);
 
-    write_numbers(&wire, "one", INLAY_INT64, 1, 1, 1);
-    write_numbers(&wire, "zero", INLAY_INT64, 1, 1, 0);
     if (says)
         write_said(&wire, "said");
-    else
-        write_numbers(&wire, "base", INLAY_INT64, 1, 1, 'A' - 1);
-    write_numbers(&wire, "depth", INLAY_INT64, 0, 1, 128);
-    write_numbers(&wire, "off_on", INLAY_FLOAT, 1, 2, 0);
-    mw_value(&wire, MW_INPUT, "input_ids", INLAY_INT64, "1,S");
-    mw_value(&wire, MW_INPUT, "old", INLAY_INT64, "1,P");
-    n = mw_node_begin(&wire, "Concat", "old,input_ids", "new");
-    a = wire_begin(&wire, 5);
-    wire_text(&wire, 1, "axis");
-    wire_int(&wire, 3, 1);
-    wire_int(&wire, 20, 2);
-    wire_end(&wire, a);
-    wire_end(&wire, n);
-    mw_node(&wire, "Shape", "new", "shape");
-    mw_node(&wire, "Gather", "shape,one", "length");
-    mw_node(&wire, says ? "Gather" : "Add", says ? "said,length" : "length,base", "next");
-    mw_node(&wire, "OneHot", "next,depth,off_on", "hot");
-    mw_node(&wire, "Unsqueeze", "hot,zero", "logits");
-    mw_value(&wire, MW_OUTPUT, "logits", INLAY_FLOAT, "1,1,128");
-    mw_value(&wire, MW_OUTPUT, "new", INLAY_INT64, "1,Q");
+    script_add(&wire,
+               "one = i[1] 1\n"
+               "zero = i[1] 0\n"
+               "base = i[1] %d\n"
+               "depth = i[] 128\n"
+               "off_on = [2] 0,1\n"
+               "input_ids : int64 1,S\n"
+               "old : int64 1,P\n"
+               "new = Concat(old,input_ids) axis=1\n"
+               "shape = Shape(new)\n"
+               "length = Gather(shape,one)\n"
+               "next = %s\n"
+               "hot = OneHot(next,depth,off_on)\n"
+               "logits = Unsqueeze(hot,zero)\n"
+               "-> logits : 1,1,128\n"
+               "-> new : int64 1,Q",
+               'A' - 1, says ? "Gather(said,length)" : "Add(length,base)");
     wire_end(&wire, mark);
     save(path, &wire);
 }
@@ -240,119 +151,82 @@ void write_saying(const char *path)
 
 void write_repeating(const char *path, int64_t tokens)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17), n, a;
-
-    write_numbers(&wire, "back", INLAY_INT64, 1, 1, -tokens);
-    write_numbers(&wire, "depth", INLAY_INT64, 0, 1, 128);
-    write_numbers(&wire, "off_on", INLAY_FLOAT, 1, 2, 0);
-    mw_value(&wire, MW_INPUT, "input_ids", INLAY_INT64, "1,S");
-    mw_value(&wire, MW_INPUT, "old", INLAY_INT64, "1,P");
-    for (int i = 0; i < 2; i++) { /* both have the axis 1 */
-        n = mw_node_begin(&wire, i == 0 ? "Concat" : "Gather", i == 0 ? "old,input_ids" : "new,back",
-                          i == 0 ? "new" : "next");
-        a = wire_begin(&wire, 5);
-        wire_text(&wire, 1, "axis");
-        wire_int(&wire, 3, 1);
-        wire_int(&wire, 20, 2);
-        wire_end(&wire, a);
-        wire_end(&wire, n);
-    }
-    mw_node(&wire, "OneHot", "next,depth,off_on", "logits");
-    mw_value(&wire, MW_OUTPUT, "logits", INLAY_FLOAT, "1,1,128");
-    mw_value(&wire, MW_OUTPUT, "new", INLAY_INT64, "1,Q");
-    wire_end(&wire, mark);
-    save(path, &wire);
+    write_script(path,
+                 "back = i[1] %d\n"
+                 "depth = i[] 128\n"
+                 "off_on = [2] 0,1\n"
+                 "input_ids : int64 1,S\n"
+                 "old : int64 1,P\n"
+                 "new = Concat(old,input_ids) axis=1\n"
+                 "next = Gather(new,back) axis=1\n"
+                 "logits = OneHot(next,depth,off_on)\n"
+                 "-> logits : 1,1,128\n"
+                 "-> new : int64 1,Q",
+                 (int)-tokens);
 }
 
 void write_summing_decoder(const char *path)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
-
-    write_numbers(&wire, "one", INLAY_INT64, 1, 1, 1);
-    write_numbers(&wire, "ninety", INLAY_INT64, 0, 1, 90);
-    write_numbers(&wire, "base", INLAY_INT64, 0, 1, 33);
-    write_numbers(&wire, "depth", INLAY_INT64, 0, 1, 128);
-    write_numbers(&wire, "off_on", INLAY_FLOAT, 1, 2, 0);
-    mw_value(&wire, MW_INPUT, "input_ids", INLAY_INT64, "1,S");
-    mw_value(&wire, MW_INPUT, "old", INLAY_INT64, "1,1");
-    mw_node(&wire, "ReduceSum", "input_ids,one", "sum");
-    mw_node(&wire, "Add", "old,sum", "new");
-    mw_node(&wire, "Mod", "new,ninety", "rest");
-    mw_node(&wire, "Add", "rest,base", "next");
-    mw_node(&wire, "OneHot", "next,depth,off_on", "logits");
-    mw_value(&wire, MW_OUTPUT, "logits", INLAY_FLOAT, "1,1,128");
-    mw_value(&wire, MW_OUTPUT, "new", INLAY_INT64, "1,1");
-    wire_end(&wire, mark);
-    save(path, &wire);
+    write_script(path, "one = i[1] 1\n"
+                       "ninety = i[] 90\n"
+                       "base = i[] 33\n"
+                       "depth = i[] 128\n"
+                       "off_on = [2] 0,1\n"
+                       "input_ids : int64 1,S\n"
+                       "old : int64 1,1\n"
+                       "sum = ReduceSum(input_ids,one)\n"
+                       "new = Add(old,sum)\n"
+                       "rest = Mod(new,ninety)\n"
+                       "next = Add(rest,base)\n"
+                       "logits = OneHot(next,depth,off_on)\n"
+                       "-> logits : 1,1,128\n"
+                       "-> new : int64 1,1");
 }
 
 void write_masked(const char *path, bool masked)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
-
-    write_numbers(&wire, "one", INLAY_INT64, 1, 1, 1);
-    write_numbers(&wire, "plus", INLAY_FLOAT, 1, 1, 1);
-    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "N,S");
-    if (masked)
-        mw_value(&wire, MW_INPUT, "mask", INLAY_FLOAT, "N,S");
-    mw_node(&wire, masked ? "Mul" : "Add", masked ? "x,mask" : "x,plus", "hidden");
-    mw_node(&wire, "ReduceSum", "hidden,one", "total");
-    mw_value(&wire, MW_OUTPUT, "hidden", INLAY_FLOAT, "N,S");
-    mw_value(&wire, MW_OUTPUT, "total", INLAY_FLOAT, "N,1");
-    wire_end(&wire, mark);
-    save(path, &wire);
+    write_script(path, masked ? "one = i[1] 1\n"
+                                "x : N,S\n"
+                                "mask : N,S\n"
+                                "hidden = Mul(x,mask)\n"
+                                "total = ReduceSum(hidden,one)\n"
+                                "-> hidden : N,S\n"
+                                "-> total : N,1"
+                              : "one = i[1] 1\n"
+                                "plus = [1] 1\n"
+                                "x : N,S\n"
+                                "hidden = Add(x,plus)\n"
+                                "total = ReduceSum(hidden,one)\n"
+                                "-> hidden : N,S\n"
+                                "-> total : N,1");
 }
 
 void write_vectors(const char *path)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
-
-    write_numbers(&wire, "two", INLAY_INT64, 1, 1, 2);
-    write_numbers(&wire, "depth", INLAY_INT64, 0, 1, 128);
-    write_numbers(&wire, "off_on", INLAY_FLOAT, 1, 2, 0);
-    mw_value(&wire, MW_INPUT, "input_ids", INLAY_INT64, "B,S");
-    mw_value(&wire, MW_INPUT, "attention_mask", INLAY_INT64, "B,S");
-    mw_node(&wire, "OneHot", "input_ids,depth,off_on", "hot");
-    mw_node(&wire, "Unsqueeze", "attention_mask,two", "mask");
-    mw_node(&wire, "CastLike", "mask,hot", "weight");
-    mw_node(&wire, "Mul", "hot,weight", "last_hidden_state");
-    mw_value(&wire, MW_OUTPUT, "last_hidden_state", INLAY_FLOAT, "B,S,128");
-    wire_end(&wire, mark);
-    save(path, &wire);
-}
-
-static void write_cast(struct wire *wire, const char *from, const char *to, int dtype)
-{
-    wire_mark mark = mw_node_begin(wire, "Cast", from, to), a = wire_begin(wire, 5);
-
-    wire_text(wire, 1, "to");
-    wire_int(wire, 3, dtype);
-    wire_int(wire, 20, 2);
-    wire_end(wire, a);
-    wire_end(wire, mark);
+    write_script(path, "two = i[1] 2\n"
+                       "depth = i[] 128\n"
+                       "off_on = [2] 0,1\n"
+                       "input_ids : int64 B,S\n"
+                       "attention_mask : int64 B,S\n"
+                       "hot = OneHot(input_ids,depth,off_on)\n"
+                       "mask = Unsqueeze(attention_mask,two)\n"
+                       "weight = CastLike(mask,hot)\n"
+                       "last_hidden_state = Mul(hot,weight)\n"
+                       "-> last_hidden_state : B,S,128");
 }
 
 void write_documented(const char *path)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17);
-
-    write_numbers(&wire, "zero", INLAY_INT64, 1, 1, 0);
-    write_numbers(&wire, "one", INLAY_INT64, 1, 1, 1);
-    mw_value(&wire, MW_INPUT, "input0", INLAY_UINT32, "2,2");
-    mw_value(&wire, MW_INPUT, "input1", INLAY_BOOL, "3");
-    write_cast(&wire, "input0", "floats", INLAY_FLOAT);
-    write_cast(&wire, "input1", "flags", INLAY_FLOAT);
-    mw_node(&wire, "ReduceSum", "floats,zero", "sums");
-    mw_node(&wire, "Unsqueeze", "flags,one", "column");
-    mw_node(&wire, "Mul", "column,sums", "output0");
-    mw_value(&wire, MW_OUTPUT, "output0", INLAY_FLOAT, "3,2");
-    wire_end(&wire, mark);
-    save(path, &wire);
+    write_script(path, "zero = i[1] 0\n"
+                       "one = i[1] 1\n"
+                       "input0 : uint32 2,2\n"
+                       "input1 : bool 3\n"
+                       "floats = Cast(input0) to=float\n"
+                       "flags = Cast(input1) to=float\n"
+                       "sums = ReduceSum(floats,zero)\n"
+                       "column = Unsqueeze(flags,one)\n"
+                       "output0 = Mul(column,sums)\n"
+                       "-> output0 : 3,2");
 }
 
 void write_models(const char *folder)
@@ -372,10 +246,15 @@ void write_models(const char *folder)
         (void)snprintf(path, sizeof path, "%s%s", folder, folders[i]);
         assert_int_equal(mkdir(path, 0755), 0);
     }
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        write_identity(folder, types[i].name, types[i].dtype);
-    write_pair(folder);
-    write_spin(folder);
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        (void)snprintf(path, sizeof path, "%s/id_%s.onnx", folder, types[i].name);
+        write_script(path, "x : %s N\ny = Identity(x)\n-> y : %s N", inlay_dtype_name(types[i].dtype),
+                     inlay_dtype_name(types[i].dtype));
+    }
+    (void)snprintf(path, sizeof path, "%s/pair.onnx", folder);
+    write_script(path, "a : N,2\nb : N,2\ny = Add(a,b)\n-> y : N,2");
+    (void)snprintf(path, sizeof path, "%s/spin.onnx", folder);
+    write_script(path, LOOP("4,4") "n : int64 -\nx : 4,4\n-> y : 4,4");
     (void)snprintf(path, sizeof path, "%s/twice.onnx", folder);
     write_doubling(path, 1);
     for (uint32_t v = 1; v <= 2; v++) {
@@ -402,55 +281,36 @@ static void write_random(struct wire *wire, const char *name, int64_t rows, int6
     wire_end(wire, mark);
 }
 
-static void write_attr(struct wire *wire, const char *name, int64_t value)
-{
-    wire_mark mark = wire_begin(wire, 5);
-
-    wire_text(wire, 1, name);
-    wire_int(wire, 3, value);
-    wire_int(wire, 20, 2);
-    wire_end(wire, mark);
-}
-
 enum { WORDS = 128, WIDTH = 16, HEADS = 2, POSITIONS = 512 };
 
 /* The attention of a decoder whose mask is the number of each row's tokens. */
 static void write_counted_attention(struct wire *wire, uint64_t *seed)
 {
-    wire_mark node;
-
     write_random(wire, "cosines", POSITIONS, WIDTH / HEADS / 2, 1, seed);
     write_random(wire, "sines", POSITIONS, WIDTH / HEADS / 2, 1, seed);
-    mw_node(wire, "ReduceSum", "attention_mask,one", "counts");
-    mw_node(wire, "Sub", "counts,one", "others");
-    write_cast(wire, "others", "lengths", INLAY_INT32);
-    mw_node(wire, "Shape", "attention_mask", "shape");
-    mw_node(wire, "Gather", "shape,one", "width");
-    write_cast(wire, "width", "total", INLAY_INT32);
-    node = mw_node_begin(wire, "GroupQueryAttention",
-                         "q,k,v,past_key_values.0.key,past_key_values.0.value,lengths,total,cosines,sines",
-                         "seen,present.0.key,present.0.value");
-    wire_text(wire, 7, "com.microsoft");
-    write_attr(wire, "num_heads", HEADS);
-    write_attr(wire, "kv_num_heads", HEADS);
-    write_attr(wire, "do_rotary", 1);
-    wire_end(wire, node);
+    script_add(wire,
+               "counts = ReduceSum(attention_mask,one)\n"
+               "others = Sub(counts,one)\n"
+               "lengths = Cast(others) to=int32\n"
+               "shape = Shape(attention_mask)\n"
+               "width = Gather(shape,one)\n"
+               "total = Cast(width) to=int32\n"
+               "seen,present.0.key,present.0.value = ms.GroupQueryAttention(q,k,v,past_key_values.0.key,"
+               "past_key_values.0.value,lengths,total,cosines,sines) num_heads=%d kv_num_heads=%d do_rotary=1",
+               HEADS, HEADS);
 }
 
 /* The attention of a decoder whose mask hides single tokens. */
 static void write_masked_attention(struct wire *wire)
 {
-    wire_mark node;
-
-    write_numbers(wire, "axes", INLAY_INT64, 1, 2, 1);
-    mw_node(wire, "Unsqueeze", "attention_mask,axes", "wide_mask");
-    write_cast(wire, "wide_mask", "visible", INLAY_BOOL);
-    node = mw_node_begin(wire, "Attention", "q,k,v,visible,past_key_values.0.key,past_key_values.0.value",
-                         "seen,present.0.key,present.0.value");
-    write_attr(wire, "q_num_heads", HEADS);
-    write_attr(wire, "kv_num_heads", HEADS);
-    write_attr(wire, "is_causal", 1);
-    wire_end(wire, node);
+    script_add(
+        wire,
+        "axes = i[2] 1,2\n"
+        "wide_mask = Unsqueeze(attention_mask,axes)\n"
+        "visible = Cast(wide_mask) to=bool\n"
+        "seen,present.0.key,present.0.value = Attention(q,k,v,visible,past_key_values.0.key,past_key_values.0.value)"
+        " q_num_heads=%d kv_num_heads=%d is_causal=1",
+        HEADS, HEADS);
 }
 
 /* Matrices [WIDTH, WIDTH] that are added to weights of decoders; NULL: none. */
@@ -476,35 +336,34 @@ static void write_decoder(const char *path, bool counted)
 
     mw_opset(&wire, 8, "com.microsoft", 1);
     mark = mw_begin(&wire, 10, 23);
-    write_numbers(&wire, "one", INLAY_INT64, 1, 1, 1);
     write_random(&wire, "words", WORDS, WIDTH, 1, &seed);
     write_random(&wire, "places", POSITIONS, WIDTH, 1, &seed);
     write_sum_with(&wire, "to_q", added_to_q, &seed);
     write_random(&wire, "to_k", WIDTH, WIDTH, 1, &seed);
     write_sum_with(&wire, "to_v", added_to_v, &seed);
     write_random(&wire, "to_words", WIDTH, WORDS, 1, &seed);
-    mw_value(&wire, MW_INPUT, "input_ids", INLAY_INT64, "B,S");
-    mw_value(&wire, MW_INPUT, "attention_mask", INLAY_INT64, "B,T");
-    if (!counted)
-        mw_value(&wire, MW_INPUT, "position_ids", INLAY_INT64, "B,S");
-    mw_value(&wire, MW_INPUT, "past_key_values.0.key", INLAY_FLOAT, "B,2,P,8");
-    mw_value(&wire, MW_INPUT, "past_key_values.0.value", INLAY_FLOAT, "B,2,P,8");
-    mw_node(&wire, "Gather", "words,input_ids", "word");
-    if (!counted)
-        mw_node(&wire, "Gather", "places,position_ids", "place");
-    mw_node(&wire, "Add", counted ? "word,word" : "word,place", "x");
-    mw_node(&wire, "MatMul", "x,to_q", "q");
-    mw_node(&wire, "MatMul", "x,to_k", "k");
-    mw_node(&wire, "MatMul", "x,to_v", "v");
+    script_add(&wire,
+               "one = i[1] 1\n"
+               "input_ids : int64 B,S\n"
+               "attention_mask : int64 B,T\n"
+               "%s"
+               "past_key_values.0.key : B,2,P,8\n"
+               "past_key_values.0.value : B,2,P,8\n"
+               "word = Gather(words,input_ids)\n"
+               "%s\n"
+               "q = MatMul(x,to_q)\n"
+               "k = MatMul(x,to_k)\n"
+               "v = MatMul(x,to_v)",
+               counted ? "" : "position_ids : int64 B,S\n",
+               counted ? "x = Add(word,word)" : "place = Gather(places,position_ids)\nx = Add(word,place)");
     if (counted)
         write_counted_attention(&wire, &seed);
     else
         write_masked_attention(&wire);
-    mw_node(&wire, "Add", "x,seen", "both");
-    mw_node(&wire, "MatMul", "both,to_words", "logits");
-    mw_value(&wire, MW_OUTPUT, "logits", INLAY_FLOAT, "B,S,128");
-    mw_value(&wire, MW_OUTPUT, "present.0.key", INLAY_FLOAT, "B,2,T,8");
-    mw_value(&wire, MW_OUTPUT, "present.0.value", INLAY_FLOAT, "B,2,T,8");
+    script_add(&wire, "both = Add(x,seen)\n"
+                      "logits = MatMul(both,to_words)\n"
+                      "-> logits : B,S,128\n"
+                      "-> present.0.key, present.0.value : B,2,T,8");
     wire_end(&wire, mark);
     save(path, &wire);
 }
@@ -523,15 +382,6 @@ void write_counted_decoder(const char *path)
 void write_masked_decoder(const char *path)
 {
     write_decoder(path, false);
-}
-
-/* A node with an attribute `axis`. */
-static void write_along(struct wire *wire, const char *op, int64_t axis, const char *inputs, const char *output)
-{
-    wire_mark node = mw_node_begin(wire, op, inputs, output);
-
-    write_attr(wire, "axis", axis);
-    wire_end(wire, node);
 }
 
 /* Adds a constant [rows, columns] of zeros, but for `value` in each place that is a multiple of `every`. */
@@ -561,13 +411,10 @@ static void write_coded_words(struct wire *wire, uint64_t *seed)
     wire_end(wire, data);
     wire_end(wire, mark);
     write_comb(wire, "code_scales", WORDS, 1, 1, 1 / 128.0f);
-    mark = mw_node_begin(wire, "GatherBlockQuantized", "codes,input_ids,code_scales", "word");
-    wire_text(wire, 7, "com.microsoft");
-    write_attr(wire, "bits", 8);
-    write_attr(wire, "block_size", WIDTH);
-    write_attr(wire, "gather_axis", 0);
-    write_attr(wire, "quantize_axis", 1);
-    wire_end(wire, mark);
+    script_add(wire,
+               "word = ms.GatherBlockQuantized(codes,input_ids,code_scales) bits=8 block_size=%d gather_axis=0 "
+               "quantize_axis=1",
+               WIDTH);
 }
 
 /* The weights that a decoder with hidden states and its heads share, and its inputs of tokens. embeds: the type of an
@@ -581,38 +428,22 @@ static void write_shared(struct wire *wire, const char *dims, int embeds)
     write_random(wire, "to_v", WIDTH, WIDTH, 1, &seed);
     write_random(wire, "to_words", WIDTH, WORDS, 1, &seed);
     wire_deinit(&unwritten);
-    write_comb(wire, "ln2", 1, 1, 1, LN2);
-    write_comb(wire, "unit", 1, 1, 1, 1);
-    write_numbers(wire, "one", INLAY_INT64, 1, 1, 1);
-    write_numbers(wire, "two", INLAY_INT64, 1, 1, 2);
-    mw_value(wire, MW_INPUT, "position_ids", INLAY_INT64, dims);
-    if (embeds == 0 || embeds == INLAY_UINT8) {
-        mw_value(wire, MW_INPUT, "input_ids", INLAY_INT64, dims);
-        if (embeds == 0)
-            mw_node(wire, "Gather", "words,input_ids", "word");
-        else
-            write_coded_words(wire, &seed);
-    } else {
-        mw_value(wire, MW_INPUT, "inputs_embeds", embeds, "1,S,16");
-        write_cast(wire, "inputs_embeds", "word", INLAY_FLOAT);
-    }
-    mw_node(wire, "Add", "word,word", "x");
-    mw_node(wire, "MatMul", "x,to_v", "v");
-}
-
-/* Adds a sum of many zeros, so that a run takes longer than that of a head. */
-static void write_delay(struct wire *wire, const char *from, const char *to)
-{
-    char inputs[64];
-
-    write_numbers(wire, "many", INLAY_INT64, 1, 1, 100000);
-    mw_node(wire, "ReduceMax", from, "most");
-    mw_node(wire, "Reshape", "most,one", "single");
-    mw_node(wire, "Expand", "single,many", "wide");
-    mw_node(wire, "Sin", "wide", "sines");
-    mw_node(wire, "ReduceSum", "sines", "delay");
-    (void)snprintf(inputs, sizeof inputs, "%s,delay", from);
-    mw_node(wire, "Add", inputs, to);
+    script_add(wire,
+               "ln2 = [1,1] %.9g\n"
+               "unit = [1,1] 1\n"
+               "one = i[1] 1\n"
+               "two = i[1] 2\n"
+               "position_ids : int64 %s",
+               (double)LN2, dims);
+    if (embeds == 0 || embeds == INLAY_UINT8)
+        script_add(wire, "input_ids : int64 %s", dims);
+    if (embeds == 0)
+        script_add(wire, "word = Gather(words,input_ids)");
+    else if (embeds == INLAY_UINT8)
+        write_coded_words(wire, &seed);
+    else
+        script_add(wire, "inputs_embeds : %s 1,S,16\nword = Cast(inputs_embeds) to=float", inlay_dtype_name(embeds));
+    script_add(wire, "x = Add(word,word)\nv = MatMul(x,to_v)");
 }
 
 /* A decoder whose attention gives each token twice the weight of the token before: a query times a key is the key's
@@ -621,54 +452,53 @@ static void write_fading_decoder(const char *path, bool layers, int dtype, const
 {
     const char *hidden = layers ? "hidden_states.7" : "hidden_states";
     struct wire wire = { 0 };
-    wire_mark mark, node;
+    wire_mark mark;
 
     mw_opset(&wire, 8, "com.microsoft", 1);
     mark = mw_begin(&wire, 10, 23);
     write_shared(&wire, "B,S", limiter != NULL ? INLAY_UINT8 : 0);
-    mw_value(&wire, MW_INPUT, "attention_mask", INLAY_INT64, "B,T");
-    mw_value(&wire, MW_INPUT, "past_key_values.0.key", INLAY_FLOAT, "B,2,P,8");
-    mw_value(&wire, MW_INPUT, "past_key_values.0.value", INLAY_FLOAT, "B,2,P,8");
     write_comb(&wire, "to_k", 1, WIDTH, WIDTH / HEADS, 1);
     write_comb(&wire, "q_row", 1, WIDTH, WIDTH / HEADS, LN2 * 2.8284271f); /* the root of the size of a head */
-    mw_node(&wire, "Unsqueeze", "position_ids,two", "place");
-    write_cast(&wire, "place", "number", INLAY_FLOAT);
-    mw_node(&wire, "MatMul", "number,to_k", "k");
-    mw_node(&wire, "Sub", "x,x", "nothing");
-    write_delay(&wire, "nothing", "still_nothing");
-    mw_node(&wire, "Add", "still_nothing,q_row", "q");
-    mw_node(&wire, "ReduceSum", "attention_mask,one", "counts");
-    mw_node(&wire, "Sub", "counts,one", "others");
-    write_cast(&wire, "others", "lengths", INLAY_INT32);
-    mw_node(&wire, "Shape", "attention_mask", "shape");
-    mw_node(&wire, "Gather", "shape,one", "width");
-    write_cast(&wire, "width", "total", INLAY_INT32);
-    node =
-        mw_node_begin(&wire, "GroupQueryAttention", "q,k,v,past_key_values.0.key,past_key_values.0.value,lengths,total",
-                      "seen,present.0.key,present.0.value");
-    wire_text(&wire, 7, "com.microsoft");
-    write_attr(&wire, "num_heads", HEADS);
-    write_attr(&wire, "kv_num_heads", HEADS);
-    wire_end(&wire, node);
-    if (limiter == NULL) {
-        mw_node(&wire, "Add", "x,seen", "both");
-        mw_node(&wire, "MatMul", "both,to_words", "logits");
-    } else {
-        write_comb(&wire, "limit", 1, 1, 1, 30);
-        mw_node(&wire, "MatMul", "seen,to_words", "product");
-        mw_node(&wire, "Div", "product,limit", "part");
-        mw_node(&wire, limiter, "part", "limited");
-        mw_node(&wire, "Mul", "limited,limit", "logits");
-    }
-    mw_value(&wire, MW_OUTPUT, "logits", INLAY_FLOAT, "B,S,128");
-    write_cast(&wire, "seen", hidden, dtype);
-    mw_value(&wire, MW_OUTPUT, hidden, dtype, "B,S,16");
-    if (layers) {
-        mw_node(&wire, "Identity", "word", "hidden_states.0");
-        mw_value(&wire, MW_OUTPUT, "hidden_states.0", INLAY_FLOAT, "B,S,16");
-    }
-    mw_value(&wire, MW_OUTPUT, "present.0.key", INLAY_FLOAT, "B,2,T,8");
-    mw_value(&wire, MW_OUTPUT, "present.0.value", INLAY_FLOAT, "B,2,T,8");
+    script_add(&wire,
+               "attention_mask : int64 B,T\n"
+               "past_key_values.0.key : B,2,P,8\n"
+               "past_key_values.0.value : B,2,P,8\n"
+               "place = Unsqueeze(position_ids,two)\n"
+               "number = Cast(place) to=float\n"
+               "k = MatMul(number,to_k)\n"
+               "nothing = Sub(x,x)\n"
+               "many = i[1] 100000\n" /* a sum of many zeros, so that a run takes longer than that of a head */
+               "most = ReduceMax(nothing)\n"
+               "single = Reshape(most,one)\n"
+               "wide = Expand(single,many)\n"
+               "sines = Sin(wide)\n"
+               "delay = ReduceSum(sines)\n"
+               "still_nothing = Add(nothing,delay)\n"
+               "q = Add(still_nothing,q_row)\n"
+               "counts = ReduceSum(attention_mask,one)\n"
+               "others = Sub(counts,one)\n"
+               "lengths = Cast(others) to=int32\n"
+               "shape = Shape(attention_mask)\n"
+               "width = Gather(shape,one)\n"
+               "total = Cast(width) to=int32\n"
+               "seen,present.0.key,present.0.value = ms.GroupQueryAttention(q,k,v,past_key_values.0.key,"
+               "past_key_values.0.value,lengths,total) num_heads=%d kv_num_heads=%d",
+               HEADS, HEADS);
+    if (limiter == NULL)
+        script_add(&wire, "both = Add(x,seen)\nlogits = MatMul(both,to_words)");
+    else
+        script_add(&wire,
+                   "limit = [1,1] 30\n"
+                   "product = MatMul(seen,to_words)\n"
+                   "part = Div(product,limit)\n"
+                   "limited = %s(part)\n"
+                   "logits = Mul(limited,limit)",
+                   limiter);
+    script_add(&wire, "-> logits : B,S,128\n%s = Cast(seen) to=%s\n-> %s : %s B,S,16", hidden, inlay_dtype_name(dtype),
+               hidden, inlay_dtype_name(dtype));
+    if (layers)
+        script_add(&wire, "hidden_states.0 = Identity(word)\n-> hidden_states.0 : B,S,16");
+    script_add(&wire, "-> present.0.key, present.0.value : B,2,T,8");
     wire_end(&wire, mark);
     save(path, &wire);
 }
@@ -701,27 +531,38 @@ void write_tanh_decoder(const char *path)
 /* 1 - 2^-n of the numbers n, half the sum of the weights of n tokens. */
 static void write_half_sum(struct wire *wire, const char *number, const char *output)
 {
-    char names[6][48];
-
-    for (int i = 0; i < 3; i++)
-        (void)snprintf(names[i], sizeof names[i], "%s.%d", output, i);
-    (void)snprintf(names[3], sizeof names[3], "%s,ln2", names[0]);
-    (void)snprintf(names[4], sizeof names[4], "unit,%s", names[2]);
-    mw_node(wire, "Neg", number, names[0]);
-    mw_node(wire, "Mul", names[3], names[1]);
-    mw_node(wire, "Exp", names[1], names[2]);
-    mw_node(wire, "Sub", names[4], output);
+    script_add(wire,
+               "%s.0 = Neg(%s)\n"
+               "%s.1 = Mul(%s.0,ln2)\n"
+               "%s.2 = Exp(%s.1)\n"
+               "%s = Sub(unit,%s.2)",
+               output, number, output, output, output, output, output, output);
 }
 
 /* The beginning of a head: half_sum, of the tokens of each row, the last of which is the one that the row reads. */
 static void write_head(struct wire *wire, const char *hidden, int dtype, const char *dims, int embeds)
 {
     write_shared(wire, "1,S", embeds);
-    mw_value(wire, MW_INPUT, hidden, dtype, dims);
-    mw_node(wire, "Add", "position_ids,two", "counts");
-    mw_node(wire, "Unsqueeze", "counts,two", "column");
-    write_cast(wire, "column", "many", INLAY_FLOAT);
+    script_add(wire,
+               "%s : %s %s\n"
+               "counts = Add(position_ids,two)\n"
+               "column = Unsqueeze(counts,two)\n"
+               "many = Cast(column) to=float",
+               hidden, inlay_dtype_name(dtype), dims);
     write_half_sum(wire, "many", "half_sum");
+}
+
+/* `output`, the hidden state of a head without states, and `seen`, the same in float. */
+static void write_stateless(struct wire *wire, const char *output, int dtype)
+{
+    script_add(wire,
+               "h = Cast(hidden_states) to=float\n"
+               "more = Sub(v,h)\n"
+               "sum = Add(half_sum,half_sum)\n"
+               "part = Div(more,sum)\n"
+               "seen = Add(h,part)\n"
+               "%s = Cast(seen) to=%s",
+               output, inlay_dtype_name(dtype));
 }
 
 static void write_stateless_head(const char *path, int dtype)
@@ -730,16 +571,13 @@ static void write_stateless_head(const char *path, int dtype)
     wire_mark mark = mw_begin(&wire, 10, 23);
 
     write_head(&wire, "hidden_states", dtype, "1,S,16", 0);
-    write_cast(&wire, "hidden_states", "h", INLAY_FLOAT);
-    mw_node(&wire, "Sub", "v,h", "more");
-    mw_node(&wire, "Add", "half_sum,half_sum", "sum");
-    mw_node(&wire, "Div", "more,sum", "part");
-    mw_node(&wire, "Add", "h,part", "seen");
-    write_cast(&wire, "seen", "last_hidden_state", dtype);
-    mw_node(&wire, "Add", "x,seen", "both");
-    mw_node(&wire, "MatMul", "both,to_words", "logits");
-    mw_value(&wire, MW_OUTPUT, "logits", INLAY_FLOAT, "1,S,128");
-    mw_value(&wire, MW_OUTPUT, "last_hidden_state", dtype, "1,S,16");
+    write_stateless(&wire, "last_hidden_state", dtype);
+    script_add(&wire,
+               "both = Add(x,seen)\n"
+               "logits = MatMul(both,to_words)\n"
+               "-> logits : 1,S,128\n"
+               "-> last_hidden_state : %s 1,S,16",
+               inlay_dtype_name(dtype));
     wire_end(&wire, mark);
     save(path, &wire);
 }
@@ -758,61 +596,59 @@ void write_half_head(const char *path)
  * first row has the tokens before, and the values of the later tokens follow, the last ones those of the run. */
 static void write_seen_of_states(struct wire *wire, const char *h)
 {
-    char inputs[64];
-
-    write_numbers(wire, "zero", INLAY_INT64, 1, 1, 0);
-    write_numbers(wire, "far", INLAY_INT64, 1, 1, INT64_MAX);
-    write_numbers(wire, "along", INLAY_INT64, 0, 1, 1);
-    write_comb(wire, "none", 1, 1, 2, 0);
-    mw_value(wire, MW_INPUT, "attention_mask", INLAY_INT64, "1,T");
-    mw_value(wire, MW_INPUT, "past_key_values.0.key", INLAY_FLOAT, "1,1,P,16");
-    mw_value(wire, MW_INPUT, "past_key_values.0.value", INLAY_FLOAT, "1,1,P,16");
-    (void)snprintf(inputs, sizeof inputs, "%s,one", h);
-    mw_node(wire, "Unsqueeze", inputs, "new_key");
-    mw_node(wire, "Unsqueeze", "v,one", "new_value");
-    write_along(wire, "Concat", 2, "past_key_values.0.key,new_key", "present.0.key");
-    write_along(wire, "Concat", 2, "past_key_values.0.value,new_value", "present.0.value");
-    mw_node(wire, "CumSum", "attention_mask,along", "rows");
-    write_cast(wire, "rows", "row", INLAY_FLOAT);
-    mw_node(wire, "Shape", "position_ids", "shape");
-    mw_node(wire, "Gather", "shape,one", "reads");
-    mw_node(wire, "Neg", "reads", "from");
-    mw_node(wire, "Slice", "row,from,far,one", "own");
-    mw_node(wire, "Unsqueeze", "own,two", "own_row");
-    mw_node(wire, "Unsqueeze", "row,one", "each_row");
-    mw_node(wire, "Sub", "each_row,own_row", "distance");
-    mw_node(wire, "Mul", "distance,ln2", "log");
-    mw_node(wire, "Exp", "log", "weight");
-    mw_node(wire, "Greater", "distance,none", "later");
-    mw_node(wire, "Where", "later,none,weight", "weights");
-    mw_node(wire, "Squeeze", "present.0.value,one", "values");
-    mw_node(wire, "MatMul", "weights,values", "own_sum");
-    mw_node(wire, "Slice", "present.0.key,zero,one,two", "first_key");
-    mw_node(wire, "Squeeze", "first_key,one", "first");
-    mw_node(wire, "ReduceMax", "counts,one", "count");
-    mw_node(wire, "ReduceSum", "attention_mask,one", "length");
-    mw_node(wire, "Sub", "count,length", "before"); /* tokens that the first hidden state has */
-    mw_node(wire, "Unsqueeze", "before,two", "before_column");
-    write_cast(wire, "before_column", "before_count", INLAY_FLOAT);
+    script_add(wire,
+               "zero = i[1] 0\n"
+               "far = i[1] 9223372036854775807\n"
+               "along = i[] 1\n"
+               "none = [1,1] 0\n"
+               "attention_mask : int64 1,T\n"
+               "past_key_values.0.key : 1,1,P,16\n"
+               "past_key_values.0.value : 1,1,P,16\n"
+               "new_key = Unsqueeze(%s,one)\n"
+               "new_value = Unsqueeze(v,one)\n"
+               "present.0.key = Concat(past_key_values.0.key,new_key) axis=2\n"
+               "present.0.value = Concat(past_key_values.0.value,new_value) axis=2\n"
+               "rows = CumSum(attention_mask,along)\n"
+               "row = Cast(rows) to=float\n"
+               "shape = Shape(position_ids)\n"
+               "reads = Gather(shape,one)\n"
+               "from = Neg(reads)\n"
+               "own = Slice(row,from,far,one)\n"
+               "own_row = Unsqueeze(own,two)\n"
+               "each_row = Unsqueeze(row,one)\n"
+               "distance = Sub(each_row,own_row)\n"
+               "log = Mul(distance,ln2)\n"
+               "weight = Exp(log)\n"
+               "later = Greater(distance,none)\n"
+               "weights = Where(later,none,weight)\n"
+               "values = Squeeze(present.0.value,one)\n"
+               "own_sum = MatMul(weights,values)\n"
+               "first_key = Slice(present.0.key,zero,one,two)\n"
+               "first = Squeeze(first_key,one)\n"
+               "count = ReduceMax(counts,one)\n"
+               "length = ReduceSum(attention_mask,one)\n"
+               "before = Sub(count,length)\n" /* tokens that the first hidden state has */
+               "before_column = Unsqueeze(before,two)\n"
+               "before_count = Cast(before_column) to=float",
+               h);
     write_half_sum(wire, "before_count", "before_half");
-    mw_node(wire, "Neg", "own_row", "back");
-    mw_node(wire, "Mul", "back,ln2", "back_log");
-    mw_node(wire, "Exp", "back_log", "fading");
-    mw_node(wire, "Mul", "first,before_half", "first_half");
-    mw_node(wire, "Add", "first_half,first_half", "first_sum");
-    mw_node(wire, "Mul", "first_sum,fading", "before_sum");
-    mw_node(wire, "Add", "before_sum,own_sum", "sum");
-    mw_node(wire, "Add", "half_sum,half_sum", "all");
-    mw_node(wire, "Div", "sum,all", "by_states");
-    (void)snprintf(inputs, sizeof inputs, "v,%s", h);
-    mw_node(wire, "Sub", inputs, "more");
-    mw_node(wire, "Div", "more,all", "part");
-    (void)snprintf(inputs, sizeof inputs, "%s,part", h);
-    mw_node(wire, "Add", inputs, "by_hidden");
-    mw_node(wire, "Mean", "by_states,by_hidden", "seen");
-    mw_node(wire, "Add", "x,seen", "both");
-    mw_value(wire, MW_OUTPUT, "present.0.key", INLAY_FLOAT, "1,1,T,16");
-    mw_value(wire, MW_OUTPUT, "present.0.value", INLAY_FLOAT, "1,1,T,16");
+    script_add(wire,
+               "back = Neg(own_row)\n"
+               "back_log = Mul(back,ln2)\n"
+               "fading = Exp(back_log)\n"
+               "first_half = Mul(first,before_half)\n"
+               "first_sum = Add(first_half,first_half)\n"
+               "before_sum = Mul(first_sum,fading)\n"
+               "sum = Add(before_sum,own_sum)\n"
+               "all = Add(half_sum,half_sum)\n"
+               "by_states = Div(sum,all)\n"
+               "more = Sub(v,%s)\n"
+               "part = Div(more,all)\n"
+               "by_hidden = Add(%s,part)\n"
+               "seen = Mean(by_states,by_hidden)\n"
+               "both = Add(x,seen)\n"
+               "-> present.0.key, present.0.value : 1,1,T,16",
+               h, h);
 }
 
 void write_eagle_head(const char *path)
@@ -822,10 +658,10 @@ void write_eagle_head(const char *path)
 
     write_head(&wire, "hidden_states", INLAY_FLOAT, "1,S,16", 0);
     write_seen_of_states(&wire, "hidden_states");
-    mw_node(&wire, "Identity", "seen", "last_hidden_state");
-    mw_node(&wire, "MatMul", "both,to_words", "logits");
-    mw_value(&wire, MW_OUTPUT, "logits", INLAY_FLOAT, "1,S,128");
-    mw_value(&wire, MW_OUTPUT, "last_hidden_state", INLAY_FLOAT, "1,S,16");
+    script_add(&wire, "last_hidden_state = Identity(seen)\n"
+                      "logits = MatMul(both,to_words)\n"
+                      "-> logits : 1,S,128\n"
+                      "-> last_hidden_state : 1,S,16");
     wire_end(&wire, mark);
     save(path, &wire);
 }
@@ -835,38 +671,32 @@ static void write_layers_head(const char *path, bool chain, bool table, bool sha
 {
     const char *base = shares ? "fused_hidden" : "hidden_states_from_base",
                *own = shares ? "recycled_hidden" : "hidden_states_from_draft",
-               *logits = shares ? "draft_logits" : "logits", *next = shares ? "next_hidden" : "hidden_states";
+               *logits = shares ? "draft_logits" : "logits", *next = shares ? "next_hidden" : "hidden_states",
+               *logits_type = shares ? "float16" : "float";
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 10, 23);
-    char inputs[80];
 
     write_head(&wire, base, INLAY_FLOAT, "1,S,32", shares ? INLAY_FLOAT : 0);
-    write_numbers(&wire, "width", INLAY_INT64, 1, 1, WIDTH);
-    write_numbers(&wire, "least", INLAY_INT64, 1, 1, '!');
-    write_numbers(&wire, "most", INLAY_INT64, 1, 1, '~' + 1);
-    write_numbers(&wire, "offset", INLAY_INT64, 1, 1, '!');
-    write_numbers(&wire, "offsets", INLAY_INT64, 1, 1, '~' + 1 - '!');
-    write_numbers(&wire, "end", INLAY_INT64, 1, 1, INT64_MAX);
-    (void)snprintf(inputs, sizeof inputs, "%s,width,end,two", base);
-    mw_node(&wire, "Slice", inputs, chain ? "of_base" : "h");
-    if (chain) {
-        mw_value(&wire, MW_INPUT, own, INLAY_FLOAT, "1,S,16");
-        (void)snprintf(inputs, sizeof inputs, "of_base,%s", own);
-        mw_node(&wire, "Add", inputs, "h");
-    }
+    script_add(&wire,
+               "width = i[1] %d\n"
+               "least = i[1] %d\n"
+               "most = i[1] %d\n"
+               "end = i[1] 9223372036854775807\n"
+               "%s = Slice(%s,width,end,two)",
+               WIDTH, '!', '~' + 1, chain ? "of_base" : "h", base);
+    if (chain)
+        script_add(&wire, "%s : 1,S,16\nh = Add(of_base,%s)", own, own);
     write_seen_of_states(&wire, "h");
-    mw_node(&wire, "Slice", "to_words,least,most,one", "to_tokens");
-    mw_node(&wire, "MatMul", "both,to_tokens", "exact");
-    write_cast(&wire, "exact", logits, shares ? INLAY_FLOAT16 : INLAY_FLOAT);
-    mw_value(&wire, MW_OUTPUT, logits, shares ? INLAY_FLOAT16 : INLAY_FLOAT, "1,S,94");
-    if (chain) {
-        mw_node(&wire, "Identity", "seen", next);
-        mw_value(&wire, MW_OUTPUT, next, INLAY_FLOAT, "1,S,16");
-    }
-    if (table) {
-        mw_node(&wire, "Expand", "offset,offsets", "d2t");
-        mw_value(&wire, MW_OUTPUT, "d2t", INLAY_INT64, "94");
-    }
+    script_add(&wire,
+               "to_tokens = Slice(to_words,least,most,one)\n"
+               "exact = MatMul(both,to_tokens)\n"
+               "%s = Cast(exact) to=%s\n"
+               "-> %s : %s 1,S,94",
+               logits, logits_type, logits, logits_type);
+    if (chain)
+        script_add(&wire, "%s = Identity(seen)\n-> %s : 1,S,16", next, next);
+    if (table)
+        script_add(&wire, "offset = i[1] %d\noffsets = i[1] 94\nd2t = Expand(offset,offsets)\n-> d2t : int64 94", '!');
     wire_end(&wire, mark);
     save(path, &wire);
 }
@@ -892,13 +722,8 @@ void write_bare_head(const char *path, int64_t opset)
     wire_mark mark = mw_begin(&wire, 8, opset);
 
     write_head(&wire, "hidden_states", INLAY_FLOAT16, "1,S,16", INLAY_FLOAT16);
-    write_cast(&wire, "hidden_states", "h", INLAY_FLOAT);
-    mw_node(&wire, "Sub", "v,h", "more");
-    mw_node(&wire, "Add", "half_sum,half_sum", "sum");
-    mw_node(&wire, "Div", "more,sum", "part");
-    mw_node(&wire, "Add", "h,part", "seen");
-    write_cast(&wire, "seen", "mtp_hidden", INLAY_FLOAT16);
-    mw_value(&wire, MW_OUTPUT, "mtp_hidden", INLAY_FLOAT16, "1,S,16");
+    write_stateless(&wire, "mtp_hidden", INLAY_FLOAT16);
+    script_add(&wire, "-> mtp_hidden : float16 1,S,16");
     wire_end(&wire, mark);
     save(path, &wire);
 }
@@ -910,16 +735,11 @@ void write_shared_head(const char *path)
 
 void write_wrong_head(const char *path, const char *input)
 {
-    struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 10, 23);
-    char inputs[80];
-
-    mw_value(&wire, MW_INPUT, "input_ids", INLAY_INT64, "1,S");
-    mw_value(&wire, MW_INPUT, "hidden_states", INLAY_FLOAT, "1,S,16");
-    mw_value(&wire, MW_INPUT, input, INLAY_FLOAT, "1,S,16");
-    (void)snprintf(inputs, sizeof inputs, "hidden_states,%s", input);
-    mw_node(&wire, "Add", inputs, "logits");
-    mw_value(&wire, MW_OUTPUT, "logits", INLAY_FLOAT, "1,S,16");
-    wire_end(&wire, mark);
-    save(path, &wire);
+    write_script(path,
+                 "input_ids : int64 1,S\n"
+                 "hidden_states : 1,S,16\n"
+                 "%s : 1,S,16\n"
+                 "logits = Add(hidden_states,%s)\n"
+                 "-> logits : 1,S,16",
+                 input, input);
 }

@@ -45,7 +45,7 @@ static void write_constant(struct wire *wire, uint32_t field, const char *output
 
     wire_text(wire, 2, output);
     wire_text(wire, 4, "Constant");
-    attr = rig_attr_begin(wire, "value", 4);
+    attr = mw_attr_begin(wire, "value", 4);
     write_stored(wire, 5, NULL, index);
     wire_end(wire, attr);
     wire_end(wire, node);
@@ -80,7 +80,7 @@ static void write_head(bool narrow)
 
     mw_value(&wire, MW_INPUT, "inputs_embeds", INLAY_FLOAT, "1,S,1");
     mw_value(&wire, MW_INPUT, "up", INLAY_BOOL, "");
-    rig_scalar(&wire, "twice", INLAY_INT64, 2);
+    mw_scalar(&wire, "twice", INLAY_INT64, 2);
     node = mw_node_begin(&wire, "If", "up", "chosen");
     body = mw_body_begin(&wire, "then_branch", "then");
     write_raw(&wire, "ones", 1, (const int64_t[]){ 64 }, 1, 0);
@@ -111,7 +111,7 @@ static void write_head(bool narrow)
     wire_end(&wire, node);
     mw_node(&wire, "Add", "inputs_embeds,more", "hidden");
     if (narrow) {
-        rig_node_int(&wire, "Cast", "hidden", "logits", "to", INLAY_FLOAT16);
+        mw_node_int(&wire, "Cast", "hidden", "logits", "to", INLAY_FLOAT16);
         mw_value(&wire, MW_OUTPUT, "logits", INLAY_FLOAT16, "1,S,1");
     } else {
         mw_value(&wire, MW_OUTPUT, "hidden", INLAY_FLOAT, "1,S,1");

@@ -11,6 +11,7 @@
 #ifndef MODEL_WRITER_H
 #define MODEL_WRITER_H
 #include "base/wire.h"
+#include "inlay/types.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +105,39 @@ static inline void mw_node(struct wire *wire, const char *op, const char *inputs
     wire_end(wire, mw_node_begin(wire, op, inputs, outputs));
 }
 
+/* Begins an AttributeProto of a node; type is AttributeProto.type. */
+static inline wire_mark mw_attr_begin(struct wire *wire, const char *name, int type)
+{
+    wire_mark mark = wire_begin(wire, 5);
+
+    wire_text(wire, 1, name);
+    wire_int(wire, 20, type);
+    return mark;
+}
+static inline void mw_attr_int(struct wire *wire, const char *name, int64_t value)
+{
+    wire_mark mark = mw_attr_begin(wire, name, 2);
+
+    wire_int(wire, 3, value);
+    wire_end(wire, mark);
+}
+static inline void mw_attr_ints(struct wire *wire, const char *name, uint32_t count, const int64_t *values)
+{
+    wire_mark mark = mw_attr_begin(wire, name, 7);
+
+    for (uint32_t i = 0; i < count; i++)
+        wire_int(wire, 8, values[i]);
+    wire_end(wire, mark);
+}
+/* Writes a node with one integer attribute. */
+static inline void mw_node_int(struct wire *wire, const char *op, const char *inputs, const char *outputs,
+                               const char *attr, int64_t value)
+{
+    wire_mark mark = mw_node_begin(wire, op, inputs, outputs);
+
+    mw_attr_int(wire, attr, value);
+    wire_end(wire, mark);
+}
 /* Opens an AttributeProto and the GraphProto in it, whose fields follow; mw_body_end() closes both. */
 typedef struct mw_body {
     wire_mark attr, graph;
@@ -124,6 +158,15 @@ static inline void mw_body_end(struct wire *wire, mw_body body)
     wire_end(wire, body.attr);
 }
 
+/* Parses "2,3" to { 2, 3 }; "" is a scalar. */
+static inline uint32_t mw_dims(const char *text, int64_t dims[INLAY_MAX_RANK])
+{
+    uint32_t rank = 0;
+
+    for (; *text != '\0'; text += strcspn(text, ",") + (text[strcspn(text, ",")] == ','))
+        dims[rank++] = strtoll(text, NULL, 10);
+    return rank;
+}
 /* Writes name, type and dims of a TensorProto; the caller writes the elements. */
 static inline void mw_tensor_head(struct wire *wire, const char *name, int dtype, uint32_t rank, const int64_t *dims)
 {
@@ -132,6 +175,45 @@ static inline void mw_tensor_head(struct wire *wire, const char *name, int dtype
     wire_int(wire, 2, dtype);
     if (name != NULL)
         wire_text(wire, 8, name);
+}
+
+/* Writes an int64 initializer of rank 0 or 1. */
+static inline void mw_ints(struct wire *wire, const char *name, uint32_t rank, int64_t count, const int64_t *values)
+{
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
+
+    mw_tensor_head(wire, name, INLAY_INT64, rank, &count);
+    for (int64_t i = 0; i < count; i++)
+        wire_int(wire, 7, values[i]);
+    wire_end(wire, mark);
+}
+static inline void mw_scalar(struct wire *wire, const char *name, int dtype, double value)
+{
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
+
+    mw_tensor_head(wire, name, dtype, 0, NULL);
+    if (dtype == INLAY_FLOAT)
+        wire_float(wire, 4, (float)value);
+    else
+        wire_int(wire, dtype == INLAY_INT64 ? 7 : 5, (int64_t)value);
+    wire_end(wire, mark);
+}
+/* Writes a ValueInfoProto of a sequence (field 4 of TypeProto) or an optional (9) of tensors. */
+static inline void mw_list_value(struct wire *wire, uint32_t field, const char *name, uint32_t list_field, int dtype)
+{
+    wire_mark value = wire_begin(wire, field), type, list, element, tensor;
+
+    wire_text(wire, 1, name);
+    type = wire_begin(wire, 2);
+    list = wire_begin(wire, list_field);
+    element = wire_begin(wire, 1);
+    tensor = wire_begin(wire, 1);
+    wire_int(wire, 1, dtype);
+    wire_end(wire, tensor);
+    wire_end(wire, element);
+    wire_end(wire, list);
+    wire_end(wire, type);
+    wire_end(wire, value);
 }
 
 /* Writes a float initializer [count] of ones. */

@@ -2,7 +2,7 @@
  *
  *     struct wire wire = { 0 };
  *     wire_mark graph = mw_begin(&wire, 8, 17);
- *     ... mw_value(), mw_node(), rig_ints() ...
+ *     ... mw_value(), mw_node(), mw_ints() ...
  *     wire_end(&wire, graph);
  *     struct rig rig = rig_open(&wire, NULL);   takes the bytes of the wire
  *     rig_floats(&rig, 0, "2,3", (float[]){ ... });
@@ -23,78 +23,6 @@ struct rig {
     inlay_context *context;
     struct wire model; /* the session reads from it */
 };
-
-/* Begins an AttributeProto of a node; type is AttributeProto.type. */
-static inline wire_mark rig_attr_begin(struct wire *wire, const char *name, int type)
-{
-    wire_mark mark = wire_begin(wire, 5);
-
-    wire_text(wire, 1, name);
-    wire_int(wire, 20, type);
-    return mark;
-}
-static inline void rig_attr_int(struct wire *wire, const char *name, int64_t value)
-{
-    wire_mark mark = rig_attr_begin(wire, name, 2);
-
-    wire_int(wire, 3, value);
-    wire_end(wire, mark);
-}
-static inline void rig_attr_ints(struct wire *wire, const char *name, uint32_t count, const int64_t *values)
-{
-    wire_mark mark = rig_attr_begin(wire, name, 7);
-
-    for (uint32_t i = 0; i < count; i++)
-        wire_int(wire, 8, values[i]);
-    wire_end(wire, mark);
-}
-/* Writes a node with one integer attribute. */
-static inline void rig_node_int(struct wire *wire, const char *op, const char *inputs, const char *outputs,
-                                const char *attr, int64_t value)
-{
-    wire_mark mark = mw_node_begin(wire, op, inputs, outputs);
-
-    rig_attr_int(wire, attr, value);
-    wire_end(wire, mark);
-}
-/* Writes an int64 initializer of rank 0 or 1. */
-static inline void rig_ints(struct wire *wire, const char *name, uint32_t rank, int64_t count, const int64_t *values)
-{
-    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
-
-    mw_tensor_head(wire, name, INLAY_INT64, rank, &count);
-    for (int64_t i = 0; i < count; i++)
-        wire_int(wire, 7, values[i]);
-    wire_end(wire, mark);
-}
-static inline void rig_scalar(struct wire *wire, const char *name, int dtype, double value)
-{
-    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
-
-    mw_tensor_head(wire, name, dtype, 0, NULL);
-    if (dtype == INLAY_FLOAT)
-        wire_float(wire, 4, (float)value);
-    else
-        wire_int(wire, dtype == INLAY_INT64 ? 7 : 5, (int64_t)value);
-    wire_end(wire, mark);
-}
-/* Writes a ValueInfoProto of a sequence (field 4 of TypeProto) or an optional (9) of tensors. */
-static inline void rig_list_value(struct wire *wire, uint32_t field, const char *name, uint32_t list_field, int dtype)
-{
-    wire_mark value = wire_begin(wire, field), type, list, element, tensor;
-
-    wire_text(wire, 1, name);
-    type = wire_begin(wire, 2);
-    list = wire_begin(wire, list_field);
-    element = wire_begin(wire, 1);
-    tensor = wire_begin(wire, 1);
-    wire_int(wire, 1, dtype);
-    wire_end(wire, tensor);
-    wire_end(wire, element);
-    wire_end(wire, list);
-    wire_end(wire, type);
-    wire_end(wire, value);
-}
 
 /* Creates session options from pairs of name and value, ended by NULL; options may be NULL. Unless an option of the
  * cache is set, all tests share the default cache folder. Its size is limited to 1 MiB, because each session that packs
@@ -175,19 +103,10 @@ static inline void rig_close(struct rig *rig)
     *rig = (struct rig){ 0 };
 }
 
-/* Parses "2,3" to { 2, 3 }; "" is a scalar. */
-static inline uint32_t rig_dims(const char *text, int64_t dims[INLAY_MAX_RANK])
-{
-    uint32_t rank = 0;
-
-    for (; *text != '\0'; text += strcspn(text, ",") + (text[strcspn(text, ",")] == ','))
-        dims[rank++] = strtoll(text, NULL, 10);
-    return rank;
-}
 static inline inlay_value *rig_tensor(inlay_dtype dtype, const char *shape, const void *data)
 {
     int64_t dims[INLAY_MAX_RANK] = { 0 };
-    uint32_t rank = rig_dims(shape, dims);
+    uint32_t rank = mw_dims(shape, dims);
     inlay_value *value = NULL;
 
     assert_int_equal(inlay_value_create(dtype, rank, dims, &value, NULL), INLAY_OK);
@@ -222,7 +141,7 @@ static inline void rig_run(struct rig *rig)
 static inline void rig_expect(const inlay_value *value, inlay_dtype dtype, const char *shape, const void *data)
 {
     int64_t dims[INLAY_MAX_RANK];
-    uint32_t rank = rig_dims(shape, dims);
+    uint32_t rank = mw_dims(shape, dims);
 
     assert_non_null(value);
     assert_int_equal(inlay_value_kind(value), INLAY_KIND_TENSOR);

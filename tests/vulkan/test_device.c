@@ -10,7 +10,7 @@ static inlay_status open_with(const char *option, const char *value, inlay_diag 
     struct rig rig;
     inlay_status status;
 
-    script_model(&wire, "x : 4\ny = Relu(x)\n-> y", 13);
+    script_model(&wire, 13, "x : 4\ny = Relu(x)\n-> y");
     status = rig_try_open(
         &wire, (const char *const[]){ "providers", "vulkan,reference", "policy", "priority", option, value, NULL },
         &rig, diag);
@@ -258,7 +258,7 @@ static void memory_is_apart(void **state)
 
     (void)state;
     vulkan_case_require_device();
-    script_model(&wire, script, 13);
+    script_model(&wire, 13, script);
     assert_int_equal(rig_try_open(&wire,
                                   (const char *const[]){ "providers", "vulkan,reference", "policy", "priority",
                                                          "vulkan.fault", "apart:0", NULL },
@@ -347,7 +347,7 @@ static void weight_bytes_are_reported(void **state)
 
     (void)state;
     vulkan_case_require_device();
-    script_model(&wire, script, 13);
+    script_model(&wire, 13, script);
     assert_int_equal(rig_try_open(&wire,
                                   (const char *const[]){ "providers", "vulkan,reference", "policy", "priority", "pin",
                                                          "op:MatMul=vulkan", "memory_limit", "vulkan=256KiB", NULL },
@@ -378,7 +378,7 @@ static void pipelines_are_kept(void **state)
         FILE *file;
         struct rig rig;
 
-        script_model(&wire, "x : 6,7\na = Exp(x)\ny = Softmax(a)\n-> y", 13);
+        script_model(&wire, 13, "x : 6,7\na = Exp(x)\ny = Softmax(a)\n-> y");
         assert_int_equal(rig_try_open(&wire,
                                       (const char *const[]){ "providers", "vulkan,reference", "policy", "priority",
                                                              "cache_dir", dir, NULL },
@@ -420,7 +420,7 @@ static void work_hangs(void **state)
 
     (void)state;
     vulkan_case_require_device();
-    script_model(&wire, "x : 700,700\na = MatMul(x, x)\nb = MatMul(a, x)\ny = MatMul(b, x)\n-> y", 13);
+    script_model(&wire, 13, "x : 700,700\na = MatMul(x, x)\nb = MatMul(a, x)\ny = MatMul(b, x)\n-> y");
     assert_int_equal(rig_try_open(&wire,
                                   (const char *const[]){ "providers", "vulkan,reference", "policy", "priority",
                                                          "vulkan.timeout_ms", "1", NULL },
@@ -439,7 +439,7 @@ static inlay_status open_two(const char *const *options, struct rig *out, inlay_
 {
     struct wire wire = { 0 };
 
-    script_model(&wire, "x : 4\na = Relu(x)\ny = Exp(a)\n-> y", 13);
+    script_model(&wire, 13, "x : 4\na = Relu(x)\ny = Exp(a)\n-> y");
     return rig_try_open(&wire, options, out, diag);
 }
 

@@ -1,22 +1,10 @@
 /* Memory that Vulkan devices share through file descriptors: between two providers, and with the program. Both sides
  * are the same physical device, opened twice: opaque descriptors are for one device and driver only. */
+#include "process_counts.h"
 #include "vulkan_case.h"
-#include <dirent.h>
 #include <unistd.h>
 
 static const char script[] = "x : 5,8\na = Neg(x)\nb = Abs(a)\nc = Neg(b)\ny = Abs(c)\n-> y";
-
-static uint32_t open_descriptors(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    uint32_t count = 0;
-
-    assert_non_null(folder);
-    while (readdir(folder) != NULL)
-        count++;
-    (void)closedir(folder);
-    return count;
-}
 
 /* Neg runs on one Vulkan device, Abs on the other one. */
 static struct rig open_two(void)
@@ -25,7 +13,7 @@ static struct rig open_two(void)
     inlay_diag diag = INLAY_DIAG_INIT;
     struct rig rig;
 
-    script_model(&wire, script, 13);
+    script_model(&wire, 13, script);
     if (rig_try_open(&wire,
                      (const char *const[]){ "providers", "vulkan,vulkan#two,reference", "policy", "priority",
                                             "vulkan.device", "0", "vulkan#two.device", "0", "pin", "op:Neg=vulkan",
@@ -79,11 +67,11 @@ static void values_are_shared(void **state)
     static char text[65536];
     inlay_diag diag = INLAY_DIAG_INIT;
     struct rig rig, reference;
-    uint32_t before;
+    int before;
 
     (void)state;
     vulkan_case_require_device();
-    before = open_descriptors();
+    before = descriptor_count();
     rig = open_two();
     (void)require_kind(&rig);
     reference = vulkan_case_open(script, 13, NULL, false);
@@ -110,7 +98,7 @@ static void values_are_shared(void **state)
     assert_non_null(strstr(text, "3 values in shared memory"));
     rig_close(&reference);
     rig_close(&rig);
-    assert_int_equal(open_descriptors(), before);
+    assert_int_equal(descriptor_count(), before);
 }
 
 /* The memory of a value, exported as a descriptor and imported by the other device: both see writes to either. */
@@ -121,7 +109,7 @@ static void descriptors_are_wrapped(void **state)
     inlay_value *value = NULL, *twin = NULL, *home = NULL;
     inlay_diag diag = INLAY_DIAG_INIT;
     struct rig rig;
-    uint32_t before;
+    int before;
 
     (void)state;
     vulkan_case_require_device();
@@ -131,7 +119,7 @@ static void descriptors_are_wrapped(void **state)
     for (uint32_t ownership = INLAY_MEMORY_BORROWED; ownership <= INLAY_MEMORY_OWNED; ownership++) {
         inlay_native_memory memory = { .struct_size = sizeof memory, .kind = require_kind(&rig) };
 
-        before = open_descriptors();
+        before = descriptor_count();
         assert_int_equal(inlay_session_value_create_on(rig.session, "vulkan", INLAY_FLOAT, 2, dims, &value, &diag),
                          INLAY_OK);
         assert_int_equal(inlay_value_native(value, &memory, &diag), INLAY_OK);
@@ -151,7 +139,7 @@ static void descriptors_are_wrapped(void **state)
         memset(got, 0, sizeof got);
         inlay_value_unref(twin);
         inlay_value_unref(value);
-        assert_int_equal(open_descriptors(), before);
+        assert_int_equal(descriptor_count(), before);
     }
     rig_close(&rig);
 }
@@ -164,7 +152,7 @@ static void wrong_descriptors_are_refused(void **state)
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_native_memory memory = { .struct_size = sizeof memory };
     struct rig rig;
-    uint32_t before;
+    int before;
 
     (void)state;
     vulkan_case_require_device();
@@ -173,7 +161,7 @@ static void wrong_descriptors_are_refused(void **state)
     assert_int_equal(inlay_session_value_create_on(rig.session, "vulkan", INLAY_FLOAT, 2, dims, &value, &diag),
                      INLAY_OK);
     assert_int_equal(inlay_value_native(value, &memory, &diag), INLAY_OK);
-    before = open_descriptors();
+    before = descriptor_count();
     memory.bytes = (uint64_t)many[0] * 64 * sizeof(float);
     assert_int_not_equal(
         inlay_session_value_wrap(rig.session, "vulkan#two", &memory, INLAY_FLOAT, 2, many, &twin, &diag), INLAY_OK);
@@ -183,7 +171,7 @@ static void wrong_descriptors_are_refused(void **state)
         assert_int_equal(
             inlay_session_value_wrap(rig.session, "vulkan#two", &memory, INLAY_FLOAT, 2, dims, &twin, &diag),
             INLAY_UNSUPPORTED);
-    assert_int_equal(open_descriptors(), before);
+    assert_int_equal(descriptor_count(), before);
     (void)close((int)memory.handle);
     inlay_value_unref(value);
     rig_close(&rig);

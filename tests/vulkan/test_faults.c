@@ -24,7 +24,7 @@ static inlay_status open_faulty(const char *kind, int at, const char *timeout, c
 
     if (kind != NULL)
         (void)snprintf(fault, sizeof fault, "%s:%d", kind, at);
-    script_model(&wire, script, 13);
+    script_model(&wire, 13, script);
     return rig_try_open(&wire,
                         (const char *const[]){ "providers", "vulkan,reference", "policy", "priority", "pin",
                                                "op:Tanh=reference", "vulkan.fault", fault, "vulkan.timeout_ms", timeout,
@@ -141,7 +141,7 @@ static void budgets_are_kept(void **state)
     script_feed(&want, 1);
     rig_run(&want);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        script_model(&wire, model, 13);
+        script_model(&wire, 13, model);
         if (rig_try_open(&wire,
                          (const char *const[]){ "providers", "vulkan,reference", "policy", "priority", "vulkan.device",
                                                 "0", "vulkan.fault", rows[i].fault, rows[i].option, rows[i].value,
@@ -156,7 +156,7 @@ static void budgets_are_kept(void **state)
         rig_close(&rig);
     }
     rig_close(&want);
-    script_model(&wire, model, 13); /* no other provider: an error that says why */
+    script_model(&wire, 13, model); /* no other provider: an error that says why */
     assert_int_equal(rig_try_open(&wire,
                                   (const char *const[]){ "providers", "vulkan", "vulkan.device", "0", "memory_limit",
                                                          "vulkan=1M", "vulkan.fault", "budget:100", NULL },
@@ -212,7 +212,7 @@ static void tuning_ends(void **state)
     (void)state;
     vulkan_case_require_device();
     assert_non_null(mkdtemp(dir)); /* no profile of the device exists */
-    script_model(&wire, script, 13);
+    script_model(&wire, 13, script);
     assert_int_equal(
         rig_try_open(&wire,
                      (const char *const[]){ "providers", "vulkan", "vulkan.device", "auto", "vulkan.fault", "hang:2",

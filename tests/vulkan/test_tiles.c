@@ -31,7 +31,7 @@ static void run_session(const char *dir, const char *tiles, const char *fault)
     struct rig rig = { 0 }, reference = vulkan_case_open(script, 13, NULL, false);
 
     logged[0] = '\0';
-    script_model(&wire, script, 13);
+    script_model(&wire, 13, script);
     rig.model = wire;
     inlay_options_set_log(options, keep_line, NULL);
     if (inlay_session_create_from_bytes(wire.bytes, wire.count, options, &rig.session, &diag) != INLAY_OK ||
@@ -155,7 +155,7 @@ static size_t outputs_of(const char *dir, const char *script_text, uint8_t *out,
     size_t used = 0;
 
     logged[0] = '\0';
-    script_model(&rig.model, script_text, 13);
+    script_model(&rig.model, 13, script_text);
     inlay_options_set_log(options, keep_line, NULL);
     if (inlay_session_create_from_bytes(rig.model.bytes, rig.model.count, options, &rig.session, &diag) != INLAY_OK ||
         inlay_context_create(rig.session, &rig.context, &diag) != INLAY_OK)

@@ -18,7 +18,7 @@ static inline inlay_status vulkan_case_try(const char *script, int64_t opset, co
 
     if (op != NULL)
         (void)snprintf(pin, sizeof pin, "op:%s=vulkan", op);
-    script_model(&wire, script, opset);
+    script_model(&wire, opset, script);
     if (!vulkan)
         return rig_try_open(&wire, (const char *const[]){ "providers", "reference", NULL }, out, diag);
     return rig_try_open(&wire,

@@ -80,7 +80,7 @@ static struct rig open_drifting(const char *script, const char *providers, const
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_options *made;
 
-    script_model(&wire, script, 21);
+    script_model(&wire, 21, script);
     rig.model = wire;
     keep_plugins();
     made = rig_options(options, &diag);
@@ -206,7 +206,7 @@ static struct rig open_chain(const char *const *options)
 {
     struct wire wire = { 0 };
 
-    script_model(&wire, chain, 21);
+    script_model(&wire, 21, chain);
     keep_plugins();
     return rig_open(&wire, options);
 }
@@ -305,7 +305,7 @@ static void finds_nothing_in_right_results(void **state)
         struct wire wire = { 0 };
         struct rig rig;
 
-        script_model(&wire, scripts[k / 4], 21);
+        script_model(&wire, 21, scripts[k / 4]);
         rig = rig_open(&wire, options);
         rig_floats(&rig, 0, "5,8", x);
         for (int run = 0; run < 10; run++) {
@@ -362,7 +362,7 @@ static void works_with_new_weights(void **state)
 
     (void)state;
     fill(x);
-    script_model(&wire, "x : 5,8\nw = [8,8]\ny = MatMul(x, w)\nz = Tanh(y)\n-> z", 21);
+    script_model(&wire, 21, "x : 5,8\nw = [8,8]\ny = MatMul(x, w)\nz = Tanh(y)\n-> z");
     rig = rig_open(&wire, options);
     rig_floats(&rig, 0, "5,8", x);
     for (int change = 0; change < 20; change++) {
@@ -449,7 +449,7 @@ static void is_off_by_default(void **state)
 
     (void)state;
     fill(x);
-    script_model(&wire, "x : 5,8\ny = Exp(x)\n-> y", 21);
+    script_model(&wire, 21, "x : 5,8\ny = Exp(x)\n-> y");
     rig = rig_open(&wire, NULL);
     rig_floats(&rig, 0, "5,8", x);
     rig_run(&rig);

@@ -30,7 +30,7 @@ static void open_bench(struct bench *bench, const char *script)
     struct graph *graph;
 
     *bench = (struct bench){ .never = 0 };
-    script_model(&wire, script, 21);
+    script_model(&wire, 21, script);
     bench->rig = rig_open(&wire, options);
     graph = bench->rig.session->model->main;
     assert_true(graph->node_count <= 32 && graph->value_count <= 64);
@@ -56,7 +56,7 @@ static void set_input(struct bench *bench, uint32_t input, inlay_dtype dtype, co
                       uint64_t bytes)
 {
     int64_t dims[INLAY_MAX_RANK];
-    const uint32_t rank = rig_dims(shape, dims);
+    const uint32_t rank = mw_dims(shape, dims);
 
     assert_true(piece_values_set(&bench->from, bench->piece.graph->inputs[input], dtype, rank, dims, data, bytes));
 }
