@@ -68,16 +68,18 @@ static bool give_way(struct front *front, struct connection *connection)
 }
 
 /* Lets the connection of the group that has waited longest for its client's next request give way to a new one. false:
- * all have a request in progress. */
+ * all have a request in progress, or one may be on its way (see quiet_ns()). */
 static bool evict(struct front *front, connection_group group)
 {
     const uint64_t began = clock_ns();
     struct connection *oldest;
 
     lock_threads(front);
-    do
+    do {
         oldest = oldest_idle(front, group, began);
-    while (oldest != NULL && !give_way(front, oldest));
+        if (oldest != NULL && group == CONNECTION_CLIENTS && connection_waited_ns(oldest, began) < QUIET_NS)
+            oldest = NULL;
+    } while (oldest != NULL && !give_way(front, oldest));
     unlock_threads(front);
     return oldest != NULL;
 }
