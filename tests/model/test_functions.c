@@ -4,6 +4,7 @@
 #include "model/model.h"
 #include "model_writer.h"
 #include <stdlib.h>
+#include <unistd.h>
 
 /* Begins a FunctionProto; fn_node() adds nodes. */
 static wire_mark fn_begin(struct wire *wire, const char *name, const char *inputs, const char *outputs,
@@ -386,6 +387,75 @@ static void functions_are_saved(void **state)
     (void)fclose(fdopen(fd, "rb"));
 }
 
+static bool represents_outer(const struct graph *graph, uint32_t value)
+{
+    for (uint32_t i = 0; i < graph->captured_count; i++)
+        if (graph->captured[i] == value)
+            return true;
+    return false;
+}
+
+static void expect_no_name_twice(const struct graph *graph)
+{
+    for (const struct graph *outer = graph->parent; outer != NULL; outer = outer->parent)
+        for (uint32_t value = 0; value < graph->value_count; value++)
+            if (!represents_outer(graph, value) &&
+                graph_find_value(outer, graph->values[value].info.name.data) != INLAY_NONE)
+                fail_msg("'%s' of graph '%s' is in '%s', too", graph->values[value].info.name.data, graph->name,
+                         outer->name);
+    for (uint32_t i = 0; i < graph->node_count; i++)
+        for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++)
+            expect_no_name_twice(graph->nodes[i]->bodies[b].graph);
+}
+
+/* Inlining gives values of bodies the names of outer values: x in the body of the function, and c/t, because both calls
+ * are named c. In files each name is that of one value, as ONNX requires and ONNX Runtime checks. */
+static void saved_names_are_unique(void **state)
+{
+    char path[] = "/tmp/inlay-functions-XXXXXX";
+    int fd = mkstemp(path);
+    struct wire wire = { 0 };
+    wire_mark mark = begin(&wire), m, n;
+    mw_body body;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    graph_model *model, *again;
+
+    (void)state;
+    assert_true(fd >= 0);
+    wire_end(&wire, call_begin(&wire, "F", "c", "x,b", "p"));
+    n = mw_node_begin(&wire, "If", "b", "y");
+    for (int i = 0; i < 2; i++) {
+        body = mw_body_begin(&wire, i == 0 ? "then_branch" : "else_branch", "middle");
+        wire_end(&wire, call_begin(&wire, "F", "c", "p,b", "o"));
+        mw_value(&wire, MW_OUTPUT, "o", 1, NULL);
+        mw_body_end(&wire, body);
+    }
+    wire_end(&wire, n);
+    wire_end(&wire, mark);
+    m = fn_begin(&wire, "F", "a,cond", "r", "");
+    fn_node(&wire, "", "Abs", "a", "t");
+    n = fn_node_begin(&wire, "", "If", "cond", "r");
+    for (int i = 0; i < 2; i++) {
+        body = mw_body_begin(&wire, i == 0 ? "then_branch" : "else_branch", "inner");
+        mw_node(&wire, i == 0 ? "Relu" : "Neg", "t", "x");
+        mw_value(&wire, MW_OUTPUT, "x", 1, NULL);
+        mw_body_end(&wire, body);
+    }
+    wire_end(&wire, n);
+    wire_end(&wire, m);
+    assert_int_equal(model_load_bytes(wire.bytes, wire.count, NULL, &model, &diag), INLAY_OK);
+    assert_int_equal(graph_inline_functions(model, &diag), INLAY_OK);
+    assert_int_equal(model_save(model, path, NULL, &diag), INLAY_OK);
+    assert_int_equal(model_load_path(path, NULL, &again, &diag), INLAY_OK);
+    assert_int_equal(again->main->node_count, 3);
+    expect_no_name_twice(again->main);
+    graph_model_destroy(model);
+    graph_model_destroy(again);
+    wire_deinit(&wire);
+    (void)remove(path);
+    (void)close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -400,6 +470,7 @@ int main(void)
         cmocka_unit_test(explosions_are_refused),
         cmocka_unit_test(too_many_arguments),
         cmocka_unit_test(functions_are_saved),
+        cmocka_unit_test(saved_names_are_unique),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -113,7 +113,7 @@ static inlay_status put_model(struct saver *saver)
     for (uint32_t i = 0; i < model->opset_count; i++)
         put_opset(wire, 8, &model->opsets[i]);
     mark = wire_begin(wire, 7);
-    INLAY_TRY(save_graph(saver, model->main, NULL, NULL));
+    INLAY_TRY(save_graph(saver, model->main));
     wire_end(wire, mark);
     for (uint32_t i = 0; i < model->metadata_count; i++)
         save_entry(wire, 14, model->metadata[i].key, model->metadata[i].value);

@@ -29,10 +29,8 @@ void save_entry(struct wire *wire, uint32_t field, const char *key, const char *
 /* Writes the fields of a TensorProto. may_be_external: the data may be stored in the external file (initializers only,
  * because other readers may not support external attributes). */
 void save_tensor(struct saver *saver, const char *name, const inlay_tensor_view *view, bool may_be_external);
-/* Writes the fields of a GraphProto. as_body: for a body, the entry of its node, otherwise NULL. outer_names: names of
- * the enclosing graph's values; NULL for the main graph. */
-INLAY_NODISCARD inlay_status save_graph(struct saver *saver, const struct graph *graph, const graph_body *as_body,
-                                        const char *const *outer_names);
+/* Writes the fields of a GraphProto: the main graph with its bodies. */
+INLAY_NODISCARD inlay_status save_graph(struct saver *saver, const struct graph *graph);
 /* Writes the fields of a FunctionProto. */
 INLAY_NODISCARD inlay_status save_function(struct saver *saver, const graph_function *function);
 #endif

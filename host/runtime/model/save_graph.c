@@ -10,55 +10,58 @@ enum { KIND_GRAPH = 5, KIND_TENSORS = 9, KIND_GRAPHS = 10, KIND_SPARSE_TENSOR = 
 struct writer {
     struct saver *saver;
     const struct graph *graph;
-    const char **value_names; /* [value_count] */
+    const struct writer *outer; /* of the enclosing graph; NULL: none */
+    const char **value_names;   /* [value_count] */
+    names_table names;          /* the same names */
 };
 
 /* Names.
  *
  * In a file, a body refers to an outer value by its name. So a value that represents an outer one is written with the
- * outer name. If inlining has created an inner value with the same name, the inner value is renamed. */
+ * outer name. No other value of a body may have the name of a value of an enclosing graph (ONNX IR, "Names Within a
+ * Graph"; ONNX Runtime refuses such files). Inlining of functions and folding create such values; they are renamed. */
 
-static const char *free_name(struct saver *saver, names_table *taken, const char *name)
+/* Does the graph, or one around it, have a value with this name? */
+static bool is_taken(const struct writer *out, const char *name)
 {
-    for (unsigned number = 1;; number++) {
-        const char *other = arena_format(&saver->scratch, "%s#%u", name, number);
-        uint32_t present = NAMES_NONE;
-
-        if (other == NULL || !names_add(taken, other, strlen(other), 0, &present))
-            return NULL;
-        if (present == NAMES_NONE)
-            return other;
-    }
+    for (; out != NULL; out = out->outer)
+        if (names_find(&out->names, name, strlen(name)) != NAMES_NONE)
+            return true;
+    return false;
 }
 
-static bool name_values(struct writer *out, const graph_body *as_body, const char *const *outer_names)
+static bool set_name(struct writer *out, uint32_t value, const char *name)
+{
+    out->value_names[value] = name;
+    return name != NULL && names_add(&out->names, name, strlen(name), value, NULL);
+}
+
+static const char *free_name(const struct writer *out, const char *name)
+{
+    const char *other = name;
+
+    for (unsigned number = 1; other != NULL && is_taken(out, other); number++)
+        other = arena_format(&out->saver->scratch, "%s#%u", name, number);
+    return other;
+}
+
+static bool name_values(struct writer *out, const graph_body *as_body)
 {
     const struct graph *graph = out->graph;
-    uint32_t captures = as_body == NULL ? 0 : as_body->capture_count;
-    names_table taken = { 0 };
+    const uint32_t captures = as_body == NULL ? 0 : as_body->capture_count;
     bool ok = true;
 
     out->value_names = arena_array(&out->saver->scratch, graph->value_count, sizeof *out->value_names);
     if (out->value_names == NULL)
         return false;
-    for (uint32_t c = 0; ok && c < captures; c++) {
-        const char *name = outer_names[as_body->capture_outer[c]];
-
-        out->value_names[as_body->capture_inner[c]] = name;
-        ok = names_add(&taken, name, strlen(name), 0, NULL);
-    }
-    for (uint32_t value = 0; ok && captures > 0 && value < graph->value_count; value++) {
-        const char *name = graph->values[value].info.name.data;
-
-        if (out->value_names[value] == NULL && names_find(&taken, name, strlen(name)) != NAMES_NONE) {
-            out->value_names[value] = free_name(out->saver, &taken, name);
-            ok = out->value_names[value] != NULL;
-        }
-    }
+    for (uint32_t c = 0; ok && c < captures; c++)
+        ok = set_name(out, as_body->capture_inner[c], out->outer->value_names[as_body->capture_outer[c]]);
+    for (uint32_t value = 0; ok && value < graph->value_count; value++)
+        if (out->value_names[value] == NULL && !is_taken(out, graph->values[value].info.name.data))
+            ok = set_name(out, value, graph->values[value].info.name.data);
     for (uint32_t value = 0; ok && value < graph->value_count; value++)
         if (out->value_names[value] == NULL)
-            out->value_names[value] = graph->values[value].info.name.data;
-    names_deinit(&taken);
+            ok = set_name(out, value, free_name(out, graph->values[value].info.name.data));
     return ok;
 }
 
@@ -275,6 +278,9 @@ static void put_attr(struct saver *saver, const inlay_attr_info *attribute)
     }
 }
 
+static inlay_status put_graph(struct saver *saver, const struct graph *graph, const graph_body *as_body,
+                              const struct writer *outer);
+
 /* Writes body b of the node and, if it begins a list, the other bodies of the list. Returns the index after them. */
 static uint32_t put_body(const struct writer *out, const graph_node *node, uint32_t b, inlay_status *status)
 {
@@ -287,7 +293,7 @@ static uint32_t put_body(const struct writer *out, const graph_node *node, uint3
     do {
         wire_mark body = wire_begin(wire, first->in_list ? 11 : 6);
 
-        *status = save_graph(out->saver, node->bodies[b].graph, &node->bodies[b], out->value_names);
+        *status = put_graph(out->saver, node->bodies[b].graph, &node->bodies[b], out);
         wire_end(wire, body);
         b++;
     } while (*status == INLAY_OK && first->in_list && b < node->body_count && node->bodies[b].in_list &&
@@ -436,14 +442,17 @@ static void put_interface(const struct writer *out, bool is_body)
     }
 }
 
-inlay_status save_graph(struct saver *saver, const struct graph *graph, const graph_body *as_body,
-                        const char *const *outer_names)
+/* Writes the fields of a GraphProto. as_body: for a body, the entry of its node, otherwise NULL, as is outer. */
+static inlay_status put_graph(struct saver *saver, const struct graph *graph, const graph_body *as_body,
+                              const struct writer *outer)
 {
-    struct writer out = { .saver = saver, .graph = graph };
+    struct writer out = { .saver = saver, .graph = graph, .outer = outer };
     inlay_status status = INLAY_OK;
 
-    if (!name_values(&out, as_body, outer_names))
-        return no_memory(saver->diag, "to save the model");
+    if (!name_values(&out, as_body)) {
+        status = no_memory(saver->diag, "to save the model");
+        goto done;
+    }
     INLAY_TRY(check_opsets(&out));
     INLAY_TRY(put_nodes(&out, 1));
     wire_text(&saver->wire, 2, graph->name);
@@ -452,7 +461,13 @@ inlay_status save_graph(struct saver *saver, const struct graph *graph, const gr
     put_interface(&out, as_body != NULL);
     wire_raw(&saver->wire, graph->extra.data, (size_t)graph->extra.bytes);
 done:
+    names_deinit(&out.names);
     return status;
+}
+
+inlay_status save_graph(struct saver *saver, const struct graph *graph)
+{
+    return put_graph(saver, graph, NULL, NULL);
 }
 
 inlay_status save_function(struct saver *saver, const graph_function *function)
@@ -461,8 +476,10 @@ inlay_status save_function(struct saver *saver, const graph_function *function)
     struct wire *wire = &saver->wire;
     inlay_status status = INLAY_OK;
 
-    if (!name_values(&out, NULL, NULL))
-        return no_memory(saver->diag, "to save the model");
+    if (!name_values(&out, NULL)) {
+        status = no_memory(saver->diag, "to save the model");
+        goto done;
+    }
     wire_text(wire, 1, function->name);
     for (uint32_t i = 0; i < function->body->input_count; i++)
         wire_text(wire, 4, name_of(&out, function->body->inputs[i]));
@@ -485,5 +502,6 @@ inlay_status save_function(struct saver *saver, const graph_function *function)
     wire_text_if(wire, 13, function->overload);
     wire_raw(wire, function->extra.data, (size_t)function->extra.bytes);
 done:
+    names_deinit(&out.names);
     return status;
 }
