@@ -17,6 +17,7 @@
  *   INTS_WORDS                    products of pairs of 16-bit words
  * With INTS_WORDS this may be defined, too:
  *   INTS_NIBBLES                  products of weights of at most 4 bits by bytes
+ *   INTS_PANELS                   weight blocks of single panels (nbits_panels.c)
  * With INTS_BYTES these may be defined, too:
  *   INTS_BLOCKS                   products of two vectors, of bytes and of pairs of 16-bit words, for weight blocks
  *                                 (nbits_block.c) and tiles of words; there are 32 registers
@@ -150,6 +151,9 @@ VEC_INLINE vint ints_dot(vint acc, vint u, int32_t a)
 #elif defined(KERNEL_IS_avx2)
 #define INTS_WORDS 1
 #define INTS_NIBBLES 1
+#ifndef KERNEL_IS_uniform /* its choices are those of uniform_c, which has none */
+#define INTS_PANELS 1
+#endif
 VEC_INLINE vint ints_dot(vint acc, vint u, int32_t a)
 {
     return vint_hold(acc + (vint)_mm256_madd_epi16((__m256i)u, _mm256_set1_epi32(a)));

@@ -156,7 +156,7 @@ static void multiply_block(const struct level *level, const nbits_tile *tile, nb
     enum { COUNT = NBITS_PARTS * NBITS_BESIDE * NBITS_COLUMNS };
     const nbits_shape *shape = tile->shape;
     const int64_t scales = nbits_scale_count(shape) / shape->panels;
-    const nbits_spread spread = { malloc((size_t)nbits_block_bytes(mode)), malloc(COUNT * sizeof(int32_t)),
+    const nbits_spread spread = { malloc(NBITS_BLOCK_BYTES), malloc(COUNT * sizeof(int32_t)),
                                   malloc(COUNT * sizeof(float)), malloc(COUNT * sizeof(float)) };
 
     assert_true(spread.weights && spread.starts && spread.scales && spread.zeros);
@@ -186,8 +186,9 @@ static void multiply_by(const struct level *level, const nbits_tiles *tiles, con
                         nbits_mode mode, bool blocks, const float *a, int64_t rows, float *c)
 {
     const nbits_shape *shape = &weights->shape;
+    const bool apart = blocks && level->kernel->block_rows;
     const int64_t beside = blocks ? NBITS_BESIDE : 1,
-                  limbs_row = nbits_depth(&weights->shape) * (blocks ? (int64_t)mode : 2);
+                  limbs_row = nbits_depth(&weights->shape) * (apart ? (int64_t)mode : 2);
     const int64_t depth = nbits_depth(shape), parts = nbits_parts(shape);
     const int64_t padded = (rows + NBITS_TILE_ROWS - 1) / NBITS_TILE_ROWS * NBITS_TILE_ROWS;
     float *spread = spread_rows(shape, a, rows), *factors = calloc((size_t)(padded * parts), sizeof *factors),
@@ -200,7 +201,7 @@ static void multiply_by(const struct level *level, const nbits_tiles *tiles, con
         assert_true(level->kernel->prepare(
             shape, mode, weights->zeros == NULL ? &weights->zero : NULL, spread + r * depth,
             &(nbits_row){ limbs + r * limbs_row, limbs_row / parts, factors + r * parts, sums + r * parts,
-                          starts + r * parts, blocks, rows == 1 || tiles != NULL }));
+                          starts + r * parts, apart, (rows == 1 && !blocks) || tiles != NULL }));
     for (int64_t p = 0; p < shape->panels; p += beside) {
         const int64_t left = shape->n - p * NBITS_COLUMNS;
         nbits_tile tile = { .shape = shape,

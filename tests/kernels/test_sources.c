@@ -42,7 +42,8 @@ static bool is_of_other_cpu(const char *name)
     static const char *const others[] = {
 #if !defined(__x86_64__)
         "nbits_block.c",
-        "nbits_tiles.c", /* AVX-512 with VNNI */
+        "nbits_tiles.c",  /* AVX-512 with VNNI */
+        "nbits_panels.c", /* AVX2 */
 #endif
 #if !defined(__aarch64__)
         "bf16.c",

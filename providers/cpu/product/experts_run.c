@@ -117,7 +117,7 @@ static void prepare_row(const experts_call *call, int layer, int64_t expert, int
     const way how = way_of(call->experts, rows);
     nbits_call bits = call->bits[layer];
 
-    bits.blocks = how == BY_BLOCKS;
+    bits.blocks = how == BY_BLOCKS && bits.plan->kernel->block_rows;
     bits.single = rows == 1;
     if (how != BY_FLOATS)
         nbits_prepare_rows(&bits, pair, pair + 1);
@@ -244,7 +244,7 @@ static void multiply(const experts_call *call, int layer, int64_t active, int64_
         const int64_t panel = column / NBITS_COLUMNS, panels = columns / NBITS_COLUMNS;
         nbits_call bits = bits_of(call, layer, active);
 
-        bits.blocks = how == BY_BLOCKS;
+        bits.blocks = how == BY_BLOCKS && bits.plan->kernel->block_rows;
         bits.single = last - first == 1;
         if (how == BY_BLOCKS)
             nbits_by_blocks(&bits, panel, panels, first, last, buffer, c, c_row);

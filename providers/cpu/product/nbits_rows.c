@@ -82,7 +82,7 @@ void nbits_reserve(nbits_plan *plan, uint64_t rows, uint64_t workers, uint64_t *
     plan->sums = nbits_reserve_part(bytes, integers ? whole * parts * sizeof(float) : 0);
     plan->starts = nbits_reserve_part(bytes, integers ? whole * parts * sizeof(int32_t) : 0);
     plan->quantized = nbits_reserve_part(bytes, rows);
-    plan->panel_bytes = (uint64_t)nbits_block_bytes(plan->mode) + 3 * SPREAD_COUNT * sizeof(int32_t);
+    plan->panel_bytes = NBITS_BLOCK_BYTES + 3 * SPREAD_COUNT * sizeof(int32_t);
     plan->panels = nbits_reserve_part(bytes, plan->blocks ? plan->panel_bytes * workers : 0);
 }
 
@@ -163,13 +163,13 @@ void nbits_by_blocks(const nbits_call *call, int64_t panel, int64_t panels, int6
 {
     const nbits_plan *plan = call->plan;
     const int64_t parts = nbits_parts(&plan->shape);
-    float *beside = (float *)(void *)(buffer + nbits_block_bytes(plan->mode));
+    float *beside = (float *)(void *)(buffer + NBITS_BLOCK_BYTES);
     nbits_weight_block block = { .spread = { .weights = buffer,
                                              .starts = (int32_t *)(void *)beside,
                                              .scales = beside + SPREAD_COUNT,
                                              .zeros = beside + 2 * SPREAD_COUNT } };
 
-    INLAY_CHECK(call->blocks && panels >= 1 && panels <= NBITS_BESIDE);
+    INLAY_CHECK(call->blocks == plan->kernel->block_rows && panels >= 1 && panels <= NBITS_BESIDE);
     for (int64_t part = 0; part < parts; part += NBITS_PARTS) {
         const int64_t count = parts - part < NBITS_PARTS ? parts - part : NBITS_PARTS;
 

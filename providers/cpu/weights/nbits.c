@@ -885,7 +885,10 @@ const nbits_kernel KERNEL(nbits) = {
     .tile = { exact, byte, fine },
     .unfold = unfold,
 #ifdef INTS_BLOCKS
-    .many = 32,
+    .block_rows = true,
+#endif
+#if defined(INTS_BLOCKS) || defined(INTS_PANELS)
+    .many = PAIRS ? 32 : 16,
     .spread = KERNEL(nbits_spread),
     .block = KERNEL(nbits_block),
 #endif

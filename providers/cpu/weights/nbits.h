@@ -31,7 +31,8 @@ enum {
     NBITS_BESIDE = 3,   /* panels of a weight block */
     NBITS_TABLE_ZERO = 128,
     NBITS_JOINED = 256, /* elements of a column that share a factor */
-    NBITS_PARTS = 32    /* most parts of a weight block */
+    NBITS_PARTS = 32,   /* most parts of a weight block */
+    NBITS_BLOCK_BYTES = 2 * 32 * NBITS_PARTS * NBITS_BESIDE * NBITS_COLUMNS /* of its expanded weights */
 };
 
 typedef enum nbits_mode { NBITS_EXACT = 0, NBITS_BYTE = 1, NBITS_FINE = 2 } nbits_mode; /* the number of limbs */
@@ -106,24 +107,19 @@ typedef struct nbits_tile {
 /* The weights of a weight block, expanded by nbits_kernel.spread; the other members are [parts][NBITS_BESIDE]
  * [NBITS_COLUMNS]. */
 typedef struct nbits_spread {
-    void *weights; /* nbits_block_bytes(mode) bytes */
+    void *weights; /* NBITS_BLOCK_BYTES */
     int32_t *starts;
     float *scales, *zeros; /* zeros, or minima: unused if the tile has none */
 } nbits_spread;
 
 /* A few rows of A by a weight block: NBITS_BESIDE panels by a range of parts, expanded by nbits_kernel.spread. */
 typedef struct nbits_weight_block {
-    /* of the first panel and whole rows; columns counts those of all panels; weights, scales, a, zero and limbs_part
-     * are unused, zeros only says whether there are any */
+    /* of the first panel and whole rows; columns counts those of all panels; weights, scales, a and zero are
+     * unused, limbs_part with block_rows, too; zeros only says whether there are any */
     nbits_tile tile;
     nbits_spread spread;
     int64_t first, parts; /* parts [first, first + parts), at most NBITS_PARTS; they do not cross a multiple of it */
 } nbits_weight_block;
-
-static inline int64_t nbits_block_bytes(nbits_mode mode)
-{
-    return (int64_t)mode * 32 * NBITS_PARTS * NBITS_BESIDE * NBITS_COLUMNS;
-}
 
 /* A row of activations as integers: the output of nbits_kernel.prepare. */
 typedef struct nbits_row {
@@ -140,10 +136,11 @@ typedef struct nbits_row {
 
 typedef struct nbits_kernel {
     const char *isa;
-    bool has_limbs; /* false: tile[NBITS_EXACT] computes all modes */
-    bool tables;    /* takes nbits_shape.table */
-    int64_t rows;   /* most rows of a tile of integers; one of floats has at most NBITS_FEW_ROWS */
-    int64_t many;   /* from this number of rows on, weight blocks are faster than tiles; 0: no weight blocks */
+    bool has_limbs;  /* false: tile[NBITS_EXACT] computes all modes */
+    bool tables;     /* takes nbits_shape.table */
+    int64_t rows;    /* most rows of a tile of integers; one of floats has at most NBITS_FEW_ROWS */
+    int64_t many;    /* from this number of rows on, weight blocks are faster than tiles; 0: no weight blocks */
+    bool block_rows; /* rows have a layout for weight blocks, nbits_row.blocks; false: that for tiles of several rows */
     /* Converts row a [nbits_depth]. zero: the zero point of all weights; NULL: each block of k has its own. false: the
      * row must be computed with floats, and *row is undefined. */
     bool (*prepare)(const nbits_shape *shape, nbits_mode mode, const float *zero, const float *a, const nbits_row *row);

@@ -5,19 +5,12 @@
  * contribution of the 128 is one number for each part of a column. With 16 bits, every other group of four k uses one
  * multiplication for two products, as in dot_words() of nbits.c. */
 #include "cpu/weights/nbits_block.h"
-#include "cpu/weights/nbits_scales.h"
 #include "inlay/check.h"
 
 typedef uint8_t chars __attribute__((vector_size(VEC_LANES * 4)));
 typedef uint16_t shorts __attribute__((vector_size(VEC_LANES * 4)));
 
 enum { ROWS = NBITS_FEW_ROWS, BESIDE = NBITS_BESIDE, SIZE = sizeof(vint), NEXT = BESIDE * SIZE }; /* bytes of four k */
-
-VEC_INLINE vint vint_store(void *p, vint v)
-{
-    memcpy(p, &v, sizeof v);
-    return v;
-}
 
 VEC_INLINE vint word_at(const int8_t *p)
 {
@@ -41,37 +34,6 @@ VEC_INLINE vint words_of(vint w, int bits, uint32_t shift, int odd)
     const vint x = (vint)((unsigned_words)w >> (shift + 8 * (uint32_t)odd) & ((1u << bits) - 1) * 0x00010001u);
 
     return (vint)((shorts)x - (uint16_t)(1u << (bits - 1)));
-}
-
-/* Parts from those that are spread, of which `first` is the first, to the data to prefetch: to the next parts of this
- * weight block, or to the next block. */
-static inline int64_t parts_ahead(const nbits_shape *shape, int64_t first, int64_t parts)
-{
-    const int64_t all = nbits_parts(shape);
-
-    return parts + (first + parts < all ? 0 : BESIDE - 1) * all;
-}
-
-/* The scales and zero points of each part. */
-VEC_INLINE void spread_scales(const nbits_tile *tile, int64_t first, int64_t parts, int at, const nbits_spread *out)
-{
-    const nbits_shape *shape = tile->shape;
-    const int64_t of_block = shape->padded / shape->part;
-    const bool joint = shape->joint != 0;
-    const float *ahead = tile->scales + parts_ahead(shape, first, parts) / of_block * NBITS_COLUMNS;
-    int64_t block = first / of_block, left = of_block - first % of_block;
-
-    for (int64_t to = at * NBITS_COLUMNS; parts > 0; parts--, to += BESIDE * NBITS_COLUMNS) {
-        vec_store(out->scales + to, scale_of(scales_at(tile->scales, joint, shape->joint, block), joint, 0));
-        if (tile->zeros != NULL)
-            vec_store(out->zeros + to, scale_of(scales_at(tile->zeros, joint, shape->joint, block), joint, 0));
-        if (!joint)
-            vec_fetch_far(ahead + block * NBITS_COLUMNS);
-        if (--left == 0) {
-            left = of_block;
-            block++;
-        }
-    }
 }
 
 /* coded: the weights are indexes of the table. */
