@@ -192,10 +192,9 @@ static inlay_status start(program_state *state, inlay_diag *diag)
     INLAY_TRY(tokens_read(settings_text(&state->settings, SET_token_file), &server->access.users, diag));
     INLAY_TRY(tokens_read(settings_text(&state->settings, SET_admin_token_file), &server->access.admins, diag));
     INLAY_TRY(open_trace(server, diag));
-    INLAY_TRY(otlp_create(settings_text(&state->settings, SET_trace_endpoint),
-                          settings_text(&state->settings, SET_trace_ca),
-                          (uint32_t)settings_int(&state->settings, SET_trace_sample), server->counts, &server->otlp,
-                          diag));
+    INLAY_TRY(
+        otlp_create(settings_text(&state->settings, SET_trace_endpoint), settings_text(&state->settings, SET_trace_ca),
+                    (uint32_t)settings_int(&state->settings, SET_trace_sample), server->counts, &server->otlp, diag));
     INLAY_TRY(open_shared_memory(server, diag));
     INLAY_TRY(open_tls(server, diag));
     INLAY_TRY(repository_open(&state->settings, runners, &server->board, &server->repository, diag));
@@ -360,7 +359,10 @@ static void drain(program_state *state, const sigset_t *signals)
         note_sender(server, sigtimedwait(signals, &second, &pause), &second); /* a second signal ends the wait */
     state->leave_ns = clock_ns() + grace_ms * 1000000;
     front_drain(state->front);
-    if (!wait_idle(state, grace_ms)) {
+    if (wait_idle(state, grace_ms)) {
+        front_close_idle(state->front);
+        (void)wait_idle(state, grace_ms);
+    } else {
         atomic_store(&server->phase.refusing, true);
         sched_end(server->sched);
         if (wait_idle(state, 1000))

@@ -270,7 +270,7 @@ inlay_status model_folder_find(const char *path, const char *variant, char out_p
 
     status = model_folder_read(path, &folder, diag);
     if (!folder.is_published && folder.path[0] != '\0')
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+        return inlay_fail(diag, INLAY_NOT_FOUND,
                           "%s is a directory without the config.json of a published model; name the .onnx file in it",
                           path);
     if (status == INLAY_OK && folder.count > 1) {

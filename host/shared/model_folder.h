@@ -33,7 +33,8 @@ INLAY_NODISCARD inlay_status model_folder_read(const char *path, model_folder *o
 INLAY_NODISCARD inlay_status model_folder_choose(const model_folder *folder, uint32_t part, const char *variant,
                                                  char out_path[PATH_MAX], inlay_diag *diag);
 
-/* Both: the file of the only part. INLAY_INVALID_ARGUMENT: several parts, which are named, or no config.json. */
+/* Both: the file of the only part. INLAY_NOT_FOUND: no config.json; INLAY_INVALID_ARGUMENT: several parts, which are
+ * named. */
 INLAY_NODISCARD inlay_status model_folder_find(const char *path, const char *variant, char out_path[PATH_MAX],
                                                inlay_diag *diag);
 #endif

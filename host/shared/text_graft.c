@@ -1,6 +1,7 @@
 #include "shared/text_graft.h"
 #include "base/mapped_file.h"
 #include "base/memory.h"
+#include "kit/wire.h"
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -10,143 +11,87 @@
 #include <unistd.h>
 
 /* Fields of the messages of onnx.proto. */
-enum { MODEL_GRAPH = 7, MODEL_OPSET = 8 };
-enum { GRAPH_NODE = 1, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
+enum { MODEL_GRAPH = 7, MODEL_OPSET = 8, MODEL_FUNCTION = 25 };
+enum { GRAPH_NODE = 1, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12, GRAPH_SPARSE = 15 };
 enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_OP = 4, NODE_ATTRIBUTE = 5, NODE_DOMAIN = 7 };
 enum { TENSOR_DIM = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_RAW = 9, TENSOR_EXTERNAL = 13, TENSOR_LOCATION = 14 };
 enum { VALUE_NAME = 1, VALUE_TYPE = 2 };
-enum { WIRE_INT = 0, WIRE_8_BYTES = 1, WIRE_BYTES = 2, WIRE_4_BYTES = 5 };
+enum { FUNCTION_NODE = 7, FUNCTION_ATTRIBUTE = 11 };
+enum { ATTRIBUTE_TENSOR = 5, ATTRIBUTE_GRAPH = 6, ATTRIBUTE_TENSORS = 10, ATTRIBUTE_GRAPHS = 11 };
+enum { ATTRIBUTE_SPARSE = 22, ATTRIBUTE_SPARSES = 23, SPARSE_VALUES = 1, SPARSE_INDICES = 2 };
 
 enum {
-    MOST_NODES = 32,   /* of the model, around the head */
-    MOST_DEPTH = 8,    /* nodes between a weight and its reader */
-    LEAST_STORED = 256 /* smaller tensors are copied */
+    MOST_NODES = 32,      /* of the model, around the head */
+    MOST_DEPTH = 8,       /* nodes between a weight and its reader */
+    MOST_MESSAGES = 1000, /* one in another; models with more are refused */
+    LEAST_STORED = 256    /* smaller tensors are copied */
 };
 static const char EMBEDS[] = "inputs_embeds", IDS[] = "input_ids";
 static const char PREFIX[] = "target/"; /* of the names of the model's values and nodes */
 
-struct span {
-    const uint8_t *at;
-    size_t count;
-};
-
-struct field {
-    uint32_t number, type;
-    uint64_t value;   /* of an integer */
-    struct span data; /* of a message, text or list */
-    struct span all;  /* with its tag and length */
-};
-
 /* A file that is read. */
 struct file {
     const char *path, *name; /* name: the file's, without its folder */
-    struct span bytes, graph;
+    wire_span bytes, graph;
     mapped_file *watch;
     char folder[PATH_MAX]; /* relative to the folder that both files are below, with a / at its end */
 };
 
 /* The nodes of the model's file that compute `output` from `input`, in order, and the constants that they read. */
 struct part {
-    struct span nodes[MOST_NODES], weights[MOST_NODES];
+    wire_span nodes[MOST_NODES], weights[MOST_NODES];
     uint32_t node_count, weight_count;
-    struct span input, output;
+    wire_span input, output;
     uint64_t dtype; /* of the floats that it computes with: that of its weights or their scales */
 };
 
-static bool read_varint(struct span *rest, uint64_t *out)
-{
-    *out = 0;
-    for (uint32_t shift = 0; shift < 64 && rest->count > 0; shift += 7) {
-        const uint8_t byte = *rest->at++;
-
-        rest->count--;
-        *out |= (uint64_t)(byte & 127) << shift;
-        if (byte < 128)
-            return true;
-    }
-    return false;
-}
-
-/* Reads the next field of a message. false: the message has ended, or is damaged. */
-static bool next_field(struct span *rest, struct field *out)
-{
-    const uint8_t *begin = rest->at;
-    uint64_t tag, bytes = 0;
-
-    *out = (struct field){ .number = 0 };
-    if (!read_varint(rest, &tag) || tag >> 3 == 0 || tag >> 3 > UINT32_MAX)
-        return false;
-    out->number = (uint32_t)(tag >> 3);
-    out->type = (uint32_t)(tag & 7);
-    if (out->type == WIRE_INT && !read_varint(rest, &out->value))
-        return false;
-    if (out->type == WIRE_BYTES && !read_varint(rest, &bytes))
-        return false;
-    if (out->type == WIRE_8_BYTES || out->type == WIRE_4_BYTES)
-        bytes = out->type == WIRE_8_BYTES ? 8 : 4;
-    else if (out->type != WIRE_INT && out->type != WIRE_BYTES)
-        return false;
-    if (bytes > rest->count)
-        return false;
-    out->data = (struct span){ rest->at, (size_t)bytes };
-    rest->at += bytes;
-    rest->count -= (size_t)bytes;
-    out->all = (struct span){ begin, (size_t)(rest->at - begin) };
-    return true;
-}
-
 /* Whether the whole message can be read. */
-static bool is_sound(struct span message)
+static bool is_sound(wire_span message)
 {
-    struct field ignored;
+    wire_field ignored;
 
-    while (next_field(&message, &ignored))
+    while (wire_next(&message, &ignored))
         continue;
     return message.count == 0;
 }
 
 /* Field `number` of a message, the one at position `index` of several. false: it has none. */
-static bool find_field(struct span message, uint32_t number, uint32_t index, struct field *out)
+static bool find_field(wire_span message, uint32_t number, uint32_t index, wire_field *out)
 {
-    while (next_field(&message, out))
+    while (wire_next(&message, out))
         if (out->number == number && index-- == 0)
             return true;
-    *out = (struct field){ .number = 0 };
+    *out = (wire_field){ .number = 0 };
     return false;
 }
 
-static struct span text_of(struct span message, uint32_t number, uint32_t index)
+static wire_span text_of(wire_span message, uint32_t number, uint32_t index)
 {
-    struct field found;
+    wire_field found;
 
     (void)find_field(message, number, index, &found);
     return found.data;
 }
 
-static bool same(struct span a, struct span b)
+static bool same(wire_span a, wire_span b)
 {
     return a.count == b.count && (a.count == 0 || memcmp(a.at, b.at, a.count) == 0);
 }
 
-static struct span span_of(const char *text)
+static wire_span span_of(const char *text)
 {
-    return (struct span){ (const uint8_t *)text, strlen(text) };
-}
-
-static bool is_text(struct span text, const char *expected)
-{
-    return same(text, span_of(expected));
+    return (wire_span){ (const uint8_t *)text, strlen(text) };
 }
 
 /* For messages. */
 #define SHOWN(text) (int)((text).count < 80 ? (text).count : 80), (const char *)(text).at
 
 /* The message `kind` of a graph that has this name, as its field name_field. */
-static bool find_named(struct span graph, uint32_t kind, uint32_t name_field, struct span name, struct span *out)
+static bool find_named(wire_span graph, uint32_t kind, uint32_t name_field, wire_span name, wire_span *out)
 {
-    struct field item;
+    wire_field item;
 
-    while (next_field(&graph, &item)) {
+    while (wire_next(&graph, &item)) {
         if (item.number == kind && same(text_of(item.data, name_field, 0), name)) {
             *out = item.data;
             return true;
@@ -155,11 +100,11 @@ static bool find_named(struct span graph, uint32_t kind, uint32_t name_field, st
     return false;
 }
 
-static bool find_producer(struct span graph, struct span value, struct span *out)
+static bool find_producer(wire_span graph, wire_span value, wire_span *out)
 {
-    struct field item, output;
+    wire_field item, output;
 
-    while (next_field(&graph, &item))
+    while (wire_next(&graph, &item))
         for (uint32_t i = 0; item.number == GRAPH_NODE && find_field(item.data, NODE_OUTPUT, i, &output); i++)
             if (same(output.data, value)) {
                 *out = item.data;
@@ -168,23 +113,23 @@ static bool find_producer(struct span graph, struct span value, struct span *out
     return false;
 }
 
-static bool is_domain(struct span domain, const char *name)
+static bool is_domain(wire_span domain, const char *name)
 {
-    return is_text(domain, name) || (name[0] == '\0' && is_text(domain, "ai.onnx"));
+    return wire_is(domain, name) || (name[0] == '\0' && wire_is(domain, "ai.onnx"));
 }
 
 /* Whether the node has this operator, as "com.microsoft.MatMulNBits" or, of ai.onnx, "MatMul". */
-static bool is_op(struct span node, const char *op)
+static bool is_op(wire_span node, const char *op)
 {
-    const struct span domain = text_of(node, NODE_DOMAIN, 0);
+    const wire_span domain = text_of(node, NODE_DOMAIN, 0);
     const char *dot = strrchr(op, '.');
     char expected[40];
 
     (void)snprintf(expected, sizeof expected, "%.*s", dot != NULL ? (int)(dot - op) : 0, op);
-    return is_domain(domain, expected) && is_text(text_of(node, NODE_OP, 0), dot != NULL ? dot + 1 : op);
+    return is_domain(domain, expected) && wire_is(text_of(node, NODE_OP, 0), dot != NULL ? dot + 1 : op);
 }
 
-static bool is_one_of(struct span node, const char *const *ops, size_t count)
+static bool is_one_of(wire_span node, const char *const *ops, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (is_op(node, ops[i]))
@@ -194,25 +139,25 @@ static bool is_one_of(struct span node, const char *const *ops, size_t count)
 #define IS_ONE_OF(node, ops) is_one_of(node, ops, sizeof(ops) / sizeof *(ops))
 
 /* What messages call a node: its name, or that of its output. */
-static struct span label_of(struct span node)
+static wire_span label_of(wire_span node)
 {
-    const struct span name = text_of(node, NODE_NAME, 0);
+    const wire_span name = text_of(node, NODE_NAME, 0);
 
     return name.count > 0 ? name : text_of(node, NODE_OUTPUT, 0);
 }
 
 /* The version of a domain that a model imports; 0: none. */
-static uint64_t find_opset(struct span model, const char *domain)
+static uint64_t find_opset(wire_span model, const char *domain)
 {
-    struct field item, version;
+    wire_field item, version;
 
-    while (next_field(&model, &item))
+    while (wire_next(&model, &item))
         if (item.number == MODEL_OPSET && is_domain(text_of(item.data, 1, 0), domain))
             return find_field(item.data, 2, 0, &version) ? version.value : 0;
     return 0;
 }
 
-static bool has(const struct span *list, uint32_t count, struct span item)
+static bool has(const wire_span *list, uint32_t count, wire_span item)
 {
     for (uint32_t i = 0; i < count; i++)
         if (list[i].at == item.at)
@@ -220,7 +165,7 @@ static bool has(const struct span *list, uint32_t count, struct span item)
     return false;
 }
 
-static bool add_once(struct span *list, uint32_t *count, struct span item)
+static bool add_once(wire_span *list, uint32_t *count, wire_span item)
 {
     if (has(list, *count, item))
         return true;
@@ -231,12 +176,12 @@ static bool add_once(struct span *list, uint32_t *count, struct span item)
 }
 
 /* Whether the value is a constant, which the part then has, with the nodes that compute it from weights. */
-static bool add_constant(const struct file *model, struct span value, uint32_t depth, struct part *part)
+static bool add_constant(const struct file *model, wire_span value, uint32_t depth, struct part *part)
 {
     static const char *const ops[] = { "Constant", "Transpose", "Cast", "Identity", "DequantizeLinear" };
     const uint32_t nodes = part->node_count, weights = part->weight_count;
-    struct span found;
-    struct field input;
+    wire_span found;
+    wire_field input;
 
     if (value.count == 0) /* an input that is left out */
         return true;
@@ -256,7 +201,7 @@ static bool add_constant(const struct file *model, struct span value, uint32_t d
 /* The type of the first weight of floats from position `first` on; 0: there is none. */
 static uint64_t float_type(const struct part *part, uint32_t first)
 {
-    struct field type;
+    wire_field type;
 
     for (uint32_t i = first; i < part->weight_count; i++)
         if (find_field(part->weights[i], TENSOR_TYPE, 0, &type) &&
@@ -266,11 +211,11 @@ static uint64_t float_type(const struct part *part, uint32_t first)
 }
 
 /* Whether the node looks up rows of a table by the tokens; a table of floats has rows of `width` numbers. */
-static bool add_lookup(const struct file *model, struct span node, uint64_t width, struct part *part)
+static bool add_lookup(const struct file *model, wire_span node, uint64_t width, struct part *part)
 {
     static const char *const ops[] = { "Gather", "com.microsoft.GatherBlockQuantized" };
-    struct span index = text_of(node, NODE_INPUT, 1), cast, table;
-    struct field input, last;
+    wire_span index = text_of(node, NODE_INPUT, 1), cast, table;
+    wire_field input, last;
 
     *part = (struct part){ .input = span_of(IDS) };
     if (!IS_ONE_OF(node, ops))
@@ -279,7 +224,7 @@ static bool add_lookup(const struct file *model, struct span node, uint64_t widt
         part->nodes[part->node_count++] = cast;
         index = text_of(cast, NODE_INPUT, 0);
     }
-    if (!is_text(index, IDS))
+    if (!wire_is(index, IDS))
         return false;
     if (find_named(model->graph, GRAPH_INITIALIZER, TENSOR_NAME, text_of(node, NODE_INPUT, 0), &table) &&
         is_op(node, "Gather") && (!find_field(table, TENSOR_DIM, 1, &last) || last.value != width))
@@ -294,10 +239,10 @@ static bool add_lookup(const struct file *model, struct span node, uint64_t widt
 
 static inlay_status find_embedding(const struct file *model, uint64_t width, struct part *part, inlay_diag *diag)
 {
-    struct span rest = model->graph;
-    struct field item;
+    wire_span rest = model->graph;
+    wire_field item;
 
-    while (next_field(&rest, &item))
+    while (wire_next(&rest, &item))
         if (item.number == GRAPH_NODE && add_lookup(model, item.data, width, part))
             return INLAY_OK;
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
@@ -311,7 +256,7 @@ static inlay_status find_product(const struct file *model, struct part *part, in
 {
     static const char *const products[] = { "MatMul", "Gemm", "com.microsoft.MatMulNBits", "com.microsoft.MatMulBnb4" };
     static const char *const passed[] = { "Cast", "Mul", "Div", "Add", "Tanh", "Identity" };
-    struct span path[MOST_DEPTH], value = span_of("logits"), node;
+    wire_span path[MOST_DEPTH], value = span_of("logits"), node;
     uint32_t count = 0;
 
     *part = (struct part){ .output = value };
@@ -319,7 +264,7 @@ static inlay_status find_product(const struct file *model, struct part *part, in
         const bool is_product = IS_ONE_OF(node, products);
         const uint32_t weights = part->weight_count;
         uint32_t others = 0, other = 0;
-        struct field input;
+        wire_field input;
 
         for (uint32_t i = 0; find_field(node, NODE_INPUT, i, &input); i++)
             if (!add_constant(model, input.data, 0, part)) {
@@ -375,7 +320,7 @@ static inlay_status check_versions(const struct file *model, const struct file *
 }
 
 /* A text field: the prefix, unless it is NULL or the name is empty, and the name. */
-static void write_name(struct wire *out, uint32_t number, const char *prefix, struct span name)
+static void write_name(struct wire *out, uint32_t number, const char *prefix, wire_span name)
 {
     const wire_mark mark = wire_begin(out, number);
 
@@ -386,7 +331,7 @@ static void write_name(struct wire *out, uint32_t number, const char *prefix, st
     wire_end(out, mark);
 }
 
-static void write_entry(struct wire *out, const char *key, const char *folder, struct span value)
+static void write_entry(struct wire *out, const char *key, const char *folder, wire_span value)
 {
     const wire_mark mark = wire_begin(out, TENSOR_EXTERNAL);
 
@@ -403,13 +348,14 @@ static void write_number(struct wire *out, const char *key, uint64_t value)
     write_entry(out, key, NULL, span_of(text));
 }
 
-/* Writes an initializer. Its elements stay in the file, or in the file that it names. */
-static void write_weight(struct wire *out, const struct file *file, struct span tensor, const char *prefix)
+/* Writes a tensor. Its elements stay in the file, or in the file that it names. */
+static void write_tensor(struct wire *out, uint32_t number, const struct file *file, wire_span tensor,
+                         const char *prefix)
 {
-    const wire_mark mark = wire_begin(out, GRAPH_INITIALIZER);
-    struct field item;
+    const wire_mark mark = wire_begin(out, number);
+    wire_field item;
 
-    while (next_field(&tensor, &item)) {
+    while (wire_next(&tensor, &item)) {
         if (item.number == TENSOR_NAME) {
             write_name(out, TENSOR_NAME, prefix, item.data);
         } else if (item.number == TENSOR_RAW && item.data.count >= LEAST_STORED) {
@@ -417,33 +363,77 @@ static void write_weight(struct wire *out, const struct file *file, struct span 
             write_number(out, "offset", (uint64_t)(item.data.at - file->bytes.at));
             write_number(out, "length", item.data.count);
             wire_int(out, TENSOR_LOCATION, 1);
-        } else if (item.number == TENSOR_EXTERNAL && is_text(text_of(item.data, 1, 0), "location")) {
+        } else if (item.number == TENSOR_EXTERNAL && wire_is(text_of(item.data, 1, 0), "location")) {
             write_entry(out, "location", file->folder, text_of(item.data, 2, 0));
         } else {
-            wire_raw(out, item.all.at, item.all.count);
+            wire_raw(out, item.whole.at, item.whole.count);
         }
     }
+    wire_raw(out, tensor.at, tensor.count); /* damaged, which its session reports */
     wire_end(out, mark);
 }
 
-static void write_node(struct wire *out, struct span node)
+/* The messages that contain tensors, also in bodies of If and Loop, in constants and in functions. */
+enum message { NO_MESSAGE, MODEL, GRAPH, NODE, ATTRIBUTE, FUNCTION, SPARSE, TENSOR };
+static enum message message_of(enum message in, uint32_t number)
+{
+    static const struct {
+        uint8_t in, number, is;
+    } fields[] = { { MODEL, MODEL_FUNCTION, FUNCTION },      { GRAPH, GRAPH_NODE, NODE },
+                   { GRAPH, GRAPH_INITIALIZER, TENSOR },     { GRAPH, GRAPH_SPARSE, SPARSE },
+                   { FUNCTION, FUNCTION_NODE, NODE },        { FUNCTION, FUNCTION_ATTRIBUTE, ATTRIBUTE },
+                   { NODE, NODE_ATTRIBUTE, ATTRIBUTE },      { ATTRIBUTE, ATTRIBUTE_TENSOR, TENSOR },
+                   { ATTRIBUTE, ATTRIBUTE_GRAPH, GRAPH },    { ATTRIBUTE, ATTRIBUTE_TENSORS, TENSOR },
+                   { ATTRIBUTE, ATTRIBUTE_GRAPHS, GRAPH },   { ATTRIBUTE, ATTRIBUTE_SPARSE, SPARSE },
+                   { ATTRIBUTE, ATTRIBUTE_SPARSES, SPARSE }, { SPARSE, SPARSE_VALUES, TENSOR },
+                   { SPARSE, SPARSE_INDICES, TENSOR } };
+
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (fields[i].in == in && fields[i].number == number)
+            return fields[i].is;
+    return NO_MESSAGE;
+}
+
+/* Copies a field of a message, with all tensors in it as write_tensor() writes them. */
+static void copy_field(struct wire *out, const struct file *file, enum message in, const wire_field *field,
+                       uint32_t depth)
+{
+    const enum message is = field->type == WIRE_BYTES ? message_of(in, field->number) : NO_MESSAGE;
+    wire_span rest = field->data;
+    wire_field item;
+    wire_mark mark;
+
+    if (is == TENSOR) {
+        write_tensor(out, field->number, file, rest, NULL);
+    } else if (is == NO_MESSAGE || depth == MOST_MESSAGES) {
+        wire_raw(out, field->whole.at, field->whole.count);
+    } else {
+        mark = wire_begin(out, field->number);
+        while (wire_next(&rest, &item))
+            copy_field(out, file, is, &item, depth + 1);
+        wire_raw(out, rest.at, rest.count);
+        wire_end(out, mark);
+    }
+}
+
+static void write_node(struct wire *out, const struct file *model, wire_span node)
 {
     const wire_mark mark = wire_begin(out, GRAPH_NODE);
-    struct field item;
+    wire_field item;
 
-    while (next_field(&node, &item)) {
-        if (item.number == NODE_INPUT && is_text(item.data, IDS))
-            wire_raw(out, item.all.at, item.all.count);
+    while (wire_next(&node, &item)) {
+        if (item.number == NODE_INPUT && wire_is(item.data, IDS))
+            wire_raw(out, item.whole.at, item.whole.count);
         else if (item.number == NODE_INPUT || item.number == NODE_OUTPUT || item.number == NODE_NAME)
             write_name(out, item.number, PREFIX, item.data);
         else
-            wire_raw(out, item.all.at, item.all.count);
+            copy_field(out, model, NODE, &item, 0);
     }
     wire_end(out, mark);
 }
 
-static void write_cast(struct wire *out, const char *from_prefix, struct span from, const char *to_prefix,
-                       struct span to, uint64_t dtype)
+static void write_cast(struct wire *out, const char *from_prefix, wire_span from, const char *to_prefix, wire_span to,
+                       uint64_t dtype)
 {
     const wire_mark mark = wire_begin(out, GRAPH_NODE);
     wire_mark attribute;
@@ -460,10 +450,10 @@ static void write_cast(struct wire *out, const char *from_prefix, struct span fr
 }
 
 /* The element type of an input or output of floats [a, b, width]; *out_width: 0 if it is not fixed. 0: another form. */
-static uint64_t float_rows(struct span value, struct span *out_shape, uint64_t *out_width)
+static uint64_t float_rows(wire_span value, wire_span *out_shape, uint64_t *out_width)
 {
-    const struct span tensor = text_of(text_of(value, VALUE_TYPE, 0), 1, 0);
-    struct field type, dim, width;
+    const wire_span tensor = text_of(text_of(value, VALUE_TYPE, 0), 1, 0);
+    wire_field type, dim, width;
 
     *out_shape = text_of(tensor, 2, 0);
     *out_width = 0;
@@ -476,12 +466,12 @@ static uint64_t float_rows(struct span value, struct span *out_shape, uint64_t *
 }
 
 /* An input or output [a, b], or [a, b, any], with the first sizes of the shape. */
-static void write_value(struct wire *out, uint32_t kind, const char *name, uint64_t dtype, struct span shape,
+static void write_value(struct wire *out, uint32_t kind, const char *name, uint64_t dtype, wire_span shape,
                         bool is_wide)
 {
     const wire_mark value = wire_begin(out, kind);
     wire_mark type, tensor, dims;
-    struct field dim;
+    wire_field dim;
 
     wire_text(out, VALUE_NAME, name);
     type = wire_begin(out, VALUE_TYPE);
@@ -489,7 +479,7 @@ static void write_value(struct wire *out, uint32_t kind, const char *name, uint6
     wire_int(out, 1, (int64_t)dtype);
     dims = wire_begin(out, 2);
     for (uint32_t i = 0; i < 2 && find_field(shape, 1, i, &dim); i++)
-        wire_raw(out, dim.all.at, dim.all.count);
+        wire_raw(out, dim.whole.at, dim.whole.count);
     if (is_wide)
         wire_end(out, wire_begin(out, 1));
     wire_end(out, dims);
@@ -503,19 +493,19 @@ static void write_part(struct wire *out, const struct file *model, const struct 
 {
     for (uint32_t i = 0; i < part->node_count; i++)
         if (!has(written->nodes, written->node_count, part->nodes[i]))
-            write_node(out, part->nodes[i]);
+            write_node(out, model, part->nodes[i]);
     for (uint32_t i = 0; i < part->weight_count; i++)
         if (!has(written->weights, written->weight_count, part->weights[i]))
-            write_weight(out, model, part->weights[i], PREFIX);
+            write_tensor(out, GRAPH_INITIALIZER, model, part->weights[i], PREFIX);
 }
 
 /* What the head lacks. */
 struct plan {
     bool lacks_embedding, lacks_product, imports;
     const char *narrow; /* name of its logits, if they have 16 bits and become floats; NULL: they are floats */
-    struct span narrow_shape;
-    struct span embeds, hidden; /* its input in place of the embedding; its output that the product reads */
-    struct span embeds_shape, hidden_shape;
+    wire_span narrow_shape;
+    wire_span embeds, hidden; /* its input in place of the embedding; its output that the product reads */
+    wire_span embeds_shape, hidden_shape;
     uint64_t embeds_type, embeds_width;
     struct part embedding, product;
 };
@@ -524,26 +514,26 @@ struct plan {
  * both. */
 static bool find_gaps(const struct file *head, struct plan *plan)
 {
-    struct span rest = head->graph;
+    wire_span rest = head->graph;
     uint32_t outputs = 0;
     bool has_logits = false;
-    struct field item;
+    wire_field item;
 
-    while (next_field(&rest, &item)) {
-        const struct span name = text_of(item.data, VALUE_NAME, 0);
+    while (wire_next(&rest, &item)) {
+        const wire_span name = text_of(item.data, VALUE_NAME, 0);
         uint64_t width;
-        struct span shape;
+        wire_span shape;
 
-        if (item.number == GRAPH_INPUT && is_text(name, EMBEDS)) {
+        if (item.number == GRAPH_INPUT && wire_is(name, EMBEDS)) {
             plan->embeds = item.data;
             plan->embeds_type = float_rows(item.data, &plan->embeds_shape, &plan->embeds_width);
             plan->lacks_embedding = plan->embeds_type != 0;
-        } else if (item.number == GRAPH_OUTPUT && (is_text(name, "logits") || is_text(name, "draft_logits"))) {
+        } else if (item.number == GRAPH_OUTPUT && (wire_is(name, "logits") || wire_is(name, "draft_logits"))) {
             const uint64_t type = float_rows(item.data, &shape, &width);
 
             has_logits = true;
             if (type != 0 && type != INLAY_FLOAT) {
-                plan->narrow = is_text(name, "logits") ? "logits" : "draft_logits";
+                plan->narrow = wire_is(name, "logits") ? "logits" : "draft_logits";
                 plan->narrow_shape = shape;
             }
         } else if (item.number == GRAPH_OUTPUT && float_rows(item.data, &shape, &width) != 0) {
@@ -557,25 +547,26 @@ static bool find_gaps(const struct file *head, struct plan *plan)
 }
 
 /* Copies a node of the head, in which its logits get the prefix: their own name is that of the floats. */
-static void copy_node(struct wire *out, struct span node, const char *logits)
+static void copy_node(struct wire *out, const struct file *head, wire_span node, const char *logits)
 {
     const wire_mark mark = wire_begin(out, GRAPH_NODE);
-    struct field item;
+    wire_field item;
 
-    while (next_field(&node, &item)) {
-        if ((item.number == NODE_INPUT || item.number == NODE_OUTPUT) && is_text(item.data, logits))
+    while (wire_next(&node, &item)) {
+        if ((item.number == NODE_INPUT || item.number == NODE_OUTPUT) && wire_is(item.data, logits))
             write_name(out, item.number, PREFIX, item.data);
         else
-            wire_raw(out, item.all.at, item.all.count);
+            copy_field(out, head, NODE, &item, 0);
     }
+    wire_raw(out, node.at, node.count);
     wire_end(out, mark);
 }
 
 static void write_graph(struct wire *out, const struct file *head, const struct file *model, const struct plan *plan)
 {
     const wire_mark mark = wire_begin(out, MODEL_GRAPH);
-    struct span rest = head->graph, ids;
-    struct field item;
+    wire_span rest = head->graph, ids;
+    wire_field item;
 
     if (plan->lacks_embedding) {
         if (!find_named(head->graph, GRAPH_INPUT, VALUE_NAME, span_of(IDS), &ids))
@@ -583,16 +574,14 @@ static void write_graph(struct wire *out, const struct file *head, const struct 
         write_part(out, model, &plan->embedding, &(struct part){ .node_count = 0 });
         write_cast(out, PREFIX, plan->embedding.output, NULL, span_of(EMBEDS), plan->embeds_type);
     }
-    while (next_field(&rest, &item)) {
-        if (item.number == GRAPH_INITIALIZER)
-            write_weight(out, head, item.data, NULL);
-        else if (plan->narrow != NULL && item.number == GRAPH_NODE)
-            copy_node(out, item.data, plan->narrow);
+    while (wire_next(&rest, &item)) {
+        if (plan->narrow != NULL && item.number == GRAPH_NODE)
+            copy_node(out, head, item.data, plan->narrow);
         else if (plan->narrow != NULL && item.number == GRAPH_OUTPUT &&
-                 is_text(text_of(item.data, VALUE_NAME, 0), plan->narrow))
+                 wire_is(text_of(item.data, VALUE_NAME, 0), plan->narrow))
             write_value(out, GRAPH_OUTPUT, plan->narrow, INLAY_FLOAT, plan->narrow_shape, true);
         else if (!plan->lacks_embedding || item.data.at != plan->embeds.at)
-            wire_raw(out, item.all.at, item.all.count);
+            copy_field(out, head, GRAPH, &item, 0);
     }
     if (plan->narrow != NULL)
         write_cast(out, PREFIX, span_of(plan->narrow), NULL, span_of(plan->narrow), INLAY_FLOAT);
@@ -607,14 +596,14 @@ static void write_graph(struct wire *out, const struct file *head, const struct 
 
 static void write_model(struct wire *out, const struct file *head, const struct file *model, const struct plan *plan)
 {
-    struct span rest = head->bytes;
-    struct field item;
+    wire_span rest = head->bytes;
+    wire_field item;
 
-    while (next_field(&rest, &item)) {
+    while (wire_next(&rest, &item)) {
         if (item.number == MODEL_GRAPH)
             write_graph(out, head, model, plan);
         else
-            wire_raw(out, item.all.at, item.all.count);
+            copy_field(out, head, MODEL, &item, 0);
     }
     if (plan->imports) {
         const wire_mark mark = wire_begin(out, MODEL_OPSET);
@@ -631,7 +620,7 @@ static bool file_open(const char *path, struct file *out)
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     const char *slash = strrchr(path, '/');
     struct stat st;
-    struct field graph;
+    wire_field graph;
 
     *out = (struct file){ .path = path, .name = slash != NULL ? slash + 1 : path };
     if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0) {
@@ -642,7 +631,7 @@ static bool file_open(const char *path, struct file *out)
     out->bytes.count = (size_t)st.st_size;
     out->bytes.at = mmap(NULL, out->bytes.count, PROT_READ, MAP_PRIVATE, fd, 0);
     if (out->bytes.at == MAP_FAILED)
-        out->bytes = (struct span){ NULL, 0 };
+        out->bytes = (wire_span){ NULL, 0 };
     else
         out->watch = mapped_file_watch(out->bytes.at, out->bytes.count, fd, &st);
     (void)close(fd);

@@ -170,6 +170,8 @@ static inlay_status prepare_svm(const kit_node *node, void **out_state, inlay_di
     if (status == INLAY_OK && (state->kernel == 4 || !ml_transform_find(transform, &state->transform)))
         status = inlay_fail(diag, INLAY_INVALID_MODEL, "kernel_type '%.40s' or post_transform '%.40s' is not known",
                             kernel, transform);
+    if (state->vector_count == 0) /* kernel functions take vectors; ONNX Runtime ignores kernel_type, too */
+        state->kernel = SVM_LINEAR;
     if (status == INLAY_OK)
         *out_state = state;
     else

@@ -169,7 +169,7 @@ for verb in run bench inspect check doctor sparsity optimize profile bisect expl
         refuses 3 'cut.onnx' "$verb" "$work/cut.onnx"
         refuses 3 'empty.onnx' "$verb" "$work/empty.onnx"
     fi
-    refuses 2 'is a directory' "$verb" "$work"
+    refuses 3 'is a directory' "$verb" "$work"
     json 3 '.error.code and .error.text' "$verb" "$work/no-such.onnx" --json
 done
 refuses 3 'no-such' test "$work/no-such"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs all of ONNX's cases. Fails if a case fails that is not listed in wrong_data.txt, if fewer cases pass than
 # passed.txt states, or if a provider declines a node that it has offered, when it compiles it or when the sizes are
-# known: what a provider does not run is refused in assess.
+# known: what a provider does not run is refused in assess. The last line is the result.
 #   run.sh INLAY DATA [FLAG...]    flags for inlay test
 set -u
 inlay=$1
@@ -33,21 +33,22 @@ if [ $code -gt 1 ] || ! [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9
     echo "inlay test ended with $code"
     exit 1
 fi
-passed=${BASH_REMATCH[1]}
-echo "$last"
+passed=${BASH_REMATCH[1]} failed=${BASH_REMATCH[2]} skipped=${BASH_REMATCH[3]}
 
 wrong=$(sed -nE 's/^FAIL ([^:]*): .*/\1/p' <<<"$output" | sort -u)
 excused=$(sed -E '/^#/d; s/[[:space:]].*//' "$here/wrong_data.txt" | sort -u)
 new=$(comm -23 <(echo "$wrong") <(echo "$excused"))
 if [ -n "$new" ]; then
     grep '^FAIL' <<<"$output"
+    echo "$last"
     exit 1
 fi
 if [ "$passed" -lt "$least" ]; then
-    echo "passed.txt requires $least passed cases, but only $passed passed; skipped:"
     grep '^skip' <<<"$output"
+    echo "passed.txt requires $least passed cases, but only $passed passed; skipped: the $skipped above"
     exit 1
 fi
 if [ "$passed" -gt "$least" ]; then
     echo "passed.txt may be raised from $least"
 fi
+echo "$passed passed, $skipped skipped, $failed excused in wrong_data.txt"

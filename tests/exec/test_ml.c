@@ -112,6 +112,8 @@ static const struct row rows[] = {
       "f[3,2]=0,0,1,3,0,3", "i[3]=7,6,5 f[3,3]=0.25,0,0.5,0,0.625,0,0.25,0.125,0", NULL },
     { "SVMRegressor", 1, SVM "kernel_type=s:LINEAR;kernel_params=F:0,0,0", "f[2,2]=1,1,3,2", "f[2,1]=1.5,4.5", NULL },
     { "SVMRegressor", 1, SVM "kernel_type=s:POLY;kernel_params=F:1,1,2", "f[2,2]=1,1,0,2", "f[2,1]=4.5,-6.5", NULL },
+    { "SVMRegressor", 1, "coefficients=F:2,-1;rho=F:0.5;kernel_type=s:POLY;kernel_params=F:1,1,2", "f[2,2]=1,1,3,2",
+      "f[2,1]=1.5,4.5", NULL },
     { "SVMRegressor", 1, SVM "kernel_type=s:RBF;kernel_params=F:0.5,0,0", "f[1,2]=1,0", "f[1,1]=2.1321206", NULL },
     { "SVMRegressor", 1, SVM "kernel_type=s:SIGMOID;kernel_params=F:0.5,0.25,0", "f[1,2]=1,0", "f[1,1]=1.5253793",
       NULL },

@@ -89,9 +89,9 @@ class Folders(unittest.TestCase):
         self.assertEqual(made.returncode, 0, made.stderr)
         return json.loads(made.stdout)["outputs"][0]["values"][0]
 
-    def refused(self, words, *args):
+    def refused(self, code, words, *args):
         made = self.run_model(*args)
-        self.assertNotEqual(made.returncode, 0)
+        self.assertEqual(made.returncode, code)
         self.assertRegex(made.stderr, words)
         self.assertEqual(len(made.stderr.splitlines()), 1)
 
@@ -110,9 +110,9 @@ class Folders(unittest.TestCase):
         self.assertEqual(self.number(folder), 6)
         for end in ("q4", "q4f16", "bnb4"):
             os.remove(self.path("published", "onnx", f"model_{end}.onnx"))
-        self.refused("name a variant of model: .*O4", folder)
-        self.refused("no variant 'q4' of model; it has: .*qint8_avx512_vnni", folder, "--variant", "q4")
-        self.refused("no variant", folder, "--variant", "../onnx/model")
+        self.refused(2, "name a variant of model: .*O4", folder)
+        self.refused(3, "no variant 'q4' of model; it has: .*qint8_avx512_vnni", folder, "--variant", "q4")
+        self.refused(3, "no variant", folder, "--variant", "../onnx/model")
 
     def test_size(self):
         """Weights that do not fit are left: their file is sparse, and larger than any memory."""
@@ -127,8 +127,8 @@ class Folders(unittest.TestCase):
     def test_parts(self):
         folder = self.folder(["onnx/encoder_model", "onnx/decoder_model", "onnx/decoder_model_merged",
                               "onnx/decoder_with_past_model", "onnx/encoder_model_q4"])
-        self.refused("several models, decoder_model_merged, encoder_model: name the file of one; an encoder and its "
-                     "decoder are two models, whose texts are not generated", folder)
+        self.refused(2, "several models, decoder_model_merged, encoder_model: name the file of one; an encoder and its "
+                        "decoder are two models, whose texts are not generated", folder)
         folder = self.folder(["onnx/decoder_model", "onnx/decoder_model_merged"], "decoder")
         self.assertEqual(self.number(folder), 2)
         folder = self.folder(["model_merged", "decoder_model"], "merged")
@@ -149,10 +149,10 @@ class Folders(unittest.TestCase):
     def test_refused(self):
         os.makedirs(self.path("empty"))
         self.folder([], "empty")
-        self.refused("empty has no .onnx file", self.path("empty"))
-        self.refused("is a directory without the config.json", self.folder(["onnx/model"], "other", config=False))
+        self.refused(3, "empty has no .onnx file", self.path("empty"))
+        self.refused(3, "is a directory without the config.json", self.folder(["onnx/model"], "other", config=False))
         write(self.path("a.onnx"))
-        self.refused("--variant q4: .*a.onnx is not a folder", self.path("a.onnx"), "--variant", "q4")
+        self.refused(2, "--variant q4: .*a.onnx is not a folder", self.path("a.onnx"), "--variant", "q4")
 
     def test_served(self):
         """A folder by itself and folders among other models; each part is a model."""

@@ -441,7 +441,7 @@ static void no_such_file(void **state)
     (void)state;
     assert_int_equal(model_load_path("/nowhere/model.onnx", NULL, &model, &diag), INLAY_NOT_FOUND);
     assert_non_null(strstr(diag.text, "/nowhere/model.onnx: cannot be opened"));
-    assert_int_equal(model_load_path("/tmp", NULL, &model, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(model_load_path("/tmp", NULL, &model, &diag), INLAY_IO_ERROR);
     assert_non_null(strstr(diag.text, "/tmp: is a directory"));
     assert_int_equal(model_load_path("/nowhere/model.onnx", NULL, &model, NULL), INLAY_NOT_FOUND);
 }

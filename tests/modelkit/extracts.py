@@ -250,6 +250,25 @@ def write_control(path):
     return {"x": floats(2, 4)}
 
 
+class Incomplete(unittest.TestCase):
+    def test_missing_file(self):
+        """A model is all of its files, for every verb and for ONNX's package: without one of them no part is extracted, also
+        if that part does not read it."""
+        save("model.onnx", [NODE("Add", ["x", "a"], ["s"]), NODE("Mul", ["s", "b"], ["y"])], [VALUE("x", FLOAT, [256])],
+             [VALUE("y", FLOAT, [256])], {"a": floats(256), "b": floats(256)})
+        model = onnx.load("model.onnx")
+        for tensor in model.graph.initializer:
+            onnx.external_data_helper.set_external_data(tensor, tensor.name + ".bin")
+        onnx.save(model, "model.onnx")
+        os.rename("b.bin", "elsewhere.bin")
+        for part in (["--outputs", "s"], ["--inputs", "s", "--outputs", "y"], ["--nodes", "op:Add"], ["--split", "2"]):
+            said = inlay("extract", "model.onnx", *part, "-o", "missing.onnx", *PLAIN, code=3)["error"]
+            self.assertRegex(said["text"], "tensor 'b': external file 'b.bin' cannot be opened .* put it into the model's folder")
+            self.assertEqual([name for name in os.listdir() if name.startswith("missing")], [])
+        os.rename("elsewhere.bin", "b.bin")
+        self.assertEqual(names(extract("model.onnx", "--outputs", "s").graph.initializer), ["a"])
+
+
 class Stages(unittest.TestCase):
     def test_split(self):
         """Four stages read the inputs of the model and the outputs of earlier stages. They compute the same bits as the model

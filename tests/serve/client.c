@@ -470,6 +470,29 @@ void client_expect(const struct serving *serving, const char *method, const char
                  answer.code, answer.body);
 }
 
+void client_stream(const struct serving *serving, const char *path, const char *body, const char *part, char *text,
+                   size_t bytes)
+{
+    int fd = client_connect(serving);
+    char head[512];
+    size_t have = 0;
+    ssize_t count;
+
+    assert_true(fd >= 0);
+    (void)snprintf(head, sizeof head,
+                   "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n", path,
+                   strlen(body));
+    client_text(fd, head);
+    client_text(fd, body);
+    text[0] = '\0';
+    while (have < bytes - 1 && (part == NULL || strstr(text, part) == NULL) &&
+           (count = recv(fd, text + have, bytes - 1 - have, 0)) > 0) {
+        have += (size_t)count;
+        text[have] = '\0';
+    }
+    (void)close(fd);
+}
+
 double client_metric(const struct serving *serving, const char *name)
 {
     struct answer answer;

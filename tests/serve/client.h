@@ -85,6 +85,10 @@ void client_once(const struct serving *serving, const char *method, const char *
 /* Sends a request on a new connection; fails the test unless the answer has this code, and `part` in its body. */
 void client_expect(const struct serving *serving, const char *method, const char *path, const char *headers,
                    const char *body, int code, const char *part);
+/* Sends a request on a new connection, and reads its answer as it comes, with the header: until the connection ends or
+ * `part` is received (NULL: none). */
+void client_stream(const struct serving *serving, const char *path, const char *body, const char *part, char *text,
+                   size_t bytes);
 /* Returns the value of a header, or NULL. */
 const char *answer_header(const struct answer *answer, const char *name, char *value, size_t bytes);
 /* Returns the metric of this name with its labels from /metrics; -1 if missing. */

@@ -5,9 +5,9 @@ killed, the disk is full, descriptors run out. Every answer is compared with the
 
 Half of the N minutes (0.17) each, or all of them with --workers: one process, of which one model is in a process of its
 own (isolate=all) that is killed; two workers, which are killed in turn. The access log and the traces are on a disk of
-1 MiB where the user may mount one, and otherwise on /dev/full. A request of REST on a connection that had been idle, also
-while its client had paused before its first request, is sent again if the connection ends without an answer, because a
-server without descriptors closes such connections; the client of gRPC does this itself. The time is longer where a
+1 MiB where the user may mount one, and otherwise on /dev/full. A request of REST on a connection that had been idle for
+more than 100 ms, also before its first request, is sent again if the connection ends without an answer, because a server
+without descriptors closes such connections; the client of gRPC does this itself. The time is longer where a
 machine is too slow to show each trouble and an answer of each client in it. Exit code 1: an answer was wrong or lost,
 other than on a connection of a process that was killed, or memory or descriptors grew; 77: python3-grpcio is not
 installed."""
@@ -139,7 +139,8 @@ class Rest:
     def __init__(self, server, kinds):
         self.connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=TIMEOUT_S)
         self.kinds = kinds
-        self.opened, self.uses, self.was_idle = time.monotonic(), 0, False
+        self.opened = self.since = time.monotonic()
+        self.was_idle = False
 
     def close(self):
         self.connection.close()
@@ -159,16 +160,16 @@ class Rest:
             headers["Authorization"] = f"Bearer {TOKEN}"
         else:
             path, body = "/v1/chat/completions", {**CHAT, "stream": kind == "streamed"}
-        sent = None
+        began, sent = time.monotonic(), None
         try:
             self.connection.request("POST", path, json.dumps(body), headers)
             sent = time.monotonic()
             answer = self.connection.getresponse()
             text = answer.read()
-            self.uses += 1
+            self.since = began  # before the server can have been idle
             return name, answer.status, text
         except (OSError, http.client.HTTPException) as error:
-            self.was_idle = self.uses > 0 or (sent or time.monotonic()) - self.opened > PAUSE_S
+            self.was_idle = (sent or time.monotonic()) - self.since > PAUSE_S
             raise Lost(f"{name}: {error!r}") from error
 
     def read(self, name, text):

@@ -4,8 +4,6 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 #include "cmocka_all.h"
 
 static struct serving server;
@@ -267,25 +265,6 @@ static void test_ids(void **state)
     json_decref(first);
 }
 
-/* Reads all events of a stream. */
-static void stream(const char *path, const char *body, char *text, size_t bytes)
-{
-    int fd = client_connect(&server);
-    char head[256];
-    size_t have = 0;
-    ssize_t n;
-
-    (void)snprintf(head, sizeof head,
-                   "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n", path,
-                   strlen(body));
-    client_text(fd, head);
-    client_text(fd, body);
-    while (have < bytes - 1 && (n = recv(fd, text + have, bytes - 1 - have, 0)) > 0)
-        have += (size_t)n;
-    text[have] = '\0';
-    (void)close(fd);
-}
-
 /* Each part comes after the one before it. */
 static void expect_order(const char *text, const char *const *parts)
 {
@@ -330,21 +309,26 @@ static void test_events(void **state)
                                        NULL };
 
     (void)state;
-    stream("/v1/chat/completions", ASK("hermes", TOOLS ",\"stream\":true"), events, sizeof events);
+    client_stream(&server, "/v1/chat/completions", ASK("hermes", TOOLS ",\"stream\":true"), NULL, events,
+                  sizeof events);
     expect_order(events, parts);
     assert_null(strstr(events, "<tool"));
-    stream("/v1/chat/completions", ASK("mistral", TOOLS ",\"stream\":true"), events, sizeof events);
+    client_stream(&server, "/v1/chat/completions", ASK("mistral", TOOLS ",\"stream\":true"), NULL, events,
+                  sizeof events);
     expect_order(events, silent);
-    stream("/v1/chat/completions", ASK("answer", TOOLS "," X_FORMAT ",\"stream\":true"), events, sizeof events);
+    client_stream(&server, "/v1/chat/completions", ASK("answer", TOOLS "," X_FORMAT ",\"stream\":true"), NULL, events,
+                  sizeof events);
     expect_order(events, answered);
     assert_null(strstr(events, "tool_calls"));
-    stream("/v1/chat/completions", ASK("both", TOOLS "," ANY_FORMAT ",\"stream\":true"), events, sizeof events);
+    client_stream(&server, "/v1/chat/completions", ASK("both", TOOLS "," ANY_FORMAT ",\"stream\":true"), NULL, events,
+                  sizeof events);
     expect_order(events, called);
     assert_null(strstr(events, "\"content\":\"")); /* none before it was decided */
-    stream("/v1/chat/completions",
-           "{\"model\":\"llama\",\"temperature\":0,\"max_tokens\":20,\"stream\":true,\"messages\":[{\"role\":\"user\","
-           "\"content\":\"x\"}]," TOOLS "}",
-           events, sizeof events);
+    client_stream(
+        &server, "/v1/chat/completions",
+        "{\"model\":\"llama\",\"temperature\":0,\"max_tokens\":20,\"stream\":true,\"messages\":[{\"role\":\"user\","
+        "\"content\":\"x\"}]," TOOLS "}",
+        NULL, events, sizeof events);
     expect_order(events, cut);
 }
 
@@ -385,7 +369,8 @@ static void test_responses(void **state)
     assert_string_equal(json_string_value(json_object_get(json_array_get(json_object_get(item, "content"), 0), "text")),
                         "{\"x\":1}");
     json_decref(reply);
-    stream("/v1/responses", RESPOND("hermes", ",\"parallel_tool_calls\":false,\"stream\":true"), events, sizeof events);
+    client_stream(&server, "/v1/responses", RESPOND("hermes", ",\"parallel_tool_calls\":false,\"stream\":true"), NULL,
+                  events, sizeof events);
     expect_order(events, parts);
 }
 

@@ -1,4 +1,5 @@
 #include "onnx_tree.h"
+#include "kit/wire.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,62 +114,28 @@ size_t tree_list(tree_field *field, tree_field **fields, tree_field **parents, s
     return count;
 }
 
-struct reader {
-    const uint8_t *at, *end;
-};
-
-static bool take_varint(struct reader *reader, uint64_t *out)
+static bool read_message(tree_field *into, wire_span rest, int depth)
 {
-    *out = 0;
-    for (unsigned shift = 0; reader->at < reader->end && shift < 64; shift += 7) {
-        uint8_t b = *reader->at++;
+    wire_field read;
 
-        *out |= (uint64_t)(b & 0x7f) << shift;
-        if (b < 0x80)
-            return true;
-    }
-    return false;
-}
-
-static bool take_fixed(struct reader *reader, size_t bytes, uint64_t *out)
-{
-    *out = 0;
-    if ((size_t)(reader->end - reader->at) < bytes)
-        return false;
-    memcpy(out, reader->at, bytes); /* little-endian, like protobuf */
-    reader->at += bytes;
-    return true;
-}
-
-static bool read_message(tree_field *into, struct reader reader, int depth)
-{
-    while (reader.at < reader.end) {
+    while (wire_next(&rest, &read)) {
         tree_field *field = abort_if_null(calloc(1, sizeof *field));
-        uint64_t tag = 0, length = 0;
-        bool ok = take_varint(&reader, &tag);
 
         add(into, field);
         field->message = into->holds;
-        field->number = (uint32_t)(tag >> 3);
-        field->wire = (uint32_t)(tag & 7);
-        if (ok && field->wire == 0) {
-            ok = take_varint(&reader, &field->value);
-        } else if (ok && (field->wire == 1 || field->wire == 5)) {
-            ok = take_fixed(&reader, field->wire == 1 ? 8 : 4, &field->value);
-        } else if (ok) {
-            ok = field->wire == 2 && take_varint(&reader, &length) && length <= (uint64_t)(reader.end - reader.at);
-            field->holds = held(field->message, field->number);
-            if (ok && field->holds != MSG_NONE)
-                ok = depth < MAX_DEPTH &&
-                     read_message(field, (struct reader){ reader.at, reader.at + length }, depth + 1);
-            else if (ok)
-                tree_set_bytes(field, reader.at, (size_t)length);
-            reader.at += ok ? length : 0;
+        field->number = read.number;
+        field->wire = read.type;
+        if (read.type != WIRE_BYTES) {
+            field->value = read.value;
+            continue;
         }
-        if (!ok)
+        field->holds = held(field->message, field->number);
+        if (field->holds == MSG_NONE)
+            tree_set_bytes(field, read.data.at, read.data.count);
+        else if (depth == MAX_DEPTH || !read_message(field, read.data, depth + 1))
             return false;
     }
-    return true;
+    return rest.count == 0;
 }
 
 tree_field *tree_read(const uint8_t *data, size_t bytes)
@@ -177,7 +144,7 @@ tree_field *tree_read(const uint8_t *data, size_t bytes)
 
     field->wire = 2;
     field->holds = MSG_MODEL;
-    if (read_message(field, (struct reader){ data, data + bytes }, 0))
+    if (read_message(field, (wire_span){ data, bytes }, 0))
         return field;
     tree_destroy(field);
     return NULL;

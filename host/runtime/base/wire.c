@@ -2,10 +2,11 @@
 #include "base/memory.h"
 #include "base/output.h"
 #include "inlay/check.h"
+#include "kit/wire.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { VARINT = 0, LENGTH = 2, FIXED32 = 5, LENGTH_ROOM = 10, SPLICE_FROM = 256 };
+enum { LENGTH_ROOM = 10, SPLICE_FROM = 256 };
 
 void wire_deinit(struct wire *wire)
 {
@@ -52,19 +53,19 @@ static void put_tag(struct wire *wire, uint32_t field, unsigned type)
 
 void wire_int(struct wire *wire, uint32_t field, int64_t value)
 {
-    put_tag(wire, field, VARINT);
+    put_tag(wire, field, WIRE_VARINT);
     put_varint(wire, (uint64_t)value);
 }
 
 void wire_float(struct wire *wire, uint32_t field, float value)
 {
-    put_tag(wire, field, FIXED32);
+    put_tag(wire, field, WIRE_32);
     wire_raw(wire, &value, sizeof value);
 }
 
 void wire_bytes(struct wire *wire, uint32_t field, const void *data, size_t bytes)
 {
-    put_tag(wire, field, LENGTH);
+    put_tag(wire, field, WIRE_BYTES);
     put_varint(wire, bytes);
     wire_raw(wire, data, bytes);
 }
@@ -104,7 +105,7 @@ void wire_splice_bytes(struct wire *wire, uint32_t field, const void *data, size
         wire_bytes(wire, field, data, bytes);
         return;
     }
-    put_tag(wire, field, LENGTH);
+    put_tag(wire, field, WIRE_BYTES);
     put_varint(wire, bytes);
     if (!LIST_GROW(wire->splices, wire->splice_count)) {
         wire->failed = true;
@@ -118,7 +119,7 @@ wire_mark wire_begin(struct wire *wire, uint32_t field)
 {
     wire_mark mark;
 
-    put_tag(wire, field, LENGTH);
+    put_tag(wire, field, WIRE_BYTES);
     mark = (wire_mark){ .at = wire->count, .splice = wire->splice_count, .spliced_bytes = wire->spliced_bytes };
     if (reserve(wire, LENGTH_ROOM))
         wire->count += LENGTH_ROOM;

@@ -124,7 +124,7 @@ inlay_status file_map_fd(int fd, uint64_t copy_bytes, file_map *out, inlay_diag 
     if (fstat(fd, &st) != 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "cannot be read: %s", strerror(errno));
     if (S_ISDIR(st.st_mode))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "is a directory; name the .onnx file in it");
+        return inlay_fail(diag, INLAY_IO_ERROR, "is a directory; name the .onnx file in it");
     if (!S_ISREG(st.st_mode))
         return read_all(fd, out, diag);
     if (st.st_size == 0)

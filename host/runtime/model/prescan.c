@@ -183,24 +183,6 @@ static inlay_status fail_limit(const struct scan *scan, const char *limit, uint6
                       (size_t)(scan->at - scan->file), limit, (unsigned long long)value);
 }
 
-bool prescan_varint(const uint8_t **at, const uint8_t *end, uint64_t *out_value)
-{
-    uint64_t value = 0;
-    const uint8_t *byte = *at;
-
-    for (unsigned shift = 0; shift <= 63; shift += 7) {
-        if (byte == end)
-            return false;
-        value |= (uint64_t)(*byte & 0x7f) << shift;
-        if ((*byte++ & 0x80) == 0) {
-            *at = byte;
-            *out_value = value;
-            return true;
-        }
-    }
-    return false;
-}
-
 static inlay_status reserve(struct scan *scan, size_t more)
 {
     size_t wanted = scan->out_count;
@@ -298,7 +280,7 @@ static inlay_status enter(struct scan *scan, const struct field *field, const ui
             return fail_at(scan, tag, field->name, "occurs twice; it may occur once");
         top->seen |= UINT64_C(1) << field->number;
     }
-    (void)prescan_varint(&tag_end, end, &ignored);
+    (void)wire_varint(&tag_end, end, &ignored);
     status = put(scan, tag, (size_t)(tag_end - tag));
     if (status == INLAY_OK)
         status = put(scan, room, sizeof room);
@@ -415,50 +397,41 @@ static inlay_status scan_payload(struct scan *scan, const struct field *field, u
     return put(scan, tag, (size_t)(end - tag));
 }
 
+/* Says why the field at scan->at cannot be read. */
+static inlay_status fail_field(const struct scan *scan, wire_fault fault, const wire_field *found)
+{
+    static const char *const texts[] = {
+        [WIRE_BAD_KEY] = "not a field; the file is damaged or not an ONNX model",
+        [WIRE_BAD_TYPE] = "has a wire type that ONNX does not use; the file is damaged or not an ONNX model",
+        [WIRE_CUT_NUMBER] = "a number extends beyond the end of the message",
+        [WIRE_CUT_LENGTH] = "the length extends beyond the end of the message"
+    };
+    const struct frame *top = &scan->stack[scan->depth - 1];
+    const struct field *field = find_field((message)top->kind, found->number);
+    char text[160];
+
+    if (fault == WIRE_CUT_DATA)
+        (void)snprintf(text, sizeof text,
+                       "has length %llu, but the message has only %zu bytes left; the file is truncated or damaged",
+                       (unsigned long long)found->value, found->data.count);
+    return fail_at(scan, scan->at, field == NULL ? "" : field->name, fault == WIRE_CUT_DATA ? text : texts[fault]);
+}
+
 /* Scans the next field of the innermost message. */
 static inlay_status scan_field(struct scan *scan)
 {
     const struct frame *top = &scan->stack[scan->depth - 1];
-    const uint8_t *tag = scan->at, *payload;
-    const struct field *field;
-    uint64_t key, length = 0;
+    wire_span rest = { scan->at, (size_t)(top->end - scan->at) };
+    wire_fault fault;
+    wire_field found;
 
-    if (!prescan_varint(&scan->at, top->end, &key) || key >> 3 == 0 || key >> 3 > 0x1fffffff)
-        return fail_at(scan, tag, "", "not a field; the file is damaged or not an ONNX model");
     if (++scan->items / 8 > scan->limits->max_values)
         return fail_limit(scan, "8 * max_values fields", scan->limits->max_values);
-    field = find_field((message)top->kind, key >> 3);
-    switch (key & 7) {
-    case WIRE_VARINT:
-        payload = scan->at;
-        if (!prescan_varint(&scan->at, top->end, &length))
-            return fail_at(scan, tag, field == NULL ? "" : field->name,
-                           "a number extends beyond the end of the message");
-        return scan_payload(scan, field, WIRE_VARINT, tag, payload);
-    case WIRE_64:
-    case WIRE_32:
-        length = (key & 7) == WIRE_64 ? 8 : 4;
-        break;
-    case WIRE_BYTES:
-        if (!prescan_varint(&scan->at, top->end, &length))
-            return fail_at(scan, tag, field == NULL ? "" : field->name,
-                           "the length extends beyond the end of the message");
-        break;
-    default:
-        return fail_at(scan, tag, field == NULL ? "" : field->name,
-                       "has a wire type that ONNX does not use; the file is damaged or not an ONNX model");
-    }
-    payload = scan->at;
-    if (length > (uint64_t)(top->end - scan->at)) {
-        char text[160];
-
-        (void)snprintf(text, sizeof text,
-                       "has length %llu, but the message has only %zu bytes left; the file is truncated or damaged",
-                       (unsigned long long)length, (size_t)(top->end - scan->at));
-        return fail_at(scan, tag, field == NULL ? "" : field->name, text);
-    }
-    scan->at += length;
-    return scan_payload(scan, field, (unsigned)(key & 7), tag, payload);
+    fault = wire_read(&rest, &found);
+    if (fault != WIRE_OK)
+        return fail_field(scan, fault, &found);
+    scan->at = rest.at;
+    return scan_payload(scan, find_field((message)top->kind, found.number), found.type, found.whole.at, found.data.at);
 }
 
 inlay_status prescan(const void *file, size_t bytes, prescan_root root, const model_limits *limits, prescan_result *out,

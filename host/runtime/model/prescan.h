@@ -12,6 +12,7 @@
 #ifndef MODEL_PRESCAN_H
 #define MODEL_PRESCAN_H
 #include "model/model.h"
+#include "kit/wire.h"
 
 #define PRESCAN_TAGGED (UINT64_C(1) << 32)
 
@@ -37,22 +38,17 @@ typedef struct prescan_result {
 INLAY_NODISCARD inlay_status prescan(const void *file, size_t bytes, prescan_root root, const model_limits *limits,
                                      prescan_result *out, inlay_diag *diag);
 
-/* Wire types. */
-enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
-
 /* Counts consecutive elements from *at (< end) on that have the same one-byte tag as the first, and moves *at after the
  * last complete one. In model/load_list.c, whose loops over lists are compiled for speed. */
 uint64_t prescan_run(const uint8_t **at, const uint8_t *end, unsigned wire);
 
-/* Reads a varint at *at (before end). False if it is truncated or longer than ten bytes. */
-bool prescan_varint(const uint8_t **at, const uint8_t *end, uint64_t *out_value);
-/* As prescan_varint(), but without a function call in the usual case, varints of one or two bytes. */
+/* As wire_varint(), but without a function call in the usual case, varints of one or two bytes. */
 static inline bool prescan_short(const uint8_t **at, const uint8_t *end, uint64_t *out_value)
 {
     const uint8_t *byte = *at;
 
     if (end - byte < 2 || (byte[0] & byte[1] & 0x80) != 0)
-        return prescan_varint(at, end, out_value);
+        return wire_varint(at, end, out_value);
     *out_value = byte[0] < 0x80 ? byte[0] : (uint64_t)(byte[0] & 0x7f) | (uint64_t)byte[1] << 7;
     *at = byte + 1 + (byte[0] >= 0x80);
     return true;

@@ -95,10 +95,10 @@ static bool cursor_next(struct cursor *cursor, size_t width, uint64_t *out)
 {
     uint64_t ignored;
 
-    if (!cursor_open(cursor) || (cursor->tagged && !prescan_varint(&cursor->at, cursor->end, &ignored)))
+    if (!cursor_open(cursor) || (cursor->tagged && !wire_varint(&cursor->at, cursor->end, &ignored)))
         return false;
     if (width == 0)
-        return prescan_varint(&cursor->at, cursor->end, out);
+        return wire_varint(&cursor->at, cursor->end, out);
     if ((size_t)(cursor->end - cursor->at) < width)
         return false;
     *out = 0;

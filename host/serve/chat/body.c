@@ -56,7 +56,11 @@ json_t *body_read(const struct exchange *exchange, const body_parameter *paramet
 
     *error = (body_error){ .code = NULL };
     if (root == NULL) {
-        (void)body_fail(error, "the request's JSON, byte %d: %s", wrong.position, wrong.text);
+        (void)body_fail(error, "the request's JSON, byte %d: %s", wrong.position,
+                        json_error_code(&wrong) == json_error_null_character ||
+                                json_error_code(&wrong) == json_error_null_byte_in_key
+                            ? "the character U+0000 is not supported"
+                            : wrong.text);
         return NULL;
     }
     if (!json_is_object(root)) {

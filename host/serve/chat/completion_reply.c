@@ -109,6 +109,38 @@ static size_t characters(const char *text, size_t bytes)
     return count;
 }
 
+/* The most probable tokens as members of an object, most probable first. Of tokens with the same text (parts of
+ * characters, ids without text), it has one, the most probable: readers keep one of two members of the same name. */
+static void write_tops(struct strbuf *to, const struct tokenizer *tokenizer, const int64_t *top, uint32_t count,
+                       const float *logits, double total)
+{
+    size_t begins[MAX_TOP], sizes[MAX_TOP];
+    uint32_t written = 0;
+
+    write_comma(to);
+    strbuf_text(to, "{");
+    for (uint32_t i = 0; i < count && !to->failed; i++) {
+        const size_t before = to->size;
+        uint32_t k = 0;
+
+        strbuf_text(to, written > 0 ? "," : "");
+        begins[written] = to->size;
+        write_text(to, tokenizer, top[i]);
+        sizes[written] = to->size - begins[written];
+        while (k < written && (sizes[k] != sizes[written] || to->failed ||
+                               memcmp(to->data + begins[k], to->data + begins[written], sizes[k]) != 0))
+            k++;
+        if (k < written) {
+            to->size = before;
+            continue;
+        }
+        written++;
+        strbuf_text(to, ":");
+        write_log(to, (double)logits[top[i]] - total);
+    }
+    strbuf_text(to, "}");
+}
+
 void completion_log_token(completion_choice *choice, int64_t token, const float *logits, size_t count)
 {
     const struct completion *completion = choice->completion;
@@ -148,15 +180,7 @@ void completion_log_token(completion_choice *choice, int64_t token, const float 
     write_comma(&log->offsets);
     strbuf_uint(&log->offsets, choice->characters);
     choice->characters += text != NULL && !special ? characters(text, bytes) : 0;
-    write_comma(&log->tops);
-    strbuf_text(&log->tops, "{");
-    for (uint32_t i = 0; i < found; i++) {
-        strbuf_text(&log->tops, i > 0 ? "," : "");
-        write_text(&log->tops, tokenizer, top[i]);
-        strbuf_text(&log->tops, ":");
-        write_log(&log->tops, (double)logits[top[i]] - total);
-    }
-    strbuf_text(&log->tops, "}");
+    write_tops(&log->tops, tokenizer, top, found, logits, total);
 }
 
 static void add(struct strbuf *to, const struct strbuf *from)

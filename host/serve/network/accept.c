@@ -20,12 +20,51 @@ static struct connection *longer_idle(struct connection *list, connection_group 
     return oldest;
 }
 
-/* Whether a request has arrived that its thread has not read yet. */
-static bool has_input(const struct connection *connection)
+static void lock_threads(struct front *front)
 {
-    char byte;
+    for (uint32_t i = 0; i < front->thread_count; i++)
+        (void)pthread_mutex_lock(&front->threads[i]->lock);
+}
 
-    return recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+static void unlock_threads(struct front *front)
+{
+    for (uint32_t i = 0; i < front->thread_count; i++)
+        (void)pthread_mutex_unlock(&front->threads[i]->lock);
+}
+
+/* The connection of the group that has waited longest for its client's next request; NULL: all have a request in
+ * progress. Those on which a request has arrived come last: they have waited since now. The caller has called
+ * lock_threads(), at the time `began` or later. */
+static struct connection *oldest_idle(struct front *front, connection_group group, uint64_t began)
+{
+    for (;;) {
+        struct connection *oldest = NULL;
+
+        for (uint32_t i = 0; i < front->thread_count; i++)
+            oldest = longer_idle(front->threads[i]->incoming, group,
+                                 longer_idle(front->threads[i]->connections, group, oldest));
+        if (oldest == NULL || atomic_load_explicit(&oldest->since_ns, memory_order_relaxed) >= began ||
+            !connection_has_input(oldest))
+            return oldest;
+        atomic_store_explicit(&oldest->since_ns, clock_ns(), memory_order_relaxed);
+    }
+}
+
+/* Makes an idle connection give way: its thread closes it. false: it is no longer idle. The caller has called
+ * lock_threads(). */
+static bool give_way(struct front *front, struct connection *connection)
+{
+    int idle = CONNECTION_IDLE;
+
+    if (!atomic_compare_exchange_strong(&connection->turn, &idle, CONNECTION_EVICTED))
+        return false; /* its thread has begun a request, or will */
+    atomic_store(&connection->evicted, true);
+    (void)atomic_fetch_sub(&front->counts[connection->group], 1);
+    (void)atomic_fetch_add(&front->evicted, 1);
+    connection->thread->evicted = true;
+    if (!pthread_equal(connection->thread->lending.served_by, pthread_self()))
+        front_interrupt(connection->thread);
+    return true;
 }
 
 /* Lets the connection of the group that has waited longest for its client's next request give way to a new one. false:
@@ -34,34 +73,29 @@ static bool evict(struct front *front, connection_group group)
 {
     const uint64_t began = clock_ns();
     struct connection *oldest;
-    bool evicted = false;
 
-    for (uint32_t i = 0; i < front->thread_count; i++)
-        (void)pthread_mutex_lock(&front->threads[i]->lock);
-    do {
-        int idle = CONNECTION_IDLE;
+    lock_threads(front);
+    do
+        oldest = oldest_idle(front, group, began);
+    while (oldest != NULL && !give_way(front, oldest));
+    unlock_threads(front);
+    return oldest != NULL;
+}
 
-        oldest = NULL;
-        for (uint32_t i = 0; i < front->thread_count; i++)
-            oldest = longer_idle(front->threads[i]->incoming, group,
-                                 longer_idle(front->threads[i]->connections, group, oldest));
-        if (oldest != NULL && atomic_load_explicit(&oldest->since_ns, memory_order_relaxed) < began &&
-            has_input(oldest)) /* it gives way only if all have input */
-            atomic_store_explicit(&oldest->since_ns, clock_ns(), memory_order_relaxed);
-        else
-            evicted = oldest != NULL && atomic_compare_exchange_strong(&oldest->turn, &idle, CONNECTION_EVICTED);
-    } while (oldest != NULL && !evicted); /* its thread has begun a request, or will */
-    if (evicted) {
-        atomic_store(&oldest->evicted, true);
-        (void)atomic_fetch_sub(&front->counts[group], 1);
-        (void)atomic_fetch_add(&front->evicted, 1);
-        oldest->thread->evicted = true; /* which closes it */
-        if (!pthread_equal(oldest->thread->lending.served_by, pthread_self()))
-            front_interrupt(oldest->thread);
-    }
-    for (uint32_t i = 0; i < front->thread_count; i++)
-        (void)pthread_mutex_unlock(&front->threads[i]->lock);
-    return evicted;
+/* Nanoseconds until a client may give way to a new one: it must have sent nothing for QUIET_NS. Closed sooner, its
+ * connection could lose a request that is on its way. 0: one may, or none ever. */
+static uint64_t quiet_ns(struct front *front)
+{
+    const uint64_t now = clock_ns();
+    const struct connection *oldest;
+    uint64_t waited = QUIET_NS;
+
+    lock_threads(front);
+    oldest = oldest_idle(front, CONNECTION_CLIENTS, now);
+    if (oldest != NULL)
+        waited = connection_waited_ns(oldest, now);
+    unlock_threads(front);
+    return waited < QUIET_NS ? QUIET_NS - waited : 0;
 }
 
 static void open_connection(struct front *front, const listener_socket *from, int fd, const struct sockaddr *client,
@@ -119,20 +153,28 @@ static connection_group group_of(struct front *front, const listener_socket *lis
                : CONNECTION_GROUPS;
 }
 
-bool front_accept(struct front *front, const listener_socket *listener)
+/* As front_accept(), for a listener that is open. */
+static bool accept_one(struct front *front, const listener_socket *listener, uint64_t *out_wait_ns)
 {
+    const bool waits = out_wait_ns != NULL && listener->kind != LISTENER_ADMIN;
     struct sockaddr_in6 client = { .sin6_family = AF_UNSPEC };
     socklen_t bytes = sizeof client;
     connection_group group;
-    int fd = -1;
+    int fd;
 
-    errno = EAGAIN;
-    (void)pthread_mutex_lock(&front->accepting);
-    if (listener->fd >= 0)
-        fd = accept4(listener->fd, (struct sockaddr *)&client, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    (void)pthread_mutex_unlock(&front->accepting);
-    if (fd < 0 && (errno == EMFILE || errno == ENFILE))
-        (void)evict(front, CONNECTION_CLIENTS);
+    if (waits && atomic_load(&front->counts[CONNECTION_CLIENTS]) >= front->limits[CONNECTION_CLIENTS]) {
+        *out_wait_ns = quiet_ns(front);
+        if (*out_wait_ns > 0)
+            return false;
+    }
+    fd = accept4(listener->fd, (struct sockaddr *)&client, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+        if (waits)
+            *out_wait_ns = quiet_ns(front);
+        if (!waits || *out_wait_ns == 0)
+            (void)evict(front, CONNECTION_CLIENTS);
+        return false;
+    }
     if (fd < 0)
         return errno == ECONNABORTED || errno == EINTR;
     group = group_of(front, listener);
@@ -141,4 +183,16 @@ bool front_accept(struct front *front, const listener_socket *listener)
     else
         open_connection(front, listener, fd, (const struct sockaddr *)&client, bytes, group);
     return true;
+}
+
+bool front_accept(struct front *front, const listener_socket *listener, uint64_t *out_wait_ns)
+{
+    bool accepted;
+
+    if (out_wait_ns != NULL)
+        *out_wait_ns = 0;
+    (void)pthread_mutex_lock(&front->accepting);
+    accepted = listener->fd >= 0 && accept_one(front, listener, out_wait_ns);
+    (void)pthread_mutex_unlock(&front->accepting);
+    return accepted;
 }

@@ -82,12 +82,43 @@ static bool end_idle(struct connection *connection, connection_turn turn)
     return atomic_compare_exchange_strong(&connection->turn, &idle, turn) || idle != CONNECTION_EVICTED;
 }
 
+/* A request arrived while its connection gave way. It is answered, because the client of a connection that ends without
+ * an answer may not send every request again (RFC 9110, section 9.2.2). After GOAWAY, it may. false: there are too many
+ * such connections beyond the limit. */
+static bool take_back(struct connection *connection, connection_turn turn)
+{
+    struct front_thread *thread = connection->thread;
+    struct front *front = thread->front;
+    bool good;
+
+    if (connection->protocol != NULL && connection->protocol->goaway != NULL)
+        return false;
+    (void)pthread_mutex_lock(&thread->lock);
+    good = atomic_fetch_add(&front->counts[connection->group], 1) < front->limits[connection->group] + MAX_EVICTED;
+    if (good) {
+        atomic_store(&connection->evicted, false);
+        (void)atomic_fetch_sub(&front->evicted, 1);
+        connection_set_turn(connection, turn);
+    } else {
+        (void)atomic_fetch_sub(&front->counts[connection->group], 1);
+    }
+    (void)pthread_mutex_unlock(&thread->lock);
+    return good;
+}
+
+bool connection_has_input(const struct connection *connection)
+{
+    char byte;
+
+    return recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 bool connection_begin_request(struct connection *connection)
 {
     int reading = CONNECTION_READING;
 
     return atomic_compare_exchange_strong(&connection->turn, &reading, CONNECTION_SERVER) ||
-           end_idle(connection, CONNECTION_SERVER);
+           end_idle(connection, CONNECTION_SERVER) || take_back(connection, CONNECTION_SERVER);
 }
 
 const struct client *connection_client(struct connection *connection)
@@ -253,7 +284,8 @@ void connection_event(struct connection *connection, uint32_t events)
     connection->thread->current = connection;
     if (connection->lingers) {
         ignore_input(connection);
-    } else if (!end_idle(connection, CONNECTION_READING)) {
+    } else if (!end_idle(connection, CONNECTION_READING) &&
+               !(connection_has_input(connection) && take_back(connection, CONNECTION_READING))) {
         leave_idle(connection);
     } else if (!handle(connection, events)) {
         connection_leave(connection);
@@ -277,6 +309,8 @@ void connection_check_time(struct connection *connection, uint64_t now)
         if (connection_waited_ns(connection, now) > limit)
             connection_close(connection);
     } else if (connection->protocol->is_slow(connection, now)) {
+        if (atomic_load(&connection->turn) == CONNECTION_IDLE && connection_has_input(connection))
+            return; /* its next request has arrived */
         if (connection->protocol->goaway != NULL && atomic_load(&connection->turn) == CONNECTION_IDLE)
             leave_idle(connection);
         else

@@ -71,7 +71,8 @@ struct front_thread {
     struct connection *incoming;    /* accepted by other threads, linked by `next` */
     front_task *tasks;              /* handed back, latest first */
     bool goaway, cancel, stop;
-    bool evicted; /* a connection of it gave way */
+    bool evicted;    /* a connection of it gave way */
+    bool close_idle; /* see front_close_idle(); until it is done */
     front_lending lending;
     /* Used only by lending.served_by. */
     struct connection *current; /* whose event or task is handled; NULL: it is gone */
@@ -140,7 +141,10 @@ bool connection_has_more(const struct connection *connection);
 /* Selects the events to wait for (EPOLLIN, EPOLLOUT, EPOLLRDHUP). */
 void connection_watch(struct connection *connection, uint32_t events);
 void connection_set_turn(struct connection *connection, connection_turn turn);
-/* CONNECTION_IDLE or CONNECTION_READING to CONNECTION_SERVER; false: the connection was evicted. */
+/* Whether bytes have arrived that its thread has not read yet. Any thread may call it. */
+bool connection_has_input(const struct connection *connection);
+/* CONNECTION_IDLE or CONNECTION_READING to CONNECTION_SERVER. A connection that just gave way is kept; false: it cannot
+ * be. */
 bool connection_begin_request(struct connection *connection);
 /* The client, after the TLS handshake; valid as long as the connection. */
 const struct client *connection_client(struct connection *connection);

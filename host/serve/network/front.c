@@ -25,8 +25,6 @@ enum {
     PROBE_TICK_MS = 50,
     MAX_STOP_MS = 2000,
     MAX_OTHER_FILES = 128,
-    MAX_EVICTED = 16,
-    QUIET_NS = 100000000, /* a client that is about to send its next request does so in this time */
 };
 
 /* Adds the connections that were accepted to the thread's list and its epoll. */
@@ -60,17 +58,18 @@ static void take_incoming(struct front_thread *thread)
 /* Applies what other threads have requested. false: the thread has to end. */
 static bool apply_requests(struct front_thread *thread)
 {
-    bool goaway, cancel, stop, evicted;
+    bool goaway, cancel, stop, evicted, close_idle;
 
     (void)pthread_mutex_lock(&thread->lock);
     goaway = thread->goaway;
     cancel = thread->cancel;
     stop = thread->stop;
     evicted = thread->evicted;
+    close_idle = thread->close_idle;
     thread->goaway = thread->cancel = thread->evicted = false;
     (void)pthread_mutex_unlock(&thread->lock);
     thread->ending = stop;
-    if (!goaway && !cancel && !stop && !evicted)
+    if (!goaway && !cancel && !stop && !evicted && !close_idle)
         return true;
     for (struct connection *at = thread->connections, *next; at != NULL; at = next) {
         next = at->next;
@@ -83,7 +82,15 @@ static bool apply_requests(struct front_thread *thread)
             connection_event(at, 0);
         } else if (goaway && at->protocol != NULL && at->protocol->goaway != NULL && !at->protocol->goaway(at)) {
             connection_leave(at);
+        } else if (close_idle && (at->protocol == NULL || at->protocol->goaway == NULL) &&
+                   atomic_load(&at->turn) == CONNECTION_IDLE && !connection_has_input(at)) {
+            connection_close(at);
         }
+    }
+    if (close_idle) {
+        (void)pthread_mutex_lock(&thread->lock);
+        thread->close_idle = false;
+        (void)pthread_mutex_unlock(&thread->lock);
     }
     return !stop || thread->connections != NULL || atomic_load(&thread->server->suspended) > 0;
 }
@@ -119,19 +126,70 @@ static listener_socket *listener_of(struct front *front, const void *user)
 
 static int timeout_ms(const struct front_thread *thread)
 {
-    return thread->ending                                           ? STOP_TICK_MS
-           : thread->connections == NULL && thread->delayed == NULL ? -1
-                                                                    : tick_ms(thread);
+    const uint64_t accepts_ns = atomic_load(&thread->front->accepts_ns);
+    int ms = thread->ending                                           ? STOP_TICK_MS
+             : thread->connections == NULL && thread->delayed == NULL ? -1
+                                                                      : tick_ms(thread);
+
+    if (accepts_ns > 0) {
+        const uint64_t now = clock_ns(), left_ms = accepts_ns > now ? (accepts_ns - now) / 1000000 + 1 : 0;
+
+        ms = ms < 0 || left_ms < (uint64_t)ms ? (int)left_ms : ms;
+    }
+    return ms;
+}
+
+/* Adds a descriptor to the thread's epoll. exclusive: an event wakes one of the threads that wait for it. */
+static bool wait_for(struct front_thread *thread, int fd, void *user, bool exclusive)
+{
+    struct epoll_event event = { .events = EPOLLIN | (exclusive ? EPOLLEXCLUSIVE : 0u), .data.ptr = user };
+
+    return epoll_ctl(thread->epoll, EPOLL_CTL_ADD, fd, &event) == 0 || errno == EEXIST;
+}
+
+/* Lets the threads wait for new clients until that time, or (0) from now on. Health checks are always accepted. */
+static void set_accepting(struct front *front, uint64_t accepts_ns)
+{
+    bool good = true;
+
+    (void)pthread_mutex_lock(&front->accepting);
+    for (uint32_t i = 0; i < front->listener_count; i++) {
+        listener_socket *listener = &front->listeners[i];
+
+        for (uint32_t k = 0; k < front->thread_count && listener->kind != LISTENER_ADMIN && listener->fd >= 0; k++) {
+            if (accepts_ns == 0)
+                good &= wait_for(front->threads[k], listener->fd, listener, true);
+            else
+                (void)epoll_ctl(front->threads[k]->epoll, EPOLL_CTL_DEL, listener->fd, NULL);
+        }
+    }
+    atomic_store(&front->accepts_ns, good ? accepts_ns : clock_ns() + QUIET_NS); /* without memory, once more */
+    (void)pthread_mutex_unlock(&front->accepting);
+}
+
+/* Accepts clients again once the time has come or connections have ended. */
+static void resume_accepting(struct front *front)
+{
+    const uint64_t accepts_ns = atomic_load(&front->accepts_ns);
+
+    if (accepts_ns > 0 && (clock_ns() >= accepts_ns ||
+                           atomic_load(&front->counts[CONNECTION_CLIENTS]) < front->limits[CONNECTION_CLIENTS]))
+        set_accepting(front, 0);
 }
 
 /* Accepts the connections that wait: with one at a time, each would wait for the requests of all connections before
  * it. No more are accepted while MAX_EVICTED connections that gave way are not closed yet, because these still have
- * descriptors. */
+ * descriptors, or none may give way yet: then the kernel keeps them. */
 static void accept_all(struct front *front, const listener_socket *listener)
 {
-    for (uint32_t i = 0; i < MAX_EVENTS && atomic_load(&front->evicted) < MAX_EVICTED && front_accept(front, listener);
-         i++)
-        ;
+    uint64_t wait_ns = 0;
+
+    for (uint32_t i = 0; i < MAX_EVENTS && atomic_load(&front->evicted) < MAX_EVICTED; i++) {
+        if (!front_accept(front, listener, &wait_ns))
+            break;
+    }
+    if (wait_ns > 0)
+        set_accepting(front, clock_ns() + wait_ns);
 }
 
 /* See struct front. */
@@ -166,6 +224,7 @@ static bool serve(struct front_thread *thread)
             ticked = clock_ns();
             check_times(thread);
         }
+        resume_accepting(front);
         if (lending_yield(thread))
             return false;
     }
@@ -229,14 +288,6 @@ static inlay_status open_listeners(struct front *front, inlay_diag *diag)
     if (status == INLAY_OK && !supervise_is_worker()) /* whose supervisor has done it */
         listen_warn(settings, front->listeners[0].is_loopback);
     return status;
-}
-
-/* Adds a descriptor to the thread's epoll. exclusive: an event wakes one of the threads that wait for it. */
-static bool wait_for(struct front_thread *thread, int fd, void *user, bool exclusive)
-{
-    struct epoll_event event = { .events = EPOLLIN | (exclusive ? EPOLLEXCLUSIVE : 0u), .data.ptr = user };
-
-    return epoll_ctl(thread->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 static inlay_status open_thread(struct front *front, inlay_diag *diag)
@@ -353,13 +404,14 @@ inlay_status front_start(struct server *server, bool (*open)(struct connection *
     return INLAY_OK;
 }
 
-static void request(struct front *front, bool goaway, bool cancel, bool stop)
+static void request(struct front *front, bool goaway, bool close_idle, bool cancel, bool stop)
 {
     for (uint32_t i = 0; i < front->thread_count; i++) {
         struct front_thread *thread = front->threads[i];
 
         (void)pthread_mutex_lock(&thread->lock);
         thread->goaway |= goaway;
+        thread->close_idle |= close_idle;
         thread->cancel |= cancel;
         thread->stop |= stop;
         front_interrupt(thread);
@@ -395,18 +447,18 @@ void front_drain(struct front *front)
         /* A socket that a parent holds keeps its connections: another process accepts them, unless all workers stop. */
         if (listener->is_ours || front->server->phase.all_stop) {
             stop_handshakes(listener->fd);
-            while (front_accept(front, listener))
+            while (front_accept(front, listener, NULL))
                 ;
         }
+        (void)pthread_mutex_lock(&front->accepting);
         /* If other processes share the socket, closing does not remove it from epoll. */
         for (uint32_t k = 0; k < front->thread_count; k++)
             (void)epoll_ctl(front->threads[k]->epoll, EPOLL_CTL_DEL, listener->fd, NULL);
-        (void)pthread_mutex_lock(&front->accepting);
         (void)close(listener->fd);
         listener->fd = -1;
         (void)pthread_mutex_unlock(&front->accepting);
     }
-    request(front, true, false, false);
+    request(front, true, false, false, false);
 }
 
 /* Whether it has waited for its client for a while. */
@@ -429,7 +481,7 @@ bool front_is_quiet(struct front *front)
         struct front_thread *thread = front->threads[i];
 
         (void)pthread_mutex_lock(&thread->lock);
-        quiet &= thread->incoming == NULL;
+        quiet &= thread->incoming == NULL && !thread->close_idle;
         for (struct connection *at = thread->connections; at != NULL; at = at->next)
             quiet &= has_waited(at, now);
         (void)pthread_mutex_unlock(&thread->lock);
@@ -437,10 +489,16 @@ bool front_is_quiet(struct front *front)
     return quiet;
 }
 
+void front_close_idle(struct front *front)
+{
+    if (front != NULL)
+        request(front, false, true, false, false);
+}
+
 void front_cancel_calls(struct front *front)
 {
     if (front != NULL)
-        request(front, false, true, false);
+        request(front, false, false, true, false);
 }
 
 bool front_stop(struct front *front)
@@ -449,7 +507,7 @@ bool front_stop(struct front *front)
 
     if (front == NULL)
         return true;
-    request(front, false, false, true);
+    request(front, false, false, false, true);
     for (uint32_t i = 0; atomic_load(&front->running) > 0; i++) {
         if (i == MAX_STOP_MS)
             return false;

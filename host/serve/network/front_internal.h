@@ -4,14 +4,21 @@
 #include "serve/network/connection.h"
 #include "serve/network/front_task.h"
 
-enum { MAX_LISTENERS = 3, MAX_ADMIN_CONNECTIONS = 64, MAX_REFUSED_CONNECTIONS = 64 };
+enum {
+    MAX_LISTENERS = 3,
+    MAX_ADMIN_CONNECTIONS = 64,
+    MAX_REFUSED_CONNECTIONS = 64,
+    MAX_EVICTED = 16,
+    QUIET_NS = 100000000, /* a client that is about to send its next request does so in this time */
+};
 
 struct front {
     struct server *server;
     bool (*open)(struct connection *connection); /* see front_start() */
     listener_socket listeners[MAX_LISTENERS];
     uint32_t listener_count;
-    pthread_mutex_t accepting; /* guards the listeners' descriptors */
+    pthread_mutex_t accepting; /* for one at a time; guards the listeners' descriptors and changes of the next field */
+    atomic_uint_fast64_t accepts_ns; /* no client is accepted until then; 0 = they are */
     uint32_t limits[CONNECTION_GROUPS];
     atomic_uint counts[CONNECTION_GROUPS]; /* without those of the next two */
     atomic_uint evicted;                   /* connections that gave way and are not closed yet */
@@ -43,6 +50,7 @@ void front_interrupt(struct front_thread *thread);
 bool front_resume_tasks(struct front_thread *thread);
 /* Resumes the delayed tasks whose time has come; all if the thread ends. */
 void front_resume_delayed(struct front_thread *thread);
-/* accept.c: accepts a connection that waits. false: none does. */
-bool front_accept(struct front *front, const listener_socket *listener);
+/* accept.c: accepts a connection that waits. false: none does, or, with out_wait_ns > 0, all that the server may have
+ * are in use, and it has to wait that long until a client may give way. out_wait_ns NULL: it does not wait. */
+bool front_accept(struct front *front, const listener_socket *listener, uint64_t *out_wait_ns);
 #endif

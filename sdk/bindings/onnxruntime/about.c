@@ -168,14 +168,14 @@ OrtStatus *ort_SessionGetEpDeviceForOutputs(const OrtSession *session, const Ort
 /* Reads the description of the graph, which inlay does not keep, from the model's bytes. */
 static bool read_graph_doc(OrtKeyValuePairs *to, const void *data, size_t bytes)
 {
-    const ort_field model = { .data = data, .bytes = bytes };
-    ort_field graph, doc;
+    wire_field graph, doc;
     char *text;
     bool ok;
 
-    if (!ort_find_field(&model, MODEL_GRAPH, &graph) || !ort_find_field(&graph, GRAPH_DOC, &doc))
+    if (!ort_find_field((wire_span){ data, bytes }, MODEL_GRAPH, &graph) ||
+        !ort_find_field(graph.data, GRAPH_DOC, &doc))
         return true;
-    text = strndup((const char *)doc.data, doc.bytes);
+    text = strndup((const char *)doc.data.at, doc.data.count);
     ok = text != NULL && ort_pairs_set(to, "graph_doc", text);
     free(text);
     return ok;
@@ -374,24 +374,24 @@ static OrtStatus *find_compatibility(const void *data, size_t bytes, const char 
                                      char **out)
 {
     static const char prefix[] = "ep_compatibility_info.";
-    const unsigned char *at = data, *end = at + bytes;
-    const size_t prefix_bytes = sizeof prefix - 1, type_bytes = strlen(ep_type);
-    ort_field entry, key, value;
+    const size_t prefix_bytes = sizeof prefix - 1;
+    wire_span rest = { data, bytes };
+    wire_field entry, key, value;
     OrtStatus *failed;
-    bool bad = false;
     char *text;
 
-    while (ort_next_field(&at, end, &entry, &bad)) {
-        if (entry.number != MODEL_METADATA || !ort_find_field(&entry, 1, &key) || !ort_find_field(&entry, 2, &value) ||
-            key.bytes != prefix_bytes + type_bytes || memcmp(key.data, prefix, prefix_bytes) != 0 ||
-            memcmp(key.data + prefix_bytes, ep_type, type_bytes) != 0)
+    while (wire_next(&rest, &entry)) {
+        if (entry.number != MODEL_METADATA || !ort_find_field(entry.data, 1, &key) ||
+            !ort_find_field(entry.data, 2, &value) || key.data.count < prefix_bytes ||
+            memcmp(key.data.at, prefix, prefix_bytes) != 0 ||
+            !wire_is((wire_span){ key.data.at + prefix_bytes, key.data.count - prefix_bytes }, ep_type))
             continue;
-        text = strndup((const char *)value.data, value.bytes);
+        text = strndup((const char *)value.data.at, value.data.count);
         failed = text != NULL ? ort_give_text(allocator, text, out) : ort_no_memory();
         free(text);
         return failed;
     }
-    return bad ? ort_fail(ORT_INVALID_GRAPH, "Protobuf parsing failed.") : NULL;
+    return rest.count > 0 ? ort_fail(ORT_INVALID_GRAPH, "Protobuf parsing failed.") : NULL;
 }
 
 OrtStatus *ort_GetCompatibilityInfoFromModelBytes(const void *model_data, size_t model_data_length, const char *ep_type,

@@ -32,14 +32,14 @@ void ort_assignment_free(OrtSession *session)
     session->assigned_count = 0;
 }
 
-static char *text_of(const ort_field *node, uint32_t number)
+static char *text_of(wire_span node, uint32_t number)
 {
-    ort_field field;
+    wire_field field;
 
-    return ort_find_field(node, number, &field) ? strndup((const char *)field.data, field.bytes) : strdup("");
+    return ort_find_field(node, number, &field) ? strndup((const char *)field.data.at, field.data.count) : strdup("");
 }
 
-static OrtStatus *add_node(OrtSession *session, const ort_field *node)
+static OrtStatus *add_node(OrtSession *session, wire_span node)
 {
     OrtEpAssignedSubgraph *made = calloc(1, sizeof *made);
 
@@ -57,20 +57,16 @@ static OrtStatus *add_node(OrtSession *session, const ort_field *node)
 
 static OrtStatus *read_nodes(OrtSession *session, const ort_model_bytes *model)
 {
-    const ort_field whole = { .data = model->data, .bytes = model->bytes };
-    const unsigned char *at;
-    ort_field graph, field, op;
-    bool bad = false;
+    wire_field graph, field, op;
 
-    if (model->data == NULL || !ort_find_field(&whole, MODEL_GRAPH, &graph))
+    if (model->data == NULL || !ort_find_field((wire_span){ model->data, model->bytes }, MODEL_GRAPH, &graph))
         return ort_fail(ORT_FAIL, "Session_GetEpGraphAssignmentInfo: the model's file cannot be read any more");
-    at = graph.data;
-    while (ort_next_field(&at, graph.data + graph.bytes, &field, &bad)) {
-        const bool constant = field.number == GRAPH_NODE && ort_find_field(&field, NODE_OPERATOR, &op) &&
-                              ort_field_is(&op, "Constant"); /* an initializer once it is loaded */
+    while (wire_next(&graph.data, &field)) {
+        const bool constant = field.number == GRAPH_NODE && ort_find_field(field.data, NODE_OPERATOR, &op) &&
+                              wire_is(op.data, "Constant"); /* an initializer once it is loaded */
 
         if (field.number == GRAPH_NODE && !constant)
-            ORT_TRY(add_node(session, &field));
+            ORT_TRY(add_node(session, field.data));
     }
     return NULL;
 }

@@ -378,66 +378,68 @@ OrtStatus *ort_model_write(const OrtModel *model, void **out_data, size_t *out_b
  * A session for editing keeps the file's bytes. Each model that is applied replaces them by an extended copy. */
 
 /* "ai.onnx" is another name of the domain "". */
-static bool same_domain(const ort_field *field, const char *domain)
+static bool same_domain(wire_span name, const char *domain)
 {
     const bool is_onnx = domain[0] == '\0' || strcmp(domain, "ai.onnx") == 0;
 
-    return is_onnx ? field->bytes == 0 || ort_field_is(field, "ai.onnx") : ort_field_is(field, domain);
+    return is_onnx ? name.count == 0 || wire_is(name, "ai.onnx") : wire_is(name, domain);
 }
 
 /* The version in an OperatorSetIdProto of that domain; 0: of another one. */
-static int64_t opset_version(const ort_field *import, const char *domain, bool *bad)
+static int64_t opset_version(wire_span import, const char *domain, bool *bad)
 {
-    const unsigned char *at = import->data;
-    ort_field field, name = { 0 };
+    wire_span name = { NULL, 0 };
     int64_t version = 0;
+    wire_field field;
 
-    while (ort_next_field(&at, import->data + import->bytes, &field, bad)) {
+    while (wire_next(&import, &field)) {
         if (field.number == OPSET_DOMAIN)
-            name = field;
+            name = field.data;
         else if (field.number == OPSET_VERSION)
             version = (int64_t)field.value;
     }
-    return same_domain(&name, domain) ? version : 0;
+    *bad |= import.count > 0;
+    return same_domain(name, domain) ? version : 0;
 }
 
 /* The version of a domain that the file imports; 0: none. */
 static OrtStatus *find_opset(const void *data, size_t bytes, const char *domain, int64_t *out)
 {
-    const unsigned char *at = data, *const end = at + bytes;
-    ort_field field;
+    wire_span rest = { data, bytes };
     bool bad = false;
+    wire_field field;
 
     *out = 0;
-    while (*out == 0 && ort_next_field(&at, end, &field, &bad))
+    while (!bad && *out == 0 && wire_next(&rest, &field))
         if (field.number == MODEL_OPSET)
-            *out = opset_version(&field, domain, &bad);
+            *out = opset_version(field.data, domain, &bad);
+    bad |= *out == 0 && rest.count > 0;
     return bad ? ort_fail(ORT_INVALID_PROTOBUF, "the model is no ONNX file: a field is malformed") : NULL;
 }
 
-static void extend_graph(ort_writer *file, const ort_field *old, const OrtGraph *added, bool *bad)
+static void extend_graph(ort_writer *file, wire_span old, const OrtGraph *added, bool *bad)
 {
-    const unsigned char *at = old->data;
     ort_writer graph = { 0 };
-    ort_field field;
+    wire_field field;
 
-    while (ort_next_field(&at, old->data + old->bytes, &field, bad)) {
+    while (wire_next(&old, &field)) {
         const bool replaced = (field.number == GRAPH_INPUT && added->input_count > 0) ||
                               (field.number == GRAPH_OUTPUT && added->output_count > 0);
 
         if (!replaced)
-            ort_put(&graph, field.whole, field.whole_bytes);
+            ort_put(&graph, field.whole.at, field.whole.count);
     }
+    *bad |= old.count > 0;
     put_graph(&graph, added);
     ort_put_message(file, MODEL_GRAPH, &graph);
 }
 
 OrtStatus *ort_model_extend(const OrtModel *model, const void *data, size_t bytes, void **out_data, size_t *out_bytes)
 {
-    const unsigned char *at = data, *const end = at + bytes;
+    wire_span rest = { data, bytes };
     ort_writer file = { 0 };
     bool bad = false;
-    ort_field field;
+    wire_field field;
 
     if (model->graph == NULL)
         return ort_fail(ORT_INVALID_ARGUMENT, "the model has no graph: call AddGraphToModel");
@@ -450,11 +452,11 @@ OrtStatus *ort_model_extend(const OrtModel *model, const void *data, size_t byte
                             "the model imports version %lld of domain '%s'; the nodes that are added have %d",
                             (long long)version, model->domains[i], model->versions[i]);
     }
-    while (ort_next_field(&at, end, &field, &bad)) {
+    while (wire_next(&rest, &field)) {
         if (field.number == MODEL_GRAPH)
-            extend_graph(&file, &field, model->graph, &bad);
+            extend_graph(&file, field.data, model->graph, &bad);
         else
-            ort_put(&file, field.whole, field.whole_bytes);
+            ort_put(&file, field.whole.at, field.whole.count);
     }
     for (size_t i = 0; i < model->opset_count; i++) {
         int64_t version = 0;
@@ -463,7 +465,7 @@ OrtStatus *ort_model_extend(const OrtModel *model, const void *data, size_t byte
         if (version == 0)
             put_opset(&file, model->domains[i], model->versions[i]);
     }
-    if (bad) {
+    if (bad || rest.count > 0) {
         free(file.data);
         return ort_fail(ORT_INVALID_PROTOBUF, "the model is no ONNX file: a field is malformed");
     }

@@ -155,14 +155,14 @@ OrtStatus *ort_files_set(const OrtSessionOptions *options, inlay_options *to, vo
     return NULL;
 }
 
-enum { LOCATION_EXTERNAL = 1, MOST_RANK = 32 };
+enum { LOCATION_EXTERNAL = 1 };
 
 /* What a TensorProto states about itself. */
 struct tensor {
-    ort_field name;
+    wire_span name;
     uint64_t type;
-    uint32_t rank; /* beyond MOST_RANK: the dims are not complete */
-    int64_t dims[MOST_RANK];
+    size_t rank; /* beyond INLAY_MAX_RANK: the dims are not complete */
+    int64_t dims[INLAY_MAX_RANK];
     bool external;
 };
 
@@ -172,50 +172,21 @@ struct copy {
     bool bad;   /* the file is malformed */
 };
 
-static void add_dim(struct tensor *tensor, uint64_t dim)
+static void read_tensor(wire_span message, struct tensor *out, bool *bad)
 {
-    if (tensor->rank < MOST_RANK)
-        tensor->dims[tensor->rank] = (int64_t)dim;
-    tensor->rank++;
-}
-
-/* dims are packed or not: proto2 writes them one by one, and readers must accept both. */
-static void read_dims(const ort_field *field, struct tensor *out)
-{
-    uint64_t dim = 0;
-    unsigned shift = 0;
-
-    if (field->wire_type == 0) {
-        add_dim(out, field->value);
-        return;
-    }
-    for (size_t i = 0; i < field->bytes; i++) {
-        dim |= (uint64_t)(field->data[i] & 0x7f) << shift;
-        shift = shift < 56 ? shift + 7 : 63;
-        if (field->data[i] < 0x80) {
-            add_dim(out, dim);
-            dim = 0;
-            shift = 0;
-        }
-    }
-}
-
-static void read_tensor(const ort_field *message, struct tensor *out, bool *bad)
-{
-    const unsigned char *at = message->data;
-    ort_field field;
+    wire_field field;
 
     *out = (struct tensor){ 0 };
-    while (ort_next_field(&at, message->data + message->bytes, &field, bad)) {
+    while (wire_next(&message, &field)) {
         switch (field.number) {
         case TENSOR_DIMS:
-            read_dims(&field, out);
+            *bad |= !ort_read_dims(&field, out->dims, &out->rank);
             break;
         case TENSOR_TYPE:
             out->type = field.value;
             break;
         case TENSOR_NAME:
-            out->name = field;
+            out->name = field.data;
             break;
         case TENSOR_LOCATION:
             out->external = field.value == LOCATION_EXTERNAL;
@@ -224,6 +195,7 @@ static void read_tensor(const ort_field *message, struct tensor *out, bool *bad)
             break;
         }
     }
+    *bad |= message.count > 0;
 }
 
 static OrtStatus *check_fits(const struct tensor *tensor, const ort_initializer *given)
@@ -243,53 +215,53 @@ static OrtStatus *check_fits(const struct tensor *tensor, const ort_initializer 
     return NULL;
 }
 
-static OrtStatus *copy_initializer(ort_writer *graph, const ort_field *message, struct copy *copy)
+static OrtStatus *copy_initializer(ort_writer *graph, const wire_field *message, struct copy *copy)
 {
     const OrtSessionOptions *options = copy->options;
     struct tensor tensor;
 
-    read_tensor(message, &tensor, &copy->bad);
+    read_tensor(message->data, &tensor, &copy->bad);
     for (size_t i = 0; i < options->initializer_count; i++) {
-        if (tensor.name.data == NULL || !ort_field_is(&tensor.name, options->initializers[i].name))
+        if (tensor.name.at == NULL || !wire_is(tensor.name, options->initializers[i].name))
             continue;
         ORT_TRY(check_fits(&tensor, &options->initializers[i]));
         ort_put_tensor(graph, GRAPH_INITIALIZER, options->initializers[i].name, options->initializers[i].value);
         copy->used[i] = true;
         return NULL;
     }
-    ort_put(graph, message->whole, message->whole_bytes);
+    ort_put(graph, message->whole.at, message->whole.count);
     return NULL;
 }
 
-static OrtStatus *copy_graph(ort_writer *file, const ort_field *message, struct copy *copy)
+static OrtStatus *copy_graph(ort_writer *file, wire_span message, struct copy *copy)
 {
-    const unsigned char *at = message->data;
     ort_writer graph = { 0 };
     OrtStatus *failed = NULL;
-    ort_field field;
+    wire_field field;
 
-    while (failed == NULL && ort_next_field(&at, message->data + message->bytes, &field, &copy->bad)) {
+    while (failed == NULL && wire_next(&message, &field)) {
         if (field.number == GRAPH_INITIALIZER)
             failed = copy_initializer(&graph, &field, copy);
         else
-            ort_put(&graph, field.whole, field.whole_bytes);
+            ort_put(&graph, field.whole.at, field.whole.count);
     }
+    copy->bad |= message.count > 0;
     ort_put_message(file, MODEL_GRAPH, &graph);
     return failed;
 }
 
 static OrtStatus *copy_model(ort_writer *file, const void *data, size_t bytes, struct copy *copy)
 {
-    const unsigned char *at = data;
-    ort_field field;
+    wire_span rest = { data, bytes };
+    wire_field field;
 
-    while (ort_next_field(&at, (const unsigned char *)data + bytes, &field, &copy->bad)) {
+    while (!copy->bad && wire_next(&rest, &field)) {
         if (field.number == MODEL_GRAPH)
-            ORT_TRY(copy_graph(file, &field, copy));
+            ORT_TRY(copy_graph(file, field.data, copy));
         else
-            ort_put(file, field.whole, field.whole_bytes);
+            ort_put(file, field.whole.at, field.whole.count);
     }
-    if (copy->bad)
+    if (copy->bad || rest.count > 0)
         return ort_fail(ORT_INVALID_PROTOBUF, "Failed to load model because protobuf parsing failed.");
     for (size_t i = 0; i < copy->options->initializer_count; i++)
         if (copy->options->initializers[i].external && !copy->used[i])

@@ -105,69 +105,31 @@ void ort_put_type(ort_writer *writer, uint32_t field, const OrtTypeInfo *type)
     ort_put_message(writer, field, &message);
 }
 
-static bool read_varint(const unsigned char **at, const unsigned char *end, uint64_t *out)
+bool ort_find_field(wire_span message, uint32_t number, wire_field *out)
 {
-    *out = 0;
-    for (unsigned shift = 0; shift < 64 && *at < end; shift += 7) {
-        const unsigned char byte = *(*at)++;
+    bool found = false;
+    wire_field field;
 
-        *out |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte < 0x80)
-            return true;
-    }
-    return false;
-}
-
-bool ort_next_field(const unsigned char **at, const unsigned char *end, ort_field *out, bool *bad)
-{
-    const unsigned char *const begin = *at;
-    uint64_t key;
-
-    if (*bad || begin == end)
-        return false;
-    *bad = true;
-    if (!read_varint(at, end, &key) || key >> 3 == 0 || key >> 3 > UINT32_MAX)
-        return false;
-    *out = (ort_field){ .number = (uint32_t)(key >> 3), .wire_type = key & 7, .whole = begin };
-    switch (out->wire_type) {
-    case WIRE_VARINT:
-        if (!read_varint(at, end, &out->value))
-            return false;
-        out->data = *at;
-        break;
-    case WIRE_BYTES:
-        if (!read_varint(at, end, &out->value) || out->value > (uint64_t)(end - *at))
-            return false;
-        out->bytes = (size_t)out->value;
-        out->data = *at;
-        break;
-    case WIRE_EIGHT_BYTES:
-    case WIRE_FOUR_BYTES:
-        out->bytes = out->wire_type == WIRE_EIGHT_BYTES ? 8 : 4;
-        out->data = *at;
-        if (out->bytes > (size_t)(end - *at))
-            return false;
-        break;
-    default:
-        return false;
-    }
-    *at += out->bytes;
-    out->whole_bytes = (size_t)(*at - begin);
-    *bad = false;
-    return true;
-}
-
-bool ort_find_field(const ort_field *message, uint32_t number, ort_field *out)
-{
-    const unsigned char *at = message->data;
-    bool bad = false, found = false;
-    ort_field field;
-
-    while (ort_next_field(&at, message->data + message->bytes, &field, &bad)) {
+    while (wire_next(&message, &field)) {
         if (field.number != number)
             continue;
         *out = field;
         found = true;
     }
     return found;
+}
+
+bool ort_read_dims(const wire_field *field, int64_t dims[INLAY_MAX_RANK], size_t *rank)
+{
+    const uint8_t *at = field->data.at, *const end = at + field->data.count;
+    uint64_t dim = field->value;
+
+    for (bool more = field->type == WIRE_VARINT || at < end; more; more = at < end) {
+        if (at < end && !wire_varint(&at, end, &dim))
+            return false;
+        if (*rank < INLAY_MAX_RANK)
+            dims[*rank] = (int64_t)dim;
+        ++*rank;
+    }
+    return true;
 }

@@ -40,7 +40,7 @@ void ort_put_number(ort_writer *writer, uint32_t field, int64_t value)
 
 void ort_put_float(ort_writer *writer, uint32_t field, float value)
 {
-    ort_put_varint(writer, field << 3 | WIRE_FOUR_BYTES);
+    ort_put_varint(writer, field << 3 | WIRE_32);
     ort_put(writer, &value, sizeof value);
 }
 

@@ -1,12 +1,7 @@
 /* writer.h - writes protobuf's wire format, in which ONNX files are stored. Field numbers are those of onnx.proto. */
 #ifndef ORT_WRITER_H
 #define ORT_WRITER_H
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-/* The types of fields. */
-enum { WIRE_VARINT = 0, WIRE_EIGHT_BYTES = 1, WIRE_BYTES = 2, WIRE_FOUR_BYTES = 5 };
+#include "kit/wire.h"
 
 /* Field numbers that more than one file uses. */
 enum {
