@@ -1,13 +1,14 @@
 /* Reads nodes, and states which of them oneDNN computes. What the library would reject or compute differently from ONNX
  * is refused here, where this is known before the shapes are. */
 #include "onednn/provider.h"
+#include "common/window.h"
 #include "inlay/check.h"
 #include <math.h>
 #include <stdio.h>
 
 /* oneDNN generates code for each column of the padding, and for each column of very long rows: with unreasonably large
  * attributes it takes minutes. */
-enum { MOST_STEP = 1 << 16, MOST_COLUMNS = 1 << 22 };
+enum { MOST_COLUMNS = 1 << 22 };
 
 static bool is_float(const inlay_value_info *value)
 {
@@ -49,28 +50,6 @@ static void set_operand(const kit_node *node, uint32_t i, uint32_t operand, stru
     out->constant[operand] = kit_is_constant(node, i);
 }
 
-static bool read_ints(const kit_node *node, const char *name, uint32_t count, int64_t least, int64_t otherwise,
-                      int64_t *out, kit_refusal *why)
-{
-    uint32_t given;
-    const int64_t *list = kit_attr_ints(node->info, name, &given);
-
-    for (uint32_t i = 0; i < count; i++)
-        out[i] = otherwise;
-    if (list == NULL || given == 0)
-        return true;
-    if (given != count)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "%s has %u elements where the window has %u", name, given,
-                          count);
-    for (uint32_t i = 0; i < count; i++) {
-        if (list[i] < least || list[i] > MOST_STEP)
-            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "%s has an element below %lld or above %d", name,
-                              (long long)least, (int)MOST_STEP);
-        out[i] = list[i];
-    }
-    return true;
-}
-
 static uint32_t padding_of(const char *mode)
 {
     return strcmp(mode, "SAME_UPPER") == 0   ? PAD_SAME_UPPER
@@ -106,10 +85,10 @@ static bool begin_window(const kit_node *node, struct group *out, kit_refusal *w
     out->padding = padding_of(kit_attr_string(node->info, "auto_pad", "NOTSET"));
     out->sized = kit_attr_ints(node->info, "output_shape", &given) != NULL && given > 0;
     set_operand(node, 2, OPERAND_BIAS, out);
-    return read_ints(node, "strides", out->spatial, 1, 1, out->strides, why) &&
-           read_ints(node, "dilations", out->spatial, 1, 1, out->dilations, why) &&
-           read_ints(node, "output_padding", out->spatial, 0, 0, out->output_padding, why) &&
-           read_ints(node, "pads", 2 * out->spatial, 0, 0, out->pads, why);
+    return window_ints(node, "strides", out->spatial, 1, 1, out->strides, why) &&
+           window_ints(node, "dilations", out->spatial, 1, 1, out->dilations, why) &&
+           window_ints(node, "output_padding", out->spatial, 0, 0, out->output_padding, why) &&
+           window_ints(node, "pads", 2 * out->spatial, 0, 0, out->pads, why);
 }
 
 static bool begin_conv(const kit_node *node, struct group *out, kit_refusal *why)

@@ -1,33 +1,10 @@
-/* fake_models.h - models for the fake device: nodes If and Loop, and sizes that depend on data. */
+/* fake_models.h - models for the fake device whose sizes depend on data, and inputs that are scalars. */
 #ifndef FAKE_MODELS_H
 #define FAKE_MODELS_H
 #include "fake_rig.h"
 #include <string.h>
 
 static const int64_t scalar, none[] = { -1 };
-
-/* Adds an If with -x in the then branch and other_op(other_from) in the else branch. */
-static inline void add_if(onnx_bytes *bytes, const char *cond, const char *x, const char *other_op,
-                          const char *other_from, const char *to)
-{
-    onnx_bytes yes = { .count = 0 }, no = { .count = 0 }, node = { .count = 0 };
-    char p[32], q[32];
-
-    (void)snprintf(p, sizeof p, "%s_p", to);
-    (void)snprintf(q, sizeof q, "%s_q", to);
-    onnx_node(&yes, "Neg", "", x, p);
-    onnx_output(&yes, p, INLAY_FLOAT, 2, dims);
-    onnx_text(&yes, 2, "yes");
-    onnx_node(&no, other_op, "", other_from, q);
-    onnx_output(&no, q, INLAY_FLOAT, 2, dims);
-    onnx_text(&no, 2, "no");
-    onnx_names(&node, 1, cond);
-    onnx_names(&node, 2, to);
-    onnx_text(&node, 4, "If");
-    onnx_body(&node, "then_branch", &yes);
-    onnx_body(&node, "else_branch", &no);
-    onnx_message(bytes, 1, &node);
-}
 
 /* Binds input `index` to a scalar that the caller changes between runs. */
 static inline void set_one(struct rig *rig, uint32_t index, inlay_dtype dtype, void *element, uint64_t bytes)
@@ -38,21 +15,6 @@ static inline void set_one(struct rig *rig, uint32_t index, inlay_dtype dtype, v
     assert_int_equal(inlay_value_borrow(dtype, 0, NULL, element, bytes, &value, &diag), INLAY_OK);
     assert_int_equal(inlay_context_set_input(rig->context, index, value, &diag), INLAY_OK);
     inlay_value_unref(value);
-}
-
-/* Writes the body of a loop x = x + b, which also stacks -x. */
-static inline void loop_body(onnx_bytes *body, const int64_t *shape)
-{
-    onnx_input(body, "i", INLAY_INT64, 0, &scalar);
-    onnx_input(body, "go", INLAY_BOOL, 0, &scalar);
-    onnx_input(body, "x", INLAY_FLOAT, 2, shape);
-    onnx_node(body, "Add", "", "x,b", "more");
-    onnx_node(body, "Neg", "", "more", "less");
-    onnx_node(body, "Identity", "", "go", "on");
-    onnx_output(body, "on", INLAY_BOOL, 0, &scalar);
-    onnx_output(body, "more", INLAY_FLOAT, 2, shape);
-    onnx_output(body, "less", INLAY_FLOAT, 2, shape);
-    onnx_text(body, 2, "body");
 }
 
 /* Opens a session whose region has a size that only a run knows, -a[take] and then the operator `last` or none (NULL),

@@ -5,33 +5,31 @@
 #endif
 
 /* A model with a branch, a loop and steps with data-dependent sizes. */
-static void all_kinds(onnx_bytes *bytes)
-{
-    static const int64_t shape[] = { 8, 8 };
-    onnx_bytes body = { .count = 0 }, node = { .count = 0 };
-
-    loop_body(&body, shape);
-    onnx_input(bytes, "a", INLAY_FLOAT, 2, shape);
-    onnx_input(bytes, "b", INLAY_FLOAT, 2, shape);
-    onnx_input(bytes, "n", INLAY_INT64, 0, &scalar);
-    onnx_input(bytes, "which", INLAY_BOOL, 0, &scalar);
-    onnx_input(bytes, "take", INLAY_BOOL, 1, (const int64_t[]){ 64 });
-    onnx_node(bytes, "Relu", "", "a", "c");
-    add_if(bytes, "which", "c", "Add", "c,c", "m");
-    onnx_names(&node, 1, "n,,m");
-    onnx_names(&node, 2, "z,s");
-    onnx_text(&node, 4, "Loop");
-    onnx_body(&node, "body", &body);
-    onnx_message(bytes, 1, &node);
-    onnx_node(bytes, "Relu", "", "z", "k");
-    onnx_node(bytes, "Compress", "", "k,take", "t");
-    onnx_node(bytes, "Relu", "", "t", "u");
-    onnx_node(bytes, "Mul", "", "u,u", "v");
-    onnx_node(bytes, "Add", "", "v,u", "y");
-    onnx_node(bytes, "Relu", "", "s", "w");
-    onnx_output(bytes, "y", INLAY_FLOAT, 1, none);
-    onnx_output(bytes, "w", INLAY_FLOAT, 3, (const int64_t[]){ -1, 8, 8 });
-}
+static const char all_kinds[] = "a : 8,8\n"
+                                "b : 8,8\n"
+                                "n : int64 -\n"
+                                "which : bool -\n"
+                                "take : bool 64\n"
+                                "c = Relu(a)\n"
+                                "m = If(which) then:Neg(c) else:Add(c,c)\n"
+                                "z,s = Loop(n,_,m) body {\n"
+                                "    i : int64 -\n"
+                                "    go : bool -\n"
+                                "    x : 8,8\n"
+                                "    more = Add(x,b)\n"
+                                "    less = Neg(more)\n"
+                                "    on = Identity(go)\n"
+                                "    -> on : bool -\n"
+                                "    -> more, less : 8,8\n"
+                                "}\n"
+                                "k = Relu(z)\n"
+                                "t = Compress(k,take)\n"
+                                "u = Relu(t)\n"
+                                "v = Mul(u,u)\n"
+                                "y = Add(v,u)\n"
+                                "w = Relu(s)\n"
+                                "-> y : n\n"
+                                "-> w : n,8,8";
 
 static float faults_x[64], faults_b[64];
 static uint8_t faults_take[64], faults_which = 1;
@@ -87,14 +85,12 @@ static void faults_while_values_stay(void **state)
         for (uint32_t job = 0; job <= jobs; job++) {
             char number[16];
             const char *const options[] = { "lose_after", number, NULL };
-            onnx_bytes graph = { .count = 0 };
             inlay_diag diag = INLAY_DIAG_INIT;
             struct rig rig;
 
             (void)snprintf(number, sizeof number, "%u", job);
-            all_kinds(&graph);
             session_options = repeated ? other : NULL;
-            rig = open_rig(&graph, options);
+            rig = open_script(options, all_kinds);
             session_options = NULL;
             bind_faults(&rig);
             if (repeated || job == 0) {
@@ -116,13 +112,11 @@ static void faults_while_values_stay(void **state)
     for (int bytes = 1; bytes <= 40; bytes++) { /* too little memory at some point */
         char number[32];
         const char *const limit[] = { "memory_limit", number, "device_failure", "other", NULL };
-        onnx_bytes graph = { .count = 0 };
         struct rig rig;
 
         (void)snprintf(number, sizeof number, "fake=%d", bytes * 256);
-        all_kinds(&graph);
         session_options = limit;
-        rig = open_rig(&graph, NULL);
+        rig = open_script(NULL, all_kinds);
         session_options = NULL;
         bind_faults(&rig);
         run(&rig);
@@ -146,14 +140,12 @@ static void hanging_while_values_stay(void **state)
         for (uint32_t job = 0; job <= jobs; job++) {
             char number[16];
             const char *const options[] = { "hang_at", number, NULL };
-            onnx_bytes bytes = { .count = 0 };
             inlay_diag diag = INLAY_DIAG_INIT;
             struct rig rig;
 
             (void)snprintf(number, sizeof number, "%u", job);
-            all_kinds(&bytes);
             session_options = repeated ? other : NULL;
-            rig = open_rig(&bytes, options);
+            rig = open_script(options, all_kinds);
             session_options = NULL;
             bind_faults(&rig);
             if (job == 0) {
@@ -178,10 +170,8 @@ static void hanging_while_values_stay(void **state)
             }
             leave_rig(&rig);
             if (job % 8 == 1) { /* the next session has a new device */
-                bytes.count = 0;
-                all_kinds(&bytes);
                 (void)snprintf(number, sizeof number, "%u", 10000 + job);
-                rig = open_rig(&bytes, options);
+                rig = open_script(options, all_kinds);
                 bind_faults(&rig);
                 run(&rig);
                 expect_faults(&rig);

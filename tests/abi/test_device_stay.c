@@ -8,22 +8,18 @@ static void expect_copies(const struct rig *rig, uint32_t in, uint32_t out)
     assert_int_equal(counted(&rig->counters->copied_out), out);
 }
 
+#define BRANCH(other)                                                                                                  \
+    "a : 2,3\nwhich : bool -\nc = Relu(a)\nm = If(which) then:Neg(c) else:" other "\ny = Add(m,m)\n-> y : 2,3"
+
 /* The next region reads the result of a branch in device memory, also if the branch returns a captured value. */
 static void results_of_branches(void **state)
 {
     (void)state;
     for (int as_it_is = 0; as_it_is < 2; as_it_is++) {
-        onnx_bytes bytes = { .count = 0 };
         uint8_t choice = 0;
         struct rig rig;
 
-        onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
-        onnx_input(&bytes, "which", INLAY_BOOL, 0, &scalar);
-        onnx_node(&bytes, "Relu", "", "a", "c");
-        add_if(&bytes, "which", "c", as_it_is ? "Identity" : "Add", as_it_is ? "c" : "c,c", "m");
-        onnx_node(&bytes, "Add", "", "m,m", "y");
-        onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
-        rig = open_rig(&bytes, NULL);
+        rig = open_script(NULL, as_it_is ? BRANCH("Identity(c)") : BRANCH("Add(c,c)"));
         set_floats(rig.context, 0, 2, dims, a);
         set_one(&rig, 1, INLAY_BOOL, &choice, 1);
         for (uint32_t i = 1; i <= 4; i++) {

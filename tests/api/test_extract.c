@@ -22,7 +22,7 @@ static void named_node(struct wire *wire, const char *op, const char *domain, co
 static void write_model(void)
 {
     struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17), branch, function;
+    wire_mark mark = mw_begin(&wire, 8, 17), branch;
     mw_body arm;
 
     mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "N,2");
@@ -47,18 +47,9 @@ static void write_model(void)
     mw_value(&wire, MW_OUTPUT, "r", INLAY_FLOAT, "N,2");
     wire_end(&wire, mark);
     mw_opset(&wire, 8, "my", 1);
-    function = wire_begin(&wire, 25);
-    wire_text(&wire, 1, "twice");
-    wire_text(&wire, 4, "p");
-    wire_text(&wire, 5, "q");
-    mark = wire_begin(&wire, 7);
-    mw_list(&wire, 1, "p,p");
-    mw_list(&wire, 2, "q");
-    wire_text(&wire, 4, "Add");
+    mark = mw_function_begin(&wire, "twice", "p", "q", "");
+    mw_function_node(&wire, "", "Add", "p,p", "q");
     wire_end(&wire, mark);
-    mw_opset(&wire, 9, "", 17);
-    wire_text(&wire, 10, "my");
-    wire_end(&wire, function);
     mw_save(&wire, whole_path);
     wire_deinit(&wire);
 }

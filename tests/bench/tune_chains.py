@@ -18,31 +18,11 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/support"))
+from onnx_fields import block, number, value  # noqa: E402
+
 UNARY = ["Relu", "Neg", "Abs", "Sigmoid", "Tanh", "Exp", "Floor", "Sqrt"]
 BINARY = ["Add", "Mul", "Sub", "Max"]
-
-
-def varint(n):
-    out = bytearray()
-    while n > 127:
-        out.append(n & 127 | 128)
-        n >>= 7
-    out.append(n)
-    return bytes(out)
-
-
-def number(field, n):
-    return varint(field << 3) + varint(n)
-
-
-def block(field, data):
-    data = data.encode() if isinstance(data, str) else data
-    return varint(field << 3 | 2) + varint(len(data)) + data
-
-
-def value(name, dims):
-    shape = b"".join(block(1, number(1, d)) for d in dims)
-    return block(1, name) + block(2, block(1, number(1, 1) + block(2, shape)))
 
 
 def chain(rng):

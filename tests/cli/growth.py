@@ -19,29 +19,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from onnx_fields import block, number, value  # noqa: E402
+
 MOST = 5.0  # times the instructions of n for 4n; n log n has up to 4.8, squares approach 16
-
-
-def varint(n):
-    out = bytearray()
-    while n > 127:
-        out.append(n & 127 | 128)
-        n >>= 7
-    out.append(n)
-    return bytes(out)
-
-
-def number(field, n):
-    return varint(field << 3) + varint(n)
-
-
-def block(field, data):
-    data = data.encode() if isinstance(data, str) else data
-    return varint(field << 3 | 2) + varint(len(data)) + data
-
-
-def value(name, dims=(4, ), dtype=1):
-    return block(1, name) + block(2, block(1, number(1, dtype) + block(2, b"".join(block(1, number(1, d)) for d in dims))))
 
 
 def fields(op, inputs, outputs):

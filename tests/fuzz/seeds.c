@@ -88,7 +88,7 @@ static void tensors(struct wire *wire)
 
 static void functions(struct wire *wire)
 {
-    wire_mark mark, n, a, f;
+    wire_mark mark, n;
 
     mw_opset(wire, 8, "my", 1);
     mw_entry(wire, 14, "key", "value");
@@ -99,28 +99,12 @@ static void functions(struct wire *wire)
     wire_end(wire, n);
     mw_value(wire, 12, "y", 1, "2");
     wire_end(wire, mark);
-    f = wire_begin(wire, 25);
-    wire_text(wire, 1, "F");
-    wire_text(wire, 4, "a");
-    wire_text(wire, 5, "r");
-    mw_opset(wire, 9, "", 17);
-    wire_text(wire, 10, "my");
-    n = wire_begin(wire, 7);
-    wire_text(wire, 1, "a");
-    wire_text(wire, 2, "r");
-    wire_text(wire, 4, "Softmax");
-    a = wire_begin(wire, 5);
-    wire_text(wire, 1, "axis");
-    wire_int(wire, 20, 2);
-    wire_text(wire, 21, "ax");
-    wire_end(wire, a);
+    mark = mw_function_begin(wire, "F", "a", "r", "");
+    n = mw_function_node_begin(wire, "", "Softmax", "a", "r");
+    mw_attr_ref(wire, "axis", "ax", 2);
     wire_end(wire, n);
-    a = wire_begin(wire, 11);
-    wire_text(wire, 1, "ax");
-    wire_int(wire, 3, 0);
-    wire_int(wire, 20, 2);
-    wire_end(wire, a);
-    wire_end(wire, f);
+    mw_function_default(wire, "ax", 0);
+    wire_end(wire, mark);
 }
 
 static void convolution(struct wire *wire)

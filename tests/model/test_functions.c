@@ -6,59 +6,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Begins a FunctionProto; fn_node() adds nodes. */
-static wire_mark fn_begin(struct wire *wire, const char *name, const char *inputs, const char *outputs,
-                          const char *attrs)
-{
-    wire_mark mark = wire_begin(wire, 25);
-
-    wire_text(wire, 1, name);
-    mw_list(wire, 4, inputs);
-    mw_list(wire, 5, outputs);
-    mw_list(wire, 6, attrs);
-    mw_opset(wire, 9, "", 17);
-    mw_opset(wire, 9, "my", 1);
-    wire_text(wire, 10, "my");
-    return mark;
-}
-
-static wire_mark fn_node_begin(struct wire *wire, const char *domain, const char *op, const char *inputs,
-                               const char *outputs)
-{
-    wire_mark node = wire_begin(wire, 7);
-
-    mw_list(wire, 1, inputs);
-    mw_list(wire, 2, outputs);
-    wire_text(wire, 4, op);
-    wire_text(wire, 7, domain);
-    return node;
-}
-
-static void fn_node(struct wire *wire, const char *domain, const char *op, const char *inputs, const char *outputs)
-{
-    wire_end(wire, fn_node_begin(wire, domain, op, inputs, outputs));
-}
-
-static void int_attr(struct wire *wire, uint32_t field, const char *name, int64_t value)
-{
-    wire_mark mark = wire_begin(wire, field);
-
-    wire_text(wire, 1, name);
-    wire_int(wire, 3, value);
-    wire_int(wire, 20, INLAY_ATTR_INT);
-    wire_end(wire, mark);
-}
-
-static void ref_attr(struct wire *wire, const char *name, const char *from, int kind)
-{
-    wire_mark mark = wire_begin(wire, 5);
-
-    wire_text(wire, 1, name);
-    wire_int(wire, 20, kind);
-    wire_text(wire, 21, from);
-    wire_end(wire, mark);
-}
-
 static wire_mark call_begin(struct wire *wire, const char *function, const char *name, const char *inputs,
                             const char *outputs)
 {
@@ -124,14 +71,14 @@ static void attributes_come_from_the_call(void **state)
         wire_mark mark = begin(&wire), m = call_begin(&wire, "F", "c", "x", "y");
 
         if (rows[i].given)
-            int_attr(&wire, 5, "ax", 7);
+            mw_attr_int(&wire, "ax", 7);
         wire_end(&wire, m);
         wire_end(&wire, mark);
-        m = fn_begin(&wire, "F", "a", "r", rows[i].defaulted ? "" : "ax");
+        m = mw_function_begin(&wire, "F", "a", "r", rows[i].defaulted ? "" : "ax");
         if (rows[i].defaulted)
-            int_attr(&wire, 11, "ax", 3);
-        wire_mark n = fn_node_begin(&wire, "", "Softmax", "a", "r");
-        ref_attr(&wire, "axis", "ax", INLAY_ATTR_INT);
+            mw_function_default(&wire, "ax", 3);
+        wire_mark n = mw_function_node_begin(&wire, "", "Softmax", "a", "r");
+        mw_attr_ref(&wire, "axis", "ax", INLAY_ATTR_INT);
         wire_end(&wire, n);
         wire_end(&wire, m);
         check(&wire, INLAY_OK, rows[i].expected);
@@ -146,21 +93,21 @@ static void functions_call_functions(void **state)
     wire_mark mark = begin(&wire), m = call_begin(&wire, "G", "c", "x", "y"), n;
 
     (void)state;
-    int_attr(&wire, 5, "outer", 5);
+    mw_attr_int(&wire, "outer", 5);
     wire_end(&wire, m);
     wire_end(&wire, mark);
-    m = fn_begin(&wire, "G", "a", "r", "outer");
+    m = mw_function_begin(&wire, "G", "a", "r", "outer");
     for (int i = 0; i < 2; i++) {
-        n = fn_node_begin(&wire, "my", "F", i == 0 ? "a" : "t", i == 0 ? "t" : "r");
-        ref_attr(&wire, "inner", "outer", INLAY_ATTR_INT);
+        n = mw_function_node_begin(&wire, "my", "F", i == 0 ? "a" : "t", i == 0 ? "t" : "r");
+        mw_attr_ref(&wire, "inner", "outer", INLAY_ATTR_INT);
         wire_end(&wire, n);
     }
     wire_end(&wire, m);
-    m = fn_begin(&wire, "F", "a", "r", "inner");
-    n = fn_node_begin(&wire, "", "Softmax", "a", "t");
-    ref_attr(&wire, "axis", "inner", INLAY_ATTR_INT);
+    m = mw_function_begin(&wire, "F", "a", "r", "inner");
+    n = mw_function_node_begin(&wire, "", "Softmax", "a", "t");
+    mw_attr_ref(&wire, "axis", "inner", INLAY_ATTR_INT);
     wire_end(&wire, n);
-    fn_node(&wire, "", "Relu", "t", "r");
+    mw_function_node(&wire, "", "Relu", "t", "r");
     wire_end(&wire, m);
     check(&wire, INLAY_OK,
           "  c/F#0/t = Softmax(x) axis=5  # c/F#0/Softmax#0: undefined[...]\n"
@@ -178,9 +125,9 @@ static void omitted_inputs_and_outputs(void **state)
     (void)state;
     wire_end(&wire, call_begin(&wire, "F", "c", "x", "_,y"));
     wire_end(&wire, mark);
-    m = fn_begin(&wire, "F", "a,opt", "p,q", "");
-    fn_node(&wire, "", "Clip", "a,opt", "p");
-    fn_node(&wire, "", "Relu", "p", "q");
+    m = mw_function_begin(&wire, "F", "a,opt", "p,q", "");
+    mw_function_node(&wire, "", "Clip", "a,opt", "p");
+    mw_function_node(&wire, "", "Relu", "p", "q");
     wire_end(&wire, m);
     check(&wire, INLAY_OK, "  c/p = Clip(x, _)  # c/Clip#0: undefined[...]\n  y = Relu(c/p)  # c/Relu#1");
     wire_deinit(&wire);
@@ -194,7 +141,7 @@ static void outputs_that_are_inputs(void **state)
     (void)state;
     wire_end(&wire, call_begin(&wire, "F", "c", "x", "y,z"));
     wire_end(&wire, mark);
-    m = fn_begin(&wire, "F", "a", "a,a", "");
+    m = mw_function_begin(&wire, "F", "a", "a,a", "");
     wire_end(&wire, m);
     check(&wire, INLAY_OK, "  y = Identity(x)  # Identity#0: undefined[...]\n  z = Identity(x)  # Identity#1");
     wire_deinit(&wire);
@@ -210,9 +157,9 @@ static void bodies_in_functions(void **state)
     (void)state;
     wire_end(&wire, call_begin(&wire, "F", "c", "x,b", "y"));
     wire_end(&wire, mark);
-    m = fn_begin(&wire, "F", "a,cond,opt", "r", "");
-    fn_node(&wire, "", "Abs", "a", "t");
-    n = fn_node_begin(&wire, "", "If", "cond", "r");
+    m = mw_function_begin(&wire, "F", "a,cond,opt", "r", "");
+    mw_function_node(&wire, "", "Abs", "a", "t");
+    n = mw_function_node_begin(&wire, "", "If", "cond", "r");
     for (int i = 0; i < 2; i++) {
         body = mw_body_begin(&wire, i == 0 ? "then_branch" : "else_branch", "inner");
         mw_node(&wire, i == 0 ? "Add" : "Clip", i == 0 ? "a,t" : "a,opt", "o");
@@ -246,8 +193,8 @@ static void calls_in_bodies(void **state)
     mw_body_end(&wire, body);
     wire_end(&wire, n);
     wire_end(&wire, mark);
-    m = fn_begin(&wire, "F", "a", "r", "");
-    fn_node(&wire, "", "Relu", "a", "r");
+    m = mw_function_begin(&wire, "F", "a", "r", "");
+    mw_function_node(&wire, "", "Relu", "a", "r");
     wire_end(&wire, m);
     check(&wire, INLAY_OK, "        o = Relu(x)  # c/Relu#0");
     wire_deinit(&wire);
@@ -263,8 +210,8 @@ static void overloads(void **state)
     wire_end(&wire, m);
     wire_end(&wire, mark);
     for (int i = 0; i < 2; i++) {
-        m = fn_begin(&wire, "F", "a", "r", "");
-        fn_node(&wire, "", i == 0 ? "Relu" : "Abs", "a", "r");
+        m = mw_function_begin(&wire, "F", "a", "r", "");
+        mw_function_node(&wire, "", i == 0 ? "Relu" : "Abs", "a", "r");
         wire_text(&wire, 13, i == 0 ? "first" : "second");
         wire_end(&wire, m);
     }
@@ -280,11 +227,11 @@ static void recursion_is_refused(void **state)
     (void)state;
     wire_end(&wire, call_begin(&wire, "F", "c", "x", "y"));
     wire_end(&wire, mark);
-    m = fn_begin(&wire, "F", "a", "r", "");
-    fn_node(&wire, "my", "G", "a", "r");
+    m = mw_function_begin(&wire, "F", "a", "r", "");
+    mw_function_node(&wire, "my", "G", "a", "r");
     wire_end(&wire, m);
-    m = fn_begin(&wire, "G", "a", "r", "");
-    fn_node(&wire, "my", "F", "a", "r");
+    m = mw_function_begin(&wire, "G", "a", "r", "");
+    mw_function_node(&wire, "my", "F", "a", "r");
     wire_end(&wire, m);
     check(&wire, INLAY_INVALID_MODEL, "function 'F' calls itself");
     wire_deinit(&wire);
@@ -310,13 +257,13 @@ static void explosions_are_refused(void **state)
         for (int level = 0; level <= rows[i].levels; level++) {
             (void)snprintf(name, sizeof name, "f%d", level);
             (void)snprintf(callee, sizeof callee, "f%d", level + 1);
-            m = fn_begin(&wire, name, "a", "r", "");
+            m = mw_function_begin(&wire, name, "a", "r", "");
             if (level == rows[i].levels || rows[i].calls == 1) {
-                fn_node(&wire, level == rows[i].levels ? "" : "my", level == rows[i].levels ? "Relu" : callee, "a",
-                        "r");
+                mw_function_node(&wire, level == rows[i].levels ? "" : "my", level == rows[i].levels ? "Relu" : callee,
+                                 "a", "r");
             } else {
-                fn_node(&wire, "my", callee, "a", "t");
-                fn_node(&wire, "my", callee, "t", "r");
+                mw_function_node(&wire, "my", callee, "a", "t");
+                mw_function_node(&wire, "my", callee, "t", "r");
             }
             wire_end(&wire, m);
         }
@@ -333,8 +280,8 @@ static void too_many_arguments(void **state)
     (void)state;
     wire_end(&wire, call_begin(&wire, "F", "c", "x,x", "y"));
     wire_end(&wire, mark);
-    m = fn_begin(&wire, "F", "a", "r", "");
-    fn_node(&wire, "", "Relu", "a", "r");
+    m = mw_function_begin(&wire, "F", "a", "r", "");
+    mw_function_node(&wire, "", "Relu", "a", "r");
     wire_end(&wire, m);
     check(&wire, INLAY_INVALID_MODEL, "node 'c' (F): has 2 inputs and 1 outputs, but function 'F' takes 1 and gives 1");
     wire_deinit(&wire);
@@ -352,16 +299,16 @@ static void functions_are_saved(void **state)
 
     (void)state;
     assert_true(fd >= 0);
-    int_attr(&wire, 5, "ax", 7);
+    mw_attr_int(&wire, "ax", 7);
     wire_end(&wire, m);
     wire_end(&wire, mark);
-    m = fn_begin(&wire, "F", "a", "r", "other");
-    int_attr(&wire, 11, "ax", 3);
+    m = mw_function_begin(&wire, "F", "a", "r", "other");
+    mw_function_default(&wire, "ax", 3);
     mw_value(&wire, 12, "t", 1, "N");
-    n = fn_node_begin(&wire, "", "Softmax", "a", "t");
-    ref_attr(&wire, "axis", "ax", INLAY_ATTR_INT);
+    n = mw_function_node_begin(&wire, "", "Softmax", "a", "t");
+    mw_attr_ref(&wire, "axis", "ax", INLAY_ATTR_INT);
     wire_end(&wire, n);
-    fn_node(&wire, "", "Relu", "t", "r");
+    mw_function_node(&wire, "", "Relu", "t", "r");
     wire_text(&wire, 8, "a description");
     wire_end(&wire, m);
     assert_int_equal(model_load_bytes(wire.bytes, wire.count, NULL, &model, &diag), INLAY_OK);

@@ -10,7 +10,7 @@
  * value of an input, metadata of the model and of a node, nodes in the wrong order. */
 static void write_model(struct wire *wire)
 {
-    wire_mark mark, n, t, f;
+    wire_mark mark, n, t;
     mw_body body;
 
     mw_opset(wire, 8, "my", 1);
@@ -41,33 +41,13 @@ static void write_model(struct wire *wire)
     wire_end(wire, n);
     mw_value(wire, MW_OUTPUT, "y", 1, "N,M");
     wire_end(wire, mark);
-    f = wire_begin(wire, 25);
-    wire_text(wire, 1, "F");
-    wire_text(wire, 4, "a");
-    wire_text(wire, 5, "r");
-    mw_opset(wire, 9, "", 17);
-    wire_text(wire, 10, "my");
-    t = wire_begin(wire, 7);
-    wire_text(wire, 1, "a");
-    wire_text(wire, 2, "q");
-    wire_text(wire, 4, "Softmax");
-    n = wire_begin(wire, 5);
-    wire_text(wire, 1, "axis");
-    wire_int(wire, 20, 2);
-    wire_text(wire, 21, "ax");
+    mark = mw_function_begin(wire, "F", "a", "r", "");
+    n = mw_function_node_begin(wire, "", "Softmax", "a", "q");
+    mw_attr_ref(wire, "axis", "ax", 2);
     wire_end(wire, n);
-    wire_end(wire, t);
-    t = wire_begin(wire, 7);
-    wire_text(wire, 1, "q");
-    wire_text(wire, 2, "r");
-    wire_text(wire, 4, "Relu");
-    wire_end(wire, t);
-    n = wire_begin(wire, 11);
-    wire_text(wire, 1, "ax");
-    wire_int(wire, 3, 1);
-    wire_int(wire, 20, 2);
-    wire_end(wire, n);
-    wire_end(wire, f);
+    mw_function_node(wire, "", "Relu", "q", "r");
+    mw_function_default(wire, "ax", 1);
+    wire_end(wire, mark);
 }
 
 static inlay_status load_and_save(const char *path, const char *copy, inlay_diag *diag)

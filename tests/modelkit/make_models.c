@@ -15,7 +15,7 @@ static void write_model(const char *folder, const char *stem, struct wire *wire)
 static void write_function(const char *folder)
 {
     struct wire wire = { 0 };
-    wire_mark g = plant_begin(&wire, "2,16", 17), mark, f;
+    wire_mark g = plant_begin(&wire, "2,16", 17), mark;
 
     plant_floats(&wire, "old", "32,64", 0.05F);
     mark = mw_node_begin(&wire, "twice", "x", "y");
@@ -23,18 +23,9 @@ static void write_function(const char *folder)
     wire_end(&wire, mark);
     plant_end(&wire, g, "2,16");
     mw_opset(&wire, 8, "my", 1);
-    f = wire_begin(&wire, 25);
-    wire_text(&wire, 1, "twice");
-    wire_text(&wire, 4, "p");
-    wire_text(&wire, 5, "q");
-    mark = wire_begin(&wire, 7);
-    mw_list(&wire, 1, "p,p");
-    mw_list(&wire, 2, "q");
-    wire_text(&wire, 4, "Add");
+    mark = mw_function_begin(&wire, "twice", "p", "q", "");
+    mw_function_node(&wire, "", "Add", "p,p", "q");
     wire_end(&wire, mark);
-    mw_opset(&wire, 9, "", 17);
-    wire_text(&wire, 10, "my");
-    wire_end(&wire, f);
     write_model(folder, "function", &wire);
 }
 

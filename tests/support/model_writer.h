@@ -138,6 +138,60 @@ static inline void mw_node_int(struct wire *wire, const char *op, const char *in
     mw_attr_int(wire, attr, value);
     wire_end(wire, mark);
 }
+/* Writes an attribute of a node of a function whose value is the attribute `from` of the call. */
+static inline void mw_attr_ref(struct wire *wire, const char *name, const char *from, int type)
+{
+    wire_mark mark = mw_attr_begin(wire, name, type);
+
+    wire_text(wire, 21, from);
+    wire_end(wire, mark);
+}
+
+/* Begins a FunctionProto of the domain "my", behind the graph. attrs: the attributes without default values. */
+static inline wire_mark mw_function_begin(struct wire *wire, const char *name, const char *inputs, const char *outputs,
+                                          const char *attrs)
+{
+    wire_mark mark = wire_begin(wire, 25);
+
+    wire_text(wire, 1, name);
+    mw_list(wire, 4, inputs);
+    mw_list(wire, 5, outputs);
+    mw_list(wire, 6, attrs);
+    mw_opset(wire, 9, "", 17);
+    mw_opset(wire, 9, "my", 1);
+    wire_text(wire, 10, "my");
+    return mark;
+}
+
+static inline wire_mark mw_function_node_begin(struct wire *wire, const char *domain, const char *op,
+                                               const char *inputs, const char *outputs)
+{
+    wire_mark node = wire_begin(wire, 7);
+
+    mw_list(wire, 1, inputs);
+    mw_list(wire, 2, outputs);
+    wire_text(wire, 4, op);
+    wire_text(wire, 7, domain);
+    return node;
+}
+
+static inline void mw_function_node(struct wire *wire, const char *domain, const char *op, const char *inputs,
+                                    const char *outputs)
+{
+    wire_end(wire, mw_function_node_begin(wire, domain, op, inputs, outputs));
+}
+
+/* Writes an attribute of a function with its default value. */
+static inline void mw_function_default(struct wire *wire, const char *name, int64_t value)
+{
+    wire_mark mark = wire_begin(wire, 11);
+
+    wire_text(wire, 1, name);
+    wire_int(wire, 3, value);
+    wire_int(wire, 20, 2);
+    wire_end(wire, mark);
+}
+
 /* Opens an AttributeProto and the GraphProto in it, whose fields follow; mw_body_end() closes both. */
 typedef struct mw_body {
     wire_mark attr, graph;

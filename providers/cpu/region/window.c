@@ -1,30 +1,6 @@
 /* Attributes of kernel windows, for convolutions and pooling. */
 #include "cpu/region/window.h"
-
-/* No sensible model has larger attributes. */
-enum { MAX_STEPS = 1 << 16 };
-
-static bool read_ints(const kit_node *node, const char *name, uint32_t count, int64_t low, int64_t otherwise,
-                      int64_t *out, kit_refusal *why)
-{
-    uint32_t given;
-    const int64_t *list = kit_attr_ints(node->info, name, &given);
-
-    for (uint32_t i = 0; i < count; i++)
-        out[i] = otherwise;
-    if (list == NULL || given == 0)
-        return true;
-    if (given != count)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "%s has %u elements where the kernel has %u axes", name,
-                          given, count);
-    for (uint32_t i = 0; i < count; i++) {
-        if (list[i] < low || list[i] > MAX_STEPS)
-            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "%s has an element below %lld or above %d", name,
-                              (long long)low, (int)MAX_STEPS);
-        out[i] = list[i];
-    }
-    return true;
-}
+#include "common/window.h"
 
 bool cpu_parse_window(const kit_node *node, uint32_t spatial, cpu_op *op, kit_refusal *why)
 {
@@ -35,10 +11,10 @@ bool cpu_parse_window(const kit_node *node, uint32_t spatial, cpu_op *op, kit_re
                           : strcmp(pad, "SAME_LOWER") == 0 ? CPU_PAD_SAME_LOWER
                           : strcmp(pad, "VALID") == 0      ? CPU_PAD_VALID
                                                            : CPU_PAD_EXPLICIT;
-    return read_ints(node, "strides", spatial, 1, 1, op->window.strides, why) &&
-           read_ints(node, "dilations", spatial, 1, 1, op->window.dilations, why) &&
-           read_ints(node, "output_padding", spatial, 0, 0, op->window.output_padding, why) &&
-           read_ints(node, "pads", 2 * spatial, 0, 0, op->window.pads, why);
+    return window_ints(node, "strides", spatial, 1, 1, op->window.strides, why) &&
+           window_ints(node, "dilations", spatial, 1, 1, op->window.dilations, why) &&
+           window_ints(node, "output_padding", spatial, 0, 0, op->window.output_padding, why) &&
+           window_ints(node, "pads", 2 * spatial, 0, 0, op->window.pads, why);
 }
 
 void cpu_window_pads(const cpu_op *op, const int64_t *in, const int64_t *out, const int64_t *kernel, int64_t *begins,
