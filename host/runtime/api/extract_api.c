@@ -70,21 +70,28 @@ static inlay_status part_by_patterns(const struct extraction *extraction, graph_
     return model_part_of(model, nodes, extraction->args->depth, out, extraction->diag);
 }
 
-/* Splits the nodes, in execution order, into stages of about the same number of nodes. */
+/* Splits the nodes that the outputs depend on, in execution order, into stages of about the same number of nodes. The
+ * other nodes could make a stage without outputs. */
 static inlay_status part_by_number(const struct extraction *extraction, graph_model *model, model_part *out)
 {
     const struct graph *graph = model->main;
-    bool *nodes = arena_array(&model->arena, (size_t)graph->node_count + 1, sizeof *nodes);
-    const uint64_t count = graph->node_count, parts = extraction->args->part_count;
+    const uint64_t part = extraction->args->part, parts = extraction->args->part_count;
+    uint64_t place = 0;
+    inlay_status status =
+        model_part_between(model, NULL, 0, graph->outputs, graph->output_count, out, extraction->diag);
 
-    if (extraction->args->part >= parts || parts > count)
-        return inlay_fail(extraction->diag, INLAY_INVALID_ARGUMENT, "part %u of %u: the main graph has %u nodes",
-                          extraction->args->part, extraction->args->part_count, graph->node_count);
-    if (nodes == NULL)
-        return no_memory(extraction->diag, "for %u nodes", graph->node_count);
-    for (uint64_t i = count * extraction->args->part / parts; i < count * (extraction->args->part + 1) / parts; i++)
-        nodes[i] = true;
-    return model_part_of(model, nodes, 0, out, extraction->diag);
+    if (status != INLAY_OK)
+        return status;
+    if (part >= parts || parts > out->kept)
+        return inlay_fail(extraction->diag, INLAY_INVALID_ARGUMENT,
+                          "part %u of %u: the outputs of the main graph depend on %u nodes", extraction->args->part,
+                          extraction->args->part_count, out->kept);
+    for (uint32_t i = 0; i < graph->node_count; i++)
+        if (out->nodes[i]) {
+            out->nodes[i] = place >= out->kept * part / parts && place < out->kept * (part + 1) / parts;
+            place++;
+        }
+    return model_part_of(model, out->nodes, 0, out, extraction->diag);
 }
 
 static inlay_status part_by_names(const struct extraction *extraction, graph_model *model, model_part *out)
