@@ -197,26 +197,22 @@ static inline void expect_floats(inlay_context *context, uint32_t index, const f
 static const int64_t dims[] = { 2, 3 };
 static float a[] __attribute__((unused)) = { 1, -2, 3, -4, 5, -6 }, b[] = { 1, 1, 1, 2, 2, 2 };
 
-static inline void chain(onnx_bytes *bytes)
-{
-    onnx_input(bytes, "a", INLAY_FLOAT, 2, dims);
-    onnx_input(bytes, "b", INLAY_FLOAT, 2, dims);
-    onnx_constant(bytes, "c", INLAY_FLOAT, 2, dims, b, sizeof b);
-    onnx_node(bytes, "Neg", "", "a", "n");
-    onnx_node(bytes, "Relu", "", "n", "r");
-    onnx_node(bytes, "Add", "", "r,b", "s");
-    onnx_node(bytes, "Add", "", "s,c", "y");
-    onnx_output(bytes, "y", INLAY_FLOAT, 2, dims);
-}
 static const float chain_result[] = { 2, 4, 2, 8, 4, 10 };
 
-/* Opens a session of that model, and sets the inputs. */
+/* Opens a session of y = relu(-a) + b + c, where the constant c has the elements of b, and sets the inputs. */
 static inline struct rig open_chain(const char *const *settings)
 {
     onnx_bytes bytes = { .count = 0 };
     struct rig rig;
 
-    chain(&bytes);
+    onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
+    onnx_input(&bytes, "b", INLAY_FLOAT, 2, dims);
+    onnx_constant(&bytes, "c", INLAY_FLOAT, 2, dims, b, sizeof b);
+    onnx_node(&bytes, "Neg", "", "a", "n");
+    onnx_node(&bytes, "Relu", "", "n", "r");
+    onnx_node(&bytes, "Add", "", "r,b", "s");
+    onnx_node(&bytes, "Add", "", "s,c", "y");
+    onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
     rig = open_rig(&bytes, settings);
     set_floats(rig.context, 0, 2, dims, a);
     set_floats(rig.context, 1, 2, dims, b);

@@ -144,7 +144,6 @@ static void *cancel_later(void *arg)
 
 static void cancelling_a_run_in_flight(void **state)
 {
-    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     pthread_t thread;
     struct canceller canceller = { .cancel = 0 };
@@ -152,12 +151,9 @@ static void cancelling_a_run_in_flight(void **state)
     struct rig rig;
 
     (void)state;
-    chain(&bytes);
-    rig = open_rig(&bytes, NULL);
+    rig = open_chain(NULL);
     hold(rig.device, FAKE_HELD);
     canceller.counters = rig.counters;
-    set_floats(rig.context, 0, 2, dims, a);
-    set_floats(rig.context, 1, 2, dims, b);
     assert_int_equal(pthread_create(&thread, NULL, cancel_later, &canceller), 0);
     assert_int_equal(inlay_context_run(rig.context, &options, &diag), INLAY_CANCELLED);
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -180,7 +176,6 @@ static void cancelling_a_run_in_flight(void **state)
 static void losing_the_device(void **state)
 {
     static const char *const losing[] = { "lose_after", "5", NULL };
-    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OK;
     int runs = 0;
@@ -195,13 +190,8 @@ static void losing_the_device(void **state)
     assert_int_equal(diag.error_class, INLAY_CLASS_DEVICE_LOST);
     assert_non_null(strstr(diag.text, "fell off the bus"));
     assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_DEVICE_LOST);
-
-    bytes.count = 0;
-    chain(&bytes);
-    again = open_rig(&bytes, losing);
+    again = open_chain(losing);
     assert_ptr_not_equal(again.device, rig.device);
-    set_floats(again.context, 0, 2, dims, a);
-    set_floats(again.context, 1, 2, dims, b);
     run(&again);
     expect_floats(again.context, 0, chain_result, 6);
     close_rig(&again);
@@ -293,13 +283,11 @@ static void closing_with_work_in_flight(void **state)
     const inlay_domain_info *info = NULL;
     plugin_set *set;
     struct rig keep;
-    onnx_bytes bytes = { .count = 0 };
     inlay_fence fences[3];
 
     (void)state;
     /* Another session, on another device of the same kind, is not affected. */
-    chain(&bytes);
-    keep = open_rig(&bytes, NULL);
+    keep = open_chain(NULL);
     log_text[0] = '\0';
     assert_int_equal(plugin_set_create(dirs, 1, keep_log, NULL, &set, &diag), INLAY_OK);
     assert_int_equal(provider_open(set, "fake", other, 1, &provider, &diag), INLAY_OK);
@@ -380,14 +368,12 @@ static void *run_in_a_context_of_its_own(void *arg)
 static void many_threads_one_session(void **state)
 {
     static const char *const slow[] = { "delay_us", "100", NULL };
-    onnx_bytes bytes = { .count = 0 };
     pthread_t threads[4];
     void *bad;
     struct rig rig;
 
     (void)state;
-    chain(&bytes);
-    rig = open_rig(&bytes, slow);
+    rig = open_chain(slow);
     for (int thread = 0; thread < 4; thread++)
         assert_int_equal(pthread_create(&threads[thread], NULL, run_in_a_context_of_its_own, rig.session), 0);
     for (int thread = 0; thread < 4; thread++) {

@@ -343,15 +343,13 @@ static void count_deleted(struct DLManagedTensorVersioned *self)
 
 static void dlpack_names_the_device(void **state)
 {
-    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     struct DLManagedTensorVersioned *out = NULL, mine;
     inlay_value *value, *back, *home;
     struct rig rig;
 
     (void)state;
-    chain(&bytes);
-    rig = open_rig(&bytes, NULL);
+    rig = open_chain(NULL);
     assert_int_equal(inlay_session_value_create_on(rig.session, "fake", INLAY_FLOAT, 2, dims, &value, &diag), INLAY_OK);
     assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, a, sizeof a, &home, &diag), INLAY_OK);
     assert_int_equal(inlay_value_copy(home, value, &diag), INLAY_OK);
@@ -401,7 +399,6 @@ static void runs_come_after_streams(void **state)
 {
     fake_stream first = { .kind = FAKE_STREAM, .busy = 1 }, second = { .kind = FAKE_STREAM, .busy = 1 },
                 strange = { 0 };
-    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     struct DLManagedTensorVersioned *out;
     inlay_value *value, *in, *home;
@@ -409,14 +406,12 @@ static void runs_come_after_streams(void **state)
     struct rig rig;
 
     (void)state;
-    chain(&bytes);
-    rig = open_rig(&bytes, NULL);
+    rig = open_chain(NULL);
     value = on_device(rig.session, a);
     assert_int_equal(inlay_value_to_dlpack_versioned(value, &out, &diag), INLAY_OK);
     inlay_value_unref(value);
     assert_int_equal(inlay_session_value_from_dlpack(rig.session, "fake", out, &in, &diag), INLAY_OK);
     assert_int_equal(inlay_context_set_input(rig.context, 0, in, &diag), INLAY_OK);
-    set_floats(rig.context, 1, 2, dims, b);
     for (int both = 0; both < 2; both++) { /* one producer, then two at once */
         const uint32_t notices_before = counted(&rig.counters->notices);
 
@@ -472,7 +467,6 @@ static void *end_stream_later(void *stream)
 static void maps_come_after_streams(void **state)
 {
     fake_stream stream = { .kind = FAKE_STREAM, .busy = 1 };
-    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *value;
     pthread_t thread;
@@ -480,8 +474,7 @@ static void maps_come_after_streams(void **state)
     void *data;
 
     (void)state;
-    chain(&bytes);
-    rig = open_rig(&bytes, unified);
+    rig = open_chain(unified);
     value = on_device(rig.session, a);
     assert_int_equal(inlay_value_wait_stream(value, (uintptr_t)&stream, &diag), INLAY_OK);
     assert_int_equal(pthread_create(&thread, NULL, end_stream_later, &stream), 0);

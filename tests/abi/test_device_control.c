@@ -259,13 +259,11 @@ static void a_failure_of_the_list_of_kernels_is_logged(void **state)
     static const char *const lists[] = { "lists_kernels", "true", NULL };
     const inlay_explain_options options = { .struct_size = sizeof options, .flags = INLAY_EXPLAIN_KERNELS };
     struct text_buffer text = { 0 };
-    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     struct rig rig;
 
     (void)state;
-    chain(&bytes);
-    rig = open_rig(&bytes, lists);
+    rig = open_chain(lists);
     log_text[0] = '\0';
     assert_int_equal(inlay_session_explain(rig.session, &options, text_buffer_append, &text, &diag), INLAY_OK);
     assert_non_null(strstr(text.data, "fake_kernel"));

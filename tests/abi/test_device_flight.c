@@ -247,16 +247,12 @@ static void a_loss_names_the_device(void **state)
 static void a_deadline_in_flight(void **state)
 {
     inlay_run_options options = { .struct_size = sizeof options, .timeout_ns = 50000000 };
-    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     struct rig rig;
 
     (void)state;
-    chain(&bytes);
-    rig = open_rig(&bytes, NULL);
+    rig = open_chain(NULL);
     hold(rig.device, FAKE_UNTIL_STOPPED);
-    set_floats(rig.context, 0, 2, dims, a);
-    set_floats(rig.context, 1, 2, dims, b);
     assert_int_equal(inlay_context_run(rig.context, &options, &diag), INLAY_DEADLINE_EXCEEDED);
     assert_null(inlay_context_output(rig.context, 0));
     hold(rig.device, FAKE_FREE);
@@ -465,9 +461,7 @@ static void values_stay_on_the_device(void **state)
     assert_memory_equal(inlay_value_data(home), want, sizeof want);
     assert_int_equal(inlay_value_create_list(INLAY_KIND_SEQUENCE, INLAY_FLOAT, &large, 1, &list, &diag),
                      INLAY_UNSUPPORTED);
-    bytes.count = 0;
-    chain(&bytes);
-    other = open_rig(&bytes, one_more);
+    other = open_chain(one_more);
     assert_int_equal(inlay_context_set_input(other.context, 0, large, &diag), INLAY_INVALID_ARGUMENT);
     assert_int_equal(inlay_context_set_output(other.context, 0, large, &diag), INLAY_INVALID_ARGUMENT);
     close_rig(&other);
@@ -620,19 +614,15 @@ static void *release_later(void *device)
 /* If a device exceeds the timeout but is still working, destroying the session waits for its work. */
 static void late_work_ends_before_the_session(void **state)
 {
-    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     const fake_counters *counters;
     pthread_t thread;
     struct rig rig;
 
     (void)state;
-    chain(&bytes);
-    rig = open_rig(&bytes, NULL);
+    rig = open_chain(NULL);
     shorten_timeout(&rig);
     hold(rig.device, FAKE_DEAF);
-    set_floats(rig.context, 0, 2, dims, a);
-    set_floats(rig.context, 1, 2, dims, b);
     assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_DEVICE_LOST);
     counters = rig.counters;
     await(&counters->begun, 1);
@@ -650,7 +640,6 @@ static void copies_that_hang(void **state)
     static float target[6];
     static inlay_run copying;
     static const uint32_t never;
-    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_buffer device = { 0 }, host = { .handle = (uintptr_t)target, .bytes = sizeof target };
     inlay_fence done = { 0, 1 };
@@ -658,8 +647,7 @@ static void copies_that_hang(void **state)
     struct rig rig;
 
     (void)state;
-    chain(&bytes);
-    rig = open_rig(&bytes, NULL);
+    rig = open_chain(NULL);
     provider = rig.device;
     shorten_timeout(&rig);
     copying = (inlay_run){ .cancel = &never, .max_threads = 1 };

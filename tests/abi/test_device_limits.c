@@ -190,18 +190,14 @@ static void an_instance_executes_once_at_a_time(void **state)
 {
     (void)state;
     for (uint32_t serial = 0; serial < 2; serial++) {
-        onnx_bytes bytes = { .count = 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_context *other;
         struct rig rig;
 
         if (serial)
             assert_int_equal(setenv("FAKE_SERIAL", "1", 1), 0);
-        chain(&bytes);
-        rig = open_rig(&bytes, NULL);
+        rig = open_chain(NULL);
         assert_int_equal(inlay_context_create(rig.session, &other, &diag), INLAY_OK);
-        set_floats(rig.context, 0, 2, dims, a);
-        set_floats(rig.context, 1, 2, dims, b);
         set_floats(other, 0, 2, dims, a);
         set_floats(other, 1, 2, dims, b);
         hold(rig.device, FAKE_HELD);
@@ -228,7 +224,6 @@ static void an_instance_executes_once_at_a_time(void **state)
 /* A run that waits for its turn can be cancelled; the other one is not affected. */
 static void waiting_for_a_turn_is_cancelled(void **state)
 {
-    onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t cancel = 0;
     const inlay_run_options stoppable = { .struct_size = sizeof stoppable, .cancel = &cancel };
@@ -237,11 +232,8 @@ static void waiting_for_a_turn_is_cancelled(void **state)
 
     (void)state;
     assert_int_equal(setenv("FAKE_SERIAL", "1", 1), 0);
-    chain(&bytes);
-    rig = open_rig(&bytes, NULL);
+    rig = open_chain(NULL);
     assert_int_equal(inlay_context_create(rig.session, &other, &diag), INLAY_OK);
-    set_floats(rig.context, 0, 2, dims, a);
-    set_floats(rig.context, 1, 2, dims, b);
     set_floats(other, 0, 2, dims, a);
     set_floats(other, 1, 2, dims, b);
     hold(rig.device, FAKE_HELD);
@@ -317,13 +309,9 @@ static void a_workspace_is_aligned_to_two_mebibytes_at_most(void **state)
 
     (void)state;
     for (int i = 0; i < 2; i++) {
-        onnx_bytes bytes = { .count = 0 };
         struct rig rig;
 
-        chain(&bytes);
-        rig = open_rig(&bytes, i == 0 ? most : more);
-        set_floats(rig.context, 0, 2, dims, a);
-        set_floats(rig.context, 1, 2, dims, b);
+        rig = open_chain(i == 0 ? most : more);
         assert_int_equal(inlay_context_run(rig.context, NULL, &diag), i == 0 ? INLAY_OK : INLAY_LIMIT_EXCEEDED);
         if (i == 1)
             assert_non_null(strstr(diag.text, "aligned to 4194304"));
