@@ -319,21 +319,21 @@ static void unpack_tq1_0(const uint8_t *block, uint8_t *codes, float *scales, fl
 }
 
 static const kit_block_type types[] = {
-    { 2, "Q4_0", 32, 18, 4, 32, NULL, false, unpack_q4_0, NULL },
-    { 3, "Q4_1", 32, 20, 4, 32, NULL, true, unpack_q4_1, NULL },
-    { 6, "Q5_0", 32, 22, 8, 32, NULL, false, unpack_q5_0, NULL },
-    { 7, "Q5_1", 32, 24, 8, 32, NULL, true, unpack_q5_1, NULL },
-    { 8, "Q8_0", 32, 34, 8, 32, NULL, false, unpack_q8_0, NULL },
-    { 12, "Q4_K", 256, 144, 4, 32, NULL, true, unpack_q4_k, read_six_bits },
-    { 13, "Q5_K", 256, 176, 8, 32, NULL, true, unpack_q5_k, read_six_bits },
-    { 14, "Q6_K", 256, 210, 8, 16, NULL, false, unpack_q6_k, read_scales_q6_k },
-    { 10, "Q2_K", 256, 84, 2, 16, NULL, true, unpack_q2_k, read_scales_q2_k },
-    { 11, "Q3_K", 256, 110, 4, 16, NULL, false, unpack_q3_k, read_scales_q3_k },
-    { 20, "IQ4_NL", 32, 18, 8, 32, iq4_table, false, unpack_iq4_nl, NULL },
-    { 23, "IQ4_XS", 256, 136, 8, 32, iq4_table, false, unpack_iq4_xs, read_scales_iq4_xs },
-    { 34, "TQ1_0", 256, 54, 2, 256, NULL, false, unpack_tq1_0, NULL },
-    { 35, "TQ2_0", 256, 66, 2, 256, NULL, false, unpack_tq2_0, NULL },
-    { 39, "MXFP4", 32, 17, 8, 32, e2m1_table, false, unpack_mxfp4, NULL },
+    { 2, "Q4_0", 32, 18, 4, 32, 4, NULL, false, unpack_q4_0, NULL },
+    { 3, "Q4_1", 32, 20, 4, 32, 4, NULL, true, unpack_q4_1, NULL },
+    { 6, "Q5_0", 32, 22, 8, 32, 5, NULL, false, unpack_q5_0, NULL },
+    { 7, "Q5_1", 32, 24, 8, 32, 5, NULL, true, unpack_q5_1, NULL },
+    { 8, "Q8_0", 32, 34, 8, 32, 8, NULL, false, unpack_q8_0, NULL },
+    { 12, "Q4_K", 256, 144, 4, 32, 4, NULL, true, unpack_q4_k, read_six_bits },
+    { 13, "Q5_K", 256, 176, 8, 32, 5, NULL, true, unpack_q5_k, read_six_bits },
+    { 14, "Q6_K", 256, 210, 8, 16, 6, NULL, false, unpack_q6_k, read_scales_q6_k },
+    { 10, "Q2_K", 256, 84, 2, 16, 2, NULL, true, unpack_q2_k, read_scales_q2_k },
+    { 11, "Q3_K", 256, 110, 4, 16, 4, NULL, false, unpack_q3_k, read_scales_q3_k },
+    { 20, "IQ4_NL", 32, 18, 8, 32, 8, iq4_table, false, unpack_iq4_nl, NULL },
+    { 23, "IQ4_XS", 256, 136, 8, 32, 8, iq4_table, false, unpack_iq4_xs, read_scales_iq4_xs },
+    { 34, "TQ1_0", 256, 54, 2, 256, 2, NULL, false, unpack_tq1_0, NULL },
+    { 35, "TQ2_0", 256, 66, 2, 256, 2, NULL, false, unpack_tq2_0, NULL },
+    { 39, "MXFP4", 32, 17, 8, 32, 8, e2m1_table, false, unpack_mxfp4, NULL },
 };
 
 const kit_block_type *kit_block_type_of(int64_t id)

@@ -26,6 +26,9 @@ typedef struct kit_block_type {
     const char *name;
     int64_t elements, bytes; /* of a block */
     int64_t bits, group;     /* of a code; elements that share a scale */
+    /* Without zero points, codes minus kit_blocks_zero are signed integers of `least` bits; otherwise codes are
+     * unsigned ones. */
+    int64_t least;
     /* NULL: none. Otherwise files have indexes of 4 bits of this table of 16 codes of 8 bits. */
     const uint8_t *table;
     bool zeros; /* has zero points; otherwise they are the middle of the codes */

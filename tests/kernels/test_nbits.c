@@ -26,7 +26,13 @@ static const struct level levels[] = {
     { &nbits_c, CPU_BASELINE, false },
 };
 
+static const uint32_t all_bits[] = { 2, 4, 5, 6, 8 };
 static uint64_t noise_state = 1;
+
+static bool can_test(const struct level *level)
+{
+    return cpu_has(level->needs) && (!level->vnni || cpu_has_vnni());
+}
 
 /* The weights of a test case, as stored in a file, as numbers and packed. */
 struct weights {
@@ -39,10 +45,24 @@ struct weights {
     float zero;
 };
 
+/* The packed weight. */
+static int32_t weight_at(const struct weights *weights, int64_t k, int64_t n)
+{
+    const nbits_source *from = &weights->source;
+    const uint32_t bits = weights->shape.bits;
+    const int32_t code =
+        nbits_element(from->data, k * from->k_step + n * from->n_step, nbits_has_planes(bits) ? 8 : bits, false);
+
+    return (code & ((1 << bits) - 1)) ^ (from->is_signed ? 1 << (bits - 1) : 0);
+}
+
 static void make_weights(struct weights *weights, uint32_t bits, int64_t k, int64_t n, int64_t block, bool transposed,
                          bool is_signed, bool zeros, float fraction)
 {
-    const int64_t bytes = (k * n * bits + 7) / 8;
+    const uint32_t file_bits = nbits_has_planes(bits) ? 8 : bits;
+    const uint32_t zero_bits = nbits_has_planes(bits) ? 4 : bits;
+    const bool signed_zeros = is_signed && zero_bits == bits;
+    const int64_t bytes = (k * n * file_bits + 7) / 8;
 
     assert_true(nbits_shape_init(&weights->shape, bits, k, n, block));
     const int64_t blocks = weights->shape.blocks;
@@ -52,12 +72,12 @@ static void make_weights(struct weights *weights, uint32_t bits, int64_t k, int6
     weights->scales = malloc((size_t)nbits_scale_count(&weights->shape) * sizeof(float));
     weights->zeros = zeros ? malloc((size_t)nbits_scale_count(&weights->shape) * sizeof(float)) : NULL;
     weights->file_scales = malloc((size_t)(blocks * n) * sizeof(float));
-    uint8_t *file_zeros = malloc((size_t)(blocks * n * bits + 7) / 8);
+    uint8_t *file_zeros = malloc((size_t)(blocks * n * zero_bits + 7) / 8);
     assert_true(weights->file && weights->weights && weights->packed && weights->scales && weights->file_scales &&
                 file_zeros);
     for (int64_t i = 0; i < bytes; i++)
         weights->file[i] = (uint8_t)random_bits(&noise_state);
-    for (int64_t i = 0; i < (blocks * n * bits + 7) / 8; i++)
+    for (int64_t i = 0; i < (blocks * n * zero_bits + 7) / 8; i++)
         file_zeros[i] = (uint8_t)random_bits(&noise_state);
     for (int64_t i = 0; i < blocks * n; i++)
         weights->file_scales[i] = 0.5f + random_signed(&noise_state) * 0.25f;
@@ -68,19 +88,19 @@ static void make_weights(struct weights *weights, uint32_t bits, int64_t k, int6
     for (int64_t i = 0; i < k; i++)
         for (int64_t j = 0; j < n; j++) {
             const int64_t at = i / weights->shape.block * n + j;
-            const double zero = zeros ? nbits_element(file_zeros, at, bits, is_signed) + fraction : is_signed ? 0 : 3;
+            const double zero = zeros ? nbits_element(file_zeros, at, zero_bits, signed_zeros) +
+                                            (signed_zeros ? 1 << (zero_bits - 1) : 0) + fraction
+                                      : weights->zero;
 
-            weights->weights[i * n + j] =
-                (nbits_element(weights->file, transposed ? j * k + i : i * n + j, bits, is_signed) - zero) *
-                (double)weights->file_scales[at];
+            weights->weights[i * n + j] = (weight_at(weights, i, j) - zero) * (double)weights->file_scales[at];
         }
     nbits_pack_weights(&weights->shape, &weights->source, 0, weights->shape.panels, weights->packed);
     nbits_pack_floats(&weights->shape, &(nbits_source){ .data = weights->file_scales, .k_step = n, .n_step = 1 },
                       weights->scales);
     if (zeros)
         nbits_pack_zeros(&weights->shape,
-                         &(nbits_source){ .data = file_zeros, .k_step = n, .n_step = 1, .is_signed = is_signed }, bits,
-                         0, weights->zeros);
+                         &(nbits_source){ .data = file_zeros, .k_step = n, .n_step = 1, .is_signed = signed_zeros },
+                         zero_bits, 0, weights->zeros);
     for (int64_t i = 0; zeros && i < nbits_scale_count(&weights->shape); i++)
         weights->zeros[i] += fraction;
     free(file_zeros);
@@ -95,10 +115,7 @@ static void join_scales(struct weights *weights)
     assert_non_null(plain);
     for (int64_t i = 0; i < shape->k; i++)
         for (int64_t j = 0; j < shape->n; j++)
-            plain[i * shape->n + j] =
-                nbits_element(weights->source.data, i * weights->source.k_step + j * weights->source.n_step,
-                              shape->bits, weights->source.is_signed) +
-                (weights->source.is_signed ? 1 << (shape->bits - 1) : 0) - (weights->zeros == NULL ? weights->zero : 0);
+            plain[i * shape->n + j] = weight_at(weights, i, j) - (weights->zeros == NULL ? weights->zero : 0);
     memset(weights->weights, 0, (size_t)(shape->k * shape->n) * sizeof *plain);
     assert_true(nbits_join_scales(shape));
     assert_true(nbits_scale_count(shape) < shape->panels * NBITS_COLUMNS * shape->blocks);
@@ -370,7 +387,7 @@ static void check_levels(const struct weights *weights, double error, bool is_lo
         const struct level *level = &levels[i];
         const int64_t step = is_long ? level->kernel->rows - 1 : 1;
 
-        if (!cpu_has(level->needs) || (level->vnni && !cpu_has_vnni()))
+        if (!can_test(level) || (nbits_has_planes(weights->shape.bits) && !level->kernel->planes))
             continue;
         check_unfold(level, weights, error);
         for (int64_t rows = 1; rows <= level->kernel->rows; rows += step)
@@ -400,16 +417,17 @@ static void products(void **state)
                   { 130, 17, 64 }, { 100, 16, 24 }, { 96, 7, 128 }, { 4224, 16, 32 }, { 4160, 3, 0 } };
 
     (void)state;
-    for (uint32_t bits = 2; bits <= 8; bits *= 2)
+    for (size_t b = 0; b < sizeof all_bits / sizeof *all_bits; b++)
         for (size_t z = 0; z < sizeof sizes / sizeof *sizes; z++)
             for (int kind = 0; kind < 9; kind++) {
                 const bool is_long = sizes[z].k > 4000;
                 struct weights weights;
 
-                if (is_long && kind != 0 && kind != 7)
+                if ((is_long && kind != 0 && kind != 7) ||
+                    !nbits_shape_init(&weights.shape, all_bits[b], sizes[z].k, sizes[z].n, sizes[z].block))
                     continue;
-                make_weights(&weights, bits, sizes[z].k, sizes[z].n, sizes[z].block, kind & 1, kind & 2, kind >= 4,
-                             kind == 8 ? 0.25f : 0);
+                make_weights(&weights, all_bits[b], sizes[z].k, sizes[z].n, sizes[z].block, kind & 1, kind & 2,
+                             kind >= 4, kind == 8 ? 0.25f : 0);
                 check_levels(&weights, 0, is_long);
                 free_weights(&weights);
             }
@@ -426,16 +444,59 @@ static void joint_scales(void **state)
     (void)state;
     assert_true(nbits_shape_init(&shape, 4, 512, 16, 64) && !nbits_join_scales(&shape));
     assert_true(nbits_shape_init(&shape, 4, 384, 16, 32) && !nbits_join_scales(&shape));
-    for (uint32_t bits = 2; bits <= 8; bits *= 2)
+    for (size_t b = 0; b < sizeof all_bits / sizeof *all_bits; b++)
         for (size_t z = 0; z < 2 * (sizeof sizes / sizeof *sizes); z++) {
             struct weights weights;
 
-            make_weights(&weights, bits, sizes[z / 2].k, sizes[z / 2].n, sizes[z / 2].block, true, z % 4 == 0,
+            if (!nbits_shape_init(&shape, all_bits[b], sizes[z / 2].k, sizes[z / 2].n, sizes[z / 2].block))
+                continue;
+            make_weights(&weights, all_bits[b], sizes[z / 2].k, sizes[z / 2].n, sizes[z / 2].block, true, z % 4 == 0,
                          z % 2 != 0, 0);
             join_scales(&weights);
             check_levels(&weights, 1e-4, false);
             free_weights(&weights);
         }
+}
+
+/* Both weights give the same bits, in rows of all layouts. Returns the number of products. */
+static int check_same(const struct level *level, const struct weights *one, const struct weights *other, const float *a)
+{
+    const int64_t k = one->shape.k, n = one->shape.n, row = n + GUARD;
+    float *c = calloc((size_t)(2 * NBITS_ROWS * row), sizeof *c), *out = malloc((size_t)k * 32 * sizeof *out);
+    int tried = 0;
+
+    assert_true(c && out);
+    for (int64_t rows = 1; rows <= level->kernel->rows; rows++)
+        for (int mode = 0; mode < 6; mode++) {
+            const bool blocks = mode >= 3;
+
+            if ((blocks && (level->kernel->many == 0 || mode == 3)) || (rows > NBITS_FEW_ROWS && (blocks || mode == 0)))
+                continue;
+            multiply(level, one, (nbits_mode)(mode % 3), blocks, a, rows, c);
+            multiply(level, other, (nbits_mode)(mode % 3), blocks, a, rows, c + NBITS_ROWS * row);
+            assert_memory_equal(c, c + NBITS_ROWS * row, (size_t)(rows * row) * sizeof *c);
+            tried++;
+        }
+    for (int64_t p = 0; p < one->shape.panels; p++) {
+        for (int i = 0; i < 2; i++) {
+            const struct weights *weights = i == 0 ? one : other;
+            const nbits_shape *shape = &weights->shape;
+            const int64_t scales = nbits_scale_count(shape) / shape->panels * p;
+            const nbits_tile tile = { .shape = shape,
+                                      .weights = weights->packed + nbits_weight_bytes(shape) / shape->panels * p,
+                                      .scales = weights->scales + scales,
+                                      .zeros = weights->zeros == NULL ? NULL : weights->zeros + scales,
+                                      .zero = weights->zero };
+
+            level->kernel->unfold(&tile, out + i * k * NBITS_COLUMNS, NBITS_COLUMNS);
+        }
+        for (int64_t at = 0; at < k * NBITS_COLUMNS; at++)
+            if (at % NBITS_COLUMNS < n - p * NBITS_COLUMNS) /* columns of padding are arbitrary */
+                assert_memory_equal(out + at, out + k * NBITS_COLUMNS + at, sizeof *out);
+    }
+    free(c);
+    free(out);
+    return tried;
 }
 
 /* Indexes of a table and the weights that it has for them give the same bits, with every instruction set, with float4
@@ -452,15 +513,14 @@ static void tables(void **state)
 
     (void)state;
     for (size_t i = 0; i < 2 * (sizeof sizes / sizeof *sizes); i++) {
-        const int64_t k = sizes[i / 2].k, n = sizes[i / 2].n, row = n + GUARD;
+        const int64_t k = sizes[i / 2].k, n = sizes[i / 2].n;
         const bool e2m1 = i % 2 != 0;
         struct weights coded, plain;
-        float *a = malloc((size_t)(NBITS_ROWS * k) * sizeof *a), *c = calloc((size_t)(2 * NBITS_ROWS * row), sizeof *c),
-              *out = malloc((size_t)k * 32 * sizeof *out);
+        float *a = malloc((size_t)(NBITS_ROWS * k) * sizeof *a);
 
         make_weights(&coded, 4, k, n, sizes[i / 2].block, sizes[i / 2].transposed, e2m1, false, 0);
         make_weights(&plain, 8, k, n, sizes[i / 2].block, sizes[i / 2].transposed, e2m1, false, 0);
-        assert_true(a && c && out);
+        assert_non_null(a);
         coded.source.e2m1 = plain.source.e2m1 = e2m1;
         coded.shape.table = e2m1 ? nbits_e2m1 : steps;
         if (e2m1)
@@ -476,47 +536,67 @@ static void tables(void **state)
         for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
             const struct level *level = &levels[l];
 
-            if (!level->kernel->tables || !cpu_has(level->needs) || (level->vnni && !cpu_has_vnni()))
+            if (!level->kernel->tables || !can_test(level))
                 continue;
-            for (int64_t rows = 1; rows <= level->kernel->rows; rows++)
-                for (int mode = 0; mode < 6; mode++) {
-                    const bool blocks = mode >= 3;
-
-                    if ((blocks && (level->kernel->many == 0 || mode == 3)) ||
-                        (rows > NBITS_FEW_ROWS && (blocks || mode == 0)))
-                        continue;
-                    multiply(level, &coded, (nbits_mode)(mode % 3), blocks, a, rows, c);
-                    multiply(level, &plain, (nbits_mode)(mode % 3), blocks, a, rows, c + NBITS_ROWS * row);
-                    assert_memory_equal(c, c + NBITS_ROWS * row, (size_t)(rows * row) * sizeof *c);
-                    tried++;
-                }
-            for (int64_t p = 0; p < coded.shape.panels; p++) {
-                nbits_tile tile = { .shape = &coded.shape,
-                                    .weights = coded.packed + nbits_weight_bytes(&coded.shape) / coded.shape.panels * p,
-                                    .scales = coded.scales + nbits_scale_count(&coded.shape) / coded.shape.panels * p,
-                                    .zero = 128 };
-
-                level->kernel->unfold(&tile, out, NBITS_COLUMNS);
-                tile.shape = &plain.shape;
-                tile.weights = plain.packed + nbits_weight_bytes(&plain.shape) / plain.shape.panels * p;
-                level->kernel->unfold(&tile, out + k * NBITS_COLUMNS, NBITS_COLUMNS);
-                for (int64_t at = 0; at < k * NBITS_COLUMNS; at++)
-                    if (at % NBITS_COLUMNS < n - p * NBITS_COLUMNS) /* columns of padding are arbitrary */
-                        assert_memory_equal(out + at, out + k * NBITS_COLUMNS + at, sizeof *out);
-            }
+            tried += check_same(level, &coded, &plain, a);
 #if defined(__x86_64__)
             for (int mode = NBITS_BYTE; level->vnni && mode <= NBITS_FINE; mode++)
                 check_tiles(level, &nbits_tiles_avx512_vnni, &coded, (nbits_mode)mode);
 #endif
         }
         free(a);
-        free(c);
-        free(out);
         free_weights(&coded);
         free_weights(&plain);
     }
     if (nbits_kernel_best()->tables)
         assert_true(tried > 0);
+}
+
+/* Weights in two planes and the same in 8 bits give the same bits, with every instruction set. */
+static void planes(void **state)
+{
+    static const struct {
+        int64_t k, n, block;
+    } sizes[] = { { 64, 32, 32 }, { 512, 19, 16 }, { 512, 50, 32 }, { 50, 33, 0 }, { 4224, 16, 32 } };
+    int tried = 0;
+
+    (void)state;
+    for (size_t i = 0; i < 8 * (sizeof sizes / sizeof *sizes); i++) {
+        const uint32_t bits = 5 + i % 2;
+        const int64_t k = sizes[i / 8].k, n = sizes[i / 8].n, block = sizes[i / 8].block;
+        const bool is_signed = i / 2 % 2 != 0, zeros = i / 4 % 2 != 0;
+        struct weights split, plain;
+        float *a = malloc((size_t)(NBITS_ROWS * k) * sizeof *a);
+
+        assert_non_null(a);
+        if (bits == 5 && block == 16) {
+            assert_false(nbits_shape_init(&split.shape, bits, k, n, block));
+            free(a);
+            continue;
+        }
+        make_weights(&split, bits, k, n, block, i % 3 != 0, is_signed, zeros, 0.25f);
+        make_weights(&plain, 8, k, n, block, i % 3 != 0, false, zeros, 0);
+        for (int64_t at = 0; at < k * n; at++)
+            plain.file[at] = (uint8_t)((split.file[at] & ((1 << bits) - 1)) ^ (is_signed ? 1 << (bits - 1) : 0));
+        nbits_pack_weights(&plain.shape, &plain.source, 0, plain.shape.panels, plain.packed);
+        if (k % NBITS_JOINED == 0) {
+            join_scales(&split);
+            assert_true(nbits_join_scales(&plain.shape));
+        }
+        memcpy(plain.scales, split.scales, (size_t)nbits_scale_count(&split.shape) * sizeof *split.scales);
+        if (zeros)
+            memcpy(plain.zeros, split.zeros, (size_t)nbits_scale_count(&split.shape) * sizeof *split.zeros);
+        plain.zero = split.zero;
+        for (int64_t at = 0; at < NBITS_ROWS * k; at++)
+            a[at] = random_signed(&noise_state);
+        for (size_t l = 0; l < sizeof levels / sizeof *levels; l++)
+            if (levels[l].kernel->planes && can_test(&levels[l]))
+                tried += check_same(&levels[l], &split, &plain, a);
+        free(a);
+        free_weights(&split);
+        free_weights(&plain);
+    }
+    assert_true(tried > 0);
 }
 
 /* prepare() refuses activations that have no quantization factor. */
@@ -533,7 +613,7 @@ static void refusals(void **state)
         int32_t starts[2];
         const nbits_row row = { limbs, 64, factors, sums, starts, false, false };
 
-        if (!cpu_has(level->needs) || (level->vnni && !cpu_has_vnni()) || !level->kernel->has_limbs)
+        if (!can_test(level) || !level->kernel->has_limbs)
             continue;
         assert_true(nbits_shape_init(&shape, 4, 64, 16, 32));
         for (size_t b = 0; b < sizeof bad / sizeof *bad; b++)
@@ -561,7 +641,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products), cmocka_unit_test(joint_scales), cmocka_unit_test(tables),
-        cmocka_unit_test(refusals), cmocka_unit_test(sizes),
+        cmocka_unit_test(planes),   cmocka_unit_test(refusals),     cmocka_unit_test(sizes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -121,7 +121,8 @@ extern const uint32_t cpu_operator_count;
 
 enum { CPU_PAD_EXPLICIT = 0, CPU_PAD_SAME_UPPER = 1, CPU_PAD_SAME_LOWER = 2, CPU_PAD_VALID = 3 };
 
-/* Weights w(k, n) of 2, 4 or 8 bits, as DequantizeLinear or MatMulNBits stores them (nbits_weights.h). */
+/* Weights w(k, n) of 2, 4 or 8 bits, as DequantizeLinear or MatMulNBits stores them (nbits_weights.h); bits are those
+ * of the pack, which may be 5 or 6. */
 typedef struct cpu_nbits {
     uint32_t q, scale, zero; /* indexes of inputs; zero: INLAY_NONE = all zero points are `all` */
     uint8_t bits;

@@ -116,8 +116,9 @@ static void pack_panel(const pack_call *call, int64_t panel, uint8_t *out)
         const bool codes = call->part == BLOCKS_CODES;
         const nbits_source source = { .data = lines,
                                       .k_step = 1,
-                                      .n_step = codes ? elements : elements / shape->block };
-        const int64_t line_bytes = codes ? elements * shape->bits / 8 : source.n_step * (int64_t)sizeof(float);
+                                      .n_step = codes ? elements : elements / shape->block,
+                                      .is_signed = nbits_has_planes(shape->bits) && !blocks->type->zeros };
+        const int64_t line_bytes = codes ? elements * blocks->bits / 8 : source.n_step * (int64_t)sizeof(float);
         const char *from = call->data + first * row_bytes + at / blocks->type->elements * blocks->type->bytes;
         nbits_shape piece;
 
@@ -188,7 +189,7 @@ bool blocks_pack(const cpu_state *state, const cpu_constant *constant, const ten
         return false;
     if (call.shape.bits == call.blocks.type->bits || (call.shape.bits == 4 && blocks_table(&call.blocks) != NULL))
         call.blocks.bits = call.shape.bits;
-    if (call.shape.bits != call.blocks.bits)
+    if (call.shape.bits != call.blocks.bits && call.shape.bits != blocks_plane_bits(&call.blocks))
         return false;
     /* the loop cannot fail: no run can be cancelled, and pack_panels succeeds */
     (void)state->host->parallel_for(state->host->ctx, NULL, call.shape.panels, GRAIN, pack_panels, &call);

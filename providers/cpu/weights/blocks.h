@@ -18,6 +18,9 @@ void blocks_mark_packed(inlay_compiled *compiled);
 bool blocks_fit(const kit_blocks *blocks, int64_t k, int64_t block);
 /* The table (nbits_shape.table) whose indexes it packs in 4 bits instead of codes of 8 bits; NULL: there is none. */
 const uint8_t *blocks_table(const kit_blocks *blocks);
+/* The bits, 5 or 6, in which it packs codes of 8 bits in two planes, minus the difference of the middles of both ranges
+ * if the type has no zero points; 0: it does not. */
+uint8_t blocks_plane_bits(const kit_blocks *blocks);
 /* For weights.c: fills a pack of n-bit weights, on the host's threads (false: layout is not one of these), or writes
  * the elements. */
 bool blocks_pack(const cpu_state *state, const cpu_constant *constant, const tensor_layout *plain,

@@ -1,11 +1,13 @@
 /* Which nodes UnpackBlocks the provider reads, and how. */
 #include "cpu/matrix/sgemm.h"
 #include "cpu/weights/blocks.h"
+#include "cpu/weights/nbits.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
 OPTIONAL_WITH(blocks_is_constant, "cpu_blocks");
 OPTIONAL_WITH(blocks_fit, "cpu_blocks");
+OPTIONAL_WITH(blocks_plane_bits, "cpu_blocks");
 OPTIONAL_WITH(blocks_table, "cpu_blocks");
 
 static bool read_node(const kit_node *node, kit_blocks *out)
@@ -51,4 +53,11 @@ bool blocks_fit(const kit_blocks *blocks, int64_t k, int64_t block)
 const uint8_t *blocks_table(const kit_blocks *blocks)
 {
     return blocks->bits == 8 ? blocks->type->table : NULL;
+}
+
+uint8_t blocks_plane_bits(const kit_blocks *blocks)
+{
+    const int64_t least = blocks->type->least;
+
+    return !nbits_has_planes(least) ? 0 : blocks->group % nbits_unit((int)least) == 0 ? (uint8_t)least : 6;
 }

@@ -30,6 +30,13 @@ enum { HAS_TABLES = 1 };
 enum { HAS_TABLES = 0 };
 #endif
 
+/* The kernels of AVX-512 and of WebAssembly take 8 bits instead. */
+#if defined(KERNEL_IS_avx512) || defined(__wasm__)
+enum { HAS_PLANES = 0 };
+#else
+enum { HAS_PLANES = 1 };
+#endif
+
 /* The weights of a shape with a table. */
 VEC_INLINE struct coding codes_of(const nbits_shape *shape)
 {
@@ -50,6 +57,18 @@ VEC_INLINE vint look_up(vint word, struct coding c, int group)
     (void)c, (void)group;
     return word;
 #endif
+}
+
+/* Bytes of a panel with `count` elements of each column: a multiple of nbits_unit. */
+VEC_INLINE int bytes_of(struct coding c, int count)
+{
+    return count * c.bits / 8 * NBITS_COLUMNS;
+}
+
+/* The word with weights from `element` of a unit on: all of the unit, or of two planes four as bytes. */
+VEC_INLINE vint word_of(const uint8_t *unit, struct coding c, int element)
+{
+    return nbits_has_planes(c.bits) ? join_planes(unit, c.bits, element / 4) : vint_load(unit);
 }
 
 /* Adds the sums of a run to the totals. Chains of additions stay short, which bounds the rounding error. */
@@ -93,9 +112,11 @@ VEC_INLINE struct coding exact_coding(struct coding c)
     return c;
 }
 
-/* Minus the zero point of make_table; c: from exact_coding. */
+/* Element e of a unit, minus the zero point of make_table; w: from word_of, c: from exact_coding. */
 VEC_INLINE vec weight_of(vint w, int e, struct coding c, const float *table)
 {
+    if (nbits_has_planes(c.bits))
+        c = plain_bits(8);
 #ifdef KERNEL_IS_avx512
     const bool permutes = c.bits != 8;
 #else
@@ -117,7 +138,7 @@ VEC_INLINE void exact_tile(const nbits_tile *tile, struct coding packed, int row
     enum { SUMS = 4 };
     const nbits_shape *shape = tile->shape;
     const struct coding c = exact_coding(packed);
-    const int bits = c.bits, chains = rows == 1 ? SUMS : rows == 2 ? 2 : 1, words = 32 / bits;
+    const int bits = c.bits, chains = rows == 1 ? SUMS : rows == 2 ? 2 : 1, unit = nbits_unit(bits);
     const int64_t parts = shape->padded / shape->part;
     const uint8_t *weights = tile->weights;
     int64_t done = 0, k = 0;
@@ -148,13 +169,13 @@ VEC_INLINE void exact_tile(const nbits_tile *tile, struct coding packed, int row
                     for (int s = 0; s < SUMS; s++)
                         part[r][s] = vec_zero();
                 }
-                for (uint32_t i = 0; i < shape->part; i += (uint32_t)words) {
-                    const vint word = vint_load(weights + i * NBITS_COLUMNS * (uint32_t)bits / 8 + v * VEC_LANES * 4);
+                for (int i = 0; i < (int)shape->part; i += unit) {
+                    const uint8_t *from = weights + bytes_of(c, i) + v * VEC_LANES * 4;
                     const float *a = tile->a + k + i;
 
                     VEC_UNROLL
-                    for (int e = 0; e < words; e++) {
-                        vec x = weight_of(word, e, c, table);
+                    for (int e = 0; e < unit; e++) {
+                        vec x = weight_of(word_of(from, c, e), e, c, table);
 
                         x = zeros && joint ? vec_fms(x, scale, zero) : zeros ? vec_sub(x, zero) : x;
                         VEC_UNROLL
@@ -171,10 +192,10 @@ VEC_INLINE void exact_tile(const nbits_tile *tile, struct coding packed, int row
                     sum[r][v] = zeros && joint ? vec_add(sum[r][v], part[r][0]) : vec_fma(part[r][0], scale, sum[r][v]);
                 }
             }
-            for (uint32_t i = 0; rows == 1 && i < shape->part * (uint32_t)bits / 32; i++)
+            for (int i = 0; rows == 1 && i < bytes_of(c, (int)shape->part) / 64; i++)
                 vec_fetch_near(weights + AHEAD + 64 * i);
             k += shape->part;
-            weights += shape->part * NBITS_COLUMNS * (uint32_t)bits / 8;
+            weights += bytes_of(c, (int)shape->part);
             if (++done % RUN == 0)
                 end_run(total, sum, rows);
         }
@@ -239,6 +260,10 @@ VEC_INLINE void exact_tile(const nbits_tile *tile, struct coding packed, int row
             WITH(false, true, function, BY_ROWS, plain_bits(4))                                                        \
         else if (tile->shape->bits == 8)                                                                               \
             WITH(has_zeros, is_joint, function, BY_ROWS, plain_bits(8))                                                \
+        else if (HAS_PLANES && tile->shape->bits == 5)                                                                 \
+            WITH(has_zeros, is_joint, function, BY_ROWS, plain_bits(5))                                                \
+        else if (HAS_PLANES && tile->shape->bits == 6)                                                                 \
+            WITH(has_zeros, is_joint, function, BY_ROWS, plain_bits(6))                                                \
         else if ((apart) && !has_zeros && !is_joint)                                                                   \
             WITH(false, false, function, BY_ROWS, plain_bits(2))                                                       \
         else                                                                                                           \
@@ -261,16 +286,16 @@ VEC_INLINE void unfold_bits(const nbits_tile *tile, struct coding packed, bool m
 {
     const nbits_shape *shape = tile->shape;
     const struct coding c = exact_coding(packed);
-    const int words = 32 / c.bits;
+    const int unit = nbits_unit(c.bits);
     float table[17];
 
     make_table(shape, c, 0, table);
     for (int64_t b = 0; b < shape->blocks; b++) {
         const int64_t begin = b * shape->block,
                       last = begin + shape->block < shape->k ? begin + shape->block : shape->k;
-        const uint8_t *weights = tile->weights + b * shape->padded / words * NBITS_COLUMNS * 4;
+        const uint8_t *weights = tile->weights + b * shape->padded * c.bits / 8 * NBITS_COLUMNS;
 
-        for (int64_t k = begin; k < last; k += words, weights += NBITS_COLUMNS * 4) {
+        for (int64_t k = begin; k < last; k += unit, weights += bytes_of(c, unit)) {
             VEC_UNROLL
             for (int v = 0; v < VECTORS; v++) {
                 const bool joint = shape->joint != 0;
@@ -278,18 +303,19 @@ VEC_INLINE void unfold_bits(const nbits_tile *tile, struct coding packed, bool m
                 const vec zero = tile->zeros != NULL
                                      ? scale_of(scales_at(tile->zeros, joint, shape->joint, b), joint, v * VEC_LANES)
                                      : vec_set(c.coded ? 0 : tile->zero);
-                const vint word = vint_load(weights + v * VEC_LANES * 4);
+                const uint8_t *from = weights + v * VEC_LANES * 4;
 
                 float *const to = out + k * out_row + v * VEC_LANES;
 
-                if (k + words <= last) {
+                if (k + unit <= last) {
                     VEC_UNROLL
-                    for (int e = 0; e < words; e++)
-                        unfold_one(word, e, c, table, zero, scale, minima, to + e * out_row);
+                    for (int e = 0; e < unit; e++)
+                        unfold_one(word_of(from, c, e), e, c, table, zero, scale, minima, to + e * out_row);
                     continue;
                 }
                 for (int e = 0; e < (int)(last - k); e++) {
-                    const vint one = word >> (e % 4 * 8 + e / 4 * c.bits);
+                    const vint one =
+                        word_of(from, c, e) >> (e % 4 * 8 + (nbits_has_planes(c.bits) ? 0 : e / 4 * c.bits));
 
                     unfold_one(one, 0, c, table, zero, scale, minima, to + e * out_row);
                 }
@@ -312,6 +338,10 @@ static void unfold(const nbits_tile *tile, float *out, int64_t out_row)
         unfold_bits(tile, plain_bits(8), true, out, out_row);
     else if (tile->shape->bits == 8)
         unfold_bits(tile, plain_bits(8), false, out, out_row);
+    else if (HAS_PLANES && tile->shape->bits == 5)
+        unfold_bits(tile, plain_bits(5), minima, out, out_row);
+    else if (HAS_PLANES && tile->shape->bits == 6)
+        unfold_bits(tile, plain_bits(6), minima, out, out_row);
     else if (minima)
         unfold_bits(tile, plain_bits(2), true, out, out_row);
     else
@@ -366,7 +396,7 @@ VEC_INLINE void store_words(vint q, int8_t *out)
 VEC_INLINE bool are_bytes(int bits, nbits_mode mode, bool single)
 {
 #if defined(INTS_NIBBLES)
-    return bits < 8 && (single || mode == NBITS_BYTE);
+    return bits <= 4 && (single || mode == NBITS_BYTE);
 #elif defined(INTS_BLOCKS)
     (void)bits;
     return single || mode == NBITS_BYTE;
@@ -479,27 +509,32 @@ static bool prepare(const nbits_shape *shape, nbits_mode mode, const float *zero
                               : prepare_mode(shape, NBITS_BYTE, false, zero, a, row);
 }
 
-/* Expands weights: group `group` of four k as the bytes of a word; or k and k + 2 (odd = 0), or k + 1 and k + 3 (odd =
- * 1), as two words. */
+/* Expands weights: group `group` of four k of a unit as the bytes of a word; or k and k + 2 (odd = 0), or k + 1 and k +
+ * 3 (odd = 1), as two words. */
 #if defined(INTS_BYTES) || defined(INTS_NIBBLES)
-VEC_INLINE vint spread_bytes(vint w, struct coding c, int group)
+VEC_INLINE vint spread_bytes(const uint8_t *unit, struct coding c, int group)
 {
+    const vint w = word_of(unit, c, 4 * group);
     const uint32_t mask = ((1u << c.bits) - 1) * 0x01010101u,
                    flip = (uint32_t)subtrahend(bits_of(c), true) * 0x01010101u;
 
     if (c.coded)
         return (vint)((unsigned_words)look_up(w, c, group) ^ flip);
+    if (nbits_has_planes(c.bits))
+        return w;
     return (vint)(((unsigned_words)w >> (uint32_t)(c.bits * group) & mask) ^ flip);
 }
 #endif
 
 #ifdef INTS_WORDS
-VEC_INLINE vint spread_words(vint w, struct coding c, int group, int odd)
+VEC_INLINE vint spread_words(const uint8_t *unit, struct coding c, int group, int odd)
 {
+    const vint w = word_of(unit, c, 4 * group);
     const unsigned_words four = (unsigned_words)(c.coded ? look_up(w, c, group) : w);
-    const int bits = bits_of(c);
+    const bool spread = c.coded || nbits_has_planes(c.bits);
+    const int bits = spread ? 8 : c.bits;
 
-    return (vint)(four >> (uint32_t)(8 * odd + (c.coded ? 0 : bits * group)) & ((1u << bits) - 1) * 0x00010001u);
+    return (vint)(four >> (uint32_t)(8 * odd + (spread ? 0 : bits * group)) & ((1u << bits) - 1) * 0x00010001u);
 }
 #endif
 
@@ -590,7 +625,7 @@ VEC_INLINE void dot_words(const uint8_t *weights, const int8_t *limbs, int64_t l
 VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, nbits_mode mode,
                          struct coding c, int part, int rows, bool as_bytes, vint dot[NBITS_ROWS])
 {
-    const int groups = part / 4, per = 8 / c.bits; /* groups of four k in a part, and in a word */
+    const int groups = part / 4, per = nbits_unit(c.bits) / 4; /* groups of four k in a part, and in a unit */
     vint u[8];
 
 #ifdef INTS_BLOCKS
@@ -602,7 +637,7 @@ VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t li
     (void)as_bytes;
     VEC_UNROLL
     for (int g = 0; g < groups; g++)
-        u[g] = spread_bytes(vint_load(weights + g / per * NBITS_COLUMNS * 4), c, g % per);
+        u[g] = spread_bytes(weights + bytes_of(c, g / per * 4 * per), c, g % per);
     VEC_UNROLL
     for (int r = 0; r < rows; r++, limbs += limbs_row) {
         vint high = { 0 };
@@ -625,7 +660,7 @@ VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t li
 VEC_INLINE void dot_nibbles(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, nbits_mode mode,
                             struct coding c, int part, int rows, vint dot[NBITS_ROWS])
 {
-    const int per = 8 / c.bits, count = part / 4 / per; /* words */
+    const int unit = nbits_unit(c.bits), step = bytes_of(c, unit);
     vint low[NBITS_ROWS], high = { 0 };
 
     INLAY_CHECK(rows == 1 || mode == NBITS_BYTE);
@@ -633,12 +668,10 @@ VEC_INLINE void dot_nibbles(const uint8_t *weights, const int8_t *limbs, int64_t
     for (int r = 0; r < rows; r++)
         low[r] = vint_set(0);
     UNROLL_WORDS
-    for (int w = 0; w < count; w++, weights += NBITS_COLUMNS * 4) {
-        const vint word = vint_load(weights);
-
+    for (int k = 0; k < part; k += unit, weights += step) {
         VEC_UNROLL
-        for (int g = 0; g < per; g++, limbs += 4) {
-            const vint u = spread_bytes(word, c, g);
+        for (int g = 0; g < unit / 4; g++, limbs += 4) {
+            const vint u = spread_bytes(weights, c, g);
 
             if (mode == NBITS_FINE)
                 high = ints_dot_nibbles(high, u, four(limbs));
@@ -660,7 +693,7 @@ VEC_INLINE void dot_nibbles(const uint8_t *weights, const int8_t *limbs, int64_t
 VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, nbits_mode mode,
                          struct coding c, int part, int rows, bool as_bytes, vint dot[NBITS_ROWS])
 {
-    const int per = 8 / c.bits, count = part / 4 / per; /* words */
+    const int unit = nbits_unit(c.bits), step = bytes_of(c, unit);
 
 #ifdef INTS_NIBBLES
     if (as_bytes) {
@@ -670,12 +703,10 @@ VEC_INLINE void dot_rows(const uint8_t *weights, const int8_t *limbs, int64_t li
 #endif
     (void)mode, (void)part, (void)as_bytes;
     UNROLL_WORDS
-    for (int w = 0; w < count; w++, weights += NBITS_COLUMNS * 4) {
-        const vint word = vint_load(weights);
-
+    for (int k = 0; k < part; k += unit, weights += step) {
         VEC_UNROLL
-        for (int g = 0; g < per; g++, limbs += 8) {
-            const vint even = spread_words(word, c, g, 0), odd = spread_words(word, c, g, 1);
+        for (int g = 0; g < unit / 4; g++, limbs += 8) {
+            const vint even = spread_words(weights, c, g, 0), odd = spread_words(weights, c, g, 1);
 
             VEC_UNROLL
             for (int r = 0; r < rows; r++) {
@@ -693,18 +724,17 @@ _Static_assert(VECTORS == 2, "dot_both() takes both vectors of a panel");
 VEC_INLINE void dot_both_nibbles(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, struct coding c,
                                  int part, int rows, vint dot[VECTORS][NBITS_ROWS])
 {
-    const int per = 8 / c.bits, count = part / 4 / per; /* words */
+    const int unit = nbits_unit(c.bits), step = bytes_of(c, unit);
     vint low[VECTORS][NBITS_ROWS];
 
     VEC_UNROLL
     for (int r = 0; r < rows; r++)
         low[0][r] = low[1][r] = vint_set(0);
     UNROLL_WORDS
-    for (int w = 0; w < count; w++, weights += NBITS_COLUMNS * 4) {
+    for (int k = 0; k < part; k += unit, weights += step) {
         VEC_UNROLL
-        for (int g = 0; g < per; g++, limbs += 4) {
-            const vint left = spread_bytes(vint_load(weights), c, g),
-                       right = spread_bytes(vint_load(weights + VEC_LANES * 4), c, g);
+        for (int g = 0; g < unit / 4; g++, limbs += 4) {
+            const vint left = spread_bytes(weights, c, g), right = spread_bytes(weights + VEC_LANES * 4, c, g);
 
             VEC_UNROLL
             for (int r = 0; r < rows; r++) {
@@ -726,16 +756,16 @@ VEC_INLINE void dot_both_nibbles(const uint8_t *weights, const int8_t *limbs, in
 VEC_INLINE void dot_both(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, struct coding c, int part,
                          int rows, vint dot[VECTORS][NBITS_ROWS])
 {
-    const int per = 8 / c.bits, count = part / 4 / per; /* words */
+    const int unit = nbits_unit(c.bits), step = bytes_of(c, unit);
 
     UNROLL_WORDS
-    for (int w = 0; w < count; w++, weights += NBITS_COLUMNS * 4) {
+    for (int k = 0; k < part; k += unit, weights += step) {
         VEC_UNROLL
-        for (int g = 0; g < per; g++, limbs += 8) {
+        for (int g = 0; g < unit / 4; g++, limbs += 8) {
             VEC_UNROLL
             for (int odd = 0; odd < 2; odd++) {
-                const vint left = spread_words(vint_load(weights), c, g, odd),
-                           right = spread_words(vint_load(weights + VEC_LANES * 4), c, g, odd);
+                const vint left = spread_words(weights, c, g, odd),
+                           right = spread_words(weights + VEC_LANES * 4, c, g, odd);
 
                 VEC_UNROLL
                 for (int r = 0; r < rows; r++) {
@@ -827,9 +857,9 @@ VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, struct coding
                         add_part(sum[r][v], dot[r], scale, zero, tile->sums[at], tile->factors[at], zeros, joint);
                 }
             }
-            for (int i = 0; i < part * c.bits / 32; i++)
+            for (int i = 0; i < bytes_of(c, part) / 64; i++)
                 vec_fetch_near(weights + AHEAD + 64 * i);
-            weights += part * NBITS_COLUMNS * c.bits / 8;
+            weights += bytes_of(c, part);
             if (++done % RUN == 0)
                 end_run(total, sum, rows);
         }
@@ -880,6 +910,7 @@ const nbits_kernel KERNEL(nbits) = {
     .isa = KERNEL_TEXT,
     .has_limbs = HAS_LIMBS,
     .tables = HAS_TABLES,
+    .planes = HAS_PLANES,
     .rows = MOST_ROWS,
     .prepare = prepare,
     .tile = { exact, byte, fine },

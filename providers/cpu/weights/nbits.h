@@ -1,4 +1,4 @@
-/* nbits.h - GEMM with weights of 2, 4 or 8 bits that stay packed:
+/* nbits.h - GEMM with weights of 2, 4, 5, 6 or 8 bits that stay packed:
  *
  *     C[m, n] = A[m, k] * W[k, n],   W[k, n] = (Q[k, n] - zero[block of k, n]) * scale[block of k, n]
  *
@@ -6,6 +6,9 @@
  * of W: bits [8 i + bits g, + bits) of a word are the weight of k = 4 g + i. Each block of k is padded to a multiple of
  * 16; padding weights are arbitrary, since activations are 0 there. Scales and zero points of a panel are 16 floats per
  * block.
+ *
+ * Weights of 5 or 6 bits are in two planes: for each 32 / (bits - 4) rows of W there are the words of the low 4 bits of
+ * each weight, and then one word of the other bits. Each plane has the layout above.
  *
  * Or scales are bytes times a factor for each NBITS_JOINED elements of a column (nbits_shape.joint). W is then
  * Q[k, n] * scale - minimum, where minima have the form of scales, and the place of zero points.
@@ -53,8 +56,19 @@ typedef struct nbits_shape {
     const uint8_t *table;
 } nbits_shape;
 
-/* block: 0 = all of k. false: a size is out of range. */
+/* block: 0 = all of k. false: a size is out of range. 5 and 6 bits: only if nbits_kernel.planes; 5: only
+ * if a block is padded to a multiple of 32. */
 bool nbits_shape_init(nbits_shape *shape, uint32_t bits, int64_t k, int64_t n, int64_t block);
+/* Are weights of these bits in two planes? */
+static inline bool nbits_has_planes(int64_t bits)
+{
+    return bits == 5 || bits == 6;
+}
+/* Elements of a column in the smallest number of whole words. */
+static inline int nbits_unit(int bits)
+{
+    return 32 / (nbits_has_planes(bits) ? bits - 4 : bits);
+}
 /* Elements of a packed column, padding included; also those of a row of activations for kernels. */
 int64_t nbits_depth(const nbits_shape *shape);
 int64_t nbits_weight_bytes(const nbits_shape *shape);
@@ -65,7 +79,8 @@ int64_t nbits_scale_count(const nbits_shape *shape);
 bool nbits_join_scales(nbits_shape *shape);
 int64_t nbits_parts(const nbits_shape *shape); /* parts of a row of activations */
 
-/* Elements in a file: element (k, n) is at index k * k_step + n * n_step. */
+/* Elements in a file: element (k, n) is at index k * k_step + n * n_step. Weights that are packed in 5 or 6 bits have 8
+ * there, of which the others are not read. */
 typedef struct nbits_source {
     const void *data;
     int64_t k_step, n_step; /* in elements; k counts blocks for scales and zero points */
@@ -138,6 +153,7 @@ typedef struct nbits_kernel {
     const char *isa;
     bool has_limbs;  /* false: tile[NBITS_EXACT] computes all modes */
     bool tables;     /* takes nbits_shape.table */
+    bool planes;     /* takes weights of 5 and 6 bits */
     int64_t rows;    /* most rows of a tile of integers; one of floats has at most NBITS_FEW_ROWS */
     int64_t many;    /* from this number of rows on, weight blocks are faster than tiles; 0: no weight blocks */
     bool block_rows; /* rows have a layout for weight blocks, nbits_row.blocks; false: that for tiles of several rows */

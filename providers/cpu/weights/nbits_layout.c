@@ -53,6 +53,11 @@ void nbits_take_blocks(const inlay_compiled *compiled, cpu_nbits *nbits)
         compiled->state->nbits != NULL && compiled->state->nbits->tables)
         nbits->table = blocks_table(&codes->blocks);
     nbits->bits = nbits->table != NULL ? 4 : (uint8_t)codes->blocks.type->bits;
+    if (compiled->state->nbits == NULL || !compiled->state->nbits->planes || blocks_plane_bits(&codes->blocks) == 0)
+        return;
+    nbits->bits = blocks_plane_bits(&codes->blocks);
+    if (nbits->zero == INLAY_NONE && !codes->blocks.type->zeros) /* the middle of the codes is packed as that of bits */
+        nbits->all += (float)(1 << (nbits->bits - 1)) - kit_blocks_zero(&codes->blocks);
 }
 
 void nbits_merge_zeros(const inlay_compiled *compiled, cpu_nbits *nbits)

@@ -12,13 +12,15 @@ bool nbits_shape_init(nbits_shape *shape, uint32_t bits, int64_t k, int64_t n, i
     int64_t bytes;
 
     *shape = (nbits_shape){ .k = k, .n = n, .block = block <= 0 || block > k ? k : block, .bits = bits };
-    if ((bits != 2 && bits != 4 && bits != 8) || k < 1 || n < 1 || k > INT32_MAX || n > INT32_MAX)
+    if ((bits != 2 && bits != 4 && bits != 8 && !nbits_has_planes(bits)) || k < 1 || n < 1 || k > INT32_MAX ||
+        n > INT32_MAX)
         return false;
     shape->blocks = (k + shape->block - 1) / shape->block;
     shape->padded = (shape->block + 15) / 16 * 16;
     shape->part = shape->padded % 32 == 0 ? 32 : 16;
     shape->panels = (n + NBITS_COLUMNS - 1) / NBITS_COLUMNS;
-    return !__builtin_mul_overflow(shape->panels * NBITS_COLUMNS, nbits_depth(shape), &bytes) && bytes < INT64_MAX / 64;
+    return shape->padded % nbits_unit((int)bits) == 0 &&
+           !__builtin_mul_overflow(shape->panels * NBITS_COLUMNS, nbits_depth(shape), &bytes) && bytes < INT64_MAX / 64;
 }
 
 bool nbits_join_scales(nbits_shape *shape)
@@ -207,14 +209,44 @@ static void pack_lines(const nbits_shape *shape, const nbits_source *from, int64
     }
 }
 
+/* Packs a block of k, elements [first, last), of a panel in two planes. */
+static void pack_planes(const nbits_shape *shape, const nbits_source *from, int64_t column, int64_t first, int64_t last,
+                        uint8_t *out)
+{
+    const uint32_t high_bits = shape->bits - 4, flip = flips(from) ? (1u << (shape->bits - 1)) * 0x01010101u : 0;
+    const uint32_t high_mask = ((1u << high_bits) - 1) * 0x01010101u;
+    const int64_t unit = nbits_unit((int)shape->bits), unit_words = unit * shape->bits / 32;
+
+    for (int64_t k = 0; k < shape->padded; k += unit, out += unit_words * NBITS_COLUMNS * 4)
+        for (int64_t c = 0; c < NBITS_COLUMNS && column + c < shape->n; c++) {
+            const uint8_t *data = (const uint8_t *)from->data + (column + c) * from->n_step;
+            uint32_t quads[8] = { 0 }, high = 0; /* of four weights each */
+
+            if (from->k_step == 1 && first + k + unit <= last)
+                memcpy(quads, data + first + k, (size_t)unit);
+            else
+                for (int64_t i = 0; i < unit && first + k + i < last; i++)
+                    quads[i / 4] |= (uint32_t)data[(first + k + i) * from->k_step] << i % 4 * 8;
+            for (int64_t g = 0; g < unit / 4; g += 2) {
+                const uint32_t x = quads[g] ^ flip, y = quads[g + 1] ^ flip;
+                const uint32_t low = (x & 0x0f0f0f0f) | (y & 0x0f0f0f0f) << 4;
+
+                high |= (x >> 4 & high_mask) << g * high_bits | (y >> 4 & high_mask) << (g + 1) * high_bits;
+                memcpy(out + (g / 2 * NBITS_COLUMNS + c) * 4, &low, sizeof low);
+            }
+            memcpy(out + ((unit_words - 1) * NBITS_COLUMNS + c) * 4, &high, sizeof high);
+        }
+}
+
 /* If the columns of a row are contiguous in the file, neighbouring panels share cache lines. Rows that are far apart
  * would evict these lines before the next panel is packed; so this number of panels is packed together. */
 enum { JOINT_PANELS = 8 };
 
 void nbits_pack_weights(const nbits_shape *shape, const nbits_source *from, int64_t first, int64_t count, uint8_t *out)
 {
-    const int64_t per = 32 / shape->bits, panel = nbits_weight_bytes(shape) / shape->panels,
+    const int64_t per = nbits_unit((int)shape->bits), panel = nbits_weight_bytes(shape) / shape->panels,
                   joint = from->n_step == 1 ? JOINT_PANELS : 1;
+    const bool planes = nbits_has_planes(shape->bits);
     const bool differs = from->e2m1 && shape->bits == 8; /* from the weights of the file */
     const bool lines = !differs && from->k_step == 1 && from->n_step * shape->bits % 8 == 0 && shape->block % per == 0;
     const uint8_t *data = from->data;
@@ -229,6 +261,13 @@ void nbits_pack_weights(const nbits_shape *shape, const nbits_source *from, int6
         for (int64_t b = 0; b < shape->blocks; b++) {
             const int64_t begin = b * shape->block,
                           last = begin + shape->block < shape->k ? begin + shape->block : shape->k;
+
+            for (int64_t p = p0; planes && p < p1; p++)
+                pack_planes(shape, from, (first + p) * NBITS_COLUMNS, begin, last, out + p * panel + at);
+            if (planes) {
+                at += shape->padded * NBITS_COLUMNS * shape->bits / 8;
+                continue;
+            }
 
             const int64_t whole = lines ? (last - begin) / per : 0; /* words of each column */
 

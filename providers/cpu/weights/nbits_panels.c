@@ -21,24 +21,26 @@ void KERNEL(nbits_spread)(const nbits_tile *tile, nbits_mode mode, int64_t first
                           const nbits_spread *out)
 {
     const nbits_shape *shape = tile->shape;
-    const bool coded = shape->table != NULL, as_bytes = are_bytes(shape, mode);
-    const int bits = (int)shape->bits, step = as_bytes ? LINE : 2 * LINE;
+    const bool coded = shape->table != NULL, as_bytes = are_bytes(shape, mode), planes = nbits_has_planes(shape->bits);
+    const int bits = (int)shape->bits, step = as_bytes ? LINE : 2 * LINE, unit = nbits_unit(bits);
     const int64_t part_bytes = shape->part * NBITS_COLUMNS * bits / 8;
-    const uint32_t mask = coded ? 255 : (1u << bits) - 1;
+    const uint32_t mask = coded || planes ? 255 : (1u << bits) - 1;
     const vint table = coded ? vint_table(shape->table) : vint_set(0);
     const uint8_t *weights = tile->weights + first * part_bytes, *const end = weights + parts * part_bytes;
     const int64_t ahead = parts_ahead(shape, first, parts) * part_bytes;
     char *to = (char *)out->weights + at * PANEL_BYTES;
 
     INLAY_CHECK(at >= 0 && at < NBITS_BESIDE && parts <= NBITS_PARTS && first + parts <= nbits_parts(shape));
-    for (; weights < end; weights += LINE) {
-        vec_fetch_far(weights + ahead);
-        for (int shift = 0; shift < 8; shift += bits, to += step) {
+    for (; weights < end; weights += unit * bits / 32 * LINE) {
+        for (int line = 0; line < unit * bits / 32; line++)
+            vec_fetch_far(weights + ahead + line * LINE);
+        for (int group = 0; group < unit / 4; group++, to += step) {
             VEC_UNROLL
             for (int v = 0; v < VECTORS; v++) {
                 const vint packed = vint_load(weights + v * SIZE);
-                const unsigned_words four =
-                    coded ? (unsigned_words)vint_code(packed, shift, table) : (unsigned_words)packed >> (uint32_t)shift;
+                const unsigned_words four = (unsigned_words)(planes  ? join_planes(weights + v * SIZE, bits, group)
+                                                             : coded ? vint_code(packed, bits * group, table)
+                                                                     : packed >> bits * group);
 
                 if (as_bytes) {
                     vint_store(to + v * SIZE, (vint)(four & mask * 0x01010101u));

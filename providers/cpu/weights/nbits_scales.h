@@ -1,5 +1,6 @@
 /* nbits_scales.h - what the kernels of nbits.h do with scales, with zero points or minima, and with factors of
- * activations: the same operations in all of them, so that their results have the same bits. */
+ * activations: the same operations in all of them, so that their results have the same bits; and with planes of
+ * weights. */
 #ifndef CPU_NBITS_SCALES_H
 #define CPU_NBITS_SCALES_H
 #include "cpu/weights/nbits.h"
@@ -29,6 +30,17 @@ VEC_INLINE vec scale_of(block_scales scales, bool joint, int column)
     const vec floats = vec_load(scales.floats + column);
 
     return joint ? vec_mul(vec_of(vint_of_bytes(scales.codes + column, true)), floats) : floats;
+}
+
+/* The bytes of group `group` of four k of a unit in two planes of weights of `bits` bits. */
+VEC_INLINE vint join_planes(const uint8_t *unit, int bits, int group)
+{
+    const int high_bits = bits - 4, shift = high_bits * group - 4; /* to bit 4 and up of each byte */
+    const unsigned_words low = (unsigned_words)vint_load(unit + group / 2 * NBITS_COLUMNS * 4),
+                         high = (unsigned_words)vint_load(unit + nbits_unit(bits) / 8 * NBITS_COLUMNS * 4);
+    const unsigned_words turned = shift < 0 ? high << (uint32_t)-shift : high >> (uint32_t)(shift < 0 ? 0 : shift);
+
+    return (vint)((low >> (uint32_t)(group % 2 * 4) & 0x0f0f0f0fu) | (turned & ((1u << high_bits) - 1) * 0x10101010u));
 }
 
 /* Adds the product of a part to `sum`. dot: that of the integers. With zeros, dot is a product of unsigned weights,

@@ -175,7 +175,7 @@ bool nbits_parse(const kit_node *node, cpu_op *op, kit_refusal *why)
     if (sgemm_kernel_best() == NULL)
         return kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX2 or NEON",
                           "this CPU has no kernel for packed weights");
-    if (block < 1 || !nbits_shape_init(&shape, (uint32_t)bits, k, n, block))
+    if (block < 1 || nbits_has_planes(bits) || !nbits_shape_init(&shape, (uint32_t)bits, k, n, block))
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "no kernel for K %lld, N %lld, bits %lld, block_size %lld",
                           (long long)k, (long long)n, (long long)bits, (long long)block);
     if (info->dtype != INLAY_FLOAT || scale == NULL || scale->dtype != INLAY_FLOAT)

@@ -18,8 +18,8 @@ inlay_status nbits_bind_weights(inlay_compiled *compiled, inlay_diag *diag);
 
 /* Replaces zero points that are all the same code by nbits->all. */
 void nbits_merge_zeros(const inlay_compiled *compiled, cpu_nbits *nbits);
-/* Then, for weights in blocks: packs codes in the bits that their type has, or as the indexes of 4 bits that the blocks
- * have if the CPU has the kernels, and scales with joint factors. */
+/* Then, for weights in blocks: packs codes in the bits that their type has, or, if the CPU has the kernels, in 5 or 6
+ * bits instead of 8 or as the indexes of 4 bits that the blocks have, and scales with joint factors. */
 void nbits_take_blocks(const inlay_compiled *compiled, cpu_nbits *nbits);
 
 /* The sizes of packed weights with n columns. false: out of range. */
