@@ -379,9 +379,9 @@ static void saved_names_are_unique(void **state)
     }
     wire_end(&wire, n);
     wire_end(&wire, mark);
-    m = fn_begin(&wire, "F", "a,cond", "r", "");
-    fn_node(&wire, "", "Abs", "a", "t");
-    n = fn_node_begin(&wire, "", "If", "cond", "r");
+    m = mw_function_begin(&wire, "F", "a,cond", "r", "");
+    mw_function_node(&wire, "", "Abs", "a", "t");
+    n = mw_function_node_begin(&wire, "", "If", "cond", "r");
     for (int i = 0; i < 2; i++) {
         body = mw_body_begin(&wire, i == 0 ? "then_branch" : "else_branch", "inner");
         mw_node(&wire, i == 0 ? "Relu" : "Neg", "t", "x");
