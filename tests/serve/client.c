@@ -188,6 +188,8 @@ void serving_spawn(struct serving *serving, const char *const *flags)
     }
     (void)posix_spawn_file_actions_init(&actions);
     (void)posix_spawn_file_actions_addopen(&actions, 2, log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0644);
+    /* A test that fails does not stop its server, which must not keep the pipe that ctest reads. */
+    (void)posix_spawn_file_actions_adddup2(&actions, 2, 1);
     assert_int_equal(posix_spawn(&serving->pid, INLAY_SERVE, &actions, NULL, argv, environ), 0);
     (void)posix_spawn_file_actions_destroy(&actions);
 }

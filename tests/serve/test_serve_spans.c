@@ -195,8 +195,11 @@ static void test_overload(void **state)
     begin("10");
     for (uint32_t i = 0; i < 30; i++)
         infer("", BODY, 200);
-    assert_int_equal(times(take("200 OK"), "\"name\":\"infer twice\""), 3);
-    expect_steps(message, 3); /* and no steps of the others */
+    for (uint32_t sent = 0, more; sent < 3; sent += more) { /* in one message, unless requests take long */
+        more = times(take("200 OK"), "\"name\":\"infer twice\"");
+        assert_true(more <= 3 - sent);
+        expect_steps(message, more); /* and no steps of the others */
+    }
     assert_int_equal(serving_close(&server), 0);
     (void)close(listener);
 
