@@ -23,7 +23,7 @@ enum { ATTRIBUTE_SPARSE = 22, ATTRIBUTE_SPARSES = 23, SPARSE_VALUES = 1, SPARSE_
 enum {
     MOST_NODES = 32,      /* of the model, around the head */
     MOST_DEPTH = 8,       /* nodes between a weight and its reader */
-    MOST_MESSAGES = 1000, /* one in another; models with more are refused */
+    MOST_MESSAGES = 1000, /* nested ones; the session refuses models with more */
     LEAST_STORED = 256    /* smaller tensors are copied */
 };
 static const char EMBEDS[] = "inputs_embeds", IDS[] = "input_ids";

@@ -7,7 +7,7 @@
 
 static char folder[64] = "/tmp/inlay-graft-XXXXXX", head_path[128], model_path[128];
 
-/* A TensorProto of a number in the file numbers.bin beside the model. */
+/* A TensorProto of one element, which is in the file numbers.bin in the model's folder. */
 static void write_stored(struct wire *wire, uint32_t field, const char *name, int index)
 {
     const wire_mark mark = wire_begin(wire, field);

@@ -404,16 +404,19 @@ inlay_status front_start(struct server *server, bool (*open)(struct connection *
     return INLAY_OK;
 }
 
-static void request(struct front *front, bool goaway, bool close_idle, bool cancel, bool stop)
+/* What threads are requested to do. */
+enum { GOAWAY = 1, CLOSE_IDLE = 2, CANCEL = 4, STOP = 8 };
+
+static void request(struct front *front, unsigned what)
 {
     for (uint32_t i = 0; i < front->thread_count; i++) {
         struct front_thread *thread = front->threads[i];
 
         (void)pthread_mutex_lock(&thread->lock);
-        thread->goaway |= goaway;
-        thread->close_idle |= close_idle;
-        thread->cancel |= cancel;
-        thread->stop |= stop;
+        thread->goaway |= (what & GOAWAY) != 0;
+        thread->close_idle |= (what & CLOSE_IDLE) != 0;
+        thread->cancel |= (what & CANCEL) != 0;
+        thread->stop |= (what & STOP) != 0;
         front_interrupt(thread);
         (void)pthread_mutex_unlock(&thread->lock);
     }
@@ -458,7 +461,7 @@ void front_drain(struct front *front)
         listener->fd = -1;
         (void)pthread_mutex_unlock(&front->accepting);
     }
-    request(front, true, false, false, false);
+    request(front, GOAWAY);
 }
 
 /* Whether it has waited for its client for a while. */
@@ -492,13 +495,13 @@ bool front_is_quiet(struct front *front)
 void front_close_idle(struct front *front)
 {
     if (front != NULL)
-        request(front, false, true, false, false);
+        request(front, CLOSE_IDLE);
 }
 
 void front_cancel_calls(struct front *front)
 {
     if (front != NULL)
-        request(front, false, false, true, false);
+        request(front, CANCEL);
 }
 
 bool front_stop(struct front *front)
@@ -507,7 +510,7 @@ bool front_stop(struct front *front)
 
     if (front == NULL)
         return true;
-    request(front, false, false, false, true);
+    request(front, STOP);
     for (uint32_t i = 0; atomic_load(&front->running) > 0; i++) {
         if (i == MAX_STOP_MS)
             return false;

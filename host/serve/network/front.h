@@ -21,8 +21,8 @@ INLAY_NODISCARD inlay_status front_start(struct server *server, bool (*open)(str
 void front_drain(struct front *front);
 /* Whether every connection has waited for its client for a while, so that closing it cuts off no request. */
 bool front_is_quiet(struct front *front);
-/* Closes the connections of HTTP/1.1 that wait for their client's next request, except those on which it arrives
- * meanwhile; the others have closed theirs since front_drain(). front_is_quiet() tells when that is done. */
+/* Closes the idle connections of HTTP/1.1, except those on which a request arrives meanwhile. Those of HTTP/2 were
+ * closed by front_drain(). front_is_quiet() returns true when this is done. */
 void front_close_idle(struct front *front);
 /* Ends the gRPC calls in progress. */
 void front_cancel_calls(struct front *front);
