@@ -1,10 +1,10 @@
 /* Grammars of texts: which texts a regular expression, a GBNF grammar or a JSON Schema accepts, and the tokens that may
  * come next. */
 #include "random.h"
-#include "serve/grammar/grammar_gbnf.h"
-#include "serve/grammar/grammar_regex.h"
-#include "serve/grammar/grammar_schema.h"
-#include "serve/grammar/grammar_tokens.h"
+#include "texts/grammar/grammar_gbnf.h"
+#include "texts/grammar/grammar_regex.h"
+#include "texts/grammar/grammar_schema.h"
+#include "texts/grammar/grammar_tokens.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

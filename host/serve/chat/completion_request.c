@@ -1,8 +1,8 @@
 #include "serve/chat/completion_request.h"
 #include "serve/chat/messages.h"
-#include "serve/grammar/grammar_gbnf.h"
-#include "serve/grammar/grammar_regex.h"
-#include "serve/grammar/grammar_schema.h"
+#include "texts/grammar/grammar_gbnf.h"
+#include "texts/grammar/grammar_regex.h"
+#include "texts/grammar/grammar_schema.h"
 #include <stdlib.h>
 #include <string.h>
 

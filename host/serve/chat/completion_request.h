@@ -2,10 +2,10 @@
  * /v1/responses. */
 #ifndef SERVE_COMPLETION_REQUEST_H
 #define SERVE_COMPLETION_REQUEST_H
-#include "sampler.h"
+#include "texts/tokens/sampler.h"
 #include "serve/chat/infill.h"
 #include "serve/chat/tools.h"
-#include "serve/grammar/grammar.h"
+#include "texts/grammar/grammar.h"
 
 enum { MAX_STOPS = 4, MAX_STOP_TOKENS = 64, MAX_TOKENS = 65536, MAX_TEXTS = 128, MAX_BIAS = 1024, MAX_TOP = 20 };
 

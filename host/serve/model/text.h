@@ -1,13 +1,13 @@
 /* serve/model/text.h - the parts of a language model other than its file: tokenizer.json, the end tokens, the roles
- * of its inputs. The tokenizer and the sampler are those of samples/generate. */
+ * of its inputs. */
 #ifndef SERVE_TEXT_H
 #define SERVE_TEXT_H
-#include "serve/grammar/grammar_tokens.h"
+#include "texts/grammar/grammar_tokens.h"
 #include "serve/model/model.h"
-#include "serve/template/template.h"
-#include "shared/text_head.h"
-#include "sampler.h"
-#include "tokenizer.h"
+#include "texts/template/template.h"
+#include "texts/draft/head.h"
+#include "texts/tokens/sampler.h"
+#include "texts/tokens/tokenizer.h"
 
 typedef enum text_pooling { POOL_MEAN, POOL_FIRST, POOL_LAST, POOL_MAX } text_pooling;
 

@@ -5,7 +5,7 @@
 #include "serve/model/ensemble.h"
 #include "serve/model/sequence.h"
 #include "serve/model/text.h"
-#include "shared/text_graft.h"
+#include "texts/draft/graft.h"
 #include "base/cpus.h"
 #include "shared/signing.h"
 #include "inlay/check.h"

@@ -1,6 +1,6 @@
 #include "serve/schedule/lane.h"
 #include "inlay/check.h"
-#include "lookup.h"
+#include "texts/tokens/lookup.h"
 #include "serve/model/text.h"
 #include <string.h>
 

@@ -1,0 +1,266 @@
+/* The expressions of a grammar. */
+#include "texts/grammar/grammar_internal.h"
+#include "base/utf8.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_NODES = 1 << 18,
+    MAX_TEXT = 1 << 20 /* bytes of all texts */
+};
+
+struct grammar *grammar_create(void)
+{
+    return calloc(1, sizeof(struct grammar));
+}
+
+void grammar_forget_bytes(struct grammar *grammar)
+{
+    byte_step *one, *more;
+
+    HASH_ITER(hh, grammar->program.byte_table, one, more) {
+        HASH_DEL(grammar->program.byte_table, one);
+        free(one);
+    }
+}
+
+void grammar_destroy(struct grammar *grammar)
+{
+    call_frame *one, *more;
+    machine_state *state, *other;
+
+    if (grammar == NULL)
+        return;
+    HASH_ITER(hh, grammar->frame_table, one, more) {
+        HASH_DEL(grammar->frame_table, one);
+        free(one);
+    }
+    HASH_ITER(hh, grammar->state_table, state, other) {
+        HASH_DEL(grammar->state_table, state);
+        free(state->positions);
+        free(state->user);
+        free(state);
+    }
+    for (uint32_t i = 0; i < grammar->graph_count && !grammar->borrows_graphs; i++) {
+        free(grammar->graphs[i].accepts);
+        free(grammar->graphs[i].edges);
+    }
+    free(grammar->graphs);
+    free(grammar->frames);
+    free(grammar->states);
+    free(grammar->nodes);
+    strbuf_deinit(&grammar->texts);
+    free(grammar->rules);
+    free(grammar->program.steps);
+    grammar_forget_bytes(grammar);
+    free(grammar->growing.work);
+    free(grammar->growing.seen);
+    free(grammar->growing.seen_positions);
+    free(grammar);
+}
+
+static grammar_node add_node(struct grammar *grammar, grammar_expression value)
+{
+    if (grammar == NULL)
+        return 0;
+    if (grammar->node_count == MAX_NODES) {
+        grammar->too_large = true;
+        return 0;
+    }
+    if (!LIST_GROW(grammar->nodes, grammar->node_count)) {
+        grammar->no_memory = true;
+        return 0;
+    }
+    grammar->nodes[grammar->node_count] = value;
+    return grammar->node_count++;
+}
+
+grammar_node grammar_empty(struct grammar *grammar)
+{
+    return add_node(grammar, (grammar_expression){ .kind = NODE_EMPTY });
+}
+
+grammar_node grammar_never(struct grammar *grammar)
+{
+    return add_node(grammar, (grammar_expression){ .kind = NODE_NEVER });
+}
+
+bool grammar_is_never(const struct grammar *grammar, grammar_node which)
+{
+    return grammar != NULL && which < grammar->node_count && grammar->nodes[which].kind == NODE_NEVER;
+}
+
+grammar_node grammar_byte(struct grammar *grammar, uint8_t low, uint8_t high)
+{
+    return add_node(grammar, (grammar_expression){ .kind = NODE_BYTE, .first = low, .second = high });
+}
+
+grammar_node grammar_sequence(struct grammar *grammar, grammar_node first, grammar_node second)
+{
+    return add_node(grammar, (grammar_expression){ .kind = NODE_SEQUENCE, .first = first, .second = second });
+}
+
+grammar_node grammar_either(struct grammar *grammar, grammar_node first, grammar_node second)
+{
+    return add_node(grammar, (grammar_expression){ .kind = NODE_EITHER, .first = first, .second = second });
+}
+
+static grammar_node repeat_few(struct grammar *grammar, grammar_node repeated, uint32_t least, uint32_t most)
+{
+    return add_node(grammar,
+                    (grammar_expression){ .kind = NODE_REPEAT, .first = repeated, .least = least, .most = most });
+}
+
+/* A large number of copies is made from rules for BLOCK copies each, so that their steps exist once. */
+enum { MAX_COPIES = 200, BLOCK = 100 };
+
+static grammar_node repeat_exactly(struct grammar *grammar, grammar_node repeated, grammar_node block, uint32_t count)
+{
+    return grammar_sequence(grammar, grammar_repeat(grammar, block, count / BLOCK, count / BLOCK),
+                            repeat_few(grammar, repeated, count % BLOCK, count % BLOCK));
+}
+
+/* Either fewer blocks than there may be and fewer copies than a block has, or all blocks and the rest. */
+static grammar_node repeat_up_to(struct grammar *grammar, grammar_node repeated, grammar_node block, uint32_t most)
+{
+    const uint32_t blocks = most / BLOCK;
+
+    return grammar_either(grammar,
+                          grammar_sequence(grammar, grammar_repeat(grammar, block, 0, blocks - 1),
+                                           repeat_few(grammar, repeated, 0, BLOCK - 1)),
+                          grammar_sequence(grammar, grammar_repeat(grammar, block, blocks, blocks),
+                                           repeat_few(grammar, repeated, 0, most % BLOCK)));
+}
+
+grammar_node grammar_repeat(struct grammar *grammar, grammar_node repeated, uint32_t least, uint32_t most)
+{
+    const uint32_t optional = most == GRAMMAR_MANY ? 0 : most - least;
+    grammar_node block, first, rest;
+    uint32_t rule;
+
+    if (least <= MAX_COPIES && optional <= MAX_COPIES)
+        return repeat_few(grammar, repeated, least, most);
+    rule = grammar_rule(grammar);
+    grammar_define(grammar, rule, repeat_few(grammar, repeated, BLOCK, BLOCK));
+    block = grammar_refer(grammar, rule);
+    first = least > MAX_COPIES ? repeat_exactly(grammar, repeated, block, least)
+                               : repeat_few(grammar, repeated, least, least);
+    if (most == GRAMMAR_MANY)
+        rest = repeat_few(grammar, repeated, 0, GRAMMAR_MANY);
+    else
+        rest = optional > MAX_COPIES ? repeat_up_to(grammar, repeated, block, optional)
+                                     : repeat_few(grammar, repeated, 0, optional);
+    return grammar_sequence(grammar, first, rest);
+}
+
+grammar_node grammar_graph(struct grammar *grammar, const bool *accepts, uint32_t state_count,
+                           const grammar_edge *edges, uint32_t edge_count)
+{
+    state_graph graph = { .state_count = state_count, .edge_count = edge_count };
+
+    if (grammar == NULL || state_count == 0)
+        return grammar_never(grammar);
+    graph.accepts = malloc(state_count * sizeof *graph.accepts);
+    graph.edges = malloc((edge_count + 1u) * sizeof *graph.edges);
+    if (graph.accepts == NULL || graph.edges == NULL || !LIST_GROW(grammar->graphs, grammar->graph_count)) {
+        free(graph.accepts);
+        free(graph.edges);
+        grammar->no_memory = true;
+        return 0;
+    }
+    memcpy(graph.accepts, accepts, state_count * sizeof *accepts);
+    if (edge_count > 0)
+        memcpy(graph.edges, edges, edge_count * sizeof *edges);
+    grammar->graphs[grammar->graph_count] = graph;
+    return add_node(grammar, (grammar_expression){ .kind = NODE_GRAPH, .first = grammar->graph_count++ });
+}
+
+grammar_node grammar_text(struct grammar *grammar, const char *text, size_t bytes)
+{
+    grammar_expression value = { .kind = NODE_TEXT };
+
+    if (grammar == NULL)
+        return 0;
+    if (bytes > MAX_TEXT - grammar->texts.size) {
+        grammar->too_large = true;
+        return 0;
+    }
+    value.first = (uint32_t)grammar->texts.size;
+    value.second = value.first + (uint32_t)bytes;
+    strbuf_add(&grammar->texts, text, bytes);
+    grammar->no_memory |= grammar->texts.failed;
+    return add_node(grammar, value);
+}
+
+/* The texts of `bytes` bytes from low to high, in the order of their bytes. All but the first byte of a range are from
+ * 0x80 to 0xbf. */
+static grammar_node byte_range(struct grammar *grammar, const uint8_t *low, const uint8_t *high, uint32_t bytes)
+{
+    static const uint8_t least[3] = { 0x80, 0x80, 0x80 }, most[3] = { 0xbf, 0xbf, 0xbf };
+    grammar_node all = grammar_never(grammar);
+    uint8_t first = low[0], last = high[0];
+
+    if (bytes == 1)
+        return grammar_byte(grammar, first, last);
+    if (first == last)
+        return grammar_sequence(grammar, grammar_byte(grammar, first, first),
+                                byte_range(grammar, low + 1, high + 1, bytes - 1));
+    if (memcmp(low + 1, least, bytes - 1) != 0) { /* not all texts that begin with the first byte */
+        all = grammar_sequence(grammar, grammar_byte(grammar, first, first),
+                               byte_range(grammar, low + 1, most, bytes - 1));
+        first++;
+    }
+    if (memcmp(high + 1, most, bytes - 1) != 0) {
+        all = grammar_either(grammar, all,
+                             grammar_sequence(grammar, grammar_byte(grammar, last, last),
+                                              byte_range(grammar, least, high + 1, bytes - 1)));
+        last--;
+    }
+    if (first <= last)
+        all = grammar_either(
+            grammar, all,
+            grammar_sequence(grammar, grammar_byte(grammar, first, last), byte_range(grammar, least, most, bytes - 1)));
+    return all;
+}
+
+grammar_node grammar_chars(struct grammar *grammar, uint32_t low, uint32_t high)
+{
+    /* Ranges of characters with the same number of bytes, without the surrogates. */
+    static const uint32_t ranges[][2] = {
+        { 0, 0x7f }, { 0x80, 0x7ff }, { 0x800, 0xd7ff }, { 0xe000, 0xffff }, { 0x10000, 0x10ffff }
+    };
+    grammar_node all = grammar_never(grammar);
+
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        uint32_t from = low > ranges[i][0] ? low : ranges[i][0], to = high < ranges[i][1] ? high : ranges[i][1];
+        uint8_t first[4], last[4];
+
+        if (from > to)
+            continue;
+        (void)utf8_put((char *)first, from);
+        all = grammar_either(grammar, all, byte_range(grammar, first, last, (uint32_t)utf8_put((char *)last, to)));
+    }
+    return all;
+}
+
+uint32_t grammar_rule(struct grammar *grammar)
+{
+    if (grammar == NULL || !LIST_GROW(grammar->rules, grammar->rule_count)) {
+        if (grammar != NULL)
+            grammar->no_memory = true;
+        return 0;
+    }
+    grammar->rules[grammar->rule_count] = GRAMMAR_DEAD; /* undefined */
+    return grammar->rule_count++;
+}
+
+void grammar_define(struct grammar *grammar, uint32_t rule, grammar_node value)
+{
+    if (grammar != NULL && rule < grammar->rule_count)
+        grammar->rules[rule] = value;
+}
+
+grammar_node grammar_refer(struct grammar *grammar, uint32_t rule)
+{
+    return add_node(grammar, (grammar_expression){ .kind = NODE_RULE, .first = rule });
+}
