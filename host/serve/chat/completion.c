@@ -360,7 +360,7 @@ static bool choose_token(decoding_text *decoding, const float *logits, size_t vo
         return false;
     choice->reason = "length";
     if (choice->token_count == completion->asked.ends.max_tokens ||
-        (model->context > 0 && decoding->count >= model->context))
+        (model->decode.context > 0 && decoding->count >= model->decode.context))
         return false;
     completion_emit(choice, choice->unsent.size - (choice->calling ? 0 : held_back(choice)), NULL);
     completion_emit_calls(choice);
@@ -383,6 +383,13 @@ static int64_t guess_token(decoding_text *decoding, const float *logits, size_t 
     choice->guess_state = choice->sampler.state;
     choice->sampler.state = state;
     return token;
+}
+
+static bool is_over(const decoding_text *decoding, inlay_diag *diag)
+{
+    const completion_choice *choice = (const completion_choice *)decoding;
+
+    return text_jobs_is_over(&choice->completion->exchange->request.job, diag);
 }
 
 static void end_choice(decoding_text *decoding, const inlay_diag *failure)
@@ -426,11 +433,11 @@ static bool prepare_choice(struct completion *completion, uint32_t index)
     completion_choice *choice = &completion->choices[index];
 
     choice->completion = completion;
-    choice->decoding = (decoding_text){ .request = &completion->exchange->request.job,
-                                        .adapter = completion->adapter,
+    choice->decoding = (decoding_text){ .adapter = completion->adapter,
                                         .like = prompt,
                                         .next = index + 1 < completion->choice_count ? &choice[1].decoding : NULL,
                                         .choose = choose_token,
+                                        .is_over = is_over,
                                         .guess = guess_token,
                                         .end = end_choice };
     choice->sampler = completion->asked.sampler;
@@ -722,7 +729,7 @@ static bool begin(struct exchange *exchange, struct completion *completion)
     uint32_t choices;
     bool good;
 
-    if (exchange->request.job.model->text == NULL || exchange->request.job.model->text->logits == INLAY_NONE) {
+    if (exchange->request.job.model->text == NULL || exchange->request.job.model->text->decode.logits == INLAY_NONE) {
         char why[240];
 
         text_model_explain(exchange->request.job.model, why, sizeof why);
@@ -792,8 +799,8 @@ static void generate(struct exchange *exchange)
     for (uint32_t i = 0; completion->asked.echoes && i < completion->choice_count; i++)
         echo_prompt(&completion->choices[i]);
     watch_add(exchange->request.server->watch, &exchange->request);
-    if (decoding_add(exchange->request.server->sched, exchange->request.job.model, &completion->choices[0].decoding,
-                     &diag) == INLAY_OK)
+    if (text_jobs_add(exchange->request.server->sched, exchange->request.job.model, &completion->choices[0].decoding,
+                      &diag) == INLAY_OK)
         return;
     watch_remove(exchange->request.server->watch, &exchange->request);
     completion->done = true;

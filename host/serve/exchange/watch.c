@@ -1,4 +1,4 @@
-#include "serve/schedule/decoding.h"
+#include "serve/schedule/text_jobs.h"
 #include "serve/schedule/load.h"
 #include "inlay/check.h"
 #include "serve/base/monitor.h"
@@ -63,7 +63,7 @@ static void publish_model(void *user, const repository_entry *entry)
     if (entry->loaded == NULL)
         return;
     figures = board_own_model(&server->board, entry->loaded->metrics.board_index);
-    load = decoding_load_of(entry->loaded, NULL);
+    load = text_jobs_load(entry->loaded, NULL);
     atomic_store_explicit(&figures->queued, sched_queued(server->sched, entry->loaded), memory_order_relaxed);
     atomic_store_explicit(&figures->running_texts, load.running, memory_order_relaxed);
     atomic_store_explicit(&figures->waiting_texts, load.waiting, memory_order_relaxed);

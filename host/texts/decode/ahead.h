@@ -1,7 +1,7 @@
-/* serve/schedule/ahead.h - how many guessed tokens a run of one text reads ahead, by measured times of runs and by how
+/* texts/decode/ahead.h - how many guessed tokens a run of one text reads ahead, by measured times of runs and by how
  * many guesses were right so far. */
-#ifndef SERVE_AHEAD_H
-#define SERVE_AHEAD_H
+#ifndef TEXTS_AHEAD_H
+#define TEXTS_AHEAD_H
 #include <stdint.h>
 
 enum { MOST_AHEAD = 16 };

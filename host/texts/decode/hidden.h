@@ -1,7 +1,7 @@
-/* serve/schedule/hidden.h - hidden states of the last tokens of a text, kept until a head reads them. */
-#ifndef SERVE_HIDDEN_H
-#define SERVE_HIDDEN_H
-#include "serve/model/text.h"
+/* texts/decode/hidden.h - hidden states of the last tokens of a text, kept until a head reads them. */
+#ifndef TEXTS_HIDDEN_H
+#define TEXTS_HIDDEN_H
+#include "texts/decode/model.h"
 
 typedef struct hidden_states {
     unsigned char *rows; /* [count] of text_head.hidden_bytes; owned */
@@ -10,7 +10,7 @@ typedef struct hidden_states {
 
 /* Row `row` of the `rows` rows of a run, which read `tokens` tokens of each. */
 typedef struct hidden_run {
-    const infer_output *outputs; /* [source_count] of the head */
+    const decode_output *outputs; /* [source_count] of the head */
     uint32_t row, rows;
     size_t tokens;
 } hidden_run;

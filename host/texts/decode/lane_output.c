@@ -1,7 +1,5 @@
-#include "serve/schedule/lane_output.h"
-#include "serve/base/log.h"
-#include "serve/model/text.h"
-#include "serve/schedule/lane.h"
+#include "texts/decode/lane_output.h"
+#include "texts/decode/lane.h"
 
 /* Texts that wait and have the prompt that the lane's only text has just read: they continue from its states. */
 static void add_alike(struct lane *lane)
@@ -10,7 +8,7 @@ static void add_alike(struct lane *lane)
     const decoding_text *text = lane->texts[0], *other;
 
     while ((other = decoder->first) != NULL && other->like != NULL && other->like == text->like &&
-           decoder->active < decoder->model->settings.max_sequences && decoder_fits(decoder, text->count + KV_MARGIN)) {
+           decoder->active < decoder->model->limits.max_sequences && decoder_fits(decoder, text->count + KV_MARGIN)) {
         decoding_text *taken = decoder_begin_first(decoder);
 
         taken->read = text->read;
@@ -22,7 +20,7 @@ static void add_alike(struct lane *lane)
 /* A row of the lane's states, which has all tokens that its text has read. */
 static inlay_row row_of(const struct lane *lane, uint32_t row, const decoding_text *text)
 {
-    return (inlay_row){ .context = lane->sequence.instance.context, .length = (int64_t)text->read, .row = row };
+    return (inlay_row){ .context = lane->step.context, .length = (int64_t)text->read, .row = row };
 }
 
 /* A run has read tokens of the prompt of the lane's only text: if they were the last ones, texts that are alike and
@@ -36,7 +34,7 @@ static void end_reading(struct lane *lane)
         return;
     row.length = (int64_t)text->count;
     prefixes_add(lane->decoder->prefixes, text->adapter, text->tokens, &row, decoder_prefix_limit(lane->decoder));
-    if (lane->decoder->model->text->rows.layout != INLAY_ROWS_ALONE)
+    if (lane->decoder->model->rows.layout != INLAY_ROWS_ALONE)
         add_alike(lane);
     lane->reads = false;
 }
@@ -46,6 +44,7 @@ static void end_reading(struct lane *lane)
 static bool choose_ahead(const struct lane *lane, decoding_text *text, const float *logits, size_t words,
                          inlay_diag *diag)
 {
+    decode_model *model = lane->decoder->model;
     uint32_t right = 0;
     bool goes_on;
 
@@ -54,12 +53,8 @@ static bool choose_ahead(const struct lane *lane, decoding_text *text, const flo
         right++;
     text->read += right;
     ahead_add_guesses(lane->is_drafted ? &text->drafted : &text->ahead, lane->ahead, right);
-    if (lane->ahead > 0) {
-        model_stats *stats = lane->decoder->model->metrics.stats;
-
-        (void)atomic_fetch_add_explicit(&stats->guessed_tokens, lane->ahead, memory_order_relaxed);
-        (void)atomic_fetch_add_explicit(&stats->right_tokens, right, memory_order_relaxed);
-    }
+    if (lane->ahead > 0 && model->program->count_guesses != NULL)
+        model->program->count_guesses(model, lane->ahead, right);
     return goes_on;
 }
 
@@ -69,19 +64,18 @@ static void keep_hidden(struct decoder *decoder, decoding_text *text, const hidd
     if (decoder->head != NULL && !hidden_add(&text->hidden, decoder->head, run, first, text->read - first) &&
         !decoder->lacks_hidden) {
         decoder->lacks_hidden = true;
-        log_line(LOG_WARNING_LINE,
-                 "model '%s': output '%s' has not the hidden state of each token; the head guesses none",
-                 decoder->model->name, run->outputs[0].name);
+        decoder->model->program->warn(decoder->model,
+                                      "its outputs have not the hidden state of each token; the head guesses none");
     }
 }
 
 /* Chooses the next token of each text. Texts that end leave the lane. Writes the rows of the others; returns whether
  * these rows differ from the rows of the lane's states. */
-static bool choose_tokens(struct lane *lane, const infer_output *outputs, inlay_row *rows)
+static bool choose_tokens(struct lane *lane, const decode_output *outputs, inlay_row *rows)
 {
-    const infer_output *output = &outputs[0];
+    const decode_output *output = &outputs[0];
     struct decoder *decoder = lane->decoder;
-    const uint32_t ran = (uint32_t)lane->job.size.rows, count = lane->row_count;
+    const uint32_t ran = (uint32_t)lane->step.rows, count = lane->row_count;
     const size_t words = output->rank == 3 ? (size_t)output->dims[2] : 0, columns = lane->columns - lane->ahead;
     const uint64_t limit = decoder_prefix_limit(decoder); /* counts the texts that end, too */
     const float *logits = output->data;
@@ -95,7 +89,7 @@ static bool choose_tokens(struct lane *lane, const infer_output *outputs, inlay_
         bool goes_on = !decoder_is_over(text, &diag);
 
         text->read += columns;
-        text->compute_ns += i < ran ? lane->job.run.compute_ns : 0;
+        text->compute_ns += i < ran ? lane->step.compute_ns : 0;
         text->rows = ran > text->rows ? ran : text->rows;
         if (words == 0 || output->count < words * ran || output->dtype != INLAY_FLOAT)
             goes_on = inlay_fail(&diag, INLAY_UNSUPPORTED,
@@ -125,7 +119,7 @@ void lane_find_rows(const struct lane *lane, inlay_row *rows)
 }
 
 /* Whether the output of the lane's run has the logits of each token. */
-static bool has_logits(const struct lane *lane, const infer_output *output)
+static bool has_logits(const struct lane *lane, const decode_output *output)
 {
     return output->rank == 3 && output->dims[1] == 1 + (int64_t)lane->ahead;
 }
@@ -138,12 +132,12 @@ static bool drop_guesses(struct lane *lane, inlay_row *rows)
     return true;
 }
 
-bool lane_take_outputs(struct lane *lane, const infer_output *outputs, inlay_row *rows)
+bool lane_take_outputs(struct lane *lane, const decode_output *outputs, inlay_row *rows)
 {
     if (lane->reads)
         end_reading(lane);
     else if (lane->row_count == 1)
-        ahead_add_run(&lane->decoder->ahead, lane->ahead, (double)lane->job.run.compute_ns);
+        ahead_add_run(&lane->decoder->ahead, lane->ahead, (double)lane->step.compute_ns);
     lane->plain = false;
     return lane->ahead > 0 && !has_logits(lane, &outputs[0]) ? drop_guesses(lane, rows)
                                                              : choose_tokens(lane, outputs, rows);

@@ -1,8 +1,8 @@
-/* serve/schedule/lane.h - one lane of a decoder: the rows of its context, and its next run. Everything is called under
+/* texts/decode/lane.h - one lane of a decoder: the rows of its context, and its next run. Everything is called under
  * the decoder's lock. */
-#ifndef SERVE_LANE_H
-#define SERVE_LANE_H
-#include "serve/schedule/decoder.h"
+#ifndef TEXTS_LANE_H
+#define TEXTS_LANE_H
+#include "texts/decode/decoder.h"
 
 /* Ends the lane's texts with the failure. */
 void lane_fail(struct lane *lane, const inlay_diag *failure);

@@ -1,6 +1,5 @@
-#include "serve/schedule/prefixes.h"
+#include "texts/decode/prefixes.h"
 #include "inlay/check.h"
-#include "serve/model/text.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,14 +18,14 @@ struct entry {
 };
 
 struct prefix_store {
-    struct model *model;
+    const decode_model *model;
     struct entry entries[MOST_ENTRIES]; /* [count] */
     uint32_t count;
     uint64_t uses;
     bool unsupported; /* the model's states cannot be copied by rows */
 };
 
-prefix_store *prefixes_create(struct model *model)
+prefix_store *prefixes_create(const decode_model *model)
 {
     prefix_store *store = calloc(1, sizeof *store);
 
@@ -52,7 +51,7 @@ void prefixes_destroy(prefix_store *store)
 
 static uint64_t bytes_of(const prefix_store *store, size_t tokens)
 {
-    const inlay_rows_info *info = &store->model->text->rows;
+    const inlay_rows_info *info = &store->model->rows;
 
     return (tokens + ROW_MULTIPLE - 1) / ROW_MULTIPLE * ROW_MULTIPLE * info->token_bytes + info->fixed_bytes;
 }
@@ -79,14 +78,14 @@ static size_t common(const struct entry *entry, const int64_t *tokens, size_t co
 /* Whether only all tokens of an entry can be used: states that do not grow cannot be rewound. */
 static bool is_whole(const prefix_store *store)
 {
-    return store->model->text->rows.fixed_bytes > 0;
+    return store->model->rows.fixed_bytes > 0;
 }
 
 /* Whether a text may continue from the states of others: it does not with a model whose results depend on how many
  * tokens a run reads. */
 static bool is_possible(const prefix_store *store)
 {
-    return store->model->text->rows.in_parts && !store->unsupported;
+    return store->model->rows.in_parts && !store->unsupported;
 }
 
 size_t prefixes_find(prefix_store *store, int64_t adapter, const int64_t *tokens, size_t count, inlay_row *out_row)
@@ -164,7 +163,7 @@ static inlay_status copy_row(const prefix_store *store, struct entry *entry, con
     inlay_status status = inlay_context_create(store->model->session, &entry->context, NULL);
 
     if (status == INLAY_OK)
-        status = inlay_context_keep_rows(entry->context, &store->model->text->rows, 1, NULL);
+        status = inlay_context_keep_rows(entry->context, &store->model->rows, 1, NULL);
     return status == INLAY_OK ? inlay_context_set_rows(entry->context, row, 1, NULL) : status;
 }
 

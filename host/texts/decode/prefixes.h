@@ -1,17 +1,17 @@
-/* serve/schedule/prefixes.h - the states of the tokens of earlier texts of a model. A later text that begins with the
+/* texts/decode/prefixes.h - the states of the tokens of earlier texts of a model. A later text that begins with the
  * same tokens continues from a copy of them, which has the same pages where the runtime can map them
  * (exec/context/text_pages.h).
  *
  * An entry is a text with its states, the only row of a separate context. When memory is short, the entries that were
  * used least recently are dropped. The store belongs to one version of a model, whose lock the caller holds. */
-#ifndef SERVE_PREFIXES_H
-#define SERVE_PREFIXES_H
-#include "serve/model/model.h"
+#ifndef TEXTS_PREFIXES_H
+#define TEXTS_PREFIXES_H
+#include "texts/decode/model.h"
 
 typedef struct prefix_store prefix_store;
 
 /* NULL: out of memory. */
-prefix_store *prefixes_create(struct model *model);
+prefix_store *prefixes_create(const decode_model *model);
 void prefixes_destroy(prefix_store *store); /* NULL is a no-op */
 /* Bytes of the states of all entries. */
 uint64_t prefixes_bytes(const prefix_store *store);

@@ -1,4 +1,4 @@
-#include "serve/schedule/hidden.h"
+#include "texts/decode/hidden.h"
 #include "base/memory.h"
 #include "inlay/check.h"
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static bool is_complete(const text_head *head, const hidden_run *run)
     size_t bytes = 0;
 
     for (uint32_t i = 0; i < head->source_count; i++) {
-        const infer_output *output = &run->outputs[i];
+        const decode_output *output = &run->outputs[i];
 
         if (output->rank != 3 || output->dims[0] != run->rows || (size_t)output->dims[1] != run->tokens ||
             output->dtype != head->dtype)

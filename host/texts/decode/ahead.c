@@ -1,4 +1,4 @@
-#include "serve/schedule/ahead.h"
+#include "texts/decode/ahead.h"
 #include "inlay/check.h"
 
 enum {

@@ -1,12 +1,12 @@
-/* serve/schedule/decoder.h - the state of decoding.c for one model: its lanes, its texts that wait, and the memory of
+/* texts/decode/decoder.h - the state of decoding.c for one model: its lanes, its texts that wait, and the memory of
  * their states. Everything is called under the decoder's lock. */
-#ifndef SERVE_DECODER_H
-#define SERVE_DECODER_H
-#include "serve/model/sequence.h"
-#include "serve/model/text.h"
-#include "serve/schedule/decoding.h"
-#include "serve/schedule/drafting.h"
-#include "serve/schedule/prefixes.h"
+#ifndef TEXTS_DECODER_H
+#define TEXTS_DECODER_H
+#include "texts/decode/model.h"
+#include "texts/decode/decoding.h"
+#include "texts/decode/drafting.h"
+#include "texts/decode/prefixes.h"
+#include <pthread.h>
 
 enum {
     KV_MARGIN = 64 /* tokens for which a text that begins must have room, so that it need not wait again at once */
@@ -14,16 +14,15 @@ enum {
 
 struct lane {
     struct decoder *decoder;
-    struct sequence sequence; /* its context, whose rows are the states of its texts between runs */
-    struct job job;
-    infer_request request;                 /* without inputs: inlay_context_set_tokens() binds them */
-    infer_wanted wanted[1 + HEAD_SOURCES]; /* the logits, and the hidden states that a head reads */
-    decoding_text **texts;                 /* [row_count], capacity of max_sequences; 0: the lane is free */
+    /* Of its context, whose rows are the states of its texts between runs. Its outputs are the logits, and the hidden
+     * states that a head reads. */
+    decode_step step;
+    decoding_text **texts; /* [row_count], capacity of max_sequences; 0: the lane is free */
     uint32_t row_count;
     bool reads;                  /* its only text has tokens that must be read before the next one is chosen */
     size_t most;                 /* tokens that its next run reads at most, if it reads */
     size_t columns;              /* tokens of each text that its run reads, and the guesses after them */
-    bool runs;                   /* its job is queued or runs */
+    bool runs;                   /* its step is queued or runs */
     uint64_t drops;              /* decoder->drops when it was queued */
     int64_t guesses[MOST_AHEAD]; /* [ahead] guesses that its run reads after the last token of its only text */
     uint32_t ahead;
@@ -31,16 +30,15 @@ struct lane {
     int64_t *adapters;          /* [max_sequences] of the texts of its run; owned */
     inlay_value *adapter_input; /* its first adapter_rows; NULL: none yet */
     uint32_t adapter_rows;
-    bool drafts;        /* the draft model guesses for its only text; its job follows */
+    bool drafts;        /* the draft model guesses for its only text; its step follows */
     bool is_drafted;    /* the guesses of its run are those of the draft model */
     bool plain;         /* its run failed with guesses, and is repeated without */
-    struct lane *queue; /* lanes whose jobs are to be submitted when the lock is released */
+    struct lane *queue; /* lanes whose steps are to be run when the lock is released */
 };
 
 struct decoder {
     pthread_mutex_t lock;
-    struct sched *sched;
-    struct model *model;
+    decode_model *model;
     decoding_text *first, *last; /* the texts that wait, linked by next */
     uint32_t waiting, active;    /* texts that wait; that are in a lane */
     struct lane *lanes;          /* [lane_count] */

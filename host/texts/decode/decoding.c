@@ -1,8 +1,8 @@
-#include "serve/schedule/decoding.h"
+#include "texts/decode/decoding.h"
+#include "base/memory.h"
 #include "inlay/check.h"
-#include "serve/model/text.h"
-#include "serve/schedule/lane.h"
-#include "serve/schedule/lane_output.h"
+#include "texts/decode/lane.h"
+#include "texts/decode/lane_output.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,19 +11,14 @@ enum {
     CHUNK = 256  /* tokens of a prompt that one run reads while no text generates tokens */
 };
 
-static void keep_suspended(void *user)
-{
-    (void)user; /* the connections are suspended already, or have their responses */
-}
-
-static void submit_queue(struct decoder *decoder, struct lane *queue)
+static void run_queue(struct decoder *decoder, struct lane *queue)
 {
     for (struct lane *lane = queue, *after; lane != NULL; lane = after) {
-        after = lane->queue; /* the lane may be queued again as soon as it is submitted */
+        after = lane->queue; /* the lane may be queued again as soon as its step runs */
         if (lane->drafts)
             drafter_run(decoder->drafter);
         else
-            (void)sched_submit(decoder->sched, &lane->job, keep_suspended, NULL); /* max_queue does not apply */
+            decoder->model->program->run(&lane->step);
     }
 }
 
@@ -32,7 +27,7 @@ static void submit_queue(struct decoder *decoder, struct lane *queue)
 static bool shrink(struct lane *lane, inlay_row *rows)
 {
     struct decoder *decoder = lane->decoder;
-    const uint64_t limit = decoder->model->settings.kv_memory;
+    const uint64_t limit = decoder->model->limits.kv_memory;
     bool taken = false;
 
     while (limit > 0 && lane->row_count > 0 && decoder_used_bytes(decoder) > limit) {
@@ -88,7 +83,7 @@ static void begin_waiting(struct decoder *decoder)
     for (uint32_t k = 0; k < decoder->lane_count; k++) {
         struct lane *lane = &decoder->lanes[k];
 
-        if (decoder->first == NULL || decoder->active >= decoder->model->settings.max_sequences ||
+        if (decoder->first == NULL || decoder->active >= decoder->model->limits.max_sequences ||
             !decoder_fits(decoder, decoder->first->count + KV_MARGIN))
             return;
         if (lane->row_count == 0 && lane != decoder->main) {
@@ -126,7 +121,7 @@ static void change_main(struct decoder *decoder, bool own, bool changed, inlay_r
 
 static bool has_rows(const struct lane *lane)
 {
-    const inlay_context *context = lane->sequence.instance.context;
+    const inlay_context *context = lane->step.context;
 
     return context != NULL && inlay_context_row_count(context) > 0;
 }
@@ -177,14 +172,14 @@ static void read_prompts(struct decoder *decoder, struct lane **queue)
             return;
         lane->most = limited                                ? decoder->prompt_tokens
                      : lane == first_reader(decoder, false) ? CHUNK
-                                                            : decoder->model->settings.prompt_tokens;
+                                                            : decoder->model->limits.prompt_tokens;
         lane_queue(lane, queue);
         if (limited && lane->runs) /* not every model can read a prompt in parts */
             decoder->prompt_tokens -= lane->columns < decoder->prompt_tokens ? lane->columns : decoder->prompt_tokens;
     }
 }
 
-/* Starts what can run. Returns the lanes to be submitted. */
+/* Prepares what can run. Returns the lanes to be run. */
 static struct lane *next_steps(struct decoder *decoder)
 {
     struct lane *queue = NULL;
@@ -195,10 +190,10 @@ static struct lane *next_steps(struct decoder *decoder)
         for (uint32_t k = 0; k < decoder->lane_count; k++) {
             struct lane *lane = &decoder->lanes[k];
 
-            if (is_ready(lane) && (lane == decoder->main || decoder->model->text->rows.layout == INLAY_ROWS_ALONE))
+            if (is_ready(lane) && (lane == decoder->main || decoder->model->rows.layout == INLAY_ROWS_ALONE))
                 lane_queue(lane, &queue);
             if (lane->row_count == 0 && has_rows(lane))
-                (void)inlay_context_set_rows(lane->sequence.instance.context, NULL, 0, NULL);
+                (void)inlay_context_set_rows(lane->step.context, NULL, 0, NULL);
         }
         read_prompts(decoder, &queue);
     } while (decoder->active == 0 && decoder->first != NULL);
@@ -209,7 +204,7 @@ static struct lane *next_steps(struct decoder *decoder)
  * earlier texts' states. */
 static bool may_repeat(struct lane *lane, const inlay_diag *failure)
 {
-    const inlay_status status = failure != NULL ? failure->code : INLAY_OK;
+    const inlay_status status = failure->code;
 
     if (lane->ahead > 0 && status != INLAY_CANCELLED && status != INLAY_DEADLINE_EXCEEDED) {
         lane->plain = true; /* a guess may be at a position that the model does not have */
@@ -223,31 +218,32 @@ static bool may_repeat(struct lane *lane, const inlay_diag *failure)
  * about as long as the run. */
 static size_t most_prompt_tokens(const struct lane *lane)
 {
-    const uint32_t most = lane->decoder->model->settings.prompt_tokens;
+    const uint32_t most = lane->decoder->model->limits.prompt_tokens;
 
     return most > lane->row_count ? most : lane->row_count;
 }
 
 /* Called when a run of a lane ends. Any thread. */
-static void finish_step(struct job *job, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
+static void finish_step(decode_step *step, const inlay_diag *failure)
 {
-    struct lane *lane = job->user, *queue;
+    struct lane *lane = step->user, *queue;
     struct decoder *decoder = lane->decoder;
-    const bool alone = decoder->model->text->rows.layout == INLAY_ROWS_ALONE;
+    const bool alone = decoder->model->rows.layout == INLAY_ROWS_ALONE;
     inlay_row *rows = decoder->rows;
+    decode_output outputs[1 + HEAD_SOURCES];
+    inlay_diag unread = INLAY_DIAG_INIT;
     bool ran = true, changed = false;
 
     (void)pthread_mutex_lock(&decoder->lock);
     lane->runs = false;
     if (!lane->reads)
         decoder->prompt_tokens = most_prompt_tokens(lane);
-    if (failure != NULL || output_count != lane->request.output_count) {
-        inlay_diag diag = INLAY_DIAG_INIT;
-
-        (void)inlay_fail(&diag, INLAY_UNSUPPORTED, "the run did not return the outputs that were asked for");
+    if (failure == NULL && decode_step_outputs(step, outputs, &unread) != INLAY_OK)
+        failure = &unread;
+    if (failure != NULL) {
         ran = false;
         if (!may_repeat(lane, failure))
-            lane_fail(lane, failure != NULL ? failure : &diag);
+            lane_fail(lane, failure);
     } else {
         changed = lane_take_outputs(lane, outputs, rows);
     }
@@ -259,7 +255,7 @@ static void finish_step(struct job *job, const inlay_diag *failure, const infer_
         change_main(decoder, ran && lane == decoder->main, changed, rows);
     queue = next_steps(decoder);
     (void)pthread_mutex_unlock(&decoder->lock);
-    submit_queue(decoder, queue);
+    run_queue(decoder, queue);
 }
 
 /* Called when a run of the draft model ends: the lane that waits for its guesses runs when they are complete. Any
@@ -267,10 +263,11 @@ static void finish_step(struct job *job, const inlay_diag *failure, const infer_
 static void finish_draft(void *user)
 {
     struct decoder *decoder = user;
-    struct model *model = model_ref(decoder->model); /* the run is one of the draft model, and the text may end */
+    decode_model *model = decoder->model;
     struct lane *lane = decoder->lanes, *queue = NULL;
     inlay_diag diag = INLAY_DIAG_INIT;
 
+    model->program->hold(model); /* the run is one of the draft model, and the text may end */
     (void)pthread_mutex_lock(&decoder->lock);
     while (!lane->drafts) {
         lane++;
@@ -292,8 +289,8 @@ static void finish_draft(void *user)
         queue = lane;
     }
     (void)pthread_mutex_unlock(&decoder->lock);
-    submit_queue(decoder, queue);
-    model_unref(model);
+    run_queue(decoder, queue);
+    model->program->release(model);
 }
 
 static void decoder_close(void *runner)
@@ -306,7 +303,7 @@ static void decoder_close(void *runner)
     for (uint32_t k = 0; decoder->lanes != NULL && k < decoder->lane_count; k++) {
         struct lane *lane = &decoder->lanes[k];
 
-        instance_deinit(decoder->model, &lane->sequence.instance);
+        decoder->model->program->close(&lane->step);
         inlay_value_unref(lane->adapter_input);
         free(lane->adapters);
         free((void *)lane->texts);
@@ -319,58 +316,45 @@ static void decoder_close(void *runner)
     free(decoder);
 }
 
-static void want(struct lane *lane, uint32_t output)
-{
-    INLAY_CHECK(lane->request.output_count < 1 + HEAD_SOURCES);
-    lane->wanted[lane->request.output_count++] =
-        (infer_wanted){ .name = lane->decoder->model->outputs[output].name, .binary = -1, .output = output };
-}
-
 static bool lane_init(struct lane *lane, struct decoder *decoder)
 {
-    struct model *model = decoder->model;
+    decode_model *model = decoder->model;
+    decode_step *step = &lane->step;
 
     lane->decoder = decoder;
-    lane->texts = calloc(model->settings.max_sequences, sizeof(decoding_text *));
-    lane->adapters = calloc(model->settings.max_sequences, sizeof *lane->adapters);
-    lane->request.id = "";
-    lane->request.outputs = lane->wanted;
-    want(lane, model->text->logits);
+    lane->texts = calloc(model->limits.max_sequences, sizeof(decoding_text *));
+    lane->adapters = calloc(model->limits.max_sequences, sizeof *lane->adapters);
+    step->model = model;
+    step->finish = finish_step;
+    step->user = lane;
+    step->outputs[step->output_count++] = model->logits;
     for (uint32_t i = 0; decoder->head != NULL && i < decoder->head->source_count; i++)
-        want(lane, decoder->head->sources[i]);
-    lane->job.model = model;
-    lane->job.request = &lane->request;
-    lane->job.sequence = &lane->sequence;
-    lane->job.level = model->settings.priority;
-    lane->job.is_admitted = true;
-    lane->job.finish = finish_step;
-    lane->job.user = lane;
+        step->outputs[step->output_count++] = decoder->head->sources[i];
     return lane->texts != NULL && lane->adapters != NULL;
 }
 
 /* NULL: out of memory. */
-static struct decoder *decoder_create(struct sched *sched, struct model *model)
+static struct decoder *decoder_create(decode_model *model)
 {
-    const bool alone = model->text->rows.layout == INLAY_ROWS_ALONE;
+    const bool alone = model->rows.layout == INLAY_ROWS_ALONE;
     struct decoder *decoder = calloc(1, sizeof *decoder);
     bool good;
 
     if (decoder == NULL)
         return NULL;
     (void)pthread_mutex_init(&decoder->lock, NULL);
-    decoder->sched = sched;
     decoder->model = model;
-    decoder->lane_count = alone ? model->settings.max_sequences : READERS + 1;
-    decoder->head = model->decoding.draft != NULL ? model->decoding.draft->text->head : NULL;
+    decoder->lane_count = alone ? model->limits.max_sequences : READERS + 1;
+    decoder->head = model->draft != NULL ? model->draft->head : NULL;
     decoder->lanes = calloc(decoder->lane_count, sizeof *decoder->lanes);
-    decoder->rows = calloc(model->settings.max_sequences, sizeof *decoder->rows);
-    decoder->tokens = calloc(model->settings.max_sequences + (size_t)MOST_AHEAD, sizeof *decoder->tokens);
+    decoder->rows = calloc(model->limits.max_sequences, sizeof *decoder->rows);
+    decoder->tokens = calloc(model->limits.max_sequences + (size_t)MOST_AHEAD, sizeof *decoder->tokens);
     decoder->prefixes = prefixes_create(model);
     good = decoder->prefixes != NULL && decoder->lanes != NULL && decoder->rows != NULL && decoder->tokens != NULL;
     for (uint32_t k = 0; good && k < decoder->lane_count; k++)
         good = lane_init(&decoder->lanes[k], decoder);
-    if (good && model->decoding.draft != NULL) {
-        decoder->drafter = drafter_open(sched, model->decoding.draft, finish_draft, decoder);
+    if (good && model->draft != NULL) {
+        decoder->drafter = drafter_open(model->draft, finish_draft, decoder);
         good = decoder->drafter != NULL;
     }
     if (good)
@@ -379,19 +363,19 @@ static struct decoder *decoder_create(struct sched *sched, struct model *model)
     return NULL;
 }
 
-static pthread_mutex_t runner_lock = PTHREAD_MUTEX_INITIALIZER; /* of text_model.runner */
+static pthread_mutex_t runner_lock = PTHREAD_MUTEX_INITIALIZER; /* of decode_model.runner */
 
 /* The model's decoder, which is created for its first text. NULL: out of memory. */
-static struct decoder *decoder_of(struct sched *sched, struct model *model)
+static struct decoder *decoder_of(decode_model *model)
 {
     struct decoder *decoder;
 
     (void)pthread_mutex_lock(&runner_lock);
-    if (model->text->runner == NULL) {
-        model->text->runner = decoder_create(sched, model);
-        model->text->close_runner = decoder_close;
+    if (model->runner == NULL) {
+        model->runner = decoder_create(model);
+        model->close_runner = decoder_close;
     }
-    decoder = model->text->runner;
+    decoder = model->runner;
     (void)pthread_mutex_unlock(&runner_lock);
     return decoder;
 }
@@ -402,15 +386,15 @@ static void mark_adapter(const decoding_text *text, uint8_t mark, uint8_t *adapt
         adapters[text->adapter] |= mark;
 }
 
-decoding_load decoding_load_of(const struct model *model, uint8_t *adapters)
+decoding_load decoding_load_of(const decode_model *model, uint8_t *adapters)
 {
     decoding_load load = { 0 };
     struct decoder *decoder = NULL;
 
-    if (model->text == NULL || model->text->logits == INLAY_NONE) /* that of an embedding model is another runner */
+    if (model->logits == INLAY_NONE) /* that of an embedding model is another runner */
         return load;
     (void)pthread_mutex_lock(&runner_lock);
-    decoder = model->text->runner;
+    decoder = model->runner;
     (void)pthread_mutex_unlock(&runner_lock);
     if (decoder == NULL)
         return load;
@@ -425,10 +409,10 @@ decoding_load decoding_load_of(const struct model *model, uint8_t *adapters)
     return load;
 }
 
-inlay_status decoding_add(struct sched *sched, struct model *model, decoding_text *texts, inlay_diag *diag)
+inlay_status decoding_add(decode_model *model, decoding_text *texts, inlay_diag *diag)
 {
-    struct decoder *decoder = decoder_of(sched, model);
-    const uint64_t limit = model->settings.kv_memory;
+    struct decoder *decoder = decoder_of(model);
+    const uint64_t limit = model->limits.kv_memory;
     struct lane *queue;
 
     if (decoder == NULL)
@@ -438,19 +422,19 @@ inlay_status decoding_add(struct sched *sched, struct model *model, decoding_tex
             return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the states of the prompt's %zu tokens exceed kv_memory",
                               text->count);
     (void)pthread_mutex_lock(&decoder->lock);
-    if (decoder->waiting >= model->settings.max_queue) {
+    if (decoder->waiting >= model->limits.max_waiting) {
         (void)pthread_mutex_unlock(&decoder->lock);
         return inlay_fail(diag, INLAY_BUSY, "the model's queue is full; try again later");
     }
-    (void)model_ref(model); /* the texts may end, and their references, before this function does */
+    model->program->hold(model); /* the texts may end, and their references, before this function does */
     for (decoding_text *text = texts, *after; text != NULL; text = after) {
         after = text->next;
-        (void)atomic_fetch_add(&model->decoding.texts, 1);
+        (void)atomic_fetch_add(&model->texts, 1);
         decoder_add(decoder, text);
     }
     queue = next_steps(decoder);
     (void)pthread_mutex_unlock(&decoder->lock);
-    submit_queue(decoder, queue);
-    model_unref(model);
+    run_queue(decoder, queue);
+    model->program->release(model);
     return INLAY_OK;
 }

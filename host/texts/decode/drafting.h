@@ -1,20 +1,18 @@
-/* serve/schedule/drafting.h - guesses of the next tokens of a text by a draft model: a smaller decoder with the same
- * tokenizer, or a head that reads the hidden states of the model (text_head.h, head_rows.h). Its runs are jobs of the
- * scheduler like any other.
+/* texts/decode/drafting.h - guesses of the next tokens of a text by a draft model: a smaller decoder with the same
+ * tokenizer, or a head that reads the hidden states of the model (texts/draft/head.h, head_rows.h).
  *
  * A drafter has one row of states, of the text for which it guessed last. The caller holds the lock of the model's
  * texts, except where stated. */
-#ifndef SERVE_DRAFTING_H
-#define SERVE_DRAFTING_H
-#include "serve/schedule/ahead.h"
-#include "serve/schedule/decoding.h"
-#include "serve/schedule/sched.h"
+#ifndef TEXTS_DRAFTING_H
+#define TEXTS_DRAFTING_H
+#include "texts/decode/ahead.h"
+#include "texts/decode/decoding.h"
 
 struct drafter;
 
 /* Returns the drafter of a draft model, which it closes at its end. finish(user) is called when a run has ended, by any
  * thread, without the lock, and calls drafter_step(). NULL: out of memory. */
-struct drafter *drafter_open(struct sched *sched, struct model *model, void (*finish)(void *user), void *user);
+struct drafter *drafter_open(decode_model *model, void (*finish)(void *user), void *user);
 /* Whether the drafter can guess for another text: it is not guessing now, and no run has failed. */
 bool drafter_is_free(const struct drafter *drafter);
 /* The most guesses that it can make for a text now: `most`, or fewer if it is a head. */

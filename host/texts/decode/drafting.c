@@ -1,10 +1,8 @@
-#include "serve/schedule/drafting.h"
+#include "texts/decode/drafting.h"
 #include "base/memory.h"
 #include "inlay/check.h"
-#include "serve/base/log.h"
-#include "serve/model/sequence.h"
-#include "serve/model/text.h"
-#include "serve/schedule/head_rows.h"
+#include "texts/decode/head_rows.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,16 +13,12 @@ enum {
 };
 
 struct drafter {
-    struct sched *sched;
-    struct model *model;
+    decode_model *model;
     void (*finish)(void *user);
     void *user;
-    struct sequence sequence; /* its context, with one row */
-    struct job job;
-    infer_request request;
-    infer_wanted wanted;
+    decode_step step; /* of its context, with one row */
     struct head_rows *head;      /* NULL: the draft model is a decoder */
-    const infer_output *outputs; /* of the run that has ended; NULL: it failed */
+    bool ran; /* the last run completed; otherwise: */
     inlay_diag failure;
     int64_t *tokens;      /* [length] the tokens that the row of a decoder has; owned */
     size_t length, reads; /* reads: tokens of the prepared run, which follow in `tokens` */
@@ -37,19 +31,19 @@ struct drafter {
 };
 
 /* Called when a run ends. Any thread. */
-static void finish_run(struct job *job, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
+static void finish_run(decode_step *step, const inlay_diag *failure)
 {
-    struct drafter *drafter = job->user;
+    struct drafter *drafter = step->user;
 
-    drafter->outputs = failure == NULL && output_count == drafter->request.output_count ? outputs : NULL;
+    drafter->ran = failure == NULL;
     drafter->failure = failure != NULL ? *failure : (inlay_diag)INLAY_DIAG_INIT;
     drafter->finish(drafter->user);
 }
 
 /* Takes the outputs of a run of a decoder; as head_rows_read(). */
-static inlay_status read_decoder(struct drafter *drafter, const float **out_logits, size_t *out_words, inlay_diag *diag)
+static inlay_status read_decoder(struct drafter *drafter, const decode_output *logits, const float **out_logits,
+                                 size_t *out_words, inlay_diag *diag)
 {
-    const infer_output *logits = drafter->outputs;
 
     *out_logits = NULL;
     if (logits->rank != 3 || logits->dims[2] < 1 || logits->count < (uint64_t)logits->dims[2] ||
@@ -66,18 +60,19 @@ static inlay_status read_decoder(struct drafter *drafter, const float **out_logi
 /* Reads the results of the run: a guess, if it has read all tokens of the text. false: it failed. */
 static bool read_results(struct drafter *drafter)
 {
-    const double ns = (double)drafter->job.run.compute_ns;
+    const double ns = (double)drafter->step.compute_ns;
+    decode_output outputs[1 + HEAD_SOURCES];
     inlay_diag *diag = &drafter->failure;
     const float *logits;
     size_t words = 0;
     int64_t guess;
     inlay_status status;
 
-    if (drafter->outputs == NULL)
+    if (!drafter->ran || decode_step_outputs(&drafter->step, outputs, diag) != INLAY_OK)
         return false;
-    status = drafter->head != NULL ? head_rows_read(drafter->head, drafter->text, drafter->outputs,
-                                                    drafter->request.output_count, &logits, &words, diag)
-                                   : read_decoder(drafter, &logits, &words, diag);
+    status = drafter->head != NULL ? head_rows_read(drafter->head, drafter->text, outputs, drafter->step.output_count,
+                                                    &logits, &words, diag)
+                                   : read_decoder(drafter, outputs, &logits, &words, diag);
     if (status != INLAY_OK)
         return false;
     if (drafter->reads <= 2 && drafter->runs++ > 0) /* the first run also plans */
@@ -93,9 +88,12 @@ static bool read_results(struct drafter *drafter)
 /* The draft model guesses no more: its runs fail. */
 static void set_failed(struct drafter *drafter)
 {
+    char line[sizeof drafter->failure.text + 32];
+
     drafter->failed = true;
-    log_line(LOG_WARNING_LINE, "model '%s' guesses no more: %s", drafter->model->name,
-             drafter->failure.text[0] != '\0' ? drafter->failure.text : "no memory for its runs");
+    (void)snprintf(line, sizeof line, "it guesses no more: %s",
+                   drafter->failure.text[0] != '\0' ? drafter->failure.text : "no memory for its runs");
+    drafter->model->program->warn(drafter->model, line);
 }
 
 static void drafter_close(void *runner)
@@ -103,40 +101,33 @@ static void drafter_close(void *runner)
     struct drafter *drafter = runner;
 
     INLAY_CHECK(drafter->text == NULL);
-    instance_deinit(drafter->model, &drafter->sequence.instance);
+    drafter->model->program->close(&drafter->step);
     head_rows_destroy(drafter->head);
     free(drafter->tokens);
     free(drafter);
 }
 
-struct drafter *drafter_open(struct sched *sched, struct model *model, void (*finish)(void *user), void *user)
+struct drafter *drafter_open(decode_model *model, void (*finish)(void *user), void *user)
 {
     struct drafter *drafter = calloc(1, sizeof *drafter);
 
     if (drafter == NULL)
         return NULL;
-    if (model->text->head != NULL && (drafter->head = head_rows_create(model)) == NULL) {
+    if (model->head != NULL && (drafter->head = head_rows_create(model)) == NULL) {
         free(drafter);
         return NULL;
     }
-    drafter->sched = sched;
     drafter->model = model;
     drafter->finish = finish;
     drafter->user = user;
-    drafter->wanted = (infer_wanted){ .name = "logits", .binary = -1, .output = model->text->logits };
-    drafter->request.id = "";
-    drafter->request.outputs = &drafter->wanted;
-    drafter->request.output_count = 1;
-    drafter->job.model = model;
-    drafter->job.request = &drafter->request;
-    drafter->job.sequence = &drafter->sequence;
-    drafter->job.level = model->settings.priority;
-    drafter->job.is_admitted = true;
-    drafter->job.finish = finish_run;
-    drafter->job.user = drafter;
-    INLAY_CHECK(model->text->runner == NULL);
-    model->text->runner = drafter;
-    model->text->close_runner = drafter_close;
+    drafter->step = (decode_step){ .model = model, .finish = finish_run, .user = drafter };
+    if (drafter->head != NULL)
+        head_rows_want(drafter->head, &drafter->step);
+    else
+        drafter->step.outputs[drafter->step.output_count++] = model->logits;
+    INLAY_CHECK(model->runner == NULL);
+    model->runner = drafter;
+    model->close_runner = drafter_close;
     return drafter;
 }
 
@@ -147,7 +138,7 @@ bool drafter_is_free(const struct drafter *drafter)
 
 uint32_t drafter_most(const struct drafter *drafter, const decoding_text *text, uint32_t most)
 {
-    const text_head *head = drafter->model->text->head;
+    const text_head *head = drafter->model->head;
 
     if (head == NULL)
         return most;
@@ -168,13 +159,13 @@ static size_t bind_tokens(struct drafter *drafter)
     const size_t end = text->count + drafter->count;
     size_t reads = end - drafter->length;
 
-    if (drafter->model->text->rows.in_parts && reads > CHUNK)
+    if (drafter->model->rows.in_parts && reads > CHUNK)
         reads = CHUNK;
     if (!list_reserve(&drafter->tokens, drafter->length, reads, sizeof *drafter->tokens))
         return 0;
     for (size_t i = drafter->length; i < drafter->length + reads; i++)
         drafter->tokens[i] = i < text->count ? text->tokens[i] : drafter->guesses[i - text->count];
-    return inlay_context_set_tokens(drafter->sequence.instance.context, drafter->tokens + drafter->length,
+    return inlay_context_set_tokens(drafter->step.context, drafter->tokens + drafter->length,
                                     (int64_t)reads, NULL) == INLAY_OK
                ? reads
                : 0;
@@ -184,11 +175,10 @@ static size_t bind_tokens(struct drafter *drafter)
 static bool prepare(struct drafter *drafter)
 {
     drafter->reads = drafter->head != NULL ? head_rows_prepare(drafter->head, drafter->text, drafter->guesses,
-                                                               drafter->count, CHUNK, &drafter->request)
+                                                               drafter->count, CHUNK, &drafter->step)
                                            : bind_tokens(drafter);
-    drafter->job.size.rows = 1;
-    drafter->job.size.bytes = drafter->reads * sizeof *drafter->tokens;
-    drafter->job.arrived_ns = drafter->job.received_ns = clock_ns();
+    drafter->step.rows = 1;
+    drafter->step.bytes = drafter->reads * sizeof *drafter->tokens;
     return drafter->reads > 0;
 }
 
@@ -196,7 +186,7 @@ static bool prepare(struct drafter *drafter)
  * case. */
 static bool rewind_row(struct drafter *drafter)
 {
-    inlay_context *context = drafter->sequence.instance.context;
+    inlay_context *context = drafter->step.context;
     const decoding_text *text = drafter->text;
     size_t same = 0;
     inlay_row row;
@@ -215,27 +205,27 @@ static bool rewind_row(struct drafter *drafter)
 /* Makes the context, if it has none. */
 static bool open_context(struct drafter *drafter)
 {
-    const struct model *model = drafter->model;
-    struct instance *instance = &drafter->sequence.instance;
+    const decode_model *model = drafter->model;
+    decode_step *step = &drafter->step;
     inlay_status status;
 
-    if (instance->context != NULL)
+    if (step->context != NULL)
         return true;
-    status = instance_init(model, instance, 1, &drafter->failure);
+    status = model->program->open(step, &drafter->failure);
     if (status == INLAY_OK)
         status = drafter->head != NULL
-                     ? head_rows_keep(drafter->head, instance->context, &drafter->failure)
-                     : inlay_context_keep_rows(instance->context, &model->text->rows, FIRST_TOKENS, &drafter->failure);
+                     ? head_rows_keep(drafter->head, step->context, &drafter->failure)
+                     : inlay_context_keep_rows(step->context, &model->rows, FIRST_TOKENS, &drafter->failure);
     if (status == INLAY_OK)
-        status = text_model_keep_logits(model->text, instance->context, 1, &drafter->failure);
+        status = decode_model_keep_logits(model, step->context, 1, &drafter->failure);
     if (status != INLAY_OK)
-        instance_deinit(model, instance);
+        model->program->close(step);
     return status == INLAY_OK;
 }
 
 bool drafter_begin(struct drafter *drafter, decoding_text *text, uint32_t count)
 {
-    const size_t context = drafter->model->text->context;
+    const size_t context = drafter->model->context;
 
     INLAY_CHECK(drafter_is_free(drafter) && count <= MOST_AHEAD);
     if (text->guess == NULL || count == 0 || (context > 0 && text->count + count > context))
@@ -250,14 +240,9 @@ bool drafter_begin(struct drafter *drafter, decoding_text *text, uint32_t count)
     return false;
 }
 
-static void keep_suspended(void *user)
-{
-    (void)user; /* the connections are suspended already */
-}
-
 void drafter_run(struct drafter *drafter)
 {
-    (void)sched_submit(drafter->sched, &drafter->job, keep_suspended, NULL); /* max_queue does not apply */
+    drafter->model->program->run(&drafter->step);
 }
 
 bool drafter_step(struct drafter *drafter, int64_t out[MOST_AHEAD], uint32_t *out_count)

@@ -1,6 +1,5 @@
-#include "serve/schedule/decoder.h"
+#include "texts/decode/decoder.h"
 #include "inlay/check.h"
-#include "serve/model/text.h"
 
 static size_t longest(const struct lane *lane)
 {
@@ -13,7 +12,7 @@ static size_t longest(const struct lane *lane)
 
 uint64_t decoder_bytes(const struct decoder *decoder, uint64_t rows, uint64_t tokens)
 {
-    const inlay_rows_info *info = &decoder->model->text->rows;
+    const inlay_rows_info *info = &decoder->model->rows;
 
     return rows * (tokens * info->token_bytes + info->fixed_bytes);
 }
@@ -29,7 +28,7 @@ uint64_t decoder_used_bytes(const struct decoder *decoder)
 
 bool decoder_fits(const struct decoder *decoder, uint64_t tokens)
 {
-    const uint64_t limit = decoder->model->settings.kv_memory;
+    const uint64_t limit = decoder->model->limits.kv_memory;
     const struct lane *main = decoder->main;
     const uint64_t rows = main != NULL ? main->row_count : 0, most = main != NULL ? longest(main) : 0;
 
@@ -41,11 +40,11 @@ bool decoder_fits(const struct decoder *decoder, uint64_t tokens)
 
 uint64_t decoder_prefix_limit(const struct decoder *decoder)
 {
-    const model_settings *settings = &decoder->model->settings;
-    const uint64_t used = settings->kv_memory > 0 ? decoder_used_bytes(decoder) : 0;
-    const uint64_t left = settings->kv_memory > used ? settings->kv_memory - used : 0;
+    const decode_limits *limits = &decoder->model->limits;
+    const uint64_t used = limits->kv_memory > 0 ? decoder_used_bytes(decoder) : 0;
+    const uint64_t left = limits->kv_memory > used ? limits->kv_memory - used : 0;
 
-    return settings->kv_memory > 0 && left < settings->prefix_memory ? left : settings->prefix_memory;
+    return limits->kv_memory > 0 && left < limits->prefix_memory ? left : limits->prefix_memory;
 }
 
 bool decoder_drop_prefixes(struct decoder *decoder, inlay_status status)
@@ -108,21 +107,15 @@ void decoder_end_text(struct decoder *decoder, decoding_text *text, const inlay_
 {
     INLAY_CHECK(decoder->active > 0);
     decoder->active--;
-    (void)atomic_fetch_sub(&decoder->model->decoding.texts, 1);
+    (void)atomic_fetch_sub(&decoder->model->texts, 1);
     hidden_deinit(&text->hidden);
     text->end(text, failure);
 }
 
 bool decoder_is_over(const decoding_text *text, inlay_diag *diag)
 {
-    const struct job *request = text->request;
-
     *diag = (inlay_diag)INLAY_DIAG_INIT;
-    if (request->cancelled)
-        (void)inlay_fail(diag, INLAY_CANCELLED, "the text was not finished");
-    else if (request->deadline_ns != 0 && request->deadline_ns <= clock_ns())
-        (void)inlay_fail(diag, INLAY_DEADLINE_EXCEEDED, "the request's deadline passed before its text was finished");
-    return diag->code != INLAY_OK;
+    return text->is_over != NULL && text->is_over(text, diag);
 }
 
 void decoder_drop_waiting(struct decoder *decoder)

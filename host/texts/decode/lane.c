@@ -1,7 +1,6 @@
-#include "serve/schedule/lane.h"
+#include "texts/decode/lane.h"
 #include "inlay/check.h"
 #include "texts/tokens/lookup.h"
-#include "serve/model/text.h"
 #include <string.h>
 
 enum {
@@ -21,7 +20,7 @@ void lane_join(struct lane *lane, const inlay_row *rows)
     inlay_status status;
 
     do {
-        status = inlay_context_set_rows(lane->sequence.instance.context, rows, lane->row_count, &diag);
+        status = inlay_context_set_rows(lane->step.context, rows, lane->row_count, &diag);
     } while (decoder_drop_prefixes(lane->decoder, status));
     if (status != INLAY_OK)
         lane_fail(lane, &diag);
@@ -38,24 +37,23 @@ static inlay_status begin_row(struct lane *lane, inlay_diag *diag)
     do {
         text->read = text->reused = prefixes_find(decoder->prefixes, text->adapter, text->tokens, text->count, &row);
         prefixes_trim(decoder->prefixes, decoder_prefix_limit(decoder), text->reused > 0);
-        status = inlay_context_set_rows(lane->sequence.instance.context, &row, 1, diag);
+        status = inlay_context_set_rows(lane->step.context, &row, 1, diag);
     } while (decoder_drop_prefixes(decoder, status));
     return status;
 }
 
 inlay_status lane_begin(struct lane *lane, inlay_diag *diag)
 {
-    const struct model *model = lane->decoder->model;
-    struct instance *instance = &lane->sequence.instance;
+    const decode_model *model = lane->decoder->model;
     inlay_status status = INLAY_OK;
 
-    if (instance->context == NULL) {
+    if (lane->step.context == NULL) {
         lane->kept = 0;
-        status = instance_init(model, instance, 1, diag);
+        status = model->program->open(&lane->step, diag);
         if (status == INLAY_OK)
-            status = inlay_context_keep_rows(instance->context, &model->text->rows, FIRST_TOKENS, diag);
+            status = inlay_context_keep_rows(lane->step.context, &model->rows, FIRST_TOKENS, diag);
         if (status != INLAY_OK)
-            instance_deinit(model, instance);
+            model->program->close(&lane->step);
     }
     return status == INLAY_OK ? begin_row(lane, diag) : status;
 }
@@ -64,8 +62,8 @@ inlay_status lane_begin(struct lane *lane, inlay_diag *diag)
 static size_t most_guesses(const struct lane *lane, size_t most)
 {
     const struct decoder *decoder = lane->decoder;
-    const struct text_model *model = decoder->model->text;
-    const model_settings *settings = &decoder->model->settings;
+    const decode_model *model = decoder->model;
+    const uint64_t limit = model->limits.kv_memory;
     const decoding_text *text = lane->texts[0];
 
     if (lane->plain || lane->reads || lane->row_count > 1 || text->count - text->read != 1 || decoder->last_only ||
@@ -73,8 +71,7 @@ static size_t most_guesses(const struct lane *lane, size_t most)
         return 0;
     if (model->context > 0 && text->count + most > model->context)
         most = text->count < model->context ? model->context - text->count : 0;
-    return settings->kv_memory == 0 ||
-                   decoder_used_bytes(decoder) + most * model->rows.token_bytes <= settings->kv_memory
+    return limit == 0 || decoder_used_bytes(decoder) + most * model->rows.token_bytes <= limit
                ? most
                : 0;
 }
@@ -85,7 +82,7 @@ static void lane_guess(struct lane *lane)
 {
     struct decoder *decoder = lane->decoder;
     decoding_text *text = lane->texts[0];
-    const size_t most = most_guesses(lane, decoder->model->settings.lookup_tokens);
+    const size_t most = most_guesses(lane, decoder->model->limits.lookup_tokens);
     size_t found;
 
     lane->ahead = 0;
@@ -105,7 +102,7 @@ static bool lane_draft(struct lane *lane)
 
     if (decoder->drafter == NULL || lane->ahead > 0 || decoder->active > 1 || !drafter_is_free(decoder->drafter))
         return false;
-    most = most_guesses(lane, decoder->model->settings.draft_tokens);
+    most = most_guesses(lane, decoder->model->limits.draft_tokens);
     most = drafter_most(decoder->drafter, text, (uint32_t)most);
     most = ahead_best(&decoder->ahead, &text->drafted, (uint32_t)most, drafter_ns(decoder->drafter));
     return most > 0 && drafter_begin(decoder->drafter, text, (uint32_t)most);
@@ -117,17 +114,17 @@ static size_t step_tokens(const struct lane *lane)
     const decoding_text *text = lane->texts[0];
     const size_t left = text->count - text->read + lane->ahead;
 
-    return lane->reads && lane->decoder->model->text->rows.in_parts && left > lane->most ? lane->most : left;
+    return lane->reads && lane->decoder->model->rows.in_parts && left > lane->most ? lane->most : left;
 }
 
 /* Binds the adapters of the lane's texts, if the model has some. */
 static inlay_status bind_adapters(struct lane *lane, inlay_diag *diag)
 {
-    const text_model *model = lane->decoder->model->text;
+    const decode_model *model = lane->decoder->model;
     const int64_t rows = lane->row_count;
     inlay_status status = INLAY_OK;
 
-    if (model->adapter == INLAY_NONE || lane->decoder->model->decoding.adapter_count == 0)
+    if (model->adapter == INLAY_NONE || model->adapter_count == 0)
         return INLAY_OK;
     for (uint32_t r = 0; r < lane->row_count; r++)
         lane->adapters[r] = lane->texts[r]->adapter;
@@ -141,7 +138,7 @@ static inlay_status bind_adapters(struct lane *lane, inlay_diag *diag)
             lane->adapter_rows = lane->row_count;
     }
     return status == INLAY_OK
-               ? inlay_context_set_input(lane->sequence.instance.context, model->adapter, lane->adapter_input, diag)
+               ? inlay_context_set_input(lane->step.context, model->adapter, lane->adapter_input, diag)
                : status;
 }
 
@@ -152,7 +149,7 @@ static inlay_status keep_logits(struct lane *lane, inlay_diag *diag)
     inlay_status status = INLAY_OK;
 
     if (lane->kept != kept)
-        status = text_model_keep_logits(lane->decoder->model->text, lane->sequence.instance.context, kept, diag);
+        status = decode_model_keep_logits(lane->decoder->model, lane->step.context, kept, diag);
     if (status == INLAY_OK)
         lane->kept = kept;
     return status;
@@ -185,10 +182,9 @@ inlay_status lane_prepare(struct lane *lane, inlay_diag *diag)
             tokens = lane->decoder->tokens;
         }
     }
-    lane->job.size.rows = rows;
-    lane->job.size.bytes = rows * columns * sizeof *tokens;
-    lane->job.arrived_ns = lane->job.received_ns = clock_ns();
-    return inlay_context_set_tokens(lane->sequence.instance.context, tokens, (int64_t)columns, diag);
+    lane->step.rows = rows;
+    lane->step.bytes = rows * columns * sizeof *tokens;
+    return inlay_context_set_tokens(lane->step.context, tokens, (int64_t)columns, diag);
 }
 
 void lane_queue(struct lane *lane, struct lane **queue)

@@ -1,27 +1,22 @@
-#include "serve/schedule/head_rows.h"
+#include "texts/decode/head_rows.h"
 #include "base/memory.h"
 #include "inlay/check.h"
-#include "serve/model/text.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    MOST_INPUTS = 5,
-    MOST_OUTPUTS = 3,
     FIRST_TOKENS = 256 /* initial capacity of the states; it doubles */
 };
 
 struct head_rows {
-    const struct model *model;
+    const decode_model *model;
     uint64_t order; /* of the text whose states these are; 0: none */
     size_t first;   /* token of their first row */
     size_t length;  /* rows with hidden states of the model */
     size_t chained; /* rows of guesses after them */
     size_t reads;   /* rows of the prepared run */
     bool of_text;   /* they are rows of the text */
-    infer_tensor inputs[MOST_INPUTS];
-    infer_wanted wanted[MOST_OUTPUTS];
     int64_t *numbers;     /* tokens, positions and mask; owned */
     size_t number_room;   /* of numbers */
     unsigned char *last;  /* [own_bytes] hidden state of the last row; owned */
@@ -30,14 +25,14 @@ struct head_rows {
     float *logits; /* [text_head.words] in the tokens of the model; owned; NULL: none so far */
 };
 
-struct head_rows *head_rows_create(const struct model *model)
+struct head_rows *head_rows_create(const decode_model *model)
 {
     struct head_rows *rows = calloc(1, sizeof *rows);
 
     if (rows == NULL)
         return NULL;
     rows->model = model;
-    rows->last = calloc(1, model->text->head->own_bytes);
+    rows->last = calloc(1, model->head->own_bytes);
     if (rows->last != NULL)
         return rows;
     head_rows_destroy(rows);
@@ -57,7 +52,7 @@ void head_rows_destroy(struct head_rows *rows)
 
 inlay_status head_rows_keep(const struct head_rows *rows, inlay_context *context, inlay_diag *diag)
 {
-    return rows->model->states.count > 0 ? inlay_context_keep_states(context, FIRST_TOKENS, diag) : INLAY_OK;
+    return rows->model->has_states ? inlay_context_keep_states(context, FIRST_TOKENS, diag) : INLAY_OK;
 }
 
 bool head_rows_can_begin(const decoding_text *text)
@@ -81,7 +76,7 @@ bool head_rows_begin(struct head_rows *rows, inlay_context *context, const decod
         rows->length = 0;
     }
     rows->chained = 0;
-    if (rows->model->states.count == 0) { /* the other rows have no effect */
+    if (!rows->model->has_states) { /* the other rows have no effect */
         rows->first = last;
         rows->length = 0;
         return true;
@@ -93,7 +88,7 @@ bool head_rows_begin(struct head_rows *rows, inlay_context *context, const decod
 /* Makes room for the numbers of a run, and for zeros. */
 static bool make_room(struct head_rows *rows, size_t reads, size_t length)
 {
-    const text_head *head = rows->model->text->head;
+    const text_head *head = rows->model->head;
     const size_t numbers = 2 * reads + length,
                  wider = head->hidden_bytes > head->own_bytes ? head->hidden_bytes : head->own_bytes;
 
@@ -118,51 +113,53 @@ static bool make_room(struct head_rows *rows, size_t reads, size_t length)
     return true;
 }
 
-static void add_numbers(const struct model *model, infer_request *request, uint32_t input, int64_t *numbers,
-                        size_t count)
+/* Binds an input [1, count] or [1, count, width]; INLAY_NONE: nothing. */
+static bool bind(const decode_step *step, uint32_t input, inlay_dtype dtype, size_t count, size_t width, void *data,
+                 size_t bytes)
 {
+    const int64_t dims[] = { 1, (int64_t)count, (int64_t)width };
+    inlay_value *value = NULL;
+    inlay_status status;
+
     if (input == INLAY_NONE)
-        return;
-    INLAY_CHECK(request->input_count < MOST_INPUTS);
-    request->inputs[request->input_count++] = (infer_tensor){ .name = model->inputs[input].name,
-                                                              .dtype = INLAY_INT64,
-                                                              .rank = 2,
-                                                              .dims = { 1, (int64_t)count },
-                                                              .count = count,
-                                                              .bytes = count * sizeof *numbers,
-                                                              .data = numbers,
-                                                              .input = input };
+        return true;
+    status = inlay_value_borrow(dtype, width > 0 ? 3 : 2, dims, data, bytes, &value, NULL);
+    if (status == INLAY_OK)
+        status = inlay_context_set_input(step->context, input, value, NULL);
+    inlay_value_unref(value);
+    return status == INLAY_OK;
 }
 
-static void add_hidden(const struct model *model, infer_request *request, uint32_t input, void *data, size_t reads)
+static bool bind_numbers(const decode_step *step, uint32_t input, int64_t *numbers, size_t count)
 {
-    const inlay_io_info *io = &model->inputs[input];
-    const uint64_t count = reads * (uint64_t)io->dims[2];
-
-    INLAY_CHECK(request->input_count < MOST_INPUTS);
-    request->inputs[request->input_count++] = (infer_tensor){ .name = io->name,
-                                                              .dtype = io->dtype,
-                                                              .rank = 3,
-                                                              .dims = { 1, (int64_t)reads, io->dims[2] },
-                                                              .count = count,
-                                                              .bytes = count * model->text->head->number_bytes,
-                                                              .data = data,
-                                                              .input = input };
+    return bind(step, input, INLAY_INT64, count, 0, numbers, count * sizeof *numbers);
 }
 
-static void want(const struct model *model, infer_request *request, uint32_t output)
+/* Binds `reads` rows of hidden states, each of `bytes` bytes. */
+static bool bind_hidden(const decode_step *step, uint32_t input, void *data, size_t reads, size_t bytes)
 {
-    if (output == INLAY_NONE)
-        return;
-    request->outputs[request->output_count++] =
-        (infer_wanted){ .name = model->outputs[output].name, .binary = -1, .output = output };
+    const text_head *head = step->model->head;
+
+    return bind(step, input, head->dtype, reads, bytes / head->number_bytes, data, reads * bytes);
+}
+
+void head_rows_want(const struct head_rows *rows, decode_step *step)
+{
+    const text_head *head = rows->model->head;
+
+    step->output_count = 0;
+    step->outputs[step->output_count++] = rows->model->logits;
+    if (head->next != INLAY_NONE)
+        step->outputs[step->output_count++] = head->next;
+    if (head->targets == NULL && head->table != INLAY_NONE)
+        step->outputs[step->output_count++] = head->table;
 }
 
 size_t head_rows_prepare(struct head_rows *rows, const decoding_text *text, const int64_t *guesses, uint32_t count,
-                         size_t most, infer_request *request)
+                         size_t most, decode_step *step)
 {
-    const struct model *model = rows->model;
-    const text_head *head = model->text->head;
+    const decode_model *model = rows->model;
+    const text_head *head = model->head;
     const size_t read = rows->first + rows->length, from = rows->length + rows->chained;
     const size_t left = text->count - 1 - read, reads = count > 0 ? 1 : left < most ? left : most;
     unsigned char *of_model, *of_head;
@@ -184,25 +181,20 @@ size_t head_rows_prepare(struct head_rows *rows, const decoding_text *text, cons
     rows->of_text = count == 0;
     of_model = rows->of_text ? text->hidden.rows + (read - text->hidden.first) * head->hidden_bytes : rows->zeros;
     of_head = rows->of_text ? rows->zeros : rows->last;
-    request->inputs = rows->inputs;
-    request->outputs = rows->wanted;
-    request->input_count = request->output_count = 0;
-    add_numbers(model, request, model->text->ids, tokens, reads);
-    add_numbers(model, request, model->text->positions, positions, reads);
-    add_numbers(model, request, model->text->mask, mask, from + reads);
-    add_hidden(model, request, head->hidden, head->own == INLAY_NONE && !rows->of_text ? of_head : of_model, reads);
-    if (head->own != INLAY_NONE)
-        add_hidden(model, request, head->own, of_head, reads);
-    want(model, request, model->text->logits);
-    want(model, request, head->next);
-    want(model, request, head->targets == NULL ? head->table : INLAY_NONE);
+    head_rows_want(rows, step);
+    if (!bind_numbers(step, model->ids, tokens, reads) || !bind_numbers(step, model->positions, positions, reads) ||
+        !bind_numbers(step, model->mask, mask, from + reads) ||
+        !bind_hidden(step, head->hidden, head->own == INLAY_NONE && !rows->of_text ? of_head : of_model, reads,
+                     head->own == INLAY_NONE && !rows->of_text ? head->own_bytes : head->hidden_bytes) ||
+        (head->own != INLAY_NONE && !bind_hidden(step, head->own, of_head, reads, head->own_bytes)))
+        return 0;
     return reads;
 }
 
 /* Maps the logits of the head to the tokens of the model. The other tokens are never chosen. */
 static const float *map_logits(struct head_rows *rows, const float *logits)
 {
-    const text_head *head = rows->model->text->head;
+    const text_head *head = rows->model->head;
 
     if (rows->logits == NULL && (rows->logits = malloc(head->words * sizeof *rows->logits)) == NULL)
         return NULL;
@@ -214,18 +206,17 @@ static const float *map_logits(struct head_rows *rows, const float *logits)
 }
 
 /* Keeps the hidden state of the last row, and the table if the head has not got it yet. */
-static inlay_status take_others(struct head_rows *rows, const infer_output *outputs, uint32_t count, inlay_diag *diag)
+static inlay_status take_others(struct head_rows *rows, const decode_output *outputs, uint32_t count, inlay_diag *diag)
 {
-    text_head *head = rows->model->text->head;
+    text_head *head = rows->model->head;
 
     if (head->next != INLAY_NONE) {
-        const infer_output *next = &outputs[1];
+        const decode_output *next = &outputs[1];
         const size_t bytes =
             next->rank == 3 && next->dtype == head->dtype ? (size_t)next->dims[2] * head->number_bytes : 0;
 
         if (bytes != head->own_bytes || next->dims[1] < 1)
-            return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' has not the hidden state of each token",
-                              next->name);
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "its output has not the hidden state of each token");
         memcpy(rows->last, (const unsigned char *)next->data + ((size_t)next->dims[1] - 1) * bytes, bytes);
     }
     return head->targets == NULL && head->table != INLAY_NONE
@@ -234,11 +225,11 @@ static inlay_status take_others(struct head_rows *rows, const infer_output *outp
                : INLAY_OK;
 }
 
-inlay_status head_rows_read(struct head_rows *rows, decoding_text *text, const infer_output *outputs, uint32_t count,
+inlay_status head_rows_read(struct head_rows *rows, decoding_text *text, const decode_output *outputs, uint32_t count,
                             const float **out_logits, size_t *out_words, inlay_diag *diag)
 {
-    const text_head *head = rows->model->text->head;
-    const infer_output *logits = &outputs[0];
+    const text_head *head = rows->model->head;
+    const decode_output *logits = &outputs[0];
     size_t words;
     inlay_status status;
 
