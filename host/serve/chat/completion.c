@@ -697,29 +697,21 @@ static bool find_adapter(struct exchange *exchange, struct completion *completio
     return completion->adapter >= 0;
 }
 
-static bool is_given(const json_t *body, const char *name)
-{
-    const json_t *value = json_object_get(body, name);
-
-    return value != NULL && !json_is_null(value);
-}
-
 /* Takes what the request leaves open from the model's generation_config.json. */
-static void take_defaults(completion_request *asked, const struct sampler *defaults)
+static void take_defaults(struct sampler *asked, const struct sampler *defaults)
 {
     const struct {
-        const char *name;
         float *value, standard;
-    } numbers[] = { { "temperature", &asked->sampler.temperature, defaults->temperature },
-                    { "top_p", &asked->sampler.top_p, defaults->top_p },
-                    { "min_p", &asked->sampler.min_p, defaults->min_p },
-                    { "repetition_penalty", &asked->sampler.penalty, defaults->penalty } };
+    } numbers[] = { { &asked->temperature, defaults->temperature },
+                    { &asked->top_p, defaults->top_p },
+                    { &asked->min_p, defaults->min_p },
+                    { &asked->penalty, defaults->penalty } };
 
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (!is_given(asked->body, numbers[i].name))
+        if (isnan(*numbers[i].value))
             *numbers[i].value = numbers[i].standard;
-    if (!is_given(asked->body, "top_k"))
-        asked->sampler.top_k = defaults->top_k;
+    if (asked->top_k == OPEN_TOP_K)
+        asked->top_k = defaults->top_k;
 }
 
 static bool begin(struct exchange *exchange, struct completion *completion)
@@ -736,7 +728,7 @@ static bool begin(struct exchange *exchange, struct completion *completion)
         exchange_fail_parameter(exchange, HTTP_BAD_REQUEST, why, "model", NULL);
         return false;
     }
-    take_defaults(&completion->asked, &exchange->request.job.model->text->sampler);
+    take_defaults(&completion->asked.sampler, &exchange->request.job.model->text->sampler);
     if (!find_adapter(exchange, completion) || !check_tokens(exchange, completion) ||
         !prepare_tools(exchange, completion) || !prepare_infill(exchange, completion) ||
         !read_prompts(exchange, completion))

@@ -3,6 +3,7 @@
 #include "texts/grammar/grammar_gbnf.h"
 #include "texts/grammar/grammar_regex.h"
 #include "texts/grammar/grammar_schema.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,12 +109,15 @@ static bool read_part(const json_t *value, double least, double most, float *out
 /* -1 is "no limit" for clients of llama-server: the context ends the text. */
 static bool read_max_tokens(void *user, json_t *value, body_error *error)
 {
+    text_ends *ends = &((completion_request *)user)->ends;
     uint32_t count = MAX_TOKENS;
 
     if (!(json_is_integer(value) && json_integer_value(value) == -1) &&
         !read_count(value, 1, MAX_TOKENS, &count, error))
         return false;
-    ((completion_request *)user)->ends.max_tokens = count;
+    if (ends->max_tokens != 0 && ends->max_tokens != count)
+        return body_fail(error, "the request has another value for it by its other name");
+    ends->max_tokens = count;
     return true;
 }
 
@@ -171,7 +175,7 @@ static bool read_top_k(void *user, json_t *value, body_error *error)
 {
     double number;
 
-    if (!body_number(value, -1, UINT32_MAX, true, &number, error))
+    if (!body_number(value, -1, INT32_MAX, true, &number, error))
         return false;
     ((completion_request *)user)->sampler.top_k = number > 0 ? (uint32_t)number : 0;
     return true;
@@ -189,7 +193,12 @@ static bool read_frequency(void *user, json_t *value, body_error *error)
 
 static bool read_repetition(void *user, json_t *value, body_error *error)
 {
-    return read_part(value, 0.01, 100, &((completion_request *)user)->sampler.penalty, error);
+    struct sampler *sampler = &((completion_request *)user)->sampler;
+    const float other = sampler->penalty;
+
+    return read_part(value, 0.01, 100, &sampler->penalty, error) &&
+           (isnan(other) || other == sampler->penalty ||
+            body_fail(error, "the request has another value for it by its other name"));
 }
 
 static bool read_seed(void *user, json_t *value, body_error *error)
@@ -633,16 +642,19 @@ bool completion_request_read(completion_request *request, const struct exchange 
     int api = request->response ? 2 : request->chat;
 
     *request = (completion_request){
-        .chat = request->chat, .response = request->response, .choices = 1, .sampler = SAMPLER_INIT
+        .chat = request->chat,
+        .response = request->response,
+        .choices = 1,
+        .sampler = { .temperature = NAN, .top_p = NAN, .min_p = NAN, .penalty = NAN, .top_k = OPEN_TOP_K }
     };
-    request->sampler.temperature = 1;
     request->dialog.messages = json_array();
     if (request->dialog.messages == NULL)
         return body_fail_parameter(error, "messages", "out of memory for the messages");
-    request->ends.max_tokens = request->chat ? CHAT_TOKENS : COMPLETION_TOKENS;
     request->body = body_read(exchange, tables[api].parameters, tables[api].count, request, error);
     if (request->body == NULL)
         return false;
+    if (request->ends.max_tokens == 0)
+        request->ends.max_tokens = request->chat ? CHAT_TOKENS : COMPLETION_TOKENS;
     if (request->model == NULL)
         return body_fail_parameter(error, "model", "the request has no model");
     if (request->chat ? json_array_size(request->dialog.messages) == 0 : request->prompts.count == 0)

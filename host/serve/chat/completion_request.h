@@ -48,8 +48,10 @@ typedef struct completion_request {
     const tool_form *tool_form; /* of the model; NULL: the request has no tools that may be called */
     struct grammar *calls;      /* of the texts that call tools, owned; NULL: as above */
     struct token_bias *bias;    /* [MAX_BIAS], owned; NULL: none */
-    struct sampler sampler;
+    struct sampler sampler;     /* what the request leaves open is NAN, and top_k OPEN_TOP_K */
 } completion_request;
+
+#define OPEN_TOP_K UINT32_MAX
 
 /* Reads the exchange's body into *request, whose `chat` and `response` are set. false: *error says why; the caller
  * frees the request in both cases. */
