@@ -1,6 +1,6 @@
 /* cli/outputs.h - no verb replaces a file that it reads: the rules for base/output.h. Files are compared by device and
- * inode, so links and other names of a file are recognised. Exception: the result of a verb that writes a new version of
- * MODEL may replace MODEL, together with its file of tensors; the new files are complete before. */
+ * inode, so links and other names of a file are recognised. Exception: the result of a verb that writes a new version
+ * of MODEL may replace MODEL, together with its file of tensors; the new files are complete before. */
 #ifndef CLI_OUTPUTS_H
 #define CLI_OUTPUTS_H
 #include "inlay/status.h"
