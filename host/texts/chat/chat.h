@@ -1,5 +1,5 @@
 /* texts/chat/chat.h - renders the prompt of a chat with the template of the model's tokenizer (chat_template of
- * tokenizer_config.json, in the Jinja language; serve/template). */
+ * tokenizer_config.json, in the Jinja language; texts/template). */
 #ifndef TEXTS_CHAT_H
 #define TEXTS_CHAT_H
 #include "inlay/status.h"

@@ -1,27 +1,96 @@
 /* The expressions of a grammar. */
 #include "texts/grammar/grammar_internal.h"
 #include "base/utf8.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    MAX_NODES = 1 << 18,
-    MAX_TEXT = 1 << 20 /* bytes of all texts */
+    MAX_NODES = 1 << 18, /* expressions, and rules */
+    MAX_TEXT = 1 << 20,  /* bytes of all texts */
+    MACHINE_BYTES = 1 << 26,
+    SHORT_TEXT = 16 /* bytes of a text that needs no rule */
 };
 
 struct grammar *grammar_create(void)
 {
-    return calloc(1, sizeof(struct grammar));
+    struct grammar *grammar = calloc(1, sizeof *grammar);
+
+    if (grammar == NULL)
+        return NULL;
+    (void)grammar_empty(grammar); /* node 0 is no expression that is used */
+    if (grammar->no_memory) {
+        grammar_destroy(grammar);
+        return NULL;
+    }
+    return grammar;
 }
 
-void grammar_forget_bytes(struct grammar *grammar)
+void grammar_stop(struct grammar *grammar, const char *limit)
 {
-    byte_step *one, *more;
+    if (grammar->limit == NULL)
+        grammar->limit = limit;
+    if (grammar->owner != NULL)
+        grammar_stop(grammar->owner, limit);
+}
 
-    HASH_ITER(hh, grammar->program.byte_table, one, more) {
-        HASH_DEL(grammar->program.byte_table, one);
-        free(one);
+bool grammar_has_ended(const struct grammar *grammar, char *why)
+{
+    if (grammar != NULL && grammar->limit == NULL && !grammar->no_memory)
+        return false;
+    if (why != NULL && grammar != NULL && grammar->limit != NULL)
+        (void)snprintf(why, GRAMMAR_WHY_BYTES, "the grammar is too large: %s", grammar->limit);
+    else if (why != NULL)
+        (void)snprintf(why, GRAMMAR_WHY_BYTES, "out of memory for the grammar");
+    return true;
+}
+
+bool grammar_spend(struct grammar *grammar, uint64_t steps)
+{
+    struct grammar *owner;
+
+    if (grammar_has_ended(grammar, NULL))
+        return false;
+    owner = grammar->owner != NULL ? grammar->owner : grammar;
+    if (steps > GRAMMAR_STEPS - owner->spent) {
+        owner->spent = GRAMMAR_STEPS;
+        grammar_stop(grammar, "more than 33,554,432 steps to build it");
+        return false;
     }
+    owner->spent += steps;
+    return true;
+}
+
+uint64_t grammar_spent(const struct grammar *grammar)
+{
+    return grammar->spent;
+}
+
+bool grammar_take(struct grammar *grammar, size_t bytes)
+{
+    struct grammar *owner = grammar->owner != NULL ? grammar->owner : grammar;
+    const size_t most = owner->finished ? MACHINE_BYTES : GRAMMAR_BYTES;
+
+    if (bytes > most - owner->bytes) {
+        if (!owner->finished)
+            grammar_stop(grammar, "more than 32 MB of states and schemas");
+        return false;
+    }
+    grammar->bytes += bytes;
+    if (owner != grammar)
+        owner->bytes += bytes;
+    return true;
+}
+
+static void free_expressions(struct grammar *grammar)
+{
+    for (uint32_t i = 0; i < grammar->graph_count; i++) {
+        free(grammar->graphs[i].accepts);
+        free(grammar->graphs[i].edges);
+    }
+    free(grammar->graphs);
+    free(grammar->nodes);
+    strbuf_deinit(&grammar->texts);
 }
 
 void grammar_destroy(struct grammar *grammar)
@@ -41,30 +110,27 @@ void grammar_destroy(struct grammar *grammar)
         free(state->user);
         free(state);
     }
-    for (uint32_t i = 0; i < grammar->graph_count && !grammar->borrows_graphs; i++) {
-        free(grammar->graphs[i].accepts);
-        free(grammar->graphs[i].edges);
-    }
-    free(grammar->graphs);
     free(grammar->frames);
     free(grammar->states);
-    free(grammar->nodes);
-    strbuf_deinit(&grammar->texts);
     free(grammar->rules);
     free(grammar->program.steps);
-    grammar_forget_bytes(grammar);
+    free(grammar->program.byte_steps);
     free(grammar->growing.work);
     free(grammar->growing.seen);
     free(grammar->growing.seen_positions);
+    if (grammar->owner != NULL)
+        grammar->owner->bytes -= grammar->bytes;
+    else
+        free_expressions(grammar);
     free(grammar);
 }
 
 static grammar_node add_node(struct grammar *grammar, grammar_expression value)
 {
-    if (grammar == NULL)
+    if (!grammar_spend(grammar, 1))
         return 0;
     if (grammar->node_count == MAX_NODES) {
-        grammar->too_large = true;
+        grammar_stop(grammar, "more than 262,144 expressions");
         return 0;
     }
     if (!LIST_GROW(grammar->nodes, grammar->node_count)) {
@@ -158,8 +224,12 @@ grammar_node grammar_graph(struct grammar *grammar, const bool *accepts, uint32_
 {
     state_graph graph = { .state_count = state_count, .edge_count = edge_count };
 
-    if (grammar == NULL || state_count == 0)
+    if (!grammar_spend(grammar, (uint64_t)state_count + edge_count))
+        return 0;
+    if (state_count == 0)
         return grammar_never(grammar);
+    if (!grammar_take(grammar, state_count * sizeof *accepts + edge_count * sizeof *edges))
+        return 0;
     graph.accepts = malloc(state_count * sizeof *graph.accepts);
     graph.edges = malloc((edge_count + 1u) * sizeof *graph.edges);
     if (graph.accepts == NULL || graph.edges == NULL || !LIST_GROW(grammar->graphs, grammar->graph_count)) {
@@ -179,10 +249,10 @@ grammar_node grammar_text(struct grammar *grammar, const char *text, size_t byte
 {
     grammar_expression value = { .kind = NODE_TEXT };
 
-    if (grammar == NULL)
+    if (!grammar_spend(grammar, bytes))
         return 0;
     if (bytes > MAX_TEXT - grammar->texts.size) {
-        grammar->too_large = true;
+        grammar_stop(grammar, "more than 1,048,576 bytes of texts");
         return 0;
     }
     value.first = (uint32_t)grammar->texts.size;
@@ -245,9 +315,14 @@ grammar_node grammar_chars(struct grammar *grammar, uint32_t low, uint32_t high)
 
 uint32_t grammar_rule(struct grammar *grammar)
 {
-    if (grammar == NULL || !LIST_GROW(grammar->rules, grammar->rule_count)) {
-        if (grammar != NULL)
-            grammar->no_memory = true;
+    if (!grammar_spend(grammar, 1))
+        return 0;
+    if (grammar->rule_count == MAX_NODES) {
+        grammar_stop(grammar, "more than 262,144 rules");
+        return 0;
+    }
+    if (!LIST_GROW(grammar->rules, grammar->rule_count)) {
+        grammar->no_memory = true;
         return 0;
     }
     grammar->rules[grammar->rule_count] = GRAMMAR_DEAD; /* undefined */
@@ -256,11 +331,36 @@ uint32_t grammar_rule(struct grammar *grammar)
 
 void grammar_define(struct grammar *grammar, uint32_t rule, grammar_node value)
 {
-    if (grammar != NULL && rule < grammar->rule_count)
+    if (!grammar_has_ended(grammar, NULL))
         grammar->rules[rule] = value;
 }
 
 grammar_node grammar_refer(struct grammar *grammar, uint32_t rule)
 {
     return add_node(grammar, (grammar_expression){ .kind = NODE_RULE, .first = rule });
+}
+
+grammar_node grammar_share(struct grammar *grammar, grammar_node node)
+{
+    const grammar_expression *value;
+    uint32_t rule;
+
+    if (grammar_has_ended(grammar, NULL))
+        return 0;
+    value = &grammar->nodes[node];
+    switch (value->kind) {
+    case NODE_EMPTY:
+    case NODE_NEVER:
+    case NODE_BYTE:
+    case NODE_RULE:
+        return node;
+    case NODE_TEXT:
+        if (value->second - value->first <= SHORT_TEXT)
+            return node;
+        /* fall through */
+    default:
+        rule = grammar_rule(grammar);
+        grammar_define(grammar, rule, node);
+        return grammar_refer(grammar, rule);
+    }
 }

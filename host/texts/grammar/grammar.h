@@ -22,11 +22,27 @@ typedef uint32_t grammar_node; /* an expression */
 #define GRAMMAR_MANY UINT32_MAX
 #define GRAMMAR_DEAD UINT32_MAX /* the state of a text that no text of the language begins with */
 
-enum { GRAMMAR_WHY_BYTES = 200 };
+enum {
+    GRAMMAR_WHY_BYTES = 200,
+    GRAMMAR_STEPS = 1 << 25, /* of a construction: about a second */
+    GRAMMAR_BYTES = 1 << 25  /* of its graphs and states */
+};
 
-/* NULL: out of memory, as in the functions below; they fail quietly, and grammar_finish() reports it. */
+/* A construction is bounded: by a number of expressions, rules and bytes, and by GRAMMAR_STEPS. It ends at the first
+ * limit that is exceeded, or when memory runs out: then the functions below do nothing, and what makes expressions
+ * returns 0, which is no expression. grammar_finish() says why. NULL is a grammar that has ended. */
 struct grammar *grammar_create(void);
 void grammar_destroy(struct grammar *grammar); /* NULL is a no-op */
+
+/* Whether the construction has ended; why (GRAMMAR_WHY_BYTES bytes, may be NULL) says at which limit. */
+bool grammar_has_ended(const struct grammar *grammar, char *why);
+/* Counts steps, each as much work as an expression. false: the construction has ended. */
+bool grammar_spend(struct grammar *grammar, uint64_t steps);
+/* Counts bytes of graphs, states, frames, and of what the caller keeps. false: they are too many, which ends the
+ * construction. */
+bool grammar_take(struct grammar *grammar, size_t bytes);
+/* The steps so far, at most GRAMMAR_STEPS. */
+uint64_t grammar_spent(const struct grammar *grammar);
 
 grammar_node grammar_empty(struct grammar *grammar);
 /* A single byte from low to high. */
@@ -60,17 +76,20 @@ bool grammar_product(struct grammar *grammar, const grammar_node *with, uint32_t
 uint32_t grammar_rule(struct grammar *grammar);
 void grammar_define(struct grammar *grammar, uint32_t rule, grammar_node value);
 grammar_node grammar_refer(struct grammar *grammar, uint32_t rule);
+/* A rule for an expression that is used in several places; small ones need none. */
+grammar_node grammar_share(struct grammar *grammar, grammar_node node);
 
 /* Ends the construction. false: `why` (GRAMMAR_WHY_BYTES bytes) says why the grammar cannot be used. */
 bool grammar_finish(struct grammar *grammar, char *why);
 
-/* Counts the work of products; false: it is more than a grammar may take. */
-bool grammar_spend(struct grammar *grammar, uint32_t work);
-/* A finished grammar of one expression of an unfinished one, which must outlive it; NULL: as in grammar_product(). */
-struct grammar *grammar_part(const struct grammar *grammar, grammar_node which);
+/* A finished grammar of one expression of an unfinished one, which must outlive it and gets no expression while it is
+ * used; NULL: as in grammar_product(). */
+struct grammar *grammar_part(struct grammar *grammar, grammar_node which);
 
 /* The work of its machine so far, in positions of states. */
 uint32_t grammar_work(const struct grammar *grammar);
+/* Bytes of a class lead from each state to the same one. */
+uint8_t grammar_class(const struct grammar *grammar, uint8_t byte);
 
 /* The state of the empty text; GRAMMAR_DEAD: a part has no text. */
 uint32_t grammar_start(const struct grammar *grammar);

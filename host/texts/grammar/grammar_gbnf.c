@@ -17,7 +17,7 @@ typedef struct named_rule {
 
 typedef struct gbnf_reader {
     struct grammar *grammar;
-    const char *start, *at;
+    const char *start, *at, *end;
     named_rule *rules; /* [count] */
     uint32_t count, groups;
     char *why;
@@ -68,6 +68,7 @@ static bool at_rule(const gbnf_reader *reader)
 
 static named_rule *find_rule(gbnf_reader *reader, const char *name, size_t bytes)
 {
+    (void)grammar_spend(reader->grammar, 1 + reader->count / 8);
     for (uint32_t i = 0; i < reader->count; i++)
         if (reader->rules[i].bytes == bytes && memcmp(reader->rules[i].name, name, bytes) == 0)
             return &reader->rules[i];
@@ -108,7 +109,7 @@ static bool read_char(gbnf_reader *reader, uint32_t *out)
         *out = (unsigned char)c;
         return (c != '\0' && strchr("\\\"[]-^", c) != NULL) || fail(reader, "this escape is not supported");
     }
-    bytes = utf8_get(reader->at, strlen(reader->at), out);
+    bytes = utf8_get(reader->at, (size_t)(reader->end - reader->at), out);
     if (bytes == 0)
         return fail(reader, "invalid UTF-8");
     reader->at += bytes;
@@ -309,14 +310,15 @@ static bool read_rule(gbnf_reader *reader)
 
 bool grammar_gbnf(struct grammar *grammar, const char *text, char *why)
 {
-    gbnf_reader reader = { grammar, text, text, NULL, 0, 0, why };
+    gbnf_reader reader = { .grammar = grammar, .start = text, .at = text, .end = text + strlen(text), .why = why };
     bool good = true;
 
     why[0] = '\0';
     (void)find_rule(&reader, "root", 4); /* the first rule is the language */
     skip_blanks(&reader);
-    while (good && *reader.at != '\0')
+    while (good && !grammar_has_ended(grammar, why) && *reader.at != '\0')
         good = read_rule(&reader);
+    good = good && !grammar_has_ended(grammar, NULL);
     for (uint32_t i = 0; good && i < reader.count; i++) {
         if (reader.rules[i].defined)
             continue;

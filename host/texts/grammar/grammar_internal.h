@@ -43,17 +43,6 @@ typedef struct program_step {
     uint32_t other;    /* SPLIT: the second; CALL: the rule */
 } program_step;
 
-/* Of BYTE steps, while the program is made. */
-typedef struct byte_key {
-    uint32_t low, high, next;
-} byte_key;
-
-typedef struct byte_step {
-    byte_key key;
-    uint32_t step;
-    UT_hash_handle hh;
-} byte_step;
-
 /* A return address, and the frame to continue with after it. Equal frames are one. */
 typedef struct frame_key {
     uint32_t step, parent;
@@ -81,7 +70,8 @@ typedef struct machine_state {
 typedef struct grammar_program {
     program_step *steps; /* [step_count] */
     uint32_t step_count;
-    byte_step *byte_table; /* of steps, while they are made */
+    uint32_t *byte_steps; /* [byte_room] a table of the BYTE steps by hash, while they are made; 0: none here */
+    uint32_t byte_count, byte_room;
     uint8_t class_of[256]; /* bytes that no step tells apart have a class, in the order of the bytes */
     uint32_t class_count;
 } grammar_program;
@@ -90,9 +80,9 @@ typedef struct grammar_program {
 typedef struct growing_state {
     machine_position *work; /* [work_count] its positions, and those that are not followed yet */
     uint32_t work_count, work_room;
-    bool *seen; /* [seen_room] a table of positions that were added, by hash */
+    uint32_t *seen; /* [seen_room] a table of positions by hash: the round in which one was added here */
     machine_position *seen_positions;
-    uint32_t seen_room, seen_count;
+    uint32_t seen_room, seen_count, round;
     bool accepts;
 } growing_state;
 
@@ -102,12 +92,15 @@ struct grammar {
     struct strbuf texts; /* of the TEXT nodes */
     state_graph *graphs; /* [graph_count] */
     uint32_t graph_count;
-    bool borrows_graphs; /* from the grammar that this is a part of */
-    uint32_t nesting;    /* of compile() */
-    uint32_t *rules;     /* [rule_count] nodes; later their first steps */
+    uint32_t nesting; /* of compile() */
+    uint32_t *rules;  /* [rule_count] nodes; later their first steps */
     uint32_t rule_count;
     grammar_program program;
-    bool no_memory, too_large, finished;
+    struct grammar *owner; /* of a part: whose expressions, graphs, steps and bytes it takes; NULL: it is no part */
+    uint64_t spent;        /* see grammar_spend() */
+    size_t bytes;          /* see grammar_take(); those of its parts, too */
+    const char *limit;     /* at which the construction ended; NULL: at none */
+    bool no_memory, finished;
     bool is_empty; /* of grammar_part(): there is no text */
 
     call_frame *frame_table, **frames; /* [frame_count], from 1 */
@@ -115,11 +108,11 @@ struct grammar {
     machine_state *state_table, **states; /* [state_count] */
     uint32_t state_count;
     growing_state growing;
-    uint32_t work_done, products_done;
+    uint32_t work_done;
     uint32_t user_count;
     bool failed;
 };
 
-/* Frees the table of BYTE steps, which is used only while a program is made. */
-void grammar_forget_bytes(struct grammar *grammar);
+/* Ends the construction with the limit as the reason, "more than ...", unless it has ended. */
+void grammar_stop(struct grammar *grammar, const char *limit);
 #endif

@@ -11,15 +11,16 @@ enum {
     MAX_NESTING = 2000,      /* of expressions */
     MAX_POSITIONS = 1 << 14, /* of a state */
     MAX_WORK = 1 << 25,      /* positions of all states: less than a second */
-    MAX_PRODUCTS = 1 << 16,  /* see grammar_spend() */
     MAX_USERS = 512,         /* pointers of the caller */
     MAX_DEPTH = 256          /* of rules within rules that a text has begun; texts that need more are not continued */
 };
 
 static uint32_t add_step(struct grammar *grammar, program_step value)
 {
+    if (!grammar_spend(grammar, 1))
+        return 0;
     if (grammar->program.step_count == MAX_STEPS) {
-        grammar->too_large = true;
+        grammar_stop(grammar, "more than 262,144 steps of its program");
         return 0;
     }
     if (!LIST_GROW(grammar->program.steps, grammar->program.step_count)) {
@@ -41,38 +42,71 @@ static uint32_t compile_repeat(struct grammar *grammar, const grammar_expression
         uint32_t loop = add_step(grammar, (program_step){ .kind = STEP_SPLIT, .other = next });
         uint32_t body = compile(grammar, repeat->first, loop);
 
-        if (grammar->too_large || grammar->no_memory)
+        if (grammar_has_ended(grammar, NULL))
             return 0;
         grammar->program.steps[loop].next = body;
         at = loop;
     }
-    for (uint32_t i = repeat->least; repeat->most != GRAMMAR_MANY && i < repeat->most && !grammar->too_large; i++)
+    for (uint32_t i = repeat->least;
+         repeat->most != GRAMMAR_MANY && i < repeat->most && !grammar_has_ended(grammar, NULL); i++)
         at = add_step(grammar,
                       (program_step){ .kind = STEP_SPLIT, .next = compile(grammar, repeat->first, at), .other = next });
-    for (uint32_t i = 0; i < repeat->least && !grammar->too_large && !grammar->no_memory; i++)
+    for (uint32_t i = 0; i < repeat->least && !grammar_has_ended(grammar, NULL); i++)
         at = compile(grammar, repeat->first, at);
     return at;
+}
+
+/* The place of a BYTE step in the table, or a free one. */
+static uint32_t *byte_place(const grammar_program *program, const program_step *step)
+{
+    uint64_t hash = ((uint64_t)step->next << 16 | (uint64_t)step->low << 8 | step->high) * UINT64_C(0x9e3779b97f4a7c15);
+
+    for (uint32_t at = (uint32_t)(hash >> 32);; at++) {
+        uint32_t *place = &program->byte_steps[at & (program->byte_room - 1)];
+        const program_step *found = &program->steps[*place];
+
+        if (*place == 0 || (found->low == step->low && found->high == step->high && found->next == step->next))
+            return place;
+    }
+}
+
+/* Makes room for one more BYTE step in the table. */
+static bool grow_bytes(grammar_program *program)
+{
+    grammar_program larger = *program;
+
+    if (2 * program->byte_count < program->byte_room)
+        return true;
+    larger.byte_room = program->byte_room > 0 ? 2 * program->byte_room : 64;
+    larger.byte_steps = calloc(larger.byte_room, sizeof *larger.byte_steps);
+    if (larger.byte_steps == NULL)
+        return false;
+    for (uint32_t i = 0; i < program->byte_room; i++)
+        if (program->byte_steps[i] != 0)
+            *byte_place(&larger, &program->steps[program->byte_steps[i]]) = program->byte_steps[i];
+    free(program->byte_steps);
+    *program = larger;
+    return true;
 }
 
 /* Equal steps are one, so that characters of several bytes share their last bytes, and states are few. */
 static uint32_t compile_byte(struct grammar *grammar, uint32_t low, uint32_t high, uint32_t next)
 {
-    const byte_key key = { low, high, next };
-    byte_step *found;
+    const program_step step = { .kind = STEP_BYTE, .low = (uint8_t)low, .high = (uint8_t)high, .next = next };
+    grammar_program *program = &grammar->program;
+    uint32_t *place, added;
 
-    HASH_FIND(hh, grammar->program.byte_table, &key, sizeof key, found);
-    if (found != NULL)
-        return found->step;
-    found = malloc(sizeof *found);
-    if (found == NULL) {
+    if (!grow_bytes(program)) {
         grammar->no_memory = true;
         return 0;
     }
-    *found = (byte_step){ .key = key };
-    found->step = add_step(
-        grammar, (program_step){ .kind = STEP_BYTE, .low = (uint8_t)low, .high = (uint8_t)high, .next = next });
-    HASH_ADD(hh, grammar->program.byte_table, key, sizeof found->key, found);
-    return found->step;
+    place = byte_place(program, &step);
+    if (*place != 0)
+        return *place;
+    added = add_step(grammar, step);
+    *place = added;
+    program->byte_count += added != 0;
+    return added;
 }
 
 /* Each state is a split: into the end of the expression, if it accepts, and its edges, which are inserted one after the
@@ -81,19 +115,19 @@ static uint32_t compile_graph(struct grammar *grammar, const state_graph *graph,
 {
     const uint32_t never = compile_byte(grammar, 1, 0, next), heads = grammar->program.step_count;
 
-    for (uint32_t i = 0; i < graph->state_count; i++) {
+    for (uint32_t i = 0; i < graph->state_count && !grammar_has_ended(grammar, NULL); i++) {
         const uint32_t end = graph->accepts[i] ? next : never;
 
         (void)add_step(grammar, (program_step){ .kind = STEP_SPLIT, .next = end, .other = end });
     }
-    for (uint32_t i = 0; i < graph->edge_count && !grammar->too_large && !grammar->no_memory; i++) {
+    for (uint32_t i = 0; i < graph->edge_count && !grammar_has_ended(grammar, NULL); i++) {
         const grammar_edge *edge = &graph->edges[i];
         const uint32_t step = compile_byte(grammar, edge->low, edge->high, heads + edge->to);
         const uint32_t split = add_step(
             grammar, (program_step){
                          .kind = STEP_SPLIT, .next = step, .other = grammar->program.steps[heads + edge->from].other });
 
-        if (!grammar->too_large && !grammar->no_memory)
+        if (!grammar_has_ended(grammar, NULL))
             grammar->program.steps[heads + edge->from].other = split;
     }
     return heads; /* the first state is the start */
@@ -140,8 +174,9 @@ static uint32_t compile(struct grammar *grammar, grammar_node which, uint32_t ne
     const grammar_expression value = grammar->nodes[which];
     uint32_t first;
 
-    grammar->too_large |= grammar->nesting == MAX_NESTING;
-    if (grammar->too_large || grammar->no_memory)
+    if (grammar->nesting == MAX_NESTING)
+        grammar_stop(grammar, "more than 2,000 nested expressions");
+    if (!grammar_spend(grammar, 1))
         return 0;
     grammar->nesting++;
     first = compile_kind(grammar, &value, next);
@@ -157,7 +192,7 @@ static bool mark_seen(struct grammar *grammar, machine_position value)
     if (2 * grammar->growing.seen_count >= grammar->growing.seen_room) { /* a larger table */
         uint32_t room = grammar->growing.seen_room > 0 ? 2 * grammar->growing.seen_room : 64,
                  old_room = grammar->growing.seen_room;
-        bool *seen = calloc(room, sizeof *seen), *old = grammar->growing.seen;
+        uint32_t *seen = calloc(room, sizeof *seen), *old = grammar->growing.seen;
         machine_position *positions = malloc(room * sizeof *positions),
                          *old_positions = grammar->growing.seen_positions;
 
@@ -172,15 +207,15 @@ static bool mark_seen(struct grammar *grammar, machine_position value)
         grammar->growing.seen_room = room;
         grammar->growing.seen_count = 0;
         for (uint32_t i = 0; i < old_room; i++)
-            if (old[i])
+            if (old[i] == grammar->growing.round)
                 (void)mark_seen(grammar, old_positions[i]);
         free(old);
         free(old_positions);
     }
     for (uint32_t at = (uint32_t)(hash >> 32) & (grammar->growing.seen_room - 1);;
          at = (at + 1) & (grammar->growing.seen_room - 1)) {
-        if (!grammar->growing.seen[at]) {
-            grammar->growing.seen[at] = true;
+        if (grammar->growing.seen[at] != grammar->growing.round) {
+            grammar->growing.seen[at] = grammar->growing.round;
             grammar->growing.seen_positions[at] = value;
             grammar->growing.seen_count++;
             return true;
@@ -202,7 +237,10 @@ static uint32_t push(struct grammar *grammar, uint32_t next, uint32_t parent)
         return found->index;
     if (depth > MAX_DEPTH)
         return 0;
-    found = LIST_GROW(grammar->frames, grammar->frame_count) ? malloc(sizeof *found) : NULL;
+    found = grammar_take(grammar, sizeof *found + sizeof *grammar->frames) &&
+                    LIST_GROW(grammar->frames, grammar->frame_count)
+                ? malloc(sizeof *found)
+                : NULL;
     if (found == NULL) {
         grammar->failed = true;
         return 0;
@@ -235,7 +273,7 @@ static void add_work(struct grammar *grammar, machine_position value)
 {
     if (grammar->failed || !mark_seen(grammar, value))
         return;
-    if (grammar->work_done++ == MAX_WORK) {
+    if (grammar->work_done++ == MAX_WORK || (grammar->owner != NULL && !grammar_spend(grammar, 1))) {
         grammar->failed = true;
         return;
     }
@@ -288,15 +326,14 @@ static void begin_state(struct grammar *grammar)
 {
     grammar->growing.work_count = grammar->growing.seen_count = 0;
     grammar->growing.accepts = false;
-    if (grammar->growing.seen_room > 0)
-        memset(grammar->growing.seen, 0, grammar->growing.seen_room * sizeof *grammar->growing.seen);
+    grammar->growing.round++;
 }
 
 /* The state of the positions in `work`. Its key ends with whether it accepts. */
 static uint32_t end_state(struct grammar *grammar)
 {
     machine_state *state;
-    size_t bytes;
+    size_t bytes, state_bytes;
 
     follow(grammar);
     if (!grammar->failed && grammar->growing.work_count == 0 && !grammar->growing.accepts)
@@ -309,8 +346,10 @@ static uint32_t end_state(struct grammar *grammar)
     HASH_FIND(hh, grammar->state_table, grammar->growing.work, bytes, state);
     if (state != NULL)
         return state->index;
-    state = grammar->state_count < MAX_STATES && LIST_GROW(grammar->states, grammar->state_count)
-                ? calloc(1, sizeof *state + grammar->program.class_count * sizeof *state->next)
+    state_bytes = sizeof *state + grammar->program.class_count * sizeof *state->next;
+    state = grammar->state_count < MAX_STATES && grammar_take(grammar, state_bytes + bytes) &&
+                    LIST_GROW(grammar->states, grammar->state_count)
+                ? calloc(1, state_bytes)
                 : NULL;
     if (state != NULL)
         state->positions = malloc(bytes);
@@ -358,20 +397,21 @@ static bool start_machine(struct grammar *grammar, uint32_t rule, char *why)
 
     grammar->no_memory |= !LIST_GROW(grammar->frames, 0);
     grammar->frame_count = 1; /* there is no frame 0 */
-    if (grammar->no_memory || grammar->too_large || grammar->rule_count == 0) {
-        (void)snprintf(why, GRAMMAR_WHY_BYTES,
-                       grammar->no_memory   ? "out of memory for the grammar"
-                       : grammar->too_large ? "the grammar is too large"
-                                            : "the grammar has no rule");
+    if (grammar_has_ended(grammar, why))
+        return false;
+    if (grammar->rule_count == 0) {
+        (void)snprintf(why, GRAMMAR_WHY_BYTES, "the grammar has no rule");
         return false;
     }
-    grammar_forget_bytes(grammar);
+    free(grammar->program.byte_steps);
+    grammar->program.byte_steps = NULL;
     find_classes(grammar);
     begin_state(grammar);
     add_work(grammar, (machine_position){ grammar->rules[rule], 0 });
     start = end_state(grammar);
     if (grammar->failed)
-        (void)snprintf(why, GRAMMAR_WHY_BYTES, "the grammar is too large");
+        (void)snprintf(why, GRAMMAR_WHY_BYTES, "the grammar is too large: more than %d positions of its first state",
+                       MAX_POSITIONS);
     else if (start == GRAMMAR_DEAD)
         (void)snprintf(why, GRAMMAR_WHY_BYTES, "no text matches the grammar");
     INLAY_CHECK(start == 0 || start == GRAMMAR_DEAD);
@@ -381,14 +421,12 @@ static bool start_machine(struct grammar *grammar, uint32_t rule, char *why)
 bool grammar_finish(struct grammar *grammar, char *why)
 {
     why[0] = '\0';
-    if (grammar == NULL) {
-        (void)snprintf(why, GRAMMAR_WHY_BYTES, "out of memory for the grammar");
+    if (grammar_has_ended(grammar, why))
         return false;
-    }
     INLAY_CHECK(!grammar->finished);
     grammar->finished = true;
     (void)add_step(grammar, (program_step){ .kind = STEP_RETURN });
-    for (uint32_t i = 0; i < grammar->rule_count && !grammar->no_memory && !grammar->too_large; i++) {
+    for (uint32_t i = 0; i < grammar->rule_count && !grammar_has_ended(grammar, NULL); i++) {
         if (grammar->rules[i] == GRAMMAR_DEAD) {
             (void)snprintf(why, GRAMMAR_WHY_BYTES, "rule %u of the grammar is not defined", i);
             return false;
@@ -398,60 +436,59 @@ bool grammar_finish(struct grammar *grammar, char *why)
     return start_machine(grammar, 0, why);
 }
 
-/* Marks the rules that the expression refers to. */
-static void find_rules(struct grammar *grammar, grammar_node which, bool *found)
+/* Marks the expressions that the expression consists of, and the rules that it refers to. */
+static void find_rules(struct grammar *grammar, grammar_node which, bool *seen, bool *found)
 {
     const grammar_expression *value = &grammar->nodes[which];
 
-    grammar->too_large |= grammar->nesting == MAX_NESTING;
-    if (grammar->too_large)
+    if (grammar->nesting == MAX_NESTING)
+        grammar_stop(grammar, "more than 2,000 nested expressions");
+    if (seen[which] || !grammar_spend(grammar, 1))
         return;
+    seen[which] = true;
     grammar->nesting++;
     if (value->kind == NODE_SEQUENCE || value->kind == NODE_EITHER) {
-        find_rules(grammar, value->first, found);
-        find_rules(grammar, value->second, found);
+        find_rules(grammar, value->first, seen, found);
+        find_rules(grammar, value->second, seen, found);
     } else if (value->kind == NODE_REPEAT) {
-        find_rules(grammar, value->first, found);
+        find_rules(grammar, value->first, seen, found);
     } else if (value->kind == NODE_RULE && !found[value->first]) {
         found[value->first] = true;
         if (grammar->rules[value->first] != GRAMMAR_DEAD)
-            find_rules(grammar, grammar->rules[value->first], found);
+            find_rules(grammar, grammar->rules[value->first], seen, found);
     }
     grammar->nesting--;
 }
 
-/* Copies the expressions. */
-static bool copy_expressions(const struct grammar *from, struct grammar *to)
+/* Copies the rules, which get steps of their own. Expressions, texts and graphs are the owner's. */
+static bool borrow_expressions(struct grammar *from, struct grammar *to)
 {
-    strbuf_add(&to->texts, from->texts.data, from->texts.size);
-    to->nodes = malloc((from->node_count + 1u) * sizeof *to->nodes);
+    to->owner = from;
+    to->nodes = from->nodes;
+    to->texts = from->texts;
+    to->graphs = from->graphs;
     to->rules = malloc((from->rule_count + 1u) * sizeof *to->rules);
-    to->graphs = malloc((from->graph_count + 1u) * sizeof *to->graphs);
-    to->borrows_graphs = true;
-    if (to->nodes == NULL || to->rules == NULL || to->graphs == NULL || to->texts.failed)
+    if (to->rules == NULL)
         return false;
-    memcpy(to->nodes, from->nodes, from->node_count * sizeof *to->nodes);
     if (from->rule_count > 0)
         memcpy(to->rules, from->rules, from->rule_count * sizeof *to->rules);
-    if (from->graph_count > 0)
-        memcpy(to->graphs, from->graphs, from->graph_count * sizeof *to->graphs);
     to->node_count = from->node_count;
     to->rule_count = from->rule_count;
     to->graph_count = from->graph_count;
     return true;
 }
 
-struct grammar *grammar_part(const struct grammar *grammar, grammar_node which)
+struct grammar *grammar_part(struct grammar *grammar, grammar_node which)
 {
-    struct grammar *part = grammar_create();
-    bool *found = grammar != NULL ? calloc(grammar->rule_count + 1u, sizeof *found) : NULL;
+    const bool spent = grammar_spend(grammar, grammar != NULL ? (uint64_t)grammar->rule_count + 1 : 0);
+    struct grammar *part = spent ? calloc(1, sizeof *part) : NULL;
+    bool *found = spent ? calloc((size_t)grammar->rule_count + grammar->node_count + 1u, sizeof *found) : NULL;
     char why[GRAMMAR_WHY_BYTES];
-    bool good =
-        part != NULL && found != NULL && !grammar->no_memory && !grammar->too_large && copy_expressions(grammar, part);
+    bool good = part != NULL && found != NULL && borrow_expressions(grammar, part);
 
     if (good) {
         part->finished = true;
-        find_rules(part, which, found);
+        find_rules(part, which, found + grammar->rule_count, found);
         (void)add_step(part, (program_step){ .kind = STEP_RETURN });
         for (uint32_t i = 0; i < grammar->rule_count && good; i++) {
             good = !found[i] || part->rules[i] != GRAMMAR_DEAD;
@@ -459,11 +496,11 @@ struct grammar *grammar_part(const struct grammar *grammar, grammar_node which)
                 compile_rule(part, i);
         }
     }
-    if (good) { /* copy_expressions() has made room for one more rule */
+    if (good) { /* borrow_expressions() has made room for one more rule */
         part->rules[part->rule_count] = which;
         compile_rule(part, part->rule_count++);
         part->is_empty = !start_machine(part, part->rule_count - 1, why);
-        good = !part->no_memory && !part->too_large && !part->failed;
+        good = !grammar_has_ended(part, NULL) && !part->failed;
     }
     free(found);
     if (!good)
@@ -471,19 +508,14 @@ struct grammar *grammar_part(const struct grammar *grammar, grammar_node which)
     return good ? part : NULL;
 }
 
-bool grammar_spend(struct grammar *grammar, uint32_t work)
-{
-    if (work > MAX_PRODUCTS - grammar->products_done) {
-        grammar->products_done = MAX_PRODUCTS;
-        return false;
-    }
-    grammar->products_done += work;
-    return true;
-}
-
 uint32_t grammar_work(const struct grammar *grammar)
 {
     return grammar->work_done;
+}
+
+uint8_t grammar_class(const struct grammar *grammar, uint8_t byte)
+{
+    return grammar->program.class_of[byte];
 }
 
 uint32_t grammar_start(const struct grammar *grammar)

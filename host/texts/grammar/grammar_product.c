@@ -1,11 +1,10 @@
 /* Intersections and differences of expressions, by the product of their automata: a state of the product is a tuple of
  * their states. */
-#include "texts/grammar/grammar.h"
+#include "texts/grammar/grammar_internal.h"
 #include "base/memory.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 enum { MAX_PARTS = 16, MAX_TUPLES = 1 << 14, BYTES = 256, NOWHERE = -1 };
 
@@ -19,10 +18,12 @@ typedef struct machine_tuple {
 } machine_tuple;
 
 typedef struct machine_product {
+    struct grammar *grammar;
     struct grammar *parts[MAX_PARTS]; /* [with_count + without_count] */
     uint32_t with_count, part_count;
     machine_tuple *table, **tuples; /* [tuple_count] */
     uint32_t tuple_count;
+    bool same[BYTES]; /* each machine takes the byte as it takes the one before it */
     bool no_memory, too_large;
 } machine_product;
 
@@ -37,7 +38,7 @@ static int32_t add_tuple(machine_product *product, const uint32_t *states)
     HASH_FIND(hh, product->table, states, sizeof found->states, found);
     if (found != NULL)
         return (int32_t)found->index;
-    product->too_large |= product->tuple_count == MAX_TUPLES;
+    product->too_large |= product->tuple_count == MAX_TUPLES || !grammar_take(product->grammar, sizeof *found);
     found = !product->too_large && LIST_GROW(product->tuples, product->tuple_count) ? calloc(1, sizeof *found) : NULL;
     if (found == NULL) {
         product->no_memory |= !product->too_large;
@@ -58,11 +59,23 @@ static void explore(machine_product *product)
 {
     uint32_t states[MAX_PARTS] = { 0 };
 
+    for (uint32_t byte = 1; byte < BYTES; byte++) {
+        product->same[byte] = true;
+        for (uint32_t i = 0; i < product->part_count; i++)
+            product->same[byte] &= grammar_class(product->parts[i], (uint8_t)byte) ==
+                                   grammar_class(product->parts[i], (uint8_t)(byte - 1));
+    }
     for (uint32_t i = 0; i < product->part_count; i++)
         states[i] = grammar_start(product->parts[i]);
     (void)add_tuple(product, states);
     for (uint32_t at = 0; at < product->tuple_count && !product->too_large && !product->no_memory; at++)
         for (uint32_t byte = 0; byte < BYTES; byte++) {
+            if (product->same[byte]) {
+                product->tuples[at]->next[byte] = product->tuples[at]->next[byte - 1];
+                continue;
+            }
+            if (!grammar_spend(product->grammar, product->part_count))
+                return;
             for (uint32_t i = 0; i < product->part_count; i++)
                 states[i] = grammar_next(product->parts[i], product->tuples[at]->states[i], (uint8_t)byte);
             product->tuples[at]->next[byte] = add_tuple(product, states);
@@ -74,7 +87,9 @@ static void explore(machine_product *product)
 /* Finds the tuples from which an accepting one can be reached. */
 static void find_living(const machine_product *product)
 {
-    for (bool changed = true; changed;) {
+    enum { STEPS = 32 }; /* for a tuple's bytes */
+
+    for (bool changed = true; changed && grammar_spend(product->grammar, (uint64_t)STEPS * product->tuple_count);) {
         changed = false;
         for (uint32_t at = product->tuple_count; at-- > 0;)
             for (uint32_t byte = 0; byte < BYTES && !product->tuples[at]->lives; byte++) {
@@ -118,17 +133,6 @@ static bool emit(const machine_product *product, struct grammar *grammar, gramma
     return good;
 }
 
-/* A state is as much work as 512 positions of the machines. */
-static bool spend(const machine_product *product, struct grammar *grammar)
-{
-    enum { POSITIONS = 512, LEAST = 16 };
-    uint32_t work = product->tuple_count + LEAST;
-
-    for (uint32_t i = 0; i < product->part_count; i++)
-        work += grammar_work(product->parts[i]) / POSITIONS;
-    return grammar_spend(grammar, work);
-}
-
 static void destroy(machine_product *product)
 {
     machine_tuple *one, *more;
@@ -137,6 +141,7 @@ static void destroy(machine_product *product)
         HASH_DEL(product->table, one);
         free(one);
     }
+    product->grammar->bytes -= product->tuple_count * sizeof **product->tuples;
     free(product->tuples);
     for (uint32_t i = 0; i < product->part_count; i++)
         grammar_destroy(product->parts[i]);
@@ -145,10 +150,12 @@ static void destroy(machine_product *product)
 bool grammar_product(struct grammar *grammar, const grammar_node *with, uint32_t with_count,
                      const grammar_node *without, uint32_t without_count, grammar_node *out, char *why)
 {
-    machine_product product = { .with_count = with_count };
+    machine_product product = { .grammar = grammar, .with_count = with_count };
     bool good = with_count + without_count <= MAX_PARTS;
 
     *out = 0;
+    if (grammar_has_ended(grammar, why))
+        return false;
     product.too_large = !good;
     for (uint32_t i = 0; good && i < with_count + without_count; i++) {
         product.parts[i] = grammar_part(grammar, i < with_count ? with[i] : without[i - with_count]);
@@ -157,17 +164,16 @@ bool grammar_product(struct grammar *grammar, const grammar_node *with, uint32_t
     }
     if (good)
         explore(&product);
-    if (good)
-        product.too_large |= !spend(&product, grammar);
     good = good && !product.too_large && !product.no_memory;
     if (good) {
         find_living(&product);
         good = emit(&product, grammar, out);
     }
-    if (!good)
+    destroy(&product);
+    good = !grammar_has_ended(grammar, why) && good;
+    if (!good && !grammar_has_ended(grammar, NULL))
         (void)snprintf(why, GRAMMAR_WHY_BYTES,
                        product.too_large ? "together with the other keywords it needs more than 16,384 states"
-                                         : "out of memory, or too large");
-    destroy(&product);
+                                         : "out of memory");
     return good;
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NESTING = 100, CHOICE = 100 }; /* CHOICE: the work of an alternative, see schema_spend() */
+enum { MAX_NESTING = 100, MAX_CHOICES = 200, FORM_STEPS = 64 }; /* FORM_STEPS: to look at the keywords of a schema */
 
 /* The schemas of a value, with the schemas that they refer to, and each anyOf of which an alternative was added. */
 typedef struct value_form {
@@ -196,6 +196,48 @@ static void make_value(schema_reader *reader)
     grammar_define(grammar, reader->value, all);
 }
 
+/* The keywords of a schema that concern numbers, or strings. A new object. */
+static json_t *keywords_of(const json_t *schema, uint32_t types)
+{
+    static const char *const of_numbers[] = { "minimum",          "maximum",    "exclusiveMinimum",
+                                              "exclusiveMaximum", "multipleOf", NULL };
+    static const char *const of_strings[] = { "minLength", "maxLength", "pattern", "format", "not", NULL };
+    json_t *own = json_object();
+
+    for (const char *const *name = (types & SCHEMA_NUMBER) != 0 ? of_numbers : of_strings; *name != NULL; name++)
+        if (strcmp(*name, "not") != 0 || is_plain_not(json_object_get(schema, *name)))
+            (void)json_object_set(own, *name, json_object_get(schema, *name));
+    return own;
+}
+
+/* Numbers or strings. Those of equal keywords have one rule. */
+static bool scalars(schema_reader *reader, const schema_list *list, uint32_t types, const json_t *excluded,
+                    grammar_node *out)
+{
+    json_t *keywords = json_array(), *key = json_pack("[i, O, o]", (int)types, excluded, keywords), *known;
+    char *text;
+    bool good;
+
+    for (uint32_t i = 0; i < list->count; i++)
+        (void)json_array_append_new(keywords, keywords_of(list->parts[i], types));
+    text = json_dumps(key, JSON_SORT_KEYS | JSON_COMPACT);
+    json_decref(key);
+    if (text == NULL)
+        return schema_fail(reader, "type", "out of memory");
+    known = json_object_get(reader->scalars, text);
+    *out = (grammar_node)json_integer_value(known);
+    good = known != NULL || (schema_spend(reader, strlen(text)) && schema_take(reader, 1 + strlen(text) / 64));
+    if (good && known == NULL) {
+        good = (types & SCHEMA_NUMBER) != 0 ? schema_numbers(reader, list, types, excluded, out)
+                                            : schema_strings(reader, list, excluded, out);
+        *out = grammar_share(reader->grammar, *out);
+        good = good && (json_object_set_new(reader->scalars, text, json_integer(*out)) == 0 ||
+                        schema_fail(reader, "type", "out of memory"));
+    }
+    free(text);
+    return good;
+}
+
 /* The values of these types that the keywords of all schemas permit. */
 static bool values_of_types(schema_reader *reader, const schema_list *list, uint32_t types, const json_t *excluded,
                             grammar_node *out)
@@ -218,15 +260,13 @@ static bool values_of_types(schema_reader *reader, const schema_list *list, uint
         if ((types & (SCHEMA_ARRAY | SCHEMA_OBJECT)) != 0 &&
             (json_is_array(json_array_get(excluded, i)) || json_is_object(json_array_get(excluded, i))))
             return schema_fail(reader, "not", "an array or an object cannot be excluded");
-    if ((types & SCHEMA_NUMBER) != 0) {
-        if (!schema_numbers(reader, list, types & SCHEMA_NUMBER, excluded, &one))
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t scalar = types & (i == 0 ? (uint32_t)SCHEMA_NUMBER : (uint32_t)SCHEMA_STRING);
+
+        if (scalar != 0 && !scalars(reader, list, scalar, excluded, &one))
             return false;
-        *out = schema_either(reader, *out, one);
-    }
-    if ((types & SCHEMA_STRING) != 0) {
-        if (!schema_strings(reader, list, excluded, &one))
-            return false;
-        *out = schema_either(reader, *out, one);
+        if (scalar != 0)
+            *out = schema_either(reader, *out, one);
     }
     if ((types & SCHEMA_ARRAY) != 0) {
         if (!schema_arrays(reader, list, &one))
@@ -256,7 +296,6 @@ static bool listed(schema_reader *reader, const schema_list *list, json_t **out)
         return true;
     *out = json_array();
     for (size_t i = 0; good && i < json_array_size(values); i++) {
-        good = schema_spend(reader, 10);
         fits = true;
         for (uint32_t k = 0; good && fits && k < list->count; k++)
             good = schema_check(reader, list->parts[k], json_array_get(values, i), &fits);
@@ -292,14 +331,16 @@ static bool choose(schema_reader *reader, const value_form *form, json_t *any, g
     *out = grammar_never(reader->grammar);
     if (json_array_size(any) == 0)
         return schema_fail(reader, "anyOf", "not an array of schemas");
+    if (form->chosen.count == MAX_CHOICES)
+        return schema_fail(reader, "anyOf", "more than 200 for one value");
     for (size_t i = 0; good && i < json_array_size(any); i++) {
         value_form next = { .all.count = 0 };
         schema_list active = { .count = 0 };
         grammar_node one = 0;
 
-        good = schema_spend(reader, CHOICE) && copy_list(reader, &form->all, &next.all) &&
-               copy_list(reader, &form->chosen, &next.chosen) && schema_add(reader, &next.chosen, any) &&
-               add_part(reader, &next.all, json_array_get(any, i), &active) && form_value(reader, &next, &one);
+        good = copy_list(reader, &form->all, &next.all) && copy_list(reader, &form->chosen, &next.chosen) &&
+               schema_add(reader, &next.chosen, any) && add_part(reader, &next.all, json_array_get(any, i), &active) &&
+               form_value(reader, &next, &one);
         if (good)
             *out = schema_either(reader, *out, one);
         free(active.parts);
@@ -318,6 +359,8 @@ static bool values_of(schema_reader *reader, const schema_list *list, uint32_t t
     uint32_t rule = 0;
     bool good;
 
+    if (!schema_spend(reader, 1 + reader->rule_count / FORM_STEPS))
+        return false;
     for (uint32_t i = 0; has_rule && i < reader->rule_count; i++)
         if (reader->rules[i].list.count == list->count &&
             memcmp(reader->rules[i].list.parts, list->parts, list->count * sizeof *list->parts) == 0) {
@@ -325,7 +368,8 @@ static bool values_of(schema_reader *reader, const schema_list *list, uint32_t t
             return true;
         }
     if (has_rule) {
-        if (!copy_list(reader, list, &key) || !LIST_GROW(reader->rules, reader->rule_count)) {
+        if (!copy_list(reader, list, &key) || !schema_take(reader, 1 + list->count / 16) ||
+            !LIST_GROW(reader->rules, reader->rule_count)) {
             free(key.parts);
             return schema_fail(reader, "$ref", "out of memory");
         }
@@ -346,10 +390,11 @@ static bool values_of(schema_reader *reader, const schema_list *list, uint32_t t
 
 static bool form_value(schema_reader *reader, const value_form *form, grammar_node *out)
 {
-    json_t *values, *any = next_choice(form);
+    json_t *values = NULL, *any = next_choice(form);
     uint32_t types;
 
-    if (!listed(reader, &form->all, &values) || !types_of(reader, &form->all, &types)) {
+    if (!schema_spend(reader, (uint64_t)(form->all.count + 1) * (FORM_STEPS + form->chosen.count / 8)) ||
+        !listed(reader, &form->all, &values) || !types_of(reader, &form->all, &types)) {
         json_decref(values);
         return false;
     }
@@ -421,7 +466,7 @@ grammar_node grammar_schema_blank(struct grammar *grammar)
 {
     const schema_reader reader = { .grammar = grammar };
 
-    return schema_blank(&reader);
+    return grammar_share(grammar, schema_regex(&reader, "(?: |\\n {0,20})?", false));
 }
 
 bool grammar_schema_value(struct grammar *grammar, json_t *schema, grammar_node *out, char *why)
@@ -432,9 +477,12 @@ bool grammar_schema_value(struct grammar *grammar, json_t *schema, grammar_node 
     bool good = true;
 
     why[0] = '\0';
+    reader.blank = grammar_schema_blank(grammar);
+    reader.character = schema_character(&reader);
+    reader.scalars = json_object();
     if (schema != NULL) {
         good = make_expression(&reader, &(schema_list){ &schema, 1 }, out);
-        if (good && grammar_is_never(grammar, *out))
+        if (good && (grammar_has_ended(grammar, NULL) || grammar_is_never(grammar, *out)))
             good = schema_fail(&reader, "type", "no value matches all keywords");
     } else {
         make_value(&reader);
@@ -442,9 +490,13 @@ bool grammar_schema_value(struct grammar *grammar, json_t *schema, grammar_node 
     }
     for (uint32_t i = 0; i < reader.rule_count; i++)
         free(reader.rules[i].list.parts);
+    for (uint32_t i = 0; i < SCHEMA_MACHINES; i++)
+        schema_machine_deinit(&reader.machines[i]);
     free(reader.rules);
     free(reader.pairs);
     json_decref(reader.made);
+    json_decref(reader.scalars);
+    json_decref(reader.sets);
     return good;
 }
 

@@ -2,9 +2,11 @@
 #include "texts/grammar/schema_internal.h"
 #include "texts/grammar/grammar_regex.h"
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NESTING = 100 };
+enum { MAX_NESTING = 100, CHECK_STEPS = 64 };
 
 typedef struct value_check {
     schema_reader *reader;
@@ -41,12 +43,55 @@ static bool is_equal(const json_t *left, const json_t *right)
                : json_equal((json_t *)(uintptr_t)left, (json_t *)(uintptr_t)right) != 0;
 }
 
-static bool is_among(const json_t *value, const json_t *values)
+/* A text that is equal for equal values. NULL: out of memory. */
+static char *text_of(const json_t *value)
 {
+    char text[64];
+
+    if (!json_is_number(value))
+        return json_dumps(value, JSON_ENCODE_ANY | JSON_SORT_KEYS | JSON_COMPACT);
+    (void)snprintf(text, sizeof text, "%.17g", json_number_value(value) + 0.0);
+    return strdup(text);
+}
+
+/* The texts of many values, as members of an object, which is made once for each array. */
+static const json_t *texts_of(schema_reader *reader, json_t *values)
+{
+    char key[32];
+    json_t *set;
+
+    (void)snprintf(key, sizeof key, "%p", (void *)values);
+    if (reader->sets == NULL)
+        reader->sets = json_object();
+    set = json_object_get(reader->sets, key);
+    if (set != NULL)
+        return set;
+    set = json_object();
+    for (size_t i = 0; i < json_array_size(values) && schema_take(reader, 1); i++) {
+        char *text = text_of(json_array_get(values, i));
+
+        if (text == NULL || json_object_set_new_nocheck(set, text, json_true()) != 0)
+            (void)schema_fail(reader, "enum", "out of memory");
+        free(text);
+    }
+    return json_object_set_new(reader->sets, key, set) == 0 ? set : NULL;
+}
+
+static bool is_among(schema_reader *reader, const json_t *value, json_t *values)
+{
+    enum { FEW = 8 };
+    char *text;
+    bool found = false;
+
+    if (json_array_size(values) > FEW) {
+        text = text_of(value);
+        found = text != NULL && json_object_get(texts_of(reader, values), text) != NULL;
+        free(text);
+        return found;
+    }
     for (size_t i = 0; i < json_array_size(values); i++)
-        if (is_equal(value, json_array_get(values, i)))
-            return true;
-    return false;
+        found |= is_equal(value, json_array_get(values, i));
+    return found;
 }
 
 static bool check_number(const json_t *schema, double number)
@@ -73,24 +118,62 @@ static bool is_within(const json_t *schema, const char *least, const char *most,
            (high == NULL || (double)count <= json_number_value(high));
 }
 
-static bool matches(const value_check *self, const char *pattern, const char *text, size_t bytes, bool *out)
+void schema_machine_deinit(schema_machine *machine)
 {
-    struct grammar *grammar = grammar_create();
+    free(machine->expression);
+    grammar_destroy(machine->grammar);
+    *machine = (schema_machine){ .expression = NULL };
+}
+
+/* The machine of a regular expression, which the reader keeps. Its steps are the reader's. NULL: the reason is set. */
+static struct grammar *machine_of(schema_reader *reader, const char *expression, bool search)
+{
+    schema_machine *machine = &reader->machines[reader->machine_count % SCHEMA_MACHINES];
     char why[GRAMMAR_WHY_BYTES] = "out of memory";
+    uint64_t before = grammar_spent(reader->grammar);
     grammar_node node = 0;
-    uint32_t rule = grammar_rule(grammar), state;
-    bool good = grammar != NULL && grammar_regex(grammar, pattern, true, false, &node, why);
+    uint32_t rule;
+    bool good;
+
+    for (uint32_t i = 0; i < SCHEMA_MACHINES; i++)
+        if (reader->machines[i].expression != NULL && strcmp(reader->machines[i].expression, expression) == 0 &&
+            reader->machines[i].search == search)
+            return reader->machines[i].grammar;
+    schema_machine_deinit(machine);
+    *machine = (schema_machine){ strdup(expression), search, grammar_create() };
+    reader->machine_count++;
+    (void)grammar_spend(machine->grammar, before);
+    rule = grammar_rule(machine->grammar);
+    good = grammar_regex(machine->grammar, expression, search, false, &node, why);
+    grammar_define(machine->grammar, rule, node);
+    good = good && machine->expression != NULL &&
+           (grammar_finish(machine->grammar, why) || !grammar_has_ended(machine->grammar, NULL));
+    if (machine->grammar != NULL)
+        (void)grammar_spend(reader->grammar, grammar_spent(machine->grammar) - before);
+    if (good)
+        return machine->grammar;
+    (void)schema_fail(reader, "pattern", why);
+    schema_machine_deinit(machine);
+    return NULL;
+}
+
+bool schema_matches(schema_reader *reader, const char *expression, bool search, const char *text, size_t bytes,
+                    bool *out)
+{
+    struct grammar *grammar = machine_of(reader, expression, search);
+    uint32_t state, work;
 
     *out = false;
-    grammar_define(grammar, rule, node);
-    if (good && grammar_finish(grammar, why)) {
-        state = grammar_start(grammar);
-        for (size_t i = 0; i < bytes; i++)
-            state = grammar_next(grammar, state, (uint8_t)text[i]);
-        *out = grammar_accepts(grammar, state);
-    }
-    grammar_destroy(grammar);
-    return good || schema_fail(self->reader, "pattern", why);
+    if (grammar == NULL)
+        return false;
+    work = grammar_work(grammar);
+    state = grammar_start(grammar);
+    for (size_t i = 0; i < bytes && state != GRAMMAR_DEAD; i++)
+        state = grammar_next(grammar, state, (uint8_t)text[i]);
+    *out = grammar_accepts(grammar, state);
+    if (grammar_failed(grammar))
+        return schema_fail(reader, "pattern", "needs more than 49,152 states for a value that is listed");
+    return schema_spend(reader, bytes / 4 + grammar_work(grammar) - work);
 }
 
 static bool check_string(value_check *self, const json_t *schema, const json_t *value, bool *out)
@@ -102,15 +185,18 @@ static bool check_string(value_check *self, const json_t *schema, const json_t *
 
     for (size_t i = 0; i < bytes; i++)
         characters += ((uint8_t)text[i] & 0xc0) != 0x80;
-    *out = is_within(schema, "minLength", "maxLength", characters) &&
-           (format == NULL || schema_has_format(format, text, bytes));
-    return !*out || pattern == NULL || matches(self, pattern, text, bytes, out);
+    *out = is_within(schema, "minLength", "maxLength", characters);
+    format = format != NULL ? schema_format(format, false) : NULL;
+    if (*out && format != NULL && !schema_matches(self->reader, format, false, text, bytes, out))
+        return false;
+    return !*out || pattern == NULL || schema_matches(self->reader, pattern, true, text, bytes, out);
 }
 
 static bool check_array(value_check *self, json_t *schema, const json_t *value, bool *out)
 {
     json_t *items = json_object_get(schema, "items"), *prefix = json_object_get(schema, "prefixItems");
     json_t *wanted = json_object_get(schema, "contains");
+    const bool unique = json_is_true(json_object_get(schema, "uniqueItems"));
     const size_t count = json_array_size(value);
     size_t found = 0;
     bool fits;
@@ -121,7 +207,7 @@ static bool check_array(value_check *self, json_t *schema, const json_t *value, 
 
         if (one != NULL && !check(self, one, json_array_get(value, i), out))
             return false;
-        for (size_t k = 0; k < i && json_is_true(json_object_get(schema, "uniqueItems")); k++)
+        for (size_t k = 0; k < i && unique && schema_spend(self->reader, 1); k++)
             *out = *out && !is_equal(json_array_get(value, i), json_array_get(value, k));
         if (wanted != NULL && !check(self, wanted, json_array_get(value, i), &fits))
             return false;
@@ -145,7 +231,7 @@ static bool check_member(value_check *self, json_t *schema, const char *name, co
     if (own != NULL && !check(self, own, value, out))
         return false;
     json_object_foreach(json_object_get(schema, "patternProperties"), pattern, one) {
-        if (!matches(self, pattern, name, strlen(name), &fits))
+        if (!schema_matches(self->reader, pattern, true, name, strlen(name), &fits))
             return false;
         if (fits && *out && !check(self, one, value, out))
             return false;
@@ -245,14 +331,14 @@ static bool check_kind(value_check *self, json_t *schema, const json_t *value, b
 static bool check_all(value_check *self, json_t *schema, const json_t *value, bool *out)
 {
     const json_t *type = json_object_get(schema, "type"), *reference = json_object_get(schema, "$ref");
-    const json_t *constant = json_object_get(schema, "const"), *values = json_object_get(schema, "enum");
+    json_t *constant = json_object_get(schema, "const"), *values = json_object_get(schema, "enum");
     uint32_t types = SCHEMA_ANY;
 
     *out = false;
     if (type != NULL && !schema_types(self->reader, type, &types))
         return false;
     if ((types & type_of(value)) == 0 || (constant != NULL && !is_equal(constant, value)) ||
-        (values != NULL && !is_among(value, values)))
+        (values != NULL && !is_among(self->reader, value, values)))
         return true;
     if (reference != NULL) {
         json_t *target = schema_resolve(self->reader, reference);
@@ -274,7 +360,7 @@ static bool check(value_check *self, json_t *schema, const json_t *value, bool *
     *out = json_is_true(schema);
     if (!json_is_object(schema))
         return json_is_boolean(schema) || schema_fail(self->reader, "type", "a schema has to be an object");
-    if (!schema_spend(self->reader, 1))
+    if (!schema_spend(self->reader, CHECK_STEPS))
         return false;
     if (self->nesting == MAX_NESTING)
         return schema_fail(self->reader, "$ref", "more than 100 nested schemas");

@@ -45,6 +45,15 @@ typedef struct schema_pair {
     json_t *schema; /* of reader->made */
 } schema_pair;
 
+/* A regular expression and its machine. */
+typedef struct schema_machine {
+    char *expression; /* NULL: none */
+    bool search;
+    struct grammar *grammar;
+} schema_machine;
+
+enum { SCHEMA_MACHINES = 16 };
+
 typedef struct schema_reader {
     struct grammar *grammar;
     json_t *root;
@@ -52,9 +61,13 @@ typedef struct schema_reader {
     schema_rule *rules; /* [rule_count] of arrays and objects */
     schema_pair *pairs; /* [pair_count] of schema_rewrite.c */
     uint32_t rule_count, pair_count, nesting;
-    uint32_t work;          /* see schema_spend() */
     uint32_t value, object; /* rules of any value and any object; made when first needed */
     bool has_value;
+    grammar_node blank, character;            /* white space between words, and a character of a string */
+    json_t *scalars;                          /* nodes of numbers and strings, by the text of their keywords */
+    json_t *sets;                             /* texts of the values of long enums, by their addresses */
+    schema_machine machines[SCHEMA_MACHINES]; /* the last ones that were needed */
+    uint32_t machine_count;                   /* that were made */
     char *why;
     /* Functions of grammar_schema.c, which values within arrays and objects need. make_value: the values that match
      * all schemas of the list; *out has no text (grammar_is_never()) if there are none. list_values: these values if
@@ -63,9 +76,11 @@ typedef struct schema_reader {
     json_t *(*list_values)(struct schema_reader *reader, const schema_list *list);
 } schema_reader;
 
-/* Counts alternatives, values and checks. false: there were more than 1,000,000, which is the reason. */
-bool schema_spend(schema_reader *reader, uint32_t count);
-/* Sets the reason, unless there is one; false. */
+/* Counts steps, see grammar_spend(). false: the limit is the reason. */
+bool schema_spend(const schema_reader *reader, uint64_t steps);
+/* Counts values of JSON that are made and kept, as steps and as bytes. false: as above. */
+bool schema_take(const schema_reader *reader, uint64_t values);
+/* Sets the reason, unless there is one; false. If the grammar has ended, its limit is the reason. */
 bool schema_fail(const schema_reader *reader, const char *keyword, const char *what);
 /* The schemas of a keyword that is missing do not change the list. false: out of memory. */
 bool schema_add(const schema_reader *reader, schema_list *list, json_t *part);
@@ -85,8 +100,6 @@ grammar_node schema_literal(const schema_reader *reader, const json_t *value);
 /* A regular expression of our own. in_json: of contents of strings. */
 grammar_node schema_regex(const schema_reader *reader, const char *expression, bool in_json);
 grammar_node schema_blank(const schema_reader *reader);
-/* A rule of this expression, for one that is used in several places. */
-grammar_node schema_shared(const schema_reader *reader, grammar_node node);
 /* grammar_product(), or the only expression. false: the keyword is the reason. */
 bool schema_product(const schema_reader *reader, const char *keyword, const grammar_node *with, uint32_t with_count,
                     const grammar_node *without, uint32_t without_count, grammar_node *out);
@@ -96,6 +109,7 @@ bool schema_product(const schema_reader *reader, const char *keyword, const gram
 bool schema_numbers(const schema_reader *reader, const schema_list *list, uint32_t types, const json_t *excluded,
                     grammar_node *out);
 bool schema_strings(const schema_reader *reader, const schema_list *list, const json_t *excluded, grammar_node *out);
+grammar_node schema_character(const schema_reader *reader);
 bool schema_arrays(schema_reader *reader, const schema_list *list, grammar_node *out);
 bool schema_objects(schema_reader *reader, const schema_list *list, grammar_node *out);
 grammar_node schema_any_number(const schema_reader *reader);
@@ -103,8 +117,8 @@ grammar_node schema_string_of(const schema_reader *reader, uint32_t least, uint3
 /* "[" item, item ... "]", or the same with members and braces. */
 grammar_node schema_list_of(const schema_reader *reader, const char *open, grammar_node item, const char *close,
                             uint32_t least, uint32_t most);
-/* Whether a text has the format; true for formats without a meaning here. */
-bool schema_has_format(const char *format, const char *text, size_t bytes);
+/* The regular expression of a format, or of what a text with a pattern may be; NULL: the format has no meaning here. */
+const char *schema_format(const char *format, bool has_pattern);
 
 /* schema_rewrite.c: schemas that express these keywords by others. NULL: the reason is set. They live as long as the
  * reader. */
@@ -115,4 +129,8 @@ json_t *schema_dependent(schema_reader *reader, json_t *dependent);
 
 /* schema_check.c: whether a value matches a schema. *out is false if not. false: the reason is set. */
 bool schema_check(schema_reader *reader, json_t *schema, const json_t *value, bool *out);
+void schema_machine_deinit(schema_machine *machine);
+/* Whether a text matches a regular expression: all of it, or a part of it (search). false: the reason is set. */
+bool schema_matches(schema_reader *reader, const char *expression, bool search, const char *text, size_t bytes,
+                    bool *out);
 #endif

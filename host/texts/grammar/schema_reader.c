@@ -7,28 +7,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { COMPARED = 8 }; /* pointers that are compared in a step */
+
 bool schema_fail(const schema_reader *reader, const char *keyword, const char *what)
 {
-    if (reader->why[0] == '\0')
+    if (reader->why[0] == '\0' && !grammar_has_ended(reader->grammar, reader->why))
         (void)snprintf(reader->why, GRAMMAR_WHY_BYTES, "the schema, '%.60s': %.120s", keyword, what);
     return false;
 }
 
-bool schema_spend(schema_reader *reader, uint32_t count)
+bool schema_spend(const schema_reader *reader, uint64_t steps)
 {
-    enum { MOST = 1000000 };
+    return grammar_spend(reader->grammar, steps) || schema_fail(reader, "type", "out of memory");
+}
 
-    if (count <= MOST && reader->work <= MOST - count) {
-        reader->work += count;
-        return true;
-    }
-    return schema_fail(reader, "anyOf", "more than 1,000,000 alternatives, values and references");
+bool schema_take(const schema_reader *reader, uint64_t values)
+{
+    enum { STEPS = 16, BYTES = 160 };
+
+    return schema_spend(reader, values * STEPS) &&
+           (grammar_take(reader->grammar, values * BYTES) || schema_fail(reader, "type", "out of memory"));
 }
 
 bool schema_add(const schema_reader *reader, schema_list *list, json_t *part)
 {
     if (part == NULL)
         return true;
+    if (!schema_spend(reader, 1 + list->count / COMPARED))
+        return false;
     for (uint32_t i = 0; i < list->count; i++)
         if (list->parts[i] == part)
             return true;
@@ -156,18 +162,7 @@ grammar_node schema_regex(const schema_reader *reader, const char *expression, b
 
 grammar_node schema_blank(const schema_reader *reader)
 {
-    return schema_regex(reader, "(?: |\\n {0,20})?", false);
-}
-
-grammar_node schema_shared(const schema_reader *reader, grammar_node node)
-{
-    uint32_t rule;
-
-    if (grammar_is_never(reader->grammar, node))
-        return node;
-    rule = grammar_rule(reader->grammar);
-    grammar_define(reader->grammar, rule, node);
-    return grammar_refer(reader->grammar, rule);
+    return reader->blank;
 }
 
 bool schema_product(const schema_reader *reader, const char *keyword, const grammar_node *with, uint32_t with_count,
@@ -181,7 +176,7 @@ bool schema_product(const schema_reader *reader, const char *keyword, const gram
     }
     if (!grammar_product(reader->grammar, with, with_count, without, without_count, out, why))
         return schema_fail(reader, keyword, why);
-    *out = schema_shared(reader, *out);
+    *out = grammar_share(reader->grammar, *out);
     return true;
 }
 
@@ -192,7 +187,9 @@ grammar_node schema_list_of(const schema_reader *reader, const char *open, gramm
     grammar_node items = grammar_empty(grammar), more;
 
     if (most > 0 && !grammar_is_never(grammar, item)) {
-        more = schema_join(reader, schema_words(reader, ","), schema_join(reader, schema_blank(reader), item));
+        item = grammar_share(grammar, item);
+        more = grammar_share(
+            grammar, schema_join(reader, schema_words(reader, ","), schema_join(reader, schema_blank(reader), item)));
         items = schema_join(
             reader, item,
             grammar_repeat(grammar, more, least > 0 ? least - 1 : 0, most == GRAMMAR_MANY ? GRAMMAR_MANY : most - 1));

@@ -4,11 +4,17 @@
 #include "base/memory.h"
 #include <string.h>
 
-enum { MAX_DEPTH = 8, MAX_REFERENCES = 10 };
+enum { MAX_DEPTH = 8, MAX_REFERENCES = 10, COMPARED = 8, PAIR_STEPS = 32 };
 
 /* Gives the reader a schema that it owns from now on. NULL: out of memory. */
 static json_t *keep(schema_reader *reader, json_t *schema)
 {
+    const json_t *parts = json_object_iter_value(json_object_iter(schema));
+
+    if (!schema_take(reader, 4 + 4 * json_array_size(parts))) {
+        json_decref(schema);
+        return NULL;
+    }
     if (reader->made == NULL)
         reader->made = json_array();
     if (schema == NULL || reader->made == NULL || json_array_append_new(reader->made, schema) != 0) {
@@ -20,6 +26,7 @@ static json_t *keep(schema_reader *reader, json_t *schema)
 
 static json_t *find_pair(const schema_reader *reader, const char *keyword, const json_t *value)
 {
+    (void)schema_spend(reader, 1 + reader->pair_count / COMPARED);
     for (uint32_t i = 0; i < reader->pair_count; i++)
         if (reader->pairs[i].value == value && strcmp(reader->pairs[i].keyword, keyword) == 0)
             return reader->pairs[i].schema;
@@ -256,11 +263,11 @@ static bool lists_none_of(schema_reader *reader, json_t *left, json_t *right)
     return none;
 }
 
-static bool is_required(const json_t *schema, const char *name)
+static bool is_required(const schema_reader *reader, const json_t *schema, const char *name)
 {
     const json_t *required = json_object_get(schema, "required");
 
-    for (size_t i = 0; i < json_array_size(required); i++)
+    for (size_t i = 0; i < json_array_size(required) && schema_spend(reader, 1); i++)
         if (json_is_string(json_array_get(required, i)) &&
             strcmp(json_string_value(json_array_get(required, i)), name) == 0)
             return true;
@@ -274,7 +281,7 @@ static bool differ_in_member(schema_reader *reader, json_t *left, json_t *right,
 {
     json_t *required = json_object_get(left, "required");
 
-    for (size_t i = 0; i < json_array_size(required); i++) {
+    for (size_t i = 0; i < json_array_size(required) && schema_spend(reader, 4); i++) {
         const char *name = json_string_value(json_array_get(required, i));
         json_t *own = name != NULL ? json_object_get(json_object_get(left, "properties"), name) : NULL;
         json_t *other = name != NULL ? json_object_get(json_object_get(right, "properties"), name) : NULL;
@@ -282,7 +289,8 @@ static bool differ_in_member(schema_reader *reader, json_t *left, json_t *right,
         if (name != NULL && other == NULL && json_is_false(json_object_get(right, "additionalProperties")) &&
             json_object_get(right, "patternProperties") == NULL)
             return true;
-        if (own != NULL && other != NULL && is_required(right, name) && are_disjoint(reader, own, other, depth + 1))
+        if (own != NULL && other != NULL && is_required(reader, right, name) &&
+            are_disjoint(reader, own, other, depth + 1))
             return true;
     }
     return false;
@@ -311,7 +319,7 @@ static bool are_disjoint(schema_reader *reader, json_t *left, json_t *right, int
 
     left = target_of(reader, left);
     right = target_of(reader, right);
-    if (!schema_spend(reader, 1) || !json_is_object(left) || !json_is_object(right) || depth == MAX_DEPTH)
+    if (!schema_spend(reader, PAIR_STEPS) || !json_is_object(left) || !json_is_object(right) || depth == MAX_DEPTH)
         return json_is_false(left) || json_is_false(right);
     type = json_object_get(left, "type");
     if (type != NULL && !schema_types(reader, type, &left_types))
@@ -331,7 +339,7 @@ static bool are_disjoint(schema_reader *reader, json_t *left, json_t *right, int
 
 json_t *schema_one_of(schema_reader *reader, json_t *schemas)
 {
-    json_t *alternatives, *found = find_pair(reader, "oneOf", schemas);
+    json_t *alternatives, *negations, *found = find_pair(reader, "oneOf", schemas);
     const size_t count = json_array_size(schemas);
 
     if (found != NULL)
@@ -341,18 +349,22 @@ json_t *schema_one_of(schema_reader *reader, json_t *schemas)
         return NULL;
     }
     alternatives = json_array();
-    for (size_t i = 0; i < count; i++) {
+    negations = json_array();
+    add_negations(negations, schemas, false);
+    for (size_t i = 0; i < count && !grammar_has_ended(reader->grammar, NULL); i++) {
         json_t *all = json_pack("[O]", json_array_get(schemas, i));
 
         for (size_t k = 0; k < count; k++)
             if (k != i && !are_disjoint(reader, json_array_get(schemas, i), json_array_get(schemas, k), 0))
-                (void)json_array_append_new(all, negation_of(json_array_get(schemas, k)));
+                (void)json_array_append(all, json_array_get(negations, k));
+        (void)schema_take(reader, 1 + json_array_size(all) / 16);
         if (json_array_size(all) == 1)
             (void)json_array_append(alternatives, json_array_get(schemas, i));
         else
             (void)json_array_append_new(alternatives, json_pack("{s:O}", "allOf", all));
         json_decref(all);
     }
+    json_decref(negations);
     return add_pair(reader, "oneOf", schemas, json_pack("{s:o}", "anyOf", alternatives));
 }
 
@@ -376,6 +388,8 @@ json_t *schema_dependent(schema_reader *reader, json_t *dependent)
 
     if (found != NULL)
         return found;
+    if (json_object_size(dependent) == 0)
+        return json_true();
     all = json_array();
     json_object_foreach(dependent, name, value) {
         (void)json_array_append_new(

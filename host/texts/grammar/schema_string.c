@@ -63,7 +63,7 @@ static const struct {
                 { "relative-json-pointer", "(?:0|[1-9][0-9]{0,8})(?:#|" POINTER ")", NULL },
                 { "regex", EXPRESSION, NULL } };
 
-static const char *expression_of(const char *format, bool has_pattern)
+const char *schema_format(const char *format, bool has_pattern)
 {
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (strcmp(format, formats[i].name) == 0)
@@ -71,38 +71,19 @@ static const char *expression_of(const char *format, bool has_pattern)
     return NULL;
 }
 
-bool schema_has_format(const char *format, const char *text, size_t bytes)
+grammar_node schema_character(const schema_reader *reader)
 {
-    const char *expression = expression_of(format, false);
-    struct grammar *grammar = expression != NULL ? grammar_create() : NULL;
-    const schema_reader own = { .grammar = grammar };
-    char why[GRAMMAR_WHY_BYTES];
-    uint32_t state;
-    bool has = true;
-
-    if (grammar == NULL)
-        return true;
-    grammar_define(grammar, grammar_rule(grammar), schema_regex(&own, expression, false));
-    if (grammar_finish(grammar, why)) {
-        state = grammar_start(grammar);
-        for (size_t i = 0; i < bytes; i++)
-            state = grammar_next(grammar, state, (uint8_t)text[i]);
-        has = grammar_accepts(grammar, state);
-    }
-    grammar_destroy(grammar);
-    return has;
+    return grammar_share(reader->grammar, schema_regex(reader,
+                                                       "[^\"\\\\\\x00-\\x1f]|\\\\[\"\\\\/bfnrt]|"
+                                                       "\\\\u(?:[0-9a-cA-CefEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2})",
+                                                       false));
 }
 
 grammar_node schema_string_of(const schema_reader *reader, uint32_t least, uint32_t most)
 {
-    grammar_node character = schema_regex(reader,
-                                          "[^\"\\\\\\x00-\\x1f]|\\\\[\"\\\\/bfnrt]|"
-                                          "\\\\u(?:[0-9a-cA-CefEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2})",
-                                          false);
-
-    return schema_join(
-        reader, schema_words(reader, "\""),
-        schema_join(reader, grammar_repeat(reader->grammar, character, least, most), schema_words(reader, "\"")));
+    return schema_join(reader, schema_words(reader, "\""),
+                       schema_join(reader, grammar_repeat(reader->grammar, reader->character, least, most),
+                                   schema_words(reader, "\"")));
 }
 
 enum { MAX_TERMS = 15 };
@@ -130,7 +111,7 @@ static bool add_pattern(const schema_reader *reader, const json_t *pattern, gram
 static bool add_format(const schema_reader *reader, const json_t *part, string_terms *terms)
 {
     const char *format = json_string_value(json_object_get(part, "format"));
-    const char *expression = format != NULL ? expression_of(format, json_object_get(part, "pattern") != NULL) : NULL;
+    const char *expression = format != NULL ? schema_format(format, json_object_get(part, "pattern") != NULL) : NULL;
 
     if (expression == NULL) /* other formats are annotations, as the standard has it by default */
         return true;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_LISTED = 200, MAX_SUBSETS = 8, MAX_COUNTED = 100, MAX_NAMES = 5000 };
+enum { MAX_LISTED = 200, MAX_SUBSETS = 8, MAX_COUNTED = 200, MAX_NAMES = 5000 };
 
 static grammar_node with_comma(const schema_reader *reader, grammar_node node)
 {
@@ -77,53 +77,47 @@ static bool read_array(schema_reader *reader, const schema_list *list, array_for
     return true;
 }
 
-/* The items from `index` on, of which `found` match `contains` so far. `made` remembers expressions, so that none is
- * built twice. */
+/* The expressions of the items from an index on, after a number of items that match `contains`. */
 typedef struct array_walk {
     schema_reader *reader;
     const array_form *form;
-    grammar_node *made; /* [(last + 1) * (wanted + 1)], 0: not yet */
-    uint32_t last;      /* from here on, all items have the same form, or no item may follow */
+    grammar_node *made; /* [(last + 1) * (wanted + 1)] */
+    bool loops;         /* the items from `last` on may be any number; else none follows it */
+    uint32_t last;
 } array_walk;
 
-static grammar_node walk_items(array_walk *walk, uint32_t index, uint32_t found)
+/* The items from `index` on, of which `found` match `contains` so far. Those that may follow are made already. */
+static grammar_node walk_items(const array_walk *walk, uint32_t index, uint32_t found)
 {
     const array_form *form = walk->form;
     const schema_reader *reader = walk->reader;
-    grammar_node *made = &walk->made[index * (form->wanted + 1) + found];
-    const uint32_t which = index < form->fixed ? index : form->fixed;
-    const bool may_end = index >= form->least && found == form->wanted, loops = index == walk->last;
-    grammar_node all = may_end ? grammar_empty(reader->grammar) : grammar_never(reader->grammar), one;
-    uint32_t rule = 0;
+    const uint32_t which = index < form->fixed ? index : form->fixed, width = form->wanted + 1;
+    const bool may_end = index >= form->least && found == form->wanted, loops = walk->loops && index == walk->last;
+    grammar_node all = may_end ? grammar_empty(reader->grammar) : grammar_never(reader->grammar), rest;
+    uint32_t rule;
 
-    if (*made != 0)
-        return *made;
     if (index == form->most)
-        return *made = all;
+        return all;
     if (loops && form->wanted > found && grammar_is_never(reader->grammar, form->items[form->fixed + 1 + which]))
-        return *made = grammar_never(reader->grammar);
-    if (loops) {
-        rule = grammar_rule(reader->grammar);
-        *made = grammar_refer(reader->grammar, rule);
-    }
+        return grammar_never(reader->grammar);
+    rule = grammar_rule(reader->grammar);
     for (uint32_t match = 0; match < (form->wanted > found ? 2 : 1); match++) {
-        one = form->items[match * (form->fixed + 1) + which];
-        if (!grammar_is_never(reader->grammar, one))
-            all = schema_either(reader, all,
-                                schema_join(reader, index > 0 ? with_comma(reader, one) : one,
-                                            walk_items(walk, loops ? index : index + 1, found + match)));
+        const grammar_node one = form->items[match * (form->fixed + 1) + which];
+
+        if (grammar_is_never(reader->grammar, one))
+            continue;
+        rest = loops && match == 0 ? grammar_refer(reader->grammar, rule)
+                                   : walk->made[(loops ? index : index + 1) * width + found + match];
+        all = schema_either(reader, all, schema_join(reader, index > 0 ? with_comma(reader, one) : one, rest));
     }
-    if (loops)
-        grammar_define(reader->grammar, rule, all);
-    else
-        *made = schema_shared(reader, all);
-    return *made;
+    grammar_define(reader->grammar, rule, all);
+    return grammar_is_never(reader->grammar, all) ? all : grammar_refer(reader->grammar, rule);
 }
 
 /* Arrays whose items are counted one by one. */
 static bool counted_array(schema_reader *reader, array_form *form, grammar_node *out)
 {
-    array_walk walk = { .reader = reader, .form = form };
+    array_walk walk = { .reader = reader, .form = form, .loops = form->most == GRAMMAR_MANY };
     uint32_t last = form->least > form->fixed ? form->least : form->fixed;
     bool good = true;
 
@@ -132,96 +126,16 @@ static bool counted_array(schema_reader *reader, array_form *form, grammar_node 
     last += form->most == GRAMMAR_MANY && last == 0; /* the first item has no comma */
     if (last > MAX_LISTED || form->wanted > MAX_LISTED / (last + 1))
         return schema_fail(reader, "contains", "more than 200 items");
-    walk.last = form->most == GRAMMAR_MANY ? last : GRAMMAR_MANY;
+    walk.last = last;
     walk.made = calloc((size_t)(last + 1) * (form->wanted + 1), sizeof *walk.made);
     for (uint32_t i = 0; good && form->wanted > 0 && i <= form->fixed; i++)
         good = read_item(reader, form, i, form->contains, &form->items[form->fixed + 1 + i]);
     good = good && walk.made != NULL;
+    for (uint32_t at = (last + 1) * (form->wanted + 1); good && at-- > 0;)
+        walk.made[at] = walk_items(&walk, at / (form->wanted + 1), at % (form->wanted + 1));
     if (good)
-        *out = in_brackets(reader, "[", walk_items(&walk, 0, 0), "]");
+        *out = in_brackets(reader, "[", walk.made[0], "]");
     free(walk.made);
-    return good || schema_fail(reader, "items", "out of memory");
-}
-
-/* The values that may follow when those in `used` have been written. */
-static grammar_node walk_values(const schema_reader *reader, const json_t *values, const array_form *form,
-                                uint32_t used, uint32_t count, grammar_node *made)
-{
-    /* in_order: `used` is the index of the next value that may follow, not a set of those written */
-    const bool in_order = json_array_size(values) > MAX_SUBSETS;
-    const uint32_t place = in_order ? used * (uint32_t)(json_array_size(values) + 1) + count : used;
-    grammar_node all = count >= form->least ? grammar_empty(reader->grammar) : grammar_never(reader->grammar);
-
-    if (made[place] != 0)
-        return made[place];
-    for (uint32_t i = in_order ? used : 0; count < form->most && i < json_array_size(values); i++) {
-        const grammar_node one = schema_literal(reader, json_array_get(values, i));
-
-        if (!in_order && (used >> i & 1) != 0)
-            continue;
-        all = schema_either(
-            reader, all,
-            schema_join(reader, count > 0 ? with_comma(reader, one) : one,
-                        walk_values(reader, values, form, in_order ? i + 1 : used | 1u << i, count + 1, made)));
-    }
-    return made[place] = schema_shared(reader, all);
-}
-
-/* Arrays of different items. */
-static bool unique_array(schema_reader *reader, const array_form *form, grammar_node *out)
-{
-    schema_list list = { .count = 0 };
-    json_t *values = NULL;
-    grammar_node *made = NULL;
-    bool good = form->fixed == 0 && form->contains == NULL;
-    size_t count;
-
-    for (uint32_t i = 0; good && i < form->list->count; i++)
-        good = schema_add(reader, &list, json_object_get(form->list->parts[i], "items"));
-    if (good)
-        values = reader->list_values(reader, &list);
-    free(list.parts);
-    count = json_array_size(values);
-    if (values == NULL || count > MAX_LISTED) {
-        json_decref(values);
-        return schema_fail(reader, "uniqueItems", "supported for at most one item, or items of enum, const or boolean");
-    }
-    made = calloc(((size_t)1 << MAX_SUBSETS) + (count + 1) * (count + 2), sizeof *made);
-    if (made != NULL)
-        *out = in_brackets(reader, "[", walk_values(reader, values, form, 0, 0, made), "]");
-    json_decref(values);
-    free(made);
-    return made != NULL || schema_fail(reader, "uniqueItems", "out of memory");
-}
-
-bool schema_arrays(schema_reader *reader, const schema_list *list, grammar_node *out)
-{
-    array_form form;
-    bool unique = false, good;
-
-    if (!read_array(reader, list, &form))
-        return false;
-    *out = grammar_never(reader->grammar);
-    if (form.least < form.fixed) /* clients that name the first items expect all of them */
-        form.least = form.fixed < form.most ? form.fixed : form.most;
-    if (form.most < form.least)
-        return true;
-    for (uint32_t i = 0; i < list->count; i++)
-        unique |= json_is_true(json_object_get(list->parts[i], "uniqueItems"));
-    if (unique && form.most > 1)
-        return unique_array(reader, &form, out);
-    form.items = calloc(2 * ((size_t)form.fixed + 1), sizeof *form.items);
-    good = form.items != NULL;
-    for (uint32_t i = 0; good && i <= form.fixed; i++) {
-        good = read_item(reader, &form, i, NULL, &form.items[i]);
-        if (good && form.fixed > 0)
-            form.items[i] = schema_shared(reader, form.items[i]);
-    }
-    if (good && form.fixed == 0 && form.wanted == 0)
-        *out = schema_list_of(reader, "[", form.items[0], "]", form.least, form.most);
-    else
-        good = good && counted_array(reader, &form, out);
-    free(form.items);
     return good || schema_fail(reader, "items", "out of memory");
 }
 
@@ -240,7 +154,8 @@ typedef struct object_form {
     uint32_t least, most; /* members */
     uint32_t counted;     /* numbers of members are counted up to this one */
     grammar_node others;  /* members of other names; never: there can be none */
-    grammar_node *made;   /* [(count + 1) * (counted + 1)], 0: not yet */
+    grammar_node *made;   /* [(count + 1) * (counted + 1)] the members from one on, after a number of them */
+    json_t *places;       /* of the names in `members` */
 } object_form;
 
 /* Adds the schemas of a part for a member. *known: a keyword other than unevaluatedProperties has it. */
@@ -252,14 +167,9 @@ static bool add_member_schemas(schema_reader *reader, json_t *part, const char *
     const char *pattern;
 
     json_object_foreach(json_object_get(part, "patternProperties"), pattern, one) {
-        json_t *form = json_pack("{s:s}", "pattern", pattern);
-
-        text = json_string(name);
-        good = good && form != NULL && text != NULL && schema_check(reader, form, text, &fits) &&
+        good = good && schema_matches(reader, pattern, true, name, strlen(name), &fits) &&
                (!fits || schema_add(reader, list, one));
-        found |= fits;
-        json_decref(form);
-        json_decref(text);
+        found |= good && fits;
     }
     if (good && !found) {
         good = schema_add(reader, list, json_object_get(part, "additionalProperties"));
@@ -289,9 +199,9 @@ static bool read_member(object_form *form, object_member *member)
     good = good && reader->make_value(reader, &list, &value);
     if (good)
         member->node =
-            schema_shared(reader, schema_join(reader, schema_literal(reader, text),
-                                              schema_join(reader, schema_words(reader, ":"),
-                                                          schema_join(reader, schema_blank(reader), value))));
+            grammar_share(reader->grammar, schema_join(reader, schema_literal(reader, text),
+                                                       schema_join(reader, schema_words(reader, ":"),
+                                                                   schema_join(reader, schema_blank(reader), value))));
     json_decref(text);
     free(list.parts);
     return good;
@@ -299,14 +209,16 @@ static bool read_member(object_form *form, object_member *member)
 
 static bool add_name(object_form *form, const char *name, bool required)
 {
-    for (uint32_t i = 0; i < form->count; i++)
-        if (strcmp(form->members[i].name, name) == 0) {
-            form->members[i].required |= required;
-            return true;
-        }
+    const json_t *place = json_object_get(form->places, name);
+
+    if (place != NULL) {
+        form->members[json_integer_value(place)].required |= required;
+        return true;
+    }
     if (form->count == MAX_NAMES)
         return schema_fail(form->reader, "properties", "more than 5000");
-    if (!LIST_GROW(form->members, form->count))
+    if (!schema_spend(form->reader, 16) || !LIST_GROW(form->members, form->count) ||
+        json_object_set_new(form->places, name, json_integer(form->count)) != 0)
         return schema_fail(form->reader, "properties", "out of memory");
     form->members[form->count++] = (object_member){ .name = name, .required = required };
     return true;
@@ -346,7 +258,7 @@ static bool add_others(object_form *form, const json_t *patterns, const char *pa
     json_t *taken = json_array(), *rules = json_pack("[{s:s}]", "type", "string"), *text = NULL;
     schema_list values = { .count = 0 }, names = { .count = 0 };
     grammar_node name = 0, value = 0;
-    bool good = taken != NULL && rules != NULL;
+    bool good = taken != NULL && rules != NULL && schema_take(reader, form->count + 2 * json_object_size(patterns));
     const char *other;
     json_t *one;
 
@@ -409,7 +321,7 @@ static bool read_others(object_form *form)
             good = good && add_others(form, patterns, pattern);
         }
         good = good && add_others(form, patterns, NULL);
-        form->others = schema_shared(form->reader, form->others);
+        form->others = grammar_share(form->reader->grammar, form->others);
     }
     json_decref(patterns);
     return good;
@@ -436,60 +348,152 @@ static grammar_node walk_others(const object_form *form, uint32_t count)
     return form->least == 0 ? schema_either(reader, grammar_empty(reader->grammar), some) : some;
 }
 
-/* The members from `index` on, after `count` members have been written. */
-static grammar_node walk_members(object_form *form, uint32_t index, uint32_t count)
+/* The members from `index` on, after `count` members have been written. Those that may follow are made already. */
+static grammar_node walk_members(const object_form *form, uint32_t index, uint32_t count)
 {
     const schema_reader *reader = form->reader;
-    grammar_node *made = &form->made[index * (form->counted + 1) + count];
     const object_member *member = &form->members[index];
-    const uint32_t more = count < form->counted ? count + 1 : count;
+    const grammar_node *made = &form->made[(index + 1) * (form->counted + 1)];
     grammar_node all = grammar_never(reader->grammar);
 
-    if (*made != 0)
-        return *made;
     if (index == form->count)
-        return *made = schema_shared(reader, walk_others(form, count));
+        return walk_others(form, count);
     if (!grammar_is_never(reader->grammar, member->node) && count < form->most)
         all = schema_join(reader, count > 0 ? with_comma(reader, member->node) : member->node,
-                          walk_members(form, index + 1, more));
-    if (!member->required)
-        all = schema_either(reader, all, walk_members(form, index + 1, count));
-    return *made = schema_shared(reader, all);
+                          made[count < form->counted ? count + 1 : count]);
+    return member->required ? all : schema_either(reader, all, made[count]);
 }
 
-static bool write_object(object_form *form, grammar_node *out)
+/* The members in their order. They are counted as far as a bound depends on it. */
+static bool write_members(object_form *form, const char *keyword, const char *open, const char *close,
+                          grammar_node *out)
 {
     const uint32_t named = form->count;
+    const bool has_most =
+        form->most < named || (form->most != GRAMMAR_MANY && !grammar_is_never(form->reader->grammar, form->others));
+    uint32_t needed = 0, lowest; /* members that are required, those before a member */
 
-    form->counted = 1; /* whether there is a member */
-    if (form->least > 0 || form->most < named || form->most != GRAMMAR_MANY)
-        form->counted = named;
-    if (form->counted < 1)
-        form->counted = 1;
-    if (form->counted > 1 && form->least == 0 && form->most == GRAMMAR_MANY)
-        form->counted = 1;
+    form->counted = has_most || form->least > named ? named : form->least;
+    form->counted += form->counted == 0; /* whether there is a member */
     if (form->counted > MAX_COUNTED)
-        return schema_fail(form->reader, "minProperties", "supported for at most 100 properties");
+        return schema_fail(form->reader, keyword, "supported for at most 200 of them");
     form->made = calloc((size_t)(named + 1) * (form->counted + 1), sizeof *form->made);
     if (form->made == NULL)
-        return schema_fail(form->reader, "properties", "out of memory");
-    *out = in_brackets(form->reader, "{", walk_members(form, 0, 0), "}");
+        return schema_fail(form->reader, keyword, "out of memory");
+    for (uint32_t i = 0; i < named; i++)
+        needed += form->members[i].required;
+    for (uint32_t index = named + 1; index-- > 0 && schema_spend(form->reader, 1);) {
+        needed -= index < named && form->members[index].required;
+        lowest = needed < form->counted ? needed : form->counted;
+        for (uint32_t count = lowest; count <= index && count <= form->counted; count++)
+            form->made[index * (form->counted + 1) + count] =
+                grammar_share(form->reader->grammar, walk_members(form, index, count));
+    }
+    *out = in_brackets(form->reader, open, form->made[0], close);
     free(form->made);
-    return true;
+    return !grammar_has_ended(form->reader->grammar, NULL) || schema_fail(form->reader, keyword, "");
 }
 
 bool schema_objects(schema_reader *reader, const schema_list *list, grammar_node *out)
 {
-    object_form form = { .reader = reader, .list = list, .most = GRAMMAR_MANY };
+    object_form form = { .reader = reader, .list = list, .most = GRAMMAR_MANY, .places = json_object() };
     bool good = schema_count(reader, list, "minProperties", true, &form.least) &&
                 schema_count(reader, list, "maxProperties", false, &form.most) && add_names(&form);
 
     *out = grammar_never(reader->grammar);
     for (uint32_t i = 0; good && i < form.count; i++)
         good = read_member(&form, &form.members[i]);
-    good = good && read_others(&form) && (form.most < form.least || write_object(&form, out));
+    good =
+        good && read_others(&form) && (form.most < form.least || write_members(&form, "minProperties", "{", "}", out));
     if (good && grammar_is_never(reader->grammar, *out) && form.least > form.count + 1)
         good = schema_fail(reader, "minProperties", "more than one property that the schema does not name");
     free(form.members);
+    json_decref(form.places);
     return good;
+}
+
+/* The members that may follow when those in the set `used` have been written, for each set. */
+static grammar_node walk_sets(const object_form *form)
+{
+    const schema_reader *reader = form->reader;
+    grammar_node made[1 << MAX_SUBSETS] = { 0 };
+
+    for (uint32_t used = 1u << form->count; used-- > 0;) {
+        uint32_t count = 0;
+        grammar_node all;
+
+        for (uint32_t i = 0; i < form->count; i++)
+            count += used >> i & 1;
+        all = count >= form->least ? grammar_empty(reader->grammar) : grammar_never(reader->grammar);
+        for (uint32_t i = 0; count < form->most && i < form->count; i++) {
+            const grammar_node one = form->members[i].node;
+
+            if ((used >> i & 1) == 0)
+                all = schema_either(
+                    reader, all, schema_join(reader, count > 0 ? with_comma(reader, one) : one, made[used | 1u << i]));
+        }
+        made[used] = grammar_share(reader->grammar, all);
+    }
+    return made[0];
+}
+
+/* Arrays of different items: few values in any order, many in theirs. */
+static bool unique_array(schema_reader *reader, const array_form *form, grammar_node *out)
+{
+    object_form ordered = { .reader = reader, .least = form->least, .most = form->most };
+    schema_list list = { .count = 0 };
+    object_member values[MAX_LISTED];
+    json_t *listed = NULL;
+    bool good = form->fixed == 0 && form->contains == NULL;
+
+    for (uint32_t i = 0; good && i < form->list->count; i++)
+        good = schema_add(reader, &list, json_object_get(form->list->parts[i], "items"));
+    if (good)
+        listed = reader->list_values(reader, &list);
+    free(list.parts);
+    if (listed == NULL || json_array_size(listed) > MAX_LISTED) {
+        json_decref(listed);
+        return schema_fail(reader, "uniqueItems", "supported for at most one item, or items of enum, const or boolean");
+    }
+    for (; ordered.count < json_array_size(listed); ordered.count++)
+        values[ordered.count] =
+            (object_member){ .node = schema_literal(reader, json_array_get(listed, ordered.count)) };
+    json_decref(listed);
+    ordered.members = values;
+    ordered.others = grammar_never(reader->grammar);
+    if (ordered.count > MAX_SUBSETS)
+        return write_members(&ordered, "uniqueItems", "[", "]", out);
+    *out = in_brackets(reader, "[", walk_sets(&ordered), "]");
+    return true;
+}
+
+bool schema_arrays(schema_reader *reader, const schema_list *list, grammar_node *out)
+{
+    array_form form;
+    bool unique = false, good;
+
+    if (!read_array(reader, list, &form))
+        return false;
+    *out = grammar_never(reader->grammar);
+    if (form.least < form.fixed) /* clients that name the first items expect all of them */
+        form.least = form.fixed < form.most ? form.fixed : form.most;
+    if (form.most < form.least)
+        return true;
+    for (uint32_t i = 0; i < list->count; i++)
+        unique |= json_is_true(json_object_get(list->parts[i], "uniqueItems"));
+    if (unique && form.most > 1)
+        return unique_array(reader, &form, out);
+    form.items = calloc(2 * ((size_t)form.fixed + 1), sizeof *form.items);
+    good = form.items != NULL;
+    for (uint32_t i = 0; good && i <= form.fixed; i++) {
+        good = read_item(reader, &form, i, NULL, &form.items[i]);
+        if (good && (form.fixed > 0 || form.wanted > 0))
+            form.items[i] = grammar_share(reader->grammar, form.items[i]);
+    }
+    if (good && form.fixed == 0 && form.wanted == 0)
+        *out = schema_list_of(reader, "[", form.items[0], "]", form.least, form.most);
+    else
+        good = good && counted_array(reader, &form, out);
+    free(form.items);
+    return good || schema_fail(reader, "items", "out of memory");
 }
