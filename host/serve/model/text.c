@@ -284,7 +284,8 @@ static void find_outputs(const struct model *model, text_model *text)
 {
     static const char *const names[] = { "sentence_embedding", "last_hidden_state", "token_embeddings" };
 
-    text->decode.logits = model->states.sequences != NULL ? inlay_session_find_output(model->session, "logits") : INLAY_NONE;
+    text->decode.logits =
+        model->states.sequences != NULL ? inlay_session_find_output(model->session, "logits") : INLAY_NONE;
     text->vectors = INLAY_NONE;
     for (size_t i = 0; i < sizeof names / sizeof names[0] && model->states.count == 0 && text->vectors == INLAY_NONE;
          i++)

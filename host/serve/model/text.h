@@ -13,12 +13,12 @@ typedef enum text_pooling { POOL_MEAN, POOL_FIRST, POOL_LAST, POOL_MAX } text_po
 
 typedef struct text_model {
     struct tokenizer *tokenizer;
-    decode_model decode;      /* its logits: INLAY_NONE unless it is a decoder with states; runner: also schedule/encoding.c */
-    struct sched *sched;      /* of its texts, see schedule/text_jobs.h; NULL before the first one */
-    uint32_t types, vectors;  /* input token_type_ids; output of an embedding model; INLAY_NONE: missing */
-    int64_t *ends;            /* [end_count] tokens that end a text */
+    decode_model decode;     /* logits: INLAY_NONE unless it is a decoder with states; runner: also of encoding.c */
+    struct sched *sched;     /* of its texts, see schedule/text_jobs.h; NULL before the first one */
+    uint32_t types, vectors; /* input token_type_ids; output of an embedding model; INLAY_NONE: missing */
+    int64_t *ends;           /* [end_count] tokens that end a text */
     uint32_t end_count;
-    token_index *index;       /* the vocabulary, for grammars; made for the first text with a grammar */
+    token_index *index; /* the vocabulary, for grammars; made for the first text with a grammar */
     /* What generation_config.json says of the choice of a token: temperature (0 with do_sample false), top_p, top_k,
      * min_p, penalty; for requests that do not. */
     struct sampler sampler;

@@ -20,8 +20,8 @@ bool head_rows_can_begin(const decoding_text *text);
 bool head_rows_begin(struct head_rows *rows, inlay_context *context, const decoding_text *text);
 /* Sets the outputs of a step that runs the head. The table of tokens is the last one, until the head has it. */
 void head_rows_want(const struct head_rows *rows, decode_step *step);
-/* Binds the inputs of the next run to the step's context, and sets its outputs: at most `most` rows of the text, or after them the one
- * of the last of `count` guesses. Returns how many it reads; 0: out of memory. */
+/* Binds the inputs of the next run to the step's context, and sets its outputs: at most `most` rows of the text, or
+ * after them the one of the last of `count` guesses. Returns how many it reads; 0: out of memory. */
 size_t head_rows_prepare(struct head_rows *rows, const decoding_text *text, const int64_t *guesses, uint32_t count,
                          size_t most, decode_step *step);
 /* Takes the outputs of a run. *out_logits [*out_words]: those of the next guess in the tokens of the model, valid until
