@@ -63,7 +63,7 @@ static json_t *scalar(void)
     case 2:
         return json_pack("{s:s, s:f, s:f}", "type", "number", "exclusiveMinimum", 0.125, "maximum", (double)low / 64);
     case 3:
-        return json_pack("{s:s, s:i}", "type", "integer", "multipleOf", (int)below(4096) + 1);
+        return json_pack("{s:s, s:i}", "type", "integer", "multipleOf", (int)below(below(9) == 0 ? 4096 : 50) + 1);
     case 4:
         return json_pack("{s:s, s:s}", "type", "string", "format", formats[below(6)]);
     case 5:

@@ -407,20 +407,25 @@ static bool read_schema(void *user, json_t *value, body_error *error)
 static bool read_texts(void *user, json_t *value, body_error *error)
 {
     struct grammar *form = begin_form(user, error);
-    grammar_node all = grammar_never(form);
+    const size_t count = json_array_size(value);
+    grammar_word *words = form != NULL ? calloc(count + 1, sizeof *words) : NULL;
     char why[GRAMMAR_WHY_BYTES] = "";
+    bool good = words != NULL && count > 0;
 
-    if (form == NULL)
-        return false;
-    for (size_t i = 0; i < json_array_size(value); i++) {
+    for (size_t i = 0; good && i < count; i++) {
         const json_t *text = json_array_get(value, i);
 
-        if (!json_is_string(text))
-            return body_fail(error, "element %zu is not a text", i);
-        all = grammar_either(form, all, grammar_text(form, json_string_value(text), json_string_length(text)));
+        words[i] = (grammar_word){ json_string_value(text), json_string_length(text) };
+        good = json_is_string(text) || body_fail(error, "element %zu is not a text", i);
     }
-    grammar_define(form, grammar_rule(form), all);
-    return json_array_size(value) > 0 ? end_form(user, true, why, error) : body_fail(error, "not an array of texts");
+    if (good)
+        grammar_define(form, grammar_rule(form), grammar_words(form, words, count));
+    free(words);
+    if (words == NULL)
+        return form != NULL && body_fail(error, "out of memory for the texts");
+    if (count == 0)
+        return body_fail(error, "not an array of texts");
+    return good && end_form(user, true, why, error);
 }
 
 static bool read_any_object(void *user, json_t *value, body_error *error)

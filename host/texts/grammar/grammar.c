@@ -7,7 +7,7 @@
 
 enum {
     MAX_NODES = 1 << 18, /* expressions, and rules */
-    MAX_TEXT = 1 << 20,  /* bytes of all texts */
+    MAX_TEXT = 1 << 22,  /* bytes of all texts */
     MACHINE_BYTES = 1 << 26,
     SHORT_TEXT = 16 /* bytes of a text that needs no rule */
 };
@@ -177,8 +177,9 @@ static grammar_node repeat_few(struct grammar *grammar, grammar_node repeated, u
                     (grammar_expression){ .kind = NODE_REPEAT, .first = repeated, .least = least, .most = most });
 }
 
-/* A large number of copies is made from rules for BLOCK copies each, so that their steps exist once. */
-enum { MAX_COPIES = 200, BLOCK = 100 };
+/* Copies share a rule. A large number of them is made from rules for BLOCK copies each, so that their steps exist once.
+ */
+enum { FEW_COPIES = 3, MAX_COPIES = 1000, BLOCK = 500 };
 
 static grammar_node repeat_exactly(struct grammar *grammar, grammar_node repeated, grammar_node block, uint32_t count)
 {
@@ -204,6 +205,8 @@ grammar_node grammar_repeat(struct grammar *grammar, grammar_node repeated, uint
     grammar_node block, first, rest;
     uint32_t rule;
 
+    if (least > FEW_COPIES || optional > FEW_COPIES)
+        repeated = grammar_share(grammar, repeated);
     if (least <= MAX_COPIES && optional <= MAX_COPIES)
         return repeat_few(grammar, repeated, least, most);
     rule = grammar_rule(grammar);
@@ -252,7 +255,7 @@ grammar_node grammar_text(struct grammar *grammar, const char *text, size_t byte
     if (!grammar_spend(grammar, bytes))
         return 0;
     if (bytes > MAX_TEXT - grammar->texts.size) {
-        grammar_stop(grammar, "more than 1,048,576 bytes of texts");
+        grammar_stop(grammar, "more than 4,194,304 bytes of texts");
         return 0;
     }
     value.first = (uint32_t)grammar->texts.size;

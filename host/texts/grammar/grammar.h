@@ -51,6 +51,12 @@ grammar_node grammar_byte(struct grammar *grammar, uint8_t low, uint8_t high);
 grammar_node grammar_chars(struct grammar *grammar, uint32_t low, uint32_t high);
 /* The bytes of a text. */
 grammar_node grammar_text(struct grammar *grammar, const char *text, size_t bytes);
+/* One of the texts, whose order changes. */
+typedef struct grammar_word {
+    const char *text; /* [bytes] */
+    size_t bytes;
+} grammar_word;
+grammar_node grammar_words(struct grammar *grammar, grammar_word *words, size_t count);
 grammar_node grammar_sequence(struct grammar *grammar, grammar_node first, grammar_node second);
 /* Nothing at all, to start a list of alternatives with. */
 grammar_node grammar_never(struct grammar *grammar);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_GROUPS = 64, MAX_REPEAT = 1000, LAST_CHARACTER = 0x10ffff };
+enum { MAX_GROUPS = 64, MAX_REPEAT = 2000, LAST_CHARACTER = 0x10ffff };
 
 typedef struct named_rule {
     const char *name; /* [bytes] in the text */
@@ -188,7 +188,7 @@ static bool read_number(gbnf_reader *reader, uint32_t *out)
     unsigned long number = isdigit((unsigned char)*reader->at) ? strtoul(reader->at, &end, 10) : MAX_REPEAT + 1;
 
     if (number > MAX_REPEAT)
-        return fail(reader, "a number of repetitions from 0 to 1000 belongs here");
+        return fail(reader, "a number of repetitions from 0 to 2000 belongs here");
     reader->at = end;
     *out = (uint32_t)number;
     return true;

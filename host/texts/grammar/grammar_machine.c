@@ -6,10 +6,11 @@
 #include <string.h>
 
 enum {
-    MAX_STEPS = 1 << 18,
+    MAX_STEPS = 1 << 20,
+    STEP_BYTES = 2 * sizeof(program_step), /* with its place in a table */
     MAX_STATES = 3 << 14,
     MAX_NESTING = 2000,      /* of expressions */
-    MAX_POSITIONS = 1 << 14, /* of a state */
+    MAX_POSITIONS = 1 << 16, /* of a state */
     MAX_WORK = 1 << 25,      /* positions of all states: less than a second */
     MAX_USERS = 512,         /* pointers of the caller */
     MAX_DEPTH = 256          /* of rules within rules that a text has begun; texts that need more are not continued */
@@ -19,8 +20,8 @@ static uint32_t add_step(struct grammar *grammar, program_step value)
 {
     if (!grammar_spend(grammar, 1))
         return 0;
-    if (grammar->program.step_count == MAX_STEPS) {
-        grammar_stop(grammar, "more than 262,144 steps of its program");
+    if (grammar->program.step_count == MAX_STEPS || !grammar_take(grammar, STEP_BYTES)) {
+        grammar_stop(grammar, "more than 1,048,576 steps of its program");
         return 0;
     }
     if (!LIST_GROW(grammar->program.steps, grammar->program.step_count)) {
@@ -133,10 +134,29 @@ static uint32_t compile_graph(struct grammar *grammar, const state_graph *graph,
     return heads; /* the first state is the start */
 }
 
+/* Sequences and lists of alternatives are nested in their first parts, without a bound. */
+static uint32_t compile_sequence(struct grammar *grammar, const grammar_expression *value, uint32_t next)
+{
+    for (; value->kind == NODE_SEQUENCE && !grammar_has_ended(grammar, NULL); value = &grammar->nodes[value->first])
+        next = compile(grammar, value->second, next);
+    return compile(grammar, (uint32_t)(value - grammar->nodes), next);
+}
+
+static uint32_t compile_either(struct grammar *grammar, const grammar_expression *value, uint32_t next)
+{
+    uint32_t all = compile(grammar, value->second, next), one;
+
+    for (value = &grammar->nodes[value->first]; value->kind == NODE_EITHER && !grammar_has_ended(grammar, NULL);
+         value = &grammar->nodes[value->first]) {
+        one = compile(grammar, value->second, next);
+        all = add_step(grammar, (program_step){ .kind = STEP_SPLIT, .next = one, .other = all });
+    }
+    one = compile(grammar, (uint32_t)(value - grammar->nodes), next);
+    return add_step(grammar, (program_step){ .kind = STEP_SPLIT, .next = one, .other = all });
+}
+
 static uint32_t compile_kind(struct grammar *grammar, const grammar_expression *value, uint32_t next)
 {
-    uint32_t first;
-
     switch (value->kind) {
     case NODE_EMPTY:
         return next;
@@ -152,12 +172,9 @@ static uint32_t compile_kind(struct grammar *grammar, const grammar_expression *
         }
         return next;
     case NODE_SEQUENCE:
-        return compile(grammar, value->first, compile(grammar, value->second, next));
+        return compile_sequence(grammar, value, next);
     case NODE_EITHER:
-        first = compile(grammar, value->first, next);
-        return add_step(
-            grammar,
-            (program_step){ .kind = STEP_SPLIT, .next = first, .other = compile(grammar, value->second, next) });
+        return compile_either(grammar, value, next);
     case NODE_REPEAT:
         return compile_repeat(grammar, value, next);
     case NODE_RULE:
@@ -410,9 +427,10 @@ static bool start_machine(struct grammar *grammar, uint32_t rule, char *why)
     add_work(grammar, (machine_position){ grammar->rules[rule], 0 });
     start = end_state(grammar);
     if (grammar->failed)
-        (void)snprintf(why, GRAMMAR_WHY_BYTES, "the grammar is too large: more than %d positions of its first state",
-                       MAX_POSITIONS);
-    else if (start == GRAMMAR_DEAD)
+        grammar_stop(grammar, "more than 65,536 positions of its first state");
+    if (grammar_has_ended(grammar, why))
+        return false;
+    if (start == GRAMMAR_DEAD)
         (void)snprintf(why, GRAMMAR_WHY_BYTES, "no text matches the grammar");
     INLAY_CHECK(start == 0 || start == GRAMMAR_DEAD);
     return start == 0;
@@ -447,10 +465,12 @@ static void find_rules(struct grammar *grammar, grammar_node which, bool *seen, 
         return;
     seen[which] = true;
     grammar->nesting++;
-    if (value->kind == NODE_SEQUENCE || value->kind == NODE_EITHER) {
-        find_rules(grammar, value->first, seen, found);
+    while ((value->kind == NODE_SEQUENCE || value->kind == NODE_EITHER) && grammar_spend(grammar, 1)) {
         find_rules(grammar, value->second, seen, found);
-    } else if (value->kind == NODE_REPEAT) {
+        which = value->first;
+        value = &grammar->nodes[which];
+    }
+    if (value->kind == NODE_REPEAT) {
         find_rules(grammar, value->first, seen, found);
     } else if (value->kind == NODE_RULE && !found[value->first]) {
         found[value->first] = true;

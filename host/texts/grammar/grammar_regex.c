@@ -37,7 +37,7 @@ typedef struct regex_alternative {
 static bool fail(const regex_reader *reader, const char *what)
 {
     if (reader->why[0] == '\0')
-        (void)snprintf(reader->why, GRAMMAR_WHY_BYTES, "the regular expression, character %zu: %s",
+        (void)snprintf(reader->why, GRAMMAR_WHY_BYTES, "the regular expression, character %zu: %.120s",
                        (size_t)(reader->at - reader->start), what);
     return false;
 }
@@ -458,7 +458,7 @@ static bool join_parts(regex_reader *reader, const regex_alternative *alternativ
         const bool negative = alternative->negative[i];
 
         if (!grammar_product(reader->grammar, with, negative ? 1 : 2, with + 1, negative, out, why))
-            return fail(reader, "a look-ahead that is too large");
+            return fail(reader, why);
         *out = grammar_sequence(reader->grammar, alternative->parts[i], *out);
     }
     if (reader->search && !alternative->begins)

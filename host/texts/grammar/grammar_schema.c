@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NESTING = 100, MAX_CHOICES = 200, FORM_STEPS = 64 }; /* FORM_STEPS: to look at the keywords of a schema */
+enum { MAX_NESTING = 100, MAX_CHOICES = 200, FORM_STEPS = 16 }; /* FORM_STEPS: to look at the keywords of a schema */
 
 /* The schemas of a value, with the schemas that they refer to, and each anyOf of which an alternative was added. */
 typedef struct value_form {
@@ -399,9 +399,7 @@ static bool form_value(schema_reader *reader, const value_form *form, grammar_no
         return false;
     }
     if (values != NULL || types == 0) {
-        *out = grammar_never(reader->grammar);
-        for (size_t i = 0; i < json_array_size(values); i++)
-            *out = schema_either(reader, *out, schema_literal(reader, json_array_get(values, i)));
+        *out = schema_literals(reader, values, false);
         json_decref(values);
         return true;
     }

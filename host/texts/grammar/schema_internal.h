@@ -97,6 +97,8 @@ grammar_node schema_join(const schema_reader *reader, grammar_node first, gramma
 grammar_node schema_either(const schema_reader *reader, grammar_node first, grammar_node second);
 grammar_node schema_words(const schema_reader *reader, const char *text);
 grammar_node schema_literal(const schema_reader *reader, const json_t *value);
+/* One of the values of an array; contents: of its texts, without their quotes. */
+grammar_node schema_literals(const schema_reader *reader, const json_t *values, bool contents);
 /* A regular expression of our own. in_json: of contents of strings. */
 grammar_node schema_regex(const schema_reader *reader, const char *expression, bool in_json);
 grammar_node schema_blank(const schema_reader *reader);

@@ -151,6 +151,27 @@ grammar_node schema_literal(const schema_reader *reader, const json_t *value)
     return node;
 }
 
+grammar_node schema_literals(const schema_reader *reader, const json_t *values, bool contents)
+{
+    const size_t count = json_array_size(values);
+    grammar_word *words = schema_take(reader, count) ? calloc(count + 1, sizeof *words) : NULL;
+    size_t used = 0;
+    grammar_node all;
+
+    for (size_t i = 0; words != NULL && i < count; i++) {
+        const json_t *value = json_array_get(values, i);
+        char *text = !contents || json_is_string(value) ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+
+        if (text != NULL)
+            words[used++] = (grammar_word){ text + contents, strlen(text) - 2 * contents };
+    }
+    all = grammar_words(reader->grammar, words, used);
+    for (size_t i = 0; i < used; i++)
+        free((char *)(uintptr_t)words[i].text - contents);
+    free(words);
+    return all;
+}
+
 grammar_node schema_regex(const schema_reader *reader, const char *expression, bool in_json)
 {
     grammar_node node = 0;

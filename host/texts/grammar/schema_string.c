@@ -124,16 +124,8 @@ static bool add_format(const schema_reader *reader, const json_t *part, string_t
 /* Adds the texts among the values. */
 static bool add_values(const schema_reader *reader, const json_t *values, string_terms *terms)
 {
-    grammar_node all = grammar_never(reader->grammar);
+    const grammar_node all = schema_literals(reader, values, true);
 
-    for (size_t i = 0; i < json_array_size(values); i++) {
-        const json_t *value = json_array_get(values, i);
-        char *text = json_is_string(value) ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
-
-        if (text != NULL)
-            all = schema_either(reader, all, grammar_text(reader->grammar, text + 1, strlen(text) - 2));
-        free(text);
-    }
     if (grammar_is_never(reader->grammar, all))
         return true;
     if (terms->without_count == MAX_TERMS)
