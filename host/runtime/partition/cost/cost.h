@@ -92,6 +92,8 @@ enum { COST_THREADS = 2 };
  * high that the offer is chosen last. *out_error: relative error compared with other prices (0.1 = 10 %): the spread of
  * a measurement, the error of the line of a calibrated price, or a default. Any thread. */
 uint32_t cost_of_offer(const cost_book *book, const cost_question *question, inlay_cost *out, double *out_error);
+/* Sets *why to the provider's reason for an offer without a price (COST_NONE). */
+void cost_missing(const cost_question *question, inlay_diag *why);
 /* cost_weight_bytes: the size of all constants of a graph. If they fit into the caches, its kernels find their weights
  * there. cost_cold_bytes: the bytes of constants that a node reads; of a lookup table only the rows that it
  * reads. */
