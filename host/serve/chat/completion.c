@@ -733,6 +733,10 @@ static bool begin(struct exchange *exchange, struct completion *completion)
         !prepare_tools(exchange, completion) || !prepare_infill(exchange, completion) ||
         !read_prompts(exchange, completion))
         return false;
+    if (!request_goes_on(&exchange->request, &diag)) {
+        exchange_fail_diag(exchange, &diag);
+        return false;
+    }
     choices = completion->asked.prompts.count * completion->asked.candidates;
     completion->choices = calloc(choices, sizeof *completion->choices);
     good = completion->choices != NULL;
@@ -775,21 +779,22 @@ static void generate(struct exchange *exchange)
     inlay_diag diag = INLAY_DIAG_INIT;
 
     if (!begin(exchange, completion)) {
+        exchange_drop(exchange);
         if (was_suspended)
             request_wake(&exchange->request);
         return;
     }
     completion->done = false;
     completion->streams = completion->asked.streams;
-    completion->waiting = was_suspended && completion->streams;
     if (completion->streams) {
         exchange->code = HTTP_OK;
         exchange->type = "text/event-stream";
-    } else if (!was_suspended) {
-        request_suspend(&exchange->request);
     }
+    if (was_suspended || !completion->streams)
+        request_suspend(&exchange->request);
     for (uint32_t i = 0; completion->asked.echoes && i < completion->choice_count; i++)
         echo_prompt(&completion->choices[i]);
+    completion->waiting = was_suspended && completion->streams;
     watch_add(exchange->request.server->watch, &exchange->request);
     if (text_jobs_add(exchange->request.server->sched, exchange->request.job.model, &completion->choices[0].decoding,
                       &diag) == INLAY_OK)
@@ -831,8 +836,17 @@ void answer_completions(struct exchange *exchange)
     exchange->release = release;
     if (!completion_request_read(&completion->asked, exchange, &error)) {
         body_refuse(exchange, &error);
+        exchange_drop(exchange);
         return;
     }
-    if (models_acquire(exchange, completion->asked.model, &completion->adapter_name, model_loaded) == ACQUIRED_MODEL)
+    switch (models_acquire(exchange, completion->asked.model, &completion->adapter_name, model_loaded)) {
+    case ACQUIRED_MODEL:
         generate(exchange);
+        break;
+    case ACQUIRED_LATER:
+        break;
+    case ACQUIRED_NOTHING:
+        exchange_drop(exchange);
+        break;
+    }
 }
