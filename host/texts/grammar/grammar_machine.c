@@ -11,6 +11,7 @@ enum {
     MAX_STATES = 3 << 14,
     MAX_NESTING = 2000,      /* of expressions */
     MAX_POSITIONS = 1 << 16, /* of a state */
+    POSITION_STEPS = 2,      /* to add a position of a part, and to order it */
     MAX_WORK = 1 << 25,      /* positions of all states: less than a second */
     MAX_USERS = 512,         /* pointers of the caller */
     MAX_DEPTH = 256          /* of rules within rules that a text has begun; texts that need more are not continued */
@@ -290,7 +291,7 @@ static void add_work(struct grammar *grammar, machine_position value)
 {
     if (grammar->failed || !mark_seen(grammar, value))
         return;
-    if (grammar->work_done++ == MAX_WORK || (grammar->owner != NULL && !grammar_spend(grammar, 1))) {
+    if (grammar->work_done++ == MAX_WORK || (grammar->owner != NULL && !grammar_spend(grammar, POSITION_STEPS))) {
         grammar->failed = true;
         return;
     }

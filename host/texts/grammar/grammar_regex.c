@@ -81,12 +81,12 @@ static bool add_class(const regex_reader *reader, char_set *set, char name)
 {
     static const char_range digits[] = { { '0', '9' } };
     static const char_range words[] = { { '0', '9' }, { 'A', 'Z' }, { '_', '_' }, { 'a', 'z' } };
-    static const char_range spaces[] = {
-        { '\t', '\r' }, { ' ', ' ' }, { 0xa0, 0xa0 }, { 0x2028, 0x2029 }, { 0xfeff, 0xfeff }
-    };
+    static const char_range spaces[] = { { '\t', '\r' },     { ' ', ' ' },       { 0xa0, 0xa0 },     { 0x1680, 0x1680 },
+                                         { 0x2000, 0x200a }, { 0x2028, 0x2029 }, { 0x202f, 0x202f }, { 0x205f, 0x205f },
+                                         { 0x3000, 0x3000 }, { 0xfeff, 0xfeff } };
     const char kind = (char)(name | 0x20);
     const char_range *ranges = kind == 'd' ? digits : kind == 'w' ? words : spaces;
-    uint32_t count = kind == 'd' ? 1 : kind == 'w' ? 4 : 5;
+    uint32_t count = kind == 'd' ? 1 : kind == 'w' ? 4 : sizeof spaces / sizeof *spaces;
     char_set one = { .count = 0 };
 
     for (uint32_t i = 0; i < count; i++)

@@ -28,7 +28,7 @@ static bool copy_list(const schema_reader *reader, const schema_list *from, sche
 /* Keywords that are not obeyed. */
 static bool refuse_keywords(const schema_reader *reader, const json_t *schema)
 {
-    static const char *const keywords[] = { "unevaluatedItems", "$dynamicRef", "$recursiveRef" };
+    static const char *const keywords[] = { "$dynamicRef", "$recursiveRef" };
 
     for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
         if (json_object_get(schema, keywords[i]) != NULL)
@@ -51,7 +51,7 @@ static bool add_implied(schema_reader *reader, schema_list *list, json_t *part, 
 {
     json_t *all = json_object_get(part, "allOf"), *reference = json_object_get(part, "$ref");
     json_t *one = json_object_get(part, "oneOf"), *excluded = json_object_get(part, "not");
-    json_t *dependent[2] = { json_object_get(part, "dependentRequired"), json_object_get(part, "dependentSchemas") };
+    static const char *const dependent[] = { "dependentRequired", "dependentSchemas", "dependencies" };
 
     if (reference != NULL && !add_part(reader, list, schema_resolve(reader, reference), active))
         return false;
@@ -66,8 +66,9 @@ static bool add_implied(schema_reader *reader, schema_list *list, json_t *part, 
         return false;
     if (excluded != NULL && !is_plain_not(excluded) && !add_part(reader, list, schema_not(reader, excluded), active))
         return false;
-    for (size_t i = 0; i < 2; i++)
-        if (dependent[i] != NULL && !add_part(reader, list, schema_dependent(reader, dependent[i]), active))
+    for (size_t i = 0; i < sizeof dependent / sizeof *dependent; i++)
+        if (json_object_get(part, dependent[i]) != NULL &&
+            !add_part(reader, list, schema_dependent(reader, json_object_get(part, dependent[i])), active))
             return false;
     return true;
 }
@@ -105,17 +106,30 @@ static uint32_t implied_types(const schema_list *list)
         const char *keyword;
         uint32_t types;
     } implied[] = {
-        { "properties", SCHEMA_OBJECT },       { "additionalProperties", SCHEMA_OBJECT },
-        { "required", SCHEMA_OBJECT },         { "patternProperties", SCHEMA_OBJECT },
-        { "propertyNames", SCHEMA_OBJECT },    { "minProperties", SCHEMA_OBJECT },
-        { "maxProperties", SCHEMA_OBJECT },    { "items", SCHEMA_ARRAY },
-        { "prefixItems", SCHEMA_ARRAY },       { "minItems", SCHEMA_ARRAY },
-        { "maxItems", SCHEMA_ARRAY },          { "contains", SCHEMA_ARRAY },
-        { "uniqueItems", SCHEMA_ARRAY },       { "pattern", SCHEMA_STRING },
-        { "minLength", SCHEMA_STRING },        { "maxLength", SCHEMA_STRING },
-        { "format", SCHEMA_STRING },           { "minimum", SCHEMA_NUMBER },
-        { "maximum", SCHEMA_NUMBER },          { "exclusiveMinimum", SCHEMA_NUMBER },
-        { "exclusiveMaximum", SCHEMA_NUMBER }, { "multipleOf", SCHEMA_NUMBER },
+        { "properties", SCHEMA_OBJECT },
+        { "additionalProperties", SCHEMA_OBJECT },
+        { "required", SCHEMA_OBJECT },
+        { "patternProperties", SCHEMA_OBJECT },
+        { "propertyNames", SCHEMA_OBJECT },
+        { "minProperties", SCHEMA_OBJECT },
+        { "unevaluatedProperties", SCHEMA_OBJECT },
+        { "unevaluatedItems", SCHEMA_ARRAY },
+        { "maxProperties", SCHEMA_OBJECT },
+        { "items", SCHEMA_ARRAY },
+        { "prefixItems", SCHEMA_ARRAY },
+        { "minItems", SCHEMA_ARRAY },
+        { "maxItems", SCHEMA_ARRAY },
+        { "contains", SCHEMA_ARRAY },
+        { "uniqueItems", SCHEMA_ARRAY },
+        { "pattern", SCHEMA_STRING },
+        { "minLength", SCHEMA_STRING },
+        { "maxLength", SCHEMA_STRING },
+        { "format", SCHEMA_STRING },
+        { "minimum", SCHEMA_NUMBER },
+        { "maximum", SCHEMA_NUMBER },
+        { "exclusiveMinimum", SCHEMA_NUMBER },
+        { "exclusiveMaximum", SCHEMA_NUMBER },
+        { "multipleOf", SCHEMA_NUMBER },
     };
 
     for (size_t i = 0; i < sizeof implied / sizeof *implied; i++)

@@ -4,8 +4,9 @@
  * written unless a schema describes them. All items of prefixItems are written. Every keyword that restricts values is
  * obeyed or refused by name:
  * - uniqueItems is obeyed for items of enum, const or boolean, as other items would have to be remembered;
- *   minProperties up to one more than the number of named properties, for the same reason; maxContains and
- *   unevaluatedItems never
+ *   minProperties up to one more than the number of named properties, for the same reason; maxContains never, and
+ *   unevaluatedItems not with contains
+ * - unevaluatedItems and unevaluatedProperties not for values of enum and const; $dynamicRef and $recursiveRef never
  * - not, and oneOf whose schemas overlap, as far as the keywords within can be negated: not format, multipleOf and
  *   those of names
  * - multipleOf up to 4096 remainders; patterns without look-behind, references to groups, and look-ahead within groups

@@ -249,9 +249,23 @@ static bool check_member(value_check *self, json_t *schema, const char *name, co
     return true;
 }
 
+/* Whether an object has the members of an array, or matches a schema. */
+static bool check_dependent(value_check *self, json_t *needed, const json_t *value, bool *out)
+{
+    if (!json_is_array(needed))
+        return check(self, needed, value, out);
+    for (size_t i = 0; i < json_array_size(needed); i++) {
+        const char *name = json_string_value(json_array_get(needed, i));
+
+        *out = *out && name != NULL && json_object_get(value, name) != NULL;
+    }
+    return true;
+}
+
 static bool check_object(value_check *self, json_t *schema, const json_t *value, bool *out)
 {
-    json_t *required = json_object_get(schema, "required"), *one, *names;
+    static const char *const dependent[] = { "dependentRequired", "dependentSchemas", "dependencies" };
+    json_t *required = json_object_get(schema, "required"), *one;
     const char *name;
 
     *out = is_within(schema, "minProperties", "maxProperties", json_object_size(value));
@@ -263,17 +277,11 @@ static bool check_object(value_check *self, json_t *schema, const json_t *value,
         if (*out && !check_member(self, schema, name, one, out))
             return false;
     }
-    json_object_foreach(json_object_get(schema, "dependentRequired"), name, names) {
-        for (size_t i = 0; json_object_get(value, name) != NULL && i < json_array_size(names); i++) {
-            const char *other = json_string_value(json_array_get(names, i));
-
-            *out = *out && other != NULL && json_object_get(value, other) != NULL;
+    for (size_t k = 0; k < sizeof dependent / sizeof *dependent; k++)
+        json_object_foreach(json_object_get(schema, dependent[k]), name, one) {
+            if (*out && json_object_get(value, name) != NULL && !check_dependent(self, one, value, out))
+                return false;
         }
-    }
-    json_object_foreach(json_object_get(schema, "dependentSchemas"), name, one) {
-        if (*out && json_object_get(value, name) != NULL && !check(self, one, value, out))
-            return false;
-    }
     return true;
 }
 
@@ -312,9 +320,32 @@ static bool check_combinations(value_check *self, json_t *schema, const json_t *
     return branch == NULL || check(self, branch, value, out);
 }
 
+/* Keywords that are not checked. */
+static bool refuse_keywords(const value_check *self, const json_t *schema, uint32_t type)
+{
+    static const struct {
+        const char *keyword;
+        uint32_t type;
+    } refused[] = { { "unevaluatedProperties", SCHEMA_OBJECT },
+                    { "unevaluatedItems", SCHEMA_ARRAY },
+                    { "$dynamicRef", SCHEMA_ANY },
+                    { "$recursiveRef", SCHEMA_ANY } };
+
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        const json_t *keyword = json_object_get(schema, refused[i].keyword);
+
+        if ((type & refused[i].type) != 0 && keyword != NULL && !json_is_true(keyword))
+            return schema_fail(self->reader, refused[i].keyword, "not supported for values that are listed");
+    }
+    return true;
+}
+
 static bool check_kind(value_check *self, json_t *schema, const json_t *value, bool *out)
 {
     const uint32_t type = type_of(value);
+
+    if (!refuse_keywords(self, schema, type))
+        return false;
 
     *out = true;
     if ((type & SCHEMA_NUMBER) != 0)

@@ -129,6 +129,12 @@ json_t *schema_one_of(schema_reader *reader, json_t *schemas);
 json_t *schema_if(schema_reader *reader, json_t *schema);
 json_t *schema_dependent(schema_reader *reader, json_t *dependent);
 
+/* Whether a schema of the list describes a member or an item for `keyword`, unevaluatedProperties or unevaluatedItems,
+ * of the schema `part`. describes: [list->count] whether other keywords of each schema describe it. false: the reason
+ * is set. */
+bool schema_described(const schema_reader *reader, const schema_list *list, json_t *part, const char *keyword,
+                      const bool *describes, bool *out);
+
 /* schema_check.c: whether a value matches a schema. *out is false if not. false: the reason is set. */
 bool schema_check(schema_reader *reader, json_t *schema, const json_t *value, bool *out);
 void schema_machine_deinit(schema_machine *machine);

@@ -353,7 +353,7 @@ static bool one_side(const schema_reader *reader, const schema_list *list, const
 {
     const bool whole_only = (types & SCHEMA_FRACTION) == 0;
     magnitude_bound low, high;
-    grammar_node with[MAX_TERMS + 1], without[2];
+    grammar_node with[MAX_TERMS + 2], without[2];
     uint32_t with_count = 0, without_count = 0;
 
     *out = grammar_never(reader->grammar);
@@ -374,6 +374,9 @@ static bool one_side(const schema_reader *reader, const schema_list *list, const
     without_count += !grammar_is_never(reader->grammar, without[without_count]);
     if ((types & SCHEMA_INTEGER) == 0)
         without[without_count++] = schema_regex(reader, "[0-9]+(?:\\.0*)?", false);
+    if (without_count > 0 &&
+        !whole_only) /* at most DIGITS, so that no double's reader takes one for an excluded number */
+        with[with_count++] = schema_regex(reader, "[0-9.]{1,16}", false);
     if (!schema_product(reader, "multipleOf", with, with_count, without, without_count, out))
         return false;
     if (negative)

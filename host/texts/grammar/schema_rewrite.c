@@ -154,6 +154,9 @@ static bool has_no_negation(const char *keyword, const json_t *value)
                                             "prefixItems",
                                             "dependentRequired",
                                             "dependentSchemas",
+                                            "dependencies",
+                                            "$dynamicRef",
+                                            "$recursiveRef",
                                             "unevaluatedItems",
                                             "unevaluatedProperties" };
 
@@ -388,6 +391,10 @@ json_t *schema_dependent(schema_reader *reader, json_t *dependent)
 
     if (found != NULL)
         return found;
+    if (!json_is_object(dependent)) {
+        (void)schema_fail(reader, "dependencies", "not an object");
+        return NULL;
+    }
     if (json_object_size(dependent) == 0)
         return json_true();
     all = json_array();

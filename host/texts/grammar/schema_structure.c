@@ -31,21 +31,42 @@ typedef struct array_form {
                                     `contains`, too */
 } array_form;
 
-/* The item at an index; all items after the fixed ones have one form. also: a further schema, NULL: none. */
-static bool read_item(schema_reader *reader, const array_form *form, uint32_t index, json_t *also, grammar_node *out)
+/* Adds the schemas of the item at an index; all items after the fixed ones have one form. */
+static bool add_item_schemas(schema_reader *reader, const array_form *form, uint32_t index, schema_list *list)
 {
-    schema_list list = { .count = 0 };
-    bool good = schema_add(reader, &list, also);
+    bool *describes = calloc(form->list->count + 1u, sizeof *describes), described, good = describes != NULL;
 
     for (uint32_t i = 0; good && i < form->list->count; i++) {
         json_t *part = form->list->parts[i], *items = json_object_get(part, "items");
-        json_t *prefix = json_is_array(items) ? items : json_object_get(part, "prefixItems");
+        json_t *prefix = json_is_array(items) ? items : json_object_get(part, "prefixItems"), *own;
 
         if (json_is_array(items))
             items = json_object_get(part, "additionalItems");
-        good = schema_add(reader, &list, index < json_array_size(prefix) ? json_array_get(prefix, index) : items);
+        own = index < json_array_size(prefix) ? json_array_get(prefix, index) : items;
+        describes[i] = own != NULL;
+        good = schema_add(reader, list, own);
     }
-    good = good && reader->make_value(reader, &list, out);
+    for (uint32_t i = 0; good && i < form->list->count; i++) {
+        json_t *others = json_object_get(form->list->parts[i], "unevaluatedItems");
+
+        if (others == NULL)
+            continue;
+        good = schema_described(reader, form->list, form->list->parts[i], "unevaluatedItems", describes, &described);
+        if (good && !described && form->contains != NULL && !json_is_true(others))
+            good = schema_fail(reader, "unevaluatedItems", "not supported with contains");
+        good = good && (described || schema_add(reader, list, others));
+    }
+    free(describes);
+    return good || schema_fail(reader, "items", "out of memory");
+}
+
+/* The item at an index. also: a further schema, NULL: none. */
+static bool read_item(schema_reader *reader, const array_form *form, uint32_t index, json_t *also, grammar_node *out)
+{
+    schema_list list = { .count = 0 };
+    const bool good = schema_add(reader, &list, also) && add_item_schemas(reader, form, index, &list) &&
+                      reader->make_value(reader, &list, out);
+
     free(list.parts);
     return good;
 }
@@ -158,8 +179,9 @@ typedef struct object_form {
     json_t *places;       /* of the names in `members` */
 } object_form;
 
-/* Adds the schemas of a part for a member. *known: a keyword other than unevaluatedProperties has it. */
-static bool add_member_schemas(schema_reader *reader, json_t *part, const char *name, schema_list *list, bool *known)
+/* Adds the schemas of a part for a member. *described: there are some, apart from unevaluatedProperties. */
+static bool add_member_schemas(schema_reader *reader, json_t *part, const char *name, schema_list *list,
+                               bool *described)
 {
     json_t *own = json_object_get(json_object_get(part, "properties"), name), *one;
     json_t *names = json_object_get(part, "propertyNames"), *text = NULL;
@@ -175,7 +197,7 @@ static bool add_member_schemas(schema_reader *reader, json_t *part, const char *
         good = schema_add(reader, list, json_object_get(part, "additionalProperties"));
         found = json_object_get(part, "additionalProperties") != NULL;
     }
-    *known |= found;
+    *described = found;
     if (!good || names == NULL)
         return good;
     text = json_string(name);
@@ -189,13 +211,21 @@ static bool read_member(object_form *form, object_member *member)
     schema_reader *reader = form->reader;
     schema_list list = { .count = 0 };
     json_t *text = json_string(member->name);
-    bool known = false, good = text != NULL;
+    bool *describes = calloc(form->list->count + 1u, sizeof *describes), described;
+    bool good = text != NULL && describes != NULL;
     grammar_node value = 0;
 
     for (uint32_t i = 0; good && i < form->list->count; i++)
-        good = add_member_schemas(reader, form->list->parts[i], member->name, &list, &known);
-    for (uint32_t i = 0; good && !known && i < form->list->count; i++)
-        good = schema_add(reader, &list, json_object_get(form->list->parts[i], "unevaluatedProperties"));
+        good = add_member_schemas(reader, form->list->parts[i], member->name, &list, &describes[i]);
+    for (uint32_t i = 0; good && i < form->list->count; i++) {
+        json_t *others = json_object_get(form->list->parts[i], "unevaluatedProperties");
+
+        if (others == NULL)
+            continue;
+        good = schema_described(reader, form->list, form->list->parts[i], "unevaluatedProperties", describes,
+                                &described) &&
+               (described || schema_add(reader, &list, others));
+    }
     good = good && reader->make_value(reader, &list, &value);
     if (good)
         member->node =
@@ -203,8 +233,9 @@ static bool read_member(object_form *form, object_member *member)
                                                        schema_join(reader, schema_words(reader, ":"),
                                                                    schema_join(reader, schema_blank(reader), value))));
     json_decref(text);
+    free(describes);
     free(list.parts);
-    return good;
+    return good || schema_fail(reader, "properties", "out of memory");
 }
 
 static bool add_name(object_form *form, const char *name, bool required)
@@ -446,8 +477,7 @@ static bool unique_array(schema_reader *reader, const array_form *form, grammar_
     json_t *listed = NULL;
     bool good = form->fixed == 0 && form->contains == NULL;
 
-    for (uint32_t i = 0; good && i < form->list->count; i++)
-        good = schema_add(reader, &list, json_object_get(form->list->parts[i], "items"));
+    good = good && add_item_schemas(reader, form, 0, &list);
     if (good)
         listed = reader->list_values(reader, &list);
     free(list.parts);
