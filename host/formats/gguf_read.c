@@ -180,6 +180,10 @@ static inlay_status read_tables(struct gguf *gguf, struct reader *reader)
         if (status != INLAY_OK)
             return status;
     }
+    if (gguf_int(gguf, GGUF_SPLITS) > 1)
+        return inlay_fail(reader->diag, INLAY_UNSUPPORTED,
+                          "is one of %" PRId64 " parts of a split GGUF file; join them with llama-gguf-split --merge",
+                          gguf_int(gguf, GGUF_SPLITS));
     gguf->architecture = gguf_string(gguf, GGUF_ARCHITECTURE);
     return gguf->architecture.data != NULL || gguf->status != INLAY_OK
                ? gguf->status

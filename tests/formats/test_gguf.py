@@ -681,6 +681,10 @@ class Gguf(unittest.TestCase):
                 self.assertIn("tokenizer.json", session.model.metadata)
             with self.assertRaisesRegex(inlay.InlayError, f"outside of the vocabulary for the key .*{key}_token_id"):
                 self.open(make("phi3", "F32", [(f"tokenizer.ggml.{key}_token_id", 1000000)])[0])
+        for arch in ("llama", None):  # the other parts have no architecture
+            with self.assertRaisesRegex(inlay.InlayError, "is one of 4 parts of a split GGUF file"):
+                self.open(make("llama", "F32", [("split.count", 4, 2), ("general.architecture", arch)])[0])
+        self.open(make("llama", "F32", [("split.count", 1, 2)])[0]).close()
         with self.assertRaisesRegex(inlay.InlayError, "more tokens than rows of 'token_embd.weight'"):
             self.open(make("llama", "F32", [("tokenizer.ggml.tokens", [f"t{i}" for i in range(400)])])[0])
 
