@@ -61,27 +61,61 @@ struct gguf_tensor {
     bool written; /* as rows of embeddings */
 };
 
+/* Which architectures read a key, besides all; see gguf_keys.def. */
+enum gguf_readers {
+    GGUF_READ_BY_ALL = 0,
+    GGUF_READ_BY_WINDOWS = 1, /* those whose layers see a part of the text */
+    GGUF_READ_BY_GEMMA2 = 2,
+    GGUF_READ_BY_SCALES = 4, /* Granite and MiniCPM */
+    GGUF_READ_BY_GRANITE = 8,
+    GGUF_READ_BY_QWEN_MOE = 16,
+    GGUF_READ_BY_SHARED = 32, /* those with an expert that all tokens share */
+    GGUF_READ_BY_GRANITE_DENSE = 64
+};
+
+enum gguf_key {
+#define GGUF_KEY(id, name, kind, readers, otherwise) GGUF_##id,
+#define GGUF_IGNORED(name)
+#include "formats/gguf_keys.def"
+#undef GGUF_KEY
+#undef GGUF_IGNORED
+    GGUF_KEYS
+};
+
 struct gguf {
     const format_file *file;
+    inlay_diag *diag;
+    inlay_status status;       /* of the first failure */
     struct gguf_value *values; /* [value_count], owned */
     uint64_t value_count;
     struct gguf_tensor *tensors; /* [tensor_count], owned */
     uint64_t tensor_count;
     struct gguf_text architecture;
+    unsigned readers; /* bits of enum gguf_readers: what the architecture reads */
 };
 
-/* gguf_read.c */
+/* gguf_read.c, gguf_keys.c */
 INLAY_NODISCARD inlay_status gguf_open(const format_file *file, struct gguf *out, inlay_diag *diag);
 void gguf_deinit(struct gguf *gguf);
-/* The value of a key, which is then used; a key that begins with a dot follows the architecture's name. NULL: none. */
-struct gguf_value *gguf_find(struct gguf *gguf, const char *key);
+/* Bytes of a number or a flag; 0: the type is none. */
+size_t gguf_number_bytes(uint32_t type);
+/* The value of a key, which is then used. NULL: the file or the architecture does not have it, or its type is none of
+ * the key's kind, which is then gguf->status. */
+struct gguf_value *gguf_find(struct gguf *gguf, enum gguf_key key);
 /* The tensor of that name, which is then used; NULL: none. */
 struct gguf_tensor *gguf_tensor(struct gguf *gguf, const char *name);
-/* Numbers and texts; `otherwise` if the key is missing or of another type. */
-int64_t gguf_int(struct gguf *gguf, const char *key, int64_t otherwise);
-double gguf_float(struct gguf *gguf, const char *key, double otherwise);
-bool gguf_flag(struct gguf *gguf, const char *key, bool otherwise);
-struct gguf_text gguf_string(struct gguf *gguf, const char *key); /* data NULL: missing */
+/* Numbers and texts, or the key's default. The functions with `otherwise` are for keys whose default is computed. */
+int64_t gguf_int(struct gguf *gguf, enum gguf_key key);
+int64_t gguf_int_or(struct gguf *gguf, enum gguf_key key, int64_t otherwise);
+double gguf_float(struct gguf *gguf, enum gguf_key key);
+double gguf_float_or(struct gguf *gguf, enum gguf_key key, double otherwise);
+struct gguf_text gguf_string(struct gguf *gguf, enum gguf_key key); /* data NULL: missing */
+/* Fails unless all keys have their types, and those of the architecture are obeyed, or ignored on purpose. Appends the
+ * names of the latter. */
+void gguf_check_keys(struct gguf *gguf, struct strbuf *ignored);
+void gguf_fail_key(struct gguf *gguf, enum gguf_key key, const char *what);
+/* Sets gguf->status unless it is set; text: followed by `which` in quotation marks. */
+void gguf_refuse(struct gguf *gguf, inlay_status status, const char *text, const char *which);
 bool gguf_text_is(struct gguf_text text, const char *what);
 /* Reads the next text of an array of texts, from *at on, whose lengths gguf_open() has checked. */
 struct gguf_text gguf_next_text(const uint8_t **at);
@@ -123,6 +157,21 @@ INLAY_NODISCARD inlay_status gguf_write_floats(const struct gguf *gguf, const st
 /* Element i of a tensor of type F32. */
 float gguf_element(const struct gguf *gguf, const struct gguf_tensor *tensor, int64_t i);
 
+/* gguf_positions.c */
+/* How positions turn the pairs of a head. */
+struct gguf_turning {
+    int64_t context, original_context; /* positions; those that the model was trained with before it was extended */
+    int64_t size;                      /* elements of a head that turn */
+    double base, factor;               /* pair i turns by 1 / (base^(2i / size) * factor) each position */
+    const struct gguf_tensor *slower;  /* further divisors of the angles, [size / 2]; NULL: none */
+    double amplitude;                  /* which cosines and sines are multiplied by */
+    bool yarn;                         /* the factor concerns slow pairs only */
+};
+/* Writes the nodes that find the positions of a run, from `lengths` and `total_length.wide`. */
+void gguf_write_positions(int64_t context, struct wire *out);
+/* Writes the nodes of NAME.cos and NAME.sin, [new tokens of all texts, size / 2]; rotary.row has the row of each. */
+void gguf_write_turning(struct gguf *gguf, const char *name, const struct gguf_turning *turning, struct wire *out);
+
 /* gguf_tokenizer.c: appends the properties of the tokenizer, if the file has one. */
-INLAY_NODISCARD inlay_status gguf_write_tokenizer(struct gguf *gguf, struct wire *out, inlay_diag *diag);
+void gguf_write_tokenizer(struct gguf *gguf, struct wire *out);
 #endif

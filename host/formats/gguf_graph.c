@@ -13,9 +13,8 @@ enum {
     MAX_LAYERS = 1024,
     MAX_HEADS = 4096,
     MAX_EXPERTS = 4096,
-    MAX_CONTEXT = 1 << 20,
+    MAX_CONTEXT = 1 << 30,
     MAX_HEAD_SIZE = 4096,
-    MAX_ANGLES = 1 << 26,
     TEXT = 4 * GGUF_NAME
 };
 
@@ -26,43 +25,63 @@ struct architecture {
     bool halves;            /* rotates the halves of a head, not pairs of neighbours */
     bool gelu;              /* the gate is GELU (tanh), not SiLU */
     bool scales_embeddings; /* by the square root of their size */
-    int64_t pattern;        /* all layers but each pattern-th see attention.sliding_window tokens only; 0: none does */
-    double local_base;      /* the base of positions in these layers; 0: that of all */
+    unsigned readers;       /* keys that it reads besides those of all; bits of enum gguf_readers */
+    int64_t pattern;        /* all layers but each pattern-th see a window of tokens only, if the file has no pattern */
+    int64_t window;         /* its size if the file has none; 0: all layers see all tokens */
+    double local_base;      /* the base of positions in these layers if the file has none; 0: that of all */
     int64_t wide_layers;    /* a model of so many layers scales attention by its width instead of its head size */
     bool experts;           /* layers may have experts */
     bool keeps_shares;      /* which are weighted by the softmax of all, not of the chosen ones */
     bool minicpm;           /* has scales of its own where the file has none */
+    double logit_cap;       /* final_logit_softcapping if the file has none; 0: none */
 };
 
 static const struct architecture architectures[] = {
     { .name = "llama", .experts = true }, /* also Mistral, Mixtral and SmolLM */
     { .name = "qwen2", .halves = true },
-    { .name = "qwen2moe", .halves = true, .experts = true, .keeps_shares = true },
+    { .name = "qwen2moe",
+      .halves = true,
+      .experts = true,
+      .keeps_shares = true,
+      .readers = GGUF_READ_BY_QWEN_MOE | GGUF_READ_BY_SHARED },
     { .name = "qwen3", .halves = true },
-    { .name = "qwen3moe", .halves = true, .experts = true },
+    { .name = "qwen3moe", .halves = true, .experts = true, .readers = GGUF_READ_BY_QWEN_MOE },
     { .name = "gemma", .halves = true, .gelu = true, .scales_embeddings = true },
-    { .name = "gemma2", .halves = true, .gelu = true, .scales_embeddings = true, .pattern = 2, .wide_layers = 46 },
+    { .name = "gemma2",
+      .halves = true,
+      .gelu = true,
+      .scales_embeddings = true,
+      .readers = GGUF_READ_BY_WINDOWS | GGUF_READ_BY_GEMMA2,
+      .pattern = 2,
+      .window = 4096,
+      .logit_cap = 30,
+      .wide_layers = 46 },
     { .name = "gemma3",
       .halves = true,
       .gelu = true,
       .scales_embeddings = true,
+      .readers = GGUF_READ_BY_WINDOWS,
       .pattern = 6,
       .local_base = 10000,
       .wide_layers = 62 },
     { .name = "phi3", .halves = true },
-    { .name = "granite" },
-    { .name = "granitemoe", .experts = true },
-    { .name = "minicpm", .minicpm = true },
+    { .name = "granite",
+      .readers = GGUF_READ_BY_SCALES | GGUF_READ_BY_GRANITE | GGUF_READ_BY_GRANITE_DENSE | GGUF_READ_BY_SHARED },
+    { .name = "granitemoe",
+      .experts = true,
+      .readers = GGUF_READ_BY_SCALES | GGUF_READ_BY_GRANITE | GGUF_READ_BY_SHARED },
+    { .name = "minicpm", .minicpm = true, .readers = GGUF_READ_BY_SCALES },
 };
 
 struct builder {
     struct gguf *gguf;
     const struct architecture *architecture;
     struct wire *out;
-    inlay_diag *diag;
-    inlay_status status; /* of the first failure; nothing is written after it */
     int64_t width, layers, heads, key_heads, head_size, hidden, context, window;
     int64_t experts, experts_used, expert_hidden, shared_hidden; /* experts 0: the layers have none */
+    const struct gguf_value *pattern; /* of the layers that see a window only; NULL: that of the architecture */
+    bool has_local_base;              /* these layers turn by other angles */
+    bool turns;                       /* queries and keys, by their positions */
     float epsilon;
     double residual_scale, attention_scale, embedding_scale, logit_scale, attention_cap, logit_cap;
     char stream[TEXT], pending[TEXT]; /* the hidden states, and what is still to be added to them; "": nothing */
@@ -70,8 +89,7 @@ struct builder {
 
 static void refuse(struct builder *b, inlay_status status, const char *text, const char *which)
 {
-    if (b->status == INLAY_OK)
-        b->status = inlay_fail(b->diag, status, "the GGUF file %s '%.100s'", text, which);
+    gguf_refuse(b->gguf, status, text, which);
 }
 
 INLAY_PRINTF(3, 4) static void node(struct builder *b, const char *op, const char *format, ...)
@@ -85,7 +103,7 @@ INLAY_PRINTF(3, 4) static void node(struct builder *b, const char *op, const cha
     arrow = strstr(text, " -> ");
     INLAY_CHECK(arrow != NULL);
     *arrow = '\0';
-    if (b->status == INLAY_OK)
+    if (b->gguf->status == INLAY_OK)
         onnx_node(b->out, op, text, arrow + 4, NULL, 0);
 }
 
@@ -115,8 +133,8 @@ static void vector(struct builder *b, const char *name, int64_t count)
 {
     const struct gguf_tensor *tensor = tensor_of(b, name, count, 0);
 
-    if (tensor != NULL && b->status == INLAY_OK)
-        b->status = gguf_write_floats(b->gguf, tensor, name, b->out, b->diag);
+    if (tensor != NULL && b->gguf->status == INLAY_OK)
+        b->gguf->status = gguf_write_floats(b->gguf, tensor, name, b->out, b->gguf->diag);
 }
 
 static void scalar(struct builder *b, const char *name, double value)
@@ -170,14 +188,14 @@ static void linear(struct builder *b, const char *prefix, int64_t columns, int64
     biased = has(b, bias);
     if (biased && count != all)
         refuse(b, INLAY_UNSUPPORTED, "has a bias of fused weights, which is not supported:", bias);
-    if (b->status != INLAY_OK)
+    if (b->gguf->status != INLAY_OK)
         return;
     (void)snprintf(product, sizeof product, "%s%s", output, biased ? ".product" : "");
     if (count != all)
         (void)snprintf(name, sizeof name, "%s.weight", output);
     else if (module_name(prefix, module, sizeof module))
         rows.node = module;
-    b->status = gguf_write_product(b->gguf, &rows, input, product, b->out, b->diag);
+    b->gguf->status = gguf_write_product(b->gguf, &rows, input, product, b->out, b->gguf->diag);
     if (biased) {
         vector(b, bias, count);
         node(b, "Add", "%s %s -> %s", product, bias, output);
@@ -191,7 +209,7 @@ static void normalize(struct builder *b, const char *weight, const char *output)
     char text[3 * TEXT], sum[TEXT];
 
     vector(b, weight, b->width);
-    if (b->status != INLAY_OK)
+    if (b->gguf->status != INLAY_OK)
         return;
     if (b->pending[0] == '\0') {
         (void)snprintf(text, sizeof text, "%s %s", b->stream, weight);
@@ -213,7 +231,7 @@ static void normalize(struct builder *b, const char *weight, const char *output)
 /* Adds a value to the hidden states with the next normalization. */
 static void add_later(struct builder *b, const char *value)
 {
-    if (b->status != INLAY_OK)
+    if (b->gguf->status != INLAY_OK)
         return;
     INLAY_CHECK(b->pending[0] == '\0');
     if (b->residual_scale != 1) {
@@ -235,7 +253,7 @@ static void add_normalized(struct builder *b, const char *norm, const char *valu
         return;
     }
     vector(b, norm, b->width);
-    if (b->status != INLAY_OK)
+    if (b->gguf->status != INLAY_OK)
         return;
     (void)snprintf(text, sizeof text, "%s %s", value, norm);
     (void)snprintf(normal, sizeof normal, "%.200s.normal", value);
@@ -251,7 +269,7 @@ static void normalize_heads(struct builder *b, const char *weight, int64_t heads
     char text[3 * TEXT];
 
     vector(b, weight, b->head_size);
-    if (b->status != INLAY_OK)
+    if (b->gguf->status != INLAY_OK)
         return;
     (void)snprintf(text, sizeof text, "%s.apart", output);
     onnx_tensor(b->out, text, INLAY_INT64, (int64_t[]){ 4 }, 1, apart, sizeof apart);
@@ -295,14 +313,27 @@ static void project(struct builder *b, const char *layer, const char *input)
     }
 }
 
+/* Whether a layer sees a window of the text only. */
+static bool sees_window(const struct builder *b, int64_t layer)
+{
+    int64_t pattern = b->architecture->pattern;
+
+    if (b->window == 0)
+        return false;
+    if (b->pattern != NULL && b->pattern->type == GGUF_ARRAY)
+        return gguf_item(b->pattern, (uint64_t)layer) != 0;
+    if (b->pattern != NULL)
+        pattern = (int64_t)gguf_item(b->pattern, 0);
+    return pattern == 0 || layer % pattern < pattern - 1;
+}
+
 static void attend(struct builder *b, int64_t layer, const char *prefix, const char *input)
 {
-    const bool is_local =
-        b->architecture->pattern > 0 && layer % b->architecture->pattern < b->architecture->pattern - 1;
-    const char *rotary = is_local && b->architecture->local_base > 0 ? "local" : "rotary";
+    const bool is_local = sees_window(b, layer);
+    const char *rotary = is_local && b->has_local_base ? "local" : "rotary";
     onnx_attribute attributes[] = { { "num_heads", false, b->heads, 0 },
                                     { "kv_num_heads", false, b->key_heads, 0 },
-                                    { "do_rotary", false, 1, 0 },
+                                    { "do_rotary", false, b->turns, 0 },
                                     { "rotary_interleaved", false, !b->architecture->halves, 0 },
                                     { "scale", true, 0, (float)b->attention_scale },
                                     { "softcap", true, 0, (float)b->attention_cap },
@@ -310,7 +341,7 @@ static void attend(struct builder *b, int64_t layer, const char *prefix, const c
     char inputs[2 * TEXT], outputs[TEXT], name[TEXT], dims[TEXT];
 
     project(b, prefix, input);
-    if (b->status != INLAY_OK)
+    if (b->gguf->status != INLAY_OK)
         return;
     (void)snprintf(dims, sizeof dims, "batch_size %" PRId64 " past_sequence_length %" PRId64, b->key_heads,
                    b->head_size);
@@ -326,7 +357,7 @@ static void attend(struct builder *b, int64_t layer, const char *prefix, const c
     }
     (void)snprintf(inputs, sizeof inputs,
                    "%sattn_q %sattn_k %sattn_v past_key_values.%" PRId64 ".key past_key_values.%" PRId64
-                   ".value last_positions total_length %s.cos %s.sin",
+                   ".value last_positions total_length %s.cos %s.sin rotary.row",
                    prefix, prefix, prefix, layer, layer, rotary, rotary);
     (void)snprintf(outputs, sizeof outputs, "%sattn present.%" PRId64 ".key present.%" PRId64 ".value", prefix, layer,
                    layer);
@@ -356,7 +387,7 @@ static void gated_network(struct builder *b, const char *layer, const char *suff
     linear(b, fused ? up : gate, b->width, fused ? 2 * hidden : hidden, 0, hidden, input, gate);
     linear(b, up, b->width, fused ? 2 * hidden : hidden, fused ? hidden : 0, hidden, input, up);
     if (b->architecture->gelu) {
-        if (b->status == INLAY_OK)
+        if (b->gguf->status == INLAY_OK)
             onnx_node(b->out, "com.microsoft.FastGelu", gate, act, NULL, 0);
     } else {
         node(b, "Sigmoid", "%s -> %s.sigmoid", gate, gate);
@@ -399,14 +430,14 @@ static void mixture(struct builder *b, const char *layer, const char *input, con
     (void)snprintf(shape, sizeof shape, "%s.shape", router);
     (void)snprintf(logits, sizeof logits, "%s.logits", router);
     (void)snprintf(gate, sizeof gate, "%sffn_gate_shexp.weight", layer);
-    shared = has(b, gate);
+    shared = has(b, gate) || gguf_find(b->gguf, GGUF_SHARED_HIDDEN) != NULL;
     (void)snprintf(chosen, sizeof chosen, "%s%s", output, shared ? ".chosen" : "");
     linear(b, router, b->width, b->experts, 0, b->experts, input, router);
-    if (b->status != INLAY_OK)
+    if (b->gguf->status != INLAY_OK)
         return;
     onnx_tensor(b->out, shape, INLAY_INT64, (int64_t[]){ 2 }, 1, logits_shape, sizeof logits_shape);
     node(b, "Reshape", "%s %s -> %s", router, shape, logits);
-    b->status = gguf_write_experts(b->gguf, &experts, input, logits, chosen, b->out, b->diag);
+    b->gguf->status = gguf_write_experts(b->gguf, &experts, input, logits, chosen, b->out, b->gguf->diag);
     if (!shared)
         return;
     (void)snprintf(gate, sizeof gate, "%sffn_gate_inp_shexp.weight", layer);
@@ -436,55 +467,63 @@ static void feed_forward(struct builder *b, const char *layer, const char *input
     add_normalized(b, norm, output);
 }
 
-/* Cosines and sines of all positions, [context, head_size / 2]. factors: of the frequencies, or NULL. */
-static void write_angles(struct builder *b, const char *name, double base, double factor,
-                         const struct gguf_tensor *factors)
+/* The divisors of angles that the file has; NULL: none. Files for long contexts have those of short texts, too. */
+static const struct gguf_tensor *divisors(struct builder *b, const struct gguf_turning *turning)
 {
-    const int64_t half = b->head_size / 2, dims[2] = { b->context, half };
-    const size_t bytes = (size_t)(b->context * half) * sizeof(float);
-    float *cosines = malloc(bytes), *sines = malloc(bytes);
+    static const char *const names[] = { "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight" };
+    const struct gguf_tensor *tensors[3], *one;
 
-    if (b->status == INLAY_OK && (cosines == NULL || sines == NULL))
-        b->status = inlay_fail(b->diag, INLAY_OUT_OF_MEMORY, "out of memory for %" PRId64 " positions", b->context);
-    for (int64_t i = 0; b->status == INLAY_OK && i < half; i++) {
-        const double slower = factors != NULL ? (double)gguf_element(b->gguf, factors, i) : 1;
-        const double turn = pow(base, -2.0 * (double)i / (double)b->head_size) / factor / slower;
-
-        for (int64_t position = 0; position < b->context; position++) {
-            cosines[position * half + i] = (float)cos((double)position * turn);
-            sines[position * half + i] = (float)sin((double)position * turn);
-        }
+    for (int i = 0; i < 3; i++) {
+        tensors[i] = gguf_tensor(b->gguf, names[i]);
+        if (tensors[i] != NULL &&
+            (tensors[i]->type != 0 || tensors[i]->rank != 1 || tensors[i]->dims[0] != turning->size / 2))
+            refuse(b, INLAY_UNSUPPORTED, "has another type or shape than F32, a factor for each pair, in", names[i]);
     }
-    if (b->status == INLAY_OK) {
-        char full[32];
-
-        (void)snprintf(full, sizeof full, "%s.cos", name);
-        onnx_tensor(b->out, full, INLAY_FLOAT, dims, 2, cosines, bytes);
-        (void)snprintf(full, sizeof full, "%s.sin", name);
-        onnx_tensor(b->out, full, INLAY_FLOAT, dims, 2, sines, bytes);
-    }
-    free(cosines);
-    free(sines);
+    one = tensors[0] != NULL ? tensors[0] : tensors[turning->context > turning->original_context ? 1 : 2];
+    return b->gguf->status == INLAY_OK ? one : NULL;
 }
 
 static void write_rotary(struct builder *b)
 {
-    const struct gguf_tensor *factors = gguf_tensor(b->gguf, "rope_freqs.weight");
-    const struct gguf_text scaling = gguf_string(b->gguf, ".rope.scaling.type");
-    const double base = gguf_float(b->gguf, ".rope.freq_base", 10000);
-    double factor = gguf_float(b->gguf, ".rope.scaling.factor", 1);
+    struct gguf *gguf = b->gguf;
+    const struct gguf_text scaling = gguf_string(gguf, GGUF_TURN_SCALING);
+    struct gguf_turning turning = { .context = b->context,
+                                    .original_context = gguf_int_or(gguf, GGUF_TURN_CONTEXT, b->context),
+                                    .size = gguf_int_or(gguf, GGUF_TURN_SIZE, b->head_size),
+                                    .base = gguf_float(gguf, GGUF_TURN_BASE),
+                                    .factor =
+                                        gguf_float_or(gguf, GGUF_TURN_FACTOR, gguf_float(gguf, GGUF_TURN_SCALE_OLD)),
+                                    .amplitude = gguf_float(gguf, GGUF_TURN_ATTENTION),
+                                    .yarn = gguf_text_is(scaling, "yarn") };
+    const double local = b->architecture->local_base > 0 ? b->architecture->local_base : turning.base;
 
-    if (scaling.data == NULL || gguf_text_is(scaling, "none"))
-        factor = 1;
-    else if (!gguf_text_is(scaling, "linear"))
-        refuse(b, INLAY_UNSUPPORTED, "has positions whose scaling is not", "linear");
-    if (factors != NULL && (factors->type != 0 || factors->rank != 1 || factors->dims[0] != b->head_size / 2))
-        refuse(b, INLAY_UNSUPPORTED, "has another type or shape than F32, half of a head, in", "rope_freqs.weight");
-    if (!(base > 0) || !(factor > 0))
+    if (gguf_text_is(scaling, "none") || turning.factor == 0)
+        turning.factor = 1;
+    else if (scaling.data != NULL && !turning.yarn && !gguf_text_is(scaling, "linear") &&
+             !gguf_text_is(scaling, "longrope"))
+        gguf_fail_key(gguf, GGUF_TURN_SCALING, "has another value than none, linear, yarn and longrope for the key");
+    if (turning.size < 2 || turning.size > b->head_size || turning.size % 2 != 0 ||
+        (turning.size != b->head_size && !b->architecture->halves))
+        gguf_fail_key(gguf, GGUF_TURN_SIZE, "rotates a part of a head that is odd or not supported by the key");
+    if (!(turning.base > 0) || !(turning.factor > 0) || !(turning.amplitude > 0) || turning.original_context < 1)
         refuse(b, INLAY_INVALID_MODEL, "has a frequency or a factor that is not positive in", "rope.*");
-    write_angles(b, "rotary", base, factor, factors);
-    if (b->architecture->local_base > 0)
-        write_angles(b, "local", b->architecture->local_base, 1, NULL);
+    turning.slower = divisors(b, &turning);
+    if (gguf->status != INLAY_OK)
+        return;
+    gguf_write_positions(b->context, b->out);
+    turning.amplitude *= turning.yarn && turning.factor > 1 ? 1 + 0.1 * log(turning.factor) : 1;
+    gguf_write_turning(gguf, "rotary", &turning, b->out);
+    if (!b->has_local_base)
+        return;
+    if (b->architecture->local_base > 0) { /* gemma3 does not scale these; gemma2 does */
+        turning.factor = 1;
+        turning.amplitude = gguf_float(gguf, GGUF_TURN_ATTENTION);
+    }
+    turning.base = gguf_float_or(gguf, GGUF_TURN_BASE_LOCAL, local);
+    if (!(turning.base > 0))
+        gguf_fail_key(gguf, GGUF_TURN_BASE_LOCAL, "has a value that is not positive for the key");
+    else
+        gguf_write_turning(gguf, "local", &turning, b->out);
 }
 
 /* The last position of each text and the length of the longest, from the attention mask. */
@@ -504,14 +543,83 @@ static void write_lengths(struct builder *b)
     onnx_node(b->out, "Cast", "total_length.wide", "total_length", &(onnx_attribute){ "to", false, INLAY_INT32, 0 }, 1);
 }
 
-/* A size from the keys of the file, which must be between 1 and `most`. */
-static int64_t size_of(struct builder *b, const char *key, int64_t otherwise, int64_t most)
+/* A size of the file, which must be between 1 and `most`. */
+static int64_t size_or(struct builder *b, enum gguf_key key, int64_t otherwise, int64_t most)
 {
-    const int64_t size = gguf_int(b->gguf, key, otherwise);
+    const int64_t size = gguf_int_or(b->gguf, key, otherwise);
 
     if (size < 1 || size > most)
-        refuse(b, INLAY_INVALID_MODEL, "lacks a key, or its value is out of range:", key);
+        gguf_fail_key(b->gguf, key, "has a value that is out of range for the key");
     return size;
+}
+
+static int64_t size_of(struct builder *b, enum gguf_key key, int64_t most)
+{
+    return size_or(b, key, gguf_int(b->gguf, key), most);
+}
+
+static void read_experts(struct builder *b)
+{
+    const int64_t used = gguf_int(b->gguf, GGUF_EXPERTS_USED), groups = gguf_int(b->gguf, GGUF_EXPERT_GROUPS);
+
+    b->experts = gguf_int(b->gguf, GGUF_EXPERTS);
+    if (b->experts == 0 ? used != 0 : !b->architecture->experts)
+        gguf_fail_key(b->gguf, GGUF_EXPERTS_USED,
+                      "has experts, which it or its architecture does not know, by the key");
+    if (groups > 1 || (b->experts == 0 && groups != 0))
+        gguf_fail_key(b->gguf, GGUF_EXPERT_GROUPS, "has groups of experts, which are not supported, by the key");
+    if (b->experts == 0)
+        return;
+    b->experts = size_of(b, GGUF_EXPERTS, MAX_EXPERTS);
+    b->experts_used = size_of(b, GGUF_EXPERTS_USED, b->experts);
+    b->expert_hidden = size_or(
+        b, GGUF_EXPERT_HIDDEN,
+        (b->architecture->readers & GGUF_READ_BY_QWEN_MOE) != 0 && used > 0 ? b->hidden / used : b->hidden, 1 << 24);
+    b->shared_hidden = size_or(b, GGUF_SHARED_HIDDEN, b->hidden, 1 << 24);
+}
+
+/* Numbers by which the architectures multiply. */
+static void read_scales(struct builder *b)
+{
+    struct gguf *gguf = b->gguf;
+    const bool minicpm = b->architecture->minicpm;
+    const double usual =
+        1 / sqrt((double)(b->layers == b->architecture->wide_layers ? b->width / b->heads : b->head_size));
+
+    /* Older files of MiniCPM lack these keys; the model has scale_emb 12, scale_depth 1.4, dim_model_base 256. */
+    b->residual_scale = gguf_float_or(gguf, GGUF_RESIDUAL_SCALE, minicpm ? 1.4 / sqrt((double)b->layers) : 1);
+    b->logit_scale = gguf_float_or(gguf, GGUF_LOGIT_SCALE,
+                                   minicpm                                                  ? (double)b->width / 256
+                                   : (b->architecture->readers & GGUF_READ_BY_GRANITE) != 0 ? (double)INFINITY
+                                                                                            : 1);
+    b->embedding_scale = b->architecture->scales_embeddings
+                             ? (double)sqrtf((float)b->width)
+                             : gguf_float_or(gguf, GGUF_EMBEDDING_SCALE, minicpm ? 12 : 1);
+    b->residual_scale = b->residual_scale == 0 ? 1 : b->residual_scale; /* "none" */
+    b->embedding_scale = b->embedding_scale == 0 ? 1 : b->embedding_scale;
+    b->attention_scale = gguf_float_or(gguf, GGUF_ATTENTION_SCALE, 0);
+    b->attention_scale = b->attention_scale == 0 ? usual : b->attention_scale;
+    b->attention_cap = b->architecture->readers & GGUF_READ_BY_GEMMA2 ? gguf_float(gguf, GGUF_ATTENTION_CAP) : 0;
+    b->logit_cap = gguf_float_or(gguf, GGUF_LOGIT_CAP, b->architecture->logit_cap);
+    if (!(b->attention_cap >= 0))
+        gguf_fail_key(gguf, GGUF_ATTENTION_CAP, "has a negative value for the key");
+    if (!(b->logit_cap >= 0))
+        gguf_fail_key(gguf, GGUF_LOGIT_CAP, "has a negative value for the key");
+    if (!(b->logit_scale > 0))
+        gguf_fail_key(gguf, GGUF_LOGIT_SCALE, "has a value that is not positive for the key");
+}
+
+static void read_windows(struct builder *b)
+{
+    b->window = gguf_int_or(b->gguf, GGUF_WINDOW, b->architecture->window);
+    if (b->window < (b->architecture->window > 0) || b->window > INT32_MAX)
+        gguf_fail_key(b->gguf, GGUF_WINDOW, "has a value that is out of range for the key");
+    b->pattern = gguf_find(b->gguf, GGUF_PATTERN);
+    if (b->pattern != NULL &&
+        (b->pattern->type == GGUF_ARRAY ? b->pattern->count < (uint64_t)b->layers : !(gguf_item(b->pattern, 0) >= 0)))
+        gguf_fail_key(b->gguf, GGUF_PATTERN, "has a negative number, or not one for each layer, for the key");
+    b->has_local_base =
+        b->window > 0 && (b->architecture->local_base > 0 || gguf_find(b->gguf, GGUF_TURN_BASE_LOCAL) != NULL);
 }
 
 static void read_sizes(struct builder *b)
@@ -519,56 +627,31 @@ static void read_sizes(struct builder *b)
     struct gguf *gguf = b->gguf;
     const struct gguf_tensor *embedding = gguf_tensor(gguf, "token_embd.weight");
 
-    b->layers = size_of(b, ".block_count", 0, MAX_LAYERS);
-    b->width = size_of(b, ".embedding_length", 0, 1 << 24);
-    b->hidden = size_of(b, ".feed_forward_length", 0, 1 << 24);
-    b->context = size_of(b, ".context_length", 0, MAX_CONTEXT);
-    b->heads = size_of(b, ".attention.head_count", 0, MAX_HEADS);
-    b->key_heads = size_of(b, ".attention.head_count_kv", b->heads, MAX_HEADS);
-    b->head_size = size_of(b, ".attention.key_length", b->heads > 0 ? b->width / b->heads : 0, MAX_HEAD_SIZE);
-    b->epsilon = (float)gguf_float(gguf, ".attention.layer_norm_rms_epsilon", 0);
-    b->experts = gguf_int(gguf, ".expert_count", 0);
-    if (b->experts != 0) {
-        b->experts = size_of(b, ".expert_count", 0, MAX_EXPERTS);
-        b->experts_used = size_of(b, ".expert_used_count", 0, b->experts);
-        b->expert_hidden = size_of(b, ".expert_feed_forward_length", b->hidden, 1 << 24);
-        b->shared_hidden = size_of(b, ".expert_shared_feed_forward_length", b->hidden, 1 << 24);
-        if (!b->architecture->experts)
-            refuse(b, INLAY_UNSUPPORTED, "has experts, which are not supported for its architecture:", ".expert_count");
-    }
-    b->window = b->architecture->pattern > 0 ? size_of(b, ".attention.sliding_window", 0, INT32_MAX) : 0;
-    b->attention_cap = gguf_float(gguf, ".attn_logit_softcapping", 0);
-    b->logit_cap = gguf_float(gguf, ".final_logit_softcapping", 0);
-    if (b->status != INLAY_OK)
+    gguf->readers = b->architecture->readers;
+    b->layers = size_of(b, GGUF_LAYERS, MAX_LAYERS);
+    b->width = size_of(b, GGUF_WIDTH, 1 << 24);
+    b->hidden = size_of(b, GGUF_HIDDEN, 1 << 24);
+    b->context = size_of(b, GGUF_CONTEXT, MAX_CONTEXT);
+    b->heads = size_of(b, GGUF_HEADS, MAX_HEADS);
+    b->key_heads = size_or(b, GGUF_KEY_HEADS, b->heads, MAX_HEADS);
+    b->head_size = size_or(b, GGUF_KEY_SIZE, b->heads > 0 ? b->width / b->heads : 0, MAX_HEAD_SIZE);
+    b->epsilon = (float)gguf_float(gguf, GGUF_EPSILON);
+    b->turns = gguf_int(gguf, GGUF_TURNS) != 0;
+    read_experts(b);
+    read_windows(b);
+    if (gguf->status != INLAY_OK)
         return;
-    /* Older files of MiniCPM lack these keys; the model has scale_emb 12, scale_depth 1.4, dim_model_base 256. */
-    b->residual_scale =
-        gguf_float(gguf, ".residual_scale", b->architecture->minicpm ? 1.4 / sqrt((double)b->layers) : 1);
-    b->logit_scale = gguf_float(gguf, ".logit_scale", b->architecture->minicpm ? (double)b->width / 256 : 1);
-    b->embedding_scale = b->architecture->scales_embeddings
-                             ? (double)sqrtf((float)b->width)
-                             : gguf_float(gguf, ".embedding_scale", b->architecture->minicpm ? 12 : 1);
-    b->attention_scale =
-        gguf_float(gguf, ".attention.scale",
-                   1 / sqrt((double)(b->layers == b->architecture->wide_layers ? b->width / b->heads : b->head_size)));
-    if (gguf_int(gguf, ".attention.sliding_window_pattern", b->architecture->pattern) != b->architecture->pattern)
-        refuse(b, INLAY_UNSUPPORTED, "has another pattern of windows than its architecture:", "sliding_window_pattern");
-    if (b->logit_scale != 1 && b->logit_cap > 0)
-        refuse(b, INLAY_UNSUPPORTED, "has both of the keys", "logit_scale and final_logit_softcapping");
-    if (gguf_float(gguf, ".rope.scaling.attn_factor", 1) != 1)
-        refuse(b, INLAY_UNSUPPORTED, "scales attention with its positions by", "rope.scaling.attn_factor");
-    if (!(b->attention_cap >= 0) || !(b->logit_cap >= 0))
-        refuse(b, INLAY_INVALID_MODEL, "has a negative value:", "softcapping");
-    if (gguf_int(gguf, ".attention.value_length", b->head_size) != b->head_size ||
-        gguf_int(gguf, ".rope.dimension_count", b->head_size) != b->head_size || b->head_size % 2 != 0)
-        refuse(b, INLAY_UNSUPPORTED,
-               "rotates a part of a head only, or values have another size than keys:", "key_length");
+    read_scales(b);
+    if (gguf_int(gguf, GGUF_CAUSAL) == 0)
+        gguf_fail_key(gguf, GGUF_CAUSAL, "has tokens that see later ones, which is not supported, by the key");
+    if (gguf_int(gguf, GGUF_NEXT_LAYERS) != 0)
+        gguf_fail_key(gguf, GGUF_NEXT_LAYERS, "has layers for guesses, which are not supported, by the key");
+    if (gguf_int_or(gguf, GGUF_VALUE_SIZE, b->head_size) != b->head_size || b->head_size % 2 != 0)
+        gguf_fail_key(gguf, GGUF_VALUE_SIZE, "has values of another size than keys, or an odd one, by the key");
     if (b->heads % b->key_heads != 0)
-        refuse(b, INLAY_UNSUPPORTED, "has heads not a multiple of the key heads:", "head_count_kv");
-    if (b->context * (b->head_size / 2) > MAX_ANGLES)
-        refuse(b, INLAY_LIMIT_EXCEEDED, "has more than 2^26 angles of positions by its", "context_length");
-    if (!(b->epsilon > 0) || !(b->logit_scale > 0))
-        refuse(b, INLAY_INVALID_MODEL, "has a value that is not positive:", "layer_norm_rms_epsilon or logit_scale");
+        gguf_fail_key(gguf, GGUF_KEY_HEADS, "has heads that are not a multiple of the key heads by the key");
+    if (!(b->epsilon > 0))
+        gguf_fail_key(gguf, GGUF_EPSILON, "has a value that is not positive for the key");
     if (embedding == NULL || embedding->rank != 2 || embedding->dims[0] != b->width)
         refuse(b, INLAY_INVALID_MODEL, "lacks a tensor, or it has another shape:", "token_embd.weight");
 }
@@ -584,8 +667,8 @@ static void write_graph(struct builder *b)
     onnx_value(b->out, ONNX_OUTPUT, "logits", INLAY_FLOAT, dims);
     write_lengths(b);
     write_rotary(b);
-    if (b->status == INLAY_OK)
-        b->status = gguf_write_rows(b->gguf, embedding, "input_ids", "embeddings", b->out, b->diag);
+    if (b->gguf->status == INLAY_OK)
+        b->gguf->status = gguf_write_rows(b->gguf, embedding, "input_ids", "embeddings", b->out, b->gguf->diag);
     (void)snprintf(b->stream, sizeof b->stream, "%s", "embeddings");
     if (b->residual_scale != 1)
         scalar(b, "residual_scale", b->residual_scale);
@@ -594,7 +677,7 @@ static void write_graph(struct builder *b)
         node(b, "Mul", "embeddings embedding_scale -> embeddings.scaled");
         (void)snprintf(b->stream, sizeof b->stream, "%s", "embeddings.scaled");
     }
-    for (int64_t layer = 0; layer < b->layers && b->status == INLAY_OK; layer++) {
+    for (int64_t layer = 0; layer < b->layers && b->gguf->status == INLAY_OK; layer++) {
         (void)snprintf(prefix, sizeof prefix, "blk.%" PRId64 ".", layer);
         (void)snprintf(name, sizeof name, "%sattn_norm.weight", prefix);
         (void)snprintf(norm, sizeof norm, "%sattn_normal", prefix);
@@ -619,35 +702,21 @@ static void write_graph(struct builder *b)
     }
 }
 
-/* Keys of the architecture that change nothing here. llama.cpp does not use the windows of these architectures either:
- * converters write them wrong. */
-static const char *const informative[] = { ".vocab_size", ".rope.scaling.original_context_length",
-                                           ".rope.scaling.finetuned", ".expert_used_count",
-                                           ".attention.sliding_window" };
-
 /* Every tensor and every key of the architecture must have been used. */
 static void check_all_used(struct builder *b)
 {
     const struct gguf *gguf = b->gguf;
+    struct strbuf ignored = { 0 };
 
-    for (size_t i = 0; i < sizeof informative / sizeof *informative; i++)
-        (void)gguf_find(b->gguf, informative[i]);
     for (uint64_t i = 0; i < gguf->tensor_count; i++)
         if (!gguf->tensors[i].used)
             refuse(b, INLAY_UNSUPPORTED,
                    "has a tensor that its architecture does not use here:", gguf->tensors[i].name);
-    for (uint64_t i = 0; i < gguf->value_count; i++) {
-        const struct gguf_value *value = &gguf->values[i];
-        char key[TEXT];
-
-        if (value->used || value->key.bytes <= gguf->architecture.bytes ||
-            value->key.data[gguf->architecture.bytes] != '.' ||
-            memcmp(value->key.data, gguf->architecture.data, gguf->architecture.bytes) != 0)
-            continue;
-        (void)snprintf(key, sizeof key, "%.*s", (int)(value->key.bytes < 100 ? value->key.bytes : 100),
-                       value->key.data);
-        refuse(b, INLAY_UNSUPPORTED, "has a key that is not understood:", key);
-    }
+    gguf_check_keys(b->gguf, &ignored);
+    if (ignored.size > 0)
+        onnx_property(b->out, "ignored keys", ignored.data, ignored.size);
+    b->out->failed |= ignored.failed;
+    strbuf_deinit(&ignored);
 }
 
 static const struct architecture *architecture_of(const struct gguf *gguf)
@@ -661,22 +730,21 @@ static const struct architecture *architecture_of(const struct gguf *gguf)
 inlay_status gguf_translate(const format_file *file, struct wire *out, inlay_diag *diag)
 {
     struct gguf gguf;
-    struct builder b = { .gguf = &gguf, .out = out, .diag = diag };
+    struct builder b = { .gguf = &gguf, .out = out };
     wire_mark graph;
-    inlay_status status = gguf_open(file, &gguf, diag);
+    inlay_status status;
 
-    if (status != INLAY_OK)
-        return status;
+    INLAY_TRY(gguf_open(file, &gguf, diag));
     b.architecture = architecture_of(&gguf);
     if (b.architecture == NULL)
-        b.status =
+        gguf.status =
             inlay_fail(diag, INLAY_UNSUPPORTED,
                        "has the architecture '%.*s'; supported are llama, qwen2, qwen2moe, qwen3, qwen3moe, gemma, "
                        "gemma2, gemma3, phi3, granite, granitemoe, minicpm",
                        (int)(gguf.architecture.bytes < 60 ? gguf.architecture.bytes : 60), gguf.architecture.data);
     else
         read_sizes(&b);
-    if (b.status == INLAY_OK) {
+    if (gguf.status == INLAY_OK) {
         graph = onnx_begin(out, "GGUF", gguf.file->keeps_blocks);
         write_graph(&b);
         onnx_end(out, graph);
@@ -684,8 +752,10 @@ inlay_status gguf_translate(const format_file *file, struct wire *out, inlay_dia
             onnx_property(out, FORMAT_PAIRED_ROWS, "true", 4);
         check_all_used(&b);
     }
-    if (b.status == INLAY_OK)
-        b.status = gguf_write_tokenizer(&gguf, out, diag);
+    if (gguf.status == INLAY_OK)
+        gguf_write_tokenizer(&gguf, out);
+    status = gguf.status;
+done:
     gguf_deinit(&gguf);
-    return b.status;
+    return status;
 }

@@ -45,20 +45,12 @@ static bool take_text(struct reader *reader, struct gguf_text *out)
     return true;
 }
 
-/* Bytes of a number; 0: the type is none. */
-static size_t number_bytes(uint32_t type)
-{
-    static const uint8_t bytes[GGUF_TYPES] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
-
-    return type < GGUF_TYPES ? bytes[type] : 0;
-}
-
 static bool skip_items(struct reader *reader, uint32_t type, uint64_t count)
 {
     struct gguf_text text;
 
     if (type != GGUF_STRING) {
-        const uint64_t size = number_bytes(type);
+        const uint64_t size = gguf_number_bytes(type);
 
         if (size == 0 || count > (uint64_t)(reader->end - reader->at) / size)
             return false;
@@ -133,8 +125,10 @@ static inlay_status refuse_type(const struct gguf_tensor *tensor, inlay_diag *di
                       tensor->name, tensor->type, name);
 }
 
-/* Checks where the data of a tensor lies. */
-static inlay_status place_tensor(const struct gguf *gguf, struct gguf_tensor *tensor, uint64_t data, inlay_diag *diag)
+/* Checks where the data of a tensor lies, [data, ...) being that of all. next: where the previous one ends, aligned; it
+ * must begin there, as llama.cpp requires. */
+static inlay_status place_tensor(const struct gguf *gguf, struct gguf_tensor *tensor, uint64_t data, uint64_t alignment,
+                                 uint64_t *next, inlay_diag *diag)
 {
     const kit_block_type *type = gguf_type_of(tensor);
     const int64_t row = tensor->rank > 0 ? tensor->dims[0] : 1;
@@ -153,6 +147,12 @@ static inlay_status place_tensor(const struct gguf *gguf, struct gguf_tensor *te
         bytes > gguf->file->count - data - tensor->offset)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "tensor '%s' lies outside of the file; the file is cut short",
                           tensor->name);
+    if (tensor->offset != *next)
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "tensor '%s' has the offset %" PRIu64 ", and the tensor before it ends at %" PRIu64
+                          "; tensors must not overlap or leave gaps",
+                          tensor->name, tensor->offset, *next);
+    *next = (tensor->offset + bytes + alignment - 1) / alignment * alignment;
     tensor->offset += data;
     tensor->bytes = (size_t)bytes;
     return INLAY_OK;
@@ -160,7 +160,7 @@ static inlay_status place_tensor(const struct gguf *gguf, struct gguf_tensor *te
 
 static inlay_status read_tables(struct gguf *gguf, struct reader *reader)
 {
-    uint64_t alignment, data;
+    uint64_t alignment, data, next = 0;
     inlay_status status;
 
     for (uint64_t i = 0; i < gguf->value_count; i++)
@@ -171,17 +171,23 @@ static inlay_status read_tables(struct gguf *gguf, struct reader *reader)
         if (status != INLAY_OK)
             return status;
     }
-    alignment = (uint64_t)gguf_int(gguf, "general.alignment", 32);
-    if (alignment == 0 || alignment > 1 << 20 || (alignment & (alignment - 1)) != 0)
-        return damaged(reader->diag, "general.alignment is not a power of two");
+    alignment = (uint64_t)gguf_int(gguf, GGUF_ALIGNMENT);
+    if (alignment < 4 || alignment > 1 << 20 || (alignment & (alignment - 1)) != 0)
+        return damaged(reader->diag, "general.alignment is not a power of two of at least 4");
     data = ((uint64_t)(reader->at - gguf->file->bytes) + alignment - 1) / alignment * alignment;
     for (uint64_t i = 0; i < gguf->tensor_count; i++) {
-        status = place_tensor(gguf, &gguf->tensors[i], data, reader->diag);
+        status = place_tensor(gguf, &gguf->tensors[i], data, alignment, &next, reader->diag);
         if (status != INLAY_OK)
             return status;
     }
-    gguf->architecture = gguf_string(gguf, "general.architecture");
-    return gguf->architecture.data != NULL ? INLAY_OK : damaged(reader->diag, "it has no general.architecture");
+    if (gguf_int(gguf, GGUF_SPLITS) > 1)
+        return inlay_fail(reader->diag, INLAY_UNSUPPORTED,
+                          "is one of %" PRId64 " parts of a split GGUF file; join them with llama-gguf-split --merge",
+                          gguf_int(gguf, GGUF_SPLITS));
+    gguf->architecture = gguf_string(gguf, GGUF_ARCHITECTURE);
+    return gguf->architecture.data != NULL || gguf->status != INLAY_OK
+               ? gguf->status
+               : damaged(reader->diag, "it has no general.architecture");
 }
 
 inlay_status gguf_open(const format_file *file, struct gguf *out, inlay_diag *diag)
@@ -191,7 +197,7 @@ inlay_status gguf_open(const format_file *file, struct gguf *out, inlay_diag *di
     inlay_status status;
 
     INLAY_CHECK(file->count >= 4);
-    *out = (struct gguf){ .file = file };
+    *out = (struct gguf){ .file = file, .diag = diag };
     if (!take(&reader, &version, sizeof version))
         return damaged(diag, "it is cut short");
     if (version < OLDEST_VERSION || version > NEWEST_VERSION)
@@ -220,121 +226,17 @@ void gguf_deinit(struct gguf *gguf)
     *gguf = (struct gguf){ .file = NULL };
 }
 
-struct gguf_value *gguf_find(struct gguf *gguf, const char *key)
-{
-    const size_t prefix = key[0] == '.' ? gguf->architecture.bytes : 0, bytes = strlen(key);
-
-    for (uint64_t i = 0; i < gguf->value_count; i++) {
-        struct gguf_value *value = &gguf->values[i];
-
-        if (value->key.bytes == prefix + bytes &&
-            (prefix == 0 || memcmp(value->key.data, gguf->architecture.data, prefix) == 0) &&
-            memcmp(value->key.data + prefix, key, bytes) == 0) {
-            value->used = true;
-            return value;
-        }
-    }
-    return NULL;
-}
-
 struct gguf_tensor *gguf_tensor(struct gguf *gguf, const char *name)
 {
+    struct gguf_tensor *found = NULL;
+
     for (uint64_t i = 0; i < gguf->tensor_count; i++) {
-        if (strcmp(gguf->tensors[i].name, name) == 0) {
-            gguf->tensors[i].used = true;
-            return &gguf->tensors[i];
-        }
+        if (strcmp(gguf->tensors[i].name, name) != 0)
+            continue;
+        if (found != NULL)
+            gguf_refuse(gguf, INLAY_INVALID_MODEL, "has twice the tensor", name);
+        found = &gguf->tensors[i];
+        found->used = true;
     }
-    return NULL;
-}
-
-double gguf_item(const struct gguf_value *array, uint64_t i)
-{
-    const size_t size = number_bytes(array->item_type);
-    const uint8_t *at = array->data + i * size;
-    union {
-        uint8_t u8;
-        int8_t i8;
-        uint16_t u16;
-        int16_t i16;
-        uint32_t u32;
-        int32_t i32;
-        uint64_t u64;
-        int64_t i64;
-        float f32;
-        double f64;
-    } number = { .u64 = 0 };
-
-    INLAY_CHECK(size > 0 && i < array->count);
-    memcpy(&number, at, size);
-    switch (array->item_type) {
-    case GGUF_UINT8:
-    case GGUF_BOOL:
-        return number.u8;
-    case GGUF_INT8:
-        return number.i8;
-    case GGUF_UINT16:
-        return number.u16;
-    case GGUF_INT16:
-        return number.i16;
-    case GGUF_UINT32:
-        return number.u32;
-    case GGUF_INT32:
-        return number.i32;
-    case GGUF_UINT64:
-        return (double)number.u64;
-    case GGUF_INT64:
-        return (double)number.i64;
-    case GGUF_FLOAT32:
-        return (double)number.f32;
-    default:
-        INLAY_CHECK(array->item_type == GGUF_FLOAT64);
-        return number.f64;
-    }
-}
-
-double gguf_float(struct gguf *gguf, const char *key, double otherwise)
-{
-    const struct gguf_value *value = gguf_find(gguf, key);
-
-    return value == NULL || number_bytes(value->type) == 0 ? otherwise : gguf_item(value, 0);
-}
-
-int64_t gguf_int(struct gguf *gguf, const char *key, int64_t otherwise)
-{
-    const double value = gguf_float(gguf, key, (double)otherwise);
-
-    return value >= -9e15 && value <= 9e15 ? (int64_t)value : otherwise;
-}
-
-bool gguf_flag(struct gguf *gguf, const char *key, bool otherwise)
-{
-    return gguf_int(gguf, key, otherwise) != 0;
-}
-
-struct gguf_text gguf_next_text(const uint8_t **at)
-{
-    struct gguf_text text;
-    uint64_t bytes;
-
-    memcpy(&bytes, *at, sizeof bytes);
-    text = (struct gguf_text){ (const char *)*at + sizeof bytes, (size_t)bytes };
-    *at += sizeof bytes + bytes;
-    return text;
-}
-
-struct gguf_text gguf_string(struct gguf *gguf, const char *key)
-{
-    const struct gguf_value *value = gguf_find(gguf, key);
-    const uint8_t *at;
-
-    if (value == NULL || value->type != GGUF_STRING)
-        return (struct gguf_text){ NULL, 0 };
-    at = value->data;
-    return gguf_next_text(&at);
-}
-
-bool gguf_text_is(struct gguf_text text, const char *what)
-{
-    return text.data != NULL && text.bytes == strlen(what) && memcmp(text.data, what, text.bytes) == 0;
+    return found;
 }

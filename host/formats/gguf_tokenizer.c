@@ -15,36 +15,37 @@ enum {
     TOKEN_BYTE
 }; /* tokenizer.ggml.token_type */
 
-/* Patterns of tokenizer.ggml.pre, as texts of JSON. */
-#define ENGLISH "'s|'t|'re|'ve|'m|'ll|'d"
-#define GPT2 ENGLISH "| ?\\\\p{L}+| ?\\\\p{N}+| ?[^\\\\s\\\\p{L}\\\\p{N}]+|\\\\s+(?!\\\\S)|\\\\s+"
-#define CL100K(digits)                                                                                                 \
-    "(?i:" ENGLISH ")|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}" digits                                         \
-    "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
-#define O200K                                                                                                          \
-    "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{"  \
-    "M}]+"                                                                                                             \
-    "(?i:" ENGLISH ")?|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+"                  \
-    "[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*(?i:" ENGLISH ")?|\\\\p{N}{1,3}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/]*"  \
-    "|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
+/* Values of tokenizer.ggml.pre whose texts begin with the first token unless the file says otherwise. */
+static const char beginning[] = "llama3\0llama-v3\0llama-bpe\0falcon3\0falcon-h1\0pixtral\0midm-2.0\0lfm2\0"
+                                "jina-v5-nano\0tekken\0chameleon\0";
 
-struct splitter {
-    const char *name, *pattern;
-    bool digits;                 /* each is a word of its own before the pattern is applied */
-    bool ignores_merges, begins; /* begins: a text begins with the first token unless the file says otherwise */
+/* Texts of tokens that end a turn whatever their type is, as in llama.cpp; of the first ones, each is named below. */
+static const char end_names[] =
+    "<|end|>\0</s>\0<|return|>\0<|call|>\0<|calls|>\0<|flush|>\0<|tool_response>\0"
+    "<|fim_pad|>\0<fim-pad>\0<fim_pad>\0<PAD>\0[PAD]\0<|fim_repo|>\0<|repo_name|>\0<fim-repo>\0<REPO>\0<reponame>\0"
+    "<|file_sep|>\0<|eot_id|>\0<|im_end|>\0<end_of_turn>\0<|endoftext|>\0<|eom_id|>\0<EOT>\0_<EOT>\0[EOT]\0[EOS]\0"
+    "<|end_of_text|>\0<end_of_utterance>\0<eos>\0<turn|>\0<\uff5cend\u2581of\u2581sentence\uff5c>\0[e~[\0";
+enum end_name {
+    END_OF_PART,
+    END_OF_TEXT,
+    END_RETURN,
+    END_CALL,
+    END_CALLS,
+    END_FLUSH,
+    END_TOOL,
+    PAD,
+    REPOSITORY = 12,
+    FILES = 17,
+    TURN
 };
 
-static const struct splitter splitters[] = {
-    { .name = "gpt-2", .pattern = GPT2 },
-    { .name = "phi-2", .pattern = GPT2 },
-    { .name = "smollm", .pattern = GPT2, .digits = true },
-    { .name = "starcoder", .pattern = GPT2, .digits = true },
-    { .name = "refact", .pattern = GPT2, .digits = true },
-    { .name = "qwen2", .pattern = CL100K("") },
-    { .name = "gpt-4o", .pattern = O200K },
-    { .name = "llama-bpe", .pattern = CL100K("{1,3}"), .ignores_merges = true, .begins = true },
-    { .name = "llama3", .pattern = CL100K("{1,3}"), .ignores_merges = true, .begins = true },
-    { .name = "llama-v3", .pattern = CL100K("{1,3}"), .ignores_merges = true, .begins = true },
+struct tokenizer {
+    struct gguf_value *tokens, *types, *scores, *merges;
+    bool by_scores; /* SentencePiece's BPE, which merges by scores */
+    uint64_t names; /* bits of enum end_name: tokens that the vocabulary has */
+    int64_t ends[64];
+    size_t end_count;
+    struct strbuf json;
 };
 
 static void add_quoted(struct strbuf *json, struct gguf_text text)
@@ -52,15 +53,63 @@ static void add_quoted(struct strbuf *json, struct gguf_text text)
     strbuf_json(json, text.data, text.bytes);
 }
 
-struct tokenizer {
-    struct gguf_value *tokens, *types, *scores, *merges;
-    struct strbuf json;
-    inlay_diag *diag;
-};
-
-static int64_t type_of_token(const struct tokenizer *t, uint64_t id)
+/* Which of end_names the text is; -1: none. */
+static int end_name(struct gguf_text text)
 {
+    int which = 0;
+
+    if (text.bytes < 4 || strchr("<[_", text.data[0]) == NULL)
+        return -1;
+    for (const char *name = end_names; name[0] != '\0'; name += strlen(name) + 1, which++)
+        if (gguf_text_is(text, name))
+            return which;
+    return -1;
+}
+
+static bool has_name(const struct tokenizer *t, enum end_name name)
+{
+    return (t->names >> name & 1) != 0;
+}
+
+/* Whether a token of end_names ends a part only in this vocabulary, as in llama.cpp. */
+static bool is_other(const struct tokenizer *t, int name)
+{
+    const bool calls = has_name(t, END_CALL) || has_name(t, END_CALLS);
+
+    return (name == END_OF_PART && calls && (has_name(t, END_RETURN) || has_name(t, END_FLUSH))) ||
+           (name == END_OF_TEXT && has_name(t, END_TOOL));
+}
+
+static int64_t type_of_token(const struct tokenizer *t, uint64_t id, struct gguf_text text)
+{
+    const int name = end_name(text);
+
+    if (name >= 0)
+        return !is_other(t, name) ? TOKEN_CONTROL : name == END_OF_PART ? TOKEN_USER : TOKEN_NORMAL;
     return t->types != NULL ? (int64_t)gguf_item(t->types, id) : TOKEN_NORMAL;
+}
+
+/* A token of a key; -1: none. otherwise: if the file lacks the key. */
+static int64_t token_id(const struct tokenizer *t, struct gguf *gguf, enum gguf_key key, int64_t otherwise)
+{
+    const int64_t id = gguf_int_or(gguf, key, -1);
+
+    if (id >= 0 && id != UINT32_MAX && (uint64_t)id >= t->tokens->count)
+        gguf_fail_key(gguf, key, "has an id that is outside of the vocabulary for the key");
+    if (id >= 0 && id != UINT32_MAX)
+        return id;
+    return otherwise < (int64_t)t->tokens->count ? otherwise : -1;
+}
+
+/* Those of llama.cpp if the file lacks the keys. */
+static int64_t first_token(const struct tokenizer *t, struct gguf *gguf)
+{
+    return token_id(t, gguf, GGUF_BEGIN, t->by_scores ? 1 : 11);
+}
+
+static int64_t last_token(const struct tokenizer *t, struct gguf *gguf)
+{
+    return token_id(t, gguf, GGUF_END, t->by_scores ? 2 : 11);
 }
 
 /* Tokens that are found in a text before it is split. */
@@ -72,7 +121,7 @@ static void add_special_tokens(struct tokenizer *t)
     strbuf_text(&t->json, "\"added_tokens\":[");
     for (uint64_t id = 0; id < t->tokens->count; id++) {
         const struct gguf_text token = gguf_next_text(&at);
-        const int64_t type = type_of_token(t, id);
+        const int64_t type = type_of_token(t, id, token);
 
         if ((type != TOKEN_CONTROL && type != TOKEN_USER && type != TOKEN_UNKNOWN) || token.bytes == 0)
             continue;
@@ -87,11 +136,14 @@ static void add_special_tokens(struct tokenizer *t)
 /* The token that begins a text, if the file wants one, and the one that ends it. */
 static void add_post_processor(struct tokenizer *t, struct gguf *gguf, bool begins)
 {
-    const int64_t begin = gguf_int(gguf, "tokenizer.ggml.bos_token_id", -1);
-    const int64_t end = gguf_int(gguf, "tokenizer.ggml.eos_token_id", -1);
-    const bool ends = gguf_flag(gguf, "tokenizer.ggml.add_eos_token", false) && end >= 0;
+    const int64_t begin = first_token(t, gguf), end = last_token(t, gguf);
+    const bool ends = gguf_int(gguf, GGUF_ADD_END) != 0;
 
-    begins = gguf_flag(gguf, "tokenizer.ggml.add_bos_token", begins) && begin >= 0;
+    begins = gguf_int_or(gguf, GGUF_ADD_BEGIN, begins) != 0;
+    if (begins && begin < 0)
+        gguf_fail_key(gguf, GGUF_BEGIN, "begins texts with a token and lacks the key");
+    if (ends && end < 0)
+        gguf_fail_key(gguf, GGUF_END, "ends texts with a token and lacks the key");
     strbuf_text(&t->json, ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[");
     if (begins)
         strbuf_text(&t->json, "{\"SpecialToken\":{\"id\":\"begin\"}},");
@@ -122,29 +174,22 @@ static void add_vocabulary(struct tokenizer *t, bool scored)
     strbuf_text(&t->json, scored ? "]" : "}");
 }
 
-static inlay_status add_byte_level(struct tokenizer *t, struct gguf *gguf)
+static void add_byte_level(struct tokenizer *t, struct gguf *gguf)
 {
-    const struct gguf_text name = gguf_string(gguf, "tokenizer.ggml.pre");
-    const struct splitter *splitter = NULL;
+    const struct gguf_text name = gguf_string(gguf, GGUF_SPLITTER);
+    bool begins = false;
     const uint8_t *at;
 
-    for (size_t i = 0; i < sizeof splitters / sizeof *splitters && splitter == NULL; i++)
-        splitter = gguf_text_is(name, splitters[i].name) ? &splitters[i] : NULL;
-    if (splitter == NULL)
-        return inlay_fail(t->diag, INLAY_UNSUPPORTED, "the tokenizer of the GGUF file splits texts by the rule '%.*s'",
-                          name.data != NULL ? (int)(name.bytes < 60 ? name.bytes : 60) : 7,
-                          name.data != NULL ? name.data : "default");
-    if (t->merges == NULL || t->merges->item_type != GGUF_STRING)
-        return inlay_fail(t->diag, INLAY_INVALID_MODEL, "the tokenizer of the GGUF file has no merges");
-    add_post_processor(t, gguf, splitter->begins);
-    strbuf_text(&t->json, ",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[");
-    if (splitter->digits)
-        strbuf_text(&t->json, "{\"type\":\"Digits\",\"individual_digits\":true},");
-    strbuf_format(&t->json,
-                  "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"%s\"},\"behavior\":\"Isolated\"},"
-                  "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}]},"
-                  "\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\",\"ignore_merges\":%s,\"merges\":[",
-                  splitter->pattern, splitter->ignores_merges ? "true" : "false");
+    for (const char *one = beginning; one[0] != '\0'; one += strlen(one) + 1)
+        begins = begins || gguf_text_is(name, one);
+    if (t->merges == NULL) {
+        gguf_fail_key(gguf, GGUF_MERGES, "lacks the key");
+        return;
+    }
+    add_post_processor(t, gguf, begins);
+    strbuf_text(&t->json, ",\"pre_tokenizer\":{\"type\":\"GGUF\",\"name\":");
+    add_quoted(&t->json, name.bytes > 0 ? name : (struct gguf_text){ "default", 7 });
+    strbuf_text(&t->json, "},\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\",\"merges\":[");
     at = t->merges->data;
     for (uint64_t i = 0; i < t->merges->count; i++) {
         strbuf_text(&t->json, i > 0 ? "," : "");
@@ -153,68 +198,93 @@ static inlay_status add_byte_level(struct tokenizer *t, struct gguf *gguf)
     strbuf_text(&t->json, "],");
     add_vocabulary(t, false);
     strbuf_text(&t->json, "}}");
-    return INLAY_OK;
 }
 
-/* SentencePiece's BPE, which merges by scores. */
-static inlay_status add_sentencepiece(struct tokenizer *t, struct gguf *gguf)
+/* SentencePiece's BPE. */
+static void add_sentencepiece(struct tokenizer *t, struct gguf *gguf)
 {
-    const int64_t unknown = gguf_int(gguf, "tokenizer.ggml.unknown_token_id", 0);
+    const int64_t unknown = token_id(t, gguf, GGUF_UNKNOWN, 0);
+    const bool begins_spaced = gguf_int(gguf, GGUF_ADD_SPACE) != 0;
     const uint8_t *at = t->tokens->data;
     struct gguf_text unknown_text = { "", 0 };
 
-    if (t->scores == NULL || t->scores->item_type != GGUF_FLOAT32 || t->scores->count != t->tokens->count)
-        return inlay_fail(t->diag, INLAY_INVALID_MODEL, "the tokenizer of the GGUF file has no score for each token");
+    if (t->scores == NULL || t->scores->count < t->tokens->count) {
+        gguf_fail_key(gguf, GGUF_SCORES, "has not a number for each token by the key");
+        return;
+    }
     for (uint64_t id = 0; id < t->tokens->count && unknown >= 0 && id <= (uint64_t)unknown; id++)
         unknown_text = gguf_next_text(&at);
     add_post_processor(t, gguf, true);
     strbuf_text(&t->json, ",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[");
-    if (gguf_flag(gguf, "tokenizer.ggml.add_space_prefix", true))
+    if (begins_spaced)
         strbuf_text(&t->json, "{\"type\":\"Prepend\",\"prepend\":\"\u2581\"},");
     strbuf_text(&t->json, "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"\u2581\"}]},"
                           "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":"
                           "{\"String\":\"\u2581\"},\"content\":\" \"},{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}");
-    if (gguf_flag(gguf, "tokenizer.ggml.add_space_prefix", true))
+    if (begins_spaced)
         strbuf_text(&t->json, ",{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}");
     strbuf_text(&t->json, "]},\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,\"fuse_unk\":true,\"unk_token\":");
     add_quoted(&t->json, unknown_text);
     strbuf_text(&t->json, ",");
     add_vocabulary(t, true);
     strbuf_text(&t->json, "}}");
-    return INLAY_OK;
+}
+
+/* Adds a token to the list of those that end a text, unless the list has it. */
+static void add_end(struct tokenizer *t, int64_t id)
+{
+    bool known = id < 0;
+
+    for (size_t i = 0; i < t->end_count && !known; i++)
+        known = t->ends[i] == id;
+    if (!known && t->end_count < sizeof t->ends / sizeof *t->ends)
+        t->ends[t->end_count++] = id;
+}
+
+/* Finds the tokens that end a text or a turn: those of keys, and as in llama.cpp those whose text says so. */
+static void find_ends(struct tokenizer *t, struct gguf *gguf)
+{
+    const int64_t pad = token_id(t, gguf, GGUF_FILL_PAD, -1), files = token_id(t, gguf, GGUF_FILL_FILE, -1),
+                  repository = token_id(t, gguf, GGUF_FILL_REPOSITORY, -1);
+    const uint8_t *at = t->tokens->data;
+
+    add_end(t, last_token(t, gguf));
+    add_end(t, token_id(t, gguf, GGUF_END_OF_TURN, -1));
+    add_end(t, token_id(t, gguf, GGUF_END_OF_MESSAGE, -1));
+    add_end(t, pad);
+    add_end(t, repository);
+    add_end(t, files);
+    for (uint64_t id = 0; id < t->tokens->count; id++) {
+        const int name = end_name(gguf_next_text(&at));
+        const bool replaced = is_other(t, name) || (name >= PAD && name < REPOSITORY && pad >= 0) ||
+                              (name >= REPOSITORY && name < FILES && repository >= 0) || (name == FILES && files >= 0);
+
+        if (name >= 0 && !replaced)
+            add_end(t, (int64_t)id);
+    }
 }
 
 /* config.json: the tokens that end a text or a turn, and the context. */
-static void write_config(struct gguf *gguf, struct wire *out)
+static void write_config(struct tokenizer *t, struct gguf *gguf, struct wire *out)
 {
-    static const char *const keys[] = { "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
-                                        "tokenizer.ggml.eom_token_id" };
     struct strbuf json = { 0 };
-    bool first = true;
 
+    find_ends(t, gguf);
     strbuf_text(&json, "{\"eos_token_id\":[");
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const int64_t id = gguf_int(gguf, keys[i], -1);
-
-        if (id >= 0)
-            strbuf_format(&json, "%s%" PRId64, first ? "" : ",", id);
-        first = first && id < 0;
-    }
-    strbuf_format(&json, "],\"max_position_embeddings\":%" PRId64 "}", gguf_int(gguf, ".context_length", 0));
+    for (size_t i = 0; i < t->end_count; i++)
+        strbuf_format(&json, "%s%" PRId64, i == 0 ? "" : ",", t->ends[i]);
+    strbuf_format(&json, "],\"max_position_embeddings\":%" PRId64 "}", gguf_int(gguf, GGUF_CONTEXT));
     onnx_property(out, "config.json", json.data, json.size);
     out->failed |= json.failed;
     strbuf_deinit(&json);
 }
 
-/* The text of the token with the id of a key. */
-static struct gguf_text token_of(struct gguf *gguf, const struct gguf_value *tokens, const char *key)
+/* The text of a token; data NULL: there is none. */
+static struct gguf_text text_of(const struct tokenizer *t, int64_t id)
 {
-    const int64_t id = gguf_int(gguf, key, -1);
-    const uint8_t *at = tokens->data;
+    const uint8_t *at = t->tokens->data;
     struct gguf_text text = { NULL, 0 };
 
-    if (id < 0 || (uint64_t)id >= tokens->count)
-        return text;
     for (int64_t i = 0; i <= id; i++)
         text = gguf_next_text(&at);
     return text;
@@ -229,51 +299,69 @@ static void add_member(struct strbuf *json, const char *key, struct gguf_text te
 }
 
 /* tokenizer_config.json: the chat template and the texts of the tokens that begin and end a text. */
-static void write_tokenizer_config(struct gguf *gguf, const struct gguf_value *tokens, struct wire *out)
+static void write_tokenizer_config(struct tokenizer *t, struct gguf *gguf, struct wire *out)
 {
     struct strbuf json = { 0 };
 
     strbuf_text(&json, "{");
-    add_member(&json, "bos_token", token_of(gguf, tokens, "tokenizer.ggml.bos_token_id"));
-    add_member(&json, "eos_token", token_of(gguf, tokens, "tokenizer.ggml.eos_token_id"));
-    add_member(&json, "chat_template", gguf_string(gguf, "tokenizer.chat_template"));
+    add_member(&json, "bos_token", text_of(t, first_token(t, gguf)));
+    add_member(&json, "eos_token", text_of(t, last_token(t, gguf)));
+    add_member(&json, "chat_template", gguf_string(gguf, GGUF_TEMPLATE));
     strbuf_text(&json, "}");
     onnx_property(out, "tokenizer_config.json", json.data, json.size);
     out->failed |= json.failed;
     strbuf_deinit(&json);
 }
 
-inlay_status gguf_write_tokenizer(struct gguf *gguf, struct wire *out, inlay_diag *diag)
+/* Finds which of end_names the vocabulary has, and checks that it fits the table of embeddings. */
+static void check_tokens(struct tokenizer *t, struct gguf *gguf)
 {
-    const struct gguf_text model = gguf_string(gguf, "tokenizer.ggml.model");
-    struct tokenizer t = { .tokens = gguf_find(gguf, "tokenizer.ggml.tokens"),
-                           .types = gguf_find(gguf, "tokenizer.ggml.token_type"),
-                           .scores = gguf_find(gguf, "tokenizer.ggml.scores"),
-                           .merges = gguf_find(gguf, "tokenizer.ggml.merges"),
-                           .diag = diag };
-    inlay_status status;
+    const struct gguf_tensor *embedding = gguf_tensor(gguf, "token_embd.weight");
+    const uint8_t *at = t->tokens->data;
+
+    if (embedding != NULL && t->tokens->count > (uint64_t)embedding->dims[1])
+        gguf_fail_key(gguf, GGUF_TOKENS, "has more tokens than rows of 'token_embd.weight' by the key");
+    if (t->types != NULL && t->types->count < t->tokens->count)
+        gguf_fail_key(gguf, GGUF_TOKEN_TYPES, "has not a type for each token by the key");
+    for (uint64_t id = 0; id < t->tokens->count; id++) {
+        const int name = end_name(gguf_next_text(&at));
+
+        t->names |= name >= 0 ? UINT64_C(1) << name : 0;
+    }
+}
+
+void gguf_write_tokenizer(struct gguf *gguf, struct wire *out)
+{
+    const struct gguf_text model = gguf_string(gguf, GGUF_TOKENIZER);
+    struct tokenizer t = { .tokens = gguf_find(gguf, GGUF_TOKENS),
+                           .types = gguf_find(gguf, GGUF_TOKEN_TYPES),
+                           .scores = gguf_find(gguf, GGUF_SCORES),
+                           .merges = gguf_find(gguf, GGUF_MERGES),
+                           .by_scores = gguf_text_is(model, "llama") };
 
     if (model.data == NULL || gguf_text_is(model, "no_vocab") || gguf_text_is(model, "none"))
-        return INLAY_OK;
-    if (t.tokens == NULL || t.tokens->item_type != GGUF_STRING ||
-        (t.types != NULL && (t.types->item_type != GGUF_INT32 || t.types->count != t.tokens->count)))
-        return inlay_fail(diag, INLAY_INVALID_MODEL,
-                          "the tokenizer of the GGUF file has no tokens, or not a type for each");
+        return;
+    if (!t.by_scores && !gguf_text_is(model, "gpt2")) { /* the model runs without */
+        onnx_property(out, "tokenizer.ggml.model", model.data, model.bytes);
+        return;
+    }
+    if (t.tokens == NULL)
+        gguf_fail_key(gguf, GGUF_TOKENS, "lacks the key");
+    else
+        check_tokens(&t, gguf);
+    if (gguf->status != INLAY_OK)
+        return;
     strbuf_text(&t.json, "{");
     add_special_tokens(&t);
-    if (gguf_text_is(model, "gpt2"))
-        status = add_byte_level(&t, gguf);
-    else if (gguf_text_is(model, "llama"))
-        status = add_sentencepiece(&t, gguf);
+    if (t.by_scores)
+        add_sentencepiece(&t, gguf);
     else
-        status = inlay_fail(diag, INLAY_UNSUPPORTED, "the tokenizer of the GGUF file is of the kind '%.*s'",
-                            (int)(model.bytes < 60 ? model.bytes : 60), model.data);
-    if (status == INLAY_OK) {
+        add_byte_level(&t, gguf);
+    if (gguf->status == INLAY_OK) {
         onnx_property(out, "tokenizer.json", t.json.data, t.json.size);
-        write_tokenizer_config(gguf, t.tokens, out);
-        write_config(gguf, out);
+        write_tokenizer_config(&t, gguf, out);
+        write_config(&t, gguf, out);
         out->failed |= t.json.failed;
     }
     strbuf_deinit(&t.json);
-    return status;
 }

@@ -248,6 +248,34 @@ class Folders(unittest.TestCase):
             self.assertEqual(made[0], made[1])
             self.assertTrue(made[0].strip() and greedy[0].startswith(made[0].strip()))
 
+    def test_gguf_chats(self):
+        """A file without a chat template gets ChatML, and the server says so. Texts end with tokens that llama.cpp
+        knows by their text. A model whose tokenizer is not known is no model for texts."""
+        template = "{% for m in messages %}{{ m.content }}{% endfor %}"
+        os.makedirs(self.path("models"))
+        for name, more in (("plain", []), ("own", [("tokenizer.chat_template", template)]),
+                           ("other", [("tokenizer.ggml.model", "t5")])):
+            with open(self.path(f"models/{name}.gguf"), "wb") as file:
+                file.write(test_gguf.make("llama", "F32", more)[0])
+        end = "<|end|>"  # a control token of the file, which no key names
+        with open(self.path("models/ends.gguf"), "wb") as file:
+            data, count = test_gguf.make("llama", "F32", [("tokenizer.ggml.eos_token_id", 5)])
+            file.write(data)
+        with Server(self.path("models")) as server:
+            self.assertIn("model 'plain': the file has no chat template; chats have the form ChatML", server.log)
+            self.assertNotIn("model 'own': the file has no chat", server.log)
+            chat = {"messages": [{"role": "user", "content": "the"}], "max_tokens": 4, "temperature": 0}
+            for name, text in (("plain", "<|im_start|>user\nthe<|im_end|>\n<|im_start|>assistant\n"), ("own", "the")):
+                made = server.ask("v1/chat/completions", {"model": name, **chat})
+                tokens = server.ask("tokenize", {"model": name, "prompt": text, "add_special_tokens": False})["tokens"]
+                self.assertEqual(made["usage"]["prompt_tokens"], len(tokens), name)
+            made = server.ask("v1/completions", {"model": "ends", "prompt": "the", "max_tokens": 3, "temperature": 0,
+                                                 "logit_bias": {str(count - 2): 100}})
+            self.assertEqual(made["choices"][0]["finish_reason"], "stop", end)
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                server.ask("v1/completions", {"model": "other", "prompt": "the"})
+            self.assertIn("the tokenizer of other.gguf is of the kind 't5'", refused.exception.read().decode())
+
     def test_saved_gguf(self):
         """Models saved from a GGUF file have operators of ONNX and com.microsoft only, and the same outputs. Scales
         of quantized embeddings are not quantized."""

@@ -6,6 +6,7 @@ test_gguf.py --make ROOT [ARCH...] adds the cases that the file lacks, or asks a
 hand: ROOT is a Debian (sid) with llama.cpp-tools and python3-gguf. Quantized files are given to llama.cpp with their
 weights as F32, because it rounds activations to 8 bits in products.
 test_gguf.py --seed PATH writes the file of tests/fuzz/corpus/model that has the types of weights in FLOATED."""
+import contextlib
 import json
 import os
 import struct
@@ -50,6 +51,7 @@ PACKED = (("llama", "IQ4_NL", 1.15), ("llama", "MXFP4", 1.2), ("mixtral", "MXFP4
           ("llama", "Q6_K", 1.1), ("llama", "Q5_0", 1.2), ("mixtral", "Q6_K", 1.1), ("qwen3moe", "Q4_K_M", 1.2))
 WHOLE = {"Q5_K": 1.6, "Q6_K": 1.35, "Q5_0": 1.7}  # the same with AVX-512, whose kernels take 8 bits instead of 5 or 6
 PROMPTS, NEW_TOKENS = 4, 10
+PORT = 21651  # of llama.cpp's server, when tokens are recorded
 TEXTS = ["The inner thing and the outer 1234.", "  two  spaces\n\nline", "h\u00e9llo \u4e2d\u6587 don't I'LL", "a",
          "<|user|>hi<|end|> the", " \u2581 the and"]
 
@@ -58,24 +60,34 @@ def text(value):
     return struct.pack("<Q", len(value.encode())) + value.encode()
 
 
-class Writer:
-    """Keys and tensors of a GGUF file."""
+NUMBERS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 
-    def __init__(self, arch, others):
+
+class Writer:
+    """Keys and tensors of a GGUF file. others: data of tensors by name, in place of theirs. more: values of keys, or of
+    keys with the number of a type, in place of theirs; None: the file lacks the key."""
+
+    def __init__(self, arch, others, more=()):
         self.values, self.tensors, self.data, self.others = [], [], bytearray(), others
         self.arch = "llama" if arch == "mixtral" else arch
+        self.more = {one[0]: one[1:] for one in more}
         self.add("general.architecture", self.arch)
 
     def add(self, key, value, kind=None):
-        number = {bool: 7, int: 4, float: 6, str: 8, list: 9}[type(value)] if kind is None else kind
+        if key in self.more:
+            value, kind = (*self.more.pop(key), None)[:2]
+        if value is None:
+            return
+        number = {bool: 7, int: 4, float: 6, str: 8, list: 9, tuple: 9}[type(value)] if kind is None else kind
         key = self.arch + key if key[0] == "." else key
         self.values.append(text(key) + struct.pack("<I", number) + self.value(value, number))
 
     def value(self, value, number):
+        """An array is a list, or its values and the number of their type."""
         if number == 9:
-            item = {int: 5, float: 6, str: 8}[type(value[0])]
-            return struct.pack("<IQ", item, len(value)) + b"".join(self.value(v, item) for v in value)
-        return text(value) if number == 8 else struct.pack({7: "<?", 4: "<I", 5: "<i", 6: "<f"}[number], value)
+            items, item = value if isinstance(value, tuple) else (value, {bool: 7, int: 5, float: 6, str: 8}[type(value[0])])
+            return struct.pack("<IQ", item, len(items)) + b"".join(self.value(v, item) for v in items)
+        return text(value) if number == 8 else struct.pack(NUMBERS[number], value)
 
     def tensor(self, name, shape, kind, data, offset=None):
         """kind: a type's name or number."""
@@ -86,6 +98,8 @@ class Writer:
         self.data += self.others.get(name, data)
 
     def bytes(self):
+        for key in list(self.more):
+            self.add(key, None)
         head = b"GGUF" + struct.pack("<IQQ", 3, len(self.tensors),
                                      len(self.values)) + b"".join(self.values + self.tensors)
         return head + b"\0" * (-len(head) % 32) + bytes(self.data)
@@ -207,14 +221,14 @@ def make(arch, kind, more=(), sizes=None, others=None, floats=False, alike=False
     each layer are those of the first, moved by a block for each layer, because random numbers take most of the time."""
     mixed, kind = kind == "Q4_K_M", kind.removesuffix("_M")
     width, heads, keys, size, hidden, layers, context, words = sizes or small(arch, kind)
-    rng, model = np.random.default_rng(7), Writer(arch, others or {})
+    rng, model = np.random.default_rng(7), Writer(arch, others or {}, more)
     size *= 2 if arch in ("qwen3", "qwen3moe") else 1
     experts, expert_hidden = (6, hidden if arch == "mixtral" else width) if arch in MIXTURES else (0, 0)
     for key, value in ((".context_length", context), (".embedding_length", width), (".block_count", layers),
                        (".feed_forward_length", expert_hidden if arch == "granitemoe" else hidden),
                        (".attention.head_count", heads),
                        (".attention.head_count_kv", keys), (".attention.layer_norm_rms_epsilon", 1e-6),
-                       (".rope.dimension_count", size), (".rope.freq_base", 10000.0), *more):
+                       (".rope.dimension_count", size), (".rope.freq_base", 10000.0)):
         model.add(key, value)
     if arch in ("qwen3", "qwen3moe", "gemma", "gemma2", "gemma3"):
         model.add(".attention.key_length", size)
@@ -656,24 +670,72 @@ class Gguf(unittest.TestCase):
         data = make("llama", "F32")[0]
         for old, new, words in ((b"llama", b"lxama", "lxama"), (b"blk.0.attn_norm.weight", b"blk.0.attn_nxrm.weight",
             "attn_norm"),
-                                (b"llama.rope.freq_base", b"llama.rope.freq_bxse", "freq_bxse"), (b"llama-bpe",
-                                    b"llxma-bpe", "llxma-bpe"),
-                                (b"output_norm.weight", b"output_nxrm.weight", "output_norm"), (b"gpt2", b"gxt2",
-                                    "gxt2")):
+                                (b"llama.rope.freq_base", b"llama.rope.freq_bxse", "freq_bxse"),
+                                (b"output_norm.weight", b"output_nxrm.weight", "output_norm")):
             with self.assertRaisesRegex(inlay.InlayError, words):
                 self.open(data.replace(old, new, 1) if old != b"llama" else data.replace(old, new))
-        for more, words in (([(".rope.scaling.attn_factor", 1.5)], "attn_factor"),
-                            ([(".logit_scale", 2.0), (".final_logit_softcapping", 1.0)], "both of the keys")):
-            with self.assertRaisesRegex(inlay.InlayError, words):
-                self.open(make("llama", "F32", more)[0])
-        self.open(make("llama", "F32", [(".rope.scaling.attn_factor", 1.0)])[0]).close()
         with self.assertRaisesRegex(inlay.InlayError, "cut short"):
             self.open(data[:-1000])
+        for key in ("bos", "eos", "unknown", "eot"):  # an id that no vocabulary has is none
+            with self.open(make("phi3", "F32", [(f"tokenizer.ggml.{key}_token_id", (1 << 32) - 1)])[0]) as session:
+                self.assertIn("tokenizer.json", session.model.metadata)
+            with self.assertRaisesRegex(inlay.InlayError, f"outside of the vocabulary for the key .*{key}_token_id"):
+                self.open(make("phi3", "F32", [(f"tokenizer.ggml.{key}_token_id", 1000000)])[0])
+        for arch in ("llama", None):  # the other parts have no architecture
+            with self.assertRaisesRegex(inlay.InlayError, "is one of 4 parts of a split GGUF file"):
+                self.open(make("llama", "F32", [("split.count", 4, 2), ("general.architecture", arch)])[0])
+        self.open(make("llama", "F32", [("split.count", 1, 2)])[0]).close()
+        with self.assertRaisesRegex(inlay.InlayError, "more tokens than rows of 'token_embd.weight'"):
+            self.open(make("llama", "F32", [("tokenizer.ggml.tokens", [f"t{i}" for i in range(400)])])[0])
+
         with self.open(seed()) as session:
             self.assertEqual(logits_of(session, [0, 1, 2]).shape, (1, 3, 3))
         with self.assertRaisesRegex(inlay.InlayError, "axes|cut short|damaged"):
             self.open(data[:4] + struct.pack("<IQQ", 3, 1 << 40, 1) + data[24:])
 
+    def test_unknown_tokenizer(self):
+        """A model runs without its tokenizer. Token types may have any type of whole numbers."""
+        data, count = make("llama", "F32")
+        prompt = prompts(count)[0]
+        with self.open(data) as session:
+            want, types = greedy(session, prompt, 2), session.model.metadata["tokenizer.json"]
+        with self.open(data.replace(b"gpt2", b"gxt2")) as session:
+            self.assertEqual(greedy(session, prompt, 2), want)
+            self.assertEqual(session.model.metadata["tokenizer.ggml.model"], "gxt2")
+            self.assertNotIn("tokenizer.json", session.model.metadata)
+        with self.open(data.replace(b"llama-bpe", b"llxma-bpe")) as session:
+            self.assertEqual(greedy(session, prompt, 2), want)
+        for number in (0, 1, 2, 3, 4, 10, 11):
+            more = [("tokenizer.ggml.token_type", ([1] * (count - 3) + [3] * 3, number), 9)]
+            with self.open(make("llama", "F32", more)[0]) as session:
+                self.assertEqual(session.model.metadata["tokenizer.json"], types)
+
+    def test_ends(self):
+        """The tokens that end a text: those of keys, and those that llama.cpp takes by their text."""
+        names = ("<|eot_id|> <|im_end|> <end_of_turn> <|endoftext|> <|eom_id|> <EOT> <|end_of_text|> <|return|> <|call|> "
+                 "</s> <eos> _<EOT> <|calls|> [EOS] <|flush|> <end_of_utterance> <turn|> [EOT] [e~[ <|fim_pad|> <|file_sep|> "
+                 "<|repo_name|> <PAD>").split()
+
+        def ends(extra, more=()):
+            tokens = [f"t{i}" for i in range(200)] + extra
+            keys = [("tokenizer.ggml.tokens", tokens), ("tokenizer.ggml.token_type", [1] * len(tokens)),
+                    ("tokenizer.ggml.merges", ["t1 t1"]), ("tokenizer.ggml.bos_token_id", 1),
+                    ("tokenizer.ggml.eos_token_id", 2), *more]
+            with self.open(make("llama", "F32", keys)[0]) as session:
+                found = json.loads(session.model.metadata["config.json"])["eos_token_id"]
+                special = [one["content"] for one in json.loads(session.model.metadata["tokenizer.json"])["added_tokens"]
+                           if one["special"]]
+            return [tokens[i] for i in found], special
+
+        for name in names:
+            self.assertEqual(ends([name, "<|user|>"]), (["t2", name], [name]), name)
+        self.assertEqual(ends(["<|end|>", "<|call|>"])[0], ["t2", "<|end|>", "<|call|>"])
+        self.assertEqual(ends(["<|end|>", "<|call|>", "<|return|>"]), (["t2", "<|call|>", "<|return|>"],
+                                                                       ["<|call|>", "<|return|>"]))
+        self.assertEqual(ends(["<|end|>", "<|calls|>", "<|flush|>"])[0], ["t2", "<|calls|>", "<|flush|>"])
+        self.assertEqual(ends(["</s>", "<|tool_response>"]), (["t2", "<|tool_response>"], ["<|tool_response>"]))
+        self.assertEqual(ends(["<PAD>", "a"], [("tokenizer.ggml.fim_pad_token_id", 201)])[0], ["t2", "a"])
+        self.assertEqual(ends([], [("tokenizer.ggml.eot_token_id", 5), ("tokenizer.ggml.eom_token_id", 5)])[0], ["t2", "t5"])
 
     def refuses(self, words, name, shape, kind, size, **more):
         """A file with such a tensor, whose data has `size` bytes, is refused in one line with these words."""
@@ -706,6 +768,14 @@ class Gguf(unittest.TestCase):
                           (1 << 58, elements), (1 << 20, 1 << 20, 1 << 20, elements)):
                 self.refuses("has a bad shape", "w", shape, kind, size)
             self.refuses("has 5 axes", "w", (1, 1, 1, 1, elements), kind, size)
+        import inlay
+        for offset in (0, 32, 96, 65):  # overlapping, not aligned, with a gap
+            model = Writer("llama", {})
+            model.tensor("a", (16,), "F32", bytes(64))
+            model.tensor("b", (16,), "F32", bytes(128), offset=offset)
+            with self.assertRaisesRegex(inlay.InlayError,
+                                        f"'b' has the offset {offset}, and the tensor before it ends at 64"):
+                self.open(model.bytes())
         for number, name in OTHERS.items():
             self.refuses(rf"has type {number} \({name}\), which is not supported; use a file", "w", (2, 256), number, 1000)
 
@@ -732,6 +802,26 @@ writer.write_header_to_file(); writer.write_kv_data_to_file(); writer.write_tens
 """
 
 
+@contextlib.contextmanager
+def peer(root):
+    """Runs llama.cpp's server in the root, with /tmp/float.gguf. False: it refuses the file."""
+    with subprocess.Popen(["chroot", root, "llama-server", "-m", "/tmp/float.gguf", "--port", str(PORT), "-c", "128",
+                           "-np", "1", "-fa", "off", "-ctk", "f32", "-ctv", "f32", "-t", "1", "--no-warmup"],
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        ready = False
+        while not ready and server.poll() is None:
+            time.sleep(0.1)
+            try:
+                ask(PORT, "tokenize", content="a")
+                ready = True
+            except OSError:
+                continue
+        try:
+            yield ready
+        finally:
+            server.kill()
+
+
 def record(root, archs):
     """Asks llama.cpp in the root."""
     with open(TOKENS, encoding="utf-8") as f:
@@ -741,25 +831,14 @@ def record(root, archs):
         with open(os.path.join(root, "tmp", "model.gguf"), "wb") as f:
             f.write(data)
         subprocess.run(["chroot", root, "python3", "-c", DEQUANTIZE, "/tmp/model.gguf", "/tmp/float.gguf"], check=True)
-        server = subprocess.Popen(["chroot", root, "llama-server", "-m", "/tmp/float.gguf", "--port", "8177", "-c",
-                                   "128", "-np", "1",
-                                   "-fa", "off", "-ctk", "f32", "-ctv", "f32", "--no-warmup"],
-                                       stdout=subprocess.DEVNULL,
-                                  stderr=subprocess.DEVNULL)
-        for _ in range(100):
-            time.sleep(0.2)
-            try:
-                ask(8177, "tokenize", content="a")
-                break
-            except OSError:
-                continue
-        one = {"tokens": [ask(8177, "completion", prompt=p, n_predict=NEW_TOKENS, temperature=0, return_tokens=True,
-                              cache_prompt=False)["tokens"] for p in prompts(count)]}
-        if kind == "F32":
-            one["texts"] = [ask(8177, "tokenize", content=t, add_special=True)["tokens"] for t in TEXTS]
+        with peer(root) as ready:
+            if not ready:
+                raise RuntimeError(f"llama.cpp refuses {arch} {kind}")
+            one = {"tokens": [ask(PORT, "completion", prompt=p, n_predict=NEW_TOKENS, temperature=0, return_tokens=True,
+                                  cache_prompt=False)["tokens"] for p in prompts(count)]}
+            if kind == "F32":
+                one["texts"] = [ask(PORT, "tokenize", content=t, add_special=True)["tokens"] for t in TEXTS]
         made[f"{arch} {kind}"] = one
-        server.terminate()
-        server.wait()
     with open(TOKENS, "w", encoding="utf-8") as f:
         f.write("{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in made.items()) + "\n}\n")
 

@@ -23,8 +23,8 @@ class Mixed(test_gguf.Writer):
     """Each matrix has a random type; perhaps there is no matrix of the output."""
     rng = None
 
-    def __init__(self, arch, others):
-        super().__init__(arch, others)
+    def __init__(self, arch, others, more=()):
+        super().__init__(arch, others, more)
         self.tied, self.blocks = self.rng.random() < 0.3, self.rng.random() < 0.7
 
     def tensor(self, name, shape, kind, data):

@@ -325,6 +325,7 @@ static void test_names(void **state)
         { "completions", repeat, "repetition_penalty", "2", "\"text\":\"q\"", "repeat_penalty", "1.5" },
         { "completions", repeat, "repeat_penalty", "2", "\"text\":\"q\"", "repetition_penalty", "1" },
         { "chat/completions", message, "max_tokens", "2", "\"content\":\"CD\"", "max_completion_tokens", "3" },
+        { "chat/completions", message, "n_predict", "2", "\"content\":\"CD\"", "max_tokens", "3" },
         { "chat/completions", message, "max_completion_tokens", "2", "\"content\":\"CD\"", "max_tokens", "3" },
         { "completions", prompt, "grammar", "\"root ::= \\\"ab\\\"\"", "\"text\":\"ab\"", "guided_grammar", "\"x\"" },
         { "completions", prompt, "guided_grammar", "\"root ::= \\\"ab\\\"\"", "\"text\":\"ab\"", "grammar", "\"x\"" },

@@ -164,6 +164,10 @@ static void test_constructions(void **state)
           ") | join }}",
           "three-----" },
         { "{{ range(1, 7, 2) | list }}{{ range(3, 0, -1) | join('-') }}", "[1, 3, 5]3-2-1" },
+        /* the content of a message with calls counts as "" where a text is needed */
+        { "{{ '</think>' in messages[2].content }}{{ 'a' not in none }}{{ messages[2].content | length }}"
+          "{{ 'x' + messages[2].content + 'y' }}{{ none + 'z' }}{{ messages[2].content }}",
+          "FalseTrue0xyzNone" },
         { "{{ 'x' is string or nope.a.b }}{{ false and nope.a.b }}{{ none or 'z' }}{{ 0 or '' }}", "TrueFalsez" },
         { "{{ words[1:3] }}{{ words[-2:] }}{{ words[:-1] }}{{ words[::2] }}{{ words[5:] }}",
           "['A', 'c']['c', 'a']['b', 'A', 'c']['b', 'c'][]" },

@@ -555,9 +555,10 @@ static bool render_chat(struct completion *completion, char **out_text, inlay_di
                          .variables = completion->asked.dialog.variables };
 
     if ((tools ? tool_template_of(model) : model->chat_template) == NULL)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "the model has no chat_template (tokenizer_config.json in its folder); use v1/completions") ==
-               INLAY_OK;
+        return inlay_fail(
+                   diag, INLAY_INVALID_ARGUMENT,
+                   "the model has no chat_template (chat_template.jinja or tokenizer_config.json in its folder); "
+                   "use v1/completions") == INLAY_OK;
     chat.form = tree_of(model, tools, diag);
     if ((chat.form != NULL ? chat_render(&chat, out_text, diag) : diag->code) == INLAY_UNSUPPORTED)
         diag->code = INLAY_INVALID_ARGUMENT; /* the model's template is the cause, not the server */

@@ -558,10 +558,10 @@ static bool read_one(void *user, json_t *value, body_error *error)
  * read_one() and read_nothing() are what clients of vLLM and llama-server send with the default values. */
 #define BOTH                                                                                                           \
     { "model", read_model }, { "stop", read_stops }, { "max_tokens", read_max_tokens },                                \
-        { "temperature", read_temperature }, { "top_p", read_top_p }, { "min_p", read_min_p },                         \
-        { "top_k", read_top_k }, { "presence_penalty", read_presence }, { "frequency_penalty", read_frequency },       \
-        { "repetition_penalty", read_repetition }, { "seed", read_seed }, { "n", read_choices },                       \
-        { "logit_bias", read_bias }, { "logprobs", read_logprobs }, { "stream", read_stream },                         \
+        { "n_predict", read_max_tokens }, { "temperature", read_temperature }, { "top_p", read_top_p },                \
+        { "min_p", read_min_p }, { "top_k", read_top_k }, { "presence_penalty", read_presence },                       \
+        { "frequency_penalty", read_frequency }, { "repetition_penalty", read_repetition }, { "seed", read_seed },     \
+        { "n", read_choices }, { "logit_bias", read_bias }, { "logprobs", read_logprobs }, { "stream", read_stream },  \
         { "stream_options", read_stream_options }, { "grammar", read_grammar }, { "guided_regex", read_regex },        \
         { "response_format", read_format }, { "guided_json", read_schema }, { "json_schema", read_schema },            \
         { "guided_choice", read_texts }, { "guided_grammar", read_grammar },                                           \

@@ -1,4 +1,5 @@
 #include "serve/model/text.h"
+#include "serve/base/log.h"
 #include <jansson.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -188,6 +189,10 @@ static char *read_text(const char *path)
     return text;
 }
 
+/* ChatML: for files without a template whose chats may have any form, such as GGUF. */
+static const char chat_ml[] = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}"
+                              "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+
 /* Reads the chat templates and special tokens of tokenizer_config.json, if it exists. The file chat_template.jinja
  * replaces the default template. false: out of memory. */
 static bool read_chat(text_model *text, const struct model *model)
@@ -201,6 +206,13 @@ static bool read_chat(text_model *text, const struct model *model)
     text->begin = text_copy(json_object_get(root, "bos_token"));
     text->end = text_copy(json_object_get(root, "eos_token"));
     text->chat_template = find_file(model->file.path, "chat_template.jinja", file) ? read_text(file) : NULL;
+    if (text->chat_template == NULL && form == NULL && find_property(model, "tokenizer.json") != NULL) {
+        form = chat_ml;
+        log_line(LOG_WARNING_LINE,
+                 "model '%s': the file has no chat template; chats have the form ChatML, unless a file "
+                 "chat_template.jinja is beside it",
+                 model->name);
+    }
     if (text->chat_template == NULL && form != NULL)
         text->chat_template = strdup(form);
     text->tool_template = tools != NULL ? strdup(tools) : NULL;
@@ -271,6 +283,10 @@ void text_model_explain(const struct model *model, char *out, size_t bytes)
                        file);
     else if (input != NULL)
         (void)snprintf(out, bytes, "not a model for texts: input '%.60s' of %.100s is not supplied", input->name, file);
+    else if (find_property(model, "tokenizer.ggml.model") != NULL)
+        (void)snprintf(out, bytes,
+                       "not a model for texts: the tokenizer of %.60s is of the kind '%.60s', not gpt2 or llama", file,
+                       find_property(model, "tokenizer.ggml.model"));
     else if (find_property(model, "tokenizer.json") == NULL && !find_file(model->file.path, "tokenizer.json", path))
         (void)snprintf(out, bytes, "not a model for texts: no tokenizer.json in the folder of %.100s or above it",
                        file);

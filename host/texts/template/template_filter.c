@@ -16,9 +16,9 @@ static bool fail(const filter_call *call, const char *what)
 
 static bool filter_length(const filter_call *call, struct value *value)
 {
-    size_t count;
+    size_t count = 0;
 
-    if (!value_length(value, &count))
+    if (value->kind != VALUE_NONE && !value_length(value, &count)) /* none: see value_compute() */
         return fail(call, "for this value, the filter");
     *value = number_value((int64_t)count);
     return true;

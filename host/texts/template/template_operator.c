@@ -149,6 +149,17 @@ bool value_compute(struct machine *machine, sign_kind sign, const struct value *
 
     if (sign == SIGN_JOIN)
         return concatenate(machine, left, right, out);
+    /* A message that calls tools has the content none. Templates that take it for a text fail in Jinja, and the servers
+     * that they are written for hand them "" then; so none counts as an empty text after 'in', in sums with texts and
+     * for its length. */
+    if (sign == SIGN_ADD && left->kind == VALUE_NONE && right->kind == VALUE_TEXT) {
+        *out = *right;
+        return true;
+    }
+    if (sign == SIGN_ADD && right->kind == VALUE_NONE && left->kind == VALUE_TEXT) {
+        *out = *left;
+        return true;
+    }
     /* The result of a macro, and JSON, count as texts; see template_variable. */
     if (sign == SIGN_ADD && ((left->kind == VALUE_TEXT && (right->kind == VALUE_TEXT || right->is_json)) ||
                              (left->is_json && right->kind == VALUE_TEXT)))

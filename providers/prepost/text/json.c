@@ -106,7 +106,7 @@ static inlay_status read_model(const struct source *source, const json_t *at)
         INLAY_TRY(read_merges(source, json_object_get(at, "merges")));
     model->byte_fallback = json_flag(at, "byte_fallback", false);
     model->fuse_unknown = model->kind == MODEL_UNIGRAM || json_flag(at, "fuse_unk", false);
-    model->ignore_merges = json_flag(at, "ignore_merges", false);
+    model->ignore_merges = json_flag(at, "ignore_merges", model->ignore_merges);
     if (model->kind == MODEL_UNIGRAM)
         model->unknown_id =
             json_is_integer(json_object_get(at, "unk_id")) ? json_integer_value(json_object_get(at, "unk_id")) : -1;

@@ -55,6 +55,9 @@ inlay_status read_replace(const struct source *source, struct normalizer *normal
 inlay_status read_pattern(const struct source *source, const json_t *step, char **out_text, text_pattern **out_pattern);
 /* json_splitter.c: reads a pre-tokenizer, or each pre-tokenizer of a sequence. */
 inlay_status read_pretokenizer(const struct source *source, const json_t *step);
+/* json_named.c: the expressions of a pre-tokenizer of GGUF files, up to NULL; each splits the words of those before it.
+ * NULL: the name is not known. */
+const char *const *find_named_splitter(const char *name, bool *out_ignores_merges);
 /* json_decoder.c: reads a decoder, or each decoder of a sequence. */
 inlay_status read_decoder(const struct source *source, const json_t *step);
 #endif

@@ -38,13 +38,20 @@ static inlay_status add_characters(const struct source *source, bool (*is_delimi
         (struct pretokenizer){ .kind = SPLIT_CHARACTERS, .is_delimiter = is_delimiter, .behaviour = behaviour });
 }
 
+/* What the regular expression matches, and what is between, are words. */
+static inlay_status add_expression(const struct source *source, const char *expression)
+{
+    struct pretokenizer words = { .kind = SPLIT_PATTERN, .behaviour = DELIMITER_ISOLATED };
+    const inlay_status status = pattern_open(expression, &words.pattern, source->diag);
+
+    return status == INLAY_OK ? add_pretokenizer(source, words) : status;
+}
+
 inlay_status add_word_splitter(text_tokenizer *tokenizer, inlay_diag *diag)
 {
     const struct source source = { tokenizer, diag };
-    struct pretokenizer words = { .kind = SPLIT_PATTERN, .behaviour = DELIMITER_ISOLATED };
-    const inlay_status status = pattern_open(GPT2_WORDS, &words.pattern, diag);
 
-    return status == INLAY_OK ? add_pretokenizer(&source, words) : status;
+    return add_expression(&source, GPT2_WORDS);
 }
 
 inlay_status add_bert_splitter(text_tokenizer *tokenizer, inlay_diag *diag)
@@ -114,6 +121,23 @@ static inlay_status read_fixed_length(const struct source *source, const json_t 
                                                    .length = length != NULL ? (size_t)json_integer_value(length) : 5 });
 }
 
+static inlay_status read_named(const struct source *source, const char *name)
+{
+    const char *const *expressions = find_named_splitter(name, &source->tokenizer->model.ignore_merges);
+
+    if (expressions == NULL)
+        return inlay_fail(source->diag, INLAY_UNSUPPORTED,
+                          "the tokenizer of the GGUF file splits texts by the rule '%.60s', which is not supported",
+                          name);
+    for (; *expressions != NULL; expressions++) {
+        const inlay_status status = add_expression(source, *expressions);
+
+        if (status != INLAY_OK)
+            return status;
+    }
+    return add_pretokenizer(source, (struct pretokenizer){ .kind = SPLIT_BYTES });
+}
+
 inlay_status read_pretokenizer(const struct source *source, const json_t *step)
 {
     const char *type = json_text(step, "type");
@@ -147,6 +171,8 @@ inlay_status read_pretokenizer(const struct source *source, const json_t *step)
                         json_text(step, "delimiter"));
     if (strcmp(type, "FixedLength") == 0)
         return read_fixed_length(source, step);
+    if (strcmp(type, "GGUF") == 0)
+        return read_named(source, json_text(step, "name"));
     if (strcmp(type, "Digits") == 0)
         return add_characters(source, is_number,
                               json_flag(step, "individual_digits", false) ? DELIMITER_ISOLATED : DELIMITER_CONTIGUOUS);
