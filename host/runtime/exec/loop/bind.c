@@ -1,7 +1,6 @@
 /* exec/loop/bind.c - binds a plan: allocates the slabs, and writes every address that a step reads or writes. */
 #include "base/device_link.h"
 #include "base/memory.h"
-#include "base/pages.h"
 #include "base/provider_calls.h"
 #include "exec/device/device_memory.h"
 #include "exec/loop/bound.h"
@@ -67,7 +66,6 @@ static inlay_status reserve_slab(struct runner *runner, uint64_t bytes, inlay_di
     if (status != INLAY_OK)
         return status;
     runner->plans.slab_bytes = room;
-    pages_large(runner->plans.slab, room);
     return INLAY_OK;
 }
 

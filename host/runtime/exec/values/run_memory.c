@@ -1,6 +1,7 @@
 #include "exec/values/run_memory.h"
 #include "base/asan.h"
 #include "base/memory.h"
+#include "base/pages.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
@@ -200,6 +201,10 @@ static uint64_t least_mapped(bool states)
 inlay_status run_memory_take(run_memory *memory, bool states, uint64_t bytes, uint64_t alignment, void **out_memory,
                              inlay_diag *diag)
 {
+    /* Slabs and outputs are written as a whole, and faults of small pages would take longer than the first run. States
+     * of texts are written bit by bit. */
+    const bool large = !states && bytes >= PAGES_LARGE;
+
     INLAY_CHECK(alignment >= 64);
     *out_memory = NULL;
     if (memory != NULL && !count_in(memory, bytes))
@@ -207,7 +212,10 @@ inlay_status run_memory_take(run_memory *memory, bool states, uint64_t bytes, ui
     if (memory != NULL && memory->allocator.alloc != NULL)
         *out_memory = memory->allocator.alloc(memory->allocator.user, bytes, alignment);
     else
-        *out_memory = take_block(bytes, alignment, least_mapped(states));
+        *out_memory =
+            take_block(bytes, large && alignment < PAGES_LARGE ? PAGES_LARGE : alignment, least_mapped(states));
+    if (large && *out_memory != NULL && (memory == NULL || memory->allocator.alloc == NULL))
+        pages_large(*out_memory, bytes);
     if (memory != NULL)
         (void)__atomic_add_fetch(&memory->calls, 1, __ATOMIC_RELAXED);
     if (*out_memory != NULL)

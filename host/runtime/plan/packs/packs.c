@@ -382,13 +382,13 @@ static inlay_status find_or_add(struct packs *packs, const pack_key *key, uint64
         return INLAY_UNSUPPORTED;
     if (packs->place.streamed && bytes >= MIN_STREAMED)
         entry.mapped = map_new(packs, &entry);
-    /* No huge pages: they would speed up runs by a few percent if weights dominate the memory traffic, but only in the
-     * session that packs, since other sessions map the file. And fresh 2 MB blocks cost a virtual machine that returns
-     * free memory to its host three times as much as reused pages. */
-    if (!reserve(packs) || (!entry.mapped && posix_memalign(&entry.data, ALIGN, (size_t)bytes) != 0)) {
+    if (!reserve(packs) || (!entry.mapped && posix_memalign(&entry.data, bytes >= PAGES_LARGE ? PAGES_LARGE : ALIGN,
+                                                            (size_t)bytes) != 0)) {
         free_new(&entry);
         return INLAY_OUT_OF_MEMORY;
     }
+    if (!entry.mapped) /* this session runs with these pages; other sessions map the file */
+        pages_large(entry.data, bytes);
     packs->room_left -= bytes;
     *out_data = entry.data;
     if (at != 0)
