@@ -367,8 +367,8 @@ static inlay_status evaluate_result(struct job *job)
     INLAY_TRY(report_progress(job, 0.6, "comparing"));
     INLAY_TRY(reopen_original(job));
     INLAY_TRY(subject_open(job->path, job->plain, &after, job->diag));
-    status = evaluate_agreement(args->data, args->must ? MAX_COMPARED_FORCED : MAX_COMPARED, args->metric, &job->before,
-                                &after, &report->agreement, job->diag);
+    status = evaluate_agreement(args->data, args->must ? MAX_COMPARED_FORCED : MAX_COMPARED, &args->demand,
+                                &job->before, &after, &report->agreement, job->diag);
     if (status != INLAY_OK && args->made_up && status != INLAY_CANCELLED && status != INLAY_OUT_OF_MEMORY) {
         report->unmeasured = arena_string(&report->arena, job->diag->text); /* many models refuse random contents */
         report->agreement = (struct verdict){ 0 };
@@ -378,7 +378,7 @@ static inlay_status evaluate_result(struct job *job)
     if (status != INLAY_OK)
         goto done;
     subject_close(&after);
-    if (!args->must && !verdict_holds(&report->agreement, args->goal, args->sure))
+    if (!args->must && !verdict_holds(&report->agreement, args->demand.goal, args->demand.sure))
         status = keep_original(job, verdict_describe(&report->agreement, report->what, &report->arena));
     else
         status = compare_speed(job);
@@ -433,14 +433,14 @@ static inlay_status resolve_goal(struct job *job, quantize_args *args)
 {
     inlay_status status = INLAY_OK;
 
-    if (args->metric == AGREE_auto && !args->made_up && inlay_session_output_count(args->data->of) == 1) {
+    if (args->demand.metric == AGREE_auto && !args->made_up && inlay_session_output_count(args->data->of) == 1) {
         INLAY_TRY(reopen_original(job));
-        INLAY_TRY(evaluate_metric(args->data, &job->before, &args->metric, job->diag));
+        INLAY_TRY(evaluate_metric(args->data, &job->before, &args->demand.metric, job->diag));
         subject_unload(&job->before); /* the next step runs other models */
     }
-    if (isnan(args->goal)) {
-        args->goal = args->metric == AGREE_kl ? 0.01 : args->metric == AGREE_text ? 0.95 : 0.99;
-        args->sure = true;
+    if (isnan(args->demand.goal)) {
+        args->demand.goal = verdict_default_goal(args->demand.metric);
+        args->demand.sure = true;
     }
 done:
     return status;
