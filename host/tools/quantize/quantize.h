@@ -63,6 +63,7 @@ typedef struct quantize_point {
     const char *what;
     double ms, score;
     bool chosen;
+    uint32_t measured; /* times; ms and score are those of the chosen measurement, or else of the fastest */
 } quantize_point;
 
 /* The result. Strings belong to the arena. */
