@@ -49,12 +49,14 @@ struct sums {
     double error, want, got, dot; /* squares, product */
     double low, high;             /* of want */
     uint64_t both, either;        /* above 0.5 */
+    uint64_t same;                /* equal elements */
 };
 
 static void add_element(struct agree *agree, struct sums *sums, double want, double got)
 {
     double error;
 
+    sums->same += want == got || (isnan(want) && isnan(got));
     sums->both += want > 0.5 && got > 0.5;
     sums->either += want > 0.5 || got > 0.5;
     if (!isfinite(want) || !isfinite(got)) {
@@ -257,29 +259,63 @@ static double cosine_of(double dot, double want, double got)
     return dot / sqrt(want) / sqrt(got);
 }
 
+/* The relative error of a sample, at most 1; -1: unknown, because all elements of `want` are 0 and others of `got`. */
+static double relative_of(const struct sums *sums)
+{
+    if (sums->want == 0)
+        return sums->error == 0 ? 0 : -1;
+    return sums->error < sums->want ? sqrt(sums->error / sums->want) : 1;
+}
+
+/* Does the metric say anything of the sample? */
+static bool is_scored(agree_metric metric, const struct sums *sums, const row_results *row)
+{
+    switch (metric) {
+    case AGREE_top1:
+    case AGREE_kl:
+    case AGREE_text:
+        return row->rows > 0;
+    case AGREE_iou:
+        return sums->either > 0;
+    default:
+        return true;
+    }
+}
+
 static void add_score(struct agree *agree, const struct sums *sums, const row_results *row, int64_t count)
 {
+    const double relative = relative_of(sums);
     double score = 0;
 
+    if (relative >= 0) {
+        agree->relative += relative;
+        agree->relative_squares += relative * relative;
+        agree->relative_samples++;
+    }
+    if (!is_scored(agree->metric, sums, row))
+        return;
     switch (agree->metric) {
     case AGREE_top1:
-        if (row->rows == 0) /* no rows: integers equal within half a step, or values on the same side of 0.5 */
-            score = sums->either == sums->both;
-        else
-            score = (double)row->same / (double)row->rows;
+        score = (double)row->same / (double)row->rows;
         break;
     case AGREE_kl:
-        score = row->rows == 0 ? 0 : row->kl / (double)row->rows;
+        score = row->kl / (double)row->rows;
         break;
     case AGREE_psnr:
         score = sums->error == 0 ? 200 : 20 * log10(sums->high - sums->low) - 10 * log10(sums->error / (double)count);
         score = score > 200 ? 200 : score;
         break;
     case AGREE_iou:
-        score = sums->either == 0 ? 1 : (double)sums->both / (double)sums->either;
+        score = (double)sums->both / (double)sums->either;
         break;
     case AGREE_text:
         score = row->same_text;
+        break;
+    case AGREE_relative:
+        score = 1 - fabs(relative);
+        break;
+    case AGREE_equal:
+        score = (double)sums->same / (double)count;
         break;
     default:
         score = cosine_of(sums->dot, sums->want, sums->got);
@@ -297,20 +333,69 @@ static bool same_shape(const inlay_tensor_view *a, const inlay_tensor_view *b)
     return a->rank == b->rank && (a->rank == 0 || memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0);
 }
 
-inlay_status agree_add(struct agree *agree, const inlay_tensor_view *want, const inlay_tensor_view *got,
+static inlay_status add_texts(struct agree *agree, const inlay_tensor_view *want, const inlay_tensor_view *got,
+                              int64_t count, inlay_diag *diag)
+{
+    const inlay_str *first = want->data, *second = got->data;
+    struct sums sums = { .same = 0 };
+
+    if (want->dtype != got->dtype || agree->metric != AGREE_equal)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                          want->dtype != got->dtype ? "only one of the two outputs has texts"
+                                                    : "texts are compared by metric equal alone");
+    for (int64_t i = 0; i < count; i++)
+        sums.same += first[i].bytes == second[i].bytes && memcmp(first[i].data, second[i].data, first[i].bytes) == 0;
+    agree->samples++;
+    agree->elements += (uint64_t)count;
+    agree->same += sums.same;
+    if (count > 0)
+        add_score(agree, &sums, &(row_results){ 0 }, count);
+    return INLAY_OK;
+}
+
+/* Complex elements are compared as two floats each. */
+static void split_complex(inlay_tensor_view *view, int64_t *count)
+{
+    if (view->dtype != INLAY_COMPLEX64 && view->dtype != INLAY_COMPLEX128)
+        return;
+    view->dtype = view->dtype == INLAY_COMPLEX64 ? INLAY_FLOAT : INLAY_DOUBLE;
+    *count *= 2;
+}
+
+/* The number of equal elements: `same`, unless the numbers of the type are not all exact as doubles. */
+static uint64_t same_bits(const inlay_tensor_view *want, const inlay_tensor_view *got, int64_t count, uint64_t same)
+{
+    const int64_t *first = want->data, *second = got->data;
+
+    if (want->dtype != got->dtype || (want->dtype != INLAY_INT64 && want->dtype != INLAY_UINT64))
+        return same;
+    same = 0;
+    for (int64_t i = 0; i < count; i++)
+        same += first[i] == second[i];
+    return same;
+}
+
+inlay_status agree_add(struct agree *agree, const inlay_tensor_view *want_view, const inlay_tensor_view *got_view,
                        inlay_diag *diag)
 {
+    inlay_tensor_view sides[2] = { *want_view, *got_view };
+    const inlay_tensor_view *const want = &sides[0], *const got = &sides[1];
     struct sums sums = { .low = INFINITY, .high = -INFINITY };
     double want_values[BATCH], got_values[BATCH];
     uint64_t broken = agree->broken;
-    int64_t count;
+    int64_t count, other;
     row_results rows;
 
     INLAY_CHECK(agree->metric != AGREE_auto && agree->metric != AGREE_custom);
-    if (want->dtype == INLAY_STRING || got->dtype == INLAY_STRING)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "strings cannot be compared by error; use inlay run --expect");
-    if (!same_shape(want, got) || !dims_count(want->dims, want->rank, &count))
+    if (!same_shape(want_view, got_view) || !dims_count(want_view->dims, want_view->rank, &count))
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the two outputs have different shapes");
+    if (want_view->dtype == INLAY_STRING || got_view->dtype == INLAY_STRING)
+        return add_texts(agree, want_view, got_view, count, diag);
+    other = count;
+    split_complex(&sides[0], &count);
+    split_complex(&sides[1], &other);
+    if (count != other)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "only one of the two outputs is complex");
     for (int64_t i = 0; i < count; i += BATCH) {
         const int64_t batch = count - i < BATCH ? count - i : BATCH;
 
@@ -321,7 +406,9 @@ inlay_status agree_add(struct agree *agree, const inlay_tensor_view *want, const
     }
     if (!add_rows(agree, want, got, count, &rows))
         return no_memory(diag, "to compare rows");
+    sums.same = same_bits(want, got, count, sums.same);
     agree->samples++;
+    agree->same += sums.same;
     agree->elements += (uint64_t)count;
     agree->error_squares += sums.error;
     agree->want_squares += sums.want;
@@ -331,8 +418,9 @@ inlay_status agree_add(struct agree *agree, const inlay_tensor_view *want, const
     agree->rows_same += rows.same;
     agree->divergence += rows.kl;
     if (agree->broken > broken) /* a mismatch of finite and non-finite elements counts as total disagreement */
-        sums = (struct sums){ .error = 1, .want = 1, .got = 1, .either = 1 };
-    add_score(agree, &sums, &rows, count > 0 ? count : 1);
+        sums = (struct sums){ .error = 1, .want = 1, .got = 1, .either = 1, .same = sums.same };
+    if (count > 0)
+        add_score(agree, &sums, &rows, count);
     return INLAY_OK;
 }
 
@@ -358,6 +446,10 @@ void agree_merge(struct agree *into, const struct agree *from)
     into->got_squares += from->got_squares;
     into->rows += from->rows;
     into->rows_same += from->rows_same;
+    into->same += from->same;
+    into->relative += from->relative;
+    into->relative_squares += from->relative_squares;
+    into->relative_samples += from->relative_samples;
     into->divergence += from->divergence;
     into->score += from->score;
     into->score_squares += from->score_squares;
@@ -383,20 +475,51 @@ double agree_share_bound(double share, uint64_t samples)
     return wilson(share, (double)samples, 1.281552).low;
 }
 
+agree_metric agree_used(const struct agree *agree)
+{
+    return agree->scored == 0 && agree->elements > 0 ? AGREE_relative : agree->metric;
+}
+
+bool agree_any(const struct agree *agree)
+{
+    return agree->scored > 0 || agree->elements > 0;
+}
+
+/* Half of the 95 % interval of a mean. */
+static double half_interval(double sum, double squares, double samples)
+{
+    const double mean = sum / samples, spread = samples > 1 ? squares / samples - mean * mean : 0;
+
+    return spread > 0 ? 1.959964 * sqrt(spread / (samples - 1)) : 0;
+}
+
+static agree_score relative_score(const struct agree *agree)
+{
+    const double value = fmax(1 - agree_relative_error(agree), 0);
+    const double half = agree->relative_samples == 0
+                            ? 0
+                            : half_interval(agree->relative, agree->relative_squares, (double)agree->relative_samples);
+
+    return (agree_score){ value, fmax(value - half, 0), fmin(value + half, 1) };
+}
+
 agree_score agree_result(const struct agree *agree)
 {
     const double samples = (double)agree->scored;
     double mean, spread;
 
-    if (agree->scored == 0)
+    if (!agree_any(agree))
         return (agree_score){ 0, 0, 0 };
+    if (agree_used(agree) == AGREE_relative)
+        return relative_score(agree);
+    if (agree->metric == AGREE_equal)
+        return share(agree->same, agree->elements);
     if (agree->metric == AGREE_top1 && agree->rows > 0)
         return share(agree->rows_same, agree->rows);
     mean = agree->score / samples;
     if (agree->metric == AGREE_text || agree->metric == AGREE_top1)
         return share((uint64_t)llrint(agree->score), agree->scored);
-    spread = samples > 1 ? agree->score_squares / samples - mean * mean : 0;
-    spread = spread > 0 ? 1.959964 * sqrt(spread / (samples - 1)) : 0;
+    spread = half_interval(agree->score, agree->score_squares, samples);
     if (agree->metric == AGREE_psnr || agree->metric == AGREE_kl || agree->metric == AGREE_custom)
         return (agree_score){ mean, mean - spread, mean + spread };
     return (agree_score){ mean, mean - spread > -1 ? mean - spread : -1, mean + spread < 1 ? mean + spread : 1 };
@@ -431,4 +554,11 @@ double agree_relative(const struct agree *agree)
     if (agree->error_squares == 0 && agree->broken == 0)
         return 0;
     return agree->want_squares == 0 || agree->broken > 0 ? INFINITY : sqrt(agree->error_squares / agree->want_squares);
+}
+
+double agree_relative_error(const struct agree *agree)
+{
+    const double mean = agree->relative_samples == 0 ? 0 : agree->relative / (double)agree->relative_samples;
+
+    return fmax(agree_relative(agree), mean);
 }

@@ -26,8 +26,10 @@ void help_print_wrapped(const help_sheet *sheet, const char *text, const char *e
             first = true;
         }
         if (bytes > 0) {
-            (void)fprintf(sheet->to, "%s%.*s", first ? "" : " ", (int)bytes, text);
-            at += (int)bytes + (first ? 0 : 1);
+            const bool joined = first || text[0] == ';'; /* details that continue the sentence */
+
+            (void)fprintf(sheet->to, "%s%.*s", joined ? "" : " ", (int)bytes, text);
+            at += (int)bytes + (joined ? 0 : 1);
             first = false;
         }
         text += bytes + (text + bytes < end);

@@ -275,6 +275,67 @@ class Files(unittest.TestCase):
             self.assertFalse(os.path.exists("e2.bin"))
         self.assertEqual(self.inlay("profile m.onnx --trace - --html -".split()).returncode, 2)
 
+    def test_linked_models(self):
+        """The cache of Hugging Face: model and external data are links into one folder of blobs. Other links out of the
+        model's folder are refused."""
+        self.assertEqual(self.inlay("optimize m.onnx -o e.onnx --external e.data".split()).returncode, 0)
+        os.makedirs("cache1/blobs")
+        os.makedirs("cache1/snapshots/abc/onnx")
+        os.rename("e.onnx", "cache1/blobs/1f")
+        os.rename("e.data", "cache1/blobs/2f")
+        model = "cache1/snapshots/abc/onnx/model.onnx"
+        os.symlink("../../../blobs/1f", model)
+        os.symlink("../../../blobs/2f", "cache1/snapshots/abc/onnx/e.data")
+        for line in (["run", model], ["check", model], ["doctor", model, "--seconds", "0"], ["inspect", model]):
+            done = self.inlay(line)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        os.rename("cache1/blobs/2f", "elsewhere")
+        os.unlink("cache1/snapshots/abc/onnx/e.data")
+        os.symlink("../../../../elsewhere", "cache1/snapshots/abc/onnx/e.data")
+        done = self.inlay(["run", model])
+        self.assertEqual(done.returncode, 3)
+        self.assertIn(b"is a symbolic link that leaves the folder", done.stderr)
+
+    @unittest.skipUnless(ROOT, "another user takes root")
+    def test_home_of_another_user(self):
+        """A standard settings file that may not be read is a note; one that is named, an error."""
+        os.makedirs("home/.config/inlay")
+        pathlib.Path("home/.config/inlay/inlay.yaml").write_text("inlay:\n  intra_threads: 1\n")
+        os.chmod("home", 0o700)
+        environment = dict(self.environment, HOME=self.top + "/home", INLAY_CACHE_DIR="")
+        environment.pop("XDG_CONFIG_HOME")
+        line = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", INLAY, "run", "m.onnx"]
+        how = {"env": environment, "capture_output": True, "text": True, "check": False, "timeout": 60}
+        done = subprocess.run(line, **how)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("home/.config/inlay/inlay.yaml: not read: Permission denied", done.stderr)
+        self.assertNotIn("not read", subprocess.run(line + ["--quiet"], **how).stderr)
+        done = subprocess.run(line + ["--config", "home/.config/inlay/inlay.yaml"], **how)
+        self.assertEqual(done.returncode, 3, done.stderr)
+
+    @unittest.skipUnless(ROOT, "an empty /proc takes root")
+    def test_no_proc(self):
+        """Without /proc no plugin is loaded, and the message says why."""
+        script = 'mount --make-rprivate / && mount -t tmpfs none /proc && exec "$@"'
+        done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", INLAY, "run", "m.onnx"], check=False,
+                              env=self.environment | {"INLAY_PROVIDERS": ""}, capture_output=True, text=True, timeout=60)
+        if "mount:" in done.stderr or "unshare:" in done.stderr:
+            self.skipTest("no namespaces")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("/proc/self/maps", done.stderr)
+
+    def test_names_of_bytes(self):
+        """JSON of a path that is not UTF-8."""
+        name = b"caf\xe9.onnx"
+        shutil.copy("m.onnx", name)
+        for line in (["run"], ["inspect"], ["sparsity"], ["bench", "--runs", "1"], ["optimize", "-o", b"o\xff.onnx"],
+                     ["compare", name], ["doctor", "--seconds", "0"]):
+            done = self.inlay([line[0], name, *line[1:], "--json"])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            json.loads(done.stdout)
+        done = self.inlay(["run", b"none\xe9.onnx", "--json"])
+        self.assertIn("none\ufffd.onnx", json.loads(done.stdout)["error"]["text"])
+
     def test_full_stdout(self):
         """/dev/full, a pipe whose reader has exited, or a closed stdout."""
         self.assertEqual(set(PRINTS), set(VERBS), "verbs.def and the table differ")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Models written by `inlay optimize -o`, at every level, are valid elsewhere: ONNX's checker accepts them fully if it
-accepts the original. `inlay check` reports all faults of a file, not only the first.
+accepts the original, and nothing in them is unread. `inlay check` reports all faults of a file, not only the first.
 
   written.py INLAY MODEL|DIR...         every model.onnx below the folders
 With PEER_BENCH (ort_bench) and PEER_LIBRARY (libonnxruntime) in the environment ONNX Runtime loads each, too."""
@@ -33,6 +33,23 @@ def loads(path):
     return "" if done.returncode == 0 else (done.stderr + done.stdout).strip()[-200:]
 
 
+def names_read(graph):
+    """The names that the nodes of a graph and of its bodies read, and those of outputs."""
+    names = {o.name for o in graph.output}
+    for node in graph.node:
+        names.update(node.input)
+        for a in node.attribute:
+            for body in [a.g] * a.HasField("g") + list(a.graphs):
+                names |= names_read(body)
+    return names
+
+
+def unread(path):
+    graph = onnx.load(path).graph
+    left = {i.name for i in graph.initializer} - names_read(graph) - {i.name for i in graph.input}
+    return f"nothing reads {sorted(left)[:3]}" if left else ""
+
+
 def check_written(path, folder):
     if is_valid(path) != "":
         return 0, 0
@@ -42,7 +59,8 @@ def check_written(path, folder):
         out = os.path.join(folder, "o.onnx")
         done = subprocess.run([INLAY, "optimize", path, "-o", out, "--level", level], capture_output=True, text=True,
                               env=dict(os.environ, INLAY_CACHE_DIR="", INLAY_PROBE="never"), check=False)
-        said = done.stderr.strip() if done.returncode != 0 else is_valid(out) or (loads(out) if was_loaded else "")
+        said = (done.stderr.strip() if done.returncode != 0
+                else is_valid(out) or unread(out) or (loads(out) if was_loaded else ""))
         tried += 1
         if said != "":
             wrong += 1

@@ -193,6 +193,64 @@ static void nan_outputs(void **state)
     assert_true(agree.broken == 0 && fabs(agree_result(&agree).value - 1) < 1e-12);
 }
 
+/* The larger one of the error of all samples together and the mean of the samples. A metric that says nothing of any
+ * sample leaves the verdict to it. */
+static void relative_errors(void **state)
+{
+    static const int64_t one[] = { 3, 1 }, two[] = { 2 };
+    static const float prices[] = { 1000, 1010, 990 }, cheap[] = { 50, 51, 49 };
+    static const float low[] = { 0.3F, 0.2F }, lower[] = { 0.003F, 0.002F }, large[] = { 1e5F, 2e5F };
+    struct agree agree = compared(AGREE_relative, prices, cheap, one, 2);
+    inlay_tensor_view views[2];
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    (void)state;
+    assert_true(fabs(agree_result(&agree).value - 0.05) < 1e-3);
+    agree = compared(AGREE_top1, prices, cheap, one, 2); /* rows of one element */
+    assert_int_equal(agree_used(&agree), AGREE_relative);
+    assert_true(agree_result(&agree).value < 0.06);
+    agree = compared(AGREE_iou, low, lower, two, 1); /* nothing above 0.5 */
+    assert_int_equal(agree_used(&agree), AGREE_relative);
+    assert_true(agree_result(&agree).value < 0.02);
+    agree = compared(AGREE_relative, large, large, two, 1);
+    views[0] = floats(low, two, 1);
+    views[1] = floats(lower, two, 1);
+    assert_int_equal(agree_add(&agree, &views[0], &views[1], &diag), INLAY_OK);
+    assert_true(agree_relative(&agree) < 1e-5 && fabs(agree_relative_error(&agree) - 0.495) < 1e-3);
+    agree = compared(AGREE_relative, low, low, (const int64_t[]){ 0 }, 1);
+    assert_true(!agree_any(&agree) && agree_result(&agree).value == 0);
+}
+
+static void equal_elements(void **state)
+{
+    static const int64_t dims[] = { 4 }, first[] = { 1, 2, 3, INT64_C(1) << 60 };
+    static const int64_t second[] = { 1, 9, 3, (INT64_C(1) << 60) + 1 }; /* equal to the first one's last as doubles */
+    static const float parts[] = { 1, 2, 3, 4 }, other_parts[] = { 1, 2, 3, 5 };
+    const inlay_str texts[] = { { "a", 1 }, { "b", 1 }, { "c", 1 }, { "d", 1 } };
+    const inlay_str other_texts[] = { { "a", 1 }, { "x", 1 }, { "c", 1 }, { "dd", 2 } };
+    struct {
+        inlay_dtype dtype;
+        const void *want, *got;
+        double equal;
+    } cases[] = { { INLAY_INT64, first, second, 0.5 },
+                  { INLAY_COMPLEX64, parts, other_parts, 0.75 },
+                  { INLAY_STRING, texts, other_texts, 0.5 } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct agree agree = { .metric = AGREE_equal };
+        const inlay_tensor_view want_view = {
+            .data = cases[i].want, .dims = i == 1 ? (const int64_t[]){ 2 } : dims, .rank = 1, .dtype = cases[i].dtype
+        };
+        inlay_tensor_view got_view = want_view;
+        inlay_diag diag = INLAY_DIAG_INIT;
+
+        got_view.data = cases[i].got;
+        assert_int_equal(agree_add(&agree, &want_view, &got_view, &diag), INLAY_OK);
+        assert_true(agree_result(&agree).value == cases[i].equal);
+    }
+}
+
 static void refusals_and_edges(void **state)
 {
     static const int64_t other[] = { 3, 4 }, none[] = { 0, 3 };
@@ -222,6 +280,8 @@ int main(void)
                                         cmocka_unit_test(divergence_of_probabilities),
                                         cmocka_unit_test(overlap),
                                         cmocka_unit_test(nan_outputs),
+                                        cmocka_unit_test(relative_errors),
+                                        cmocka_unit_test(equal_elements),
                                         cmocka_unit_test(refusals_and_edges) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

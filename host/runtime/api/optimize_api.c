@@ -1,7 +1,9 @@
 /* api/optimize_api.c - inlay.h: optimising files. */
+#include "base/memory.h"
 #include "model/model.h"
 #include "passes/pass.h"
 #include "session/session.h"
+#include <stdlib.h>
 
 /* State of the callbacks between two passes. */
 struct optimize_observer {
@@ -83,6 +85,32 @@ static inlay_status after_pass(void *ctx, const inlay_session *session, const ch
     return INLAY_OK;
 }
 
+static void drop_constant(graph_value *value)
+{
+    value->declared = value->declared && (value->info.flags & INLAY_VALUE_CONSTANT) == 0;
+    value->info.flags &= ~(uint32_t)INLAY_VALUE_CONSTANT;
+}
+
+/* Drops the constants of the main graph that nothing reads any more, such as weights whose product has been folded. */
+static inlay_status drop_unread(struct graph *graph, inlay_diag *diag)
+{
+    bool *read = calloc((size_t)graph->value_count + 1, sizeof *read);
+
+    if (read == NULL)
+        return no_memory(diag, "to save the model");
+    for (uint32_t i = 0; i < graph->output_count; i++)
+        read[graph->outputs[i]] = true;
+    for (uint32_t i = 0; i < graph->node_count; i++)
+        for (uint32_t k = 0; k < graph_read_count(graph->nodes[i]); k++)
+            if (graph_read_at(graph->nodes[i], k) != INLAY_NONE)
+                read[graph_read_at(graph->nodes[i], k)] = true;
+    for (uint32_t i = 0; i < graph->value_count; i++)
+        if (!read[i])
+            drop_constant(&graph->values[i]);
+    free(read);
+    return INLAY_OK;
+}
+
 inlay_status inlay_optimize(const char *path, const inlay_options *options, inlay_optimize_args *args, inlay_diag *diag)
 {
     struct optimize_observer observer = { .args = args, .options = options, .diag = diag };
@@ -109,6 +137,7 @@ inlay_status inlay_optimize(const char *path, const inlay_options *options, inla
     session->model->function_count = 0; /* their calls are inlined */
     INLAY_TRY(model_convert_versions(session->model, args->target_opset, diag));
     INLAY_TRY(session_report(session, 1, "writing", diag)); /* cannot be cancelled from here on */
+    INLAY_TRY(drop_unread(session->model->main, diag));
     INLAY_TRY(model_save(session->model, args->out_path, &save, diag));
 done:
     inlay_session_destroy(session);

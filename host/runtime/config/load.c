@@ -69,16 +69,25 @@ static inlay_status read_all(int fd, struct arena *arena, struct mistakes *mista
     return INLAY_OK;
 }
 
-/* *out_found is false, with INLAY_OK, if the file does not exist. */
-static inlay_status read_file(struct arena *arena, struct mistakes *mistakes, char **out_text, size_t *out_bytes,
-                              bool *out_found)
+/* *out_found is false, with INLAY_OK, if the file does not exist, or if it is a standard one in a place that the user may
+ * not read: the folder of another user, which containers name as HOME. */
+static inlay_status read_file(struct arena *arena, struct mistakes *mistakes, bool standard, char **out_text,
+                              size_t *out_bytes, bool *out_found)
 {
+    enum { NOTE = 2 /* INLAY_LOG_INFO */ };
+    char text[4200];
     int fd = open(mistakes->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* opening a FIFO must not block */
     inlay_status status;
 
     *out_found = fd >= 0;
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
         return INLAY_OK;
+    if (fd < 0 && errno == EACCES && standard) {
+        (void)snprintf(text, sizeof text, "%s: not read: %s", mistakes->path, strerror(errno));
+        if (mistakes->log != NULL)
+            mistakes->log(mistakes->log_user, NOTE, text);
+        return INLAY_OK;
+    }
     if (fd < 0)
         return mistake(mistakes, 0, INLAY_IO_ERROR, "%s", strerror(errno));
     status = check_file(fd, mistakes);
@@ -209,7 +218,7 @@ static inlay_status load_if_present(inlay_options *options, const char *path, ui
     struct arena arena = { 0 };
     char *text = NULL;
     size_t bytes = 0;
-    inlay_status status = read_file(&arena, &mistakes, &text, &bytes, out_found);
+    inlay_status status = read_file(&arena, &mistakes, source != INLAY_SOURCE_FILE, &text, &bytes, out_found);
 
     if (status == INLAY_OK && *out_found)
         status = config_load_text(options, text, bytes, path, source, user, diag);

@@ -198,14 +198,35 @@ static uint64_t file_copy_left(const model_load_options *options, const graph_mo
     return bytes > model->copied_bytes ? bytes - model->copied_bytes : 0;
 }
 
+/* The part of path below the folder; NULL: it is not below. */
+static char *below(char *path, const char *folder)
+{
+    const size_t bytes = strcmp(folder, "/") == 0 ? 0 : strlen(folder);
+
+    return strncmp(path, folder, bytes) == 0 && path[bytes] == '/' ? path + bytes + 1 : NULL;
+}
+
+/* The folder of the model's real file, if the model is named by a symbolic link: the cache of Hugging Face links a model
+ * and its external data to files of one folder. As in ONNX Runtime, links may end there. */
+static bool real_folder(const external_files *files, char *folder)
+{
+    const bool has_own = files->options == NULL || files->options->external_dir == NULL;
+    char *slash = has_own && files->model->path != NULL && realpath(files->model->path, folder) != NULL
+                      ? strrchr(folder, '/')
+                      : NULL;
+
+    if (slash != NULL)
+        slash[slash == folder] = '\0';
+    return slash != NULL;
+}
+
 /* Resolves all symbolic links of location. path (PATH_MAX bytes) receives the result relative to the folder, which is
  * opened as *out_dir. open_below() then opens this path without following links, so that it fails if a link has
  * replaced a file or folder meanwhile. */
 static inlay_status resolve(const external_files *files, const char *location, char *path, int *out_dir,
                             inlay_diag *diag)
 {
-    char dir[PATH_MAX], joined[PATH_MAX];
-    size_t dir_bytes;
+    char dir[PATH_MAX], joined[PATH_MAX], *inside;
     int length;
 
     *out_dir = -1;
@@ -226,13 +247,15 @@ static inlay_status resolve(const external_files *files, const char *location, c
         return inlay_fail(diag, errno == ENOENT ? INLAY_NOT_FOUND : INLAY_IO_ERROR,
                           "external file '%.200s' cannot be opened in '%.100s': %s; put it into the model's folder",
                           location, dir, strerror(errno));
-    dir_bytes = strcmp(dir, "/") == 0 ? 0 : strlen(dir);
-    if (strncmp(path, dir, dir_bytes) != 0 || path[dir_bytes] != '/')
+    inside = below(path, dir);
+    if (inside == NULL && real_folder(files, joined) && (inside = below(path, joined)) != NULL)
+        memcpy(dir, joined, strlen(joined) + 1);
+    if (inside == NULL)
         return inlay_fail(
             diag, INLAY_INVALID_MODEL,
             "external file '%.200s' is a symbolic link that leaves the folder '%.100s'; copy the file there", location,
             dir);
-    memmove(path, path + dir_bytes + 1, strlen(path + dir_bytes + 1) + 1);
+    memmove(path, inside, strlen(inside) + 1);
     *out_dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*out_dir < 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "the folder of external data '%.200s' cannot be opened: %s", dir,

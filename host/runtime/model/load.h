@@ -37,7 +37,7 @@ typedef struct external_files {
 } external_files;
 
 /* Finds the file at `location` in memory, or maps it below files->dir. Refuses locations outside of the folder:
- * absolute paths, "..", symbolic links that leave it. */
+ * absolute paths, "..", symbolic links that leave it and the folder of the real file of a model named by a link. */
 INLAY_NODISCARD inlay_status external_open(external_files *files, const char *location, file_map *out,
                                            inlay_diag *diag);
 void external_deinit(external_files *files);

@@ -714,6 +714,23 @@ inlay_status session_prepare(const session_source *source, const inlay_options *
     return status;
 }
 
+/* Adds to a failure without any provider why a plugin was not loaded: the same cause, such as a missing /proc, usually
+ * keeps all of them out. */
+static void add_plugin_reason(const inlay_session *session, inlay_diag *diag)
+{
+    const size_t used = diag != NULL ? strlen(diag->text) : 0;
+
+    for (uint32_t i = 0; diag != NULL && i < plugin_set_file_count(session->plugins); i++) {
+        const plugin_file *file = plugin_set_file(session->plugins, i);
+
+        if (file->loaded || file->reason == NULL)
+            continue;
+        (void)snprintf(diag->text + used, sizeof diag->text - used, "; %s was not loaded: %s", file->path,
+                       file->reason);
+        return;
+    }
+}
+
 /* *inout_stream: see session_limit_begin(); set if a session that failed would have read its weights during runs.
  * *inout_least: the limit that would have sufficed for an earlier session, or for this one. */
 static inlay_status open_once(const session_source *source, const inlay_options *options, session_attach *attach,
@@ -729,6 +746,8 @@ static inlay_status open_once(const session_source *source, const inlay_options 
     INLAY_TRY(session_report(session, 0.4, "compiling", diag));
     INLAY_TRY(session_limit_begin(session, *inout_stream, diag));
     status = compile(session, options, diag);
+    if (status == INLAY_UNSUPPORTED && session->env.provider_count == 0)
+        add_plugin_reason(session, diag);
     files = graph_files_check(session->model, diag);
     if (files != INLAY_OK) /* a changed file may have caused the other error */
         status = files;

@@ -121,6 +121,8 @@ void rollout_figures_init(rollout_figures *figures, const rollout_rules *rules)
 
 double rollout_difference(const rollout_rules *rules, const struct agree *output)
 {
+    if (rules->metric == AGREE_kl && output->scored == 0) /* rows of one element; less is better, too */
+        return agree_relative_error(output);
     return rules->metric == AGREE_auto ? agree_relative(output) : agree_result(output).value;
 }
 

@@ -71,6 +71,9 @@ INLAY_PRINTF(2, 3) void cli_say(const cli_common *common, const char *format, ..
 void cli_write_line(const cli_common *common, uint32_t level, const char *text);
 /* Prints the failure (with --json as {"error": ...}) and returns the matching exit code. */
 int cli_fail(const cli_common *common, const inlay_diag *failure);
+/* A path or a message for JSON, which is UTF-8: bytes that are not become U+FFFD. Returns `text` itself if it is valid
+ * or NULL, otherwise a copy that is never freed; for the main thread. */
+const char *cli_text(const char *text);
 /* {"code": "invalid model", "text": ..., "node": ..., "tensor": ...} */
 json_t *cli_diag_json(const inlay_diag *diag);
 /* The exit code of a status. */

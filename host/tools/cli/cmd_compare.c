@@ -18,10 +18,15 @@
 static const char doc[] =
     "Runs the models A and B on the same samples and reports how well B's outputs agree with A's: a score with its 95 "
     "% confidence interval, errors, cosine, top-1.\v"
-    "Outputs are matched by name, or in order if no names match. A score is a fraction from 0 to 1, except for psnr "
+    "Outputs are matched by name, or in order if no names match; one that only one of them has is a difference (exit "
+    "code 1). Sequences and maps are compared item by item. A score is a fraction from 0 to 1, except for psnr "
     "(dB) and kl (nats). METRIC is one of\n"
-    "  auto     top1 for Softmax and matrix multiplication if the samples have 30 rows or more, iou for Sigmoid, "
-    "otherwise cosine\n"
+    "  auto     equal for integers, booleans and texts; top1 if Softmax, ArgMax or TopK follows, or made the output; "
+    "iou for Sigmoid; otherwise, and for rows of one element, relative. A score of 1 beside a relative error above "
+    "0.05 "
+    "violates every bound\n"
+    "  relative 1 - relative error, of all samples together or the mean of the samples, whichever is larger\n"
+    "  equal    fraction of equal elements\n"
     "  top1     fraction of rows along the last axis with the same largest element\n"
     "  cosine   cosine similarity, mean of the samples\n"
     "  kl       Kullback-Leibler divergence of the probabilities of a row\n"
@@ -54,7 +59,7 @@ typedef struct compare_args {
 /* An output of the first model and the matching one of the second. */
 struct pair {
     const char *name;
-    uint32_t at[2]; /* output index in each model */
+    uint32_t at[2]; /* output index in each model; INLAY_NONE: the model does not have it */
     struct agree sum;
     bool is_layer;
     bool is_chosen;     /* the metric is the default one of the output, not that of --metric */
@@ -70,11 +75,19 @@ struct comparison {
     uint32_t pair_count;
     struct agree custom;
     struct custom_metric command;
-    uint32_t samples, sample_count; /* compared so far; all */
+    uint32_t samples; /* compared so far */
+    uint32_t own[2];  /* numbers of the models' outputs, without values inside */
 };
 
-/* With fewer rows, the interval of a share of rows says little: 2 of 2 equal rows are a share from 0.34 to 1. */
-enum { MIN_ROWS = 30 };
+/* A score of 1 says little of outputs whose relative error is above this bound: classes may be equal by luck, and a
+ * cosine hides a factor. */
+#define MOST_RELATIVE 0.05
+#define PERFECT 0.9999
+
+static bool is_single(const struct pair *pair)
+{
+    return pair->at[0] == INLAY_NONE || pair->at[1] == INLAY_NONE;
+}
 
 static error_t take_metric(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
@@ -85,7 +98,9 @@ static error_t take_metric(const cli_option *option, void *field, char *arg, str
     if (strncmp(arg, "custom:", 7) == 0 && arg[7] != '\0')
         args->command = arg + 7;
     else if (args->metric == AGREE_METRIC_COUNT)
-        cli_refuse(state, CLI_USAGE, "--metric %s: expected auto, top1, cosine, kl, psnr, iou, text or custom:COMMAND",
+        cli_refuse(state, CLI_USAGE,
+                   "--metric %s: expected auto, relative, equal, top1, cosine, kl, psnr, iou, text or "
+                   "custom:COMMAND",
                    arg);
     return 0;
 }
@@ -103,111 +118,136 @@ static const cli_option own_options[] = {
     { 0 },
 };
 
-/* Both values are numeric tensors. Shapes are compared after a run. */
-static bool is_comparable(const inlay_io_info *a, const inlay_io_info *b)
+/* Adds an output or value of A, or an output that only one model has. */
+static struct pair *add_pair(struct comparison *comparison, const char *name, uint32_t at_a, uint32_t at_b)
 {
-    return a->kind == INLAY_KIND_TENSOR && b->kind == INLAY_KIND_TENSOR && a->dtype != INLAY_STRING &&
-           b->dtype != INLAY_STRING;
+    struct pair *pair = &comparison->pairs[comparison->pair_count++];
+    const agree_metric metric = comparison->args->metric;
+
+    *pair = (struct pair){ .name = name, .at = { at_a, at_b } };
+    pair->is_layer = at_a != INLAY_NONE && at_a >= comparison->own[0];
+    pair->is_chosen = metric == AGREE_auto || metric >= AGREE_METRIC_COUNT; /* the latter: --metric custom */
+    pair->sum.metric = pair->is_layer       ? AGREE_cosine
+                       : !pair->is_chosen   ? metric
+                       : at_a == INLAY_NONE ? AGREE_relative
+                                            : agree_metric_of(comparison->session[0]->model->main, at_a);
+    return pair;
 }
 
-static inlay_status add_pair(struct comparison *comparison, uint32_t i, uint32_t own)
+/* Pairs the values of the same name; of the outputs, also those that only one model has. *out_matches: the pairs. */
+static inlay_status pair_by_name(struct comparison *comparison, uint32_t *out_matches, inlay_diag *diag)
 {
-    inlay_io_info info = { .struct_size = sizeof info }, other = { .struct_size = sizeof other };
-    const struct graph *graph = comparison->session[0]->model->main;
-    struct pair *pair = &comparison->pairs[comparison->pair_count];
-    inlay_status status;
+    inlay_status status = INLAY_OK;
 
-    INLAY_TRY(inlay_session_output(comparison->session[0], i, &info));
-    INLAY_CHECK(i < inlay_session_output_count(comparison->session[0]));
-    *pair = (struct pair){ .name = info.name,
-                           .at = { i, inlay_session_find_output(comparison->session[1], info.name) },
-                           .is_layer = i >= own };
-    if (pair->at[1] == INLAY_NONE)
-        return INLAY_OK;
-    INLAY_TRY(inlay_session_output(comparison->session[1], pair->at[1], &other));
-    if (!is_comparable(&info, &other))
-        return INLAY_OK;
-    pair->sum.metric = pair->is_layer                                  ? AGREE_cosine
-                       : comparison->args->metric < AGREE_METRIC_COUNT ? comparison->args->metric
-                                                                       : AGREE_auto;
-    pair->is_chosen = pair->sum.metric == AGREE_auto;
-    if (pair->is_chosen)
-        pair->sum.metric = agree_metric_of(graph, i);
-    comparison->pair_count++;
+    *out_matches = 0;
+    for (uint32_t i = 0; i < inlay_session_output_count(comparison->session[0]); i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+        uint32_t other;
+
+        INLAY_TRY(inlay_session_output(comparison->session[0], i, &info));
+        other = inlay_session_find_output(comparison->session[1], info.name);
+        if (i >= comparison->own[0] && other == INLAY_NONE)
+            continue; /* an inner value of A alone */
+        (void)add_pair(comparison, info.name, i, other);
+        *out_matches += other != INLAY_NONE;
+    }
+    for (uint32_t i = 0; i < comparison->own[1]; i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+
+        INLAY_TRY(inlay_session_output(comparison->session[1], i, &info));
+        if (inlay_session_find_output(comparison->session[0], info.name) == INLAY_NONE)
+            (void)add_pair(comparison, info.name, INLAY_NONE, i);
+    }
 done:
+    (void)diag;
     return status;
 }
 
-static inlay_status find_pairs(struct comparison *comparison, uint32_t own, inlay_diag *diag)
+static inlay_status find_pairs(struct comparison *comparison, inlay_diag *diag)
 {
-    const uint32_t count = inlay_session_output_count(comparison->session[0]);
-    inlay_status status = INLAY_OK;
+    const uint32_t count =
+        inlay_session_output_count(comparison->session[0]) + inlay_session_output_count(comparison->session[1]);
+    uint32_t matches;
+    inlay_status status;
 
     comparison->pairs = calloc((size_t)count + 1, sizeof *comparison->pairs);
     if (comparison->pairs == NULL)
         return no_memory(diag, "for %u outputs", count);
-    for (uint32_t i = 0; i < count; i++)
-        INLAY_TRY(add_pair(comparison, i, own));
-    if (comparison->pair_count > 0 && !comparison->pairs[0].is_layer)
+    INLAY_TRY(pair_by_name(comparison, &matches, diag));
+    if (matches > 0)
         return INLAY_OK;
-    if (own != inlay_session_output_count(comparison->session[1]) && !comparison->args->layers)
+    if (comparison->args->layers)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the models have no value of the same name");
+    if (comparison->own[0] != comparison->own[1])
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "the models have no output of the same name, and different numbers of outputs; inlay inspect "
                           "lists them");
-    for (uint32_t i = 0; i < own && !comparison->args->layers; i++) {
+    comparison->pair_count = 0;
+    for (uint32_t i = 0; i < comparison->own[0]; i++) {
         inlay_io_info info = { .struct_size = sizeof info };
 
         INLAY_TRY(inlay_session_output(comparison->session[0], i, &info));
-        comparison->pairs[comparison->pair_count++] =
-            (struct pair){ .name = info.name,
-                           .at = { i, i },
-                           .sum.metric =
-                               comparison->args->metric == AGREE_auto || comparison->args->metric >= AGREE_METRIC_COUNT
-                                   ? agree_metric_of(comparison->session[0]->model->main, i)
-                                   : comparison->args->metric,
-                           .is_chosen = comparison->args->metric == AGREE_auto };
+        (void)add_pair(comparison, info.name, i, i);
     }
-    if (comparison->pair_count == 0)
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the models have no value of the same name");
 done:
     return status;
 }
 
-/* Before the first sample: replaces a share of rows by the cosine if all samples together have too few rows. */
-static void fit_metric(const struct comparison *comparison, struct pair *pair, const inlay_tensor_view *view)
+/* Compares two tensors. */
+static inlay_status add_tensors(struct pair *pair, const inlay_value *a, const inlay_value *b, inlay_diag *why)
 {
-    int64_t rows = 1;
+    inlay_tensor_view first, second;
 
-    for (uint32_t d = 0; d + 1 < view->rank; d++)
-        rows *= view->dims[d] < MIN_ROWS ? view->dims[d] : MIN_ROWS;
-    if (pair->is_chosen && pair->sum.samples == 0 && pair->sum.metric == AGREE_top1 && element_is_float(view->dtype) &&
-        rows * comparison->sample_count < MIN_ROWS)
-        pair->sum.metric = AGREE_cosine;
+    if (!value_view(a, &first) || !value_view(b, &second))
+        return inlay_fail(why, INLAY_SHAPE_MISMATCH, "a value is not in host memory");
+    if (pair->sum.samples == 0 &&
+        (first.dtype == INLAY_STRING || (pair->is_chosen && !element_is_float(first.dtype)))) /* an item of a list */
+        pair->sum.metric = AGREE_equal;
+    return agree_add(&pair->sum, &first, &second, why);
+}
+
+/* Compares two values: tensors, or lists and maps item by item. */
+static inlay_status add_values(struct pair *pair, const inlay_value *a, const inlay_value *b, inlay_diag *why)
+{
+    inlay_status status = INLAY_OK;
+
+    if (a == NULL && b == NULL)
+        return INLAY_OK;
+    if (a == NULL || b == NULL || inlay_value_kind(a) != inlay_value_kind(b))
+        return inlay_fail(why, INLAY_SHAPE_MISMATCH, "the two outputs are values of different kinds");
+    if (inlay_value_kind(a) == INLAY_KIND_TENSOR)
+        return add_tensors(pair, a, b, why);
+    if (inlay_value_count(a) != inlay_value_count(b))
+        return inlay_fail(why, INLAY_SHAPE_MISMATCH, "the two outputs have different numbers of items");
+    for (int64_t i = 0; status == INLAY_OK && i < inlay_value_count(a); i++)
+        status = add_values(pair, inlay_value_item(a, (uint32_t)i), inlay_value_item(b, (uint32_t)i), why);
+    return status;
+}
+
+static const char *type_of(const inlay_value *value, char *text, size_t bytes)
+{
+    return value != NULL ? value_type_text(value, text, bytes) : "nothing";
 }
 
 static inlay_status compare_outputs(struct comparison *comparison, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < comparison->pair_count; i++) {
         struct pair *pair = &comparison->pairs[i];
-        const inlay_value *a = inlay_context_output(comparison->context[0], pair->at[0]);
-        const inlay_value *b = inlay_context_output(comparison->context[1], pair->at[1]);
         inlay_diag why = INLAY_DIAG_INIT;
-        inlay_tensor_view first, second;
+        const inlay_value *a, *b;
+        char shapes[2][192];
         inlay_status status;
 
-        if (a == NULL || b == NULL || !value_view(a, &first) || !value_view(b, &second))
+        if (is_single(pair))
             continue;
-        fit_metric(comparison, pair, &first);
-        status = agree_add(&pair->sum, &first, &second, &why);
-        if (status == INLAY_SHAPE_MISMATCH && pair->is_layer) {
+        a = inlay_context_output(comparison->context[0], pair->at[0]);
+        b = inlay_context_output(comparison->context[1], pair->at[1]);
+        status = add_values(pair, a, b, &why);
+        if (status == INLAY_SHAPE_MISMATCH && pair->is_layer)
             (void)snprintf(pair->mismatch, sizeof pair->mismatch, "%.150s", why.text);
-        } else if (status != INLAY_OK) {
-            char shapes[2][192];
-
+        else if (status != INLAY_OK)
             return inlay_fail(diag, status, "output '%s': %s: %s and %s", pair->name, why.text,
-                              value_type_text(a, shapes[0], sizeof shapes[0]),
-                              value_type_text(b, shapes[1], sizeof shapes[1]));
-        }
+                              type_of(a, shapes[0], sizeof shapes[0]), type_of(b, shapes[1], sizeof shapes[1]));
     }
     return INLAY_OK;
 }
@@ -217,7 +257,6 @@ static inlay_status run_samples(struct comparison *comparison, const struct samp
     inlay_value **values = NULL;
     inlay_status status = INLAY_OK;
 
-    comparison->sample_count = set->count;
     for (uint32_t i = 0; i < set->count; i++) {
         char label[48];
         double score;
@@ -243,13 +282,13 @@ done:
     return status;
 }
 
-static inlay_status open_both(struct comparison *comparison, uint32_t *out_own, inlay_diag *diag)
+static inlay_status open_both(struct comparison *comparison, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
     for (int k = 0; k < 2; k++) {
         INLAY_TRY(cli_open(comparison->common, comparison->args->models[k], &comparison->session[k], diag));
-        *out_own = k == 0 ? inlay_session_output_count(comparison->session[0]) : *out_own;
+        comparison->own[k] = inlay_session_output_count(comparison->session[k]);
     }
     for (int k = 0; comparison->args->layers && k < 2; k++) { /* open again, with all values as outputs */
         inlay_session_destroy(comparison->session[k]);
@@ -287,22 +326,20 @@ static void add_errors(struct table *table, const struct agree *agree)
 {
     table_real(table, MAX_ERROR, agree->max_error, "%.3g", agree->max_error);
     table_real(table, RMS, agree_rms(agree), "%.3g", agree_rms(agree));
-    table_real(table, RELATIVE, agree_relative(agree), "%.3g", agree_relative(agree));
+    table_real(table, RELATIVE, agree_relative_error(agree), "%.3g", agree_relative_error(agree));
     table_real(table, COSINE, agree_cosine(agree), "%.6f", agree_cosine(agree));
     if (agree->rows > 0)
         table_real(table, TOP1, (double)agree->rows_same / (double)agree->rows, "%.4f",
                    (double)agree->rows_same / (double)agree->rows);
 }
 
-static void add_row(struct table *table, const char *name, const struct agree *agree, const char *mismatch)
+static void add_scores(struct table *table, const struct agree *agree)
 {
     const agree_score score = agree_result(agree);
     const bool is_command = agree->metric == AGREE_custom;
     const bool all_broken = agree->broken > 0 && agree->broken == agree->elements; /* there is no error to state */
 
-    table_row(table);
-    table_text(table, NAME, name);
-    table_text(table, METRIC, agree_metric_name(agree->metric));
+    table_text(table, METRIC, agree_metric_name(agree_used(agree)));
     table_real(table, SCORE, score.value, "%.6g", score.value);
     table_real(table, LOW, score.low, "%.5g", score.low);
     table_real(table, HIGH, score.high, "%.5g", score.high);
@@ -315,12 +352,32 @@ static void add_row(struct table *table, const char *name, const struct agree *a
         table_say(table, NOTE, "%llu elements are NaN or infinite in one model alone",
                   (unsigned long long)agree->broken);
     }
-    if (mismatch[0] == '\0')
-        return;
-    table_text(table, UNLIKE, mismatch);
-    table_say(table, NOTE, "%s", mismatch);
-    for (uint32_t i = SCORE; agree->samples == 0 && i <= TOP1; i++)
+}
+
+static void add_row(struct table *table, const char *name, const struct agree *agree, const char *why)
+{
+    table_row(table);
+    table_text(table, NAME, name);
+    if (agree->samples > 0 && (agree_any(agree) || agree->metric == AGREE_custom))
+        add_scores(table, agree);
+    for (uint32_t i = METRIC; (agree->samples == 0 || !agree_any(agree)) && i <= TOP1; i++)
         table_say(table, i, "-");
+    if (why[0] == '\0')
+        return;
+    table_text(table, UNLIKE, why);
+    table_say(table, NOTE, "%s", why);
+}
+
+/* Why an output is no agreement whatever the bound is; "": it may be one. */
+static const char *fault_of(const struct pair *pair)
+{
+    if (pair->at[1] == INLAY_NONE)
+        return "only A has this output";
+    if (pair->at[0] == INLAY_NONE)
+        return "only B has this output";
+    if (!agree_any(&pair->sum) && pair->mismatch[0] == '\0')
+        return "nothing was compared, because it has no elements";
+    return pair->mismatch;
 }
 
 static void add_rows(struct table *table, const struct comparison *comparison, bool layers)
@@ -329,35 +386,79 @@ static void add_rows(struct table *table, const struct comparison *comparison, b
         add_row(table, comparison->args->command, &comparison->custom, "");
     for (uint32_t i = 0; i < comparison->pair_count; i++)
         if (comparison->pairs[i].is_layer == layers)
-            add_row(table, comparison->pairs[i].name, &comparison->pairs[i].sum, comparison->pairs[i].mismatch);
+            add_row(table, comparison->pairs[i].name, &comparison->pairs[i].sum, fault_of(&comparison->pairs[i]));
 }
 
-/* Does every output, or the score of the command, satisfy the bound? */
-static bool holds(const struct comparison *comparison)
+/* Why the output violates the bound; "": it does not. */
+static const char *violation(const struct comparison *comparison, const struct pair *pair, char *text, size_t bytes)
 {
-    bool all = true;
+    const struct agree *sum = &pair->sum;
+    const double value = agree_result(sum).value, relative = agree_relative_error(sum);
+    const char *metric = agree_metric_name(agree_used(sum));
 
-    if (isnan(comparison->args->at_least))
-        return true;
-    if (comparison->args->command != NULL)
-        return agree_holds(AGREE_custom, agree_result(&comparison->custom).value, comparison->args->at_least);
-    for (uint32_t i = 0; i < comparison->pair_count; i++)
-        if (!comparison->pairs[i].is_layer)
-            all = all && agree_holds(comparison->pairs[i].sum.metric, agree_result(&comparison->pairs[i].sum).value,
-                                     comparison->args->at_least);
-    return all;
+    text[0] = '\0';
+    if (isnan(comparison->args->at_least) || !agree_any(sum))
+        return text;
+    if (!pair->is_chosen && sum->scored == 0)
+        (void)snprintf(text, bytes, "output '%s': metric %s says nothing of it; name another metric", pair->name,
+                       agree_metric_name(sum->metric));
+    else if (!agree_holds(agree_used(sum), value, comparison->args->at_least))
+        (void)snprintf(text, bytes, "output '%s': %s is %.6g, not %s %g", pair->name, metric, value,
+                       agree_used(sum) == AGREE_kl ? "at most" : "at least", comparison->args->at_least);
+    else if (pair->is_chosen && agree_used(sum) != AGREE_equal && value >= PERFECT && relative > MOST_RELATIVE)
+        (void)snprintf(text, bytes,
+                       "output '%s': %s is %.6g, but its relative error is %.3g, above %g; --metric %s if it does not "
+                       "matter",
+                       pair->name, metric, value, relative, MOST_RELATIVE, metric);
+    return text;
 }
 
-static int report_json(const struct comparison *comparison, struct table *outputs, struct table *layers, bool all_hold)
+/* Collects why the models do not agree: an array of texts. Outputs that one model lacks count without a bound, too. */
+static json_t *find_reasons(const struct comparison *comparison)
 {
-    json_t *all = json_pack("{s:s, s:s, s:i, s:o}", "a", comparison->args->models[0], "b", comparison->args->models[1],
-                            "samples", (int)comparison->samples, "outputs", cells_json(outputs));
+    json_t *reasons = json_array();
+    bool any = false;
+    char text[512];
+
+    if (comparison->args->command != NULL) {
+        const double value = agree_result(&comparison->custom).value;
+
+        if (!isnan(comparison->args->at_least) && !agree_holds(AGREE_custom, value, comparison->args->at_least))
+            (void)json_array_append_new(
+                reasons, json_sprintf("the score is %.6g, not at least %g", value, comparison->args->at_least));
+        return reasons;
+    }
+    for (uint32_t i = 0; i < comparison->pair_count; i++) {
+        const struct pair *pair = &comparison->pairs[i];
+
+        if (pair->is_layer)
+            continue;
+        any |= agree_any(&pair->sum);
+        if (is_single(pair))
+            (void)json_array_append_new(reasons, json_sprintf("output '%s': %s", pair->name, fault_of(pair)));
+        else if (violation(comparison, pair, text, sizeof text)[0] != '\0')
+            (void)json_array_append_new(reasons, json_string(text));
+    }
+    if (!any && !isnan(comparison->args->at_least))
+        (void)json_array_append_new(reasons, json_string("nothing was compared: no output has an element"));
+    return reasons;
+}
+
+static int report_json(const struct comparison *comparison, struct table *outputs, struct table *layers,
+                       json_t *reasons)
+{
+    const bool all_hold = json_array_size(reasons) == 0;
+    json_t *all = json_pack("{s:s, s:s, s:i, s:o}", "a", cli_text(comparison->args->models[0]), "b",
+                            cli_text(comparison->args->models[1]), "samples", (int)comparison->samples, "outputs",
+                            cells_json(outputs));
 
     if (comparison->args->layers)
         (void)json_object_set_new(all, "layers", cells_json(layers));
-    if (!isnan(comparison->args->at_least)) {
+    if (!isnan(comparison->args->at_least))
         (void)json_object_set_new(all, "at_least", json_real(comparison->args->at_least));
+    if (!isnan(comparison->args->at_least) || !all_hold) {
         (void)json_object_set_new(all, "holds", json_boolean(all_hold));
+        (void)json_object_set(all, "reasons", reasons);
     }
     return cli_print_json(comparison->common, all, all_hold ? CLI_OK : CLI_FAILED);
 }
@@ -367,24 +468,29 @@ static int report(const struct comparison *comparison)
     table_column layer_columns[COLUMNS];
     struct table outputs = { .columns = pair_columns, .column_count = COLUMNS };
     struct table layers = { .columns = layer_columns, .column_count = COLUMNS };
-    const bool all_hold = holds(comparison);
+    json_t *reasons = find_reasons(comparison), *reason;
+    size_t i;
+    int code = json_array_size(reasons) == 0 ? CLI_OK : CLI_FAILED;
 
     memcpy(layer_columns, pair_columns, sizeof layer_columns);
     layer_columns[NAME].title = "layer";
     add_rows(&outputs, comparison, false);
     add_rows(&layers, comparison, true);
-    if (comparison->common->json)
-        return report_json(comparison, &outputs, &layers, all_hold);
+    if (comparison->common->json) {
+        code = report_json(comparison, &outputs, &layers, reasons);
+        goto done;
+    }
     (void)printf("%u samples%s\n", comparison->samples, comparison->args->data == NULL ? ", random" : "");
     cells_print(&outputs);
     if (comparison->args->layers)
         (void)putchar('\n');
     cells_print(&layers);
     screen_flush();
-    if (!isnan(comparison->args->at_least) && !all_hold)
-        cli_say(comparison->common, "the score is not %s %g",
-                comparison->args->metric == AGREE_kl ? "at most" : "at least", comparison->args->at_least);
-    return all_hold ? CLI_OK : CLI_FAILED;
+    json_array_foreach(reasons, i, reason)
+        cli_say(comparison->common, "%s", json_string_value(reason));
+done:
+    json_decref(reasons);
+    return code;
 }
 
 static void end_runs(struct comparison *comparison)
@@ -430,14 +536,13 @@ static void report_first_difference(const struct comparison *comparison, const s
     compare_args args = *comparison->args;
     struct comparison layers = { .args = &args, .common = comparison->common };
     struct samples few = *set;
-    uint32_t own = 0;
     const struct pair *pair;
     double before;
 
     args.layers = true;
     args.command = NULL;
     few.count = few.count > LAYER_SAMPLES ? LAYER_SAMPLES : few.count;
-    if (open_both(&layers, &own, NULL) == INLAY_OK && find_pairs(&layers, own, NULL) == INLAY_OK &&
+    if (open_both(&layers, NULL) == INLAY_OK && find_pairs(&layers, NULL) == INLAY_OK &&
         run_samples(&layers, &few, NULL) == INLAY_OK &&
         (pair = find_first_difference(comparison, &layers, &before)) != NULL) {
         cli_progress_clear();
@@ -458,14 +563,13 @@ int cmd_compare(int argc, char **argv)
     inlay_diag diag = INLAY_DIAG_INIT;
     struct dataset *set = NULL;
     struct samples list;
-    uint32_t own = 0;
     int code = CLI_OK;
     inlay_status status;
 
     cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &args);
     comparison.command.command = args.command;
-    INLAY_TRY(open_both(&comparison, &own, &diag));
-    INLAY_TRY(find_pairs(&comparison, own, &diag));
+    INLAY_TRY(open_both(&comparison, &diag));
+    INLAY_TRY(find_pairs(&comparison, &diag));
     INLAY_TRY(dataset_open(args.data,
                            args.samples > 0    ? args.samples
                            : args.data == NULL ? RANDOM_SAMPLES

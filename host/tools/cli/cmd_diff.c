@@ -123,8 +123,8 @@ static json_t *make_json(const diff_args *args, const struct diff *diff)
                                (json_int_t)weight->elements, "differing", (json_int_t)weight->differing, "largest",
                                value_number_json(weight->largest), "relative", value_number_json(weight->relative)));
     }
-    return json_pack("{s:s, s:s, s:b, s:o, s:o}", "a", args->models[0], "b", args->models[1], "equal",
-                     diff->changed == 0, "changes", changes, "weights", weights);
+    return json_pack("{s:s, s:s, s:b, s:o, s:o}", "a", cli_text(args->models[0]), "b", cli_text(args->models[1]),
+                     "equal", diff->changed == 0, "changes", changes, "weights", weights);
 }
 
 static inlay_status write_page(const cli_common *common, const diff_args *args, graph_model *const models[2],

@@ -159,7 +159,7 @@ static json_t *findings_json(const doctor_args *args, const struct doctor *docto
 
     for (const doctor_finding *finding = doctor->first; finding != NULL; finding = finding->next)
         (void)json_array_append_new(list, finding_json(finding));
-    return json_pack("{s:s, s:o, s:b, s:o}", "model", args->files.model, "run_ms",
+    return json_pack("{s:s, s:o, s:b, s:o}", "model", cli_text(args->files.model), "run_ms",
                      costs->run_ms < 0 ? json_null() : json_real(costs->run_ms), "measured", costs->measured,
                      "findings", list);
 }
@@ -170,11 +170,11 @@ static json_t *make_json(const doctor_args *args, const struct doctor *doctor, c
     json_t *json = findings_json(args, doctor, costs);
 
     if (args->fix && json != NULL)
-        (void)json_object_set_new(json, "written",
-                                  json_pack("{s:s, s:i, s:I, s:f, s:f, s:f, s:i}", "output", args->files.output,
-                                            "fixed", (int)done->count, "bytes", (json_int_t)done->bytes, "before_ms",
-                                            done->times.a_ms, "after_ms", done->times.b_ms, "tolerance", FIX_TOLERANCE,
-                                            "samples", (int)done->times.samples));
+        (void)json_object_set_new(
+            json, "written",
+            json_pack("{s:s, s:i, s:I, s:f, s:f, s:f, s:i}", "output", cli_text(args->files.output), "fixed",
+                      (int)done->count, "bytes", (json_int_t)done->bytes, "before_ms", done->times.a_ms, "after_ms",
+                      done->times.b_ms, "tolerance", FIX_TOLERANCE, "samples", (int)done->times.samples));
     return json;
 }
 
@@ -307,9 +307,9 @@ static int repair(const doctor_args *args, const cli_common *common, inlay_diag 
         return cli_fail(common, diag);
     if (common->json)
         return cli_print_json(common,
-                              json_pack("{s:s, s:{s:s, s:i, s:I, s:I}}", "model", args->files.model, "written",
-                                        "output", args->files.output, "casts", (int)done.casts, "opset",
-                                        (json_int_t)done.opset, "bytes", (json_int_t)done.bytes),
+                              json_pack("{s:s, s:{s:s, s:i, s:I, s:I}}", "model", cli_text(args->files.model),
+                                        "written", "output", cli_text(args->files.output), "casts", (int)done.casts,
+                                        "opset", (json_int_t)done.opset, "bytes", (json_int_t)done.bytes),
                               CLI_OK);
     (void)printf("%s: %u Casts inserted", args->files.output, done.casts);
     if (done.opset != 0)

@@ -167,8 +167,8 @@ static int print_result(const edit_args *args, const cli_common *common, uint64_
         (void)json_array_append_new(changes, json_pack("{s:s, s:s, s:s?}", "change", args->list[i].option->name, "name",
                                                        args->list[i].name, "value", args->list[i].value));
     return cli_print_json(common,
-                          json_pack("{s:s, s:s, s:I, s:o}", "model", args->files.model, "output", args->files.output,
-                                    "bytes", (json_int_t)bytes, "changes", changes),
+                          json_pack("{s:s, s:s, s:I, s:o}", "model", cli_text(args->files.model), "output",
+                                    cli_text(args->files.output), "bytes", (json_int_t)bytes, "changes", changes),
                           CLI_OK);
 }
 

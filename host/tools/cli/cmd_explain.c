@@ -218,9 +218,9 @@ static inlay_status explain(const explain_args *args, cli_common *common, inlay_
     }
     if (args->html != NULL)
         INLAY_TRY(write_page(args->html, session, options, diag));
-    else
+    if (args->html == NULL || common->json)
         INLAY_TRY(inlay_session_explain(session, &options, screen.write, screen.user, diag));
-    if (common->json && args->html == NULL)
+    if (common->json)
         (void)putchar('\n');
 done:
     inlay_context_destroy(context);

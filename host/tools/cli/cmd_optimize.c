@@ -161,7 +161,8 @@ int cmd_optimize(int argc, char **argv)
     } else if (common.json) {
         code = cli_print_json(&common,
                               json_pack("{s:i, s:i, s:s?, s:O}", "nodes_before", (int)work.nodes_before, "nodes_after",
-                                        (int)work.nodes_after, "output", args.files.output, "events", args.events),
+                                        (int)work.nodes_after, "output", cli_text(args.files.output), "events",
+                                        args.events),
                               CLI_OK);
     } else {
         cli_progress_clear();

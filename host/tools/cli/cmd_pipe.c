@@ -110,10 +110,10 @@ static inlay_status join(const pipe_args *args, const cli_common *common, json_t
         goto done;
     }
     INLAY_TRY(scratch_publish(&scratch, path, &bytes, diag));
-    *out_result =
-        json_pack("{s:s, s:s, s:I, s:o, s:o}", "model", args->files.model, "output", args->files.output, "bytes",
-                  (json_int_t)bytes, "inputs", name_list(whole->main, whole->main->inputs, whole->main->input_count),
-                  "outputs", name_list(whole->main, whole->main->outputs, whole->main->output_count));
+    *out_result = json_pack("{s:s, s:s, s:I, s:o, s:o}", "model", cli_text(args->files.model), "output",
+                            cli_text(args->files.output), "bytes", (json_int_t)bytes, "inputs",
+                            name_list(whole->main, whole->main->inputs, whole->main->input_count), "outputs",
+                            name_list(whole->main, whole->main->outputs, whole->main->output_count));
 done:
     cli_progress_clear();
     scratch_remove(&scratch);

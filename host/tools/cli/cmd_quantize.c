@@ -8,6 +8,7 @@
 #include "cli/inputs.h"
 #include "config/options.h"
 #include "data/dataset.h"
+#include "data/value.h"
 #include "quantize/low_bit.h"
 #include "quantize/quantize.h"
 #include "report/front.h"
@@ -181,9 +182,10 @@ static error_t take_metric(const cli_option *option, void *field, char *arg, str
     struct quantize_flags *command = field;
 
     (void)option;
-    command->args.metric = agree_metric_find(arg);
-    if (command->args.metric == AGREE_METRIC_COUNT)
-        cli_refuse(state, CLI_USAGE, "--metric %s: expected auto, top1, cosine, kl, psnr, iou or text", arg);
+    command->args.demand.metric = agree_metric_find(arg);
+    if (command->args.demand.metric == AGREE_METRIC_COUNT)
+        cli_refuse(state, CLI_USAGE, "--metric %s: expected auto, relative, equal, top1, cosine, kl, psnr, iou or text",
+                   arg);
     return 0;
 }
 
@@ -198,12 +200,13 @@ static const cli_option own_options[] = {
       CLI_CALL_ALL(take_method) },
     { "weights", "4|8|auto|f16|exact", "Type of the weights (default: 8)", CLI_CALL_ALL(take_weights) },
     { "block", "N",
-      "Weights that share a scale, 16 to 256 (default: 32)\vwith --weights 4 and auto: 16, 32, 64, 128 or 256",
+      "Weights that share a scale, 16 to 256 (default: 32)\v; with --weights 4 and auto: 16, 32, 64, 128 or 256",
       CLI_NUMBER(struct quantize_flags, args.block, 16, 256) },
     { "bits", "X", "With --weights auto: average bits per weight (default: 6)\vincluding scales",
       CLI_NUMBER(struct quantize_flags, args.most_bits, 4, 9) },
     { "format", "qdq|qoperator|nbits",
-      "Operators for integers (default: qdq)\vqdq: DequantizeLinear and QuantizeLinear; qoperator, with --mode static: "
+      "Operators for integers (default: qdq)\v; qdq: DequantizeLinear and QuantizeLinear; qoperator, with --mode "
+      "static: "
       "QLinearConv and QLinearMatMul; nbits, with --weights 4 and auto: MatMulNBits of com.microsoft",
       CLI_CALL_ALL(take_format) },
     { "skip", "GLOB", "Do not change these nodes: names, or op:GLOB\vfor operators; may be repeated",
@@ -214,12 +217,13 @@ static const cli_option own_options[] = {
       CLI_NUMBER(struct quantize_flags, samples, 1, 1e7) },
     { "metric", "METRIC",
       "Agreement of outputs, as for inlay compare\v(default: auto, and text if samples are lines of text; without "
-      "--data cosine)",
+      "--data relative)",
       CLI_CALL_ALL(take_metric) },
     { "at-least", "X",
-      "The agreement to keep (default: 0.99)\v(kl: at most 0.01; text: 0.95 on lines that are not samples, with 95 % "
+      "The agreement to keep (default: 0.99; relative: 0.9)\v(kl: at most 0.01; text: 0.95 on lines that are not "
+      "samples, with 95 % "
       "confidence)",
-      CLI_NUMBER(struct quantize_flags, args.goal, -1e300, 1e300) },
+      CLI_NUMBER(struct quantize_flags, args.demand.goal, -1e300, 1e300) },
     { "front", "FILE",
       "Write an HTML page with all candidates of --mode static\vby time and agreement; - is standard output",
       CLI_WRITE(struct quantize_flags, front) },
@@ -275,14 +279,15 @@ static void add_layers(struct table *table, const quantize_report *report)
 static json_t *report_json(const struct quantize_flags *command, const quantize_report *report, json_t *layers)
 {
     return json_pack(
-        "{s:s, s:s, s:s?, s:s?, s:s?, s:I, s:I, s:f, s:f, s:s, s:s, s:f, s:f, s:f, s:i, s:b, s:f, s:o}", "output",
-        command->args.output, "what", report->handed != NULL ? "the unchanged model" : report->what, "tried",
+        "{s:s, s:s, s:s?, s:s?, s:s?, s:I, s:I, s:f, s:f, s:s, s:s, s:f, s:f, s:f, s:o, s:i, s:b, s:f, s:o}", "output",
+        cli_text(command->args.output), "what", report->handed != NULL ? "the unchanged model" : report->what, "tried",
         report->handed != NULL ? report->what : NULL, "handed_back", report->handed, "unmeasured", report->unmeasured,
         "bytes_before", (json_int_t)report->bytes_before, "bytes_after", (json_int_t)report->bytes_after, "ms_before",
         report->ms_before, "ms_after", report->ms_after, "metric", agree_metric_name(report->agreement.metric),
         "worst_output", report->agreement.output, "agreement", report->agreement.score.value, "low",
-        report->agreement.score.low, "high", report->agreement.score.high, "samples", (int)report->agreement.samples,
-        "made_up", command->data == NULL, "seconds", report->seconds, "layers", layers);
+        report->agreement.score.low, "high", report->agreement.score.high, "relative_error",
+        value_number_json(report->agreement.relative), "samples", (int)report->agreement.samples, "made_up",
+        command->data == NULL, "seconds", report->seconds, "layers", layers);
 }
 
 /* States why the file is not smaller, if it is not. */
@@ -320,6 +325,8 @@ static void print_report(const struct quantize_flags *command, const quantize_re
                      report->agreement.score.low, report->agreement.score.high, report->agreement.output,
                      report->agreement.samples, command->data == NULL ? " random" : "",
                      report->handed != NULL ? " (rejected result)" : "");
+    if (report->agreement.samples > 0)
+        (void)printf("error      %.3g (relative, the largest of an output)\n", report->agreement.relative);
 }
 
 static void print_note(void *user, const char *text)
@@ -442,8 +449,9 @@ int cmd_quantize(int argc, char **argv)
     list = dataset_samples(set);
     command.args.data = &list;
     command.args.made_up = command.data == NULL;
-    if (command.data == NULL && command.args.metric == AGREE_auto) /* class decisions on random inputs mean nothing */
-        command.args.metric = AGREE_cosine;
+    if (command.data == NULL &&
+        command.args.demand.metric == AGREE_auto) /* class decisions on random inputs mean nothing */
+        command.args.demand.metric = AGREE_relative;
     INLAY_TRY(quantize_model(&command.args, &report, &diag));
     cli_progress_clear();
     if (command.front != NULL)

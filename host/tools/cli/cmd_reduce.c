@@ -222,10 +222,10 @@ static int print_result(const struct reduce_search *search, const cli_common *co
     if (common->json)
         return cli_print_json(common,
                               json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:I, s:f, s:b}", "model",
-                                        search->args->files.model, "output", search->args->files.output, "nodes",
-                                        (int)search->left, "of", (int)search->all, "tries", (int)search->tries,
-                                        "exit_code", search->code, "bytes", (json_int_t)bytes, "seconds", seconds,
-                                        "stopped", stopped),
+                                        cli_text(search->args->files.model), "output",
+                                        cli_text(search->args->files.output), "nodes", (int)search->left, "of",
+                                        (int)search->all, "tries", (int)search->tries, "exit_code", search->code,
+                                        "bytes", (json_int_t)bytes, "seconds", seconds, "stopped", stopped),
                               code);
     (void)printf("%u of %u nodes still fail with exit code %d; %s after %u tries, written to %s\n", search->left,
                  search->all, search->code, stopped ? "stopped" : "found", search->tries, search->args->files.output);

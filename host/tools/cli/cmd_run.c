@@ -255,8 +255,8 @@ static json_t *make_json(const run_args *args, inlay_session *session, inlay_con
             (void)json_array_append_new(dims, json_integer((json_int_t)inlay_value_dims(inputs[i])[d]));
         (void)json_array_append_new(made, json_pack("{s:s, s:o}", "name", info.name, "shape", dims));
     }
-    json = json_pack("{s:s, s:o, s:f, s:f, s:o}", "model", args->model, "outputs", outputs, "create_ms", create_ms,
-                     "run_ms", run_ms, "assumed_inputs", made);
+    json = json_pack("{s:s, s:o, s:f, s:f, s:o}", "model", cli_text(args->model), "outputs", outputs, "create_ms",
+                     create_ms, "run_ms", run_ms, "assumed_inputs", made);
     if (args->expect != NULL && json != NULL)
         (void)json_object_set_new(json, "differing_outputs", json_integer(verdict->wrong));
     if (args->expect != NULL && json != NULL && verdict->wrong == 0)

@@ -113,7 +113,7 @@ static json_t *tensors_json(struct table *table, const struct sparsities *all)
 static json_t *make_json(const sparsity_args *args, const struct sparsities *all, struct table *table,
                          const struct sparsity *sum)
 {
-    return json_pack("{s:s, s:i, s:I, s:I, s:f, s:I, s:o}", "model", args->model, "tensors", (int)all->count,
+    return json_pack("{s:s, s:i, s:I, s:I, s:f, s:I, s:o}", "model", cli_text(args->model), "tensors", (int)all->count,
                      "elements", (json_int_t)sum->elements, "zeros", (json_int_t)sum->zeros, "share",
                      share(sum->zeros, sum->elements), "bytes", (json_int_t)sum->bytes, "list",
                      tensors_json(table, all));

@@ -168,14 +168,15 @@ static int print_result(const tune_args *args, const cli_common *common, const i
         return cli_print_json(
             common,
             json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:i, s:s, s:o, s:o}",
-                      "model", args->model, "offers", (int)result->offer_count, "kernels", (int)result->kernel_count,
-                      "known", (int)result->known_count, "measured", (int)result->measured_count, "failed",
-                      (int)result->failed_count, "pruned", (int)result->pruned_count, "stopped", (int)result->stopped,
-                      "before_ms", result->before_ns * 1e-6, "measured_ms", result->measured_ns * 1e-6, "after_ms",
-                      result->after_ns * 1e-6, "seconds", result->seconds, "run_before_ms",
-                      result->run_before_ns * 1e-6, "run_after_ms", result->run_after_ns * 1e-6, "dropped",
-                      (int)result->dropped, "left_out", (int)result->left_out_count, "verdict", changes->verdict,
-                      "runs", cells_json(&changes->runs), "changes", cells_json(&changes->list)),
+                      "model", cli_text(args->model), "offers", (int)result->offer_count, "kernels",
+                      (int)result->kernel_count, "known", (int)result->known_count, "measured",
+                      (int)result->measured_count, "failed", (int)result->failed_count, "pruned",
+                      (int)result->pruned_count, "stopped", (int)result->stopped, "before_ms", result->before_ns * 1e-6,
+                      "measured_ms", result->measured_ns * 1e-6, "after_ms", result->after_ns * 1e-6, "seconds",
+                      result->seconds, "run_before_ms", result->run_before_ns * 1e-6, "run_after_ms",
+                      result->run_after_ns * 1e-6, "dropped", (int)result->dropped, "left_out",
+                      (int)result->left_out_count, "verdict", changes->verdict, "runs", cells_json(&changes->runs),
+                      "changes", cells_json(&changes->list)),
             code);
     print_timed(args, result, changes);
     if (result->measured_count == 0 && result->known_count == 0) {

@@ -254,8 +254,8 @@ static void print_mistake(void *user, uint32_t level, const char *text)
 {
     const cli_common *common = user;
 
-    (void)level;
-    cli_write_line(common, 0, text);
+    if (level <= 1 || !common->quiet)
+        cli_write_line(common, level, text);
 }
 
 /* Ends the process after print_mistake() has reported a failure. */

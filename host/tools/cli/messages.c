@@ -1,4 +1,6 @@
 /* What verbs print about failures: lines on stderr, JSON on stdout, exit codes. */
+#include "base/arena.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/screen.h"
 #include "shared/terminal.h"
@@ -60,16 +62,35 @@ int cli_exit_code(inlay_status status)
     }
 }
 
+const char *cli_text(const char *text)
+{
+    static struct arena copies;
+    const size_t bytes = text != NULL ? strlen(text) : 0;
+    char *copy, *to;
+
+    if (text == NULL || utf8_is_valid(text, bytes))
+        return text;
+    copy = to = arena_alloc(&copies, 3 * bytes + 1); /* U+FFFD has three bytes */
+    for (size_t at = 0; copy != NULL && at < bytes;) {
+        uint32_t point = 0xFFFD;
+        const size_t length = utf8_get(text + at, bytes - at, &point);
+
+        to += utf8_put(to, length > 0 ? point : 0xFFFD);
+        at += length > 0 ? length : 1;
+    }
+    if (copy != NULL)
+        *to = '\0';
+    return copy != NULL ? copy : "(not printable)";
+}
+
 json_t *cli_diag_json(const inlay_diag *diag)
 {
-    json_t *json = json_pack("{s:s, s:s}", "code", inlay_status_text(diag->code), "text", diag->text);
+    json_t *json = json_pack("{s:s, s:s}", "code", inlay_status_text(diag->code), "text", cli_text(diag->text));
 
-    if (json == NULL) /* not UTF-8, such as a name in a malicious file */
-        json = json_pack("{s:s, s:s}", "code", inlay_status_text(diag->code), "text", "(not printable)");
     if (diag->node[0] != '\0')
-        (void)json_object_set_new(json, "node", json_string(diag->node));
+        (void)json_object_set_new(json, "node", json_string(cli_text(diag->node)));
     if (diag->tensor[0] != '\0')
-        (void)json_object_set_new(json, "tensor", json_string(diag->tensor));
+        (void)json_object_set_new(json, "tensor", json_string(cli_text(diag->tensor)));
     return json;
 }
 

@@ -116,7 +116,7 @@ static json_t *make_json(const struct sweep *sweep)
     fill_table(&table, sweep);
     list = cells_json(&table.cells);
     best = sweep->best != INLAY_NONE ? json_array_get(list, sweep->best) : NULL;
-    json = json_pack("{s:s, s:O, s:o, s:i, s:b}", "model", sweep->args->model, "points", list, "best",
+    json = json_pack("{s:s, s:O, s:o, s:i, s:b}", "model", cli_text(sweep->args->model), "points", list, "best",
                      best != NULL ? json_deep_copy(best) : json_null(), "as_good", (int)count_equals(sweep), "noisy",
                      sweep->noisy > 0);
     json_decref(list);

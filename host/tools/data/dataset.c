@@ -567,7 +567,8 @@ static inlay_status load_file(struct dataset *dataset, const char *path, const i
         status = picture_open(dataset->session, info, dataset->caller.options, &dataset->reader, diag);
         if (status == INLAY_OK && !dataset->caller.quiet)
             (void)fprintf(stderr,
-                          "%s: input '%s': pictures prepared by %s (other steps: inlay pipe MODEL --pre STEPS)\n",
+                          "%s: input '%s': pictures are prepared by %s, an assumption, as the model states no steps "
+                          "(others: inlay pipe MODEL --pre STEPS)\n",
                           dataset->caller.name, info->name, picture_steps(dataset->reader));
     }
     return status == INLAY_OK ? picture_load(dataset->reader, path, out_value, diag) : status;

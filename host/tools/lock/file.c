@@ -9,6 +9,15 @@
 
 enum { FORMAT = 2 };
 
+/* Does the output have a hash, and values if any, for each sample? A shorter list would be compared with nothing. */
+static bool is_whole(const json_t *output, size_t samples)
+{
+    const json_t *values = json_object_get(output, "values");
+
+    return json_array_size(json_object_get(output, "sha256")) == samples &&
+           (values == NULL || json_array_size(values) == samples);
+}
+
 /* The members of a record of this format; a member that is unknown, missing or of another type is named. */
 static inlay_status check_members(const char *path, const json_t *record, inlay_diag *diag)
 {
@@ -30,11 +39,22 @@ static inlay_status check_members(const char *path, const json_t *record, inlay_
             return inlay_fail(diag, INLAY_IO_ERROR,
                               "%s: \"%s\" is no array; write it again with inlay lock MODEL -o %s", path, arrays[i],
                               path);
-    json_array_foreach(json_object_get(record, "outputs"), i, output)
+    if (json_array_size(json_object_get(record, "inputs")) == 0 ||
+        json_array_size(json_object_get(record, "outputs")) == 0)
+        return inlay_fail(diag, INLAY_IO_ERROR,
+                          "%s: \"inputs\" or \"outputs\" is empty; write it again with inlay lock MODEL -o %s", path,
+                          path);
+    json_array_foreach(json_object_get(record, "outputs"), i, output) {
         if (json_unpack_ex(output, &error, JSON_VALIDATE_ONLY, "{s:s, s:s, s:o, s?o, s?s, s?s !}", "name", "metric",
                            "sha256", "values", "dtype", "type") != 0)
             return inlay_fail(diag, INLAY_IO_ERROR, "%s: output %zu: %s; write it again with inlay lock MODEL -o %s",
                               path, i, error.text, path);
+        if (!is_whole(output, json_array_size(json_object_get(record, "inputs"))))
+            return inlay_fail(diag, INLAY_IO_ERROR,
+                              "%s: output %zu: \"sha256\" or \"values\" has not one element for each sample; write it "
+                              "again with inlay lock MODEL -o %s",
+                              path, i, path);
+    }
     return INLAY_OK;
 }
 

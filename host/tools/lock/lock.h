@@ -12,7 +12,7 @@
 
 /* How much a check tolerates. */
 typedef struct lock_limits {
-    double error;  /* largest difference of an element / largest magnitude of its output */
+    double error;  /* largest difference of an element / largest magnitude of its output in the same sample */
     double time;   /* ratio to the recorded time */
     double memory; /* ratio to the recorded memory */
 } lock_limits;

@@ -2,6 +2,7 @@
 #include "lock/lock.h"
 #include "shared/agree.h"
 #include "base/element.h"
+#include "base/memory.h"
 #include "base/strbuf.h"
 #include "data/compare.h"
 #include "data/hash.h"
@@ -13,15 +14,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What differs in one sample: the largest difference of an element, and the largest magnitude of a recorded one. */
+typedef struct sample_error {
+    double error, largest;
+} sample_error;
+
 /* One output over all samples. */
 struct output {
     inlay_io_info info;
     json_t *entry, *hashes, *values; /* members of the new record */
     const json_t *was;               /* the entry of the earlier record; NULL: none */
     struct agree agree;
-    double largest; /* magnitude of a recorded element */
-    bool differs;   /* the bits of some sample */
-    char why[256];  /* why no error is known; "" = it is */
+    sample_error *errors; /* [error_count] the samples whose bits differ */
+    uint32_t error_count;
+    bool differs;  /* the bits of some sample */
+    char why[256]; /* why no error is known; "" = it is */
 };
 
 struct run {
@@ -139,6 +146,32 @@ static bool read_numbers(const char *text, const inlay_tensor_view *view, int64_
     return text[0] == '\0';
 }
 
+/* Of the elements that are finite in both. */
+static double largest_difference(const double *numbers, int64_t count)
+{
+    double most = 0;
+
+    for (int64_t i = 0; i < count; i++) {
+        const double difference = fabs(numbers[count + i] - numbers[i]);
+
+        most = isfinite(difference) && difference > most ? difference : most;
+    }
+    return most;
+}
+
+/* The largest relative error of a sample, so that samples of large values do not hide the others. Values that are
+ * nearly 0 in one sample alone, compared with the other samples, are no scale of their own. */
+static double relative_error(const struct output *output)
+{
+    double largest = 1e-30, relative = 0;
+
+    for (uint32_t i = 0; i < output->error_count; i++)
+        largest = fmax(largest, 1e-7 * output->errors[i].largest);
+    for (uint32_t i = 0; i < output->error_count; i++)
+        relative = fmax(relative, output->errors[i].error / fmax(output->errors[i].largest, largest));
+    return relative;
+}
+
 /* Adds the distance of a value from the recorded one. */
 static void measure_error(struct output *output, const inlay_value *value, const json_t *was_values)
 {
@@ -165,7 +198,11 @@ static void measure_error(struct output *output, const inlay_value *value, const
         }
         if (agree_add(&output->agree, &sides[0], &sides[1], &why) != INLAY_OK)
             (void)snprintf(output->why, sizeof output->why, "%.250s", why.text);
-        output->largest = fmax(output->largest, compare_largest(&sides[0], count));
+        else if (!LIST_GROW(output->errors, output->error_count))
+            (void)snprintf(output->why, sizeof output->why, "out of memory");
+        else
+            output->errors[output->error_count++] = (sample_error){ .error = largest_difference(numbers, count),
+                                                                    .largest = compare_largest(&sides[0], count) };
     }
     free(numbers);
 }
@@ -212,8 +249,7 @@ static json_t *error_json(const struct output *output)
                                   json_sprintf("%llu elements are NaN or infinite in only one of the two",
                                                (unsigned long long)agree->broken));
     else
-        (void)json_object_set_new(
-            error, "relative", json_real(agree->max_error == 0 ? 0 : agree->max_error / fmax(output->largest, 1e-30)));
+        (void)json_object_set_new(error, "relative", json_real(relative_error(output)));
     (void)json_object_set_new(error, "max", value_number_json(agree->max_error));
     (void)json_object_set_new(error, "cosine", value_number_json(agree_cosine(agree)));
     (void)json_object_set_new(error, "other_class", json_boolean(other_class));
@@ -247,6 +283,8 @@ inlay_status lock_outputs(const inlay_session *session, inlay_context *context, 
     (void)json_object_set(record, "outputs", outputs);
 done:
     samples_release(samples, values);
+    for (uint32_t i = 0; run.outputs != NULL && i < run.count; i++)
+        free(run.outputs[i].errors);
     free(run.outputs);
     json_decref(inputs);
     json_decref(outputs);

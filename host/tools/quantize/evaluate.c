@@ -4,6 +4,7 @@
 #include "session/session.h"
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -380,24 +381,34 @@ done:
     return status;
 }
 
-inlay_status evaluate_agreement(const struct samples *set, uint32_t most, agree_metric metric,
+/* By how much the score of a metric falls short of 1, or exceeds 0, in units of what the demand permits. */
+static double shortfall(const agree_demand *demand, agree_metric metric, double score)
+{
+    const double missing = metric == AGREE_kl ? score : 1 - score;
+
+    return demand->sure && metric == AGREE_relative
+               ? missing * (1 - verdict_default_goal(AGREE_auto)) / (1 - verdict_default_goal(metric))
+               : missing;
+}
+
+inlay_status evaluate_agreement(const struct samples *set, uint32_t most, const agree_demand *demand,
                                 const struct subject *want, const struct subject *got, struct verdict *out,
                                 inlay_diag *diag)
 {
-    return evaluate_subset(set, NULL, most > 0 && most < set->count ? most : set->count, metric, want, got, out, NULL,
+    return evaluate_subset(set, NULL, most > 0 && most < set->count ? most : set->count, demand, want, got, out, NULL,
                            diag);
 }
 
-inlay_status evaluate_subset(const struct samples *set, const uint32_t *which, uint32_t count, agree_metric metric,
-                             const struct subject *want, const struct subject *got, struct verdict *out,
-                             double *distances, inlay_diag *diag)
+inlay_status evaluate_subset(const struct samples *set, const uint32_t *which, uint32_t count,
+                             const agree_demand *demand, const struct subject *want, const struct subject *got,
+                             struct verdict *out, double *distances, inlay_diag *diag)
 {
     struct outputs outputs = { 0 };
-    bool any = false;
+    double most = -INFINITY;
     inlay_status status;
 
     *out = (struct verdict){ .samples = count };
-    INLAY_TRY(find_outputs(want, got, metric, &outputs, diag));
+    INLAY_TRY(find_outputs(want, got, demand->metric, &outputs, diag));
     for (uint32_t i = 0; i < count; i++) {
         double sample_distance = 0;
 
@@ -406,20 +417,27 @@ inlay_status evaluate_subset(const struct samples *set, const uint32_t *which, u
             distances[i] = sample_distance;
     }
     for (uint32_t i = 0; i < outputs.count; i++) {
-        const agree_score score = agree_result(&outputs.sums[i]);
+        const struct agree *sums = &outputs.sums[i];
+        const agree_score score = agree_result(sums);
         inlay_io_info info = { .struct_size = sizeof info };
+        double missing;
 
-        if (outputs.sums[i].scored > 0 && !(agree_distance(&outputs.sums[i]) <= out->error))
-            out->error = agree_distance(&outputs.sums[i]);
-        if (outputs.sums[i].scored == 0 || (any && agree_holds(outputs.sums[i].metric, score.value, out->score.value)))
+        if (!agree_any(sums))
             continue;
-        any = true;
+        if (!(agree_distance(sums) <= out->error))
+            out->error = agree_distance(sums);
+        if (sums->metric != AGREE_equal)
+            out->relative = fmax(out->relative, agree_relative_error(sums));
+        missing = shortfall(demand, agree_used(sums), score.value);
+        if (missing <= most)
+            continue;
+        most = missing;
         out->score = score;
-        out->metric = outputs.sums[i].metric;
+        out->metric = agree_used(sums);
         if (inlay_session_output(want->session, i, &info) == INLAY_OK)
             (void)snprintf(out->output, sizeof out->output, "%s", info.name);
     }
-    if (!any)
+    if (isinf(most) && most < 0)
         status = inlay_fail(diag, INLAY_UNSUPPORTED, "the model has no output of numbers to compare");
 done:
     free(outputs.sums);
@@ -427,9 +445,16 @@ done:
     return status;
 }
 
+double verdict_default_goal(agree_metric metric)
+{
+    return metric == AGREE_kl ? 0.01 : metric == AGREE_text ? 0.95 : metric == AGREE_relative ? 0.9 : 0.99;
+}
+
 bool verdict_holds(const struct verdict *verdict, double goal, bool sure)
 {
     const bool for_unseen = sure && verdict->metric == AGREE_text;
+
+    goal = sure && verdict->metric == AGREE_relative ? fmin(goal, verdict_default_goal(AGREE_relative)) : goal;
 
     if (for_unseen && 1 - verdict->error * verdict->error / AGREE_TEXT_DIFFERS < goal)
         return false;
@@ -479,8 +504,7 @@ inlay_status evaluate_metric(const struct samples *set, const struct subject *su
     inlay_status status = INLAY_OK;
 
     *out = AGREE_auto;
-    if (inlay_session_output_count(subject->session) != 1 ||
-        agree_metric_of(subject->session->model->main, 0) != AGREE_top1)
+    if (inlay_session_output_count(subject->session) != 1 || !agree_may_be_text(subject->session->model->main, 0))
         return INLAY_OK;
     for (uint32_t i = 0; i < set->count && i < LOOKED_AT; i++) {
         INLAY_TRY(samples_load(set, i, &values, diag));

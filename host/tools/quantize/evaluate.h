@@ -45,33 +45,44 @@ INLAY_NODISCARD inlay_status subject_reopen(struct subject *subject, const char 
 INLAY_NODISCARD inlay_status subject_cache_outputs(struct subject *subject, const struct samples *set, const char *dir,
                                                    inlay_diag *diag);
 
+/* The agreement that is asked for. */
+typedef struct agree_demand {
+    agree_metric metric; /* may be auto */
+    double goal;
+    bool sure; /* the goal is the default: that of the metric of each output */
+} agree_demand;
+
 /* How well the outputs agree. */
 struct verdict {
     agree_metric metric; /* of the output named below */
-    agree_score score;   /* score of the output that agrees least */
+    agree_score score;   /* score of the output that agrees least, compared with its goal */
     char output[128];
-    double error; /* agree_distance() of the output with the largest distance */
+    double error;    /* agree_distance() of the output with the largest distance */
+    double relative; /* the largest agree_relative_error() of an output of floats */
     uint32_t samples;
 };
 
-/* Is the agreement at least `goal` (kl: at most)? With `sure`, and a score that is the share of texts that agree, the
- * goal must hold for unseen texts. The number of equal texts must show this with 90 % confidence (all must be equal if
- * the samples are too few for that), and the distance of all texts must fit the goal (AGREE_TEXT_DIFFERS). */
+/* The goal of a metric unless the user names one. auto: that of shares. */
+double verdict_default_goal(agree_metric metric);
+/* Is the agreement at least `goal` (kl: at most)? With `sure`, the default goal of the verdict's metric applies, and if
+ * the score is the share of texts that agree, it must hold for unseen texts. The number of equal texts must show this
+ * with 90 % confidence (all must be equal if the samples are too few for that), and the distance of all texts must fit
+ * the goal (AGREE_TEXT_DIFFERS). */
 bool verdict_holds(const struct verdict *verdict, double goal, bool sure);
 /* "with WHAT, output 'y' agrees to 0.97 (text, 95 %: 0.91 to 0.99) only", allocated from the arena; NULL: out of
  * memory. */
 const char *verdict_describe(const struct verdict *verdict, const char *what, struct arena *arena);
 
-/* Runs both models on at most `most` samples (0: all) and compares each output; metric may be auto. A cancelled run is
- * INLAY_CANCELLED. */
-INLAY_NODISCARD inlay_status evaluate_agreement(const struct samples *set, uint32_t most, agree_metric metric,
+/* Runs both models on at most `most` samples (0: all) and compares each output. A cancelled run is INLAY_CANCELLED. */
+INLAY_NODISCARD inlay_status evaluate_agreement(const struct samples *set, uint32_t most, const agree_demand *demand,
                                                 const struct subject *want, const struct subject *got,
                                                 struct verdict *out, inlay_diag *diag);
 /* evaluate_agreement() on `count` samples: those of the list `which`, or the first ones if it is NULL. distances,
  * [count] or NULL, receives the largest output distance of each sample. */
 INLAY_NODISCARD inlay_status evaluate_subset(const struct samples *set, const uint32_t *which, uint32_t count,
-                                             agree_metric metric, const struct subject *want, const struct subject *got,
-                                             struct verdict *out, double *distances, inlay_diag *diag);
+                                             const agree_demand *demand, const struct subject *want,
+                                             const struct subject *got, struct verdict *out, double *distances,
+                                             inlay_diag *diag);
 /* AGREE_text if the only output holds rows of probabilities for a CTC decoder: blank symbol 0 is the most probable one
  * of more than a quarter of the rows, but not of all. Otherwise AGREE_auto. */
 INLAY_NODISCARD inlay_status evaluate_metric(const struct samples *set, const struct subject *subject,

@@ -4,7 +4,9 @@
 #include "shared/agree.h"
 #include "graph/graph.h"
 
-/* The default metric of an output: top1 after Softmax or a matrix multiplication with weights, iou after Sigmoid,
- * otherwise cosine. output is an index into graph->outputs. */
+/* The default metric of an output, an index into graph->outputs: equal for integers and booleans; top1 if Softmax makes
+ * the output, or if Softmax, ArgMax or TopK reads it, along its rows; iou after Sigmoid; otherwise relative. */
 agree_metric agree_metric_of(const struct graph *graph, uint32_t output);
+/* May the output hold rows of a CTC decoder: scores of a matrix multiplication, or those of agree_metric_of() top1? */
+bool agree_may_be_text(const struct graph *graph, uint32_t output);
 #endif

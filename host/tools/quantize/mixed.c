@@ -149,7 +149,7 @@ static inlay_status measure(struct choice *choice, uint32_t k, uint8_t *bits_of)
         bits_of[i] = choice->set_of[i] == k ? 4 : FLOAT_BITS;
     INLAY_TRY(build(choice, bits_of, path));
     INLAY_TRY(subject_open(path, choice->how->plain, &after, choice->diag));
-    INLAY_TRY(evaluate_agreement(choice->how->args->data, SAMPLES, choice->how->args->metric, choice->how->before,
+    INLAY_TRY(evaluate_agreement(choice->how->args->data, SAMPLES, &choice->how->args->demand, choice->how->before,
                                  &after, &verdict, choice->diag));
     choice->sets[k].harm = verdict.error * verdict.error;
     for (uint32_t i = 0; i < choice->list->count; i++)

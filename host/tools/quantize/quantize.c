@@ -295,6 +295,26 @@ done:
     return status;
 }
 
+/* Adds a candidate to the report. One that was measured several times is listed once: the chosen measurement, or else
+ * the fastest. */
+static void add_point(quantize_report *report, const search_point *from)
+{
+    const quantize_point point = { from->what, from->ms, from->agreement.score.value, from->chosen, 1 };
+
+    for (uint32_t i = 0; i < report->point_count; i++) {
+        quantize_point *same = &report->points[i];
+        const uint32_t measured = same->measured + 1;
+
+        if (strcmp(same->what, point.what) != 0)
+            continue;
+        if (point.chosen || (!same->chosen && point.ms < same->ms))
+            *same = point;
+        same->measured = measured;
+        return;
+    }
+    report->points[report->point_count++] = point;
+}
+
 static inlay_status run_static_search(struct job *job)
 {
     search_result found;
@@ -314,9 +334,7 @@ static inlay_status run_static_search(struct job *job)
     if (status != INLAY_OK)
         return status;
     for (uint32_t i = 0; i < found.point_count; i++)
-        report->points[report->point_count++] =
-            (quantize_point){ found.points[i].what, found.points[i].ms, found.points[i].agreement.score.value,
-                              found.points[i].chosen };
+        add_point(report, &found.points[i]);
     memcpy(job->path, found.path, sizeof job->path);
     return found.failed != NULL ? keep_original(job, found.failed) : INLAY_OK;
 }
@@ -345,6 +363,8 @@ static inlay_status compare_speed(struct job *job)
         pace_add(&pace, ms[0], ms[1]);
     }
     pace_times(&pace, &report->ms_before, &report->ms_after);
+    for (uint32_t i = 0; i < report->point_count; i++) /* all reports show the same time of the result */
+        report->points[i].ms = report->points[i].chosen ? report->ms_after : report->points[i].ms;
     if (!pace_holds(&pace, most))
         status = keep_original(
             job, arena_format(&report->arena,
@@ -367,8 +387,8 @@ static inlay_status evaluate_result(struct job *job)
     INLAY_TRY(report_progress(job, 0.6, "comparing"));
     INLAY_TRY(reopen_original(job));
     INLAY_TRY(subject_open(job->path, job->plain, &after, job->diag));
-    status = evaluate_agreement(args->data, args->must ? MAX_COMPARED_FORCED : MAX_COMPARED, args->metric, &job->before,
-                                &after, &report->agreement, job->diag);
+    status = evaluate_agreement(args->data, args->must ? MAX_COMPARED_FORCED : MAX_COMPARED, &args->demand,
+                                &job->before, &after, &report->agreement, job->diag);
     if (status != INLAY_OK && args->made_up && status != INLAY_CANCELLED && status != INLAY_OUT_OF_MEMORY) {
         report->unmeasured = arena_string(&report->arena, job->diag->text); /* many models refuse random contents */
         report->agreement = (struct verdict){ 0 };
@@ -378,7 +398,7 @@ static inlay_status evaluate_result(struct job *job)
     if (status != INLAY_OK)
         goto done;
     subject_close(&after);
-    if (!args->must && !verdict_holds(&report->agreement, args->goal, args->sure))
+    if (!args->must && !verdict_holds(&report->agreement, args->demand.goal, args->demand.sure))
         status = keep_original(job, verdict_describe(&report->agreement, report->what, &report->arena));
     else
         status = compare_speed(job);
@@ -433,14 +453,14 @@ static inlay_status resolve_goal(struct job *job, quantize_args *args)
 {
     inlay_status status = INLAY_OK;
 
-    if (args->metric == AGREE_auto && !args->made_up && inlay_session_output_count(args->data->of) == 1) {
+    if (args->demand.metric == AGREE_auto && !args->made_up && inlay_session_output_count(args->data->of) == 1) {
         INLAY_TRY(reopen_original(job));
-        INLAY_TRY(evaluate_metric(args->data, &job->before, &args->metric, job->diag));
+        INLAY_TRY(evaluate_metric(args->data, &job->before, &args->demand.metric, job->diag));
         subject_unload(&job->before); /* the next step runs other models */
     }
-    if (isnan(args->goal)) {
-        args->goal = args->metric == AGREE_kl ? 0.01 : args->metric == AGREE_text ? 0.95 : 0.99;
-        args->sure = true;
+    if (isnan(args->demand.goal)) {
+        args->demand.goal = verdict_default_goal(args->demand.metric);
+        args->demand.sure = true;
     }
 done:
     return status;

@@ -38,11 +38,9 @@ typedef struct quantize_args {
     quantize_method method;
     const char *const *skip; /* [skip_count] */
     uint32_t skip_count;
-    agree_metric metric;
-    double goal;       /* required agreement; NAN: the default of the metric */
-    bool sure;         /* see verdict_holds(); set when `goal` is NAN */
-    bool front;        /* QUANTIZE_STATIC: also run points between all floats and all integers */
-    const char *stats; /* QUANTIZE_STATIC: file with the results of an earlier search, read and extended; or NULL */
+    agree_demand demand; /* goal NAN: the default of the metric */
+    bool front;          /* QUANTIZE_STATIC: also run points between all floats and all integers */
+    const char *stats;   /* QUANTIZE_STATIC: file with the results of an earlier search, read and extended; or NULL */
     int (*progress)(void *user, double fraction, const char *what); /* or NULL; non-zero stops */
     void *progress_user;
     void (*note)(void *user, const char *text); /* called with one line for each candidate; or NULL */
@@ -65,6 +63,7 @@ typedef struct quantize_point {
     const char *what;
     double ms, score;
     bool chosen;
+    uint32_t measured; /* times; ms and score are those of the chosen measurement, or else of the fastest */
 } quantize_point;
 
 /* The result. Strings belong to the arena. */

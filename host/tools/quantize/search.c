@@ -100,7 +100,7 @@ static inlay_status evaluate_final(struct search *search, const struct candidate
         return no_memory(search->diag, "to search");
     INLAY_TRY(search_build(search, candidate, true, result->path));
     INLAY_TRY(subject_open(result->path, search->plain, &after, search->diag));
-    INLAY_TRY(evaluate_agreement(search->args->data, 0, search->args->metric, search->before, &after,
+    INLAY_TRY(evaluate_agreement(search->args->data, 0, &search->args->demand, search->before, &after,
                                  &result->agreement, search->diag));
     INLAY_TRY(evaluate_time(search->args->data, search->before, &after, TIME_BUDGET_S, &result->ms_before,
                             &result->ms_after, search->diag));
@@ -342,7 +342,7 @@ inlay_status search_integers(const quantize_args *args, const struct scratch *sc
 
     *out = (search_result){ .what = "integers" };
     INLAY_TRY(evaluate_options_of_both(args->options, &search.plain, diag));
-    INLAY_TRY(stats_open(args->stats, args->model, args->data, args->metric, &known, diag));
+    INLAY_TRY(stats_open(args->stats, args->model, args->data, args->demand.metric, &known, diag));
     search.known = known;
     INLAY_TRY(make_base(&search));
     INLAY_TRY(calibrate_base(&search));

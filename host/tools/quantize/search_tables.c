@@ -85,7 +85,7 @@ inlay_status search_tables(struct search *search)
     if (!any)
         goto done;
     INLAY_TRY(subject_open(path, search->plain, &after, search->diag));
-    INLAY_TRY(evaluate_agreement(search->args->data, 0, search->args->metric, search->before, &after, &verdict,
+    INLAY_TRY(evaluate_agreement(search->args->data, 0, &search->args->demand, search->before, &after, &verdict,
                                  search->diag));
     if (!search_holds(search, &verdict))
         goto done;

@@ -110,14 +110,15 @@ bool search_note_point(struct search *search, const char *what, const struct ver
 
 bool search_holds(const struct search *search, const struct verdict *verdict)
 {
-    return verdict_holds(verdict, search->args->goal, search->args->sure);
+    return verdict_holds(verdict, search->args->demand.goal, search->args->demand.sure);
 }
 
 bool search_is_good(const struct search *search, const struct verdict *verdict)
 {
-    double least = search->args->goal;
+    const agree_demand *demand = &search->args->demand;
+    double least = demand->sure ? verdict_default_goal(verdict->metric) : demand->goal;
 
-    if (search->args->sure &&
+    if (search->args->demand.sure &&
         verdict->metric == AGREE_text) /* the confidence bound is margin enough for the number of texts */
         return search_holds(search, verdict) &&
                verdict->error * verdict->error <= AGREE_TEXT_DIFFERS * (1 - least) * TEXT_MARGIN;
@@ -125,7 +126,7 @@ bool search_is_good(const struct search *search, const struct verdict *verdict)
         least *= 1 - MARGIN;
     else if (verdict->metric != AGREE_psnr && least < 1)
         least += (1 - least) * MARGIN;
-    return verdict_holds(verdict, least, search->args->sure);
+    return agree_holds(verdict->metric, verdict->score.value, least);
 }
 
 qdq_range search_range(const struct search *search, uint32_t i, uint32_t method)
@@ -242,9 +243,9 @@ static inlay_status evaluate_candidate(struct search *search, const struct subje
                                        struct verdict *out)
 {
     if (most == SEARCH_SUBSET && search->subset != NULL)
-        return evaluate_subset(search->args->data, search->subset, search->subset_count, search->args->metric,
+        return evaluate_subset(search->args->data, search->subset, search->subset_count, &search->args->demand,
                                search->before, after, out, NULL, search->diag);
-    return evaluate_agreement(search->args->data, most == SEARCH_SUBSET ? FIRST_FEW : most, search->args->metric,
+    return evaluate_agreement(search->args->data, most == SEARCH_SUBSET ? FIRST_FEW : most, &search->args->demand,
                               search->before, after, out, search->diag);
 }
 
@@ -325,7 +326,7 @@ inlay_status search_select_subset(struct search *search, const struct candidate 
     INLAY_TRY(report_progress(search, "trying"));
     INLAY_TRY(search_build(search, candidate, false, path));
     INLAY_TRY(subject_open(path, search->plain, &after, search->diag));
-    INLAY_TRY(evaluate_subset(search->args->data, NULL, all, search->args->metric, search->before, &after, &verdict,
+    INLAY_TRY(evaluate_subset(search->args->data, NULL, all, &search->args->demand, search->before, &after, &verdict,
                               errors, search->diag));
     for (uint32_t i = 0; i < all; i++)
         items[i] = (sample_error){ i, isnan(errors[i]) ? INFINITY : errors[i] };

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { VERSION = 1 };
+enum { VERSION = 2 };
 
 struct stats {
     const char *path;
@@ -152,9 +152,10 @@ void stats_add_verdict(struct stats *stats, uint64_t digest, const struct verdic
     if (stats == NULL)
         return;
     (void)snprintf(name, sizeof name, "%016" PRIx64, digest);
-    item = json_pack("{s:s, s:f, s:f, s:f, s:f, s:s, s:i}", "metric", agree_metric_name(verdict->metric), "score",
-                     verdict->score.value, "low", verdict->score.low, "high", verdict->score.high, "error",
-                     verdict->error, "output", verdict->output, "samples", (int)verdict->samples);
+    item =
+        json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:s, s:i}", "metric", agree_metric_name(verdict->metric), "score",
+                  verdict->score.value, "low", verdict->score.low, "high", verdict->score.high, "error", verdict->error,
+                  "relative", verdict->relative, "output", verdict->output, "samples", (int)verdict->samples);
     if (item != NULL && json_object_set_new(json_object_get(stats->root, "verdicts"), name, item) == 0)
         stats->changed = true;
 }
@@ -171,9 +172,9 @@ bool stats_verdict(const struct stats *stats, uint64_t digest, struct verdict *o
     (void)snprintf(name, sizeof name, "%016" PRIx64, digest);
     item = json_object_get(json_object_get(stats->root, "verdicts"), name);
     *out = (struct verdict){ 0 };
-    if (item == NULL || json_unpack(item, "{s:s, s:F, s:F, s:F, s:F, s:s, s:i}", "metric", &metric, "score",
+    if (item == NULL || json_unpack(item, "{s:s, s:F, s:F, s:F, s:F, s:F, s:s, s:i}", "metric", &metric, "score",
                                     &out->score.value, "low", &out->score.low, "high", &out->score.high, "error",
-                                    &out->error, "output", &output, "samples", &count) != 0)
+                                    &out->error, "relative", &out->relative, "output", &output, "samples", &count) != 0)
         return false;
     out->metric = agree_metric_find(metric);
     out->samples = (uint32_t)count;

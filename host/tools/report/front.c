@@ -169,23 +169,6 @@ static void draw_points(FILE *out, const quantize_report *report)
         report->handed == NULL ? "<span><i class=\"result\"></i>the result</span>" : "");
 }
 
-/* The point that stands for all with its name: the chosen one, or else the fastest. *out_count is their number. */
-static const quantize_point *point_of_name(const quantize_report *report, const char *what, uint32_t *out_count)
-{
-    const quantize_point *shown = NULL;
-
-    *out_count = 0;
-    for (uint32_t i = 0; i < report->point_count; i++) {
-        const quantize_point *point = &report->points[i];
-
-        if (strcmp(point->what, what) != 0)
-            continue;
-        (*out_count)++;
-        shown = shown == NULL || point->chosen ? point : shown;
-    }
-    return shown;
-}
-
 /* Whether a layer stays in floats for a reason. */
 static bool has_reasons(const quantize_report *report)
 {
@@ -207,14 +190,11 @@ static void put_tables(FILE *out, const quantize_report *report)
                       report->handed != NULL ? " class=\"chosen\"" : "", report->ms_before);
     for (uint32_t i = 0; i < report->point_count; i++) {
         const quantize_point *point = &report->points[i];
-        uint32_t count;
 
-        if (point != point_of_name(report, point->what, &count))
-            continue;
         (void)fprintf(out, "<tr%s><td>", is_result(report, point) ? " class=\"chosen\"" : "");
         page_text(out, point->what, 0);
-        if (count > 1)
-            (void)fprintf(out, " (measured %u times)", count);
+        if (point->measured > 1)
+            (void)fprintf(out, " (measured %u times)", point->measured);
         (void)fprintf(out, "</td><td class=\"n\">%.4g</td><td class=\"n\">%.5g</td></tr>\n", point->ms, point->score);
     }
     (void)fprintf(
@@ -262,8 +242,14 @@ static void put_page(FILE *out, const char *model, const quantize_report *report
     } else {
         page_text(out, report->what, 0);
     }
-    (void)fprintf(out, ". %llu bytes before, %llu after.</p>\n", (unsigned long long)report->bytes_before,
+    (void)fprintf(out, ". %llu bytes before, %llu after.", (unsigned long long)report->bytes_before,
                   (unsigned long long)report->bytes_after);
+    if (report->agreement.samples > 0)
+        (void)fprintf(out, " Agreement %.5g (%s, 95 %%: %.5g to %.5g) on %u samples, relative error %.3g.",
+                      report->agreement.score.value, agree_metric_name(report->agreement.metric),
+                      report->agreement.score.low, report->agreement.score.high, report->agreement.samples,
+                      report->agreement.relative);
+    (void)fputs("</p>\n", out);
     if (report->point_count > 0)
         draw_points(out, report);
     put_tables(out, report);
