@@ -69,8 +69,8 @@ static inlay_status read_all(int fd, struct arena *arena, struct mistakes *mista
     return INLAY_OK;
 }
 
-/* *out_found is false, with INLAY_OK, if the file does not exist, or if it is a standard one in a place that the user may
- * not read: the folder of another user, which containers name as HOME. */
+/* *out_found is false, with INLAY_OK, if the file does not exist, or if it is a standard one in a place that the user
+ * may not read: the folder of another user, which containers name as HOME. */
 static inlay_status read_file(struct arena *arena, struct mistakes *mistakes, bool standard, char **out_text,
                               size_t *out_bytes, bool *out_found)
 {

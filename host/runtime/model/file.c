@@ -206,8 +206,8 @@ static char *below(char *path, const char *folder)
     return strncmp(path, folder, bytes) == 0 && path[bytes] == '/' ? path + bytes + 1 : NULL;
 }
 
-/* The folder of the model's real file, if the model is named by a symbolic link: the cache of Hugging Face links a model
- * and its external data to files of one folder. As in ONNX Runtime, links may end there. */
+/* The folder of the model's real file, if the model is named by a symbolic link: the cache of Hugging Face links a
+ * model and its external data to files of one folder. As in ONNX Runtime, links may end there. */
 static bool real_folder(const external_files *files, char *folder)
 {
     const bool has_own = files->options == NULL || files->options->external_dir == NULL;
