@@ -180,7 +180,7 @@ static inlay_status cost(void *state, const inlay_cost_request *request, inlay_c
         out->flops = elements;
         out->ns = NS_AN_ELEMENT * elements;
     }
-    out->enter_ns = NS_A_JOB; /* a region is one job for any number of nodes */
+    out->enter_ns = NS_A_JOB; /* a region is one job; its values mostly enter at one node */
     out->confidence = INLAY_CONFIDENCE_MODEL;
     return INLAY_OK;
 }

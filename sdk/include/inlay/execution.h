@@ -132,18 +132,21 @@ enum {
 enum { INLAY_CONFIDENCE_GUESS = 0, INLAY_CONFIDENCE_MODEL = 1, INLAY_CONFIDENCE_MEASURED = 2 };
 
 /* The estimated cost of an offer. If ns is negative, infinite or NaN, or if the function fails, the offer has no cost
- * and is used only for nodes without another offer; such values of enter_ns and leave_ns count as 0. */
+ * and is used only for nodes without another offer; such values of enter_ns and leave_ns count as 0. All times count
+ * for each provider, whatever its memory domain; the host prices copies to and from a domain. */
 typedef struct inlay_cost {
     uint64_t struct_size;
     double ns;    /* required: expected time of one run in nanoseconds, without copies to and from other domains */
-    double flops; /* number of floating-point or integer operations */
+    double flops; /* operations on floats or integers; up to 2 per byte, 0 too, the memory limits the node's speed */
     uint64_t bytes_read;    /* bytes read from memory if the caches are cold */
     uint64_t bytes_written; /* bytes written to memory */
     uint32_t confidence;    /* INLAY_CONFIDENCE_* */
     uint32_t reserved;
     /* For an offer that merges, ns is its time inside a region together with its neighbours. enter_ns is the additional
      * time if its inputs enter the region at this offer, leave_ns the additional time if its outputs leave the region;
-     * mostly changes of layout. */
+     * mostly changes of layout. If only some of its values do, each counts by its share of the bytes. A value that
+     * several offers read enters the regions of the provider once, at the highest price. For an offer that does not
+     * merge, both are added to ns. */
     double enter_ns;
     double leave_ns;
     /* Since 1.1. For a provider with INLAY_PROVIDER_REFERENCE_CORE, whose ns does not depend on this CPU: the expected

@@ -37,8 +37,8 @@
  *                           plugin that stays loaded may be opened again
  *
  * Each inlay_plugin_open that succeeded is followed by one shutdown, unless the host cannot use the description because
- * its major version differs or it is too short. A plugin may be opened a second time before shutdown, with the same
- * host table, for instance when only the time stamp of its file has changed.
+ * its major version differs or it is too short, and unless the process exits before. A plugin may be opened a second
+ * time before shutdown, with the same host table, for instance when only the time stamp of its file has changed.
  *
  * Before the first of these calls, the host reads the plugin's ELF note (inlay/note.h) and loads a file that it has not
  * seen before in a separate probe process: see "How plugins are loaded" in sdk/docs/pages/plugins.md.
@@ -266,7 +266,7 @@ typedef struct inlay_assess_request {
 typedef struct inlay_cost_request {
     uint64_t struct_size;
     const inlay_graph *graph;
-    const inlay_offer *offer;        /* as reported by the provider */
+    const inlay_offer *offer;        /* as reported; price it at the first placement of each value */
     const inlay_value_state *values; /* [value_count] parallel to graph->values */
     uint32_t value_count;
     uint32_t value_stride;
@@ -278,7 +278,8 @@ typedef struct inlay_cost_request {
     uint32_t reserved;
 } inlay_cost_request;
 
-/* Arguments of cost_region: a region as compile would get it. */
+/* Arguments of cost_region: a region as compile would get it, with all values in the provider's default domain: offers
+ * with other placements form no regions with neighbours. */
 typedef struct inlay_region_cost_request {
     uint64_t struct_size;
     const inlay_graph *graph;
@@ -773,6 +774,9 @@ INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_
  *  - enumerate may run while other threads are in create or in any other function with the same ctx.
  *  - Exit. When the process exits, the host calls nothing. The plugin's static destructors run while threads of the
  *    application may still be in its functions: they free nothing that a call uses, and call no function of the host.
+ *  - Measured times. `inlay tune` takes the time from the call of execute until it returns, or until its signal is
+ *    reached. If the calling thread has not waited meanwhile (no voluntary context switch), it takes the thread's CPU
+ *    time instead, which does not contain the time that other processes took.
  *  - Byte order. Numbers have the byte order of the machine. Packed elements fill each byte from its low bits on, so
  *    their bytes are the same on every machine. */
 
