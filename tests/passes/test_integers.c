@@ -236,8 +236,9 @@ static void contributed(void **state)
                   "a = Gemm(g, v) transB=1\n" ENDS },
         { CONTRIBUTED "g = Flatten(r)\nw = [4,3]\nu = QuantizeLinear(w, s2, z2)\nfb = [3] 100,-200,300\n"
                       "b = Cast(fb) to=6\ny = ms.QGemm(g, s2, z2, u, s2, z2, b)\n-> y",
-          SPELLED "g = Flatten(e)\nw = [4,3]\nu = QuantizeLinear(w, s2, z2)\nv = DequantizeLinear(u, s2, z2)\n"
-                  "s5 = Mul(s2, s2)\nfb = [3] 100,-200,300\nb = Mul(fb, s5)\ny = Gemm(g, v, b)\n-> y" },
+          CONTRIBUTED "g = Flatten(r)\nw = [4,3]\nu = QuantizeLinear(w, s2, z2)\nfb = [3] 100,-200,300\n"
+                      "b = Cast(fb) to=6\nm = MatMulInteger(g, u, z2, z2)\nn = Add(m, b)\nf = Cast(n) to=1\n"
+                      "s5 = Mul(s2, s2)\ny = Mul(f, s5)\n-> y" }, /* exact sums */
     };
 
     (void)state;

@@ -4,6 +4,8 @@
  *     QLinearAdd(a, scale, zero, b, scale, zero, scale, zero)
  *         ->  QuantizeLinear(Add(DequantizeLinear(a, scale, zero), DequantizeLinear(b, scale, zero)), scale, zero)
  *
+ * QGemm with a result in floats becomes MatMulInteger, whose sums are exact, times the scales.
+ *
  * Level 0, because no provider runs the originals. Providers fuse the pieces again (providers/cpu: quant_chain.c), and
  * quantized_ops turns QGemm into integer operators. Pass contributed handles images with channels last. */
 #include "base/element.h"
@@ -167,14 +169,33 @@ static inlay_status replace_by_function(struct rewrite *rewrite, graph_node *nod
 
     if (new_node == NULL || !copy_attributes(rewrite, node, new_node))
         return rewrite_no_memory(rewrite);
-    if (rewrite_input(rewrite, node, function->result) == INLAY_NONE) /* QGemm without a scale returns floats */
-        return rewrite_replace_node(rewrite, node, new_node);
     status = rewrite_insert_node(rewrite, new_node, INLAY_FLOAT);
     if (status != INLAY_OK)
         return status;
     end = make_linear(rewrite, node, "QuantizeLinear", new_node->info.outputs[0], function->result,
                       rewrite_value_info(rewrite, first)->dtype, -1);
     return end == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, end);
+}
+
+/* Replaces a QGemm without a scale of the result: alpha as bs (MatMulInteger(a, b) + bias). */
+static inlay_status replace_by_integers(struct rewrite *rewrite, graph_node *node)
+{
+    static const int64_t swap[] = { 1, 0 };
+    subgraph_builder builder = { .rewrite = rewrite, .node = node };
+    uint32_t a = builder_input(&builder, 0), b = builder_input(&builder, 3), sums, units;
+
+    if (graph_attr_int(node, "transA", 0) != 0)
+        a = emit_transpose(&builder, a, swap, 2);
+    if (graph_attr_int(node, "transB", 0) != 0)
+        b = emit_transpose(&builder, b, swap, 2);
+    sums = emit_typed(&builder, "MatMulInteger", 10, INLAY_INT32, a, b, builder_input(&builder, 2),
+                      builder_input(&builder, 5));
+    if (builder_input(&builder, 6) != INLAY_NONE)
+        sums = emit_typed(&builder, "Add", 14, INLAY_INT32, sums, builder_input(&builder, 6));
+    units = emit_op(&builder, "Mul", 14, builder_input(&builder, 1), builder_input(&builder, 4));
+    units = emit_op(&builder, "Mul", 14, units, emit_number(&builder, INLAY_FLOAT, graph_attr_float(node, "alpha", 1)));
+    builder_set_output(&builder, 0, emit_op(&builder, "Mul", 14, emit_cast(&builder, sums, INLAY_FLOAT), units));
+    return builder.status != INLAY_OK ? builder.status : builder_finish(&builder);
 }
 
 /* The reason why the node cannot be decomposed; NULL: it can. */
@@ -204,6 +225,8 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     node->not_lowered = operand_error(rewrite, node, function, operands);
     if (node->not_lowered != NULL)
         return INLAY_OK;
+    if (gemm && rewrite_input(rewrite, node, function->result) == INLAY_NONE)
+        return replace_by_integers(rewrite, node);
     inputs = arena_array(&rewrite->scratch, (size_t)operands + 2, sizeof *inputs);
     if (inputs == NULL)
         return rewrite_no_memory(rewrite);
