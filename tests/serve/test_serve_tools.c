@@ -433,12 +433,38 @@ static void test_refused(void **state)
         client_expect(&server, "POST", "/v1/chat/completions", "", rows[i].body, 400, rows[i].part);
 }
 
+/* A tool that is not strict, whose schema cannot be obeyed, is named in each form of the reply. */
+static void test_warnings(void **state)
+{
+#define ODD "\"parameters\":{\"type\":\"object\",\"properties\":{\"q\":{\"type\":\"array\",\"uniqueItems\":true}}}"
+    static const struct {
+        const char *path, *body;
+    } rows[] = {
+        { "/v1/chat/completions", ASK("hermes", TOOL("\"name\":\"a\"," ODD)) },
+        { "/v1/chat/completions", ASK("hermes", TOOL("\"name\":\"a\"," ODD) ",\"stream\":true") },
+        { "/v1/responses",
+          "{\"model\":\"hermes\",\"input\":\"x\",\"max_output_tokens\":2,\"tools\":[{\"type\":\"function\","
+          "\"name\":\"a\"," ODD "}]}" },
+    };
+
+    static const char warning[] =
+        "\"warnings\":[\"function 'a' may get any object: its parameters cannot be obeyed: the "
+        "schema, 'uniqueItems'";
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        client_stream(&server, rows[i].path, rows[i].body, NULL, events, sizeof events);
+        if (strstr(events, warning) == NULL)
+            fail_msg("row %zu has no warning: %s", i, events);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calls),   cmocka_unit_test(test_forced_arguments), cmocka_unit_test(test_ids),
         cmocka_unit_test(test_events),  cmocka_unit_test(test_responses),        cmocka_unit_test(test_prompts),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_warnings),
     };
 
     return cmocka_run_group_tests(tests, start, serving_tear_down);

@@ -225,9 +225,11 @@ static void write_head(const struct completion *completion, struct strbuf *to)
                        : completion->streams   ? "chat.completion.chunk"
                                                : "chat.completion";
 
-    strbuf_format(to, "{\"id\":\"%s-%llu\",\"object\":\"%s\",\"created\":%lld,\"model\":\"%s\",\"choices\":[",
+    strbuf_format(to, "{\"id\":\"%s-%llu\",\"object\":\"%s\",\"created\":%lld,\"model\":\"%s\",",
                   completion->asked.chat ? "chatcmpl" : "cmpl", (unsigned long long)completion->id, kind,
                   (long long)time(NULL), completion->asked.model);
+    tool_set_write_warnings(&completion->asked.tools, to);
+    strbuf_text(to, "\"choices\":[");
 }
 
 /* A call with its first `bytes` arguments. */

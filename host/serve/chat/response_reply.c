@@ -109,7 +109,9 @@ static void write_response(const struct completion *completion, struct strbuf *t
     write_json(to, asked->tools.given_choice, "\"auto\"");
     strbuf_text(to, ",\"tools\":");
     write_json(to, asked->tools.given, "[]");
-    strbuf_format(to, ",\"top_p\":%.9g,\"truncation\":\"disabled\",\"usage\":", (double)asked->sampler.top_p);
+    strbuf_format(to, ",\"top_p\":%.9g,\"truncation\":\"disabled\",", (double)asked->sampler.top_p);
+    tool_set_write_warnings(&asked->tools, to);
+    strbuf_text(to, "\"usage\":");
     if (choice->reason != NULL)
         strbuf_format(to,
                       "{\"input_tokens\":%zu,\"input_tokens_details\":{\"cached_tokens\":%zu},\"output_tokens\":%zu,"

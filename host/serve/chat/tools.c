@@ -159,6 +159,40 @@ bool tool_set_is_used(const tool_set *set)
 void tool_set_deinit(tool_set *set)
 {
     json_decref(set->list);
+    strbuf_deinit(&set->warnings);
+}
+
+void tool_set_write_warnings(const tool_set *set, struct strbuf *to)
+{
+    if (set->warnings.size == 0)
+        return;
+    strbuf_text(to, "\"warnings\":[");
+    strbuf_add(to, set->warnings.data, set->warnings.size);
+    strbuf_text(to, "],");
+}
+
+static void add_warning(tool_set *set, const struct tool *one, const char *why)
+{
+    struct strbuf text = { 0 };
+
+    strbuf_format(&text, "function '%s' may get any object: its parameters cannot be obeyed: %s", one->name, why);
+    strbuf_text(&set->warnings, set->warnings.size > 0 ? "," : "");
+    strbuf_json(&set->warnings, text.data, text.size);
+    strbuf_deinit(&text);
+}
+
+/* Whether the schema's grammar can be built. It takes at most a quarter of the steps that are left. */
+static bool fits(json_t *schema, uint64_t *left, char *why)
+{
+    struct grammar *trial = grammar_create();
+    const uint64_t most = *left / 4;
+    bool good;
+
+    (void)grammar_spend(trial, GRAMMAR_STEPS - most);
+    good = trial != NULL && grammar_schema(trial, schema, why) && grammar_finish(trial, why);
+    *left -= trial != NULL ? grammar_spent(trial) - (GRAMMAR_STEPS - most) : 0;
+    grammar_destroy(trial);
+    return good;
 }
 
 /* The id of a call. */
@@ -185,42 +219,45 @@ static grammar_node part(struct grammar *grammar, const char *text)
     return all;
 }
 
-/* The arguments of a tool. A schema that is not supported counts only if it is strict. */
-static bool arguments_of(struct grammar *grammar, const struct tool *one, grammar_node *out, body_error *error)
+/* The arguments of a tool. A schema that cannot be obeyed is an error only if it is strict. left: steps for trials. */
+static bool arguments_of(tool_set *set, const struct tool *one, struct grammar *grammar, uint64_t *left,
+                         grammar_node *out, body_error *error)
 {
     char why[GRAMMAR_WHY_BYTES] = "";
-    json_t *schema = json_pack("{s:s, s:{}}", "type", "object", "properties");
-    struct grammar *trial = grammar_create();
-    bool good = schema != NULL && trial != NULL, fits;
+    json_t *schema = one->parameters;
 
-    fits = good && one->parameters != NULL && json_object_size(one->parameters) > 0 &&
-           grammar_schema(trial, one->parameters, why) && grammar_finish(trial, why);
-    grammar_destroy(trial);
-    if (!good)
-        (void)body_fail(error, "out of memory for the grammar");
-    else if (one->parameters == NULL || json_object_size(one->parameters) == 0)
-        good = grammar_schema_value(grammar, schema, out, why);
-    else if (!fits && one->strict)
-        good = body_fail(error, "function '%s' is strict, and its parameters cannot be obeyed: %s", one->name, why);
-    else
-        good = grammar_schema_value(grammar, fits ? one->parameters : NULL, out, why);
+    if (json_object_size(schema) == 0) {
+        schema = json_pack("{s:s, s:{}}", "type", "object", "properties");
+        if (schema == NULL)
+            return body_fail(error, "out of memory for the grammar");
+    } else if (fits(schema, left, why)) {
+        (void)json_incref(schema);
+    } else if (one->strict) {
+        return body_fail(error, "function '%s' is strict, and its parameters cannot be obeyed: %s", one->name, why);
+    } else {
+        add_warning(set, one, why);
+        schema = NULL;
+    }
+    if (!grammar_schema_value(grammar, schema, out, why))
+        (void)body_fail(error, "function '%s': %s", one->name, why);
     json_decref(schema);
-    return good;
+    return error->text[0] == '\0';
 }
 
-struct grammar *tool_set_grammar(const tool_set *set, const tool_form *form, body_error *error)
+struct grammar *tool_set_grammar(tool_set *set, const tool_form *form, body_error *error)
 {
     struct grammar *grammar = grammar_create();
     uint32_t rule = grammar_rule(grammar), call_rule = grammar_rule(grammar);
     grammar_node calls = grammar_never(grammar), call, all;
     char why[GRAMMAR_WHY_BYTES] = "";
+    uint64_t left = GRAMMAR_STEPS;
 
     for (uint32_t i = 0; i < set->count; i++) {
         grammar_node arguments = 0;
 
         if (!set->tools[i].allowed)
             continue;
-        if (!arguments_of(grammar, &set->tools[i], &arguments, error)) {
+        if (!arguments_of(set, &set->tools[i], grammar, &left, &arguments, error)) {
             grammar_destroy(grammar);
             return NULL;
         }

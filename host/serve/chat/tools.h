@@ -22,7 +22,8 @@ typedef struct tool_set {
     struct tool tools[MAX_TOOLS]; /* [count]; their names are in `list` */
     uint32_t count;
     tool_choice choice;
-    bool single; /* at most one call */
+    bool single;            /* at most one call */
+    struct strbuf warnings; /* texts of JSON, with commas between them: tools whose schemas are not obeyed */
 } tool_set;
 
 /* flat: the members of the function are those of the tool, as in /v1/responses. false: *error names the place. */
@@ -31,8 +32,11 @@ bool tool_set_read(tool_set *set, json_t *value, bool flat, body_error *error);
 bool tool_set_choose(tool_set *set, json_t *value, body_error *error);
 /* Whether the model may call a tool. */
 bool tool_set_is_used(const tool_set *set);
-/* The texts of calls of the allowed tools. NULL: *error says why. */
-struct grammar *tool_set_grammar(const tool_set *set, const tool_form *form, body_error *error);
+/* The texts of calls of the allowed tools. A tool that is not strict and whose schema cannot be obeyed takes any object,
+ * which is a warning. NULL: *error says why. */
+struct grammar *tool_set_grammar(tool_set *set, const tool_form *form, body_error *error);
+/* Adds the member "warnings" and a comma to a reply, if there are any. */
+void tool_set_write_warnings(const tool_set *set, struct strbuf *to);
 void tool_set_deinit(tool_set *set);
 
 typedef struct tool_call {
