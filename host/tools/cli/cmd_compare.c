@@ -337,15 +337,16 @@ static void add_scores(struct table *table, const struct agree *agree)
 {
     const agree_score score = agree_result(agree);
     const bool is_command = agree->metric == AGREE_custom;
-    const bool all_broken = agree->broken > 0 && agree->broken == agree->elements; /* there is no error to state */
+    const bool are_texts = agree->broken == 0 && agree->max_error == 0 && agree->same < agree->elements;
+    const bool has_no_error = are_texts || (agree->broken > 0 && agree->broken == agree->elements);
 
     table_text(table, METRIC, agree_metric_name(agree_used(agree)));
     table_real(table, SCORE, score.value, "%.6g", score.value);
     table_real(table, LOW, score.low, "%.5g", score.low);
     table_real(table, HIGH, score.high, "%.5g", score.high);
-    if (!is_command && !all_broken)
+    if (!is_command && !has_no_error)
         add_errors(table, agree);
-    for (uint32_t i = MAX_ERROR; !is_command && all_broken && i <= COSINE; i++)
+    for (uint32_t i = MAX_ERROR; !is_command && has_no_error && i <= COSINE; i++)
         table_say(table, i, "-");
     if (agree->broken > 0 && !is_command) {
         table_whole(table, NOT_FINITE, (int64_t)agree->broken);
