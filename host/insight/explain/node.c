@@ -126,7 +126,7 @@ static void add_offer(struct table *table, const struct facts *facts, const part
 {
     char a[FORMATTED_BYTES];
 
-    table_say(table, TIME, "%s", format_ns(facts_displayed_ns(facts, offer, offer->cost.ns), a));
+    table_say(table, TIME, "%s", format_ns(facts_displayed_ns(offer, offer->cost.ns), a));
     table_say(table, ANSWER, "%s%s", cost_source_name(offer->cost_source), offer->region_price ? " of its region" : "");
     if (offer->node_count > 1)
         table_add(table, ANSWER, ", for %" PRIu32 " nodes together", offer->node_count);
@@ -276,7 +276,7 @@ static void write_answer(json_out *json, const struct facts *facts, const facts_
     json_bool(json, "chosen", answer->chosen);
     if (answer->offer != INLAY_NONE) {
         const partition_offer *offer = &graph->parts->offers[answer->offer];
-        json_number(json, "cost_ns", facts_displayed_ns(facts, offer, offer->cost.ns));
+        json_number(json, "cost_ns", facts_displayed_ns(offer, offer->cost.ns));
         json_text(json, "price", cost_source_name(offer->cost_source));
         if (offer->region_price)
             json_bool(json, "region_price", true);

@@ -40,7 +40,7 @@ static double displayed_ns(const struct search *search, uint32_t offer)
 {
     const partition_offer *o = &search->graph->parts->offers[offer];
 
-    return facts_displayed_ns(search->facts, o, o->cost.ns);
+    return facts_displayed_ns(o, o->cost.ns);
 }
 
 /* Estimates from the offers alone: each node moves to its cheapest other provider. */
@@ -119,8 +119,7 @@ static inlay_status solve_without_winner(struct search *search, facts_stretch *s
     if (status == INLAY_OK) {
         INLAY_CHECK(stretch->runner_up.kind == RUNNER_UP_ESTIMATE);
         stretch->runner_up.kind = RUNNER_UP_EXACT;
-        stretch->runner_up.extra_ns =
-            facts_displayed_sum(search->facts, &other) - facts_displayed_sum(search->facts, search->graph->parts);
+        stretch->runner_up.extra_ns = facts_displayed_sum(&other) - facts_displayed_sum(search->graph->parts);
         for (uint32_t i = 0; i < other.region_count; i++) {
             const partition_region *r = &other.regions[i];
             for (uint32_t node = 0;
