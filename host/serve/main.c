@@ -11,6 +11,7 @@
 #include "serve/request/shared_memory.h"
 #include "serve/schedule/sched.h"
 #include "serve/base/server.h"
+#include "serve/exchange/prepare.h"
 #include "serve/exchange/watch.h"
 #include "serve/process/supervise.h"
 #include "serve/network/tls.h"
@@ -200,6 +201,7 @@ static inlay_status start(program_state *state, inlay_diag *diag)
     INLAY_TRY(repository_open(&state->settings, runners, &server->board, &server->repository, diag));
     INLAY_TRY(sched_create(runners, (sched_lending){ front_lend, front_take_back }, &server->sched, diag));
     INLAY_TRY(loader_create(server, &server->loader, diag));
+    INLAY_TRY(prepare_create(&server->prepare, diag));
     INLAY_TRY(watch_create(server, &server->watch, diag));
     if (!supervise_is_worker())
         INLAY_TRY(open_front(state, diag));
@@ -364,6 +366,7 @@ static void drain(program_state *state, const sigset_t *signals)
         (void)wait_idle(state, grace_ms);
     } else {
         atomic_store(&server->phase.refusing, true);
+        prepare_end(server->prepare);
         sched_end(server->sched);
         if (wait_idle(state, 1000))
             return;
@@ -384,7 +387,8 @@ static void stop(program_state *state)
     }
     end_loads(state);
     end_copies(state);
-    watch_destroy(server->watch); /* its thread uses the loader */
+    watch_destroy(server->watch); /* its thread uses the loader and the next */
+    prepare_destroy(server->prepare);
     loader_destroy(server->loader);
     sched_destroy(server->sched);
     otlp_destroy(server->otlp);

@@ -251,6 +251,7 @@ static inlay_status hash_file(const struct place *place, signed_file *file, uint
         status = inlay_fail(diag, INLAY_RESULTS_DIFFER, "%.300s: is not a regular file; %s", path, advice);
         goto done;
     }
+    output_note_read(fd);
     if (block == NULL || gnutls_hash_init(&hash, GNUTLS_DIG_SHA256) != GNUTLS_E_SUCCESS) {
         hash = NULL;
         status = no_memory(diag, "to hash '%.300s'", path);
@@ -307,6 +308,8 @@ static inlay_status read_file(const char *path, gnutls_datum_t *out, inlay_diag 
         status = inlay_fail(diag, INLAY_IO_ERROR, "%.300s: is not a regular file of at most 64 MiB", path);
     else if ((out->data = malloc((size_t)about.st_size + 1)) == NULL)
         status = no_memory(diag, "to read '%.300s'", path);
+    else
+        output_note_read(fd);
     for (ssize_t got = 1; status == INLAY_OK && got != 0 && out->size < (unsigned)about.st_size;) {
         got = read(fd, out->data + out->size, (size_t)about.st_size - out->size);
         if (got < 0)

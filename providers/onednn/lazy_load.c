@@ -25,6 +25,7 @@ static dnnl_cpu_isa_t (*real_isa)(void);
 static dnnl_status_t (*real_set_isa)(dnnl_cpu_isa_t);
 static dnnl_status_t (*real_get_capacity)(int *);
 static dnnl_status_t (*real_set_capacity)(int);
+static const dnnl_version_t *(*real_version)(void);
 static dnnl_engine_t process_engine; /* shared by all sessions of the process; contains no state of a session */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -66,6 +67,15 @@ static dnnl_cpu_isa_t isa_of_cpu(void)
 #endif
 }
 
+/* Before version 3.4, descriptions of "brg" kernels (float with AVX-512, and bfloat16) point to their own attributes,
+ * and a copy of a description still points to those of the original. The cache of primitives hands out such copies,
+ * whose originals no longer exist: a kernel that is then generated from one reads freed memory. Without the cache every
+ * description is an original. */
+static bool copies_dangle(const dnnl_version_t *version)
+{
+    return version->major < 3 || (version->major == 3 && version->minor < 4);
+}
+
 static bool open_library(void)
 {
     void *library = library_open(soname);
@@ -79,7 +89,10 @@ static bool open_library(void)
            library_find(library, "dnnl_get_effective_cpu_isa", &real_isa) &&
            library_find(library, "dnnl_set_max_cpu_isa", &real_set_isa) &&
            library_find(library, "dnnl_get_primitive_cache_capacity", &real_get_capacity) &&
-           library_find(library, "dnnl_set_primitive_cache_capacity", &real_set_capacity);
+           library_find(library, "dnnl_set_primitive_cache_capacity", &real_set_capacity) &&
+           library_find(library, "dnnl_version", &real_version);
+    if (good && copies_dangle(real_version()))
+        good = real_set_capacity(0) == dnnl_success;
     if (good && cpu_is_capped()) /* has no effect if the application has already used the library */
         (void)real_set_isa(isa_of_cpu());
     return good && real_engine_create(&process_engine, dnnl_cpu, 0) == dnnl_success;

@@ -45,11 +45,18 @@ struct place builder_take(struct builder *builder, uint64_t bytes)
 dnnl_status_t builder_add_step(struct builder *builder, const_dnnl_primitive_desc_t description, bool alone,
                                struct step **out)
 {
+    dnnl_status_t code;
+    int before;
+
     INLAY_CHECK(builder->instance->step_count < MOST_STEPS);
     *out = &builder->instance->steps[builder->instance->step_count];
     (*out)->alone = alone;
     builder->instance->step_count++;
-    return dnnl_primitive_create(&(*out)->primitive, description);
+    /* As for the description: the number of threads is part of the key of the library's cache of primitives. */
+    before = threads_set(alone ? 1 : (int)builder->instance->threads);
+    code = dnnl_primitive_create(&(*out)->primitive, description);
+    (void)threads_set(before);
+    return code;
 }
 
 dnnl_status_t builder_add_operand(const struct builder *builder, struct step *step, int number,

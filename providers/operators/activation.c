@@ -7,7 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* All of them propagate NaN: comparisons are written such that NaN selects an expression that contains x. */
+/* NaN selects what it selects in the Where of ONNX's function bodies: an expression that contains x, except in
+ * ThresholdedRelu and Shrink, where it selects 0. */
 #define LOOP relu
 #define F(x) ((x) < 0.0f ? 0.0f : (x))
 #define D(x) ((x) < 0.0 ? 0.0 : (x))
@@ -17,8 +18,8 @@
 #define D(x) ((x) < 0.0 ? A * (x) : (x))
 #include "operators/unary.inc"
 #define LOOP thresholded_relu
-#define F(x) ((x) <= A ? 0.0f : (x))
-#define D(x) ((x) <= A ? 0.0 : (x))
+#define F(x) ((x) > A ? (x) : 0.0f)
+#define D(x) ((x) > A ? (x) : 0.0)
 #include "operators/unary.inc"
 #define LOOP sigmoid /* the loop for float follows below */
 #define D(x) sigmoid(x)
@@ -54,8 +55,8 @@ static inline double hard_unit(double x)
 #define D(x) ((x) < 0.0 ? A * expm1(x) : (x))
 #include "operators/unary.inc"
 #define LOOP selu /* B: gamma */
-#define F(x) ((x) <= 0.0f ? B * A * vm_expm1(x) : B * (x))
-#define D(x) ((x) <= 0.0 ? B * A * expm1(x) : B * (x))
+#define F(x) ((x) < 0.0f ? B * A * vm_expm1(x) : B * (x))
+#define D(x) ((x) < 0.0 ? B * A * expm1(x) : B * (x))
 #include "operators/unary.inc"
 #define LOOP celu /* max(0, x) + min(0, alpha (e^(x / alpha) - 1)) */
 #define F(x) celu_f(x, A)
@@ -63,12 +64,12 @@ static inline double hard_unit(double x)
 static inline float celu_f(float x, float alpha)
 {
     float low = alpha * vm_expm1(x / alpha);
-    return (x < 0.0f ? 0.0f : x) + (low > 0.0f ? 0.0f : low);
+    return x == 0.0f ? x : (x < 0.0f ? 0.0f : x) + (low > 0.0f ? 0.0f : low);
 }
 static inline double celu(double x, double alpha)
 {
     double low = alpha * expm1(x / alpha);
-    return (x < 0.0 ? 0.0 : x) + (low > 0.0 ? 0.0 : low);
+    return x == 0.0 ? x : (x < 0.0 ? 0.0 : x) + (low > 0.0 ? 0.0 : low);
 }
 #include "operators/unary.inc"
 #define LOOP softplus /* ln(1 + e^x), without overflow */
@@ -105,8 +106,8 @@ static inline float mish_f(float x)
 #define D(x) ((x) < -1e100 ? (x)*0.0 : (x)*sigmoid(1.5957691216057308 * ((x) + 0.044715 * (x) * (x) * (x))))
 #include "operators/unary.inc"
 #define LOOP shrink /* A: lambd, B: bias */
-#define F(x) ((x) < -A ? (x) + B : (x) > A ? (x)-B : (x) == (x) ? 0.0f : (x))
-#define D(x) ((x) < -A ? (x) + B : (x) > A ? (x)-B : (x) == (x) ? 0.0 : (x))
+#define F(x) ((x) < -A ? (x) + B : (x) > A ? (x)-B : 0.0f)
+#define D(x) ((x) < -A ? (x) + B : (x) > A ? (x)-B : 0.0)
 #include "operators/unary.inc"
 
 static void sigmoid_f32(void *out, const void *in, int64_t count, const double *args)

@@ -23,6 +23,8 @@ typedef struct feature_state {
     double replaced;
     int64_t *imputed_integers, replaced_integer; /* Imputer of integers */
     uint32_t imputed_integer_count;
+    int64_t *widths; /* FeatureVectorizer: inputdimensions */
+    uint32_t width_count;
 } feature_state;
 
 static void release_feature(void *state)
@@ -66,8 +68,13 @@ static inlay_status prepare_feature(const kit_node *node, void **out_state, inla
     state->imputed_integers = ml_integers(&state->pool, node, "imputed_value_int64s", &state->imputed_integer_count);
     state->replaced = kit_attr_float(node->info, "replaced_value_float", 0);
     state->replaced_integer = kit_attr_int(node->info, "replaced_value_int64", 0);
+    state->widths = ml_integers(&state->pool, node, "inputdimensions", &state->width_count);
     if (state->pool.failed)
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for attributes");
+    else if (state->offset.count > 0 && state->scale.count > 0 && state->offset.count != state->scale.count)
+        status =
+            inlay_fail(diag, INLAY_INVALID_MODEL, "offset has %u elements, scale %u; they must have the same length",
+                       state->offset.count, state->scale.count);
     else if (state->norm == NORM_MAX && strcmp(norm, "MAX") != 0)
         status = inlay_fail(diag, INLAY_INVALID_MODEL, "norm is '%.40s'; it must be MAX, L1 or L2", norm);
     if (status == INLAY_OK)
@@ -310,7 +317,25 @@ static inlay_status shape_allocates(const void *state, kit_plan *plan, inlay_dia
     return INLAY_OK;
 }
 
-/* FeatureVectorizer: concatenates the columns of all inputs as floats. */
+/* The columns that input `index` has in the output of a FeatureVectorizer: inputdimensions[index], where the input may
+ * have fewer, or its own. */
+static inlay_status vectorizer_columns(const kit_call *call, uint32_t index, int64_t *inout_columns)
+{
+    const feature_state *state = call->state;
+
+    if (state->width_count == 0)
+        return INLAY_OK;
+    if (state->width_count != call->in_count)
+        return inlay_fail(call->diag, INLAY_INVALID_MODEL, "inputdimensions has %u elements for %u inputs",
+                          state->width_count, call->in_count);
+    if (*inout_columns > state->widths[index])
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "input %u has %lld features; inputdimensions[%u] is %lld",
+                          index, (long long)*inout_columns, index, (long long)state->widths[index]);
+    *inout_columns = state->widths[index];
+    return INLAY_OK;
+}
+
+/* FeatureVectorizer: concatenates the columns of all inputs as floats. Missing columns are 0, as in ONNX Runtime. */
 static inlay_status run_vectorizer(const kit_call *call)
 {
     int64_t dims[2] = { -1, 0 }, at = 0;
@@ -322,6 +347,8 @@ static inlay_status run_vectorizer(const kit_call *call)
         if (status == INLAY_OK && dims[0] >= 0 && rows != dims[0])
             status = inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "input %u has %lld samples, the first %lld", index,
                                 (long long)rows, (long long)dims[0]);
+        if (status == INLAY_OK)
+            status = vectorizer_columns(call, index, &columns);
         if (status == INLAY_OK) {
             dims[0] = rows;
             dims[1] += columns;
@@ -331,11 +358,17 @@ static inlay_status run_vectorizer(const kit_call *call)
         status = ml_output(call, 0, 2, dims);
     for (uint32_t index = 0; index < call->in_count && status == INLAY_OK; index++) {
         const kit_tensor *input = &call->in[index];
-        int64_t columns = input->dims[input->rank - 1];
-        for (int64_t row = 0; row < dims[0]; row++)
-            convert_to_f32((float *)call->out[0].data + row * dims[1] + at, input->dtype, input->data, row * columns,
-                           columns);
-        at += columns;
+        const int64_t columns = input->dims[input->rank - 1];
+        int64_t wide = columns;
+
+        (void)vectorizer_columns(call, index, &wide);
+        for (int64_t row = 0; row < dims[0]; row++) {
+            float *const to = (float *)call->out[0].data + row * dims[1] + at;
+
+            convert_to_f32(to, input->dtype, input->data, row * columns, columns);
+            memset(to + columns, 0, (size_t)(wide - columns) * sizeof *to);
+        }
+        at += wide;
     }
     return status;
 }
@@ -414,6 +447,8 @@ static const kit_kernel kernels[] = {
     { .domain = "ai.onnx.ml",
       .op_type = "FeatureVectorizer",
       .in_types = { ML_NUMBERS },
+      .prepare = prepare_feature,
+      .release = release_feature,
       .shape = shape_allocates,
       .run = run_vectorizer },
     { .domain = "ai.onnx.ml",

@@ -172,6 +172,9 @@ static inlay_status prepare_svm(const kit_node *node, void **out_state, inlay_di
                             kernel, transform);
     if (state->vector_count == 0) /* kernel functions take vectors; ONNX Runtime ignores kernel_type, too */
         state->kernel = SVM_LINEAR;
+    if (status == INLAY_OK && count < 3 && (count > 0 || state->kernel != SVM_LINEAR))
+        status = inlay_fail(diag, INLAY_INVALID_MODEL, "kernel_params has %u elements, not 3: gamma, coef0 and degree",
+                            count);
     if (status == INLAY_OK)
         *out_state = state;
     else

@@ -87,6 +87,9 @@ static inlay_status tree_read_indexed(const kit_node *node, tree_state *state, i
     for (uint32_t i = 0; i < 6; i++)
         if (counts[i] != count)
             return tree_broken(diag, "the nodes_* attributes differ in length");
+    if (missing_count != 0 && missing_count != count)
+        return tree_broken(diag,
+                           "nodes_missing_value_tracks_true has another length than the other nodes_* attributes");
     if (count == 0 || weights != leaves || roots == 0)
         return tree_broken(diag, "it has no nodes or no roots, or the leaf_* attributes differ in length");
     state->node_count = (int64_t)count + leaves;

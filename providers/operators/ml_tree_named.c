@@ -210,6 +210,9 @@ inlay_status tree_read_named(const kit_node *node, tree_state *state, inlay_diag
     for (uint32_t i = 0; i < 5; i++)
         if (counts[i] != node_count)
             return tree_broken(diag, "the nodes_* attributes differ in length");
+    if (missing_count != 0 && missing_count != node_count)
+        return tree_broken(diag,
+                           "nodes_missing_value_tracks_true has another length than the other nodes_* attributes");
     if (node_count == 0 || splits.count != node_count || !tree_lists_read(node, state, &lists))
         return tree_broken(diag, "it has no nodes, or the lists of nodes or weights differ in length");
     for (uint32_t i = 0; i < node_count; i++) /* the first node of a tree is its root */

@@ -112,11 +112,14 @@ static inlay_status resize_scales(const resize_state *state, const kit_plan *pla
     return INLAY_OK;
 }
 
-/* tf_crop_and_resize: reads the region of the input that is resized, in coordinates relative to the input's size. */
+/* tf_crop_and_resize: reads the region of the input that is resized, in coordinates relative to the input's size.
+ * Without roi, or with an empty one, this is the whole input, as in ONNX Runtime. */
 static inlay_status resize_roi(const kit_tensor *roi, const uint32_t *which, uint32_t axis_count, resize_axis *axes,
                                inlay_diag *diag)
 {
-    if (roi == NULL || roi->count != 2 * (int64_t)axis_count)
+    if (roi == NULL || roi->count == 0)
+        return INLAY_OK;
+    if (roi->count != 2 * (int64_t)axis_count)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "roi must have two entries for each of %u axes", axis_count);
     for (uint32_t i = 0; i < axis_count; i++) {
         axes[which[i]].roi_begin = convert_get_f64(roi->dtype, roi->data, i);

@@ -51,7 +51,7 @@
 #define D(x) erf(x)
 #include "operators/unary.inc"
 #define LOOP sin_near
-#define F(x) vm_sin(x)
+#define F(x) ((x) == 0 ? (x) : vm_sin(x)) /* keeps the sign of 0 */
 #define D(x) sin(x)
 #include "operators/unary.inc"
 #define LOOP cos_near
@@ -59,7 +59,7 @@
 #define D(x) cos(x)
 #include "operators/unary.inc"
 #define LOOP tan_near
-#define F(x) vm_tan(x)
+#define F(x) ((x) == 0 ? (x) : vm_tan(x))
 #define D(x) tan(x)
 #include "operators/unary.inc"
 #define LOOP asin

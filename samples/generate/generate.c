@@ -9,10 +9,10 @@
  * stderr. */
 #include "files.h"
 #include "head.h"
-#include "lookup.h"
+#include "texts/tokens/lookup.h"
 #include "model.h"
-#include "sampler.h"
-#include "tokenizer.h"
+#include "texts/tokens/sampler.h"
+#include "texts/tokens/tokenizer.h"
 #include <argp.h>
 #include <errno.h>
 #include <limits.h>

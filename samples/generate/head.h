@@ -1,8 +1,8 @@
-/* head.h - a draft model that is a head: it guesses tokens from the hidden states of the model (shared/text_head.h). */
+/* head.h - a draft model that is a head: it guesses tokens from the hidden states of the model (texts/draft/head.h). */
 #ifndef GENERATE_HEAD_H
 #define GENERATE_HEAD_H
 #include "model.h"
-#include "shared/text_head.h"
+#include "texts/draft/head.h"
 
 struct head {
     struct model *draft; /* borrowed */

@@ -1,5 +1,5 @@
 #include "model.h"
-#include "shared/text_graft.h"
+#include "texts/draft/graft.h"
 #include <stdio.h>
 
 enum { ROOM = 512 };

@@ -7,8 +7,8 @@
  * when it ends, and is the one that `generate` prints for its prompt. Options of the session come from inlay.yaml and
  * the environment, like those of `generate`. */
 #include "files.h"
-#include "sampler.h"
-#include "tokenizer.h"
+#include "texts/tokens/sampler.h"
+#include "texts/tokens/tokenizer.h"
 #include <inlay/inlay.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -222,9 +222,31 @@ static void a_newcomer_wins_no_tie(void **state)
     inlay_session_destroy(session);
 }
 
+/* A run of the rival sleeps for a millisecond, as a library does that waits for its own threads. */
+static void waiting_is_part_of_the_price(void **state)
+{
+    struct seen seen = { 0 };
+    inlay_session *session;
+    const char *text;
+
+    (void)state;
+    set_price(1e9);
+    session = open_model("a_rival", 1 << 10);
+    (void)tune(session, NULL, &seen);
+    inlay_session_destroy(session);
+    session = open_model("a_rival", 1 << 10); /* three nodes */
+    text = explained(session);
+    assert_non_null(strstr(text, "\"price\":\"measured\""));
+    text = strstr(text, "\"cost_ns\":");
+    assert_non_null(text);
+    assert_true(strtod(text + strlen("\"cost_ns\":"), NULL) >= 3e6);
+    inlay_session_destroy(session);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(waiting_is_part_of_the_price, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(a_result_holds_for_assumed_sizes, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(a_newcomer_that_slows_runs_is_left_out, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(a_result_survives_other_providers, make_folder, drop_folder),

@@ -266,6 +266,30 @@ static void quantized_caches(void **state)
     }
 }
 
+/* Scales of channels in one axis, and a query of unknown width, are accepted: as with all sizes given. */
+static void open_forms(void **state)
+{
+    static const struct form form = { 8, true, "" };
+    static const char *const changes[][2] = { { "ks : 1,2,1,20\nvs : 1,2,1,20", "ks : 40\nvs : 40" },
+                                              { "q : B,S,80", "q : B,S,W" } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+        char script[1024], changed[1024], *at;
+        struct rig rig;
+
+        write_script(&form, script, sizeof script);
+        at = strstr(script, changes[i][0]);
+        assert_non_null(at);
+        (void)snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - script), script, changes[i][1],
+                       at + strlen(changes[i][0]));
+        if (!try_open(changed, "reference", "model", &rig, &diag))
+            fail_msg("%s: %s", changes[i][1], diag.text);
+        rig_close(&rig);
+    }
+}
+
 static void refused_forms(void **state)
 {
     static const struct {
@@ -534,11 +558,9 @@ static void refused_caches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(quantized_caches),
-        cmocka_unit_test(refused_forms),
-        cmocka_unit_test(small_caches_of_float_models),
-        cmocka_unit_test(float_caches),
-        cmocka_unit_test(states_of_bytes),
+        cmocka_unit_test(quantized_caches), cmocka_unit_test(open_forms),
+        cmocka_unit_test(refused_forms),    cmocka_unit_test(small_caches_of_float_models),
+        cmocka_unit_test(float_caches),     cmocka_unit_test(states_of_bytes),
         cmocka_unit_test(refused_caches),
     };
 

@@ -60,6 +60,10 @@ static const struct row rows[] = {
       NULL },
     { "Imputer", 1, "imputed_value_int64s=I:5;replaced_value_int64=i:-1", "i[1,3]=-1,2,-1", "i[1,3]=5,2,5", NULL },
     { "FeatureVectorizer", 1, "inputdimensions=I:2,1", "f[2,2]=1,2,3,4 f[2,1]=7,8", "f[2,3]=1,2,7,3,4,8", NULL },
+    { "FeatureVectorizer", 1, "inputdimensions=I:3,1", "f[2,2]=1,2,3,4 f[2,1]=7,8", "f[2,4]=1,2,0,7,3,4,0,8", NULL },
+    { "FeatureVectorizer", 1, "inputdimensions=I:1,1", "f[2,2]=1,2,3,4 f[2,1]=7,8", "f[2,2]",
+      "inputdimensions[0] is 1" },
+    { "FeatureVectorizer", 1, "inputdimensions=I:3", "f[2,2]=1,2,3,4 f[2,1]=7,8", "f[2,3]", "1 elements for 2 inputs" },
     { "ArrayFeatureExtractor", 1, "", "f[2,3]=1,2,3,4,5,6 i[2]=2,0", "f[2,2]=3,1,6,4", NULL },
     { "LinearRegressor", 1, "coefficients=F:1,2,3,4;intercepts=F:0.5,-1;targets=i:2", "f[2,2]=1,1,2,0",
       "f[2,2]=3.5,6,2.5,5", NULL },
@@ -114,6 +118,9 @@ static const struct row rows[] = {
     { "SVMRegressor", 1, SVM "kernel_type=s:POLY;kernel_params=F:1,1,2", "f[2,2]=1,1,0,2", "f[2,1]=4.5,-6.5", NULL },
     { "SVMRegressor", 1, "coefficients=F:2,-1;rho=F:0.5;kernel_type=s:POLY;kernel_params=F:1,1,2", "f[2,2]=1,1,3,2",
       "f[2,1]=1.5,4.5", NULL },
+    { "SVMRegressor", 1, SVM "kernel_type=s:RBF;kernel_params=F:0.5", "f[1,2]=1,0", "f[1,1]",
+      "kernel_params has 1 elements, not 3" },
+    { "SVMRegressor", 1, SVM "kernel_type=s:RBF", "f[1,2]=1,0", "f[1,1]", "kernel_params has 0 elements, not 3" },
     { "SVMRegressor", 1, SVM "kernel_type=s:RBF;kernel_params=F:0.5,0,0", "f[1,2]=1,0", "f[1,1]=2.1321206", NULL },
     { "SVMRegressor", 1, SVM "kernel_type=s:SIGMOID;kernel_params=F:0.5,0.25,0", "f[1,2]=1,0", "f[1,1]=1.5253793",
       NULL },
@@ -244,22 +251,22 @@ static void expect(const struct row *at, struct rig *rig, uint32_t output, const
     }
 }
 
-static void run_row(const struct row *at, const char *domain)
+/* Runs the node of a row with other attributes. */
+static inlay_status run_node(const struct row *at, const char *attrs, const char *domain, struct rig *rig,
+                             inlay_diag *diag)
 {
     static struct tensor in[TENSORS], out[TENSORS];
     const uint32_t ins = parse(at->in, in), outs = parse(at->out, out);
     char copy[1024], *save = NULL, name[2] = "a";
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17), n;
-    inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
-    struct rig rig;
 
     for (uint32_t i = 0; i < ins; i++, name[0]++)
         mw_value(&wire, MW_INPUT, name, (int)in[i].dtype, in[i].dims);
     n = mw_node_begin(&wire, at->op, ins == 1 ? "a" : "a,b", outs == 1 ? "y" : "y,z");
     wire_text(&wire, 7, domain);
-    (void)snprintf(copy, sizeof copy, "%s", at->attrs);
+    (void)snprintf(copy, sizeof copy, "%s", attrs);
     for (char *t = strtok_r(copy, ";", &save); t != NULL; t = strtok_r(NULL, ";", &save))
         add_attribute(&wire, t);
     wire_end(&wire, n);
@@ -268,17 +275,113 @@ static void run_row(const struct row *at, const char *domain)
         mw_value(&wire, MW_OUTPUT, "z", (int)out[1].dtype, NULL);
     wire_end(&wire, mark);
     mw_opset(&wire, 8, domain, at->version);
-    status = rig_try_open(&wire, NULL, &rig, &diag);
+    status = rig_try_open(&wire, NULL, rig, diag);
     for (uint32_t i = 0; status == INLAY_OK && i < ins; i++)
-        bind(&rig, i, &in[i]);
-    if (status == INLAY_OK)
-        status = inlay_context_run(rig.context, NULL, &diag);
+        bind(rig, i, &in[i]);
+    return status == INLAY_OK ? inlay_context_run(rig->context, NULL, diag) : status;
+}
+
+static void run_row(const struct row *at, const char *domain)
+{
+    static struct tensor out[TENSORS];
+    const uint32_t outs = parse(at->out, out);
+    inlay_diag diag = INLAY_DIAG_INIT;
+    struct rig rig;
+    const inlay_status status = run_node(at, at->attrs, domain, &rig, &diag);
+
     if ((status == INLAY_OK) != (at->message == NULL) ||
         (at->message != NULL && strstr(diag.text, at->message) == NULL))
         fail_msg("%s, %s: %d, '%s'", at->op, at->attrs, (int)status, diag.text);
     for (uint32_t i = 0; status == INLAY_OK && i < outs; i++)
         expect(at, &rig, i, &out[i]);
     rig_close(&rig);
+}
+
+enum { LAST_REMOVED = 1, FIRST_REPEATED = 2, LIST_REMOVED = 4, UNKNOWN_WORD = 8 };
+
+/* Damages that give another valid model. A model with one of several labels is that of two classes. */
+static const struct harmless {
+    const char *op, *attribute;
+    int ways;
+} harmless[] = {
+    { "OneHotEncoder", "cats_int64s", LAST_REMOVED | FIRST_REPEATED },
+    { "OneHotEncoder", "cats_strings", LAST_REMOVED | FIRST_REPEATED },
+    { "LabelEncoder", "classes_strings", LAST_REMOVED | FIRST_REPEATED },
+    { "Scaler", "offset", LIST_REMOVED },
+    { "Scaler", "scale", LIST_REMOVED },
+    { "Imputer", "imputed_value_floats", LAST_REMOVED },
+    { "FeatureVectorizer", "inputdimensions", LIST_REMOVED },
+    { "LinearRegressor", "intercepts", LIST_REMOVED },
+    { "LinearClassifier", "intercepts", LIST_REMOVED },
+    { "LinearClassifier", "classlabels_ints", LAST_REMOVED },
+    { "TreeEnsembleRegressor", "base_values", LIST_REMOVED },
+    { "TreeEnsembleRegressor", "nodes_missing_value_tracks_true", LIST_REMOVED },
+    { "TreeEnsembleClassifier", "classlabels_int64s", FIRST_REPEATED },
+    { "SVMRegressor", "rho", FIRST_REPEATED },
+    { "SVMRegressor", "kernel_params", FIRST_REPEATED | LIST_REMOVED }, /* linear ones need none */
+    { "SVMClassifier", "rho", FIRST_REPEATED },
+    { "SVMClassifier", "kernel_params", FIRST_REPEATED | LIST_REMOVED },
+    { "SVMClassifier", "classlabels_ints", FIRST_REPEATED },
+};
+
+static bool is_harmless(const struct row *row, const char *attribute, int way)
+{
+    for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++)
+        if (strcmp(harmless[i].op, row->op) == 0 && strcmp(harmless[i].attribute, attribute) == 0)
+            return (harmless[i].ways & way) != 0;
+    return false;
+}
+
+/* Copies the attributes to `to`, with a damage of the one at `at`. false: this attribute cannot be damaged so. */
+static bool damage(const char *attrs, const char *at, int way, char *to, size_t room)
+{
+    const char *values = strchr(at, '=') + 3, *end = at + strcspn(at, ";"), *last = end;
+    const bool is_list = values[-2] < 'a';
+    int kept, copied = 0;
+
+    while (last > values && *last != ',')
+        last--;
+    if (way == UNKNOWN_WORD ? values[-2] != 's' || values[0] < 'A' || values[0] > 'Z'
+                            : !is_list || (way == LAST_REMOVED && last == values))
+        return false;
+    kept = (int)((way == LAST_REMOVED     ? last
+                  : way == FIRST_REPEATED ? end
+                  : way == LIST_REMOVED   ? at
+                                          : values) -
+                 attrs);
+    if (way == FIRST_REPEATED)
+        copied = (int)strcspn(values, ",;");
+    (void)snprintf(to, room, "%.*s%s%.*s%s", kept, attrs,
+                   way == UNKNOWN_WORD     ? "OTHER"
+                   : way == FIRST_REPEATED ? ","
+                                           : "",
+                   copied, values, way == LIST_REMOVED && *end == ';' ? end + 1 : end);
+    return true;
+}
+
+/* Each list of each model above with an entry less or more, or missing, and each word of an enumeration replaced. */
+static void damaged(void **state)
+{
+    char attrs[1024], name[64];
+    int refused = 0;
+
+    (void)state;
+    for (const struct row *row = rows; row < rows + sizeof rows / sizeof rows[0]; row++)
+        for (const char *at = row->attrs; row->message == NULL && *at != '\0'; at += strcspn(at, ";"), at += *at == ';')
+            for (int way = LAST_REMOVED; way <= UNKNOWN_WORD; way *= 2) {
+                inlay_diag diag = INLAY_DIAG_INIT;
+                struct rig rig = { 0 };
+
+                (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(at, "="), at);
+                if (is_harmless(row, name, way) || !damage(row->attrs, at, way, attrs, sizeof attrs))
+                    continue;
+                if (run_node(row, attrs, "ai.onnx.ml", &rig, &diag) == INLAY_OK)
+                    fail_msg("%s runs with damaged %s: %s", row->op, name, attrs);
+                assert_non_null(strstr(diag.text, row->op));
+                rig_close(&rig);
+                refused++;
+            }
+    assert_in_range(refused, 200, 1000);
 }
 
 static void computed_by_hand(void **state)
@@ -377,7 +480,7 @@ static void one_class_of_two(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(computed_by_hand), cmocka_unit_test(contributed),
-                                        cmocka_unit_test(one_class_of_two) };
+                                        cmocka_unit_test(damaged), cmocka_unit_test(one_class_of_two) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

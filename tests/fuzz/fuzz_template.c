@@ -1,5 +1,5 @@
 /* Any bytes as a chat template: it gives a text, or it is refused with one line. */
-#include "serve/template/template.h"
+#include "texts/template/template.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,6 +2,7 @@
 #include "model_config.pb-c.h"
 #include "reflection.pb-c.h"
 #include "serve/exchange/access_log.h"
+#include "serve/exchange/prepare.h"
 #include "serve/grpc/grpc_read.h"
 #include "serve/network/connection.h"
 #include "serve/protocol/http2_rest.h"
@@ -31,6 +32,13 @@ void load_report(const struct server *server, bool json, char out[LOAD_BYTES])
 {
     (void)server;
     (void)snprintf(out, LOAD_BYTES, json ? "JSON {}" : "TEXT ");
+}
+
+void prepare_submit(struct prepare *prepare, struct request *request, bool is_large, prepare_work work)
+{
+    (void)prepare;
+    (void)is_large;
+    work(request, NULL);
 }
 
 void grpc_leave(struct call *call)

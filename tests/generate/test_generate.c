@@ -1,8 +1,8 @@
 /* samples/generate: the tokenizer with a small vocabulary, and the sampler. */
 #include "cmocka_all.h"
-#include "lookup.h"
-#include "sampler.h"
-#include "tokenizer.h"
+#include "texts/tokens/lookup.h"
+#include "texts/tokens/sampler.h"
+#include "texts/tokens/tokenizer.h"
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>

@@ -61,7 +61,7 @@ def circles(graph):
 
 def libraries(source):
     """The folders of libraries and plug-ins, and the list of includes that orders their sub-folders."""
-    for name in ("runtime", "formats", "insight", "tools", "shared", "probe", "serve"):
+    for name in ("runtime", "formats", "insight", "tools", "shared", "texts", "probe", "serve"):
         yield f"host/{name}", "edges", ("" if name in ("runtime", "insight", "tools") else name + "/")
     for path in sorted((source / "providers").iterdir()):
         if path.is_dir():

@@ -38,7 +38,7 @@ python3 "$here/generators.py" "$source" || fail "tests have random number genera
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 mkdir -p "$copy/ops" "$copy/sdk" "$copy/providers/reference"
-for folder in "$source"/host/{runtime,insight,tools}/*/ "$source"/host/{formats,shared,probe,serve,web,platform}/; do
+for folder in "$source"/host/{runtime,insight,tools}/*/ "$source"/host/{formats,shared,texts,probe,serve,web,platform}/; do
     mkdir -p "$copy/${folder#"$source"/}"
 done
 cp "$source/host/README.md" "$copy/host/"
@@ -77,6 +77,9 @@ plant host/runtime/base/x.def graph/graph.h 'base may not include graph/graph.h'
 plant host/runtime/base/x.c ../graph/graph.h 'includes ../graph/graph.h'
 mkdir "$copy/host/serve/http"
 plant host/serve/http/x.c serve/exchange/exchange.h 'serve/http may not include serve/exchange/exchange.h'
+mkdir "$copy/host/texts/grammar"
+plant host/texts/grammar/x.c serve/model/model.h 'texts/grammar may not include serve/model/model.h'
+plant host/texts/grammar/x.c prepost/text/text.h 'texts/grammar may not include prepost/text/text.h'
 plant host/runtime/exec/x.c simd/instances.h 'exec may not include simd/instances.h'
 plant host/tools/quantize/x.c cpu/provider.h 'quantize may not include cpu/provider.h'
 plant providers/reference/x.c graph/graph.h 'providers may not include graph/graph.h'

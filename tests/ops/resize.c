@@ -219,6 +219,35 @@ static void fractional_lengths(void **state)
     }
 }
 
+/* tf_crop_and_resize without roi, an empty tensor, reads the whole input, as with roi [0, 1]. */
+static void no_region(void **state)
+{
+    static const char *const modes[] = { "nearest", "linear", "cubic" };
+    const float x[] = { 3, -1, 4, 1, -5 }, roi[] = { 0, 1 }, scale = 1.7f;
+    const int64_t in = 5, out = 8;
+    float y[2][8];
+
+    (void)state;
+    for (size_t i = 0; i < KIT_COUNT(modes); i++) {
+        for (int64_t given = 0; given < 2; given++) {
+            static kernel_case c;
+
+            c = (kernel_case){ .op_type = "Resize", .since_version = 13 };
+            kernel_case_string(&c, "mode", modes[i]);
+            kernel_case_string(&c, "nearest_mode", "floor");
+            kernel_case_string(&c, "coordinate_transformation_mode", "tf_crop_and_resize");
+            kernel_case_input(&c, INLAY_FLOAT, 1, &in, (void *)(uintptr_t)x, false);
+            kernel_case_input(&c, INLAY_FLOAT, 1, &(int64_t){ 2 * given }, (void *)(uintptr_t)roi, false);
+            kernel_case_input(&c, INLAY_FLOAT, 1, &(int64_t){ 1 }, (void *)(uintptr_t)&scale, false);
+            kernel_case_output(&c, INLAY_FLOAT, 1, &out, y[given]);
+            assert_int_equal(kernel_case_prepare(&c, &operators_resize), INLAY_OK);
+            assert_int_equal(kernel_case_run(&c), INLAY_OK);
+            kernel_case_deinit(&c);
+        }
+        assert_memory_equal(y[0], y[1], sizeof y[0]);
+    }
+}
+
 /* Strings are moved by reference, and complex numbers as pairs. */
 static void strings_and_pairs(void **state)
 {
@@ -259,6 +288,7 @@ static void strings_and_pairs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(random_sizes), cmocka_unit_test(scales_divide_as_floats),
-                                        cmocka_unit_test(fractional_lengths), cmocka_unit_test(strings_and_pairs) };
+                                        cmocka_unit_test(fractional_lengths), cmocka_unit_test(no_region),
+                                        cmocka_unit_test(strings_and_pairs) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -621,6 +621,156 @@ static void modelled_prices_are_obeyed(void **state)
     assert_true(sum / rounds <= 1.005);
 }
 
+/* The offer of the world's partition, as its provider made it. */
+static const fake_offer *stated_offer(const struct world *world, uint32_t offer)
+{
+    const partition_offer *known = &world->out.offers[offer];
+
+    return &world->fakes[known->provider].offers[known->cookie];
+}
+
+/* The memory domain in which a node with this offer has its values. */
+static uint32_t stated_memory(const struct world *world, uint32_t offer)
+{
+    return partition_default_domain(&world->providers[world->out.offers[offer].provider]);
+}
+
+/* The part of ns that the value has by its size, among the node's inputs or outputs. */
+static double stated_share(const struct world *world, const uint32_t *values, uint32_t count, uint32_t value, double ns)
+{
+    double all = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        all += (double)cost_value_bytes(&world->out.profile[values[i]]);
+    return ns * (double)cost_value_bytes(&world->out.profile[value]) / all;
+}
+
+/* What the header says that a value costs: it is copied once into each memory that it is read in, by way of the host;
+ * it leaves the region that computes it once; it enters the regions of each provider once, at the highest price of the
+ * nodes that read it there. */
+static double stated_value_price(const struct world *world, const uint32_t *choice, uint32_t value)
+{
+    const uint32_t maker = inlay_graph_value(&world->snapshot, value)->producer;
+    const uint32_t offer = maker == INLAY_NONE ? INLAY_NONE : choice[maker];
+    const bool merges = offer != INLAY_NONE && (stated_offer(world, offer)->flags & INLAY_OFFER_MERGE) != 0;
+    const uint32_t home = offer == INLAY_NONE ? INLAY_DOMAIN_HOST : stated_memory(world, offer);
+    bool leaves = (inlay_graph_value(&world->snapshot, value)->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0,
+         needed[WORLD_PROVIDERS + 2] = { [INLAY_DOMAIN_HOST] = leaves };
+    double enters[WORLD_PROVIDERS] = { 0 }, ns = 0;
+
+    for (uint32_t node = 0; node < world->node_count; node++) {
+        const inlay_node_info *info = &world->graph->nodes[node]->info;
+        const uint32_t reader = choice[node], provider = world->out.offers[reader].provider;
+        const bool joins = (stated_offer(world, reader)->flags & INLAY_OFFER_MERGE) != 0;
+
+        for (uint32_t i = 0; i < info->input_count; i++) {
+            if (info->inputs[i] != value)
+                continue;
+            needed[stated_memory(world, reader)] = true;
+            if (merges && joins && provider == world->out.offers[offer].provider)
+                continue;
+            leaves = true;
+            if (joins)
+                enters[provider] = fmax(enters[provider], stated_share(world, info->inputs, info->input_count, value,
+                                                                       stated_offer(world, reader)->enter_ns));
+        }
+    }
+    for (uint32_t domain = 1; domain < WORLD_PROVIDERS + 2; domain++) {
+        if (!needed[domain] || domain == home)
+            continue;
+        needed[INLAY_DOMAIN_HOST] = true;
+        ns += cost_copy_ns(NULL, world->providers, world->request.provider_count, INLAY_DOMAIN_HOST, domain,
+                           cost_value_bytes(&world->out.profile[value]));
+    }
+    if (needed[INLAY_DOMAIN_HOST])
+        ns += cost_copy_ns(NULL, world->providers, world->request.provider_count, home, INLAY_DOMAIN_HOST,
+                           cost_value_bytes(&world->out.profile[value]));
+    for (uint32_t provider = 0; provider < WORLD_PROVIDERS; provider++)
+        ns += enters[provider];
+    return merges && leaves ? ns + stated_offer(world, offer)->leave_ns : ns;
+}
+
+/* The price of a choice by what the providers state, counted without the solver's own functions. */
+static double stated_price(const struct world *world, const uint32_t *choice)
+{
+    double ns = stated_value_price(world, choice, world->graph->inputs[0]);
+
+    for (uint32_t node = 0; node < world->node_count; node++) {
+        const fake_offer *offer = stated_offer(world, choice[node]);
+
+        ns += offer->ns + ((offer->flags & INLAY_OFFER_MERGE) != 0 ? 0 : offer->enter_ns + offer->leave_ns) +
+              stated_value_price(world, choice, world->made[node]);
+    }
+    return ns;
+}
+
+/* The least price of all choices for the nodes from `node` on. */
+static double least_stated_price(const struct world *world, uint32_t *choice, uint32_t node)
+{
+    double least = 1e300;
+
+    if (node == world->node_count)
+        return stated_price(world, choice);
+    for (uint32_t offer = 0; offer < world->out.offer_count; offer++)
+        if (world->out.offers[offer].nodes[0] == node) {
+            choice[node] = offer;
+            least = fmin(least, least_stated_price(world, choice, node + 1));
+        }
+    return least;
+}
+
+/* Devices state what a region costs at its ends. The plan costs what the providers state, and at most 5 % more than the
+ * best one. */
+static void device_prices_are_obeyed(void **state)
+{
+    const uint32_t rounds = random_rounds(1000);
+    double worst = 1, sum = 0;
+    uint32_t devices = 0;
+
+    (void)state;
+    set_launches(false);
+    for (uint32_t round = 0; round < rounds; round++) {
+        const world_mix mix = { .nodes = 2 + random_below(&world_seed, 5),
+                                .providers = 2 + round % 2,
+                                .devices = true,
+                                .merge = true,
+                                .borders = true,
+                                .gaps = round % 4 == 0,
+                                .sizes = true };
+        uint32_t choice[8], chosen[8];
+        struct world world;
+        double got, best;
+
+        world_random(&world, &mix);
+        for (uint32_t provider = 0; provider < mix.providers; provider++)
+            for (uint32_t i = 0; i < world.fakes[provider].offer_count; i++) {
+                fake_offer *offer = &world.fakes[provider].offers[i];
+
+                offer->ns = 10e3 + random_below(&world_seed, provider == 0 ? 300000 : 150000);
+                offer->enter_ns = provider == 0 ? 0 : random_below(&world_seed, 90000);
+                offer->leave_ns = provider == 0 ? 0 : random_below(&world_seed, 90000);
+            }
+        world_partition(&world);
+        world_check(&world, &world.out);
+        for (uint32_t offer = 0; offer < world.out.offer_count; offer++)
+            if (world.out.offers[offer].chosen) {
+                chosen[world.out.offers[offer].nodes[0]] = offer;
+                devices += stated_memory(&world, offer) != INLAY_DOMAIN_HOST;
+            }
+        got = stated_price(&world, chosen);
+        assert_float_equal(got, world.out.cost_ns, 1e-9 * got);
+        best = least_stated_price(&world, choice, 0);
+        worst = fmax(worst, got / best);
+        sum += got / best;
+        world_deinit(&world);
+    }
+    print_message("%-34s %5u rounds, worst %.4f, mean %.4f, %u nodes on devices\n", "prices of devices", rounds, worst,
+                  sum / rounds, devices);
+    assert_true(worst <= 1.05);
+    assert_true(sum / rounds <= 1.005);
+    assert_true(devices > rounds / 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -633,6 +783,7 @@ int main(void)
         cmocka_unit_test(bounds_are_kept),
         cmocka_unit_test(limits_of_regions),
         cmocka_unit_test(large_graphs),
+        cmocka_unit_test(device_prices_are_obeyed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

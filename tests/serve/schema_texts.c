@@ -5,7 +5,7 @@
  * Input: one schema a line. Output: {"texts": [...]} or {"refused": "why"} for each. A text that cannot be continued,
  * or does not end, is an error, and so is a mask that is not what the bytes of the tokens say. */
 #include "random.h"
-#include "serve/grammar/grammar_schema.h"
+#include "texts/grammar/grammar_schema.h"
 #include "token_file.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* template_texts < lines: renders templates. Input: one object a line, {"template": text, "variables": {...}}. Output:
  * {"text": ...} or {"error": message} for each. */
-#include "serve/template/template.h"
+#include "texts/template/template.h"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-/* serve/schedule/ahead.h: the number of guesses that makes the most tokens in a time. */
-#include "serve/schedule/ahead.h"
+/* texts/decode/ahead.h: the number of guesses that makes the most tokens in a time. */
+#include "texts/decode/ahead.h"
 #include "cmocka_all.h"
 
 enum { FOUND = 8 };

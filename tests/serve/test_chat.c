@@ -1,6 +1,6 @@
 /* Chats rendered as texts: common chat templates of published models, and rejected templates. The expected texts
  * were compared with Jinja's output. */
-#include "serve/chat/chat.h"
+#include "texts/chat/chat.h"
 #include <stdlib.h>
 #include <string.h>
 #include "cmocka_all.h"

@@ -1,7 +1,7 @@
-/* shared/text_graft.h: tensors of a completed head stay in the files of the head and of the model, which are in
+/* texts/draft/graft.h: tensors of a completed head stay in the files of the head and of the model, which are in
  * different folders, also those of bodies, constants and functions. */
 #include "rig.h"
-#include "shared/text_graft.h"
+#include "texts/draft/graft.h"
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,10 +1,11 @@
 /* Grammars of texts: which texts a regular expression, a GBNF grammar or a JSON Schema accepts, and the tokens that may
  * come next. */
+#include "base/strbuf.h"
 #include "random.h"
-#include "serve/grammar/grammar_gbnf.h"
-#include "serve/grammar/grammar_regex.h"
-#include "serve/grammar/grammar_schema.h"
-#include "serve/grammar/grammar_tokens.h"
+#include "texts/grammar/grammar_gbnf.h"
+#include "texts/grammar/grammar_regex.h"
+#include "texts/grammar/grammar_schema.h"
+#include "texts/grammar/grammar_tokens.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,7 +100,7 @@ static void regular_expressions(void **state)
         { "(?<=a)", "look-around" },    { "\\1", "not supported" },
         { "[z-a]", "out of order" },    { "a^b", "at the ends only" },
         { "x(a(?=b))", "look-around" }, { "\\u00g0", "without its digits" },
-        { "\xff", "invalid UTF-8" },    { "(((a{150}){150}){150})", "too large" },
+        { "\xff", "invalid UTF-8" },    { "(?=.*a.{30}b).*c", "16,384 states" },
     };
     char why[GRAMMAR_WHY_BYTES];
 
@@ -135,6 +136,7 @@ static void rules(void **state)
           "abaa|a\naa" },
         { "root ::= \"\\x41\\u00e9\\\"\\\\\" .?", "A\xc3\xa9\"\\|A\xc3\xa9\"\\\n", "A" },
         { "root ::= root \"a\" | \"b\"", "b|ba|baa", "a|ab" }, /* begins with itself */
+        { "root ::= [a-z]{0,2000} \"!\"", "!|abc!", "abc" },
     };
     static const struct {
         const char *text, *why;
@@ -146,7 +148,7 @@ static void rules(void **state)
         { "root ::= (\"a\"", "without its ')'" },
         { "root = \"a\"", "'name ::= ...' belongs here" },
         { "root ::= root", "no text matches" },
-        { "root ::= \"a\"{9999}", "0 to 1000" },
+        { "root ::= \"a\"{2001}", "0 to 2000" },
     };
     char why[GRAMMAR_WHY_BYTES];
 
@@ -239,6 +241,27 @@ static const struct schema_row client_schemas[] = {
       "\"1::2::3\"|\"12345::\"" },
     { "{\"type\":\"string\",\"format\":\"uuid\",\"maxLength\":36}", "\"0188a0b4-6d3b-7c2e-9f1a-0123456789ab\"",
       "\"0188a0b4\"" },
+    { "{\"allOf\":[{\"properties\":{\"a\":{}}},{\"unevaluatedProperties\":false}]}", "{}", "{\"a\":1}|{\"b\":1}" },
+    { "{\"allOf\":[{\"properties\":{\"a\":{}}}],\"unevaluatedProperties\":false}", "{}|{\"a\":1}", "{\"b\":1}" },
+    { "{\"properties\":{\"a\":{}},\"not\":{\"not\":{\"properties\":{\"b\":{}},\"required\":[\"b\"]}},"
+      "\"required\":[\"a\"],\"unevaluatedProperties\":{\"type\":\"null\"}}",
+      "{\"a\":1,\"b\":null}", "{\"a\":1}|{\"a\":1,\"b\":1}" },
+    { "{\"oneOf\":[{\"properties\":{\"a\":{\"const\":1}},\"required\":[\"a\"]},{\"properties\":{\"b\":{\"const\":"
+      "2}},\"required\":[\"b\"]}],\"unevaluatedProperties\":false}",
+      "{\"a\":1}|{\"b\":2}", "{\"a\":1,\"b\":2}|{\"a\":1,\"b\":3}|{}" },
+    { "{\"if\":{\"properties\":{\"a\":{\"const\":1}},\"required\":[\"a\"]},\"then\":{\"properties\":{\"b\":{}}},"
+      "\"else\":{\"properties\":{\"c\":{}}},\"unevaluatedProperties\":false}",
+      "{\"a\":1,\"b\":2}|{\"c\":2}|{}", "{\"a\":1,\"c\":2}|{\"b\":2}|{\"a\":2}" },
+    { "{\"$ref\":\"#/$defs/d\",\"unevaluatedProperties\":false,\"$defs\":{\"d\":{\"properties\":{\"a\":{}}}}}",
+      "{\"a\":1}", "{\"b\":1}" },
+    { "{\"allOf\":[{\"prefixItems\":[{\"type\":\"null\"}]}],\"unevaluatedItems\":{\"type\":\"integer\"}}",
+      "[null]|[null,1]", "[1]|[null,null]" },
+    { "{\"properties\":{\"a\":{},\"b\":{},\"c\":{}},\"dependencies\":{\"a\":[\"b\"],\"b\":{\"required\":[\"c\"]}}}",
+      "{}|{\"c\":1}|{\"a\":1,\"b\":1,\"c\":1}", "{\"a\":1}|{\"b\":1}|{\"a\":1,\"b\":1}" },
+    { "{\"enum\":[{\"a\":1},{\"a\":1,\"b\":2}],\"dependencies\":{\"a\":[\"b\"]}}", "{\"a\":1,\"b\":2}", "{\"a\":1}" },
+    { "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"null\"}},\"dependentRequired\":{}}", "{}", "1" },
+    { "{\"type\":\"number\",\"not\":{\"type\":\"integer\"}}", "0.5|99413668112499.5", "2|2.0|994136681124996.062" },
+    { "{\"type\":\"string\",\"pattern\":\"^\\\\S$\"}", "\"a\"", "\"\xe2\x80\x83\"|\" \"" },
     { "{\"type\":\"string\",\"maxLength\":100000}", "\"\"|\"ab\"", "\"" },
     { "{\"type\":\"array\",\"items\":{\"enum\":[1,2,3]},\"uniqueItems\":true,\"minItems\":2}", "[1,2]|[3,1,2]",
       "[1,1]|[1]" },
@@ -304,7 +327,10 @@ static void json_schemas(void **state)
         { "{\"not\":{}}", "no value matches" },
         { "{\"not\":{\"format\":\"date\"}}", "'format': not supported within 'not'" },
         { "{\"type\":\"object\",\"minProperties\":3}", "'minProperties': more than one property" },
-        { "{\"unevaluatedItems\":false}", "'unevaluatedItems': not supported" },
+        { "{\"unevaluatedItems\":false,\"contains\":{}}", "'unevaluatedItems': not supported with contains" },
+        { "{\"const\":[1],\"unevaluatedItems\":false}", "'unevaluatedItems': not supported for values" },
+        { "{\"not\":{\"$dynamicRef\":\"#a\"}}", "'$dynamicRef': not supported" },
+        { "{\"dependencies\":[1]}", "'dependencies': not an object" },
         { "{\"type\":\"text\"}", "no such type" },
         { "{\"type\":7}", "no such type" },
         { "{\"$ref\":\"#/$defs/none\"}", "refers to nothing" },
@@ -328,6 +354,60 @@ static void json_schemas(void **state)
         assert_null(of_schema(wrong[i].text, why));
         if (strstr(why, wrong[i].why) == NULL)
             fail_msg("%s: %s", wrong[i].text, why);
+    }
+}
+
+/* A JSON array or object of `count` parts, each of which has its number. */
+static void add_parts(struct strbuf *text, size_t count, const char *format)
+{
+    for (size_t i = 0; i < count; i++) {
+        strbuf_text(text, i > 0 ? "," : "");
+        strbuf_format(text, format, i, i % 7);
+    }
+}
+
+/* Many texts with lengths, long arrays, and many alternatives. */
+static void many_parts(void **state)
+{
+    static const struct {
+        const char *before, *part, *after;
+        size_t count;
+        const char *good_part, *bad_part; /* of a text in the braces or brackets of `after` */
+    } rows[] = {
+        { "{\"properties\":{", "\"p%zu\":{\"type\":\"string\",\"maxLength\":25%zu}", "}}", 100, "\"p%zu\":\"%0250zu\"",
+          "\"p%zu\":\"%0257zu\"" },
+        { "{\"properties\":{", "\"p%zu\":{\"type\":\"array\",\"maxItems\":100%zu,\"items\":{\"type\":\"integer\"}}",
+          "}}", 40, "\"p%zu\":[%zu,2,3]", "\"p%zu\":[%zu,0.5]" },
+        { "{\"items\":{\"enum\":[", "\"w%zux%zu\"", "]}}", 50000, "\"w%zux%zu\"", "\"w%zu%zu\"" },
+        { "{\"properties\":{", "\"p%zu\":{\"type\":\"integer\",\"minimum\":%zu}", "}}", 2000, "\"p%zu\":%zu",
+          "\"p%zu\":-%zu" },
+    };
+    char why[GRAMMAR_WHY_BYTES];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const bool is_object = rows[i].after[0] == '}';
+        struct strbuf text = { 0 };
+        struct grammar *grammar;
+
+        strbuf_text(&text, rows[i].before);
+        add_parts(&text, rows[i].count, rows[i].part);
+        strbuf_text(&text, rows[i].after);
+        strbuf_add(&text, "", 1);
+        grammar = of_schema(text.data, why);
+        if (grammar == NULL)
+            fail_msg("%.100s: %s", text.data, why);
+        for (int bad = 0; bad < 2; bad++) {
+            text.size = 0;
+            strbuf_text(&text, is_object ? "{" : "[");
+            add_parts(&text, rows[i].count < 90 ? rows[i].count : 90, bad ? rows[i].bad_part : rows[i].good_part);
+            strbuf_text(&text, is_object ? "}" : "]");
+            strbuf_add(&text, "", 1);
+            if (accepts(grammar, text.data) == (bool)bad)
+                fail_msg("row %zu: %.100s is %saccepted", i, text.data, bad ? "" : "not ");
+        }
+        grammar_destroy(grammar);
+        strbuf_deinit(&text);
     }
 }
 
@@ -573,6 +653,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(regular_expressions), cmocka_unit_test(rules),           cmocka_unit_test(json_schemas),
         cmocka_unit_test(random_texts),        cmocka_unit_test(work_is_bounded), cmocka_unit_test(shared_masks),
+        cmocka_unit_test(many_parts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

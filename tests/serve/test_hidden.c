@@ -1,5 +1,5 @@
 /* Hidden states of a text: which rows of a run are kept, and which are dropped. */
-#include "serve/schedule/hidden.h"
+#include "texts/decode/hidden.h"
 #include "cmocka_all.h"
 
 enum { TOKENS = 3000, FIRST = 2, SECOND = 1, WIDTH = FIRST + SECOND, MOST = 1024 };
@@ -16,15 +16,15 @@ static float number(uint32_t row, size_t token, size_t place)
 }
 
 /* A run that reads the tokens from `from` on. */
-static void fill(infer_output outputs[2], size_t from, size_t tokens)
+static void fill(decode_output outputs[2], size_t from, size_t tokens)
 {
     for (uint32_t row = 0; row < 2; row++)
         for (size_t t = 0; t < tokens; t++)
             for (size_t place = 0; place < WIDTH; place++)
                 *(place < FIRST ? &first_layer[(row * tokens + t) * FIRST + place] : &second_layer[row * tokens + t]) =
                     number(row, from + t, place);
-    outputs[0] = (infer_output){ .dtype = INLAY_FLOAT, .rank = 3, .dims = { 2, (int64_t)tokens, FIRST } };
-    outputs[1] = (infer_output){ .dtype = INLAY_FLOAT, .rank = 3, .dims = { 2, (int64_t)tokens, SECOND } };
+    outputs[0] = (decode_output){ .dtype = INLAY_FLOAT, .rank = 3, .dims = { 2, (int64_t)tokens, FIRST } };
+    outputs[1] = (decode_output){ .dtype = INLAY_FLOAT, .rank = 3, .dims = { 2, (int64_t)tokens, SECOND } };
     outputs[0].data = first_layer;
     outputs[1].data = second_layer;
 }
@@ -42,7 +42,7 @@ static void expect(const hidden_states *hidden, size_t first, size_t count, uint
 static void test_rows(void **state)
 {
     hidden_states hidden = { .count = 0 };
-    infer_output outputs[2];
+    decode_output outputs[2];
 
     (void)state;
     for (uint32_t row = 0; row < 2; row++) {
@@ -68,7 +68,7 @@ static void test_rows(void **state)
 static void test_limit(void **state)
 {
     hidden_states hidden = { .count = 0 };
-    infer_output outputs[2];
+    decode_output outputs[2];
     size_t next = TOKENS;
 
     (void)state;
@@ -88,7 +88,7 @@ static void test_limit(void **state)
 static void test_others(void **state)
 {
     hidden_states hidden = { .count = 0 };
-    infer_output outputs[2];
+    decode_output outputs[2];
 
     (void)state;
     for (int form = 0; form < 4; form++) {

@@ -311,6 +311,53 @@ static void test_parameters(void **state)
     assert_non_null(strstr(answer.body, "\"code\":\"model_not_found\""));
 }
 
+/* Parameters with several names: each name has the effect, and two names with different values are refused. */
+static void test_names(void **state)
+{
+#define NAMED "{\"model\":\"count\",\"temperature\":0,"
+    static const char repeat[] = NAMED "\"prompt\":\"xyC\",\"max_tokens\":1,\"logit_bias\":{\"113\":0.75}";
+    static const char prompt[] = NAMED "\"prompt\":\"xyz\",\"max_tokens\":3";
+    static const char message[] = NAMED "\"messages\":[{\"role\":\"user\",\"content\":\"xy\"}]";
+    static const struct {
+        const char *path, *body, *name, *value, *effect; /* body: without its last brace */
+        const char *other, *other_value;                 /* another name, with another value */
+    } rows[] = {
+        { "completions", repeat, "repetition_penalty", "2", "\"text\":\"q\"", "repeat_penalty", "1.5" },
+        { "completions", repeat, "repeat_penalty", "2", "\"text\":\"q\"", "repetition_penalty", "1" },
+        { "chat/completions", message, "max_tokens", "2", "\"content\":\"CD\"", "max_completion_tokens", "3" },
+        { "chat/completions", message, "max_completion_tokens", "2", "\"content\":\"CD\"", "max_tokens", "3" },
+        { "completions", prompt, "grammar", "\"root ::= \\\"ab\\\"\"", "\"text\":\"ab\"", "guided_grammar", "\"x\"" },
+        { "completions", prompt, "guided_grammar", "\"root ::= \\\"ab\\\"\"", "\"text\":\"ab\"", "grammar", "\"x\"" },
+        { "completions", prompt, "guided_regex", "\"ab\"", "\"text\":\"ab\"", "grammar", "\"x\"" },
+        { "completions", prompt, "guided_choice", "[\"ab\"]", "\"text\":\"ab\"", "guided_regex", "\"x\"" },
+        { "completions", prompt, "guided_json", "{\"const\":7}", "\"text\":\"7\"", "json_schema", "{}" },
+        { "completions", prompt, "json_schema", "{\"const\":7}", "\"text\":\"7\"", "guided_json", "{}" },
+        { "completions", prompt, "structured_outputs", "{\"json\":{\"const\":7}}", "\"text\":\"7\"", "guided_json",
+          "{}" },
+        { "completions", prompt, "structured_outputs", "{\"regex\":\"ab\"}", "\"text\":\"ab\"", "guided_json", "{}" },
+        { "completions", prompt, "structured_outputs", "{\"choice\":[\"ab\"]}", "\"text\":\"ab\"", "guided_json",
+          "{}" },
+        { "completions", prompt, "structured_outputs", "{\"grammar\":\"root ::= \\\"ab\\\"\"}", "\"text\":\"ab\"",
+          "guided_json", "{}" },
+        { "completions", prompt, "structured_outputs", "{\"json_object\":true}", "\"text\":\"{\\\"", "guided_json",
+          "{}" },
+        { "completions", prompt, "response_format", "{\"type\":\"json_object\"}", "\"text\":\"{\\\"", "guided_json",
+          "{}" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char path[64], body[512];
+
+        (void)snprintf(path, sizeof path, "/v1/%s", rows[i].path);
+        (void)snprintf(body, sizeof body, "%s,\"%s\":%s}", rows[i].body, rows[i].name, rows[i].value);
+        client_expect(&server, "POST", path, "", body, 200, rows[i].effect);
+        (void)snprintf(body, sizeof body, "%s,\"%s\":%s,\"%s\":%s}", rows[i].body, rows[i].name, rows[i].value,
+                       rows[i].other, rows[i].other_value);
+        client_expect(&server, "POST", path, "", body, 400, "\"type\":\"invalid_request_error\"");
+    }
+}
+
 /* Each parameter of OpenAI's API that is not supported is refused by its name, whatever its value; the same with null,
  * which is as if it were missing, is answered. */
 static void test_unsupported(void **state)
@@ -444,10 +491,8 @@ static void test_responses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chats),
-        cmocka_unit_test(test_parameters),
-        cmocka_unit_test(test_unsupported),
-        cmocka_unit_test(test_responses),
+        cmocka_unit_test(test_chats),       cmocka_unit_test(test_parameters), cmocka_unit_test(test_names),
+        cmocka_unit_test(test_unsupported), cmocka_unit_test(test_responses),
     };
 
     return cmocka_run_group_tests(tests, start, serving_tear_down);

@@ -1,6 +1,6 @@
 /* Templates in the Jinja language: constructions of published chat templates, in words of our own, with the results
  * that Jinja's and transformers' documentation states; mistakes and their messages; limits. */
-#include "serve/template/template.h"
+#include "texts/template/template.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -1,6 +1,6 @@
 /* The form of tool calls, read from what chat templates print: templates like those of published models. */
-#include "serve/chat/chat.h"
-#include "serve/chat/tool_form.h"
+#include "texts/chat/chat.h"
+#include "texts/chat/tool_form.h"
 #include <stdlib.h>
 #include <string.h>
 #include "cmocka_all.h"

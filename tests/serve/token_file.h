@@ -1,8 +1,8 @@
 /* token_file.h - the tokens of a tokenizer.json, for token_index_create(). */
 #ifndef SERVE_TOKEN_FILE_H
 #define SERVE_TOKEN_FILE_H
-#include "serve/grammar/grammar_tokens.h"
-#include "tokenizer.h"
+#include "texts/grammar/grammar_tokens.h"
+#include "texts/tokens/tokenizer.h"
 #include <stdio.h>
 
 /* A token_bytes_fn; user: a struct tokenizer. */

@@ -74,6 +74,7 @@ static inlay_status move_alone(const facts_graph *graph, uint32_t node, const fa
     rules.saved_plan = NULL;
     request.rules = &rules;
     request.barred = others;
+    request.must_run = NULL; /* facts_broken_limit() names the rule */
     return partition_again(&request, parts, scratch, out, NULL);
 }
 
@@ -81,31 +82,26 @@ static inlay_status move_alone(const facts_graph *graph, uint32_t node, const fa
 static inlay_status try_alone(struct facts *facts, const facts_graph *graph, uint32_t node, struct arena *scratch,
                               facts_answer *answer)
 {
-    const partition_provider *provider = &facts->session->providers[answer->provider];
-    const struct partition *parts = graph->parts;
-    const partition_memory *now = &parts->memory[answer->provider], *then;
-    const partition_limit unlimited = { provider->name, UINT64_MAX };
+    const partition_limit unlimited = { facts->session->providers[answer->provider].name, UINT64_MAX };
     struct partition alone = { 0 };
-    char used[FORMATTED_BYTES], limit[FORMATTED_BYTES], more[FORMATTED_BYTES];
     inlay_status status = move_alone(graph, node, answer, NULL, scratch, &alone);
 
     answer->alone_ns = INFINITY;
     if (status == INLAY_OK) {
-        answer->alone_ns = facts_displayed_sum(&alone) - facts_displayed_sum(parts);
+        if (!facts_broken_limit(facts, graph, &alone, &answer->obstacle))
+            return INLAY_OUT_OF_MEMORY;
+        if (answer->obstacle == NULL)
+            answer->alone_ns = facts_displayed_sum(&alone) - facts_displayed_sum(graph->parts);
         return INLAY_OK;
     }
     if (status != INLAY_LIMIT_EXCEEDED)
         return status == INLAY_OUT_OF_MEMORY ? status : INLAY_OK; /* a group that would be divided */
     status = move_alone(graph, node, answer, &unlimited, scratch, &alone);
-    then = &alone.memory[answer->provider];
     if (status == INLAY_OK)
-        answer->obstacle = arena_format(
-            &facts->arena, "memory of %s: %s of %s used, needs %s more", provider->name,
-            format_bytes(now->resident_bytes + now->peak_bytes, used), format_bytes(now->limit_bytes, limit),
-            format_bytes(then->resident_bytes + then->peak_bytes - now->resident_bytes - now->peak_bytes, more));
-    else if (status == INLAY_LIMIT_EXCEEDED)
+        return facts_broken_limit(facts, graph, &alone, &answer->obstacle) ? INLAY_OK : INLAY_OUT_OF_MEMORY;
+    if (status == INLAY_LIMIT_EXCEEDED)
         answer->obstacle = arena_format(&facts->arena, "it would exceed max_partitions; there are %u partitions",
-                                        parts->partition_count);
+                                        graph->parts->partition_count);
     return status == INLAY_OUT_OF_MEMORY || (status != INLAY_UNSUPPORTED && answer->obstacle == NULL)
                ? INLAY_OUT_OF_MEMORY
                : INLAY_OK;
@@ -141,8 +137,9 @@ static inlay_status evaluate_on_provider(struct facts *facts, const facts_graph 
         answer->extra_ns = facts_displayed_sum(&alternative) - facts_displayed_sum(parts);
         answer->copies_ns = facts_sum_of_copies(&alternative) - graph->copies_ns;
         if (answer->extra_ns < -FACTS_TIE_NS && answer->obstacle == NULL) {
-            answer->why = facts_why_not(facts, graph, &alternative,
-                                        graph->regions[graph->nodes[node].region].region->provider, answer->provider);
+            answer->why =
+                facts_why_not(facts, graph, &alternative, graph->regions[graph->nodes[node].region].region->provider,
+                              answer->provider, -answer->extra_ns);
             if (answer->why == NULL)
                 status = INLAY_OUT_OF_MEMORY;
         }
@@ -179,7 +176,13 @@ inlay_status facts_evaluate_node(struct facts *facts, const facts_graph *graph, 
                                      .offer = offer_of(graph, node, i),
                                      .refusal = refusal_of(graph, node, i),
                                      .chosen = i == winner };
+        if (answers[i].offer != INLAY_NONE && graph->parts->offers[answers[i].offer].cost_source == COST_NONE) {
+            answers[i].no_price = facts_no_price(facts, graph, answers[i].offer);
+            status = answers[i].no_price != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;
+        }
         if (!evaluate || i == winner || answers[i].offer == INLAY_NONE)
+            continue;
+        if (graph->parts->offers[answers[i].offer].cost_source == COST_NONE)
             continue;
         answers[i].impossible = partition_ban(&request, node, i);
         answers[i].evaluated = answers[i].impossible != NULL;

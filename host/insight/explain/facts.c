@@ -49,7 +49,10 @@ partition_request facts_request(const facts_graph *graph)
                                 .provider_count = program->env->provider_count,
                                 .max_threads = program->env->max_threads,
                                 .rules = program->env->rules,
-                                .costs = program->env->costs };
+                                .costs = program->env->costs,
+                                .used_bytes = graph->used_bytes,
+                                .max_partitions = graph->max_partitions,
+                                .must_run = graph->must_run };
 }
 
 bool facts_may_run(const facts_graph *graph, uint32_t node, uint32_t provider)
@@ -220,6 +223,8 @@ static bool gather_bodies(struct facts *facts, facts_graph *graph, facts_region 
 
 double facts_displayed_ns(const partition_offer *offer, double ns)
 {
+    if (offer->cost_source == COST_NONE)
+        return 0;
     return ns * offer->threads_factor;
 }
 
@@ -324,7 +329,7 @@ static bool gather_regions(struct facts *facts, facts_graph *graph)
             r->region_price |= offer->region_price;
         }
         r->ns = displayed_region_ns(graph->parts, region) + region->launch_ns;
-        if (facts->timings != NULL)
+        if (facts->timings != NULL && facts->instead == NULL)
             r->measured_ns = timings_step_ns(facts->timings, program, i, &r->calls);
         graph->executions = r->calls > graph->executions ? r->calls : graph->executions;
         if (region->provider == INLAY_NONE && !gather_bodies(facts, graph, r))
@@ -462,6 +467,68 @@ double facts_times_per_run(const facts_graph *graph)
     return times;
 }
 
+/* Sets what the other graphs leave of the session's limits. False: out of memory. */
+static bool share_limits(struct facts *facts, facts_graph *graph)
+{
+    const partition_rules *rules = &facts->session->rules;
+    uint32_t others = 0;
+
+    for (uint32_t i = 0; i < rules->require_count; i++) {
+        uint32_t count = 0, provider = 0;
+
+        while (strcmp(facts->providers[provider].name, rules->requires[i]) != 0)
+            provider++;
+        for (uint32_t k = 0; k < graph->partition_count; k++)
+            count += graph->stretches[k].provider == provider ? graph->stretches[k].node_count : 0;
+        if (count > 0 && count == facts->providers[provider].node_count)
+        graph->must_run = rules->requires[i];
+    }
+    if (facts->graph_count == 1)
+        return true;
+    graph->used_bytes = arena_array(&facts->arena, (size_t)facts->provider_count + 1, sizeof *graph->used_bytes);
+    for (uint32_t i = 0; graph->used_bytes != NULL && i < facts->graph_count; i++) {
+        const struct partition *parts = facts->graphs[i]->parts;
+
+        others += facts->graphs[i] != graph ? parts->partition_count : 0;
+        for (uint32_t k = 0; facts->graphs[i] != graph && parts->memory != NULL && k < facts->provider_count; k++)
+            graph->used_bytes[k] += parts->memory[k].resident_bytes + parts->memory[k].peak_bytes;
+    }
+    if (rules->max_partitions > others)
+        graph->max_partitions = rules->max_partitions - others;
+    return graph->used_bytes != NULL;
+}
+
+/* The program that made the last run. */
+static const struct program *find_instead(const struct runner *runner)
+{
+    const struct runner *last = runner;
+
+    while (last != NULL && last->plans.now == NULL) {
+        const struct runner *next = last->fallback.runners;
+
+        while (next != NULL && next->plans.now == NULL && next->fallback.runners == NULL)
+            next = next->fallback.next;
+        last = next;
+    }
+    return last != NULL && last != runner ? last->prog : NULL;
+}
+
+const char *facts_no_price(struct facts *facts, const facts_graph *graph, uint32_t offer)
+{
+    const partition_request request = facts_request(graph);
+    const cost_question question = { .graph = request.snapshot,
+                                     .provider = &request.providers[graph->parts->offers[offer].provider],
+                                     .offer = &graph->parts->offers[offer],
+                                     .values = graph->parts->profile,
+                                     .max_threads = request.max_threads,
+                                     .priced_threads = COST_THREADS,
+                                     .weight_bytes = graph->parts->weight_bytes };
+    inlay_diag why = INLAY_DIAG_INIT;
+
+    cost_missing(&question, &why);
+    return arena_string(&facts->arena, why.text);
+}
+
 static void add_graph(struct facts *facts, const facts_graph *graph)
 {
     double times = facts_times_per_run(graph);
@@ -488,6 +555,8 @@ static void add_graph(struct facts *facts, const facts_graph *graph)
     for (uint32_t i = 0; i < parts->offer_count; i++)
         if (!parts->offers[i].declined)
             facts->providers[parts->offers[i].provider].offered = true;
+    for (uint32_t i = 0; i < parts->offer_count; i++)
+        facts->unpriced_count += parts->offers[i].chosen && parts->offers[i].cost_source == COST_NONE;
     for (uint32_t i = 0; i < graph->region_count; i++) {
         facts->flops += times * graph->regions[i].flops;
         facts->bytes_moved += times * graph->regions[i].bytes_moved;
@@ -512,6 +581,7 @@ inlay_status facts_create(const inlay_session *session, const struct timings *ti
     facts->session = session;
     facts->timings = timings != NULL && timings_runs(timings) > 0 ? timings : NULL;
     facts->runner = facts->timings != NULL ? runner : NULL;
+    facts->instead = find_instead(facts->runner);
     facts->provider_count = session->env.provider_count;
     facts->measured_ns = facts->timings != NULL ? timings_run_ns(timings) : -1;
     facts->graphs = arena_array(&facts->arena, program_count(session->main), sizeof(facts_graph *));
@@ -523,6 +593,9 @@ inlay_status facts_create(const inlay_session *session, const struct timings *ti
         facts->providers[i].name = facts_provider_name(facts, i);
     for (uint32_t i = 0; i < facts->graph_count; i++)
         add_graph(facts, facts->graphs[i]);
+    for (uint32_t i = 0; i < facts->graph_count; i++)
+        if (!share_limits(facts, facts->graphs[i]))
+            goto no_memory;
     facts->ns = main_graph->ns;
     *out_facts = facts;
     return INLAY_OK;

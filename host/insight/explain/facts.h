@@ -16,7 +16,8 @@
 enum {
     RUNNER_UP_NONE = 0,     /* no other provider supports any of the nodes */
     RUNNER_UP_ESTIMATE = 1, /* from the other offers alone, without the copies and region changes that would follow */
-    RUNNER_UP_EXACT = 2     /* assigned again with the winner excluded from these nodes */
+    RUNNER_UP_EXACT = 2,    /* assigned again with the winner excluded from these nodes */
+    RUNNER_UP_UNPRICED = 3  /* likewise, but with offers that have no price */
 };
 
 /* Smaller differences of times are a tie. */
@@ -29,7 +30,7 @@ typedef struct facts_runner_up {
     uint32_t node_count; /* number of nodes that another provider supports; the others stay */
     double extra_ns;     /* additional time of the whole graph; negative if it is faster */
     bool offers_differ;  /* by more than 1 %: with an extra_ns of 0, other nodes move, too */
-    const char *why;     /* if it is faster: why it was not chosen; otherwise NULL */
+    const char *why;     /* if it is faster, or not possible: why it was not chosen; otherwise NULL */
 } facts_runner_up;
 
 typedef struct facts_graph facts_graph;
@@ -89,10 +90,15 @@ struct facts_graph {
     facts_graph *parent; /* NULL: the main graph */
     double times;     /* executions per execution of the node that contains it; 0: the If branch that is not counted */
     bool times_known; /* known from the model or a measured run; otherwise a guess */
-    uint32_t executions;   /* in the last measured run */
-    double ns;             /* predicted: regions, copies, bodies */
-    double bodies_ns;      /* the part of ns that is bodies */
-    double copies_ns;      /* the part of ns that is copies */
+    uint32_t executions; /* in the last measured run */
+    double ns;           /* predicted: regions, copies, bodies */
+    double bodies_ns;    /* the part of ns that is bodies */
+    double copies_ns;    /* the part of ns that is copies */
+    /* What the session's rules leave to this graph beside the others: a provider that must run a node here, or NULL;
+     * partitions, 0 = any number; memory that the other graphs need, NULL = they need none */
+    const char *must_run;
+    uint32_t max_partitions;
+    uint64_t *used_bytes;  /* [provider_count] */
     facts_node *nodes;     /* [graph->node_count] */
     uint32_t *offers_of;   /* indexes of partition.offers, by node */
     uint32_t *refusals_of; /* indexes of partition.refusals, by node */
@@ -129,6 +135,9 @@ struct facts {
     const struct timings *timings; /* NULL = nothing was measured */
     /* The runner of the measured runs; predictions are then for the input sizes of the last run. NULL = none. */
     const struct runner *runner;
+    /* The program that made the last run instead of the session's, because a provider declined or a device failed; NULL
+     * = none. The times of steps are then not known. */
+    const struct program *instead;
     struct arena arena;
     facts_graph **graphs; /* [graph_count] the main graph first, bodies after the graph that contains them */
     uint32_t graph_count;
@@ -138,8 +147,9 @@ struct facts {
     facts_refused *refused;
     uint32_t refusals_count;
     uint32_t node_count, region_count, copy_count;
-    uint32_t import_count; /* values that a device reads in the memory of another one, without a copy */
-    double ns;             /* predicted for one run */
+    uint32_t import_count;   /* values that a device reads in the memory of another one, without a copy */
+    uint32_t unpriced_count; /* chosen offers without a price, whose time counts as 0 */
+    double ns;               /* predicted for one run */
     double copies_ns;
     double kept_back_ns;       /* how much less a run would take without margins; see facts_find_kept_back() */
     double flops, bytes_moved; /* of one run, with all executions of bodies */
@@ -161,9 +171,16 @@ void facts_destroy(struct facts *facts); /* NULL is a no-op */
 INLAY_NODISCARD inlay_status facts_find_runner_ups(struct facts *facts, inlay_diag *diag);
 
 /* Why an assignment that costs less was not chosen. other: the graph assigned with `winner` excluded from some nodes,
- * which `rival` runs there. A text in the arena of facts; NULL: out of memory. */
+ * which `rival` runs there. saved_ns: the saving as it is shown. A text in the arena of facts; NULL: out of memory. */
 const char *facts_why_not(struct facts *facts, const facts_graph *graph, const struct partition *other, uint32_t winner,
-                          uint32_t rival);
+                          uint32_t rival, double saved_ns);
+
+/* The memory limit, max_partitions or require that the assignment of the graph does not keep; it was made without them.
+ * *out_text: in the arena of facts; NULL: it keeps all. False: out of memory. */
+bool facts_broken_limit(struct facts *facts, const facts_graph *graph, const struct partition *other,
+                        const char **out_text);
+/* The provider's reason for an offer without a price. NULL: out of memory. */
+const char *facts_no_price(struct facts *facts, const facts_graph *graph, uint32_t offer);
 
 /* Does the provider precede the other one in the order of preference? */
 bool facts_precedes(const struct facts *facts, uint32_t provider, uint32_t other);
@@ -215,6 +232,7 @@ typedef struct facts_answer {
     bool evaluated;         /* the graph was assigned again with this node on the provider; the result: */
     const char *impossible; /* why no such assignment exists, or NULL and: */
     const char *obstacle;   /* the limit or rule that forbids the move at any cost; or NULL */
+    const char *no_price;   /* why the offer has no price; or NULL */
     double alone_ns;        /* additional time if no other node moves; INFINITY: not possible, or not known */
     double extra_ns;        /* additional time of the whole graph; negative if it is faster */
     double here_ns;         /* part of extra_ns: this node's offer, if both offers are for the node alone */

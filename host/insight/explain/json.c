@@ -89,8 +89,10 @@ static void write_node(struct json_writer *json_writer, const facts_graph *graph
         uint32_t offer = graph->offers_of[node->first_offer + i];
         json_open(json, NULL, '{', true);
         json_text(json, "provider", facts_provider_name(json_writer->facts, parts->offers[offer].provider));
-        json_number(json, "cost_ns", facts_displayed_ns(&parts->offers[offer], parts->offers[offer].cost.ns));
-        json_number(json, "compared_ns", parts->offers[offer].cost.ns);
+        if (parts->offers[offer].cost_source != COST_NONE) {
+            json_number(json, "cost_ns", facts_displayed_ns(&parts->offers[offer], parts->offers[offer].cost.ns));
+            json_number(json, "compared_ns", parts->offers[offer].cost.ns);
+        }
         json_text(json, "price", cost_source_name(parts->offers[offer].cost_source));
         if (parts->offers[offer].region_price)
             json_bool(json, "region_price", true);
@@ -171,7 +173,7 @@ static void write_region(struct json_writer *json_writer, const facts_region *re
 
 static void write_stretch(struct json_writer *json_writer, const facts_stretch *stretch)
 {
-    static const char *const kinds[] = { "none", "about", "exact" };
+    static const char *const kinds[] = { "none", "about", "exact", "no price" };
     json_out *json = json_writer->json;
 
     json_open(json, NULL, '{', true);
@@ -192,8 +194,9 @@ static void write_stretch(struct json_writer *json_writer, const facts_stretch *
         json_open(json, "runner_up", '{', true);
         json_text(json, "provider", facts_provider_name(json_writer->facts, stretch->runner_up.provider));
         json_whole(json, "nodes", stretch->runner_up.node_count);
-        json_number(json, "extra_ns", stretch->runner_up.extra_ns);
-        INLAY_CHECK(stretch->runner_up.kind <= RUNNER_UP_EXACT);
+        INLAY_CHECK(stretch->runner_up.kind <= RUNNER_UP_UNPRICED);
+        if (stretch->runner_up.kind != RUNNER_UP_UNPRICED)
+            json_number(json, "extra_ns", stretch->runner_up.extra_ns);
         json_text(json, "kind", kinds[stretch->runner_up.kind]);
         if (stretch->runner_up.why != NULL)
             json_text(json, "why", stretch->runner_up.why);
@@ -285,7 +288,7 @@ static void write_providers(struct json_writer *json_writer)
         json_whole(json, "regions", provider->region_count);
         json_whole(json, "stretches", provider->partition_count);
         json_number(json, "cost_ns", provider->ns);
-        if (json_writer->facts->timings != NULL)
+        if (json_writer->facts->timings != NULL && json_writer->facts->instead == NULL)
             json_number(json, "measured_ns", provider->measured_ns);
         json_whole(json, "resident_bytes", provider->resident_bytes);
         json_whole(json, "peak_bytes", provider->peak_bytes);
@@ -464,6 +467,8 @@ void json_session(const struct facts *facts, const explain_view *view)
     if (facts->timings != NULL) {
         json_number(&json, "measured_ns", facts->measured_ns);
         json_whole(&json, "measured_runs", timings_runs(facts->timings));
+        if (facts->instead != NULL)
+            json_text(&json, "ran_instead", facts->instead->fallback.why);
     }
     if (view->outcome != NULL)
         write_outcome(&json_writer, view);

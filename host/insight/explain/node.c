@@ -126,8 +126,14 @@ static void add_offer(struct table *table, const struct facts *facts, const part
 {
     char a[FORMATTED_BYTES];
 
-    table_say(table, TIME, "%s", format_ns(facts_displayed_ns(offer, offer->cost.ns), a));
-    table_say(table, ANSWER, "%s%s", cost_source_name(offer->cost_source), offer->region_price ? " of its region" : "");
+    if (answer->no_price != NULL) {
+        table_text(table, TIME, "-");
+        table_say(table, ANSWER, "no price: %s", answer->no_price);
+    } else {
+        table_say(table, TIME, "%s", format_ns(facts_displayed_ns(offer, offer->cost.ns), a));
+        table_say(table, ANSWER, "%s%s", cost_source_name(offer->cost_source),
+                  offer->region_price ? " of its region" : "");
+    }
     if (offer->node_count > 1)
         table_add(table, ANSWER, ", for %" PRIu32 " nodes together", offer->node_count);
     if (answer->chosen)
@@ -174,6 +180,19 @@ static void say_answers(const explain_sink *sink, const struct facts *facts, con
     table_deinit(&table);
 }
 
+/* Who has run the node in the measured runs. */
+static void say_instead(const explain_sink *sink, const struct facts *facts, uint32_t node)
+{
+    for (uint32_t i = 0; i < facts->instead->step_count; i++) {
+        const partition_region *region = facts->instead->steps[i].region;
+
+        for (uint32_t k = 0; k < region->node_count; k++)
+            if (region->nodes[k] == node)
+                say(sink, "; %s made the measured runs: ", facts_provider_name(facts, region->provider));
+    }
+    say_text(sink, facts->instead->fallback.why);
+}
+
 static void say_node(const explain_sink *sink, const struct facts *facts, const facts_graph *graph, uint32_t node,
                      const facts_answer *answers)
 {
@@ -187,10 +206,15 @@ static void say_node(const explain_sink *sink, const struct facts *facts, const 
     say(sink, "  (%s-%" PRIu32 " of %s, region %" PRIu32 " of ", model_node->info.op_type.data,
         model_node->info.since_version, model_node->info.domain.data, graph->nodes[node].region);
     say_text(sink, graph->path);
-    say(sink, ")\n  runs on  %s, predicted %s", facts_provider_name(facts, region->region->provider),
-        format_ns(region->ns, a));
+    say(sink, ")\n  runs on  %s, ", facts_provider_name(facts, region->region->provider));
+    if (region->source == COST_NONE && region->region->provider != INLAY_NONE)
+        say(sink, "without a price");
+    else
+        say(sink, "predicted %s", format_ns(region->ns, a));
     if (region->measured_ns >= 0)
         say(sink, ", measured %s", format_ns(region->measured_ns, a));
+    if (facts->instead != NULL && graph->parent == NULL)
+        say_instead(sink, facts, node);
     if (region->region->node_count > 1)
         say(sink, ", with %" PRIu32 " other nodes", region->region->node_count - 1);
     if (region->resident_bytes > 0)
@@ -276,8 +300,10 @@ static void write_answer(json_out *json, const struct facts *facts, const facts_
     json_bool(json, "chosen", answer->chosen);
     if (answer->offer != INLAY_NONE) {
         const partition_offer *offer = &graph->parts->offers[answer->offer];
-        json_number(json, "cost_ns", facts_displayed_ns(offer, offer->cost.ns));
+        if (answer->no_price == NULL)
+            json_number(json, "cost_ns", facts_displayed_ns(offer, offer->cost.ns));
         json_text(json, "price", cost_source_name(offer->cost_source));
+        json_text(json, "no_price", answer->no_price);
         if (offer->region_price)
             json_bool(json, "region_price", true);
         json_whole(json, "nodes", offer->node_count);

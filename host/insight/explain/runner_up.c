@@ -98,40 +98,105 @@ static inlay_status explain_cheaper(struct search *search, facts_stretch *stretc
 
     if (runner_up->extra_ns >= -FACTS_TIE_NS || runner_up->provider == INLAY_NONE)
         return INLAY_OK;
-    runner_up->why = facts_why_not(search->facts, search->graph, other, stretch->provider, runner_up->provider);
+    runner_up->why = facts_why_not(search->facts, search->graph, other, stretch->provider, runner_up->provider,
+                                   -runner_up->extra_ns);
     return runner_up->why != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;
 }
 
-/* Improves an estimate by solving the graph again. If that fails for another reason than memory, the estimate stays. */
+/* Takes over the cost of another assignment, and the provider that runs most nodes of the stretch in it. An offer
+ * without a price is no runner-up. */
+static void take_result(struct search *search, facts_stretch *stretch, const struct partition *other)
+{
+    facts_runner_up *runner_up = &stretch->runner_up;
+    uint32_t unpriced = 0;
+
+    INLAY_CHECK(runner_up->kind != RUNNER_UP_NONE);
+    runner_up->kind = RUNNER_UP_EXACT;
+    runner_up->extra_ns = facts_displayed_sum(other) - facts_displayed_sum(search->graph->parts);
+    for (uint32_t i = 0; i < other->region_count; i++) {
+        const partition_region *r = &other->regions[i];
+        for (uint32_t node = 0; r->provider != INLAY_NONE && r->provider != stretch->provider && node < r->node_count;
+             node++) {
+            uint32_t region = search->graph->nodes[r->nodes[node]].region;
+            if (region >= stretch->first && region < stretch->first + stretch->count)
+                search->votes[r->provider]++;
+        }
+    }
+    for (uint32_t i = 0; i < other->offer_count; i++)
+        unpriced += other->offers[i].chosen && other->offers[i].cost_source == COST_NONE &&
+                    !search->graph->parts->offers[i].chosen;
+    runner_up->provider = take_most_voted(search);
+    if (unpriced > 0)
+        runner_up->kind = RUNNER_UP_UNPRICED;
+}
+
+/* Solves the graph again without limits, if they have kept it from a cheaper assignment; names the limit. */
+static inlay_status solve_without_limits(struct search *search, facts_stretch *stretch, partition_request request)
+{
+    facts_runner_up *runner_up = &stretch->runner_up;
+    const facts_runner_up before = *runner_up;
+    const uint32_t providers = search->facts->provider_count;
+    partition_rules rules = *request.rules;
+    partition_limit *limits = arena_array(&search->scratch, (size_t)providers + 1, sizeof *limits);
+    struct partition other = { 0 };
+    inlay_status status;
+
+    if (limits == NULL)
+        return INLAY_OUT_OF_MEMORY;
+    for (uint32_t i = 0; i < providers; i++)
+        limits[i] = (partition_limit){ search->facts->session->providers[i].name, UINT64_MAX };
+    rules.limits = limits;
+    rules.limit_count = providers;
+    rules.max_partitions = 0;
+    request.rules = &rules;
+    request.max_partitions = 0;
+    request.must_run = NULL;
+    status = partition_again(&request, search->graph->parts, &search->scratch, &other, NULL);
+    if (status != INLAY_OK)
+        return status;
+    take_result(search, stretch, &other);
+    if (runner_up->kind == RUNNER_UP_EXACT && runner_up->extra_ns < -FACTS_TIE_NS) {
+        if (!facts_broken_limit(search->facts, search->graph, &other, &runner_up->why))
+            return INLAY_OUT_OF_MEMORY;
+        if (runner_up->why != NULL)
+            return INLAY_OK;
+    }
+    if (before.kind == RUNNER_UP_EXACT)
+        *runner_up = before;
+    else if (!facts_broken_limit(search->facts, search->graph, &other, &runner_up->why))
+        return INLAY_OUT_OF_MEMORY;
+    return INLAY_OK;
+}
+
+/* Improves an estimate by solving the graph again. If that is not possible, *runner_up.why says which rule forbids
+ * it. */
 static inlay_status solve_without_winner(struct search *search, facts_stretch *stretch)
 {
+    const bool looks_cheaper = stretch->runner_up.extra_ns < -FACTS_TIE_NS;
     partition_request request = facts_request(search->graph);
     partition_rules rules = request.rules != NULL ? *request.rules : (partition_rules){ 0 };
     struct partition other = { 0 };
+    inlay_diag why = INLAY_DIAG_INIT;
     inlay_status status;
 
     rules.saved_plan = NULL; /* a saved plan would require the excluded offers */
     request.rules = &rules;
     request.barred = search->excluded_offers;
     set_excluded(search, stretch, 1);
-    status = partition_again(&request, search->graph->parts, &search->scratch, &other, NULL);
-    set_excluded(search, stretch, 0);
+    status = partition_again(&request, search->graph->parts, &search->scratch, &other, &why);
     if (status == INLAY_OK) {
-        INLAY_CHECK(stretch->runner_up.kind == RUNNER_UP_ESTIMATE);
-        stretch->runner_up.kind = RUNNER_UP_EXACT;
-        stretch->runner_up.extra_ns = facts_displayed_sum(&other) - facts_displayed_sum(search->graph->parts);
-        for (uint32_t i = 0; i < other.region_count; i++) {
-            const partition_region *r = &other.regions[i];
-            for (uint32_t node = 0;
-                 r->provider != INLAY_NONE && r->provider != stretch->provider && node < r->node_count; node++) {
-                uint32_t region = search->graph->nodes[r->nodes[node]].region;
-                if (region >= stretch->first && region < stretch->first + stretch->count)
-                    search->votes[r->provider]++;
-            }
-        }
-        stretch->runner_up.provider = take_most_voted(search);
+        take_result(search, stretch, &other);
         status = explain_cheaper(search, stretch, &other);
     }
+    if ((status == INLAY_OK && looks_cheaper && stretch->runner_up.extra_ns >= -FACTS_TIE_NS) ||
+        (status != INLAY_OK && status != INLAY_OUT_OF_MEMORY)) {
+        status = solve_without_limits(search, stretch, request);
+        if (status != INLAY_OK && status != INLAY_OUT_OF_MEMORY && stretch->runner_up.kind == RUNNER_UP_ESTIMATE) {
+            stretch->runner_up.why = arena_string(&search->facts->arena, why.text);
+            status = stretch->runner_up.why != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;
+        }
+    }
+    set_excluded(search, stretch, 0);
     arena_reset(&search->scratch);
     return status == INLAY_OUT_OF_MEMORY ? status : INLAY_OK;
 }
@@ -165,7 +230,8 @@ static inlay_status find_in_graph(struct search *search, facts_graph *graph, inl
             limit--;
             status = solve_without_winner(search, order[i]);
         }
-        if (order[i]->runner_up.kind == RUNNER_UP_ESTIMATE && order[i]->runner_up.extra_ns < -FACTS_TIE_NS)
+        if (order[i]->runner_up.kind == RUNNER_UP_ESTIMATE && order[i]->runner_up.why == NULL &&
+            order[i]->runner_up.extra_ns < -FACTS_TIE_NS)
             order[i]->runner_up.why =
                 "the offers alone cost less; copies, launches and divided regions are not counted";
     }

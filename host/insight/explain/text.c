@@ -75,8 +75,17 @@ static void say_summary(const struct text_page *page)
         say(page->sink, ", including %s for copies", format_ns(facts->copies_ns, b));
     if (page->measured)
         say(page->sink, "; measured %s, %s (median of %" PRIu32 " runs)", format_ns(facts->measured_ns, a),
-            text_ratio(facts->measured_ns, facts->ns, b), timings_runs(facts->timings));
+            facts->instead == NULL ? text_ratio(facts->measured_ns, facts->ns, b) : "by another assignment",
+            timings_runs(facts->timings));
+    if (facts->unpriced_count > 0)
+        say(page->sink, ", without the time of %" PRIu32 " %s that no provider has a price for", facts->unpriced_count,
+            plural(facts->unpriced_count, "offer", "offers"));
     say(page->sink, "\n");
+    if (facts->instead != NULL) {
+        say(page->sink, "another assignment made the measured runs: ");
+        say_text(page->sink, facts->instead->fallback.why);
+        say(page->sink, "\n");
+    }
     if (facts->kept_back_ns > 0)
         say(page->sink, "%s without margins, which keep back %s (--what-if margins=none shows the nodes)\n",
             format_ns(facts->ns - facts->kept_back_ns, a), format_ns(facts->kept_back_ns, b));
@@ -126,7 +135,7 @@ static void add_provider(struct table *table, const struct text_page *page, uint
     }
     table_say(table, PREDICTED, "%s", format_ns(provider->ns, text));
     table_say(table, SHARE, "%.1f%%", facts->ns > 0 ? 100 * provider->ns / facts->ns : 0.0);
-    if (page->measured) {
+    if (page->measured && facts->instead == NULL) {
         table_say(table, MEASURED, "%s", format_ns(provider->measured_ns, text));
         table_say(table, RATIO, "%s", text_ratio(provider->measured_ns, provider->ns, text));
     }

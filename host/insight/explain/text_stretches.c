@@ -91,7 +91,9 @@ static void add_runner_up(struct table *table, const struct text_page *page, con
         table_text(table, RUNNER_UP, "no other provider");
         return;
     }
-    if (runner_up->extra_ns < 0.5 && runner_up->extra_ns > -0.5)
+    if (runner_up->kind == RUNNER_UP_UNPRICED)
+        table_say(table, RUNNER_UP, "%s, without a price", facts_provider_name(page->facts, runner_up->provider));
+    else if (runner_up->extra_ns < 0.5 && runner_up->extra_ns > -0.5)
         table_say(table, RUNNER_UP, "%s, %s", facts_provider_name(page->facts, runner_up->provider),
                   runner_up->offers_differ ? "the same in all" : "a tie");
     else
@@ -145,7 +147,10 @@ static void add_stretch(struct table *table, const struct text_page *page, const
     table_text(table, PROVIDER, facts_provider_name(page->facts, stretch->provider));
     table_whole(table, NODES, stretch->node_count);
     add_content(table, graph, stretch->first, stretch->count);
-    add_predicted(table, stretch->ns, stretch->region_price);
+    if (stretch->source == COST_NONE && stretch->provider != INLAY_NONE)
+        table_text(table, PREDICTED, "-");
+    else
+        add_predicted(table, stretch->ns, stretch->region_price);
     add_measured(table, page, stretch->measured_ns, stretch->ns);
     if (page->source == INLAY_NONE)
         table_text(table, PRICE, stretch->provider == INLAY_NONE ? "bodies" : cost_source_name(stretch->source));

@@ -16,6 +16,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 enum { ALIGN = 64, MAX_ALIGN = 1 << 21, LARGE_WEIGHTS = 1 << 20 };
@@ -396,12 +397,20 @@ static inlay_exec_args exec_args(struct bench *bench, inlay_diag *diag)
                               .diag = diag };
 }
 
+/* The number of times that this thread has given up its CPU to wait. */
+static uint64_t waits_of_thread(void)
+{
+    struct rusage used;
+
+    return getrusage(RUSAGE_THREAD, &used) == 0 && used.ru_nvcsw > 0 ? (uint64_t)used.ru_nvcsw : 0;
+}
+
 static inlay_status time_offer(void *ctx, double *out_ns, bool *out_calm)
 {
     struct bench *bench = ctx;
     inlay_exec_args exec = exec_args(bench, bench->diag);
     inlay_status status;
-    uint64_t start, cpu_start, switches;
+    uint64_t start, cpu_start, switches, waits;
     double cpu_ns;
 
     for (uint32_t i = 0; i < bench->output_count; i++)
@@ -410,6 +419,7 @@ static inlay_status time_offer(void *ctx, double *out_ns, bool *out_calm)
     INLAY_CHECK(bench->args != NULL && bench->allocated != NULL);
     exec.workspace = bench->workspace;
     exec.signal = measure_next_fence(bench->provider, &bench->queue);
+    waits = waits_of_thread();
     cpu_start = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
     start = clock_ns();
     status = bench->provider->table->execute(bench->provider->state, bench->compiled, bench->instance, &exec);
@@ -417,10 +427,9 @@ static inlay_status time_offer(void *ctx, double *out_ns, bool *out_calm)
         status = measure_wait(bench->provider, &bench->queue, exec.signal, bench->diag);
     *out_ns = (double)(clock_ns() - start);
     cpu_ns = (double)(clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_start);
-    /* On CPUs the calling thread takes part in all work and waits for its helpers by spinning. So its CPU time is
-     * the time of the kernel, even if other processes got the CPU meanwhile. */
-    if (!measure_is_async(bench->provider) && bench->provider->table->device_kind == INLAY_DEVICE_CPU &&
-        *out_ns > MIN_THREAD_CLOCK_NS && cpu_ns < *out_ns)
+    /* A thread that has not waited, not even for helpers, has either worked or lost its CPU to other processes. So its
+     * CPU time is the time of the kernel. A thread that waits for threads of a library or for a device has not. */
+    if (*out_ns > MIN_THREAD_CLOCK_NS && cpu_ns < *out_ns && waits_of_thread() == waits)
         *out_ns = cpu_ns;
     *out_calm = measure_switches() == switches;
     return status;

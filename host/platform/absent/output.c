@@ -59,8 +59,10 @@ static int create_temporary(output_file *out)
 inlay_status output_open(output_file *out, const char *path, inlay_diag *diag)
 {
     struct stat st;
+    inlay_status status;
 
     *out = (output_file){ .path = path, .fd = -1 };
+    INLAY_TRY(output_check(path, diag));
     if (strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0) {
         out->fd = fcntl(path[8] == 'o' ? output_standard() : STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     } else if (output_target(path, out->target)) {
@@ -70,7 +72,10 @@ inlay_status output_open(output_file *out, const char *path, inlay_diag *diag)
         out->target[0] = '\0';
     }
     out->open = out->fd >= 0;
-    return out->open ? INLAY_OK : output_not_created(path, diag);
+    if (!out->open)
+        status = output_not_created(path, diag);
+done:
+    return status;
 }
 
 inlay_status output_open_stream(output_file *out, const char *path, inlay_diag *diag)
@@ -125,6 +130,8 @@ inlay_status output_commit(output_file *first, output_file *second, inlay_diag *
 
     for (uint32_t i = 0; i < count; i++) {
         INLAY_CHECK(both[i]->open);
+        if (status == INLAY_OK)
+            status = output_permit(both[i], diag);
         if (!close_streams(both[i]) && status == INLAY_OK)
             status = output_failed(both[i], diag);
     }

@@ -211,8 +211,10 @@ inlay_status output_open(output_file *out, const char *path, inlay_diag *diag)
     struct stat st;
     int descriptor;
     bool exists;
+    inlay_status status;
 
     *out = (output_file){ .path = path, .fd = -1 };
+    INLAY_TRY(output_check(path, diag));
     if (follow_links(path, out->target, &descriptor)) {
         exists = descriptor < 0 && stat(out->target, &st) == 0;
         if (exists && S_ISDIR(st.st_mode)) {
@@ -226,7 +228,10 @@ inlay_status output_open(output_file *out, const char *path, inlay_diag *diag)
         }
     }
     out->open = out->fd >= 0;
-    return out->open ? INLAY_OK : output_not_created(path, diag);
+    if (!out->open)
+        status = output_not_created(path, diag);
+done:
+    return status;
 }
 
 /* stdio does not keep the errno of an earlier failed write, so this callback stores it. */
@@ -344,6 +349,8 @@ inlay_status output_commit(output_file *first, output_file *second, inlay_diag *
         INLAY_CHECK(both[i]->open);
         if (!flush_output(both[i]))
             status = output_failed(both[i], diag);
+        else
+            status = output_permit(both[i], diag);
     }
     for (uint32_t i = 0; i < count && status == INLAY_OK; i++)
         if (!publish(both[i]))

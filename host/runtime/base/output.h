@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 typedef struct output_file {
     const char *path; /* borrowed, as the caller named it */
@@ -49,6 +50,24 @@ void output_drop(output_file *out);
 inlay_status output_not_created(const char *path, inlay_diag *diag);
 /* Returns INLAY_IO_ERROR with a message from errno: "PATH: cannot be written: No space left on device". */
 inlay_status output_failed(const output_file *out, inlay_diag *diag);
+
+/* A program's record of the files that it reads, which its outputs must not replace. */
+typedef struct output_rules {
+    void (*note_read)(const struct stat *file);
+    void (*note_written)(const struct stat *file); /* the program's own: it may read the file and replace it again */
+    bool (*refuses)(const struct stat *file, const char *path); /* path: a name of the file */
+    inlay_status (*check_all)(inlay_diag *diag); /* output_check() of all outputs of the program, before one changes */
+} output_rules;
+/* Called once, before files are read. Without rules, an output may replace any file. */
+void output_set_rules(const output_rules *rules);
+/* Records that the program reads the file fd. Whatever opens a file that a user names calls it. */
+void output_note_read(int fd);
+void output_note_read_path(const char *path);
+/* INLAY_INVALID_ARGUMENT: path is a file that the program reads; diag names it. output_open() and output_commit() check
+ * this, too; a program that writes several files checks all of them first. */
+INLAY_NODISCARD inlay_status output_check(const char *path, inlay_diag *diag);
+/* For output_commit(): checks all outputs of the program, and records that the complete file `out` is one. */
+INLAY_NODISCARD inlay_status output_permit(const output_file *out, inlay_diag *diag);
 
 /* Follows the links of path into target. False if it is neither a regular file nor a name for a new one. */
 bool output_target(const char *path, char target[PATH_MAX]);

@@ -3,9 +3,58 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int standard_output = STDOUT_FILENO;
+static const output_rules *rules; /* NULL: none */
+
+void output_set_rules(const output_rules *of_program)
+{
+    rules = of_program;
+}
+
+void output_note_read(int fd)
+{
+    struct stat st;
+
+    if (rules != NULL && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+        rules->note_read(&st);
+}
+
+void output_note_read_path(const char *path)
+{
+    struct stat st;
+
+    if (rules != NULL && stat(path, &st) == 0 && S_ISREG(st.st_mode))
+        rules->note_read(&st);
+}
+
+inlay_status output_check(const char *path, inlay_diag *diag)
+{
+    struct stat st;
+
+    if (rules == NULL || stat(path, &st) != 0 || !S_ISREG(st.st_mode) || !rules->refuses(&st, path))
+        return INLAY_OK;
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                      "%.300s: cannot be written, because this command reads that file; name another file", path);
+}
+
+inlay_status output_permit(const output_file *out, inlay_diag *diag)
+{
+    struct stat st;
+    inlay_status status = INLAY_OK;
+
+    if (rules == NULL)
+        return INLAY_OK;
+    if (out->target[0] != '\0')
+        status = output_check(out->target, diag);
+    if (status == INLAY_OK)
+        status = rules->check_all(diag);
+    if (status == INLAY_OK && fstat(out->fd, &st) == 0 && S_ISREG(st.st_mode))
+        rules->note_written(&st);
+    return status;
+}
 
 int output_standard(void)
 {

@@ -1,5 +1,6 @@
 /* model/file.c - maps files, and opens external data. */
 #include "base/memory.h"
+#include "base/output.h"
 #include "base/pages.h"
 #include "base/path.h"
 #include "model/load.h"
@@ -127,6 +128,7 @@ inlay_status file_map_fd(int fd, uint64_t copy_bytes, file_map *out, inlay_diag 
         return inlay_fail(diag, INLAY_IO_ERROR, "is a directory; name the .onnx file in it");
     if (!S_ISREG(st.st_mode))
         return read_all(fd, out, diag);
+    output_note_read(fd);
     if (st.st_size == 0)
         return INLAY_OK;
     if ((uint64_t)st.st_size <= copy_bytes)

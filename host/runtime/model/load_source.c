@@ -60,7 +60,7 @@ static Onnx__Entry *unpack_entry(const ProtobufCMessageUnknownField *field)
 
 inlay_status load_source(const struct loader *loader, const Onnx__Node *proto, const char **out)
 {
-    char line[SOURCE_BYTES] = "", module[SOURCE_BYTES] = "", text[2 * SOURCE_BYTES];
+    char line[SOURCE_BYTES] = "", module[SOURCE_BYTES] = "", text[2 * SOURCE_BYTES + sizeof ", "];
 
     *out = NULL;
     for (unsigned i = 0; i < proto->base.n_unknown_fields; i++) {

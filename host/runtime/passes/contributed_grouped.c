@@ -59,18 +59,37 @@ static const char *scale_error(const subgraph_builder *builder, const quantized_
         count = rewrite_dim(info, d) < 0 ? -1 : count * rewrite_dim(info, d);
     if (rewrite_attr_is(builder->node, attribute, "PER_TENSOR"))
         return count >= 0 && count != 1 ? wrong : NULL;
-    return count >= 0 && (info->rank != 4 || count != graph_attr_int(builder->node, "kv_num_heads", 0) * cache->size)
+    return (info->rank != 4 && info->rank != 1) ||
+                   (count >= 0 && cache->size > 0 &&
+                    count != graph_attr_int(builder->node, "kv_num_heads", 0) * cache->size)
                ? wrong
                : NULL;
+}
+
+/* The size of a head of a quantized cache: from the width of the query, the past keys in 8 bits, or the scales of
+ * channels. -1: unknown. */
+static int64_t cached_head_size(const subgraph_builder *builder, int64_t bits)
+{
+    const graph_node *node = builder->node;
+    const int64_t heads = graph_attr_int(node, "num_heads", 0), shared = graph_attr_int(node, "kv_num_heads", 0),
+                  wide = rewrite_dim(rewrite_value_info(builder->rewrite, builder_input(builder, 0)), -1);
+    const uint32_t past = builder_input(builder, 3), scales = builder_input(builder, 12);
+    const inlay_value_info *info = scales != INLAY_NONE ? rewrite_value_info(builder->rewrite, scales) : NULL;
+
+    if (wide >= 0)
+        return wide / (builder_input(builder, 1) != INLAY_NONE ? heads : heads + 2 * shared);
+    if (bits == 8 && past != INLAY_NONE && rewrite_dim(rewrite_value_info(builder->rewrite, past), 3) > 0)
+        return rewrite_dim(rewrite_value_info(builder->rewrite, past), 3);
+    if (info == NULL || !rewrite_attr_is(node, "k_quant_type", "PER_CHANNEL"))
+        return -1;
+    return info->rank == 1 && rewrite_dim(info, 0) > 0 ? rewrite_dim(info, 0) / shared : rewrite_dim(info, 3);
 }
 
 /* Why the cache of a GroupQueryAttention cannot be used; NULL: it can. Fills *cache. */
 static const char *cache_error(const subgraph_builder *builder, quantized_cache *cache)
 {
     const graph_node *node = builder->node;
-    const int64_t bits = graph_attr_int(node, "kv_cache_bit_width", 0), heads = graph_attr_int(node, "num_heads", 0),
-                  shared = graph_attr_int(node, "kv_num_heads", 0),
-                  wide = rewrite_dim(rewrite_value_info(builder->rewrite, builder_input(builder, 0)), -1);
+    const int64_t bits = graph_attr_int(node, "kv_cache_bit_width", 0);
     const bool keys = !rewrite_attr_is(node, "k_quant_type", "NONE"),
                values = !rewrite_attr_is(node, "v_quant_type", "NONE");
     const uint32_t past = builder_input(builder, 3);
@@ -80,18 +99,14 @@ static const char *cache_error(const subgraph_builder *builder, quantized_cache 
     const char *why;
 
     if (keys || values)
-        *cache = (quantized_cache){
-            .bits = bits,
-            .size = wide < 0 ? -1 : wide / (builder_input(builder, 1) != INLAY_NONE ? heads : heads + 2 * shared)
-        };
+        *cache = (quantized_cache){ .bits = bits, .size = cached_head_size(builder, bits) };
     why = scale_error(builder, cache, "k_quant_type", builder_input(builder, 12),
                       "k_scale must be given if k_quant_type is not NONE, and only then",
-                      "k_scale has not the shape of its k_quant_type: 1 element, or [1, kv_num_heads, 1, head size]");
+                      "k_scale has not the shape of its k_quant_type: 1 element, or kv_num_heads * head size");
     if (why == NULL)
-        why =
-            scale_error(builder, cache, "v_quant_type", builder_input(builder, 13),
-                        "v_scale must be given if v_quant_type is not NONE, and only then",
-                        "v_scale has not the shape of its v_quant_type: 1 element, or [1, kv_num_heads, 1, head size]");
+        why = scale_error(builder, cache, "v_quant_type", builder_input(builder, 13),
+                          "v_scale must be given if v_quant_type is not NONE, and only then",
+                          "v_scale has not the shape of its v_quant_type: 1 element, or kv_num_heads * head size");
     if (why != NULL)
         return why;
     if (keys != values)
@@ -103,6 +118,17 @@ static const char *cache_error(const subgraph_builder *builder, quantized_cache 
     if (past != INLAY_NONE && builder_dtype(builder, past) != type)
         return "past_key is not of the type of its cache: int8 for 8 bits, uint8 for 4, otherwise that of the query";
     return NULL;
+}
+
+/* Scales [1, kv_num_heads, 1, size] of flat ones. */
+static uint32_t ranked_scales(subgraph_builder *builder, const quantized_cache *cache, uint32_t scales)
+{
+    const int64_t shared = graph_attr_int(builder->node, "kv_num_heads", 0);
+
+    if (scales == INLAY_NONE || builder_rank(builder, scales) != 1 ||
+        rewrite_dim(rewrite_value_info(builder->rewrite, scales), 0) == 1)
+        return scales;
+    return RESHAPED(builder, scales, 1, shared, 1, cache->size);
 }
 
 /* Codes of new keys or values. */
@@ -309,8 +335,7 @@ void decompose_group_query_attention(subgraph_builder *builder)
                                     .scale = graph_attr_float(node, "scale", 0),
                                     .softcap = graph_attr_float(node, "softcap", 0) };
     const inlay_dtype dtype = builder_dtype(builder, operands.q);
-    const uint32_t k_scale = sparse ? INLAY_NONE : builder_input(builder, 12),
-                   v_scale = sparse ? INLAY_NONE : builder_input(builder, 13);
+    uint32_t k_scale, v_scale;
     quantized_cache cache = { .bits = 0 };
     const char *why = count <= 0 || shared <= 0 || count % shared != 0 ? "num_heads is not a multiple of kv_num_heads"
                       : rank_or(builder, operands.q, 3) != 3           ? "query is not of rank 3"
@@ -328,6 +353,8 @@ void decompose_group_query_attention(subgraph_builder *builder)
 
     if (builder_refuse(builder, why))
         return;
+    k_scale = ranked_scales(builder, &cache, sparse ? INLAY_NONE : builder_input(builder, 12));
+    v_scale = ranked_scales(builder, &cache, sparse ? INLAY_NONE : builder_input(builder, 13));
     split_groups(builder, &operands, count, shared);
     operands.q = normalized_heads(builder, operands.q, q_norm);
     operands.k = normalized_heads(builder, operands.k, k_norm);

@@ -156,6 +156,7 @@ typedef struct program_fallback {
     struct program *programs; /* fallbacks of this program */
     struct program *next;     /* next in the list of fallbacks */
     const uint8_t *without;   /* [base's offer_count] the offers that this one must not use */
+    const char *why;          /* why not */
     declined_shapes *shapes;  /* atomic: shapes with declined offers, newest first; kept.lock guards the list */
 } program_fallback;
 

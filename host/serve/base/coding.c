@@ -5,7 +5,7 @@
 #include <strings.h>
 #include <zlib.h>
 
-enum { PART_BYTES = 65536, LEVEL = 1 /* the fastest */, MEMORY_LEVEL = 8, GZIP_BITS = 16 };
+enum { LEVEL = 1 /* the fastest */, MEMORY_LEVEL = 8, GZIP_BITS = 16 };
 
 static const char *const names[] = { "identity", "gzip", "deflate" };
 
@@ -89,7 +89,7 @@ bool coding_compress(coding which, const void *data, size_t bytes, struct strbuf
     if (deflateInit2(&stream, LEVEL, Z_DEFLATED, window_bits(which), MEMORY_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK)
         return false;
     do {
-        char *room = strbuf_reserve(to, PART_BYTES);
+        char *room = strbuf_reserve(to, CODING_PART_BYTES);
 
         if (room == NULL)
             break;
@@ -98,20 +98,29 @@ bool coding_compress(coding which, const void *data, size_t bytes, struct strbuf
             left -= stream.avail_in;
         }
         stream.next_out = (Bytef *)room;
-        stream.avail_out = PART_BYTES;
+        stream.avail_out = CODING_PART_BYTES;
         status = deflate(&stream, left == 0 ? Z_FINISH : Z_NO_FLUSH);
-        to->size += PART_BYTES - stream.avail_out;
+        to->size += CODING_PART_BYTES - stream.avail_out;
     } while (status == Z_OK || status == Z_BUF_ERROR);
     (void)deflateEnd(&stream);
     return !to->failed;
 }
 
+/* Begins the next member of gzip, if more data follows (RFC 1952, section 2.2). Returns inflate()'s status. */
+static int next_member(z_stream *stream, coding which, size_t left)
+{
+    if (which != CODING_GZIP || left + stream->avail_in == 0)
+        return Z_STREAM_END;
+    return inflateReset(stream);
+}
+
 inlay_status coding_expand(coding which, const void *data, size_t bytes,
                            bool (*take)(void *user, const void *part, size_t part_bytes), void *user, inlay_diag *diag)
 {
-    static _Thread_local Bytef part[PART_BYTES];
+    static _Thread_local Bytef part[CODING_PART_BYTES];
+    const size_t most = bytes > CODING_FREE_BYTES / CODING_MOST_RATIO ? bytes * CODING_MOST_RATIO : CODING_FREE_BYTES;
     z_stream stream = { .next_in = (Bytef *)(uintptr_t)data };
-    size_t left = bytes;
+    size_t left = bytes, total = 0;
     int status;
     bool good = true;
 
@@ -125,11 +134,18 @@ inlay_status coding_expand(coding which, const void *data, size_t bytes,
         stream.next_out = part;
         stream.avail_out = sizeof part;
         status = inflate(&stream, Z_NO_FLUSH);
-        if (stream.avail_out < sizeof part)
+        total += sizeof part - stream.avail_out;
+        if (stream.avail_out < sizeof part && total <= most)
             good = take(user, part, sizeof part - stream.avail_out);
-    } while (good && status == Z_OK);
+        if (status == Z_STREAM_END)
+            status = next_member(&stream, which, left);
+    } while (good && total <= most && status == Z_OK);
     left += stream.avail_in;
     (void)inflateEnd(&stream);
+    if (total > most)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
+                          "the decoded body is larger than 8 MiB and more than %d times as large as the coded one",
+                          CODING_MOST_RATIO);
     if (!good || (status == Z_STREAM_END && left == 0))
         return INLAY_OK;
     return status == Z_MEM_ERROR

@@ -13,8 +13,16 @@ coding coding_accepted(const char *list);
 bool coding_is_accepted(const char *list, coding which);
 /* Appends the coded data. false: out of memory. */
 bool coding_compress(coding which, const void *data, size_t bytes, struct strbuf *to);
-/* Decodes data, and passes it to take() in parts; false from take() ends it. INLAY_INVALID_ARGUMENT: it is not valid,
- * or not complete, or more data follows. */
+enum {
+    CODING_MOST_RATIO = 200,     /* of the size of decoded data to the size of coded data, */
+    CODING_FREE_BYTES = 8 << 20, /* beyond this size */
+    CODING_DEFLATE_RATIO = 1032, /* what deflate can reach */
+    CODING_PART_BYTES = 65536    /* of coding_expand() */
+};
+
+/* Decodes data, which may be several members of gzip, and passes it to take() in parts; false from take() ends it.
+ * INLAY_INVALID_ARGUMENT: it is not valid, or not complete, or other data follows; INLAY_LIMIT_EXCEEDED: it is larger
+ * than CODING_FREE_BYTES and CODING_MOST_RATIO allow. */
 INLAY_NODISCARD inlay_status coding_expand(coding which, const void *data, size_t bytes,
                                            bool (*take)(void *user, const void *part, size_t part_bytes), void *user,
                                            inlay_diag *diag);

@@ -39,6 +39,7 @@ struct server {
     struct sched *sched;
     struct watch *watch;
     struct loader *loader;
+    struct prepare *prepare;
     struct trace *trace;
     struct otlp *otlp;                   /* NULL: none are exported */
     struct shared_memory *shared_memory; /* NULL: not enabled */

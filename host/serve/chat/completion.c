@@ -1,6 +1,6 @@
 #include "serve/chat/completion_internal.h"
 #include "inlay/check.h"
-#include "serve/chat/chat.h"
+#include "texts/chat/chat.h"
 #include "serve/chat/models.h"
 #include "serve/exchange/watch.h"
 #include "serve/model/text.h"
@@ -360,7 +360,7 @@ static bool choose_token(decoding_text *decoding, const float *logits, size_t vo
         return false;
     choice->reason = "length";
     if (choice->token_count == completion->asked.ends.max_tokens ||
-        (model->context > 0 && decoding->count >= model->context))
+        (model->decode.context > 0 && decoding->count >= model->decode.context))
         return false;
     completion_emit(choice, choice->unsent.size - (choice->calling ? 0 : held_back(choice)), NULL);
     completion_emit_calls(choice);
@@ -383,6 +383,13 @@ static int64_t guess_token(decoding_text *decoding, const float *logits, size_t 
     choice->guess_state = choice->sampler.state;
     choice->sampler.state = state;
     return token;
+}
+
+static bool is_over(const decoding_text *decoding, inlay_diag *diag)
+{
+    const completion_choice *choice = (const completion_choice *)decoding;
+
+    return text_jobs_is_over(&choice->completion->exchange->request.job, diag);
 }
 
 static void end_choice(decoding_text *decoding, const inlay_diag *failure)
@@ -426,11 +433,11 @@ static bool prepare_choice(struct completion *completion, uint32_t index)
     completion_choice *choice = &completion->choices[index];
 
     choice->completion = completion;
-    choice->decoding = (decoding_text){ .request = &completion->exchange->request.job,
-                                        .adapter = completion->adapter,
+    choice->decoding = (decoding_text){ .adapter = completion->adapter,
                                         .like = prompt,
                                         .next = index + 1 < completion->choice_count ? &choice[1].decoding : NULL,
                                         .choose = choose_token,
+                                        .is_over = is_over,
                                         .guess = guess_token,
                                         .end = end_choice };
     choice->sampler = completion->asked.sampler;
@@ -690,29 +697,21 @@ static bool find_adapter(struct exchange *exchange, struct completion *completio
     return completion->adapter >= 0;
 }
 
-static bool is_given(const json_t *body, const char *name)
-{
-    const json_t *value = json_object_get(body, name);
-
-    return value != NULL && !json_is_null(value);
-}
-
 /* Takes what the request leaves open from the model's generation_config.json. */
-static void take_defaults(completion_request *asked, const struct sampler *defaults)
+static void take_defaults(struct sampler *asked, const struct sampler *defaults)
 {
     const struct {
-        const char *name;
         float *value, standard;
-    } numbers[] = { { "temperature", &asked->sampler.temperature, defaults->temperature },
-                    { "top_p", &asked->sampler.top_p, defaults->top_p },
-                    { "min_p", &asked->sampler.min_p, defaults->min_p },
-                    { "repetition_penalty", &asked->sampler.penalty, defaults->penalty } };
+    } numbers[] = { { &asked->temperature, defaults->temperature },
+                    { &asked->top_p, defaults->top_p },
+                    { &asked->min_p, defaults->min_p },
+                    { &asked->penalty, defaults->penalty } };
 
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (!is_given(asked->body, numbers[i].name))
+        if (isnan(*numbers[i].value))
             *numbers[i].value = numbers[i].standard;
-    if (!is_given(asked->body, "top_k"))
-        asked->sampler.top_k = defaults->top_k;
+    if (asked->top_k == OPEN_TOP_K)
+        asked->top_k = defaults->top_k;
 }
 
 static bool begin(struct exchange *exchange, struct completion *completion)
@@ -722,18 +721,22 @@ static bool begin(struct exchange *exchange, struct completion *completion)
     uint32_t choices;
     bool good;
 
-    if (exchange->request.job.model->text == NULL || exchange->request.job.model->text->logits == INLAY_NONE) {
+    if (exchange->request.job.model->text == NULL || exchange->request.job.model->text->decode.logits == INLAY_NONE) {
         char why[240];
 
         text_model_explain(exchange->request.job.model, why, sizeof why);
         exchange_fail_parameter(exchange, HTTP_BAD_REQUEST, why, "model", NULL);
         return false;
     }
-    take_defaults(&completion->asked, &exchange->request.job.model->text->sampler);
+    take_defaults(&completion->asked.sampler, &exchange->request.job.model->text->sampler);
     if (!find_adapter(exchange, completion) || !check_tokens(exchange, completion) ||
         !prepare_tools(exchange, completion) || !prepare_infill(exchange, completion) ||
         !read_prompts(exchange, completion))
         return false;
+    if (!request_goes_on(&exchange->request, &diag)) {
+        exchange_fail_diag(exchange, &diag);
+        return false;
+    }
     choices = completion->asked.prompts.count * completion->asked.candidates;
     completion->choices = calloc(choices, sizeof *completion->choices);
     good = completion->choices != NULL;
@@ -776,24 +779,25 @@ static void generate(struct exchange *exchange)
     inlay_diag diag = INLAY_DIAG_INIT;
 
     if (!begin(exchange, completion)) {
+        exchange_drop(exchange);
         if (was_suspended)
             request_wake(&exchange->request);
         return;
     }
     completion->done = false;
     completion->streams = completion->asked.streams;
-    completion->waiting = was_suspended && completion->streams;
     if (completion->streams) {
         exchange->code = HTTP_OK;
         exchange->type = "text/event-stream";
-    } else if (!was_suspended) {
-        request_suspend(&exchange->request);
     }
+    if (was_suspended || !completion->streams)
+        request_suspend(&exchange->request);
     for (uint32_t i = 0; completion->asked.echoes && i < completion->choice_count; i++)
         echo_prompt(&completion->choices[i]);
+    completion->waiting = was_suspended && completion->streams;
     watch_add(exchange->request.server->watch, &exchange->request);
-    if (decoding_add(exchange->request.server->sched, exchange->request.job.model, &completion->choices[0].decoding,
-                     &diag) == INLAY_OK)
+    if (text_jobs_add(exchange->request.server->sched, exchange->request.job.model, &completion->choices[0].decoding,
+                      &diag) == INLAY_OK)
         return;
     watch_remove(exchange->request.server->watch, &exchange->request);
     completion->done = true;
@@ -832,8 +836,17 @@ void answer_completions(struct exchange *exchange)
     exchange->release = release;
     if (!completion_request_read(&completion->asked, exchange, &error)) {
         body_refuse(exchange, &error);
+        exchange_drop(exchange);
         return;
     }
-    if (models_acquire(exchange, completion->asked.model, &completion->adapter_name, model_loaded) == ACQUIRED_MODEL)
+    switch (models_acquire(exchange, completion->asked.model, &completion->adapter_name, model_loaded)) {
+    case ACQUIRED_MODEL:
         generate(exchange);
+        break;
+    case ACQUIRED_LATER:
+        break;
+    case ACQUIRED_NOTHING:
+        exchange_drop(exchange);
+        break;
+    }
 }

@@ -3,7 +3,7 @@
 #define SERVE_COMPLETION_INTERNAL_H
 #include "serve/chat/completion.h"
 #include "serve/chat/completion_request.h"
-#include "serve/schedule/decoding.h"
+#include "serve/schedule/text_jobs.h"
 #include <pthread.h>
 
 /* Log probabilities of tokens as JSON elements, separated by commas. */

@@ -1,8 +1,9 @@
 #include "serve/chat/completion_request.h"
 #include "serve/chat/messages.h"
-#include "serve/grammar/grammar_gbnf.h"
-#include "serve/grammar/grammar_regex.h"
-#include "serve/grammar/grammar_schema.h"
+#include "texts/grammar/grammar_gbnf.h"
+#include "texts/grammar/grammar_regex.h"
+#include "texts/grammar/grammar_schema.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,12 +109,15 @@ static bool read_part(const json_t *value, double least, double most, float *out
 /* -1 is "no limit" for clients of llama-server: the context ends the text. */
 static bool read_max_tokens(void *user, json_t *value, body_error *error)
 {
+    text_ends *ends = &((completion_request *)user)->ends;
     uint32_t count = MAX_TOKENS;
 
     if (!(json_is_integer(value) && json_integer_value(value) == -1) &&
         !read_count(value, 1, MAX_TOKENS, &count, error))
         return false;
-    ((completion_request *)user)->ends.max_tokens = count;
+    if (ends->max_tokens != 0 && ends->max_tokens != count)
+        return body_fail(error, "the request has another value for it by its other name");
+    ends->max_tokens = count;
     return true;
 }
 
@@ -171,7 +175,7 @@ static bool read_top_k(void *user, json_t *value, body_error *error)
 {
     double number;
 
-    if (!body_number(value, -1, UINT32_MAX, true, &number, error))
+    if (!body_number(value, -1, INT32_MAX, true, &number, error))
         return false;
     ((completion_request *)user)->sampler.top_k = number > 0 ? (uint32_t)number : 0;
     return true;
@@ -189,7 +193,12 @@ static bool read_frequency(void *user, json_t *value, body_error *error)
 
 static bool read_repetition(void *user, json_t *value, body_error *error)
 {
-    return read_part(value, 0.01, 100, &((completion_request *)user)->sampler.penalty, error);
+    struct sampler *sampler = &((completion_request *)user)->sampler;
+    const float other = sampler->penalty;
+
+    return read_part(value, 0.01, 100, &sampler->penalty, error) &&
+           (isnan(other) || other == sampler->penalty ||
+            body_fail(error, "the request has another value for it by its other name"));
 }
 
 static bool read_seed(void *user, json_t *value, body_error *error)
@@ -398,20 +407,25 @@ static bool read_schema(void *user, json_t *value, body_error *error)
 static bool read_texts(void *user, json_t *value, body_error *error)
 {
     struct grammar *form = begin_form(user, error);
-    grammar_node all = grammar_never(form);
+    const size_t count = json_array_size(value);
+    grammar_word *words = form != NULL ? calloc(count + 1, sizeof *words) : NULL;
     char why[GRAMMAR_WHY_BYTES] = "";
+    bool good = words != NULL && count > 0;
 
-    if (form == NULL)
-        return false;
-    for (size_t i = 0; i < json_array_size(value); i++) {
+    for (size_t i = 0; good && i < count; i++) {
         const json_t *text = json_array_get(value, i);
 
-        if (!json_is_string(text))
-            return body_fail(error, "element %zu is not a text", i);
-        all = grammar_either(form, all, grammar_text(form, json_string_value(text), json_string_length(text)));
+        words[i] = (grammar_word){ json_string_value(text), json_string_length(text) };
+        good = json_is_string(text) || body_fail(error, "element %zu is not a text", i);
     }
-    grammar_define(form, grammar_rule(form), all);
-    return json_array_size(value) > 0 ? end_form(user, true, why, error) : body_fail(error, "not an array of texts");
+    if (good)
+        grammar_define(form, grammar_rule(form), grammar_words(form, words, count));
+    free(words);
+    if (words == NULL)
+        return form != NULL && body_fail(error, "out of memory for the texts");
+    if (count == 0)
+        return body_fail(error, "not an array of texts");
+    return good && end_form(user, true, why, error);
 }
 
 static bool read_any_object(void *user, json_t *value, body_error *error)
@@ -633,16 +647,19 @@ bool completion_request_read(completion_request *request, const struct exchange 
     int api = request->response ? 2 : request->chat;
 
     *request = (completion_request){
-        .chat = request->chat, .response = request->response, .choices = 1, .sampler = SAMPLER_INIT
+        .chat = request->chat,
+        .response = request->response,
+        .choices = 1,
+        .sampler = { .temperature = NAN, .top_p = NAN, .min_p = NAN, .penalty = NAN, .top_k = OPEN_TOP_K }
     };
-    request->sampler.temperature = 1;
     request->dialog.messages = json_array();
     if (request->dialog.messages == NULL)
         return body_fail_parameter(error, "messages", "out of memory for the messages");
-    request->ends.max_tokens = request->chat ? CHAT_TOKENS : COMPLETION_TOKENS;
     request->body = body_read(exchange, tables[api].parameters, tables[api].count, request, error);
     if (request->body == NULL)
         return false;
+    if (request->ends.max_tokens == 0)
+        request->ends.max_tokens = request->chat ? CHAT_TOKENS : COMPLETION_TOKENS;
     if (request->model == NULL)
         return body_fail_parameter(error, "model", "the request has no model");
     if (request->chat ? json_array_size(request->dialog.messages) == 0 : request->prompts.count == 0)

@@ -2,10 +2,10 @@
  * /v1/responses. */
 #ifndef SERVE_COMPLETION_REQUEST_H
 #define SERVE_COMPLETION_REQUEST_H
-#include "sampler.h"
+#include "texts/tokens/sampler.h"
 #include "serve/chat/infill.h"
 #include "serve/chat/tools.h"
-#include "serve/grammar/grammar.h"
+#include "texts/grammar/grammar.h"
 
 enum { MAX_STOPS = 4, MAX_STOP_TOKENS = 64, MAX_TOKENS = 65536, MAX_TEXTS = 128, MAX_BIAS = 1024, MAX_TOP = 20 };
 
@@ -48,8 +48,10 @@ typedef struct completion_request {
     const tool_form *tool_form; /* of the model; NULL: the request has no tools that may be called */
     struct grammar *calls;      /* of the texts that call tools, owned; NULL: as above */
     struct token_bias *bias;    /* [MAX_BIAS], owned; NULL: none */
-    struct sampler sampler;
+    struct sampler sampler;     /* what the request leaves open is NAN, and top_k OPEN_TOP_K */
 } completion_request;
+
+#define OPEN_TOP_K UINT32_MAX
 
 /* Reads the exchange's body into *request, whose `chat` and `response` are set. false: *error says why; the caller
  * frees the request in both cases. */

@@ -333,7 +333,10 @@ static void compute(struct exchange *exchange)
                                 "not an embedding model; that needs an output sentence_embedding or last_hidden_state "
                                 "and a tokenizer.json",
                                 "model", NULL);
-    if (exchange->code != 0 || !tokenize(exchange, embedding)) {
+    if (exchange->code == 0 && tokenize(exchange, embedding) && !request_goes_on(&exchange->request, &diag))
+        exchange_fail_diag(exchange, &diag);
+    if (exchange->code != 0) {
+        exchange_drop(exchange);
         if (exchange->request.suspended)
             request_wake(&exchange->request);
         return;
@@ -350,8 +353,7 @@ static void compute(struct exchange *exchange)
                                           .take = take_vectors,
                                           .end = end_texts };
     }
-    if (!exchange->request.suspended)
-        request_suspend(&exchange->request);
+    request_suspend(&exchange->request);
     watch_add(exchange->request.server->watch, &exchange->request);
     if (encoding_add(exchange->request.server->sched, exchange->request.job.model, &embedding->texts[0].encoding,
                      &diag) == INLAY_OK)
@@ -383,8 +385,18 @@ void answer_embeddings(struct exchange *exchange)
     embedding->exchange = exchange;
     exchange->embedding = embedding;
     exchange->release = release;
-    if (!read_request(exchange, embedding))
+    if (!read_request(exchange, embedding)) {
+        exchange_drop(exchange);
         return;
-    if (models_acquire(exchange, embedding->model, NULL, model_loaded) == ACQUIRED_MODEL)
+    }
+    switch (models_acquire(exchange, embedding->model, NULL, model_loaded)) {
+    case ACQUIRED_MODEL:
         compute(exchange);
+        break;
+    case ACQUIRED_LATER:
+        break;
+    case ACQUIRED_NOTHING:
+        exchange_drop(exchange);
+        break;
+    }
 }

@@ -65,9 +65,9 @@ bool input_text_check(const input_text *text, const text_model *model, bool has_
             return body_fail(error, "%s: the model has no token %lld", name, (long long)text->tokens[i]);
     if (text->token_count == 0)
         return body_fail(error, "%s has no tokens", name);
-    if (model->context == 0 || text->token_count + has_reply <= model->context)
+    if (model->decode.context == 0 || text->token_count + has_reply <= model->decode.context)
         return true;
     error->code = "context_length_exceeded";
     return body_fail(error, "%s has %zu tokens, and the model's context%s %zu", name, text->token_count,
-                     has_reply ? ", with the reply," : "", model->context);
+                     has_reply ? ", with the reply," : "", model->decode.context);
 }

@@ -33,7 +33,7 @@ static void add_id(model_list *list, const char *model, const char *adapter, siz
 static void add_model(void *user, const repository_entry *entry)
 {
     const text_model *text = entry->loaded != NULL ? entry->loaded->text : NULL;
-    const size_t context = text != NULL ? text->context : 0;
+    const size_t context = text != NULL ? text->decode.context : 0;
 
     if (!entry->is_text)
         return;

@@ -55,7 +55,7 @@ static const body_parameter detokenize_parameters[] = { { "model", read_model },
 static void write_tokens(struct exchange *exchange, const token_request *request, const text_model *model)
 {
     strbuf_format(&exchange->reply, "{\"count\":%zu,\"max_model_len\":%zu,\"tokens\":[", request->count,
-                  model->context);
+                  model->decode.context);
     for (size_t i = 0; i < request->count; i++) {
         strbuf_text(&exchange->reply, i > 0 ? "," : "");
         strbuf_int(&exchange->reply, request->tokens[i]);

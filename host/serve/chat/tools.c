@@ -1,5 +1,5 @@
 #include "serve/chat/tools.h"
-#include "serve/grammar/grammar_schema.h"
+#include "texts/grammar/grammar_schema.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,8 +2,8 @@
 #ifndef SERVE_TOOLS_H
 #define SERVE_TOOLS_H
 #include "serve/chat/body.h"
-#include "serve/chat/tool_form.h"
-#include "serve/grammar/grammar.h"
+#include "texts/chat/tool_form.h"
+#include "texts/grammar/grammar.h"
 
 enum { MAX_TOOLS = 128, TOOL_NAME_BYTES = 65 };
 

@@ -78,6 +78,18 @@ void exchange_fail(struct exchange *exchange, int code, const char *text)
     exchange_fail_parameter(exchange, code, text, NULL, NULL);
 }
 
+void exchange_fail_size(struct exchange *exchange)
+{
+    char text[100];
+
+    (void)snprintf(text, sizeof text,
+                   exchange->most_bytes < exchange->request.server->limits.body_bytes
+                       ? "the body is larger than %d MiB, the limit of requests for texts"
+                       : "the body is larger than max_body_bytes",
+                   EXCHANGE_TEXT_BYTES >> 20);
+    exchange_fail(exchange, 413, text);
+}
+
 int exchange_code_of(inlay_status status)
 {
     switch (status) {
@@ -203,6 +215,7 @@ struct exchange *exchange_create(struct server *server, struct connection *conne
         return NULL;
     request_init(&exchange->request, server, connection, resume);
     exchange->type = "application/json";
+    exchange->most_bytes = server->limits.body_bytes;
     return exchange;
 }
 
@@ -316,7 +329,7 @@ void exchange_received(struct exchange *exchange, size_t bytes)
 /* The body of a refused request is read, too, so that the client receives the reply. */
 void exchange_take_body(struct exchange *exchange, const char *data, size_t bytes)
 {
-    size_t limit = exchange->request.server->limits.body_bytes;
+    size_t limit = exchange->most_bytes;
 
     INLAY_CHECK(bytes <= limit - exchange->body_bytes); /* the protocols check it */
     if (exchange->code == 0 && bytes > 0)
@@ -335,8 +348,12 @@ static bool take_expanded(void *user, const void *part, size_t bytes)
 {
     struct exchange *exchange = user;
 
-    if (bytes > exchange->request.server->limits.body_bytes - exchange->body_bytes)
-        exchange_fail(exchange, 413, "the decoded body is larger than max_body_bytes");
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (!request_goes_on(&exchange->request, &diag))
+        exchange_fail_diag(exchange, &diag);
+    else if (bytes > exchange->most_bytes - exchange->body_bytes)
+        exchange_fail_size(exchange);
     else
         exchange_take_body(exchange, part, bytes);
     return exchange->code == 0;
@@ -374,6 +391,17 @@ bool exchange_take_model(struct exchange *exchange, const inlay_diag *failure)
     return false;
 }
 
+void exchange_drop(struct exchange *exchange)
+{
+    if (exchange->release != NULL)
+        exchange->release(exchange);
+    else
+        infer_request_deinit(&exchange->request.infer);
+    exchange->release = NULL;
+    exchange->completion = NULL;
+    exchange->embedding = NULL;
+}
+
 static void log_request(const struct exchange *exchange)
 {
     const access_entry entry = { .method = exchange->method,
@@ -392,12 +420,9 @@ void exchange_finish(struct exchange *exchange, bool sent)
         exchange->code = 499; /* the client did not read it */
     log_request(exchange);
     trial_end(&exchange->request.job);
-    if (exchange->release == NULL)
-        infer_request_deinit(&exchange->request.infer);
+    exchange_drop(exchange);
     sequence_leave(&exchange->request.job);
     model_unref(exchange->request.job.model);
-    if (exchange->release != NULL)
-        exchange->release(exchange);
     strbuf_deinit(&exchange->reply);
     strbuf_deinit(&exchange->field_text);
     request_deinit(&exchange->request);

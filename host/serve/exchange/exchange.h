@@ -50,6 +50,9 @@ typedef enum exchange_field {
         FIELD_COUNT
 } exchange_field;
 
+/* Largest body of a request for texts: twice the longest text of a template, for the escapes of JSON. */
+enum { EXCHANGE_TEXT_BYTES = 32 << 20 };
+
 struct exchange {
     struct request request;
     void *transport;   /* the connection or the stream of HTTP/2 that has the request */
@@ -61,7 +64,7 @@ struct exchange {
     struct route route;
 
     char *memory, *body; /* memory is owned; body points into it so that the tensors after the JSON are aligned */
-    size_t body_bytes, body_room;
+    size_t body_bytes, body_room, most_bytes; /* most_bytes: of the body, decoded or not */
     size_t moved_bytes; /* bytes of the body copied so far */
     size_t json_bytes;  /* Inference-Header-Content-Length; SIZE_MAX = none */
     coding body_coding; /* of the body, until routes_run() */
@@ -95,6 +98,8 @@ void exchange_fail_parameter(struct exchange *exchange, int code, const char *te
 /* Adds the members of an error: {"error":...}. */
 void exchange_write_error(const struct exchange *exchange, struct strbuf *to, int code, const char *text,
                           const char *parameter, const char *error_code);
+/* The body is larger than most_bytes. */
+void exchange_fail_size(struct exchange *exchange);
 /* The HTTP code of a failure of the library. */
 int exchange_code_of(inlay_status status);
 /* The same for a failure of the library. */
@@ -137,6 +142,8 @@ void exchange_take_body(struct exchange *exchange, const char *data, size_t byte
 /* The body is complete: decodes it. It may refuse the request. */
 void exchange_expand(struct exchange *exchange);
 void exchange_reply_get(struct exchange *exchange, exchange_reply *out);
+/* Frees what the request holds for its run, which may take long for large requests. Any thread that has the request. */
+void exchange_drop(struct exchange *exchange);
 /* Logs the request and frees it. sent: the client has received the reply, as far as the server knows. */
 void exchange_finish(struct exchange *exchange, bool sent);
 #endif

@@ -63,9 +63,10 @@ static void check_header(struct exchange *exchange, uint64_t length)
         exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the header");
     else if (browser_is_allowed(exchange))
         check_access(exchange);
-    if (length > exchange->request.server->limits.body_bytes) {
-        exchange->code = 0;
-        exchange_fail(exchange, 413, "the body is larger than max_body_bytes");
+    if (route_reads_texts(exchange->route.kind) && exchange->most_bytes > EXCHANGE_TEXT_BYTES)
+        exchange->most_bytes = EXCHANGE_TEXT_BYTES;
+    if (length > exchange->most_bytes) {
+        exchange_fail_size(exchange);
         return;
     }
     text = exchange_field_get(exchange, FIELD_CONTENT_ENCODING);
@@ -106,10 +107,7 @@ void exchange_begin(struct exchange *exchange, uint64_t length)
     exchange->request.traceparent = exchange_field_get(exchange, FIELD_TRACEPARENT);
     exchange->request.request_id = exchange_field_get(exchange, FIELD_REQUEST_ID);
     check_header(exchange, length);
-    if (exchange->code == 0 && (exchange->route.kind == ROUTE_INFER || exchange->route.kind == ROUTE_COMPLETIONS ||
-                                exchange->route.kind == ROUTE_CHAT || exchange->route.kind == ROUTE_RESPONSES ||
-                                exchange->route.kind == ROUTE_EMBEDDINGS || exchange->route.kind == ROUTE_RERANK ||
-                                exchange->route.kind == ROUTE_SCORE))
+    if (exchange->code == 0 && (exchange->route.kind == ROUTE_INFER || route_reads_texts(exchange->route.kind)))
         read_deadline(exchange);
     if (exchange->code == 0 && length > 0)
         exchange_expect(exchange, length);

@@ -41,14 +41,27 @@ inlay_status request_hold(struct request *request, uint64_t bytes, inlay_diag *d
 
 void request_suspend(struct request *request)
 {
-    INLAY_CHECK(!request->suspended);
+    if (request->preparation.pass_on != NULL)
+        request->preparation.pass_on(request);
+    if (request->suspended)
+        return;
     request->suspended = true;
     (void)atomic_fetch_add(&request->server->suspended, 1);
 }
 
 void request_wake(struct request *request)
 {
+    if (request->preparation.pass_on != NULL)
+        request->preparation.pass_on(request);
     front_wake(&request->task);
+}
+
+bool request_goes_on(const struct request *request, inlay_diag *diag)
+{
+    if (atomic_load_explicit(&request->preparation.stopped, memory_order_relaxed))
+        return inlay_fail(diag, INLAY_CANCELLED, "the client disconnected, or the server ends") == INLAY_OK;
+    return request->job.deadline_ns == 0 || clock_ns() < request->job.deadline_ns ||
+           inlay_fail(diag, INLAY_DEADLINE_EXCEEDED, "the request's deadline passed before it could run") == INLAY_OK;
 }
 
 void request_resumed(struct request *request)

@@ -10,23 +10,38 @@
 #include "serve/schedule/sched.h"
 
 struct request_codec;
+struct request;
+struct prepare_worker;
+
+/* failure: see prepare_submit(); NULL: none. */
+typedef void (*prepare_work)(struct request *request, const inlay_diag *failure);
+/* The work before a run that other threads do, see prepare.h; guarded by the lock there. */
+struct preparation {
+    prepare_work work;
+    bool waits, is_large;
+    struct prepare_worker *worker;            /* has the request; NULL: none */
+    void (*pass_on)(struct request *request); /* another thread gets it from the worker; NULL: no worker has it */
+    struct request *next;
+    atomic_bool stopped; /* see request_goes_on() */
+};
 
 struct request {
     struct server *server;
     front_task task; /* for request_wake() */
     struct client client;
-    uint64_t arrived_ns;  /* when the header arrived; of a later message of a stream: when it was complete */
-    uint64_t received_ns; /* when the request was complete; 0 = not yet */
-    size_t held_bytes;    /* see server_hold() */
-    uint32_t retry_after; /* seconds, for the reply; 0 = not sent */
-    bool suspended;       /* another thread has it */
-    bool watched;         /* see watch_add(); guarded by the lock there */
+    uint64_t arrived_ns;      /* when the header arrived; of a later message of a stream: when it was complete */
+    uint64_t received_ns;     /* when the request was complete; 0 = not yet */
+    atomic_size_t held_bytes; /* see server_hold(); the connection may receive more while another thread reads */
+    uint32_t retry_after;     /* seconds, for the reply; 0 = not sent */
+    bool suspended;           /* another thread has it */
+    bool watched;             /* see watch_add(); guarded by the lock there */
     const char *traceparent, *request_id; /* of its header; NULL or "": none */
     const struct request_codec *codec;    /* see request_infer() */
     infer_request infer;
     struct job job;
     load_task load_task;
     uint64_t queue_ns, compute_ns, run_rows; /* of its runs, for the log */
+    struct preparation preparation;
 };
 
 /* resume() gets request->task when another thread has finished the request. */
@@ -37,10 +52,13 @@ void request_deinit(struct request *request);
 /* Counts further bytes that the request makes the server hold. INLAY_LIMIT_EXCEEDED: they are more than max_body_bytes;
  * INLAY_BUSY: they exceed max_inflight_bytes, and retry_after is set. */
 INLAY_NODISCARD inlay_status request_hold(struct request *request, uint64_t bytes, inlay_diag *diag);
-/* Another thread has the request until request_wake(). Called by the connection's thread. */
+/* Another thread gets the request until request_wake(). Called by the connection's thread, or by one that has the
+ * request already. */
 void request_suspend(struct request *request);
 /* Any thread; from here the request may be freed. */
 void request_wake(struct request *request);
+/* Whether work for the request is of use; false: its client has left, or its deadline has passed, as diag says. */
+bool request_goes_on(const struct request *request, inlay_diag *diag);
 /* The first call of resume(). */
 void request_resumed(struct request *request);
 /* Suspends the request until the loader has done the task: then done() gets `user`, on the loader's

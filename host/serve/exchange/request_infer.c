@@ -48,10 +48,7 @@ static void fail(struct request *request, const inlay_diag *diag, bool is_busy)
 
 static void suspend(void *user)
 {
-    struct request *request = user;
-
-    if (!request->suspended) /* it is suspended already if it waited for its model */
-        request_suspend(request);
+    request_suspend(user); /* it may be suspended already */
 }
 
 /* Submits the request again if only the candidate of a rollout has failed it. */
@@ -123,6 +120,8 @@ static inlay_status read(struct request *request, inlay_diag *diag)
     }
     job->request = &request->infer;
     job->model = repository_of_sequence(server->repository, job->model, version, &request->infer);
+    if (!request_goes_on(request, diag))
+        return diag->code;
     if (version == 0)
         trial_choose(server, job);
     return trial_check(job, diag);

@@ -1,8 +1,9 @@
-#include "serve/schedule/decoding.h"
+#include "serve/schedule/text_jobs.h"
 #include "serve/schedule/load.h"
 #include "inlay/check.h"
 #include "serve/base/monitor.h"
 #include "serve/repository/repository.h"
+#include "serve/exchange/prepare.h"
 #include "serve/exchange/watch.h"
 #include "serve/network/front.h"
 #include <malloc.h>
@@ -41,6 +42,7 @@ void watch_cancel(struct watch *watch, struct request *request)
     inlay_diag diag = INLAY_DIAG_INIT;
     bool waited = false;
 
+    prepare_cancel(watch->server->prepare, request);
     (void)pthread_mutex_lock(&watch->lock);
     if (request->watched && !request->job.cancelled) {
         waited = sched_cancel(watch->server->sched, &request->job);
@@ -63,7 +65,7 @@ static void publish_model(void *user, const repository_entry *entry)
     if (entry->loaded == NULL)
         return;
     figures = board_own_model(&server->board, entry->loaded->metrics.board_index);
-    load = decoding_load_of(entry->loaded, NULL);
+    load = text_jobs_load(entry->loaded, NULL);
     atomic_store_explicit(&figures->queued, sched_queued(server->sched, entry->loaded), memory_order_relaxed);
     atomic_store_explicit(&figures->running_texts, load.running, memory_order_relaxed);
     atomic_store_explicit(&figures->waiting_texts, load.waiting, memory_order_relaxed);
@@ -116,6 +118,7 @@ static void *check_loop(void *user)
         (void)pthread_mutex_unlock(&watch->lock);
         if (stop)
             return NULL;
+        prepare_check(watch->server->prepare);
         sched_expire(watch->server->sched);
         loader_expire(watch->server->loader);
         repository_collect(watch->server->repository);
@@ -166,7 +169,12 @@ void watch_destroy(struct watch *watch)
     free(watch);
 }
 
+uint32_t watch_stuck(const struct server *server)
+{
+    return sched_stuck(server->sched) + prepare_figures_of(server->prepare).stuck;
+}
+
 bool watch_is_ready(const struct server *server)
 {
-    return atomic_load(&server->phase.ready) && sched_stuck(server->sched) == 0;
+    return atomic_load(&server->phase.ready) && watch_stuck(server) == 0;
 }

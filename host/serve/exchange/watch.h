@@ -17,6 +17,8 @@ void watch_remove(struct watch *watch, struct request *request);
 void watch_cancel(struct watch *watch, struct request *request);
 /* Stores gauges of this process in the board, where the others read them. Any thread. */
 void watch_publish(struct server *server);
-/* Whether the server reports that it is ready: it has announced that, and no run is stuck (sched_stuck()). */
+/* Runs, and requests before their runs, that have not ended some seconds after their deadline or their cancellation. */
+uint32_t watch_stuck(const struct server *server);
+/* Whether the server reports that it is ready: it has announced that, and nothing is stuck. */
 bool watch_is_ready(const struct server *server);
 #endif

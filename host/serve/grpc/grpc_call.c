@@ -4,6 +4,7 @@
 #include "inlay/check.h"
 #include "serve/grpc/grpc_internal.h"
 #include "serve/exchange/access_log.h"
+#include "serve/exchange/prepare.h"
 #include "serve/network/connection.h"
 #include "serve/schedule/load.h"
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 
 enum { MIN_COMPRESSED_BYTES = 1024 }; /* smaller replies are not compressed */
 enum { PREFIX = 5 };                  /* before each message: a byte for compression, four bytes of length */
+enum { MAX_OTHER_BYTES = 1 << 20 };   /* of a message that does not run a model */
 
 struct call *call_create(http2_streams *streams, nghttp2_session *session, int32_t stream)
 {
@@ -54,6 +56,7 @@ void call_destroy(struct call *call)
         note_end(call, call->ended ? call->result.status : GRPC_CANCELLED);
     release(call);
     strbuf_deinit(&call->in);
+    strbuf_deinit(&call->taken);
     strbuf_deinit(&call->out);
     strbuf_deinit(&call->reply);
     strbuf_deinit(&call->head.fields);
@@ -418,6 +421,7 @@ void call_finish_message(struct call *call)
     call->waits = WAITS_FOR_REPLY;
     note_end(call, call->session != NULL ? call->message.status : GRPC_CANCELLED);
     release(call);
+    strbuf_deinit(&call->taken);
     INLAY_CHECK(call->in.size <= call->request.held_bytes);
     server_release(call->request.server, call->request.held_bytes - call->in.size);
     call->request.held_bytes = call->in.size;
@@ -438,6 +442,25 @@ static uint32_t message_bytes(const struct call *call)
     return (uint32_t)prefix[1] << 24 | (uint32_t)prefix[2] << 16 | (uint32_t)prefix[3] << 8 | prefix[4];
 }
 
+static bool runs_model(const struct call *call)
+{
+    return call->head.method->run == grpc_infer;
+}
+
+/* Largest message of the call's method. Those that do not run a model are always read by the connection's thread. */
+static uint64_t most_bytes(const struct call *call)
+{
+    const uint64_t most = call->request.server->limits.body_bytes;
+
+    return runs_model(call) || most < MAX_OTHER_BYTES ? most : MAX_OTHER_BYTES;
+}
+
+static const char *size_text(const struct call *call)
+{
+    return runs_model(call) ? "the message is larger than max_body_bytes"
+                            : "the message is larger than 1 MiB, the limit of methods that do not run a model";
+}
+
 /* Checks the prefix of the next message. false: it has not arrived, or the call has ended because of it. */
 static bool check_prefix(struct call *call)
 {
@@ -447,8 +470,8 @@ static bool check_prefix(struct call *call)
         return false;
     if (is_compressed && (call->in.data[0] != 1 || call->head.message_coding == CODING_IDENTITY))
         call_end(call, GRPC_UNIMPLEMENTED, "the message is compressed, but the call has no grpc-encoding");
-    else if (message_bytes(call) > call->request.server->limits.body_bytes)
-        call_end(call, GRPC_RESOURCE_EXHAUSTED, "the message is larger than max_body_bytes");
+    else if (message_bytes(call) > most_bytes(call))
+        call_end(call, GRPC_RESOURCE_EXHAUSTED, size_text(call));
     return !call->ended;
 }
 
@@ -484,9 +507,12 @@ static bool take_expanded(void *user, const void *part, size_t bytes)
 {
     struct expansion *expansion = user;
     struct call *call = expansion->call;
+    inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (bytes > call->request.server->limits.body_bytes - expansion->message.size) {
-        call_fail(call, GRPC_RESOURCE_EXHAUSTED, "the decompressed message is larger than max_body_bytes");
+    if (!request_goes_on(&call->request, &diag)) {
+        call_fail_diag(call, &diag);
+    } else if (bytes > most_bytes(call) - expansion->message.size) {
+        call_fail(call, GRPC_RESOURCE_EXHAUSTED, size_text(call));
     } else if (!server_hold(call->request.server, call->request.held_bytes, bytes)) {
         call->request.retry_after = 1;
         call_fail(call, GRPC_RESOURCE_EXHAUSTED,
@@ -500,13 +526,13 @@ static bool take_expanded(void *user, const void *part, size_t bytes)
     return call->message.status == GRPC_OK;
 }
 
-/* Runs the method with a message, which is decompressed before if its prefix says so. */
+/* Runs the method with a message, which is decompressed before if it is compressed. */
 static void run(struct call *call, const uint8_t *message, size_t bytes)
 {
     struct expansion expansion = { .call = call };
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (call->in.data[0] == 0) {
+    if (!call->is_coded) {
         call->head.method->run(call, message, bytes);
         return;
     }
@@ -517,9 +543,46 @@ static void run(struct call *call, const uint8_t *message, size_t bytes)
     strbuf_deinit(&expansion.message);
 }
 
+/* Moves the first message out of `in`, which may grow while another thread reads the message. */
+static void take_out(struct call *call, size_t bytes)
+{
+    if (call->in.size == PREFIX + bytes) {
+        call->taken = call->in;
+        call->in = (struct strbuf){ .data = NULL };
+        return;
+    }
+    strbuf_add(&call->taken, call->in.data, PREFIX + bytes);
+    memmove(call->in.data, call->in.data + PREFIX + bytes, call->in.size - PREFIX - bytes);
+    call->in.size -= PREFIX + bytes;
+}
+
+/* Runs the message that was taken out, on another thread. */
+static void prepare(struct request *request, const inlay_diag *failure)
+{
+    struct call *call = (struct call *)(void *)request; /* its first member */
+
+    if (failure != NULL)
+        call_fail_diag(call, failure);
+    else
+        run(call, (const uint8_t *)call->taken.data + PREFIX, call->message_bytes);
+}
+
+/* Runs the first message of `in` on this thread. */
+static void run_here(struct call *call, size_t bytes)
+{
+    run(call, (const uint8_t *)call->in.data + PREFIX, bytes);
+    if (call->in.size > PREFIX + bytes)
+        memmove(call->in.data, call->in.data + PREFIX + bytes, call->in.size - PREFIX - bytes);
+    call->in.size -= PREFIX + bytes;
+    if (call->in.size == 0 && bytes > CONNECTION_READ_BYTES) /* a stream need not keep the room of a large message */
+        strbuf_deinit(&call->in);
+}
+
 /* Handles the next message, if it has arrived completely. */
 static bool take_message(struct call *call)
 {
+    const uint64_t allowed =
+        call->head.timeout_ns > 0 ? call->head.timeout_ns : call->request.server->limits.timeout_ns;
     size_t bytes;
 
     if (!check_prefix(call))
@@ -532,15 +595,20 @@ static bool take_message(struct call *call)
     call->message.status = GRPC_OK;
     call->working = true;
     call->message_bytes = bytes;
+    call->is_coded = call->in.data[0] != 0;
     call->request.received_ns = clock_ns();
     if (call->messages > 1)
         call->request.arrived_ns = call->request.received_ns;
-    run(call, (const uint8_t *)call->in.data + PREFIX, bytes);
-    if (call->in.size > PREFIX + bytes)
-        memmove(call->in.data, call->in.data + PREFIX + bytes, call->in.size - PREFIX - bytes);
-    call->in.size -= PREFIX + bytes;
-    if (call->in.size == 0 && bytes > CONNECTION_READ_BYTES) /* a stream need not keep the room of a large message */
-        strbuf_deinit(&call->in);
+    call->request.job.deadline_ns = allowed > 0 ? call->request.arrived_ns + allowed : 0;
+    if (!runs_model(call) || !prepare_is_needed(bytes, call->is_coded)) {
+        run_here(call, bytes);
+        return true;
+    }
+    take_out(call, bytes);
+    if (call->taken.failed)
+        call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory for the message");
+    else
+        prepare_submit(call->request.server->prepare, &call->request, prepare_is_large(bytes, call->is_coded), prepare);
     return true;
 }
 

@@ -252,8 +252,6 @@ static inlay_status read(struct request *request, inlay_diag *diag)
 void grpc_infer(struct call *call, const uint8_t *message, size_t bytes)
 {
     static const request_codec codec = { read, write, fail };
-    const uint64_t allowed =
-        call->head.timeout_ns > 0 ? call->head.timeout_ns : call->request.server->limits.timeout_ns;
     const char *name;
     uint64_t version;
 
@@ -267,6 +265,5 @@ void grpc_infer(struct call *call, const uint8_t *message, size_t bytes)
         call_fail(call, GRPC_NOT_FOUND, "no such model or version is loaded");
         return;
     }
-    call->request.job.deadline_ns = allowed > 0 ? call->request.arrived_ns + allowed : 0;
     request_infer(&call->request, &codec, name, strlen(name), version);
 }

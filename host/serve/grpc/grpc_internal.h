@@ -84,6 +84,8 @@ struct call {
     bool client_done;     /* the client sends no more messages */
     uint32_t messages;    /* complete messages so far */
     size_t message_bytes; /* of the current one */
+    bool is_coded;        /* the current one is compressed */
+    struct strbuf taken;  /* the current one with its prefix, if another thread reads it */
 
     struct strbuf out; /* output; the first `sent` bytes are sent */
     size_t sent;

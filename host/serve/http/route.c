@@ -32,6 +32,12 @@ bool route_is_admin(route_kind kind)
     return kind == ROUTE_LIVE || kind == ROUTE_READY || kind == ROUTE_MODEL_READY || kind == ROUTE_METRICS;
 }
 
+bool route_reads_texts(route_kind kind)
+{
+    return kind == ROUTE_COMPLETIONS || kind == ROUTE_CHAT || kind == ROUTE_RESPONSES || kind == ROUTE_EMBEDDINGS ||
+           kind == ROUTE_RERANK || kind == ROUTE_SCORE || kind == ROUTE_TOKENIZE || kind == ROUTE_DETOKENIZE;
+}
+
 /* The rest of the path after a prefix, or NULL. */
 static const char *after(const char *path, const char *prefix)
 {

@@ -64,6 +64,8 @@ typedef struct route_path {
 const route_path *route_path_at(size_t index);
 /* The route of a path; ROUTE_NONE: unknown. */
 struct route route_find(const char *path);
+/* Whether the route reads texts: a template, a grammar or a tokenizer works before its run. */
+bool route_reads_texts(route_kind kind);
 /* "GET", "POST" or "GET, POST". */
 const char *route_methods(route_kind kind);
 /* Whether admin_port has the route: health and metrics. */

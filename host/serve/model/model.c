@@ -300,7 +300,8 @@ static void find_most_bytes(const struct model *model)
         if (tokenizer_bytes(text->tokenizer, (int64_t)i, &bytes, &special) != NULL && bytes > longest)
             longest = bytes;
     }
-    text->most_bytes = text->context > 0 && text->context < most / longest ? text->context * longest : most;
+    text->most_bytes =
+        text->decode.context > 0 && text->decode.context < most / longest ? text->decode.context * longest : most;
     if (model->settings.max_prompt_bytes > 0)
         text->most_bytes = model->settings.max_prompt_bytes;
 }
@@ -316,14 +317,14 @@ static inlay_status find_rows(struct model *model, inlay_diag *diag)
     inlay_status status;
 
     options.cancel = model->settings.stop;
-    text->rows.struct_size = sizeof text->rows;
-    status = inlay_session_rows(model->session, &options, &text->rows, diag);
+    text->decode.rows.struct_size = sizeof text->decode.rows;
+    status = inlay_session_rows(model->session, &options, &text->decode.rows, diag);
     if (status == INLAY_OK) {
         log_line(LOG_INFO_LINE, "model '%s', version %s: %s; prompts are read %s", model->name, model->version,
-                 layouts[text->rows.layout], text->rows.in_parts ? "in parts" : "at once");
+                 layouts[text->decode.rows.layout], text->decode.rows.in_parts ? "in parts" : "at once");
     } else if (status == INLAY_UNSUPPORTED) {
         log_line(LOG_INFO_LINE, "model '%s', version %s: no completions: %s", model->name, model->version, diag->text);
-        text->logits = INLAY_NONE;
+        text->decode.logits = INLAY_NONE;
         *diag = (inlay_diag)INLAY_DIAG_INIT;
         status = INLAY_OK;
     }
@@ -363,7 +364,7 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
     INLAY_TRY(padding_init(model, diag));
     INLAY_TRY(make_instances(model, diag));
     INLAY_TRY(padding_check(model, &model->pool.all[0], diag));
-    if (model->text != NULL && model->text->logits != INLAY_NONE)
+    if (model->text != NULL && model->text->decode.logits != INLAY_NONE)
         INLAY_TRY(find_rows(model, diag));
     if (model->settings.warmup)
         warm_all(model);

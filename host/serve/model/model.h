@@ -119,7 +119,6 @@ typedef struct model_decoding {
     struct model *draft; /* a smaller model, which guesses tokens of the texts; NULL: none; a reference */
     char **adapters;     /* [adapter_count] names of LoRA adapters, in the order of option adapter; owned */
     uint32_t adapter_count;
-    atomic_uint texts; /* texts in progress, see decoding.h */
 } model_decoding;
 
 typedef struct model_metrics {

@@ -1,4 +1,5 @@
 #include "serve/model/sequence.h"
+#include "serve/model/text.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
@@ -139,7 +140,7 @@ bool sequence_is_known(struct model *model, const char *id)
 bool sequences_live(struct model *model)
 {
     uint64_t now = clock_ns();
-    bool live = atomic_load(&model->decoding.texts) > 0;
+    bool live = model->text != NULL && atomic_load(&model->text->decode.texts) > 0;
 
     (void)pthread_mutex_lock(&model->states.lock);
     for (uint32_t i = 0; model->states.sequences != NULL && !live && i < model->settings.max_sequences; i++) {

@@ -113,10 +113,10 @@ static void find_context(text_model *text, const struct model *model)
     static const char *const names[] = { "max_position_embeddings", "n_positions", "n_ctx" };
     json_t *root = load_json(model, "config.json");
 
-    for (size_t i = 0; i < sizeof names / sizeof *names && text->context == 0; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof *names && text->decode.context == 0; i++) {
         json_int_t tokens = json_integer_value(json_object_get(root, names[i]));
 
-        text->context = tokens > 0 ? (size_t)tokens : 0;
+        text->decode.context = tokens > 0 ? (size_t)tokens : 0;
     }
     json_decref(root);
 }
@@ -214,21 +214,21 @@ static bool read_chat(text_model *text, const struct model *model)
 
 static void find_inputs(const struct model *model, text_model *text)
 {
-    text->ids = inlay_session_find_input(model->session, "input_ids");
-    text->mask = inlay_session_find_input(model->session, "attention_mask");
-    text->positions = inlay_session_find_input(model->session, "position_ids");
+    text->decode.ids = inlay_session_find_input(model->session, "input_ids");
+    text->decode.mask = inlay_session_find_input(model->session, "attention_mask");
+    text->decode.positions = inlay_session_find_input(model->session, "position_ids");
     text->types = inlay_session_find_input(model->session, "token_type_ids");
-    text->adapter = inlay_session_find_input(model->session, "adapter");
-    text->last_logits = inlay_session_find_input(model->session, "last_logits");
-    if (text->last_logits != INLAY_NONE && text->last_logits < model->input_count) /* the file has it */
-        text->last_logits = INLAY_NONE;
+    text->decode.adapter = inlay_session_find_input(model->session, "adapter");
+    text->decode.last_logits = inlay_session_find_input(model->session, "last_logits");
+    if (text->decode.last_logits != INLAY_NONE && text->decode.last_logits < model->input_count) /* the file has it */
+        text->decode.last_logits = INLAY_NONE;
 }
 
 /* The first input that is neither tokens nor a state, nor follows from the number of tokens; NULL: there is none. */
 static const inlay_io_info *find_unknown(const struct model *model, const text_model *text)
 {
     for (uint32_t i = 0; i < model->input_count; i++) {
-        bool known = i == text->ids || i == text->mask || i == text->positions || i == text->types;
+        bool known = i == text->decode.ids || i == text->decode.mask || i == text->decode.positions || i == text->types;
 
         if ((known && model->inputs[i].dtype != INLAY_INT64) ||
             (!known && !model->states.inputs[i] && model->inputs[i].optional == 0))
@@ -239,7 +239,7 @@ static const inlay_io_info *find_unknown(const struct model *model, const text_m
 
 static bool takes_tokens(const struct model *model, const text_model *text)
 {
-    return text->ids != INLAY_NONE && find_unknown(model, text) == NULL;
+    return text->decode.ids != INLAY_NONE && find_unknown(model, text) == NULL;
 }
 
 void text_model_explain(const struct model *model, char *out, size_t bytes)
@@ -255,8 +255,8 @@ void text_model_explain(const struct model *model, char *out, size_t bytes)
         return;
     }
     find_inputs(model, &text);
-    input = text.ids != INLAY_NONE ? find_unknown(model, &text) : NULL;
-    if (text.ids == INLAY_NONE)
+    input = text.decode.ids != INLAY_NONE ? find_unknown(model, &text) : NULL;
+    if (text.decode.ids == INLAY_NONE)
         (void)snprintf(out, bytes, "not a model for texts: %.100s has no input 'input_ids'", file);
     else if (input != NULL && strncmp(input->name, "encoder_", 8) == 0)
         (void)snprintf(
@@ -284,7 +284,8 @@ static void find_outputs(const struct model *model, text_model *text)
 {
     static const char *const names[] = { "sentence_embedding", "last_hidden_state", "token_embeddings" };
 
-    text->logits = model->states.sequences != NULL ? inlay_session_find_output(model->session, "logits") : INLAY_NONE;
+    text->decode.logits =
+        model->states.sequences != NULL ? inlay_session_find_output(model->session, "logits") : INLAY_NONE;
     text->vectors = INLAY_NONE;
     for (size_t i = 0; i < sizeof names / sizeof names[0] && model->states.count == 0 && text->vectors == INLAY_NONE;
          i++)
@@ -306,7 +307,7 @@ inlay_status text_model_open(const struct model *model, text_model **out_text, i
     text->tool_refusal = (inlay_diag)INLAY_DIAG_INIT;
     find_inputs(model, text);
     find_outputs(model, text);
-    if (!takes_tokens(model, text) || (text->logits == INLAY_NONE && text->vectors == INLAY_NONE)) {
+    if (!takes_tokens(model, text) || (text->decode.logits == INLAY_NONE && text->vectors == INLAY_NONE)) {
         text_model_close(text);
         return INLAY_OK;
     }
@@ -341,11 +342,11 @@ void text_model_close(text_model *model)
 {
     if (model == NULL)
         return;
-    if (model->runner != NULL)
-        model->close_runner(model->runner);
-    if (model->head != NULL)
-        text_head_deinit(model->head);
-    free(model->head);
+    if (model->decode.runner != NULL)
+        model->decode.close_runner(model->decode.runner);
+    if (model->decode.head != NULL)
+        text_head_deinit(model->decode.head);
+    free(model->decode.head);
     token_index_destroy(model->index);
     tokenizer_close(model->tokenizer);
     template_close(model->chat_tree);
@@ -357,20 +358,6 @@ void text_model_close(text_model *model)
     free(model->begin);
     free(model->end);
     free(model);
-}
-
-inlay_status text_model_keep_logits(const text_model *model, inlay_context *context, int64_t count, inlay_diag *diag)
-{
-    inlay_value *size = NULL;
-    inlay_status status;
-
-    if (model->last_logits == INLAY_NONE)
-        return INLAY_OK;
-    status = inlay_value_create(INLAY_INT64, 1, &count, &size, diag);
-    if (status == INLAY_OK)
-        status = inlay_context_set_input(context, model->last_logits, size, diag);
-    inlay_value_unref(size);
-    return status;
 }
 
 bool text_model_is_end(const text_model *model, int64_t token)

@@ -1,34 +1,27 @@
 /* serve/model/text.h - the parts of a language model other than its file: tokenizer.json, the end tokens, the roles
- * of its inputs. The tokenizer and the sampler are those of samples/generate. */
+ * of its inputs. */
 #ifndef SERVE_TEXT_H
 #define SERVE_TEXT_H
-#include "serve/grammar/grammar_tokens.h"
+#include "texts/grammar/grammar_tokens.h"
 #include "serve/model/model.h"
-#include "serve/template/template.h"
-#include "shared/text_head.h"
-#include "sampler.h"
-#include "tokenizer.h"
+#include "texts/template/template.h"
+#include "texts/decode/model.h"
+#include "texts/tokens/sampler.h"
+#include "texts/tokens/tokenizer.h"
 
 typedef enum text_pooling { POOL_MEAN, POOL_FIRST, POOL_LAST, POOL_MAX } text_pooling;
 
 typedef struct text_model {
     struct tokenizer *tokenizer;
-    uint32_t ids, mask, positions, types; /* inputs of the model; INLAY_NONE: missing */
-    uint32_t adapter;                     /* input: the LoRA adapter of each text; INLAY_NONE: missing */
-    uint32_t last_logits;                 /* input of option last_logits; INLAY_NONE: all tokens have logits */
-    uint32_t logits, vectors;             /* outputs; logits: only of a decoder with states */
-    int64_t *ends;                        /* [end_count] tokens that end a text */
+    decode_model decode;     /* logits: INLAY_NONE unless it is a decoder with states; runner: also of encoding.c */
+    struct sched *sched;     /* of its texts, see schedule/text_jobs.h; NULL before the first one */
+    uint32_t types, vectors; /* input token_type_ids; output of an embedding model; INLAY_NONE: missing */
+    int64_t *ends;           /* [end_count] tokens that end a text */
     uint32_t end_count;
-    inlay_rows_info rows; /* of a decoder: how texts share a run */
-    /* Runs the model on texts: of schedule/decoding.c, drafting.c or encoding.c. NULL before the first text. */
-    void *runner;
-    void (*close_runner)(void *runner); /* destroys the runner; set with it */
-    text_head *head;                    /* of a draft model that reads hidden states; NULL: it is none */
-    token_index *index;                 /* the vocabulary, for grammars; made for the first text with a grammar */
+    token_index *index; /* the vocabulary, for grammars; made for the first text with a grammar */
     /* What generation_config.json says of the choice of a token: temperature (0 with do_sample false), top_p, top_k,
      * min_p, penalty; for requests that do not. */
     struct sampler sampler;
-    size_t context;                       /* maximum context length in tokens, by config.json; 0: unknown */
     size_t most_bytes;                    /* of a text before it is split into tokens */
     text_pooling pooling;                 /* how an embedding is computed from the vectors of the tokens */
     bool is_normalized;                   /* embeddings are normalised to the length 1 */
@@ -52,8 +45,5 @@ void text_model_explain(const struct model *model, char *out, size_t bytes);
 /* Whether a model of this file may be one for texts: it has a tokenizer.json. */
 bool text_model_is_likely(const char *path);
 void text_model_close(text_model *model); /* NULL is a no-op */
-/* Makes the context's next runs return the logits of the last `count` tokens of each text, if the model can. */
-INLAY_NODISCARD inlay_status text_model_keep_logits(const text_model *model, inlay_context *context, int64_t count,
-                                                    inlay_diag *diag);
 bool text_model_is_end(const text_model *model, int64_t token);
 #endif

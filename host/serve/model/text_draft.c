@@ -11,21 +11,21 @@ inlay_status text_model_open_head(struct model *draft, const struct model *model
 
     INLAY_CHECK(draft->text == NULL);
     draft->text = text;
-    if (text == NULL || (text->head = calloc(1, sizeof *text->head)) == NULL)
+    if (text == NULL || (text->decode.head = calloc(1, sizeof *text->decode.head)) == NULL)
         return no_memory(diag, "for a head");
-    text->rows.in_parts = 1;
+    text->decode.rows.in_parts = 1;
     status = text_head_find((head_model){ draft->session, draft->file.path },
                             (head_model){ model->session, model->file.path }, tokenizer_count(model->text->tokenizer),
-                            outputs, text->head, diag);
+                            outputs, text->decode.head, diag);
     if (status != INLAY_OK)
         return status;
-    text->ids = text->head->ids;
-    text->mask = text->head->mask;
-    text->positions = text->head->positions;
-    text->last_logits = text->head->last_logits;
-    text->logits = text->head->logits;
+    text->decode.ids = text->decode.head->ids;
+    text->decode.mask = text->decode.head->mask;
+    text->decode.positions = text->decode.head->positions;
+    text->decode.last_logits = text->decode.head->last_logits;
+    text->decode.logits = text->decode.head->logits;
     log_line(LOG_INFO_LINE, "model '%s': a head that reads '%s' of the model and makes %s", draft->name,
-             model->outputs[text->head->sources[0]].name,
-             text->head->next != INLAY_NONE ? "guesses one after another" : "one guess");
+             model->outputs[text->decode.head->sources[0]].name,
+             text->decode.head->next != INLAY_NONE ? "guesses one after another" : "one guess");
     return INLAY_OK;
 }

@@ -29,15 +29,6 @@ void text_model_close(text_model *model)
     (void)model;
 }
 
-inlay_status text_model_keep_logits(const text_model *model, inlay_context *context, int64_t count, inlay_diag *diag)
-{
-    (void)model;
-    (void)context;
-    (void)count;
-    (void)diag;
-    return INLAY_OK;
-}
-
 bool text_model_is_end(const text_model *model, int64_t token)
 {
     (void)model;

@@ -238,7 +238,7 @@ static bool take_request(struct connection *connection, const http1_head *head, 
         return run(connection);
     http1->step = head->body == HTTP1_LENGTH ? STEP_LENGTH : STEP_CHUNKS;
     http1->left = head->length;
-    http1_chunks_init(&http1->chunks, connection->server->limits.body_bytes, connection->server->limits.header_bytes);
+    http1_chunks_init(&http1->chunks, exchange->most_bytes, connection->server->limits.header_bytes);
     connection_set_turn(connection, CONNECTION_CLIENT);
     if (head->expects_continue && !more) {
         strbuf_add(&connection->out, continues, sizeof continues - 1);
@@ -303,6 +303,11 @@ static bool take_chunks(struct connection *connection, const char *data, size_t 
     *used += count;
     if (part.bytes > 0)
         exchange_take_body(http1->exchange, data + part.at, part.bytes);
+    if (state == HTTP1_BAD && http1->chunks.status == 413) {
+        exchange_fail_size(http1->exchange);
+        http1->keep_alive = false;
+        return reply(connection);
+    }
     if (state == HTTP1_BAD)
         return refuse(connection, http1->chunks.status, http1->chunks.error);
     return state == HTTP1_MORE || run(connection);

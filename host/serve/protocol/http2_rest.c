@@ -177,9 +177,8 @@ void rest_data(struct call *call, const uint8_t *data, size_t bytes)
 
     if (call->ended)
         return;
-    if (bytes > call->request.server->limits.body_bytes - exchange->body_bytes) {
-        exchange->code = 0;
-        exchange_fail(exchange, 413, "the body is larger than max_body_bytes");
+    if (bytes > exchange->most_bytes - exchange->body_bytes) {
+        exchange_fail_size(exchange);
         send_reply(call);
     } else {
         exchange_take_body(exchange, (const char *)data, bytes);

@@ -454,7 +454,7 @@ bool folder_draft(const found_model *model, uint64_t version, char path[4200])
     return true;
 }
 
-/* The draft model, and the files of a head (shared/text_head.h). */
+/* The draft model, and the files of a head (texts/draft/head.h). */
 static void mix_draft(files_state *state, const found_model *model, uint64_t version)
 {
     static const char *const files[] = { "model.onnx", "config.json", "d2t.safetensors" };

@@ -5,7 +5,7 @@
 #include "serve/model/ensemble.h"
 #include "serve/model/sequence.h"
 #include "serve/model/text.h"
-#include "shared/text_graft.h"
+#include "texts/draft/graft.h"
 #include "base/cpus.h"
 #include "shared/signing.h"
 #include "inlay/check.h"
@@ -229,7 +229,7 @@ static inlay_status take_draft(struct model *model, struct model *draft, const c
     model->decoding.draft = draft;
     if (draft == NULL)
         return INLAY_OK;
-    if (text == NULL || text->logits == INLAY_NONE)
+    if (text == NULL || text->decode.logits == INLAY_NONE)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: it is a draft model, but the model generates no texts",
                           draft->file.path);
     if (other == NULL && text_head_is_likely(draft->session))
@@ -237,11 +237,11 @@ static inlay_status take_draft(struct model *model, struct model *draft, const c
                    ? INLAY_OK
                    : inlay_fail(diag, failure.code, "%s: it cannot be a draft model: %s", draft->file.path,
                                 failure.text);
-    if (other == NULL || other->logits == INLAY_NONE) {
+    if (other == NULL || other->decode.logits == INLAY_NONE) {
         text_model_explain(draft, why, sizeof why);
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: it cannot be a draft model: %s", draft->file.path, why);
     }
-    if (other->rows.fixed_bytes > 0)
+    if (other->decode.rows.fixed_bytes > 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: a draft model needs keys and values as states",
                           draft->file.path);
     if (tokenizer_count(text->tokenizer) != tokenizer_count(other->tokenizer))

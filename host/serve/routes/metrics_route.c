@@ -1,5 +1,6 @@
 /* GET /metrics: Prometheus' text format, version 0.0.4. */
 #include "serve/routes/answers.h"
+#include "serve/exchange/prepare.h"
 #include "serve/exchange/watch.h"
 #include "serve/repository/repository.h"
 #include "serve/routes/metrics_rollouts.h"
@@ -312,6 +313,17 @@ static double of_processes(const struct board *board, double (*figure)(uint64_t 
     return sum;
 }
 
+static void write_preparation(struct strbuf *to, prepare_figures figures)
+{
+    write_metric(to, "inlay_prepared_requests_total", "counter",
+                 "Requests of the answering process that threads apart have prepared: decoded, read, rendered, split "
+                 "into tokens.",
+                 (double)figures.count);
+    write_metric(to, "inlay_prepare_seconds_total", "counter", "The time that this took.", (double)figures.ns / 1e9);
+    write_metric(to, "inlay_prepare_requests", "gauge", "Requests that are being prepared.", figures.running);
+    write_metric(to, "inlay_prepare_queue_length", "gauge", "Requests that wait to be prepared.", figures.waiting);
+}
+
 static void write_process(struct strbuf *to, struct server *server)
 {
     static const char *const reasons[] = {
@@ -374,9 +386,12 @@ static void write_process(struct strbuf *to, struct server *server)
     write_metric(to, "inlay_extra_runs", "gauge",
                  "Extra runs of the answering process, started because the runs of its runners take long.",
                  sched_extra(server->sched));
-    write_metric(to, "inlay_stuck_runs", "gauge",
-                 "Runs of the answering process that have not ended some seconds after their time limit.",
-                 sched_stuck(server->sched));
+    write_metric(
+        to, "inlay_stuck_runs", "gauge",
+        "Runs of the answering process, and requests before their runs, that have not ended some seconds after "
+        "their time limit.",
+        watch_stuck(server));
+    write_preparation(to, prepare_figures_of(server->prepare));
     write_metric(to, "inlay_models_bytes", "gauge", "Memory of the loaded models: files and runs.",
                  (double)get(&sums.model_bytes));
     write_metric(to, "inlay_replaced_models", "gauge", "Replaced models that are kept until their sequences end.",

@@ -1,7 +1,7 @@
 #include "serve/routes/metrics_texts.h"
 #include "inlay/check.h"
 #include "serve/model/text.h"
-#include "serve/schedule/decoding.h"
+#include "serve/schedule/text_jobs.h"
 #include <stddef.h>
 #include <stdlib.h>
 #include <time.h>
@@ -13,7 +13,7 @@ static uint64_t get(const atomic_uint_fast64_t *from)
 
 static bool generates(const struct held_model *held)
 {
-    return held->model->text != NULL && held->model->text->logits != INLAY_NONE;
+    return held->model->text != NULL && held->model->text->decode.logits != INLAY_NONE;
 }
 
 static void write_head(struct strbuf *to, const char *name, const char *type, const char *help)
@@ -94,7 +94,7 @@ static void write_cache(struct strbuf *to, const struct held_models *held)
     write_head(to, name, "gauge", "The memory for keys and values, in blocks of block_size tokens; the value is 1.");
     for (uint32_t k = 0; k < held->count; k++) {
         const struct held_model *one = &held->models[k];
-        const uint64_t bytes = generates(one) ? one->model->text->rows.token_bytes : 0;
+        const uint64_t bytes = generates(one) ? one->model->text->decode.rows.token_bytes : 0;
 
         if (bytes == 0 || one->model->settings.kv_memory == 0)
             continue;
@@ -130,7 +130,7 @@ static void write_adapter_use(struct strbuf *to, const struct held_models *held)
         if (marks == NULL) {
             to->failed = true;
         } else if (generates(&held->models[k])) {
-            (void)decoding_load_of(model, marks);
+            (void)text_jobs_load(model, marks);
             write_label(to, name, &held->models[k]);
             strbuf_format(to, ",max_lora=\"%u\",running_lora_adapters=\"", model->decoding.adapter_count);
             write_adapters(to, model, marks, ADAPTER_RUNS);

@@ -6,6 +6,7 @@
 #include "serve/chat/embedding.h"
 #include "serve/chat/models.h"
 #include "serve/chat/tokenize.h"
+#include "serve/exchange/prepare.h"
 
 /* What answers each kind of route. */
 static void (*const answers[ROUTE_COUNT])(struct exchange *exchange) = {
@@ -43,17 +44,46 @@ static void (*const answers[ROUTE_COUNT])(struct exchange *exchange) = {
     [ROUTE_CUDA_UNREGISTER] = answer_cuda_unregister,
 };
 
-bool routes_run(struct exchange *exchange)
+static void answer(struct exchange *exchange)
 {
-    exchange->request.received_ns = clock_ns();
-    if (exchange->code == 0)
-        exchange_expand(exchange);
+    exchange_expand(exchange);
     (void)atomic_fetch_add_explicit(&exchange->request.server->counts->moved_bytes, exchange->moved_bytes,
                                     memory_order_relaxed);
     exchange->moved_bytes = 0;
-    if (exchange->code == 0) {
-        INLAY_CHECK(answers[exchange->route.kind] != NULL);
+    INLAY_CHECK(answers[exchange->route.kind] != NULL);
+    if (exchange->code == 0)
         answers[exchange->route.kind](exchange);
+}
+
+static void prepare(struct request *request, const inlay_diag *failure)
+{
+    struct exchange *exchange = exchange_of(&request->task);
+
+    if (failure != NULL)
+        exchange_fail_diag(exchange, failure);
+    else
+        answer(exchange);
+}
+
+/* Whether another thread answers the request, because that may take long. */
+static bool takes_long(const struct exchange *exchange)
+{
+    const bool is_coded = exchange->body_coding != CODING_IDENTITY;
+
+    return route_reads_texts(exchange->route.kind) ||
+           prepare_is_needed(is_coded || exchange->body_bytes < exchange->json_bytes ? exchange->body_bytes
+                                                                                     : exchange->json_bytes,
+                             is_coded);
+}
+
+bool routes_run(struct exchange *exchange)
+{
+    exchange->request.received_ns = clock_ns();
+    if (exchange->code == 0 && takes_long(exchange)) {
+        prepare_submit(exchange->request.server->prepare, &exchange->request,
+                       prepare_is_large(exchange->body_bytes, exchange->body_coding != CODING_IDENTITY), prepare);
+    } else if (exchange->code == 0) {
+        answer(exchange);
     } else if (exchange->delay_ms > 0 &&
                front_delay(&exchange->request.task, clock_ns() + exchange->delay_ms * UINT64_C(1000000))) {
         request_suspend(&exchange->request);

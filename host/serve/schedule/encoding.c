@@ -48,9 +48,9 @@ static int by_length(const void *left, const void *right)
 /* Whether texts can share a run. */
 static bool joins(const struct model *model)
 {
-    const inlay_io_info *ids = &model->inputs[model->text->ids];
+    const inlay_io_info *ids = &model->inputs[model->text->decode.ids];
 
-    return model->batchable && model->text->mask != INLAY_NONE && ids->rank == 2 && ids->dims[1] < 0;
+    return model->batchable && model->text->decode.mask != INLAY_NONE && ids->rank == 2 && ids->dims[1] < 0;
 }
 
 /* The number of waiting texts from `first` on that share a run. */
@@ -145,10 +145,10 @@ static bool make_inputs(struct batch *batch, inlay_diag *diag)
         }
     }
     batch->request.input_count = 0;
-    add_input(batch, "input_ids", model->ids, tokens);
-    add_input(batch, "attention_mask", model->mask, mask);
+    add_input(batch, "input_ids", model->decode.ids, tokens);
+    add_input(batch, "attention_mask", model->decode.mask, mask);
     add_input(batch, "token_type_ids", model->types, types);
-    add_input(batch, "position_ids", model->positions, positions);
+    add_input(batch, "position_ids", model->decode.positions, positions);
     batch->job.size.bytes = 0;
     return model_check(&batch->job, diag) == INLAY_OK;
 }
@@ -322,7 +322,7 @@ static struct encoder *encoder_of(struct sched *sched, struct model *model)
     struct encoder *encoder;
 
     (void)pthread_mutex_lock(&lock);
-    if (model->text->runner == NULL && (encoder = calloc(1, sizeof *encoder)) != NULL) {
+    if (model->text->decode.runner == NULL && (encoder = calloc(1, sizeof *encoder)) != NULL) {
         (void)pthread_mutex_init(&encoder->lock, NULL);
         encoder->sched = sched;
         encoder->model = model;
@@ -331,13 +331,13 @@ static struct encoder *encoder_of(struct sched *sched, struct model *model)
         for (uint32_t k = 0; encoder->batches != NULL && k < encoder->batch_count; k++)
             batch_init(&encoder->batches[k], encoder);
         if (encoder->batches != NULL) {
-            model->text->runner = encoder;
-            model->text->close_runner = encoder_close;
+            model->text->decode.runner = encoder;
+            model->text->decode.close_runner = encoder_close;
         } else {
             encoder_close(encoder);
         }
     }
-    encoder = model->text->runner;
+    encoder = model->text->decode.runner;
     (void)pthread_mutex_unlock(&lock);
     return encoder;
 }

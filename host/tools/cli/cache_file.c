@@ -204,6 +204,8 @@ done:
 static inlay_status open_file(const char *path, FILE **out_file, inlay_diag *diag)
 {
     *out_file = fopen(path, "re");
+    if (*out_file != NULL)
+        output_note_read(fileno(*out_file));
     return *out_file != NULL ? INLAY_OK : inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", path, strerror(errno));
 }
 

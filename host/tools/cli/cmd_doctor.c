@@ -48,8 +48,8 @@ typedef struct doctor_args {
 
 static const cli_option own_options[] = {
     { "fix", NULL, "Apply the safe fixes and write the model to the file given with -o", CLI_SET(doctor_args, fix) },
-    { "output", "FILE", "The file to write with --fix; - is standard output", CLI_WRITE(doctor_args, files.output),
-      .key = 'o' },
+    { "output", "FILE", "The file to write with --fix, which may be MODEL; - is standard output",
+      CLI_CALL(cli_take_version, doctor_args, files.output), .key = 'o' },
     CLI_EXTERNAL_OPTION(doctor_args, files.external),
     { "seconds", "S", "Run the model for S seconds to time its nodes (default: 0.5; 0: predict)",
       CLI_NUMBER(doctor_args, seconds, 0, 1e6) },

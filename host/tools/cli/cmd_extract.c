@@ -1,4 +1,5 @@
 /* inlay extract: writes a part of a model as a separate model. */
+#include "base/output.h"
 #include "cli/cli.h"
 #include "cli/stages.h"
 #include "inlay/check.h"
@@ -64,7 +65,7 @@ static const cli_option own_options[] = {
     { "split", "N", "Write N stages with equal numbers of nodes", CLI_NUMBER(extract_args, split, 1, MOST_STAGES) },
     { "partition", NULL, "Write a stage for each group of consecutive nodes of one provider",
       CLI_SET(extract_args, partition) },
-    CLI_FILE_OPTIONS(extract_args, files),
+    CLI_PART_OPTIONS(extract_args, files),
     { 0 },
 };
 
@@ -117,6 +118,13 @@ static void name_stage(const cli_files *files, uint32_t number, char path[4096],
         stage_path(files->external, number, external, 4096);
 }
 
+static void path_of_external(const cli_files *files, const char *name, char path[8192])
+{
+    const char *slash = strrchr(files->output, '/');
+
+    (void)snprintf(path, 8192, "%.*s%s", slash != NULL ? (int)(slash - files->output) + 1 : 0, files->output, name);
+}
+
 static void remove_regular(const char *path)
 {
     struct stat st;
@@ -129,17 +137,33 @@ static void remove_regular(const char *path)
 static void remove_stages(const cli_files *files, uint32_t count)
 {
     char path[4096], external[4096], external_path[8192];
-    const char *slash = strrchr(files->output, '/');
 
     for (uint32_t i = 0; i < count; i++) {
         name_stage(files, i, path, external);
         remove_regular(path);
         if (files->external == NULL)
             continue;
-        (void)snprintf(external_path, sizeof external_path, "%.*s%s",
-                       slash != NULL ? (int)(slash - files->output) + 1 : 0, files->output, external);
+        path_of_external(files, external, external_path);
         remove_regular(external_path);
     }
+}
+
+/* Checks the files of all stages before the first is written. */
+static inlay_status check_stages(const cli_files *files, uint32_t count, inlay_diag *diag)
+{
+    char path[4096], external[4096], external_path[8192];
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < count; i++) {
+        name_stage(files, i, path, external);
+        INLAY_TRY(output_check(path, diag));
+        if (files->external == NULL)
+            continue;
+        path_of_external(files, external, external_path);
+        INLAY_TRY(output_check(external_path, diag));
+    }
+done:
+    return status;
 }
 
 /* Writes one part; INLAY_NONE as number: the only part. */
@@ -201,6 +225,7 @@ static inlay_status extract(extract_args *args, cli_common *common, json_t *file
     work.part_count = args->split;
     cli_attach(common);
     parts = args->partition ? args->parts.count : args->split;
+    INLAY_TRY(check_stages(&args->files, parts, diag));
     for (uint32_t i = 0; i < parts; i++) {
         status = write_part(args, common, &work, i, files, diag);
         if (status != INLAY_OK) {

@@ -53,23 +53,21 @@ static const char *file_extension(const char *path)
     return dot != NULL && (slash == NULL || dot > slash) ? dot + 1 : "";
 }
 
-static error_t take_drawing(const cli_option *option, void *field, char *arg, struct argp_state *state)
+static bool finish(void *user, struct argp_state *state)
 {
-    const char **drawing = field;
+    const char *drawing = ((const inspect_args *)user)->drawing;
 
-    (void)option;
-    *drawing = cli_output_file(state, arg);
-    if (*drawing == arg && strcmp(file_extension(arg), "html") != 0 &&
-        strcmp(file_extension(arg), "dot") != 0) /* standard output has no extension */
-        cli_refuse(state, CLI_USAGE, "--graph %s: expected a name that ends in .html or .dot", arg);
-    return 0;
+    if (drawing != NULL && strcmp(drawing, "/dev/stdout") != 0 && strcmp(file_extension(drawing), "html") != 0 &&
+        strcmp(file_extension(drawing), "dot") != 0) /* standard output has no extension */
+        cli_refuse(state, CLI_USAGE, "--graph %s: expected a name that ends in .html or .dot", drawing);
+    return true;
 }
 
 static const cli_option own_options[] = {
     { "nodes", NULL, "List every node with its inputs, outputs and attributes", CLI_SET(inspect_args, nodes) },
     { "graph", "FILE",
       "Write a page with the graph to FILE (.html), or a file for Graphviz (.dot); - is standard output, in HTML",
-      CLI_CALL(take_drawing, inspect_args, drawing) },
+      CLI_WRITE(inspect_args, drawing) },
     { "quantization", NULL, "Report accuracy and speed that the model loses by its quantization, and remedies",
       CLI_SET(inspect_args, quantization) },
     CLI_MODEL(inspect_args, model),
@@ -401,7 +399,7 @@ static inlay_status inspect_quantization(graph_model *model, quant_report *out, 
 
 int cmd_inspect(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc, own_options, NULL };
+    static const cli_verb verb = { "MODEL", doc, own_options, finish };
     inspect_args args = { 0 };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;

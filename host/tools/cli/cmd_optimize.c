@@ -37,8 +37,8 @@ static error_t take_opset(const cli_option *option, void *field, char *arg, stru
 }
 
 static const cli_option own_options[] = {
-    { "output", "FILE", "Write the optimised model to FILE; - is standard output",
-      CLI_CALL(cli_take_output, optimize_args, files.output), .key = 'o' },
+    { "output", "FILE", "Write the optimised model to FILE, which may be MODEL; - is standard output",
+      CLI_CALL(cli_take_version, optimize_args, files.output), .key = 'o' },
     CLI_EXTERNAL_OPTION(optimize_args, files.external),
     { "opset", "N", "Convert to opset N of ai.onnx, 7 to 28 (default: that of MODEL)",
       CLI_CALL(take_opset, optimize_args, opset) },

@@ -3,6 +3,7 @@
 #include "simd/cpu.h"
 #include "cli/cells.h"
 #include "cli/cli.h"
+#include "cli/outputs.h"
 #include "cli/fork_server.h"
 #include "cli/inputs.h"
 #include "config/options.h"
@@ -133,6 +134,7 @@ static bool finish(void *user, struct argp_state *state)
                        "set one with --external",
                        sizeof command->data_name - sizeof ".data");
         command->args.external = command->data_name;
+        outputs_set_external(command->data_name);
     }
     return true;
 }
@@ -186,8 +188,7 @@ static error_t take_metric(const cli_option *option, void *field, char *arg, str
 }
 
 static const cli_option own_options[] = {
-    { "output", "FILE", "The file to write; - is standard output",
-      CLI_CALL(cli_take_output, struct quantize_flags, args.output), .key = 'o' },
+    { "output", "FILE", CLI_VERSION_DOC, CLI_CALL(cli_take_version, struct quantize_flags, args.output), .key = 'o' },
     { "mode", "static|dynamic|weights",
       "Compute with integers, or reduce only the weights\v(static: with ranges fixed now; dynamic: found in each run; "
       "default: static with --data, weights without)",
@@ -223,9 +224,9 @@ static const cli_option own_options[] = {
       "Write an HTML page with all candidates of --mode static\vby time and agreement; - is standard output",
       CLI_WRITE(struct quantize_flags, front) },
     { "stats", "FILE", "Keep measurements in FILE\vso that a stopped search continues from there",
-      CLI_TEXT(struct quantize_flags, args.stats) },
+      CLI_UPDATE(struct quantize_flags, args.stats) },
     { "external", "NAME", "Put large tensors into the file NAME\vin the folder of the output",
-      CLI_TEXT(struct quantize_flags, args.external) },
+      CLI_CALL(cli_take_external, struct quantize_flags, args.external) },
     { "prune", "SHARE",
       "Instead of fewer bits: set this share of the weights to zero\v(0 to 0.99, of the blocks of 16 weights of each "
       "matrix multiplication); such blocks are neither stored in memory nor multiplied. Zero or unused channels are "

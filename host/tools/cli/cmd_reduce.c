@@ -38,7 +38,7 @@ static const cli_option own_options[] = {
     { "timeout", "S", "Kill COMMAND after S seconds: exit code 124 (default: never)",
       CLI_NUMBER(reduce_args, timeout, 0, 1e6) },
     { "tries", "N", "Run COMMAND at most N times (default: 10000)", CLI_NUMBER(reduce_args, tries, 1, 1e9) },
-    CLI_FILE_OPTIONS(reduce_args, files),
+    CLI_PART_OPTIONS(reduce_args, files),
     { 0 },
 };
 

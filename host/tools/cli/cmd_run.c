@@ -77,24 +77,25 @@ static uint32_t own_outputs(const run_args *args, const inlay_session *session)
     return args->watched.count > 0 ? args->watched.own_outputs : inlay_session_output_count(session);
 }
 
-/* Outputs whose names differ only in '/' and ':' would overwrite each other; this is an error. */
-static inlay_status save_outputs(const run_args *args, const inlay_session *session, inlay_context *context,
-                                 inlay_diag *diag)
+/* Outputs whose names differ only in '/' and ':' would overwrite each other, and an output may have the name of an
+ * input of the same folder; these are errors. */
+static inlay_status check_names(const run_args *args, const inlay_session *session, inlay_diag *diag)
 {
     uint32_t count = inlay_session_output_count(session);
     struct arena arena = { 0 };
     char **paths = arena_array(&arena, (size_t)count + 1, sizeof *paths);
     inlay_status status = INLAY_OK;
 
-    if (mkdir(args->outputs, 0777) != 0 && errno != EEXIST) {
-        status = output_not_created(args->outputs, diag);
-        goto done;
-    }
     for (uint32_t i = 0; i < count; i++) {
+        static const char *const suffixes[] = { ".npy", ".pb" };
         inlay_io_info info = { .struct_size = sizeof info };
-        const inlay_value *value = inlay_context_output(context, i);
 
         INLAY_TRY(inlay_session_output(session, i, &info));
+        for (uint32_t k = 0; paths != NULL && k < 2; k++) {
+            paths[i] = value_path(&arena, args->outputs, info.name, suffixes[k]);
+            if (paths[i] != NULL)
+                INLAY_TRY(output_check(paths[i], diag));
+        }
         if (paths == NULL || (paths[i] = value_path(&arena, args->outputs, info.name, "")) == NULL) {
             status = no_memory(diag, "for the names of the outputs");
             goto done;
@@ -109,11 +110,28 @@ static inlay_status save_outputs(const run_args *args, const inlay_session *sess
                 goto done;
             }
         }
+    }
+done:
+    arena_deinit(&arena);
+    return status;
+}
+
+static inlay_status save_outputs(const run_args *args, const inlay_session *session, inlay_context *context,
+                                 inlay_diag *diag)
+{
+    inlay_status status = check_names(args, session, diag);
+
+    if (status == INLAY_OK && mkdir(args->outputs, 0777) != 0 && errno != EEXIST)
+        status = output_not_created(args->outputs, diag);
+    for (uint32_t i = 0; status == INLAY_OK && i < inlay_session_output_count(session); i++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+        const inlay_value *value = inlay_context_output(context, i);
+
+        INLAY_TRY(inlay_session_output(session, i, &info));
         if (value != NULL)
             INLAY_TRY(value_save(args->outputs, &info, value, diag));
     }
 done:
-    arena_deinit(&arena);
     return status;
 }
 

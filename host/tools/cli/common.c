@@ -1,5 +1,7 @@
 /* Flags that all verbs share, and the conversion of flags, files and environment into options of the library. */
+#include "base/output.h"
 #include "cli/cli.h"
+#include "cli/outputs.h"
 #include "cli/screen.h"
 #include "cli/help.h"
 #include "cli/mistyped.h"
@@ -179,6 +181,7 @@ static error_t parse_session(int key, char *arg, struct argp_state *state)
         status = set_pair(common, arg, &diag);
     } else if (key == KEY_CONFIG) {
         common->config_file = arg;
+        output_note_read_path(arg);
     } else if (key == KEY_NO_CONFIG) {
         common->no_config = true;
     } else if (key >= KEY_SESSION && key < KEY_SESSION + MAX_OPTIONS) {
@@ -186,6 +189,8 @@ static error_t parse_session(int key, char *arg, struct argp_state *state)
             return ARGP_ERR_UNKNOWN;
         (void)snprintf(flag, sizeof flag, "--%s", flag_names[key - KEY_SESSION]);
         status = set_option(common, doc.name, arg != NULL ? arg : "1", flag, &diag);
+        if (doc.kind == INLAY_SETTING_PATH && arg != NULL)
+            output_note_read_path(arg);
     } else {
         return ARGP_ERR_UNKNOWN;
     }
@@ -310,7 +315,7 @@ void cli_parse(const cli_verb *verb, cli_settings settings, int argc, char **arg
     argc = mistyped_check(known, sizeof known / sizeof known[0], argc, argv);
     if (argp_parse(&root, argc, argv, ARGP_NO_HELP, NULL, &in) != 0)
         exit(CLI_USAGE); /* out of memory; everything else has ended the process with a message */
-    if (cli_choose_model(verb, args, &folder, &diag) != INLAY_OK)
+    if (cli_choose_model(verb, args, &folder, &diag) != INLAY_OK || outputs_check(&diag) != INLAY_OK)
         exit(cli_fail(common, &diag));
     if (settings != CLI_SETTINGS_NONE)
         load_settings(common);
@@ -390,6 +395,10 @@ inlay_status cli_open(cli_common *common, const char *path, inlay_session **out_
     cli_restart_allow(!common->many_sessions);
     status = inlay_session_create(path, common->options, out_session, diag);
     cli_restart_allow(false);
+    if (status == INLAY_OK && (status = outputs_check(diag)) != INLAY_OK) { /* the files of the model are known now */
+        inlay_session_destroy(*out_session);
+        *out_session = NULL;
+    }
     if (!common->many_sessions)
         cli_progress_clear();
     if (!had_packs && status == INLAY_OK && !common->quiet && has_packs(common, folder)) /* the first session */

@@ -3,6 +3,7 @@
 #include "base/output.h"
 #include "cli/cli.h"
 #include "cli/mistyped.h"
+#include "cli/outputs.h"
 #include "modelkit/gradient.h"
 #include "inlay/check.h"
 #include <stdio.h>
@@ -138,6 +139,7 @@ int main(int argc, char **argv)
     int code;
 
     output_guard_streams("inlay");
+    outputs_protect();
     argp_err_exit_status = CLI_USAGE;
     cli_restart_init(argc, argv);
     passes_set_gradient(gradient_expand);

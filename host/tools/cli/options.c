@@ -1,5 +1,6 @@
 #include "shared/model_folder.h"
 #include "cli/cli.h"
+#include "cli/outputs.h"
 #include "inlay/check.h"
 #include <math.h>
 #include <stdio.h>
@@ -45,11 +46,16 @@ static error_t take(const cli_option *option, void *args, char *arg, struct argp
     case CLI_KIND_TEXT:
         *(const char **)field = arg;
         break;
+    case CLI_KIND_UPDATE:
+        *(const char **)field = arg;
+        outputs_add(option->name, arg);
+        break;
     case CLI_KIND_READ:
         *(const char **)field = cli_input_file(state, arg);
         break;
     case CLI_KIND_WRITE:
         *(const char **)field = cli_output_file(state, arg);
+        outputs_add(option->name, *(const char **)field);
         break;
     case CLI_KIND_U32:
         *(uint32_t *)field = (uint32_t)number_of(option, arg, state);
@@ -174,6 +180,7 @@ inlay_status cli_choose_model(const cli_verb *verb, void *args, const char **out
         } else if (variant != NULL) {
             status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--variant %.60s: %s is not a folder", variant, *model);
         }
+        outputs_set_model(*model);
     }
     return status;
 }
@@ -181,12 +188,30 @@ inlay_status cli_choose_model(const cli_verb *verb, void *args, const char **out
 error_t cli_take_output(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
     const size_t bytes = strlen(arg);
+    const char **output = field;
 
-    (void)option;
     if (bytes >= 5 && strcmp(arg + bytes - 5, ".gguf") == 0)
         cli_refuse(state, CLI_USAGE, "--output %s: inlay writes ONNX, not GGUF; name the file %.*s.onnx", arg,
                    (int)(bytes - 5), arg);
-    *(const char **)field = cli_output_file(state, arg);
+    *output = cli_output_file(state, arg);
+    if (option->take == cli_take_version)
+        outputs_add_version(option->name, *output);
+    else
+        outputs_add(option->name, *output);
+    return 0;
+}
+
+error_t cli_take_version(const cli_option *option, void *field, char *arg, struct argp_state *state)
+{
+    return cli_take_output(option, field, arg, state);
+}
+
+error_t cli_take_external(const cli_option *option, void *field, char *arg, struct argp_state *state)
+{
+    (void)option;
+    (void)state;
+    *(const char **)field = arg;
+    outputs_set_external(arg);
     return 0;
 }
 

@@ -25,9 +25,10 @@ typedef enum cli_kind {
     CLI_KIND_YES, /* bool, set to true */
     CLI_KIND_ONE, /* uint32_t, set to 1 */
     CLI_KIND_TEXT,
-    CLI_KIND_READ,  /* text, see cli_input_file() */
-    CLI_KIND_WRITE, /* text, see cli_output_file() */
-    CLI_KIND_U32,   /* numbers in [least, most] */
+    CLI_KIND_READ,   /* text, see cli_input_file() */
+    CLI_KIND_WRITE,  /* text, see cli_output_file() */
+    CLI_KIND_UPDATE, /* text: a file that is read, if it exists, and written */
+    CLI_KIND_U32,    /* numbers in [least, most] */
     CLI_KIND_U64,
     CLI_KIND_DOUBLE,
     CLI_KIND_CALL
@@ -54,6 +55,7 @@ struct cli_option {
 #define CLI_TEXT(type, field) CLI_TEXT_AS(CLI_KIND_TEXT, type, field)
 #define CLI_READ(type, field) CLI_TEXT_AS(CLI_KIND_READ, type, field)
 #define CLI_WRITE(type, field) CLI_TEXT_AS(CLI_KIND_WRITE, type, field)
+#define CLI_UPDATE(type, field) CLI_TEXT_AS(CLI_KIND_UPDATE, type, field)
 #define CLI_NUMBER(type, field, min, max)                                                                              \
     .kind = _Generic(((type *)0)->field, uint32_t                                                                      \
                      : CLI_KIND_U32, uint64_t                                                                          \
@@ -79,18 +81,28 @@ error_t cli_take_variant(const cli_option *option, void *field, char *arg, struc
     }
 #define CLI_OUTPUT_NEED "no output file given: name it with -o"
 error_t cli_take_output(const cli_option *option, void *field, char *arg, struct argp_state *state);
+/* The same for a new version of MODEL, which may have its name. */
+error_t cli_take_version(const cli_option *option, void *field, char *arg, struct argp_state *state);
 #define CLI_OUTPUT_OPTION(type, field)                                                                                 \
     {                                                                                                                  \
         "output", "FILE", "The file to write; - is standard output", CLI_CALL(cli_take_output, type, field),           \
             .key = 'o', .need = CLI_OUTPUT_NEED                                                                        \
     }
+#define CLI_VERSION_DOC "The file to write, which may be MODEL; - is standard output"
+error_t cli_take_external(const cli_option *option, void *field, char *arg, struct argp_state *state);
 #define CLI_EXTERNAL_OPTION(type, field)                                                                               \
     {                                                                                                                  \
-        "external", "NAME", "Put large tensors into the file NAME in the folder of the output", CLI_TEXT(type, field)  \
+        "external", "NAME", "Put large tensors into the file NAME in the folder of the output",                        \
+            CLI_CALL(cli_take_external, type, field)                                                                   \
     }
-/* All three, for a field of type cli_files. */
-#define CLI_FILE_OPTIONS(type, field)                                                                                  \
+/* All three, for a field of type cli_files; of a verb that writes a part of MODEL, or a new version. */
+#define CLI_PART_OPTIONS(type, field)                                                                                  \
     CLI_OUTPUT_OPTION(type, field.output), CLI_EXTERNAL_OPTION(type, field.external), CLI_MODEL(type, field.model)
+#define CLI_FILE_OPTIONS(type, field)                                                                                  \
+    { "output",        "FILE",                                                                                         \
+      CLI_VERSION_DOC, CLI_CALL(cli_take_version, type, field.output),                                                 \
+      .key = 'o',      .need = CLI_OUTPUT_NEED },                                                                      \
+        CLI_EXTERNAL_OPTION(type, field.external), CLI_MODEL(type, field.model)
 /* A and B, a verb's two models: const char *[2]. */
 error_t cli_take_two_models(const cli_option *option, void *field, char *arg, struct argp_state *state);
 #define CLI_TWO_MODELS(type, field)                                                                                    \

@@ -41,8 +41,10 @@ const char *cli_input_file(struct argp_state *state, const char *arg)
 {
     struct stat st;
 
-    if (strcmp(arg, "-") != 0 && strcmp(arg, "/dev/stdin") != 0)
+    if (strcmp(arg, "-") != 0 && strcmp(arg, "/dev/stdin") != 0) {
+        output_note_read_path(arg);
         return arg;
+    }
     if (isatty(STDIN_FILENO))
         cli_refuse(state, CLI_USAGE, "%s is a terminal: pipe a model into it, or name a file", arg);
     if ((fstat(STDIN_FILENO, &st) != 0 || !S_ISREG(st.st_mode)) && !buffer_standard_input())

@@ -1,5 +1,6 @@
 /* Reads the header of a .npy file. */
 #include "data/npy_format.h"
+#include "base/output.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,6 +167,7 @@ inlay_status npy_read_header(FILE *file, const char *path, struct arena *arena, 
 
     if (fstat(fileno(file), &info) != 0 || !S_ISREG(info.st_mode))
         return inlay_fail(diag, INLAY_IO_ERROR, "%s: not a regular file", path);
+    output_note_read(fileno(file));
     INLAY_TRY(npy_read_exactly(file, path, start, start_bytes, diag));
     if (memcmp(start, npy_magic, sizeof npy_magic) != 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "%s is not a .npy file (it does not start with \\x93NUMPY)", path);

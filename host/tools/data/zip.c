@@ -1,4 +1,5 @@
 #include "data/zip.h"
+#include "base/output.h"
 #include "inlay/check.h"
 #include <errno.h>
 #include <stdbool.h>
@@ -118,6 +119,7 @@ inlay_status zip_read(FILE *file, const char *path, struct arena *arena, zip_lis
     inlay_status status;
 
     *out = (zip_list){ 0 };
+    output_note_read(fileno(file));
     if (fstat(fileno(file), &st) == 0 && S_ISDIR(st.st_mode))
         return inlay_fail(diag, INLAY_IO_ERROR, "%s is a folder: name a file", path);
     if (fseeko(file, 0, SEEK_END) != 0 || (size = ftello(file)) < 0)

@@ -46,6 +46,7 @@ inlay_status lock_load(const char *path, json_t **out_record, inlay_diag *diag)
     inlay_status status = INLAY_OK;
 
     *out_record = NULL;
+    output_note_read_path(path);
     if (record == NULL)
         return error.line > 0
                    ? inlay_fail(diag, INLAY_IO_ERROR,

@@ -1,4 +1,5 @@
 #include "modelkit/sized_file.h"
+#include "base/output.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,6 +20,7 @@ inlay_status sized_file_open(const char *path, size_t most, FILE **out_file, siz
     else if ((size_t)bytes > most)
         status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%s is larger than %zu MiB", path, most >> 20);
     if (status == INLAY_OK) {
+        output_note_read(fileno(file));
         *out_file = file;
         *out_bytes = (size_t)bytes;
     } else if (file != NULL) {

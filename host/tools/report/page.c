@@ -129,6 +129,7 @@ inlay_status page_script_convert(const page_script *page, const char *from, cons
     json_t *facts = json_load_file(from, 0, &error);
     inlay_status status;
 
+    output_note_read_path(from);
     if (facts == NULL)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "%s:%d: %s", from, error.line, error.text);
     if (json_object_get(facts, page->member) == NULL)

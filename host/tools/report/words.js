@@ -7,6 +7,7 @@ function digits(x) {
 }
 
 function timeText(ns) {
+  if (ns === undefined) return '-';
   const sign = ns <= -0.5 ? '-' : '', x = Math.abs(ns);
   for (const [unit, name] of [[1e9, 's'], [1e6, 'ms'], [1e3, '\u00b5s']])
     if (x / unit >= 0.9995) return sign + digits(x / unit) + ' ' + name;

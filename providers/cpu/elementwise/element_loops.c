@@ -64,17 +64,17 @@ FUNCTION(ceil_row, ceilf(a))
 FUNCTION(round_row, rintf(a))
 FUNCTION(sign_row, a > 0 ? 1.0f : a < 0 ? -1.0f : a == 0 ? 0.0f : a)
 FUNCTION(softsign_row, a / (1 + vm_abs(a)))
-FUNCTION(selu_row, a <= 0 ? beta * alpha * vm_expm1(a) : beta * a)
+FUNCTION(selu_row, a < 0 ? beta * alpha * vm_expm1(a) : beta * a)
 static inline float celu_of(float a, float alpha)
 {
     const float low = alpha * vm_expm1(a / alpha);
 
-    return (a < 0 ? 0 : a) + (low > 0 ? 0 : low);
+    return a == 0 ? a : (a < 0 ? 0 : a) + (low > 0 ? 0 : low);
 }
 FUNCTION(celu_row, celu_of(a, alpha))
-FUNCTION(threshold_row, a <= alpha ? 0 : a)
-FUNCTION(shrink_row, a<-alpha ? a + beta : a> alpha ? a - beta : a == a ? 0 : a)
-FUNCTION(sin_near_row, vm_sin(a))
+FUNCTION(threshold_row, a > alpha ? a : 0) /* of NaN: 0, as in ONNX's function bodies */
+FUNCTION(shrink_row, a<-alpha ? a + beta : a> alpha ? a - beta : 0)
+FUNCTION(sin_near_row, a == 0 ? a : vm_sin(a)) /* keeps the sign of 0 */
 FUNCTION(cos_near_row, vm_cos(a))
 
 static float far_sin(float x)

@@ -106,6 +106,7 @@ static bool list_regions(struct problem *problem, const uint32_t *choice, struct
             *offers++ = offer;
             region->offer_count++;
             region->cost_ns += chosen->cost.ns;
+            region->border_ns += partition_lone_border_ns(problem, offer);
             region->launch_ns = problem->prices.launch_ns[chosen->provider];
             partition->offers[offer].chosen = true;
         }
@@ -114,7 +115,7 @@ static bool list_regions(struct problem *problem, const uint32_t *choice, struct
         partition_region *region = &partition->regions[i];
 
         qsort((uint32_t *)(uintptr_t)region->nodes, region->node_count, sizeof *region->nodes, order_numbers);
-        partition->cost_ns += region->cost_ns + region->launch_ns;
+        partition->cost_ns += region->cost_ns + region->border_ns + region->launch_ns;
         partition->launch_ns += region->launch_ns;
     }
     partition->partition_count = schedule->partitions;
@@ -132,6 +133,11 @@ static uint32_t first_reader_in(const struct problem *problem, const uint32_t *c
     for (uint32_t i = problem->links.reader_at[value]; i < problem->links.reader_at[value + 1]; i++) {
         uint32_t reader = problem->links.readers[i], domain = reader_domain(problem, reader, choice[reader], value);
         bool reached = domain == transfer.to;
+
+        if (domain != INLAY_NONE && transfer.to < problem->domains.memory_count) {
+            domain = partition_memory_of(problem, domain); /* a copy to a memory serves the layouts in it */
+            reached = domain == transfer.to;
+        }
 
         for (uint32_t k = 0; !reached && transfer.to == INLAY_DOMAIN_HOST && k < count; k++)
             reached = transfers[k].from == INLAY_DOMAIN_HOST && transfers[k].to == domain;
@@ -243,13 +249,16 @@ static void add_up(struct problem *problem, const uint32_t *choice)
             partition->energy_nj += (partition->regions[i].cost_ns + partition->regions[i].launch_ns) *
                                     providers[partition->regions[i].provider].watts;
     for (uint32_t i = 0; i < partition->offer_count; i++)
-        if (partition->offers[i].chosen)
+        if (partition->offers[i].chosen) {
             partition->kept_bytes += objective_offer_bytes(problem, i);
+            partition->energy_nj +=
+                partition_lone_border_ns(problem, i) * providers[partition->offers[i].provider].watts;
+        }
     for (uint32_t value = 0; problem->domains.count > 1 && value < problem->values; value++)
         for (uint32_t count = partition_list_transfers(problem, choice, value); count > 0; count--) {
             const partition_transfer transfer = problem->domains.transfers[count - 1];
             const uint32_t domain = transfer.from != INLAY_DOMAIN_HOST ? transfer.from : transfer.to;
-            const uint32_t provider = objective_owner(problem, domain);
+            const uint32_t provider = problem->domains.owner[domain];
             const double ns = partition_transfer_ns(problem, value, transfer);
 
             if (ns <= 0 || provider == INLAY_NONE)

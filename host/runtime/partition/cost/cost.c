@@ -306,8 +306,8 @@ void cost_convert_to_here(const struct inlay_provider *table, inlay_cost *cost)
         cost->ns *= core_time_factor();
 }
 
-/* Queries the provider's own cost model. */
-static uint32_t query_cost(const cost_question *question, inlay_cost *out)
+/* Queries the provider's own cost model. *why: the reason of COST_NONE. */
+static uint32_t query_cost(const cost_question *question, inlay_cost *out, inlay_diag *why)
 {
     const partition_offer *described = question->offer;
     inlay_offer offer = { .struct_size = sizeof offer,
@@ -332,11 +332,15 @@ static uint32_t query_cost(const cost_question *question, inlay_cost *out)
                                .value_stride = sizeof *question->values,
                                .max_threads =
                                    question->priced_threads > 0 ? question->priced_threads : question->max_threads };
-    inlay_diag why = INLAY_DIAG_INIT;
+    inlay_status status;
 
     *out = (inlay_cost){ .struct_size = sizeof *out };
-    if (question->provider->table->cost(question->provider->state, &ask, out, &why) != INLAY_OK || !(out->ns >= 0) ||
-        !isfinite(out->ns)) {
+    status = question->provider->table->cost(question->provider->state, &ask, out, why);
+    if (status == INLAY_OK && !(out->ns >= 0 && isfinite(out->ns)))
+        status = inlay_fail(why, INLAY_INVALID_ARGUMENT, "its price is %g ns", out->ns);
+    if (status != INLAY_OK) {
+        if (why->text[0] == '\0')
+            (void)inlay_fail(why, status, "%s", inlay_status_text(status));
         *out = (inlay_cost){ .struct_size = sizeof *out, .ns = 1e12 };
         return COST_NONE;
     }
@@ -489,7 +493,8 @@ static bool scale_by_profile(const book_provider *provider, const cost_question 
 uint32_t cost_of_offer(const cost_book *book, const cost_question *question, inlay_cost *out, double *out_error)
 {
     const book_provider *provider = find_book_provider(book, question->provider);
-    uint32_t source = query_cost(question, out);
+    inlay_diag why = INLAY_DIAG_INIT;
+    uint32_t source = query_cost(question, out, &why);
     const cost_record *record;
 
     if (source != COST_NONE && !question->runs && costs_nothing(question)) {
@@ -514,6 +519,13 @@ uint32_t cost_of_offer(const cost_book *book, const cost_question *question, inl
     /* The launch is part of the region's price, see cost_launch_ns(). */
     out->ns = out->ns > provider->launch_ns ? out->ns - provider->launch_ns : 0;
     return source;
+}
+
+void cost_missing(const cost_question *question, inlay_diag *why)
+{
+    inlay_cost cost;
+
+    (void)query_cost(question, &cost, why);
 }
 
 void cost_price_offer(const cost_book *book, const cost_question *question, partition_offer *offer)

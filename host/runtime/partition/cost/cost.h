@@ -95,6 +95,8 @@ enum { COST_THREADS = 2 };
 uint32_t cost_of_offer(const cost_book *book, const cost_question *question, inlay_cost *out, double *out_error);
 /* Sets the offer's cost, source, error and threads_factor. */
 void cost_price_offer(const cost_book *book, const cost_question *question, partition_offer *offer);
+/* Sets *why to the provider's reason for an offer without a price (COST_NONE). */
+void cost_missing(const cost_question *question, inlay_diag *why);
 /* cost_weight_bytes: the size of all constants of a graph. If they fit into the caches, its kernels find their weights
  * there. cost_cold_bytes: the bytes of constants that a node reads; of a lookup table only the rows that it
  * reads. */

@@ -62,17 +62,9 @@ double objective_offer_bytes(const struct problem *problem, uint32_t offer)
     return bytes;
 }
 
-uint32_t objective_owner(const struct problem *problem, uint32_t domain)
-{
-    for (uint32_t provider = 0; domain >= problem->domains.memory_count && provider < problem->providers; provider++)
-        if (problem->domains.layout_of[provider] == domain)
-            return provider;
-    return problem->domains.owner[domain];
-}
-
 double objective_copy_price(const struct problem *problem, uint32_t value, uint32_t domain, double ns)
 {
-    const uint32_t provider = objective_owner(problem, domain);
+    const uint32_t provider = problem->domains.owner[domain];
 
     if (ns <= 0 || provider == INLAY_NONE) /* the memory is shared */
         return 0;
@@ -82,7 +74,7 @@ double objective_copy_price(const struct problem *problem, uint32_t value, uint3
 bool objective_price_copies(struct problem *problem)
 {
     partition_domains *domains = &problem->domains;
-    const size_t cells = (size_t)problem->values * domains->count + 1;
+    const size_t cells = (size_t)problem->values * domains->memory_count + 1;
 
     domains->to_host = domains->to_host_ns;
     domains->from_host = domains->from_host_ns;
@@ -92,9 +84,9 @@ bool objective_price_copies(struct problem *problem)
     domains->from_host = arena_array(problem->scratch, cells, sizeof *domains->from_host);
     if (domains->to_host == NULL || domains->from_host == NULL)
         return false;
-    for (uint32_t value = 0; domains->count > 1 && value < problem->values; value++)
-        for (uint32_t domain = 1; domain < domains->count; domain++) {
-            const size_t cell = (size_t)value * domains->count + domain;
+    for (uint32_t value = 0; domains->memory_count > 1 && value < problem->values; value++)
+        for (uint32_t domain = 1; domain < domains->memory_count; domain++) {
+            const size_t cell = (size_t)value * domains->memory_count + domain;
 
             domains->to_host[cell] = objective_copy_price(problem, value, domain, domains->to_host_ns[cell]);
             domains->from_host[cell] = objective_copy_price(problem, value, domain, domains->from_host_ns[cell]);

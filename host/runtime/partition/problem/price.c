@@ -3,12 +3,15 @@
 #include "partition/problem/problem.h"
 #include <string.h>
 
-/* Returns whether a copy is direct. Copies between domains of different providers go through host memory unless the
- * providers share memory. */
-static bool is_direct(const struct problem *problem, uint32_t from, uint32_t to)
+bool partition_bypasses_host(const struct problem *problem, uint32_t from, uint32_t to)
 {
-    return from == INLAY_DOMAIN_HOST || to == INLAY_DOMAIN_HOST || partition_link_of(problem, from, to) != LINK_HOST ||
-           (problem->domains.owner[from] == problem->domains.owner[to] && problem->domains.owner[from] != INLAY_NONE);
+    const uint32_t source = partition_memory_of(problem, from), target = partition_memory_of(problem, to);
+
+    if (source == INLAY_DOMAIN_HOST || target == INLAY_DOMAIN_HOST)
+        return false;
+    /* Domains of different providers, unless they share memory, are connected by the host only. */
+    return problem->domains.owner[source] == problem->domains.owner[target] ||
+           partition_link_of(problem, source, target) != LINK_HOST;
 }
 
 static bool is_chosen(const struct problem *problem, const uint32_t *choice, uint32_t node)
@@ -54,7 +57,8 @@ uint32_t home_domain(const struct problem *problem, uint32_t value, uint32_t ori
 
     if (placement.target == PLACEMENT_ANY)
         return partition_memory_of(problem, origin);
-    return placement.stacked && placement.target != origin ? (uint32_t)INLAY_DOMAIN_HOST : placement.target;
+    return placement.stacked && placement.target != partition_memory_of(problem, origin) ? (uint32_t)INLAY_DOMAIN_HOST
+                                                                                         : placement.target;
 }
 
 double share_per_iteration(const struct problem *problem, bool once)
@@ -62,24 +66,61 @@ double share_per_iteration(const struct problem *problem, bool once)
     return once && problem->partition->iterations > 1 ? 1 / problem->partition->iterations : 1;
 }
 
-/* Adds the transfers from `origin` to `to`, unless the value was transferred there already. */
-static uint32_t add_transfers(struct problem *problem, uint32_t count, uint32_t origin, uint32_t to, bool once)
+double partition_border_ns(const struct problem *problem, uint32_t offer, uint32_t value, uint32_t domain, bool enters)
 {
-    const uint32_t mark = problem->domains.mark;
+    return domain < problem->domains.memory_count
+               ? 0
+               : cost_border_ns(problem->request->snapshot, &problem->partition->offers[offer],
+                                problem->partition->profile, value, enters);
+}
 
-    if (problem->domains.marked[to] == mark)
-        return count;
-    problem->domains.marked[to] = mark;
-    if (is_direct(problem, origin, to)) {
-        problem->domains.transfers[count++] = (partition_transfer){ origin, to, once };
-        return count;
+/* Adds a transfer, unless the value is in the domain already. A value enters the regions of a provider once, at the
+ * highest price of its readers there. */
+static uint32_t add_transfer(struct problem *problem, uint32_t count, partition_transfer transfer)
+{
+    partition_transfer *transfers = problem->domains.transfers;
+
+    if (problem->domains.marked[transfer.to] != problem->domains.mark) {
+        problem->domains.marked[transfer.to] = problem->domains.mark;
+        transfers[count] = transfer;
+        return count + 1;
     }
-    if (problem->domains.marked[INLAY_DOMAIN_HOST] != mark) {
-        problem->domains.marked[INLAY_DOMAIN_HOST] = mark;
-        problem->domains.transfers[count++] = (partition_transfer){ origin, INLAY_DOMAIN_HOST, once };
-    }
-    problem->domains.transfers[count++] = (partition_transfer){ INLAY_DOMAIN_HOST, to, once };
+    for (uint32_t k = 0; transfer.border_ns > 0 && k < count; k++)
+        if (transfers[k].to == transfer.to && transfers[k].border_ns < transfer.border_ns)
+            transfers[k].border_ns = transfer.border_ns;
     return count;
+}
+
+/* A place of a value: a domain, and the offer that computes or reads it there; INLAY_NONE: none. */
+struct place {
+    uint32_t domain, offer;
+};
+
+/* Adds the transfers of the value between two places, without those that were added before: out of the layout, to the
+ * other memory, into the layout. */
+static uint32_t add_transfers(struct problem *problem, uint32_t count, uint32_t value, struct place from,
+                              struct place to, bool once)
+{
+    const uint32_t target = partition_memory_of(problem, to.domain);
+    uint32_t source = partition_memory_of(problem, from.domain);
+
+    if (from.domain == to.domain)
+        return count;
+    if (problem->domains.marked[source] != problem->domains.mark)
+        count =
+            add_transfer(problem, count,
+                         (partition_transfer){ from.domain, source, once,
+                                               partition_border_ns(problem, from.offer, value, from.domain, false) });
+    if (!partition_bypasses_host(problem, source, target)) {
+        count = add_transfer(problem, count, (partition_transfer){ source, INLAY_DOMAIN_HOST, once, 0 });
+        source = INLAY_DOMAIN_HOST;
+    }
+    count = add_transfer(problem, count, (partition_transfer){ source, target, once, 0 });
+    if (target == to.domain)
+        return count;
+    return add_transfer(problem, count,
+                        (partition_transfer){ target, to.domain, once,
+                                              partition_border_ns(problem, to.offer, value, to.domain, true) });
 }
 
 uint32_t partition_list_transfers(struct problem *problem, const uint32_t *choice, uint32_t value)
@@ -99,7 +140,8 @@ uint32_t partition_list_transfers(struct problem *problem, const uint32_t *choic
     if (placement.carried_output != INLAY_NONE &&
         placement.domain != INLAY_NONE) { /* the copy before the first iteration */
         problem->domains.marked[placement.domain] = ++problem->domains.mark;
-        count = add_transfers(problem, count, placement.domain, origin, true);
+        count = add_transfers(problem, count, value, (struct place){ placement.domain, INLAY_NONE },
+                              (struct place){ origin, INLAY_NONE }, true);
     }
     problem->domains.marked[origin] = ++problem->domains.mark;
     for (uint32_t i = problem->links.reader_at[value]; i < problem->links.reader_at[value + 1]; i++) {
@@ -110,10 +152,13 @@ uint32_t partition_list_transfers(struct problem *problem, const uint32_t *choic
             (source.node != INLAY_NONE && source.made == value && choice[reader] == offer))
             continue;
         to = reader_domain(problem, reader, choice[reader], value);
-        count = to != INLAY_NONE ? add_transfers(problem, count, origin, to, placement.once) : count;
+        if (to != INLAY_NONE)
+            count = add_transfers(problem, count, value, (struct place){ origin, offer },
+                                  (struct place){ to, choice[reader] }, placement.once);
     }
     if (problem->links.leaves[value])
-        count = add_transfers(problem, count, origin, home_domain(problem, value, origin), placement.once);
+        count = add_transfers(problem, count, value, (struct place){ origin, offer },
+                              (struct place){ home_domain(problem, value, origin), INLAY_NONE }, placement.once);
     return count;
 }
 
@@ -126,12 +171,20 @@ static double direct_ns(const struct problem *problem, uint32_t value, partition
                         cost_value_bytes(&problem->partition->profile[value]));
 }
 
+static bool is_border(const struct problem *problem, partition_transfer transfer)
+{
+    return transfer.from >= problem->domains.memory_count || transfer.to >= problem->domains.memory_count;
+}
+
 double partition_transfer_price(const struct problem *problem, uint32_t value, partition_transfer transfer)
 {
-    const size_t row = (size_t)value * problem->domains.count;
+    const size_t row = (size_t)value * problem->domains.memory_count;
 
     INLAY_CHECK(transfer.from < problem->domains.count && transfer.to < problem->domains.count &&
                 transfer.from != transfer.to);
+    if (is_border(problem, transfer))
+        return objective_copy_price(problem, value, transfer.from > transfer.to ? transfer.from : transfer.to,
+                                    transfer.border_ns);
     if (transfer.to == INLAY_DOMAIN_HOST)
         return problem->domains.to_host[row + transfer.from];
     if (transfer.from == INLAY_DOMAIN_HOST)
@@ -139,10 +192,24 @@ double partition_transfer_price(const struct problem *problem, uint32_t value, p
     return objective_copy_price(problem, value, transfer.from, direct_ns(problem, value, transfer));
 }
 
+double partition_copies_price(const struct problem *problem, uint32_t value, uint32_t from, uint32_t to)
+{
+    const size_t row = (size_t)value * problem->domains.memory_count;
+    const uint32_t source = partition_memory_of(problem, from), target = partition_memory_of(problem, to);
+
+    if (source == target)
+        return 0;
+    if (partition_bypasses_host(problem, source, target))
+        return partition_transfer_price(problem, value, (partition_transfer){ source, target, false, 0 });
+    return problem->domains.to_host[row + source] + problem->domains.from_host[row + target];
+}
+
 double partition_transfer_ns(const struct problem *problem, uint32_t value, partition_transfer transfer)
 {
-    const size_t row = (size_t)value * problem->domains.count;
+    const size_t row = (size_t)value * problem->domains.memory_count;
 
+    if (is_border(problem, transfer))
+        return transfer.border_ns;
     if (transfer.to == INLAY_DOMAIN_HOST)
         return problem->domains.to_host_ns[row + transfer.from];
     if (transfer.from == INLAY_DOMAIN_HOST)
@@ -199,7 +266,7 @@ static void count_value(const struct occupancy *occupancy, uint32_t value)
     struct lifetime own_lifetime = { 0, 0 };
 
     if (producer != INLAY_NONE) {
-        origin = partition_domain_at(problem, occupancy->choice[producer], value);
+        origin = partition_memory_of(problem, partition_domain_at(problem, occupancy->choice[producer], value));
         own = schedule->region_of[position_of(occupancy, producer)];
         own_lifetime.first = own_lifetime.last = position_of(occupancy, producer);
     }
@@ -207,12 +274,16 @@ static void count_value(const struct occupancy *occupancy, uint32_t value)
     for (uint32_t index = 0; index <= count; index++) {
         uint32_t domain = index == count ? origin : problem->domains.transfers[index].to, first = UINT32_MAX, last = 0;
 
+        if (index < count && partition_memory_of(problem, domain) ==
+                                 partition_memory_of(problem, problem->domains.transfers[index].from))
+            continue; /* a layout takes no memory of its own */
         for (uint32_t i = problem->links.reader_at[value]; i < problem->links.reader_at[value + 1]; i++) {
             uint32_t reader = problem->links.readers[i], at = position_of(occupancy, reader),
                      region = schedule->region_of[at];
             struct lifetime use = region == own ? (struct lifetime){ at, at } : region_lifetime(occupancy, region);
 
-            if (partition_domain_at(problem, occupancy->choice[reader], value) != domain &&
+            if (partition_memory_of(problem, partition_domain_at(problem, occupancy->choice[reader], value)) !=
+                    domain &&
                 (domain != origin || region == own))
                 continue;
             first = use.first < first ? use.first : first;

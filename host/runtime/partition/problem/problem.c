@@ -103,8 +103,7 @@ static bool find_parents(struct problem *problem)
     return true;
 }
 
-/* Adds a domain for each provider that works in host memory, and whose merged offers have a cost for values that enter
- * or leave a region. In its own device memory the copy costs more anyway. */
+/* Adds a domain for each provider whose merged offers have a cost for values that enter or leave a region. */
 static void add_layouts(struct problem *problem)
 {
     for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
@@ -113,47 +112,9 @@ static void add_layouts(struct problem *problem)
         if ((offer->flags & INLAY_OFFER_MERGE) != 0 && (offer->cost.enter_ns > 0 || offer->cost.leave_ns > 0))
             problem->domains.layout_of[offer->provider] = INLAY_NONE;
     }
-    for (uint32_t provider = 0; provider < problem->providers; provider++) {
-        const bool has_layouts = problem->domains.layout_of[provider] == INLAY_NONE &&
-                                 partition_default_domain(&problem->request->providers[provider]) == INLAY_DOMAIN_HOST;
-
-        problem->domains.layout_of[provider] = has_layouts ? problem->domains.count++ : INLAY_DOMAIN_HOST;
-    }
-}
-
-static void raise_to(double *price, double ns)
-{
-    *price = fmin(fmax(*price, ns), MAX_PRICE_NS);
-}
-
-/* Prices the layout changes of values. The price for readers is the maximum over all readers. */
-static void price_layouts(struct problem *problem)
-{
-    const inlay_graph *snapshot = problem->request->snapshot;
-
-    for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
-        const partition_offer *offer = &problem->partition->offers[offer_index];
-        uint32_t layout = problem->domains.layout_of[offer->provider];
-
-        if (layout == INLAY_DOMAIN_HOST || !partition_merges(problem, offer_index))
-            continue;
-        for (uint32_t k = 0; k < offer->node_count; k++) {
-            const inlay_node_info *node = &problem->graph->nodes[offer->nodes[k]]->info;
-
-            for (uint32_t i = 0; i < node->input_count; i++) {
-                uint32_t value = node->inputs[i];
-                if (value != INLAY_NONE && !graph_is_constant(problem->graph, value))
-                    raise_to(&problem->domains.from_host_ns[(size_t)value * problem->domains.count + layout],
-                             cost_border_ns(snapshot, offer, problem->partition->profile, value, true));
-            }
-            for (uint32_t i = 0; i < node->output_count; i++) {
-                uint32_t value = node->outputs[i];
-                if (value != INLAY_NONE)
-                    raise_to(&problem->domains.to_host_ns[(size_t)value * problem->domains.count + layout],
-                             cost_border_ns(snapshot, offer, problem->partition->profile, value, false));
-            }
-        }
-    }
+    for (uint32_t provider = 0; provider < problem->providers; provider++)
+        problem->domains.layout_of[provider] =
+            problem->domains.layout_of[provider] == INLAY_NONE ? problem->domains.count++ : INLAY_DOMAIN_HOST;
 }
 
 /* Finds the links between domains of different providers. Most sessions have at most one device. False: out of
@@ -182,6 +143,29 @@ static bool find_links(struct problem *problem)
     return true;
 }
 
+/* Sets the owner of each domain, and the memory that it is in. */
+static void find_owners(struct problem *problem)
+{
+    partition_domains *domains = &problem->domains;
+    const partition_request *request = problem->request;
+
+    for (uint32_t domain = 0; domain < domains->count; domain++) {
+        domains->owner[domain] = INLAY_NONE;
+        domains->memory_of[domain] = domain;
+    }
+    for (uint32_t provider = 0; provider < request->provider_count; provider++) {
+        const uint32_t layout = domains->layout_of[provider];
+
+        for (uint32_t domain = 0; domain < request->providers[provider].table->domain_count; domain++)
+            domains->owner[request->providers[provider].first_domain + domain] = provider;
+        if (layout == INLAY_DOMAIN_HOST)
+            continue;
+        domains->owner[layout] = provider;
+        domains->memory_of[layout] = partition_default_domain(&request->providers[provider]);
+    }
+    domains->owner[INLAY_DOMAIN_HOST] = INLAY_NONE;
+}
+
 static bool find_domains(struct problem *problem)
 {
     const partition_request *request = problem->request;
@@ -200,24 +184,23 @@ static bool find_domains(struct problem *problem)
                 request->providers[provider].first_domain + request->providers[provider].table->domain_count;
     problem->domains.memory_count = problem->domains.count;
     add_layouts(problem);
-    cells = (size_t)problem->values * problem->domains.count + 1;
+    cells = (size_t)problem->values * problem->domains.memory_count + 1;
     problem->domains.owner = arena_array(problem->scratch, problem->domains.count, sizeof *problem->domains.owner);
+    problem->domains.memory_of =
+        arena_array(problem->scratch, problem->domains.count, sizeof *problem->domains.memory_of);
     problem->domains.marked = arena_array(problem->scratch, problem->domains.count, sizeof *problem->domains.marked);
     problem->domains.transfers =
         arena_array(problem->scratch, (size_t)problem->domains.count * 2 + 4, sizeof *problem->domains.transfers);
     problem->domains.to_host_ns = arena_array(problem->scratch, cells, sizeof *problem->domains.to_host_ns);
     problem->domains.from_host_ns = arena_array(problem->scratch, cells, sizeof *problem->domains.from_host_ns);
-    if (problem->domains.owner == NULL || problem->domains.marked == NULL || problem->domains.transfers == NULL ||
-        problem->domains.to_host_ns == NULL || problem->domains.from_host_ns == NULL)
+    if (problem->domains.owner == NULL || problem->domains.memory_of == NULL || problem->domains.marked == NULL ||
+        problem->domains.transfers == NULL || problem->domains.to_host_ns == NULL ||
+        problem->domains.from_host_ns == NULL)
         return false;
-    memset(problem->domains.owner, 0xff, problem->domains.count * sizeof *problem->domains.owner);
-    for (uint32_t provider = 0; provider < request->provider_count; provider++)
-        for (uint32_t domain = 0; domain < request->providers[provider].table->domain_count; domain++)
-            problem->domains.owner[request->providers[provider].first_domain + domain] = provider;
-    problem->domains.owner[INLAY_DOMAIN_HOST] = INLAY_NONE;
+    find_owners(problem);
     if (!find_links(problem))
         return false;
-    for (uint32_t value = 0; problem->domains.count > 1 && value < problem->values; value++) {
+    for (uint32_t value = 0; problem->domains.memory_count > 1 && value < problem->values; value++) {
         uint64_t bytes = cost_value_bytes(&problem->partition->profile[value]);
 
         if (graph_is_constant(problem->graph, value))
@@ -225,10 +208,10 @@ static bool find_domains(struct problem *problem)
         for (uint32_t domain = 1; domain < problem->domains.memory_count; domain++) {
             if (problem->domains.owner[domain] == INLAY_NONE)
                 continue;
-            problem->domains.to_host_ns[(size_t)value * problem->domains.count + domain] =
+            problem->domains.to_host_ns[(size_t)value * problem->domains.memory_count + domain] =
                 fmin(cost_copy_ns(request->costs, request->providers, request->provider_count, domain, 0, bytes),
                      MAX_PRICE_NS);
-            problem->domains.from_host_ns[(size_t)value * problem->domains.count + domain] =
+            problem->domains.from_host_ns[(size_t)value * problem->domains.memory_count + domain] =
                 fmin(cost_copy_ns(request->costs, request->providers, request->provider_count, 0, domain, bytes),
                      MAX_PRICE_NS);
         }
@@ -358,7 +341,9 @@ static bool price_offers(struct problem *problem)
         problem->prices.base[offer_index] =
             objective_price(problem, owner, ns, objective_offer_bytes(problem, offer_index));
         if (!partition_merges(problem, offer_index))
-            problem->prices.base[offer_index] += problem->prices.launch[offer->provider];
+            problem->prices.base[offer_index] +=
+                problem->prices.launch[owner] +
+                objective_price(problem, owner, fmin(partition_lone_border_ns(problem, offer_index), MAX_PRICE_NS), 0);
     }
     return true;
 }
@@ -464,9 +449,14 @@ void problem_set_prices(struct problem *problem, const double *per_byte)
             }
             problem->prices.offer[offer_index] += fmin(per_byte[offer->provider] * weight, MAX_PRICE_NS);
         }
-        total += problem->prices.offer[offer_index];
+        total += problem->prices.offer[offer_index] +
+                 objective_price(problem, offer->provider,
+                                 fmin(offer->cost.enter_ns + offer->cost.leave_ns, MAX_PRICE_NS), 0);
     }
-    for (size_t i = 0; i < (size_t)problem->values * problem->domains.count; i++)
+    for (uint32_t value = 0; value < problem->values; value++) /* in and out of the layout of each provider */
+        total += 2 * problem->providers *
+                 objective_price(problem, 0, 0, (double)cost_value_bytes(&problem->partition->profile[value]));
+    for (size_t i = 0; i < (size_t)problem->values * problem->domains.memory_count; i++)
         total += problem->domains.to_host[i] + problem->domains.from_host[i];
     for (uint32_t provider = 0; provider < problem->providers; provider++)
         total += problem->prices.launch[provider] * problem->nodes;
@@ -555,7 +545,6 @@ bool problem_init(struct problem *out, const partition_request *request, struct 
         problem->bounds.limit == NULL || problem->memory == NULL || !find_domains(problem) || !find_readers(problem) ||
         !find_parents(problem) || !price_offers(problem))
         return false;
-    price_layouts(problem);
     if (!objective_price_copies(problem))
         return false;
     find_limits(problem);

@@ -60,10 +60,11 @@ typedef struct partition_label {
     uint32_t provider, variant;
 } partition_label;
 
-/* A transfer of a value between two domains. */
+/* A transfer of a value between two memory domains, or between a layout and the memory that it is in. */
 typedef struct partition_transfer {
     uint32_t from, to;
-    bool once; /* partition_copy.once */
+    bool once;        /* partition_copy.once */
+    double border_ns; /* of a transfer from or to a layout: its time */
 } partition_transfer;
 
 /* The domains of values, and the cost of transfers. */
@@ -72,7 +73,8 @@ typedef struct partition_domains {
     uint32_t memory_count; /* number of memory domains */
     uint32_t *layout_of;   /* [providers] the "domain" of values within its regions; the host's = row-major */
     uint32_t *owner;       /* [count] provider; NONE = the host */
-    /* [values * count] prices of copies from the domain to the host, and from the host to the domain */
+    uint32_t *memory_of;   /* [count] the memory domain that the layout is in; of a memory domain: itself */
+    /* [values * memory_count] prices of copies from the domain to the host, and from the host to the domain */
     double *to_host, *from_host;
     double *to_host_ns, *from_host_ns; /* the same as times; the same memory if prices are times */
     uint8_t *links;   /* [memory_count * memory_count] LINK_* from one to another; NULL: all are LINK_HOST */
@@ -153,10 +155,10 @@ typedef struct partition_source {
     uint32_t domain;     /* INLAY_NONE: not known yet */
 } partition_source;
 
-/* The memory of a domain: layouts are in host memory. */
+/* The memory domain that a domain is in. */
 static inline uint32_t partition_memory_of(const struct problem *problem, uint32_t domain)
 {
-    return domain < problem->domains.memory_count ? domain : INLAY_DOMAIN_HOST;
+    return problem->domains.memory_of[domain];
 }
 
 /* The link between domains of two providers: LINK_HOST unless they share memory. */
@@ -189,12 +191,22 @@ static inline bool partition_merges(const struct problem *problem, uint32_t offe
            !problem->custom_placement[offer];
 }
 
+/* The time that the values of an offer without neighbours in its region add, as all of them enter and leave; 0 for
+ * offers that merge, whose values have layouts. */
+static inline double partition_lone_border_ns(const struct problem *problem, uint32_t offer)
+{
+    const inlay_cost *cost = &problem->partition->offers[offer].cost;
+
+    return partition_merges(problem, offer) ? 0 : cost->enter_ns + cost->leave_ns;
+}
+
 /* Initialises *out from the offers of the partition; memory is from scratch. usable: [offers], from the rules. False:
  * out of memory. */
 bool problem_init(struct problem *out, const partition_request *request, struct partition *partition,
                   const uint8_t *candidates, uint8_t *usable, struct arena *scratch);
 /* The domain of the value in the offer; for NONE the host's domain. Merged offers hold values in a layout of their
- * provider. The change from row-major costs like a copy, so the layout is treated as a domain in host memory. */
+ * provider. Entering and leaving a region costs like a copy, so the layout is treated as a domain of its own, which is
+ * reached through the memory that it is in. */
 uint32_t partition_domain_at(const struct problem *problem, uint32_t offer, uint32_t value);
 /* Sets prices.offer from prices.base and per_byte [providers] (NULL = 0), and the scale; boundary must be set
  * before. */
@@ -211,8 +223,6 @@ double objective_offer_bytes(const struct problem *problem, uint32_t offer);
 double objective_copy_price(const struct problem *problem, uint32_t value, uint32_t domain, double ns);
 /* Sets to_host and from_host of the domains from their times. False: out of memory. */
 bool objective_price_copies(struct problem *problem);
-/* The provider whose memory or layout the domain is; INLAY_NONE: the host. */
-uint32_t objective_owner(const struct problem *problem, uint32_t domain);
 
 /* Lists the transfers of the value under this choice (an offer per node) in domains.transfers; returns their number.
  * NONE for a candidate: not chosen yet, and not counted. */
@@ -227,6 +237,12 @@ uint32_t reader_domain(const struct problem *problem, uint32_t node, uint32_t of
 uint32_t home_domain(const struct problem *problem, uint32_t value, uint32_t origin);
 /* The fraction of the cost of a transfer that counts for one iteration. */
 double share_per_iteration(const struct problem *problem, bool once);
+/* Returns whether a value gets from one domain to the other without passing through host memory. */
+bool partition_bypasses_host(const struct problem *problem, uint32_t from, uint32_t to);
+/* The time that the value adds as it enters the region of the offer, or leaves it; 0 if the domain is not a layout. */
+double partition_border_ns(const struct problem *problem, uint32_t offer, uint32_t value, uint32_t domain, bool enters);
+/* The price of bringing a value from the memory of one domain to the memory of another. */
+double partition_copies_price(const struct problem *problem, uint32_t value, uint32_t from, uint32_t to);
 /* The price of a transfer, and its time. */
 double partition_transfer_price(const struct problem *problem, uint32_t value, partition_transfer transfer);
 double partition_transfer_ns(const struct problem *problem, uint32_t value, partition_transfer transfer);

@@ -151,38 +151,54 @@ static void add_all_group_terms(struct problem *problem)
 struct copied {
     uint32_t value, producer; /* producer: the variable of the node that computes the value */
     uint32_t origin[2];       /* domain where the value is computed: by the current offer, by the proposed one */
+    double leave[2];          /* price of leaving the region that computes it, likewise */
     double share;             /* share_per_iteration() of its copies */
 };
 
-/* Returns whether the reader requires a copy under this alternative: to `target`, or if that is NONE, to any domain but
- * `origin`. */
-static bool needs_copy(const struct problem *problem, uint32_t reader, const partition_alternative *side,
-                       uint32_t value, uint32_t target, uint32_t origin)
-{
-    uint32_t domain = reader_domain(problem, reader, offer_on(side, reader), value);
+/* One step of a value on its way, and the readers that require it. */
+enum {
+    STEP_LEAVE, /* out of the layout `at`: readers elsewhere */
+    STEP_HOST,  /* from the memory `at` to the host: readers that it reaches by way of the host */
+    STEP_COPY,  /* to the memory `at`: readers in it */
+    STEP_ENTER  /* into the layout `at`: readers in it */
+};
+struct step {
+    uint32_t kind, at;
+    uint32_t origin; /* where the value is computed; decides where an output of the graph goes */
+    double price;
+};
 
-    return target == INLAY_NONE
-               ? domain != origin && domain != INLAY_NONE && partition_link_of(problem, origin, domain) == LINK_HOST
-               : domain == target;
+/* Returns whether a value that is needed in the domain takes the step. */
+static bool is_taken(const struct problem *problem, const struct step *step, uint32_t domain)
+{
+    if (domain == INLAY_NONE)
+        return false;
+    switch (step->kind) {
+    case STEP_LEAVE:
+        return domain != step->at;
+    case STEP_HOST:
+        return partition_memory_of(problem, domain) != step->at && !partition_bypasses_host(problem, step->at, domain);
+    case STEP_COPY:
+        return partition_memory_of(problem, domain) == step->at;
+    default:
+        return domain == step->at;
+    }
 }
 
-/* Returns whether the value requires such a copy because it is an output of the graph. */
-static bool output_needs_copy(const struct problem *problem, uint32_t value, uint32_t target, uint32_t origin)
+static bool reader_takes(const struct problem *problem, const struct step *step, uint32_t reader,
+                         const partition_alternative *side, uint32_t value)
 {
-    const uint32_t to = problem->links.leaves[value] ? home_domain(problem, value, origin) : origin;
-
-    return target == INLAY_NONE ? to != origin && partition_link_of(problem, origin, to) == LINK_HOST
-                                : to == target && to != origin;
+    return is_taken(problem, step, reader_domain(problem, reader, offer_on(side, reader), value));
 }
 
-/* Adds the cost of one transfer of the value, if some reader requires it and the gate is open. */
-static void add_transfer_term(struct problem *problem, const struct copied *copied, double ns, uint32_t gate,
-                              uint32_t target, uint32_t origin)
+/* Adds the price of a step of the value, if some reader requires it and the gate is open. */
+static void add_step(struct problem *problem, const struct copied *copied, uint32_t gate, const struct step *step)
 {
     struct fusion *fusion = problem->fusion;
     struct flow *flow = &problem->fusion->flow;
-    int64_t cost = to_integer(problem, ns * copied->share);
-    bool always = output_needs_copy(problem, copied->value, target, origin);
+    int64_t cost = to_integer(problem, step->price * copied->share);
+    bool always = problem->links.leaves[copied->value] &&
+                  is_taken(problem, step, home_domain(problem, copied->value, step->origin));
     uint32_t at_0 = 0, at_1 = 0, only = INLAY_NONE, helper;
     bool zero;
 
@@ -191,10 +207,10 @@ static void add_transfer_term(struct problem *problem, const struct copied *copi
     for (uint32_t i = problem->links.reader_at[copied->value];
          !always && i < problem->links.reader_at[copied->value + 1]; i++) {
         uint32_t reader = problem->links.readers[i];
-        bool current = needs_copy(problem, reader, fusion->current, copied->value, target, origin);
+        bool current = reader_takes(problem, step, reader, fusion->current, copied->value);
         bool proposed = fusion->var[reader] == INLAY_NONE
                             ? current
-                            : needs_copy(problem, reader, fusion->proposed, copied->value, target, origin);
+                            : reader_takes(problem, step, reader, fusion->proposed, copied->value);
 
         always = current && proposed;
         at_0 += current && !proposed;
@@ -216,8 +232,8 @@ static void add_transfer_term(struct problem *problem, const struct copied *copi
              i++) {
             uint32_t reader = problem->links.readers[i];
             if (fusion->var[reader] != INLAY_NONE &&
-                needs_copy(problem, reader, fusion->current, copied->value, target, origin) !=
-                    needs_copy(problem, reader, fusion->proposed, copied->value, target, origin))
+                reader_takes(problem, step, reader, fusion->current, copied->value) !=
+                    reader_takes(problem, step, reader, fusion->proposed, copied->value))
                 flow_pair(flow, zero ? fusion->var[reader] : helper, zero ? helper : fusion->var[reader], FLOW_NEVER);
         }
     }
@@ -235,10 +251,8 @@ static void add_initial_copy(struct problem *problem, const struct copied *copie
     double ns[2] = { 0, 0 };
 
     for (uint32_t k = 0; k < 2 && from != INLAY_NONE && copied->producer != INLAY_NONE; k++) {
-        const size_t row = (size_t)copied->value * problem->domains.count;
-
         if (from != copied->origin[k])
-            ns[k] = problem->domains.to_host[row + from] + problem->domains.from_host[row + copied->origin[k]];
+            ns[k] = partition_copies_price(problem, copied->value, from, copied->origin[k]);
     }
     if (ns[0] != ns[1])
         flow_cost(&problem->fusion->flow, copied->producer,
@@ -246,32 +260,88 @@ static void add_initial_copy(struct problem *problem, const struct copied *copie
                   to_integer(problem, ns[1] * share_per_iteration(problem, true)));
 }
 
-/* The copy to a domain where the value is read: from the host, or from a domain that is linked to it. */
-static void add_copy_to(struct problem *problem, const struct copied *copied, uint32_t to, uint32_t mark)
+/* The price of entering the layout, for the most expensive reader that either alternative has there. */
+static double enter_price(const struct problem *problem, uint32_t value, uint32_t to)
+{
+    const struct fusion *fusion = problem->fusion;
+    double ns = 0;
+
+    if (to < problem->domains.memory_count)
+        return 0;
+    for (uint32_t i = 2 * problem->links.reader_at[value]; i < 2 * problem->links.reader_at[value + 1]; i++) {
+        const uint32_t reader = problem->links.readers[i / 2],
+                       offer = offer_on(i % 2 == 0 ? fusion->current : fusion->proposed, reader);
+
+        if (reader_domain(problem, reader, offer, value) == to)
+            ns = fmax(ns, partition_border_ns(problem, offer, value, to, true));
+    }
+    return objective_copy_price(problem, value, to, ns);
+}
+
+/* The gate of a step that side k takes: it is open for both sides if they start at the same place. */
+static uint32_t gate_of(uint32_t k, bool same)
+{
+    return same ? GATE_NONE : k == 0 ? GATE_AT_0 : GATE_AT_1;
+}
+
+/* The steps out of the layouts and the memories where the value is computed. */
+static void add_steps_out(struct problem *problem, const struct copied *copied)
+{
+    const uint32_t memory[2] = { partition_memory_of(problem, copied->origin[0]),
+                                 partition_memory_of(problem, copied->origin[1]) };
+
+    for (uint32_t k = 0; k < 2; k++) {
+        const uint32_t origin = copied->origin[k];
+
+        if (origin != memory[k] && (k == 0 || copied->leave[0] != copied->leave[1] || origin != copied->origin[0]))
+            add_step(problem, copied,
+                     gate_of(k, origin == copied->origin[1 - k] && copied->leave[0] == copied->leave[1]),
+                     &(struct step){ STEP_LEAVE, origin, origin, copied->leave[k] });
+        if (memory[k] != INLAY_DOMAIN_HOST && (k == 0 || memory[0] != memory[1]))
+            add_step(problem, copied, gate_of(k, memory[0] == memory[1]),
+                     &(struct step){ STEP_HOST, memory[k], origin,
+                                     partition_copies_price(problem, copied->value, memory[k], INLAY_DOMAIN_HOST) });
+    }
+}
+
+/* The copies to a memory where the value is read: from the host, or past it. */
+static void add_copies_to(struct problem *problem, const struct copied *copied, uint32_t memory)
 {
     bool no_host[2];
-    uint32_t gate;
 
-    if (to == INLAY_DOMAIN_HOST || to == INLAY_NONE || problem->domains.marked[to] == mark ||
-        (to == copied->origin[0] && to == copied->origin[1]))
+    for (uint32_t k = 0; k < 2; k++) {
+        const uint32_t source = partition_memory_of(problem, copied->origin[k]);
+        const bool same = source == partition_memory_of(problem, copied->origin[1 - k]);
+        const bool linked = source != memory && partition_bypasses_host(problem, source, memory);
+
+        no_host[k] = linked || source == memory;
+        if (linked && (k == 0 || !same))
+            add_step(problem, copied, gate_of(k, same),
+                     &(struct step){ STEP_COPY, memory, copied->origin[k],
+                                     partition_copies_price(problem, copied->value, source, memory) });
+    }
+    if (!no_host[0] || !no_host[1])
+        add_step(problem, copied, gate_of(no_host[0] ? 1 : 0, no_host[0] == no_host[1]),
+                 &(struct step){ STEP_COPY, memory, INLAY_DOMAIN_HOST,
+                                 partition_copies_price(problem, copied->value, INLAY_DOMAIN_HOST, memory) });
+}
+
+/* The steps to a domain where the value is read. */
+static void add_steps_to(struct problem *problem, const struct copied *copied, uint32_t to, uint32_t mark)
+{
+    const uint32_t memory = to == INLAY_NONE ? INLAY_DOMAIN_HOST : partition_memory_of(problem, to);
+    const bool inside[2] = { to == copied->origin[0], to == copied->origin[1] };
+
+    if (to == INLAY_NONE || problem->domains.marked[to] == mark)
         return;
     problem->domains.marked[to] = mark;
-    for (uint32_t k = 0; k < 2; k++) {
-        const bool linked = partition_link_of(problem, copied->origin[k], to) != LINK_HOST;
-
-        no_host[k] = linked || to == copied->origin[k];
-        gate = copied->origin[0] == copied->origin[1] ? GATE_NONE : k == 0 ? GATE_AT_0 : GATE_AT_1;
-        if (linked && (k == 0 || gate != GATE_NONE))
-            add_transfer_term(
-                problem, copied,
-                partition_transfer_price(problem, copied->value, (partition_transfer){ copied->origin[k], to, false }),
-                gate, to, copied->origin[k]);
-    }
-    if (no_host[0] && no_host[1])
+    if (to != memory && (!inside[0] || !inside[1]))
+        add_step(problem, copied, gate_of(inside[0] ? 1 : 0, inside[0] == inside[1]),
+                 &(struct step){ STEP_ENTER, to, INLAY_DOMAIN_HOST, enter_price(problem, copied->value, to) });
+    if (memory == INLAY_DOMAIN_HOST || (to != memory && problem->domains.marked[memory] == mark))
         return;
-    gate = no_host[0] ? GATE_AT_1 : no_host[1] ? GATE_AT_0 : GATE_NONE;
-    add_transfer_term(problem, copied, problem->domains.from_host[(size_t)copied->value * problem->domains.count + to],
-                      gate, to, INLAY_DOMAIN_HOST);
+    problem->domains.marked[memory] = mark;
+    add_copies_to(problem, copied, memory);
 }
 
 static void add_copy_terms(struct problem *problem, uint32_t value)
@@ -295,28 +365,28 @@ static void add_copy_terms(struct problem *problem, uint32_t value)
         copied.origin[1] = source_domain(problem, source, value, offer_on(fusion->proposed, source.node));
     if (copied.origin[0] == INLAY_NONE)
         return;
+    for (uint32_t k = 0; k < 2 && source.node != INLAY_NONE; k++)
+        copied.leave[k] = objective_copy_price(
+            problem, value, copied.origin[k],
+            partition_border_ns(
+                problem,
+                offer_on(k == 0 || copied.producer == INLAY_NONE ? fusion->current : fusion->proposed, source.node),
+                value, copied.origin[k], false));
     if (placement.carried_output != INLAY_NONE)
         add_initial_copy(problem, &copied, placement.domain);
-    /* Copies from the domains where it is computed to the host. */
-    for (uint32_t k = 0; k < 2; k++) {
-        uint32_t gate = copied.origin[0] == copied.origin[1] ? GATE_NONE : k == 0 ? GATE_AT_0 : GATE_AT_1;
-        if (copied.origin[k] != INLAY_DOMAIN_HOST && (k == 0 || gate != GATE_NONE))
-            add_transfer_term(problem, &copied,
-                              problem->domains.to_host[(size_t)value * problem->domains.count + copied.origin[k]], gate,
-                              INLAY_NONE, copied.origin[k]);
-    }
+    add_steps_out(problem, &copied);
     mark = ++problem->domains.mark;
     for (uint32_t i = 2 * problem->links.reader_at[value]; i < 2 * problem->links.reader_at[value + 1]; i++) {
         const uint32_t reader = problem->links.readers[i / 2];
 
         if (i % 2 == 0 || fusion->var[reader] != INLAY_NONE)
-            add_copy_to(problem, &copied,
-                        reader_domain(problem, reader,
-                                      offer_on(i % 2 == 0 ? fusion->current : fusion->proposed, reader), value),
-                        mark);
+            add_steps_to(problem, &copied,
+                         reader_domain(problem, reader,
+                                       offer_on(i % 2 == 0 ? fusion->current : fusion->proposed, reader), value),
+                         mark);
     }
     if (problem->links.leaves[value] && placement.target != PLACEMENT_ANY && !placement.stacked)
-        add_copy_to(problem, &copied, placement.target, mark);
+        add_steps_to(problem, &copied, placement.target, mark);
 }
 
 /* The cost of a region boundary between a node and its parent. */

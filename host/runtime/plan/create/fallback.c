@@ -7,7 +7,7 @@
 
 /* Creates a fallback of the program, which shares its snapshot, its bodies and, for now, its compiled regions. NULL:
  * out of memory. */
-static struct program *copy_of(struct program *program, const uint8_t *without)
+static struct program *copy_of(struct program *program, const declined_shapes *shapes)
 {
     struct program *other = calloc(1, sizeof *other);
 
@@ -23,12 +23,13 @@ static struct program *copy_of(struct program *program, const uint8_t *without)
     other->parts = program->parts;
     (void)pthread_mutex_init(&other->constants.lock, NULL);
     (void)pthread_mutex_init(&other->kept.lock, NULL);
-    other->fallback.without = arena_copy(&other->arena, without, program->parts.offer_count);
+    other->fallback.without = arena_copy(&other->arena, shapes->offers, program->parts.offer_count);
+    other->fallback.why = arena_string(&other->arena, shapes->text);
     other->steps = arena_copy(&other->arena, program->steps, program->step_count * sizeof *program->steps);
     other->step_count = other->steps != NULL ? program->step_count : 0;
     for (uint32_t i = 0; i < other->step_count; i++)
         other->steps[i].borrowed = true;
-    if (other->fallback.without != NULL && other->steps != NULL)
+    if (other->fallback.without != NULL && other->fallback.why != NULL && other->steps != NULL)
         return other;
     program_destroy(other);
     return NULL;
@@ -38,7 +39,7 @@ static inlay_status make_fallback(struct program *program, const declined_shapes
                                   inlay_diag *diag)
 {
     struct assignment assignment = {
-        .graph = program->graph, .env = program->env, .program = copy_of(program, shapes->offers), .shares_graph = true
+        .graph = program->graph, .env = program->env, .program = copy_of(program, shapes), .shares_graph = true
     };
     const program_declined learned = { assignment.program, shapes->offers,
                                        shapes->all ? "the watchdog" : "specialize at these shapes", shapes->text };

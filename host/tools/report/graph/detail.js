@@ -35,11 +35,11 @@ function valueRow(view, g, v, out) {
 
 /* The offers of all providers for a node, and their refusals. */
 function answers(node) {
-  const offers = node.offers || [], most = offers.reduce((m, o) => Math.max(m, o.cost_ns), 1);
+  const offers = node.offers || [], most = offers.reduce((m, o) => Math.max(m, o.cost_ns || 0), 1);
   const mark = (p) => chip(providerColour(p));
   const offer = (o) => el('tr', null, td(mark(o.provider), o.chosen ? el('b', null, o.provider) : o.provider,
     el('span', { className: 'faint' }, (o.chosen ? ' chosen' : '') + (o.nodes ? ' for ' + o.nodes + ' nodes' : '')),
-    bar(o.cost_ns / most, providerColour(o.provider))), num(timeText(o.cost_ns), o.price));
+    bar((o.cost_ns || 0) / most, providerColour(o.provider))), num(timeText(o.cost_ns), o.price));
   const refusal = (r) => el('tr', null, el('td', { colSpan: 2 }, mark(r.provider), r.provider + ' refused: ' + r.text,
     r.accepted_if ? faint('accepted if: ' + r.accepted_if) : null));
   const rows = offers.map(offer).concat((node.refused_by || []).map(refusal));
@@ -73,6 +73,7 @@ function runnerUp(s) {
   const r = s.runner_up;
   if (!r && s.provider === 'host') return null;
   if (!r) return div('note', 'No other provider can run ' + (s.nodes === 1 ? 'it.' : 'any part of it.'));
+  if (r.extra_ns === undefined) return div('note', 'Runner-up: ', chip(providerColour(r.provider)), r.provider + ', without a price');
   return div('note', 'Runner-up: ', chip(providerColour(r.provider)), r.provider + ', ', el('b', null, changeText(r.extra_ns)),
              r.kind === 'about' ? ' (offers only)' : ' (total)',
              r.nodes < s.nodes ? ' (' + r.nodes + ' of ' + s.nodes + ' nodes)' : '',

@@ -13,7 +13,7 @@ const MOST_BOXES = 2048;
 
 /* A node's share of the time of its region, according to the costs of the offers. */
 function partOfRegion(node, region) {
-  const own = (n) => (n.offers || []).reduce((sum, o) => o.chosen ? o.cost_ns / (o.nodes || 1) : sum, 0);
+  const own = (n) => (n.offers || []).reduce((sum, o) => o.chosen ? (o.cost_ns || 0) / (o.nodes || 1) : sum, 0);
   const all = region.nodes.reduce((sum, i) => sum + own(node.graph.nodes[i]), 0);
   return all > 0 ? own(node) / all : 1 / region.nodes.length;
 }

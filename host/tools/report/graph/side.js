@@ -101,6 +101,7 @@ function listOf(title, all, row) {
 function rivalText(s) {
   const r = s.runner_up;
   if (!r) return s.provider === 'host' ? 'runs bodies' : 'no other provider';
+  if (r.extra_ns === undefined) return r.provider + ', without a price';
   if (Math.abs(r.extra_ns) < 0.5) return 'same cost on ' + r.provider;
   return 'on ' + r.provider + (r.kind === 'about' ? ' about ' : ' ') + changeText(r.extra_ns) +
     (r.why ? ', not chosen: ' + r.why : '');

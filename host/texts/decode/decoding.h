@@ -1,0 +1,67 @@
+/* texts/decode/decoding.h - generates texts token by token, for all requests of a model together.
+ *
+ * A lane is a context with the states of one text or of several, as rows (inlay_context_keep_rows()), and a step that
+ * runs all of them. A text begins in a separate lane, which reads its prompt in chunks. Then its row
+ * joins the main lane: between two of its runs, rows join and leave. The chunks are so small that two runs of the main
+ * lane have at most prompt_tokens between them. If the model holds only one text per context, each
+ * text stays in its own lane.
+ *
+ * Texts that do not fit wait in the order of their arrival: at most max_sequences are generated at once, and the states
+ * of their tokens have at most kv_memory bytes. When texts outgrow that, the one that began last waits again, and its
+ * tokens are read anew. In the memory that is left, at most prefix_memory, states of earlier texts are kept, from which
+ * texts with the same beginning continue (prefixes.h).
+ *
+ * A run of a single text may read guesses of its next tokens, too: those that followed its last tokens earlier in the
+ * text. Then the next token is chosen as ever by the logits of the last token. As long as it is the one guessed, the
+ * logits of the guess choose the token after it; the states of wrong guesses are dropped. If a draft model belongs to
+ * the model, it guesses while only one text is generated (drafting.h). If it reads hidden states, all runs return them,
+ * and those of each text are kept for it (hidden.h). */
+#ifndef TEXTS_DECODING_H
+#define TEXTS_DECODING_H
+#include "texts/decode/model.h"
+#include "texts/decode/ahead.h"
+#include "texts/decode/hidden.h"
+
+typedef struct decoding_text decoding_text;
+
+/* A text. Its owner sets the first part; the functions are called under the model's lock of texts, sequentially. */
+struct decoding_text {
+    const int64_t *tokens; /* [count] at first the prompt */
+    size_t count;
+    int64_t adapter;     /* of the model's LoRA adapters; -1: none */
+    const void *like;    /* equal for texts with the same prompt; NULL: none is known */
+    decoding_text *next; /* the request's next text */
+    /* Chooses the next token by the logits [words] of the last one, and adds it to the tokens. false: the text is
+     * complete, or diag says why it cannot continue. */
+    bool (*choose)(decoding_text *text, const float *logits, size_t words, inlay_diag *diag);
+    /* Whether the text ends before it is complete, as cancelled or too late; diag then says why. NULL: never. */
+    bool (*is_over)(const decoding_text *text, inlay_diag *diag);
+    /* Guesses the token `index` positions ahead from the logits [words] of another model, without any other effect.
+     * NULL: the text has no guesses. -1: out of memory. */
+    int64_t (*guess)(decoding_text *text, const float *logits, size_t words, uint32_t index);
+    /* The text has ended: failure is NULL if it is complete, or if no memory was left for more tokens. */
+    void (*end)(decoding_text *text, const inlay_diag *failure);
+
+    size_t read;          /* tokens whose states the lane has */
+    size_t reused;        /* first tokens whose states were those of another text when this one began */
+    ahead_record ahead;   /* its guesses from its own tokens */
+    ahead_record drafted; /* those of the draft model */
+    hidden_states hidden; /* for a draft model that is a head */
+    uint64_t order;       /* of its beginning */
+    uint64_t compute_ns;  /* of the runs that it was in */
+    uint64_t rows;        /* most texts in one of them */
+};
+
+/* Generates texts, linked by next. INLAY_BUSY: max_waiting texts wait already. From here on another thread may end the
+ * texts. */
+INLAY_NODISCARD inlay_status decoding_add(decode_model *model, decoding_text *texts, inlay_diag *diag);
+
+typedef struct decoding_load {
+    uint32_t running, waiting; /* texts being generated; texts that wait */
+    uint64_t bytes;            /* of the states of the running ones */
+} decoding_load;
+enum { ADAPTER_RUNS = 1, ADAPTER_WAITS = 2 };
+/* The texts of a model in this process; zeros if it generates none. adapters: NULL, or [adapter_count] zeros that get
+ * ADAPTER_* of the texts that use each. */
+decoding_load decoding_load_of(const decode_model *model, uint8_t *adapters);
+#endif

@@ -1,0 +1,206 @@
+#include "texts/decode/lane.h"
+#include "inlay/check.h"
+#include "texts/tokens/lookup.h"
+#include <string.h>
+
+enum {
+    FIRST_TOKENS = 64 /* initial capacity of states that grow; it doubles */
+};
+
+void lane_fail(struct lane *lane, const inlay_diag *failure)
+{
+    for (uint32_t i = 0; i < lane->row_count; i++)
+        decoder_end_text(lane->decoder, lane->texts[i], failure);
+    lane->row_count = 0;
+}
+
+void lane_join(struct lane *lane, const inlay_row *rows)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    do {
+        status = inlay_context_set_rows(lane->step.context, rows, lane->row_count, &diag);
+    } while (decoder_drop_prefixes(lane->decoder, status));
+    if (status != INLAY_OK)
+        lane_fail(lane, &diag);
+}
+
+/* Makes the row of the text that begins in the lane: it has the tokens that an earlier text has, too. */
+static inlay_status begin_row(struct lane *lane, inlay_diag *diag)
+{
+    struct decoder *decoder = lane->decoder;
+    decoding_text *text = lane->texts[0];
+    inlay_status status;
+    inlay_row row;
+
+    do {
+        text->read = text->reused = prefixes_find(decoder->prefixes, text->adapter, text->tokens, text->count, &row);
+        prefixes_trim(decoder->prefixes, decoder_prefix_limit(decoder), text->reused > 0);
+        status = inlay_context_set_rows(lane->step.context, &row, 1, diag);
+    } while (decoder_drop_prefixes(decoder, status));
+    return status;
+}
+
+inlay_status lane_begin(struct lane *lane, inlay_diag *diag)
+{
+    const decode_model *model = lane->decoder->model;
+    inlay_status status = INLAY_OK;
+
+    if (lane->step.context == NULL) {
+        lane->kept = 0;
+        status = model->program->open(&lane->step, diag);
+        if (status == INLAY_OK)
+            status = inlay_context_keep_rows(lane->step.context, &model->rows, FIRST_TOKENS, diag);
+        if (status != INLAY_OK)
+            model->program->close(&lane->step);
+    }
+    return status == INLAY_OK ? begin_row(lane, diag) : status;
+}
+
+/* The most guesses, up to `most`, that the lane's next run may read. */
+static size_t most_guesses(const struct lane *lane, size_t most)
+{
+    const struct decoder *decoder = lane->decoder;
+    const decode_model *model = decoder->model;
+    const uint64_t limit = model->limits.kv_memory;
+    const decoding_text *text = lane->texts[0];
+
+    if (lane->plain || lane->reads || lane->row_count > 1 || text->count - text->read != 1 || decoder->last_only ||
+        !model->rows.in_parts || model->rows.fixed_bytes > 0)
+        return 0;
+    if (model->context > 0 && text->count + most > model->context)
+        most = text->count < model->context ? model->context - text->count : 0;
+    return limit == 0 || decoder_used_bytes(decoder) + most * model->rows.token_bytes <= limit
+               ? most
+               : 0;
+}
+
+/* Guesses the next tokens of the lane's only text by its own tokens. Sets lane->ahead to the number of those that its
+ * next run reads. */
+static void lane_guess(struct lane *lane)
+{
+    struct decoder *decoder = lane->decoder;
+    decoding_text *text = lane->texts[0];
+    const size_t most = most_guesses(lane, decoder->model->limits.lookup_tokens);
+    size_t found;
+
+    lane->ahead = 0;
+    lane->is_drafted = false;
+    if (most == 0)
+        return;
+    found = lookup_next(text->tokens, text->count, most, lane->guesses);
+    lane->ahead = ahead_best(&decoder->ahead, &text->ahead, (uint32_t)found, 0);
+}
+
+/* Begins guesses of the draft model for the lane's only text, if no other text is generated. */
+static bool lane_draft(struct lane *lane)
+{
+    struct decoder *decoder = lane->decoder;
+    decoding_text *text = lane->texts[0];
+    size_t most;
+
+    if (decoder->drafter == NULL || lane->ahead > 0 || decoder->active > 1 || !drafter_is_free(decoder->drafter))
+        return false;
+    most = most_guesses(lane, decoder->model->limits.draft_tokens);
+    most = drafter_most(decoder->drafter, text, (uint32_t)most);
+    most = ahead_best(&decoder->ahead, &text->drafted, (uint32_t)most, drafter_ns(decoder->drafter));
+    return most > 0 && drafter_begin(decoder->drafter, text, (uint32_t)most);
+}
+
+/* Tokens of each text that the lane's next run reads, and the guesses after them. */
+static size_t step_tokens(const struct lane *lane)
+{
+    const decoding_text *text = lane->texts[0];
+    const size_t left = text->count - text->read + lane->ahead;
+
+    return lane->reads && lane->decoder->model->rows.in_parts && left > lane->most ? lane->most : left;
+}
+
+/* Binds the adapters of the lane's texts, if the model has some. */
+static inlay_status bind_adapters(struct lane *lane, inlay_diag *diag)
+{
+    const decode_model *model = lane->decoder->model;
+    const int64_t rows = lane->row_count;
+    inlay_status status = INLAY_OK;
+
+    if (model->adapter == INLAY_NONE || model->adapter_count == 0)
+        return INLAY_OK;
+    for (uint32_t r = 0; r < lane->row_count; r++)
+        lane->adapters[r] = lane->texts[r]->adapter;
+    if (lane->adapter_rows != lane->row_count) {
+        inlay_value_unref(lane->adapter_input);
+        lane->adapter_input = NULL;
+        lane->adapter_rows = 0;
+        status = inlay_value_borrow(INLAY_INT64, 1, &rows, lane->adapters, lane->row_count * sizeof *lane->adapters,
+                                    &lane->adapter_input, diag);
+        if (status == INLAY_OK)
+            lane->adapter_rows = lane->row_count;
+    }
+    return status == INLAY_OK
+               ? inlay_context_set_input(lane->step.context, model->adapter, lane->adapter_input, diag)
+               : status;
+}
+
+/* The runs return the logits of the last token of each text, and of the guesses after it. */
+static inlay_status keep_logits(struct lane *lane, inlay_diag *diag)
+{
+    const int64_t kept = 1 + (int64_t)lane->ahead;
+    inlay_status status = INLAY_OK;
+
+    if (lane->kept != kept)
+        status = decode_model_keep_logits(lane->decoder->model, lane->step.context, kept, diag);
+    if (status == INLAY_OK)
+        lane->kept = kept;
+    return status;
+}
+
+inlay_status lane_prepare(struct lane *lane, inlay_diag *diag)
+{
+    const uint32_t rows = lane->row_count;
+    const int64_t *tokens = lane->texts[0]->tokens + lane->texts[0]->read;
+    inlay_status status = bind_adapters(lane, diag);
+    size_t columns;
+
+    if (status == INLAY_OK)
+        status = keep_logits(lane, diag);
+    if (status != INLAY_OK)
+        return status;
+    lane->columns = columns = step_tokens(lane);
+    if (lane->ahead > 0) {
+        lane->decoder->tokens[0] = *tokens;
+        memcpy(lane->decoder->tokens + 1, lane->guesses, lane->ahead * sizeof *lane->guesses);
+        tokens = lane->decoder->tokens;
+    }
+    for (uint32_t r = 0; r < rows; r++) {
+        const decoding_text *text = lane->texts[r];
+
+        INLAY_CHECK(text->read + columns <= text->count + lane->ahead);
+        if (rows > 1) {
+            INLAY_CHECK(columns == 1); /* prompts are read alone */
+            lane->decoder->tokens[r] = text->tokens[text->read];
+            tokens = lane->decoder->tokens;
+        }
+    }
+    lane->step.rows = rows;
+    lane->step.bytes = rows * columns * sizeof *tokens;
+    return inlay_context_set_tokens(lane->step.context, tokens, (int64_t)columns, diag);
+}
+
+void lane_queue(struct lane *lane, struct lane **queue)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (lane->row_count == 0 || lane->runs)
+        return;
+    lane_guess(lane);
+    lane->drafts = lane_draft(lane);
+    if (!lane->drafts && lane_prepare(lane, &diag) != INLAY_OK) {
+        lane_fail(lane, &diag);
+        return;
+    }
+    lane->runs = true;
+    lane->drops = lane->decoder->drops;
+    lane->queue = *queue;
+    *queue = lane;
+}

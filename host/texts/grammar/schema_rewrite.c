@@ -1,0 +1,407 @@
+/* Keywords that other keywords express: not, oneOf, if and dependencies become alternatives. Alternatives that cannot
+ * be expressed are left out: then some valid texts are not generated, but no invalid ones. */
+#include "texts/grammar/schema_internal.h"
+#include "base/memory.h"
+#include <string.h>
+
+enum { MAX_DEPTH = 8, MAX_REFERENCES = 10, COMPARED = 8, PAIR_STEPS = 32 };
+
+/* Gives the reader a schema that it owns from now on. NULL: out of memory. */
+static json_t *keep(schema_reader *reader, json_t *schema)
+{
+    const json_t *parts = json_object_iter_value(json_object_iter(schema));
+
+    if (!schema_take(reader, 4 + 4 * json_array_size(parts))) {
+        json_decref(schema);
+        return NULL;
+    }
+    if (reader->made == NULL)
+        reader->made = json_array();
+    if (schema == NULL || reader->made == NULL || json_array_append_new(reader->made, schema) != 0) {
+        (void)schema_fail(reader, "type", "out of memory");
+        return NULL;
+    }
+    return schema;
+}
+
+static json_t *find_pair(const schema_reader *reader, const char *keyword, const json_t *value)
+{
+    (void)schema_spend(reader, 1 + reader->pair_count / COMPARED);
+    for (uint32_t i = 0; i < reader->pair_count; i++)
+        if (reader->pairs[i].value == value && strcmp(reader->pairs[i].keyword, keyword) == 0)
+            return reader->pairs[i].schema;
+    return NULL;
+}
+
+/* Remembers the schema, so that recursive schemas are rewritten once. */
+static json_t *add_pair(schema_reader *reader, const char *keyword, const json_t *value, json_t *schema)
+{
+    schema = keep(reader, schema);
+    if (schema == NULL)
+        return NULL;
+    if (!LIST_GROW(reader->pairs, reader->pair_count)) {
+        (void)schema_fail(reader, keyword, "out of memory");
+        return NULL;
+    }
+    reader->pairs[reader->pair_count++] = (schema_pair){ keyword, value, schema };
+    return schema;
+}
+
+static json_t *negation_of(json_t *schema)
+{
+    return json_pack("{s:O}", "not", schema);
+}
+
+/* Adds the types that "type" excludes. */
+static bool add_other_types(const schema_reader *reader, json_t *alternatives, const json_t *type)
+{
+    static const struct {
+        const char *name;
+        uint32_t type;
+    } names[] = { { "null", SCHEMA_NULL },
+                  { "boolean", SCHEMA_BOOLEAN },
+                  { "integer", SCHEMA_INTEGER },
+                  { "string", SCHEMA_STRING },
+                  { "array", SCHEMA_ARRAY },
+                  { "object", SCHEMA_OBJECT },
+                  { SCHEMA_FRACTION_NAME, SCHEMA_FRACTION } };
+    json_t *others = json_array();
+    uint32_t types;
+    bool good = schema_types(reader, type, &types);
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if ((types & names[i].type) == 0)
+            (void)json_array_append_new(others, json_string(names[i].name));
+    if (json_array_size(others) > 0)
+        (void)json_array_append_new(alternatives, json_pack("{s:O}", "type", others));
+    json_decref(others);
+    return good;
+}
+
+/* The keyword that holds for exactly the values of a type for which this one does not; step: the difference
+ * between their numbers. */
+static const struct {
+    const char *keyword, *type, *opposite;
+    int step;
+} opposites[] = {
+    { "minimum", "number", "exclusiveMaximum", 0 },
+    { "maximum", "number", "exclusiveMinimum", 0 },
+    { "exclusiveMinimum", "number", "maximum", 0 },
+    { "exclusiveMaximum", "number", "minimum", 0 },
+    { "minLength", "string", "maxLength", -1 },
+    { "maxLength", "string", "minLength", 1 },
+    { "minItems", "array", "maxItems", -1 },
+    { "maxItems", "array", "minItems", 1 },
+    { "minProperties", "object", "maxProperties", -1 },
+    { "maxProperties", "object", "minProperties", 1 },
+};
+
+static bool add_opposite(json_t *alternatives, const char *keyword, json_t *value)
+{
+    for (size_t i = 0; i < sizeof opposites / sizeof *opposites; i++) {
+        if (strcmp(keyword, opposites[i].keyword) != 0)
+            continue;
+        if (opposites[i].step == 0)
+            (void)json_array_append_new(
+                alternatives, json_pack("{s:s, s:O}", "type", opposites[i].type, opposites[i].opposite, value));
+        else if (json_number_value(value) + opposites[i].step >= 0)
+            (void)json_array_append_new(alternatives,
+                                        json_pack("{s:s, s:I}", "type", opposites[i].type, opposites[i].opposite,
+                                                  (json_int_t)json_number_value(value) + opposites[i].step));
+        return true;
+    }
+    return false;
+}
+
+static void add_missing(json_t *alternatives, const json_t *required)
+{
+    for (size_t i = 0; i < json_array_size(required); i++)
+        if (json_is_string(json_array_get(required, i)))
+            (void)json_array_append_new(alternatives, json_pack("{s:s, s:{s:b}}", "type", "object", "properties",
+                                                                json_string_value(json_array_get(required, i)), 0));
+}
+
+static void add_wrong_members(json_t *alternatives, json_t *properties)
+{
+    const char *name;
+    json_t *schema;
+
+    json_object_foreach(properties, name, schema) {
+        (void)json_array_append_new(alternatives, json_pack("{s:s, s:[s], s:{s:o}}", "type", "object", "required", name,
+                                                            "properties", name, negation_of(schema)));
+    }
+}
+
+/* Adds the negations of the schemas: of each one separately, or of all of them in one schema. */
+static void add_negations(json_t *alternatives, const json_t *schemas, bool together)
+{
+    json_t *all = together ? json_array() : NULL;
+
+    for (size_t i = 0; i < json_array_size(schemas); i++)
+        (void)json_array_append_new(together ? all : alternatives, negation_of(json_array_get(schemas, i)));
+    if (together)
+        (void)json_array_append_new(alternatives, json_pack("{s:o}", "allOf", all));
+}
+
+/* Keywords whose negation is left out. */
+static bool has_no_negation(const char *keyword, const json_t *value)
+{
+    static const char *const keywords[] = { "if",
+                                            "format",
+                                            "multipleOf",
+                                            "patternProperties",
+                                            "propertyNames",
+                                            "prefixItems",
+                                            "dependentRequired",
+                                            "dependentSchemas",
+                                            "dependencies",
+                                            "$dynamicRef",
+                                            "$recursiveRef",
+                                            "unevaluatedItems",
+                                            "unevaluatedProperties" };
+
+    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
+        if (strcmp(keyword, keywords[i]) == 0)
+            return true;
+    return (strcmp(keyword, "additionalProperties") == 0 && !json_is_true(value)) ||
+           (strcmp(keyword, "uniqueItems") == 0 && json_is_true(value));
+}
+
+/* Adds the values for which a keyword of the schema does not hold. */
+static bool negate_keyword(schema_reader *reader, json_t *alternatives, const json_t *schema, const char *keyword,
+                           json_t *value)
+{
+    if (strcmp(keyword, "type") == 0)
+        return add_other_types(reader, alternatives, value);
+    if (strcmp(keyword, "const") == 0 || strcmp(keyword, "enum") == 0) {
+        (void)json_array_append_new(alternatives, json_pack("{s:{s:O}}", "not", keyword, value));
+    } else if (strcmp(keyword, "pattern") == 0) {
+        (void)json_array_append_new(alternatives, json_pack("{s:s, s:{s:O}}", "type", "string", "not", keyword, value));
+    } else if (strcmp(keyword, "required") == 0) {
+        add_missing(alternatives, value);
+    } else if (strcmp(keyword, "properties") == 0) {
+        add_wrong_members(alternatives, value);
+    } else if (strcmp(keyword, "items") == 0 && json_object_get(schema, "prefixItems") == NULL) {
+        (void)json_array_append_new(alternatives,
+                                    json_pack("{s:s, s:o}", "type", "array", "contains", negation_of(value)));
+    } else if (strcmp(keyword, "contains") == 0 && json_object_get(schema, "minContains") == NULL) {
+        (void)json_array_append_new(alternatives,
+                                    json_pack("{s:s, s:o}", "type", "array", "items", negation_of(value)));
+    } else if (strcmp(keyword, "not") == 0) {
+        (void)json_array_append(alternatives, value);
+    } else if (strcmp(keyword, "allOf") == 0) {
+        add_negations(alternatives, value, false);
+    } else if (strcmp(keyword, "anyOf") == 0 || strcmp(keyword, "oneOf") == 0) {
+        add_negations(alternatives, value, true);
+    } else if (strcmp(keyword, "$ref") == 0) {
+        json_t *target = schema_resolve(reader, value);
+
+        if (target == NULL)
+            return false;
+        (void)json_array_append_new(alternatives, negation_of(target));
+    } else {
+        (void)add_opposite(alternatives, keyword, value);
+    }
+    return true;
+}
+
+json_t *schema_not(schema_reader *reader, json_t *schema)
+{
+    json_t *alternatives, *found = find_pair(reader, "not", schema), *value;
+    const char *keyword, *left_out = NULL;
+
+    if (found != NULL)
+        return found;
+    if (!json_is_object(schema)) {
+        if (!json_is_boolean(schema))
+            (void)schema_fail(reader, "not", "a schema has to be an object");
+        return json_is_boolean(schema) ? json_boolean(json_is_false(schema)) : NULL;
+    }
+    alternatives = json_array();
+    json_object_foreach(schema, keyword, value) {
+        if (has_no_negation(keyword, value))
+            left_out = keyword;
+        else if (!negate_keyword(reader, alternatives, schema, keyword, value)) {
+            json_decref(alternatives);
+            return NULL;
+        }
+    }
+    if (json_array_size(alternatives) == 0) {
+        json_decref(alternatives);
+        if (left_out != NULL)
+            (void)schema_fail(reader, left_out, "not supported within 'not', or where schemas of 'oneOf' overlap");
+        return left_out != NULL ? NULL : json_false();
+    }
+    return add_pair(reader, "not", schema, json_pack("{s:o}", "anyOf", alternatives));
+}
+
+/* The schema that a schema of nothing but a reference stands for. */
+static json_t *target_of(const schema_reader *reader, json_t *schema)
+{
+    for (int i = 0; i < MAX_REFERENCES && schema != NULL && json_object_get(schema, "$ref") != NULL; i++)
+        schema = schema_resolve(reader, json_object_get(schema, "$ref"));
+    return schema;
+}
+
+/* The values of const or enum. A new array; NULL: there are none. */
+static json_t *listed_values(const json_t *schema)
+{
+    json_t *constant = json_object_get(schema, "const"), *values = json_object_get(schema, "enum");
+
+    return constant != NULL ? json_pack("[O]", constant) : json_incref(values);
+}
+
+/* Whether no listed value of `left` matches `right`. */
+static bool lists_none_of(schema_reader *reader, json_t *left, json_t *right)
+{
+    json_t *values = listed_values(left);
+    bool none = values != NULL;
+
+    for (size_t i = 0; none && i < json_array_size(values); i++) {
+        bool fits;
+
+        none = schema_check(reader, right, json_array_get(values, i), &fits) && !fits;
+    }
+    json_decref(values);
+    return none;
+}
+
+static bool is_required(const schema_reader *reader, const json_t *schema, const char *name)
+{
+    const json_t *required = json_object_get(schema, "required");
+
+    for (size_t i = 0; i < json_array_size(required) && schema_spend(reader, 1); i++)
+        if (json_is_string(json_array_get(required, i)) &&
+            strcmp(json_string_value(json_array_get(required, i)), name) == 0)
+            return true;
+    return false;
+}
+
+static bool are_disjoint(schema_reader *reader, json_t *left, json_t *right, int depth);
+
+/* Whether a member that `left` requires cannot be one of `right`. */
+static bool differ_in_member(schema_reader *reader, json_t *left, json_t *right, int depth)
+{
+    json_t *required = json_object_get(left, "required");
+
+    for (size_t i = 0; i < json_array_size(required) && schema_spend(reader, 4); i++) {
+        const char *name = json_string_value(json_array_get(required, i));
+        json_t *own = name != NULL ? json_object_get(json_object_get(left, "properties"), name) : NULL;
+        json_t *other = name != NULL ? json_object_get(json_object_get(right, "properties"), name) : NULL;
+
+        if (name != NULL && other == NULL && json_is_false(json_object_get(right, "additionalProperties")) &&
+            json_object_get(right, "patternProperties") == NULL)
+            return true;
+        if (own != NULL && other != NULL && is_required(reader, right, name) &&
+            are_disjoint(reader, own, other, depth + 1))
+            return true;
+    }
+    return false;
+}
+
+static bool is_below(const json_t *left, const json_t *right)
+{
+    const json_t *most = json_object_get(left, "maximum"), *least = json_object_get(right, "minimum");
+
+    return most != NULL && least != NULL && json_number_value(most) < json_number_value(least);
+}
+
+static bool are_all_disjoint(schema_reader *reader, const json_t *list, json_t *other, int depth)
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (!are_disjoint(reader, json_array_get(list, i), other, depth + 1))
+            return false;
+    return json_array_size(list) > 0;
+}
+
+/* Whether the keywords show that no value matches both. */
+static bool are_disjoint(schema_reader *reader, json_t *left, json_t *right, int depth)
+{
+    uint32_t left_types = SCHEMA_ANY, right_types = SCHEMA_ANY;
+    const json_t *type;
+
+    left = target_of(reader, left);
+    right = target_of(reader, right);
+    if (!schema_spend(reader, PAIR_STEPS) || !json_is_object(left) || !json_is_object(right) || depth == MAX_DEPTH)
+        return json_is_false(left) || json_is_false(right);
+    type = json_object_get(left, "type");
+    if (type != NULL && !schema_types(reader, type, &left_types))
+        return false;
+    type = json_object_get(right, "type");
+    if (type != NULL && !schema_types(reader, type, &right_types))
+        return false;
+    return (left_types & right_types) == 0 || lists_none_of(reader, left, right) ||
+           lists_none_of(reader, right, left) ||
+           ((left_types & right_types) == SCHEMA_OBJECT &&
+            (differ_in_member(reader, left, right, depth) || differ_in_member(reader, right, left, depth))) ||
+           ((left_types & right_types & ~(uint32_t)SCHEMA_NUMBER) == 0 &&
+            (is_below(left, right) || is_below(right, left))) ||
+           are_all_disjoint(reader, json_object_get(left, "anyOf"), right, depth) ||
+           are_all_disjoint(reader, json_object_get(right, "anyOf"), left, depth);
+}
+
+json_t *schema_one_of(schema_reader *reader, json_t *schemas)
+{
+    json_t *alternatives, *negations, *found = find_pair(reader, "oneOf", schemas);
+    const size_t count = json_array_size(schemas);
+
+    if (found != NULL)
+        return found;
+    if (count == 0) {
+        (void)schema_fail(reader, "oneOf", "not an array of schemas");
+        return NULL;
+    }
+    alternatives = json_array();
+    negations = json_array();
+    add_negations(negations, schemas, false);
+    for (size_t i = 0; i < count && !grammar_has_ended(reader->grammar, NULL); i++) {
+        json_t *all = json_pack("[O]", json_array_get(schemas, i));
+
+        for (size_t k = 0; k < count; k++)
+            if (k != i && !are_disjoint(reader, json_array_get(schemas, i), json_array_get(schemas, k), 0))
+                (void)json_array_append(all, json_array_get(negations, k));
+        (void)schema_take(reader, 1 + json_array_size(all) / 16);
+        if (json_array_size(all) == 1)
+            (void)json_array_append(alternatives, json_array_get(schemas, i));
+        else
+            (void)json_array_append_new(alternatives, json_pack("{s:O}", "allOf", all));
+        json_decref(all);
+    }
+    json_decref(negations);
+    return add_pair(reader, "oneOf", schemas, json_pack("{s:o}", "anyOf", alternatives));
+}
+
+json_t *schema_if(schema_reader *reader, json_t *schema)
+{
+    json_t *condition = json_object_get(schema, "if"), *found = find_pair(reader, "if", condition);
+    json_t *good = json_object_get(schema, "then"), *bad = json_object_get(schema, "else");
+
+    if (found != NULL)
+        return found;
+    return add_pair(reader, "if", condition,
+                    json_pack("{s:[{s:[O, o]}, {s:[o, o]}]}", "anyOf", "allOf", condition,
+                              good != NULL ? json_incref(good) : json_true(), "allOf", negation_of(condition),
+                              bad != NULL ? json_incref(bad) : json_true()));
+}
+
+json_t *schema_dependent(schema_reader *reader, json_t *dependent)
+{
+    json_t *all, *found = find_pair(reader, "dependent", dependent), *value;
+    const char *name;
+
+    if (found != NULL)
+        return found;
+    if (!json_is_object(dependent)) {
+        (void)schema_fail(reader, "dependencies", "not an object");
+        return NULL;
+    }
+    if (json_object_size(dependent) == 0)
+        return json_true();
+    all = json_array();
+    json_object_foreach(dependent, name, value) {
+        (void)json_array_append_new(
+            all, json_pack("{s:[{s:{s:b}}, {s:[{s:[s]}, o]}]}", "anyOf", "properties", name, 0, "allOf", "required",
+                           name, json_is_array(value) ? json_pack("{s:O}", "required", value) : json_incref(value)));
+    }
+    return add_pair(reader, "dependent", dependent, json_pack("{s:o}", "allOf", all));
+}

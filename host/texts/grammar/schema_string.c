@@ -1,0 +1,171 @@
+/* Strings: lengths, patterns and formats, and values that are excluded. */
+#include "texts/grammar/schema_internal.h"
+#include "texts/grammar/grammar_regex.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define DATE                                                                                                           \
+    "(?:(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])-"                                                       \
+    "(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)|"               \
+    "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)-02-29)"
+#define CLOCK_TIME "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,9})?"
+#define ZONE "(?:Z|[-+](?:[01][0-9]|2[0-3]):[0-5][0-9])"
+/* Used if the schema also has a pattern, which may forbid what RFC 3339 requires, as zod's pattern of local times
+ * forbids the zone. */
+#define SOME_TIME "(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\\.[0-9]{1,9})?)?" ZONE "?"
+/* A label of a host that is not a punycode. The last one of a host begins with a letter, so that it is not a number. */
+#define LABEL "[a-zA-Z0-9]{1,30}(?:-[a-zA-Z0-9]{1,14}){0,2}"
+#define LAST_LABEL "[a-zA-Z][a-zA-Z0-9]{0,29}(?:-[a-zA-Z0-9]{1,14}){0,2}"
+#define HOST "(?:" LABEL "\\.){0,3}" LAST_LABEL
+#define MAILBOX "[a-zA-Z0-9_+%-]{1,24}(?:\\.[a-zA-Z0-9_+%-]{1,24}){0,1}@(?:" LABEL "\\.){1,3}[a-zA-Z]{2,24}"
+#define BYTE "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+#define GROUP "[0-9a-fA-F]{1,4}"
+#define IPV6                                                                                                           \
+    "(?:" GROUP ":){7}" GROUP "|(?:" GROUP ":){1,7}:|(?:" GROUP ":){1,6}:" GROUP "|(?:" GROUP ":){1,5}(?::" GROUP      \
+    "){2}|(?:" GROUP ":){1,4}(?::" GROUP "){3}|(?:" GROUP ":){1,3}(?::" GROUP "){4}|(?:" GROUP ":){1,2}(?::" GROUP     \
+    "){5}|" GROUP ":(?::" GROUP "){6}|:(?::" GROUP "){1,7}|::"
+#define PATH_CHAR "(?:[a-zA-Z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})"
+#define URI                                                                                                            \
+    "[a-zA-Z][a-zA-Z0-9+.-]{0,15}://" HOST "(?::[1-9][0-9]{0,3})?(?:/" PATH_CHAR "*)*(?:\\?(?:" PATH_CHAR              \
+    "|[/?])*)?(?:#(?:" PATH_CHAR "|[/?])*)?"
+#define UUID "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
+#define SECONDS "[0-9]{1,9}S"
+#define MINUTES "[0-9]{1,9}M(?:" SECONDS ")?"
+#define CLOCK "T(?:[0-9]{1,9}H(?:" MINUTES ")?|" MINUTES "|" SECONDS ")"
+#define DAYS "[0-9]{1,9}D"
+#define MONTHS "[0-9]{1,9}M(?:" DAYS ")?"
+#define DURATION "P(?:[0-9]{1,9}W|(?:[0-9]{1,9}Y(?:" MONTHS ")?|" MONTHS "|" DAYS ")(?:" CLOCK ")?|" CLOCK ")"
+#define POINTER "(?:/(?:[^~/]|~[01])*)*"
+/* Without groups: characters, escapes and classes, each possibly repeated. */
+#define EXPRESSION                                                                                                     \
+    "(?:(?:[a-zA-Z0-9 "                                                                                                \
+    "_/:;,@#%&=<>!~'\"-]|\\\\[dDwWsS.+*?()\\[\\]{}|^$\\\\/]|\\.|\\[\\^?[a-zA-Z0-9_]+\\])[*+?]?|[|^$])*"
+
+static const struct {
+    const char *name, *expression, *with_pattern; /* with_pattern: NULL: the same */
+} formats[] = { { "date", DATE, NULL },
+                { "time", CLOCK_TIME ZONE, SOME_TIME },
+                { "date-time", DATE "T" CLOCK_TIME ZONE, DATE "T" SOME_TIME },
+                { "duration", DURATION, NULL },
+                { "email", MAILBOX, NULL },
+                { "idn-email", MAILBOX, NULL },
+                { "hostname", HOST, NULL },
+                { "idn-hostname", HOST, NULL },
+                { "ipv4", "(?:" BYTE "\\.){3}" BYTE, NULL },
+                { "ipv6", IPV6, NULL },
+                { "uri", URI, NULL },
+                { "iri", URI, NULL },
+                { "uri-reference", URI, NULL },
+                { "iri-reference", URI, NULL },
+                { "uri-template", URI, NULL },
+                { "uuid", UUID, NULL },
+                { "json-pointer", POINTER, NULL },
+                { "relative-json-pointer", "(?:0|[1-9][0-9]{0,8})(?:#|" POINTER ")", NULL },
+                { "regex", EXPRESSION, NULL } };
+
+const char *schema_format(const char *format, bool has_pattern)
+{
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (strcmp(format, formats[i].name) == 0)
+            return has_pattern && formats[i].with_pattern != NULL ? formats[i].with_pattern : formats[i].expression;
+    return NULL;
+}
+
+grammar_node schema_character(const schema_reader *reader)
+{
+    return grammar_share(reader->grammar, schema_regex(reader,
+                                                       "[^\"\\\\\\x00-\\x1f]|\\\\[\"\\\\/bfnrt]|"
+                                                       "\\\\u(?:[0-9a-cA-CefEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2})",
+                                                       false));
+}
+
+grammar_node schema_string_of(const schema_reader *reader, uint32_t least, uint32_t most)
+{
+    return schema_join(reader, schema_words(reader, "\""),
+                       schema_join(reader, grammar_repeat(reader->grammar, reader->character, least, most),
+                                   schema_words(reader, "\"")));
+}
+
+enum { MAX_TERMS = 15 };
+
+/* Expressions of the contents of strings, in which characters have at most one form. */
+typedef struct string_terms {
+    grammar_node with[MAX_TERMS + 1], without[MAX_TERMS];
+    uint32_t with_count, without_count;
+} string_terms;
+
+static bool add_pattern(const schema_reader *reader, const json_t *pattern, grammar_node *terms, uint32_t *count)
+{
+    char why[GRAMMAR_WHY_BYTES];
+
+    if (pattern == NULL)
+        return true;
+    if (!json_is_string(pattern))
+        return schema_fail(reader, "pattern", "not a text");
+    if (*count == MAX_TERMS)
+        return schema_fail(reader, "pattern", "more than 15 for one text");
+    return grammar_regex(reader->grammar, json_string_value(pattern), true, true, &terms[(*count)++], why) ||
+           schema_fail(reader, "pattern", why);
+}
+
+static bool add_format(const schema_reader *reader, const json_t *part, string_terms *terms)
+{
+    const char *format = json_string_value(json_object_get(part, "format"));
+    const char *expression = format != NULL ? schema_format(format, json_object_get(part, "pattern") != NULL) : NULL;
+
+    if (expression == NULL) /* other formats are annotations, as the standard has it by default */
+        return true;
+    if (terms->with_count == MAX_TERMS)
+        return schema_fail(reader, "format", "more than 15 for one text");
+    terms->with[terms->with_count++] = schema_regex(reader, expression, true);
+    return true;
+}
+
+/* Adds the texts among the values. */
+static bool add_values(const schema_reader *reader, const json_t *values, string_terms *terms)
+{
+    const grammar_node all = schema_literals(reader, values, true);
+
+    if (grammar_is_never(reader->grammar, all))
+        return true;
+    if (terms->without_count == MAX_TERMS)
+        return schema_fail(reader, "not", "more than 15 for one text");
+    terms->without[terms->without_count++] = all;
+    return true;
+}
+
+bool schema_strings(const schema_reader *reader, const schema_list *list, const json_t *excluded, grammar_node *out)
+{
+    uint32_t least = 0, most = GRAMMAR_MANY;
+    string_terms terms = { .with_count = 0 };
+
+    if (!schema_count(reader, list, "minLength", true, &least) ||
+        !schema_count(reader, list, "maxLength", false, &most))
+        return false;
+    for (uint32_t i = 0; i < list->count; i++) {
+        const json_t *part = list->parts[i];
+
+        if (!add_pattern(reader, json_object_get(part, "pattern"), terms.with, &terms.with_count) ||
+            !add_format(reader, part, &terms) ||
+            !add_pattern(reader, json_object_get(json_object_get(part, "not"), "pattern"), terms.without,
+                         &terms.without_count))
+            return false;
+    }
+    if (!add_values(reader, excluded, &terms))
+        return false;
+    if (most < least) {
+        *out = grammar_never(reader->grammar);
+        return true;
+    }
+    if (terms.with_count == 0 && terms.without_count == 0) {
+        *out = schema_string_of(reader, least, most);
+        return true;
+    }
+    if (terms.with_count == 0 || least > 0 || most != GRAMMAR_MANY)
+        terms.with[terms.with_count++] =
+            grammar_repeat(reader->grammar, schema_regex(reader, ".|[\\n\\r\\u2028\\u2029]", true), least, most);
+    if (!schema_product(reader, "pattern", terms.with, terms.with_count, terms.without, terms.without_count, out))
+        return false;
+    *out = schema_join(reader, schema_words(reader, "\""), schema_join(reader, *out, schema_words(reader, "\"")));
+    return true;
+}

@@ -1,0 +1,41 @@
+/* texts/tokens/sampler.h - selects the next token from logits. */
+#ifndef TEXTS_SAMPLER_H
+#define TEXTS_SAMPLER_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Added to the logit of a token. */
+struct token_bias {
+    int64_t token;
+    float bias;
+};
+
+struct sampler {
+    float temperature;             /* 0: always the most probable token */
+    float top_p;                   /* samples from the smallest set of tokens with this total probability; 1: all */
+    float min_p;                   /* samples from tokens with at least this part of the highest probability; 0: all */
+    float penalty;                 /* logits of previous tokens: divided by it if positive, otherwise multiplied */
+    float presence;                /* subtracted from the logits of generated tokens, once per token */
+    float frequency;               /* subtracted from the logit once per occurrence */
+    uint32_t top_k;                /* samples from this number of most probable tokens; 0: all */
+    uint64_t state;                /* the seed; advances with each sampled token */
+    size_t prompt_count;           /* previous tokens that belong to the prompt: not generated */
+    const struct token_bias *bias; /* [bias_count], borrowed */
+    size_t bias_count;
+    const uint64_t *allowed; /* bit i: token i may be sampled; NULL: all may; borrowed */
+    struct candidate *room;  /* [room_count]; initially NULL; sampler_deinit() frees it */
+    unsigned char *marks;    /* [room_count] the same; all 0 between calls */
+    size_t room_count;
+};
+
+#define SAMPLER_INIT                                                                                                   \
+    {                                                                                                                  \
+        .top_p = 1.0f, .penalty = 1.0f                                                                                 \
+    }
+
+/* Returns the next token id, below `count`; overwrites logits. seen: [seen_count] tokens so far. -1: out of memory, or
+ * all logits are NaN; a single NaN is never selected. */
+int64_t sampler_next(struct sampler *s, float *logits, size_t count, const int64_t *seen, size_t seen_count);
+void sampler_deinit(struct sampler *s);
+#endif

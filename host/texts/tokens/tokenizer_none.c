@@ -1,0 +1,34 @@
+/* In place of tokenizer.c where libunistring is not installed: there is no tokenizer. */
+#include "texts/tokens/tokenizer.h"
+
+bool tokenizer_encode(const struct tokenizer *model, const char *text, bool whole, int64_t **tokens, size_t *count)
+{
+    (void)model;
+    (void)text;
+    (void)whole;
+    (void)tokens;
+    (void)count;
+    return false;
+}
+
+size_t tokenizer_count(const struct tokenizer *model)
+{
+    (void)model;
+    return 0;
+}
+
+const char *tokenizer_bytes(const struct tokenizer *model, int64_t token, size_t *bytes, bool *special)
+{
+    (void)model;
+    (void)token;
+    *bytes = 0;
+    *special = false;
+    return NULL;
+}
+
+int64_t tokenizer_id(const struct tokenizer *model, const char *text)
+{
+    (void)model;
+    (void)text;
+    return -1;
+}
