@@ -2,16 +2,53 @@
  * reference core, a core with AVX-512. The constants of other x86 levels are derived from them. */
 #ifndef COMMON_PRICE_H
 #define COMMON_PRICE_H
+#include "inlay/extensions.h"
 #include "inlay/plugin.h"
+#include "kit/memory_speed.h"
 #include <math.h>
 
 #define PRICE_CHANNELS_PER_NS 32.0 /* depthwise convolutions: outputs, without the time of their taps */
 #define PRICE_TAP_NS 0.0094        /* depthwise convolutions: one tap of one output */
-#define PRICE_CACHED_BYTES 8e6
-#define PRICE_MEMORY_BYTES_PER_NS 24.0
-#define PRICE_WEIGHTS_BYTES_PER_NS 105.0
-#define PRICE_FAR_REORDER_BYTES_PER_NS 5.0 /* values too large for two copies in the cache */
-#define PRICE_TEAM_NS 700.0                /* starting and joining the threads of a step */
+#define PRICE_FAR_REORDER 5.0
+#define PRICE_TEAM_NS 700.0 /* starting and joining the threads of a step */
+
+/* How fast data arrives, in bytes per nanosecond. */
+typedef struct price_memory {
+    double shared;      /* one core from the shared cache */
+    double memory, all; /* one core, and all of them together, from memory */
+    double paged;       /* one core from memory in small pages: weights that are read in the model's file */
+    double size;        /* bytes of the shared cache */
+} price_memory;
+
+/* Of this machine; of the reference core if the host does not know it. */
+static inline price_memory price_memory_of(const inlay_host *host)
+{
+    const inlay_ext_speed *core = host->extension(host->ctx, INLAY_EXT_SPEED);
+    const ext_memory_speed *rest = host->extension(host->ctx, EXT_MEMORY_SPEED);
+    const inlay_speed *speed = core != NULL ? core->get(host->ctx) : NULL;
+    const memory_speed *memory = rest != NULL ? rest->get(host->ctx) : NULL;
+
+    if (speed == NULL || memory == NULL || !(speed->shared_bytes > 0) || !(speed->memory_bytes > 0))
+        return (price_memory){ 105, 24, 34, 24, 32 << 20 };
+    return (price_memory){ speed->shared_bytes, speed->memory_bytes, memory->all_bytes, memory->paged_bytes,
+                           memory->shared_size };
+}
+
+/* Bytes per nanosecond from memory, for threads together. */
+static inline double price_memory_rate(const price_memory *memory, double threads)
+{
+    return fmin(memory->memory * threads, memory->all);
+}
+
+/* The time in which threads read weights together. Between two reads of them, a run reads `all` bytes of weights. The
+ * shared cache keeps them if all are at most half of its size; above that, a growing share comes from memory, and from
+ * its size on all of them. */
+static inline double price_weights_ns(const price_memory *memory, double bytes, double all, double threads)
+{
+    const double far = fmin(fmax(2 * all / memory->size - 1, 0), 1);
+
+    return bytes * ((1 - far) / (memory->shared * threads) + far / price_memory_rate(memory, threads));
+}
 
 /* The state of a value; NULL: there is none (an omitted input). */
 static inline const inlay_value_state *price_state(const inlay_cost_request *request, uint32_t value)
@@ -41,16 +78,18 @@ static inline double price_axis(const inlay_value_state *state, uint32_t d)
                : (double)state->dims[d];
 }
 
-/* The time to read or write bytes; cached_rate: bytes per nanosecond for data in the cache. */
-static inline double price_stream_ns(double bytes, double cached_rate)
+/* The time in which threads read or write bytes of activations; cached_rate: bytes per nanosecond of one thread, for
+ * data in the cache. */
+static inline double price_stream_ns(const price_memory *memory, double bytes, double cached_rate, double threads)
 {
-    return bytes / (bytes < PRICE_CACHED_BYTES ? cached_rate : PRICE_MEMORY_BYTES_PER_NS);
+    return bytes / (bytes < memory->size / 4 ? cached_rate * threads : price_memory_rate(memory, threads));
 }
 
-/* The time to change the layout of bytes, without the call; cached_rate as above. */
-static inline double price_reorder_ns(double bytes, double cached_rate, double threads)
+/* The time to change the layout of bytes, without the call; cached_rate as above. Layout changes of values too large
+ * for two copies in the cache are several times slower than plain reads. */
+static inline double price_reorder_ns(const price_memory *memory, double bytes, double cached_rate, double threads)
 {
-    return 2 * bytes < PRICE_CACHED_BYTES ? bytes / cached_rate / threads
-                                          : bytes / PRICE_FAR_REORDER_BYTES_PER_NS / sqrt(threads);
+    return 2 * bytes < memory->size / 4 ? bytes / cached_rate / threads
+                                        : bytes * PRICE_FAR_REORDER / price_memory_rate(memory, threads);
 }
 #endif

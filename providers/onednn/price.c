@@ -1,5 +1,5 @@
-/* Estimates the time of a group on a core with AVX-512, with constants measured on one core of a Zen 5. Tensors at the
- * borders of a group are row-major, so kernels for blocked images include two changes of layout. */
+/* Estimates the time of a group on this machine's kind of CPU, with constants measured on one core of a Zen 5.
+ * Tensors at the borders of a group are row-major, so kernels for blocked images include two changes of layout. */
 #include "onednn/provider.h"
 #include "common/price.h"
 #include "common/weights.h"
@@ -111,9 +111,9 @@ static double flops_of(const struct group *group, const struct sizes *sizes, dou
     }
 }
 
-static double reorder_ns(double bytes, double threads)
+static double reorder_ns(const price_memory *memory, double bytes, double threads)
 {
-    return COPY_NS + price_reorder_ns(bytes, REORDER_BYTES_PER_NS, threads);
+    return COPY_NS + price_reorder_ns(memory, bytes, REORDER_BYTES_PER_NS, threads);
 }
 
 inlay_status onednn_cost(void *state_, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag)
@@ -121,8 +121,8 @@ inlay_status onednn_cost(void *state_, const inlay_cost_request *request, inlay_
     const onednn_state *state = state_;
     kit_refusal why = { 0, "", "" };
     const double width = state->reduced ? 2 : 4; /* bytes of a packed weight */
-    const double slowdown =
-        cpu_reference_pace().multiply / cpu_local_pace(cpu_measured_speed(state->host)).multiply; /* of this CPU */
+    const inlay_speed *speed = cpu_measured_speed(state->host);
+    const price_memory memory = price_memory_of(state->host);
     double threads = request->max_threads > 0 ? request->max_threads : 1, rate, flops, reading, work;
     struct sizes sizes;
     struct group group;
@@ -131,28 +131,27 @@ inlay_status onednn_cost(void *state_, const inlay_cost_request *request, inlay_
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s", why.text);
     sizes = sizes_of(request, &group);
     flops = flops_of(&group, &sizes, &rate);
-    rate *= cpu_reference_pace().multiply;
+    rate *= cpu_local_pace(speed).multiply;
     if (group_is_reduced(state, &group))
         rate *= REDUCED_GAIN;
     if (flops < SHARED_FLOPS || group.kind == GROUP_DECONV)
         threads = 1;
-    reading = price_stream_ns(4 * (sizes.input + sizes.output), CACHED_BYTES_PER_NS) / threads;
+    reading = price_stream_ns(&memory, 4 * (sizes.input + sizes.output), CACHED_BYTES_PER_NS, threads);
     if (group.constant[OPERAND_WEIGHTS])
-        reading += width * sizes.weights / PRICE_WEIGHTS_BYTES_PER_NS / threads +
-                   weights_memory_ns(weights_of_graph(request->graph), width * sizes.weights) / sqrt(threads);
+        reading += price_weights_ns(&memory, width * sizes.weights, weights_of_graph(request->graph), threads);
     work = flops / rate / threads;
     out->ns = CALL_NS + (threads > 1 ? PRICE_TEAM_NS : 0) + fmax(work, reading);
     if (group.kind == GROUP_CONV || group.kind == GROUP_DECONV) {
-        out->ns += reorder_ns(4 * sizes.input, threads) + reorder_ns(4 * sizes.output, threads);
+        out->ns += reorder_ns(&memory, 4 * sizes.input, threads) + reorder_ns(&memory, 4 * sizes.output, threads);
         if (!group.constant[OPERAND_WEIGHTS])
-            out->ns += reorder_ns(4 * sizes.weights, threads);
+            out->ns += reorder_ns(&memory, 4 * sizes.weights, threads);
     }
     if (sizes.addend > 0)
-        out->ns += reorder_ns(4 * sizes.addend, threads);
+        out->ns += reorder_ns(&memory, 4 * sizes.addend, threads);
     if (group.function.kind != dnnl_alg_kind_undef)
         out->ns += sizes.output / FUNCTION_PER_NS / threads;
     if (INLAY_HAS(out, local_ns))
-        out->local_ns = out->ns - fmax(work, reading) + fmax(work * slowdown, reading);
+        out->local_ns = out->ns;
     out->flops = flops;
     out->bytes_read = (uint64_t)(4 * (sizes.input + sizes.weights + sizes.addend));
     out->bytes_written = (uint64_t)(4 * sizes.output);

@@ -472,8 +472,6 @@ static double product_ns(const gemm_kernel *kernel, const product_size *size)
     const double vector = PANEL_BYTES / 4.0 / kernel->in_bytes, work = size->m * size->n * size->k;
     double columns = size->n <= 1 ? size->n : vector * (double)gemm_ceil_div((int64_t)size->n, (int64_t)vector);
     double floats = sizeof(float) / (double)kernel->in_bytes, rate = 245, packing = 0;
-    double memory = product_memory_ns((size->m * size->k + size->n * size->k + size->m * size->n) * kernel->in_bytes),
-           ns;
     bool thin = size->m <= (size->b_along ? THIN_ROWS_TRANSPOSED : THIN_ROWS), ahead;
     const bool small = __atomic_load_n(&lib->small, __ATOMIC_RELAXED); /* another thread may be opening the library */
 
@@ -494,9 +492,8 @@ static double product_ns(const gemm_kernel *kernel, const product_size *size)
         packing += size->n * size->k * 0.1;
     if (small && size->a_across && size->m > TRANSPOSED_LD)
         packing += size->m * size->k * 0.1 * (double)(int64_t)(1 + size->n / (PANEL_TILE * PANEL_BYTES / 4.0));
-    ns = (size->b_along && size->k < SMALL_TRANSPOSED_K ? 95 : 45) + 2 * size->m * columns * size->k / (rate * floats) +
-         packing;
-    return ns > memory ? ns : memory;
+    return (size->b_along && size->k < SMALL_TRANSPOSED_K ? 95 : 45) +
+           2 * size->m * columns * size->k / (rate * floats) + packing;
 }
 
 static const gemm_kernel *kernel_of(const gemm_engine *self, uint32_t type)

@@ -1,47 +1,76 @@
 /* product_cost.c - costs of matrix multiplications, see product_cost.h.
  *
  * The constants here and in the engines were measured on one core of a Zen 5 (AMD EPYC with AVX-512, 1 MB of L2 per
- * core, 32 MB of L3), alternating kernels of both engines. Elsewhere the machine profile scales them; the choice of a
- * provider depends on their ratio. */
+ * core, 32 MB of L3), alternating kernels of both engines. They are scaled to this machine's kind of CPU. */
+#include "common/price.h"
+#include "common/weights.h"
 #include "inlay/check.h"
 #include "operators/product_cost.h"
-#include "common/weights.h"
+#include "simd/cpu.h"
 
 #define CALL_NS 30.0        /* per node */
 #define PARALLEL_NS 20000.0 /* shorter multiplications run on one thread */
-#define CACHE_BYTES 24e6    /* of all cache levels */
-#define CACHE_BYTES_PER_NS 105.0
-#define MEMORY_BYTES_PER_NS 36.0
 
-double product_memory_ns(double bytes)
+struct machine {
+    price_memory memory;
+    double slowdown; /* of arithmetic, compared with the reference core */
+    double weights;  /* bytes of all weights of the graph */
+};
+
+/* The time in which threads read the operands of a multiplication and write its result. Weights come from memory if
+ * those of the whole graph exceed the shared cache, activations if they alone do. */
+static double reading_ns(const struct machine *machine, const gemm_kernel *kernel, const product_size *size,
+                         double threads)
 {
-    return bytes / (bytes < CACHE_BYTES ? CACHE_BYTES_PER_NS : MEMORY_BYTES_PER_NS);
+    const double a = size->m * size->k * kernel->in_bytes,
+                 b = size->b_windows ? 0
+                                     : size->k * size->n * kernel->in_bytes; /* windows are read as they are packed */
+    const double constant = (size->a_constant ? a : 0) + (size->b_constant ? b : 0),
+                 other = a + b - constant + size->m * size->n * kernel->acc_bytes;
+
+    price_memory weights = machine->memory;
+
+    if (!size->b_constant || (kernel->packs & GEMM_PACKS_B) == 0 || size->m < kernel->pack_rows ||
+        size->n < kernel->pack_columns) /* weights are read in place */
+        weights.memory = weights.paged;
+    return price_weights_ns(&weights, constant, fmax(machine->weights, constant), threads) +
+           price_weights_ns(&machine->memory, other, other, threads);
+}
+
+static double multiply_ns(const struct machine *machine, const gemm_kernel *kernel, const product_size *sizes,
+                          uint32_t count, double threads)
+{
+    double ns = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        if (sizes[i].batch > 0 && sizes[i].m > 0 && sizes[i].n > 0)
+            ns += sizes[i].batch * fmax(kernel->product_ns(kernel, &sizes[i]) * machine->slowdown / threads,
+                                        reading_ns(machine, kernel, &sizes[i], threads));
+    return ns;
 }
 
 void product_cost_set(const kit_node *node, const kit_plan *shapes, uint32_t type, const product_size *sizes,
                       uint32_t count, double more, inlay_cost *cost)
 {
+    const inlay_speed *speed = cpu_measured_speed(node->host);
+    const struct machine machine = { price_memory_of(node->host),
+                                     cpu_reference_pace().multiply / cpu_local_pace(speed).multiply,
+                                     weights_of_graph(node->graph) };
     const gemm_kernel *kernel = type < GEMM_TYPE_COUNT ? gemm_kernel_for(node, type) : NULL;
-    double ns = more, weights = 0;
+    const double threads = shapes->max_threads > 1 ? shapes->max_threads : 1;
+    double ns = more;
 
     INLAY_CHECK(count == 0 || sizes != NULL);
     cost->flops = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        const product_size *size = &sizes[i];
-        cost->flops += 2 * size->batch * size->m * size->n * size->k;
-        if (kernel != NULL && size->batch > 0 && size->m > 0 && size->n > 0) {
-            ns += size->batch * kernel->product_ns(kernel, size);
-            weights +=
-                size->batch * ((size->a_constant ? size->m * size->k : 0) + (size->b_constant ? size->k * size->n : 0));
-        }
-    }
+    for (uint32_t i = 0; i < count; i++)
+        cost->flops += 2 * sizes[i].batch * sizes[i].m * sizes[i].n * sizes[i].k;
     if (kernel == NULL)
         return;
-    weights *= kernel->in_bytes;
-    if (weights > 0 && weights < CACHE_BYTES) /* product_memory_ns() covers larger weights */
-        ns += weights_memory_ns(weights_of_graph(node->graph), weights);
-    if (shapes->max_threads > 1 && ns > PARALLEL_NS)
-        ns = PARALLEL_NS + (ns - PARALLEL_NS) / shapes->max_threads;
+    ns += multiply_ns(&machine, kernel, sizes, count, 1);
+    if (threads > 1 && ns > PARALLEL_NS)
+        ns = PARALLEL_NS * (1 - 1 / threads) + more / threads + multiply_ns(&machine, kernel, sizes, count, threads);
     cost->ns = CALL_NS + ns;
+    if (INLAY_HAS(cost, local_ns))
+        cost->local_ns = cost->ns;
     cost->confidence = INLAY_CONFIDENCE_MODEL;
 }

@@ -16,7 +16,4 @@ struct product_size {
  * nanoseconds of other work; also sets flops and confidence. */
 void product_cost_set(const kit_node *node, const kit_plan *shapes, uint32_t type, const product_size *sizes,
                       uint32_t count, double more, inlay_cost *cost);
-
-/* The time to read bytes from memory; small amounts come from caches. */
-double product_memory_ns(double bytes);
 #endif

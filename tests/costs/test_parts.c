@@ -1,6 +1,8 @@
 /* Components of the cost model: fits, the file of measurements, the machine profile. Corrupt files are ignored and
  * never an error. Every allocation is made to fail once. */
+#include "base/core_kind.h"
 #include "base/core_speed.h"
+#include "inlay/note.h"
 #include "failing_alloc.h"
 #include "folder.h"
 #include "inlay/plugin.h"
@@ -599,38 +601,65 @@ static void memory_may_run_out(void **state)
     assert_true(stored(2) == 200);
 }
 
-/* Only the models of providers with INLAY_PROVIDER_REFERENCE_CORE refer to that core, and are scaled for display: by
- * the provider, or if the node mostly computes. */
-static void modelled_times_are_scaled(void **state)
+/* Only the estimates of providers with INLAY_PROVIDER_REFERENCE_CORE refer to that core, and are converted: by the
+ * provider, or if the node mostly computes. */
+static void estimates_are_converted(void **state)
 {
     static const inlay_provider modelled = { .flags = INLAY_PROVIDER_REFERENCE_CORE }, other = { .flags = 0 };
-    const partition_provider of_reference = { .table = &modelled }, of_other = { .table = &other };
-    const inlay_cost dense = { .flops = 1000, .bytes_read = 300, .bytes_written = 100 },
-                     stream = { .flops = 800, .bytes_read = 300, .bytes_written = 100 },
-                     local = { .ns = 10, .flops = 1000, .bytes_read = 300, .bytes_written = 100, .local_ns = 30 };
-    const double pace = core_time_factor();
+    static const struct {
+        const inlay_provider *table;
+        inlay_cost cost;
+        double want, slower; /* ns = want + slower * core_time_factor() */
+    } rows[] = { { &modelled, { .ns = 10, .flops = 1000, .bytes_read = 300, .bytes_written = 100 }, 0, 10 },
+                 { &modelled, { .ns = 10, .flops = 800, .bytes_read = 300, .bytes_written = 100 }, 10, 0 },
+                 { &modelled, { .ns = 10, .flops = 1000, .local_ns = 30 }, 30, 0 },
+                 { &modelled, { .ns = 10, .flops = 1000, .confidence = INLAY_CONFIDENCE_MEASURED }, 10, 0 },
+                 { &other, { .ns = 10, .flops = 1000, .local_ns = 30 }, 10, 0 } };
 
     (void)state;
-    assert_true(pace >= 0.25 && pace <= 16);
-    assert_true(core_time_factor() == pace); /* measured once */
-    assert_true(displayed_time_factor(&of_reference, COST_MODEL, &dense) == pace);
-    assert_true(displayed_time_factor(&of_reference, COST_GUESS, &dense) == pace);
-    assert_true(displayed_time_factor(&of_reference, COST_MODEL, &stream) == 1);
-    assert_true(displayed_time_factor(&of_reference, COST_CLAIMED, &dense) == 1);
-    assert_true(displayed_time_factor(&of_reference, COST_PROFILE, &dense) == 1);
-    assert_true(displayed_time_factor(&of_reference, COST_MEASURED, &dense) == 1);
-    assert_true(displayed_time_factor(&of_other, COST_MODEL, &dense) == 1);
-    /* unless the provider states the time on this machine */
-    assert_true(displayed_time_factor(&of_reference, COST_MODEL, &local) == 3);
-    assert_true(displayed_time_factor(&of_reference, COST_MEASURED, &local) == 1);
-    assert_true(cost_local_ns(&local) == 30 && cost_local_ns(&stream) == stream.ns);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        inlay_cost cost = rows[i].cost;
+
+        cost_convert_to_here(rows[i].table, &cost);
+        assert_true(cost.ns == rows[i].want + rows[i].slower * core_time_factor());
+    }
+}
+
+/* A kind of CPU is found by its name. Every kind has all speeds that prices need, and each level of memory is slower
+ * than the one before. */
+static void kinds_have_speeds(void **state)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    static const char *const names[] = { "zen5",   "zen4", "zen3", "amx", "xeon", "avx2",
+                                         "x86_64", "n2",   "v2",   "n1",  "wasm", "reference" };
+    const core_kind *own = core_kind_in_use();
+
+    (void)state;
+    assert_ptr_equal(core_kind_in_use(), own);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const core_kind *kind = core_kind_find(names[i]);
+        inlay_speed speed;
+
+        assert_non_null(kind);
+        core_kind_speed(kind, INLAY_ISA_X86_64_V4, &speed);
+        assert_true(speed.flops_baseline > 0 && speed.loop_ns > 0 && kind->sizes[0] < kind->sizes[1]);
+        assert_true(speed.core_bytes > speed.near_bytes && speed.near_bytes > speed.shared_bytes);
+        assert_true(speed.shared_bytes > speed.memory_bytes && kind->memory[1] >= kind->memory[0]);
+        assert_true(kind->memory[2] > 0 && kind->memory[2] <= kind->memory[0]);
+        core_kind_speed(kind, INLAY_ISA_BASELINE, &speed);
+        assert_true(speed.flops_v3 == 0 && speed.flops_v4 == 0 && speed.tile_bfloat16 == 0);
+    }
+    assert_int_equal(core_kind_assume("zen", &diag), INLAY_NOT_FOUND);
+    assert_non_null(strstr(diag.text, "'zen'; there are zen5, zen4"));
+    assert_false(core_kind_is_assumed());
 }
 
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, drop_folder)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(modelled_times_are_scaled),
+        cmocka_unit_test(estimates_are_converted),
+        cmocka_unit_test(kinds_have_speeds),
         cmocka_unit_test(fits_find_the_rates),
         cmocka_unit_test(fits_tolerate_noise),
         cmocka_unit_test(fits_follow_the_model),

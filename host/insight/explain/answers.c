@@ -91,7 +91,7 @@ static inlay_status try_alone(struct facts *facts, const facts_graph *graph, uin
         if (!facts_broken_limit(facts, graph, &alone, &answer->obstacle))
             return INLAY_OUT_OF_MEMORY;
         if (answer->obstacle == NULL)
-            answer->alone_ns = facts_displayed_sum(facts, &alone) - facts_displayed_sum(facts, graph->parts);
+            answer->alone_ns = facts_displayed_sum(&alone) - facts_displayed_sum(graph->parts);
         return INLAY_OK;
     }
     if (status != INLAY_LIMIT_EXCEEDED)
@@ -134,7 +134,7 @@ static inlay_status evaluate_on_provider(struct facts *facts, const facts_graph 
     request.barred = barred;
     status = partition_again(&request, parts, scratch, &alternative, &why);
     if (status == INLAY_OK) {
-        answer->extra_ns = facts_displayed_sum(facts, &alternative) - facts_displayed_sum(facts, parts);
+        answer->extra_ns = facts_displayed_sum(&alternative) - facts_displayed_sum(parts);
         answer->copies_ns = facts_sum_of_copies(&alternative) - graph->copies_ns;
         if (answer->extra_ns < -FACTS_TIE_NS && answer->obstacle == NULL) {
             answer->why =
@@ -145,9 +145,8 @@ static inlay_status evaluate_on_provider(struct facts *facts, const facts_graph 
         }
         if (chosen != INLAY_NONE && parts->offers[chosen].node_count == 1 &&
             parts->offers[answer->offer].node_count == 1)
-            answer->here_ns =
-                facts_displayed_ns(facts, &parts->offers[answer->offer], parts->offers[answer->offer].cost.ns) -
-                facts_displayed_ns(facts, &parts->offers[chosen], parts->offers[chosen].cost.ns);
+            answer->here_ns = facts_displayed_ns(&parts->offers[answer->offer], parts->offers[answer->offer].cost.ns) -
+                              facts_displayed_ns(&parts->offers[chosen], parts->offers[chosen].cost.ns);
     } else if (status != INLAY_OUT_OF_MEMORY) {
         answer->impossible = answer->obstacle != NULL ? answer->obstacle : arena_string(&facts->arena, why.text);
         status = answer->impossible != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;

@@ -221,16 +221,15 @@ static bool gather_bodies(struct facts *facts, facts_graph *graph, facts_region 
     return true;
 }
 
-double facts_displayed_ns(const struct facts *facts, const partition_offer *offer, double ns)
+double facts_displayed_ns(const partition_offer *offer, double ns)
 {
     if (offer->cost_source == COST_NONE)
         return 0;
-    return ns * displayed_time_factor(&facts->session->providers[offer->provider], offer->cost_source, &offer->cost);
+    return ns * offer->threads_factor;
 }
 
 /* The time of the region without its launch. */
-static double displayed_region_ns(const struct facts *facts, const struct partition *partition,
-                                  const partition_region *region)
+static double displayed_region_ns(const struct partition *partition, const partition_region *region)
 {
     double ns = 0, displayed = 0;
 
@@ -238,17 +237,17 @@ static double displayed_region_ns(const struct facts *facts, const struct partit
         const partition_offer *offer = &partition->offers[region->offers[k]];
 
         ns += offer->cost.ns;
-        displayed += facts_displayed_ns(facts, offer, offer->cost.ns);
+        displayed += facts_displayed_ns(offer, offer->cost.ns);
     }
-    return (ns > 0 ? region->cost_ns * (displayed / ns) : region->cost_ns) + region->border_ns;
+    return (region->cost_ns + region->border_ns) * (ns > 0 ? displayed / ns : 1);
 }
 
-double facts_displayed_sum(const struct facts *facts, const struct partition *partition)
+double facts_displayed_sum(const struct partition *partition)
 {
     double ns = partition->cost_ns;
 
     for (uint32_t i = 0; i < partition->region_count; i++)
-        ns += displayed_region_ns(facts, partition, &partition->regions[i]) - partition->regions[i].cost_ns -
+        ns += displayed_region_ns(partition, &partition->regions[i]) - partition->regions[i].cost_ns -
               partition->regions[i].border_ns;
     return ns;
 }
@@ -261,7 +260,7 @@ double facts_displayed_energy(const struct facts *facts, const struct partition 
         const partition_region *region = &partition->regions[i];
 
         if (region->provider != INLAY_NONE)
-            nj += (displayed_region_ns(facts, partition, region) - region->cost_ns - region->border_ns) *
+            nj += (displayed_region_ns(partition, region) - region->cost_ns - region->border_ns) *
                   facts->session->providers[region->provider].watts;
     }
     return nj;
@@ -329,7 +328,7 @@ static bool gather_regions(struct facts *facts, facts_graph *graph)
                 r->source = offer->cost_source < r->source ? offer->cost_source : r->source;
             r->region_price |= offer->region_price;
         }
-        r->ns = displayed_region_ns(facts, graph->parts, region) + region->launch_ns;
+        r->ns = displayed_region_ns(graph->parts, region) + region->launch_ns;
         if (facts->timings != NULL && facts->instead == NULL)
             r->measured_ns = timings_step_ns(facts->timings, program, i, &r->calls);
         graph->executions = r->calls > graph->executions ? r->calls : graph->executions;
@@ -422,7 +421,7 @@ static const struct partition *price_remaining_offers(struct facts *facts, const
                                    .priced_threads = COST_THREADS,
                                    .weight_bytes = priced->weight_bytes };
         if (!offer->chosen)
-            offer->cost_source = cost_of_offer(request.costs, &question, &offer->cost, &offer->cost_error);
+            cost_price_offer(request.costs, &question, offer);
     }
     return priced->offers == NULL ? NULL : priced;
 }
@@ -442,7 +441,7 @@ static bool gather_graph(struct facts *facts, const struct program *program, fac
     if (graph->parts == NULL || !list_offers_and_refusals(facts, graph) || !gather_regions(facts, graph))
         return false;
     graph->copies_ns = facts_sum_of_copies(graph->parts);
-    graph->ns = facts_displayed_sum(facts, graph->parts) + graph->bodies_ns;
+    graph->ns = facts_displayed_sum(graph->parts) + graph->bodies_ns;
     if (!apply_run_sizes(facts, graph) || !gather_stretches(facts, graph))
         return false;
     *out = graph;

@@ -156,9 +156,9 @@ struct facts {
     double measured_ns;        /* median of a run; negative = not measured */
 };
 
-/* The displayed time of a price of the offer, and of a whole assignment: see displayed_time_factor(). */
-double facts_displayed_ns(const struct facts *facts, const partition_offer *offer, double ns);
-double facts_displayed_sum(const struct facts *facts, const struct partition *partition);
+/* The expected time, on the session's threads, of a price of the offer, and of a whole assignment. */
+double facts_displayed_ns(const partition_offer *offer, double ns);
+double facts_displayed_sum(const struct partition *partition);
 /* The energy of a whole assignment in nanojoules, of its displayed times; 0 = a power is unknown. */
 double facts_displayed_energy(const struct facts *facts, const struct partition *partition);
 

@@ -90,8 +90,7 @@ static void write_node(struct json_writer *json_writer, const facts_graph *graph
         json_open(json, NULL, '{', true);
         json_text(json, "provider", facts_provider_name(json_writer->facts, parts->offers[offer].provider));
         if (parts->offers[offer].cost_source != COST_NONE) {
-            json_number(json, "cost_ns",
-                        facts_displayed_ns(json_writer->facts, &parts->offers[offer], parts->offers[offer].cost.ns));
+            json_number(json, "cost_ns", facts_displayed_ns(&parts->offers[offer], parts->offers[offer].cost.ns));
             json_number(json, "compared_ns", parts->offers[offer].cost.ns);
         }
         json_text(json, "price", cost_source_name(parts->offers[offer].cost_source));

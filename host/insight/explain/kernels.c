@@ -1,8 +1,10 @@
 /* The kernels by which the providers of a session run nodes. */
+#include "base/core_speed.h"
 #include "base/order.h"
 #include "tables/table.h"
 #include "explain/internal.h"
 #include "inlay/check.h"
+#include "inlay/plugin.h"
 #include "plan/program/kernels.h"
 #include <stdio.h>
 #include <string.h>
@@ -24,21 +26,6 @@ struct listing {
     const facts_region *region;
 };
 
-/* The cost of the region's offer with the node; NULL: none. */
-static const inlay_cost *cost_of(const struct listing *listing, uint32_t node)
-{
-    const partition_region *region = listing->region->region;
-
-    for (uint32_t k = 0; k < region->offer_count; k++) {
-        const partition_offer *offer = &listing->graph->parts->offers[region->offers[k]];
-
-        for (uint32_t i = 0; i < offer->node_count; i++)
-            if (offer->nodes[i] == node)
-                return &offer->cost;
-    }
-    return NULL;
-}
-
 static const char *copy_text(struct arena *arena, const char *text)
 {
     return text != NULL ? arena_string(arena, text) : NULL;
@@ -48,17 +35,16 @@ static const char *copy_text(struct arena *arena, const char *text)
 static inlay_status add_kernel(void *ctx, const inlay_kernel *kernel)
 {
     struct listing *listing = ctx;
-    const inlay_cost *cost;
     facts_kernel *copy;
     double factor;
 
     if (kernel == NULL || !INLAY_HAS(kernel, why) || kernel->name == NULL ||
         !is_listed(listing->region->region->nodes, listing->region->region->node_count, kernel->node))
         return INLAY_OK;
-    cost = cost_of(listing, kernel->node);
-    factor = kernel->reason == INLAY_KERNEL_TIMED || cost == NULL
+    factor = kernel->reason == INLAY_KERNEL_TIMED ||
+                     (listing->region->step->provider->table->flags & INLAY_PROVIDER_REFERENCE_CORE) == 0
                  ? 1
-                 : displayed_time_factor(listing->region->step->provider, COST_MODEL, cost);
+                 : core_time_factor();
     copy = arena_alloc(&listing->facts->arena, sizeof *copy);
     if (copy == NULL)
         return INLAY_OUT_OF_MEMORY;

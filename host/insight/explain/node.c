@@ -130,7 +130,7 @@ static void add_offer(struct table *table, const struct facts *facts, const part
         table_text(table, TIME, "-");
         table_say(table, ANSWER, "no price: %s", answer->no_price);
     } else {
-        table_say(table, TIME, "%s", format_ns(facts_displayed_ns(facts, offer, offer->cost.ns), a));
+        table_say(table, TIME, "%s", format_ns(facts_displayed_ns(offer, offer->cost.ns), a));
         table_say(table, ANSWER, "%s%s", cost_source_name(offer->cost_source),
                   offer->region_price ? " of its region" : "");
     }
@@ -301,7 +301,7 @@ static void write_answer(json_out *json, const struct facts *facts, const facts_
     if (answer->offer != INLAY_NONE) {
         const partition_offer *offer = &graph->parts->offers[answer->offer];
         if (answer->no_price == NULL)
-            json_number(json, "cost_ns", facts_displayed_ns(facts, offer, offer->cost.ns));
+            json_number(json, "cost_ns", facts_displayed_ns(offer, offer->cost.ns));
         json_text(json, "price", cost_source_name(offer->cost_source));
         json_text(json, "no_price", answer->no_price);
         if (offer->region_price)

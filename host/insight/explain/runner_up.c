@@ -40,7 +40,7 @@ static double displayed_ns(const struct search *search, uint32_t offer)
 {
     const partition_offer *o = &search->graph->parts->offers[offer];
 
-    return facts_displayed_ns(search->facts, o, o->cost.ns);
+    return facts_displayed_ns(o, o->cost.ns);
 }
 
 /* Estimates from the offers alone: each node moves to its cheapest other provider. */
@@ -112,8 +112,7 @@ static void take_result(struct search *search, facts_stretch *stretch, const str
 
     INLAY_CHECK(runner_up->kind != RUNNER_UP_NONE);
     runner_up->kind = RUNNER_UP_EXACT;
-    runner_up->extra_ns =
-        facts_displayed_sum(search->facts, other) - facts_displayed_sum(search->facts, search->graph->parts);
+    runner_up->extra_ns = facts_displayed_sum(other) - facts_displayed_sum(search->graph->parts);
     for (uint32_t i = 0; i < other->region_count; i++) {
         const partition_region *r = &other->regions[i];
         for (uint32_t node = 0; r->provider != INLAY_NONE && r->provider != stretch->provider && node < r->node_count;

@@ -1,4 +1,5 @@
 /* The explanation as text: totals first, then partitions, copies, refusals and unused providers. */
+#include "base/core_kind.h"
 #include "explain/text.h"
 #include "partition/cost/cost_profile.h"
 #include <inttypes.h>
@@ -55,13 +56,14 @@ static void say_summary(const struct text_page *page)
         facts->region_count, plural(facts->region_count, "region", "regions"));
     profile_cpu(cpu, sizeof cpu);
     if (profile_is_assumed())
-        say(page->sink, "as on %s\n", cpu);
+        say(page->sink, "as on %s%s\n", cpu,
+            core_kind_is_assumed() && !core_kind_in_use()->measured ? ", with published speeds" : "");
     say(page->sink, "policy %s, ", facts->session->rules.by_priority ? "priority" : "cost");
     if (facts->session->rules.objective != OBJECTIVE_LATENCY)
         say(page->sink, "objective %s, ", partition_objective_name(facts->session->rules.objective));
     say(page->sink, "%" PRIu32 " %s", threads, plural(threads, "thread", "threads"));
     if (threads != COST_THREADS)
-        say(page->sink, ", costs of %d threads", COST_THREADS);
+        say(page->sink, ", chosen at the prices of %d threads", COST_THREADS);
     say(page->sink, "\n");
     say_assumed(page);
     if (facts->runner != NULL)

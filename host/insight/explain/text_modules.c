@@ -35,7 +35,7 @@ struct module_level {
     bool cut; /* some modules have more parts */
 };
 
-static void add_node(const struct facts *facts, const facts_graph *graph, uint32_t node, struct module_level *level)
+static void add_node(const facts_graph *graph, uint32_t node, struct module_level *level)
 {
     char module[GRAPH_SCOPE];
     const uint32_t offer = graph->nodes[node].offer;
@@ -54,9 +54,8 @@ static void add_node(const struct facts *facts, const facts_graph *graph, uint32
     }
     level->sums[k].nodes++;
     if (offer != INLAY_NONE) /* an offer for several nodes is divided among them */
-        level->sums[k].ns +=
-            facts_displayed_ns(facts, &graph->parts->offers[offer], graph->parts->offers[offer].cost.ns) /
-            graph->parts->offers[offer].node_count;
+        level->sums[k].ns += facts_displayed_ns(&graph->parts->offers[offer], graph->parts->offers[offer].cost.ns) /
+                             graph->parts->offers[offer].node_count;
 }
 
 /* Sums over the modules at a level; fewer if there are more than `most`. */
@@ -65,7 +64,7 @@ static void sum_level(const struct facts *facts, uint32_t parts, uint32_t most, 
     *level = (struct module_level){ level->sums, 0, most, parts, false };
     for (uint32_t g = 0; g < facts->graph_count; g++)
         for (uint32_t i = 0; i < facts->graphs[g]->program->graph->node_count; i++)
-            add_node(facts, facts->graphs[g], i, level);
+            add_node(facts->graphs[g], i, level);
 }
 
 /* The deepest level that fits a table; every module, if `all`. */

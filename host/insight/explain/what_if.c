@@ -175,7 +175,7 @@ static const struct partition *offers_at_threads(struct scenario *scenario, cons
                                    .values = base->profile,
                                    .max_threads = request->max_threads,
                                    .weight_bytes = base->weight_bytes };
-        offer->cost_source = cost_of_offer(request->costs, &question, &offer->cost, &offer->cost_error);
+        cost_price_offer(request->costs, &question, offer);
     }
     return base->offers == NULL && base->offer_count > 0 ? NULL : base;
 }
@@ -207,7 +207,7 @@ static void add_up(struct scenario *scenario, double *totals, double *energies, 
         const facts_graph *graph = facts->graphs[i];
         const struct partition *choice = &scenario->choices[i];
 
-        totals[i] = facts_displayed_sum(facts, choice);
+        totals[i] = facts_displayed_sum(choice);
         energies[i] = facts_displayed_energy(facts, choice);
         for (uint32_t region = 0; region < graph->region_count; region++)
             for (uint32_t b = 0; b < graph->regions[region].body_count; b++) {

@@ -48,14 +48,12 @@ static double price_at(const struct program *program, const partition_region *re
     partition_offer offer = program->parts.offers[region->offers[k]];
     cost_question question = question_of(program, region, &offer, values);
     double error;
-
     const uint32_t source = cost_of_offer(program->env->costs, &question, &offer.cost, &error);
-    const double factor = displayed_time_factor(question.provider, source, &offer.cost);
 
     *out_ns = 0;
     if (source == COST_NONE)
         return 0;
-    *out_ns = factor * offer.cost.ns;
+    *out_ns = offer.cost.ns;
     return *out_ns + borders_ns(program, region, &offer, values);
 }
 

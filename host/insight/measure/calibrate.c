@@ -234,7 +234,7 @@ static void find_terms(const case_offer *offer, uint32_t node, double out_x[FIT_
     const inlay_graph *view = offer->job.snapshot;
     const inlay_cost *cost = &offer->offer.cost;
 
-    fit_terms(cost->flops, (double)cost->bytes_read + (double)cost->bytes_written, cost_local_ns(cost),
+    fit_terms(cost->flops, (double)cost->bytes_read + (double)cost->bytes_written, cost->ns,
               cost_cold_bytes(view, inlay_graph_node(view, node), cost) * cost_cold_share(offer->parts.weight_bytes),
               out_x);
 }
@@ -264,7 +264,7 @@ static inlay_status time_point(struct calibration *calibration, case_models *mod
     if (typical == alone)
         price_at_found_sizes(alone);
     point.kind = cost_kind_of(cost);
-    point.model_ns = cost_local_ns(cost);
+    point.model_ns = cost->ns;
     if (point.point.ns == 0)
         return INLAY_OK;
     if (chained->exists) {
@@ -574,12 +574,12 @@ static inlay_status read_threads(struct calibration *calibration, const inlay_ca
 }
 
 /* The speed of the profile is the one that the estimates of the providers in this process refer to, which an earlier
- * session may have measured. */
+ * session may have fixed. */
 static void find_speed(struct calibration *calibration)
 {
     inlay_speed measured;
 
-    measure_speed(&calibration->sweep, &measured);
+    measure_speed(&calibration->sweep, &measured, NULL);
     core_speed_use(&measured);
     calibration->profile.speed = *core_speed();
     calibration->profile.speed.shared_bytes = measured.shared_bytes;

@@ -6,6 +6,14 @@
 
 enum { MEASURE_SWEEP_MIN = 32 << 20 }; /* bytes: more than any cache of one core */
 
+enum { MEASURE_ALIGN = 64 };
+
+/* The speed of arithmetic and of the caches next to the core. The other members of *out are 0. Any thread. */
+void measure_core(inlay_speed *out);
+/* Bytes per nanosecond that one thread reads from memory, by the shortest of `slices` measurements of `passes` passes.
+ * memory is aligned to MEASURE_ALIGN; bytes: a multiple of 8 * MEASURE_ALIGN. */
+double measure_read_rate(const void *memory, size_t bytes, uint32_t passes, uint32_t slices);
+
 /* Operations of matrix tiles in a nanosecond, on bytes and on bfloat16; 0: the process may not use them. */
 void measure_tiles(double *out_bytes, double *out_bfloat16);
 

@@ -1,12 +1,13 @@
 /* The speed of this machine, for its profile. */
 #include "base/clock.h"
-#include "base/core_speed.h"
 #include "inlay/check.h"
 #include "measure/measure_parts.h"
 #include "partition/cost/cost.h"
 #include "threads/threads.h"
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
 
 enum { MEASUREMENTS = 8, CACHE_SLICES = 8, MEMORY_SLICES = 3, LOOPS = 64, LOOP_THREADS = 2 };
 
@@ -42,17 +43,52 @@ static double loop_time(void)
     return (double)least_ns;
 }
 
-/* The best of several measurements, because other processes only make them slower. */
-void measure_speed(const measure_sweep *sweep, inlay_speed *out)
+/* Bytes per nanosecond that two threads read from memory together; 0: there is one thread. */
+static double all_memory(const measure_sweep *sweep)
 {
-    const uintptr_t unit = 8 * CORE_ALIGN, at = ((uintptr_t)sweep->memory + unit - 1) / unit * unit;
+    static const uint32_t not_cancelled;
+    const inlay_run run = { .cancel = &not_cancelled, .max_threads = LOOP_THREADS };
+    double most = 0;
+
+    for (int i = 0; threads_budget() >= LOOP_THREADS && i < MEMORY_SLICES; i++) {
+        const uint64_t start = clock_ns();
+
+        measure_sweep_run(sweep, &run, sweep->bytes);
+        keep_larger(&most, LOOP_THREADS * (double)sweep->bytes / (double)(clock_ns() - start));
+    }
+    return most;
+}
+
+/* Bytes per nanosecond that one thread reads from memory in small pages; 0: pages are of one size. */
+static double paged_memory(size_t bytes)
+{
+    double rate = 0;
+#ifdef MADV_NOHUGEPAGE
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (memory == MAP_FAILED)
+        return 0;
+    (void)madvise(memory, bytes, MADV_NOHUGEPAGE);
+    memset(memory, 1, bytes);
+    rate = measure_read_rate(memory, bytes, 1, MEMORY_SLICES);
+    (void)munmap(memory, bytes);
+#else
+    (void)bytes;
+#endif
+    return rate;
+}
+
+/* The best of several measurements, because other processes only make them slower. */
+void measure_speed(const measure_sweep *sweep, inlay_speed *out, double out_memory[2])
+{
+    const uintptr_t unit = 8 * MEASURE_ALIGN, at = ((uintptr_t)sweep->memory + unit - 1) / unit * unit;
     const size_t bytes = (sweep->bytes - unit) / unit * unit, shared = (size_t)cost_shared_bytes() / 2 / unit * unit;
 
     *out = (inlay_speed){ .struct_size = sizeof *out };
     for (int i = 0; i < MEASUREMENTS; i++) {
         inlay_speed one;
 
-        core_speed_measure(&one);
+        measure_core(&one);
         keep_larger(&out->flops_baseline, one.flops_baseline);
         keep_larger(&out->flops_v3, one.flops_v3);
         keep_larger(&out->flops_v4, one.flops_v4);
@@ -61,8 +97,12 @@ void measure_speed(const measure_sweep *sweep, inlay_speed *out)
         keep_larger(&out->memory_bytes, one.memory_bytes);
     }
     INLAY_CHECK(sweep->memory != NULL && shared < bytes);
-    out->shared_bytes = core_read_rate((const void *)at, shared, 1, CACHE_SLICES);
-    keep_larger(&out->memory_bytes, core_read_rate((const void *)at, bytes, 1, MEMORY_SLICES));
+    out->shared_bytes = measure_read_rate((const void *)at, shared, 1, CACHE_SLICES);
+    keep_larger(&out->memory_bytes, measure_read_rate((const void *)at, bytes, 1, MEMORY_SLICES));
     out->loop_ns = loop_time();
     measure_tiles(&out->tile_bytes, &out->tile_bfloat16);
+    if (out_memory == NULL)
+        return;
+    out_memory[0] = all_memory(sweep);
+    out_memory[1] = paged_memory(bytes);
 }

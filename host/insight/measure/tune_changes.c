@@ -21,8 +21,7 @@ static bool price_again(struct tuning *tuning, const cost_book *book, struct par
                                    .priced_threads = COST_THREADS,
                                    .weight_bytes = program->parts.weight_bytes };
         out->offers[offer] = program->parts.offers[offer];
-        out->offers[offer].cost_source =
-            cost_of_offer(book, &question, &out->offers[offer].cost, &out->offers[offer].cost_error);
+        cost_price_offer(book, &question, &out->offers[offer]);
     }
     return out->offers != NULL;
 }

@@ -184,7 +184,7 @@ static void add_cost(const struct profile *profile, const profile_event *event, 
         else if (reads_type(event->program->graph, question.offer, false))
             row->half_flops += cost.flops;
         row->bytes += (double)cost.bytes_read + (double)cost.bytes_written;
-        row->predicted_ns += displayed_time_factor(question.provider, source, &cost) * cost.ns;
+        row->predicted_ns += cost.ns;
     }
 }
 

@@ -3,21 +3,18 @@
 #ifndef BASE_CORE_SPEED_H
 #define BASE_CORE_SPEED_H
 #include "inlay/extensions.h"
-#include <stddef.h>
 
-enum { CORE_ALIGN = 64 };
-
-/* The speed of a core. Measured at the first call in the process, in less than a millisecond, unless core_speed_use()
- * has set it. It does not change afterwards. Any thread. */
+/* The speed of a core: that of its kind (base/core_kind.h), unless core_speed_use() has set it. It does not change
+ * after the first call. Any thread. */
 const inlay_speed *core_speed(void);
-/* Sets the speed, as a machine profile has it, unless it is already known. NULL: measures it. Any thread. */
+/* Sets the speed, as a machine profile has it, unless it is already known, or a kind of CPU is assumed. Members that
+ * are 0 are those of the CPU's kind. NULL: all of them. Any thread. */
 void core_speed_use(const inlay_speed *known);
-/* Measures the speed of arithmetic and of the caches next to the core. The other members of *out are 0. Any thread. */
-void core_speed_measure(inlay_speed *out);
-/* Bytes per nanosecond that one thread reads from memory, by the shortest of `slices` measurements of `passes` passes.
- * memory is aligned to CORE_ALIGN; bytes: a multiple of 8 * CORE_ALIGN. */
-double core_read_rate(const void *memory, size_t bytes, uint32_t passes, uint32_t slices);
 
+/* The speed of the memory of this machine's kind of CPU (kit/memory_speed.h). It does not change. Any thread. */
+const struct memory_speed *core_memory(void);
+/* Float operations of a core in a nanosecond, with the instruction level in use. Any thread. */
+double core_flops(void);
 /* The factor from times of the reference core (INLAY_PROVIDER_REFERENCE_CORE) to times of a core of this machine, from
  * the throughput of float multiply-adds with the instruction level in use. Any thread. */
 double core_time_factor(void);

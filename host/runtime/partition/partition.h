@@ -72,6 +72,7 @@ typedef struct partition_offer {
     inlay_cost cost;         /* at the shapes of partition.profile */
     uint32_t cost_source;    /* COST_* of cost.h */
     double cost_error;       /* relative error of the price */
+    double threads_factor;   /* the price at the threads of a run / at COST_THREADS, for which cost is */
     double margin_ns;        /* added to the price in the search, for the order of providers and the error */
     bool region_price; /* the cost is the share of the provider's price of a region (inlay_provider.cost_region) */
     bool kept_whole;   /* chosen because the gain of dividing its region is doubtful (search/whole_regions.c) */

@@ -11,6 +11,7 @@
 #include "threads/fork.h"
 #include "threads/run.h"
 #include "threads/threads.h"
+#include "kit/memory_speed.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -268,6 +269,12 @@ static const inlay_speed *table_speed(void *ctx)
     return core_speed();
 }
 
+static const memory_speed *table_memory_speed(void *ctx)
+{
+    (void)ctx;
+    return core_memory();
+}
+
 static const void *table_extension(void *ctx, const char *name)
 {
     static const inlay_ext_constants constants = { .struct_size = sizeof constants, .release = table_release_constant };
@@ -287,6 +294,7 @@ static const void *table_extension(void *ctx, const char *name)
 
     static const inlay_ext_schemas schemas = { .struct_size = sizeof schemas, .find = schema_find };
     static const inlay_ext_team team = { .struct_size = sizeof team, .gather = table_gather };
+    static const ext_memory_speed memory = { .struct_size = sizeof memory, .get = table_memory_speed };
     static const inlay_ext_speed speed = { .struct_size = sizeof speed, .get = table_speed };
 
     (void)ctx;
@@ -296,6 +304,8 @@ static const void *table_extension(void *ctx, const char *name)
         return &team;
     if (strcmp(name, INLAY_EXT_SPEED) == 0)
         return &speed;
+    if (strcmp(name, EXT_MEMORY_SPEED) == 0)
+        return &memory;
     if (strcmp(name, INLAY_EXT_PACKS) == 0)
         return &packs;
     if (strcmp(name, INLAY_EXT_TIMINGS) == 0)

@@ -1,7 +1,7 @@
 /* Compares predicted costs with measured times at growing sizes. */
-#include "base/core_speed.h"
 #include "check/harness.h"
 #include "check/generate.h"
+#include "partition/cost/cost.h"
 #include "timing/timing.h"
 #include "inlay/check.h"
 #include <math.h>
@@ -70,16 +70,8 @@ static bool try_case(void *user, op_case *entry)
     if (harness_open(cost_check->check, cost_check->provider, &built, entry, 1, &harness, &diag) == INLAY_OK) {
         check_phase(cost_check->check, "cost");
         if (harness_cost(cost_check->provider, &built, &harness.answer, 1, &cost) == INLAY_OK) {
-            cost_check->sample->predicted = cost.ns;
-            /* as displayed_time_factor() of partition/cost/cost.h */
-            if ((cost_check->provider->table->flags & INLAY_PROVIDER_REFERENCE_CORE) != 0 &&
-                cost.confidence != INLAY_CONFIDENCE_MEASURED) {
-                if (cost.local_ns > 0)
-                    cost_check->sample->predicted = cost.local_ns;
-                else if (cost.flops > 2 * ((double)cost.bytes_read + (double)cost.bytes_written))
-                    cost_check->sample->predicted *= core_time_factor();
-            }
-            cost_check->sample->predicted += cost.enter_ns + cost.leave_ns; /* the case is a whole region */
+            cost_convert_to_here(cost_check->provider->table, &cost);
+            cost_check->sample->predicted = cost.ns + cost.enter_ns + cost.leave_ns; /* the case is a whole region */
             cost_check->sample->flops = cost.flops;
             cost_check->sample->guessed = cost.confidence == INLAY_CONFIDENCE_GUESS;
             measure(&harness, cost_check->sample);

@@ -1,4 +1,5 @@
 /* inlay explain: shows which provider runs which nodes, and why. The library writes the text. */
+#include "base/core_kind.h"
 #include "base/output.h"
 #include "cli/cache_file.h"
 #include "cli/cli.h"
@@ -26,6 +27,7 @@ static const char doc[] =
     "  inlay explain model.onnx --measure --seconds 3\n"
     "  inlay explain model.onnx --html model.html\n"
     "  inlay explain model.onnx --if fleet.cache\n"
+    "  inlay explain model.onnx --on zen4 --intra-threads 8\n"
     "  inlay explain model.onnx --objectives --power-watts cpu=45\n"
     "  inlay explain model.onnx --node '/layer1/*'     or --node op:Conv\n"
     "  inlay explain model.onnx --what-if op:MatMul=reference\n"
@@ -41,7 +43,7 @@ typedef struct explain_args {
     bool all, measure, kernels, objectives, errors;
     double seconds;
     explain_errors_args reduced; /* of --errors */
-    const char *node, *html, *from, *elsewhere;
+    const char *node, *html, *from, *elsewhere, *kind;
     const char **what_ifs; /* [what_if_count] owned */
     uint32_t what_if_count;
 } explain_args;
@@ -83,6 +85,10 @@ static const cli_option own_options[] = {
       "Explain as on another machine: the plan and times\v(FILE: inlay cache export wrote it there, after inlay tune "
       "MODEL with the same sizes and build of inlay)",
       CLI_READ(explain_args, elsewhere) },
+    { "on", "KIND",
+      "Predict for another kind of CPU\v(from the speeds that a table of kinds has, for instance zen4; an unknown name "
+      "lists all)",
+      CLI_TEXT(explain_args, kind) },
     { "errors", NULL,
       "Show what each node saves and changes in 8 bits\v(MatMul, Gemm and Conv; int8: weights and activations; "
       "weights8: weights alone, not of Conv), measured on samples with one node after the other; with --max-error also "
@@ -108,6 +114,8 @@ static bool finish(void *user, struct argp_state *state)
         cli_refuse(state, CLI_USAGE, "--html shows the whole session: omit --node");
     if (args->elsewhere != NULL && args->measure)
         cli_refuse(state, CLI_USAGE, "--if explains another machine, --measure runs the model on this one");
+    if (args->kind != NULL && (args->elsewhere != NULL || args->measure || args->errors))
+        cli_refuse(state, CLI_USAGE, "--on predicts for another machine: omit --if, --measure and --errors");
     if (!args->errors && (args->reduced.data != NULL || args->reduced.samples > 0 || args->reduced.save != NULL))
         cli_refuse(state, CLI_USAGE, "--data, --samples and --save require --errors");
     if (args->errors && (args->html != NULL || args->node != NULL || args->elsewhere != NULL || args->from != NULL ||
@@ -189,6 +197,23 @@ done:
     return status;
 }
 
+/* Opens the session with the prices of another kind of CPU, and with its instruction set. */
+static inlay_status open_on_kind(const explain_args *args, cli_common *common, inlay_session **out_session,
+                                 inlay_diag *diag)
+{
+    const core_kind *kind;
+    inlay_status status;
+
+    INLAY_TRY(core_kind_assume(args->kind, diag));
+    kind = core_kind_in_use();
+    profile_assume(kind->title, 0);
+    INLAY_TRY(inlay_options_set(common->options, "profile", "", diag)); /* it is of this machine */
+    INLAY_TRY(inlay_options_set(common->options, "isa", core_kind_isa(kind), diag));
+    INLAY_TRY(cli_open(common, args->model, out_session, diag));
+done:
+    return status;
+}
+
 static inlay_status explain(const explain_args *args, cli_common *common, inlay_diag *diag)
 {
     inlay_explain_options options = { .struct_size = sizeof options, .format = common->json ? "json" : "text" };
@@ -209,6 +234,8 @@ static inlay_status explain(const explain_args *args, cli_common *common, inlay_
                     (args->objectives ? INLAY_EXPLAIN_OBJECTIVES : 0u) | (screen.bold ? EXPLAIN_BOLD : 0u);
     if (args->elsewhere != NULL)
         INLAY_TRY(open_elsewhere(args, common, &session, diag));
+    else if (args->kind != NULL)
+        INLAY_TRY(open_on_kind(args, common, &session, diag));
     else
         INLAY_TRY(cli_open(common, args->model, &session, diag));
     if (args->measure) {

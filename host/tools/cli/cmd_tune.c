@@ -53,6 +53,9 @@ static const cli_option own_options[] = {
     { "machine", NULL, "Measure this machine instead of a model", CLI_SET(tune_args, machine.wanted) },
     { "threads", "LIST", "With --machine: measure with these numbers of threads, comma-separated (default: 1 and all)",
       CLI_CALL(tune_take_threads, tune_args, machine) },
+    { "record", NULL,
+      "With --machine: only print this CPU's row for inlay's table of kinds\v(host/runtime/base/core_kind.def)",
+      CLI_SET(tune_args, machine.record) },
     { "quick", NULL, "With --machine: fewer runs of each kernel; less accurate on a busy machine",
       CLI_SET(tune_args, machine.options.quick) },
     CLI_MODEL(tune_args, model),
@@ -66,6 +69,8 @@ static bool check_machine(void *args_, struct argp_state *state)
 
     if (!args->machine.wanted && has_own)
         cli_refuse(state, CLI_USAGE, "%s needs --machine", args->machine.options.quick != 0 ? "--quick" : "--threads");
+    if (args->machine.record && (has_own || !args->machine.wanted))
+        cli_refuse(state, CLI_USAGE, "--record needs --machine, without --threads and --quick");
     if (args->machine.wanted && args->model != NULL)
         cli_refuse(state, CLI_USAGE, "--machine measures no model: omit %s", args->model);
     if (args->machine.wanted && args->how.runs > 0)

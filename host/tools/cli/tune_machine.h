@@ -6,7 +6,7 @@
 enum { TUNE_THREADS = 16 };
 
 typedef struct tune_machine_args {
-    bool wanted;
+    bool wanted, record;
     uint32_t threads[TUNE_THREADS];
     inlay_calibrate_options options;
 } tune_machine_args;

@@ -1,5 +1,6 @@
-/* Estimates the time of an op from its arithmetic and its memory traffic, with constants measured on a core with
- * AVX-512. The machine profile and measurements correct the estimate.
+/* Estimates the time of an op on this machine's kind of CPU, from its arithmetic and its memory traffic. Rates of
+ * arithmetic are those of a core with AVX-512, which work.c converts. The machine profile and measurements correct the
+ * estimate.
  *
  * An op is priced as a part of a region: activations after a convolution or matrix multiplication are fused, and values
  * keep the layout in which the previous op made them. Reorders at the borders of a region are reported separately
@@ -34,7 +35,6 @@
 #define CACHED_BYTES_PER_NS 96.0
 #define NEAR_WEIGHTS 1e6 /* bytes of a graph's weights that stay in the core's cache between runs */
 #define NEAR_BYTES_PER_NS 128.0
-#define CORE_BYTES_PER_NS 256.0
 #define WINOGRAD_SIDE 12               /* pixels; smaller images gain nothing */
 #define CALL_NS 50.0                   /* one more step in a region */
 #define ENTER_NS 150.0                 /* one more input of a region */
@@ -45,25 +45,25 @@
 #define FEW_CHANNELS 4                   /* convolutions with up to this many channels read row-major images */
 enum { LOOK_BACK = 16, LOOK_AHEAD = 8 }; /* most ops between a value and the convolution that determines its layout */
 
-static double stream_ns(double bytes)
+/* What the price of an op depends on beside the op: the machine, and the threads of the run. */
+struct machine {
+    cpu_pace reference, local;
+    price_memory memory;
+};
+
+static double stream_ns(const struct machine *machine, double bytes, double threads)
 {
-    return price_stream_ns(bytes, CACHED_BYTES_PER_NS);
+    return price_stream_ns(&machine->memory, bytes, CACHED_BYTES_PER_NS, threads);
 }
 
-/* Time to read weights during the computation. Bandwidth to memory grows with the square root of the threads. */
-/* memory_rate: bytes per nanosecond that this machine reads from memory; 0: the reference core. */
-static double weights_ns(const inlay_graph *graph, double bytes, double threads, double memory_rate)
+/* Time to read weights during the computation. */
+static double weights_ns(const struct machine *machine, const inlay_graph *graph, double bytes, double threads)
 {
-    double all = bytes > 0 ? weights_of_graph(graph) : 0, far = weights_memory_ns(all, bytes);
-
-    if (memory_rate > 0) /* in addition to the time from the last-level cache */
-        far *= FAR_WEIGHTS_PER_NS * fmax(1 / memory_rate - 1 / PRICE_WEIGHTS_BYTES_PER_NS, 0);
+    const double all = bytes > 0 ? weights_of_graph(graph) : 0;
 
     INLAY_CHECK(threads >= 1);
-    if (bytes < SMALL_NODE_WEIGHT_BYTES)
-        return bytes / CORE_BYTES_PER_NS + far;
-    return bytes / (all < NEAR_WEIGHTS ? NEAR_BYTES_PER_NS : PRICE_WEIGHTS_BYTES_PER_NS) / threads +
-           far / sqrt(threads);
+    return all < NEAR_WEIGHTS ? bytes / NEAR_BYTES_PER_NS / threads
+                              : price_weights_ns(&machine->memory, bytes, all, threads);
 }
 
 /* Elements per nanosecond of the elementwise functions of an op. */
@@ -355,17 +355,17 @@ static bool wants_layout(const cpu_state *state, const inlay_graph *graph, uint3
     return false;
 }
 
-static double reorder_ns(double bytes, double threads)
+static double reorder_ns(const struct machine *machine, double bytes, double threads)
 {
     if (bytes <= NEAR_BYTES)
         return CALL_NS + bytes / NEAR_REORDER_BYTES_PER_NS / threads;
-    return CALL_NS + price_reorder_ns(bytes, REORDER_BYTES_PER_NS, threads);
+    return CALL_NS + price_reorder_ns(&machine->memory, bytes, REORDER_BYTES_PER_NS, threads);
 }
 
 /* Time to make a part of a tensor contiguous: its rows are copied. */
-static double part_ns(double bytes, double threads)
+static double part_ns(const struct machine *machine, double bytes, double threads)
 {
-    return CALL_NS + stream_ns(2 * bytes) / threads;
+    return CALL_NS + stream_ns(machine, 2 * bytes, threads);
 }
 
 /* True if the op only changes strides and offsets. */
@@ -419,8 +419,8 @@ static bool is_planar(const cpu_state *state, const inlay_graph *graph, const cp
 }
 
 /* Time to reorder input i from row-major. A convolution reorders only its image, other ops every image. */
-static double layout_ns(const inlay_cost_request *request, const inlay_node_info *info, uint32_t i, const cpu_op *op,
-                        double threads)
+static double layout_ns(const struct machine *machine, const inlay_cost_request *request, const inlay_node_info *info,
+                        uint32_t i, const cpu_op *op, double threads)
 {
     const inlay_value_state *state = state_of(request, info->inputs, info->input_count, i);
     const inlay_value_info *value = inlay_graph_value(request->graph, info->inputs[i]);
@@ -429,7 +429,7 @@ static double layout_ns(const inlay_cost_request *request, const inlay_node_info
         state->rank == INLAY_RANK_UNKNOWN || state->rank < 3 || price_axis(state, 1) <= FEW_CHANNELS ||
         (i > 0 && chooses_layout(op->row->family)))
         return 0;
-    return reorder_ns(width_of(state) * price_count(state), threads);
+    return reorder_ns(machine, width_of(state) * price_count(state), threads);
 }
 
 /* Only the addressed rows of tables and caches are read or written. */
@@ -444,39 +444,32 @@ static void count_rows(const cpu_op *op, struct sizes *sizes)
     }
 }
 
-/* The pace of the reference core, or of this machine if local times are requested. */
-struct paces {
-    cpu_pace reference;
-    const cpu_pace *local; /* NULL: the time of the reference core */
-};
-
-static double work_ns(const op_work *work, const struct paces *paces)
+static double work_ns(const op_work *work, const struct machine *machine)
 {
-    return paces->local != NULL ? op_work_local_ns(work, &paces->reference, paces->local)
-                                : op_work_reference_ns(work, &paces->reference);
+    return op_work_ns(work, &machine->reference, &machine->local);
 }
 
 /* Time that an op adds to the loop of the op into which it is fused: its functions, and the tensors that only this op
  * reads. */
-static double fused_ns(const struct sizes *sizes, op_work work, const struct paces *paces)
+static double fused_ns(const struct sizes *sizes, op_work work, const struct machine *machine)
 {
     const cpu_family *family = work.op->row->family;
     double ns = FUSED_NS;
 
     if (family == &cpu_unary_family && work.rate < SIMPLE_PER_NS)
         ns += work.op->unary[0].function == FUNCTION_SIGMOID ? work.flops / GATE_PER_NS / work.threads
-                                                             : work_ns(&work, paces);
+                                                             : work_ns(&work, machine);
     if (family == &cpu_binary) /* the other operand is not in registers */
-        ns += stream_ns(sizes->in > sizes->out ? sizes->in - sizes->out : 0) / work.threads;
+        ns += stream_ns(machine, sizes->in > sizes->out ? sizes->in - sizes->out : 0, work.threads);
     return ns;
 }
 
 /* Time of an op that is not fused; read_ns: of its weights. */
-static double alone_ns(const struct sizes *sizes, const op_work *work, double read_ns, const struct paces *paces)
+static double alone_ns(const struct sizes *sizes, const op_work *work, double read_ns, const struct machine *machine)
 {
-    const double streams = stream_ns(sizes->in + sizes->out) / work->threads + read_ns;
+    const double streams = stream_ns(machine, sizes->in + sizes->out, work->threads) + read_ns;
 
-    return fmax(work_ns(work, paces), streams) + CALL_NS + (work->threads > 1 ? PRICE_TEAM_NS : 0);
+    return fmax(work_ns(work, machine), streams) + CALL_NS + (work->threads > 1 ? PRICE_TEAM_NS : 0);
 }
 
 /* The properties of the work that flops_of() does not set. */
@@ -501,13 +494,12 @@ static void describe_work(const cpu_state *state, const inlay_graph *graph, cons
     }
 }
 
-/* Adds the cost of an op whose model has no local time. */
-static void add_scaled(const inlay_cost *op, const cpu_pace *reference, const cpu_pace *local, inlay_cost *sum)
+/* Adds the cost of an op whose model is for the reference core. */
+static void add_scaled(const inlay_cost *op, const struct machine *machine, inlay_cost *sum)
 {
     const bool computes = op->flops > 2 * ((double)op->bytes_read + (double)op->bytes_written);
 
-    sum->ns += op->ns;
-    sum->local_ns += computes ? op->ns * reference->multiply / local->multiply : op->ns;
+    sum->ns += computes ? op->ns * machine->reference.multiply / machine->local.multiply : op->ns;
     sum->flops += op->flops;
     sum->bytes_read += op->bytes_read;
     sum->bytes_written += op->bytes_written;
@@ -525,13 +517,12 @@ static bool is_among_inputs(const inlay_node_info *info, uint32_t count, uint32_
 }
 
 static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *request, uint32_t node_index,
-                            const cpu_pace *local, double memory_rate, inlay_cost *cost)
+                            const struct machine *machine, inlay_cost *cost)
 {
     const inlay_node_info *info = inlay_graph_node(request->graph, node_index);
     const kit_node node = { .host = state->host, .graph = request->graph, .info = info };
     kit_refusal why = { 0, "", "" };
     cpu_op op;
-    const struct paces reference = { cpu_reference_pace(), NULL }, here = { reference.reference, local };
     op_work work = { .op = &op, .threads = request->max_threads > 0 ? request->max_threads : 1, .gain = 1 };
     const double threads = work.threads;
     double alone, inside = -1, share = 1;
@@ -582,7 +573,7 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
         inlay_cost layer = { .ns = 0 };
 
         cpu_recurrent_cost(state, request, info, &layer);
-        add_scaled(&layer, &reference.reference, local, cost);
+        add_scaled(&layer, machine, cost);
         return INLAY_OK;
     }
     sizes.out = 4 * price_count(sizes.output);
@@ -590,17 +581,18 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
     planar = is_planar(state, request->graph, &op, info, &sizes);
     laid_out = !planar && reads_layout(state, request->graph, &op, info);
     for (uint32_t i = 0; laid_out && i < info->input_count; i++)
-        cost->enter_ns += layout_ns(request, info, i, &op, threads);
+        cost->enter_ns += layout_ns(machine, request, info, i, &op, threads);
     if (info->output_count > 0 && !planar && (has_layout(state, request->graph, info->outputs[0]) || is_strided(&op))) {
         const double bytes = width_of(sizes.output) * price_count(sizes.output);
 
-        cost->leave_ns += op.row->family == &cpu_slice ? part_ns(bytes, threads) : reorder_ns(bytes, threads);
+        cost->leave_ns +=
+            op.row->family == &cpu_slice ? part_ns(machine, bytes, threads) : reorder_ns(machine, bytes, threads);
     }
     if (op.row->takes != NULL && op.row->family != &cpu_attention) { /* integers, and constants in other types */
         inlay_cost integers = { .ns = 0 };
 
         cpu_quant_cost(&op, request, info, &integers);
-        add_scaled(&integers, &reference.reference, local, cost);
+        add_scaled(&integers, machine, cost);
         return INLAY_OK;
     }
     work.flops = flops_of(&op, &sizes, &work.rate) * (share < SPARSE_PACE ? share / SPARSE_PACE : 1);
@@ -608,16 +600,11 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
     cost->flops += work.flops;
     cost->bytes_read += (uint64_t)(sizes.in + sizes.weights);
     cost->bytes_written += (uint64_t)sizes.out;
-    if (fused || is_view(&op)) {
-        inside = fused_ns(&sizes, work, &reference);
-        cost->local_ns += fused_ns(&sizes, work, &here);
-    }
+    if (fused || is_view(&op))
+        inside = fused_ns(&sizes, work, machine);
     work.threads = is_shared(&op, &sizes, work.flops) ? threads : 1;
-    alone = alone_ns(&sizes, &work, weights_ns(request->graph, sizes.weights, work.threads, 0), &reference);
+    alone = alone_ns(&sizes, &work, weights_ns(machine, request->graph, sizes.weights, work.threads), machine);
     cost->ns += inside >= 0 ? inside : alone;
-    if (inside < 0)
-        cost->local_ns +=
-            alone_ns(&sizes, &work, weights_ns(request->graph, sizes.weights, work.threads, memory_rate), &here);
     if (fused && alone > inside) /* in another region than the producer of its input */
         cost->enter_ns += alone - inside;
     return INLAY_OK;
@@ -627,8 +614,7 @@ inlay_status cpu_cost(void *state, const inlay_cost_request *request, inlay_cost
 {
     const cpu_state *of = state;
     const inlay_speed *speed = cpu_measured_speed(of->host);
-    const cpu_pace local = cpu_local_pace(speed);
-    const double memory_rate = speed != NULL ? speed->memory_bytes : 0;
+    const struct machine machine = { cpu_reference_pace(), cpu_local_pace(speed), price_memory_of(of->host) };
     inlay_cost sum = { .confidence = INLAY_CONFIDENCE_MODEL };
 
     (void)diag;
@@ -636,7 +622,7 @@ inlay_status cpu_cost(void *state, const inlay_cost_request *request, inlay_cost
         inlay_status status;
 
         INLAY_CHECK(request->offer->nodes[i] < request->graph->node_count);
-        status = cost_of(of, request, request->offer->nodes[i], &local, memory_rate, &sum);
+        status = cost_of(of, request, request->offer->nodes[i], &machine, &sum);
         if (status != INLAY_OK)
             return status;
     }
@@ -650,7 +636,7 @@ inlay_status cpu_cost(void *state, const inlay_cost_request *request, inlay_cost
         return INLAY_OK;
     }
     if (INLAY_HAS(cost, local_ns))
-        cost->local_ns = sum.local_ns;
+        cost->local_ns = sum.ns;
     cost->enter_ns = sum.enter_ns;
     cost->leave_ns = sum.leave_ns;
     return INLAY_OK;

@@ -22,13 +22,6 @@
 #define POOLED_PER_NS 20.0  /* taps of pools */
 #define RESIZED_PER_NS 2.5  /* elements of resized rows */
 
-double op_work_reference_ns(const op_work *work, const cpu_pace *reference)
-{
-    const double pace = work->multiplies ? reference->multiply : reference->other;
-
-    return work->flops / (work->rate * work->gain * pace) / work->threads;
-}
-
 /* Elements per nanosecond of a function with AVX-512. */
 static double function_rate(const cpu_unary *function, double exponents)
 {
@@ -110,7 +103,7 @@ static double rows_ns(const op_work *work)
            (cpu_has(CPU_AVX512) ? 1 : AVX2_ROWS);
 }
 
-double op_work_local_ns(const op_work *work, const cpu_pace *reference, const cpu_pace *local)
+double op_work_ns(const op_work *work, const cpu_pace *reference, const cpu_pace *local)
 {
     const double exponents = cpu_has(CPU_AVX512) ? 1 : 1 / AVX2_FUNCTIONS;
     const double rate =

@@ -22,7 +22,6 @@ typedef struct op_work {
     double rows;
 } op_work;
 
-/* Nanoseconds on the reference core, and on a core of this machine, without loads and stores. */
-double op_work_reference_ns(const op_work *work, const cpu_pace *reference);
-double op_work_local_ns(const op_work *work, const cpu_pace *reference, const cpu_pace *local);
+/* Nanoseconds on a core of this machine, without loads and stores. */
+double op_work_ns(const op_work *work, const cpu_pace *reference, const cpu_pace *local);
 #endif

@@ -149,9 +149,9 @@ typedef struct inlay_cost {
      * merge, both are added to ns. */
     double enter_ns;
     double leave_ns;
-    /* Since 1.1. For a provider with INLAY_PROVIDER_REFERENCE_CORE, whose ns does not depend on this CPU: the expected
-     * time on this CPU, for reports. INLAY_EXT_SPEED in extensions.h has the speed of the CPU's cores. 0: not known;
-     * the host estimates the time. */
+    /* Since 1.1. For a provider with INLAY_PROVIDER_REFERENCE_CORE: the expected time on this machine's kind of CPU, as
+     * INLAY_EXT_SPEED in extensions.h describes it. The host uses it instead of ns. 0: not known; the host scales
+     * ns. */
     double local_ns;
 } inlay_cost;
 

@@ -284,17 +284,16 @@ typedef struct inlay_ext_team {
 } inlay_ext_team;
 
 /* Of the host: the speed of this machine, so that plugins need not measure it themselves, with results that disagree
- * while other processes are running. It is measured once per process, or taken from the machine profile that `inlay
- * tune --machine` writes. It serves for inlay_cost.local_ns and for choices that depend on the width of the arithmetic
- * units: flops_v4 is about flops_v3 if a core executes 64-byte instructions in two halves. inlay_cost.ns of a provider
- * with INLAY_PROVIDER_REFERENCE_CORE must not depend on it. Plugins that option isolate runs in a separate process do
+ * while other processes are running. It comes from a table of kinds of CPUs, or from the machine profile that
+ * `inlay tune --machine` writes, so it is the same in every process. It serves for inlay_cost.local_ns and for choices that depend on the width of the arithmetic
+ * units: flops_v4 is about flops_v3 if a core executes 64-byte instructions in two halves. Plugins that option isolate runs in a separate process do
  * not get it.
  *
  *     const inlay_ext_speed *speed = host->extension(host->ctx, INLAY_EXT_SPEED);
  *     const inlay_speed *core = speed != NULL ? speed->get(host->ctx) : NULL;
  *     double flops = core != NULL && core->flops_v3 > 0 ? core->flops_v3 : my_default; */
 #define INLAY_EXT_SPEED "inlay.speed/1"
-/* Rates are of one thread, per nanosecond. 0: not measured. */
+/* Rates are of one thread, per nanosecond. 0: not known. */
 typedef struct inlay_speed {
     uint64_t struct_size;
     /* float operations; a multiply-add counts as two. With registers of 16 bytes (INLAY_ISA_BASELINE), of 32 bytes
@@ -304,18 +303,16 @@ typedef struct inlay_speed {
     double flops_v4;
     double core_bytes;   /* bytes read from the first-level cache, with the widest registers */
     double near_bytes;   /* bytes read from the second-level cache */
-    double shared_bytes; /* bytes read from the cache that cores share; measured by `inlay tune --machine` only */
-    double memory_bytes; /* bytes read from main memory; 0 until `inlay tune --machine` except on x86-64 */
-    /* nanoseconds, start and end of a parallel_for on two threads; measured by `inlay tune --machine` only */
-    double loop_ns;
-    /* operations of matrix tiles (AMX) on bytes and on bfloat16, without loads; measured by `inlay tune --machine`
-     * only. 0 also for processes that may not use tiles */
+    double shared_bytes; /* bytes read from the cache that cores share */
+    double memory_bytes; /* bytes read from main memory */
+    double loop_ns;      /* nanoseconds, start and end of a parallel_for on two threads */
+    /* operations of matrix tiles (AMX) on bytes and on bfloat16, without loads. 0 also for processes that may not use tiles */
     double tile_bytes;
     double tile_bfloat16;
 } inlay_speed;
 typedef struct inlay_ext_speed {
     uint64_t struct_size;
-    /* Returns the speed, which does not change while the process lives. The first call takes up to a millisecond. */
+    /* Returns the speed, which does not change while the process lives. */
     const inlay_speed *(*get)(void *ctx);
 } inlay_ext_speed;
 

@@ -85,7 +85,8 @@ INLAY_API const char *inlay_version(void);
  * by the caller, the environment, the program itself. Options come from files and from the environment only in
  * inlay_options_load() and inlay_options_load_environment(). (Apart from options, the library reads HOME,
  * XDG_CACHE_HOME, XDG_CONFIG_HOME and TMPDIR for the paths of folders; INLAY_ISA, which limits the instruction-set
- * level, when the process chooses its first kernel; libraries that providers open read other variables.)
+ * level, when the process chooses its first kernel; INLAY_CPU_KIND, a name of explain --on, for prices; libraries that
+ * providers open read other variables.)
  *
  * An inlay_options object may be used by one thread at a time. Sessions copy what they need, so it may be changed or
  * destroyed after a session has been created with it. */

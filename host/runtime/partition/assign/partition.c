@@ -32,7 +32,7 @@ static void price_all(const partition_request *request, struct partition *partit
                                    .priced_threads = COST_THREADS,
                                    .weight_bytes = partition->weight_bytes };
 
-        offer->cost_source = cost_of_offer(request->costs, &question, &offer->cost, &offer->cost_error);
+        cost_price_offer(request->costs, &question, offer);
         if (request->rules != NULL && request->rules->max_weight_bytes > 0)
             release_weights(request->graph, offer);
     }

@@ -35,6 +35,7 @@ static double ask(const partition_request *request, const struct partition *part
         cookies[i] = partition->offers[region->offers[i]].cookie;
     if (provider->table->cost_region(provider->state, &ask, &cost, &why) != INLAY_OK || !isfinite(cost.ns))
         return -1;
+    cost_convert_to_here(provider->table, &cost);
     return cost.ns;
 }
 
@@ -61,7 +62,6 @@ static void distribute(struct partition *partition, const partition_region *regi
 
         partition->offers[region->offers[i]].region_price = true;
         cost->ns = sum > 0 ? cost->ns * ns / sum : ns / region->offer_count;
-        cost->local_ns = sum > 0 ? cost->local_ns * ns / sum : 0;
         cost->enter_ns = sum > 0 ? cost->enter_ns * ns / sum : 0;
         cost->leave_ns = sum > 0 ? cost->leave_ns * ns / sum : 0;
     }

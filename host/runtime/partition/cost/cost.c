@@ -6,22 +6,18 @@
 #include "inlay/check.h"
 #include "inlay/plugin.h"
 #include "kit/blocks.h"
+#include "kit/memory_speed.h"
 #include "partition/cost/cost_profile.h"
 #include <math.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Assumed cost of copies between domains without a machine profile. */
 static const double COPY_LATENCY_NS = 10000, COPY_BYTES_PER_NS = 8;
 /* Launch times above this are priced per region, so that merged regions pay once; smaller ones are part of each node's
  * price. */
 static const double LAUNCH_NS = 2000;
-/* Limits for the cache sizes that the system reports, in bytes: of the cache next to one core, and of the shared
- * one. */
-enum { NEAR_LEAST = 256 << 10, NEAR_MOST = 4 << 20, SHARED_LEAST = 4 << 20, SHARED_MOST = 256 << 20 };
 /* Cost of reading weights from the shared cache, as a fraction of the cost of reading them from memory. */
 static const double SHARED_SHARE = 0.15;
 static const double FOLD_MAX_BYTES = 1 << 20; /* limit for tensors in shape arithmetic that the planner computes */
@@ -300,6 +296,16 @@ static double default_error(uint32_t source)
     return source < sizeof errors / sizeof errors[0] ? errors[source] : 0;
 }
 
+void cost_convert_to_here(const struct inlay_provider *table, inlay_cost *cost)
+{
+    if ((table->flags & INLAY_PROVIDER_REFERENCE_CORE) == 0 || cost->confidence == INLAY_CONFIDENCE_MEASURED)
+        return;
+    if (cost->local_ns > 0 && isfinite(cost->local_ns))
+        cost->ns = cost->local_ns;
+    else if (cost_kind_of(cost) == COST_DENSE)
+        cost->ns *= core_time_factor();
+}
+
 /* Queries the provider's own cost model. *why: the reason of COST_NONE. */
 static uint32_t query_cost(const cost_question *question, inlay_cost *out, inlay_diag *why)
 {
@@ -340,7 +346,8 @@ static uint32_t query_cost(const cost_question *question, inlay_cost *out, inlay
     }
     out->enter_ns = out->enter_ns > 0 && isfinite(out->enter_ns) ? out->enter_ns : 0;
     out->leave_ns = out->leave_ns > 0 && isfinite(out->leave_ns) ? out->leave_ns : 0;
-    out->local_ns = out->local_ns > 0 && isfinite(out->local_ns) ? out->local_ns : 0;
+    cost_convert_to_here(question->provider->table, out);
+    out->ns = fmax(out->ns, cost_roof_ns(question, out));
     if (out->confidence == INLAY_CONFIDENCE_MEASURED)
         return COST_CLAIMED;
     return out->confidence == INLAY_CONFIDENCE_GUESS ? COST_GUESS : COST_MODEL;
@@ -390,24 +397,12 @@ uint64_t cost_weight_bytes(const inlay_graph *graph)
 
 uint64_t cost_near_bytes(void)
 {
-    long near = sysconf(_SC_LEVEL2_CACHE_SIZE);
-
-    return near > NEAR_MOST ? NEAR_MOST : near < NEAR_LEAST ? NEAR_LEAST : (uint64_t)near;
+    return (uint64_t)core_memory()->near_size;
 }
 
-/* The C library adds the caches of all sockets; the kernel reports the cache of one core. */
 uint64_t cost_shared_bytes(void)
 {
-    FILE *file = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "re");
-    unsigned long kib = 0;
-
-    if (file != NULL) {
-        if (fscanf(file, "%lu", &kib) != 1 || kib > SHARED_MOST)
-            kib = 0;
-        (void)fclose(file);
-    }
-    kib <<= 10;
-    return kib > SHARED_MOST ? SHARED_MOST : kib < SHARED_LEAST ? SHARED_LEAST : kib;
+    return (uint64_t)core_memory()->shared_size;
 }
 
 /* The fraction of cyclically read data that a cache misses. With LRU replacement, data slightly larger than the cache
@@ -419,12 +414,8 @@ static double share_beyond(double bytes, double cache)
 
 double cost_cold_share(uint64_t weight_bytes)
 {
-    static _Atomic uint64_t shared_bytes; /* queried once */
-    double far;
+    const double far = share_beyond((double)weight_bytes, (double)cost_shared_bytes());
 
-    if (shared_bytes == 0)
-        shared_bytes = cost_shared_bytes();
-    far = share_beyond((double)weight_bytes, (double)shared_bytes);
     return share_beyond((double)weight_bytes, (double)cost_near_bytes()) * (SHARED_SHARE + (1 - SHARED_SHARE) * far);
 }
 
@@ -433,6 +424,29 @@ uint32_t cost_weights_in(uint64_t weight_bytes)
     double share = cost_cold_share(weight_bytes);
 
     return share < SHARED_SHARE / 2 ? COST_NEAR : share < (1 + SHARED_SHARE) / 2 ? COST_SHARED : COST_FAR;
+}
+
+double cost_roof_ns(const cost_question *question, const inlay_cost *cost)
+{
+    const partition_offer *offer = question->offer;
+    const inlay_speed *speed = core_speed();
+    const double threads = question->priced_threads > 0 ? question->priced_threads : question->max_threads;
+    const double far = share_beyond((double)question->weight_bytes, core_memory()->shared_size);
+    double bytes = 0, flops = cost->flops;
+
+    if ((question->provider->table->flags & INLAY_PROVIDER_REFERENCE_CORE) == 0)
+        return 0;
+    for (uint32_t k = 0; k < offer->node_count; k++) {
+        const inlay_node_info *node = inlay_graph_node(question->graph, offer->nodes[k]);
+        const bool multiplies = is_among(node->op_type.data, "Gemm MatMul") && node->output_count > 0 &&
+                                question->values[node->outputs[0]].dtype == INLAY_FLOAT;
+
+        bytes += cost_cold_bytes(question->graph, node, cost);
+        flops = multiplies ? flops : 0; /* other operators have kernels with fewer operations */
+    }
+    bytes = fmin(bytes, (double)cost->bytes_read);
+    return fmax(bytes * far / fmin(threads * speed->memory_bytes, core_memory()->all_bytes),
+                flops / fmax(core_flops(), speed->tile_bfloat16) / threads);
 }
 
 /* Returns the line of the class, or of the nearest more general class. */
@@ -463,13 +477,13 @@ static bool scale_by_profile(const book_provider *provider, const cost_question 
         return false;
     if (question->offer->node_count > 1) {
         if (provider->factor > 0)
-            cost->ns = cost_local_ns(cost) * provider->factor;
+            cost->ns *= provider->factor;
         return provider->factor > 0;
     }
     line = line_for(provider, cost_class_of(question->graph, node, question->values), cost);
     if (line == NULL)
         return false;
-    fit_terms(cost->flops, (double)cost->bytes_read + (double)cost->bytes_written, cost_local_ns(cost),
+    fit_terms(cost->flops, (double)cost->bytes_read + (double)cost->bytes_written, cost->ns,
               cost_cold_bytes(question->graph, node, cost) * cost_cold_share(question->weight_bytes), x);
     cost->ns = fit_at(&line->fit, x);
     *out_error = line->fit.error - 1;
@@ -514,19 +528,19 @@ void cost_missing(const cost_question *question, inlay_diag *why)
     (void)query_cost(question, &cost, why);
 }
 
-double cost_local_ns(const inlay_cost *cost)
+void cost_price_offer(const cost_book *book, const cost_question *question, partition_offer *offer)
 {
-    return cost->local_ns > 0 ? cost->local_ns : cost->ns;
-}
+    cost_question at_run = *question;
+    const uint32_t priced = question->priced_threads > 0 ? question->priced_threads : question->max_threads;
+    inlay_cost run;
+    double error;
 
-double displayed_time_factor(const partition_provider *provider, uint32_t source, const inlay_cost *cost)
-{
-    if ((provider->table->flags & INLAY_PROVIDER_REFERENCE_CORE) == 0 ||
-        (source != COST_GUESS && source != COST_MODEL) || profile_is_assumed())
-        return 1;
-    if (cost->local_ns > 0 && cost->ns > 0)
-        return cost->local_ns / cost->ns;
-    return cost_kind_of(cost) == COST_DENSE ? core_time_factor() : 1;
+    offer->cost_source = cost_of_offer(book, question, &offer->cost, &offer->cost_error);
+    offer->threads_factor = 1;
+    at_run.priced_threads = profile_threads(question->max_threads);
+    if (at_run.priced_threads != priced && offer->cost.ns > 0 && offer->cost_source < COST_MEASURED &&
+        cost_of_offer(book, &at_run, &run, &error) == offer->cost_source)
+        offer->threads_factor = run.ns / offer->cost.ns;
 }
 
 static bool offer_produces(const inlay_graph *graph, const partition_offer *offer, uint32_t value)

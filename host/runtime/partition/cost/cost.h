@@ -39,14 +39,10 @@ enum { COST_NONE = 0, COST_GUESS = 1, COST_MODEL = 2, COST_CLAIMED = 3, COST_PRO
 /* "measured", "calibrated", "claimed", "model", "guess" or "none". */
 const char *cost_source_name(uint32_t source);
 
-/* Factor between a price from that source and the displayed time. For estimates of the reference core
- * (INLAY_PROVIDER_REFERENCE_CORE) it is that of the provider (inlay_cost.local_ns) or, without it, the slowdown of this
- * machine for nodes that mostly compute (base/core_speed.h), for all others 1. Prices are compared without it, because
- * it is measured and must not influence the assignment. Any thread. */
-double displayed_time_factor(const partition_provider *provider, uint32_t source, const inlay_cost *cost);
-
-/* The provider's estimate for this machine, to which machine profiles refer; the price without one. */
-double cost_local_ns(const inlay_cost *cost);
+/* Converts an estimate for the reference core (INLAY_PROVIDER_REFERENCE_CORE) to this machine's kind of CPU
+ * (base/core_kind.h): ns becomes the provider's local_ns, or without it is scaled for nodes that mostly compute. Prices
+ * of other providers are unchanged. */
+void cost_convert_to_here(const struct inlay_provider *table, inlay_cost *cost);
 
 /* Nanoseconds that the provider measured for a kernel variant and stored under its own key (inlay.timings/1, see
  * cost_key.h); negative: none. Any thread. */
@@ -78,13 +74,18 @@ typedef struct cost_question {
     bool runs;                       /* the offer is known to be executed: neither folded nor a view */
 } cost_question;
 
+/* The least time that the offer can take on this machine's kind of CPU: of reading its weights from memory, unless
+ * those of the whole graph stay in a cache, and of the multiplications of matrices of floats. 0: not known, for
+ * providers without INLAY_PROVIDER_REFERENCE_CORE, which may compute elsewhere. Estimates below it are raised to it. */
+double cost_roof_ns(const cost_question *question, const inlay_cost *cost);
+
 /* Thread count at which the offers of all providers are compared, regardless of the threads of a run. Providers differ
  * in their order of summation, so if the thread count of the run influenced the choice, results would depend on it,
- * even if a device is in use.
+ * even if a device is in use. Reports state the time at the threads of a run (partition_offer.threads_factor).
  *
  * A limitation: on a machine with many cores, a provider that scales badly is compared as if there were two. With the
- * session's intra_threads instead, one model would have different assignments, and so different bits, on different
- * machines, and saved plans would be tied to a machine. Measured and calibrated prices are looked up by the threads of
+ * session's intra_threads instead, one model would have different assignments, and so different bits, with each number
+ * of threads, and saved plans would be tied to it. Measured and calibrated prices are looked up by the threads of
  * the run, so the limitation does not apply after `inlay tune`. */
 enum { COST_THREADS = 2 };
 
@@ -92,6 +93,8 @@ enum { COST_THREADS = 2 };
  * high that the offer is chosen last. *out_error: relative error compared with other prices (0.1 = 10 %): the spread of
  * a measurement, the error of the line of a calibrated price, or a default. Any thread. */
 uint32_t cost_of_offer(const cost_book *book, const cost_question *question, inlay_cost *out, double *out_error);
+/* Sets the offer's cost, source, error and threads_factor. */
+void cost_price_offer(const cost_book *book, const cost_question *question, partition_offer *offer);
 /* Sets *why to the provider's reason for an offer without a price (COST_NONE). */
 void cost_missing(const cost_question *question, inlay_diag *why);
 /* cost_weight_bytes: the size of all constants of a graph. If they fit into the caches, its kernels find their weights
@@ -102,8 +105,7 @@ double cost_cold_bytes(const inlay_graph *graph, const inlay_node_info *node, co
 /* Size of the constants that these nodes read. Packed weights are usually as large as the original ones, and those in
  * blocks of other formats as their codes, scales and zero points. */
 uint64_t cost_constant_bytes(const struct graph *graph, const uint32_t *nodes, uint32_t node_count);
-/* Sizes of the cache next to one core, and of the cache that cores share; defaults if the system does not report
- * them. */
+/* Sizes of the cache next to one core, and of the cache that cores share, of this machine's kind of CPU. */
 uint64_t cost_near_bytes(void);
 uint64_t cost_shared_bytes(void);
 /* Where the weights of a graph of that size are when one of its kernels starts: in the core's cache, in the shared
