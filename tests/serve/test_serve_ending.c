@@ -186,7 +186,7 @@ static void test_a_worker_dies_while_draining(void **state)
     assert_int_equal(kill((pid_t)pid, SIGKILL), 0);
     assert_int_equal(serving_end(&server, 0), 1);
     serving_log(&server, false, text, sizeof text);
-    assert_non_null(strstr(text, "worker 0 ended with signal 9; after SIGTERM"));
+    assert_non_null(strstr(text, "Z W inlay-serve: worker 0 ended with signal 9; after SIGTERM"));
 }
 
 /* Each request is answered, or its connection is refused. */

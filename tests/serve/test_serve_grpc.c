@@ -166,6 +166,75 @@ static void test_statuses(void **state)
     expect(SERVICE "ModelInfer", &call, 4, "");
 }
 
+/* A text with U+0000 is not a shorter one, and proto3 has no others than UTF-8. */
+static void test_texts(void **state)
+{
+    static grpc_call call;
+
+    (void)state;
+    call = (grpc_call){ .sent = { 0, 0, 0, 0, 8, 0x0a, 6, 't', 'w', 'i', 'c', 'e', 0 }, .sent_bytes = 13 };
+    expect(SERVICE "ModelInfer", &call, 3, "field 'model_name'");
+    call = (grpc_call){ .sent = { 0, 0, 0, 0, 3, 0x0a, 1, 0xff }, .sent_bytes = 8 };
+    expect(SERVICE "ModelInfer", &call, 3, "field 'model_name'");
+    call = (grpc_call){ .sent = { 0, 0, 0, 0, 5, 0x2a, 3, 0x0a, 1, 0xc0 }, .sent_bytes = 10 };
+    expect(SERVICE "ModelInfer", &call, 3, "field 'name'");
+    call = (grpc_call){ .sent = { 0, 0, 0, 0, 8, 0x0a, 6, 't', 'w', 'i', 'c', 'e', 0 }, .sent_bytes = 13 };
+    expect(SERVICE "ModelReady", &call, 3, "field 'name'");
+}
+
+static void test_both_contents(void **state)
+{
+    static const char *const parts[] = { "send one of them", "output 'y' is requested twice" };
+    float numbers[] = { 1, 2, 3 };
+    int64_t shape[] = { 1, 3 };
+    Inference__Contents contents = INFERENCE__CONTENTS__INIT;
+    Inference__Tensor tensor = INFERENCE__TENSOR__INIT, *tensors[] = { &tensor };
+    Inference__WantedTensor wanted = INFERENCE__WANTED_TENSOR__INIT, *twice[] = { &wanted, &wanted };
+    ProtobufCBinaryData raw = { sizeof numbers, (uint8_t *)numbers };
+    Inference__InferRequest request = INFERENCE__INFER_REQUEST__INIT;
+
+    (void)state;
+    contents.n_fp32_contents = 3;
+    contents.fp32_contents = numbers;
+    tensor.name = (char *)(uintptr_t) "x";
+    tensor.datatype = (char *)(uintptr_t) "FP32";
+    tensor.n_shape = 2;
+    tensor.shape = shape;
+    wanted.name = (char *)(uintptr_t) "y";
+    request.model_name = (char *)(uintptr_t) "twice";
+    request.n_inputs = 1;
+    request.inputs = tensors;
+    for (int i = 0; i < 2; i++) {
+        static grpc_call call;
+
+        call = (grpc_call){ .path = NULL };
+        tensor.contents = i == 0 ? &contents : NULL;
+        request.n_outputs = i == 0 ? 0 : 2;
+        request.outputs = i == 0 ? NULL : twice;
+        request.n_raw_input_contents = 1;
+        request.raw_input_contents = &raw;
+        grpc_add(&call, &request.base);
+        expect(SERVICE "ModelInfer", &call, 3, parts[i]);
+    }
+    client_expect(&server, "POST", "/v2/models/twice/infer", "",
+                  "{\"outputs\":[{\"name\":\"y\"},{\"name\":\"y\"}],\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],"
+                  "\"datatype\":\"FP32\",\"data\":[1,2,3]}]}",
+                  400, "output 'y' is requested twice");
+}
+
+/* Numbers of real types have a point or an exponent, so that readers make no integers of them. */
+static void test_real_numbers(void **state)
+{
+    (void)state;
+    client_expect(&server, "POST", "/v2/models/twice/infer", "",
+                  "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[-0.0,1,2]}]}", 200,
+                  "[-0.0,2.0,4.0]");
+    client_expect(&server, "POST", "/v2/models/id_FP64/infer", "",
+                  "{\"inputs\":[{\"name\":\"x\",\"shape\":[4],\"datatype\":\"FP64\",\"data\":[-0.0,4294967296,"
+                  "9007199254740992,1e300]}]}",
+                  200, "[-0.0,4294967296.0,9007199254740992.0,1.0000000000000001e+300]");
+}
+
 /* Three requests in one stream, the second one invalid. */
 static void test_a_stream_of_requests(void **state)
 {
@@ -438,6 +507,9 @@ int main(void)
         cmocka_unit_test(test_tritonclient),
         cmocka_unit_test(test_metadata),
         cmocka_unit_test(test_statuses),
+        cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_both_contents),
+        cmocka_unit_test(test_real_numbers),
         cmocka_unit_test(test_a_stream_of_requests),
         cmocka_unit_test(test_cancelled_calls),
         cmocka_unit_test(test_invalid_http2),

@@ -236,13 +236,41 @@ static void test_layouts(void **state)
     expect_log("'../mlp' is not a name");
 }
 
+/* Files and folders whose names no model can have are not ignored in silence. */
+static void test_names(void **state)
+{
+    static const char *const flags[] = { NULL }, *const lenient[] = { "--strict", "0", NULL };
+    static const char *const names[] = { "my model.onnx", "m\xc3\xbcller.onnx", "%41.onnx", "it's.onnx",
+                                         "a b/1/model.onnx" };
+    char path[256];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        serving_folder(&server, "models/a b/1");
+        (void)snprintf(path, sizeof path, "models/%s", names[i]);
+        serving_file(&server, path, "not read", 0644);
+        serving_file(&server, "models/notes.txt", "not read", 0644);
+        serving_model(&server, "fine", NULL, write_twice);
+        (void)snprintf(path, sizeof path, "such as '%.*s'", (int)strcspn(names[i], "/"), names[i]);
+        start_until(flags, path);
+        client_await(&server, "inlay_models_bytes", client_metric(&server, "inlay_models_bytes"));
+        expect("GET", "/v2/models/fine/ready", NULL, 200, "");
+        expect("GET", "/v2/health/ready", NULL, 400, "");
+        assert_int_equal(serving_end(&server, SIGTERM), 0);
+        start_until(lenient, " ready, models: ");
+        assert_int_equal(serving_end(&server, SIGTERM), 0);
+        serving_remove(&server);
+        serving_prepare_empty(&server);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_broken_file),   cmocka_unit_test(test_a_broken_file_not_strict),
         cmocka_unit_test(test_an_empty_folder), cmocka_unit_test(test_a_broken_model),
         cmocka_unit_test(test_workers),         cmocka_unit_test(test_a_broken_latest_version),
-        cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_layouts),         cmocka_unit_test(test_names),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

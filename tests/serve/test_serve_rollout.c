@@ -191,6 +191,7 @@ static void begin(const char *const *more)
     serving_prepare_empty(&server);
     serving_model(&server, "same", "rollout: canary\nrollout_percent: 50\n" RULES, write_once);
     serving_model(&server, "worse", "rollout: shadow\nrollout_percent: 100\n" RULES, write_once);
+    serving_model(&server, "kept", "rollout: canary\nrollout_percent: 50\n" RULES, write_once);
     serving_model(&server, "canary", "rollout: canary\nrollout_percent: 25\n" RULES, write_once);
     serving_model(&server, "failing", "rollout: canary\nrollout_percent: 100\n" RULES, write_once);
     serving_model(&server, "nan", "rollout: shadow\nrollout_percent: 100\n" RULES, write_neg);
@@ -255,6 +256,25 @@ static void test_a_different_model_is_dropped(void **state)
     await_index("worse", "2", "UNAVAILABLE", "not selected by its configuration");
     ask_all_until("worse", "promoted", BODY("4"), "[8.0,");
     await_index("worse", "3", "READY", "promoted");
+}
+
+/* A newer version that is damaged leaves the rollout as it is. */
+static void test_a_damaged_version_ends_no_rollout(void **state)
+{
+    static char text[1 << 16];
+
+    (void)state;
+    add_version("kept", 2, write_again);
+    load("kept", 200, "");
+    await_index("kept", "2", "READY", "candidate of a canary rollout");
+    serving_folder(&server, "models/kept/3");
+    serving_file(&server, "models/kept/3/model.onnx", "not a model", 0644);
+    load("kept", 400, "version 3");
+    await_index("kept", "2", "READY", "candidate of a canary rollout");
+    serving_await(&server, "model 'kept', version 2: its rollout goes on, because version 3", text, sizeof text);
+    assert_int_equal(unlink(serving_path(&server, "models/kept/3/model.onnx", text, sizeof text)), 0);
+    load("kept", 200, "");
+    await_index("kept", "2", "READY", "candidate of a canary rollout");
 }
 
 /* Of every four requests, the candidate answers the last one. */
@@ -696,6 +716,7 @@ int main(void)
     const struct CMUnitTest decisions[] = {
         cmocka_unit_test(test_the_same_model_is_promoted),
         cmocka_unit_test(test_a_different_model_is_dropped),
+        cmocka_unit_test(test_a_damaged_version_ends_no_rollout),
         cmocka_unit_test(test_a_canary_gets_its_share),
         cmocka_unit_test(test_a_failing_candidate_is_dropped),
         cmocka_unit_test(test_a_run_that_fails),

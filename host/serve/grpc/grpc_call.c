@@ -306,9 +306,15 @@ void *call_unpack(struct call *call, const ProtobufCMessageDescriptor *type, con
 {
     struct budget budget = { bytes > SIZE_MAX / 32 ? SIZE_MAX / 2 : 16 * bytes + 65536 };
     ProtobufCAllocator allocator = { budget_alloc, budget_free, &budget };
-    void *unpacked = protobuf_c_message_unpack(type, &allocator, bytes, message);
+    const char *bad = bytes > 0 ? grpc_bad_text(type, message, bytes) : NULL;
+    void *unpacked = bad == NULL ? protobuf_c_message_unpack(type, &allocator, bytes, message) : NULL;
+    char text[160];
 
-    if (unpacked == NULL)
+    (void)snprintf(text, sizeof text, "the text of field '%.64s' is not UTF-8, or has the character U+0000",
+                   bad != NULL ? bad : "");
+    if (unpacked == NULL && bad != NULL)
+        call_fail(call, GRPC_INVALID_ARGUMENT, text);
+    else if (unpacked == NULL)
         call_fail(call, GRPC_INVALID_ARGUMENT, "the message does not match the method's request type");
     return unpacked;
 }

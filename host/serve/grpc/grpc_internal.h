@@ -124,6 +124,8 @@ void call_end(struct call *call, int status, const char *text);
 void call_destroy(struct call *call);
 /* Appends the message to call->reply. */
 void call_pack(struct call *call, const ProtobufCMessage *message);
+/* grpc_texts.c: the first field of the message whose text has U+0000 or is not UTF-8; NULL: there is none. */
+const char *grpc_bad_text(const ProtobufCMessageDescriptor *type, const uint8_t *message, size_t bytes);
 /* Unpacks with a memory limit that depends on the size; NULL: the call has failed. */
 void *call_unpack(struct call *call, const ProtobufCMessageDescriptor *type, const uint8_t *message, size_t bytes);
 void call_free_unpacked(void *unpacked); /* NULL is a no-op */

@@ -144,6 +144,10 @@ static inlay_status read_input(const Inference__InferRequest *message, infer_req
 
         if (*raw_used == message->n_raw_input_contents)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' has no raw_input_contents", tensor->name);
+        if (from->contents != NULL && protobuf_c_message_get_packed_size(&from->contents->base) > 0)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "input '%s' has contents, and the request has raw_input_contents; send one of them",
+                              tensor->name);
         ++*raw_used;
         return infer_set_raw(request, tensor, (char *)raw->data, raw->len, diag);
     }
@@ -207,12 +211,14 @@ static inlay_status read_tensors(const Inference__InferRequest *message, infer_r
     if (status == INLAY_OK && raw_used != message->n_raw_input_contents)
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%zu raw_input_contents for %zu inputs",
                             message->n_raw_input_contents, message->n_inputs);
-    for (; request->output_count < message->n_outputs; request->output_count++) {
+    while (status == INLAY_OK && request->output_count < message->n_outputs) {
         const Inference__WantedTensor *from = message->outputs[request->output_count];
-        infer_wanted *wanted = &request->outputs[request->output_count];
+        infer_wanted *wanted = &request->outputs[request->output_count++];
 
         *wanted = (infer_wanted){ .name = from->name, .binary = -1 };
         read_region(from->parameters, from->n_parameters, &wanted->region);
+        if (infer_repeats_output(request))
+            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "output '%s' is requested twice", wanted->name);
     }
     return status;
 }

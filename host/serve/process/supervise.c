@@ -1,6 +1,7 @@
 #include "serve/process/supervise.h"
 #include "inlay/check.h"
 #include "base/memory.h"
+#include "serve/base/log.h"
 #include "serve/process/listen.h"
 #include "base/clock.h"
 #include <errno.h>
@@ -93,7 +94,7 @@ static inlay_status open_socket(struct supervisor *supervisor, const char *name,
     supervisor->owns_sockets &= is_ours;
     *out = fcntl(fd, F_DUPFD_CLOEXEC, 10);
     (void)close(fd);
-    (void)fprintf(stderr, "inlay-serve: workers listen on %s (%s)\n", url, name);
+    log_line(LOG_INFO_LINE, "workers listen on %s (%s)", url, name);
     return *out >= 0 ? INLAY_OK : inlay_fail(diag, INLAY_IO_ERROR, "cannot duplicate a socket: %s", strerror(errno));
 }
 
@@ -184,9 +185,8 @@ static void start_worker(const struct supervisor *supervisor, uint32_t index)
 
 static void print_end(uint32_t index, int status, const char *action)
 {
-    (void)fprintf(stderr, "inlay-serve: worker %u ended with %s %d; %s\n", index,
-                  WIFSIGNALED(status) ? "signal" : "exit code",
-                  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), action);
+    log_line(LOG_WARNING_LINE, "worker %u ended with %s %d; %s", index, WIFSIGNALED(status) ? "signal" : "exit code",
+             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), action);
 }
 
 static uint64_t cpu_us(const struct timeval *time)
@@ -330,7 +330,7 @@ int supervise(const struct settings *settings, char **argv)
     if (status == INLAY_OK)
         status = open_board(&supervisor, &diag);
     if (status != INLAY_OK) {
-        (void)fprintf(stderr, "inlay-serve: %s\n", diag.text);
+        log_line(LOG_ERROR_LINE, "%s", diag.text);
         supervisor.code = status == INLAY_INVALID_ARGUMENT ? 2 : 1;
     } else {
         supervise_workers(&supervisor, &signals);

@@ -89,6 +89,7 @@ void changes_poll(struct changes *changes, struct repository *repository, const 
     if (folder_read(settings->models, settings_text(settings, SET_model_name), settings_text(settings, SET_variant),
                     &folder, NULL) != INLAY_OK)
         return; /* a folder that cannot be read for a moment must not unload its models */
+    repository_note_refused(repository, &folder);
     for (uint32_t i = 0; i < folder.count; i++)
         (void)entry_of(changes, folder.models[i].name);
     for (uint32_t i = 0; i < changes->count; i++) {

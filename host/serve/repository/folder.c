@@ -178,6 +178,23 @@ static inlay_status add_published(struct folder *folder, const char *path, const
     return status;
 }
 
+/* Notes a file or a folder whose name no model can have. */
+static void refuse_name(struct folder *folder, const char *name)
+{
+    folder->refused_count++;
+    (void)snprintf(folder->refused, sizeof folder->refused, "%s", name);
+}
+
+/* Whether the folder, whose name no model can have, has versions. */
+static bool has_versions(const char *path)
+{
+    found_model model = { .path = (char *)(uintptr_t)path };
+    bool has = find_versions(&model, true, NULL) == INLAY_OK && model.version_count > 0;
+
+    free(model.versions);
+    return has;
+}
+
 static inlay_status add_entry(struct folder *folder, const char *path, const char *name, const char *variant,
                               inlay_diag *diag)
 {
@@ -191,6 +208,9 @@ static inlay_status add_entry(struct folder *folder, const char *path, const cha
         return INLAY_OK;
     if (S_ISREG(st.st_mode) && folder_is_name(name, bytes))
         status = add(folder, name, bytes, full, false, diag);
+    else if (S_ISREG(st.st_mode) ? bytes > 0
+                                 : name[0] != '.' && !folder_is_name(name, strlen(name)) && has_versions(full))
+        refuse_name(folder, name);
     if (!S_ISDIR(st.st_mode) || !folder_is_name(name, strlen(name)))
         return status;
     status = add(folder, name, strlen(name), full, true, diag);
@@ -327,9 +347,14 @@ inlay_status folder_read(const char *path, const char *name, const char *variant
     if (stat(path, &st) != 0)
         return inlay_fail(diag, INLAY_NOT_FOUND, "%s: %s", path, strerror(errno));
     if (!S_ISDIR(st.st_mode)) {
-        if (!folder_is_name(base, stem_bytes(base)))
+        if (stem_bytes(base) == 0)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s is neither a folder nor a file NAME.onnx or NAME.gguf",
                               path);
+        if (!folder_is_name(base, stem_bytes(base)) && name[0] == '\0')
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "%s: the name of a model has letters, digits, '.', '_' and '-', and at most %d bytes; "
+                              "rename the file, or set model_name",
+                              path, FOLDER_MAX_NAME);
         status = add(out_folder, base, stem_bytes(base), path, false, diag);
     } else {
         status = read_folder(path, name, variant, out_folder, diag);

@@ -17,6 +17,8 @@ typedef struct found_model {
 struct folder {
     found_model *models; /* [count] by name */
     uint32_t count;
+    uint32_t refused_count; /* files and folders with models that have no permitted name */
+    char refused[256];      /* the name of one of them */
 };
 
 /* Reads the folder, or the single file. Entries that are not models are skipped. name: of the only model, which may

@@ -457,7 +457,8 @@ static inlay_status load_model(struct repository *repository, const found_model 
     }
     /* Unload last, so that a version is always available. If a version could not be loaded, the old ones stay. */
     for (uint32_t i = 0; only == 0 && i < model->version_count; i++)
-        if (!is_wanted(model, &config, i) && !repository_rollout_keeps(repository, model, model->versions[i]))
+        if (!is_wanted(model, &config, i) && !repository_rollout_keeps(repository, model, model->versions[i]) &&
+            !(failed != 0 && repository_rollout_goes_on(repository, model, model->versions[i], failed)))
             deselect(repository, model, model->versions[i], failed, diag);
     if (status != INLAY_OK && (reason == LOAD_START || reason == LOAD_CHANGED || reason == LOAD_RETRIED) &&
         !config.all_versions && config.version_count == 0 && !settings_stopped(repository->settings) &&
@@ -530,7 +531,18 @@ void repository_load_all(struct repository *repository)
     load_kind(repository, &folder, false);
     load_kind(repository, &folder, true);
     (void)pthread_mutex_unlock(&repository->loading);
+    repository_note_refused(repository, &folder);
     folder_deinit(&folder);
+}
+
+void repository_note_refused(struct repository *repository, const struct folder *folder)
+{
+    if (atomic_exchange(&repository->refused_count, folder->refused_count) != folder->refused_count &&
+        folder->refused_count > 0)
+        log_line(LOG_ERROR_LINE,
+                 "%u files or folders with models are not served because of their names, such as '%s': a name has "
+                 "letters, digits, '.', '_' and '-', does not begin with '.', and has at most %d bytes; rename them",
+                 folder->refused_count, folder->refused, FOLDER_MAX_NAME);
 }
 
 /* Unloads the versions that are no longer in the folder; model NULL: all versions. The caller holds `loading`, so no

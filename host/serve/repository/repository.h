@@ -31,6 +31,9 @@ bool repository_lacks(struct repository *repository);
 bool repository_may_pass(const inlay_diag *why);
 /* Logs a failed load, and whether it is tried again. */
 void repository_log_failure(const inlay_diag *why);
+struct folder;
+/* Logs, if their number has changed, and counts as failed the files and folders that have no permitted name. */
+void repository_note_refused(struct repository *repository, const struct folder *folder);
 /* Whether there are versions that repository_retry() would try to load. */
 bool repository_has_retries(struct repository *repository);
 /* Tries again to load the versions that another process has, or whose load failed for a reason that may pass. Slow;

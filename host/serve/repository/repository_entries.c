@@ -242,7 +242,7 @@ uint32_t repository_ready(struct repository *repository, uint32_t *out_failed)
 {
     uint32_t ready = 0;
 
-    *out_failed = 0;
+    *out_failed = atomic_load(&repository->refused_count);
     (void)pthread_mutex_lock(&repository->lock);
     for (uint32_t i = 0; i < repository->count; i++) {
         const struct model *model = repository->entries[i].loaded;

@@ -36,7 +36,8 @@ struct repository {
     uint32_t rollout_count;
     atomic_uint any_rollout; /* rollout_count, readable without the lock */
     struct retired retired;
-    pthread_mutex_t loading; /* held during a load: one at a time */
+    atomic_uint refused_count; /* see struct folder */
+    pthread_mutex_t loading;   /* held during a load: one at a time */
 };
 
 /* Returns the entry of that version, which is added if missing; NULL: out of memory. The caller holds the lock. */
@@ -78,6 +79,9 @@ INLAY_NODISCARD inlay_status repository_rollout_begin(struct repository *reposit
 /* Whether that version stays although the configuration does not select it: it is the stable one of a rollout, or of
  * one whose candidate was dropped and has not changed. */
 bool repository_rollout_keeps(struct repository *repository, const found_model *model, uint64_t version);
+/* Whether that version is the candidate of a rollout, which goes on although version `failed` could not be loaded. */
+bool repository_rollout_goes_on(struct repository *repository, const found_model *model, uint64_t version,
+                                uint64_t failed);
 /* Serves or unloads the candidate of one rollout that has been decided. false: there is none. *out_promoted: the name
  * of its model if it is served now, owned by the caller; otherwise NULL. */
 bool repository_rollout_finish(struct repository *repository, char **out_promoted);

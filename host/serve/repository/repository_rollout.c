@@ -96,6 +96,20 @@ bool repository_rollout_keeps(struct repository *repository, const found_model *
     return keeps;
 }
 
+bool repository_rollout_goes_on(struct repository *repository, const found_model *model, uint64_t version,
+                                uint64_t failed)
+{
+    struct rollout *running = find(repository, model->name);
+    const bool goes_on = running != NULL && running->candidate->number == version;
+
+    rollout_unref(running);
+    if (goes_on)
+        log_line(LOG_WARNING_LINE,
+                 "model '%s', version %llu: its rollout goes on, because version %llu could not be loaded", model->name,
+                 (unsigned long long)version, (unsigned long long)failed);
+    return goes_on;
+}
+
 struct model *repository_rollout_pin(struct repository *repository, const char *name)
 {
     struct model *stable = NULL;

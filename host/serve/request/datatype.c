@@ -178,11 +178,16 @@ inlay_status datatype_read_json(json_text value, inlay_dtype dtype, uint64_t cou
  * RapidJSON); null, which KServe's runtimes in Python write, would lose which of the three it was. */
 static void write_real(struct strbuf *to, double value, int digits)
 {
-    if (isfinite(value) && value == (double)(int32_t)value && !(value == 0 && signbit(value))) {
+    const size_t at = to->size;
+
+    if (isfinite(value) && value == (double)(int32_t)value) {
+        strbuf_text(to, value == 0 && signbit(value) ? "-" : "");
         strbuf_int(to, (int32_t)value);
         strbuf_add(to, ".0", 2);
     } else if (isfinite(value)) {
         strbuf_format(to, "%.*g", digits, value);
+        if (!to->failed && strpbrk(to->data + at, ".e") == NULL) /* readers make an integer of digits alone */
+            strbuf_text(to, ".0");
     } else {
         strbuf_text(to, isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity");
     }

@@ -6,6 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool infer_repeats_output(const infer_request *request)
+{
+    const infer_wanted *last = &request->outputs[request->output_count - 1];
+
+    for (const infer_wanted *at = request->outputs; at < last; at++)
+        if (strcmp(at->name, last->name) == 0)
+            return true;
+    return false;
+}
+
 void infer_request_deinit(infer_request *request)
 {
     for (uint32_t i = 0; i < request->input_count; i++) {

@@ -54,6 +54,8 @@ typedef struct infer_request {
  * extension; without that extension, header_bytes = bytes. The body is modified and must outlive the request. */
 INLAY_NODISCARD inlay_status infer_parse_rest(char *body, size_t bytes, size_t header_bytes, infer_request *out_request,
                                               inlay_diag *diag);
+/* Whether the last of the request's outputs has the name of an earlier one. */
+bool infer_repeats_output(const infer_request *request);
 void infer_request_deinit(infer_request *request);
 
 /* Makes the request one with a single input: BYTES [1], the body itself. */

@@ -220,6 +220,8 @@ static bool read_outputs(struct parse *parse)
         }
         if (parse->reader.error == NULL && wanted->name == NULL)
             return REFUSE(parse, "outputs[%u] has no name", request->output_count - 1);
+        if (parse->reader.error == NULL && infer_repeats_output(request))
+            return REFUSE(parse, "output '%s' is requested twice", wanted->name);
     }
     return parse->reader.error == NULL;
 }
