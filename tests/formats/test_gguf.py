@@ -22,6 +22,7 @@ import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOKENS = os.path.join(HERE, "gguf_tokens.json")
+SPLITTERS = os.path.join(HERE, "gguf_splitters.json")
 # type: number, elements of a block, bytes of a block, and where its float16 factors are
 TYPES = {"F32": (0, 1, 4, ()), "F16": (1, 1, 2, ()), "BF16": (30, 1, 2, ()), "Q4_0": (2, 32, 18, (0,)),
          "Q4_1": (3, 32, 20, (0, 2)), "Q5_0": (6, 32, 22, (0,)), "Q5_1": (7, 32, 24, (0, 2)), "Q8_0": (8, 32, 34,
@@ -663,6 +664,43 @@ class Gguf(unittest.TestCase):
                                config=False) as tokenizer:
                 for one, want in zip(TEXTS, wanted[f"{arch} F32"]["texts"]):
                     self.assertEqual(tokenizer.run({"text": np.array([one], object)})["ids"][0].tolist(), want, one)
+
+    def test_splitters(self):
+        """The ids of texts in 23 scripts are those of llama.cpp for each pre-tokenizer, except those of gpt-4o, tekken,
+        tiny_aya and kimi-k2, which are the model's own. A name that is not known is refused with the tokenizer."""
+        import inlay
+        from onnx import TensorProto, helper
+        with open(SPLITTERS, encoding="utf-8") as f:
+            wanted = json.load(f)
+        printable = list(range(33, 127)) + list(range(161, 173)) + list(range(174, 256))
+        others = iter(range(256, 512))
+        tokens = [chr(b) if b in printable else chr(next(others)) for b in range(256)]
+        tokens = list(dict.fromkeys(tokens + [one.replace(" ", "") for one in wanted["merges"]]))
+        tokens += ["<|b|>", "<|e|>", "<|u|>"]
+
+        def tokenizer(name):
+            more = [("tokenizer.ggml.tokens", tokens), ("tokenizer.ggml.merges", wanted["merges"]),
+                    ("tokenizer.ggml.token_type", [1] * (len(tokens) - 3) + [3] * 3), ("tokenizer.ggml.pre", name),
+                    ("tokenizer.ggml.bos_token_id", len(tokens) - 3), ("tokenizer.ggml.eos_token_id", len(tokens) - 2)]
+            with self.open(make("llama", "F32", more, sizes=Sizes(64, 4, 2, 16, 64, 1, words=600))[0]) as session:
+                node = helper.make_node("Tokenize", ["text"], ["ids"], domain="inlay.prepost",
+                                        model=session.model.metadata["tokenizer.json"])
+            graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("text", TensorProto.STRING, [None])],
+                                      [helper.ValueInfoProto(name="ids")])
+            opsets = [helper.make_opsetid("", 17), helper.make_opsetid("inlay.prepost", 1)]
+            return inlay.Session(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString(),
+                                 config=False)
+
+        for name, ids in wanted["ids"].items():
+            with tokenizer(name) as session:
+                for one, want in zip(wanted["texts"], ids):
+                    self.assertEqual(session.run({"text": np.array([one], object)})["ids"][0].tolist(), want,
+                                     f"{name}: {one!r}")
+        for name in ("gpt-4o", "tekken", "tiny_aya", "kimi-k2", "mellum2", "granite-docling"):
+            tokenizer(name).close()
+        for name in ("gpt", "qwen2 gpt-2", "gemma4"):
+            with self.assertRaisesRegex(inlay.InlayError, f"by the rule '{name}', which is not supported"):
+                tokenizer(name)
 
     def test_refused(self):
         """What is not understood is named."""

@@ -82,7 +82,7 @@ static const struct {
       true },
     { " deepseek-llm ",
       { "[\\r\\n]", "\\s?(?:(?![\u10d0-\u10ff])[\\p{Lu}\\p{Ll}\\p{Lt}])+",
-        "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+", "\\s+$",
+        "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3001-\u3002]+", "\\s+$",
         "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+", "\\p{N}+" },
       false },
     { " superbpe ", { "\\p{N}+", "(?=(\\d{3})+(?!\\d))" }, false },
