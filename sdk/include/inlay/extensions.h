@@ -285,9 +285,9 @@ typedef struct inlay_ext_team {
 
 /* Of the host: the speed of this machine, so that plugins need not measure it themselves, with results that disagree
  * while other processes are running. It comes from a table of kinds of CPUs, or from the machine profile that
- * `inlay tune --machine` writes, so it is the same in every process. It serves for inlay_cost.local_ns and for choices that depend on the width of the arithmetic
- * units: flops_v4 is about flops_v3 if a core executes 64-byte instructions in two halves. Plugins that option isolate runs in a separate process do
- * not get it.
+ * `inlay tune --machine` writes, so it is the same in every process. It serves for inlay_cost.local_ns and for choices
+ * that depend on the width of the arithmetic units: flops_v4 is about flops_v3 if a core executes 64-byte instructions
+ * in two halves. Plugins that option isolate runs in a separate process do not get it.
  *
  *     const inlay_ext_speed *speed = host->extension(host->ctx, INLAY_EXT_SPEED);
  *     const inlay_speed *core = speed != NULL ? speed->get(host->ctx) : NULL;
@@ -306,7 +306,8 @@ typedef struct inlay_speed {
     double shared_bytes; /* bytes read from the cache that cores share */
     double memory_bytes; /* bytes read from main memory */
     double loop_ns;      /* nanoseconds, start and end of a parallel_for on two threads */
-    /* operations of matrix tiles (AMX) on bytes and on bfloat16, without loads. 0 also for processes that may not use tiles */
+    /* operations of matrix tiles (AMX) on bytes and on bfloat16, without loads. 0 also for processes that may not use
+     * tiles */
     double tile_bytes;
     double tile_bfloat16;
 } inlay_speed;

@@ -531,10 +531,10 @@ enum {
      * instances may run concurrently. For libraries whose compiled objects are not re-entrant */
     INLAY_PROVIDER_SERIAL_EXECUTE = 1u << 1,
     /* Estimated costs are times of threads of this CPU; inlay_cost.ns refers to a reference core, which performs 320
-     * float operations per nanosecond if the instruction-set level is AVX-512, 160 if it is AVX2, otherwise 80. The host
-     * uses inlay_cost.local_ns instead, or scales the cost of nodes with more than two float operations per byte to the
-     * speed of this machine's kind of CPU. It raises costs that are below the time of reading the weights from memory,
-     * or of the multiplications of matrices of floats. */
+     * float operations per nanosecond if the instruction-set level is AVX-512, 160 if it is AVX2, otherwise 80. The
+     * host uses inlay_cost.local_ns instead, or scales the cost of nodes with more than two float operations per byte
+     * to the speed of this machine's kind of CPU. It raises costs that are below the time of reading the weights from
+     * memory, or of the multiplications of matrices of floats. */
     INLAY_PROVIDER_REFERENCE_CORE = 1u << 16,
     /* compile may be called by several threads at once also for regions of one graph; the host builds up to
      * intra_threads engines at a time. For compilers that use one thread or few; hosts may ignore it */
