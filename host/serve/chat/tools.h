@@ -32,8 +32,8 @@ bool tool_set_read(tool_set *set, json_t *value, bool flat, body_error *error);
 bool tool_set_choose(tool_set *set, json_t *value, body_error *error);
 /* Whether the model may call a tool. */
 bool tool_set_is_used(const tool_set *set);
-/* The texts of calls of the allowed tools. A tool that is not strict and whose schema cannot be obeyed takes any object,
- * which is a warning. NULL: *error says why. */
+/* The texts of calls of the allowed tools. A tool that is not strict and whose schema cannot be obeyed takes any
+ * object, which is a warning. NULL: *error says why. */
 struct grammar *tool_set_grammar(tool_set *set, const tool_form *form, body_error *error);
 /* Adds the member "warnings" and a comma to a reply, if there are any. */
 void tool_set_write_warnings(const tool_set *set, struct strbuf *to);
