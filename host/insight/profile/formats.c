@@ -64,7 +64,7 @@ void profile_json(const profile_report *report, const explain_sink *sink)
         json_open(&json, NULL, '{', true);
         json_text(&json, "name", profile_name(event, text));
         json_text(&json, "op", profile_op(event, text));
-        json_text(&json, "provider", profile_provider(event));
+        json_text(&json, "provider", profile_provider_name(event));
         json_whole(&json, "depth", event->depth);
         json_number(&json, "begin_ns", (double)(event->begin_ns - run->begin_ns));
         json_number(&json, "ns", (double)(event->end_ns - event->begin_ns));

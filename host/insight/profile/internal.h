@@ -82,7 +82,7 @@ enum { PROFILE_NAME = 256 };
 const char *profile_name(const profile_event *event, char text[PROFILE_NAME]);
 const char *profile_op(const profile_event *event, char text[PROFILE_NAME]);
 /* "host", or "copy", where no provider runs it. */
-const char *profile_provider(const profile_event *event);
+const char *profile_provider_name(const profile_event *event);
 /* The module of the program that the event's nodes were exported from (graph_node_scope()): for several nodes, what
  * their modules have in common, "model.layers.0" of its parts. NULL: none is known, or nothing is common. */
 const char *profile_module(const profile_event *event, char text[PROFILE_NAME]);

@@ -171,7 +171,7 @@ void profile_each(const struct profile *profile, void (*event)(void *user, const
         event(user, &(inlay_profile_event){ .struct_size = sizeof(inlay_profile_event),
                                             .name = profile_name(one, name),
                                             .op_type = profile_op(one, op_type),
-                                            .provider = profile_provider(one),
+                                            .provider = profile_provider_name(one),
                                             .begin_ns = one->begin_ns,
                                             .end_ns = one->end_ns,
                                             .run = one->run,

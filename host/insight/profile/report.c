@@ -65,7 +65,7 @@ const char *profile_op(const profile_event *event, char text[PROFILE_NAME])
     return text;
 }
 
-const char *profile_provider(const profile_event *event)
+const char *profile_provider_name(const profile_event *event)
 {
     return event->step->kind == PLAN_COPY        ? "copy"
            : event->step->step->provider == NULL ? "host"
@@ -355,7 +355,7 @@ inlay_status profile_report_make(const struct profile *profile, profile_report *
         profile_row *row = &out->rows[k];
 
         out->outside_ns -= row->leaf ? row->ns : 0;
-        row->provider = profile_provider(row->sample);
+        row->provider = profile_provider_name(row->sample);
         row->live_bytes = live_bytes(row->sample);
         row->share = out->run_ns > 0 ? row->ns / out->run_ns : 0;
         add_cost(profile, row->sample, row);

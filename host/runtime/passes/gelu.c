@@ -77,16 +77,13 @@ static bool is_cubic(const struct rewrite *rewrite, uint32_t value, uint32_t inp
     const graph_node *sum = rewrite_producer_op(rewrite, value, "Add");
     struct product product;
 
-    if (sum != NULL) {
-        for (uint32_t i = 0; i < 2; i++) {
-            if (rewrite_input(rewrite, sum, i) != input)
-                continue;
-            product = factors_of(rewrite, rewrite_input(rewrite, sum, 1 - i));
-            if (product.is_whole && rewrite_is_near(rewrite, input, product.constant, 0.044715) &&
-                is_cube(rewrite, &product, input))
-                return true;
-        }
-        return false;
+    for (uint32_t i = 0; sum != NULL && i < 2; i++) {
+        if (rewrite_input(rewrite, sum, i) != input)
+            continue;
+        product = factors_of(rewrite, rewrite_input(rewrite, sum, 1 - i));
+        if (product.is_whole && rewrite_is_near(rewrite, input, product.constant, 0.044715) &&
+            is_cube(rewrite, &product, input))
+            return true;
     }
     return false;
 }
