@@ -1,7 +1,7 @@
 /* schema_instances < cases: whether the grammars of schemas allow instances. A case is a line of JSON:
  * {"id": "name", "schema": ..., "tests": [{"data": ..., "valid": true}, ...]}. Output: a line for each: its id, and
- * the reason of a refusal, or a letter for each instance: V and r are valid ones that the grammar allows and does not, X and
- * . are invalid ones. */
+ * the reason of a refusal, or a letter for each instance: V and r are valid ones that the grammar allows and does not,
+ * X and . are invalid ones. */
 #include "texts/grammar/grammar_schema.h"
 #include <stdio.h>
 #include <stdlib.h>
