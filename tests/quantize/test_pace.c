@@ -133,8 +133,7 @@ static bool returns_model(const struct fixture *fixture, quantize_args how, cons
     how.bits = 8;
     how.block = 32;
     how.prune = NAN;
-    how.metric = AGREE_cosine;
-    how.goal = 0.9;
+    how.demand = (agree_demand){ .metric = AGREE_cosine, .goal = 0.9 };
     how.timer = timer;
     how.timer_user = &planted;
     assert_int_equal(quantize_model(&how, &report, &diag), INLAY_OK);
