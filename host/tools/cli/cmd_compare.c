@@ -25,7 +25,7 @@ static const char doc[] =
     "iou for Sigmoid; otherwise, and for rows of one element, relative. A score of 1 beside a relative error above "
     "0.05 "
     "violates every bound\n"
-    "  relative 1 - relative error, of all samples together or the mean of the samples, whichever is larger\n"
+    "  relative 1 - relative error: of all samples, or their mean if larger\n"
     "  equal    fraction of equal elements\n"
     "  top1     fraction of rows along the last axis with the same largest element\n"
     "  cosine   cosine similarity, mean of the samples\n"
