@@ -397,12 +397,16 @@ static inlay_exec_args exec_args(struct bench *bench, inlay_diag *diag)
                               .diag = diag };
 }
 
-/* The number of times that this thread has given up its CPU to wait. */
+/* The number of times that this thread has given up its CPU to wait; 0 where the system does not count them. */
 static uint64_t waits_of_thread(void)
 {
+#ifdef RUSAGE_THREAD
     struct rusage used;
 
     return getrusage(RUSAGE_THREAD, &used) == 0 && used.ru_nvcsw > 0 ? (uint64_t)used.ru_nvcsw : 0;
+#else
+    return 0;
+#endif
 }
 
 static inlay_status time_offer(void *ctx, double *out_ns, bool *out_calm)
