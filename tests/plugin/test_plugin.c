@@ -273,7 +273,7 @@ static void speed_for_plugins(void **state)
 #endif
     assert_int_equal(core->flops_v3 > 0, isa_in_use() >= INLAY_ISA_X86_64_V3);
     assert_int_equal(core->flops_v4 > 0, isa_in_use() >= INLAY_ISA_X86_64_V4);
-    assert_true(core->shared_bytes == 0 && core->loop_ns == 0);
+    assert_true(core->shared_bytes > 0 && core->loop_ns > 0); /* of its kind of CPU */
 }
 
 /* A file whose time stamp changes while it is open is opened again; each open has its shutdown. */
