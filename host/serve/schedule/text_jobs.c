@@ -69,9 +69,8 @@ static void run_step(decode_step *step)
 
     part->request.output_count = step->output_count;
     for (uint32_t i = 0; i < step->output_count; i++)
-        part->wanted[i] = (infer_wanted){ .name = model->outputs[step->outputs[i]].name,
-                                          .binary = -1,
-                                          .output = step->outputs[i] };
+        part->wanted[i] =
+            (infer_wanted){ .name = model->outputs[step->outputs[i]].name, .binary = -1, .output = step->outputs[i] };
     part->job.size.rows = step->rows;
     part->job.size.bytes = step->bytes;
     part->job.arrived_ns = part->job.received_ns = clock_ns();
@@ -103,12 +102,12 @@ static void warn_operator(const decode_model *model, const char *text)
 }
 
 static const decode_program program = { .open = open_step,
-                                           .close = close_step,
-                                           .run = run_step,
-                                           .hold = hold_model,
-                                           .release = release_model,
-                                           .count_guesses = count_guesses,
-                                           .warn = warn_operator };
+                                        .close = close_step,
+                                        .run = run_step,
+                                        .hold = hold_model,
+                                        .release = release_model,
+                                        .count_guesses = count_guesses,
+                                        .warn = warn_operator };
 
 /* Tells the decoder of a loaded model what it needs to know of it. */
 static void link_model(struct sched *sched, struct model *model)

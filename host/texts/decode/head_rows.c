@@ -11,12 +11,12 @@ enum {
 
 struct head_rows {
     const decode_model *model;
-    uint64_t order; /* of the text whose states these are; 0: none */
-    size_t first;   /* token of their first row */
-    size_t length;  /* rows with hidden states of the model */
-    size_t chained; /* rows of guesses after them */
-    size_t reads;   /* rows of the prepared run */
-    bool of_text;   /* they are rows of the text */
+    uint64_t order;       /* of the text whose states these are; 0: none */
+    size_t first;         /* token of their first row */
+    size_t length;        /* rows with hidden states of the model */
+    size_t chained;       /* rows of guesses after them */
+    size_t reads;         /* rows of the prepared run */
+    bool of_text;         /* they are rows of the text */
     int64_t *numbers;     /* tokens, positions and mask; owned */
     size_t number_room;   /* of numbers */
     unsigned char *last;  /* [own_bytes] hidden state of the last row; owned */

@@ -15,11 +15,11 @@ struct decode_model;
  * the context, and the outputs remain in it until the next run. */
 typedef struct decode_step {
     struct decode_model *model;
-    inlay_context *context;               /* made by decode_program.open(); NULL: none yet */
-    uint32_t outputs[1 + HEAD_SOURCES];   /* [output_count] that are read after the run */
+    inlay_context *context;             /* made by decode_program.open(); NULL: none yet */
+    uint32_t outputs[1 + HEAD_SOURCES]; /* [output_count] that are read after the run */
     uint32_t output_count;
-    uint64_t rows, bytes;                 /* of the inputs */
-    uint64_t compute_ns;                  /* the program sets it: time of the last run */
+    uint64_t rows, bytes; /* of the inputs */
+    uint64_t compute_ns;  /* the program sets it: time of the last run */
     /* The program calls it after each run, on any thread. failure: NULL: the run completed. */
     void (*finish)(struct decode_step *step, const inlay_diag *failure);
     void *user;    /* of finish() */
@@ -55,17 +55,17 @@ typedef struct decode_limits {
 } decode_limits;
 
 typedef struct decode_model {
-    inlay_session *session; /* borrowed */
-    const char *name;       /* for messages; borrowed */
+    inlay_session *session;        /* borrowed */
+    const char *name;              /* for messages; borrowed */
     uint32_t ids, mask, positions; /* inputs; INLAY_NONE: missing */
     uint32_t adapter;              /* input: the LoRA adapter of each text; INLAY_NONE: missing */
     uint32_t last_logits;          /* input of option last_logits; INLAY_NONE: all tokens have logits */
     uint32_t logits;               /* output */
     uint32_t adapter_count;        /* LoRA adapters of the session */
     bool has_states;
-    size_t context;       /* maximum length of a text in tokens; 0: unknown */
-    inlay_rows_info rows; /* how texts share a run */
-    text_head *head;      /* of a draft model that reads hidden states; NULL: it is none */
+    size_t context;             /* maximum length of a text in tokens; 0: unknown */
+    inlay_rows_info rows;       /* how texts share a run */
+    text_head *head;            /* of a draft model that reads hidden states; NULL: it is none */
     struct decode_model *draft; /* guesses tokens of the texts; NULL: none; borrowed */
     decode_limits limits;
     const decode_program *program;
