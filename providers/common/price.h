@@ -10,14 +10,18 @@
 #define PRICE_CHANNELS_PER_NS 32.0 /* depthwise convolutions: outputs, without the time of their taps */
 #define PRICE_TAP_NS 0.0094        /* depthwise convolutions: one tap of one output */
 #define PRICE_FAR_REORDER 5.0
-#define PRICE_TEAM_NS 700.0 /* starting and joining the threads of a step */
+#define PRICE_OVERLAP 1.4 /* streams through the shared cache, whose reads and writes overlap, relative to reads */
+#define PRICE_CORE_SIZE 32768.0
 
-/* How fast data arrives, in bytes per nanosecond. */
+/* How fast data arrives, in bytes per nanosecond, and the price of threads. */
 typedef struct price_memory {
+    double core, near;  /* one core from its caches of the first and the second level */
     double shared;      /* one core from the shared cache */
     double memory, all; /* one core, and all of them together, from memory */
     double paged;       /* one core from memory in small pages: weights that are read in the model's file */
-    double size;        /* bytes of the shared cache */
+    double near_size;   /* bytes of the second level, ... */
+    double size;        /* ... and of the shared cache */
+    double team_ns;     /* starting and joining the threads of a step */
 } price_memory;
 
 /* Of this machine; of the reference core if the host does not know it. */
@@ -29,9 +33,10 @@ static inline price_memory price_memory_of(const inlay_host *host)
     const memory_speed *memory = rest != NULL ? rest->get(host->ctx) : NULL;
 
     if (speed == NULL || memory == NULL || !(speed->shared_bytes > 0) || !(speed->memory_bytes > 0))
-        return (price_memory){ 105, 24, 34, 24, 32 << 20 };
-    return (price_memory){ speed->shared_bytes, speed->memory_bytes, memory->all_bytes, memory->paged_bytes,
-                           memory->shared_size };
+        return (price_memory){ 400, 128, 105, 24, 34, 24, 1 << 20, 32 << 20, 700 };
+    return (price_memory){ speed->core_bytes,   speed->near_bytes,   speed->shared_bytes,
+                           speed->memory_bytes, memory->all_bytes,   memory->paged_bytes,
+                           memory->near_size,   memory->shared_size, speed->loop_ns };
 }
 
 /* Bytes per nanosecond from memory, for threads together. */
@@ -40,12 +45,19 @@ static inline double price_memory_rate(const price_memory *memory, double thread
     return fmin(memory->memory * threads, memory->all);
 }
 
+/* The share of bytes that come from memory, of those that a step reads and writes in turn. The shared cache keeps
+ * them if they are at most half of its size. */
+static inline double price_far_share(const price_memory *memory, double bytes)
+{
+    return fmin(fmax(2 * bytes / memory->size - 1, 0), 1);
+}
+
 /* The time in which threads read weights together. Between two reads of them, a run reads `all` bytes of weights. The
  * shared cache keeps them if all are at most half of its size; above that, a growing share comes from memory, and from
  * its size on all of them. */
 static inline double price_weights_ns(const price_memory *memory, double bytes, double all, double threads)
 {
-    const double far = fmin(fmax(2 * all / memory->size - 1, 0), 1);
+    const double far = price_far_share(memory, all);
 
     return bytes * ((1 - far) / (memory->shared * threads) + far / price_memory_rate(memory, threads));
 }
@@ -78,18 +90,24 @@ static inline double price_axis(const inlay_value_state *state, uint32_t d)
                : (double)state->dims[d];
 }
 
-/* The time in which threads read or write bytes of activations; cached_rate: bytes per nanosecond of one thread, for
- * data in the cache. */
-static inline double price_stream_ns(const price_memory *memory, double bytes, double cached_rate, double threads)
+/* The time in which threads stream through activations. A line of memory is read before it is written. */
+static inline double price_stream_ns(const price_memory *memory, double read, double written, double threads)
 {
-    return bytes / (bytes < memory->size / 4 ? cached_rate * threads : price_memory_rate(memory, threads));
+    const double bytes = read + written, far = price_far_share(memory, bytes);
+    const double rate = bytes / threads <= PRICE_CORE_SIZE     ? memory->core
+                        : bytes / threads <= memory->near_size ? memory->near
+                                                               : fmin(PRICE_OVERLAP * memory->shared, memory->near);
+
+    return bytes * (1 - far) / (rate * threads) + (bytes + written) * far / price_memory_rate(memory, threads);
 }
 
-/* The time to change the layout of bytes, without the call; cached_rate as above. Layout changes of values too large
- * for two copies in the cache are several times slower than plain reads. */
+/* The time to change the layout of bytes, without the call; cached_rate: bytes per nanosecond of one thread, for data
+ * in the cache. Layout changes of values too large for two copies in the cache are several times slower than plain
+ * reads. */
 static inline double price_reorder_ns(const price_memory *memory, double bytes, double cached_rate, double threads)
 {
-    return 2 * bytes < memory->size / 4 ? bytes / cached_rate / threads
-                                        : bytes * PRICE_FAR_REORDER / price_memory_rate(memory, threads);
+    const double far = price_far_share(memory, 2 * bytes);
+
+    return bytes * ((1 - far) / cached_rate / threads + far * PRICE_FAR_REORDER / price_memory_rate(memory, threads));
 }
 #endif

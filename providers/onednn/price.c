@@ -14,7 +14,6 @@
 #define UNFOLD_FLOPS_PER_NS 90.0 /* kernels by im2col, and transposed convolutions, which use one thread */
 #define REDUCED_GAIN 2.0
 #define FUNCTION_PER_NS 16.0
-#define CACHED_BYTES_PER_NS 64.0
 #define REORDER_BYTES_PER_NS 12.0
 #define CALL_NS 300.0    /* a call of the library */
 #define COPY_NS 50.0     /* a change of layout */
@@ -136,11 +135,11 @@ inlay_status onednn_cost(void *state_, const inlay_cost_request *request, inlay_
         rate *= REDUCED_GAIN;
     if (flops < SHARED_FLOPS || group.kind == GROUP_DECONV)
         threads = 1;
-    reading = price_stream_ns(&memory, 4 * (sizes.input + sizes.output), CACHED_BYTES_PER_NS, threads);
+    reading = price_stream_ns(&memory, 4 * sizes.input, 4 * sizes.output, threads);
     if (group.constant[OPERAND_WEIGHTS])
         reading += price_weights_ns(&memory, width * sizes.weights, weights_of_graph(request->graph), threads);
     work = flops / rate / threads;
-    out->ns = CALL_NS + (threads > 1 ? PRICE_TEAM_NS : 0) + fmax(work, reading);
+    out->ns = CALL_NS + (threads > 1 ? memory.team_ns : 0) + fmax(work, reading);
     if (group.kind == GROUP_CONV || group.kind == GROUP_DECONV) {
         out->ns += reorder_ns(&memory, 4 * sizes.input, threads) + reorder_ns(&memory, 4 * sizes.output, threads);
         if (!group.constant[OPERAND_WEIGHTS])

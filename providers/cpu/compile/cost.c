@@ -25,23 +25,30 @@
 
 #define CORE_FLOPS_PER_NS 250.0 /* convolutions and matrix multiplications with packed weights */
 #define SPARSE_PACE 0.48        /* speed of block-sparse matrix multiplication relative to dense, per non-zero block */
-#define THIN_FLOPS_PER_NS 90.0  /* grouped convolutions with few channels per group */
+#define THIN_FLOPS_PER_NS 230.0 /* grouped convolutions with few channels per group */
+#define LANES 16.0              /* columns of a product, or filters of a group, are computed in such steps */
 #define ATTENTION_FLOPS_PER_NS 210.0
-#define SCORE_NS 0.22 /* attention: softmax of one score */
+#define SCORE_NS 0.55          /* attention: softmax of one score */
+#define PACK_BYTES_PER_NS 20.0 /* attention: keys and values */
 #define POOL_FLOPS_PER_NS 8.0
-#define GATE_PER_NS 10.0  /* elements of a Sigmoid fused into a convolution or matrix multiplication */
-#define NORM_PER_NS 3.0   /* elements of a normalisation, which reads its rows twice or more */
-#define REDUCE_PER_NS 8.0 /* elements that a reduction reads */
-#define CACHED_BYTES_PER_NS 96.0
-#define NEAR_WEIGHTS 1e6 /* bytes of a graph's weights that stay in the core's cache between runs */
-#define NEAR_BYTES_PER_NS 128.0
+#define GATE_PER_NS 10.0               /* elements of a Sigmoid fused into a convolution or matrix multiplication */
+#define NORM_PER_NS 3.0                /* elements of a normalisation, which reads its rows twice or more */
+#define REDUCE_PER_NS 8.0              /* elements that a reduction reads */
+#define NEAR_WEIGHTS 1e6               /* bytes of a graph's weights that stay in the core's cache between runs */
 #define WINOGRAD_SIDE 12               /* pixels; smaller images gain nothing */
-#define CALL_NS 50.0                   /* one more step in a region */
+#define REFERENCE_SHARED 105.0         /* bytes per nanosecond of the reference core from the shared cache */
+#define CALL_NS 42.0                   /* one more step in a region */
 #define ENTER_NS 150.0                 /* one more input of a region */
 #define FUSED_NS 30.0                  /* an op that is fused into another */
 #define NEAR_REORDER_BYTES_PER_NS 32.0 /* values of up to NEAR_BYTES */
 #define NEAR_BYTES (256 * 1024)
 #define REORDER_BYTES_PER_NS 16.0
+#define TRANSPOSE_BYTES_PER_NS 24.0 /* axes change places, and rows stay rows */
+#define THIN_TRANSPOSE_BYTES_PER_NS 8.0
+#define THIN_ROW 8                       /* elements */
+#define PIXEL_FILTERS 6.0                /* filters that are computed together from row-major images, ... */
+#define UNFOLD_BYTES_PER_NS 32.0         /* ... of which columns are copied, ... */
+#define PIXEL_BYTES_PER_NS 60.0          /* ... and results stored */
 #define FEW_CHANNELS 4                   /* convolutions with up to this many channels read row-major images */
 enum { LOOK_BACK = 16, LOOK_AHEAD = 8 }; /* most ops between a value and the convolution that determines its layout */
 
@@ -51,9 +58,9 @@ struct machine {
     price_memory memory;
 };
 
-static double stream_ns(const struct machine *machine, double bytes, double threads)
+static double stream_ns(const struct machine *machine, double read, double written, double threads)
 {
-    return price_stream_ns(&machine->memory, bytes, CACHED_BYTES_PER_NS, threads);
+    return price_stream_ns(&machine->memory, read, written, threads);
 }
 
 /* Time to read weights during the computation. */
@@ -62,7 +69,7 @@ static double weights_ns(const struct machine *machine, const inlay_graph *graph
     const double all = bytes > 0 ? weights_of_graph(graph) : 0;
 
     INLAY_CHECK(threads >= 1);
-    return all < NEAR_WEIGHTS ? bytes / NEAR_BYTES_PER_NS / threads
+    return all < NEAR_WEIGHTS ? bytes / machine->memory.near / threads
                               : price_weights_ns(&machine->memory, bytes, all, threads);
 }
 
@@ -192,7 +199,13 @@ static double taps(const cpu_op *op, const struct sizes *sizes, uint32_t axis)
     return inside > 1 ? (double)inside : 1;
 }
 
-/* The number of multiplications and additions; *out_rate: how many per nanosecond. */
+/* By how much vectors exceed the columns that they hold. */
+static double padded(double columns)
+{
+    return columns > 0 ? ceil(columns / LANES) * LANES / columns : 1;
+}
+
+/* The number of multiplications and additions, with those of padding; *out_rate: how many per nanosecond. */
 static double flops_of(const cpu_op *op, const struct sizes *sizes, double *out_rate)
 {
     const cpu_family *family = op->row->family;
@@ -208,17 +221,21 @@ static double flops_of(const cpu_op *op, const struct sizes *sizes, double *out_
 
         for (uint32_t i = 0; i < op->window.spatial; i++)
             window *= taps(op, sizes, i);
-        if (per == 1 && op->window.group > 1)
-            *out_rate = 2 * window / (1 / PRICE_CHANNELS_PER_NS + window * PRICE_TAP_NS);
+        if (per == 1 && op->window.group > 1) /* with a stride, a vector of neighbouring taps needs two loads */
+            *out_rate =
+                2 * window / (1 / PRICE_CHANNELS_PER_NS + window * PRICE_TAP_NS * (op->window.strides[0] > 1 ? 2 : 1));
         else if (per < 8 && op->window.group > 1)
             *out_rate = THIN_FLOPS_PER_NS;
+        if (family == &cpu_conv && per > 1)
+            outputs *= padded(price_axis(sizes->output, 1) / (double)(op->window.group > 0 ? op->window.group : 1));
         return 2 * outputs * per * window;
     }
     if (family == &cpu_product && sizes->first != NULL && sizes->first->rank != INLAY_RANK_UNKNOWN &&
         sizes->first->rank >= 2) {
         const double depth = price_axis(sizes->first, sizes->first->rank - (op->product.trans_a ? 2 : 1));
 
-        return 2 * outputs * depth;
+        return 2 * outputs *
+               padded(sizes->output == NULL ? LANES : price_axis(sizes->output, sizes->output->rank - 1)) * depth;
     }
     if (family == &cpu_attention) {
         const double per = 4 * price_axis(sizes->first, 3); /* FLOPs of a score */
@@ -362,10 +379,21 @@ static double reorder_ns(const struct machine *machine, double bytes, double thr
     return CALL_NS + price_reorder_ns(&machine->memory, bytes, REORDER_BYTES_PER_NS, threads);
 }
 
+/* Time to make a transposed tensor contiguous. */
+static double transpose_ns(const struct machine *machine, const inlay_value_state *output, double bytes, double threads)
+{
+    const bool thin = output->rank > 0 && price_axis(output, output->rank - 1) < THIN_ROW;
+
+    if (thin || bytes > NEAR_BYTES)
+        return CALL_NS + price_reorder_ns(&machine->memory, bytes,
+                                          thin ? THIN_TRANSPOSE_BYTES_PER_NS : TRANSPOSE_BYTES_PER_NS, threads);
+    return reorder_ns(machine, bytes, threads);
+}
+
 /* Time to make a part of a tensor contiguous: its rows are copied. */
 static double part_ns(const struct machine *machine, double bytes, double threads)
 {
-    return CALL_NS + stream_ns(machine, 2 * bytes, threads);
+    return CALL_NS + stream_ns(machine, bytes, bytes, threads);
 }
 
 /* True if the op only changes strides and offsets. */
@@ -444,6 +472,34 @@ static void count_rows(const cpu_op *op, struct sizes *sizes)
     }
 }
 
+/* Time of a convolution of single pixels between row-major images, which needs no layout (kernels/model.c,
+ * kernel_rows_ns). Negative: the op is another one. */
+static double pixels_ns(const cpu_state *state, const inlay_graph *graph, const inlay_node_info *info,
+                        const struct sizes *sizes, const op_work *work, const struct machine *machine)
+{
+    const cpu_op *op = work->op;
+    const bool laid_out = has_layout(state, graph, info->inputs[0]) || wants_layout(state, graph, info->outputs[0]);
+    op_work product = { .op = op, .rate = CORE_FLOPS_PER_NS, .threads = work->threads, .gain = 1 };
+    double filters, columns, depth;
+
+    if (op->row->family != &cpu_conv || op->window.spatial != 2 || laid_out || sizes->output == NULL ||
+        sizes->output->rank != 4 || sizes->second == NULL || op->window.group < 1)
+        return -1;
+    for (uint32_t i = 0; i < 2; i++)
+        if (op->window.kernel[i] != 1 || op->window.strides[i] != 1)
+            return -1;
+    filters = price_axis(sizes->output, 1) / (double)op->window.group;
+    columns = price_count(sizes->output) / filters;
+    depth = price_axis(sizes->second, 1);
+    if (depth < 2)
+        return -1;
+    product.multiplies = product.dense = true;
+    product.flops = 2 * ceil(filters / PIXEL_FILTERS) * PIXEL_FILTERS * columns * depth;
+    return op_work_ns(&product, &machine->reference, &machine->local) +
+           (4 * columns * depth / UNFOLD_BYTES_PER_NS + sizes->out / PIXEL_BYTES_PER_NS) / work->threads + CALL_NS +
+           (work->threads > 1 ? machine->memory.team_ns : 0);
+}
+
 static double work_ns(const op_work *work, const struct machine *machine)
 {
     return op_work_ns(work, &machine->reference, &machine->local);
@@ -460,16 +516,16 @@ static double fused_ns(const struct sizes *sizes, op_work work, const struct mac
         ns += work.op->unary[0].function == FUNCTION_SIGMOID ? work.flops / GATE_PER_NS / work.threads
                                                              : work_ns(&work, machine);
     if (family == &cpu_binary) /* the other operand is not in registers */
-        ns += stream_ns(machine, sizes->in > sizes->out ? sizes->in - sizes->out : 0, work.threads);
+        ns += stream_ns(machine, sizes->in > sizes->out ? sizes->in - sizes->out : 0, 0, work.threads);
     return ns;
 }
 
 /* Time of an op that is not fused; read_ns: of its weights. */
 static double alone_ns(const struct sizes *sizes, const op_work *work, double read_ns, const struct machine *machine)
 {
-    const double streams = stream_ns(machine, sizes->in + sizes->out, work->threads) + read_ns;
+    const double streams = stream_ns(machine, sizes->in, sizes->out, work->threads) + read_ns;
 
-    return fmax(work_ns(work, machine), streams) + CALL_NS + (work->threads > 1 ? PRICE_TEAM_NS : 0);
+    return fmax(work_ns(work, machine), streams) + CALL_NS + (work->threads > 1 ? machine->memory.team_ns : 0);
 }
 
 /* The properties of the work that flops_of() does not set. */
@@ -486,7 +542,7 @@ static void describe_work(const cpu_state *state, const inlay_graph *graph, cons
     work->planar = slides && info->output_count > 0 && sizes->output != NULL &&
                    sizes->output->rank != INLAY_RANK_UNKNOWN && sizes->output->rank > 2 &&
                    !has_layout(state, graph, info->inputs[0]) && !wants_layout(state, graph, info->outputs[0]);
-    if (work->planar)
+    if (sizes->output != NULL && sizes->output->rank != INLAY_RANK_UNKNOWN && sizes->output->rank > 0)
         work->rows = price_count(sizes->output) / price_axis(sizes->output, sizes->output->rank - 1);
     if (family == &cpu_conv) {
         find_winograd(op, sizes, work);
@@ -494,12 +550,18 @@ static void describe_work(const cpu_state *state, const inlay_graph *graph, cons
     }
 }
 
-/* Adds the cost of an op whose model is for the reference core. */
-static void add_scaled(const inlay_cost *op, const struct machine *machine, inlay_cost *sum)
+/* The time of a recurrent layer of `rows` sequences relative to the reference core. A step with few of them reads its
+ * weights from the caches as fast as they arrive, one with more multiplies. */
+static double recurrent_factor(const struct machine *machine, double rows)
 {
-    const bool computes = op->flops > 2 * ((double)op->bytes_read + (double)op->bytes_written);
+    const double multiplies = machine->reference.multiply / machine->local.multiply;
 
-    sum->ns += computes ? op->ns * machine->reference.multiply / machine->local.multiply : op->ns;
+    return fmin(multiplies, REFERENCE_SHARED / machine->memory.shared * fmax(1, rows / 2));
+}
+
+static void add(const inlay_cost *op, inlay_cost *sum)
+{
+    sum->ns += op->ns;
     sum->flops += op->flops;
     sum->bytes_read += op->bytes_read;
     sum->bytes_written += op->bytes_written;
@@ -525,7 +587,7 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
     cpu_op op;
     op_work work = { .op = &op, .threads = request->max_threads > 0 ? request->max_threads : 1, .gain = 1 };
     const double threads = work.threads;
-    double alone, inside = -1, share = 1;
+    double alone, inside = -1, share = 1, enter_ns = 0, leave_ns = 0, pixels;
     bool fused = false, laid_out, planar;
     struct sizes sizes = { 0 };
 
@@ -573,7 +635,8 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
         inlay_cost layer = { .ns = 0 };
 
         cpu_recurrent_cost(state, request, info, &layer);
-        add_scaled(&layer, machine, cost);
+        layer.ns *= recurrent_factor(machine, price_axis(sizes.first, 1));
+        add(&layer, cost);
         return INLAY_OK;
     }
     sizes.out = 4 * price_count(sizes.output);
@@ -581,18 +644,26 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
     planar = is_planar(state, request->graph, &op, info, &sizes);
     laid_out = !planar && reads_layout(state, request->graph, &op, info);
     for (uint32_t i = 0; laid_out && i < info->input_count; i++)
-        cost->enter_ns += layout_ns(machine, request, info, i, &op, threads);
+        enter_ns += layout_ns(machine, request, info, i, &op, threads);
     if (info->output_count > 0 && !planar && (has_layout(state, request->graph, info->outputs[0]) || is_strided(&op))) {
         const double bytes = width_of(sizes.output) * price_count(sizes.output);
 
-        cost->leave_ns +=
-            op.row->family == &cpu_slice ? part_ns(machine, bytes, threads) : reorder_ns(machine, bytes, threads);
+        leave_ns +=
+            op.row->family == &cpu_slice ? part_ns(machine, bytes, threads)
+            : op.row->family == &cpu_transpose && sizes.output != NULL && sizes.output->rank != INLAY_RANK_UNKNOWN
+                ? transpose_ns(machine, sizes.output, bytes, threads)
+                : reorder_ns(machine, bytes, threads);
     }
     if (op.row->takes != NULL && op.row->family != &cpu_attention) { /* integers, and constants in other types */
+        const double slower = machine->reference.multiply / machine->local.multiply;
+        double multiply_ns = 0, weight_bytes = 0;
         inlay_cost integers = { .ns = 0 };
 
-        cpu_quant_cost(&op, request, info, &integers);
-        add_scaled(&integers, machine, cost);
+        cpu_quant_cost(&op, request, info, &integers, &multiply_ns, &weight_bytes);
+        cost->enter_ns += enter_ns;
+        cost->leave_ns += leave_ns;
+        integers.ns += fmax(multiply_ns * slower, weights_ns(machine, request->graph, weight_bytes, threads));
+        add(&integers, cost);
         return INLAY_OK;
     }
     work.flops = flops_of(&op, &sizes, &work.rate) * (share < SPARSE_PACE ? share / SPARSE_PACE : 1);
@@ -604,6 +675,15 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
         inside = fused_ns(&sizes, work, machine);
     work.threads = is_shared(&op, &sizes, work.flops) ? threads : 1;
     alone = alone_ns(&sizes, &work, weights_ns(machine, request->graph, sizes.weights, work.threads), machine);
+    if (op.row->family == &cpu_attention)
+        alone += 2 * 4 * price_count(sizes.second) / PACK_BYTES_PER_NS / work.threads;
+    pixels = pixels_ns(state, request->graph, info, &sizes, &work, machine);
+    if (pixels >= 0 && pixels < alone + enter_ns + leave_ns) {
+        alone = pixels;
+        enter_ns = leave_ns = 0;
+    }
+    cost->enter_ns += enter_ns;
+    cost->leave_ns += leave_ns;
     cost->ns += inside >= 0 ? inside : alone;
     if (fused && alone > inside) /* in another region than the producer of its input */
         cost->enter_ns += alone - inside;

@@ -11,15 +11,19 @@
 #include <string.h>
 
 #define REFERENCE_FLOPS 320.0
+#define TANH_PER_NS 3.8
+#define SQRT_PER_NS 5.0
 #define DENSE_SHARE 0.97    /* of the core's multiply-adds that a matrix multiplication can use */
 #define WINOGRAD_LIMIT 4.0  /* ratio of multiplications that Winograd's algorithm saves, 6x6 */
 #define AVX2_FUNCTIONS 1.4  /* time of functions with exponents, relative to AVX-512 of the same speed */
 #define AVX2_ROWS 1.4       /* time of the starts and ends of rows, relative to AVX-512 */
 #define ROW_NS 5.0          /* start and end of a row of an image; per step of the window */
 #define FILTER_ROW_NS 8.0   /* start and end of a row in depthwise convolutions; per step of the window */
+#define VECTOR_ROW_NS 25.0  /* start and end of a row that is normalised */
 #define EXTREME_PER_NS 24.0 /* elements of a maximum */
 #define SUM_PER_NS 11.0     /* elements of other reductions */
-#define POOLED_PER_NS 20.0  /* taps of pools */
+#define POOLED_PER_NS 20.0  /* taps of pools, ... */
+#define EXTREME_TAPS 1.25   /* ... and of MaxPool relative to it */
 #define RESIZED_PER_NS 2.5  /* elements of resized rows */
 
 /* Elements per nanosecond of a function with AVX-512. */
@@ -27,7 +31,7 @@ static double function_rate(const cpu_unary *function, double exponents)
 {
     switch ((int)function->function) {
     case FUNCTION_SQRT:
-        return EXP_PER_NS;
+        return SQRT_PER_NS;
     case FUNCTION_SOFTPLUS:
         return exponents / (1 / EXP_PER_NS + 1 / LOG_PER_NS);
     case FUNCTION_LOG:
@@ -37,18 +41,21 @@ static double function_rate(const cpu_unary *function, double exponents)
     case FUNCTION_GELU:
     case FUNCTION_GELU_TANH:
         return exponents * GELU_PER_NS;
-    case FUNCTION_SIGMOID:
-    case FUNCTION_TANH:
-    case FUNCTION_ELU:
     case FUNCTION_EXP:
+        return exponents * EXP_PER_NS;
+    case FUNCTION_TANH:
     case FUNCTION_ERF:
+        return exponents * TANH_PER_NS;
+    case FUNCTION_SIGMOID:
+    case FUNCTION_SWISH:
+    case FUNCTION_MISH:
+        return exponents * SIGMOID_PER_NS;
+    case FUNCTION_ELU:
     case FUNCTION_SIN:
     case FUNCTION_COS:
     case FUNCTION_SELU:
     case FUNCTION_CELU:
-    case FUNCTION_SWISH:
-    case FUNCTION_MISH:
-        return exponents * EXP_PER_NS;
+        return exponents * SOFTMAX_PER_NS;
     default:
         return SIMPLE_PER_NS;
     }
@@ -73,13 +80,14 @@ static double other_rate(const op_work *work, double exponents)
     double ns = 0;
 
     if (family == &cpu_softmax)
-        return exponents * EXP_PER_NS;
+        return exponents * SOFTMAX_PER_NS;
     if (family == &cpu_reduce)
         return strcmp(work->op->row->op_type, "ReduceMax") == 0 || strcmp(work->op->row->op_type, "ReduceMin") == 0
                    ? EXTREME_PER_NS
                    : SUM_PER_NS;
     if (family == &cpu_pool && work->planar && !work->op->window.global)
-        return POOLED_PER_NS / (double)work->op->window.strides[work->op->window.spatial - 1];
+        return POOLED_PER_NS * (strcmp(work->op->row->op_type, "MaxPool") == 0 ? EXTREME_TAPS : 1) /
+               (double)work->op->window.strides[work->op->window.spatial - 1];
     if (family == &cpu_resize && work->planar)
         return RESIZED_PER_NS;
     if (family != &cpu_unary_family)
@@ -95,6 +103,8 @@ static double rows_ns(const op_work *work)
     const cpu_family *family = work->op->row->family;
     const bool pools = family == &cpu_pool && !work->op->window.global;
 
+    if (family == &cpu_softmax || family == &cpu_layer_norm || family == &cpu_rms_norm || family == &cpu_skip_norm)
+        return work->rows * VECTOR_ROW_NS;
     if (!work->planar || (!pools && family != &cpu_conv))
         return 0;
     INLAY_CHECK(work->op->window.spatial > 0);

@@ -6,7 +6,9 @@
 
 /* Rates per nanosecond of a core with AVX-512. */
 #define SIMPLE_PER_NS 16.0 /* elements of functions with a few instructions */
-#define EXP_PER_NS 5.0     /* elements of functions with an exponential */
+#define EXP_PER_NS 6.8     /* elements of Exp, ... */
+#define SIGMOID_PER_NS 4.1 /* ... of functions that divide by a sum with one, and Erf */
+#define SOFTMAX_PER_NS 5.0
 #define GELU_PER_NS 8.0
 #define LOG_PER_NS 2.0
 
@@ -18,8 +20,8 @@ typedef struct op_work {
     bool dense;         /* the multiply-adds are limited by the core's multipliers */
     bool winograd;      /* Winograd's algorithm may be used; gain: its speed-up on the reference core */
     double gain;
-    bool planar; /* images are row-major; rows: the number of rows of the output */
-    double rows;
+    bool planar; /* images are row-major */
+    double rows; /* rows of the output, of planar images and of normalisations */
 } op_work;
 
 /* Nanoseconds on a core of this machine, without loads and stores. */

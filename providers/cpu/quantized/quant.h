@@ -26,9 +26,10 @@ bool cpu_takes_bias(const kit_node *node);
 /* The two inputs of that Add. */
 uint32_t cpu_sums_of(const cpu_op *add);
 uint32_t cpu_bias_of(const cpu_op *add);
-/* Adds the cost of an operator of integers.def. */
+/* Adds the cost of an operator of integers.def, without the time of products by weights, and of reading them:
+ * *out_multiply_ns of the reference core, and *out_weight_bytes; both stay as they are without weights. */
 void cpu_quant_cost(const cpu_op *op, const struct inlay_cost_request *request, const inlay_node_info *info,
-                    inlay_cost *cost);
+                    struct inlay_cost *cost, double *out_multiply_ns, double *out_weight_bytes);
 
 /* Moves op `next`, the only reader of the group's output, into the group if it adds a bias to the integers, or converts
  * them into a type that the group's kernel can write. */

@@ -6,7 +6,7 @@
 #include "inlay/plugin.h"
 #include <math.h>
 
-#define BYTE_FLOPS_PER_NS 1000.0
+#define BYTE_FLOPS_PER_NS 1250.0 /* four times the operations of floats */
 #define SPARSE_BYTES_PER_NS 20.0
 #define FLOAT_FLOPS_PER_NS 250.0
 #define REQUANTIZE_NS 0.03 /* per element of a convolution's output */
@@ -14,7 +14,6 @@
 #define THIN_TAP_NS 0.008  /* depthwise: per tap of an output element */
 #define BYTES_PER_NS 16.0  /* elements quantized or dequantized */
 #define CALL_NS 60.0
-#define WEIGHT_BYTES_PER_NS 60.0
 
 /* The time of products relative to AVX-512 VNNI. AVX-VNNI has vectors of half the length; AVX2 and NEON widen bytes
  * first. arm64: estimated for two vector units from the numbers of instructions (tests/bench/arm.md). */
@@ -79,7 +78,8 @@ static double count_of(const inlay_cost_request *request, const uint32_t *list, 
     return n;
 }
 
-void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const inlay_node_info *info, inlay_cost *cost)
+void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const inlay_node_info *info, inlay_cost *cost,
+                    double *out_multiply_ns, double *out_weight_bytes)
 {
     const cpu_family *family = op->row->family;
     double x = count_of(request, info->inputs, info->input_count, 0),
@@ -143,5 +143,10 @@ void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const i
     cost->flops += flops;
     cost->bytes_read += (uint64_t)(x + weights);
     cost->bytes_written += (uint64_t)y;
-    cost->ns += (flops / rate + more) / threads + weights / WEIGHT_BYTES_PER_NS + CALL_NS;
+    if (weights > 0)
+        *out_multiply_ns = (flops / rate + more) / threads;
+    else
+        cost->ns += (flops / rate + more) / threads;
+    *out_weight_bytes = weights;
+    cost->ns += CALL_NS;
 }
