@@ -14,8 +14,9 @@
  *
  * CachedAttention(Q, K, V, bias, hidden, k_scale, v_scale) is Attention of Q,
  * DequantizeRows(K, k_scale) and DequantizeRows(V, v_scale). value_bits: bits of V, if they are not those of K. blank:
- * the result for a query whose scores are all -infinity; guarded: 0, also where a score is NaN. softcap above 0: a
- * score x becomes softcap tanh(x / softcap), after the scale and before masks. */
+ * the result for a query whose scores are all -infinity; guarded: 0, also where a score is NaN; zero: as in ONNX's
+ * Attention, where also hidden keys take no part (ops/onnx/attention.c). softcap above 0: a score x becomes softcap
+ * tanh(x / softcap), after the scale and before masks. */
 #include "schema.h"
 #include "inlay/check.h"
 
