@@ -9,7 +9,7 @@
 
 #define PRICE_CHANNELS_PER_NS 32.0 /* depthwise convolutions: outputs, without the time of their taps */
 #define PRICE_TAP_NS 0.0094        /* depthwise convolutions: one tap of one output */
-#define PRICE_FAR_REORDER 5.0
+#define PRICE_FAR_REORDER 6.0
 #define PRICE_OVERLAP 1.4 /* streams through the shared cache, whose reads and writes overlap, relative to reads */
 #define PRICE_CORE_SIZE 32768.0
 
@@ -102,11 +102,11 @@ static inline double price_stream_ns(const price_memory *memory, double read, do
 }
 
 /* The time to change the layout of bytes, without the call; cached_rate: bytes per nanosecond of one thread, for data
- * in the cache. Layout changes of values too large for two copies in the cache are several times slower than plain
+ * in the cache. Layout changes of values too large for two copies in the shared cache are several times slower than plain
  * reads. */
 static inline double price_reorder_ns(const price_memory *memory, double bytes, double cached_rate, double threads)
 {
-    const double far = price_far_share(memory, 2 * bytes);
+    const double far = price_far_share(memory, 3 * bytes);
 
     return bytes * ((1 - far) / cached_rate / threads + far * PRICE_FAR_REORDER / price_memory_rate(memory, threads));
 }

@@ -45,10 +45,16 @@
 #define REORDER_BYTES_PER_NS 16.0
 #define TRANSPOSE_BYTES_PER_NS 24.0 /* axes change places, and rows stay rows */
 #define THIN_TRANSPOSE_BYTES_PER_NS 8.0
-#define THIN_ROW 8                       /* elements */
-#define PIXEL_FILTERS 6.0                /* filters that are computed together from row-major images, ... */
-#define UNFOLD_BYTES_PER_NS 32.0         /* ... of which columns are copied, ... */
-#define PIXEL_BYTES_PER_NS 60.0          /* ... and results stored */
+#define THIN_ROW 4         /* elements */
+#define PIXEL_FILTERS 6.0  /* convolutions of row-major images: filters that are computed together, ... */
+#define PIXEL_COLUMNS 64.0 /* ... in pieces of so many pixels, ... */
+#define PIECE_NS 3.0       /* ... each for every term, ... */
+#define UNFOLD_BYTES_PER_NS 100.0
+#define STRIDED_BYTES_PER_NS 20.0 /* ... from rows without skipped pixels, ... */
+#define PIXEL_BYTES_PER_NS 60.0   /* ... and results that are stored */
+#define CHANNELS_NS 0.5           /* depthwise convolutions by channels: a vector of a pixel, ... */
+#define CHANNELS_TAP_NS 0.15
+#define CHANNELS_PACE 0.73               /* ... on a core of this pace */
 #define FEW_CHANNELS 4                   /* convolutions with up to this many channels read row-major images */
 enum { LOOK_BACK = 16, LOOK_AHEAD = 8 }; /* most ops between a value and the convolution that determines its layout */
 
@@ -205,6 +211,16 @@ static double padded(double columns)
     return columns > 0 ? ceil(columns / LANES) * LANES / columns : 1;
 }
 
+/* A depthwise convolution of row-major images reads a vector of neighbouring pixels for each tap. With a stride, and for
+ * windows without a kernel of their own, it needs two loads. */
+static double loads_of_tap(const cpu_op *op)
+{
+    const int64_t *kernel = op->window.kernel;
+    const bool own = op->window.spatial == 2 && kernel[0] == kernel[1] && (kernel[0] == 3 || kernel[0] == 5);
+
+    return own && op->window.strides[0] == 1 ? 1 : 2;
+}
+
 /* The number of multiplications and additions, with those of padding; *out_rate: how many per nanosecond. */
 static double flops_of(const cpu_op *op, const struct sizes *sizes, double *out_rate)
 {
@@ -221,12 +237,11 @@ static double flops_of(const cpu_op *op, const struct sizes *sizes, double *out_
 
         for (uint32_t i = 0; i < op->window.spatial; i++)
             window *= taps(op, sizes, i);
-        if (per == 1 && op->window.group > 1) /* with a stride, a vector of neighbouring taps needs two loads */
-            *out_rate =
-                2 * window / (1 / PRICE_CHANNELS_PER_NS + window * PRICE_TAP_NS * (op->window.strides[0] > 1 ? 2 : 1));
+        if (per == 1 && op->window.group > 1 && (double)op->window.group == price_axis(sizes->output, 1))
+            *out_rate = 2 * window / (1 / PRICE_CHANNELS_PER_NS + window * PRICE_TAP_NS * loads_of_tap(op));
         else if (per < 8 && op->window.group > 1)
             *out_rate = THIN_FLOPS_PER_NS;
-        if (family == &cpu_conv && per > 1)
+        if (family == &cpu_conv && (double)op->window.group != price_axis(sizes->output, 1))
             outputs *= padded(price_axis(sizes->output, 1) / (double)(op->window.group > 0 ? op->window.group : 1));
         return 2 * outputs * per * window;
     }
@@ -480,24 +495,57 @@ static double pixels_ns(const cpu_state *state, const inlay_graph *graph, const 
     const cpu_op *op = work->op;
     const bool laid_out = has_layout(state, graph, info->inputs[0]) || wants_layout(state, graph, info->outputs[0]);
     op_work product = { .op = op, .rate = CORE_FLOPS_PER_NS, .threads = work->threads, .gain = 1 };
-    double filters, columns, depth;
+    double filters, columns, depth, width, pieces, copied = 0;
 
     if (op->row->family != &cpu_conv || op->window.spatial != 2 || laid_out || sizes->output == NULL ||
         sizes->output->rank != 4 || sizes->second == NULL || op->window.group < 1)
         return -1;
     for (uint32_t i = 0; i < 2; i++)
-        if (op->window.kernel[i] != 1 || op->window.strides[i] != 1)
+        if (op->window.kernel[i] != 1)
             return -1;
     filters = price_axis(sizes->output, 1) / (double)op->window.group;
     columns = price_count(sizes->output) / filters;
     depth = price_axis(sizes->second, 1);
     if (depth < 2)
         return -1;
+    width = price_axis(sizes->output, 3);
+    pieces = columns / width * depth * (ceil(width / PIXEL_COLUMNS) + (fmod(width, PIXEL_COLUMNS) > 0));
     product.multiplies = product.dense = true;
     product.flops = 2 * ceil(filters / PIXEL_FILTERS) * PIXEL_FILTERS * columns * depth;
+    if (op->window.strides[1] > 1) { /* rows are copied, and are no longer one */
+        product.flops *= padded(width);
+        copied = sizes->in;
+    }
     return op_work_ns(&product, &machine->reference, &machine->local) +
-           (4 * columns * depth / UNFOLD_BYTES_PER_NS + sizes->out / PIXEL_BYTES_PER_NS) / work->threads + CALL_NS +
-           (work->threads > 1 ? machine->memory.team_ns : 0);
+           (pieces * PIECE_NS + 4 * columns * depth / UNFOLD_BYTES_PER_NS + sizes->out / PIXEL_BYTES_PER_NS +
+            copied / STRIDED_BYTES_PER_NS) /
+               work->threads +
+           CALL_NS + (work->threads > 1 ? machine->memory.team_ns : 0);
+}
+
+/* True for a convolution of several groups, other than depthwise, between row-major images, whose kernels read and write
+ * rows of them. */
+static bool reads_rows(const cpu_state *state, const inlay_graph *graph, const cpu_op *op, const inlay_node_info *info,
+                       const struct sizes *sizes)
+{
+    return op->row->family == &cpu_conv && op->window.spatial == 2 && op->window.group > 1 && sizes->output != NULL &&
+           sizes->output->rank == 4 && (double)op->window.group != price_axis(sizes->output, 1) &&
+           !has_layout(state, graph, info->inputs[0]) && !wants_layout(state, graph, info->outputs[0]);
+}
+
+/* Time of a depthwise convolution of a row-major image by vectors of channels, with both changes of layout
+ * (kernels/model.c, kernel_depthwise_ns). Small images have too short rows for vectors of pixels. */
+static double channels_ns(const struct sizes *sizes, const op_work *work, const struct machine *machine)
+{
+    const double channels = price_axis(sizes->output, 1),
+                 vectors = price_count(sizes->output) / channels * ceil(channels / LANES);
+    double taps = 1;
+
+    for (uint32_t i = 0; i < work->op->window.spatial; i++)
+        taps *= (double)work->op->window.kernel[i];
+    return vectors * (CHANNELS_NS + CHANNELS_TAP_NS * taps) * CHANNELS_PACE / machine->local.multiply / work->threads +
+           stream_ns(machine, sizes->in, sizes->out, work->threads) + reorder_ns(machine, sizes->in, work->threads) +
+           reorder_ns(machine, sizes->out, work->threads) + CALL_NS + (work->threads > 1 ? machine->memory.team_ns : 0);
 }
 
 static double work_ns(const op_work *work, const struct machine *machine)
@@ -678,10 +726,16 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
     if (op.row->family == &cpu_attention)
         alone += 2 * 4 * price_count(sizes.second) / PACK_BYTES_PER_NS / work.threads;
     pixels = pixels_ns(state, request->graph, info, &sizes, &work, machine);
-    if (pixels >= 0 && pixels < alone + enter_ns + leave_ns) {
+    if (pixels >= 0) {
         alone = pixels;
         enter_ns = leave_ns = 0;
     }
+    if (reads_rows(state, request->graph, &op, info, &sizes)) {
+        alone += sizes.out / PIXEL_BYTES_PER_NS / work.threads;
+        enter_ns = leave_ns = 0;
+    }
+    if (planar)
+        alone = fmin(alone, channels_ns(&sizes, &work, machine));
     cost->enter_ns += enter_ns;
     cost->leave_ns += leave_ns;
     cost->ns += inside >= 0 ? inside : alone;

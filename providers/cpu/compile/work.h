@@ -8,7 +8,7 @@
 #define SIMPLE_PER_NS 16.0 /* elements of functions with a few instructions */
 #define EXP_PER_NS 6.8     /* elements of Exp, ... */
 #define SIGMOID_PER_NS 4.1 /* ... of functions that divide by a sum with one, and Erf */
-#define SOFTMAX_PER_NS 5.0
+#define SOFTMAX_PER_NS 4.0
 #define GELU_PER_NS 8.0
 #define LOG_PER_NS 2.0
 
