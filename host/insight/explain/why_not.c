@@ -94,12 +94,12 @@ const char *facts_why_not(struct facts *facts, const facts_graph *graph, const s
                           uint32_t rival, double saved_ns)
 {
     const partition_rules *rules = &facts->session->rules;
-    const double gain = graph->parts->cost_ns - other->cost_ns; /* without this machine's time factor, as compared */
+    const double gain = graph->parts->cost_ns - other->cost_ns; /* as compared: of two threads */
     const struct contrast contrast = find_contrast(graph, other);
     char saved[2 * FORMATTED_BYTES + 40], compared[FORMATTED_BYTES];
 
     (void)format_ns(saved_ns, saved);
-    if (fabs(saved_ns - gain) > 0.01 * saved_ns) /* estimates are shown with the speed of this machine's cores */
+    if (fabs(saved_ns - gain) > 0.01 * saved_ns) /* shown times are of the session's threads */
         (void)snprintf(saved + strlen(saved), sizeof saved - strlen(saved), " (%s in the compared prices)",
                        format_ns(gain, compared));
     if (rules->saved_plan != NULL)
@@ -109,9 +109,7 @@ const char *facts_why_not(struct facts *facts, const facts_graph *graph, const s
     if (rules->left_out != NULL && rules->left_out[rival])
         return "measured runs of the model are faster without it (inlay tune)";
     if (gain <= FACTS_TIE_NS)
-        return "only the shown times of estimates contain the speed of this machine's cores; the compared prices do "
-               "not, "
-               "and are no lower";
+        return "choices are the same on any number of threads, at the prices of two threads, which are no lower";
     if (contrast.kept_whole)
         return arena_format(&facts->arena,
                             "it would divide a region of %s, and the saving of %s is within the error of the estimates "
