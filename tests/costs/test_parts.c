@@ -625,6 +625,54 @@ static void estimates_are_converted(void **state)
     }
 }
 
+/* No estimate of a provider that computes on the CPU is below the time of reading its weights from memory, and of its
+ * multiplications; those of devices, and claimed measurements, are left alone. */
+static void estimates_have_a_roof(void **state)
+{
+    const uint64_t bytes = UINT64_C(1) << 30;
+    const uint32_t inputs[] = { 0, 1 }, outputs[] = { 2 }, node_index = 0;
+    const inlay_node_info node = {
+        .op_type = { "MatMul", 6 }, .inputs = inputs, .outputs = outputs, .input_count = 2, .output_count = 1
+    };
+    const inlay_value_info values[3] = { [1] = { .flags = INLAY_VALUE_CONSTANT, .data_bytes = bytes } };
+    const inlay_value_state states[3] = { [2] = { .dtype = INLAY_FLOAT } };
+    const inlay_graph graph = { .nodes = &node,
+                                .node_count = 1,
+                                .node_stride = sizeof node,
+                                .values = values,
+                                .value_count = 3,
+                                .value_stride = sizeof values[0] };
+    const partition_offer offer = { .nodes = &node_index, .node_count = 1 };
+    const inlay_cost estimate = { .flops = 1e12, .bytes_read = bytes + 100 },
+                     claimed = { .flops = 1e12, .bytes_read = bytes, .confidence = INLAY_CONFIDENCE_MEASURED };
+    const struct {
+        inlay_provider table;
+        bool has_roof;
+    } rows[] = { { { .flags = INLAY_PROVIDER_REFERENCE_CORE }, true },
+                 { { .flags = 0 }, true },
+                 { { .domain_count = 1 }, false },
+                 { { .flags = INLAY_PROVIDER_ASYNC }, false } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const partition_provider provider = { .table = &rows[i].table };
+        cost_question question = { .graph = &graph,
+                                   .provider = &provider,
+                                   .offer = &offer,
+                                   .values = states,
+                                   .max_threads = 1,
+                                   .weight_bytes = bytes };
+        const inlay_cost read_only = { .bytes_read = bytes };
+
+        assert_true((cost_roof_ns(&question, &estimate) >= 1e12 / core_flops() / 64) == rows[i].has_roof);
+        assert_true((cost_roof_ns(&question, &read_only) >= (double)bytes / core_speed()->shared_bytes) ==
+                    rows[i].has_roof);
+        assert_true((cost_roof_ns(&question, &claimed) > 0) == (i == 0));
+        question.weight_bytes = 1000; /* in a cache */
+        assert_true(cost_roof_ns(&question, &read_only) == 0);
+    }
+}
+
 /* A kind of CPU is found by its name. Every kind has all speeds that prices need, and each level of memory is slower
  * than the one before. */
 static void kinds_have_speeds(void **state)
@@ -659,6 +707,7 @@ int main(void)
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, drop_folder)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(estimates_are_converted),
+        cmocka_unit_test(estimates_have_a_roof),
         cmocka_unit_test(kinds_have_speeds),
         cmocka_unit_test(fits_find_the_rates),
         cmocka_unit_test(fits_tolerate_noise),

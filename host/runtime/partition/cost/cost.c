@@ -426,6 +426,16 @@ uint32_t cost_weights_in(uint64_t weight_bytes)
     return share < SHARED_SHARE / 2 ? COST_NEAR : share < (1 + SHARED_SHARE) / 2 ? COST_SHARED : COST_FAR;
 }
 
+/* Does the provider compute on the CPU, as far as the host can tell? One that has no memory of its own, and no fences,
+ * may still pass its work to a device; then it has measured its prices, or has none. */
+static bool has_roof(const struct inlay_provider *table, const inlay_cost *cost)
+{
+    if ((table->flags & INLAY_PROVIDER_REFERENCE_CORE) != 0)
+        return true;
+    return table->domain_count == 0 && (table->flags & INLAY_PROVIDER_ASYNC) == 0 &&
+           cost->confidence != INLAY_CONFIDENCE_MEASURED;
+}
+
 double cost_roof_ns(const cost_question *question, const inlay_cost *cost)
 {
     const partition_offer *offer = question->offer;
@@ -434,7 +444,7 @@ double cost_roof_ns(const cost_question *question, const inlay_cost *cost)
     const double far = share_beyond((double)question->weight_bytes, core_memory()->shared_size);
     double bytes = 0, flops = cost->flops;
 
-    if ((question->provider->table->flags & INLAY_PROVIDER_REFERENCE_CORE) == 0)
+    if (!has_roof(question->provider->table, cost))
         return 0;
     for (uint32_t k = 0; k < offer->node_count; k++) {
         const inlay_node_info *node = inlay_graph_node(question->graph, offer->nodes[k]);

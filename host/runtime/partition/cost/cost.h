@@ -76,7 +76,8 @@ typedef struct cost_question {
 
 /* The least time that the offer can take on this machine's kind of CPU: of reading its weights from memory, unless
  * those of the whole graph stay in a cache, and of the multiplications of matrices of floats. 0: not known, for
- * providers without INLAY_PROVIDER_REFERENCE_CORE, which may compute elsewhere. Estimates below it are raised to it. */
+ * providers that may compute elsewhere: those with domains or fences, and those that claim measured prices, unless they
+ * have INLAY_PROVIDER_REFERENCE_CORE. Estimates below it are raised to it. */
 double cost_roof_ns(const cost_question *question, const inlay_cost *cost);
 
 /* Thread count at which the offers of all providers are compared, regardless of the threads of a run. Providers differ
