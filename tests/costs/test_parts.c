@@ -678,8 +678,8 @@ static void estimates_have_a_roof(void **state)
 static void kinds_have_speeds(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    static const char *const names[] = { "zen5",   "zen4", "zen3", "amx", "xeon", "avx2",
-                                         "x86_64", "n2",   "v2",   "n1",  "wasm", "reference" };
+    static const char *const names[] = { "zen5", "zen4", "zen3", "amx",   "xeon", "avx2",  "x86_64",
+                                         "n2",   "v2",   "n1",   "arm64", "wasm", "other", "reference" };
     const core_kind *own = core_kind_in_use();
 
     (void)state;

@@ -45,6 +45,8 @@ char core_identify(uint32_t *out_id)
 static const char architecture = 'x';
 #elif defined(__aarch64__)
 static const char architecture = 'a';
+#elif defined(__wasm__)
+static const char architecture = 'w';
 #else
 static const char architecture = 0;
 #endif

@@ -10,7 +10,7 @@ struct memory_speed; /* kit/memory_speed.h */
 typedef struct core_kind {
     char name[12];     /* for INLAY_CPU_KIND, --on and reports: "zen5" */
     char title[24];    /* "AMD Zen 5" */
-    char architecture; /* 'x': x86-64, 'a': arm64; 0: any */
+    char architecture; /* 'x': x86-64, 'a': arm64, 'w': WebAssembly; 0: any */
     char vendor;       /* the first letter of CPUID's vendor; 0: any */
     bool measured;     /* otherwise the speeds are computed from published figures */
     uint16_t id;       /* the least family of CPUID, or the part number of MIDR; 0: any */
