@@ -39,7 +39,7 @@ static inlay_status infer_attention(op_infer *infer)
     return infer_set_shape(infer, 0, 4, dim);
 }
 
-static const op_row rows[] = {
+static const op_row inlay_attention_rows[] = {
     { "Attention", 1, 0, "Q:T, K:T, V:T, bias?:T, hidden?:bool -> Y:T; T=@float_ir4; causal:i=0, guarded:i=0, scale:f",
       infer_attention },
     { "CachedAttention", 1, 0,
@@ -49,4 +49,4 @@ static const op_row rows[] = {
       infer_attention },
 };
 
-const op_table op_inlay_attention = { "ai.inlay", rows, OP_COUNT(rows) };
+const op_table op_inlay_attention = { "ai.inlay", inlay_attention_rows, OP_COUNT(inlay_attention_rows) };

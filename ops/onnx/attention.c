@@ -122,7 +122,7 @@ done:
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_attention_rows[] = {
     { "Attention", 23, 0,
       "Q:T1, K:T1, V:T2, attn_mask?:U, past_key?:T1, past_value?:T2 -> Y:T1, present_key?:T1, present_value?:T2, "
       "qk_matmul_output?:T1; T1=@float_ir4, T2=@float_ir4, U=@numeric_ir4|bool; is_causal:i=0, kv_num_heads:i, "
@@ -148,4 +148,4 @@ static const op_row rows[] = {
       infer_linear_attention },
 };
 
-const op_table op_onnx_attention = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_attention = { "ai.onnx", onnx_attention_rows, OP_COUNT(onnx_attention_rows) };
