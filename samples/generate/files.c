@@ -1,5 +1,5 @@
 #include "files.h"
-#include "shared/model_folder.h"
+#include "base/model_folder.h"
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>

@@ -11,7 +11,7 @@ number() { # NAME: the value of the macro
     sed -n "s/^#define $1 \([0-9]*\)u.*/\1/p" "$source/sdk/include/inlay/plugin.h"
 }
 
-missing=$(tr '\n' ' ' <"$source/sdk/include/inlay/inlay.h" | grep -o 'INLAY_API [^;(]*(' | grep -o 'inlay_[a-z0-9_]*($' |
+missing=$(cat "$source/sdk/include/inlay/inlay.h" "$source/sdk/include/inlay/text.h" | tr '\n' ' ' | grep -o 'INLAY_API [^;(]*(' | grep -o 'inlay_[a-z0-9_]*($' |
     tr -d '(' | while read -r name; do grep -q "FUNCTION($name)" "$def" || echo "$name"; done)
 if [ -n "$missing" ]; then
     echo "not listed in $def:" $missing

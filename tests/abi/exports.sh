@@ -1,7 +1,7 @@
 #!/bin/sh
-# Symbols exported by the shared objects: libinlay.so exports exactly the functions of inlay.h, a plugin exactly
-# inlay_plugin_open.
-#   exports.sh INLAY_H LIBINLAY PLUGIN...
+# Symbols exported by the shared objects: a library exports exactly the functions of its header (libinlay.so those of
+# inlay.h, libinlay-text.so those of text.h), a plugin exactly inlay_plugin_open.
+#   exports.sh HEADER LIBRARY PLUGIN...
 set -u
 header=$1 library=$2
 shift 2
@@ -17,11 +17,11 @@ trap 'rm -rf "$tmp"' EXIT
 tr '\n' ' ' <"$header" | grep -o 'INLAY_API [^;(]*(' | grep -o 'inlay_[a-z0-9_]*($' | tr -d '(' | sort >"$tmp/declared"
 exported "$library" >"$tmp/exported"
 for name in $(comm -13 "$tmp/declared" "$tmp/exported"); do
-    echo "$library exports $name, which inlay.h does not declare"
+    echo "$library exports $name, which $header does not declare"
     bad=1
 done
 for name in $(comm -23 "$tmp/declared" "$tmp/exported"); do
-    echo "$library lacks $name, which inlay.h declares"
+    echo "$library lacks $name, which $header declares"
     bad=1
 done
 for plugin in "$@"; do

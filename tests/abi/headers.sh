@@ -37,7 +37,7 @@ static const kit_plugin plugin = { "a", "1", &provider, NULL, 0, 0 };
 KIT_PLUGIN(plugin)
 EOF
 cat >"$tmp/init.c" <<'EOC'
-#include "inlay/inlay.h"
+#include "inlay/text.h"
 int use(void);
 int use(void)
 {
@@ -46,10 +46,11 @@ int use(void)
     inlay_calibrate_options calibrate = INLAY_CALIBRATE_OPTIONS_INIT;
     inlay_tune_options tune = INLAY_TUNE_OPTIONS_INIT;
     inlay_optimize_args optimize = INLAY_OPTIMIZE_ARGS_INIT;
-    return (int)(diag.error_class + run.flags + calibrate.quick + tune.runs + optimize.target_opset);
+    inlay_text_request text = INLAY_TEXT_REQUEST_INIT;
+    return (int)(text.flags + diag.error_class + run.flags + calibrate.quick + tune.runs + optimize.target_opset);
 }
 EOC
-for header in status types note plugin extensions inlay check kit kit_region; do
+for header in status types note plugin extensions inlay text check kit kit_region; do
     printf '#include "inlay/%s.h"\nextern int declared; /* check.h declares nothing */\n' "$header" >"$tmp/$header.c"
 done
 for cc in gcc clang; do

@@ -3,6 +3,7 @@
 #include "inlay/extensions.h"
 #include "inlay/inlay.h"
 #include "inlay/plugin.h"
+#include "inlay/text.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -3,6 +3,7 @@
 #include "inlay/extensions.h"
 #include "inlay/inlay.h"
 #include "inlay/plugin.h"
+#include "inlay/text.h"
 
 #define FUNCTION(name)                                                                                                 \
     __attribute__((visibility("default"))) extern __typeof__(name) *const surface_##name;                              \

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Checks that a test uses each field of each public struct in plugin.h, inlay.h and the headers that they include.
+# Checks that a test uses each field of each public struct in plugin.h, inlay.h, text.h and the headers that they include.
 # Each test is compiled with headers in which the fields are renamed: the fields that the compiler then reports as
 # missing are used there. An unknown member may hide errors about others, so the fields found get their names back,
 # and the rest is searched for again.
@@ -18,7 +18,7 @@ cd "$source" || exit 1
 export LC_ALL=C
 
 # The fields of all structs, as STRUCT FIELD. Removes comments; the name of a function pointer is in parentheses.
-cat sdk/include/inlay/{status,types,graph_view,execution,plugin,inlay}.h | tr '\n' ' ' | sed -E 's#/\*([^*]|\*+[^*/])*\*+/# #g' |
+cat sdk/include/inlay/{status,types,graph_view,execution,plugin,inlay,text}.h | tr '\n' ' ' | sed -E 's#/\*([^*]|\*+[^*/])*\*+/# #g' |
     grep -oE 'typedef struct (inlay_[a-z_]+) \{[^}]*\} \1;' | while read -r _ _ struct _ body; do
     tr ';' '\n' <<<"${body%\}*}" | sed -E 's/\(\*(const )?([a-z_0-9]+)(\[[0-9]+\])?\)\(.*/\2/; s/\[[^]]*\]//g' |
         tr ',' '\n' | sed -nE "s/.*\b([a-z][a-z_0-9]*) *\$/$struct \1/p"

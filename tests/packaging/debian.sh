@@ -23,9 +23,11 @@ for place in "$(sed -n -E '1s/^inlay \((.*)-[^-]*\).*/\1/p' "$debian/changelog")
 done
 
 # ---- symbols
-diff <(sed -n -E 's/^ (inlay_[a-z0-9_]+)@Base .*/\1/p' "$debian/libinlay1.symbols" | sort) \
-    <(nm -D --defined-only "$build/lib/libinlay.so.1" | awk '{ print $3 }' | sort) >"$work/symbols" ||
-    complain "debian/libinlay1.symbols (<) and what libinlay.so.1 exports (>): $(grep '^[<>]' "$work/symbols" | xargs)"
+for library in libinlay libinlay-text; do
+    diff <(sed -n -E 's/^ (inlay_[a-z0-9_]+)@Base .*/\1/p' "$debian/${library}1.symbols" | sort) \
+        <(nm -D --defined-only "$build/lib/$library.so.1" | awk '{ print $3 }' | sort) >"$work/symbols" ||
+        complain "debian/${library}1.symbols (<) and what $library.so.1 exports (>): $(grep '^[<>]' "$work/symbols" | xargs)"
+done
 
 # ---- lists of files
 DESTDIR=$work/tree cmake --install "$build" --prefix /usr >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }

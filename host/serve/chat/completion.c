@@ -12,8 +12,7 @@ static void release(struct exchange *exchange)
 {
     struct completion *completion = exchange->completion;
 
-    free(completion->logits);
-    free(completion->allowed);
+    choice_scratch_deinit(&completion->scratch);
     for (uint32_t i = 0; i < completion->choice_count; i++)
         completion_choice_deinit(&completion->choices[i]);
     free(completion->choices);
@@ -30,46 +29,18 @@ static bool may_call(const completion_choice *choice)
 
     if (asked->tool_form == NULL || choice->calling)
         return false;
-    return asked->form != NULL ? choice->call_state != GRAMMAR_DEAD : !(asked->tool_form->at_start && choice->said);
+    return asked->form != NULL ? choice->base.states[CALLS] != GRAMMAR_DEAD
+                               : !(asked->tool_form->at_start && choice->said);
 }
 
 /* Number of bytes at the end of the unsent text that may begin a stop word, a call or a character. */
 static size_t held_back(const completion_choice *choice)
 {
     const completion_request *asked = &choice->completion->asked;
-    const struct strbuf *text = &choice->unsent;
-    size_t held = completion_incomplete(text->data, text->size);
 
     if (asked->form != NULL && may_call(choice))
-        return text->size;
-    for (uint32_t i = 0; i <= asked->ends.stop_count; i++) {
-        const char *word = i < asked->ends.stop_count ? asked->ends.stops[i]
-                           : may_call(choice)         ? asked->tool_form->trigger
-                                                      : "";
-
-        for (size_t length = word[0] != '\0' ? strlen(word) - 1 : 0; length > held; length--)
-            if (length <= text->size && memcmp(text->data + text->size - length, word, length) == 0)
-                held = length;
-    }
-    return held;
-}
-
-/* Cuts the unsent text at the first stop word; false: it has none. */
-static bool find_stop(completion_choice *choice)
-{
-    const completion_request *asked = &choice->completion->asked;
-    struct strbuf *text = &choice->unsent;
-    size_t first = SIZE_MAX;
-
-    for (uint32_t i = 0; i < asked->ends.stop_count && text->size > 0; i++) {
-        const char *at = memmem(text->data, text->size, asked->ends.stops[i], strlen(asked->ends.stops[i]));
-
-        if (at != NULL && (size_t)(at - text->data) < first)
-            first = (size_t)(at - text->data);
-    }
-    if (first != SIZE_MAX)
-        text->size = first;
-    return first != SIZE_MAX;
+        return choice->base.unsent.size;
+    return text_choice_held_back(&choice->base, may_call(choice) ? asked->tool_form->trigger : "");
 }
 
 completion_state completion_take(struct completion *completion, struct strbuf *to)
@@ -92,21 +63,6 @@ completion_state completion_take(struct completion *completion, struct strbuf *t
     return state;
 }
 
-static bool make_room(completion_choice *choice, size_t count)
-{
-    int64_t *more;
-
-    if (count <= choice->room)
-        return true;
-    more = realloc(choice->tokens, (count + 256) * sizeof *more);
-    if (more == NULL)
-        return false;
-    choice->tokens = more;
-    choice->room = count + 256;
-    choice->decoding.tokens = more;
-    return true;
-}
-
 static void count_token(completion_choice *choice)
 {
     struct completion *completion = choice->completion;
@@ -114,99 +70,19 @@ static void count_token(completion_choice *choice)
     model_stats *stats = exchange->request.job.model->metrics.stats;
     const uint64_t now = clock_ns();
 
-    choice->token_count++;
     completion->generated_tokens++;
     (void)atomic_fetch_add_explicit(&stats->generated_tokens, 1, memory_order_relaxed);
-    if (choice->token_count > 1)
+    if (choice->base.token_count > 1)
         stats_add_time(&stats->next_token, now - choice->token_ns);
     choice->token_ns = now;
-    if (choice->token_count != 1)
+    if (choice->base.token_count != 1)
         return;
-    (void)atomic_fetch_add_explicit(&stats->prompt_tokens, choice->prompt_count, memory_order_relaxed);
-    (void)atomic_fetch_add_explicit(&stats->cached_tokens, choice->decoding.reused, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&stats->prompt_tokens, choice->base.prompt_count, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&stats->cached_tokens, choice->base.decoding.reused, memory_order_relaxed);
     if ((size_t)(choice - completion->choices) % completion->asked.candidates == 0)
-        completion->cached_tokens += choice->decoding.reused;
+        completion->cached_tokens += choice->base.decoding.reused;
     if (choice == completion->choices)
         stats_add_time(&stats->first_token, now - exchange->request.received_ns);
-}
-
-/* Copies the logits of the last token, which the sampler changes. false: out of memory. */
-static bool copy_logits(struct completion *completion, const float *logits, size_t count)
-{
-    if (completion->logit_room < count) {
-        free(completion->logits);
-        completion->logit_room = 0;
-        completion->logits = malloc(count * sizeof *completion->logits);
-        if (completion->logits == NULL)
-            return false;
-        completion->logit_room = count;
-    }
-    memcpy(completion->logits, logits, count * sizeof *logits);
-    return true;
-}
-
-/* Whether the tokens that come next have to be of a form. */
-static bool is_bound(const completion_choice *choice)
-{
-    return choice->calling || choice->completion->asked.form != NULL;
-}
-
-/* Sets the tokens that the forms of the text allow next, those of its answer and of calls, and those that end a text if
- * it may end here. false: none, so that the text ends, or diag says why they are unknown. */
-static bool choose_allowed(completion_choice *choice, size_t vocabulary, inlay_diag *diag)
-{
-    struct completion *completion = choice->completion;
-    const text_model *model = completion->exchange->request.job.model->text;
-    struct grammar *const forms[] = { completion->asked.form, completion->asked.calls };
-    const uint32_t states[] = { choice->state, choice->call_state };
-    bool any = false, ends = false, failed;
-    size_t words, count;
-
-    choice->sampler.allowed = NULL;
-    choice->must_end = false;
-    if (!is_bound(choice))
-        return true;
-    words = token_index_count(model->index) / 64 + 1;
-    count = words * 64 > vocabulary ? words * 64 : vocabulary;
-    if (completion->allowed == NULL)
-        completion->allowed = calloc(count / 64 + 1, sizeof *completion->allowed);
-    failed = completion->allowed == NULL;
-    if (!failed)
-        memset(completion->allowed, 0, words * sizeof *completion->allowed);
-    for (int i = 0; i < 2 && !failed; i++) {
-        bool some = false;
-        const uint64_t *mask =
-            states[i] != GRAMMAR_DEAD ? token_index_mask(model->index, forms[i], states[i], &some) : NULL;
-
-        failed = (mask == NULL && states[i] != GRAMMAR_DEAD) || (forms[i] != NULL && grammar_failed(forms[i]));
-        for (size_t k = 0; k < words && some && !failed; k++)
-            completion->allowed[k] |= mask[k];
-        any |= some;
-        ends |= !failed && grammar_accepts(forms[i], states[i]);
-    }
-    if (failed)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "the text's grammar needs more states than the limit") == INLAY_OK;
-    choice->reason = ends ? "stop" : "length";
-    if (!any && (!ends || model->end_count == 0))
-        return false;
-    choice->must_end = !any;
-    for (uint32_t i = 0; ends && i < model->end_count; i++)
-        if (model->ends[i] >= 0 && (size_t)model->ends[i] < count)
-            completion->allowed[model->ends[i] / 64] |= UINT64_C(1) << model->ends[i] % 64;
-    choice->sampler.allowed = completion->allowed;
-    return true;
-}
-
-/* The states of the text's forms after one more token. */
-static void follow_forms(completion_choice *choice, int64_t token)
-{
-    const completion_request *asked = &choice->completion->asked;
-    const token_index *index = choice->completion->exchange->request.job.model->text->index;
-
-    if (choice->state != GRAMMAR_DEAD)
-        choice->state = token_index_next(index, asked->form, choice->state, token);
-    if (choice->call_state != GRAMMAR_DEAD)
-        choice->call_state = token_index_next(index, asked->calls, choice->call_state, token);
 }
 
 /* Whether a part of the text was lost; another thread takes the events. */
@@ -218,7 +94,7 @@ static bool is_incomplete(completion_choice *choice)
     (void)pthread_mutex_lock(&completion->lock);
     failed = completion->out.failed;
     (void)pthread_mutex_unlock(&completion->lock);
-    return failed || choice->unsent.failed || choice->calls.failed;
+    return failed || choice->base.unsent.failed || choice->calls.failed;
 }
 
 /* For the ids of the text's calls. */
@@ -232,13 +108,13 @@ static uint64_t call_seed(const completion_choice *choice)
 /* Moves the unsent text from there on to the calls. The tokens that follow obey the grammar of calls. */
 static void take_calls(completion_choice *choice, size_t from, uint32_t state)
 {
-    struct strbuf *text = &choice->unsent;
+    struct strbuf *text = &choice->base.unsent;
 
     tool_reader_add(&choice->calls, text->data + from, text->size - from, call_seed(choice));
     text->size = choice->completion->asked.tool_form->at_start ? 0 : from;
-    choice->calling = true;
-    choice->state = GRAMMAR_DEAD;
-    choice->call_state = state;
+    choice->calling = choice->base.is_bound = true;
+    choice->base.states[ANSWER] = GRAMMAR_DEAD;
+    choice->base.states[CALLS] = state;
 }
 
 /* Turns the choice into tool calls if its unsent text begins them. With a response_format as well, this happens once
@@ -246,15 +122,16 @@ static void take_calls(completion_choice *choice, size_t from, uint32_t state)
 static void begin_calls(completion_choice *choice, bool is_complete)
 {
     const completion_request *asked = &choice->completion->asked;
-    struct strbuf *text = &choice->unsent;
+    struct strbuf *text = &choice->base.unsent;
     const char *trigger = asked->tool_form->trigger;
     const char *at = text->size > 0 ? memmem(text->data, text->size, trigger, strlen(trigger)) : NULL;
     size_t before = at != NULL ? (size_t)(at - text->data) : 0;
     uint32_t state = grammar_start(asked->calls);
 
     if (asked->form != NULL) {
-        if (is_complete ? grammar_accepts(asked->calls, choice->call_state) : choice->state == GRAMMAR_DEAD)
-            take_calls(choice, 0, choice->call_state);
+        if (is_complete ? grammar_accepts(asked->calls, choice->base.states[CALLS])
+                        : choice->base.states[ANSWER] == GRAMMAR_DEAD)
+            take_calls(choice, 0, choice->base.states[CALLS]);
         return;
     }
     for (size_t i = 0; at != NULL && asked->tool_form->at_start && i < before; i++)
@@ -269,25 +146,18 @@ static void begin_calls(completion_choice *choice, bool is_complete)
 /* Adds the text of a token. false: it is the end of the text. */
 static bool add_token(completion_choice *choice, int64_t token)
 {
-    struct completion *completion = choice->completion;
-    bool special = false;
     size_t bytes = 0;
-    const char *text =
-        tokenizer_bytes(completion->exchange->request.job.model->text->tokenizer, token, &bytes, &special);
+    const char *text = text_model_bytes(choice->base.model, choice->base.marks, token, &bytes);
 
-    if (special && text != NULL &&
-        (completion->marks == NULL || (completion->asked.form == NULL && completion->asked.tool_form == NULL) ||
-         !tool_form_has(completion->marks, text, bytes)))
-        text = NULL;
     if (choice->calling) {
         if (text != NULL)
             tool_reader_add(&choice->calls, text, bytes, call_seed(choice));
         return true;
     }
     if (text != NULL)
-        strbuf_add(&choice->unsent, text, bytes);
-    if (find_stop(choice)) {
-        choice->call_state = GRAMMAR_DEAD; /* the rest of the text is no call */
+        strbuf_add(&choice->base.unsent, text, bytes);
+    if (text_choice_find_stop(&choice->base)) {
+        choice->base.states[CALLS] = GRAMMAR_DEAD; /* the rest of the text is no call */
         return false;
     }
     if (may_call(choice))
@@ -295,94 +165,36 @@ static bool add_token(completion_choice *choice, int64_t token)
     return true;
 }
 
-/* Whether the text ends with the token. */
-static bool is_end(const completion_choice *choice, int64_t token)
-{
-    const completion_request *asked = &choice->completion->asked;
-
-    for (uint32_t i = 0; i < asked->ends.stop_token_count; i++)
-        if (asked->ends.stop_tokens[i] == token)
-            return true;
-    return text_model_is_end(choice->completion->exchange->request.job.model->text, token);
-}
-
-/* Makes the tokens impossible that would end the text too early. A text whose form is complete ends nevertheless. */
-static void forbid_ends(completion_choice *choice, size_t count)
-{
-    struct completion *completion = choice->completion;
-    const completion_request *asked = &completion->asked;
-    const text_model *model = completion->exchange->request.job.model->text;
-    const bool is_short = choice->token_count < asked->ends.min_tokens;
-
-    if (choice->must_end)
-        return;
-    for (uint32_t i = 0; (is_short || asked->ends.ignores_ends) && i < model->end_count; i++)
-        if (model->ends[i] >= 0 && (size_t)model->ends[i] < count)
-            completion->logits[model->ends[i]] = -INFINITY;
-    for (uint32_t i = 0; is_short && i < asked->ends.stop_token_count; i++)
-        if ((size_t)asked->ends.stop_tokens[i] < count)
-            completion->logits[asked->ends.stop_tokens[i]] = -INFINITY;
-}
-
-/* The token that the sampler chooses; -1: out of memory. */
-static int64_t sample(completion_choice *choice, const float *logits, size_t count)
-{
-    struct completion *completion = choice->completion;
-
-    if (!copy_logits(completion, logits, count))
-        return -1;
-    forbid_ends(choice, count);
-    return sampler_next(&choice->sampler, completion->logits, count, choice->tokens, choice->decoding.count);
-}
-
 /* The callbacks of decoding_text. */
 
 static bool choose_token(decoding_text *decoding, const float *logits, size_t vocabulary, inlay_diag *diag)
 {
     completion_choice *choice = (completion_choice *)decoding;
-    struct completion *completion = choice->completion;
-    const text_model *model = completion->exchange->request.job.model->text;
-    int64_t token;
+    const int64_t token = text_choice_next(&choice->base, logits, vocabulary, diag);
 
-    if (!choose_allowed(choice, vocabulary, diag))
+    choice->reason = choice->base.may_end ? "stop" : "length";
+    if (token < 0)
         return false;
-    token = sample(choice, logits, vocabulary);
-    if (token < 0 || !make_room(choice, decoding->count + 1))
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no token could be chosen") == INLAY_OK;
-    choice->tokens[decoding->count++] = token;
     count_token(choice);
     choice->reason = "stop";
-    if (is_end(choice, token))
+    if (text_choice_is_end(&choice->base, token))
         return false;
-    follow_forms(choice, token);
+    text_choice_follow(&choice->base, token);
     completion_log_token(choice, token, logits, vocabulary);
     if (!add_token(choice, token))
         return false;
     choice->reason = "length";
-    if (choice->token_count == completion->asked.ends.max_tokens ||
-        (model->decode.context > 0 && decoding->count >= model->decode.context))
+    if (text_choice_is_full(&choice->base))
         return false;
-    completion_emit(choice, choice->unsent.size - (choice->calling ? 0 : held_back(choice)), NULL);
+    completion_emit(choice, choice->base.unsent.size - (choice->calling ? 0 : held_back(choice)), NULL);
     completion_emit_calls(choice);
     choice->reason = NULL;
     return !is_incomplete(choice);
 }
 
-/* Guesses the token that the sampler would choose by other logits, with its next random numbers. */
 static int64_t guess_token(decoding_text *decoding, const float *logits, size_t vocabulary, uint32_t index)
 {
-    completion_choice *choice = (completion_choice *)decoding;
-    const uint64_t state = choice->sampler.state;
-    int64_t token;
-
-    if (index > 0)
-        choice->sampler.state = choice->guess_state;
-    choice->sampler.allowed = NULL; /* those of the text's form are not known for guesses */
-    choice->must_end = false;
-    token = sample(choice, logits, vocabulary);
-    choice->guess_state = choice->sampler.state;
-    choice->sampler.state = state;
-    return token;
+    return text_choice_guess((text_choice *)decoding, logits, vocabulary, index);
 }
 
 static bool is_over(const decoding_text *decoding, inlay_diag *diag)
@@ -410,7 +222,7 @@ static void end_choice(decoding_text *decoding, const inlay_diag *failure)
         choice->reason = "tool_calls";
     if (failure == NULL) {
         completion_emit_calls(choice);
-        completion_emit(choice, choice->unsent.size, choice->reason != NULL ? choice->reason : "length");
+        completion_emit(choice, choice->base.unsent.size, choice->reason != NULL ? choice->reason : "length");
     } else if (completion->failure.code == INLAY_OK) {
         completion->failure = *failure;
     }
@@ -429,94 +241,39 @@ static void end_choice(decoding_text *decoding, const inlay_diag *failure)
 /* Prepares the generation of a choice. false: out of memory. */
 static bool prepare_choice(struct completion *completion, uint32_t index)
 {
-    const input_text *prompt = &completion->asked.prompts.texts[index / completion->asked.candidates];
+    const completion_request *asked = &completion->asked;
+    const input_text *prompt = &asked->prompts.texts[index / asked->candidates];
     completion_choice *choice = &completion->choices[index];
+    text_choice *base = &choice->base;
 
     choice->completion = completion;
-    choice->decoding = (decoding_text){ .adapter = completion->adapter,
-                                        .like = prompt,
-                                        .next = index + 1 < completion->choice_count ? &choice[1].decoding : NULL,
-                                        .choose = choose_token,
-                                        .is_over = is_over,
-                                        .guess = guess_token,
-                                        .end = end_choice };
-    choice->sampler = completion->asked.sampler;
-    choice->sampler.prompt_count = choice->prompt_count = prompt->token_count;
-    choice->sampler.state = completion->seed + index;
-    choice->calls.form = completion->asked.tool_form;
-    choice->calling = completion->asked.calls != NULL && completion->asked.tools.choice == TOOLS_REQUIRED;
-    choice->state =
-        completion->asked.form != NULL && !choice->calling ? grammar_start(completion->asked.form) : GRAMMAR_DEAD;
-    choice->call_state =
-        completion->asked.calls != NULL && is_bound(choice) ? grammar_start(completion->asked.calls) : GRAMMAR_DEAD;
-    if (!make_room(choice, prompt->token_count + 1))
-        return false;
-    memcpy(choice->tokens, prompt->tokens, prompt->token_count * sizeof *prompt->tokens);
-    choice->decoding.count = prompt->token_count;
-    return true;
+    base->decoding = (decoding_text){ .adapter = completion->adapter,
+                                      .like = prompt,
+                                      .next = index + 1 < completion->choice_count ? &choice[1].base.decoding : NULL,
+                                      .choose = choose_token,
+                                      .is_over = is_over,
+                                      .guess = guess_token,
+                                      .end = end_choice };
+    base->model = completion->exchange->request.job.model->text;
+    base->ends = &asked->ends;
+    base->scratch = &completion->scratch;
+    base->marks = asked->form != NULL || asked->tool_form != NULL ? completion->marks : NULL;
+    base->sampler = asked->sampler;
+    base->sampler.state = completion->seed + index;
+    choice->calls.form = asked->tool_form;
+    choice->calling = asked->calls != NULL && asked->tools.choice == TOOLS_REQUIRED;
+    base->is_bound = choice->calling || asked->form != NULL;
+    base->forms[ANSWER] = asked->form;
+    base->forms[CALLS] = asked->calls;
+    base->states[ANSWER] = asked->form != NULL && !choice->calling ? grammar_start(asked->form) : GRAMMAR_DEAD;
+    base->states[CALLS] = asked->calls != NULL && base->is_bound ? grammar_start(asked->calls) : GRAMMAR_DEAD;
+    return text_choice_begin(base, prompt->tokens, prompt->token_count);
 }
 
 /* The template for requests with tools; NULL: the model has none. */
 static const char *tool_template_of(const text_model *model)
 {
     return model->tool_template != NULL ? model->tool_template : model->chat_template;
-}
-
-/* The template for requests with or without tools, parsed once; NULL: diag says why it cannot be. */
-static const template_tree *tree_of(text_model *model, bool tools, inlay_diag *diag)
-{
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    const bool own = tools && model->tool_template != NULL;
-    template_tree **tree = own ? &model->tool_tree : &model->chat_tree, *made;
-
-    (void)pthread_mutex_lock(&lock);
-    if (*tree == NULL && chat_open(own ? model->tool_template : model->chat_template, &made, diag) == INLAY_OK)
-        *tree = made;
-    made = *tree;
-    (void)pthread_mutex_unlock(&lock);
-    return made;
-}
-
-/* Reads how the model writes calls. ends: room for the texts of the model's end tokens. */
-static void read_tool_form(text_model *model, const char **ends)
-{
-    tool_template source = { .begin = model->begin, .end = model->end, .ends = ends };
-    tool_form *form = calloc(1, sizeof *form);
-
-    for (uint32_t i = 0; i < model->end_count; i++) {
-        bool special = false;
-        size_t bytes = 0;
-        const char *text = tokenizer_bytes(model->tokenizer, model->ends[i], &bytes, &special);
-
-        if (text != NULL && text[bytes] == '\0')
-            ends[source.end_count++] = text;
-    }
-    source.tree = tree_of(model, true, &model->tool_refusal);
-    if (form == NULL)
-        (void)no_memory(&model->tool_refusal, "for the form of calls");
-    else if (source.tree == NULL || tool_form_read(&source, form, &model->tool_refusal) != INLAY_OK)
-        free(form);
-    else
-        model->tool_form = form;
-}
-
-/* The form of the model's calls, read once; NULL: the model's tool_refusal says why there is none. */
-static const tool_form *tool_form_of(text_model *model)
-{
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-    (void)pthread_mutex_lock(&lock);
-    if (model->tool_form == NULL && model->tool_refusal.code == INLAY_OK) {
-        const char **ends = calloc((size_t)model->end_count + 1, sizeof *ends);
-
-        if (ends != NULL)
-            read_tool_form(model, ends);
-        else
-            (void)no_memory(&model->tool_refusal, "for the form of calls");
-        free(ends);
-    }
-    (void)pthread_mutex_unlock(&lock);
-    return model->tool_form;
 }
 
 /* Prepares the calls of the request's tools. */
@@ -529,7 +286,7 @@ static bool prepare_tools(struct exchange *exchange, struct completion *completi
     if (tool_template_of(model) == NULL)
         return true;
     /* Independent of the request's tools, since the model's index of tokens is made once. */
-    completion->marks = tool_form_of(model);
+    completion->marks = text_model_tool_form(model);
     if (!tool_set_is_used(&asked->tools))
         return true;
     asked->tool_form = completion->marks;
@@ -562,7 +319,7 @@ static bool render_chat(struct completion *completion, char **out_text, inlay_di
                    diag, INLAY_INVALID_ARGUMENT,
                    "the model has no chat_template (chat_template.jinja or tokenizer_config.json in its folder); "
                    "use v1/completions") == INLAY_OK;
-    chat.form = tree_of(model, tools, diag);
+    chat.form = text_model_template(model, tools, diag);
     if ((chat.form != NULL ? chat_render(&chat, out_text, diag) : diag->code) == INLAY_UNSUPPORTED)
         diag->code = INLAY_INVALID_ARGUMENT; /* the model's template is the cause, not the server */
     if (diag->code != INLAY_OK)
@@ -604,7 +361,7 @@ static bool prepare_infill(struct exchange *exchange, struct completion *complet
         const int64_t token = tokenizer_id(tokenizer, asked->infill->ends[i]);
 
         if (token >= 0)
-            asked->ends.stop_tokens[asked->ends.stop_token_count++] = token;
+            asked->stop_tokens[asked->ends.stop_token_count++] = token;
     }
     return true;
 }
@@ -619,7 +376,7 @@ static bool check_tokens(struct exchange *exchange, const struct completion *com
     size_t bytes;
 
     for (size_t i = 0; i < count; i++) {
-        const int64_t token = i < bias_count ? asked->bias[i].token : asked->ends.stop_tokens[i - bias_count];
+        const int64_t token = i < bias_count ? asked->bias[i].token : asked->stop_tokens[i - bias_count];
         const char *parameter = i < bias_count ? "logit_bias" : "stop_token_ids";
 
         if (tokenizer_bytes(exchange->request.job.model->text->tokenizer, token, &bytes, &special) != NULL)
@@ -654,34 +411,6 @@ static bool read_prompts(struct exchange *exchange, struct completion *completio
         prompt->text = NULL; /* the tokens are used from here on */
     }
     free(rendered);
-    return good;
-}
-
-/* What a token adds to a text of a given form; user: the completion. */
-static const char *text_of_token(const void *user, int64_t token, size_t *bytes)
-{
-    const struct completion *completion = user;
-    bool special = false;
-    const char *text =
-        tokenizer_bytes(completion->exchange->request.job.model->text->tokenizer, token, bytes, &special);
-
-    return special && (text == NULL || completion->marks == NULL || !tool_form_has(completion->marks, text, *bytes))
-               ? NULL
-               : text;
-}
-
-/* Makes the model's index of tokens, unless another request has. false: out of memory. */
-static bool make_index(const struct completion *completion)
-{
-    text_model *model = completion->exchange->request.job.model->text;
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    bool good;
-
-    (void)pthread_mutex_lock(&lock);
-    if (model->index == NULL)
-        model->index = token_index_create(text_of_token, completion, tokenizer_count(model->tokenizer));
-    good = model->index != NULL;
-    (void)pthread_mutex_unlock(&lock);
     return good;
 }
 
@@ -725,10 +454,13 @@ static bool begin(struct exchange *exchange, struct completion *completion)
     uint32_t choices;
     bool good;
 
+    completion->asked.ends.stops = completion->asked.stops;
+    completion->asked.ends.stop_tokens = completion->asked.stop_tokens;
     if (exchange->request.job.model->text == NULL || exchange->request.job.model->text->decode.logits == INLAY_NONE) {
         char why[240];
+        const text_source source = text_source_of(exchange->request.job.model);
 
-        text_model_explain(exchange->request.job.model, why, sizeof why);
+        text_model_explain(&source, why, sizeof why);
         exchange_fail_parameter(exchange, HTTP_BAD_REQUEST, why, "model", NULL);
         return false;
     }
@@ -750,7 +482,8 @@ static bool begin(struct exchange *exchange, struct completion *completion)
     completion->unfinished = completion->choice_count;
     for (uint32_t i = 0; good && i < completion->choice_count; i++)
         good = prepare_choice(completion, i);
-    if (!good || ((completion->asked.form != NULL || completion->asked.calls != NULL) && !make_index(completion))) {
+    if (!good || ((completion->asked.form != NULL || completion->asked.calls != NULL) &&
+                  !text_model_index(exchange->request.job.model->text))) {
         (void)no_memory(&diag, "for the text");
         exchange_fail_diag(exchange, &diag);
         return false;
@@ -763,15 +496,15 @@ static void echo_prompt(completion_choice *choice)
 {
     const struct tokenizer *tokenizer = choice->completion->exchange->request.job.model->text->tokenizer;
 
-    for (size_t i = 0; i < choice->prompt_count; i++) {
+    for (size_t i = 0; i < choice->base.prompt_count; i++) {
         size_t bytes = 0;
         bool special = false;
-        const char *text = tokenizer_bytes(tokenizer, choice->tokens[i], &bytes, &special);
+        const char *text = tokenizer_bytes(tokenizer, choice->base.tokens[i], &bytes, &special);
 
         if (text != NULL && !special)
-            strbuf_add(&choice->unsent, text, bytes);
+            strbuf_add(&choice->base.unsent, text, bytes);
     }
-    completion_emit(choice, choice->unsent.size, NULL);
+    completion_emit(choice, choice->base.unsent.size, NULL);
 }
 
 /* Generates the text with job.model. If the exchange is suspended already, because it waited for its model, it is
@@ -800,8 +533,8 @@ static void generate(struct exchange *exchange)
         echo_prompt(&completion->choices[i]);
     completion->waiting = was_suspended && completion->streams;
     watch_add(exchange->request.server->watch, &exchange->request);
-    if (text_jobs_add(exchange->request.server->sched, exchange->request.job.model, &completion->choices[0].decoding,
-                      &diag) == INLAY_OK)
+    if (text_jobs_add(exchange->request.server->sched, exchange->request.job.model,
+                      &completion->choices[0].base.decoding, &diag) == INLAY_OK)
         return;
     watch_remove(exchange->request.server->watch, &exchange->request);
     completion->done = true;

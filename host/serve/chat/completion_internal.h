@@ -12,27 +12,21 @@ typedef struct token_log {
     struct strbuf values, tops, offsets; /* completions */
 } token_log;
 
+/* The forms of a text: that of the request, and that of its calls. */
+enum { ANSWER, CALLS };
+
 /* A text: choice index % candidates of prompt index / candidates. */
 typedef struct completion_choice {
-    decoding_text decoding; /* its tokens point to `tokens` */
+    text_choice base; /* its forms: ANSWER, CALLS */
     struct completion *completion;
-    int64_t *tokens; /* [room] prompt and generated tokens */
-    size_t room, prompt_count;
-    struct sampler sampler;
-    uint64_t guess_state; /* of the sampler, after the guesses so far */
-    uint32_t state;       /* of the request's form, after the tokens so far; GRAMMAR_DEAD: the text is not of it */
-    uint32_t call_state;  /* the same, of its calls */
-    struct strbuf unsent; /* generated, not yet written to the reply */
-    bool must_end;        /* only an end token may come next */
-    bool calling;         /* the text ends, and calls of tools follow */
-    bool said;            /* the reply already has text other than white space */
+    bool calling; /* the text ends, and calls of tools follow */
+    bool said;    /* the reply already has text other than white space */
     tool_reader calls;
 
     struct strbuf text;     /* the text so far; unused if choices are streamed */
     token_log log;          /* of the tokens that are not yet written */
     const char *reason;     /* finish_reason; NULL: not finished */
     bool began;             /* an event of it was written */
-    size_t token_count;     /* generated */
     uint64_t token_ns;      /* when the last token was generated */
     size_t characters;      /* generated; for text_offset */
     double log_probability; /* of all tokens, if the request needs it */
@@ -55,9 +49,7 @@ struct completion {
     size_t cached_tokens;                   /* of prompt_tokens, those whose states were copied from an earlier text */
     inlay_diag failure;                     /* of the first text that failed; it ends the others */
 
-    float *logits; /* [logit_room] scratch: those of a text's last token, changed by the sampler */
-    size_t logit_room;
-    uint64_t *allowed; /* scratch: tokens that may come next; NULL: the request has no form */
+    choice_scratch scratch;
 
     pthread_mutex_t lock; /* guards the fields below */
     struct strbuf out;    /* events */
@@ -72,8 +64,6 @@ struct completion {
 void completion_emit(completion_choice *choice, size_t bytes, const char *reason);
 /* Writes the parts of calls that were generated so far to events. */
 void completion_emit_calls(completion_choice *choice);
-/* Number of bytes at the end of a text that begin a character. */
-size_t completion_incomplete(const char *text, size_t bytes);
 /* Adds the token's log probability to the choice. logits: [count] as the model returned them. */
 void completion_log_token(completion_choice *choice, int64_t token, const float *logits, size_t count);
 /* The reply of /v1/responses, and its events: one for a part of the text, and those after its end. The caller holds the

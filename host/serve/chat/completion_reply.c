@@ -18,9 +18,7 @@ static void log_deinit(token_log *log)
 
 void completion_choice_deinit(completion_choice *choice)
 {
-    free(choice->tokens);
-    sampler_deinit(&choice->sampler);
-    strbuf_deinit(&choice->unsent);
+    text_choice_deinit(&choice->base);
     strbuf_deinit(&choice->text);
     tool_reader_deinit(&choice->calls);
     log_deinit(&choice->log);
@@ -343,19 +341,6 @@ static void write_call_event(struct completion *completion, completion_choice *c
     choice->began = true;
 }
 
-size_t completion_incomplete(const char *text, size_t bytes)
-{
-    for (size_t length = 1; length <= 3 && length <= bytes; length++) {
-        unsigned char byte = (unsigned char)text[bytes - length];
-
-        if (byte >> 6 == 3 && length < (byte >> 5 == 6 ? 2u : byte >> 4 == 14 ? 3u : 4u))
-            return length;
-        if (byte >> 6 != 2)
-            break;
-    }
-    return 0;
-}
-
 void completion_emit_calls(completion_choice *choice)
 {
     struct completion *completion = choice->completion;
@@ -364,7 +349,7 @@ void completion_emit_calls(completion_choice *choice)
         tool_call *call = &choice->calls.calls[i];
 
         for (;;) {
-            size_t bytes = call->arguments.size - completion_incomplete(call->arguments.data, call->arguments.size);
+            size_t bytes = call->arguments.size - text_incomplete(call->arguments.data, call->arguments.size);
 
             bytes = call->began ? bytes - call->sent : 0;
             if (!call->named || (call->began && bytes == 0))
@@ -385,7 +370,7 @@ void completion_emit_calls(completion_choice *choice)
 void completion_emit(completion_choice *choice, size_t bytes, const char *reason)
 {
     struct completion *completion = choice->completion;
-    struct strbuf *unsent = &choice->unsent;
+    struct strbuf *unsent = &choice->base.unsent;
 
     INLAY_CHECK(bytes <= unsent->size);
     for (size_t i = 0; i < bytes; i++)
@@ -415,7 +400,7 @@ void completion_emit(completion_choice *choice, size_t bytes, const char *reason
 
 static double mean_log(const completion_choice *choice)
 {
-    return choice->token_count > 0 ? choice->log_probability / (double)choice->token_count : 0;
+    return choice->base.token_count > 0 ? choice->log_probability / (double)choice->base.token_count : 0;
 }
 
 /* Orders the candidates of a prompt by descending mean log probability of their tokens. */

@@ -81,7 +81,7 @@ static bool read_stops(void *user, json_t *value, body_error *error)
         if (text == NULL)
             return body_fail(error, "not a text");
         if (text[0] != '\0')
-            request->ends.stops[request->ends.stop_count++] = text;
+            request->stops[request->ends.stop_count++] = text;
     }
     return true;
 }
@@ -140,7 +140,7 @@ static bool read_stop_tokens(void *user, json_t *value, body_error *error)
     for (size_t i = 0; i < json_array_size(value); i++) {
         if (!json_is_integer(json_array_get(value, i)))
             return body_fail(error, "element %zu is not a token id", i);
-        request->ends.stop_tokens[request->ends.stop_token_count++] = json_integer_value(json_array_get(value, i));
+        request->stop_tokens[request->ends.stop_token_count++] = json_integer_value(json_array_get(value, i));
     }
     return true;
 }

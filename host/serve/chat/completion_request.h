@@ -6,18 +6,9 @@
 #include "serve/chat/infill.h"
 #include "serve/chat/tools.h"
 #include "texts/grammar/grammar.h"
+#include "texts/model/choice.h"
 
 enum { MAX_STOPS = 4, MAX_STOP_TOKENS = 64, MAX_TOKENS = 65536, MAX_TEXTS = 128, MAX_BIAS = 1024, MAX_TOP = 20 };
-
-/* Where a text ends, besides the end tokens of the model. */
-typedef struct text_ends {
-    const char *stops[MAX_STOPS];
-    uint32_t stop_count;
-    uint64_t max_tokens, min_tokens;
-    int64_t stop_tokens[MAX_STOP_TOKENS + INFILL_ENDS]; /* [stop_token_count] */
-    uint32_t stop_token_count;
-    bool ignores_ends; /* the model's end tokens are not chosen */
-} text_ends;
 
 typedef struct completion_request {
     bool chat;     /* messages, not prompts */
@@ -27,7 +18,9 @@ typedef struct completion_request {
     input_list prompts;
     const char *suffix;        /* each text is generated between its prompt and this; NULL: none */
     const infill_form *infill; /* of the model; NULL: no suffix */
-    text_ends ends;
+    text_ends ends;            /* of stops and stop_tokens */
+    const char *stops[MAX_STOPS];
+    int64_t stop_tokens[MAX_STOP_TOKENS + INFILL_ENDS];
     struct {
         json_t *messages;         /* owned; objects, as the template takes them */
         json_t *variables;        /* of the template; NULL: none */

@@ -286,24 +286,27 @@ static inlay_status count_model(struct model *model, inlay_diag *diag)
     return status;
 }
 
-/* A text that fits the context has at most as many bytes as the context's tokens can have. */
-static void find_most_bytes(const struct model *model)
+/* Opens what the model needs to generate texts, if it is a model for texts. */
+static inlay_status open_text(struct model *model, inlay_diag *diag)
 {
-    const size_t most = (size_t)8 << 20;
-    text_model *text = model->text;
-    size_t longest = 1;
+    const text_source source = text_source_of(model);
+    const inlay_status status = text_model_open(&source, &model->text, diag);
 
-    for (size_t i = 0; i < tokenizer_count(text->tokenizer); i++) {
-        size_t bytes = 0;
-        bool special;
-
-        if (tokenizer_bytes(text->tokenizer, (int64_t)i, &bytes, &special) != NULL && bytes > longest)
-            longest = bytes;
+    if (status != INLAY_OK || model->text == NULL)
+        return status;
+    if (model->text->decode.has_states && model->states.sequences == NULL) { /* max_sequences is 0 */
+        text_model_close(model->text);
+        model->text = NULL;
+        return INLAY_OK;
     }
-    text->most_bytes =
-        text->decode.context > 0 && text->decode.context < most / longest ? text->decode.context * longest : most;
+    if (model->text->assumes_chat_ml)
+        log_line(LOG_WARNING_LINE,
+                 "model '%s': the file has no chat template; chats have the form ChatML, unless a file "
+                 "chat_template.jinja is beside it",
+                 model->name);
     if (model->settings.max_prompt_bytes > 0)
-        text->most_bytes = model->settings.max_prompt_bytes;
+        model->text->most_bytes = model->settings.max_prompt_bytes;
+    return INLAY_OK;
 }
 
 /* Finds out how texts can share the model's runs. A model that cannot be run for texts alone has no completions. */
@@ -312,19 +315,15 @@ static inlay_status find_rows(struct model *model, inlay_diag *diag)
     static const char *const layouts[] = { [INLAY_ROWS_ALONE] = "each text in separate runs",
                                            [INLAY_ROWS_LEFT] = "texts share runs, padded at their beginnings",
                                            [INLAY_ROWS_RIGHT] = "texts share runs, padded at their ends" };
-    inlay_run_options options = INLAY_RUN_OPTIONS_INIT;
-    text_model *text = model->text;
-    inlay_status status;
+    decode_model *decode = &model->text->decode;
+    inlay_status status = text_model_find_rows(model->text, model->settings.stop, diag);
 
-    options.cancel = model->settings.stop;
-    text->decode.rows.struct_size = sizeof text->decode.rows;
-    status = inlay_session_rows(model->session, &options, &text->decode.rows, diag);
     if (status == INLAY_OK) {
         log_line(LOG_INFO_LINE, "model '%s', version %s: %s; prompts are read %s", model->name, model->version,
-                 layouts[text->decode.rows.layout], text->decode.rows.in_parts ? "in parts" : "at once");
+                 layouts[decode->rows.layout], decode->rows.in_parts ? "in parts" : "at once");
     } else if (status == INLAY_UNSUPPORTED) {
         log_line(LOG_INFO_LINE, "model '%s', version %s: no completions: %s", model->name, model->version, diag->text);
-        text->decode.logits = INLAY_NONE;
+        decode->logits = INLAY_NONE;
         *diag = (inlay_diag)INLAY_DIAG_INIT;
         status = INLAY_OK;
     }
@@ -351,9 +350,7 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
     INLAY_TRY(read_io(model, diag));
     INLAY_TRY(files_describe(model, diag));
     INLAY_TRY(sequences_create(model, diag));
-    INLAY_TRY(text_model_open(model, &model->text, diag));
-    if (model->text != NULL)
-        find_most_bytes(model);
+    INLAY_TRY(open_text(model, diag));
     model->batchable = is_batchable(model);
     if (!model->batchable)
         model->settings.max_batch = 1;

@@ -1,7 +1,7 @@
 #include "serve/repository/folder.h"
 #include "inlay/check.h"
 #include "base/memory.h"
-#include "shared/model_folder.h"
+#include "base/model_folder.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>

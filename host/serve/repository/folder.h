@@ -23,7 +23,7 @@ struct folder {
 
 /* Reads the folder, or the single file. Entries that are not models are skipped. name: of the only model, which may
  * also be the folder itself (VERSION/model.onnx or model.onnx in it); "" = each model has the name of its file or
- * folder. The folder or an entry may be a model as Hugging Face publishes it (shared/model_folder.h), whose file is
+ * folder. The folder or an entry may be a model as Hugging Face publishes it (base/model_folder.h), whose file is
  * chosen by `variant`; if it has several parts, each is a model FOLDER.PART. */
 INLAY_NODISCARD inlay_status folder_read(const char *path, const char *name, const char *variant,
                                          struct folder *out_folder, inlay_diag *diag);

@@ -211,36 +211,37 @@ done:
     return status;
 }
 
+/* Gives the loaded draft model, a head, what its runs need. */
+static inlay_status open_head(struct model *draft, const struct model *model, const char *outputs, inlay_diag *diag)
+{
+    const text_source source = text_source_of(draft);
+    inlay_diag failure = INLAY_DIAG_INIT;
+    const text_head *head;
+
+    if (text_model_open_head(&source, model->text, model->file.path, outputs, &draft->text, &failure) != INLAY_OK)
+        return inlay_fail(diag, failure.code, "%s: it cannot be a draft model: %s", draft->file.path, failure.text);
+    head = draft->text->decode.head;
+    log_line(LOG_INFO_LINE, "model '%s': a head that reads '%s' of the model and makes %s", draft->name,
+             model->outputs[head->sources[0]].name,
+             head->next != INLAY_NONE ? "guesses one after another" : "one guess");
+    return INLAY_OK;
+}
+
 /* Gives the model its draft model, which it takes. */
 static inlay_status take_draft(struct model *model, struct model *draft, const char *hidden, inlay_diag *diag)
 {
-    const struct text_model *text = model->text, *other = draft != NULL ? draft->text : NULL;
-    inlay_diag failure = INLAY_DIAG_INIT;
-    char why[400];
+    text_source source;
 
     model->decoding.draft = draft;
     if (draft == NULL)
         return INLAY_OK;
-    if (text == NULL || text->decode.logits == INLAY_NONE)
+    if (model->text == NULL || model->text->decode.logits == INLAY_NONE)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: it is a draft model, but the model generates no texts",
                           draft->file.path);
-    if (other == NULL && text_head_is_likely(draft->session))
-        return text_model_open_head(draft, model, hidden, &failure) == INLAY_OK
-                   ? INLAY_OK
-                   : inlay_fail(diag, failure.code, "%s: it cannot be a draft model: %s", draft->file.path,
-                                failure.text);
-    if (other == NULL || other->decode.logits == INLAY_NONE) {
-        text_model_explain(draft, why, sizeof why);
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: it cannot be a draft model: %s", draft->file.path, why);
-    }
-    if (other->decode.rows.fixed_bytes > 0)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: a draft model needs keys and values as states",
-                          draft->file.path);
-    if (tokenizer_count(text->tokenizer) != tokenizer_count(other->tokenizer))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: its tokenizer has %lld tokens, that of the model %lld",
-                          draft->file.path, (long long)tokenizer_count(other->tokenizer),
-                          (long long)tokenizer_count(text->tokenizer));
-    return INLAY_OK;
+    if (draft->text == NULL && text_head_is_likely(draft->session))
+        return open_head(draft, model, hidden, diag);
+    source = text_source_of(draft);
+    return text_model_check_draft(&source, draft->text, model->text, diag);
 }
 
 static inlay_status load_version(struct repository *repository, const found_model *model, const model_config *config,

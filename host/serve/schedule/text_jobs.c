@@ -75,7 +75,7 @@ static void run_step(decode_step *step)
     part->job.size.bytes = step->bytes;
     part->job.arrived_ns = part->job.received_ns = clock_ns();
     /* max_queue does not apply */
-    (void)sched_submit(model->text->sched, &part->job, keep_suspended, NULL);
+    (void)sched_submit(model->decoding.sched, &part->job, keep_suspended, NULL);
 }
 
 static void hold_model(decode_model *model)
@@ -115,12 +115,10 @@ static void link_model(struct sched *sched, struct model *model)
     const model_settings *settings = &model->settings;
     decode_model *decode = &model->text->decode;
 
-    model->text->sched = sched;
-    decode->session = model->session;
+    model->decoding.sched = sched;
     decode->name = model->name;
     decode->owner = model;
     decode->program = &program;
-    decode->has_states = model->states.count > 0;
     decode->adapter_count = model->decoding.adapter_count;
     decode->limits = (decode_limits){ .max_sequences = settings->max_sequences,
                                       .max_waiting = settings->max_queue,
@@ -140,7 +138,7 @@ inlay_status text_jobs_add(struct sched *sched, struct model *model, decoding_te
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
     (void)pthread_mutex_lock(&lock);
-    if (model->text->sched == NULL)
+    if (model->decoding.sched == NULL)
         link_model(sched, model);
     (void)pthread_mutex_unlock(&lock);
     return decoding_add(&model->text->decode, texts, diag);

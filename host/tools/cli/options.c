@@ -1,4 +1,4 @@
-#include "shared/model_folder.h"
+#include "base/model_folder.h"
 #include "cli/cli.h"
 #include "cli/outputs.h"
 #include "inlay/check.h"

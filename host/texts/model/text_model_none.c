@@ -1,21 +1,29 @@
 /* Stub without tokenizers (libunistring is not installed): no model is a model for texts. */
-#include "serve/model/text.h"
+#include "texts/model/text_model.h"
 #include <stdio.h>
 
-inlay_status text_model_open(const struct model *model, text_model **out_text, inlay_diag *diag)
+inlay_status text_model_open(const text_source *source, text_model **out_text, inlay_diag *diag)
 {
-    (void)model;
+    (void)source;
     (void)diag;
     *out_text = NULL;
     return INLAY_OK;
 }
 
-void text_model_explain(const struct model *model, char *out, size_t bytes)
+void text_model_explain(const text_source *source, char *out, size_t bytes)
 {
-    (void)model;
+    (void)source;
     (void)snprintf(out, bytes,
                    "this server has no models for texts: it was built without libunistring; build it again with the "
                    "package libunistring-dev");
+}
+
+inlay_status text_model_find_rows(text_model *model, const uint32_t *cancel, inlay_diag *diag)
+{
+    (void)model;
+    (void)cancel;
+    (void)diag;
+    return INLAY_UNSUPPORTED;
 }
 
 bool text_model_is_likely(const char *path)

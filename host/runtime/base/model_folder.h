@@ -1,12 +1,12 @@
-/* shared/model_folder.h - folders of models as Hugging Face publishes them: config.json, and in the subfolder onnx, or
+/* base/model_folder.h - folders of models as Hugging Face publishes them: config.json, and in the subfolder onnx, or
  * in the folder itself, a file for each part of the model and each variant of its weights:
  *
  *     onnx/model.onnx, onnx/model_fp16.onnx, onnx/model_q4.onnx ...
  *     onnx/encoder_model.onnx, onnx/decoder_model_merged.onnx, onnx/encoder_model_quantized.onnx ...
  *
  * Variants have the names of Hugging Face's library for JavaScript. All functions are thread-safe. */
-#ifndef SHARED_MODEL_FOLDER_H
-#define SHARED_MODEL_FOLDER_H
+#ifndef BASE_MODEL_FOLDER_H
+#define BASE_MODEL_FOLDER_H
 #include "inlay/status.h"
 #include <limits.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "shared/model_folder.h"
+#include "base/model_folder.h"
 #include "base/cpus.h"
 #include "inlay/check.h"
 #include <dirent.h>

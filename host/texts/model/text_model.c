@@ -1,5 +1,6 @@
-#include "serve/model/text.h"
-#include "serve/base/log.h"
+#include "texts/model/text_model.h"
+#include "base/memory.h"
+#include "texts/chat/tool_form.h"
 #include <jansson.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -21,25 +22,25 @@ static bool find_file(const char *path, const char *name, char out[PATH_MAX])
 }
 
 /* The model's property of that name; NULL: none. Models that were loaded from GGUF files have such files within. */
-static const char *find_property(const struct model *model, const char *name)
+static const char *find_property(const text_source *source, const char *name)
 {
     const char *key, *value;
 
-    for (uint32_t i = 0; inlay_session_metadata(model->session, i, &key, &value) == INLAY_OK; i++)
+    for (uint32_t i = 0; inlay_session_metadata(source->session, i, &key, &value) == INLAY_OK; i++)
         if (strcmp(key, name) == 0)
             return value;
     return NULL;
 }
 
 /* The JSON of a file within the model or beside it; NULL: neither, or it is damaged. */
-static json_t *load_json(const struct model *model, const char *name)
+static json_t *load_json(const text_source *source, const char *name)
 {
-    const char *inner = find_property(model, name);
+    const char *inner = find_property(source, name);
     char file[PATH_MAX];
 
     if (inner != NULL)
         return json_loads(inner, 0, NULL);
-    return find_file(model->file.path, name, file) ? json_load_file(file, 0, NULL) : NULL;
+    return find_file(source->path, name, file) ? json_load_file(file, 0, NULL) : NULL;
 }
 
 /* false: out of memory. */
@@ -52,13 +53,13 @@ static bool add_end(text_model *model, int64_t token)
 }
 
 /* eos_token_id of generation_config.json or config.json: a number or several. false: out of memory. */
-static bool find_ends(text_model *text, const struct model *model)
+static bool find_ends(text_model *text, const text_source *source)
 {
     static const char *const names[] = { "generation_config.json", "config.json" };
     bool good = true;
 
     for (int i = 0; i < 2 && text->end_count == 0; i++) {
-        json_t *root = load_json(model, names[i]);
+        json_t *root = load_json(source, names[i]);
         const json_t *ends = json_object_get(root, "eos_token_id");
         const size_t count = json_is_array(ends) ? json_array_size(ends) : 1;
 
@@ -87,9 +88,9 @@ static inlay_status read_default(const json_t *root, const char *name, double le
     return INLAY_OK;
 }
 
-static inlay_status find_sampler(text_model *text, const struct model *model, inlay_diag *diag)
+static inlay_status find_sampler(text_model *text, const text_source *source, inlay_diag *diag)
 {
-    json_t *root = load_json(model, "generation_config.json");
+    json_t *root = load_json(source, "generation_config.json");
     float top_k = 0;
     inlay_status status;
 
@@ -109,10 +110,10 @@ done:
 }
 
 /* The context of config.json, by the names that the families of models use. */
-static void find_context(text_model *text, const struct model *model)
+static void find_context(text_model *text, const text_source *source)
 {
     static const char *const names[] = { "max_position_embeddings", "n_positions", "n_ctx" };
-    json_t *root = load_json(model, "config.json");
+    json_t *root = load_json(source, "config.json");
 
     for (size_t i = 0; i < sizeof names / sizeof *names && text->decode.context == 0; i++) {
         json_int_t tokens = json_integer_value(json_object_get(root, names[i]));
@@ -195,23 +196,20 @@ static const char chat_ml[] = "{% for m in messages %}{{ '<|im_start|>' + m.role
 
 /* Reads the chat templates and special tokens of tokenizer_config.json, if it exists. The file chat_template.jinja
  * replaces the default template. false: out of memory. */
-static bool read_chat(text_model *text, const struct model *model)
+static bool read_chat(text_model *text, const text_source *source)
 {
     char file[PATH_MAX];
-    json_t *root = load_json(model, "tokenizer_config.json");
+    json_t *root = load_json(source, "tokenizer_config.json");
     const char *form = find_template(root, "default"), *tools = find_template(root, "tool_use");
     int64_t end;
     bool good;
 
     text->begin = text_copy(json_object_get(root, "bos_token"));
     text->end = text_copy(json_object_get(root, "eos_token"));
-    text->chat_template = find_file(model->file.path, "chat_template.jinja", file) ? read_text(file) : NULL;
-    if (text->chat_template == NULL && form == NULL && find_property(model, "tokenizer.json") != NULL) {
+    text->chat_template = find_file(source->path, "chat_template.jinja", file) ? read_text(file) : NULL;
+    if (text->chat_template == NULL && form == NULL && find_property(source, "tokenizer.json") != NULL) {
         form = chat_ml;
-        log_line(LOG_WARNING_LINE,
-                 "model '%s': the file has no chat template; chats have the form ChatML, unless a file "
-                 "chat_template.jinja is beside it",
-                 model->name);
+        text->assumes_chat_ml = true;
     }
     if (text->chat_template == NULL && form != NULL)
         text->chat_template = strdup(form);
@@ -224,70 +222,84 @@ static bool read_chat(text_model *text, const struct model *model)
     return text->begin != NULL && text->end != NULL && good;
 }
 
-static void find_inputs(const struct model *model, text_model *text)
+static void find_inputs(const text_source *source, text_model *text)
 {
-    text->decode.ids = inlay_session_find_input(model->session, "input_ids");
-    text->decode.mask = inlay_session_find_input(model->session, "attention_mask");
-    text->decode.positions = inlay_session_find_input(model->session, "position_ids");
-    text->types = inlay_session_find_input(model->session, "token_type_ids");
-    text->decode.adapter = inlay_session_find_input(model->session, "adapter");
-    text->decode.last_logits = inlay_session_find_input(model->session, "last_logits");
-    if (text->decode.last_logits != INLAY_NONE && text->decode.last_logits < model->input_count) /* the file has it */
-        text->decode.last_logits = INLAY_NONE;
+    decode_model *decode = &text->decode;
+    inlay_io_info last = { .struct_size = sizeof last };
+
+    decode->ids = inlay_session_find_input(source->session, "input_ids");
+    decode->mask = inlay_session_find_input(source->session, "attention_mask");
+    decode->positions = inlay_session_find_input(source->session, "position_ids");
+    text->types = inlay_session_find_input(source->session, "token_type_ids");
+    decode->adapter = inlay_session_find_input(source->session, "adapter");
+    decode->last_logits = inlay_session_find_input(source->session, "last_logits");
+    /* That of option last_logits is the last one; otherwise it is one of the file. */
+    if (decode->last_logits != INLAY_NONE &&
+        (decode->last_logits + 1 != inlay_session_input_count(source->session) ||
+         inlay_session_input(source->session, decode->last_logits, &last) != INLAY_OK || last.optional == 0))
+        decode->last_logits = INLAY_NONE;
 }
 
-/* The first input that is neither tokens nor a state, nor follows from the number of tokens; NULL: there is none. */
-static const inlay_io_info *find_unknown(const struct model *model, const text_model *text)
+static bool is_state(const inlay_session *session, uint32_t input)
 {
-    for (uint32_t i = 0; i < model->input_count; i++) {
-        bool known = i == text->decode.ids || i == text->decode.mask || i == text->decode.positions || i == text->types;
+    inlay_state_info info = { .struct_size = sizeof info };
 
-        if ((known && model->inputs[i].dtype != INLAY_INT64) ||
-            (!known && !model->states.inputs[i] && model->inputs[i].optional == 0))
-            return &model->inputs[i];
+    for (uint32_t i = 0; inlay_session_state(session, i, &info) == INLAY_OK; i++)
+        if (info.input == input)
+            return true;
+    return false;
+}
+
+/* Finds the first input that is neither tokens nor a state, nor follows from the number of tokens; false: there is
+ * none. */
+static bool find_unknown(const text_source *source, const text_model *text, inlay_io_info *out)
+{
+    *out = (inlay_io_info){ .struct_size = sizeof *out };
+    for (uint32_t i = 0; inlay_session_input(source->session, i, out) == INLAY_OK; i++) {
+        const bool known =
+            i == text->decode.ids || i == text->decode.mask || i == text->decode.positions || i == text->types;
+
+        if ((known && out->dtype != INLAY_INT64) || (!known && out->optional == 0 && !is_state(source->session, i)))
+            return true;
     }
-    return NULL;
+    return false;
 }
 
-static bool takes_tokens(const struct model *model, const text_model *text)
-{
-    return text->decode.ids != INLAY_NONE && find_unknown(model, text) == NULL;
-}
-
-void text_model_explain(const struct model *model, char *out, size_t bytes)
+void text_model_explain(const text_source *source, char *out, size_t bytes)
 {
     char path[PATH_MAX];
-    const char *file = model->file.path, *slash = strrchr(file, '/');
+    const char *file = source->path, *slash = strrchr(file, '/');
     text_model text;
-    const inlay_io_info *input;
+    inlay_io_info input;
+    bool unknown;
 
     file = slash != NULL ? slash + 1 : file;
-    if (model->session == NULL) {
+    if (source->session == NULL) {
         (void)snprintf(out, bytes, "not a model for texts: it is an ensemble");
         return;
     }
-    find_inputs(model, &text);
-    input = text.decode.ids != INLAY_NONE ? find_unknown(model, &text) : NULL;
+    find_inputs(source, &text);
+    unknown = text.decode.ids != INLAY_NONE && find_unknown(source, &text, &input);
     if (text.decode.ids == INLAY_NONE)
         (void)snprintf(out, bytes, "not a model for texts: %.100s has no input 'input_ids'", file);
-    else if (input != NULL && strncmp(input->name, "encoder_", 8) == 0)
+    else if (unknown && strncmp(input.name, "encoder_", 8) == 0)
         (void)snprintf(
             out, bytes,
             "not a model for texts: input '%.60s' of %.60s comes from the encoder of a pair; run both models "
             "with v2/models/NAME/infer",
-            input->name, file);
-    else if (input != NULL && strcmp(input->name, "use_cache_branch") == 0)
+            input.name, file);
+    else if (unknown && strcmp(input.name, "use_cache_branch") == 0)
         (void)snprintf(out, bytes,
                        "not a model for texts: %.60s is a merged decoder, whose input 'use_cache_branch' is not "
                        "supplied; use an export without this input",
                        file);
-    else if (input != NULL)
-        (void)snprintf(out, bytes, "not a model for texts: input '%.60s' of %.100s is not supplied", input->name, file);
-    else if (find_property(model, "tokenizer.ggml.model") != NULL)
+    else if (unknown)
+        (void)snprintf(out, bytes, "not a model for texts: input '%.60s' of %.100s is not supplied", input.name, file);
+    else if (find_property(source, "tokenizer.ggml.model") != NULL)
         (void)snprintf(out, bytes,
                        "not a model for texts: the tokenizer of %.60s is of the kind '%.60s', not gpt2 or llama", file,
-                       find_property(model, "tokenizer.ggml.model"));
-    else if (find_property(model, "tokenizer.json") == NULL && !find_file(model->file.path, "tokenizer.json", path))
+                       find_property(source, "tokenizer.ggml.model"));
+    else if (find_property(source, "tokenizer.json") == NULL && !find_file(source->path, "tokenizer.json", path))
         (void)snprintf(out, bytes, "not a model for texts: no tokenizer.json in the folder of %.100s or above it",
                        file);
     else
@@ -296,55 +308,97 @@ void text_model_explain(const struct model *model, char *out, size_t bytes)
             "not a model for texts: %.100s is not a decoder with states (past_key_values, present) and logits", file);
 }
 
-static void find_outputs(const struct model *model, text_model *text)
+static void find_outputs(const text_source *source, text_model *text)
 {
     static const char *const names[] = { "sentence_embedding", "last_hidden_state", "token_embeddings" };
+    decode_model *decode = &text->decode;
 
-    text->decode.logits =
-        model->states.sequences != NULL ? inlay_session_find_output(model->session, "logits") : INLAY_NONE;
+    decode->has_states = inlay_session_state_count(source->session) > 0;
+    decode->logits = decode->has_states ? inlay_session_find_output(source->session, "logits") : INLAY_NONE;
     text->vectors = INLAY_NONE;
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && model->states.count == 0 && text->vectors == INLAY_NONE;
-         i++)
-        text->vectors = inlay_session_find_output(model->session, names[i]);
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && !decode->has_states && text->vectors == INLAY_NONE; i++)
+        text->vectors = inlay_session_find_output(source->session, names[i]);
 }
 
-inlay_status text_model_open(const struct model *model, text_model **out_text, inlay_diag *diag)
+/* A text that fits the context has at most as many bytes as the context's tokens can have. */
+static void find_most_bytes(text_model *text)
 {
-    char path[PATH_MAX], error[512];
-    const char *inner = find_property(model, "tokenizer.json");
-    text_model *text;
+    const size_t most = (size_t)8 << 20;
+    size_t longest = 1;
+
+    for (size_t i = 0; i < tokenizer_count(text->tokenizer); i++) {
+        size_t bytes = 0;
+        bool special;
+
+        if (tokenizer_bytes(text->tokenizer, (int64_t)i, &bytes, &special) != NULL && bytes > longest)
+            longest = bytes;
+    }
+    text->most_bytes =
+        text->decode.context > 0 && text->decode.context < most / longest ? text->decode.context * longest : most;
+}
+
+/* Opens the tokenizer of the source, or else the one within the model or beside it. INLAY_NOT_FOUND: there is none. */
+static inlay_status open_tokenizer(const text_source *source, struct tokenizer **out, inlay_diag *diag)
+{
+    const char *inner = source->tokenizer == NULL ? find_property(source, "tokenizer.json") : NULL;
+    char path[PATH_MAX], error[sizeof diag->text];
+
+    if (inner != NULL) {
+        *out = tokenizer_open_bytes(inner, strlen(inner), source->path, error, sizeof error);
+    } else {
+        if (source->tokenizer == NULL && !find_file(source->path, "tokenizer.json", path))
+            return INLAY_NOT_FOUND;
+        *out = tokenizer_open(source->tokenizer != NULL ? source->tokenizer : path, error, sizeof error);
+    }
+    if (*out != NULL)
+        return INLAY_OK;
+    return inlay_fail(diag, is_shortage(error) ? INLAY_IO_ERROR : INLAY_INVALID_ARGUMENT, "%s", error);
+}
+
+inlay_status text_model_open(const text_source *source, text_model **out_text, inlay_diag *diag)
+{
+    text_model *text = calloc(1, sizeof *text);
+    inlay_io_info unknown;
+    inlay_status status;
 
     *out_text = NULL;
-    if (inner == NULL && !find_file(model->file.path, "tokenizer.json", path))
-        return INLAY_OK;
-    text = calloc(1, sizeof *text);
     if (text == NULL)
         return no_memory(diag, "for the tokenizer");
     text->tool_refusal = (inlay_diag)INLAY_DIAG_INIT;
-    find_inputs(model, text);
-    find_outputs(model, text);
-    if (!takes_tokens(model, text) || (text->decode.logits == INLAY_NONE && text->vectors == INLAY_NONE)) {
+    text->decode.session = source->session;
+    find_inputs(source, text);
+    find_outputs(source, text);
+    status = text->decode.ids == INLAY_NONE || find_unknown(source, text, &unknown) ||
+                     (text->decode.logits == INLAY_NONE && text->vectors == INLAY_NONE)
+                 ? INLAY_NOT_FOUND
+                 : open_tokenizer(source, &text->tokenizer, diag);
+    if (status == INLAY_NOT_FOUND) {
         text_model_close(text);
         return INLAY_OK;
     }
-    text->tokenizer = inner != NULL ? tokenizer_open_bytes(inner, strlen(inner), model->file.path, error, sizeof error)
-                                    : tokenizer_open(path, error, sizeof error);
-    if (text->tokenizer == NULL) {
-        text_model_close(text);
-        return inlay_fail(diag, is_shortage(error) ? INLAY_IO_ERROR : INLAY_INVALID_ARGUMENT, "%s", error);
+    INLAY_TRY(status);
+    if (!find_ends(text, source) || !read_chat(text, source)) {
+        status = no_memory(diag, "for the tokenizer");
+        goto done;
     }
-    if (!find_ends(text, model) || !read_chat(text, model)) {
-        text_model_close(text);
-        return no_memory(diag, "for the tokenizer");
-    }
-    if (find_sampler(text, model, diag) != INLAY_OK) {
-        text_model_close(text);
-        return INLAY_INVALID_ARGUMENT;
-    }
-    find_context(text, model);
-    find_pooling(text, model->file.path);
+    INLAY_TRY(find_sampler(text, source, diag));
+    find_context(text, source);
+    find_pooling(text, source->path);
+    find_most_bytes(text);
     *out_text = text;
-    return INLAY_OK;
+    text = NULL;
+done:
+    text_model_close(text);
+    return status;
+}
+
+inlay_status text_model_find_rows(text_model *text, const uint32_t *cancel, inlay_diag *diag)
+{
+    inlay_run_options options = INLAY_RUN_OPTIONS_INIT;
+
+    options.cancel = cancel;
+    text->decode.rows.struct_size = sizeof text->decode.rows;
+    return inlay_session_rows(text->decode.session, &options, &text->decode.rows, diag);
 }
 
 bool text_model_is_likely(const char *path)

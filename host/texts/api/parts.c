@@ -1,0 +1,168 @@
+/* Opens the model of a text model, and its draft model. */
+#include "base/memory.h"
+#include "base/model_folder.h"
+#include "texts/api/api.h"
+#include "texts/draft/graft.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum {
+    MOST_TEXTS = 65536,
+    MOST_WAITING = 1 << 30,
+    MOST_GUESSES = 16,
+    TEXTS = 64, /* defaults */
+    GUESSES = 8,
+    PROMPT_TOKENS = 64,          /* that are read until texts get their next tokens */
+    PREFIX_BYTES = 256 * 1048576 /* of the states of earlier texts */
+};
+
+/* Copies the values that were set. */
+static inlay_status copy_options(const inlay_options *from, inlay_options **out, inlay_diag *diag)
+{
+    inlay_setting setting = { .struct_size = sizeof setting };
+    inlay_status status = inlay_options_create(out, diag);
+
+    for (uint32_t i = 0; status == INLAY_OK && from != NULL && inlay_options_setting(from, i, &setting) == INLAY_OK;
+         i++)
+        if (setting.source != INLAY_SOURCE_DEFAULT)
+            status = inlay_options_set_from(*out, setting.name, setting.text, setting.origin, diag);
+    if (status == INLAY_OK)
+        status = inlay_options_set(*out, "last_logits", "1", diag);
+    return status;
+}
+
+/* Writes the path of the file: `given`, or if that is a folder, the file in it. */
+static inlay_status find_file(const char *given, const char *variant, char out[PATH_MAX], inlay_diag *diag)
+{
+    struct stat st;
+
+    if (stat(given, &st) == 0 && S_ISDIR(st.st_mode))
+        return model_folder_find(given, variant != NULL ? variant : "", out, diag);
+    if (variant != NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: only folders have variants", given);
+    if (strlen(given) >= PATH_MAX)
+        return inlay_fail(diag, INLAY_NOT_FOUND, "%.100s...: the path is too long", given);
+    (void)snprintf(out, PATH_MAX, "%s", given);
+    return INLAY_OK;
+}
+
+/* of: the path of the model that a draft model belongs to; NULL: it is none. */
+static inlay_status open_session(text_part *part, const inlay_options *given, const char *of, inlay_diag *diag)
+{
+    inlay_options *options = NULL;
+    inlay_status status;
+
+    INLAY_TRY(copy_options(given, &options, diag));
+    if (of != NULL)
+        INLAY_TRY(text_graft(part->path, of, options, &part->made, diag));
+    if (part->made.count > 0)
+        INLAY_TRY(inlay_session_create_from_bytes(part->made.bytes, part->made.count, options, &part->session, diag));
+    else
+        INLAY_TRY(inlay_session_create(part->path, options, &part->session, diag));
+done:
+    inlay_options_destroy(options);
+    return status;
+}
+
+/* Finds the parts of a decoder; part->text is NULL if the model generates no texts. */
+static inlay_status open_text(text_part *part, const char *tokenizer, inlay_diag *diag)
+{
+    const text_source source = { part->session, part->path, tokenizer };
+    inlay_status status = text_model_open(&source, &part->text, diag);
+
+    if (status == INLAY_OK && part->text != NULL && part->text->decode.logits != INLAY_NONE)
+        status = text_model_find_rows(part->text, NULL, diag);
+    return status;
+}
+
+static inlay_status open_draft(text_part *part, const text_part *model, const inlay_text_options *options,
+                               inlay_diag *diag)
+{
+    inlay_diag failure = INLAY_DIAG_INIT;
+    text_source source = { NULL, part->path, options->tokenizer };
+    inlay_status status = open_session(part, options->options, model->path, &failure);
+
+    source.session = part->session;
+    if (status == INLAY_OK)
+        status = open_text(part, options->tokenizer, &failure);
+    if (status == INLAY_OK && (part->text != NULL || !text_head_is_likely(part->session)))
+        return text_model_check_draft(&source, part->text, model->text, diag);
+    if (status == INLAY_OK)
+        status = text_model_open_head(&source, model->text, model->path, NULL, &part->text, &failure);
+    return status == INLAY_OK
+               ? INLAY_OK
+               : inlay_fail(diag, status, "%s: it cannot be a draft model: %s", part->path, failure.text);
+}
+
+/* Tells the decoder of a part what it needs to know of it. */
+static void link_part(inlay_text_model *owner, text_part *part)
+{
+    part->text->decode.name = part->path;
+    part->text->decode.owner = owner;
+    part->text->decode.program = &text_program;
+}
+
+/* Sets the limits of the texts. */
+static inlay_status set_limits(decode_model *decode, const inlay_text_options *options, inlay_diag *diag)
+{
+    const uint64_t kv = options->kv_memory;
+
+    if (options->max_texts > MOST_TEXTS)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_text_options.max_texts is above %d", MOST_TEXTS);
+    if (options->draft_tokens > MOST_GUESSES || options->lookup_tokens > MOST_GUESSES)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_text_options.%s is above %d",
+                          options->draft_tokens > MOST_GUESSES ? "draft_tokens" : "lookup_tokens", MOST_GUESSES);
+    decode->limits = (decode_limits){ .max_sequences = options->max_texts > 0 ? options->max_texts : TEXTS,
+                                      .max_waiting = MOST_WAITING,
+                                      .kv_memory = kv,
+                                      .prefix_memory = kv > 0 && kv < PREFIX_BYTES ? kv : PREFIX_BYTES,
+                                      .prompt_tokens = PROMPT_TOKENS,
+                                      .draft_tokens = options->draft_tokens > 0 ? options->draft_tokens : GUESSES,
+                                      .lookup_tokens = options->lookup_tokens };
+    return INLAY_OK;
+}
+
+inlay_status text_parts_open(inlay_text_model *owner, const char *path, const inlay_text_options *options,
+                             inlay_diag *diag)
+{
+    text_part *model = &owner->model, *draft = &owner->draft;
+    inlay_status status;
+
+    INLAY_TRY(find_file(path, options->variant, model->path, diag));
+    INLAY_TRY(open_session(model, options->options, NULL, diag));
+    INLAY_TRY(open_text(model, options->tokenizer, diag));
+    if (model->text == NULL || model->text->decode.logits == INLAY_NONE) {
+        const text_source source = { model->session, model->path, options->tokenizer };
+        char why[400];
+
+        text_model_explain(&source, why, sizeof why);
+        status = inlay_fail(diag, INLAY_UNSUPPORTED, "%s: %s", model->path, why);
+        goto done;
+    }
+    link_part(owner, model);
+    INLAY_TRY(set_limits(&model->text->decode, options, diag));
+    if (options->draft == NULL)
+        goto done;
+    INLAY_TRY(find_file(options->draft, NULL, draft->path, diag));
+    INLAY_TRY(open_draft(draft, model, options, diag));
+    link_part(owner, draft);
+    draft->text->decode.limits = model->text->decode.limits;
+    draft->text->decode.limits.draft_tokens = draft->text->decode.limits.lookup_tokens = 0;
+    model->text->decode.draft = &draft->text->decode;
+done:
+    return status;
+}
+
+static void close_part(text_part *part)
+{
+    text_model_close(part->text);
+    inlay_session_destroy(part->session);
+    wire_deinit(&part->made);
+}
+
+void text_parts_close(inlay_text_model *model)
+{
+    close_part(&model->model); /* first: its runner has steps of the draft model */
+    close_part(&model->draft);
+}

@@ -1,0 +1,465 @@
+/* inlay/text.h: tokens, chats, and texts, which are those of inlay-serve. */
+#include "client.h"
+#include "inlay/text.h"
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cmocka_all.h"
+
+static struct serving server;
+
+static const char tokenizer_config[] =
+    "{\"bos_token\": \"<s>\", \"chat_template\": \"{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}"
+    "{% if tools %}{{ tools[0].function.name }}{% endif %}{% if add_generation_prompt %}>{{ mood }}{% endif %}\"}";
+
+/* Models of printable characters: one that continues a text of n by the n-th letter and those after it, and one with
+ * attention. */
+static int prepare(void **state)
+{
+    (void)state;
+    serving_prepare(&server);
+    serving_model(&server, "count", "options: [state=old=new]\n", write_counting);
+    serving_tokenizer(&server, "count", NULL);
+    serving_file(&server, "models/count/config.json", "{\"eos_token_id\": 122}", 0644);
+    serving_file(&server, "models/count/tokenizer_config.json", tokenizer_config, 0644);
+    serving_model(&server, "masked", NULL, write_masked_decoder);
+    serving_tokenizer(&server, "masked", NULL);
+    serving_model(&server, "sum", NULL, write_sum);
+    serving_start(&server, (const char *const[]){ "--option", "reproducible=1", NULL });
+    return 0;
+}
+
+/* The options that ctest sets. */
+static inlay_options *environment(void)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_options *options = NULL;
+
+    assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_load_environment(options, &diag), INLAY_OK);
+    return options;
+}
+
+static inlay_text_model *open_model(const char *name, const char *draft, uint32_t lookup)
+{
+    inlay_text_options how = { .struct_size = sizeof how, .lookup_tokens = lookup };
+    char file[64], path[256], draft_path[256];
+    inlay_text_model *model = NULL;
+    inlay_options *options = environment();
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    assert_int_equal(inlay_options_set(options, "reproducible", "1", &diag), INLAY_OK);
+    if (strcmp(name, "count") == 0)
+        assert_int_equal(inlay_options_set(options, "state", "old=new", &diag), INLAY_OK);
+    how.options = options;
+    (void)snprintf(file, sizeof file, "models/%s/1/model.onnx", name);
+    if (draft != NULL) {
+        char draft_file[64];
+
+        (void)snprintf(draft_file, sizeof draft_file, "models/%s/1/model.onnx", draft);
+        how.draft = serving_path(&server, draft_file, draft_path, sizeof draft_path);
+    }
+    if (inlay_text_model_create(serving_path(&server, file, path, sizeof path), &how, &model, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    inlay_options_destroy(options);
+    return model;
+}
+
+static inlay_text *begin(inlay_text_model *model, const inlay_text_request *request)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_text *text = NULL;
+
+    if (inlay_text_create(model, request, &text, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    return text;
+}
+
+/* Adds the next piece to `out`. */
+static void take(inlay_text *text, char *out, size_t bytes)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    const char *piece;
+    size_t count;
+
+    if (inlay_text_take(text, &piece, &count, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    assert_int_equal(strlen(piece), count);
+    assert_true(strlen(out) + count < bytes);
+    strcat(out, piece);
+}
+
+static inlay_text_info describe(const inlay_text *text)
+{
+    inlay_text_info info = { .struct_size = sizeof info };
+
+    assert_int_equal(inlay_text_describe(text, &info), INLAY_OK);
+    return info;
+}
+
+/* Generates a text alone. Returns why it ended. */
+static uint32_t generate(inlay_text_model *model, const inlay_text_request *request, char *out, size_t bytes)
+{
+    inlay_text *text = begin(model, request);
+    uint32_t running, state;
+
+    out[0] = '\0';
+    do {
+        running = inlay_text_model_step(model);
+        take(text, out, bytes);
+    } while (running > 0);
+    state = describe(text).state;
+    inlay_text_destroy(text);
+    return state;
+}
+
+static void test_ends(void **state)
+{
+    static const char *const stops[] = { "HI", "zz" };
+    inlay_text_model_info info = { .struct_size = sizeof info };
+    inlay_text_model *model = open_model("count", NULL, 0);
+    inlay_text_request request = INLAY_TEXT_REQUEST_INIT;
+    char text[256];
+
+    (void)state;
+    assert_int_equal(inlay_text_model_describe(model, &info), INLAY_OK);
+    assert_int_equal(info.vocabulary, 127);
+    assert_int_equal(info.end_count, 1);
+    assert_int_equal(info.ends[0], 'z');
+    assert_true(info.has_template && !info.assumes_chat_ml && info.context == 0 && info.runs == 0);
+    assert_int_equal(inlay_session_input_count(info.session), 2);
+    request.prompt = "abc";
+    request.temperature = 0;
+    assert_int_equal(generate(model, &request, text, sizeof text), INLAY_TEXT_END);
+    assert_string_equal(text, "CDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxy");
+    request.max_tokens = 4;
+    assert_int_equal(generate(model, &request, text, sizeof text), INLAY_TEXT_LENGTH);
+    assert_string_equal(text, "CDEF");
+    request.max_tokens = 0;
+    request.stops = stops;
+    request.stop_count = 2;
+    assert_int_equal(generate(model, &request, text, sizeof text), INLAY_TEXT_END);
+    assert_string_equal(text, "CDEFG");
+    request.stop_count = 0;
+    request.flags = INLAY_TEXT_IGNORE_ENDS;
+    request.max_tokens = 60;
+    assert_int_equal(generate(model, &request, text, sizeof text), INLAY_TEXT_LENGTH);
+    assert_non_null(strstr(text, "xy"));
+    inlay_text_model_destroy(model);
+}
+
+/* The texts of all prompts at once are those of the server, also with guesses. */
+static void test_same_as_server(void **state)
+{
+    enum { TEXTS = 5 };
+    static const char *const prompts[TEXTS] = { "a", "bcdefghij", "hello", "kl", "zyx" };
+    static char expected[TEXTS][512], got[TEXTS][512];
+    static struct answer answer;
+
+    (void)state;
+    for (uint32_t i = 0; i < TEXTS; i++) {
+        char body[256];
+        json_t *reply;
+
+        (void)snprintf(body, sizeof body,
+                       "{\"model\":\"masked\",\"prompt\":\"%s\",\"temperature\":0.7,\"top_p\":0.9,\"seed\":%u,"
+                       "\"max_tokens\":60}",
+                       prompts[i], i);
+        client_once(&server, "POST", "/v1/completions", "Content-Type: application/json\r\n", body, &answer);
+        assert_int_equal(answer.code, 200);
+        reply = json_loads(answer.body, 0, NULL);
+        (void)snprintf(
+            expected[i], sizeof expected[i], "%s",
+            json_string_value(json_object_get(json_array_get(json_object_get(reply, "choices"), 0), "text")));
+        json_decref(reply);
+    }
+    for (int variant = 0; variant < 3; variant++) {
+        inlay_text_model *model = open_model("masked", variant == 1 ? "masked" : NULL, variant == 2 ? 4 : 0);
+        inlay_text_model_info info = { .struct_size = sizeof info };
+        inlay_text *texts[TEXTS];
+        uint32_t running;
+
+        for (uint32_t i = 0; i < TEXTS; i++) {
+            inlay_text_request request = INLAY_TEXT_REQUEST_INIT;
+
+            request.prompt = prompts[i];
+            request.temperature = 0.7f;
+            request.top_p = 0.9f;
+            request.seed = i;
+            request.max_tokens = 60;
+            got[i][0] = '\0';
+            texts[i] = begin(model, &request);
+            if (variant > 0) /* runs of one text have guesses */
+                while (inlay_text_model_step(model) > 0)
+                    continue;
+        }
+        do {
+            running = inlay_text_model_step(model);
+            for (uint32_t i = 0; i < TEXTS; i++)
+                take(texts[i], got[i], sizeof got[i]);
+        } while (running > 0);
+        assert_int_equal(inlay_text_model_describe(model, &info), INLAY_OK);
+        for (uint32_t i = 0; i < TEXTS; i++) {
+            const inlay_text_info text = describe(texts[i]);
+
+            assert_string_equal(got[i], expected[i]);
+            assert_int_equal(text.state, INLAY_TEXT_LENGTH);
+            assert_int_equal(text.prompt_tokens, strlen(prompts[i]));
+            assert_int_equal(text.generated_tokens, 60);
+            assert_int_equal(text.tokens[0], prompts[i][0]);
+            assert_true(text.reused_tokens < text.prompt_tokens);
+            inlay_text_destroy(texts[i]);
+        }
+        assert_true(variant != 1 || info.right_tokens > 0);
+        assert_true(info.guessed_tokens >= info.right_tokens && info.runs > 0 && info.together <= 1);
+        inlay_text_model_destroy(model);
+    }
+}
+
+static void test_tokens(void **state)
+{
+    inlay_text_model *model = open_model("count", NULL, 0);
+    inlay_diag diag = INLAY_DIAG_INIT;
+    int64_t tokens[8] = { 0 };
+    char text[16];
+    size_t count, bytes;
+
+    (void)state;
+    assert_int_equal(inlay_text_model_tokenize(model, "abc", 3, 0, NULL, 0, &count, &diag), INLAY_OK);
+    assert_int_equal(count, 3);
+    assert_int_equal(inlay_text_model_tokenize(model, "abcdef", 4, INLAY_TEXT_RENDERED, tokens, 8, &count, &diag),
+                     INLAY_OK);
+    assert_int_equal(count, 4);
+    assert_int_equal(tokens[3], 'd');
+    assert_int_equal(inlay_text_model_tokenize(model, "xyz", 3, 0, tokens, 2, &count, &diag), INLAY_LIMIT_EXCEEDED);
+    assert_int_equal(count, 3);
+    assert_true(tokens[0] == 'x' && tokens[1] == 'y' && tokens[2] == 'c');
+    assert_int_equal(inlay_text_model_tokenize(model, "a\0b", 3, 0, tokens, 8, &count, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_text_model_tokenize(model, "a", 1, 8, tokens, 8, &count, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_text_model_detokenize(model, tokens, 2, NULL, 0, &bytes, &diag), INLAY_OK);
+    assert_int_equal(bytes, 3);
+    assert_int_equal(inlay_text_model_detokenize(model, tokens, 2, text, sizeof text, &bytes, &diag), INLAY_OK);
+    assert_string_equal(text, "xy");
+    assert_int_equal(inlay_text_model_detokenize(model, tokens, 2, text, 2, &bytes, &diag), INLAY_LIMIT_EXCEEDED);
+    assert_string_equal(text, "x");
+    tokens[0] = 500;
+    assert_int_equal(inlay_text_model_detokenize(model, tokens, 1, text, 2, &bytes, &diag), INLAY_NOT_FOUND);
+    assert_non_null(strstr(diag.text, "500"));
+    inlay_text_model_destroy(model);
+}
+
+static void test_chats(void **state)
+{
+    static const inlay_text_message messages[] = { { .role = "system", .content = "s" }, { "user", "u" } },
+                                    bad = { "user", "\xff" };
+    inlay_text_model *model = open_model("count", NULL, 0), *without = open_model("masked", NULL, 0);
+    inlay_text_chat chat = { .struct_size = sizeof chat, .messages = messages, .message_count = 2 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    char text[64];
+    size_t bytes;
+
+    (void)state;
+    assert_int_equal(inlay_text_model_chat(model, &chat, text, sizeof text, &bytes, &diag), INLAY_OK);
+    assert_string_equal(text, "system:s;user:u;>");
+    assert_int_equal(bytes, 18);
+    assert_int_equal(inlay_text_model_chat(model, &chat, text, 4, &bytes, &diag), INLAY_LIMIT_EXCEEDED);
+    assert_string_equal(text, "sys");
+    chat.variables = "{\"mood\": \"!\"}";
+    chat.tools = "[{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]";
+    assert_int_equal(inlay_text_model_chat(model, &chat, text, sizeof text, &bytes, &diag), INLAY_OK);
+    assert_string_equal(text, "system:s;user:u;f>!");
+    chat.json = "[]";
+    assert_int_equal(inlay_text_model_chat(model, &chat, text, sizeof text, &bytes, &diag), INLAY_INVALID_ARGUMENT);
+    chat.message_count = 0;
+    chat.json = "[{\"role\": \"x\", \"content\": \"y\"}]";
+    assert_int_equal(inlay_text_model_chat(model, &chat, text, sizeof text, &bytes, &diag), INLAY_OK);
+    assert_string_equal(text, "x:y;f>!");
+    chat.json = "[{]";
+    assert_int_equal(inlay_text_model_chat(model, &chat, text, sizeof text, &bytes, &diag), INLAY_INVALID_ARGUMENT);
+    assert_non_null(strstr(diag.text, "messages, line 1"));
+    chat.json = NULL;
+    chat.variables = "[]";
+    assert_int_equal(inlay_text_model_chat(model, &chat, text, sizeof text, &bytes, &diag), INLAY_INVALID_ARGUMENT);
+    assert_string_equal(diag.text, "variables: not a JSON object");
+    chat.variables = NULL;
+    chat.messages = &bad;
+    chat.message_count = 1;
+    assert_int_equal(inlay_text_model_chat(model, &chat, text, sizeof text, &bytes, &diag), INLAY_INVALID_ARGUMENT);
+    chat.messages = messages;
+    assert_int_equal(inlay_text_model_chat(without, &chat, text, sizeof text, &bytes, &diag), INLAY_NOT_FOUND);
+    chat.struct_size = 0;
+    assert_int_equal(inlay_text_model_chat(model, &chat, text, sizeof text, &bytes, &diag), INLAY_INVALID_ARGUMENT);
+    inlay_text_model_destroy(model);
+    inlay_text_model_destroy(without);
+}
+
+static void test_forms(void **state)
+{
+    inlay_text_model *model = open_model("masked", NULL, 0);
+    inlay_text_request request = INLAY_TEXT_REQUEST_INIT;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_text *none;
+    char text[256];
+
+    (void)state;
+    request.prompt = "a";
+    request.schema = "{\"type\": \"array\", \"items\": {\"enum\": [1, 22, true]}, \"minItems\": 3, \"maxItems\": 3}";
+    for (request.seed = 0; request.seed < 4; request.seed++) {
+        json_t *value;
+
+        assert_int_equal(generate(model, &request, text, sizeof text), INLAY_TEXT_END);
+        value = json_loads(text, 0, NULL);
+        assert_int_equal(json_array_size(value), 3);
+        json_decref(value);
+    }
+    request.schema = NULL;
+    request.grammar = "root ::= (\"left\" | \"right\") [0-9]";
+    assert_int_equal(generate(model, &request, text, sizeof text), INLAY_TEXT_END);
+    assert_true(strlen(text) == 5 + (text[0] == 'r'));
+    request.max_tokens = 2;
+    assert_int_equal(generate(model, &request, text, sizeof text), INLAY_TEXT_LENGTH);
+    request.grammar = "root := x";
+    assert_int_equal(inlay_text_create(model, &request, &none, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(strncmp(diag.text, "grammar: ", 9), 0);
+    request.schema = "{\"type\": 5}";
+    assert_int_equal(inlay_text_create(model, &request, &none, &diag), INLAY_INVALID_ARGUMENT);
+    request.grammar = NULL;
+    assert_int_equal(inlay_text_create(model, &request, &none, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(strncmp(diag.text, "schema: ", 8), 0);
+    assert_null(none);
+    inlay_text_model_destroy(model);
+}
+
+/* Texts that are stopped or destroyed in progress leave the others as they are. */
+static void test_stop(void **state)
+{
+    inlay_text_model *model = open_model("masked", NULL, 0);
+    inlay_text_request request = INLAY_TEXT_REQUEST_INIT;
+    char expected[256], got[256] = "", stopped[256] = "";
+    inlay_text *texts[3];
+
+    (void)state;
+    request.prompt = "hello";
+    request.temperature = 0;
+    request.max_tokens = 40;
+    (void)generate(model, &request, expected, sizeof expected);
+    for (int i = 0; i < 3; i++)
+        texts[i] = begin(model, &request);
+    for (int i = 0; i < 12; i++)
+        assert_int_equal(inlay_text_model_step(model), 3);
+    inlay_text_stop(texts[0]);
+    inlay_text_destroy(texts[1]);
+    while (inlay_text_model_step(model) > 0)
+        continue;
+    take(texts[0], stopped, sizeof stopped);
+    take(texts[2], got, sizeof got);
+    assert_string_equal(got, expected);
+    assert_int_equal(strncmp(expected, stopped, strlen(stopped)), 0);
+    assert_true(strlen(stopped) < strlen(expected));
+    assert_int_equal(describe(texts[0]).state, INLAY_TEXT_STOPPED);
+    inlay_text_destroy(texts[0]);
+    inlay_text_destroy(texts[2]);
+    inlay_text_destroy(begin(model, &request));
+    inlay_text_destroy(NULL);
+    inlay_text_model_destroy(model); /* with a text in progress */
+    inlay_text_model_destroy(NULL);
+}
+
+static void test_refused(void **state)
+{
+    static const struct {
+        float temperature, top_p, min_p, repetition, presence, frequency;
+        const char *part;
+    } numbers[] = { { 3, -1, -1, -1, 0, 0, "temperature" },
+                    { -1, 2, -1, -1, 0, 0, "top_p" },
+                    { -1, -1, 2, -1, 0, 0, "min_p" },
+                    { -1, -1, -1, 0, 0, 0, "repetition_penalty" },
+                    { -1, -1, -1, -1, 3, 0, "presence_penalty" },
+                    { -1, -1, -1, -1, 0, -3, "frequency_penalty" } };
+    static const char *const empty[] = { "" };
+    static const int64_t unknown[] = { 97, 500 };
+    inlay_text_model *model = open_model("count", NULL, 0), *none;
+    inlay_text_options options = { .struct_size = sizeof options };
+    inlay_text_request request = INLAY_TEXT_REQUEST_INIT;
+    inlay_options *session = environment();
+    inlay_diag diag = INLAY_DIAG_INIT;
+    char path[256];
+    inlay_text *text;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        request = (inlay_text_request)INLAY_TEXT_REQUEST_INIT;
+        request.prompt = "a";
+        request.temperature = numbers[i].temperature;
+        request.top_p = numbers[i].top_p;
+        request.min_p = numbers[i].min_p;
+        request.repetition_penalty = numbers[i].repetition;
+        request.presence_penalty = numbers[i].presence;
+        request.frequency_penalty = numbers[i].frequency;
+        assert_int_equal(inlay_text_create(model, &request, &text, &diag), INLAY_INVALID_ARGUMENT);
+        assert_non_null(strstr(diag.text, numbers[i].part));
+    }
+    request = (inlay_text_request)INLAY_TEXT_REQUEST_INIT;
+    assert_int_equal(inlay_text_create(model, &request, &text, &diag), INLAY_INVALID_ARGUMENT); /* no prompt */
+    request.tokens = unknown;
+    request.token_count = 2;
+    request.top_k = 5;
+    assert_int_equal(inlay_text_create(model, &request, &text, &diag), INLAY_NOT_FOUND);
+    request.prompt = "a";
+    assert_int_equal(inlay_text_create(model, &request, &text, &diag), INLAY_INVALID_ARGUMENT);
+    request.token_count = 0;
+    request.stops = empty;
+    request.stop_count = 1;
+    assert_int_equal(inlay_text_create(model, &request, &text, &diag), INLAY_INVALID_ARGUMENT);
+    request.stop_count = 0;
+    request.flags = 1u << 9;
+    assert_int_equal(inlay_text_create(model, &request, &text, &diag), INLAY_INVALID_ARGUMENT);
+    request.struct_size = 0;
+    assert_int_equal(inlay_text_create(model, &request, &text, &diag), INLAY_INVALID_ARGUMENT);
+    inlay_text_model_destroy(model);
+
+    (void)serving_path(&server, "models/sum/1/model.onnx", path, sizeof path);
+    options.options = session;
+    assert_int_equal(inlay_text_model_create(path, &options, &none, &diag), INLAY_UNSUPPORTED);
+    assert_non_null(strstr(diag.text, "input_ids"));
+    assert_int_equal(inlay_text_model_create("/nowhere", NULL, &none, &diag), INLAY_NOT_FOUND);
+    options.max_texts = 100000;
+    (void)serving_path(&server, "models/masked/1/model.onnx", path, sizeof path);
+    assert_int_equal(inlay_text_model_create(path, &options, &none, &diag), INLAY_INVALID_ARGUMENT);
+    options.max_texts = 1;
+    options.draft_tokens = 17;
+    assert_int_equal(inlay_text_model_create(path, &options, &none, &diag), INLAY_INVALID_ARGUMENT);
+    options.draft_tokens = 0;
+    options.variant = "q4";
+    assert_int_equal(inlay_text_model_create(path, &options, &none, &diag), INLAY_INVALID_ARGUMENT);
+    options.variant = NULL;
+    options.tokenizer = "/nowhere/tokenizer.json";
+    assert_int_equal(inlay_text_model_create(path, &options, &none, &diag), INLAY_INVALID_ARGUMENT);
+    options.tokenizer = NULL;
+    options.kv_memory = 1; /* byte */
+    assert_int_equal(inlay_text_model_create(path, &options, &model, &diag), INLAY_OK);
+    request = (inlay_text_request)INLAY_TEXT_REQUEST_INIT;
+    request.prompt = "a";
+    assert_int_equal(inlay_text_create(model, &request, &text, &diag), INLAY_LIMIT_EXCEEDED);
+    inlay_text_model_destroy(model);
+    options.struct_size = 0;
+    assert_int_equal(inlay_text_model_create(path, &options, &none, &diag), INLAY_INVALID_ARGUMENT);
+    assert_null(none);
+    inlay_options_destroy(session);
+}
+
+static int finish(void **state)
+{
+    (void)state;
+    return serving_close(&server);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_ends),   cmocka_unit_test(test_same_as_server),
+                                        cmocka_unit_test(test_tokens), cmocka_unit_test(test_chats),
+                                        cmocka_unit_test(test_forms),  cmocka_unit_test(test_stop),
+                                        cmocka_unit_test(test_refused) };
+
+    return cmocka_run_group_tests(tests, prepare, finish);
+}
