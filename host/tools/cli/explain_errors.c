@@ -72,9 +72,10 @@ static inlay_status find_constant_inputs(const struct samples *set, json_t **out
         inlay_io_info info = { .struct_size = sizeof info };
         uint8_t first[sizeof(double)];
         int64_t elements = 0;
-        bool same = inlay_dtype_bits(info.dtype) % 8 == 0;
+        bool same;
 
         INLAY_TRY(inlay_session_input(set->of, input, &info));
+        same = inlay_dtype_bits(info.dtype) % 8 == 0;
         for (uint32_t i = 0; i < set->count && same && element_is_float(info.dtype); i++) {
             const size_t bytes = inlay_dtype_bits(info.dtype) / 8;
             inlay_value **values = NULL;
