@@ -355,11 +355,14 @@ static void json_schemas(void **state)
         { "{\"oneOf\":[{},{}]}", "no value matches" },
         { "{\"properties\":{\"a\":7}}", "has to be an object" },
     };
-    char why[GRAMMAR_WHY_BYTES];
+    char why[GRAMMAR_WHY_BYTES], base[1200];
 
     (void)state;
     expect_rows(schemas, sizeof schemas / sizeof *schemas);
     expect_rows(client_schemas, sizeof client_schemas / sizeof *client_schemas);
+    (void)snprintf(base, sizeof base, "{\"$id\":\"https://%01100d/\"}", 0); /* each name within would repeat it */
+    assert_null(of_schema(base, why));
+    assert_non_null(strstr(why, "'$id': longer than 1,000 bytes"));
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_null(of_schema(wrong[i].text, why));
         if (strstr(why, wrong[i].why) == NULL)

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 500, STEPS = 16 }; /* of nested schemas; of a schema, see schema_spend() */
+/* Of nested schemas; bytes of a base, which every name and reference within it repeats; of a schema, see
+ * schema_spend(). */
+enum { MAX_DEPTH = 500, MAX_BASE = 1000, STEPS = 16 };
 
 /* A walk over the schemas of the document, the first one for names, the second one for references. */
 typedef struct identity_walk {
@@ -172,11 +174,15 @@ static bool walk(const identity_walk *self, json_t *schema, const char *base, ui
         return true;
     if (depth > MAX_DEPTH)
         return schema_fail(self->reader, "$id", "more than 500 nested schemas");
-    if (!schema_spend(self->reader, STEPS) || !schema_take(self->reader, name != NULL || reference != NULL))
+    if (!schema_spend(self->reader, STEPS) ||
+        ((name != NULL || reference != NULL || json_object_get(schema, "$anchor") != NULL ||
+          json_object_get(schema, "$dynamicAnchor") != NULL) &&
+         !schema_take(self->reader, 1 + strlen(base) / 64)))
         return false;
     if (name != NULL) {
         own = resolve(base, name);
         good = own != NULL || schema_fail(self->reader, "$id", "out of memory");
+        good = good && (strlen(own) <= MAX_BASE || schema_fail(self->reader, "$id", "longer than 1,000 bytes"));
         if (good && !self->resolves)
             good = add_name(self, strdup(own), schema);
         if (good && name[0] != '#') /* draft 7: only a name */
