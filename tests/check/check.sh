@@ -173,6 +173,10 @@ warns() { # NAME PATTERN GROUP: no failure, and a warning that matches PATTERN
 }
 warns thread_each 'process Relu-14: 1 started in one execute' results
 warns cost_dear 'cost Relu-14 .*: predicted .*, measured' cost # a guess that is too high attracts no work
+checks=$((checks + 1))
+INLAY_CPU_KIND=wasm "$inlay" plugin-check "$dir/below_roof.so" --quick --group cost --op MatMul >"$work/out" || complain 'below_roof: it failed'
+grep -qE '^WARN  cost MatMul-[0-9]+ .*: predicted .*, but this kind of CPU needs .*, which sessions use instead' "$work/out" ||
+    complain 'below_roof: no warning of a price below the roof' "$(cat "$work/out")"
 warns oom_rust 'leaks bad, when memory runs out: signal 6' leaks # the allocator of Rust aborts
 warns both 'offers bad: [0-9]+ nodes are both offered and refused, such as Relu' offers
 checks=$((checks + 1))

@@ -17,6 +17,7 @@ struct sample {
     /* nanoseconds; measured: the shortest run, which a busy machine disturbs least; 0 = no measurement */
     double predicted, measured;
     double flops;
+    double roof;  /* nanoseconds; 0 = not known */
     bool guessed; /* the provider called its prediction a guess */
     char text[200];
 };
@@ -56,6 +57,21 @@ static void measure(struct harness *harness, struct sample *out)
     free(times.ms);
 }
 
+static double roof_of(const loaded_provider *provider, const case_instance *built, const harness_answer *answer,
+                      const inlay_cost *cost)
+{
+    const partition_provider priced = { .table = provider->table };
+    const partition_offer offer = { .nodes = &answer->node, .node_count = 1 };
+    const cost_question question = { .graph = &built->snapshot,
+                                     .provider = &priced,
+                                     .offer = &offer,
+                                     .values = built->states,
+                                     .max_threads = 1,
+                                     .weight_bytes = cost_weight_bytes(&built->snapshot) };
+
+    return cost_roof_ns(&question, cost);
+}
+
 static bool try_case(void *user, op_case *entry)
 {
     struct cost_check *cost_check = user;
@@ -73,6 +89,7 @@ static bool try_case(void *user, op_case *entry)
             cost_convert_to_here(cost_check->provider->table, &cost);
             cost_check->sample->predicted = cost.ns + cost.enter_ns + cost.leave_ns; /* the case is a whole region */
             cost_check->sample->flops = cost.flops;
+            cost_check->sample->roof = roof_of(cost_check->provider, &built, &harness.answer, &cost);
             cost_check->sample->guessed = cost.confidence == INLAY_CONFIDENCE_GUESS;
             measure(&harness, cost_check->sample);
         }
@@ -123,6 +140,13 @@ static void report_result(const struct cost_check *cost_check)
     /* A guess that is too high is not a failure: a device that the user did not request may avoid work by it. */
     too_high = !big->guessed && big->predicted > failure_factor * fmax(big->measured, RELIABLE_NS);
     too_low = big->measured >= RELIABLE_NS && big->predicted < big->measured / failure_factor;
+    if (!too_high && !too_low && big->predicted < big->roof) {
+        check_warn(cost_check->check, "cost", big->text, "a prediction of at least its multiplications and reads",
+                   "count the operations and bytes of the given shapes",
+                   "predicted %s, but this kind of CPU needs %s, which sessions use instead",
+                   time_text(big->predicted, first_text), time_text(big->roof, second_text));
+        return;
+    }
     if (big->measured < RELIABLE_NS && !too_high) {
         check_pass(cost_check->check, "cost", big->text, "predicted %s; too short to measure (%s)",
                    time_text(big->predicted, first_text), time_text(big->measured, second_text));
