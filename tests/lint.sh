@@ -8,11 +8,11 @@
 #   tests/lint.sh --deep ...  the same, with clang's path-sensitive analyser: slow, and its findings need inspection
 #   tests/lint.sh --format    formats every file in place, and checks nothing
 #
-# clang-tidy needs to know how files are compiled: build/release, or the build folder in $LINT_BUILD. The packages:
+# clang-tidy needs to know how each file is compiled: build/dev, or the build folder in $LINT_BUILD. The packages:
 # sh tests/install.sh lint
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
-build=${LINT_BUILD:-build/release}
+build=${LINT_BUILD:-build/dev}
 since=${LINT_SINCE:-main}
 failed=0
 more=()
@@ -25,7 +25,7 @@ for tool in clang-format clang-tidy cppcheck shellcheck; do
     command -v "$tool" >/dev/null || { echo "lint.sh: $tool is missing; run: sh tests/install.sh lint"; exit 2; }
 done
 [ -f "$build/compile_commands.json" ] || {
-    echo "lint.sh: no $build/compile_commands.json; run: cmake --preset release -DINLAY_TESTS=ON"
+    echo "lint.sh: no $build/compile_commands.json; run: cmake --preset dev"
     exit 2
 }
 

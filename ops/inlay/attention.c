@@ -14,8 +14,9 @@
  *
  * CachedAttention(Q, K, V, bias, hidden, k_scale, v_scale) is Attention of Q,
  * DequantizeRows(K, k_scale) and DequantizeRows(V, v_scale). value_bits: bits of V, if they are not those of K. blank:
- * the result for a query whose scores are all -infinity; guarded: 0, also where a score is NaN. softcap above 0: a
- * score x becomes softcap tanh(x / softcap), after the scale and before masks. */
+ * the result for a query whose scores are all -infinity; guarded: 0, also where a score is NaN; zero: as in ONNX's
+ * Attention, where also hidden keys take no part (ops/onnx/attention.c). softcap above 0: a score x becomes softcap
+ * tanh(x / softcap), after the scale and before masks. */
 #include "schema.h"
 #include "inlay/check.h"
 
@@ -38,7 +39,7 @@ static inlay_status infer_attention(op_infer *infer)
     return infer_set_shape(infer, 0, 4, dim);
 }
 
-static const op_row rows[] = {
+static const op_row inlay_attention_rows[] = {
     { "Attention", 1, 0, "Q:T, K:T, V:T, bias?:T, hidden?:bool -> Y:T; T=@float_ir4; causal:i=0, guarded:i=0, scale:f",
       infer_attention },
     { "CachedAttention", 1, 0,
@@ -48,4 +49,4 @@ static const op_row rows[] = {
       infer_attention },
 };
 
-const op_table op_inlay_attention = { "ai.inlay", rows, OP_COUNT(rows) };
+const op_table op_inlay_attention = { "ai.inlay", inlay_attention_rows, OP_COUNT(inlay_attention_rows) };

@@ -34,11 +34,11 @@ done:
 /* blocks [..., blocks of a row, bytes of a block] of a type of GGUF become codes of `bits` bits with a scale, and
  * perhaps a zero point, for each block_size elements of a row: codes [..., groups, bytes of a group], or joined
  * [..., bytes of a row], scales and zeros [..., groups]. */
-static const op_row rows[] = {
+static const op_row inlay_blocks_rows[] = {
     { "UnpackBlocks", 1, 0,
       "blocks:T -> codes:T, scales:F, zeros?:F; T=uint8, F=float; type:i!, columns:i!, bits:i=4{2|4|8}, block_size:i!, "
       "joined:i=0{0|1}",
       infer_blocks },
 };
 
-const op_table op_inlay_blocks = { "ai.inlay", rows, OP_COUNT(rows) };
+const op_table op_inlay_blocks = { "ai.inlay", inlay_blocks_rows, OP_COUNT(inlay_blocks_rows) };

@@ -63,9 +63,9 @@ static inlay_status infer_dequantize(op_infer *infer)
 
 /* Rows are along the last axis. scale: one element, or [1, heads, 1, size] for rows [batch, heads, positions, size];
  * without it, each row has its own scale. */
-static const op_row rows[] = {
+static const op_row inlay_cache_rows_rows[] = {
     { "DequantizeRows", 1, 0, "x:Q, scale?:float -> y:float; Q=int8|uint8; bits:i!{8|4}, size:i!", infer_dequantize },
     { "QuantizeRows", 1, 0, "x:float, scale?:float -> y:Q; Q=int8|uint8; bits:i!{8|4}", infer_quantize },
 };
 
-const op_table op_inlay_cache_rows = { "ai.inlay", rows, OP_COUNT(rows) };
+const op_table op_inlay_cache_rows = { "ai.inlay", inlay_cache_rows_rows, OP_COUNT(inlay_cache_rows_rows) };

@@ -35,11 +35,11 @@ done:
 
 /* y[i] = x[i] * weights[indices[i]] for x [..., M, K], weights [E, K, N] ([E, N, K] if transposed) and indices [...] in
  * [-E, E): MatMul(x, Gather(weights, indices)) without a copy of the weights. */
-static const op_row rows[] = {
+static const op_row inlay_gather_mat_mul_rows[] = {
     { "GatherMatMul", 1, 0,
       "x:T, weights:W, indices:I -> y:T; T=float|float16|bfloat16, W=float|float16|bfloat16, I=int32|int64; "
       "transposed:i=0",
       infer_gather_mat_mul },
 };
 
-const op_table op_inlay_gather_mat_mul = { "ai.inlay", rows, OP_COUNT(rows) };
+const op_table op_inlay_gather_mat_mul = { "ai.inlay", inlay_gather_mat_mul_rows, OP_COUNT(inlay_gather_mat_mul_rows) };

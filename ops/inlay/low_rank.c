@@ -49,11 +49,11 @@ done:
 
 /* y = base + scales[p] * (x * transpose(factors[2p])) * factors[2p + 1] for the rows of adapter adapters[p]. The
  * factors are [rank, K] and [rank, N]. rows [R]: the adapter of each of the R equal parts of the rows, -1 = none. */
-static const op_row rows[] = {
+static const op_row inlay_low_rank_rows[] = {
     { "LowRank", 1, 0,
       "base:T, x:T, rows:I, factors%:F -> y:T; T=float|float16|bfloat16, I=int64, F=float|float16|bfloat16; "
       "adapters:is!, count:i!, scales:fs!",
       infer_low_rank },
 };
 
-const op_table op_inlay_low_rank = { "ai.inlay", rows, OP_COUNT(rows) };
+const op_table op_inlay_low_rank = { "ai.inlay", inlay_low_rank_rows, OP_COUNT(inlay_low_rank_rows) };

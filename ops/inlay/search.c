@@ -28,7 +28,7 @@ static inlay_status infer_step(op_infer *infer)
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row inlay_search_rows[] = {
     { "SearchEnd", 1, 0, "state:S, scores?:T -> sequences:S, sequence_scores?:T, all_scores?:T; S=int32, T=float",
       NULL },
     { "SearchStart", 1, 0,
@@ -46,4 +46,4 @@ static const op_row rows[] = {
       infer_step },
 };
 
-const op_table op_inlay_search = { "ai.inlay", rows, OP_COUNT(rows) };
+const op_table op_inlay_search = { "ai.inlay", inlay_search_rows, OP_COUNT(inlay_search_rows) };

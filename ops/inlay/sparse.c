@@ -20,8 +20,8 @@ static inlay_status infer_dense(op_infer *infer)
 }
 
 /* Element indices[k] of dense is values[k], with indices in ascending order; all other elements are 0. */
-static const op_row rows[] = {
+static const op_row inlay_sparse_rows[] = {
     { "SparseToDense", 1, 0, "values:T, indices:I -> dense:T; T=float, I=int64; shape:is!", infer_dense },
 };
 
-const op_table op_inlay_sparse = { "ai.inlay", rows, OP_COUNT(rows) };
+const op_table op_inlay_sparse = { "ai.inlay", inlay_sparse_rows, OP_COUNT(inlay_sparse_rows) };

@@ -2,7 +2,7 @@
  * optimiser expands them to operators of ONNX. */
 #include "schema.h"
 
-static const op_row rows[] = {
+static const op_row microsoft_activation_rows[] = {
     { "BiasGelu", 1, 0, "A:T, B:T -> C:T; T=@float_ir4", infer_same_as_first },
     { "FastGelu", 1, 0, "X:T, bias?:T -> Y:T; T=@float_ir4", infer_same_as_first },
     { "Gelu", 1, 0, "X:T -> Y:T; T=@float_ir4", infer_same_as_first },
@@ -13,4 +13,5 @@ static const op_row rows[] = {
       infer_same_as_first },
 };
 
-const op_table op_microsoft_activation = { "com.microsoft", rows, OP_COUNT(rows) };
+const op_table op_microsoft_activation = { "com.microsoft", microsoft_activation_rows,
+                                           OP_COUNT(microsoft_activation_rows) };

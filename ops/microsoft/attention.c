@@ -26,7 +26,7 @@ static inlay_status infer_group_query_attention(op_infer *infer)
     return infer_set_shape(infer, 0, 3, dims);
 }
 
-static const op_row rows[] = {
+static const op_row microsoft_attention_rows[] = {
     { "Attention", 1, 0,
       "input:T, weights:T, bias?:T, mask_index?:M, past?:T, attention_bias?:T, past_sequence_length?:M -> output:T, "
       "present?:T; T=float|float16, M=int32; do_rotary:i=0, mask_filter_value:f=-10000, num_heads:i!, "
@@ -73,4 +73,5 @@ static const op_row rows[] = {
       NULL },
 };
 
-const op_table op_microsoft_attention = { "com.microsoft", rows, OP_COUNT(rows) };
+const op_table op_microsoft_attention = { "com.microsoft", microsoft_attention_rows,
+                                          OP_COUNT(microsoft_attention_rows) };

@@ -117,7 +117,7 @@ static inlay_status infer_embedding(op_infer *infer)
     "k:i=1, normalize_routing_weights:i=0, "                                                                           \
     "swiglu_fusion:i=0{0|1|2}, swiglu_limit:f, use_sparse_mixer:i=0"
 
-static const op_row rows[] = {
+static const op_row microsoft_computed_rows[] = {
     { "AttnLSTM", 1, 0,
       "X:T, W:T, R:T, B?:T, sequence_lens?:T1, initial_h?:T, initial_c?:T, P?:T, QW:T, MW:T, V:T, M:T, "
       "memory_seq_lens?:T1, AW?:T -> Y?:T, Y_h?:T, Y_c?:T; T=float|double, T1=int32; activation_alpha:fs, "
@@ -169,4 +169,4 @@ static const op_row rows[] = {
       infer_embedding },
 };
 
-const op_table op_microsoft_computed = { "com.microsoft", rows, OP_COUNT(rows) };
+const op_table op_microsoft_computed = { "com.microsoft", microsoft_computed_rows, OP_COUNT(microsoft_computed_rows) };

@@ -29,7 +29,7 @@ static inlay_status infer_crop(op_infer *infer)
     return rank == 4 ? infer_set_shape(infer, 0, 4, dims) : INLAY_OK;
 }
 
-static const op_row rows[] = {
+static const op_row microsoft_early_rows[] = {
     { "Affine", 1, 0, "X:T -> Y:T; T=@float; alpha:f=1, beta:f=0", infer_same_as_first },
     { "Crop", 1, 0, "input:T -> output:T; T=@float; border:is!, scale:is", infer_crop },
     { "DynamicSlice", 1, 0, "data:T, starts:Tind, ends:Tind, axes?:Tind -> output:T; T=@all, Tind=int32|int64", NULL },
@@ -43,4 +43,4 @@ static const op_row rows[] = {
       infer_normalized },
 };
 
-const op_table op_microsoft_early = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_microsoft_early = { "ai.onnx", microsoft_early_rows, OP_COUNT(microsoft_early_rows) };

@@ -64,7 +64,7 @@ static inlay_status infer_gates(op_infer *infer)
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row microsoft_linear_attention_rows[] = {
     { "CausalConvWithState", 1, 0,
       "input:T, weight:T, bias?:T, past_state?:T -> output:T, present_state:T; T=float|float16|bfloat16; "
       "activation:s='none'{'none'|'silu'|'swish'}, channels_last:i=0{0|1}, dilation:i=1, ndim:i=1{1}, "
@@ -92,4 +92,5 @@ static const op_row rows[] = {
       infer_same_as_first },
 };
 
-const op_table op_microsoft_linear_attention = { "com.microsoft", rows, OP_COUNT(rows) };
+const op_table op_microsoft_linear_attention = { "com.microsoft", microsoft_linear_attention_rows,
+                                                 OP_COUNT(microsoft_linear_attention_rows) };

@@ -4,7 +4,7 @@
 
 #define QUANTIZED "uint8|int8|uint16|int16|uint4|int4"
 
-static const op_row rows[] = {
+static const op_row microsoft_movement_rows[] = {
     { "DequantizeLinear", 1, 0,
       "x:T1, x_scale:T2, x_zero_point?:T1 -> y:T2; T1=" QUANTIZED "|int32, T2=float16|float; axis:i",
       infer_same_as_first },
@@ -38,4 +38,4 @@ static const op_row rows[] = {
     { "Unique", 1, 0, "x:T -> y:T, idx:int64, counts:int64; T=float", NULL },
 };
 
-const op_table op_microsoft_movement = { "com.microsoft", rows, OP_COUNT(rows) };
+const op_table op_microsoft_movement = { "com.microsoft", microsoft_movement_rows, OP_COUNT(microsoft_movement_rows) };

@@ -229,7 +229,7 @@ done:
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row microsoft_nbits_rows[] = {
     { "GatherBlockQuantized", 1, 0,
       "data:T1, indices:Tind, scales:T2, zero_points?:T1 -> output:T2; T1=int4|uint4|uint8, "
       "T2=float|float16|bfloat16, Tind=int32|int64; bits:i=4{2|4|8}, block_size:i=128, gather_axis:i=0, "
@@ -248,4 +248,4 @@ static const op_row rows[] = {
       infer_mat_mul_nbits },
 };
 
-const op_table op_microsoft_nbits = { "com.microsoft", rows, OP_COUNT(rows) };
+const op_table op_microsoft_nbits = { "com.microsoft", microsoft_nbits_rows, OP_COUNT(microsoft_nbits_rows) };

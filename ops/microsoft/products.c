@@ -7,7 +7,7 @@
 #define CONV AUTO_PAD "dilations:is, group:i=1, kernel_shape:is, pads:is, strides:is"
 #define FUSED "activation:s{''|'Clip'|'HardSigmoid'|'LeakyRelu'|'Relu'|'Sigmoid'|'Tanh'}, activation_params:fs"
 
-static const op_row rows[] = {
+static const op_row microsoft_products_rows[] = {
     { "CDist", 1, 0,
       "A:T, B:T -> C:T; T=float|double; metric:s='sqeuclidean'{'sqeuclidean'|'euclidean'|'cityblock'|'manhattan'|"
       "'chebyshev'|'minkowski'|'cosine'}, p:i",
@@ -53,4 +53,4 @@ static const op_row rows[] = {
     { "TransposeMatMul", 1, 0, "A:T, B:T -> Y:T; T=@float_ir4; " GEMM, NULL },
 };
 
-const op_table op_microsoft_products = { "com.microsoft", rows, OP_COUNT(rows) };
+const op_table op_microsoft_products = { "com.microsoft", microsoft_products_rows, OP_COUNT(microsoft_products_rows) };

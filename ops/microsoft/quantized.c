@@ -33,7 +33,7 @@ static inlay_status infer_two(op_infer *infer)
     return infer_set_shape(infer, 0, rank, dims);
 }
 
-static const op_row rows[] = {
+static const op_row microsoft_quantized_rows[] = {
     { "QGemm", 1, 0,
       "A:TA, a_scale:float, a_zero_point:TA, B:TB, b_scale:float, b_zero_point:TB, C?:int32, y_scale?:float, "
       "y_zero_point?:TA -> Y:TY; TA=uint8|int8, TB=uint8|int8, TY=float|uint8|int8; alpha:f=1, transA:i=0, transB:i=0",
@@ -58,4 +58,5 @@ static const op_row rows[] = {
       NULL },
 };
 
-const op_table op_microsoft_quantized = { "com.microsoft", rows, OP_COUNT(rows) };
+const op_table op_microsoft_quantized = { "com.microsoft", microsoft_quantized_rows,
+                                          OP_COUNT(microsoft_quantized_rows) };

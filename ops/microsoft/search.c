@@ -46,7 +46,7 @@ static inlay_status infer_words(op_infer *infer)
     "decoder:g!, decoder_start_token_id:i=-1, encoder:g, eos_token_id:i!, init_decoder:g, model_type:i=0{0|1|2}, "     \
     "no_repeat_ngram_size:i=0, pad_token_id:i!, vocab_size:i=-1"
 
-static const op_row rows[] = {
+static const op_row microsoft_search_rows[] = {
     { "BeamSearch", 1, 0,
       "input_ids:F, max_length:I, min_length?:I, num_beams:I, num_return_sequences:I, length_penalty?:T, "
       "repetition_penalty?:T, vocab_mask?:M, prefix_vocab_mask?:M, attention_mask?:I, decoder_input_ids?:I, "
@@ -75,4 +75,4 @@ static const op_row rows[] = {
       infer_words },
 };
 
-const op_table op_microsoft_search = { "com.microsoft", rows, OP_COUNT(rows) };
+const op_table op_microsoft_search = { "com.microsoft", microsoft_search_rows, OP_COUNT(microsoft_search_rows) };

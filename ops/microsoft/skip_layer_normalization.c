@@ -22,7 +22,7 @@ done:
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row microsoft_skip_layer_normalization_rows[] = {
     { "SkipLayerNormalization", 1, 0,
       "input:T, skip:T, gamma:T, beta?:T, bias?:T -> output:T, mean?:float, inv_std_var?:float, "
       "input_skip_bias_sum?:T; T=@float_ir4; epsilon:f=1e-12",
@@ -33,4 +33,5 @@ static const op_row rows[] = {
       infer_skip },
 };
 
-const op_table op_microsoft_skip_layer_normalization = { "com.microsoft", rows, OP_COUNT(rows) };
+const op_table op_microsoft_skip_layer_normalization = { "com.microsoft", microsoft_skip_layer_normalization_rows,
+                                                         OP_COUNT(microsoft_skip_layer_normalization_rows) };

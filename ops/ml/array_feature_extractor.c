@@ -19,9 +19,10 @@ static inlay_status infer_array_feature_extractor(op_infer *infer)
     return infer_set_shape(infer, 0, rank, dims);
 }
 
-static const op_row rows[] = {
+static const op_row ml_array_feature_extractor_rows[] = {
     { "ArrayFeatureExtractor", 1, 0, "X:T, Y:int64 -> Z:T; T=int32|int64|float|double|string",
       infer_array_feature_extractor },
 };
 
-const op_table op_ml_array_feature_extractor = { "ai.onnx.ml", rows, OP_COUNT(rows) };
+const op_table op_ml_array_feature_extractor = { "ai.onnx.ml", ml_array_feature_extractor_rows,
+                                                 OP_COUNT(ml_array_feature_extractor_rows) };

@@ -41,7 +41,7 @@ static inlay_status infer_one_hot_encoder(op_infer *infer)
     return infer_set_shape(infer, 0, rank + 1, dims);
 }
 
-static const op_row rows[] = {
+static const op_row ml_encode_rows[] = {
     { "CategoryMapper", 1, 0,
       "X:T1 -> Y:T2; T1=int64|string, T2=int64|string; cats_int64s:is, cats_strings:ss, default_int64:i=-1, "
       "default_string:s='_Unused'",
@@ -68,4 +68,4 @@ static const op_row rows[] = {
       infer_one_hot_encoder },
 };
 
-const op_table op_ml_encode = { "ai.onnx.ml", rows, OP_COUNT(rows) };
+const op_table op_ml_encode = { "ai.onnx.ml", ml_encode_rows, OP_COUNT(ml_encode_rows) };

@@ -13,9 +13,10 @@ static inlay_status infer_feature_vectorizer(op_infer *infer)
     return ml_infer_columns(infer, 0, count > 0 ? columns : dim_unknown());
 }
 
-static const op_row rows[] = {
+static const op_row ml_feature_vectorizer_rows[] = {
     { "FeatureVectorizer", 1, 0, "X*:T1 -> Y:float; T1=int32|int64|float|double; inputdimensions:is",
       infer_feature_vectorizer },
 };
 
-const op_table op_ml_feature_vectorizer = { "ai.onnx.ml", rows, OP_COUNT(rows) };
+const op_table op_ml_feature_vectorizer = { "ai.onnx.ml", ml_feature_vectorizer_rows,
+                                            OP_COUNT(ml_feature_vectorizer_rows) };

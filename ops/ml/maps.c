@@ -1,7 +1,7 @@
 /* ml/maps.c - operators on maps; run by the host. */
 #include "schema.h"
 
-static const op_row rows[] = {
+static const op_row ml_maps_rows[] = {
     { "CastMap", 1, OP_HOST,
       "X:T1 -> Y:T2; T1=map(int64,float)|map(int64,string), T2=int64|float|string; cast_to:s='TO_FLOAT', "
       "map_form:s='DENSE', max_map:i=1",
@@ -16,4 +16,4 @@ static const op_row rows[] = {
       NULL },
 };
 
-const op_table op_ml_maps = { "ai.onnx.ml", rows, OP_COUNT(rows) };
+const op_table op_ml_maps = { "ai.onnx.ml", ml_maps_rows, OP_COUNT(ml_maps_rows) };

@@ -12,7 +12,7 @@ static inlay_status infer_svm_regressor(op_infer *infer)
     return ml_infer_columns(infer, 0, dim_fixed(1));
 }
 
-static const op_row rows[] = {
+static const op_row ml_svm_rows[] = {
     { "SVMClassifier", 1, 0,
       "X:T1 -> Y:T2, Z:float; T1=int32|int64|float|double, T2=int64|string; classlabels_ints:is, "
       "classlabels_strings:ss, coefficients:fs, kernel_params:fs, kernel_type:s='LINEAR', post_transform:s='NONE', "
@@ -24,4 +24,4 @@ static const op_row rows[] = {
       infer_svm_regressor },
 };
 
-const op_table op_ml_svm = { "ai.onnx.ml", rows, OP_COUNT(rows) };
+const op_table op_ml_svm = { "ai.onnx.ml", ml_svm_rows, OP_COUNT(ml_svm_rows) };

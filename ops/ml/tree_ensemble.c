@@ -11,7 +11,7 @@ static inlay_status infer_tree_regressor(op_infer *infer)
     return ml_infer_columns(infer, 0, dim_fixed(infer_attr_int(infer, "n_targets", 1)));
 }
 
-static const op_row rows[] = {
+static const op_row ml_tree_ensemble_rows[] = {
     { "TreeEnsemble", 5, 0,
       "X:T -> Y:T; T=@float; aggregate_function:i=1, leaf_targetids:is!, leaf_weights:t!, membership_values:t, "
       "n_targets:i, nodes_falseleafs:is!, nodes_falsenodeids:is!, nodes_featureids:is!, nodes_hitrates:t, "
@@ -63,4 +63,4 @@ static const op_row rows[] = {
       infer_tree_regressor },
 };
 
-const op_table op_ml_tree_ensemble = { "ai.onnx.ml", rows, OP_COUNT(rows) };
+const op_table op_ml_tree_ensemble = { "ai.onnx.ml", ml_tree_ensemble_rows, OP_COUNT(ml_tree_ensemble_rows) };

@@ -1,7 +1,7 @@
 /* onnx/activation.c - activation functions, element by element. */
 #include "schema.h"
 
-static const op_row rows[] = {
+static const op_row onnx_activation_rows[] = {
     { "Celu", 12, 0, "X:T -> Y:T; T=float; alpha:f=1", infer_same_as_first },
     { "Celu", 28, 0, "X:T -> Y:T; T=@float_ir4; alpha:f=1", infer_same_as_first },
     { "Elu", 1, 0, "X:T -> Y:T; T=@float; alpha:f=1, consumed_inputs:is", infer_same_as_first },
@@ -38,4 +38,4 @@ static const op_row rows[] = {
     { "ThresholdedRelu", 22, 0, "X:T -> Y:T; T=@float_ir4; alpha:f=1", infer_same_as_first },
 };
 
-const op_table op_onnx_activation = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_activation = { "ai.onnx", onnx_activation_rows, OP_COUNT(onnx_activation_rows) };

@@ -21,9 +21,9 @@ static inlay_status infer_affine_grid(op_infer *infer)
     return infer_set_shape(infer, 0, count, dims);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_affine_grid_rows[] = {
     { "AffineGrid", 20, 0, "theta:T1, size:T2 -> grid:T1; T1=@float_ir4, T2=int64; align_corners:i=0",
       infer_affine_grid },
 };
 
-const op_table op_onnx_affine_grid = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_affine_grid = { "ai.onnx", onnx_affine_grid_rows, OP_COUNT(onnx_affine_grid_rows) };

@@ -25,7 +25,7 @@ static inlay_status infer_arg_max(op_infer *infer)
     return infer_set_shape(infer, 0, n, dims);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_arg_max_rows[] = {
     { "ArgMax", 1, 0, "data:T -> reduced:int64; T=@numeric; axis:i=0, keepdims:i=1", infer_arg_max },
     { "ArgMax", 11, 0, "data:T -> reduced:int64; T=@numeric; axis:i=0, keepdims:i=1", infer_arg_max },
     { "ArgMax", 12, 0, "data:T -> reduced:int64; T=@numeric; axis:i=0, keepdims:i=1, select_last_index:i=0",
@@ -40,4 +40,4 @@ static const op_row rows[] = {
       infer_arg_max },
 };
 
-const op_table op_onnx_arg_max = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_arg_max = { "ai.onnx", onnx_arg_max_rows, OP_COUNT(onnx_arg_max_rows) };

@@ -49,7 +49,7 @@ static inlay_status infer_mod(op_infer *infer)
     return status == INLAY_OK ? infer_pairwise_elements(infer, combine_mod) : status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_arithmetic_rows[] = {
     { "Add", 1, 0, "A:T, B:T -> C:T; T=@float; axis:i, broadcast:i=0, consumed_inputs:is", infer_same_as_first },
     { "Add", 6, 0, "A:T, B:T -> C:T; T=@math; axis:i, broadcast:i=0", infer_same_as_first },
     { "Add", 7, 0, "A:T, B:T -> C:T; T=@math", infer_arithmetic },
@@ -84,4 +84,4 @@ static const op_row rows[] = {
     { "Sub", 14, 0, "A:T, B:T -> C:T; T=@numeric_ir4", infer_arithmetic },
 };
 
-const op_table op_onnx_arithmetic = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_arithmetic = { "ai.onnx", onnx_arithmetic_rows, OP_COUNT(onnx_arithmetic_rows) };

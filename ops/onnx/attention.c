@@ -63,6 +63,12 @@ done:
     return status;
 }
 
+/* Keys that a query may not use, by a mask of bool, is_causal, a window or nonpad_kv_seqlen, take no part in its result,
+ * even if the key or its value is NaN or infinity: caches hold rows that nothing has written yet. The same goes for
+ * elements of a mask of floats that are -infinity or at most the lowest float, which is how such masks are written. The
+ * function that defines the operator adds these, and multiplies the values by 0, so that NaN spreads there; it does in
+ * a model that spells attention out, too (ai.inlay's Attention). Finite elements give the same result either way. */
+
 /* ONNX Attention-23: Y has the shape of Q, with the head size of V; present_key and present_value are [batch, kv heads,
  * past + new, size]; the products of Q and K are [batch, heads, queries, keys]. */
 static inlay_status infer_attention(op_infer *infer)
@@ -116,7 +122,7 @@ done:
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_attention_rows[] = {
     { "Attention", 23, 0,
       "Q:T1, K:T1, V:T2, attn_mask?:U, past_key?:T1, past_value?:T2 -> Y:T1, present_key?:T1, present_value?:T2, "
       "qk_matmul_output?:T1; T1=@float_ir4, T2=@float_ir4, U=@numeric_ir4|bool; is_causal:i=0, kv_num_heads:i, "
@@ -142,4 +148,4 @@ static const op_row rows[] = {
       infer_linear_attention },
 };
 
-const op_table op_onnx_attention = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_attention = { "ai.onnx", onnx_attention_rows, OP_COUNT(onnx_attention_rows) };

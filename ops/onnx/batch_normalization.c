@@ -22,7 +22,7 @@ done:
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_batch_normalization_rows[] = {
     { "BatchNormalization", 1, 0,
       "X:T, scale:T, B:T, mean:T, var:T -> Y:T, mean?:T, var?:T, saved_mean?:T, saved_var?:T; T=@float; "
       "consumed_inputs:is!, epsilon:f=1e-05, is_test:i=0, momentum:f=0.9, spatial:i=1",
@@ -49,4 +49,5 @@ static const op_row rows[] = {
       infer_batch_normalization },
 };
 
-const op_table op_onnx_batch_normalization = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_batch_normalization = { "ai.onnx", onnx_batch_normalization_rows,
+                                               OP_COUNT(onnx_batch_normalization_rows) };

@@ -73,7 +73,7 @@ static inlay_status infer_bit_cast(op_infer *infer)
     return infer_same_as_first(infer);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_cast_rows[] = {
     { "BitCast", 26, 0, "input:T1 -> output:T2; T1=@all_ir13-string, T2=@all_ir13-string; to:i!", infer_bit_cast },
 
     { "Cast", 1, 0, "input:T1 -> output:T2; T1=@numeric|bool, T2=@numeric|bool; to:s!", infer_cast },
@@ -114,4 +114,4 @@ static const op_row rows[] = {
       infer_cast_like },
 };
 
-const op_table op_onnx_cast = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_cast = { "ai.onnx", onnx_cast_rows, OP_COUNT(onnx_cast_rows) };

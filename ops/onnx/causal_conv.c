@@ -14,11 +14,11 @@ done:
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_causal_conv_rows[] = {
     { "CausalConvWithState", 27, 0,
       "input:T, weight:T, bias?:T, past_state?:T -> output:T, present_state:T; T=bfloat16|float16|float; "
       "activation:s='none'",
       infer_causal_conv },
 };
 
-const op_table op_onnx_causal_conv = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_causal_conv = { "ai.onnx", onnx_causal_conv_rows, OP_COUNT(onnx_causal_conv_rows) };

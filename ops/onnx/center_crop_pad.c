@@ -29,9 +29,9 @@ static inlay_status infer_center_crop_pad(op_infer *infer)
     return infer_set_shape(infer, 0, rank, dims);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_center_crop_pad_rows[] = {
     { "CenterCropPad", 18, 0, "input_data:T, shape:Tind -> output_data:T; T=@all_ir4, Tind=int32|int64; axes:is",
       infer_center_crop_pad },
 };
 
-const op_table op_onnx_center_crop_pad = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_center_crop_pad = { "ai.onnx", onnx_center_crop_pad_rows, OP_COUNT(onnx_center_crop_pad_rows) };

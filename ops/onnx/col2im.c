@@ -23,10 +23,10 @@ static inlay_status infer_col2im(op_infer *infer)
     return infer_set_shape(infer, 0, count + 2, dims);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_col2im_rows[] = {
     { "Col2Im", 18, 0,
       "input:T, image_shape:int64, block_shape:int64 -> output:T; T=@all_ir4; dilations:is, pads:is, strides:is",
       infer_col2im },
 };
 
-const op_table op_onnx_col2im = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_col2im = { "ai.onnx", onnx_col2im_rows, OP_COUNT(onnx_col2im_rows) };

@@ -24,7 +24,7 @@ static inlay_status infer_equal(op_infer *infer)
     return status == INLAY_OK ? infer_pairwise_elements(infer, equal_dims) : status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_compare_rows[] = {
     { "Equal", 1, 0, "A:T, B:T -> C:T1; T=bool|int32|int64, T1=bool; axis:i, broadcast:i=0", infer_same_as_first },
     { "Equal", 7, 0, "A:T, B:T -> C:T1; T=bool|int32|int64, T1=bool", infer_equal },
     { "Equal", 11, 0, "A:T, B:T -> C:T1; T=@numeric|bool, T1=bool", infer_equal },
@@ -48,4 +48,4 @@ static const op_row rows[] = {
     { "LessOrEqual", 16, 0, "A:T, B:T -> C:T1; T=@numeric_ir4, T1=bool", infer_broadcast_all },
 };
 
-const op_table op_onnx_compare = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_compare = { "ai.onnx", onnx_compare_rows, OP_COUNT(onnx_compare_rows) };

@@ -21,9 +21,9 @@ static inlay_status infer_compress(op_infer *infer)
     return infer_set_shape(infer, 0, rank, dims);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_compress_rows[] = {
     { "Compress", 9, 0, "input:T, condition:T1 -> output:T; T=@all, T1=bool; axis:i", infer_compress },
     { "Compress", 11, 0, "input:T, condition:T1 -> output:T; T=@all, T1=bool; axis:i", infer_compress },
 };
 
-const op_table op_onnx_compress = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_compress = { "ai.onnx", onnx_compress_rows, OP_COUNT(onnx_compress_rows) };

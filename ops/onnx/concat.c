@@ -58,11 +58,11 @@ done:
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_concat_rows[] = {
     { "Concat", 1, 0, "inputs*:T -> concat_result:T; T=@float; axis:i", infer_concat },
     { "Concat", 4, 0, "inputs*:T -> concat_result:T; T=@all; axis:i!", infer_concat },
     { "Concat", 11, 0, "inputs*:T -> concat_result:T; T=@all; axis:i!", infer_concat },
     { "Concat", 13, 0, "inputs*:T -> concat_result:T; T=@all_ir4; axis:i!", infer_concat },
 };
 
-const op_table op_onnx_concat = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_concat = { "ai.onnx", onnx_concat_rows, OP_COUNT(onnx_concat_rows) };

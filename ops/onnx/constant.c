@@ -118,7 +118,7 @@ done:
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_constant_rows[] = {
     { "Constant", 1, 0, "-> output:T; T=@float; value:t!", infer_constant },
     { "Constant", 9, 0, "-> output:T; T=@all; value:t!", infer_constant },
     { "Constant", 11, 0, "-> output:T; T=@all; sparse_value:sp, value:t", infer_constant },
@@ -164,4 +164,4 @@ static const op_row rows[] = {
       infer_constant_of_shape },
 };
 
-const op_table op_onnx_constant = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_constant = { "ai.onnx", onnx_constant_rows, OP_COUNT(onnx_constant_rows) };

@@ -1,7 +1,7 @@
 /* onnx/control_flow.c - operators with bodies. The host runs them, and infers their shapes from the bodies. */
 #include "schema.h"
 
-static const op_row rows[] = {
+static const op_row onnx_control_flow_rows[] = {
     { "If", 1, OP_HOST, "cond:B -> outputs%:V; V=@all, B=bool; else_branch:g!, then_branch:g!", NULL },
     { "If", 11, OP_HOST, "cond:B -> outputs%:V; V=@all, B=bool; else_branch:g!, then_branch:g!", NULL },
     { "If", 13, OP_HOST, "cond:B -> outputs%:V; V=@all|seq(@all), B=bool; else_branch:g!, then_branch:g!", NULL },
@@ -102,4 +102,4 @@ static const op_row rows[] = {
       "input_sequence:S, additional_inputs%0:V -> out_sequence%:S; S=seq(@all), V=@all|seq(@all); body:g!", NULL },
 };
 
-const op_table op_onnx_control_flow = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_control_flow = { "ai.onnx", onnx_control_flow_rows, OP_COUNT(onnx_control_flow_rows) };

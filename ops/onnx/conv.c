@@ -116,7 +116,7 @@ static inlay_status infer_conv(op_infer *infer)
     return status == INLAY_OK ? infer_check_count(infer, 2, infer_dim(infer, 1, 0)) : status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_conv_rows[] = {
     { "Conv", 1, 0,
       "X:T, W:T, B?:T -> Y:T; T=@float; auto_pad:s='NOTSET', dilations:is, group:i=1, kernel_shape:is, pads:is, "
       "strides:is",
@@ -131,4 +131,4 @@ static const op_row rows[] = {
       infer_conv },
 };
 
-const op_table op_onnx_conv = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_conv = { "ai.onnx", onnx_conv_rows, OP_COUNT(onnx_conv_rows) };

@@ -14,7 +14,7 @@ static inlay_status infer_q_linear_conv(op_infer *infer)
     return status == INLAY_OK ? infer_check_count(infer, 8, infer_dim(infer, 3, 0)) : status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_conv_integer_rows[] = {
     { "ConvInteger", 10, 0,
       "x:T1, w:T2, x_zero_point?:T1, w_zero_point?:T2 -> y:T3; T1=uint8|int8, T2=uint8|int8, T3=int32; "
       "auto_pad:s='NOTSET', dilations:is, group:i=1, kernel_shape:is, pads:is, strides:is",
@@ -26,4 +26,4 @@ static const op_row rows[] = {
       infer_q_linear_conv },
 };
 
-const op_table op_onnx_conv_integer = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_conv_integer = { "ai.onnx", onnx_conv_integer_rows, OP_COUNT(onnx_conv_integer_rows) };

@@ -83,7 +83,7 @@ done:
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_conv_transpose_rows[] = {
     { "ConvTranspose", 1, 0,
       "X:T, W:T, B?:T -> Y:T; T=@float; auto_pad:s='NOTSET', dilations:is, group:i=1, kernel_shape:is, "
       "output_padding:is, output_shape:is, pads:is, strides:is",
@@ -98,4 +98,4 @@ static const op_row rows[] = {
       infer_conv_transpose },
 };
 
-const op_table op_onnx_conv_transpose = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_conv_transpose = { "ai.onnx", onnx_conv_transpose_rows, OP_COUNT(onnx_conv_transpose_rows) };

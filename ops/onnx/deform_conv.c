@@ -7,7 +7,7 @@ static inlay_status infer_deform_conv(op_infer *infer)
     return infer_conv_of(infer, 0, 1);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_deform_conv_rows[] = {
     { "DeformConv", 19, 0,
       "X:T, W:T, offset:T, B?:T, mask?:T -> Y:T; T=@float; dilations:is, group:i=1, kernel_shape:is, "
       "offset_group:i=1, pads:is, strides:is",
@@ -18,4 +18,4 @@ static const op_row rows[] = {
       infer_deform_conv },
 };
 
-const op_table op_onnx_deform_conv = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_deform_conv = { "ai.onnx", onnx_deform_conv_rows, OP_COUNT(onnx_deform_conv_rows) };

@@ -38,7 +38,7 @@ static inlay_status infer_space_to_depth(op_infer *infer)
     return infer_blocks(infer, false);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_depth_to_space_rows[] = {
     { "DepthToSpace", 1, 0, "input:T -> output:T; T=@all; blocksize:i!", infer_depth_to_space },
     { "DepthToSpace", 11, 0, "input:T -> output:T; T=@all; blocksize:i!, mode:s='DCR'", infer_depth_to_space },
     { "DepthToSpace", 13, 0, "input:T -> output:T; T=@all_ir4; blocksize:i!, mode:s='DCR'", infer_depth_to_space },
@@ -46,4 +46,4 @@ static const op_row rows[] = {
     { "SpaceToDepth", 13, 0, "input:T -> output:T; T=@all_ir4; blocksize:i!", infer_space_to_depth },
 };
 
-const op_table op_onnx_depth_to_space = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_depth_to_space = { "ai.onnx", onnx_depth_to_space_rows, OP_COUNT(onnx_depth_to_space_rows) };

@@ -19,9 +19,9 @@ done:
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_det_rows[] = {
     { "Det", 11, 0, "X:T -> Y:T; T=@float", infer_det },
     { "Det", 22, 0, "X:T -> Y:T; T=@float_ir4", infer_det },
 };
 
-const op_table op_onnx_det = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_det = { "ai.onnx", onnx_det_rows, OP_COUNT(onnx_det_rows) };

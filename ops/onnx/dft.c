@@ -82,7 +82,7 @@ static inlay_status infer_stft(op_infer *infer)
     return infer_set_shape(infer, 0, 4, dims);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_dft_rows[] = {
     { "DFT", 17, 0,
       "input:T1, dft_length?:T2 -> output:T1; T1=@float_ir4, T2=int32|int64; axis:i=1, inverse:i=0, onesided:i=0",
       infer_dft },
@@ -96,4 +96,4 @@ static const op_row rows[] = {
       infer_stft },
 };
 
-const op_table op_onnx_dft = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_dft = { "ai.onnx", onnx_dft_rows, OP_COUNT(onnx_dft_rows) };

@@ -11,7 +11,7 @@ static inlay_status infer_dropout(op_infer *infer)
     return infer_set_shape(infer, 1, infer->in[0]->rank, infer->in[0]->dims);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_dropout_rows[] = {
     { "Dropout", 1, OP_RANDOM, "data:T -> output:T, mask?:T; T=@float; consumed_inputs:is, is_test:i=0, ratio:f=0.5",
       infer_dropout },
     { "Dropout", 6, OP_RANDOM, "data:T -> output:T, mask?:T; T=@float; is_test:i=0, ratio:f=0.5", infer_dropout },
@@ -29,4 +29,4 @@ static const op_row rows[] = {
       infer_dropout },
 };
 
-const op_table op_onnx_dropout = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_dropout = { "ai.onnx", onnx_dropout_rows, OP_COUNT(onnx_dropout_rows) };

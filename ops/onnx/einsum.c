@@ -129,8 +129,8 @@ done:
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_einsum_rows[] = {
     { "Einsum", 12, 0, "Inputs*:T -> Output:T; T=@numeric; equation:s!", infer_einsum },
 };
 
-const op_table op_onnx_einsum = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_einsum = { "ai.onnx", onnx_einsum_rows, OP_COUNT(onnx_einsum_rows) };

@@ -52,9 +52,9 @@ done:
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_expand_rows[] = {
     { "Expand", 8, 0, "input:T, shape:int64 -> output:T; T=@all", infer_expand },
     { "Expand", 13, 0, "input:T, shape:int64 -> output:T; T=@all_ir4", infer_expand },
 };
 
-const op_table op_onnx_expand = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_expand = { "ai.onnx", onnx_expand_rows, OP_COUNT(onnx_expand_rows) };

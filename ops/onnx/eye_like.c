@@ -17,10 +17,10 @@ static inlay_status infer_eye_like(op_infer *infer)
     return infer_same_as_first(infer);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_eye_like_rows[] = {
     { "EyeLike", 9, 0, "input:T1 -> output:T2; T1=@numeric|bool, T2=@numeric|bool; dtype:i, k:i=0", infer_eye_like },
     { "EyeLike", 22, 0, "input:T1 -> output:T2; T1=@numeric_ir4|bool, T2=@numeric_ir4|bool; dtype:i, k:i=0",
       infer_eye_like },
 };
 
-const op_table op_onnx_eye_like = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_eye_like = { "ai.onnx", onnx_eye_like_rows, OP_COUNT(onnx_eye_like_rows) };

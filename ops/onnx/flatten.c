@@ -18,7 +18,7 @@ static inlay_status infer_flatten(op_infer *infer)
     return infer_set_shape(infer, 0, 2, dims);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_flatten_rows[] = {
     { "Flatten", 1, 0, "input:T -> output:T; T=@float; axis:i=1", infer_flatten },
     { "Flatten", 9, 0, "input:T -> output:T; T=@all; axis:i=1", infer_flatten },
     { "Flatten", 11, 0, "input:T -> output:T; T=@all; axis:i=1", infer_flatten },
@@ -29,4 +29,4 @@ static const op_row rows[] = {
     { "Flatten", 25, 0, "input:T -> output:T; T=@all_ir13; axis:i=1", infer_flatten },
 };
 
-const op_table op_onnx_flatten = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_flatten = { "ai.onnx", onnx_flatten_rows, OP_COUNT(onnx_flatten_rows) };

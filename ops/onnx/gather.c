@@ -93,7 +93,7 @@ static inlay_status infer_gather_nd(op_infer *infer)
     return infer_set_shape(infer, 0, n, dims);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_gather_rows[] = {
     { "Gather", 1, 0, "data:T, indices:Tind -> output:T; T=@all, Tind=int32|int64; axis:i=0", infer_gather },
     { "Gather", 11, 0, "data:T, indices:Tind -> output:T; T=@all, Tind=int32|int64; axis:i=0", infer_gather },
     { "Gather", 13, 0, "data:T, indices:Tind -> output:T; T=@all_ir4, Tind=int32|int64; axis:i=0", infer_gather },
@@ -106,4 +106,4 @@ static const op_row rows[] = {
     { "GatherND", 13, 0, "data:T, indices:int64 -> output:T; T=@all_ir4; batch_dims:i=0", infer_gather_nd },
 };
 
-const op_table op_onnx_gather = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_gather = { "ai.onnx", onnx_gather_rows, OP_COUNT(onnx_gather_rows) };

@@ -23,7 +23,7 @@ done:
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_gemm_rows[] = {
     { "Gemm", 1, 0, "A:T, B:T, C:T -> Y:T; T=@float; alpha:f=1, beta:f=1, broadcast:i=0, transA:i=0, transB:i=0",
       infer_gemm },
     { "Gemm", 6, 0, "A:T, B:T, C:T -> Y:T; T=@float; alpha:f=1, beta:f=1, broadcast:i=0, transA:i=0, transB:i=0",
@@ -34,4 +34,4 @@ static const op_row rows[] = {
     { "Gemm", 13, 0, "A:T, B:T, C?:T -> Y:T; T=@math_ir4; alpha:f=1, beta:f=1, transA:i=0, transB:i=0", infer_gemm },
 };
 
-const op_table op_onnx_gemm = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_gemm = { "ai.onnx", onnx_gemm_rows, OP_COUNT(onnx_gemm_rows) };

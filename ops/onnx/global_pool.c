@@ -16,7 +16,7 @@ static inlay_status infer_global_pool(op_infer *infer)
     return infer_set_shape(infer, 0, rank, dims);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_global_pool_rows[] = {
     { "GlobalAveragePool", 1, 0, "X:T -> Y:T; T=@float", infer_global_pool },
     { "GlobalAveragePool", 22, 0, "X:T -> Y:T; T=@float_ir4", infer_global_pool },
     { "GlobalLpPool", 1, 0, "X:T -> Y:T; T=@float; p:f=2", infer_global_pool },
@@ -26,4 +26,4 @@ static const op_row rows[] = {
     { "GlobalMaxPool", 22, 0, "X:T -> Y:T; T=@float_ir4", infer_global_pool },
 };
 
-const op_table op_onnx_global_pool = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_global_pool = { "ai.onnx", onnx_global_pool_rows, OP_COUNT(onnx_global_pool_rows) };

@@ -22,7 +22,7 @@ static inlay_status infer_grid_sample(op_infer *infer)
     return infer_set_shape(infer, 0, rank, dims);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_grid_sample_rows[] = {
     { "GridSample", 16, 0,
       "X:T1, grid:T2 -> Y:T1; T1=@all, T2=@float; align_corners:i=0, mode:s='bilinear', padding_mode:s='zeros'",
       infer_grid_sample },
@@ -34,4 +34,4 @@ static const op_row rows[] = {
       infer_grid_sample },
 };
 
-const op_table op_onnx_grid_sample = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_grid_sample = { "ai.onnx", onnx_grid_sample_rows, OP_COUNT(onnx_grid_sample_rows) };

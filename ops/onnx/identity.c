@@ -8,7 +8,7 @@ static inlay_status infer_identity(op_infer *infer)
     return status == INLAY_OK ? infer_same_elements(infer) : status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_identity_rows[] = {
     { "Identity", 1, 0, "input:T -> output:T; T=@all", infer_identity },
     { "Identity", 13, 0, "input:T -> output:T; T=@all_ir4", infer_identity },
     { "Identity", 14, 0, "input:V -> output:V; V=@all_ir4|seq(@all)", infer_identity },
@@ -26,4 +26,4 @@ static const op_row rows[] = {
       infer_identity },
 };
 
-const op_table op_onnx_identity = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_identity = { "ai.onnx", onnx_identity_rows, OP_COUNT(onnx_identity_rows) };

@@ -11,9 +11,9 @@ static inlay_status infer_image_decoder(op_infer *infer)
     return infer_set_shape(infer, 0, 3, dims);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_image_decoder_rows[] = {
     { "ImageDecoder", 20, 0, "encoded_stream:T1 -> image:T2; T1=uint8, T2=uint8; pixel_format:s='RGB'",
       infer_image_decoder },
 };
 
-const op_table op_onnx_image_decoder = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_image_decoder = { "ai.onnx", onnx_image_decoder_rows, OP_COUNT(onnx_image_decoder_rows) };

@@ -27,11 +27,12 @@ done:
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_layer_normalization_rows[] = {
     { "LayerNormalization", 17, 0,
       "X:T, Scale:T, B?:T -> Y:T, Mean?:U, InvStdDev?:U; T=@float_ir4, U=bfloat16|float; axis:i=-1, epsilon:f=1e-05, "
       "stash_type:i=1",
       infer_layer_normalization },
 };
 
-const op_table op_onnx_layer_normalization = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_layer_normalization = { "ai.onnx", onnx_layer_normalization_rows,
+                                               OP_COUNT(onnx_layer_normalization_rows) };

@@ -25,7 +25,7 @@ done:
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_loss_rows[] = {
     { "NegativeLogLikelihoodLoss", 12, 0,
       "input:T, target:Tind, weight?:T -> loss:T; T=@float, Tind=int32|int64; ignore_index:i, reduction:s='mean'",
       infer_loss },
@@ -46,4 +46,4 @@ static const op_row rows[] = {
       infer_loss },
 };
 
-const op_table op_onnx_loss = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_loss = { "ai.onnx", onnx_loss_rows, OP_COUNT(onnx_loss_rows) };

@@ -39,10 +39,10 @@ static inlay_status infer_mat_mul(op_infer *infer)
     return infer_mat_mul_of(infer, 0, 1);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_mat_mul_rows[] = {
     { "MatMul", 1, 0, "A:T, B:T -> Y:T; T=@float", infer_mat_mul },
     { "MatMul", 9, 0, "A:T, B:T -> Y:T; T=@math", infer_mat_mul },
     { "MatMul", 13, 0, "A:T, B:T -> Y:T; T=@math_ir4", infer_mat_mul },
 };
 
-const op_table op_onnx_mat_mul = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_mat_mul = { "ai.onnx", onnx_mat_mul_rows, OP_COUNT(onnx_mat_mul_rows) };

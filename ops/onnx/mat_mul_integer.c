@@ -12,7 +12,7 @@ static inlay_status infer_q_linear_mat_mul(op_infer *infer)
     return infer_mat_mul_of(infer, 0, 3);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_mat_mul_integer_rows[] = {
     { "MatMulInteger", 10, 0,
       "A:T1, B:T2, a_zero_point?:T1, b_zero_point?:T2 -> Y:T3; T1=uint8|int8, T2=uint8|int8, T3=int32",
       infer_mat_mul_integer },
@@ -27,4 +27,4 @@ static const op_row rows[] = {
       infer_q_linear_mat_mul },
 };
 
-const op_table op_onnx_mat_mul_integer = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_mat_mul_integer = { "ai.onnx", onnx_mat_mul_integer_rows, OP_COUNT(onnx_mat_mul_integer_rows) };

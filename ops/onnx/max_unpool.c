@@ -44,7 +44,7 @@ static inlay_status infer_max_unpool(op_infer *infer)
     return infer_set_shape(infer, 0, rank, dims);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_max_unpool_rows[] = {
     { "MaxUnpool", 9, 0,
       "X:T1, I:T2, output_shape?:T2 -> output:T1; T1=@float, T2=int64; kernel_shape:is!, pads:is, strides:is",
       infer_max_unpool },
@@ -56,4 +56,4 @@ static const op_row rows[] = {
       infer_max_unpool },
 };
 
-const op_table op_onnx_max_unpool = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_max_unpool = { "ai.onnx", onnx_max_unpool_rows, OP_COUNT(onnx_max_unpool_rows) };

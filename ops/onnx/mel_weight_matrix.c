@@ -20,11 +20,12 @@ static inlay_status infer_mel_weight_matrix(op_infer *infer)
     return infer_set_shape(infer, 0, 2, dims);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_mel_weight_matrix_rows[] = {
     { "MelWeightMatrix", 17, 0,
       "num_mel_bins:T1, dft_length:T1, sample_rate:T1, lower_edge_hertz:T2, upper_edge_hertz:T2 -> output:T3; "
       "T1=int32|int64, T2=@float_ir4, T3=@numeric_ir4; output_datatype:i=1",
       infer_mel_weight_matrix },
 };
 
-const op_table op_onnx_mel_weight_matrix = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_mel_weight_matrix = { "ai.onnx", onnx_mel_weight_matrix_rows,
+                                             OP_COUNT(onnx_mel_weight_matrix_rows) };

@@ -9,7 +9,7 @@ static inlay_status infer_non_max_suppression(op_infer *infer)
     return infer_set_shape(infer, 0, 2, dims);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_non_max_suppression_rows[] = {
     { "NonMaxSuppression", 10, 0,
       "boxes:float, scores:float, max_output_boxes_per_class?:int64, iou_threshold?:float, score_threshold?:float "
       "-> selected_indices:int64; ; center_point_box:i=0",
@@ -20,4 +20,5 @@ static const op_row rows[] = {
       infer_non_max_suppression },
 };
 
-const op_table op_onnx_non_max_suppression = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_non_max_suppression = { "ai.onnx", onnx_non_max_suppression_rows,
+                                               OP_COUNT(onnx_non_max_suppression_rows) };

@@ -10,9 +10,9 @@ static inlay_status infer_non_zero(op_infer *infer)
     return infer_set_shape(infer, 0, 2, dims);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_non_zero_rows[] = {
     { "NonZero", 9, 0, "X:T -> Y:int64; T=@all", infer_non_zero },
     { "NonZero", 13, 0, "X:T -> Y:int64; T=@all_ir4", infer_non_zero },
 };
 
-const op_table op_onnx_non_zero = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_non_zero = { "ai.onnx", onnx_non_zero_rows, OP_COUNT(onnx_non_zero_rows) };

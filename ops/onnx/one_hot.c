@@ -29,11 +29,11 @@ static inlay_status infer_one_hot(op_infer *infer)
     return infer_set_shape(infer, 0, rank + 1, dims);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_one_hot_rows[] = {
     { "OneHot", 9, 0, "indices:T1, depth:T2, values:T3 -> output:T3; T1=@numeric, T2=@numeric, T3=@all; axis:i=-1",
       infer_one_hot },
     { "OneHot", 11, 0, "indices:T1, depth:T2, values:T3 -> output:T3; T1=@numeric, T2=@numeric, T3=@all; axis:i=-1",
       infer_one_hot },
 };
 
-const op_table op_onnx_one_hot = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_one_hot = { "ai.onnx", onnx_one_hot_rows, OP_COUNT(onnx_one_hot_rows) };

@@ -85,7 +85,7 @@ static inlay_status infer_pad(op_infer *infer)
     return infer_set_shape(infer, 0, rank, dims);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_pad_rows[] = {
     { "Pad", 1, 0, "data:T -> output:T; T=@float; mode:s='constant', paddings:is!, value:f=0", infer_pad },
     { "Pad", 2, 0, "data:T -> output:T; T=@float; mode:s='constant', pads:is!, value:f=0", infer_pad },
     { "Pad", 11, 0, "data:T, pads:int64, constant_value?:T -> output:T; T=@numeric; mode:s='constant'", infer_pad },
@@ -110,4 +110,4 @@ static const op_row rows[] = {
       infer_pad },
 };
 
-const op_table op_onnx_pad = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_pad = { "ai.onnx", onnx_pad_rows, OP_COUNT(onnx_pad_rows) };

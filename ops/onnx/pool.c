@@ -87,7 +87,7 @@ done:
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_pool_rows[] = {
     { "AveragePool", 1, 0, "X:T -> Y:T; T=@float; auto_pad:s='NOTSET', kernel_shape:is!, pads:is, strides:is",
       infer_pool },
     { "AveragePool", 7, 0,
@@ -148,4 +148,4 @@ static const op_row rows[] = {
       infer_pool },
 };
 
-const op_table op_onnx_pool = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_pool = { "ai.onnx", onnx_pool_rows, OP_COUNT(onnx_pool_rows) };

@@ -10,7 +10,7 @@ static inlay_status infer_prelu(op_infer *infer)
                : status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_prelu_rows[] = {
     { "PRelu", 1, 0, "X:T, slope:T -> Y:T; T=@float; consumed_inputs:is", infer_same_as_first },
     { "PRelu", 6, 0, "X:T, slope:T -> Y:T; T=@float", infer_same_as_first },
     { "PRelu", 7, 0, "X:T, slope:T -> Y:T; T=@float", infer_prelu },
@@ -18,4 +18,4 @@ static const op_row rows[] = {
     { "PRelu", 16, 0, "X:T, slope:T -> Y:T; T=@math_ir4", infer_prelu },
 };
 
-const op_table op_onnx_prelu = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_prelu = { "ai.onnx", onnx_prelu_rows, OP_COUNT(onnx_prelu_rows) };

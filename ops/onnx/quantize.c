@@ -46,7 +46,7 @@ static inlay_status infer_dynamic_quantize(op_infer *infer)
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_quantize_rows[] = {
     { "DequantizeLinear", 10, 0, "x:T, x_scale:float, x_zero_point?:T -> y:float; T=uint8|int8|int32",
       infer_dequantize },
     { "DequantizeLinear", 13, 0, "x:T, x_scale:float, x_zero_point?:T -> y:float; T=uint8|int8|int32; axis:i=1",
@@ -105,4 +105,4 @@ static const op_row rows[] = {
       infer_quantize },
 };
 
-const op_table op_onnx_quantize = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_quantize = { "ai.onnx", onnx_quantize_rows, OP_COUNT(onnx_quantize_rows) };

@@ -52,7 +52,7 @@ static inlay_status infer_multinomial(op_infer *infer)
     return infer_set_shape(infer, 0, 2, dims);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_random_rows[] = {
     { "Bernoulli", 15, OP_RANDOM, "input:T1 -> output:T2; T1=@float, T2=@numeric_ir4|bool; dtype:i, seed:f",
       infer_random_like },
     { "Bernoulli", 22, OP_RANDOM, "input:T1 -> output:T2; T1=@float_ir4, T2=@numeric_ir4|bool; dtype:i, seed:f",
@@ -79,4 +79,4 @@ static const op_row rows[] = {
       "input:T1 -> output:T2; T1=@all_ir4, T2=@float_ir4; dtype:i, high:f=1, low:f=0, seed:f", infer_random_like },
 };
 
-const op_table op_onnx_random = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_random = { "ai.onnx", onnx_random_rows, OP_COUNT(onnx_random_rows) };

@@ -78,10 +78,10 @@ static inlay_status infer_range(op_infer *infer)
     return infer_set_shape(infer, 0, 1, &count);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_range_rows[] = {
     { "Range", 11, 0, "start:T, limit:T, delta:T -> output:T; T=int16|int32|int64|float|double", infer_range },
     { "Range", 27, 0, "start:T, limit:T, delta:T -> output:T; T=@float_ir4|int16|int32|int64; stash_type:i=1",
       infer_range },
 };
 
-const op_table op_onnx_range = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_range = { "ai.onnx", onnx_range_rows, OP_COUNT(onnx_range_rows) };

@@ -30,7 +30,7 @@ done:
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_recurrent_rows[] = {
     { "GRU", 1, 0,
       "X:T, W:T, R:T, B?:T, sequence_lens?:T1, initial_h?:T -> Y?:T, Y_h:T; T=@float, T1=int32; activation_alpha:fs, "
       "activation_beta:fs, activations:ss, clip:f, direction:s='foward', hidden_size:i, output_sequence:i=0",
@@ -96,4 +96,4 @@ static const op_row rows[] = {
       infer_recurrent },
 };
 
-const op_table op_onnx_recurrent = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_recurrent = { "ai.onnx", onnx_recurrent_rows, OP_COUNT(onnx_recurrent_rows) };

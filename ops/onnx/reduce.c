@@ -92,7 +92,7 @@ done:
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_reduce_rows[] = {
     { "ReduceL1", 1, 0, "data:T -> reduced:T; T=@math; axes:is, keepdims:i=1", infer_reduce },
     { "ReduceL1", 11, 0, "data:T -> reduced:T; T=@math; axes:is, keepdims:i=1", infer_reduce },
     { "ReduceL1", 13, 0, "data:T -> reduced:T; T=@math_ir4; axes:is, keepdims:i=1", infer_reduce },
@@ -163,4 +163,4 @@ static const op_row rows[] = {
       infer_reduce },
 };
 
-const op_table op_onnx_reduce = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_reduce = { "ai.onnx", onnx_reduce_rows, OP_COUNT(onnx_reduce_rows) };

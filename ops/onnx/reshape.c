@@ -106,7 +106,7 @@ done:
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_reshape_rows[] = {
     { "Reshape", 1, 0, "data:T -> reshaped:T; T=@float; consumed_inputs:is, shape:is", infer_reshape },
     { "Reshape", 5, 0, "data:T, shape:int64 -> reshaped:T; T=@all", infer_reshape },
     { "Reshape", 13, 0, "data:T, shape:int64 -> reshaped:T; T=@all_ir4", infer_reshape },
@@ -118,4 +118,4 @@ static const op_row rows[] = {
     { "Reshape", 25, 0, "data:T, shape:int64 -> reshaped:T; T=@all_ir13; allowzero:i=0", infer_reshape },
 };
 
-const op_table op_onnx_reshape = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_reshape = { "ai.onnx", onnx_reshape_rows, OP_COUNT(onnx_reshape_rows) };

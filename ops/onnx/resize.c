@@ -151,7 +151,7 @@ done:
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_resize_rows[] = {
     { "Resize", 10, 0, "X:T, scales:float -> Y:T; T=@all; mode:s='nearest'", infer_resize },
     { "Resize", 11, 0,
       "X:T1, roi:T2, scales:float, sizes?:int64 -> Y:T1; T1=@all, T2=@float; "
@@ -183,4 +183,4 @@ static const op_row rows[] = {
     { "Upsample", 10, OP_DEPRECATED, "X:T, scales:float -> Y:T; T=@all; mode:s='nearest'", infer_resize },
 };
 
-const op_table op_onnx_resize = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_resize = { "ai.onnx", onnx_resize_rows, OP_COUNT(onnx_resize_rows) };

@@ -27,7 +27,7 @@ static inlay_status infer_max_roi_pool(op_infer *infer)
     return set_pooled(infer, shape[0], shape[1]);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_roi_pool_rows[] = {
     { "MaxRoiPool", 1, 0, "X:T, rois:T -> Y:T; T=@float; pooled_shape:is!, spatial_scale:f=1", infer_max_roi_pool },
     { "MaxRoiPool", 22, 0, "X:T, rois:T -> Y:T; T=@float_ir4; pooled_shape:is!, spatial_scale:f=1",
       infer_max_roi_pool },
@@ -47,4 +47,4 @@ static const op_row rows[] = {
       infer_roi_align },
 };
 
-const op_table op_onnx_roi_pool = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_roi_pool = { "ai.onnx", onnx_roi_pool_rows, OP_COUNT(onnx_roi_pool_rows) };

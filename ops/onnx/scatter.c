@@ -1,7 +1,7 @@
 /* onnx/scatter.c - scattering by index. */
 #include "schema.h"
 
-static const op_row rows[] = {
+static const op_row onnx_scatter_rows[] = {
     { "Scatter", 9, 0, "data:T, indices:Tind, updates:T -> output:T; T=@all, Tind=int32|int64; axis:i=0",
       infer_same_as_first },
     { "Scatter", 11, OP_DEPRECATED, "data:T, indices:Tind, updates:T -> output:T; T=@all, Tind=int32|int64; axis:i=0",
@@ -26,4 +26,4 @@ static const op_row rows[] = {
       infer_same_as_first },
 };
 
-const op_table op_onnx_scatter = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_scatter = { "ai.onnx", onnx_scatter_rows, OP_COUNT(onnx_scatter_rows) };

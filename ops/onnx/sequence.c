@@ -92,7 +92,7 @@ done:
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_sequence_rows[] = {
     { "ConcatFromSequence", 11, OP_HOST,
       "input_sequence:S -> concat_result:T; S=seq(@all), T=@all; axis:i!, new_axis:i=0", infer_concat_sequence },
 
@@ -120,4 +120,4 @@ static const op_row rows[] = {
       infer_split_to_sequence },
 };
 
-const op_table op_onnx_sequence = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_sequence = { "ai.onnx", onnx_sequence_rows, OP_COUNT(onnx_sequence_rows) };

@@ -35,7 +35,7 @@ static inlay_status infer_size(op_infer *infer)
     return infer_set_elements(infer, 0, 1, &size);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_shape_rows[] = {
     { "Shape", 1, 0, "data:T -> shape:T1; T=@all, T1=int64", infer_shape },
     { "Shape", 13, 0, "data:T -> shape:T1; T=@all_ir4, T1=int64", infer_shape },
     { "Shape", 15, 0, "data:T -> shape:T1; T=@all_ir4, T1=int64; end:i, start:i=0", infer_shape },
@@ -54,4 +54,4 @@ static const op_row rows[] = {
     { "Size", 25, 0, "data:T -> size:T1; T=@all_ir13, T1=int64", infer_size },
 };
 
-const op_table op_onnx_shape = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_shape = { "ai.onnx", onnx_shape_rows, OP_COUNT(onnx_shape_rows) };

@@ -205,7 +205,7 @@ done:
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_slice_rows[] = {
     { "Slice", 1, 0, "data:T -> output:T; T=@all; axes:is, ends:is!, starts:is!", infer_slice },
     { "Slice", 10, 0, "data:T, starts:Tind, ends:Tind, axes?:Tind, steps?:Tind -> output:T; T=@all, Tind=int32|int64",
       infer_slice },
@@ -216,4 +216,4 @@ static const op_row rows[] = {
       infer_slice },
 };
 
-const op_table op_onnx_slice = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_slice = { "ai.onnx", onnx_slice_rows, OP_COUNT(onnx_slice_rows) };

@@ -107,7 +107,7 @@ done:
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_split_rows[] = {
     { "Split", 1, 0, "input:T, split?:T -> outputs...*:T; T=@float; axis:i, split:is", infer_split },
     { "Split", 2, 0, "input:T -> outputs*:T; T=@all; axis:i=0, split:is", infer_split },
     { "Split", 11, 0, "input:T -> outputs*:T; T=@all; axis:i=0, split:is", infer_split },
@@ -115,4 +115,4 @@ static const op_row rows[] = {
     { "Split", 18, 0, "input:T, split?:int64 -> outputs*:T; T=@all_ir4; axis:i=0, num_outputs:i", infer_split },
 };
 
-const op_table op_onnx_split = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_split = { "ai.onnx", onnx_split_rows, OP_COUNT(onnx_split_rows) };

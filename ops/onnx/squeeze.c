@@ -88,7 +88,7 @@ done:
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_squeeze_rows[] = {
     { "Squeeze", 1, 0, "data:T -> squeezed:T; T=@all; axes:is", infer_squeeze },
     { "Squeeze", 11, 0, "data:T -> squeezed:T; T=@all; axes:is", infer_squeeze },
     { "Squeeze", 13, 0, "data:T, axes?:int64 -> squeezed:T; T=@all_ir4", infer_squeeze },
@@ -106,4 +106,4 @@ static const op_row rows[] = {
     { "Unsqueeze", 25, 0, "data:T, axes:int64 -> expanded:T; T=@all_ir13", infer_unsqueeze },
 };
 
-const op_table op_onnx_squeeze = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_squeeze = { "ai.onnx", onnx_squeeze_rows, OP_COUNT(onnx_squeeze_rows) };

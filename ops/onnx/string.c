@@ -40,7 +40,7 @@ static inlay_status infer_string_split(op_infer *infer)
     return status == INLAY_OK ? infer_set_shape(infer, 1, rank, dims) : status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_string_rows[] = {
     { "RegexFullMatch", 20, 0, "X:T1 -> Y:T2; T1=string, T2=bool; pattern:s", infer_same_as_first },
     { "StringConcat", 20, 0, "X:T, Y:T -> Z:T; T=string", infer_broadcast_all },
     { "StringNormalizer", 10, 0,
@@ -50,4 +50,4 @@ static const op_row rows[] = {
       infer_string_split },
 };
 
-const op_table op_onnx_string = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_string = { "ai.onnx", onnx_string_rows, OP_COUNT(onnx_string_rows) };

@@ -21,11 +21,12 @@ static inlay_status infer_tf_idf(op_infer *infer)
     return infer_set_shape(infer, 0, rank, dims);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_tf_idf_vectorizer_rows[] = {
     { "TfIdfVectorizer", 9, 0,
       "X:T -> Y:T1; T=int32|int64|string, T1=float; max_gram_length:i!, max_skip_count:i!, min_gram_length:i!, "
       "mode:s!, ngram_counts:is!, ngram_indexes:is!, pool_int64s:is, pool_strings:ss, weights:fs",
       infer_tf_idf },
 };
 
-const op_table op_onnx_tf_idf_vectorizer = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_tf_idf_vectorizer = { "ai.onnx", onnx_tf_idf_vectorizer_rows,
+                                             OP_COUNT(onnx_tf_idf_vectorizer_rows) };

@@ -40,10 +40,10 @@ static inlay_status infer_tile(op_infer *infer)
     return infer_set_shape(infer, 0, rank, dims);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_tile_rows[] = {
     { "Tile", 1, 0, "input:T, tiles:T, axis:T -> output:T; T=@float, T1=int64", infer_tile },
     { "Tile", 6, 0, "input:T, repeats:T1 -> output:T; T=@all, T1=int64", infer_tile },
     { "Tile", 13, 0, "input:T, repeats:T1 -> output:T; T=@all_ir4, T1=int64", infer_tile },
 };
 
-const op_table op_onnx_tile = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_tile = { "ai.onnx", onnx_tile_rows, OP_COUNT(onnx_tile_rows) };

@@ -30,7 +30,7 @@ done:
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_top_k_rows[] = {
     { "TopK", 1, 0, "X:T -> Values:T, Indices:I; T=@float, I=int64; axis:i=-1, k:i!", infer_top_k },
     { "TopK", 10, 0, "X:T, K:int64 -> Values:T, Indices:I; T=@float, I=int64; axis:i=-1", infer_top_k },
     { "TopK", 11, 0, "X:T, K:int64 -> Values:T, Indices:I; T=@numeric, I=int64; axis:i=-1, largest:i=1, sorted:i=1",
@@ -39,4 +39,4 @@ static const op_row rows[] = {
       infer_top_k },
 };
 
-const op_table op_onnx_top_k = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_top_k = { "ai.onnx", onnx_top_k_rows, OP_COUNT(onnx_top_k_rows) };

@@ -27,7 +27,7 @@ static inlay_status infer_transpose(op_infer *infer)
     return infer_set_shape(infer, 0, rank, dims);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_transpose_rows[] = {
     { "Transpose", 1, 0, "data:T -> transposed:T; T=@all; perm:is", infer_transpose },
     { "Transpose", 13, 0, "data:T -> transposed:T; T=@all_ir4; perm:is", infer_transpose },
     { "Transpose", 21, 0, "data:T -> transposed:T; T=@all_ir10; perm:is", infer_transpose },
@@ -36,4 +36,4 @@ static const op_row rows[] = {
     { "Transpose", 25, 0, "data:T -> transposed:T; T=@all_ir13; perm:is", infer_transpose },
 };
 
-const op_table op_onnx_transpose = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_transpose = { "ai.onnx", onnx_transpose_rows, OP_COUNT(onnx_transpose_rows) };

@@ -16,7 +16,7 @@ static inlay_status infer_neg(op_infer *infer)
     return infer_set_elements(infer, 0, count, negated);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_unary_rows[] = {
     { "Abs", 1, 0, "X:T -> Y:T; T=@float; consumed_inputs:is", infer_same_as_first },
     { "Abs", 6, 0, "X:T -> Y:T; T=@numeric", infer_same_as_first },
     { "Abs", 13, 0, "X:T -> Y:T; T=@numeric_ir4", infer_same_as_first },
@@ -74,4 +74,4 @@ static const op_row rows[] = {
     { "Tanh", 13, 0, "input:T -> output:T; T=@float_ir4", infer_same_as_first },
 };
 
-const op_table op_onnx_unary = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_unary = { "ai.onnx", onnx_unary_rows, OP_COUNT(onnx_unary_rows) };

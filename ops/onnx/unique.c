@@ -29,9 +29,9 @@ done:
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row onnx_unique_rows[] = {
     { "Unique", 11, 0, "X:T -> Y:T, indices?:int64, inverse_indices?:int64, counts?:int64; T=@all; axis:i, sorted:i=1",
       infer_unique },
 };
 
-const op_table op_onnx_unique = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_unique = { "ai.onnx", onnx_unique_rows, OP_COUNT(onnx_unique_rows) };

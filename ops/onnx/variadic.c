@@ -27,7 +27,7 @@ static inlay_status infer_extreme(op_infer *infer)
     return infer_pairwise_elements(infer, infer->node->op_type.data[1] == 'a' ? larger : smaller);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_variadic_rows[] = {
     { "Max", 1, 0, "data_0*:T -> max:T; T=@float; consumed_inputs:is", infer_same_as_first },
     { "Max", 6, 0, "data_0*:T -> max:T; T=@float", infer_same_as_first },
     { "Max", 8, 0, "data_0*:T -> max:T; T=@float", infer_broadcast_all },
@@ -51,4 +51,4 @@ static const op_row rows[] = {
     { "Sum", 13, 0, "data_0*:T -> sum:T; T=@float_ir4", infer_broadcast_all },
 };
 
-const op_table op_onnx_variadic = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_variadic = { "ai.onnx", onnx_variadic_rows, OP_COUNT(onnx_variadic_rows) };

@@ -52,9 +52,9 @@ static inlay_status infer_where(op_infer *infer)
     return infer_set_elements(infer, 0, n, elements);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_where_rows[] = {
     { "Where", 9, 0, "condition:B, X:T, Y:T -> output:T; B=bool, T=@all", infer_where },
     { "Where", 16, 0, "condition:B, X:T, Y:T -> output:T; B=bool, T=@all_ir4", infer_where },
 };
 
-const op_table op_onnx_where = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_where = { "ai.onnx", onnx_where_rows, OP_COUNT(onnx_where_rows) };

@@ -21,7 +21,7 @@ static inlay_status infer_window(op_infer *infer)
     return infer_set_shape(infer, 0, 1, &dim);
 }
 
-static const op_row rows[] = {
+static const op_row onnx_window_rows[] = {
     { "BlackmanWindow", 17, 0,
       "size:T1 -> output:T2; T1=int32|int64, T2=@numeric_ir4; output_datatype:i=1, periodic:i=1", infer_window },
     { "HammingWindow", 17, 0,
@@ -30,4 +30,4 @@ static const op_row rows[] = {
       infer_window },
 };
 
-const op_table op_onnx_window = { "ai.onnx", rows, OP_COUNT(rows) };
+const op_table op_onnx_window = { "ai.onnx", onnx_window_rows, OP_COUNT(onnx_window_rows) };

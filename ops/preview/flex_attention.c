@@ -21,10 +21,11 @@ static inlay_status infer_flex_attention(op_infer *infer)
     return infer_set_shape(infer, 0, 4, dims);
 }
 
-static const op_row rows[] = {
+static const op_row preview_flex_attention_rows[] = {
     { "FlexAttention", 1, 0,
       "Q:T1, K:T1, V:T1 -> Y:T1; T1=@float_ir4; prob_mod:g, scale:f, score_mod:g, softmax_precision:i",
       infer_flex_attention },
 };
 
-const op_table op_preview_flex_attention = { "ai.onnx.preview", rows, OP_COUNT(rows) };
+const op_table op_preview_flex_attention = { "ai.onnx.preview", preview_flex_attention_rows,
+                                             OP_COUNT(preview_flex_attention_rows) };

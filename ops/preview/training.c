@@ -39,7 +39,7 @@ done:
     return status;
 }
 
-static const op_row rows[] = {
+static const op_row preview_training_rows[] = {
     { "Adagrad", 1, 0,
       "R:T1, T:T2, inputs%:T3 -> outputs%:T3; T1=float|double, T2=int64, T3=float|double; decay_factor:f=0, "
       "epsilon:f=1e-06, norm_coefficient:f=0",
@@ -55,4 +55,5 @@ static const op_row rows[] = {
       infer_optimizer },
 };
 
-const op_table op_preview_training = { "ai.onnx.preview.training", rows, OP_COUNT(rows) };
+const op_table op_preview_training = { "ai.onnx.preview.training", preview_training_rows,
+                                       OP_COUNT(preview_training_rows) };

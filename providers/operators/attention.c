@@ -9,10 +9,11 @@
 #include "operators/gemm/set.h"
 #include "operators/operators.h"
 #include "simd/vecmath.h"
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
-enum { SCORE_BYTES = 256 * 1024, MAX_BLOCK = 64 };
+enum { SCORE_BYTES = 256 * 1024, MAX_BLOCK = 64, VISIBLE_COLUMNS = 16 };
 
 /* The results for a query whose keys are all hidden: 0, NaN, or guarded. */
 typedef enum blank_rows { BLANK_ZERO, BLANK_NAN, BLANK_GUARDED /* 0, also where a score is NaN */ } blank_rows;
@@ -38,10 +39,11 @@ typedef struct attention_plan {
     int64_t batch, q_heads, kv_heads, queries, keys, past, size, v_size; /* keys: including the past */
     struct strides strides, k, v, y;
     mask_plan mask, hidden;
-    gemm_job qk, pv;
-    double scale;  /* of the scores; ONNX: 1, because the queries are scaled */
-    int64_t block; /* query rows per task */
-    uint64_t scores_at, result_at, mask_at, thread_bytes;
+    gemm_job qk, pv, visible; /* visible: pv for one query and c_stride columns, with copied values */
+    double scale;             /* of the scores; ONNX: 1, because the queries are scaled */
+    int64_t block;            /* query rows per task */
+    bool hides;               /* a mask, a length or a limit may hide keys */
+    uint64_t scores_at, result_at, mask_at, values_at, thread_bytes;
     /* Offsets in the workspace of keys and values including the past, used if these are not outputs. They precede the
      * scratch memory of the threads. */
     uint64_t k_at, v_at;
@@ -253,14 +255,27 @@ static void describe_products(const attention_state *state, const kit_plan *plan
                                       .line_stride = 1,
                                       .k_stride = attention->v.row,
                                       .in_place = plan->in[2].dtype == sums };
+    attention->visible = attention->pv;
+    attention->visible.m = 1;
+    attention->visible.n = attention->visible.c_stride =
+        attention->v_size < VISIBLE_COLUMNS ? attention->v_size : VISIBLE_COLUMNS;
+    attention->visible.b.pack = gemm_strided_pack(type, sums);
+    attention->visible.b.k_stride = attention->visible.c_stride;
+    attention->visible.b.in_place = true;
     gemm_plan(&attention->qk, 1);
     gemm_plan(&attention->pv, 1);
+    gemm_plan(&attention->visible, 1);
     gemm = attention->qk.thread_bytes > attention->pv.thread_bytes ? attention->qk.thread_bytes
                                                                    : attention->pv.thread_bytes;
+    gemm = gemm > attention->visible.thread_bytes ? gemm : attention->visible.thread_bytes;
     attention->scores_at = align64((int64_t)gemm);
     attention->result_at = attention->scores_at + align64(attention->block * row);
     attention->mask_at = attention->result_at + align64(attention->block * attention->v_size * bytes);
-    attention->thread_bytes = attention->mask_at + align64(row);
+    attention->hides =
+        !state->own && (given(plan, 3) || given(plan, 6) || state->causal || state->left >= 0 || state->right >= 0);
+    attention->values_at = attention->mask_at + align64(row);
+    attention->thread_bytes =
+        attention->values_at + (attention->hides ? align64(attention->visible.c_stride * row) : 0);
 }
 
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)

@@ -4,6 +4,7 @@
 #include "common/cache_rows.h"
 #include "operators/args.h"
 #include "operators/operators.h"
+#include <float.h>
 #include <math.h>
 
 enum { IN_Q, IN_K, IN_V, IN_BIAS, IN_HIDDEN, IN_K_SCALE, IN_V_SCALE };
@@ -144,6 +145,12 @@ static void softmax(double *scores, int64_t count, blank_rows blank)
         scores[t] = sum != sum ? (blank == BLANK_GUARDED ? 0 : sum) : sum > 0 ? scores[t] / sum : 0;
 }
 
+/* Returns true if the mask of ONNX's Attention hides the key, which then takes no part, see attention.inc. */
+static bool hides(const cached_state *state, float bias)
+{
+    return state->blank == BLANK_ZERO && bias <= -FLT_MAX;
+}
+
 /* One query: keys and values are [keys, size]. */
 static void attend(const kit_call *call, int64_t batch, int64_t head, int64_t query, const float *keys,
                    const float *values, double *scores, double *sums)
@@ -154,11 +161,13 @@ static void attend(const kit_call *call, int64_t batch, int64_t head, int64_t qu
     const float *q = (const float *)call->in[IN_Q].data + row * plan->k.size;
     float *to = (float *)call->out[0].data + row * plan->v.size;
     int64_t bias = 0, hidden = 0;
+    const float *masks;
 
     for (uint32_t axis = 0; axis < 3; axis++) {
         bias += at[axis] * plan->bias.step[axis];
         hidden += at[axis] * plan->hidden.step[axis];
     }
+    masks = kit_has_input(call, IN_BIAS) ? (const float *)call->in[IN_BIAS].data + bias : NULL;
     for (int64_t t = 0; t < plan->keys; t++) {
         double sum = 0;
 
@@ -170,14 +179,18 @@ static void attend(const kit_call *call, int64_t batch, int64_t head, int64_t qu
         if (kit_has_input(call, IN_HIDDEN) &&
             ((const uint8_t *)call->in[IN_HIDDEN].data)[hidden + t * plan->hidden.step[3]] != 0)
             sum = 0;
-        if (kit_has_input(call, IN_BIAS))
-            sum += (double)((const float *)call->in[IN_BIAS].data)[bias + t * plan->bias.step[3]];
+        if (masks != NULL) {
+            const float mask = masks[t * plan->bias.step[3]];
+
+            sum = hides(state, mask) ? (double)mask : sum + (double)mask;
+        }
         scores[t] = sum;
     }
     softmax(scores, plan->keys, state->blank);
     memset(sums, 0, (size_t)plan->v.size * sizeof *sums);
     for (int64_t t = 0; t < plan->keys; t++)
-        for (int64_t i = 0; i < plan->v.size; i++)
+        for (int64_t i = 0;
+             i < plan->v.size && !(masks != NULL && scores[t] == 0 && hides(state, masks[t * plan->bias.step[3]])); i++)
             sums[i] += scores[t] * (double)values[t * plan->v.size + i];
     for (int64_t i = 0; i < plan->v.size; i++)
         to[i] = (float)sums[i];

@@ -1,6 +1,7 @@
 /* Attention (one node, or the sequence MatMul, Softmax, MatMul), and normalisations of a residual sum. */
 #include "inlay/check.h"
 #include "vulkan/region.h"
+#include <float.h>
 #include <math.h>
 
 enum { MAX_ATTENTION_ROWS = 4, MAX_ATTENTION_LANES = 64, MAX_ATTENTION_BLOCK = 1024 };
@@ -226,8 +227,16 @@ static inlay_status lower_attention(vulkan_build *build, const vulkan_op *op)
     if (is_inlay && vulkan_input(build, op, 4) != NULL)
         score = vulkan_add_slot(&program, OP_WHERE, vulkan_load_value(build, &program, op->info.inputs[4]),
                                 vulkan_literal(&program, 0), score);
-    if (mask != NULL)
-        score = vulkan_add_slot(&program, OP_ADD, score, vulkan_load_value(build, &program, op->info.inputs[3]), 0);
+    if (mask != NULL) {
+        const uint32_t added = vulkan_load_value(build, &program, op->info.inputs[3]);
+
+        score = vulkan_add_slot(&program, OP_ADD, score, added, 0);
+        if (!is_inlay) /* what the mask hides takes no part, even if it is NaN (ops/onnx/attention.c) */
+            score = vulkan_add_slot(
+                &program, OP_WHERE,
+                vulkan_add_slot(&program, OP_LESS_EQUAL, added, vulkan_literal(&program, -(double)FLT_MAX), 0), added,
+                score);
+    }
     if (kit_attr_int(&op->info, "is_causal", 0) != 0) {
         const uint32_t ahead =
             vulkan_load_at(build, &program, INLAY_NONE, (const int64_t[VULKAN_RANK]){ 0, 0, -1, 1 }, 0);

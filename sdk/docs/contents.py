@@ -26,6 +26,14 @@ READMES = {
     "changes": "CHANGELOG.md",
 }
 
+# Files of the tree whose links lead to a generated page.
+GENERATED = {
+    "sdk/include/inlay/inlay.h": "api",
+    "sdk/include/inlay/plugin.h": "abi",
+    "sdk/bindings/onnxruntime/api.def": "api-onnxruntime",
+    "ops/README.md": "types",
+}
+
 GROUPS = [
     ("Begin", ["install", "tutorial", "from-onnxruntime"]),
     ("Models", ["models", "choosing", "reading", "speed", "bounded", "quantizing", "numerics", "prepost", "decoding",

@@ -192,7 +192,7 @@ class Page:
         parser.renderer.rules.update({
             "code_block": self.code, "fence": self.code, "code_inline": inline_code, "table_open": lambda tokens, index, *_:
             f'<div class="table"><table class="{tokens[index].attrGet("class") or ""}">',
-            "table_close": lambda *_: "</table></div>", "image": self.report, "heading_close": self.heading_close})
+            "table_close": lambda *_: "</table></div>", "html_block": self.report, "heading_close": self.heading_close})
         self.body = parser.renderer.render(tokens, parser.options, {})
         self.title = next((text for level, _, text in self.headings if level == 1), name)
 
@@ -217,13 +217,14 @@ class Page:
                 child.type = "text"
 
     def page_of(self, target):
-        """The page of a link's file: one of the site by its name, or one made from a file of the source tree."""
-        if "/" not in target and target.endswith(".md") and target[:-3] in self.sources.values():
+        """The page of a link's file in the source tree; generated pages link to pages by name."""
+        written = (HERE / "pages" / f"{self.name}.md").is_file() or self.name in contents.READMES
+        if not written and target.endswith(".md") and target[:-3] in self.sources.values():
             return target[:-3]
         origin = next((path for path, page in self.sources.items() if page == self.name), "")
         path = posixpath.normpath(posixpath.join(posixpath.dirname(origin), target))
-        if path in self.sources:
-            return self.sources[path]
+        if path in self.sources or path in contents.GENERATED:
+            return self.sources.get(path) or contents.GENERATED[path]
         if origin.startswith("sdk/docs/pages"):
             raise SystemExit(f"{self.name}: there is no page {target}")
         return None
@@ -237,16 +238,19 @@ class Page:
         return block(highlighted(text, {"sh": "bash"}.get(language, language) or language_of(text)))
 
     def report(self, tokens, index, *_):
-        """An image whose file is a report of inlay: its pictures in light and dark, which open the report."""
-        file, text = str(tokens[index].attrs["src"]), tokens[index].content
+        """A comment that names a report of inlay: its pictures in light and dark, which open the report."""
+        found = re.fullmatch(r"<!-- report (\w+\.html): (.+) -->\s*", tokens[index].content)
+        if not found:
+            return tokens[index].content
+        file, text = found.groups()
         name = pathlib.Path(file).stem
         if self.outputs is None:
-            return f"<em>{html.escape(text)}</em>"
+            return f"<p><em>{html.escape(text)}</em></p>"
         if not (self.outputs / file).is_file():
             raise SystemExit(f"{self.name}: no command has written {file}")
         pictures = "".join(f'<img class="{mode}" src="reports/{name}-{mode}.png" alt="{html.escape(text)}" '
                            'width="1200" height="760" loading="lazy">' for mode in ("light", "dark"))
-        return (f'<a class="report" href="reports/{file}">{pictures}<span>{html.escape(text)}: open the page</span></a>')
+        return (f'<p><a class="report" href="reports/{file}">{pictures}<span>{html.escape(text)}: open the page</span></a></p>\n')
 
     def heading_close(self, tokens, index, *_):
         opened = tokens[index - 2]

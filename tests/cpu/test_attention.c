@@ -1,6 +1,6 @@
 /* Attention on cpu, by built-in kernels and by oneDNN's GEMMs, compared with the reference: sizes of heads, shared key
  * heads, masks of every shape with -infinity and NaN in them, causal or not, operands in the layouts of Transposes. */
-#include "graph_script.h"
+#include "hidden_keys.h"
 #include <math.h>
 
 struct attention {
@@ -191,10 +191,26 @@ static void same_bits_with_threads(void **state)
     }
 }
 
+/* What hidden keys and values hold, on the kernels of cpu and of the reference, with and without the optimiser. */
+static void hidden_keys(void **state)
+{
+    static const char *const providers[] = { "cpu,reference", "reference" }, *const levels[] = { "99", "0" };
+
+    (void)state;
+    for (uint64_t seed = 0; seed < 400; seed++)
+        hidden_expect((const char *const[]){ "providers", providers[seed % 2], "level", levels[seed / 2 % 2],
+                                             "intra_threads", seed % 3 == 0 ? "2" : "1", "kv_cache_bits",
+                                             seed % 5 == 0   ? "8"
+                                             : seed % 5 == 1 ? "4"
+                                                             : "model",
+                                             NULL },
+                      seed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(against_reference), cmocka_unit_test(shared_keys),
-                                        cmocka_unit_test(same_bits_with_threads) };
+                                        cmocka_unit_test(same_bits_with_threads), cmocka_unit_test(hidden_keys) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -104,7 +104,7 @@ def report(document, offset, name, kind):
 def check_markdown(document):
     body = re.sub(r"```.*?```", lambda m: re.sub(r"[^\n]", " ", m.group()), text[document], flags=re.S)
     for link in re.finditer(r"\]\(([^)#:]+)(?:#[^)]*)?\)", body):
-        if not path_exists(link[1], document):
+        if os.path.normpath(os.path.join(os.path.dirname(document), link[1])) not in paths:
             report(document, link.start(), link[1], "file")
     for quoted in re.finditer(r"`([^`\n]+)`", body):
         word, at = quoted[1].strip(), quoted.start()

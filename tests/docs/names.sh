@@ -17,11 +17,12 @@ printf '/* Values: any. See "Values"; see\n * "Threads". */\n' >"$copy/host/part
 # shellcheck disable=SC2016
 printf '%s\n' 'Right: `host/plan.c`, `plan.c`, `plan_build()`, `--out-dir`, `inlay run`, `out_dir`, [a](host/plan.c).' \
     'Wrong heading: see "How it goes" in README.md, and "Right: `host" in README.md.' \
-    'Wrong: `host/gone.c`, `plan_gone()`, `--gone`, `inlay gone`, `gone_dir`, [a](gone.md), `gone/`.' >"$copy/README.md"
+    'Wrong: `host/gone.c`, `plan_gone()`, `--gone`, `inlay gone`, `gone_dir`, [a](gone.md), [b](plan.c), `gone/`.' >"$copy/README.md"
 out=$(python3 "$here/names.py" "$copy") && { echo "FAIL: mistakes were not noticed"; failed=1; }
 expected='README.md:2: there is no heading "How it goes" in README.md
 host/parts.h:1: there is no heading "Threads" in this file
 README.md:3: there is no file gone.md
+README.md:3: there is no file plan.c
 README.md:3: there is no file host/gone.c
 README.md:3: there is no function plan_gone
 README.md:3: there is no option --gone

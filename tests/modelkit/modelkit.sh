@@ -108,7 +108,7 @@ does 0 '.functions == [] and .operators[0].operator == "Add" and .initializers =
 does 1 '[.changes[] | select(.side == "a") | .in] | index("function my.twice nodes") != null' diff function.onnx out.onnx
 rm -f out.onnx
 # A node that a provider refuses, between two of its regions.
-two=(--no-config --cache-dir "" --probe never --plugin-dirs "$plugins" --providers "planted,reference" --policy priority)
+two=(--no-config --cache-dir "" --probe never --intra-threads 1 --plugin-dirs "$plugins" --providers "planted,reference" --policy priority)
 does 0 '[.findings[] | select(.code == "region-split")] | length == 1 and .[0].nodes == ["Exp#1"] and .[0].cost_ms > 0' \
     doctor split.onnx "${two[@]}" --seconds 0.02 --quiet
 # If another provider can run all nodes in about the same time, there is no finding.

@@ -220,14 +220,18 @@ static void test_memory(void **state)
 #endif
 }
 
-/* Sizes that a request states are its own fault, and bounded. */
+/* Sizes that a request states are its own fault, and bounded: of a tensor, and of all runs of a model together. */
 static void test_sizes_in_requests(void **state)
 {
-    static const char *const flags[] = { "--providers", "reference", NULL };
+    static const char *const flags[] = { "--providers", "reference", "--models-memory", "20000000", NULL };
     static const struct {
         const char *size, *part;
         int code;
-    } rows[] = { { "3", "[0.0,0.0,0.0]", 200 }, { "-5", "-5", 400 }, { "1000000000000", "4000000000000 bytes", 413 } };
+    } rows[] = { { "3", "[0.0,0.0,0.0]", 200 },
+                 { "-5", "-5", 400 },
+                 { "1000000000000", "4000000000000 bytes", 413 },
+                 { "6000000", "of 20000000 are in use", 413 },
+                 { "3", "[0.0,0.0,0.0]", 200 } };
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
     char path[256], body[200];

@@ -262,6 +262,53 @@ static void test_inflight_bytes(void **state)
     client_await(&server, "inlay_inflight_bytes", 0);
 }
 
+/* Replies count, too: a result that would exceed the limit is refused, and so are the replies to a client that sends
+ * requests over HTTP/2 and reads nothing. Both are counted until the client has left. */
+static void test_inflight_replies(void **state)
+{
+    enum { ROWS = 1500, STREAMS = 16 };
+    static const char *const flags[] = { "--max-inflight-bytes", "20000", NULL };
+    static grpc_call calls[STREAMS];
+    static char body[2 * 3 * ROWS + 200];
+    struct answer answer;
+    grpc_client client;
+    double refused;
+    int first;
+    size_t used;
+
+    (void)state;
+    restart(flags);
+    used = (size_t)snprintf(body, sizeof body,
+                            "{\"inputs\":[{\"name\":\"x\",\"shape\":[%d,3],\"datatype\":\"FP32\",\"data\":[1", ROWS);
+    for (uint32_t i = 1; i < 3 * ROWS; i++)
+        used += (size_t)snprintf(body + used, sizeof body - used, ",1");
+    (void)snprintf(body + used, sizeof body - used, "]}]}");
+    first = begin_body(9000, 8000);
+    client_await(&server, "inlay_inflight_bytes", 8000);
+    client_once(&server, "POST", "/v2/models/twice/infer", "", body, &answer);
+    assert_int_equal(answer.code, 429);
+    assert_non_null(strstr(answer.body, "their replies exceed max_inflight_bytes"));
+    (void)close(first);
+    client_await(&server, "inlay_inflight_bytes", 0);
+    client_once(&server, "POST", "/v2/models/twice/infer", "", body, &answer);
+    assert_int_equal(answer.code, 200);
+    client_await(&server, "inlay_inflight_bytes", 0);
+
+    refused = client_metric(&server, "inlay_refused_total{reason=\"inflight_bytes\"}");
+    grpc_open(&client, server.port);
+    for (uint32_t i = 0; i < STREAMS; i++) {
+        calls[i] = (grpc_call){ .path = "/metrics" };
+        grpc_submit_rest(&client, &calls[i], "GET", "");
+    }
+    for (uint32_t i = 0; client_metric(&server, "inlay_refused_total{reason=\"inflight_bytes\"}") == refused; i++) {
+        assert_true(i < 1000);
+        (void)nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+    }
+    assert_true(client_metric(&server, "inlay_inflight_bytes") > 0);
+    grpc_close(&client);
+    client_await(&server, "inlay_inflight_bytes", 0);
+}
+
 static int code_of(const char *method, const char *target, const char *host, const char *more, const char *body)
 {
     char head[1024];
@@ -396,11 +443,11 @@ static void test_wrong_tokens(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers),      cmocka_unit_test(test_refused_connections),
-        cmocka_unit_test(test_admin_port),   cmocka_unit_test(test_admin_port_of_workers),
-        cmocka_unit_test(test_warning),      cmocka_unit_test(test_inflight_bytes),
-        cmocka_unit_test(test_hosts),        cmocka_unit_test(test_origins),
-        cmocka_unit_test(test_wrong_tokens),
+        cmocka_unit_test(test_numbers),          cmocka_unit_test(test_refused_connections),
+        cmocka_unit_test(test_admin_port),       cmocka_unit_test(test_admin_port_of_workers),
+        cmocka_unit_test(test_warning),          cmocka_unit_test(test_inflight_bytes),
+        cmocka_unit_test(test_inflight_replies), cmocka_unit_test(test_hosts),
+        cmocka_unit_test(test_origins),          cmocka_unit_test(test_wrong_tokens),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

@@ -1,4 +1,5 @@
 /* Every shader over shapes: matrix multiplications, convolutions, reductions, normalisations, moves, indexes. */
+#include "hidden_keys.h"
 #include "vulkan_case.h"
 
 static void multiplications(void **state)
@@ -329,6 +330,17 @@ static void attention(void **state)
                        13, "Softmax", 0);
 }
 
+/* What hidden keys and values hold does not matter. */
+static void hidden_keys(void **state)
+{
+    (void)state;
+    vulkan_case_require_device();
+    for (uint64_t seed = 0; seed < 16; seed++)
+        hidden_expect((const char *const[]){ "providers", "vulkan,reference", "policy", "priority", "vulkan.device",
+                                             "auto", "vulkan.tiles", "estimate", NULL },
+                      seed);
+}
+
 static void moves(void **state)
 {
     static const vulkan_case_row rows[] = {
@@ -462,8 +474,9 @@ int main(int argc, char **argv)
     const struct CMUnitTest products[] = { cmocka_unit_test(multiplications), cmocka_unit_test(batches),
                                            cmocka_unit_test(convolutions), cmocka_unit_test(halves) };
     const struct CMUnitTest rows[] = { cmocka_unit_test(reductions), cmocka_unit_test(normalisations),
-                                       cmocka_unit_test(attention),  cmocka_unit_test(moves),
-                                       cmocka_unit_test(indexes),    cmocka_unit_test(long_sums) };
+                                       cmocka_unit_test(attention),  cmocka_unit_test(hidden_keys),
+                                       cmocka_unit_test(moves),      cmocka_unit_test(indexes),
+                                       cmocka_unit_test(long_sums) };
     const struct CMUnitTest few_bits[] = { cmocka_unit_test(low_bits), cmocka_unit_test(integers) };
     const char *wanted = argc > 1 ? argv[1] : NULL;
     int failed = -1; /* no such part */

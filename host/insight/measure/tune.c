@@ -3,18 +3,20 @@
  * Offers that a provider merges are timed as they would run: in the regions that it would have if it ran everything
  * that it offers, and the times of the regions are split (measure/attribute.h). Equal layers are one kernel
  * (partition/cost/cost_key.h). Kernels are measured in the order of their expected total time, so that a budget that
- * is too small affects the cheapest kernels only. */
+ * is too small affects the cheapest kernels only; one kernel is timed on any budget. */
 #include "measure/tune.h"
 #include "inlay/check.h"
 #include "base/clock.h"
 #include "base/sized_struct.h"
 #include "base/memory.h"
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const double KERNEL_NS = 40e6; /* limit for the runs of one kernel */
-static const double REGION_NS = 3e9;  /* limit for the kernels within a region; a few runs of each must fit */
+static const double KERNEL_NS = 40e6;   /* limit for the runs of one kernel */
+static const double REGION_NS = 3e9;    /* limit for the kernels within a region; a few runs of each must fit */
+static const double REGION_SHARE = 0.5; /* the same, of the time that is left: the region itself is timed after them */
 static const double DEFAULT_BUDGET_S = 60;
 enum { MIN_RUNS = 3, MAX_RUNS = 60 };
 
@@ -174,8 +176,14 @@ static bool stop_region_kernels(void *ctx)
 
 static inlay_status time_region_kernels(const measure_job *job, struct timing_context *timing_context)
 {
+    const double left_ns = (timing_context->tuning->end - seconds()) * 1e9;
     inlay_diag why = INLAY_DIAG_INIT;
-    inlay_status status = measure_kernels(job, REGION_NS, stop_region_kernels, keep_timing, timing_context, &why);
+    inlay_status status;
+
+    if (left_ns <= 0)
+        return INLAY_OK;
+    status = measure_kernels(job, fmin(REGION_NS, REGION_SHARE * left_ns), stop_region_kernels, keep_timing,
+                             timing_context, &why);
 
     if (status == INLAY_OUT_OF_MEMORY)
         return inlay_fail(timing_context->tuning->diag, status, "no memory to tune");
@@ -199,9 +207,9 @@ static inlay_status measure_kernel(struct tuning *tuning, const tuned_kernel *ke
                         .values = kernel->graph->values,
                         .max_threads = program->env->max_threads,
                         .max_bytes = program->env->max_run_bytes,
-                        .stop = tune_stop,
+                        .stop = tune_stop_kernel,
                         .stop_ctx = tuning,
-                        .deadline_ns = (uint64_t)(tuning->end * 1e9),
+                        .deadline_ns = tuning->unlimited ? 0 : (uint64_t)(tuning->end * 1e9),
                         .device_timeout_ms = program->env->device_timeout_ms,
                         .weights_in = cost_weights_in(program->parts.weight_bytes) };
     struct timing_context timings = { tuning, job.provider };
@@ -209,7 +217,7 @@ static inlay_status measure_kernel(struct tuning *tuning, const tuned_kernel *ke
     measure_plan runs = { .min_runs = MIN_RUNS,
                           .max_runs = tuning->options.runs > 0 ? tuning->options.runs : MAX_RUNS,
                           .budget_ns = KERNEL_NS,
-                          .stop = tune_stop,
+                          .stop = tune_stop_kernel,
                           .stop_ctx = tuning };
     inlay_diag why = INLAY_DIAG_INIT;
     struct measurement measured;
@@ -237,6 +245,8 @@ static inlay_status measure_kernel(struct tuning *tuning, const tuned_kernel *ke
         if (status != INLAY_OK)
             return status;
     }
+    if (seconds() > tuning->end)
+        runs.min_runs = 1;
     status = measure_offer(&job, &runs, &tuning->sweep, &measured, &why);
     if (status == INLAY_CANCELLED || status == INLAY_DEADLINE_EXCEEDED)
         return INLAY_OK; /* measure_all_kernels() calls tune_stop() */
@@ -266,11 +276,15 @@ static inlay_status measure_all_kernels(struct tuning *tuning)
     inlay_status status = INLAY_OK;
 
     INLAY_TRY(measure_sweep_init(&tuning->sweep, tuning->diag));
-    for (tuning->kernel_index = 0; tuning->kernel_index < tuning->kernel_count && !tune_stop(tuning);
-         tuning->kernel_index++)
+    for (tuning->kernel_index = 0; tuning->kernel_index < tuning->kernel_count; tuning->kernel_index++) {
+        tuning->unlimited = tuning->result.measured_count == 0;
+        if (tune_stop_kernel(tuning))
+            break;
         INLAY_TRY(measure_kernel(tuning, &tuning->kernels[tuning->kernel_index]));
+    }
     tuning->result.stopped = tuning->kernel_index < tuning->kernel_count;
 done:
+    tuning->unlimited = false;
     return status;
 }
 
@@ -329,6 +343,7 @@ inlay_status tune_session(inlay_session *session, const inlay_tune_options *opti
     cost_store_deinit(&tuning->store);
     free(tuning->kernels);
     free(tuning->list.records);
+    free(tuning->only.records);
     arena_deinit(&tuning->arena);
     free(tuning);
     return status;

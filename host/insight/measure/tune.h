@@ -37,6 +37,7 @@ struct tuning {
     tuned_kernel *kernels; /* [kernel_count] owned */
     uint32_t kernel_count;
     cost_list list;   /* the new measurements; owned */
+    cost_list only;   /* of these, of offers that no provider has a price for; sorted; owned */
     cost_store store; /* earlier measurements */
     measure_sweep sweep;
     double begin, end;     /* seconds */
@@ -45,6 +46,7 @@ struct tuning {
     struct runner *runner; /* after a run of the model; NULL: not run */
     bool has_shared;
     bool stopped;
+    bool unlimited;     /* the first kernel is timed, although the time may be over */
     bool kernels_timed; /* kernels within regions were timed, too, so regions may choose other kernels */
     /* the comparison of whole runs (tune_prefer.c) */
     uint8_t *left_out;             /* [provider_count] 1 = later sessions leave the provider out; NULL: not compared */
@@ -58,6 +60,10 @@ INLAY_NODISCARD inlay_status tune_session(inlay_session *session, const inlay_tu
                                           inlay_tune_result *out_result, inlay_diag *diag);
 /* Was the tuning cancelled, or is its time over? ctx: struct tuning. Reports progress. */
 bool tune_stop(void *ctx);
+/* As tune_stop(), but while `unlimited` only: was it cancelled? */
+bool tune_stop_kernel(void *ctx);
+/* The key of the offer's price. */
+cost_key tune_key_of(const tuned_graph *tuned, uint32_t offer);
 /* The sizes at which the model is tuned, for another assignment. Release with cost_sizes_deinit(). */
 cost_sizes tune_fresh_sizes(const struct tuning *tuning);
 /* Finds the kernels to measure, most expensive first. The graphs must be priced. */

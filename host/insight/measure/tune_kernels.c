@@ -50,7 +50,7 @@ static bool holds_bodies(const struct program *program, const uint32_t *nodes, u
     return false;
 }
 
-static cost_key key_of(const tuned_graph *tuned, uint32_t offer_index)
+cost_key tune_key_of(const tuned_graph *tuned, uint32_t offer_index)
 {
     const struct program *program = tuned->program;
     const partition_offer *offer = &program->parts.offers[offer_index];
@@ -77,7 +77,7 @@ static tuned_kernel region_kernel(const struct tuning *tuning, const tuned_graph
     tuned_kernel kernel = { .graph = tuned, .offer = region->offers[0], .region = region, .known = true };
 
     for (uint32_t i = 0; i < region->offer_count; i++) {
-        cost_key offer_key = key_of(tuned, region->offers[i]);
+        cost_key offer_key = tune_key_of(tuned, region->offers[i]);
 
         kernel.known = kernel.known && cost_store_find(&tuning->store, offer_key) != NULL;
         kernel.weight += tuned->prices[region->offers[i]].ns;
@@ -196,7 +196,7 @@ inlay_status tune_find_kernels(struct tuning *tuning)
                 tuning->result.pruned_count++;
                 continue;
             }
-            kernel.key = key_of(tuned, offer);
+            kernel.key = tune_key_of(tuned, offer);
             kernel.known = cost_store_find(&tuning->store, kernel.key) != NULL;
             if (!add_kernel(tuning, &kernel))
                 return no_memory(tuning->diag, "to tune");

@@ -5,9 +5,8 @@
 
 static const double RUNS_SHARE = 0.3; /* of the progress: the comparison of whole runs */
 
-bool tune_stop(void *ctx)
+static bool is_cancelled(struct tuning *tuning)
 {
-    struct tuning *tuning = ctx;
     double fraction = tuning->kernel_count > 0 ? (double)tuning->kernel_index / tuning->kernel_count : 0;
 
     fraction *= 1 - RUNS_SHARE;
@@ -15,7 +14,21 @@ bool tune_stop(void *ctx)
         fraction += RUNS_SHARE * tuning->run_index / tuning->run_count;
     if (!tuning->stopped && tuning->options.progress != NULL)
         tuning->stopped = tuning->options.progress(tuning->options.progress_user, fraction, tuning->activity) != 0;
-    return tuning->stopped || (double)clock_ns() * 1e-9 > tuning->end;
+    return tuning->stopped;
+}
+
+bool tune_stop(void *ctx)
+{
+    struct tuning *tuning = ctx;
+
+    return is_cancelled(tuning) || (double)clock_ns() * 1e-9 > tuning->end;
+}
+
+bool tune_stop_kernel(void *ctx)
+{
+    struct tuning *tuning = ctx;
+
+    return tuning->unlimited ? is_cancelled(tuning) : tune_stop(tuning);
 }
 
 cost_sizes tune_fresh_sizes(const struct tuning *tuning)

@@ -3,8 +3,10 @@
  * The times of single kernels do not add up to the time of a run. A region that is split sends its values through
  * memory once more; a kernel finds its inputs in another cache than in its own measurement. So the model is run both
  * ways before the measurements are kept. If the new assignment is slower, the prices of the moved nodes are raised
- * by the difference, and the model is assigned again. If that does not help either, the measurements are dropped. */
+ * by the difference, and the model is assigned again. If that does not help either, the measurements are dropped,
+ * except of offers that nobody else has a price for: tune_prefer() then compares the runs without these providers. */
 #include "base/memory.h"
+#include "inlay/check.h"
 #include "measure/tune.h"
 #include "measure/tune_variant.h"
 #include "plan/create/create.h"
@@ -14,12 +16,14 @@
 
 static const double RAISED_SPREAD = 0.15; /* spread of a raised price */
 static const double NOISE_FACTOR = 1.02;  /* tolerance for equal regions, which may use other kernels */
-enum { ATTEMPTS = 3, BLOCKS = 15 };
+enum { ATTEMPTS = 3, BLOCKS = 15, LOST_BLOCKS = 11 };
 
-/* Times blocks of both variants alternately. INLAY_UNSUPPORTED: one of them does not run. */
+/* Times blocks of both variants alternately. *out_lost: `after` is slower in so many of them that other processes are
+ * not the reason. INLAY_UNSUPPORTED: one of them does not run. */
 static inlay_status time_variants(struct tuning *tuning, struct program *before, struct program *after,
-                                  inlay_value **inputs, double *out_before, double *out_after)
+                                  inlay_value **inputs, double *out_before, double *out_after, bool *out_lost)
 {
+    uint32_t lost = 0;
     tune_variant *first = NULL, *second = NULL;
     inlay_status status = tune_variant_open(tuning, before, inputs, &first);
 
@@ -29,7 +33,9 @@ static inlay_status time_variants(struct tuning *tuning, struct program *before,
         status = tune_variant_block(first, NULL, out_before);
         if (status == INLAY_OK)
             status = tune_variant_block(second, NULL, out_after);
+        lost += status == INLAY_OK && *out_after > *out_before;
     }
+    *out_lost = lost >= LOST_BLOCKS;
     if (status == INLAY_OK) {
         *out_before = tune_variant_best(first);
         *out_after = tune_variant_best(second);
@@ -149,9 +155,31 @@ static inlay_status reassign(struct tuning *tuning, const program_env *env, stru
     return status == INLAY_OUT_OF_MEMORY ? status : INLAY_OK;
 }
 
+/* Copies the measurements of offers that no provider has a price for. False: out of memory. */
+static bool find_only_prices(struct tuning *tuning)
+{
+    for (uint32_t i = 0; i < tuning->graph_count; i++) {
+        const tuned_graph *tuned = &tuning->graphs[i];
+
+        for (uint32_t offer = 0; offer < tuned->program->parts.offer_count; offer++) {
+            const cost_record *record =
+                tuned->sources[offer] == COST_NONE ? cost_list_find(&tuning->list, tune_key_of(tuned, offer)) : NULL;
+
+            if (record != NULL && cost_list_find(&tuning->only, record->key) == NULL &&
+                !cost_list_add(&tuning->only, record))
+                return false;
+        }
+    }
+    cost_list_merge(&tuning->only);
+    return true;
+}
+
 static void drop_measurements(struct tuning *tuning)
 {
-    tuning->list.count = 0;
+    INLAY_CHECK(tuning->only.count <= tuning->list.count);
+    tuning->list.count = tuning->only.count;
+    if (tuning->only.count > 0)
+        memcpy(tuning->list.records, tuning->only.records, tuning->only.count * sizeof *tuning->only.records);
     tuning->result.dropped = 1;
 }
 
@@ -167,6 +195,7 @@ static inlay_status attempt(struct tuning *tuning, const char *folder, inlay_val
                                .fresh_count = tuning->list.count };
     cost_sizes sizes = tune_fresh_sizes(tuning);
     double before_ns, after_ns;
+    bool lost;
     struct program *after = NULL;
     cost_book *book = NULL;
     inlay_status status = INLAY_OK;
@@ -180,7 +209,7 @@ static inlay_status attempt(struct tuning *tuning, const char *folder, inlay_val
     INLAY_TRY(reassign(tuning, &env, &after));
     if (after == NULL)
         goto done;
-    status = time_variants(tuning, tuning->session->main, after, inputs, &before_ns, &after_ns);
+    status = time_variants(tuning, tuning->session->main, after, inputs, &before_ns, &after_ns, &lost);
     if (status == INLAY_UNSUPPORTED) { /* a variant that does not run is not an improvement, and would not run again */
         drop_measurements(tuning);
         status = INLAY_OK;
@@ -190,7 +219,10 @@ static inlay_status attempt(struct tuning *tuning, const char *folder, inlay_val
         goto done;
     tuning->result.run_before_ns = before_ns;
     tuning->result.run_after_ns = after_ns;
-    *out_done = after_ns <= before_ns * (tune_equal_regions(tuning->session->main, after) ? NOISE_FACTOR : 1);
+    if (tune_equal_regions(tuning->session->main, after))
+        *out_done = !lost || after_ns <= before_ns * NOISE_FACTOR;
+    else
+        *out_done = after_ns <= before_ns;
     if (!*out_done) {
         double promised = priced_ns(tuning->session->main, &after->parts) - after->parts.cost_ns;
 
@@ -212,7 +244,7 @@ inlay_status tune_whole(struct tuning *tuning, const char *folder)
     inlay_status status = INLAY_OK;
     bool done = false;
 
-    if (inputs == NULL)
+    if (inputs == NULL || !find_only_prices(tuning))
         return no_memory(tuning->diag, "to tune");
     if (tuning->stopped || (tuning->session->env.rules != NULL && tuning->session->env.rules->saved_plan != NULL) ||
         !make_inputs(tuning, inputs))

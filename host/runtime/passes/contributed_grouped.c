@@ -313,6 +313,21 @@ static const char *sparse_error(const subgraph_builder *builder, int64_t heads)
                                                                        : NULL;
 }
 
+/* Replaces values [batch, heads, keys, size] from `end` [batch] on that are NaN or infinity, which nothing need have
+ * written, by 0: a weight of 0 times NaN is NaN. ONNX's Attention and CachedAttention do so themselves. */
+static uint32_t emit_written(subgraph_builder *builder, uint32_t values, uint32_t end, uint32_t length)
+{
+    const inlay_dtype dtype = builder_dtype(builder, builder_input(builder, 0));
+    const uint32_t written =
+        emit_typed(builder, "Less", 13, INLAY_BOOL, RESHAPED(builder, emit_range(builder, length), -1, 1),
+                   RESHAPED(builder, end, -1, 1, 1, 1));
+    const uint32_t finite = emit_typed(builder, "LessOrEqual", 16, INLAY_BOOL, emit_op(builder, "Abs", 13, values),
+                                       emit_number(builder, dtype, -lowest_score(dtype)));
+
+    return emit_typed(builder, "Where", 16, dtype, emit_typed(builder, "Or", 7, INLAY_BOOL, written, finite), values,
+                      emit_number(builder, dtype, 0));
+}
+
 void decompose_group_query_attention(subgraph_builder *builder)
 {
     static const grouped_inputs group = { 5, 6, 7, 8, 9, 10, 11, 14, 15 },
@@ -349,7 +364,7 @@ void decompose_group_query_attention(subgraph_builder *builder)
                       : q_norm != INLAY_NONE && (!is_rotary || operands.k == INLAY_NONE)
                           ? "q_norm_weight and k_norm_weight need do_rotary and separate keys"
                           : cache_error(builder, &cache);
-    uint32_t rows, total, used, positions, length;
+    uint32_t rows, total, end, used, positions, length;
 
     if (builder_refuse(builder, why))
         return;
@@ -360,10 +375,11 @@ void decompose_group_query_attention(subgraph_builder *builder)
     operands.k = normalized_heads(builder, operands.k, k_norm);
     rows = emit_size(builder, builder_input(builder, 0), 1);
     total = emit_cast(builder, emit_reshape(builder, builder_input(builder, in->total), NULL, 0), INLAY_INT64);
+    end = emit_cast(builder, RESHAPED(builder, builder_input(builder, in->lengths), -1), INLAY_INT64);
+    if (!sparse)
+        end = emit_op(builder, "Add", 14, end, emit_scalar(builder, 1));
     /* Number of valid past positions in each batch row: 0 for the first step (total equals rows). */
-    used = emit_cast(builder, RESHAPED(builder, builder_input(builder, in->lengths), -1), INLAY_INT64);
-    used =
-        emit_op(builder, "Sub", 14, sparse ? used : emit_op(builder, "Add", 14, used, emit_scalar(builder, 1)), rows);
+    used = emit_op(builder, "Sub", 14, end, rows);
     used = emit_typed(builder, "Where", 16, INLAY_INT64, emit_typed(builder, "Equal", 13, INLAY_BOOL, total, rows),
                       emit_scalar(builder, 0), used);
     positions =
@@ -405,6 +421,7 @@ void decompose_group_query_attention(subgraph_builder *builder)
     }
     operands.k = emit_rows(builder, &cache, operands.k, k_scale, dtype);
     operands.v = emit_rows(builder, &cache, operands.v, v_scale, dtype);
+    operands.v = emit_written(builder, operands.v, end, length);
     operands.k = repeat_heads(builder, operands.k, count / shared, count);
     operands.v = repeat_heads(builder, operands.v, count / shared, count);
     builder_set_output(builder, 0, join_heads(builder, emit_attention(builder, &operands)));

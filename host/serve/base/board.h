@@ -13,7 +13,7 @@
 #define REFUSED_LIST(X)                                                                                                \
     X(CONNECTIONS, "connections") /* all max_connections are in use */                                                 \
     X(BYTES, "inflight_bytes")                                                                                         \
-    X(TOKEN, "token") /* a token that the server does not have */                                                      \
+    X(TOKEN, "token")             /* a token that the server does not have */                                          \
     X(CERTIFICATE, "certificate") /* not of an authority of tls_client_ca */                                           \
     X(HOST, "host")                                                                                                    \
     X(ORIGIN, "origin")
@@ -44,7 +44,7 @@ typedef struct board_counts {
     atomic_uint_fast64_t pid;
     atomic_uint_fast64_t listens;                /* 1: it accepts connections */
     atomic_uint_fast64_t connections, exchanges; /* open; requests in progress */
-    atomic_uint_fast64_t inflight_bytes;         /* of bodies of requests in progress */
+    atomic_uint_fast64_t inflight_bytes;         /* of bodies and replies of requests in progress */
     atomic_uint_fast64_t runs, model_bytes, replaced_models;
     /* Counters, from `answers` on. */
     atomic_uint_fast64_t answers[6];                 /* number of replies by the first digit of their code */

@@ -66,9 +66,8 @@ static inline void server_refused(struct server *server, refused_reason reason)
     (void)atomic_fetch_add_explicit(&server->counts->refused[reason], 1, memory_order_relaxed);
 }
 
-/* Counts further bytes of a body; the request already has `own`. false: they exceed max_inflight_bytes of all processes
- * together, and are not counted. A request that is alone is not refused. Any thread. */
-static inline bool server_hold(struct server *server, uint64_t own, uint64_t bytes)
+/* Counts further bytes of a body or a reply, whatever the limit is. Returns those of this process. Any thread. */
+static inline uint64_t server_count(struct server *server, uint64_t bytes)
 {
     /* The order of this addition and of the reads of other processes' numbers matters: of two processes, at least one
      * sees the other's bytes. */
@@ -76,6 +75,15 @@ static inline bool server_hold(struct server *server, uint64_t own, uint64_t byt
 
     if (total > atomic_load_explicit(&server->most_inflight_bytes, memory_order_relaxed))
         atomic_store_explicit(&server->most_inflight_bytes, total, memory_order_relaxed); /* about the highest */
+    return total;
+}
+
+/* Counts further bytes of a body or a reply; the request already has `own`. false: they exceed max_inflight_bytes of
+ * all processes together, and are not counted. A request that is alone is not refused. Any thread. */
+static inline bool server_hold(struct server *server, uint64_t own, uint64_t bytes)
+{
+    uint64_t total = server_count(server, bytes);
+
     if (server->limits.inflight_bytes == 0)
         return true;
     total += board_others_inflight_bytes(&server->board);

@@ -467,9 +467,19 @@ static int is_stopped(void *user, double fraction, const char *what)
     return settings_stopped(user);
 }
 
-/* Defaults of library options for a server, which files and flags override. */
-static inlay_status set_defaults(inlay_options *options, inlay_diag *diag)
+uint64_t settings_models_memory(const struct settings *settings)
 {
+    const int64_t given = settings_int(settings, SET_models_memory), workers = settings_int(settings, SET_workers);
+
+    return given >= 0 ? (uint64_t)given : memory_allowed() / 4 * 3 / (workers > 1 ? (uint64_t)workers : 1);
+}
+
+enum { LEAST_RUNS = 16 << 20 }; /* bytes */
+
+/* Defaults of library options for a server, which files and flags override. */
+static inlay_status set_defaults(const struct settings *settings, inlay_options *options, inlay_diag *diag)
+{
+    const uint64_t all = settings_models_memory(settings);
     char bytes[32];
     inlay_status status;
 
@@ -480,6 +490,10 @@ static inlay_status set_defaults(inlay_options *options, inlay_diag *diag)
     /* A request must neither use the memory of all models, nor keep its memory afterwards. */
     (void)snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)(memory_allowed() / 8));
     INLAY_TRY(inlay_options_set(options, "max_run_bytes", bytes, diag));
+    /* max_run_bytes is for each of the runs that go on at a time. Small models run under any limit. */
+    (void)snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)(all < LEAST_RUNS ? LEAST_RUNS : all));
+    if (all > 0)
+        INLAY_TRY(inlay_options_set(options, "memory_budget", bytes, diag));
     INLAY_TRY(inlay_options_set(options, "idle_trim_ms", "5000", diag));
     INLAY_TRY(inlay_options_set(options, "last_logits", "1", diag)); /* prompts need no others */
 done:
@@ -496,7 +510,7 @@ inlay_status settings_options(const struct settings *settings, inlay_options **o
         return status;
     inlay_options_set_log(options, print_log, (void *)(uintptr_t)settings);
     inlay_options_set_progress(options, is_stopped, (void *)(uintptr_t)settings);
-    INLAY_TRY(set_defaults(options, diag));
+    INLAY_TRY(set_defaults(settings, options, diag));
     if (!settings->no_config)
         INLAY_TRY(inlay_options_load(options, NULL, diag));
     if (settings->config_file != NULL)

@@ -573,14 +573,6 @@ void answer_completions(struct exchange *exchange)
         exchange_drop(exchange);
         return;
     }
-    switch (models_acquire(exchange, completion->asked.model, &completion->adapter_name, model_loaded)) {
-    case ACQUIRED_MODEL:
+    if (models_acquire(exchange, completion->asked.model, &completion->adapter_name, model_loaded) == ACQUIRED_MODEL)
         generate(exchange);
-        break;
-    case ACQUIRED_LATER:
-        break;
-    case ACQUIRED_NOTHING:
-        exchange_drop(exchange);
-        break;
-    }
 }

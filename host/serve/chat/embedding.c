@@ -389,14 +389,6 @@ void answer_embeddings(struct exchange *exchange)
         exchange_drop(exchange);
         return;
     }
-    switch (models_acquire(exchange, embedding->model, NULL, model_loaded)) {
-    case ACQUIRED_MODEL:
+    if (models_acquire(exchange, embedding->model, NULL, model_loaded) == ACQUIRED_MODEL)
         compute(exchange);
-        break;
-    case ACQUIRED_LATER:
-        break;
-    case ACQUIRED_NOTHING:
-        exchange_drop(exchange);
-        break;
-    }
 }

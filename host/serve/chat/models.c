@@ -77,9 +77,12 @@ acquired models_acquire(struct exchange *exchange, const char *name, const char 
         *out_adapter = colon + 1; /* loaded() uses it at once */
         found = request_acquire(request, name, (size_t)(colon - name), 0, loaded, exchange, &diag);
     }
-    if (found == ACQUIRED_NOTHING && diag.code == INLAY_NOT_FOUND)
+    if (found != ACQUIRED_NOTHING)
+        return found;
+    if (diag.code == INLAY_NOT_FOUND)
         models_fail_unknown(exchange);
-    else if (found == ACQUIRED_NOTHING)
+    else
         exchange_fail_diag(exchange, &diag);
+    exchange_drop(exchange);
     return found;
 }

@@ -186,9 +186,14 @@ void exchange_encode(struct exchange *exchange)
 void exchange_reply_get(struct exchange *exchange, exchange_reply *out)
 {
     static const char no_memory[] = "{\"error\":\"out of memory for the reply\"}";
+    inlay_diag diag = INLAY_DIAG_INIT;
 
     INLAY_CHECK(exchange->code >= 100 && exchange->code < 600);
     out->field_count = 0;
+    exchange_encode(exchange);
+    while (request_hold_reply(&exchange->request, exchange->reply.size, strcmp(exchange->method, "POST") == 0, &diag) !=
+           INLAY_OK)
+        exchange_fail(exchange, HTTP_TOO_MANY_REQUESTS, diag.text); /* a small reply, which is not refused */
     out->streams = strcmp(exchange->type, "text/event-stream") == 0;
     out->is_head_only = strcmp(exchange->method, "HEAD") == 0;
     if (exchange->reply.failed) {
@@ -198,7 +203,6 @@ void exchange_reply_get(struct exchange *exchange, exchange_reply *out)
         exchange->reply_json_bytes = 0;
         strbuf_text(&exchange->reply, no_memory);
     }
-    exchange_encode(exchange);
     out->code = exchange->code;
     out->body = exchange->reply.data;
     out->body_bytes = exchange->reply.size;

@@ -5,6 +5,8 @@
 #include "serve/repository/repository.h"
 #include <string.h>
 
+enum { SMALL_REPLY = 4096 }; /* bytes of replies that are counted, but not refused */
+
 void request_init(struct request *request, struct server *server, struct connection *connection,
                   void (*resume)(front_task *task))
 {
@@ -25,6 +27,7 @@ void request_deinit(struct request *request)
     (void)atomic_fetch_sub(&server->counts->exchanges, 1);
     (void)atomic_fetch_add_explicit(&server->counts->requests, 1, memory_order_relaxed);
     server_release(server, request->held_bytes);
+    request_release_reply(request);
 }
 
 inlay_status request_hold(struct request *request, uint64_t bytes, inlay_diag *diag)
@@ -37,6 +40,45 @@ inlay_status request_hold(struct request *request, uint64_t bytes, inlay_diag *d
     }
     request->held_bytes += bytes;
     return INLAY_OK;
+}
+
+inlay_status request_hold_reply(struct request *request, uint64_t bytes, bool is_result, inlay_diag *diag)
+{
+    struct server *server = request->server;
+    struct connection *connection = request->task.connection;
+    const uint64_t most = server->limits.inflight_bytes / 4, unread = connection->reply_bytes;
+    uint64_t counted = bytes;
+
+    if (most > 0 && bytes > SMALL_REPLY && unread > 0 && (unread > most || bytes > most - unread)) {
+        server_refused(server, REFUSED_BYTES);
+        request->retry_after = 1;
+        return inlay_fail(diag, INLAY_BUSY,
+                          "the reply of %llu bytes and those of %llu bytes that the client has not read exceed a "
+                          "quarter of max_inflight_bytes; read them first",
+                          (unsigned long long)bytes, (unsigned long long)unread);
+    }
+    if (!is_result && unread == 0) {
+        counted = 0;
+    } else if (bytes <= SMALL_REPLY) {
+        (void)server_count(server, bytes);
+    } else if (!server_hold(server, request->held_bytes + request->counted_reply_bytes, bytes)) {
+        request->retry_after = 1;
+        return inlay_fail(diag, INLAY_BUSY,
+                          "all requests in progress and their replies exceed max_inflight_bytes; try "
+                          "again later");
+    }
+    request->reply_bytes += bytes;
+    request->counted_reply_bytes += counted;
+    connection->reply_bytes += bytes;
+    return INLAY_OK;
+}
+
+void request_release_reply(struct request *request)
+{
+    server_release(request->server, request->counted_reply_bytes);
+    if (request->task.connection != NULL)
+        request->task.connection->reply_bytes -= request->reply_bytes;
+    request->reply_bytes = request->counted_reply_bytes = 0;
 }
 
 void request_suspend(struct request *request)

@@ -32,9 +32,11 @@ struct request {
     uint64_t arrived_ns;      /* when the header arrived; of a later message of a stream: when it was complete */
     uint64_t received_ns;     /* when the request was complete; 0 = not yet */
     atomic_size_t held_bytes; /* see server_hold(); the connection may receive more while another thread reads */
-    uint32_t retry_after;     /* seconds, for the reply; 0 = not sent */
-    bool suspended;           /* another thread has it */
-    bool watched;             /* see watch_add(); guarded by the lock there */
+    /* See request_hold_reply(): of this connection; of max_inflight_bytes. */
+    uint64_t reply_bytes, counted_reply_bytes;
+    uint32_t retry_after;                 /* seconds, for the reply; 0 = not sent */
+    bool suspended;                       /* another thread has it */
+    bool watched;                         /* see watch_add(); guarded by the lock there */
     const char *traceparent, *request_id; /* of its header; NULL or "": none */
     const struct request_codec *codec;    /* see request_infer() */
     infer_request infer;
@@ -52,6 +54,15 @@ void request_deinit(struct request *request);
 /* Counts further bytes that the request makes the server hold. INLAY_LIMIT_EXCEEDED: they are more than max_body_bytes;
  * INLAY_BUSY: they exceed max_inflight_bytes, and retry_after is set. */
 INLAY_NODISCARD inlay_status request_hold(struct request *request, uint64_t bytes, inlay_diag *diag);
+/* Counts further bytes of replies, which stand until request_release_reply(). INLAY_BUSY, and retry_after is set: they
+ * exceed max_inflight_bytes, or a quarter of it with the other replies that the client of this connection has not read.
+ * A few bytes, as errors and health checks have, are not refused. A reply that is no result, such as metrics, which have
+ * to be seen also then, is neither refused nor counted if it is the only one of its connection. Called by the
+ * connection's thread. */
+INLAY_NODISCARD inlay_status request_hold_reply(struct request *request, uint64_t bytes, bool is_result,
+                                                inlay_diag *diag);
+/* The replies are gone: their client has read them, or has left. Before the request leaves its connection. */
+void request_release_reply(struct request *request);
 /* Another thread gets the request until request_wake(). Called by the connection's thread, or by one that has the
  * request already. */
 void request_suspend(struct request *request);

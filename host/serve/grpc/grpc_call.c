@@ -151,6 +151,9 @@ static ssize_t read_out(nghttp2_session *session, int32_t stream, uint8_t *to, s
     if (call->sent < call->out.size)
         return (ssize_t)bytes;
     call->out.size = call->sent = 0;
+    if (call->out.capacity > CONNECTION_READ_BYTES) /* a stream need not keep the room of a large message */
+        strbuf_deinit(&call->out);
+    request_release_reply(&call->request);
     if (call->ended) {
         char status[8];
         nghttp2_nv trailers[4] = { { (uint8_t *)(uintptr_t) "grpc-status", (uint8_t *)status, 11, 0,
@@ -400,7 +403,13 @@ static uint8_t compress_reply(struct call *call)
 static void send_reply(struct call *call, bool is_last)
 {
     uint8_t prefix[PREFIX] = { compress_reply(call) };
+    inlay_diag diag = INLAY_DIAG_INIT;
 
+    if (request_hold_reply(&call->request, call->reply.size, true, &diag) != INLAY_OK) {
+        strbuf_deinit(&call->reply);
+        call_end(call, GRPC_RESOURCE_EXHAUSTED, diag.text);
+        return;
+    }
     for (int i = 1; i < PREFIX; i++)
         prefix[i] = (uint8_t)(call->reply.size >> (8 * (4 - i)));
     strbuf_add(&call->out, prefix, sizeof prefix);

@@ -7,6 +7,7 @@
 void grpc_leave(struct call *call)
 {
     call->session = NULL;
+    request_release_reply(&call->request);
     call->request.task.connection = NULL;
     if (call->working && call->request.suspended)
         watch_cancel(call->request.server->watch, &call->request);

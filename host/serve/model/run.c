@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static inlay_status bind(const struct model *model, struct instance *instance, uint32_t input,
-                         const infer_tensor *tensor, const int64_t *dims, void *data, uint64_t bytes, inlay_diag *diag)
+static inlay_status bind_input(const struct model *model, struct instance *instance, uint32_t input,
+                               const infer_tensor *tensor, const int64_t *dims, void *data, uint64_t bytes,
+                               inlay_diag *diag)
 {
     inlay_value *value = NULL;
     inlay_status status = inlay_value_borrow(tensor->dtype, tensor->rank, dims, data, bytes, &value, diag);
@@ -54,7 +55,7 @@ static inlay_status bind_batch(const struct model *model, struct instance *insta
                                       (char *)instance->batch_inputs[input] + used);
     }
     INLAY_CHECK(used == bytes); /* the inputs fill the buffer */
-    return bind(model, instance, input, first, dims, instance->batch_inputs[input], bytes, diag);
+    return bind_input(model, instance, input, first, dims, instance->batch_inputs[input], bytes, diag);
 }
 
 static inlay_status bind_inputs(const struct model *model, struct instance *instance, uint32_t count, uint64_t rows,
@@ -67,9 +68,9 @@ static inlay_status bind_inputs(const struct model *model, struct instance *inst
     for (uint32_t k = 0; status == INLAY_OK && k < job->request->input_count; k++) {
         const infer_tensor *tensor = &job->request->inputs[k];
 
-        status = written
-                     ? bind_batch(model, instance, k, count, rows, diag)
-                     : bind(model, instance, tensor->input, tensor, tensor->dims, tensor->data, tensor->bytes, diag);
+        status = written ? bind_batch(model, instance, k, count, rows, diag)
+                         : bind_input(model, instance, tensor->input, tensor, tensor->dims, tensor->data, tensor->bytes,
+                                      diag);
     }
     return status;
 }

@@ -108,6 +108,7 @@ struct connection {
     struct http2_connection *http2;
     struct strbuf out; /* output; the socket has taken the first `sent` bytes */
     size_t sent;
+    uint64_t reply_bytes;          /* of requests, see request_hold_reply() */
     atomic_bool evicted;           /* it gave way; set under the lock of the thread */
     atomic_int turn;               /* connection_turn */
     atomic_uint_fast64_t since_ns; /* when it began to wait for the client */

@@ -15,10 +15,9 @@
 #include <sys/socket.h>
 
 enum {
-    MAX_ROUNDS = 16,           /* receive calls for one event, so that no connection keeps the others waiting */
-    MAX_EVENT_BYTES = 1 << 20, /* for the same reason */
-    PROBE_MS = 250,            /* see check_client() */
-    LINGER_MS = 2000,          /* see begin_linger() */
+    MAX_ROUNDS = 16,  /* receive calls for one event, so that no connection keeps the others waiting */
+    PROBE_MS = 250,   /* see check_client() */
+    LINGER_MS = 2000, /* see begin_linger() */
 };
 
 typedef enum http1_step {
@@ -413,23 +412,19 @@ static bool receives(const struct http1_connection *http1)
 
 static bool receive(struct connection *connection)
 {
-    size_t received = 0;
-
-    for (uint32_t round = 0; receives(connection->http1) &&
-                             ((round < MAX_ROUNDS && received < MAX_EVENT_BYTES) || connection_has_more(connection));
+    for (uint32_t round = 0; receives(connection->http1) && (round < MAX_ROUNDS || connection_has_more(connection));
          round++) {
         struct http1_connection *http1 = connection->http1;
         char *body = http1->step == STEP_LENGTH && http1->in.size == 0 ? exchange_room(http1->exchange) : NULL;
-        size_t room = body == NULL                    ? (size_t)CONNECTION_READ_BYTES
-                      : http1->left < MAX_EVENT_BYTES ? (size_t)http1->left
-                                                      : (size_t)MAX_EVENT_BYTES;
+        size_t room = body == NULL                 ? (size_t)CONNECTION_READ_BYTES
+                      : http1->left < SIZE_MAX / 2 ? (size_t)http1->left
+                                                   : 0;
         ssize_t count = connection_receive(connection, body != NULL ? body : connection->thread->buffer, room);
 
         if (count < 0)
             return errno == EAGAIN;
         if (count == 0)
             return end_of_input(connection);
-        received += (size_t)count;
         if (http1->step == STEP_LINGER)
             continue;
         if (body != NULL) {

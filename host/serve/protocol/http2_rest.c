@@ -202,6 +202,7 @@ void rest_leave(struct call *call)
     completion_state state = COMPLETION_DONE;
 
     call->session = NULL;
+    request_release_reply(&exchange->request);
     exchange->request.task.connection = NULL;
     if (exchange->request.suspended) {
         watch_cancel(call->request.server->watch, &exchange->request);

@@ -38,14 +38,6 @@ static model_settings default_settings(const struct settings *settings, uint32_t
     };
 }
 
-/* models_memory, or the part of this process in the memory of the machine or container. */
-static uint64_t budget_of(const struct settings *settings)
-{
-    const int64_t given = settings_int(settings, SET_models_memory), workers = settings_int(settings, SET_workers);
-
-    return given >= 0 ? (uint64_t)given : memory_allowed() / 4 * 3 / (workers > 1 ? (uint64_t)workers : 1);
-}
-
 static inlay_status default_rollout(const struct settings *settings, rollout_rules *rules, inlay_diag *diag)
 {
     static const struct {
@@ -77,7 +69,7 @@ inlay_status repository_open(const struct settings *settings, uint32_t runners, 
     repository->defaults = default_settings(settings, runners);
     repository->defaults.board = board;
     status = default_rollout(settings, &repository->defaults.rollout, diag);
-    repository->budget = budget_of(settings);
+    repository->budget = settings_models_memory(settings);
     repository->is_budget_given = settings_int(settings, SET_models_memory) >= 0;
     (void)pthread_mutex_init(&repository->lock, NULL);
     (void)pthread_mutex_init(&repository->loading, NULL);

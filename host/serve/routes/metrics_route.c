@@ -368,7 +368,7 @@ static void write_process(struct strbuf *to, struct server *server)
     write_metric(to, "inlay_http_connections", "gauge", "Open connections.", (double)get(&sums.connections));
     write_metric(to, "inlay_http_requests", "gauge", "Requests in progress, including this one.",
                  (double)get(&sums.exchanges));
-    write_metric(to, "inlay_inflight_bytes", "gauge", "Bytes of the bodies of requests in progress.",
+    write_metric(to, "inlay_inflight_bytes", "gauge", "Bytes of the bodies and replies of requests in progress.",
                  (double)get(&sums.inflight_bytes));
     write_metric(to, "inlay_runs", "gauge", "Runs in progress.", (double)get(&sums.runs));
     write_metric(to, "inlay_copied_bytes_total", "counter",

@@ -34,8 +34,8 @@ static inlay_status save(const struct scratch *scratch, const char *name, graph_
 }
 
 /* Raises the opset to the lowest one whose operators take the types of the model. *out_opset: 0 = no opset does. */
-static inlay_status raise(const cli_common *common, const struct scratch *scratch, char *path, int64_t from,
-                          int64_t *out_opset, inlay_diag *diag)
+static inlay_status raise_opset(const cli_common *common, const struct scratch *scratch, char *path, int64_t from,
+                                int64_t *out_opset, inlay_diag *diag)
 {
     graph_model *model = NULL;
     inlay_status status = INLAY_OK;
@@ -96,7 +96,7 @@ inlay_status doctor_repair(const cli_common *common, const char *model_path, con
         }
         if (doctor_count_disallowed(model->main) == 0)
             break;
-        INLAY_TRY(raise(common, &scratch, path, graph_model_opset(model, "ai.onnx"), &opset, diag));
+        INLAY_TRY(raise_opset(common, &scratch, path, graph_model_opset(model, "ai.onnx"), &opset, diag));
         if (opset == 0)
             break;
         out->opset = opset;

@@ -208,18 +208,126 @@ static int64_t result_floats(const struct attend *attend)
     return attend->values_coded.loops != NULL ? attend->rows * attend->values_coded.words + attend->value_size : 0;
 }
 
+/* A block of queries of one head. */
+struct block {
+    int64_t batch, head, kv, first, rows; /* kv: the head of keys and values */
+    int64_t visible;                      /* keys */
+    bool causal;                          /* skips later keys */
+    struct attend_terms *terms;
+    float *scores, *panel, *factors, *scaled, *results, *hidden; /* scratch memory */
+};
+
+/* Computes the weights of the values of each query, except for its factor. clear: hidden scores count as 0 before the
+ * mask is added. */
+static void make_weights(const struct call *call, const struct block *block, bool clear)
+{
+    const struct attend *attend = call->attend;
+    const bool masked = attend->mask.there && !(block->causal && attend->mask_is_causal);
+    const float *q = call->q + offset_of(&attend->q, block->batch, block->head, block->first);
+    const int64_t rows = block->rows, visible = block->visible;
+    float *scores = block->scores;
+
+    if (attend->keys_coded.loops != NULL) {
+        const cache_rows codes = codes_at(&attend->keys_coded, call->k, &attend->k, block->batch, block->kv);
+
+        encode_queries(call, q, rows, block->kv, block->scaled);
+        attend->keys_coded.loops->dots(&codes, visible, block->scaled, attend->keys_coded.words, rows, scores,
+                                       attend->score_row);
+    } else {
+        int64_t q_row = attend->q.row;
+
+        if (attend->query_scale != 1) {
+            scale_queries(attend, q, rows, block->scaled);
+            q = block->scaled;
+            q_row = attend->size;
+        }
+        make_scores(attend, block->terms, q, q_row, rows, floats_at(call->k, &attend->k, block->batch, block->kv),
+                    visible, scores, block->panel);
+    }
+    if (attend->is_capped)
+        attend->kernel->post(&(sgemm_post){ .fn = SGEMM_TANH }, scores, attend->score_row, rows, visible);
+    for (int64_t r = 0; r < rows && attend->hidden.there; r++)
+        KERNEL_BEST(score_loops)
+            ->hide(scores + r * attend->score_row,
+                   call->hidden + cpu_mask_at(&attend->hidden, block->batch, block->head, block->first + r),
+                   attend->hidden.step, visible);
+    for (int64_t r = 0; r < rows && clear; r++)
+        attend_clear_hidden(call, block->batch, block->head, block->first + r, visible, scores + r * attend->score_row);
+    attend->kernel->softmax(&(sgemm_scores){
+        .rows = rows,
+        .count = visible,
+        .seen = block->causal ? block->first + 1 : visible,
+        .input = scores,
+        .x_row = attend->score_row,
+        .mask_row = attend->mask.query,
+        .scale = attend->scale,
+        .blank = attend->blank,
+        .mask = masked ? call->mask + cpu_mask_at(&attend->mask, block->batch, block->head, block->first) : NULL,
+        .factors = block->factors });
+}
+
+/* Multiplies the weights by the values. job: the product of floats. */
+static void make_results(const struct call *call, const struct block *block, const sgemm_job *job)
+{
+    const struct attend *attend = call->attend;
+
+    if (attend->values_coded.loops != NULL) {
+        const cache_rows codes = codes_at(&attend->values_coded, call->v, &attend->v, block->batch, block->kv);
+
+        multiply_codes(call, &codes, block->scores, block->rows, block->visible, block->kv, block->factors,
+                       block->results, job->c);
+    } else if (block->terms->values_fit) {
+        attend_terms_values(attend, block->terms, job);
+    } else {
+        sgemm_run(job, 0, sgemm_units(job));
+    }
+}
+
+/* Computes the result of query r of the block again, without hidden values. */
+static void make_visible_results(const struct call *call, const struct block *block, const sgemm_job *job, int64_t r)
+{
+    const struct attend *attend = call->attend;
+    const sgemm_post post = { .fn = SGEMM_MUL, .other = block->factors + r, .row = 1, .col = 0 };
+    sgemm_job one = *job;
+
+    one.a += r * job->a_row;
+    one.c += r * job->c_row;
+    one.posts = &post;
+    if (attend->values_coded.loops == NULL) {
+        attend_visible_values(call, block->batch, block->head, block->first + r, &one, block->hidden);
+    } else if (attend->values_coded.rows.format.own) { /* otherwise all values are finite, unless all are NaN */
+        const cache_rows codes = codes_at(&attend->values_coded, call->v, &attend->v, block->batch, block->kv),
+                         copy = attend_visible_codes(call, block->batch, block->head, block->first + r, block->visible,
+                                                     &codes, block->hidden);
+
+        multiply_codes(call, &copy, one.a, 1, block->visible, block->kv, block->factors + r, block->results, one.c);
+    }
+}
+
 static void run_block(const struct call *call, int64_t batch, int64_t head, int64_t r0, int64_t r1, float *scratch,
                       struct attend_terms *terms)
 {
     const struct attend *attend = call->attend;
-    const bool causal = may_skip_later_keys(call, batch, head, r0, r1),
-               masked = attend->mask.there && !(causal && attend->mask_is_causal);
-    int64_t rows = r1 - r0, visible = causal && r1 < attend->reach ? r1 : attend->reach, kv = head / attend->shared;
+    const bool causal = may_skip_later_keys(call, batch, head, r0, r1);
+    const int64_t rows = r1 - r0, visible = causal && r1 < attend->reach ? r1 : attend->reach,
+                  kv = head / attend->shared;
     float *scores = scratch + attend_terms_floats(attend), *panel = scores + attend->rows * attend->score_row,
           *factors = panel + attend->size * SGEMM_WIDTH, *scaled = factors + attend->rows,
           *results = scaled + scaled_floats(attend);
-    const float *q = call->q + offset_of(&attend->q, batch, head, r0);
-    int64_t q_row = attend->q.row;
+    const struct block block = { .batch = batch,
+                                 .head = head,
+                                 .kv = kv,
+                                 .first = r0,
+                                 .rows = rows,
+                                 .visible = visible,
+                                 .causal = causal,
+                                 .terms = terms,
+                                 .scores = scores,
+                                 .panel = panel,
+                                 .factors = factors,
+                                 .scaled = scaled,
+                                 .results = results,
+                                 .hidden = results + result_floats(attend) };
     float *output = call->output + offset_of(&attend->y, batch, head, r0);
     const sgemm_post post = { .fn = SGEMM_MUL, .other = factors, .row = 1, .col = 0 };
     sgemm_job job = { .kernel = attend->kernel,
@@ -247,47 +355,13 @@ static void run_block(const struct call *call, int64_t batch, int64_t head, int6
         attend_terms_pack(attend, batch * (attend->heads / attend->shared) + kv,
                           floats_at(call->k, &attend->k, batch, kv), floats_at(call->v, &attend->v, batch, kv), panel,
                           terms);
-    if (attend->keys_coded.loops != NULL) {
-        const cache_rows codes = codes_at(&attend->keys_coded, call->k, &attend->k, batch, kv);
-
-        encode_queries(call, q, rows, kv, scaled);
-        attend->keys_coded.loops->dots(&codes, visible, scaled, attend->keys_coded.words, rows, scores,
-                                       attend->score_row);
-    } else {
-        if (attend->query_scale != 1) {
-            scale_queries(attend, q, rows, scaled);
-            q = scaled;
-            q_row = attend->size;
-        }
-        make_scores(attend, terms, q, q_row, rows, floats_at(call->k, &attend->k, batch, kv), visible, scores, panel);
-    }
-    if (attend->is_capped)
-        attend->kernel->post(&(sgemm_post){ .fn = SGEMM_TANH }, scores, attend->score_row, rows, visible);
-    for (int64_t r = 0; r < rows && attend->hidden.there; r++)
-        KERNEL_BEST(score_loops)
-            ->hide(scores + r * attend->score_row, call->hidden + cpu_mask_at(&attend->hidden, batch, head, r0 + r),
-                   attend->hidden.step, visible);
-    attend->kernel->softmax(
-        &(sgemm_scores){ .rows = rows,
-                         .count = visible,
-                         .seen = causal ? r0 + 1 : visible,
-                         .input = scores,
-                         .x_row = attend->score_row,
-                         .mask_row = attend->mask.query,
-                         .scale = attend->scale,
-                         .blank = attend->blank,
-                         .mask = masked ? call->mask + cpu_mask_at(&attend->mask, batch, head, r0) : NULL,
-                         .factors = factors });
-    if (attend->values_coded.loops != NULL) {
-        const cache_rows codes = codes_at(&attend->values_coded, call->v, &attend->v, batch, kv);
-
-        multiply_codes(call, &codes, scores, rows, visible, kv, factors, results, output);
-        return;
-    }
-    if (terms->values_fit)
-        attend_terms_values(attend, terms, &job);
-    else
-        sgemm_run(&job, 0, sgemm_units(&job));
+    make_weights(call, &block, false);
+    if (attend_may_hide(attend) && attend_has_nan(block.factors, 1, rows, 1))
+        make_weights(call, &block, true);
+    make_results(call, &block, &job);
+    for (int64_t r = 0; r < rows && attend_may_hide(attend); r++)
+        if (attend_has_nan(output + r * attend->y.row, attend->y.row, 1, attend->value_size))
+            make_visible_results(call, &block, &job, r);
 }
 
 /* Blocks begin at strips of terms. */
@@ -425,7 +499,7 @@ void attend_plan(struct attend *attend, uint32_t threads, bool reproducible)
     }
     attend->worker_floats =
         round_up(attend_terms_floats(attend) + attend->rows * attend->score_row + attend->size * SGEMM_WIDTH +
-                 attend->rows + scaled_floats(attend) + result_floats(attend));
+                 attend->rows + scaled_floats(attend) + result_floats(attend) + attend_hidden_floats(attend));
 }
 
 /* With one query per head and several query heads per head of keys and values, the query heads become queries of the

@@ -41,7 +41,9 @@ struct attend {
     int64_t score_row;   /* elements between rows of scores */
     int64_t rows;        /* rows of the largest block; with terms, of all but the last one */
     bool strict;         /* sums in short chains */
-    int64_t worker_floats; /* scratch of one worker: terms, scores, a panel of keys, factors, scaled queries, results */
+    int64_t
+        worker_floats; /* scratch of one worker: terms, scores, a panel of keys, factors, scaled queries, results, values
+                            * without those of hidden keys */
     uint32_t workers;
 };
 
@@ -64,6 +66,23 @@ void attend_choose(struct attend *attend, const terms_set *set, double tile_pace
 void attend_plan(struct attend *attend, uint32_t threads, bool reproducible);
 /* Computes blocks [begin, end) of all heads. user: a struct call. */
 inlay_status attend_range(void *user, int64_t begin, int64_t end, uint32_t worker);
+
+/* Hidden keys (attend_hidden.c). May the operator have some, which take no part? */
+bool attend_may_hide(const struct attend *attend);
+/* Scratch memory of a worker. */
+int64_t attend_hidden_floats(const struct attend *attend);
+/* True if an element of `count` rows of `size` elements, `row` apart, is NaN. */
+bool attend_has_nan(const float *rows, int64_t row, int64_t count, int64_t size);
+/* Sets the scores of the hidden ones of `visible` keys to 0. */
+void attend_clear_hidden(const struct call *call, int64_t batch, int64_t head, int64_t query, int64_t visible,
+                         float *scores);
+/* Runs the job `values`, whose a, c and posts are those of one query, with zeros for hidden values. room:
+ * attend_hidden_floats(). */
+void attend_visible_values(const struct call *call, int64_t batch, int64_t head, int64_t query, const sgemm_job *values,
+                           float *room);
+/* The codes of values in `room`, with scales of 0 for hidden rows. */
+cache_rows attend_visible_codes(const struct call *call, int64_t batch, int64_t head, int64_t query, int64_t visible,
+                                const cache_rows *codes, float *room);
 
 /* The terms of the keys and values of one head, in the scratch memory of a worker. */
 struct attend_terms {

@@ -92,7 +92,7 @@ static bool is_whole_image(const pool_window *window, const int64_t *ends)
 static void read_window(const cpu_op *op, const int64_t *in, const int64_t *out, pool_window *window, int64_t *ends)
 {
     const uint32_t missing = 3 - op->window.spatial;
-    tensor_dims kernel, begins = { 0 }, past = { 0 };
+    tensor_dims kernel = { 0 }, begins = { 0 }, past = { 0 };
 
     for (uint32_t i = 0; i < op->window.spatial; i++)
         kernel[i] = op->window.global ? in[i] : op->window.kernel[i];

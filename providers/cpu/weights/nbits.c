@@ -234,14 +234,29 @@ VEC_INLINE void exact_tile(const nbits_tile *tile, struct coding packed, int row
 #else
 #define UP_TO_EIGHT UP_TO_FOUR
 #endif
-#define WITH(zeros_value, joint_value, function, BY_ROWS, ...)                                                         \
+/* Defines the kernel for weights of one kind. A function of its own: compilers take far longer for one of all kinds. */
+#define OF_KIND(name, coding, zeros_value, joint_value, function, BY_ROWS)                                             \
+    static __attribute__((noinline)) void name(const nbits_tile *tile)                                                 \
     {                                                                                                                  \
+        const bool has_zeros = tile->zeros != NULL, is_joint = tile->shape->joint != 0;                                \
         const bool zeros = (zeros_value), joint = (joint_value);                                                       \
-        BY_ROWS(function, __VA_ARGS__)                                                                                 \
+                                                                                                                       \
+        (void)has_zeros, (void)is_joint;                                                                               \
+        BY_ROWS(function, coding)                                                                                      \
     }
 /* Defines kernel `name`, which calls `function` with bits, rows and, for 4 bits, zeros and joint as constants; apart:
  * also for 2 bits. */
 #define BY_BITS(name, function, BY_ROWS, apart)                                                                        \
+    OF_KIND(name##_table, codes_of(tile->shape), false, is_joint, function, BY_ROWS)                                   \
+    OF_KIND(name##_4, plain_bits(4), false, false, function, BY_ROWS)                                                  \
+    OF_KIND(name##_4_zeros, plain_bits(4), true, false, function, BY_ROWS)                                             \
+    OF_KIND(name##_4_joint, plain_bits(4), false, true, function, BY_ROWS)                                             \
+    OF_KIND(name##_4_both, plain_bits(4), true, true, function, BY_ROWS)                                               \
+    OF_KIND(name##_8, plain_bits(8), has_zeros, is_joint, function, BY_ROWS)                                           \
+    OF_KIND(name##_5, plain_bits(5), has_zeros, is_joint, function, BY_ROWS)                                           \
+    OF_KIND(name##_6, plain_bits(6), has_zeros, is_joint, function, BY_ROWS)                                           \
+    OF_KIND(name##_2_apart, plain_bits(2), false, false, function, BY_ROWS)                                            \
+    OF_KIND(name##_2, plain_bits(2), has_zeros, is_joint, function, BY_ROWS)                                           \
     static void name(const nbits_tile *tile)                                                                           \
     {                                                                                                                  \
         const bool has_zeros = tile->zeros != NULL, is_joint = tile->shape->joint != 0;                                \
@@ -249,25 +264,21 @@ VEC_INLINE void exact_tile(const nbits_tile *tile, struct coding packed, int row
         INLAY_CHECK(tile->rows >= 1 && tile->rows <= NBITS_ROWS && tile->columns >= 1 &&                               \
                     tile->columns <= NBITS_COLUMNS);                                                                   \
         if (HAS_TABLES && tile->shape->table != NULL)                                                                  \
-            WITH(false, is_joint, function, BY_ROWS, codes_of(tile->shape))                                            \
-        else if (tile->shape->bits == 4 && !has_zeros && !is_joint)                                                    \
-            WITH(false, false, function, BY_ROWS, plain_bits(4))                                                       \
-        else if (tile->shape->bits == 4 && !is_joint)                                                                  \
-            WITH(true, false, function, BY_ROWS, plain_bits(4))                                                        \
+            name##_table(tile);                                                                                        \
         else if (tile->shape->bits == 4 && has_zeros)                                                                  \
-            WITH(true, true, function, BY_ROWS, plain_bits(4))                                                         \
+            (is_joint ? name##_4_both : name##_4_zeros)(tile);                                                         \
         else if (tile->shape->bits == 4)                                                                               \
-            WITH(false, true, function, BY_ROWS, plain_bits(4))                                                        \
+            (is_joint ? name##_4_joint : name##_4)(tile);                                                              \
         else if (tile->shape->bits == 8)                                                                               \
-            WITH(has_zeros, is_joint, function, BY_ROWS, plain_bits(8))                                                \
+            name##_8(tile);                                                                                            \
         else if (HAS_PLANES && tile->shape->bits == 5)                                                                 \
-            WITH(has_zeros, is_joint, function, BY_ROWS, plain_bits(5))                                                \
+            name##_5(tile);                                                                                            \
         else if (HAS_PLANES && tile->shape->bits == 6)                                                                 \
-            WITH(has_zeros, is_joint, function, BY_ROWS, plain_bits(6))                                                \
+            name##_6(tile);                                                                                            \
         else if ((apart) && !has_zeros && !is_joint)                                                                   \
-            WITH(false, false, function, BY_ROWS, plain_bits(2))                                                       \
+            name##_2_apart(tile);                                                                                      \
         else                                                                                                           \
-            WITH(has_zeros, is_joint, function, BY_ROWS, plain_bits(2))                                                \
+            name##_2(tile);                                                                                            \
     }
 
 BY_BITS(exact, exact_tile, UP_TO_FOUR, true)
@@ -884,6 +895,9 @@ VEC_INLINE void fine_tile(const nbits_tile *tile, struct coding c, int rows, boo
         tile_of_part(tile, NBITS_FINE, c, 16, rows, zeros, joint);
 }
 
+BY_BITS(fine, fine_tile, UP_TO_EIGHT, false)
+#if defined(INTS_NIBBLES) || defined(INTS_BLOCKS) || defined(INTS_BYTES)
+
 VEC_INLINE void byte_tile(const nbits_tile *tile, struct coding c, int rows, bool zeros, bool joint)
 {
     if (tile->shape->part == 32)
@@ -892,8 +906,10 @@ VEC_INLINE void byte_tile(const nbits_tile *tile, struct coding c, int rows, boo
         tile_of_part(tile, NBITS_BYTE, c, 16, rows, zeros, joint);
 }
 
-BY_BITS(fine, fine_tile, UP_TO_EIGHT, false)
 BY_BITS(byte, byte_tile, UP_TO_EIGHT, false)
+#else
+#define byte fine /* products of words are the same in both modes */
+#endif
 enum { HAS_LIMBS = 1 };
 #else
 static bool prepare(const nbits_shape *shape, nbits_mode mode, const float *zero, const float *a, const nbits_row *row)

@@ -87,8 +87,12 @@ void add_weighted_values(uint v, uint j, const uint steps)
     [[unroll]] for (uint s = 0u; s < steps; s++) {
         const float x = load_c(at[PUSH_OWN + 2], v + (j + s) * word(V_ROW));
 
+        // ONNX: a hidden value takes no part, even if it is NaN or infinity.
+        const bool special = BLANK == 1u && (is_nan(x) || is_inf(x));
+
         [[unroll]] for (uint r = 0u; r < ROWS; r++)
-            acc[r] = fma(share[r * SCORES + j + s], x, acc[r]);
+            if (!special || share[r * SCORES + j + s] != 0.0)
+                acc[r] = fma(share[r * SCORES + j + s], x, acc[r]);
     }
 }
 

@@ -1117,8 +1117,9 @@ typedef struct inlay_tune_options {
     /* [input_count] values that have the shapes to tune for; NULL, or a NULL entry: the sizes of option dim */
     inlay_value *const *inputs;
     uint32_t input_count;
-    uint32_t runs;               /* runs of each kernel at most; 0 = as the budget permits */
-    double budget_s;             /* seconds for the measurements of kernels, and half as many for whole runs; 0 = 60 */
+    uint32_t runs;   /* runs of each kernel at most; 0 = as the budget permits */
+    double budget_s; /* seconds for the measurements of kernels, of which there is at least one, and half as many for
+                        whole runs; 0 = 60 */
     inlay_progress_fn progress;  /* may be NULL; a result other than 0 stops, and the measurements so far are kept */
     void *progress_user;         /* first argument of progress */
     inlay_tune_change_fn change; /* called for each change before inlay_tune returns; may be NULL */
