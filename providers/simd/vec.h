@@ -65,8 +65,8 @@
 #define KERNEL_QUOTED(level) KERNEL_QUOTE(level)
 #define KERNEL_TEXT KERNEL_QUOTED(KERNEL_LEVEL)
 
-/* A function that is called only through a table, by an index that depends on the model and never on data. Programs of
- * `inlay bundle` omit those that their model does not call. KERNEL_PART(void, name, const x *p) { ... } defines it;
+/* A function that is called only through a table, by an index that depends on the model, and on data only as optional.h
+ * states. `inlay bundle` omits those that its model does not call. KERNEL_PART(void, name, const x *p) { ... } defines it;
  * KERNEL_PART_OF(name) is its entry in the table. */
 #define KERNEL_PART_OF(name) KERNEL(part_##name)
 #define KERNEL_PART(type, name, ...)                                                                                   \

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Generated models as programs of `inlay bundle`, compared with `inlay run`.
 
-  crossed.py INLAY [unread|control|products]... [--first SEED] [--count N] [--isa LEVELS] [--keep FOLDER] [-- FLAG...]
+  crossed.py INLAY [unread|control|products|data]... [--first SEED] [--count N] [--isa LEVELS] [--keep FOLDER] [-- FLAG...]
 
 unread     operators of several outputs, each after another node; every subset of the outputs is read
 control    Scans in both directions, on several axes, and Ifs with dead, unread and nested branches, each with some of
            its outputs unread
 products   a quantized matrix product or convolution, beside another weight of 0 to 4 MB
+data       operators whose kernels depend on the data: mixtures of experts, and attention that hides NaN
 
 Each program runs on inputs of three kinds: ordinary ones, integers from the whole range of their type, and integers at
 its ends, zero points among them. At each level of LEVELS (avx512,avx2), a program and `inlay run --isa LEVEL` with the
@@ -342,6 +343,53 @@ def product_models(args):
         yield f"{PRODUCTS[seed % len(PRODUCTS)].__name__}, seed {seed}", m
 
 
+# ---- kernels that data select
+
+def mixture(m):
+    rows, experts, k = m.random.choice([1, 6, 16, 40]), m.random.choice([4, 7]), m.random.choice([1, 2, 3])
+    hidden, inner = m.random.choice([16, 32, 48]), m.random.choice([24, 64])
+    weights = [m.floats(experts, inner, hidden), m.floats(experts, hidden, inner)]
+    m.node("MoE", [m.input(np.float32, rows, hidden), m.input(np.float32, rows, experts), weights[0],
+                   m.floats(experts, inner), weights[1], m.floats(experts, hidden)], ["y"], "com.microsoft", k=k,
+           activation_type=m.random.choice(["relu", "silu", "gelu"]), normalize_routing_weights=m.random.randrange(2))
+
+
+def coded_mixture(m):
+    rows, experts, hidden, inner = m.random.choice([2, 9, 33]), 5, 32, 64
+    parts = []
+    for lines, columns in ((inner, hidden), (hidden, inner)):
+        parts += [m.bytes(np.uint8, experts, lines, columns // 2),
+                  m.constant(np.abs(m.numbers.standard_normal((experts, lines))).astype(np.float32) * .02),
+                  m.floats(experts, lines)]
+    m.node("QMoE", [m.input(np.float32, rows, hidden), m.input(np.float32, rows, experts), *parts], ["y"],
+           "com.microsoft", k=2, activation_type="relu", expert_weight_bits=4)
+
+
+def hiding_attention(m):
+    batch, queries, keys, size = 2, m.random.choice([1, 5, 30]), m.random.choice([7, 40]), m.random.choice([8, 20, 64])
+    mask = np.zeros((1, 1, queries, keys), np.float32)
+    mask[..., keys // 2:] = -np.inf
+    past = [m.input(np.float32, batch, 2, keys, size) for _ in range(2)]
+    visible = m.constant(np.arange(keys).reshape(1, 1, keys, 1) < keys // 2)
+    names = []
+    for state in past:  # NaN where the mask hides, but not in the first run, whose inputs are 0
+        m.node("Sqrt", [state], [f"n{len(m.nodes)}"])
+        m.node("Where", [visible, state, m.nodes[-1].output[0]], [f"n{len(m.nodes)}"])
+        names.append(m.nodes[-1].output[0])
+    m.node("Attention", [m.input(np.float32, batch, 4, queries, size), *names, m.constant(mask)], ["y"])
+
+
+DATA = [mixture, coded_mixture, hiding_attention]
+
+
+def data_models(args):
+    for seed in range(args.first, args.first + args.count):
+        m = Model(seed, 23)
+        m.outputs.append("y")
+        DATA[seed % len(DATA)](m)
+        yield f"{DATA[seed % len(DATA)].__name__}, seed {seed}", m
+
+
 # ---- running
 
 def command(*words, level=""):
@@ -394,7 +442,7 @@ def wrong(name, m, args, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("inlay")
-    parser.add_argument("parts", nargs="*", choices=[[], "unread", "control", "products"])
+    parser.add_argument("parts", nargs="*", choices=[[], "unread", "control", "products", "data"])
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--isa", default="avx512,avx2")
@@ -404,7 +452,8 @@ def main():
     args = parser.parse_args(words[: words.index("--")] if "--" in words else words)
     args.flags, args.inlay = flags, os.path.abspath(args.inlay)
     tried = failed = 0
-    for models in (f for n, f in (("unread", unread_models), ("control", control_models), ("products", product_models))
+    for models in (f for n, f in (("unread", unread_models), ("control", control_models), ("products", product_models),
+                                ("data", data_models))
                    if not args.parts or n in args.parts):
         for name, m in models(args):
             if args.only not in name:

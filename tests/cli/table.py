@@ -391,7 +391,7 @@ class Table(unittest.TestCase):
         "explain": ["", "--all", "--kernels", "--node op:MatMul", "--what-if op:MatMul=reference"],
         "providers": ["", "--options", "--operators", "--kernels"],
         # These have no tables, or need minutes; `plugin-check` prints lines as they come.
-        "bundle": [], "serve": [], "plugin-check": [],
+        "bundle": [], "serve": [], "plugin-check": [], "generate": [], "chat": [], "tokenize": [],
     }
 
     def test_lines_fit_80_columns(self):

@@ -15,6 +15,7 @@ PLAIN = {
     "tune": "model.onnx --budget-s 0.1", "quantize": "model.onnx -o out.onnx", "compare": "model.onnx model.onnx",
     "lock": "model.onnx -o out.lock --no-time", "bisect": "model.onnx", "profile": "model.onnx --runs 2 --no-peak", "explain": "model.onnx",
     "partition": "model.onnx", "config": "", "cache": "", "providers": "", "plugin-check": None,
+    "generate": None, "chat": None, "tokenize": None,
 }
 LONG = {
     "bench": "model.onnx --seconds 60", "doctor": "model.onnx --seconds 60", "profile": "model.onnx --runs 4000 --seconds 60 --no-peak",
@@ -28,7 +29,8 @@ LONG = {
     "plugin-check": "build/blur.so",
 }
 # Verbs that read a model, and the arguments after it.
-BEHIND = {"extract": "--outputs y -o out.onnx", "edit": "--set-metadata a=b -o out.onnx", "bundle": "-o out",
+BEHIND = {"generate": "--prompt x", "tokenize": "--text x",
+          "extract": "--outputs y -o out.onnx", "edit": "--set-metadata a=b -o out.onnx", "bundle": "-o out",
           "pipe": "--post softmax -o out.onnx", "reduce": "--check false -o out.onnx", "quantize": "-o out.onnx", "lock": "-o out.lock",
           "optimize": "-o out.onnx", "doctor": "--seconds 0", "compare": "@", "diff": "@", "serve": None, "test": "",
           "sign": "--key key.pem", "verify": "--key key.pem", "plugin-check": "", "config": None, "cache": None, "providers": None}

@@ -260,6 +260,11 @@ static const struct schema_row client_schemas[] = {
       "{}|{\"c\":1}|{\"a\":1,\"b\":1,\"c\":1}", "{\"a\":1}|{\"b\":1}|{\"a\":1,\"b\":1}" },
     { "{\"enum\":[{\"a\":1},{\"a\":1,\"b\":2}],\"dependencies\":{\"a\":[\"b\"]}}", "{\"a\":1,\"b\":2}", "{\"a\":1}" },
     { "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"null\"}},\"dependentRequired\":{}}", "{}", "1" },
+    { "{\"$id\":\"https://x.org/root.json\",\"properties\":{\"a\":{\"$ref\":\"item\"},\"b\":{\"$ref\":\"#n\"},"
+      "\"c\":{\"$ref\":\"https://x.org/root.json#/$defs/i/$defs/z\"}},\"additionalProperties\":false,\"$defs\":{"
+      "\"i\":{\"$id\":\"/item\",\"allOf\":[{\"$ref\":\"#/$defs/z\"}],\"$defs\":{\"z\":{\"type\":\"integer\"}}},"
+      "\"n\":{\"$anchor\":\"n\",\"type\":\"null\"},\"z\":{\"type\":\"string\"}}}",
+      "{\"a\":1,\"b\":null,\"c\":2}", "{\"a\":\"s\"}|{\"b\":1}|{\"c\":\"s\"}" },
     { "{\"type\":\"number\",\"not\":{\"type\":\"integer\"}}", "0.5|99413668112499.5", "2|2.0|994136681124996.062" },
     { "{\"type\":\"string\",\"pattern\":\"^\\\\S$\"}", "\"a\"", "\"\xe2\x80\x83\"|\" \"" },
     { "{\"type\":\"string\",\"maxLength\":100000}", "\"\"|\"ab\"", "\"" },
@@ -335,6 +340,11 @@ static void json_schemas(void **state)
         { "{\"type\":7}", "no such type" },
         { "{\"$ref\":\"#/$defs/none\"}", "refers to nothing" },
         { "{\"$ref\":\"#\"}", "refers to itself" },
+        { "{\"$ref\":\"https://x.org/other\"}", "refers to nothing" },
+        { "{\"$ref\":\"#a\",\"$defs\":{\"p\":{\"$anchor\":\"a\"},\"q\":{\"$anchor\":\"a\"}}}", "refers to nothing" },
+        { "{\"allOf\":[{\"$id\":\"a/\",\"$ref\":\"#/$defs/z\",\"$defs\":{\"z\":{}}}],\"$defs\":{\"z\":false}}",
+          "refers to nothing" },
+        { "{\"$ref\":\"q\",\"enum\":[{\"$id\":\"q\"}]}", "refers to nothing" },
         { "{\"type\":\"string\",\"pattern\":\"(\"}", "'pattern': the regular expression" },
         { "{\"type\":\"integer\",\"minimum\":2,\"maximum\":1}", "no value matches" },
         { "{\"type\":\"string\",\"minLength\":-1}", "whole number" },
@@ -345,11 +355,14 @@ static void json_schemas(void **state)
         { "{\"oneOf\":[{},{}]}", "no value matches" },
         { "{\"properties\":{\"a\":7}}", "has to be an object" },
     };
-    char why[GRAMMAR_WHY_BYTES];
+    char why[GRAMMAR_WHY_BYTES], base[1200];
 
     (void)state;
     expect_rows(schemas, sizeof schemas / sizeof *schemas);
     expect_rows(client_schemas, sizeof client_schemas / sizeof *client_schemas);
+    (void)snprintf(base, sizeof base, "{\"$id\":\"https://%01100d/\"}", 0); /* each name within would repeat it */
+    assert_null(of_schema(base, why));
+    assert_non_null(strstr(why, "'$id': longer than 1,000 bytes"));
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_null(of_schema(wrong[i].text, why));
         if (strstr(why, wrong[i].why) == NULL)

@@ -457,6 +457,8 @@ static void test_warnings(void **state)
         if (strstr(events, warning) == NULL)
             fail_msg("row %zu has no warning: %s", i, events);
     }
+    assert_true(client_metric(&server, "inlay_loose_tools_total{model=\"hermes\",version=\"1\"}") ==
+                sizeof rows / sizeof rows[0]);
 }
 
 int main(void)

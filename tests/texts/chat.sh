@@ -1,9 +1,10 @@
-#!/bin/sh
-# samples/chat: each answer is that to all messages before it; a model without a template is refused.
-#   chat.sh CHAT WRITE_MODELS
+#!/bin/bash
+# samples/chat and `inlay chat`: each answer is that to all messages before it; a model without a template is refused.
+# `inlay tokenize`; Ctrl-C stops `inlay generate`.
+#   chat.sh CHAT WRITE_MODELS INLAY
 set -eu
 
-chat=$1 write_models=$2
+chat=$1 write_models=$2 inlay=$3
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export INLAY_REPRODUCIBLE=1 INLAY_CACHE_DIR="$folder/cache" INLAY_STATE=old=new
@@ -29,3 +30,26 @@ printf '{"chat_template":"{%% for m in messages %%}{{ m.content[:2] }}{%% endfor
     >"$folder/count/1/tokenizer_config.json"
 printf 'ab\nc\nd\n' | "$chat" "$folder/count/1/model.onnx" >"$folder/said"
 printf 'BCDEFGHIJKLMNOPQRSTUVWXY\nEFGHIJKLMNOPQRSTUVWXY\nHIJKLMNOPQRSTUVWXY\n' | diff - "$folder/said"
+model=$folder/count/1/model.onnx
+printf 'ab\nc\nd\n' | "$inlay" chat "$model" | diff "$folder/said" -
+printf 'ab\n' | "$inlay" chat "$model" --system cdc --tokens 3 --json | tr -d ' \n' >"$folder/json"
+printf '{"messages":[{"role":"system","content":"cdc"},{"role":"user","content":"ab"},%s]}' \
+    '{"role":"assistant","content":"DEF"}' | diff - "$folder/json"
+printf '["x","y"]' >"$folder/wrong.json"
+printf 'abc' | "$inlay" generate "$model" --stop KL | diff - <(echo CDEFGHIJ)
+if "$inlay" generate "$model" --prompt a --schema "$folder/wrong.json" 2>"$folder/refused"; then
+    echo "a schema that is none is accepted"
+    exit 1
+fi
+grep -q 'schema' "$folder/refused"
+"$inlay" tokenize "$model" --text 'aZ' | diff - <(printf '97\ta\n90\tZ\n')
+code=0
+set -m # for a process that does not ignore SIGINT
+"$inlay" generate "$model" --prompt a --ignore-ends >"$folder/long" &
+until [ -s "$folder/long" ]; do
+    sleep 0.05
+done
+kill -INT $!
+wait $! || code=$?
+[ $code -eq 130 ] || { echo "Ctrl-C gave exit code $code" && exit 1; }
+[ "$(tail -c 1 "$folder/long" | wc -l)" -eq 1 ] # it ended by itself

@@ -148,7 +148,30 @@ static void test_ends(void **state)
     inlay_text_model_destroy(model);
 }
 
-/* The texts of all prompts at once are those of the server, also with guesses. */
+/* Generates a text with `inlay generate`. */
+static void generate_by_command(const char *prompt, uint32_t seed, char *out, size_t bytes)
+{
+    char line[1024], path[256], *reply = calloc(1, 65536);
+    FILE *command;
+    json_t *json;
+
+    (void)snprintf(line, sizeof line,
+                   INLAY_CLI " generate %s --prompt %s --temperature 0.7 --top-p 0.9 --seed %u --tokens 60 "
+                             "--reproducible 1 --json",
+                   serving_path(&server, "models/masked/1/model.onnx", path, sizeof path), prompt, seed);
+    command = popen(line, "r");
+    assert_non_null(command);
+    assert_non_null(reply);
+    (void)fread(reply, 1, 65535, command);
+    assert_int_equal(pclose(command), 0);
+    json = json_loads(reply, 0, NULL);
+    assert_string_equal(json_string_value(json_object_get(json, "reason")), "length");
+    (void)snprintf(out, bytes, "%s", json_string_value(json_object_get(json, "text")));
+    json_decref(json);
+    free(reply);
+}
+
+/* The texts of all prompts at once are those of the server, also with guesses, and of the command line. */
 static void test_same_as_server(void **state)
 {
     enum { TEXTS = 5 };
@@ -172,6 +195,10 @@ static void test_same_as_server(void **state)
             expected[i], sizeof expected[i], "%s",
             json_string_value(json_object_get(json_array_get(json_object_get(reply, "choices"), 0), "text")));
         json_decref(reply);
+    }
+    for (uint32_t i = 0; i < TEXTS; i++) {
+        generate_by_command(prompts[i], i, got[i], sizeof got[i]);
+        assert_string_equal(got[i], expected[i]);
     }
     for (int variant = 0; variant < 3; variant++) {
         inlay_text_model *model = open_model("masked", variant == 1 ? "masked" : NULL, variant == 2 ? 4 : 0);

@@ -63,6 +63,7 @@ typedef struct model_stats {
     atomic_uint_fast64_t guessed_tokens, right_tokens; /* guesses that runs have read; of these, the right ones */
     /* of prompt_tokens, those whose states were copied from an earlier text */
     atomic_uint_fast64_t cached_tokens;
+    atomic_uint_fast64_t loose_tools;         /* tools of requests whose parameters could not be obeyed */
     stats_time first_token;                   /* from the last byte of a request for a text to its first token */
     stats_time next_token;                    /* from a token of a text to the next one */
     atomic_uint_fast64_t input_ns, output_ns; /* of runs: preparing inputs, returning outputs */

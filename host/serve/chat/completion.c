@@ -296,6 +296,9 @@ static bool prepare_tools(struct exchange *exchange, struct completion *completi
         asked->calls = tool_set_grammar(&asked->tools, asked->tool_form, &error);
     if (asked->calls == NULL)
         body_refuse(exchange, &error);
+    else
+        (void)atomic_fetch_add_explicit(&exchange->request.job.model->metrics.stats->loose_tools,
+                                        asked->tools.loose_count, memory_order_relaxed);
     return asked->calls != NULL;
 }
 

@@ -176,6 +176,7 @@ static void add_warning(tool_set *set, const struct tool *one, const char *why)
     struct strbuf text = { 0 };
 
     strbuf_format(&text, "function '%s' may get any object: its parameters cannot be obeyed: %s", one->name, why);
+    set->loose_count++;
     strbuf_text(&set->warnings, set->warnings.size > 0 ? "," : "");
     strbuf_json(&set->warnings, text.data, text.size);
     strbuf_deinit(&text);

@@ -23,6 +23,7 @@ typedef struct tool_set {
     uint32_t count;
     tool_choice choice;
     bool single;            /* at most one call */
+    uint32_t loose_count;   /* of `warnings` */
     struct strbuf warnings; /* texts of JSON, with commas between them: tools whose schemas are not obeyed */
 } tool_set;
 

@@ -167,6 +167,15 @@ static void write_counters(struct strbuf *to, const struct held_models *held, st
         write_series(to, "inlay_cached_tokens_total", held->models[k].model, "");
         write_number(to, get(&held->models[k].sum.stats.cached_tokens));
     }
+    write_head(to, "inlay_loose_tools_total", "counter",
+               "Tools of requests that may get any object, because their parameters cannot be obeyed; the replies have "
+               "warnings.");
+    for (uint32_t k = 0; k < held->count; k++) {
+        if (held->models[k].model->text == NULL)
+            continue;
+        write_series(to, "inlay_loose_tools_total", held->models[k].model, "");
+        write_number(to, get(&held->models[k].sum.stats.loose_tools));
+    }
     write_head(to, "inlay_rows_total", "counter", "Rows of requests that returned a result.");
     for (uint32_t k = 0; k < held->count; k++) {
         write_series(to, "inlay_rows_total", held->models[k].model, "");

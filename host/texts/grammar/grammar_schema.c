@@ -493,7 +493,7 @@ bool grammar_schema_value(struct grammar *grammar, json_t *schema, grammar_node 
     reader.character = schema_character(&reader);
     reader.scalars = json_object();
     if (schema != NULL) {
-        good = make_expression(&reader, &(schema_list){ &schema, 1 }, out);
+        good = schema_find_names(&reader) && make_expression(&reader, &(schema_list){ &schema, 1 }, out);
         if (good && (grammar_has_ended(grammar, NULL) || grammar_is_never(grammar, *out)))
             good = schema_fail(&reader, "type", "no value matches all keywords");
     } else {
@@ -506,6 +506,8 @@ bool grammar_schema_value(struct grammar *grammar, json_t *schema, grammar_node 
         schema_machine_deinit(&reader.machines[i]);
     free(reader.rules);
     free(reader.pairs);
+    json_decref(reader.names);
+    json_decref(reader.targets);
     json_decref(reader.made);
     json_decref(reader.scalars);
     json_decref(reader.sets);

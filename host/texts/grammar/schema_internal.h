@@ -57,6 +57,9 @@ enum { SCHEMA_MACHINES = 16 };
 typedef struct schema_reader {
     struct grammar *grammar;
     json_t *root;
+    json_t *names;      /* the schemas by their URIs; null: several have that one */
+    json_t *targets;    /* what each $ref of the document means, by the address of its text; null: nothing */
+    bool has_names;     /* a schema other than the root has an $id */
     json_t *made;       /* an array, which owns the schemas that were made */
     schema_rule *rules; /* [rule_count] of arrays and objects */
     schema_pair *pairs; /* [pair_count] of schema_rewrite.c */
@@ -84,6 +87,10 @@ bool schema_take(const schema_reader *reader, uint64_t values);
 bool schema_fail(const schema_reader *reader, const char *keyword, const char *what);
 /* The schemas of a keyword that is missing do not change the list. false: out of memory. */
 bool schema_add(const schema_reader *reader, schema_list *list, json_t *part);
+/* Sets names and targets. false: the schemas are too many, and the reason is set. */
+bool schema_find_names(schema_reader *reader);
+/* Follows a JSON pointer (RFC 6901) after its '#'; NULL: to nothing. */
+json_t *schema_follow(json_t *at, const char *pointer);
 /* The schema that a reference refers to; NULL: there is none, and the reason is set. */
 json_t *schema_resolve(const schema_reader *reader, const json_t *pointer);
 /* Bits of the types that "type" permits, a name or several. */

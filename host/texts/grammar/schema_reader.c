@@ -44,8 +44,7 @@ bool schema_add(const schema_reader *reader, schema_list *list, json_t *part)
     return true;
 }
 
-/* Follows a JSON pointer (RFC 6901) after its '#'. */
-static json_t *follow(json_t *at, const char *pointer)
+json_t *schema_follow(json_t *at, const char *pointer)
 {
     while (at != NULL && *pointer == '/') {
         char name[256];
@@ -66,9 +65,16 @@ static json_t *follow(json_t *at, const char *pointer)
 json_t *schema_resolve(const schema_reader *reader, const json_t *pointer)
 {
     const char *text = json_string_value(pointer);
-    json_t *target =
-        text != NULL && text[0] == '#' && (text[1] == '\0' || text[1] == '/') ? follow(reader->root, text + 1) : NULL;
+    json_t *target;
+    char key[32];
 
+    (void)snprintf(key, sizeof key, "%p", (const void *)pointer);
+    target = json_object_get(reader->targets, key);
+    /* A schema that only a pointer reaches, in a keyword of another standard: its base is known without other $ids. */
+    if (target == NULL && !reader->has_names && text != NULL && text[0] == '#' && (text[1] == '\0' || text[1] == '/'))
+        target = schema_follow(reader->root, text + 1);
+    if (json_is_null(target))
+        target = NULL;
     if (target == NULL)
         (void)schema_fail(reader, "$ref", "refers to nothing in this schema");
     return target;

@@ -190,8 +190,8 @@ static bool filter_join(const filter_call *call, struct value *value)
     for (size_t i = 0; good && i < value->count; i++) {
         struct value one = path != NULL ? attribute_of(call->machine, &value->list[i], path) : value->list[i];
 
-        good = (i == 0 || between == NULL || value_print(call->machine, &text, between)) &&
-               value_print(call->machine, &text, &one);
+        good = (i == 0 || between == NULL || machine_print(call->machine, &text, between)) &&
+               machine_print(call->machine, &text, &one);
     }
     return machine_take(call->machine, &text, value) && good;
 }

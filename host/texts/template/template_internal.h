@@ -261,7 +261,7 @@ bool value_slice(struct machine *machine, const struct value *of, const struct v
 
 /* template_write.c: values as texts */
 /* As printed: a text as it is, lists and maps as Python writes them. */
-bool value_print(struct machine *machine, struct strbuf *to, const struct value *value);
+bool machine_print(struct machine *machine, struct strbuf *to, const struct value *value);
 bool value_text(struct machine *machine, const struct value *value, struct value *out);
 typedef struct json_style {
     int64_t indent; /* -1: on one line */

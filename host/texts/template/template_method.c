@@ -262,7 +262,7 @@ static bool join(struct machine *machine, const struct value *between, struct va
     bool good = value_elements(machine, &list);
 
     for (size_t i = 0; good && i < list.count; i++)
-        good = (i == 0 || value_print(machine, &text, between)) && value_print(machine, &text, &list.list[i]);
+        good = (i == 0 || machine_print(machine, &text, between)) && machine_print(machine, &text, &list.list[i]);
     return machine_take(machine, &text, out) && good;
 }
 

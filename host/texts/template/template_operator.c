@@ -58,7 +58,7 @@ bool value_slice(struct machine *machine, const struct value *of, const struct v
 static bool concatenate(struct machine *machine, const struct value *left, const struct value *right, struct value *out)
 {
     struct strbuf text = { 0 };
-    bool good = value_print(machine, &text, left) && value_print(machine, &text, right);
+    bool good = machine_print(machine, &text, left) && machine_print(machine, &text, right);
 
     return machine_take(machine, &text, out) && good;
 }

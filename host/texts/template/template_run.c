@@ -435,7 +435,7 @@ static outcome run_captured(struct machine *machine, const struct node *node)
         return FAILED;
     if (node->kind == NODE_SET_BLOCK)
         return assign(machine, node->list, text) ? how : FAILED;
-    return value_print(machine, &machine->out, &text) ? how : FAILED;
+    return machine_print(machine, &machine->out, &text) ? how : FAILED;
 }
 
 static bool define(struct machine *machine, const struct node *node, struct value *out)
@@ -476,7 +476,8 @@ static outcome run_one(struct machine *machine, const struct node *node)
         strbuf_add(&machine->out, node->text.text, node->text.count);
         return WENT_ON;
     case NODE_PRINT:
-        return evaluate(machine, node->left, &value) && value_print(machine, &machine->out, &value) ? WENT_ON : FAILED;
+        return evaluate(machine, node->left, &value) && machine_print(machine, &machine->out, &value) ? WENT_ON
+                                                                                                      : FAILED;
     case NODE_FOR:
         return run_for(machine, node);
     case NODE_IF:
@@ -492,7 +493,7 @@ static outcome run_one(struct machine *machine, const struct node *node)
         return define(machine, node, &value) && machine_set(machine, node->text, value) ? WENT_ON : FAILED;
     case NODE_CALL_BLOCK:
         return define(machine, node, &value) && call(machine, node->left, value, &value) &&
-                       value_print(machine, &machine->out, &value)
+                       machine_print(machine, &machine->out, &value)
                    ? WENT_ON
                    : FAILED;
     case NODE_WITH:

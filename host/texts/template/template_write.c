@@ -121,7 +121,7 @@ static bool print(struct machine *machine, struct strbuf *to, const struct value
     return good;
 }
 
-bool value_print(struct machine *machine, struct strbuf *to, const struct value *value)
+bool machine_print(struct machine *machine, struct strbuf *to, const struct value *value)
 {
     return print(machine, to, value, false);
 }
@@ -129,7 +129,7 @@ bool value_print(struct machine *machine, struct strbuf *to, const struct value 
 bool value_text(struct machine *machine, const struct value *value, struct value *out)
 {
     struct strbuf text = { 0 };
-    bool good = value_print(machine, &text, value);
+    bool good = machine_print(machine, &text, value);
 
     return machine_take(machine, &text, out) && good;
 }

@@ -192,7 +192,8 @@ static void put_packs(struct emitter *emitter)
 static bool is_referenced(const bundle_names *names, const provider_part *part)
 {
     return part->needed && part->kind != PART_TABLE && part->kind != PART_LEVEL && part->kind != PART_KERNEL &&
-           part->signature == NULL && (!names->has_cpu || names->uniform || part->kind != PART_BASELINE);
+           part->kind != PART_BY_DATA && part->signature == NULL &&
+           (!names->has_cpu || names->uniform || part->kind != PART_BASELINE);
 }
 
 /* References the needed parts, so that the linker includes them, and defines the others as functions that do nothing.
@@ -219,7 +220,8 @@ static void put_parts(struct emitter *emitter)
                 (void)fprintf(emitter->to, "void %s(void) __attribute__((alias(\"fail_excluded\")));\n", part->name);
             continue;
         }
-        if (part->kind == PART_LEVEL || (!emitter->names->has_cpu && part->kind == PART_FAMILY))
+        if (part->kind == PART_LEVEL || part->kind == PART_BY_DATA ||
+            (!emitter->names->has_cpu && part->kind == PART_FAMILY))
             continue;
         if (part->needed)
             (void)fprintf(emitter->to, "%s %s%s;\n", kinds[part->kind], part->name, function ? "(void)" : "");

@@ -49,7 +49,8 @@ typedef enum provider_part_kind {
     PART_FUNCTION,
     PART_BASELINE,
     PART_LEVEL,
-    PART_KERNEL
+    PART_KERNEL,
+    PART_BY_DATA /* no part: the first letters of names of kernels */
 } provider_part_kind;
 typedef struct provider_part {
     provider_part_kind kind;

@@ -50,6 +50,18 @@ static bool has_families(const struct maker *maker, char *word)
     return true;
 }
 
+/* Whether the model's operators choose among the kernels of that name by data, so that first runs need not call all. */
+static bool is_by_data(const struct maker *maker, const char *name)
+{
+    for (uint32_t i = 0; i < maker->names.part_count; i++) {
+        const provider_part *part = &maker->names.parts[i];
+
+        if (part->kind == PART_BY_DATA && part->needed && strncmp(name, part->name, strlen(part->name)) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Reads a line of parts.txt: the part, and its dependencies. */
 static bool read_part(struct maker *maker, char *line)
 {
@@ -59,6 +71,8 @@ static bool read_part(struct maker *maker, char *line)
 
     if (name == NULL)
         return true;
+    if (strcmp(kind, "data") == 0)
+        part = NULL; /* several lines may have one prefix */
     if (part != NULL && strcmp(kind, "type") == 0) {
         part->signature = arena_string(&maker->collection->arena, strtok_r(NULL, " \n", &rest));
         return part->signature != NULL;
@@ -71,20 +85,24 @@ static bool read_part(struct maker *maker, char *line)
         part->kind = strcmp(kind, "table") == 0    ? PART_TABLE
                      : strcmp(kind, "family") == 0 ? PART_FAMILY
                      : strcmp(kind, "set") == 0    ? PART_SET
+                     : strcmp(kind, "data") == 0   ? PART_BY_DATA
                      : kind[0] == 'k'              ? PART_KERNEL
                      : kind[0] == 'b'              ? PART_BASELINE
                      : kind[0] == 'l'              ? PART_LEVEL
                                                    : PART_FUNCTION;
         /* Plain C is for CPUs that cannot run the regions of cpu, and for reference in uniform programs; on arm64 there
          * are no such CPUs. */
-        part->needed =
-            part->kind == PART_BASELINE &&
-            (is_baseline(maker) || (maker->names.uniform && maker->names.has_reference) ||
-             (!maker->names.has_cpu && strcmp(name, "rows_c") == 0 && strncmp(maker->job->target, "x86_64", 6) == 0));
+        part->needed = part->kind == PART_KERNEL
+                           ? is_by_data(maker, name)
+                           : part->kind == PART_BASELINE &&
+                                 (is_baseline(maker) || (maker->names.uniform && maker->names.has_reference) ||
+                                  (!maker->names.has_cpu && strcmp(name, "rows_c") == 0 &&
+                                   strncmp(maker->job->target, "x86_64", 6) == 0));
     }
     for (char *word = strtok_r(NULL, " \n", &rest); word != NULL; word = strtok_r(NULL, " \n", &rest)) {
-        part->needed |=
-            part->kind == PART_SET ? has_families(maker, word) : has_operator(maker, part->kind != PART_TABLE, word);
+        part->needed |= part->kind == PART_SET || part->kind == PART_BY_DATA
+                            ? has_families(maker, word)
+                            : has_operator(maker, part->kind != PART_TABLE, word);
     }
     return true;
 }

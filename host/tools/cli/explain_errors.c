@@ -1,4 +1,5 @@
 #include "cli/explain_errors.h"
+#include "base/element.h"
 #include "base/memory.h"
 #include "cli/cells.h"
 #include "cli/inputs.h"
@@ -9,6 +10,7 @@
 #include "quantize/node_errors.h"
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { RANDOM_SAMPLES = 8 };
 
@@ -58,10 +60,51 @@ static void add_rows(struct table *table, const node_errors *errors, bool choose
     }
 }
 
-static json_t *errors_json(const node_errors *errors, double limit, json_t *rows)
+/* Finds the inputs of floats that have the same element everywhere in all samples, such as 0: nodes make no errors on
+ * such inputs that tell of others. *out: their names, a list of JSON. */
+static inlay_status find_constant_inputs(const struct samples *set, json_t **out, inlay_diag *diag)
 {
-    json_t *json = json_pack("{s:i, s:f, s:o, s:[]}", "samples", (int)errors->table.samples, "run_ms",
-                             errors->table.run_ns * 1e-6, "rows", rows, "left_out");
+    const uint32_t count = inlay_session_input_count(set->of);
+    inlay_status status = INLAY_OK;
+
+    *out = json_array();
+    for (uint32_t input = 0; input < count; input++) {
+        inlay_io_info info = { .struct_size = sizeof info };
+        uint8_t first[sizeof(double)];
+        int64_t elements = 0;
+        bool same;
+
+        INLAY_TRY(inlay_session_input(set->of, input, &info));
+        same = inlay_dtype_bits(info.dtype) % 8 == 0;
+        for (uint32_t i = 0; i < set->count && same && element_is_float(info.dtype); i++) {
+            const size_t bytes = inlay_dtype_bits(info.dtype) / 8;
+            inlay_value **values = NULL;
+
+            status = samples_load(set, i, &values, diag);
+            if (status == INLAY_OK && values[input] != NULL) {
+                const uint8_t *data = inlay_value_data(values[input]);
+                const int64_t some = inlay_value_count(values[input]);
+
+                if (elements == 0 && some > 0)
+                    memcpy(first, data, bytes);
+                for (int64_t k = 0; k < some && same; k++)
+                    same = memcmp(first, data + (size_t)k * bytes, bytes) == 0;
+                elements += some;
+            }
+            samples_release(set, values);
+            INLAY_TRY(status);
+        }
+        if (same && elements > 1)
+            (void)json_array_append_new(*out, json_string(info.name));
+    }
+done:
+    return status;
+}
+
+static json_t *errors_json(const node_errors *errors, double limit, json_t *rows, json_t *constant)
+{
+    json_t *json = json_pack("{s:i, s:f, s:o, s:[], s:O}", "samples", (int)errors->table.samples, "run_ms",
+                             errors->table.run_ns * 1e-6, "rows", rows, "left_out", "constant_inputs", constant);
 
     for (uint32_t i = 0; json != NULL && i < errors->left_out_count; i++)
         (void)json_array_append_new(json_object_get(json, "left_out"), json_string(errors->left_out[i]));
@@ -115,6 +158,7 @@ inlay_status explain_errors(const explain_errors_args *args, cli_common *common,
     node_errors errors = { 0 };
     struct samples samples;
     struct table table;
+    json_t *constant = NULL;
     inlay_status status;
 
     common->many_sessions = true; /* one progress bar for all sessions */
@@ -134,9 +178,10 @@ inlay_status explain_errors(const explain_errors_args *args, cli_common *common,
     cli_progress_clear();
     if (args->save != NULL)
         INLAY_TRY(error_table_write(args->save, &errors.table, diag));
+    INLAY_TRY(find_constant_inputs(&samples, &constant, diag));
     add_rows(&table, &errors, limited);
     if (common->json) {
-        (void)cli_print_json(common, errors_json(&errors, how.limit, cells_json(&table)), CLI_OK);
+        (void)cli_print_json(common, errors_json(&errors, how.limit, cells_json(&table), constant), CLI_OK);
         goto done;
     }
     cells_print(&table);
@@ -150,9 +195,13 @@ inlay_status explain_errors(const explain_errors_args *args, cli_common *common,
             "with this node alone in the arithmetic\n",
             errors.table.samples, args->data == NULL ? "random " : "", errors.table.samples == 1 ? "" : "s",
             errors.table.run_ns * 1e-6);
+    for (size_t i = 0; i < json_array_size(constant); i++)
+        (void)printf("input '%s' has the same element everywhere in all samples: other inputs may have larger errors\n",
+                     json_string_value(json_array_get(constant, i)));
     if (limited && errors.table.count > 0)
         print_choice(&errors, how.limit);
 done:
+    json_decref(constant);
     node_errors_deinit(&errors);
     dataset_close(set);
     inlay_session_destroy(session);

@@ -3,8 +3,11 @@
  * values by 0, which is right for finite elements. If the result is NaN, these functions compute it again without the
  * hidden elements. Finite elements give the same bits either way. */
 #include "cpu/attention/attend.h"
+#include "simd/optional.h"
 #include <float.h>
 #include <string.h>
+
+OPTIONAL_BY_DATA("tile_1_", "cpu_attention"); /* only for results that are NaN */
 
 bool attend_may_hide(const struct attend *attend)
 {

@@ -1,6 +1,13 @@
 /* Runs a mixture of experts, see lower_experts.c. */
 #include "cpu/product/experts_run.h"
 #include "inlay/check.h"
+#include "simd/optional.h"
+
+/* The number of rows of an expert is not known before a run. */
+OPTIONAL_BY_DATA("tile_", "cpu_experts");
+OPTIONAL_BY_DATA("dots", "cpu_experts");
+OPTIONAL_BY_DATA("make_panel", "cpu_experts");
+OPTIONAL_BY_DATA("panel_of_halves", "cpu_experts");
 
 /* A run over a chunk of rows. */
 typedef struct experts_call {

@@ -2,6 +2,7 @@
 # Merges several archives into one, with weak symbols for the parts that can be excluded: a program includes the parts that it
 # references. The file PARTS gets the lines of LISTED, and one line for each part in the object files:
 #   set NAME FAMILY...       needed if one of the families is; from the annotations of providers/simd/optional.h
+#   data PREFIX FAMILY...    with one of the families, all kernels of this prefix are needed; from the same annotations
 #   function NAME            needed if it is called, which a first run reports; from the same annotations
 #   level NAME               for AVX-512: needed unless the program is for AVX2 only; by the suffix of the name
 #   baseline NAME            in plain C: needed if there is no region of cpu; by the suffix of the name
@@ -43,14 +44,14 @@ awk -v notes="$output.notes" '
                 if (!(of[k] in family))
                     unknown = unknown "\n    " $2 ": " of[k]
         }
-        note[$2] = $0
+        note[$1 == "data" ? $0 : $2] = $0
         next
     }
     { symbol[$2] = 1 }
     $1 ~ /[TDRB]/ { defined[$2] = 1 }
     END {
         for (name in note) {
-            if (!(name in defined))
+            if (note[name] !~ /^data / && !(name in defined))
                 unknown = unknown "\n    " name
             print note[name]
         }
@@ -71,7 +72,7 @@ awk -v notes="$output.notes" '
         }
     }' "$listed" "$output.notes" "$output.symbols" >"$output.parts"
 sort "$output.parts" >>"$parts"
-awk '$1 != "table" && $1 != "level" { print $2 }' "$parts" | sort -u >"$output.weak"
+awk '$1 != "table" && $1 != "level" && $1 != "data" { print $2 }' "$parts" | sort -u >"$output.weak"
 case $objcopy in
 *.mjs)
     node "$objcopy" types "$output" | awk '

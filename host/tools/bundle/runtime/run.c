@@ -505,9 +505,10 @@ static inlay_status run_region(struct call *call, const void *const *inputs, voi
     status = call->region->provider->execute(call->region->state, call->region->compiled, call->region->instance,
                                              &call->args);
     if (status == INLAY_OK && called_excluded)
-        status = inlay_fail(&diag, INLAY_INTERNAL,
-                            "the program was made without a kernel that this CPU needs; try INLAY_ISA=avx2 in the "
-                            "environment");
+        status =
+            inlay_fail(&diag, INLAY_INTERNAL,
+                       "the program was made without a kernel that this CPU or these inputs need; INLAY_ISA=avx2 in "
+                       "the environment may avoid it");
     return name_node(status);
 }
 

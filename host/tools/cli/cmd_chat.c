@@ -1,0 +1,211 @@
+/* inlay chat: a chat with a language model. */
+#include "cli/text_work.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char doc[] =
+    "A chat with a language model. Each line of standard input is a message; answers are printed as they are "
+    "generated.\v"
+    "The model's chat template formats the messages. In a terminal, /help lists the commands, and Ctrl-C stops an "
+    "answer; lines can be edited where libedit is installed. With --json, the messages are printed at the end.\n\n"
+    "Examples:\n"
+    "  inlay chat model.gguf\n"
+    "  inlay chat model.gguf --system 'Answer in one sentence.'\n"
+    "  echo 'Name a prime.' | inlay chat model/ --schema number.json\n";
+
+static const cli_option own_options[] = {
+    { "system", "TEXT", "The first message, of the role system", CLI_TEXT(text_args, system) },
+    TEXT_OPTIONS,
+    CLI_MODEL(text_args, model),
+    { 0 },
+};
+
+static const char help[] = "/help           these commands\n"
+                           "/clear          forget the messages\n"
+                           "/system TEXT    forget the messages, and begin with this one\n"
+                           "/quit           end, like Ctrl-D\n";
+
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int signal_number)
+{
+    (void)signal_number;
+    interrupted = 1;
+}
+
+static bool is_interrupted(void)
+{
+    return interrupted != 0;
+}
+
+/* readline() and add_history() of libedit; NULL: they are not installed, or standard input is no terminal. */
+typedef struct line_editor {
+    char *(*read)(const char *prompt);
+    int (*add)(const char *line);
+} line_editor;
+
+static line_editor open_editor(void)
+{
+    line_editor editor = { NULL, NULL };
+    void *library = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) ? dlopen("libedit.so.2", RTLD_NOW) : NULL;
+
+    if (library != NULL) {
+        *(void **)&editor.read = dlsym(library, "readline");
+        *(void **)&editor.add = dlsym(library, "add_history");
+    }
+    if (editor.read == NULL || editor.add == NULL)
+        editor = (line_editor){ NULL, NULL };
+    return editor;
+}
+
+/* The next line without its end, for free(); NULL: there is none. */
+static char *next_line(const line_editor *editor)
+{
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t bytes;
+
+    if (editor->read != NULL) {
+        line = editor->read("> ");
+        if (line != NULL && line[0] != '\0')
+            (void)editor->add(line);
+        return line;
+    }
+    if (isatty(STDIN_FILENO)) {
+        (void)printf("> ");
+        (void)fflush(stdout);
+    }
+    bytes = getline(&line, &room, stdin);
+    if (bytes <= 0) {
+        free(line);
+        return NULL;
+    }
+    line[strcspn(line, "\n")] = '\0';
+    return line;
+}
+
+static inlay_status add_message(json_t *messages, const char *role, const char *text, size_t bytes, inlay_diag *diag)
+{
+    json_t *message = json_pack("{s:s, s:s%}", "role", role, "content", text, bytes);
+
+    if (message == NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "message %zu is not UTF-8", json_array_size(messages) + 1);
+    return json_array_append_new(messages, message) == 0 ? INLAY_OK : no_memory(diag, "for the messages");
+}
+
+/* Forgets the messages but the first one, of the role system (NULL: none). */
+static inlay_status begin(json_t *messages, const char *system, inlay_diag *diag)
+{
+    (void)json_array_clear(messages);
+    return system != NULL ? add_message(messages, "system", system, strlen(system), diag) : INLAY_OK;
+}
+
+/* Answers the messages, and adds the answer to them. */
+static inlay_status answer(inlay_text_model *model, inlay_text_request *request, json_t *messages, bool prints,
+                           inlay_diag *diag)
+{
+    inlay_text_chat chat = { .struct_size = sizeof chat };
+    char *json = json_dumps(messages, 0), *prompt = NULL;
+    struct strbuf said = { 0 };
+    inlay_status status;
+    size_t bytes = 0;
+
+    chat.json = json;
+    if (json == NULL)
+        return no_memory(diag, "for the messages");
+    INLAY_TRY(inlay_text_model_chat(model, &chat, NULL, 0, &bytes, diag));
+    prompt = malloc(bytes);
+    if (prompt == NULL) {
+        status = no_memory(diag, "for the prompt");
+        goto done;
+    }
+    INLAY_TRY(inlay_text_model_chat(model, &chat, prompt, bytes, &bytes, diag));
+    request->prompt = prompt;
+    interrupted = 0;
+    INLAY_TRY(text_work_run(model, request, prints, is_interrupted, &said, NULL, diag));
+    if (prints)
+        (void)printf("\n");
+    INLAY_TRY(add_message(messages, "assistant", said.data != NULL ? said.data : "", said.size, diag));
+    request->seed++;
+done:
+    free(json);
+    free(prompt);
+    strbuf_deinit(&said);
+    return status;
+}
+
+/* Obeys a line that begins with a slash. *ends: the chat ends. */
+static inlay_status obey(const char *line, json_t *messages, const char *system, bool *ends, inlay_diag *diag)
+{
+    if (strcmp(line, "/quit") == 0 || strcmp(line, "/exit") == 0)
+        *ends = true;
+    else if (strcmp(line, "/clear") == 0)
+        return begin(messages, system, diag);
+    else if (strncmp(line, "/system ", 8) == 0)
+        return begin(messages, line + 8, diag);
+    else if (strcmp(line, "/help") == 0)
+        (void)fputs(help, stderr);
+    else
+        (void)fprintf(stderr, "there is no command '%.60s'; the commands are:\n%s", line, help);
+    return INLAY_OK;
+}
+
+static inlay_status converse(inlay_text_model *model, inlay_text_request *request, const text_args *args, bool prints,
+                             json_t *messages, inlay_diag *diag)
+{
+    const line_editor editor = open_editor();
+    inlay_status status = begin(messages, args->system, diag);
+    bool ends = false;
+    char *line;
+
+    while (status == INLAY_OK && !ends && (line = next_line(&editor)) != NULL) {
+        if (line[0] == '/' && isatty(STDIN_FILENO))
+            status = obey(line, messages, args->system, &ends, diag);
+        else if (line[0] != '\0')
+            status = add_message(messages, "user", line, strlen(line), diag);
+        if (status == INLAY_OK && line[0] != '\0' && !(line[0] == '/' && isatty(STDIN_FILENO)))
+            status = answer(model, request, messages, prints, diag);
+        free(line);
+    }
+    return status;
+}
+
+int cmd_chat(int argc, char **argv)
+{
+    static const cli_verb verb = { "MODEL", doc, own_options, NULL };
+    const struct sigaction stop = { .sa_handler = interrupt };
+    text_args args = TEXT_ARGS_INIT;
+    struct strbuf files[2] = { { 0 } };
+    json_t *messages = json_array();
+    inlay_text_model *model = NULL;
+    inlay_text_request request;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    cli_common common;
+    inlay_status status;
+    int code = CLI_OK;
+
+    cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &args);
+    INLAY_TRY(text_work_request(&args, &request, files, &diag));
+    request.flags |= INLAY_TEXT_RENDERED;
+    INLAY_TRY(text_work_open(&common, &args, &model, &diag));
+    cli_progress_clear();
+    (void)sigaction(SIGINT, &stop, NULL); /* Ctrl-C stops an answer; between answers it ends the chat */
+    INLAY_TRY(converse(model, &request, &args, !common.json, messages, &diag));
+    if (common.json)
+        code = cli_print_json(&common, json_pack("{s:O}", "messages", messages), CLI_OK);
+    if (is_interrupted())
+        code = CLI_CANCELLED;
+done:
+    if (status != INLAY_OK)
+        code = cli_fail(&common, &diag);
+    json_decref(messages);
+    inlay_text_model_destroy(model);
+    strbuf_deinit(&files[0]);
+    strbuf_deinit(&files[1]);
+    cli_common_deinit(&common);
+    return code;
+}
