@@ -63,8 +63,8 @@ done:
     return status;
 }
 
-/* Keys that a query may not use, by a mask of bool, is_causal, a window or nonpad_kv_seqlen, take no part in its result,
- * even if the key or its value is NaN or infinity: caches hold rows that nothing has written yet. The same goes for
+/* Keys that a query may not use, by a mask of bool, is_causal, a window or nonpad_kv_seqlen, take no part in its
+ * result, even if the key or its value is NaN or infinity: caches hold rows that nothing has written yet. So do
  * elements of a mask of floats that are -infinity or at most the lowest float, which is how such masks are written. The
  * function that defines the operator adds these, and multiplies the values by 0, so that NaN spreads there; it does in
  * a model that spells attention out, too (ai.inlay's Attention). Finite elements give the same result either way. */

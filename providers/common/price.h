@@ -102,8 +102,8 @@ static inline double price_stream_ns(const price_memory *memory, double read, do
 }
 
 /* The time to change the layout of bytes, without the call; cached_rate: bytes per nanosecond of one thread, for data
- * in the cache. Layout changes of values too large for two copies in the shared cache are several times slower than plain
- * reads. */
+ * in the cache. Layout changes of values too large for two copies in the shared cache are several times slower than
+ * plain reads. */
 static inline double price_reorder_ns(const price_memory *memory, double bytes, double cached_rate, double threads)
 {
     const double far = price_far_share(memory, 3 * bytes);

@@ -5,8 +5,8 @@
  * OPTIONAL_WITH(function, "FAMILY..."): only operators of these families of provider cpu need the function (a+b: only
  * both together). In other programs a stub that returns 0 or NULL replaces it.
  *
- * OPTIONAL_BY_DATA(parts, "FAMILY..."): operators of these families choose among the parts of kernels (KERNEL_PART) whose
- * names begin with `parts` by the data of a run, such as the number of rows of an expert. Their programs have all.
+ * OPTIONAL_BY_DATA(parts, "FAMILY..."): operators of these families choose among the parts of kernels (KERNEL_PART)
+ * whose names begin with `parts` by the data of a run, such as an expert's number of rows. Their programs have all.
  *
  * OPTIONAL_IF_CALLED(function): the function is called while a region is compiled; it is included if a first run calls
  * it.

@@ -66,8 +66,8 @@
 #define KERNEL_TEXT KERNEL_QUOTED(KERNEL_LEVEL)
 
 /* A function that is called only through a table, by an index that depends on the model, and on data only as optional.h
- * states. `inlay bundle` omits those that its model does not call. KERNEL_PART(void, name, const x *p) { ... } defines it;
- * KERNEL_PART_OF(name) is its entry in the table. */
+ * states. `inlay bundle` omits those that its model does not call. KERNEL_PART(void, name, const x *p) { ... } defines
+ * it; KERNEL_PART_OF(name) is its entry in the table. */
 #define KERNEL_PART_OF(name) KERNEL(part_##name)
 #define KERNEL_PART(type, name, ...)                                                                                   \
     __attribute__((visibility("hidden"))) type KERNEL_PART_OF(name)(__VA_ARGS__);                                      \

@@ -56,8 +56,8 @@ void request_deinit(struct request *request);
 INLAY_NODISCARD inlay_status request_hold(struct request *request, uint64_t bytes, inlay_diag *diag);
 /* Counts further bytes of replies, which stand until request_release_reply(). INLAY_BUSY, and retry_after is set: they
  * exceed max_inflight_bytes, or a quarter of it with the other replies that the client of this connection has not read.
- * A few bytes, as errors and health checks have, are not refused. A reply that is no result, such as metrics, which have
- * to be seen also then, is neither refused nor counted if it is the only one of its connection. Called by the
+ * A few bytes, as errors and health checks have, are not refused. A reply that is no result, such as metrics, which
+ * have to be seen also then, is neither refused nor counted if it is the only one of its connection. Called by the
  * connection's thread. */
 INLAY_NODISCARD inlay_status request_hold_reply(struct request *request, uint64_t bytes, bool is_result,
                                                 inlay_diag *diag);

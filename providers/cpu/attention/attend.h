@@ -41,9 +41,9 @@ struct attend {
     int64_t score_row;   /* elements between rows of scores */
     int64_t rows;        /* rows of the largest block; with terms, of all but the last one */
     bool strict;         /* sums in short chains */
-    int64_t
-        worker_floats; /* scratch of one worker: terms, scores, a panel of keys, factors, scaled queries, results, values
-                            * without those of hidden keys */
+    /* Scratch of one worker: terms, scores, a panel of keys, factors, scaled queries, results, values without those of
+     * hidden keys. */
+    int64_t worker_floats;
     uint32_t workers;
 };
 

@@ -211,8 +211,8 @@ static double padded(double columns)
     return columns > 0 ? ceil(columns / LANES) * LANES / columns : 1;
 }
 
-/* A depthwise convolution of row-major images reads a vector of neighbouring pixels for each tap. With a stride, and for
- * windows without a kernel of their own, it needs two loads. */
+/* A depthwise convolution of row-major images reads a vector of neighbouring pixels for each tap. With a stride, and
+ * for windows without a kernel of their own, it needs two loads. */
 static double loads_of_tap(const cpu_op *op)
 {
     const int64_t *kernel = op->window.kernel;
@@ -523,8 +523,8 @@ static double pixels_ns(const cpu_state *state, const inlay_graph *graph, const 
            CALL_NS + (work->threads > 1 ? machine->memory.team_ns : 0);
 }
 
-/* True for a convolution of several groups, other than depthwise, between row-major images, whose kernels read and write
- * rows of them. */
+/* True for a convolution of several groups, other than depthwise, between row-major images, whose kernels read and
+ * write rows of them. */
 static bool reads_rows(const cpu_state *state, const inlay_graph *graph, const cpu_op *op, const inlay_node_info *info,
                        const struct sizes *sizes)
 {
