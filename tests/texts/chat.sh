@@ -32,6 +32,10 @@ printf 'ab\nc\nd\n' | "$chat" "$folder/count/1/model.onnx" >"$folder/said"
 printf 'BCDEFGHIJKLMNOPQRSTUVWXY\nEFGHIJKLMNOPQRSTUVWXY\nHIJKLMNOPQRSTUVWXY\n' | diff - "$folder/said"
 model=$folder/count/1/model.onnx
 printf 'ab\nc\nd\n' | "$inlay" chat "$model" | diff "$folder/said" -
+# In a terminal: the answer is printed before the next line is read, and lines that begin with a slash are commands.
+printf 'ab\n/none\n/quit\n' | script -qec "'$inlay' chat '$model'" /dev/null | tr -d '\r' >"$folder/terminal"
+grep -n -o -e 'BCDEFGHIJKLMNOPQRSTUVWXY' -e 'there is no command' "$folder/terminal" | cut -d: -f2 >"$folder/order"
+printf 'BCDEFGHIJKLMNOPQRSTUVWXY\nthere is no command\n' | diff - "$folder/order"
 printf 'ab\n' | "$inlay" chat "$model" --system cdc --tokens 3 --json | tr -d ' \n' >"$folder/json"
 printf '{"messages":[{"role":"system","content":"cdc"},{"role":"user","content":"ab"},%s]}' \
     '{"role":"assistant","content":"DEF"}' | diff - "$folder/json"

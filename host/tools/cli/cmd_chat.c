@@ -1,4 +1,5 @@
 /* inlay chat: a chat with a language model. */
+#include "cli/screen.h"
 #include "cli/text_work.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -53,11 +54,15 @@ static line_editor open_editor(void)
     line_editor editor = { NULL, NULL };
     void *library = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) ? dlopen("libedit.so.2", RTLD_NOW) : NULL;
 
-    if (library != NULL) {
+    FILE **out = library != NULL ? dlsym(library, "rl_outstream") : NULL;
+    int terminal = out != NULL ? dup(STDOUT_FILENO) : -1;
+
+    if (terminal >= 0) {
+        *out = fdopen(terminal, "w"); /* stdout has no descriptor: base/output.c */
         *(void **)&editor.read = dlsym(library, "readline");
         *(void **)&editor.add = dlsym(library, "add_history");
     }
-    if (editor.read == NULL || editor.add == NULL)
+    if (editor.read == NULL || editor.add == NULL || *out == NULL)
         editor = (line_editor){ NULL, NULL };
     return editor;
 }
@@ -193,6 +198,8 @@ int cmd_chat(int argc, char **argv)
     request.flags |= INLAY_TEXT_RENDERED;
     INLAY_TRY(text_work_open(&common, &args, &model, &diag));
     cli_progress_clear();
+    if (!common.json)
+        screen_end();
     (void)sigaction(SIGINT, &stop, NULL); /* Ctrl-C stops an answer; between answers it ends the chat */
     INLAY_TRY(converse(model, &request, &args, !common.json, messages, &diag));
     if (common.json)

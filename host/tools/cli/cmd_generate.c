@@ -1,4 +1,5 @@
 /* inlay generate: continues a text with a language model. */
+#include "cli/screen.h"
 #include "cli/text_work.h"
 #include <string.h>
 
@@ -38,6 +39,8 @@ int cmd_generate(int argc, char **argv)
     INLAY_TRY(text_work_request(&args, &request, files, &diag));
     INLAY_TRY(text_work_open(&common, &args, &model, &diag));
     cli_progress_clear();
+    if (!common.json)
+        screen_end();
     if (args.prompt == NULL)
         INLAY_TRY(text_work_read("-", &prompt, &diag));
     request.prompt = args.prompt != NULL ? args.prompt : prompt.data;

@@ -60,10 +60,15 @@ void screen_flush(void)
     (void)dup2(collected, STDOUT_FILENO);
 }
 
-static void finish(void)
+void screen_end(void)
 {
     screen_flush();
     screen_restore();
+    if (collected >= 0)
+        (void)close(collected);
+    if (real >= 0)
+        (void)close(real);
+    collected = real = -1;
 }
 
 void screen_begin(void)
@@ -74,7 +79,8 @@ void screen_begin(void)
     coloured = terminal_has_colours(STDOUT_FILENO);
     collected = memfd_create("stdout", MFD_CLOEXEC);
     real = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    if (collected < 0 || real < 0 || fflush(stdout) != 0 || dup2(collected, STDOUT_FILENO) < 0 || atexit(finish) != 0) {
+    if (collected < 0 || real < 0 || fflush(stdout) != 0 || dup2(collected, STDOUT_FILENO) < 0 ||
+        atexit(screen_end) != 0) {
         screen_restore();
         collected = -1;
     }

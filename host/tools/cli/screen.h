@@ -13,6 +13,9 @@ void screen_flush(void);
 /* Restores standard output, before another program replaces this one. A signal handler may call it. */
 void screen_restore(void);
 
+/* From this call on, standard output is no longer collected, for texts that come in pieces. */
+void screen_end(void);
+
 /* Standard output as a sink of tables. */
 explain_sink screen_sink(void);
 
