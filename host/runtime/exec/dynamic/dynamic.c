@@ -220,7 +220,7 @@ static inlay_status size_step(dynamic_call *call, run_value *in)
     status = try_size(call, in, false, &sized);
     cache->reads_device_data_known = true;
     for (uint32_t i = 0; status == INLAY_OK && i < region->output_count; i++)
-        cache->reads_device_data |= shape_known(&call->bound->dynamic.states[region->outputs[i]]);
+        cache->reads_device_data |= shape_known(&cache->shapes[i]); /* the states may be those of an earlier run */
     return status;
 }
 
