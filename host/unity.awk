@@ -200,7 +200,9 @@ BEGIN {
 }
 
 {
-    file = files[NR] = $2
+    file = $0
+    sub(/^[^ ]* /, "", file)
+    files[NR] = file
     key[file] = $1
     read_file()
 }
