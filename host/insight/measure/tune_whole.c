@@ -18,8 +18,8 @@ static const double RAISED_SPREAD = 0.15; /* spread of a raised price */
 static const double NOISE_FACTOR = 1.02;  /* tolerance for equal regions, which may use other kernels */
 enum { ATTEMPTS = 3, BLOCKS = 15, LOST_BLOCKS = 11 };
 
-/* Times blocks of both variants alternately. *out_lost: `after` is slower in so many of them that other processes are
- * not the reason. INLAY_UNSUPPORTED: one of them does not run. */
+/* Times blocks of both variants alternately. *out_lost: `after` is slower in most of them, so that noise is not
+ * the reason. INLAY_UNSUPPORTED: one of them does not run. */
 static inlay_status time_variants(struct tuning *tuning, struct program *before, struct program *after,
                                   inlay_value **inputs, double *out_before, double *out_after, bool *out_lost)
 {

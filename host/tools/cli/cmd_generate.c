@@ -5,9 +5,8 @@
 
 static const char doc[] =
     "Continues a text with a language model, and prints the continuation as it is generated.\v"
-    "MODEL is a decoder with states (an .onnx or .gguf file, or a published folder), whose tokenizer is within it or "
-    "beside it. Without --prompt, the text is read from standard input. Sampling parameters that are not given are "
-    "those "
+    "MODEL is a decoder with states (an .onnx or .gguf file, or a published folder) with its tokenizer in the file or "
+    "the folder. Without --prompt, the text is read from standard input. The defaults of sampling parameters are those "
     "of the model's generation_config.json. inlay chat formats messages by the model's chat template.\n\n"
     "Examples:\n"
     "  inlay generate model.gguf --prompt 'The capital of France is'\n"

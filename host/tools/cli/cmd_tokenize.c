@@ -14,7 +14,7 @@ static const char doc[] = "Prints the tokens of a text, one a line: the id and t
 static const cli_option own_options[] = {
     { "text", "TEXT", "The text", CLI_TEXT(text_args, prompt) },
     { "rendered", NULL, "Add no special tokens", CLI_SET(text_args, is_rendered) },
-    { "tokenizer", "FILE", "tokenizer.json (default: beside the model)", CLI_READ(text_args, tokenizer) },
+    { "tokenizer", "FILE", "tokenizer.json (default: the model folder)", CLI_READ(text_args, tokenizer) },
     CLI_MODEL(text_args, model),
     { 0 },
 };

@@ -48,8 +48,7 @@ static const cli_option own_options[] = {
       CLI_NUMBER(tune_args, how.runs, 1, 200) },
     { "budget-s", "S",
       "Time kernels for S seconds, the most expensive first and at least that one, and whole runs for S/2 (default: "
-      "60; with "
-      "--machine 60 for each provider and number of threads, or 15 with --quick)",
+      "60; with --machine 60 for each provider and number of threads, or 15 with --quick)",
       CLI_NUMBER(tune_args, how.budget_s, 0.001, 1e6) },
     { "machine", NULL, "Measure this machine instead of a model", CLI_SET(tune_args, machine.wanted) },
     { "threads", "LIST", "With --machine: measure with these numbers of threads, comma-separated (default: 1 and all)",

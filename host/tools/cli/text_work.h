@@ -41,7 +41,7 @@ error_t text_take_stop(const cli_option *option, void *field, char *arg, struct 
         { "stop", "TEXT", "End before this text; may be repeated", CLI_CALL_ALL(text_take_stop) },                     \
         { "schema", "FILE", "JSON Schema that the text matches", CLI_READ(text_args, schema) },                        \
         { "grammar", "FILE", "GBNF grammar that the text matches", CLI_READ(text_args, grammar) },                     \
-        { "tokenizer", "FILE", "tokenizer.json (default: beside the model)", CLI_READ(text_args, tokenizer) },         \
+        { "tokenizer", "FILE", "tokenizer.json (default: the model folder)", CLI_READ(text_args, tokenizer) },         \
         { "draft", "FILE", "A draft model, which guesses tokens", CLI_READ(text_args, draft) },                        \
         { "lookup", "N", "Guess N tokens from the text's own ones", CLI_NUMBER(text_args, lookup, 0, 16) },            \
     {                                                                                                                  \

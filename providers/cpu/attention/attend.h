@@ -67,7 +67,7 @@ void attend_plan(struct attend *attend, uint32_t threads, bool reproducible);
 /* Computes blocks [begin, end) of all heads. user: a struct call. */
 inlay_status attend_range(void *user, int64_t begin, int64_t end, uint32_t worker);
 
-/* Hidden keys (attend_hidden.c). May the operator have some, which take no part? */
+/* Hidden keys (attend_hidden.c). True if the operator may have some; they take no part. */
 bool attend_may_hide(const struct attend *attend);
 /* Scratch memory of a worker. */
 int64_t attend_hidden_floats(const struct attend *attend);

@@ -47,7 +47,7 @@
 #define THIN_TRANSPOSE_BYTES_PER_NS 8.0
 #define THIN_ROW 4         /* elements */
 #define PIXEL_FILTERS 6.0  /* convolutions of row-major images: filters that are computed together, ... */
-#define PIXEL_COLUMNS 64.0 /* ... in pieces of so many pixels, ... */
+#define PIXEL_COLUMNS 64.0 /* ... in blocks of this many pixels, ... */
 #define PIECE_NS 3.0       /* ... each for every term, ... */
 #define UNFOLD_BYTES_PER_NS 100.0
 #define STRIDED_BYTES_PER_NS 20.0 /* ... from rows without skipped pixels, ... */

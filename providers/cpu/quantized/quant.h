@@ -27,7 +27,7 @@ bool cpu_takes_bias(const kit_node *node);
 uint32_t cpu_sums_of(const cpu_op *add);
 uint32_t cpu_bias_of(const cpu_op *add);
 /* Adds the cost of an operator of integers.def, without the time of products by weights, and of reading them:
- * *out_multiply_ns of the reference core, and *out_weight_bytes; both stay as they are without weights. */
+ * *out_multiply_ns of the reference core, and *out_weight_bytes; both are unchanged without weights. */
 void cpu_quant_cost(const cpu_op *op, const struct inlay_cost_request *request, const inlay_node_info *info,
                     struct inlay_cost *cost, double *out_multiply_ns, double *out_weight_bytes);
 

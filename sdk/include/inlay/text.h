@@ -53,7 +53,7 @@ typedef struct inlay_text_options {
 } inlay_text_options;
 
 /* Loads the model at path: an .onnx or .gguf file, or a folder with one model. options may be NULL.
- *     INLAY_UNSUPPORTED       the model generates no texts; the message says what it lacks
+ *     INLAY_UNSUPPORTED       the model generates no texts; the message names what is missing
  *     INLAY_INVALID_ARGUMENT  options, tokenizer.json or generation_config.json are invalid, or the draft model does
  *                             not belong to the model
  *     and what inlay_session_create() returns */
