@@ -169,17 +169,18 @@ static void test_parameters(void **state)
         { "completions", TEXT(",\"seed\":1.5"), REFUSED("seed"), 400 },
         /* ln(e / (e + 127)) = -3.865, and 1 less for each other token */
         { "completions", TEXT(",\"logprobs\":1"),
-          "\"logprobs\":{\"tokens\":[\"C\",\"D\",\"E\"],\"token_logprobs\":[-3.86537,-3.86537,-3.86537],"
-          "\"top_logprobs\":[{\"C\":-3.86537},{\"D\":-3.86537},{\"E\":-3.86537}],\"text_offset\":[0,1,2]}",
+          "\"logprobs\":{\"tokens\":[\"C\",\"D\",\"E\"],\"token_logprobs\":[-3.86536506,-3.86536506,-3.86536506],"
+          "\"top_logprobs\":[{\"C\":-3.86536506},{\"D\":-3.86536506},{\"E\":-3.86536506}],\"text_offset\":[0,1,2]}",
           200 },
         /* of the most probable tokens without text, one */
-        { "completions", TEXT(",\"logprobs\":4"), "\"top_logprobs\":[{\"C\":-3.86537,\"\":-4.86537},{\"D\":", 200 },
+        { "completions", TEXT(",\"logprobs\":4"),
+          "\"top_logprobs\":[{\"C\":-3.86536506,\"\":-4.86536506},{\"D\":", 200 },
         { "completions", TEXT(",\"logprobs\":0"), "\"top_logprobs\":null,", 200 },
         { "completions", TEXT(",\"logprobs\":21"), REFUSED("logprobs"), 400 },
         { "chat/completions", SAY(",\"logprobs\":true,\"top_logprobs\":1"),
-          "\"logprobs\":{\"content\":[{\"token\":\"C\",\"logprob\":-3.86537,\"bytes\":[67],\"top_logprobs\":[{"
+          "\"logprobs\":{\"content\":[{\"token\":\"C\",\"logprob\":-3.86536506,\"bytes\":[67],\"top_logprobs\":[{"
           "\"token\":"
-          "\"C\",\"logprob\":-3.86537,\"bytes\":[67]}]},{\"token\":\"D\",",
+          "\"C\",\"logprob\":-3.86536506,\"bytes\":[67]}]},{\"token\":\"D\",",
           200 },
         { "chat/completions", SAY(",\"top_logprobs\":1"), REFUSED("top_logprobs"), 400 },
         /* parameters with one supported value, labels, and all others */

@@ -23,13 +23,16 @@ typedef struct completion_choice {
     bool said;    /* the reply already has text other than white space */
     tool_reader calls;
 
-    struct strbuf text;     /* the text so far; unused if choices are streamed */
-    token_log log;          /* of the tokens that are not yet written */
-    const char *reason;     /* finish_reason; NULL: not finished */
-    bool began;             /* an event of it was written */
-    uint64_t token_ns;      /* when the last token was generated */
-    size_t characters;      /* generated; for text_offset */
-    double log_probability; /* of all tokens, if the request needs it */
+    struct strbuf text;       /* the text so far; unused if choices are streamed */
+    token_log log;            /* of the tokens that are not yet written */
+    struct strbuf prompt_log; /* those of prompt_logprobs, as JSON elements */
+    size_t scored;            /* tokens of the prompt whose log probabilities were taken */
+    bool prompt_ended;        /* it was read, and is in the text if that begins with it */
+    const char *reason;       /* finish_reason; NULL: not finished */
+    bool began;               /* an event of it was written */
+    uint64_t token_ns;        /* when the last token was generated */
+    size_t characters;        /* generated; for text_offset */
+    double log_probability;   /* of all tokens, if the request needs it */
 } completion_choice;
 
 struct completion {
@@ -66,6 +69,8 @@ void completion_emit(completion_choice *choice, size_t bytes, const char *reason
 void completion_emit_calls(completion_choice *choice);
 /* Adds the token's log probability to the choice. logits: [count] as the model returned them. */
 void completion_log_token(completion_choice *choice, int64_t token, const float *logits, size_t count);
+/* Adds that of the next token of the prompt. logits: [count] of the token before it; NULL: it is the first one. */
+void completion_log_prompt(completion_choice *choice, const float *logits, size_t count);
 /* The reply of /v1/responses, and its events: one for a part of the text, and those after its end. The caller holds the
  * lock. */
 void response_write(struct completion *completion, struct strbuf *to);

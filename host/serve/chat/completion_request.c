@@ -106,18 +106,19 @@ static bool read_part(const json_t *value, double least, double most, float *out
     return true;
 }
 
-/* -1 is "no limit" for clients of llama-server: the context ends the text. */
+/* -1 is "no limit" for clients of llama-server: the context ends the text. 0: the prompt alone is read. */
 static bool read_max_tokens(void *user, json_t *value, body_error *error)
 {
-    text_ends *ends = &((completion_request *)user)->ends;
+    completion_request *request = user;
     uint32_t count = MAX_TOKENS;
 
     if (!(json_is_integer(value) && json_integer_value(value) == -1) &&
-        !read_count(value, 1, MAX_TOKENS, &count, error))
+        !read_count(value, request->response, MAX_TOKENS, &count, error))
         return false;
-    if (ends->max_tokens != 0 && ends->max_tokens != count)
+    if (request->has_max_tokens && request->ends.max_tokens != count)
         return body_fail(error, "the request has another value for it by its other name");
-    ends->max_tokens = count;
+    request->has_max_tokens = true;
+    request->ends.max_tokens = count;
     return true;
 }
 
@@ -262,6 +263,15 @@ static bool read_logprobs(void *user, json_t *value, body_error *error)
 static bool read_top_logprobs(void *user, json_t *value, body_error *error)
 {
     return read_count(value, 0, MAX_TOP, &((completion_request *)user)->top_logprobs, error);
+}
+
+static bool read_prompt_logprobs(void *user, json_t *value, body_error *error)
+{
+    uint32_t count = 0;
+    const bool good = read_count(value, 0, MAX_TOP, &count, error);
+
+    ((completion_request *)user)->prompt_logprobs = good ? (int32_t)count : -1;
+    return good;
 }
 
 static bool read_stream(void *user, json_t *value, body_error *error)
@@ -561,7 +571,8 @@ static bool read_one(void *user, json_t *value, body_error *error)
         { "n_predict", read_max_tokens }, { "temperature", read_temperature }, { "top_p", read_top_p },                \
         { "min_p", read_min_p }, { "top_k", read_top_k }, { "presence_penalty", read_presence },                       \
         { "frequency_penalty", read_frequency }, { "repetition_penalty", read_repetition }, { "seed", read_seed },     \
-        { "n", read_choices }, { "logit_bias", read_bias }, { "logprobs", read_logprobs }, { "stream", read_stream },  \
+        { "n", read_choices }, { "logit_bias", read_bias }, { "logprobs", read_logprobs },                             \
+        { "prompt_logprobs", read_prompt_logprobs }, { "stream", read_stream },                                        \
         { "stream_options", read_stream_options }, { "grammar", read_grammar }, { "guided_regex", read_regex },        \
         { "response_format", read_format }, { "guided_json", read_schema }, { "json_schema", read_schema },            \
         { "guided_choice", read_texts }, { "guided_grammar", read_grammar },                                           \
@@ -650,6 +661,7 @@ bool completion_request_read(completion_request *request, const struct exchange 
         .chat = request->chat,
         .response = request->response,
         .choices = 1,
+        .prompt_logprobs = -1,
         .sampler = { .temperature = NAN, .top_p = NAN, .min_p = NAN, .penalty = NAN, .top_k = OPEN_TOP_K }
     };
     request->dialog.messages = json_array();
@@ -658,7 +670,7 @@ bool completion_request_read(completion_request *request, const struct exchange 
     request->body = body_read(exchange, tables[api].parameters, tables[api].count, request, error);
     if (request->body == NULL)
         return false;
-    if (request->ends.max_tokens == 0)
+    if (!request->has_max_tokens)
         request->ends.max_tokens = request->chat ? CHAT_TOKENS : COMPLETION_TOKENS;
     if (request->model == NULL)
         return body_fail_parameter(error, "model", "the request has no model");
@@ -685,8 +697,8 @@ bool completion_request_read(completion_request *request, const struct exchange 
                                    "a stream cannot choose the best of several texts; leave out best_of");
     if (request->ends.min_tokens > request->ends.max_tokens)
         return body_fail_parameter(error, "min_tokens", "min_tokens is larger than max_tokens");
-    if (request->echoes && request->logprobs)
-        return body_fail_parameter(error, "echo", "echo is not supported together with logprobs");
+    if (request->streams && request->prompt_logprobs >= 0)
+        return body_fail_parameter(error, "prompt_logprobs", "prompt_logprobs is not supported in a stream");
     if (request->echoes && request->suffix != NULL)
         return body_fail_parameter(error, "echo", "echo is not supported together with suffix");
     for (uint32_t i = 0; request->suffix != NULL && i < request->prompts.count; i++)

@@ -35,6 +35,8 @@ typedef struct completion_request {
     bool logprobs;
     uint32_t top_logprobs;
     bool echoes; /* the reply begins with the prompt */
+    bool has_max_tokens;
+    int32_t prompt_logprobs; /* number of most probable tokens for each token of the prompt; -1: none are wanted */
     bool seeded;
     struct grammar *form; /* of the texts, owned; NULL: any */
     tool_set tools;
