@@ -1,6 +1,6 @@
 #include "serve/chat/completion_internal.h"
 #include "inlay/check.h"
-#include "texts/chat/chat.h"
+#include "serve/chat/messages.h"
 #include "serve/chat/models.h"
 #include "serve/exchange/watch.h"
 #include "serve/model/text.h"
@@ -358,24 +358,12 @@ static bool prepare_tools(struct exchange *exchange, struct completion *completi
 /* Renders the messages with the model's template, as the request's only prompt. */
 static bool render_chat(struct completion *completion, char **out_text, inlay_diag *diag)
 {
-    text_model *model = completion->exchange->request.job.model->text;
-    const bool tools = completion->asked.tool_form != NULL;
+    const completion_request *asked = &completion->asked;
     input_list *prompts = &completion->asked.prompts;
-    struct chat chat = { .tools = tools ? completion->asked.tools.list : NULL,
-                         .begin = model->begin,
-                         .end = model->end,
-                         .messages = completion->asked.dialog.messages,
-                         .variables = completion->asked.dialog.variables };
 
-    if ((tools ? tool_template_of(model) : model->chat_template) == NULL)
-        return inlay_fail(
-                   diag, INLAY_INVALID_ARGUMENT,
-                   "the model has no chat_template (chat_template.jinja or tokenizer_config.json in its folder); "
-                   "use v1/completions") == INLAY_OK;
-    chat.form = text_model_template(model, tools, diag);
-    if ((chat.form != NULL ? chat_render(&chat, out_text, diag) : diag->code) == INLAY_UNSUPPORTED)
-        diag->code = INLAY_INVALID_ARGUMENT; /* the model's template is the cause, not the server */
-    if (diag->code != INLAY_OK)
+    if (messages_render(completion->exchange->request.job.model->text, asked->dialog.messages,
+                        asked->tool_form != NULL ? asked->tools.list : NULL, asked->dialog.variables, out_text,
+                        diag) != INLAY_OK)
         return false;
     if (!LIST_GROW(prompts->texts, 0))
         return no_memory(diag, "for the prompt") == INLAY_OK;
@@ -455,11 +443,7 @@ static bool read_prompts(struct exchange *exchange, struct completion *completio
 
         good = read_prompt(completion, prompt, &error);
         if (!good)
-            exchange_fail_parameter(exchange, HTTP_BAD_REQUEST, error.text,
-                                    completion->asked.response ? "input"
-                                    : completion->asked.chat   ? "messages"
-                                                               : "prompt",
-                                    error.code);
+            exchange_fail_parameter(exchange, HTTP_BAD_REQUEST, error.text, completion->asked.prompt_name, error.code);
         completion->prompt_tokens += prompt->token_count;
         prompt->text = NULL; /* the tokens are used from here on */
     }
@@ -590,6 +574,23 @@ static void model_loaded(void *user, const inlay_diag *failure)
         request_wake(&exchange->request);
 }
 
+static const reply_form *reply_of(route_kind kind)
+{
+    switch (kind) {
+    case ROUTE_RESPONSES:
+        return &response_reply;
+    case ROUTE_MESSAGES:
+        return &anthropic_reply;
+    case ROUTE_INFILL:
+        return &infill_reply;
+    case ROUTE_GENERATE:
+    case ROUTE_GENERATE_STREAM:
+        return &generate_reply;
+    default:
+        return NULL;
+    }
+}
+
 void answer_completions(struct exchange *exchange)
 {
     struct completion *completion = calloc(1, sizeof *completion);
@@ -599,9 +600,7 @@ void answer_completions(struct exchange *exchange)
         exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the text");
         return;
     }
-    *completion = (struct completion){ .exchange = exchange,
-                                       .asked = { .chat = exchange->route.kind != ROUTE_COMPLETIONS,
-                                                  .response = exchange->route.kind == ROUTE_RESPONSES } };
+    *completion = (struct completion){ .exchange = exchange, .reply = reply_of(exchange->route.kind) };
     (void)pthread_mutex_init(&completion->lock, NULL);
     completion->done = true; /* until the first run is queued */
     exchange->completion = completion;

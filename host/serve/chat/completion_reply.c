@@ -426,8 +426,8 @@ void completion_emit_calls(completion_choice *choice)
             if (!call->named || (call->began && bytes == 0))
                 break;
             (void)pthread_mutex_lock(&completion->lock);
-            if (completion->asked.response)
-                response_write_call(completion, i, bytes);
+            if (completion->reply != NULL)
+                completion->reply->write_call(completion, i, bytes);
             else
                 write_call_event(completion, choice, i, bytes);
             call->began = true;
@@ -446,14 +446,14 @@ void completion_emit(completion_choice *choice, size_t bytes, const char *reason
     INLAY_CHECK(bytes <= unsent->size);
     for (size_t i = 0; i < bytes; i++)
         choice->said |= strchr(" \n\t\r", unsent->data[i]) == NULL;
-    if (!completion->streams || completion->asked.response)
+    if (!completion->streams || completion->reply != NULL)
         strbuf_add(&choice->text, unsent->data, bytes);
     if (completion->streams && (bytes > 0 || reason != NULL)) {
         const char *text = unsent->data != NULL ? unsent->data : "";
 
         (void)pthread_mutex_lock(&completion->lock);
-        if (completion->asked.response) {
-            response_write_part(completion, text, bytes);
+        if (completion->reply != NULL) {
+            completion->reply->write_part(completion, text, bytes);
         } else {
             strbuf_text(&completion->out, "data: ");
             write_head(completion, &completion->out);
@@ -514,8 +514,8 @@ void completion_reply(struct completion *completion, const inlay_diag *failure)
     if (!completion->streams) {
         if (failure != NULL) {
             exchange_fail_diag(exchange, failure);
-        } else if (completion->asked.response) {
-            response_write(completion, &exchange->reply);
+        } else if (completion->reply != NULL) {
+            completion->reply->write(completion, &exchange->reply);
             exchange->code = HTTP_OK;
         } else {
             write_head(completion, &exchange->reply);
@@ -532,10 +532,10 @@ void completion_reply(struct completion *completion, const inlay_diag *failure)
         return;
     }
     (void)pthread_mutex_lock(&completion->lock);
-    if (completion->asked.response && failure != NULL) {
-        response_write_failure(completion, failure);
-    } else if (completion->asked.response) {
-        response_write_end(completion);
+    if (completion->reply != NULL && failure != NULL) {
+        completion->reply->write_failure(completion, failure);
+    } else if (completion->reply != NULL) {
+        completion->reply->write_end(completion);
     } else if (failure != NULL) {
         strbuf_text(&completion->out, "data: ");
         exchange_write_error(exchange, &completion->out, exchange_code_of(failure->code), failure->text, NULL, NULL);
