@@ -1,5 +1,5 @@
-/* serve/chat/models.h - the models of OpenAI's API: GET /v1/models and /v1/models/NAME, and the model of a request; what
- * llama-server says of its only model. */
+/* serve/chat/models.h - the models of OpenAI's API: GET /v1/models and /v1/models/NAME, and the model of a request;
+ * what llama-server says of its only model. */
 #ifndef SERVE_MODELS_H
 #define SERVE_MODELS_H
 #include "serve/exchange/exchange.h"

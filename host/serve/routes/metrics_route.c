@@ -417,7 +417,8 @@ static void write_process(struct strbuf *to, struct server *server)
     write_metric(to, "process_open_fds", "gauge", "Open file descriptors.", of_processes(&server->board, open_files));
 }
 
-/* Makes OpenMetrics of the text: the name of a counter is that of its samples without "_total", and an end is marked. */
+/* Makes OpenMetrics of the text: the name of a counter is that of its samples without "_total", and the end is
+ * marked. */
 static void make_open(struct strbuf *text)
 {
     static const char suffix[] = "_total";
