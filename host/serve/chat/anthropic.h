@@ -1,4 +1,4 @@
-/* serve/chat/anthropic.h - POST /v1/messages: requests in the form of Anthropic's Messages API become those of chats. */
+/* serve/chat/anthropic.h - POST /v1/messages: requests of Anthropic's Messages API become those of chats. */
 #ifndef SERVE_ANTHROPIC_H
 #define SERVE_ANTHROPIC_H
 #include "serve/chat/body.h"
