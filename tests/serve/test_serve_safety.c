@@ -427,6 +427,7 @@ static void test_wrong_tokens(void **state)
     fd = client_connect(&server);
     client_text(fd, "GET /v2 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer wrong-0123456789abcd\r\n\r\n");
     client_expect(&server, "GET", "/v2", AS_USER, NULL, 200, "");
+    client_expect(&server, "GET", "/v2", "x-api-key: " USER_TOKEN "\r\n", NULL, 200, "");
     client_expect(&server, "GET", "/v2", "", NULL, 401, "");
     /* Another thread of the server may have the client's request: wait until it is counted. */
     for (uint32_t i = 0;; i++) {

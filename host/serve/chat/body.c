@@ -45,14 +45,34 @@ static void name_parameter(body_error *error, const char *name)
     (void)snprintf(error->text, sizeof error->text, "%.63s: %.180s", error->parameter, reason);
 }
 
+bool body_take(json_t *object, const body_parameter *parameters, size_t count, void *request, body_error *error)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(object, name, value) {
+        const body_parameter *parameter = find(parameters, count, name);
+
+        if (json_is_null(value) || (parameter != NULL && parameter->read == NULL))
+            continue;
+        if (parameter != NULL && parameter->read(request, value, error))
+            continue;
+        if (parameter == NULL) {
+            (void)body_fail(error, "not supported; remove it");
+            error->code = "unsupported_parameter";
+        }
+        name_parameter(error, name);
+        return false;
+    }
+    return true;
+}
+
 json_t *body_read(const struct exchange *exchange, const body_parameter *parameters, size_t count, void *request,
                   body_error *error)
 {
     json_error_t wrong;
     json_t *root = json_loadb(exchange->body_bytes > 0 ? exchange->body : "", exchange->body_bytes,
                               JSON_REJECT_DUPLICATES, &wrong);
-    const char *name;
-    json_t *value;
 
     *error = (body_error){ .code = NULL };
     if (root == NULL) {
@@ -68,22 +88,10 @@ json_t *body_read(const struct exchange *exchange, const body_parameter *paramet
         json_decref(root);
         return NULL;
     }
-    json_object_foreach(root, name, value) {
-        const body_parameter *parameter = find(parameters, count, name);
-
-        if (json_is_null(value) || (parameter != NULL && parameter->read == NULL))
-            continue;
-        if (parameter != NULL && parameter->read(request, value, error))
-            continue;
-        if (parameter == NULL) {
-            (void)body_fail(error, "not supported; remove it");
-            error->code = "unsupported_parameter";
-        }
-        name_parameter(error, name);
-        json_decref(root);
-        return NULL;
-    }
-    return root;
+    if (body_take(root, parameters, count, request, error))
+        return root;
+    json_decref(root);
+    return NULL;
 }
 
 bool body_number(const json_t *value, double least, double most, bool whole, double *out, body_error *error)

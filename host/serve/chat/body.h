@@ -23,6 +23,8 @@ typedef struct body_parameter {
  * owns the texts. NULL: *error says why. */
 json_t *body_read(const struct exchange *exchange, const body_parameter *parameters, size_t count, void *request,
                   body_error *error);
+/* Reads the members of an object as parameters. */
+bool body_take(json_t *object, const body_parameter *parameters, size_t count, void *request, body_error *error);
 /* Sets the text of the error and returns false. body_read() adds the parameter's name. */
 INLAY_PRINTF(2, 3) bool body_fail(body_error *error, const char *format, ...);
 /* The same for a parameter, outside of body_read(). */
