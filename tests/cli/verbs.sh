@@ -88,6 +88,9 @@ refuses 2 "unknown option '--qqqqqqqq'; inlay run --help-all lists the options" 
 expect 0 'string|float' run "$add" --seed 1 --val 2
 # What other tools call a verb or an option; a name that has little in common with a known one is no suggestion.
 refuses 2 "unknown option '--opset'; try inlay optimize --opset=N$" edit "$add" --opset 9
+refuses 2 "unknown option '--batch'; try --dim batch=N$" run "$add" --batch 2
+refuses 2 "unknown option '--device'; try --providers=NAME,...$" run "$add" --device cpu
+refuses 2 "unknown option 'x'; .inlay config., or inlay_options_describe.. in C, lists all options$" run "$add" --option x=1
 refuses 2 "unknown verb 'convert'; try inlay optimize --opset=N$" convert "$add"
 refuses 2 "unknown option '--verison'; did you mean '--version'\\?$" --verison
 expect 0 'Usage: inlay run' run -h

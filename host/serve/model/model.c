@@ -292,7 +292,12 @@ static inlay_status open_text(struct model *model, inlay_diag *diag)
 {
     const text_source source = text_source_of(model);
     const inlay_status status = text_model_open(&source, &model->text, diag);
+    char why[200];
 
+    if (status == INLAY_OK && model->text == NULL && text_model_lacks_tokenizer(&source)) {
+        text_model_explain(&source, why, sizeof why);
+        log_line(LOG_WARNING_LINE, "model '%s', version %s: %s", model->name, model->version, why);
+    }
     if (status != INLAY_OK || model->text == NULL)
         return status;
     if (model->text->decode.has_states && model->states.sequences == NULL) { /* max_sequences is 0 */

@@ -271,10 +271,15 @@ static bool find_unknown(const text_source *source, const text_model *text, inla
     return false;
 }
 
+bool text_model_lacks_tokenizer(const text_source *source)
+{
+    return source->session != NULL && find_property(source, "tokenizer.ggml.model") != NULL;
+}
+
 void text_model_explain(const text_source *source, char *out, size_t bytes)
 {
     char path[PATH_MAX];
-    const char *file = source->path, *slash = strrchr(file, '/');
+    const char *file = source->path, *slash = strrchr(file, '/'), *kind;
     text_model text;
     inlay_io_info input;
     bool unknown;
@@ -284,6 +289,7 @@ void text_model_explain(const text_source *source, char *out, size_t bytes)
         (void)snprintf(out, bytes, "not a model for texts: it is an ensemble");
         return;
     }
+    kind = find_property(source, "tokenizer.ggml.model");
     find_inputs(source, &text);
     unknown = text.decode.ids != INLAY_NONE && find_unknown(source, &text, &input);
     if (text.decode.ids == INLAY_NONE)
@@ -301,10 +307,13 @@ void text_model_explain(const text_source *source, char *out, size_t bytes)
                        file);
     else if (unknown)
         (void)snprintf(out, bytes, "not a model for texts: input '%.60s' of %.100s is not supplied", input.name, file);
-    else if (find_property(source, "tokenizer.ggml.model") != NULL)
+    else if (text_model_lacks_tokenizer(source) && (strcmp(kind, "none") == 0 || strcmp(kind, "no_vocab") == 0))
+        (void)snprintf(out, bytes, "not a model for texts: %.100s has no tokenizer (tokenizer.ggml.model is %s)", file,
+                       kind);
+    else if (text_model_lacks_tokenizer(source))
         (void)snprintf(out, bytes,
                        "not a model for texts: the tokenizer of %.60s is of the kind '%.60s', not gpt2 or llama", file,
-                       find_property(source, "tokenizer.ggml.model"));
+                       kind);
     else if (find_property(source, "tokenizer.json") == NULL && !find_file(source->path, "tokenizer.json", path))
         (void)snprintf(out, bytes, "not a model for texts: no tokenizer.json in the folder of %.100s or above it",
                        file);
