@@ -814,7 +814,7 @@ static bool check_tools(completion_request *request, body_error *error)
     return true;
 }
 
-bool completion_request_read(completion_request *request, const struct exchange *exchange, body_error *error)
+bool completion_request_read(completion_request *request, struct exchange *exchange, body_error *error)
 {
     const request_form form = form_of(exchange->route.kind);
 
