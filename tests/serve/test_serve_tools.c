@@ -547,12 +547,49 @@ static void test_warnings(void **state)
                 sizeof rows / sizeof rows[0]);
 }
 
+/* Later requests get copies of the grammars of earlier ones, with the same replies and warnings. */
+static void test_kept_grammars(void **state)
+{
+    static const char *const bodies[] = {
+        ASK("answer", X_FORMAT), ASK("hermes", TOOLS), ASK("hermes", TOOL("\"name\":\"a\"," ODD)),
+        ASK("none", "\"guided_regex\":\"H.*\""), ASK("none", "\"guided_choice\":[\"Hm\",\"Hn\"]"),
+        ASK("none", "\"grammar\":\"root ::= \\\"Hm\\\"\""), ASK("answer", ANY_FORMAT),
+        /* the same tools, of which others may be called, or which are strict */
+        ASK("hermes", TOOLS ",\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"f\"}}"),
+        ASK("hermes", TOOLS ",\"parallel_tool_calls\":false")
+    };
+    enum { COUNT = sizeof bodies / sizeof *bodies };
+    char heard[2][COUNT][256];
+    double found = 0, built = 0;
+
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < COUNT; i++) {
+            json_t *reply = ask("/v1/chat/completions", bodies[i]);
+
+            said_in(reply, heard[round][i], sizeof heard[round][i]);
+            assert_true((json_object_get(reply, "warnings") != NULL) == (i == 2));
+            json_decref(reply);
+            assert_true(round == 0 || strcmp(heard[0][i], heard[1][i]) == 0);
+        }
+        if (round == 1)
+            break;
+        found = client_metric(&server, "inlay_grammars_total{result=\"found\"}");
+        built = client_metric(&server, "inlay_grammars_total{result=\"built\"}");
+    }
+    assert_true(client_metric(&server, "inlay_grammars_total{result=\"found\"}") == found + COUNT);
+    assert_true(client_metric(&server, "inlay_grammars_total{result=\"built\"}") == built);
+    assert_true(client_metric(&server, "inlay_grammar_bytes") > 0);
+    assert_string_not_equal(heard[0][1], heard[0][8]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calls),   cmocka_unit_test(test_forced_arguments), cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_events),  cmocka_unit_test(test_responses),        cmocka_unit_test(test_anthropic),
-        cmocka_unit_test(test_prompts), cmocka_unit_test(test_refused),          cmocka_unit_test(test_warnings),
+        cmocka_unit_test(test_calls),         cmocka_unit_test(test_forced_arguments), cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_events),        cmocka_unit_test(test_responses),        cmocka_unit_test(test_anthropic),
+        cmocka_unit_test(test_prompts),       cmocka_unit_test(test_refused),          cmocka_unit_test(test_warnings),
+        cmocka_unit_test(test_kept_grammars),
     };
 
     return cmocka_run_group_tests(tests, start, serving_tear_down);

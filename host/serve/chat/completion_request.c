@@ -1,5 +1,6 @@
 #include "serve/chat/completion_request.h"
 #include "serve/chat/anthropic.h"
+#include "serve/chat/form_cache.h"
 #include "serve/chat/messages.h"
 #include "serve/chat/models.h"
 #include "texts/grammar/grammar_gbnf.h"
@@ -295,22 +296,72 @@ static bool read_stream_options(void *user, json_t *value, body_error *error)
            (usage == NULL || body_bool(usage, &((completion_request *)user)->stream_usage, error));
 }
 
-/* Creates the grammar of the texts; NULL: the request has one already, or out of memory. */
-static struct grammar *begin_form(completion_request *request, body_error *error)
+/* The language of the texts of an array, each of which is a text. */
+static bool words_of(struct grammar *form, const json_t *texts, char *why)
 {
-    if (request->form != NULL) {
-        (void)body_fail(error, "only one form of the text is allowed in a request");
-        return NULL;
-    }
-    request->form = grammar_create();
-    if (request->form == NULL)
-        (void)body_fail(error, "out of memory for the grammar");
-    return request->form;
+    const size_t count = json_array_size(texts);
+    grammar_word *words = calloc(count + 1, sizeof *words);
+
+    for (size_t i = 0; words != NULL && i < count; i++)
+        words[i] =
+            (grammar_word){ json_string_value(json_array_get(texts, i)), json_string_length(json_array_get(texts, i)) };
+    if (words != NULL)
+        grammar_define(form, grammar_rule(form), grammar_words(form, words, count));
+    else
+        (void)snprintf(why, GRAMMAR_WHY_BYTES, "out of memory for the texts");
+    free(words);
+    return words != NULL;
 }
 
-static bool end_form(completion_request *request, bool good, char *why, body_error *error)
+/* What the form of a text is made of. */
+typedef enum form_kind { FORM_SCHEMA, FORM_GBNF, FORM_REGEX, FORM_WORDS } form_kind;
+
+static bool build_form(struct grammar *form, form_kind kind, json_t *value, char *why)
 {
-    return (good && grammar_finish(request->form, why)) || body_fail(error, "%s", why);
+    grammar_node node = 0;
+    uint32_t rule;
+    bool good;
+
+    switch (kind) {
+    case FORM_SCHEMA:
+        return grammar_schema(form, value, why);
+    case FORM_GBNF:
+        return grammar_gbnf(form, json_string_value(value), why);
+    case FORM_WORDS:
+        return words_of(form, value, why);
+    case FORM_REGEX:
+        break;
+    }
+    rule = grammar_rule(form);
+    good = grammar_regex(form, json_string_value(value), false, false, &node, why);
+    grammar_define(form, rule, node);
+    return good;
+}
+
+/* Sets the form of the texts: that of an earlier request, or one that is built of the value (FORM_SCHEMA: NULL is any
+ * object). */
+static bool set_form(completion_request *request, form_kind kind, json_t *value, body_error *error)
+{
+    struct strbuf key = { 0 };
+    char why[GRAMMAR_WHY_BYTES] = "";
+    bool good = true;
+
+    if (request->form != NULL)
+        return body_fail(error, "only one form of the text is allowed in a request");
+    strbuf_format(&key, "%d", (int)kind);
+    form_cache_key(&key, value);
+    request->form = form_cache_find(&key, NULL, NULL);
+    if (request->form == NULL) {
+        request->form = grammar_create();
+        good = request->form != NULL ? build_form(request->form, kind, value, why) && grammar_finish(request->form, why)
+                                     : body_fail(error, "out of memory for the grammar");
+        if (good)
+            form_cache_add(&key, request->form, NULL, 0);
+        else if (request->form != NULL)
+            (void)body_fail(error, "%s", why);
+    }
+    strbuf_deinit(&key);
+    return good;
 }
 
 /* {"type": "text"}, {"type": "json_object"} or {"type": "json_schema", "json_schema": {"schema": ...}}. The schema may
@@ -322,7 +373,6 @@ static bool read_format(void *user, json_t *value, body_error *error)
     static const char *const inner_names[] = { "name", "description", "strict", "schema", "type", NULL };
     json_t *inner = json_object_get(value, "json_schema");
     json_t *schema = json_object_get(value, "schema"), *inner_schema = json_object_get(inner, "schema");
-    char why[GRAMMAR_WHY_BYTES] = "";
     uint32_t which;
 
     if (!body_choice(json_object_get(value, "type"), formats, &which, error) || !body_members(value, names, error) ||
@@ -336,8 +386,7 @@ static bool read_format(void *user, json_t *value, body_error *error)
     schema = schema != NULL ? schema : inner_schema;
     if (which == 2 && schema == NULL)
         return body_fail(error, "json_schema has no schema");
-    return begin_form(user, error) != NULL &&
-           end_form(user, grammar_schema(((completion_request *)user)->form, schema, why), why, error);
+    return set_form(user, FORM_SCHEMA, schema, error);
 }
 
 /* "text" of /v1/responses: {"format": ...}, whose schema is not below "json_schema". */
@@ -371,32 +420,12 @@ static bool read_truncation(void *user, json_t *value, body_error *error)
 
 static bool read_grammar(void *user, json_t *value, body_error *error)
 {
-    const char *text = json_string_value(value);
-    char why[GRAMMAR_WHY_BYTES] = "";
-
-    if (text == NULL)
-        return body_fail(error, "not a text");
-    return begin_form(user, error) != NULL &&
-           end_form(user, grammar_gbnf(((completion_request *)user)->form, text, why), why, error);
+    return json_is_string(value) ? set_form(user, FORM_GBNF, value, error) : body_fail(error, "not a text");
 }
 
 static bool read_regex(void *user, json_t *value, body_error *error)
 {
-    const char *text = json_string_value(value);
-    char why[GRAMMAR_WHY_BYTES] = "";
-    struct grammar *form = text != NULL ? begin_form(user, error) : NULL;
-    grammar_node node = 0;
-    uint32_t rule;
-    bool good;
-
-    if (text == NULL)
-        return body_fail(error, "not a text");
-    if (form == NULL)
-        return false;
-    rule = grammar_rule(form);
-    good = grammar_regex(form, text, false, false, &node, why);
-    grammar_define(form, rule, node);
-    return end_form(user, good, why, error);
+    return json_is_string(value) ? set_form(user, FORM_REGEX, value, error) : body_fail(error, "not a text");
 }
 
 /* A schema, or its text. */
@@ -406,10 +435,8 @@ static bool read_schema(void *user, json_t *value, body_error *error)
     json_t *schema = json_is_string(value)
                          ? json_loads(json_string_value(value), JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &wrong)
                          : json_incref(value);
-    char why[GRAMMAR_WHY_BYTES] = "not a schema of JSON";
     const bool good =
-        begin_form(user, error) != NULL &&
-        end_form(user, schema != NULL && grammar_schema(((completion_request *)user)->form, schema, why), why, error);
+        schema != NULL ? set_form(user, FORM_SCHEMA, schema, error) : body_fail(error, "not a schema of JSON");
 
     json_decref(schema);
     return good;
@@ -418,37 +445,19 @@ static bool read_schema(void *user, json_t *value, body_error *error)
 /* An array of texts, one of which the text has to be. */
 static bool read_texts(void *user, json_t *value, body_error *error)
 {
-    struct grammar *form = begin_form(user, error);
     const size_t count = json_array_size(value);
-    grammar_word *words = form != NULL ? calloc(count + 1, sizeof *words) : NULL;
-    char why[GRAMMAR_WHY_BYTES] = "";
-    bool good = words != NULL && count > 0;
 
-    for (size_t i = 0; good && i < count; i++) {
-        const json_t *text = json_array_get(value, i);
-
-        words[i] = (grammar_word){ json_string_value(text), json_string_length(text) };
-        good = json_is_string(text) || body_fail(error, "element %zu is not a text", i);
-    }
-    if (good)
-        grammar_define(form, grammar_rule(form), grammar_words(form, words, count));
-    free(words);
-    if (words == NULL)
-        return form != NULL && body_fail(error, "out of memory for the texts");
-    if (count == 0)
-        return body_fail(error, "not an array of texts");
-    return good && end_form(user, true, why, error);
+    for (size_t i = 0; i < count; i++)
+        if (!json_is_string(json_array_get(value, i)))
+            return body_fail(error, "element %zu is not a text", i);
+    return count > 0 ? set_form(user, FORM_WORDS, value, error) : body_fail(error, "not an array of texts");
 }
 
 static bool read_any_object(void *user, json_t *value, body_error *error)
 {
-    char why[GRAMMAR_WHY_BYTES] = "";
     bool on = false;
 
-    if (!body_bool(value, &on, error) || !on)
-        return !on && error->text[0] == '\0';
-    return begin_form(user, error) != NULL &&
-           end_form(user, grammar_schema(((completion_request *)user)->form, NULL, why), why, error);
+    return body_bool(value, &on, error) && (!on || set_form(user, FORM_SCHEMA, NULL, error));
 }
 
 /* An object with the form of the text, as vLLM has it. */
@@ -805,7 +814,7 @@ static bool check_tools(completion_request *request, body_error *error)
     return true;
 }
 
-bool completion_request_read(completion_request *request, const struct exchange *exchange, body_error *error)
+bool completion_request_read(completion_request *request, struct exchange *exchange, body_error *error)
 {
     const request_form form = form_of(exchange->route.kind);
 

@@ -52,6 +52,6 @@ typedef struct completion_request {
 
 /* Reads the exchange's body into *request, in the form of its route. false: *error says why; the caller
  * frees the request in both cases. */
-bool completion_request_read(completion_request *request, const struct exchange *exchange, body_error *error);
+bool completion_request_read(completion_request *request, struct exchange *exchange, body_error *error);
 void completion_request_deinit(completion_request *request);
 #endif

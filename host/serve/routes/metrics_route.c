@@ -1,5 +1,6 @@
 /* GET /metrics: Prometheus' text format, version 0.0.4, or OpenMetrics 1.0. */
 #include "serve/routes/answers.h"
+#include "serve/chat/form_cache.h"
 #include "serve/exchange/prepare.h"
 #include "serve/exchange/watch.h"
 #include "serve/repository/repository.h"
@@ -324,6 +325,8 @@ static double of_processes(const struct board *board, double (*figure)(uint64_t 
 
 static void write_preparation(struct strbuf *to, prepare_figures figures)
 {
+    const form_figures forms = form_cache_figures();
+
     write_metric(to, "inlay_prepared_requests_total", "counter",
                  "Requests of the answering process that threads apart have prepared: decoded, read, rendered, split "
                  "into tokens.",
@@ -331,6 +334,11 @@ static void write_preparation(struct strbuf *to, prepare_figures figures)
     write_metric(to, "inlay_prepare_seconds_total", "counter", "The time that this took.", (double)figures.ns / 1e9);
     write_metric(to, "inlay_prepare_requests", "gauge", "Requests that are being prepared.", figures.running);
     write_metric(to, "inlay_prepare_queue_length", "gauge", "Requests that wait to be prepared.", figures.waiting);
+    write_head(to, "inlay_grammars_total", "counter",
+               "Grammars of requests of the answering process: built, or found among those of earlier requests.");
+    strbuf_format(to, "inlay_grammars_total{result=\"built\"} %llu\ninlay_grammars_total{result=\"found\"} %llu\n",
+                  (unsigned long long)forms.built, (unsigned long long)forms.found);
+    write_metric(to, "inlay_grammar_bytes", "gauge", "Bytes of the grammars that are kept.", (double)forms.bytes);
 }
 
 static void write_process(struct strbuf *to, struct server *server)
