@@ -39,7 +39,7 @@ enum {
     TRANSPOSED_LD = 256, /* a transposed A with a larger ld misses the caches, and is packed, too */
     SLACK = 64,          /* bytes after packed columns, see gemm_pack_fn */
     MAX_LINES = 1 << 20, /* lines of a tile: far below the limit of BLAS's int */
-    /* Large tiles are divided: up to FEW_TILES tiles while each half has MIN_TILE multiplications (about five us), up to
+    /* Large tiles are divided: up to FEW_TILES tiles while each half has MIN_TILE multiplications (five us), up to
      * MAX_TILES tiles while each half has LARGE_TILE. */
     FEW_TILES = 8,
     MAX_TILES = 128,
