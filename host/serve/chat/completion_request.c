@@ -1,5 +1,5 @@
 #include "serve/chat/completion_request.h"
-#include "serve/chat/messages.h"
+#include "texts/chat/messages.h"
 #include "texts/grammar/grammar_gbnf.h"
 #include "texts/grammar/grammar_regex.h"
 #include "texts/grammar/grammar_schema.h"

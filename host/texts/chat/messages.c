@@ -1,4 +1,5 @@
-#include "serve/chat/messages.h"
+#include "texts/chat/messages.h"
+#include "base/strbuf.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-#include "serve/chat/tools.h"
+#include "texts/chat/tools.h"
+#include "base/memory.h"
 #include "texts/grammar/grammar_schema.h"
 #include <stdlib.h>
 #include <string.h>
