@@ -15,8 +15,10 @@ typedef struct body_parameter {
 
 /* Parses the body of the exchange and reads its parameters into the request. The caller releases the result, which
  * owns the texts. NULL: *error says why. */
-json_t *body_read(const struct exchange *exchange, const body_parameter *parameters, size_t count, void *request,
+json_t *body_read(struct exchange *exchange, const body_parameter *parameters, size_t count, void *request,
                   body_error *error);
-/* Answers with the error and code 400. */
+/* Reads the members of an object as parameters. */
+bool body_take(json_t *object, const body_parameter *parameters, size_t count, void *request, body_error *error);
+/* Answers with the error. */
 void body_refuse(struct exchange *exchange, const body_error *error);
 #endif

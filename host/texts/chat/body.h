@@ -10,6 +10,7 @@ typedef struct body_error {
     char text[256];
     char parameter[64]; /* "" = none */
     const char *code;   /* as in OpenAI's API; NULL = none */
+    int status;         /* of the reply; 0 = 400 */
 } body_error;
 
 /* Sets the text of the error and returns false. The caller adds the parameter's name. */
