@@ -16,8 +16,8 @@
  *     inlay_text_model_destroy(model);
  *
  * Terms:
- *     text model  a decoder with states (past_key_values, present) and logits, or a model that makes embeddings, and its
- *                 tokenizer: an ONNX file, a GGUF file, or a folder as Hugging Face publishes it
+ *     text model  a decoder with states (past_key_values, present) and logits, or a model that makes embeddings, and
+ *                 its tokenizer: an ONNX file, a GGUF file, or a folder as Hugging Face publishes it
  *     text        a prompt and its continuation; a model generates several at once
  *     piece       the next part of a continuation
  *
