@@ -1,6 +1,7 @@
 #include "serve/model/ensemble.h"
 #include "serve/model/files.h"
 #include "inlay/check.h"
+#include "serve/base/load_note.h"
 #include "serve/base/log.h"
 #include "serve/request/datatype.h"
 #include "serve/model/sequence.h"
@@ -364,6 +365,7 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
         model->settings.max_batch = model->settings.chooses_batch ? CHOSEN_BATCH : 1;
     }
     INLAY_TRY(padding_init(model, diag));
+    load_note_step("its first runs", 0);
     INLAY_TRY(make_instances(model, diag));
     INLAY_TRY(padding_check(model, &model->pool.all[0], diag));
     if (model->text != NULL && model->text->decode.logits != INLAY_NONE)

@@ -1,6 +1,7 @@
 #include "texts/model/text_model.h"
 #include "base/memory.h"
 #include "texts/chat/tool_form.h"
+#include "texts/draft/onnx_file.h"
 #include <jansson.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -109,11 +110,13 @@ done:
     return status;
 }
 
-/* The context of config.json, by the names that the families of models use. */
+/* The context of config.json, by the names that the families of models use, or that of the model's tables of positions,
+ * which may be shorter. */
 static void find_context(text_model *text, const text_source *source)
 {
     static const char *const names[] = { "max_position_embeddings", "n_positions", "n_ctx" };
     json_t *root = load_json(source, "config.json");
+    uint64_t positions;
 
     for (size_t i = 0; i < sizeof names / sizeof *names && text->decode.context == 0; i++) {
         json_int_t tokens = json_integer_value(json_object_get(root, names[i]));
@@ -121,6 +124,9 @@ static void find_context(text_model *text, const text_source *source)
         text->decode.context = tokens > 0 ? (size_t)tokens : 0;
     }
     json_decref(root);
+    positions = text->decode.logits != INLAY_NONE ? onnx_file_positions(source->path) : 0;
+    if (positions > 0 && (text->decode.context == 0 || positions < text->decode.context))
+        text->decode.context = (size_t)positions;
 }
 
 /* Reads the pooling, which computes the embedding of a text from those of its tokens, from the files of
