@@ -1,6 +1,6 @@
 #include "serve/chat/completion_internal.h"
 #include "inlay/check.h"
-#include "serve/chat/messages.h"
+#include "texts/model/messages.h"
 #include "serve/chat/models.h"
 #include "serve/exchange/watch.h"
 #include "serve/model/text.h"

@@ -1,11 +1,11 @@
 #include "serve/chat/completion_request.h"
 #include "serve/chat/anthropic.h"
-#include "serve/chat/form_cache.h"
-#include "serve/chat/messages.h"
 #include "serve/chat/models.h"
+#include "texts/chat/form_cache.h"
 #include "texts/grammar/grammar_gbnf.h"
 #include "texts/grammar/grammar_regex.h"
 #include "texts/grammar/grammar_schema.h"
+#include "texts/model/messages.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

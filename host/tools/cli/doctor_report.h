@@ -3,7 +3,7 @@
 #define CLI_DOCTOR_REPORT_H
 #include "cli/cli.h"
 
-/* Prints version, system, processor, settings that differ from the defaults, and the state of each plugin file. Of
- * paths it prints the last name only. Returns the exit code. */
+/* Prints version, system, processor, settings that differ from the defaults, and the state of each plugin file. It
+ * prints only the last name of a path. Returns the exit code. */
 int doctor_report(const cli_common *common);
 #endif

@@ -1,4 +1,4 @@
-/* samples/generate: the tokenizer with a small vocabulary, and the sampler. */
+/* texts/tokens: the tokenizer with a small vocabulary, the sampler, and guesses by repetition. */
 #include "cmocka_all.h"
 #include "texts/tokens/lookup.h"
 #include "texts/tokens/sampler.h"
