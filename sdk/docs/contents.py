@@ -24,6 +24,7 @@ READMES = {
     "abi-promises": "sdk/abi/README.md",
     "abi-changes": "sdk/abi/CHANGELOG.md",
     "changes": "CHANGELOG.md",
+    "changes-files": "sdk/packaging/changes/README.md",
 }
 
 # Files of the tree whose links lead to a generated page.
@@ -46,7 +47,7 @@ GROUPS = [
                    "kit_kernel", "kit_region", "extensions", "abi-promises", "abi-changes",
                    "glossary"]),
     ("Benchmarks", ["bench-results", "bench-accuracy", "bench-quantized", "bench-server", "bench-bundle", "bench-scripts"]),
-    ("Project", ["changes", "contributing"]),
+    ("Project", ["changes", "changes-files", "contributing"]),
 ]
 
 # Titles in the contents, where they are shorter than the page's own.
@@ -73,4 +74,5 @@ SHORT = {
     "abi-promises": "Guarantees of the ABI",
     "abi-changes": "Changes of the ABI",
     "changes": "Changes",
+    "changes-files": "How changes are recorded",
 }
