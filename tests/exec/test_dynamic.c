@@ -223,7 +223,7 @@ static void ranks_known_at_run_time(void **state)
     rig_close(&rig);
 }
 
-/* Attention of com.microsoft whose inputs depend on other ones, without declared shapes: ranks are known all the way. */
+/* Attention of com.microsoft that reads other ones, without declared shapes: ranks are known all the way. */
 static void chained_attention(void **state)
 {
     struct rig rig;
