@@ -118,5 +118,6 @@ void product_conv_cost(const kit_node *node, const kit_plan *shapes, inlay_cost 
                              STAGED_NS * (double)shapes->in[0].count + out->flops / DEPTHWISE_PER_NS,
                          out);
     else
-        product_cost_set(node, shapes, gemm_type_of(shapes->in[0].dtype), &size, 1, 0, out);
+        product_cost_set(node, shapes, gemm_type_of(shapes->in[0].dtype), &size, 1,
+                         size.b_windows ? STAGED_NS * (double)shapes->in[0].count : 0, out);
 }
