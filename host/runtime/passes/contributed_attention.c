@@ -238,8 +238,8 @@ static uint32_t emit_key_range_mask(subgraph_builder *builder, uint32_t mask, ui
                    emit_typed(builder, "GreaterOrEqual", 16, INLAY_BOOL, keys, RESHAPED(builder, begins, -1, 1, 1, 1)));
 }
 
-/* Keys that a mask accepted by mask_error() shows, [batch, 1, 1 or rows, keys]. Each row of input [batch, ..] has a mask
- * of rank 1 (see above), [batch, keys] or [batch, rows, keys]. */
+/* Keys that a mask accepted by mask_error() shows, [batch, 1, 1 or rows, keys]. The mask is of rank 1 (see above),
+ * [batch, keys] or [batch, rows, keys]; input is [batch, ..]. */
 static uint32_t emit_padding(subgraph_builder *builder, uint32_t mask, uint32_t input, uint32_t k)
 {
     const uint32_t rank = builder_rank(builder, mask);
