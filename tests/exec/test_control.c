@@ -484,7 +484,8 @@ static void scan_axes_and_directions(void **state)
     rig_close(&rig);
 }
 
-/* Scan-8: a batch, lengths of its entries, a reversed input; inputs that do not match. */
+/* Scan-8: a batch, lengths of its entries, a reversed input; inputs that do not match. What is behind a length does not
+ * count. */
 static void scan_of_a_batch(void **state)
 {
     struct wire wire = { 0 };
@@ -511,8 +512,8 @@ static void scan_of_a_batch(void **state)
     for (int i = 0; i < 2; i++) {
         rig_set(&rig, 0, INLAY_INT64, "2", (int64_t[]){ 3, 2 });
         rig_floats(&rig, 1, "2,1", (float[]){ 100, 200 });
-        rig_floats(&rig, 2, "2,3,1", (float[]){ 1, 2, 3, 4, 5, 6 });
-        rig_floats(&rig, 3, "2,3,1", (float[]){ 10, 20, 30, 40, 50, 60 });
+        rig_floats(&rig, 2, "2,3,1", (float[]){ 1, 2, 3, 4, 5, i == 0 ? 6 : NAN });
+        rig_floats(&rig, 3, "2,3,1", (float[]){ 10, 20, 30, 40, 50, i == 0 ? 60 : INFINITY });
         rig_run(&rig);
         rig_expect_floats(&rig, 0, "2,1", (float[]){ 166, 299 });
         rig_expect_floats(&rig, 1, "2,3,1", (float[]){ 31, 22, 13, 54, 45, 0 });

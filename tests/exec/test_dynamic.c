@@ -223,6 +223,31 @@ static void ranks_known_at_run_time(void **state)
     rig_close(&rig);
 }
 
+/* Attention of com.microsoft that reads other ones, without declared shapes: ranks are known all the way. */
+static void chained_attention(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    rig = script_open(NULL, 17,
+                      "x : b,s,4\n"
+                      "m : int32 b,s\n"
+                      "w = [4,12]\n"
+                      "u = [4,4]\n"
+                      "a = ms.Attention(x,w,_,m) num_heads=2\n"
+                      "k = MatMul(a,u)\n"
+                      "c = ms.MultiHeadAttention(a,k,k,_,m) num_heads=2\n"
+                      "l = MatMul(c,u)\n"
+                      "e = ms.MultiHeadAttention(a,l,c,_,m) num_heads=2\n"
+                      "y = ms.DecoderMaskedMultiHeadAttention(c,l,e) num_heads=2\n"
+                      "-> y");
+    rig_floats(&rig, 0, "1,1,4", (float[]){ 1, 2, 3, 4 });
+    rig_set(&rig, 1, INLAY_INT32, "1,1", (int32_t[]){ 1 });
+    rig_run(&rig);
+    assert_int_equal(inlay_value_count(inlay_context_output(rig.context, 0)), 4);
+    rig_close(&rig);
+}
+
 /* The peak memory of a run of `count` MatMul steps over a tensor whose rows are known at run time only. */
 static uint64_t peak_of_products(uint32_t count)
 {
@@ -272,9 +297,13 @@ static void steps_share_a_workspace(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chain_after_nonzero),       cmocka_unit_test(known_shape_after_dynamic_step),
-        cmocka_unit_test(allocated_although_known),  cmocka_unit_test(shapes_from_data),
-        cmocka_unit_test(wrong_shapes_are_reported), cmocka_unit_test(ranks_known_at_run_time),
+        cmocka_unit_test(chain_after_nonzero),
+        cmocka_unit_test(chained_attention),
+        cmocka_unit_test(known_shape_after_dynamic_step),
+        cmocka_unit_test(allocated_although_known),
+        cmocka_unit_test(shapes_from_data),
+        cmocka_unit_test(wrong_shapes_are_reported),
+        cmocka_unit_test(ranks_known_at_run_time),
         cmocka_unit_test(steps_share_a_workspace),
     };
 

@@ -4,6 +4,9 @@
 #include <math.h>
 #include <string.h>
 
+/* Exp of a score of ordinary size plus this, or less, is 0. */
+static const double FAINT_FILTER = -1000;
+
 uint32_t emit_scalar(subgraph_builder *builder, int64_t value)
 {
     uint32_t constant = builder->status != INLAY_OK
@@ -63,6 +66,7 @@ uint32_t emit_concat(subgraph_builder *builder, uint32_t first, uint32_t second,
 }
 
 const int64_t by_head[4] = { 0, 2, 1, 3 };
+static const int64_t by_column[4] = { 0, 1, 3, 2 };
 
 uint32_t split_heads(subgraph_builder *builder, uint32_t value, int64_t count)
 {
@@ -81,7 +85,7 @@ uint32_t join_heads(subgraph_builder *builder, uint32_t value)
 uint32_t emit_attention(subgraph_builder *builder, const attention_operands *operands)
 {
     const inlay_dtype dtype = builder_dtype(builder, operands->q);
-    const uint32_t keys_transposed = emit_transpose(builder, operands->k, (const int64_t[]){ 0, 1, 3, 2 }, 4);
+    const uint32_t keys_transposed = emit_transpose(builder, operands->k, by_column, 4);
     uint32_t scores, scale;
 
     if (operands->scale != 0) {
@@ -125,6 +129,47 @@ uint32_t emit_attention(subgraph_builder *builder, const attention_operands *ope
 double lowest_score(inlay_dtype dtype)
 {
     return dtype == INLAY_FLOAT16 ? -65504.0 : -3.4028234663852886e38;
+}
+
+bool hides_in_attention(const subgraph_builder *builder, inlay_dtype dtype)
+{
+    return dtype == INLAY_FLOAT && pass_allows(builder->rewrite->ctx, 23);
+}
+
+uint32_t emit_added_mask(subgraph_builder *builder, const attention_operands *operands)
+{
+    const inlay_dtype dtype = builder_dtype(builder, operands->q);
+    const uint32_t visible = operands->bias != INLAY_NONE ? operands->bias : emit_number(builder, dtype, 0);
+
+    return emit_typed(builder, "Where", 16, dtype, operands->mask, visible,
+                      emit_number(builder, dtype, operands->hidden));
+}
+
+void emit_score_attributes(subgraph_builder *builder, const attention_operands *operands)
+{
+    if (operands->scale != 0)
+        emit_attr_float(builder, "scale", operands->scale);
+    if (operands->softcap > 0)
+        emit_attr_float(builder, "softcap", operands->softcap);
+}
+
+uint32_t emit_hiding_attention(subgraph_builder *builder, const attention_operands *operands)
+{
+    const uint32_t mask = emit_added_mask(builder, operands),
+                   output = emit_op(builder, "Attention", 23, operands->q, operands->k, operands->v, mask);
+
+    emit_score_attributes(builder, operands);
+    return output;
+}
+
+uint32_t emit_written(subgraph_builder *builder, uint32_t values, uint32_t written)
+{
+    const inlay_dtype dtype = builder_dtype(builder, values);
+    const uint32_t finite = emit_typed(builder, "LessOrEqual", 16, INLAY_BOOL, emit_op(builder, "Abs", 13, values),
+                                       emit_number(builder, dtype, -lowest_score(dtype)));
+
+    return emit_typed(builder, "Where", 16, dtype, emit_typed(builder, "Or", 7, INLAY_BOOL, written, finite), values,
+                      emit_number(builder, dtype, 0));
 }
 
 /* Causal mask [rows, keys]: true where the key is not after the row. The last row matches the last key. */
@@ -193,27 +238,66 @@ static uint32_t emit_key_range_mask(subgraph_builder *builder, uint32_t mask, ui
                    emit_typed(builder, "GreaterOrEqual", 16, INLAY_BOOL, keys, RESHAPED(builder, begins, -1, 1, 1, 1)));
 }
 
-/* Adds a mask accepted by mask_error() to the bias. It selects the visible keys for each row of input [batch, ..]: rank
- * 1 (see above), [batch, keys] or [batch, rows, keys]. */
-static void add_mask(subgraph_builder *builder, attention_operands *operands, uint32_t mask, uint32_t input,
-                     double hidden)
+/* Keys that a mask accepted by mask_error() shows, [batch, 1, 1 or rows, keys]. The mask is of rank 1 (see above),
+ * [batch, keys] or [batch, rows, keys]; input is [batch, ..]. */
+static uint32_t emit_padding(subgraph_builder *builder, uint32_t mask, uint32_t input, uint32_t k)
 {
     const uint32_t rank = builder_rank(builder, mask);
-    const inlay_dtype dtype = builder_dtype(builder, operands->q);
-    uint32_t visible, bias;
 
-    if (mask == INLAY_NONE)
-        return;
     if (rank == 1)
-        visible = emit_key_range_mask(builder, mask, input, emit_range(builder, emit_size(builder, operands->k, 2)));
-    else
-        visible = emit_cast(
-            builder,
-            emit_op(builder, "Unsqueeze", 13, mask, rank == 2 ? emit_list(builder, 1, 2) : emit_list(builder, 1)),
-            INLAY_BOOL);
-    bias = emit_typed(builder, "Where", 16, dtype, visible, emit_number(builder, dtype, 0),
-                      emit_number(builder, dtype, hidden));
-    operands->bias = operands->bias == INLAY_NONE ? bias : emit_op(builder, "Add", 14, operands->bias, bias);
+        return emit_key_range_mask(builder, mask, input, emit_range(builder, emit_size(builder, k, 2)));
+    return emit_cast(
+        builder, emit_op(builder, "Unsqueeze", 13, mask, rank == 2 ? emit_list(builder, 1, 2) : emit_list(builder, 1)),
+        INLAY_BOOL);
+}
+
+/* Is any element along the axis true? [batch, 1, rows, keys] with size 1 in that axis. */
+static uint32_t emit_any(subgraph_builder *builder, uint32_t flags, int64_t axis)
+{
+    return emit_cast(
+        builder, emit_op(builder, "ReduceMax", 18, emit_cast(builder, flags, INLAY_INT32), emit_list(builder, axis)),
+        INLAY_BOOL);
+}
+
+static uint32_t emit_and(subgraph_builder *builder, uint32_t flags, uint32_t others)
+{
+    return others == INLAY_NONE ? flags : emit_op(builder, "And", 7, flags, others);
+}
+
+/* Attention whose keys a mask accepted by mask_error() and attribute `unidirectional` hide. Hidden keys take no part,
+ * whatever they and their values hold. ONNX Runtime adds mask_filter_value to the scores of keys that the mask hides,
+ * so a query from which the mask hides every key uses them all, up to its own position if unidirectional. A filter
+ * value that leaves hidden keys with some weight is added here, too. In 16 bits, and for opsets without Attention, NaN
+ * and infinity in values that only some of the queries may use spread to all of them. */
+static uint32_t emit_padded_attention(subgraph_builder *builder, attention_operands *operands, uint32_t mask,
+                                      uint32_t input)
+{
+    const inlay_dtype dtype = builder_dtype(builder, operands->q);
+    const double filter = graph_attr_float(builder->node, "mask_filter_value", -10000);
+    const uint32_t padding = mask == INLAY_NONE ? INLAY_NONE : emit_padding(builder, mask, input, operands->k);
+
+    operands->scale = graph_attr_float(builder->node, "scale", 0);
+    operands->hidden = lowest_score(dtype);
+    if (graph_attr_int(builder->node, "unidirectional", 0) != 0)
+        operands->mask = emit_causal_mask(builder, operands->q, operands->k);
+    if (padding != INLAY_NONE && filter > FAINT_FILTER) {
+        const uint32_t bias = emit_typed(builder, "Where", 16, dtype, padding, emit_number(builder, dtype, 0),
+                                         emit_number(builder, dtype, filter));
+
+        operands->bias = operands->bias == INLAY_NONE ? bias : emit_op(builder, "Add", 14, operands->bias, bias);
+    } else if (padding != INLAY_NONE) {
+        const uint32_t none =
+            emit_op(builder, "Not", 1, emit_any(builder, emit_and(builder, padding, operands->mask), 3));
+
+        operands->mask = emit_and(builder, emit_op(builder, "Or", 7, padding, none), operands->mask);
+        if (!hides_in_attention(builder, dtype)) {
+            const uint32_t written = emit_transpose(builder, emit_any(builder, operands->mask, 2), by_column, 4);
+
+            operands->v = emit_written(builder, operands->v, written);
+        }
+    }
+    return operands->mask != INLAY_NONE && hides_in_attention(builder, dtype) ? emit_hiding_attention(builder, operands)
+                                                                              : emit_attention(builder, operands);
 }
 
 /* Element `at` along the given axis, which is removed. */
@@ -304,7 +388,6 @@ void decompose_multi_head_attention(subgraph_builder *builder)
                           ? "key and value have different ranks"
                       : bias != INLAY_NONE && rank != 3 ? "a bias with packed query is not supported"
                                                         : mask_error(builder, builder_input(builder, 4), input);
-    uint32_t output;
 
     if (builder_refuse(builder, why) || (open && decompose_by_rank(builder, 1, 3, 4)) ||
         decompose_by_rank(builder, 4, 1, 3))
@@ -330,16 +413,10 @@ void decompose_multi_head_attention(subgraph_builder *builder)
         operands.k = emit_concat(builder, past_k, operands.k, 2);
     if (past_v != INLAY_NONE)
         operands.v = emit_concat(builder, past_v, operands.v, 2);
-    operands.scale = graph_attr_float(builder->node, "scale", 0);
-    operands.hidden = lowest_score(builder_dtype(builder, operands.q));
-    add_mask(builder, &operands, builder_input(builder, 4), input,
-             graph_attr_float(builder->node, "mask_filter_value", -10000));
-    if (graph_attr_int(builder->node, "unidirectional", 0) != 0)
-        operands.mask = emit_causal_mask(builder, operands.q, operands.k);
-    output = join_heads(builder, emit_attention(builder, &operands));
-    builder_set_output(builder, 0, output);
     builder_set_output(builder, 1, operands.k);
     builder_set_output(builder, 2, operands.v);
+    builder_set_output(
+        builder, 0, join_heads(builder, emit_padded_attention(builder, &operands, builder_input(builder, 4), input)));
 }
 
 /* Writes keys or values [batch, heads, 1, size] into the buffer `past` after the `used` positions. Returns the buffer;
@@ -410,11 +487,8 @@ void decompose_decoder_masked_attention(subgraph_builder *builder)
         present_k = operands.k = emit_concat(builder, past_k, operands.k, 2);
         present_v = operands.v = emit_concat(builder, past_v, operands.v, 2);
     }
-    operands.scale = graph_attr_float(builder->node, "scale", 0);
-    operands.hidden = lowest_score(builder_dtype(builder, operands.q));
-    add_mask(builder, &operands, builder_input(builder, 3), input,
-             graph_attr_float(builder->node, "mask_filter_value", -10000));
-    builder_set_output(builder, 0, join_heads(builder, emit_attention(builder, &operands)));
+    builder_set_output(
+        builder, 0, join_heads(builder, emit_padded_attention(builder, &operands, builder_input(builder, 3), input)));
     builder_set_output(builder, 1, present_k);
     builder_set_output(builder, 2, present_v);
 }
@@ -478,16 +552,11 @@ void decompose_attention(subgraph_builder *builder)
         operands.k = emit_concat(builder, gather_part(builder, past, 0, 0), operands.k, 2);
         operands.v = emit_concat(builder, gather_part(builder, past, 1, 0), operands.v, 2);
     }
-    operands.scale = graph_attr_float(builder->node, "scale", 0);
-    operands.hidden = lowest_score(builder_dtype(builder, operands.q));
-    add_mask(builder, &operands, mask, input, graph_attr_float(builder->node, "mask_filter_value", -10000));
-    if (graph_attr_int(builder->node, "unidirectional", 0) != 0)
-        operands.mask = emit_causal_mask(builder, operands.q, operands.k);
-    builder_set_output(builder, 0, join_heads(builder, emit_attention(builder, &operands)));
     if (builder_wants(builder, 1))
         builder_set_output(builder, 1,
                            emit_concat(builder, emit_op(builder, "Unsqueeze", 13, operands.k, emit_list(builder, 0)),
                                        emit_op(builder, "Unsqueeze", 13, operands.v, emit_list(builder, 0)), 0));
+    builder_set_output(builder, 0, join_heads(builder, emit_padded_attention(builder, &operands, mask, input)));
 }
 
 uint32_t emit_rotary(subgraph_builder *builder, uint32_t input, uint32_t cosines, uint32_t sines, uint32_t positions,

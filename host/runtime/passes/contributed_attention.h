@@ -32,6 +32,18 @@ uint32_t split_heads(subgraph_builder *builder, uint32_t value, int64_t count);
 uint32_t join_heads(subgraph_builder *builder, uint32_t value);
 /* The products, Softmax and what changes the scores between them: [batch, heads, rows, size]. */
 uint32_t emit_attention(subgraph_builder *builder, const attention_operands *operands);
+/* Returns true if emit_hiding_attention() may be used for queries, keys and values of that type. */
+bool hides_in_attention(const subgraph_builder *builder, inlay_dtype dtype);
+/* The mask and the bias as numbers that are added to the scores; `mask` is given. */
+uint32_t emit_added_mask(subgraph_builder *builder, const attention_operands *operands);
+/* Sets scale and softcap of the Attention inserted last. */
+void emit_score_attributes(subgraph_builder *builder, const attention_operands *operands);
+/* emit_attention() as one node Attention-23, without a sink; `mask` is given. Keys may have fewer heads than queries.
+ * Hidden keys take no part, whatever they and their values hold. */
+uint32_t emit_hiding_attention(subgraph_builder *builder, const attention_operands *operands);
+/* Replaces values [batch, heads, keys, size] that are NaN or infinity by 0 where written (broadcast) is false: nothing
+ * need have written them, and a weight of 0 times NaN is NaN. */
+uint32_t emit_written(subgraph_builder *builder, uint32_t values, uint32_t written);
 /* The lowest finite number of a float type, as the score of a hidden key. */
 double lowest_score(inlay_dtype dtype);
 /* Columns [from, to) of the last axis. */

@@ -163,25 +163,16 @@ static uint32_t emit_rows(subgraph_builder *builder, const quantized_cache *cach
 static uint32_t emit_grouped_attention(subgraph_builder *builder, const attention_operands *operands,
                                        const quantized_cache *cache, uint32_t k_scale, uint32_t v_scale)
 {
-    const inlay_dtype dtype = builder_dtype(builder, operands->q);
-    const uint32_t visible = operands->bias != INLAY_NONE ? operands->bias : emit_number(builder, dtype, 0);
-    const uint32_t mask =
-        emit_typed(builder, "Where", 16, dtype, operands->mask, visible, emit_number(builder, dtype, operands->hidden));
     uint32_t output;
 
-    if (cache->bits == 0) {
-        output = emit_op(builder, "Attention", 23, operands->q, operands->k, operands->v, mask);
-    } else {
-        output = emit_inlay(
-            builder, "CachedAttention", dtype,
-            (const uint32_t[]){ operands->q, operands->k, operands->v, mask, INLAY_NONE, k_scale, v_scale, EMIT_END });
-        emit_attr_int(builder, "bits", cache->bits);
-        emit_attr_int(builder, "value_size", cache->size);
-    }
-    if (operands->scale != 0)
-        emit_attr_float(builder, "scale", operands->scale);
-    if (operands->softcap > 0)
-        emit_attr_float(builder, "softcap", operands->softcap);
+    if (cache->bits == 0)
+        return emit_hiding_attention(builder, operands);
+    output = emit_inlay(builder, "CachedAttention", builder_dtype(builder, operands->q),
+                        (const uint32_t[]){ operands->q, operands->k, operands->v, emit_added_mask(builder, operands),
+                                            INLAY_NONE, k_scale, v_scale, EMIT_END });
+    emit_attr_int(builder, "bits", cache->bits);
+    emit_attr_int(builder, "value_size", cache->size);
+    emit_score_attributes(builder, operands);
     return output;
 }
 
@@ -313,19 +304,11 @@ static const char *sparse_error(const subgraph_builder *builder, int64_t heads)
                                                                        : NULL;
 }
 
-/* Replaces values [batch, heads, keys, size] from `end` [batch] on that are NaN or infinity, which nothing need have
- * written, by 0: a weight of 0 times NaN is NaN. ONNX's Attention and CachedAttention do so themselves. */
-static uint32_t emit_written(subgraph_builder *builder, uint32_t values, uint32_t end, uint32_t length)
+/* Which keys are before `end` [batch]: [batch, 1, keys, 1]. */
+static uint32_t emit_before(subgraph_builder *builder, uint32_t end, uint32_t length)
 {
-    const inlay_dtype dtype = builder_dtype(builder, builder_input(builder, 0));
-    const uint32_t written =
-        emit_typed(builder, "Less", 13, INLAY_BOOL, RESHAPED(builder, emit_range(builder, length), -1, 1),
-                   RESHAPED(builder, end, -1, 1, 1, 1));
-    const uint32_t finite = emit_typed(builder, "LessOrEqual", 16, INLAY_BOOL, emit_op(builder, "Abs", 13, values),
-                                       emit_number(builder, dtype, -lowest_score(dtype)));
-
-    return emit_typed(builder, "Where", 16, dtype, emit_typed(builder, "Or", 7, INLAY_BOOL, written, finite), values,
-                      emit_number(builder, dtype, 0));
+    return emit_typed(builder, "Less", 13, INLAY_BOOL, RESHAPED(builder, emit_range(builder, length), -1, 1),
+                      RESHAPED(builder, end, -1, 1, 1, 1));
 }
 
 void decompose_group_query_attention(subgraph_builder *builder)
@@ -421,7 +404,7 @@ void decompose_group_query_attention(subgraph_builder *builder)
     }
     operands.k = emit_rows(builder, &cache, operands.k, k_scale, dtype);
     operands.v = emit_rows(builder, &cache, operands.v, v_scale, dtype);
-    operands.v = emit_written(builder, operands.v, end, length);
+    operands.v = emit_written(builder, operands.v, emit_before(builder, end, length));
     operands.k = repeat_heads(builder, operands.k, count / shared, count);
     operands.v = repeat_heads(builder, operands.v, count / shared, count);
     builder_set_output(builder, 0, join_heads(builder, emit_attention(builder, &operands)));

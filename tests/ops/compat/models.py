@@ -754,6 +754,9 @@ def attending_recurrences():
                  "p_": optional(0.5, ways, 3 * hidden), "qw_": floats(ways, hidden, width), "mw_": floats(ways, depth, width),
                  "v_": floats(ways, width, low=-3, high=3), "m": floats(batch, places, depth), "ml": remembered,
                  "aw_": floats(ways, hidden + depth, layer) if layer else None}
+        for b in range(batch): # what is behind a length does not count
+            given["x"][steps if lengths is None else lengths[b]:, b] = (np.nan, np.inf, 1e38)[i % 3]
+            given["m"][b, places if remembered is None else remembered[b]:] = (np.inf, 1e38, np.nan)[i % 3]
         y, last, cells = np.zeros((steps, ways, batch, hidden)), np.zeros((ways, batch, hidden)), np.zeros((ways, batch, hidden))
         wide = {name: None if value is None else value.astype(np.float64) for name, value in given.items()}
         for d in range(ways):
@@ -835,6 +838,9 @@ def masked_pools():
             ((2, 3, 5, 4), [3, 2], [2, 1], [1, 0, 1, 1]), ((2, 2, 4, 3, 5), [2, 2, 2], [2, 1, 1], [0, 1, 0, 1, 0, 1]))):
         for planes in ((1, 1), (1, shape[1]), shape[:2]):
             x, mask = floats(*shape), RNG.integers(0, 4, (*planes, *shape[2:])).astype(np.int32)
+            if planes == (1, 1): # no window reads a masked element, except the first of a plane of two and more axes
+                x[np.broadcast_to((mask == 0) & ((np.arange(mask.size).reshape(mask.shape) > 0) | (len(kernel) == 1)),
+                                  shape)] = np.nan
             yield one("MaxpoolWithMask", {"x": x, "m": mask}, [masked_pool(x, mask, kernel, strides, pads)],
                       {"kernel_shape": kernel, "strides": strides, "pads": pads},
                       name=f"MaxpoolWithMask_{i}_{planes[0] * planes[1]}")
