@@ -88,6 +88,9 @@ refuses 2 "unknown option '--qqqqqqqq'; inlay run --help-all lists the options" 
 expect 0 'string|float' run "$add" --seed 1 --val 2
 # What other tools call a verb or an option; a name that has little in common with a known one is no suggestion.
 refuses 2 "unknown option '--opset'; try inlay optimize --opset=N$" edit "$add" --opset 9
+refuses 2 "unknown option '--batch'; try --dim batch=N$" run "$add" --batch 2
+refuses 2 "unknown option '--device'; try --providers=NAME,...$" run "$add" --device cpu
+refuses 2 "unknown option 'x'; .inlay config., or inlay_options_describe.. in C, lists all options$" run "$add" --option x=1
 refuses 2 "unknown verb 'convert'; try inlay optimize --opset=N$" convert "$add"
 refuses 2 "unknown option '--verison'; did you mean '--version'\\?$" --verison
 expect 0 'Usage: inlay run' run -h
@@ -116,6 +119,10 @@ expect 3 'option profile: .*/none.json: .*; inlay tune --machine writes one' exp
 expect 0 '^1 -> 1 nodes, written to ' optimize "$add" -o "$work/small.onnx"
 expect 0 ': OK: 1 nodes' check "$work/small.onnx"
 expect 0 '^[0-9]+  no_op$' optimize --list
+expect 0 '^  policy=priority$' doctor --report --policy priority
+json 0 '(.plugins | length) > 1 and (.settings | contains(["policy=priority"])) and (.plugins[0] | test("/") | not)' \
+    doctor --report --json --policy priority
+expect 0 "No such file" doctor --report --plugin-dirs /nonexistent
 json 0 '.[] | select(.pass == "no_op") | .level == 1' optimize --list --json
 repeat=$2/pytorch-operator/test_operator_repeat/model.onnx
 expect 0 '^constant_nodes +2 -> 1 nodes' optimize "$repeat" --explain

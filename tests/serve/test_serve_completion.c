@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include "cmocka_all.h"
 
@@ -180,9 +181,8 @@ static void test_rejected_requests(void **state)
     expect("{\"model\":\"count\",\"prompt\":[65,999]}", 400, "no token 999");
     expect("{\"model\":\"count\",\"prompt\":\"x\",\"n\":200}", 400, "too large");
     expect("{\"model\":\"count\",\"prompt\":\"x\",\"temperature\":-1}", 400, "too small");
-    expect("{\"model\":\"count\",\"prompt\":\"x\",\"max_tokens\":0}", 400, "too small");
+    expect("{\"model\":\"count\",\"prompt\":\"x\",\"max_tokens\":-2}", 400, "too small");
     expect("{\"model\":\"count\",\"prompt\":\"x\",\"stop\":[\"a\",\"b\",\"c\",\"d\",\"e\"]}", 400, "more than 4");
-    expect("{\"model\":\"count\",\"prompt\":\"x\",\"echo\":true,\"logprobs\":1}", 400, "echo");
     expect("{\"model\":\"count\",\"prompt\":\"x\",\"logit_bias\":{\"99999999\":1}}", 400, "no token 99999999");
     expect("{\"model\":\"count\",\"prompt\":\"x\",\"stop_token_ids\":[-1]}", 400, "no token -1");
     expect("{\"model\":\"count\",\"prompt\":\"x\",\"min_tokens\":20}", 400, "larger than max_tokens");
@@ -237,6 +237,61 @@ static void test_infill(void **state)
     expect(FILL("qwen", "\"ab\"", "c", ",\"echo\":true"), 400, "echo is not supported together with suffix");
 }
 
+/* The forms of llama-server's /infill and of KServe's generate. */
+static void test_other_forms(void **state)
+{
+    static const struct {
+        const char *path, *body, *part;
+        int code;
+    } rows[] = {
+        { "/infill",
+          "{\"model\":\"qwen\",\"input_prefix\":\"ab\",\"input_suffix\":\"c\",\"temperature\":0,\"n_predict\":6}",
+          "{\"index\":0,\"content\":\"abc\",\"stop\":true,\"model\":\"qwen\",\"stop_type\":\"limit\",\"tokens_"
+          "predicted\":6,\"tokens_evaluated\":6,",
+          200 },
+        { "/infill",
+          "{\"model\":\"qwen\",\"input_prefix\":\"ab\",\"input_suffix\":\"c\",\"temperature\":0,\"stop\":\"b\"}",
+          "\"content\":\"a\",\"stop\":true,\"model\":\"qwen\",\"stop_type\":\"word\"", 200 },
+        { "/infill",
+          "{\"model\":\"qwen\",\"input_prefix\":\"abc\",\"input_suffix\":\"\",\"temperature\":0,\"n_predict\":1}",
+          "\"tokens_evaluated\":6,", 200 },
+        { "/infill", "{\"model\":\"qwen\",\"input_prefix\":\"ab\"}", "no input_suffix", 400 },
+        { "/infill", "{\"input_prefix\":\"ab\",\"input_suffix\":\"c\"}", "no model", 400 },
+        { "/infill", "{\"model\":\"qwen\",\"input_prefix\":\"ab\",\"input_suffix\":\"c\",\"n\":2}", "returns one",
+          400 },
+        { "/v2/models/count/generate", "{\"text_input\":\"xyz\",\"parameters\":{\"max_tokens\":3,\"temperature\":0}}",
+          "{\"model_name\":\"count\",\"model_version\":\"1\",\"text_output\":\"CDE\",\"details\":{\"finish_reason\":"
+          "\"length\",\"generated_tokens\":3}}",
+          200 },
+        { "/v2/models/count/versions/1/generate",
+          "{\"text_input\":\"xyz\",\"max_tokens\":9,\"temperature\":0,\"stop\":[\"E\"]}",
+          "\"text_output\":\"CD\",\"details\":{\"finish_reason\":\"stop_sequence\"", 200 },
+        { "/v2/models/count/versions/2/generate", "{\"text_input\":\"xyz\"}", "no such model", 404 },
+        { "/v2/models/count/generate", "{\"text_input\":\"xyz\",\"parameters\":{\"beams\":3}}",
+          "{\"error\":\"parameters: beams: not supported", 400 },
+        { "/v2/models/count/generate", "{\"text_input\":\"xyz\",\"parameters\":{\"logprobs\":3}}",
+          "no log probabilities", 400 },
+        { "/v2/models/count/generate", "{}", "no text_input", 400 },
+        { "/v2/models/twice/generate", "{\"text_input\":\"x\"}", "not a model for texts", 400 },
+    };
+    static char got[65536];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        client_expect(&server, "POST", rows[i].path, "", rows[i].body, rows[i].code, rows[i].part);
+    client_stream(&server, "/v2/models/count/generate_stream",
+                  "{\"text_input\":\"xyz\",\"max_tokens\":2,\"temperature\":0}", "\"generated_tokens\"", got,
+                  sizeof got);
+    assert_non_null(strstr(got, "data: {\"model_name\":\"count\",\"model_version\":\"1\",\"text_output\":\"C\"}\n\n"));
+    assert_non_null(strstr(got, "\"text_output\":\"D\"}\n\n"));
+    assert_non_null(strstr(got, "\"text_output\":\"\",\"details\":{\"finish_reason\":\"length\""));
+    client_stream(&server, "/infill",
+                  "{\"model\":\"qwen\",\"input_prefix\":\"ab\",\"input_suffix\":\"c\",\"temperature\":0,\"n_predict\":"
+                  "6,\"stream\":true}",
+                  "\"stop\":true", got, sizeof got);
+    assert_non_null(strstr(got, "data: {\"index\":0,\"content\":\"a\",\"stop\":false}\n\n"));
+}
+
 /* The events of a stream, up to `part` unless that is NULL. */
 static void stream(const char *body, const char *part, char *text, size_t bytes)
 {
@@ -268,8 +323,49 @@ static void test_events(void **state)
     assert_non_null(strstr(got, "data: [DONE]\n\n"));
     texts_of(got, text, sizeof text);
     assert_string_equal(text, "CDEFGHIJKL");
-    stream(ASK(",\"max_tokens\":0,\"stream\":true"), NULL, got, sizeof got);
+    stream(ASK(",\"max_tokens\":-2,\"stream\":true"), NULL, got, sizeof got);
     assert_non_null(strstr(got, "HTTP/1.1 400"));
+}
+
+/* A client that reads nothing: its text ends once a MiB of events waits for it, beside what the system buffers. */
+static void test_unread_events(void **state)
+{
+    static const char body[] = "{\"model\":\"qwen\",\"prompt\":\"abcdefgh\",\"max_tokens\":65536,\"ignore_eos\":true,"
+                               "\"temperature\":0,\"stream\":true,\"logprobs\":20}";
+    static const char generated[] = "inlay_tokens_total{model=\"qwen\",version=\"1\",kind=\"generated\"}";
+    static const char running[] = "vllm:num_requests_running{model_name=\"qwen\"}";
+    static char got[4096], end[4096];
+    char head[256];
+    ssize_t count, kept = 0;
+    int fd = client_connect(&server);
+
+    (void)state;
+    (void)snprintf(head, sizeof head, "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n",
+                   sizeof body - 1);
+    client_text(fd, head);
+    client_text(fd, body);
+    for (int i = 0; client_metric(&server, generated) < 1000 || client_metric(&server, running) > 0; i++) {
+        if (i == 12000)
+            fail_msg("the text does not end");
+        (void)usleep(5000);
+    }
+    assert_true(client_metric(&server, "inlay_inflight_bytes") < (2 << 20));
+    assert_true(client_metric(&server, generated) < 60000);
+    while ((count = recv(fd, got, sizeof got - 1, 0)) > 0) { /* what was generated ends with the reason */
+        const ssize_t from = kept + count < (ssize_t)sizeof end ? 0 : kept + count - (ssize_t)sizeof end + 1;
+
+        if (from > 0 && from < kept)
+            memmove(end, end + from, (size_t)(kept - from));
+        kept = from < kept ? kept - from : 0;
+        memcpy(end + kept, got, (size_t)count);
+        kept += count;
+        end[kept] = '\0';
+        if (strstr(end, "0\r\n\r\n") != NULL)
+            break;
+    }
+    assert_non_null(strstr(end, "the client does not read"));
+    (void)close(fd);
+    client_await(&server, "inlay_inflight_bytes", 0);
 }
 
 /* More texts than there are slots: finished and abandoned ones release theirs. */
@@ -448,11 +544,18 @@ static void test_texts_wake_models(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole_texts),        cmocka_unit_test(test_rejected_requests),
-        cmocka_unit_test(test_long_texts),         cmocka_unit_test(test_infill),
-        cmocka_unit_test(test_router_figures),     cmocka_unit_test(test_events),
-        cmocka_unit_test(test_abandoned_requests), cmocka_unit_test(test_concurrent_texts),
-        cmocka_unit_test(test_sentence_pieces),    cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_whole_texts),
+        cmocka_unit_test(test_rejected_requests),
+        cmocka_unit_test(test_long_texts),
+        cmocka_unit_test(test_infill),
+        cmocka_unit_test(test_other_forms),
+        cmocka_unit_test(test_router_figures),
+        cmocka_unit_test(test_events),
+        cmocka_unit_test(test_unread_events),
+        cmocka_unit_test(test_abandoned_requests),
+        cmocka_unit_test(test_concurrent_texts),
+        cmocka_unit_test(test_sentence_pieces),
+        cmocka_unit_test(test_seeds),
     };
     const struct CMUnitTest small[] = { cmocka_unit_test(test_texts_wake_models) };
     int failed;

@@ -8,6 +8,9 @@
  * equals an infinity of the same sign. Other types must be equal exactly. False: text names the place and the
  * difference. */
 bool compare_results(const harness_result *got, const harness_result *want, char *text, size_t bytes);
+/* The same for one output, whose numbers may differ by more_atol more. */
+bool compare_one_result(const harness_result *got, const harness_result *want, uint32_t output, double more_atol,
+                        char *text, size_t bytes);
 double result_rtol(inlay_dtype dtype);
 /* Compares one tensor with the caller's tolerances. */
 bool compare_result_tensor(const harness_output *got, const inlay_tensor_view *want, double rtol, double atol,

@@ -1,4 +1,5 @@
 #include "check/coverage.h"
+#include "check/patterns.h"
 #include <string.h>
 
 void coverage_begin_source(struct coverage *coverage)
@@ -63,10 +64,15 @@ void coverage_report(const struct coverage *coverage, struct check *check, const
                      const loaded_provider *provider)
 {
     char missing[560];
+    uint32_t groups;
 
     list_reasons(coverage, missing, sizeof missing);
     report_declined(coverage, check, provider->name);
-    if (coverage->ran == 0 ? check->args->op == NULL : coverage->compared + coverage->repeated == 0)
+    groups = coverage->ran == 0 ? patterns_count(check, fixture, provider) : 0;
+    if (groups > 0)
+        check_pass(check, "coverage", provider->name,
+                   "it offers no operator alone, but %u groups of nodes: group `patterns` compares them", groups);
+    else if (coverage->ran == 0 ? check->args->op == NULL : coverage->compared + coverage->repeated == 0)
         check_fail(check, "coverage", provider->name, "at least one operator whose results are compared",
                    coverage->known == 0
                        ? "if another plugin defines its operators, give --with FILE that plugin"

@@ -89,6 +89,101 @@ static bool read_case(const graph_model *model, const char *set, const char *mat
     return ok;
 }
 
+/* The part and input before (j, i) that read the same value. */
+static bool find_reader(const struct graph *graph, uint32_t j, uint32_t i, uint32_t *out_part, uint32_t *out_input)
+{
+    const uint32_t value = graph->nodes[j]->info.inputs[i];
+
+    for (uint32_t m = 0; m <= j; m++)
+        for (uint32_t k = 0; k < (m == j ? i : graph->nodes[m]->info.input_count); k++)
+            if (graph->nodes[m]->info.inputs[k] == value) {
+                *out_part = m;
+                *out_input = k;
+                return true;
+            }
+    return false;
+}
+
+/* The node and output that write the value. */
+static bool find_writer(const struct graph *graph, uint32_t value, uint32_t *out_node, uint32_t *out_output)
+{
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        for (uint32_t o = 0; o < graph->nodes[n]->info.output_count; o++)
+            if (graph->nodes[n]->info.outputs[o] == value) {
+                *out_node = n;
+                *out_output = o;
+                return true;
+            }
+    return false;
+}
+
+static bool is_output(const struct graph *graph, uint32_t value)
+{
+    for (uint32_t o = 0; o < graph->output_count; o++)
+        if (graph->outputs[o] == value)
+            return true;
+    return false;
+}
+
+/* Reads node j of the graph. */
+static bool read_part(const struct graph *graph, uint32_t j, const char *set, struct part *part)
+{
+    const graph_node *node = graph->nodes[j];
+    bool ok = node->body_count == 0 && node->info.output_count > 0 && node->info.output_count <= CASE_OUTPUTS;
+
+    if (!ok)
+        return false;
+    region_part_init(part);
+    case_init(&part->entry, node->info.domain.data, node->info.op_type.data, node->opset);
+    part->entry.out_count = node->info.output_count;
+    for (uint32_t i = 0; i < node->info.attr_count && ok; i++)
+        ok = case_attr(&part->entry, &node->info.attrs[i]);
+    for (uint32_t i = 0; i < node->info.input_count && ok; i++) {
+        const uint32_t value = node->info.inputs[i];
+
+        if (value == INLAY_NONE)
+            ok = case_input(&part->entry, INLAY_UNDEFINED, 0, NULL, false) != NULL;
+        else if (i < CASE_INPUTS && (find_writer(graph, value, &part->producer[i], &part->producer_output[i]) ||
+                                     find_reader(graph, j, i, &part->shared[i], &part->shared_input[i])))
+            ok = (part->producer[i] == INLAY_NONE || part->producer[i] < j) &&
+                 case_input(&part->entry, INLAY_FLOAT, 0, NULL, false) != NULL;
+        else
+            ok = add_input(&part->entry, graph, value, set);
+    }
+    for (uint32_t o = 0; o < node->info.output_count; o++)
+        part->shown |= (uint32_t)is_output(graph, node->info.outputs[o]) << o;
+    return ok;
+}
+
+inlay_status data_graphs(const char *dir, struct regions *regions,
+                         void (*fn)(struct regions *regions, const char *name), uint32_t *out_count, inlay_diag *diag)
+{
+    case_list list = { 0 };
+    struct arena arena = { 0 };
+    inlay_status status = cases_find(dir, &arena, &list, diag);
+
+    *out_count = 0;
+    for (uint32_t i = 0; i < list.count; i++) {
+        graph_model *model = NULL;
+        bool ok = list.cases[i].set_count > 0 && model_load_path(list.cases[i].model, NULL, &model, NULL) == INLAY_OK &&
+                  model->main->node_count > 1 && model->main->node_count <= MAX_PARTS && model->function_count == 0;
+
+        check_tick(regions->check);
+        for (uint32_t j = 0; ok && j < model->main->node_count; j++) {
+            ok = read_part(model->main, j, list.cases[i].sets[0], &regions->parts[j]);
+            regions->part_count += ok;
+        }
+        if (ok) {
+            ++*out_count;
+            fn(regions, list.cases[i].name);
+        }
+        region_drop_parts(regions);
+        graph_model_destroy(model);
+    }
+    arena_deinit(&arena);
+    return status;
+}
+
 inlay_status data_cases(const char *dir, const char *match, case_fn fn, void *user, uint32_t *out_count,
                         inlay_diag *diag)
 {

@@ -9,9 +9,9 @@
 static const struct {
     const char *group;
     uint32_t percent;
-} shares[] = { { "fences", 5 },  { "results", 31 }, { "random", 14 }, { "values", 15 },
-               { "sharing", 4 }, { "control", 1 },  { "regions", 8 }, { "cost", 6 },
-               { "cancel", 4 },  { "cache", 6 },    { "leaks", 6 } };
+} shares[] = { { "fences", 5 },  { "results", 31 }, { "random", 13 }, { "values", 13 },
+               { "sharing", 4 }, { "control", 1 },  { "regions", 6 }, { "patterns", 6 },
+               { "cost", 6 },    { "cancel", 4 },   { "cache", 6 },   { "leaks", 5 } };
 static const double slow_ms = 20; /* the time of a faster compiler is not limited */
 enum { OPERATORS = 16 };          /* operators among which a share is divided if their number is not known */
 

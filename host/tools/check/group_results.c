@@ -500,6 +500,8 @@ static void try_folder(struct tally *tally, const char *dir)
     if (data_cases(dir, tally->check->args->op, try_data, tally, &count, &diag) != INLAY_OK)
         check_fail(tally->check, "results", dir, "ONNX test cases", "name a folder with model.onnx and test_data_set_*",
                    "%s", diag.text);
+    else if (count == 0)
+        check_skip(tally->check, "results", dir, "no model of one operator; group `patterns` runs those of several");
     else if (tally->failures == 0)
         check_pass(tally->check, "results", dir,
                    "%u of its %u cases of one operator are offered, %u compared with another "

@@ -432,7 +432,8 @@ static const char *absolute_value(const char *setting, struct arena *arena)
  * process of the host shares with a plugin. */
 static bool is_wanted(const check_args *args, const char *group)
 {
-    static const char *const isolated[] = { "offers", "results", "random", "values", "sharing", "regions", "cancel" };
+    static const char *const isolated[] = { "offers",  "results", "random",   "values",
+                                            "sharing", "regions", "patterns", "cancel" };
     bool fits = !args->isolate;
 
     for (size_t i = 0; i < sizeof isolated / sizeof isolated[0]; i++)

@@ -12,8 +12,7 @@ uint32_t region_roll(struct regions *regions, uint32_t sides)
     return (uint32_t)(random_bits(&regions->state) % sides);
 }
 
-/* Runs a case by itself. False: it is invalid, refused, or fails; then *out needs no deinitialisation. */
-static bool run_alone(struct regions *regions, const op_case *entry, harness_result *out, uint32_t *out_flags)
+bool region_run_alone(struct regions *regions, const op_case *entry, harness_result *out, uint32_t *out_flags)
 {
     const harness_options options = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -46,7 +45,7 @@ static bool take_case(void *user, op_case *entry)
 
     if (regions->count == MAX_POOL || regions->source_cases == CASES_EACH)
         return false;
-    if (entry->random || entry->out_count > 4 || !run_alone(regions, entry, &result, &flags))
+    if (entry->random || entry->out_count > 4 || !region_run_alone(regions, entry, &result, &flags))
         return true;
     harness_result_deinit(&result);
     if ((flags & INLAY_OFFER_MERGE) == 0)
@@ -146,6 +145,14 @@ static const op_case *pick_case(struct regions *regions)
     return &regions->pool[start];
 }
 
+void region_part_init(struct part *part)
+{
+    memset(part, 0, sizeof *part);
+    memset(part->producer, 0xff, sizeof part->producer);
+    memset(part->shared, 0xff, sizeof part->shared);
+    part->owns_entry = true;
+}
+
 bool region_add_part(struct regions *regions)
 {
     struct part *part = &regions->parts[regions->part_count];
@@ -153,9 +160,8 @@ bool region_add_part(struct regions *regions)
 
     INLAY_CHECK(regions->part_count < MAX_PARTS);
     for (uint32_t tries = 0; tries < PICKS; tries++) {
-        memset(part, 0, sizeof *part);
-        memset(part->producer, 0xff, sizeof part->producer);
-        memset(part->shared, 0xff, sizeof part->shared);
+        region_part_init(part);
+        part->owns_entry = false;
         part->entry = *pick_case(regions);
         for (uint32_t i = 0; i < part->entry.in_count; i++) {
             if (!is_connectable(&part->entry.in[i]))
@@ -164,7 +170,8 @@ bool region_add_part(struct regions *regions)
                 if (region_roll(regions, 2) == 0)
                     link_to_input(regions, part, i);
         }
-        if (run_alone(regions, &part->entry, &part->result, &flags)) {
+        if (region_run_alone(regions, &part->entry, &part->result, &flags)) {
+            part->shown = region_roll(regions, 1u << CASE_OUTPUTS);
             regions->part_count++;
             return true;
         }
@@ -174,8 +181,11 @@ bool region_add_part(struct regions *regions)
 
 void region_drop_parts(struct regions *regions)
 {
-    for (uint32_t j = 0; j < regions->part_count; j++)
+    for (uint32_t j = 0; j < regions->part_count; j++) {
         harness_result_deinit(&regions->parts[j].result);
+        if (regions->parts[j].owns_entry)
+            case_deinit(&regions->parts[j].entry);
+    }
     regions->part_count = 0;
 }
 
@@ -184,7 +194,7 @@ static void set_input(graph_node *node, uint32_t input, uint32_t value)
     ((uint32_t *)(uintptr_t)node->info.inputs)[input] = value;
 }
 
-/* Chooses the graph outputs: values without consumers, and some of the others. */
+/* Makes values without consumers, and those that parts show, the outputs of the graph. */
 static bool choose_outputs(struct regions *regions, struct graph *graph)
 {
     graph->outputs = arena_array(&graph->model->arena, (size_t)MAX_PARTS * CASE_OUTPUTS, sizeof *graph->outputs);
@@ -196,7 +206,7 @@ static bool choose_outputs(struct regions *regions, struct graph *graph)
             for (uint32_t k = j + 1; k < regions->part_count; k++)
                 for (uint32_t i = 0; i < regions->parts[k].entry.in_count; i++)
                     read |= regions->parts[k].producer[i] == j && regions->parts[k].producer_output[i] == output;
-            if (!read || region_roll(regions, 2) == 0)
+            if (!read || (regions->parts[j].shown >> output & 1) != 0)
                 graph->outputs[graph->output_count++] = regions->parts[j].node->info.outputs[output];
         }
     INLAY_CHECK(graph->output_count <= MAX_PARTS * CASE_OUTPUTS);

@@ -72,7 +72,7 @@ static const cli_option own_options[] = {
     { "op", "GLOB", "Check operators of this type only, as 'Conv*'", CLI_TEXT(plugin_check_args, check.op) },
     { "with", "FILE", "Load another plugin too: its operators become known, and results are compared with its provider",
       CLI_TEXT(plugin_check_args, check.with) },
-    { "data", "DIR", "Also run ONNX test cases in DIR whose models have one operator",
+    { "data", "DIR", "Also run ONNX test cases in DIR, of one operator or of up to 64",
       CLI_TEXT(plugin_check_args, check.data) },
     { "seed", "N", "Seed of generated graphs and values (default: 0)",
       CLI_NUMBER(plugin_check_args, check.seed, 0, 1e15) },
@@ -94,7 +94,7 @@ static const cli_option own_options[] = {
     { "group", "NAME",
       "Only these checks: file, open, offers, device, memory, fences, infer, examples, results, random, values, "
       "sharing, "
-      "control, regions, cost, cancel, cache, leaks",
+      "control, regions, patterns, cost, cancel, cache, leaks",
       CLI_TEXT(plugin_check_args, check.group) },
     { "from", "N", NULL, CLI_CALL_ALL(take_from), .flags = OPTION_HIDDEN },
     { "work", "DIR", NULL, CLI_TEXT(plugin_check_args, check.work), .flags = OPTION_HIDDEN },

@@ -1,0 +1,223 @@
+#include "texts/model/messages.h"
+#include "base/strbuf.h"
+#include "texts/chat/chat.h"
+#include <stdlib.h>
+#include <string.h>
+
+static bool no_room(body_error *error)
+{
+    return body_fail(error, "out of memory for the messages");
+}
+
+/* Adds `message`, which it releases, to the array. */
+static bool append(json_t *to, json_t *message, body_error *error)
+{
+    return (message != NULL && json_array_append_new(to, message) == 0) || no_room(error);
+}
+
+bool messages_add(json_t *to, const char *role, const char *content, body_error *error)
+{
+    return append(to, json_pack("{s:s, s:s}", "role", role, "content", content), error);
+}
+
+/* Parts {"type": "text", "text": ...} as one text; NULL: *error says why. */
+static json_t *join_parts(const json_t *parts, size_t index, body_error *error)
+{
+    struct strbuf text = { 0 };
+    json_t *whole;
+
+    for (size_t i = 0; i < json_array_size(parts); i++) {
+        const json_t *part = json_object_get(json_array_get(parts, i), "text");
+        const char *type = json_string_value(json_object_get(json_array_get(parts, i), "type"));
+
+        if (!json_is_string(part)) {
+            strbuf_deinit(&text);
+            (void)body_fail(error, "message %zu: part %zu of the content is %s%.40s; the model takes texts only", index,
+                            i, type != NULL ? "of type " : "not a text", type != NULL ? type : "");
+            return NULL;
+        }
+        strbuf_add(&text, json_string_value(part), json_string_length(part));
+    }
+    whole = text.failed ? NULL : json_stringn_nocheck(text.size > 0 ? text.data : "", text.size);
+    strbuf_deinit(&text);
+    if (whole == NULL)
+        (void)no_room(error);
+    return whole;
+}
+
+/* A text, or parts of one. null is an empty text, or null if the message has calls. */
+static json_t *read_content(json_t *content, bool calls, size_t index, body_error *error)
+{
+    json_t *text = NULL;
+
+    if (json_is_string(content))
+        return json_incref(content);
+    if (json_is_array(content))
+        return join_parts(content, index, error);
+    if ((content == NULL && calls) || json_is_null(content))
+        text = calls ? json_null() : json_string("");
+    else
+        (void)body_fail(error, "message %zu is without role or content", index);
+    return text;
+}
+
+json_t *messages_content(json_t *content, size_t index, body_error *error)
+{
+    return read_content(content, false, index, error);
+}
+
+inlay_status messages_render(text_model *model, json_t *messages, json_t *tools, json_t *variables, char **out_text,
+                             inlay_diag *diag)
+{
+    const bool has_tools = tools != NULL;
+    struct chat chat = {
+        .tools = tools, .begin = model->begin, .end = model->end, .messages = messages, .variables = variables
+    };
+
+    if (model->chat_template == NULL && (!has_tools || model->tool_template == NULL))
+        return inlay_fail(
+            diag, INLAY_INVALID_ARGUMENT,
+            "the model has no chat_template (chat_template.jinja or tokenizer_config.json in its folder); "
+            "use v1/completions");
+    chat.form = text_model_template(model, has_tools, diag);
+    if ((chat.form != NULL ? chat_render(&chat, out_text, diag) : diag->code) == INLAY_UNSUPPORTED)
+        diag->code = INLAY_INVALID_ARGUMENT; /* the model's template is the cause, not the server */
+    return diag->code;
+}
+
+/* The arguments of a call, a text of JSON, as an object. */
+static json_t *read_arguments(const json_t *arguments, size_t index, body_error *error)
+{
+    const char *text = json_string_value(arguments);
+    json_error_t wrong;
+    json_t *object = json_is_object(arguments) ? json_deep_copy(arguments)
+                     : text != NULL            ? json_loads(text[0] != '\0' ? text : "{}", 0, &wrong)
+                                               : NULL;
+
+    if (object != NULL && json_is_object(object))
+        return object;
+    json_decref(object);
+    (void)body_fail(error, "message %zu: the arguments of a tool call are not a text of a JSON object", index);
+    return NULL;
+}
+
+/* A call as templates take it; NULL: *error says why. */
+static json_t *make_call(const char *id, const char *name, const json_t *arguments, size_t index, body_error *error)
+{
+    json_t *object, *call;
+
+    if (name == NULL) {
+        (void)body_fail(error, "message %zu: a tool call has no name", index);
+        return NULL;
+    }
+    object = read_arguments(arguments, index, error);
+    if (object == NULL)
+        return NULL;
+    call = json_pack("{s:s, s:s, s:{s:s, s:o}}", "id", id != NULL ? id : "", "type", "function", "function", "name",
+                     name, "arguments", object);
+    if (call == NULL)
+        (void)no_room(error);
+    return call;
+}
+
+static json_t *read_calls(const json_t *given, size_t index, body_error *error)
+{
+    json_t *calls = json_array();
+
+    if (!json_is_array(given)) {
+        json_decref(calls);
+        (void)body_fail(error, "message %zu: tool_calls is not an array", index);
+        return NULL;
+    }
+    for (size_t i = 0; i < json_array_size(given); i++) {
+        const json_t *one = json_array_get(given, i), *function = json_object_get(one, "function");
+        json_t *call = make_call(json_string_value(json_object_get(one, "id")),
+                                 json_string_value(json_object_get(function, "name")),
+                                 json_object_get(function, "arguments"), index, error);
+
+        if (call == NULL || json_array_append_new(calls, call) != 0) {
+            json_decref(calls);
+            return NULL;
+        }
+    }
+    return calls;
+}
+
+/* A message with its role, its content and its other members. */
+static bool read_message(json_t *to, json_t *given, size_t index, body_error *error)
+{
+    const json_t *given_calls = json_object_get(given, "tool_calls");
+    bool has_calls = given_calls != NULL && !json_is_null(given_calls);
+    json_t *message = json_copy(given), *content, *calls = NULL;
+    bool good;
+
+    if (!json_is_object(given) || !json_is_string(json_object_get(given, "role"))) {
+        json_decref(message);
+        return body_fail(error, "message %zu is without role or content", index);
+    }
+    content = read_content(json_object_get(given, "content"), has_calls, index, error);
+    good = content != NULL && json_object_set_new(message, "content", content) == 0;
+    if (good && has_calls) {
+        calls = read_calls(given_calls, index, error);
+        good = calls != NULL && json_object_set_new(message, "tool_calls", calls) == 0;
+    } else if (good) {
+        (void)json_object_del(message, "tool_calls");
+    }
+    if (good)
+        return append(to, message, error);
+    json_decref(message);
+    return false;
+}
+
+/* function_call: a call of the assistant's last message, or of a new one. */
+static bool read_call_item(json_t *to, const json_t *item, size_t index, body_error *error)
+{
+    json_t *last = json_array_get(to, json_array_size(to) - 1), *calls = json_object_get(last, "tool_calls");
+    json_t *call =
+        make_call(json_string_value(json_object_get(item, "call_id")), json_string_value(json_object_get(item, "name")),
+                  json_object_get(item, "arguments"), index, error);
+
+    if (call == NULL)
+        return false;
+    if (calls != NULL)
+        return json_array_append_new(calls, call) == 0 || no_room(error);
+    return append(to, json_pack("{s:s, s:n, s:[o]}", "role", "assistant", "content", "tool_calls", call), error);
+}
+
+/* function_call_output: the message of a tool. */
+static bool read_output_item(json_t *to, const json_t *item, size_t index, body_error *error)
+{
+    const char *id = json_string_value(json_object_get(item, "call_id"));
+    json_t *content;
+
+    if (id == NULL || json_object_get(item, "output") == NULL)
+        return body_fail(error, "message %zu: a function_call_output has no call_id or output", index);
+    content = read_content(json_object_get(item, "output"), false, index, error);
+    return content != NULL &&
+           append(to, json_pack("{s:s, s:s, s:o}", "role", "tool", "tool_call_id", id, "content", content), error);
+}
+
+bool messages_read(json_t *to, json_t *value, bool items, body_error *error)
+{
+    if (!json_is_array(value))
+        return body_fail(error, "not an array");
+    if (json_array_size(value) > MAX_MESSAGES)
+        return body_fail(error, "more than %d messages", MAX_MESSAGES);
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        json_t *one = json_array_get(value, i);
+        const char *type = items ? json_string_value(json_object_get(one, "type")) : NULL;
+        bool good;
+
+        if (type == NULL || strcmp(type, "message") == 0)
+            good = read_message(to, one, i, error);
+        else if (strcmp(type, "function_call") == 0)
+            good = read_call_item(to, one, i, error);
+        else if (strcmp(type, "function_call_output") == 0)
+            good = read_output_item(to, one, i, error);
+        else
+            good = body_fail(error, "an item of type '%.40s' is not supported; 'message' is", type);
+        if (!good)
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,329 @@
+/* texts/tokens: the tokenizer with a small vocabulary, the sampler, and guesses by repetition. */
+#include "cmocka_all.h"
+#include "texts/tokens/lookup.h"
+#include "texts/tokens/sampler.h"
+#include "texts/tokens/tokenizer.h"
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Tokens 0 to 255 are the bytes, from 256 on the results of the merges in order; 1000 and 1001 are added tokens. */
+static const char *const merges[] = { "h e",
+                                      "l l",
+                                      "he ll",
+                                      "hell o",
+                                      "\xc4\xa0 w",
+                                      "o r",
+                                      "1 2",
+                                      "12 3",
+                                      "\xc3\x83 \xc2\xa9",
+                                      "a \xc4\xa0",
+                                      "\xc4\xa0 \xc4\xa0",
+                                      "' s",
+                                      "' S" };
+enum { HE = 256, LL, HELL, HELLO, SPACE_W, OR, N12, N123, E_ACUTE, A_SPACE, SPACES, APOSTROPHE_S, APOSTROPHE_CAPITAL };
+
+static const char gpt2[] = "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": true}";
+static const char cl100k[] =
+    "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Split\", \"pattern\": {\"Regex\": "
+    "\"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}{1,3}| "
+    "?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|"
+    "\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\"}}, {\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
+    "\"use_regex\": false}]}";
+
+/* Writes the character that stands for a byte in the vocabulary, as the byte-level BPE format defines it. */
+static void spell_byte(unsigned byte, char out[3])
+{
+    unsigned code_point = byte, next = 256;
+
+    for (unsigned other = 0; other <= byte; other++) {
+        const bool plain =
+            (other >= '!' && other <= '~') || (other >= 0xa1 && other <= 0xac) || (other >= 0xae && other <= 0xff);
+
+        code_point = plain ? other : next++;
+    }
+    (void)snprintf(out, 3, "%c%c", code_point < 0x80 ? (int)code_point : (int)(0xc0 | code_point >> 6),
+                   code_point < 0x80 ? 0 : (int)(0x80 | (code_point & 63)));
+}
+
+static json_t *vocabulary(void)
+{
+    json_t *vocab = json_object();
+    char text[64];
+
+    for (unsigned b = 0; b < 256; b++) {
+        spell_byte(b, text);
+        json_object_set_new(vocab, text, json_integer((int)b));
+    }
+    for (unsigned i = 0; i < sizeof merges / sizeof merges[0]; i++) {
+        const char *space = strchr(merges[i], ' ');
+
+        (void)snprintf(text, sizeof text, "%.*s%s", (int)(space - merges[i]), merges[i], space + 1);
+        json_object_set_new(vocab, text, json_integer(256 + (int)i));
+    }
+    return vocab;
+}
+
+static json_t *description(const char *pre, bool pairs)
+{
+    json_t *list = json_array();
+
+    for (unsigned i = 0; i < sizeof merges / sizeof merges[0]; i++) {
+        const char *space = strchr(merges[i], ' ');
+
+        json_array_append_new(list, pairs ? json_pack("[s%,s]", merges[i], (size_t)(space - merges[i]), space + 1)
+                                          : json_string(merges[i]));
+    }
+    return json_pack("{s:n,s:o,s:{s:s},s:[{s:i,s:s,s:b,s:b},{s:i,s:s,s:b,s:b}],s:{s:s,s:o,s:o}}", "normalizer",
+                     "pre_tokenizer", json_loads(pre, 0, NULL), "decoder", "type", "ByteLevel", "added_tokens", "id",
+                     1000, "content", "<|end|>", "special", 1, "normalized", 0, "id", 1001, "content", "<|end|>er",
+                     "special", 0, "normalized", 0, "model", "type", "BPE", "vocab", vocabulary(), "merges", list);
+}
+
+/* Opens a tokenizer file with this text. NULL: error holds the message. */
+static struct tokenizer *open_text(const char *text, char error[256])
+{
+    char path[] = "/tmp/tokenizer_XXXXXX";
+    const int fd = mkstemp(path);
+    struct tokenizer *bpe;
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    close(fd);
+    bpe = tokenizer_open(path, error, 256);
+    (void)unlink(path);
+    return bpe;
+}
+
+static struct tokenizer *open_json(json_t *root, char error[256])
+{
+    char *text = json_dumps(root, 0);
+    struct tokenizer *bpe = open_text(text, error);
+
+    free(text);
+    json_decref(root);
+    return bpe;
+}
+
+static void expect(const struct tokenizer *bpe, const char *text, size_t count, const int64_t *want)
+{
+    int64_t *got = NULL;
+    size_t count_got = 0;
+
+    assert_true(tokenizer_encode(bpe, text, true, &got, &count_got));
+    for (size_t i = 0; i < count_got && i < count; i++)
+        if (got[i] != want[i])
+            fail_msg("'%s': token %zu is %lld, not %lld", text, i, (long long)got[i], (long long)want[i]);
+    assert_int_equal(count_got, count);
+    free(got);
+}
+#define EXPECT(bpe, text, ...)                                                                                         \
+    expect(bpe, text, sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t), (const int64_t[]){ __VA_ARGS__ })
+
+static void words_and_merges(void **state)
+{
+    char error[256];
+
+    (void)state;
+    for (int pairs = 0; pairs < 2; pairs++) {
+        struct tokenizer *bpe = open_json(description(gpt2, pairs != 0), error);
+
+        if (bpe == NULL)
+            fail_msg("%s", error);
+        EXPECT(bpe, "hello", HELLO);
+        EXPECT(bpe, "hell", HELL);
+        EXPECT(bpe, "hel", HE, 'l');
+        EXPECT(bpe, "hello world", HELLO, SPACE_W, OR, 'l', 'd');
+        EXPECT(bpe, "a b", 'a', ' ', 'b');           /* a space belongs to the following word */
+        EXPECT(bpe, "a   b", 'a', SPACES, ' ', 'b'); /* only the last of several spaces does */
+        EXPECT(bpe, "a  ", 'a', SPACES);
+        EXPECT(bpe, "12345", N123, '4', '5');
+        EXPECT(bpe, "it's'S", 'i', 't', APOSTROPHE_S, '\'', 'S');
+        EXPECT(bpe, "\xc3\xa9!", E_ACUTE, '!');
+        EXPECT(bpe, "\xff", 0xef, 0xbf, 0xbd); /* invalid UTF-8: U+FFFD */
+        EXPECT(bpe, "x<|end|>hello", 'x', 1000, HELLO);
+        EXPECT(bpe, "<|end|>er<|end|>", 1001, 1000); /* the longest added token matches */
+        EXPECT(bpe, "\n\nhe", '\n', '\n', HE);
+        tokenizer_close(bpe);
+    }
+}
+
+static void llama_pretokenizer(void **state)
+{
+    char error[256];
+    struct tokenizer *bpe = open_json(description(cl100k, false), error);
+
+    (void)state;
+    if (bpe == NULL)
+        fail_msg("%s", error);
+    EXPECT(bpe, "1234", N123, '4'); /* at most three digits a word */
+    EXPECT(bpe, "it's'S", 'i', 't', APOSTROPHE_S, APOSTROPHE_CAPITAL);
+    EXPECT(bpe, "!hello", '!', HELLO);
+    EXPECT(bpe, "hello world", HELLO, SPACE_W, OR, 'l', 'd');
+    EXPECT(bpe, "a  \n  b", 'a', SPACES, '\n', ' ', ' ', 'b');
+    EXPECT(bpe, " 12", ' ', N12); /* no space before digits */
+    tokenizer_close(bpe);
+}
+
+static void decodes_encoded_text(void **state)
+{
+    static const char text[] = "hello world, it's 123 \xe4\xb8\xad\xe6\x96\x87 \xf0\x9f\x98\x80\n\t<|end|> \x01";
+    char error[256], *back = calloc(1, sizeof text);
+    struct tokenizer *bpe = open_json(description(gpt2, false), error);
+    int64_t *tokens = NULL;
+    size_t count = 0, at = 0, bytes;
+    bool special;
+
+    (void)state;
+    assert_true(bpe != NULL && tokenizer_encode(bpe, text, true, &tokens, &count));
+    for (size_t i = 0; i < count; i++) {
+        const char *part = tokenizer_bytes(bpe, tokens[i], &bytes, &special);
+
+        assert_non_null(part);
+        assert_int_equal(special, tokens[i] == 1000);
+        assert_true(at + bytes < sizeof text);
+        memcpy(back + at, part, bytes);
+        at += bytes;
+    }
+    assert_string_equal(back, text);
+    assert_null(tokenizer_bytes(bpe, -1, &bytes, &special));
+    assert_null(tokenizer_bytes(bpe, 999, &bytes, &special));
+    assert_int_equal(tokenizer_id(bpe, "<|end|>"), 1000);
+    assert_int_equal(tokenizer_id(bpe, "nothing"), -1);
+    free(tokens);
+    free(back);
+    tokenizer_close(bpe);
+}
+
+static void wrong_files_are_refused(void **state)
+{
+    static const struct {
+        const char *text, *part;
+    } wrong[] = {
+        { "{", "line 1" },
+        { "{}", "no 'model'" },
+        { "", "empty" },
+        { "{\"model\": {\"type\": \"Sum\"}}", "Sum" },
+        { "{\"model\": {\"type\": \"BPE\"}, \"pre_tokenizer\": {\"type\": \"ByteLevel\"}}", "vocab" },
+        { "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": -1}}, \"pre_tokenizer\": {\"type\": \"ByteLevel\"}}",
+          "'a'" },
+        { "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [7]}, \"pre_tokenizer\": "
+          "{\"type\": \"ByteLevel\"}}",
+          "merge" },
+    };
+    char error[256];
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        if (open_text(wrong[i].text, error) != NULL)
+            fail_msg("%s was accepted", wrong[i].text);
+        if (strstr(error, wrong[i].part) == NULL)
+            fail_msg("%s: %s", wrong[i].text, error);
+    }
+    assert_null(tokenizer_open("/nowhere/tokenizer.json", error, sizeof error));
+    assert_non_null(strstr(error, "/nowhere/tokenizer.json"));
+}
+
+enum { COUNT = 5 };
+
+static int64_t next(struct sampler *sampling, const float *logits, const int64_t *seen, size_t seen_count)
+{
+    float copy[COUNT];
+
+    memcpy(copy, logits, sizeof copy);
+    return sampler_next(sampling, copy, COUNT, seen, seen_count);
+}
+
+static void greedy_sampling(void **state)
+{
+    static const float logits[COUNT] = { 1, NAN, 3, 3, -2 }, none[COUNT] = { NAN, NAN, NAN, NAN, NAN };
+    static const int64_t seen[] = { 2, 2, 4, -1, 99 };
+    struct sampler sampling = SAMPLER_INIT;
+
+    (void)state;
+    assert_int_equal(next(&sampling, logits, NULL, 0), 2);
+    assert_int_equal(next(&sampling, none, NULL, 0), -1);
+    sampling.penalty = 1.5f; /* 3 becomes 2 for token 2; applied once although the token occurred twice */
+    assert_int_equal(next(&sampling, logits, seen, 5), 3);
+    sampling.temperature = 1;
+    sampling.top_k = 1;
+    for (sampling.state = 0; sampling.state < 50;)
+        assert_int_equal(next(&sampling, logits, seen, 5), 3);
+    sampling.top_k = 0;
+    sampling.top_p = 0;
+    assert_int_equal(next(&sampling, logits, seen, 5), 3);
+    assert_int_equal(next(&sampling, none, NULL, 0), -1);
+    sampler_deinit(&sampling);
+}
+
+static void random_sampling(void **state)
+{
+    static const float logits[COUNT] = { 0, 0.6931472f, -50, 0.6931472f, -50 }; /* 1 : 2 : 0 : 2 : 0 */
+    struct sampler sampling = SAMPLER_INIT, again = SAMPLER_INIT;
+    int times[COUNT] = { 0 };
+
+    (void)state;
+    sampling.temperature = again.temperature = 1;
+    sampling.state = again.state = 42;
+    for (int i = 0; i < 20000; i++) {
+        const int64_t token = next(&sampling, logits, NULL, 0);
+
+        assert_int_equal(token, next(&again, logits, NULL, 0)); /* the same seed gives the same tokens */
+        times[token]++;
+    }
+    assert_true(abs(times[0] - 4000) < 250 && abs(times[1] - 8000) < 350 && abs(times[3] - 8000) < 350);
+    assert_int_equal(times[2] + times[4], 0);
+    sampling.top_p = 0.75f; /* the two most likely tokens have 0.8 together */
+    for (int i = 0; i < 1000; i++)
+        assert_int_not_equal(next(&sampling, logits, NULL, 0), 0);
+    sampling.top_p = 1;
+    sampling.top_k = 2;
+    for (int i = 0; i < 1000; i++)
+        assert_int_not_equal(next(&sampling, logits, NULL, 0), 0);
+    sampling.top_k = 0;
+    sampling.temperature = 0.05f; /* at this temperature token 0 has a probability of about 1e-6 */
+    for (int i = 0; i < 1000; i++)
+        assert_int_not_equal(next(&sampling, logits, NULL, 0), 0);
+    sampler_deinit(&sampling);
+    sampler_deinit(&again);
+}
+
+static void guesses_by_repetition(void **state)
+{
+    static const struct {
+        int64_t tokens[12];
+        size_t count, most;
+        int64_t guesses[6];
+    } rows[] = {
+        { { 1, 2, 3, 4, 5, 1, 2 }, 7, 3, { 3, 4, 5 } },
+        { { 7, 1, 2, 3, 9, 8, 2, 3, 5, 1, 2, 3 }, 12, 2, { 9, 8 } }, /* three tokens before the later two */
+        { { 2, 3, 4, 2, 3, 5, 2, 3 }, 8, 1, { 5 } },                 /* the latest of two */
+        { { 6, 6, 6 }, 3, 4, { 6, 6, 6, 6 } },                       /* beyond the end */
+        { { 0, 4, 5, 4, 5 }, 5, 6, { 4, 5, 4, 5, 4, 5 } },
+    };
+    static const int64_t different[] = { 1, 2, 3, 1, 3 };
+    int64_t guesses[6];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal(lookup_next(rows[i].tokens, rows[i].count, rows[i].most, guesses), rows[i].most);
+        assert_memory_equal(guesses, rows[i].guesses, rows[i].most * sizeof *guesses);
+    }
+    for (size_t count = 0; count <= sizeof different / sizeof *different; count++)
+        assert_int_equal(lookup_next(different, count, 6, guesses), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words_and_merges),      cmocka_unit_test(llama_pretokenizer),
+        cmocka_unit_test(decodes_encoded_text),  cmocka_unit_test(wrong_files_are_refused),
+        cmocka_unit_test(greedy_sampling),       cmocka_unit_test(random_sampling),
+        cmocka_unit_test(guesses_by_repetition),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
