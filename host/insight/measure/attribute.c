@@ -71,8 +71,8 @@ double attribute_price(const struct program *program, const partition_region *re
     return sum;
 }
 
-/* Prices the offers of the region; own_ns: [offer_count], without borders. Offers without a price get the average of the
- * others. *out_even: there are such offers. Returns the sum, borders included. */
+/* Prices the offers of the region; own_ns: [offer_count], without borders. Offers without a price get the average of
+ * the others. *out_even: there are such offers. Returns the sum, borders included. */
 static double price_offers(const struct program *program, const partition_region *region,
                            const inlay_value_state *values, double *own_ns, bool *out_even)
 {
