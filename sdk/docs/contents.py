@@ -24,6 +24,7 @@ READMES = {
     "abi-promises": "sdk/abi/README.md",
     "abi-changes": "sdk/abi/CHANGELOG.md",
     "changes": "CHANGELOG.md",
+    "changes-files": "sdk/packaging/changes/README.md",
 }
 
 # Files of the tree whose links lead to a generated page.
@@ -40,13 +41,13 @@ GROUPS = [
                 "bundles", "devices", "configuration", "security", "upgrading", "troubleshooting"]),
     ("Programs", ["programs", "guide-python", "guide-cpp", "guide-node", "guide-web", "guide-java", "guide-onnxruntime",
                   "guide-python-onnxruntime", "guide-node-onnxruntime", "guide-web-onnxruntime", "guide-onnxruntime-ep", "server", "guide-packaging"]),
-    ("Plugins", ["operators", "guide-operator", "guide-provider", "guide-device", "plugins"]),
+    ("Plugins", ["operators", "guide-operator", "guide-provider", "guide-device", "plugins", "shipping"]),
     ("Reference", ["verbs", "options", "providers", "types", "api", "api-types", "api-status", "api-cpp", "api-python",
                    "api-node", "api-web", "api-onnxruntime", "abi", "abi-graph", "abi-execution", "kit",
                    "kit_kernel", "kit_region", "extensions", "abi-promises", "abi-changes",
                    "glossary"]),
     ("Benchmarks", ["bench-results", "bench-accuracy", "bench-quantized", "bench-server", "bench-bundle", "bench-scripts"]),
-    ("Project", ["changes", "contributing"]),
+    ("Project", ["changes", "changes-files", "contributing"]),
 ]
 
 # Titles in the contents, where they are shorter than the page's own.
@@ -73,4 +74,5 @@ SHORT = {
     "abi-promises": "Guarantees of the ABI",
     "abi-changes": "Changes of the ABI",
     "changes": "Changes",
+    "changes-files": "How changes are recorded",
 }
