@@ -94,7 +94,19 @@ inlay_status product_conv_run(const kit_call *call)
 
 #define PLANE_NS 330.0       /* per channel of an image */
 #define STAGED_NS 0.25       /* per staged element */
+#define STRIDED_NS 0.35      /* per packed element of a strided window */
 #define DEPTHWISE_PER_NS 2.4 /* operations */
+
+/* Time of the copy of the image from which windows are packed, and of packing rows of pixels that are not adjacent. */
+static double window_copies_ns(const conv_geometry *geometry, const product_size *size)
+{
+    const bool strided = geometry->stride[2] > 1;
+
+    if (!size->b_windows)
+        return 0;
+    return STAGED_NS * (double)geometry->images * (double)geometry->channels * (double)geometry->in_positions +
+           (strided ? STRIDED_NS * size->batch * size->n * size->k : 0);
+}
 
 void product_conv_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
@@ -118,6 +130,6 @@ void product_conv_cost(const kit_node *node, const kit_plan *shapes, inlay_cost 
                              STAGED_NS * (double)shapes->in[0].count + out->flops / DEPTHWISE_PER_NS,
                          out);
     else
-        product_cost_set(node, shapes, gemm_type_of(shapes->in[0].dtype), &size, 1,
-                         size.b_windows ? STAGED_NS * (double)shapes->in[0].count : 0, out);
+        product_cost_set(node, shapes, gemm_type_of(shapes->in[0].dtype), &size, 1, window_copies_ns(&geometry, &size),
+                         out);
 }

@@ -125,6 +125,30 @@ static void measured_runs_of_another_assignment(void **state)
     rig_close(&rig);
 }
 
+/* Nodes of a region share its measured time evenly if no price says how they share it. */
+static void nodes_without_prices_are_recorded(void **state)
+{
+    char folder[] = "/tmp/inlay-truth-XXXXXX", command[64];
+    const struct situation situation = { { "n0_50_0_0_Af", "n1_50_0_0_Af" }, { "cache_dir", folder } };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    uint32_t count = 0;
+    struct rig rig;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    if (open_situation(&situation, &rig, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    assert_int_equal(inlay_context_measure(rig.context, 1, &diag), INLAY_OK);
+    rig_floats(&rig, 0, "64,64", (float[64 * 64]){ 0 });
+    rig_run(&rig);
+    if (inlay_context_record(rig.context, &count, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    assert_true(count > 0);
+    rig_close(&rig);
+    (void)snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
 /* A random chain with its rules. */
 struct oracle {
     uint32_t count;
@@ -312,6 +336,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_reports_say),
         cmocka_unit_test(measured_runs_of_another_assignment),
+        cmocka_unit_test(nodes_without_prices_are_recorded),
         cmocka_unit_test(random_situations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

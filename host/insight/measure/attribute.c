@@ -9,6 +9,8 @@
 static const double SHARE_ERROR =
     0.15; /* the time of a region is measured, but the share of a node comes from a model */
 
+static const double EVEN_ERROR = 0.5; /* the share of a node that no model prices is that of an average node */
+
 /* The cost of values that enter or leave the region through this offer, at the offer's price. */
 static double borders_ns(const struct program *program, const partition_region *region, const partition_offer *offer,
                          const inlay_value_state *values)
@@ -40,9 +42,10 @@ static cost_question question_of(const struct program *program, const partition_
                             .runs = true };
 }
 
-/* Prices the k-th offer of the region. *out_ns is without borders; the result includes them. */
+/* Prices the k-th offer of the region. *out_ns is without borders; the result includes them. Without a price, both are
+ * 0, and *out_priced is false. */
 static double price_at(const struct program *program, const partition_region *region, uint32_t k,
-                       const inlay_value_state *values, double *out_ns)
+                       const inlay_value_state *values, double *out_ns, bool *out_priced)
 {
     INLAY_CHECK(k < region->offer_count && region->offers[k] < program->parts.offer_count);
     partition_offer offer = program->parts.offers[region->offers[k]];
@@ -51,7 +54,8 @@ static double price_at(const struct program *program, const partition_region *re
     const uint32_t source = cost_of_offer(program->env->costs, &question, &offer.cost, &error);
 
     *out_ns = 0;
-    if (source == COST_NONE)
+    *out_priced = source != COST_NONE;
+    if (!*out_priced)
         return 0;
     *out_ns = offer.cost.ns;
     return *out_ns + borders_ns(program, region, &offer, values);
@@ -60,9 +64,36 @@ static double price_at(const struct program *program, const partition_region *re
 double attribute_price(const struct program *program, const partition_region *region, const inlay_value_state *values)
 {
     double sum = 0, own_ns;
+    bool priced;
 
     for (uint32_t k = 0; k < region->offer_count; k++)
-        sum += price_at(program, region, k, values, &own_ns);
+        sum += price_at(program, region, k, values, &own_ns, &priced);
+    return sum;
+}
+
+/* Prices the offers of the region; own_ns: [offer_count], without borders. Offers without a price get the average of
+ * the others. *out_even: there are such offers. Returns the sum, borders included. */
+static double price_offers(const struct program *program, const partition_region *region,
+                           const inlay_value_state *values, double *own_ns, bool *out_even)
+{
+    double sum = 0, own_sum = 0, average;
+    uint32_t count = 0;
+
+    for (uint32_t k = 0; k < region->offer_count; k++) {
+        bool priced;
+
+        sum += price_at(program, region, k, values, &own_ns[k], &priced);
+        own_sum += own_ns[k];
+        count += priced;
+        own_ns[k] = priced ? own_ns[k] : -1;
+    }
+    average = own_sum > 0 ? own_sum / count : 1;
+    for (uint32_t k = 0; k < region->offer_count; k++)
+        if (own_ns[k] < 0) {
+            own_ns[k] = average;
+            sum += average;
+        }
+    *out_even = count < region->offer_count;
     return sum;
 }
 
@@ -70,10 +101,10 @@ bool attribute_add(cost_list *list, const struct program *program, const partiti
                    const inlay_value_state *values, double ns, const cost_record *like)
 {
     double expected = 0, *own_ns = malloc((region->offer_count + 1) * sizeof *own_ns);
-    bool ok = own_ns != NULL;
+    bool ok = own_ns != NULL, even = false;
 
-    for (uint32_t k = 0; ok && k < region->offer_count; k++)
-        expected += price_at(program, region, k, values, &own_ns[k]);
+    if (ok)
+        expected = price_offers(program, region, values, own_ns, &even);
     if (ok && region->offer_count == 1 && expected <= own_ns[0])
         own_ns[0] = expected = 1; /* the only offer gets all of the time */
     for (uint32_t k = 0; ok && k < region->offer_count; k++) {
@@ -86,7 +117,7 @@ bool attribute_add(cost_list *list, const struct program *program, const partiti
         record.key = cost_key_of(&question);
         record.ns = ns * own_ns[k] / expected;
         if (region->offer_count > 1)
-            record.spread = (float)fmax(record.spread, SHARE_ERROR);
+            record.spread = (float)fmax(record.spread, even ? EVEN_ERROR : SHARE_ERROR);
         (void)snprintf(record.what, sizeof record.what, "%s",
                        inlay_graph_node(&program->snapshot, offer->nodes[0])->op_type.data);
         ok = cost_list_add(list, &record);

@@ -12,8 +12,8 @@
 double attribute_price(const struct program *program, const partition_region *region, const inlay_value_state *values);
 
 /* Adds a record for each offer of a region that took `ns` nanoseconds. `like` has the samples, the spread and the time
- * of the new records. Offers with an expected time of 0 get no record. If the region has several offers, the spread is
- * at least that of the model that splits the time. False: out of memory. */
+ * of the new records. Offers with an expected time of 0 get no record, those without a price an average share. If the
+ * region has several offers, the spread is at least that of the model that splits the time. False: out of memory. */
 INLAY_NODISCARD bool attribute_add(cost_list *list, const struct program *program, const partition_region *region,
                                    const inlay_value_state *values, double ns, const cost_record *like);
 #endif

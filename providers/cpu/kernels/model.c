@@ -242,7 +242,7 @@ bool cpu_winograd_fits(const cpu_op *op, int64_t in, int64_t out)
     return op->row->family == &cpu_conv && op->window.spatial == 2 && op->window.group == 1 &&
            op->window.kernel[0] == 3 && op->window.kernel[1] == 3 && op->window.strides[0] == 1 &&
            op->window.strides[1] == 1 && op->window.dilations[0] == 1 && op->window.dilations[1] == 1 && in >= 16 &&
-           out >= 32;
+           out > 16;
 }
 
 double cpu_winograd_gain(const cpu_op *op, int64_t in, int64_t out, int64_t height, int64_t width)
