@@ -263,12 +263,15 @@ kill -CONT "$parent" "$child"
 wait "$parent" || complain 'a pause of the check' "$(grep -A 2 '^FAIL' "$work/out")"
 
 # Files that are not plugins.
-checks=$((checks + 2))
+checks=$((checks + 3))
 printf 'not an ELF file\n' >"$work/text.so"
 "$inlay" plugin-check "$work/text.so" >"$work/out" && complain 'a text: exit code 0'
 grep -q '^FAIL  file type: not an ELF file' "$work/out" || complain 'a text' "$(cat "$work/out")"
 "$inlay" plugin-check "$work/missing.so" >"$work/out" && complain 'a missing file: exit code 0'
 grep -q '^FAIL  file read: No such file' "$work/out" || complain 'a missing file' "$(cat "$work/out")"
+
+"$inlay" plugin-check "$work/missing.so" --group results >"$work/out" && complain 'a missing file, one group: exit code 0'
+grep -q '^FAIL  results: it cannot be opened' "$work/out" || complain 'a missing file, one group' "$(cat "$work/out")"
 
 echo "$checks checks, $wrong wrong"
 [ $wrong -eq 0 ]
