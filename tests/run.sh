@@ -8,6 +8,9 @@
 #   tests/run.sh            release and asan
 #   tests/run.sh --all      also tsan, and a build with Clang
 #   tests/run.sh PRESET...  these presets of CMakePresets.json
+#   tests/run.sh --quick [COMMIT]
+#                           release, and of its tests those nearest to what changed since COMMIT (the commit before the
+#                           last one), for four minutes; tests/quick.py says which are left out
 #
 # 30 to 50 minutes on two idle cores without caches, of which the builds take 10 to 20. Needs the network only for
 # missing Debian packages and, once per build, for the npm packages of tests/serve and tests/node (npm.json; those
@@ -17,7 +20,11 @@ cd "$(dirname "$0")/.." || exit 1
 
 presets=(release asan)
 with_clang=
-if [ "${1:-}" = --all ]; then
+since=
+if [ "${1:-}" = --quick ]; then
+    presets=(release)
+    since=${2:-HEAD~1}
+elif [ "${1:-}" = --all ]; then
     presets=(release asan tsan)
     with_clang=yes
 elif [ $# -gt 0 ]; then
@@ -70,7 +77,7 @@ repeat_failed() {
 # $2: preset, the rest: further arguments for cmake
 check() {
     local name=$1 preset=$2 log=build/$1/run.log failures=build/$1/Testing/Temporary/LastTestsFailed.log
-    local start=$SECONDS total absent wrong=()
+    local start=$SECONDS total absent chosen only=() wrong=()
     shift 2
     echo "== $name"
     mkdir -p "build/$name"
@@ -83,9 +90,14 @@ check() {
         return
     fi
     echo "$name: built in $((SECONDS - start)) s"
+    if [ -n "$since" ]; then
+        chosen=$(python3 tests/quick.py "build/$name" "$since" 240) || exit 1
+        only=(-R "$chosen")
+    fi
     # A test may use every core, so few run concurrently. Many wait for most of their time, for processes, devices and
     # time limits: six keep two cores busy. A test that hangs fails after ten minutes, and is repeated.
-    ctest --test-dir "build/$name" -j 6 --timeout 600 --output-on-failure --no-tests=error 2>&1 | tee "$log"
+    ctest --test-dir "build/$name" "${only[@]}" -j 6 --timeout 600 --output-on-failure --no-tests=error 2>&1 |
+        tee "$log"
     total=$(sed -nE 's/.*tests passed, [0-9]+ tests? failed out of ([0-9]+).*/\1/p' "$log")
     if [ -z "$total" ]; then
         echo "$name: no test ran"

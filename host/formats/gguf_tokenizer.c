@@ -339,9 +339,11 @@ void gguf_write_tokenizer(struct gguf *gguf, struct wire *out)
                            .merges = gguf_find(gguf, GGUF_MERGES),
                            .by_scores = gguf_text_is(model, "llama") };
 
-    if (model.data == NULL || gguf_text_is(model, "no_vocab") || gguf_text_is(model, "none"))
+    if (model.data == NULL) { /* the model runs without, and says so when texts are wanted of it */
+        onnx_property(out, "tokenizer.ggml.model", "none", 4);
         return;
-    if (!t.by_scores && !gguf_text_is(model, "gpt2")) { /* the model runs without */
+    }
+    if (!t.by_scores && !gguf_text_is(model, "gpt2")) { /* likewise */
         onnx_property(out, "tokenizer.ggml.model", model.data, model.bytes);
         return;
     }

@@ -3,6 +3,7 @@
  *
  * This file refers to the operator only by name. For small windows the algorithm is slower than the plain loop. The
  * cost function takes this into account, so the host assigns such a node to the other provider. */
+#define INLAY_NOTE_VERSION "1.0.0" /* of two versions in one folder, the host takes the higher one */
 #include "inlay/kit.h"
 #include <stdlib.h>
 
@@ -116,5 +117,5 @@ static const kit_provider provider = { .name = "fast_average",
                                        .description = "com.example.MovingAverage for wide windows",
                                        .tables = tables,
                                        .table_count = KIT_COUNT(tables) };
-static const kit_plugin fast_average = { .name = "fast_average", .version = "1.0.0", .provider = &provider };
+static const kit_plugin fast_average = { .name = "fast_average", .version = INLAY_NOTE_VERSION, .provider = &provider };
 KIT_PLUGIN_NAMED(fast_average, "fast_average", "fast_average", "")

@@ -3,6 +3,7 @@
  * com.example.MovingAverage-1 replaces each element along the last axis by the mean of itself and the window - 1
  * elements before it; at the start of a row, by the mean of the elements so far. README.md describes how to
  * build and run it. */
+#define INLAY_NOTE_VERSION "1.0.0" /* of two versions in one folder, the host takes the higher one */
 #include "inlay/kit.h"
 #include <stdlib.h>
 
@@ -137,7 +138,7 @@ static const kit_provider provider = { .name = "moving_average",
                                        .table_count = KIT_COUNT(tables) };
 
 static const kit_plugin moving_average = { .name = "moving_average",
-                                           .version = "1.0.0",
+                                           .version = INLAY_NOTE_VERSION,
                                            .provider = &provider,
                                            .operators = operators,
                                            .operator_count = KIT_COUNT(operators) };

@@ -2,6 +2,7 @@
  *
  * This file states the supported operators and their costs, region.c runs them, chip.c simulates the driver. To adapt
  * it, replace chip.c by your driver's library, then the operators in device_op() and assess. */
+#define INLAY_NOTE_VERSION "1.0.0" /* of two versions in one folder, the host takes the higher one */
 #include "device.h"
 #include <stdlib.h>
 #include <string.h>
@@ -298,8 +299,8 @@ static const inlay_plugin plugin = {
     .abi_major = INLAY_ABI_MAJOR,
     .abi_minor = INLAY_ABI_MINOR,
     .name = "chip",
-    .version = "1.0.0",
-    .build_id = "chip 1.0.0 " __DATE__ " " __TIME__,
+    .version = INLAY_NOTE_VERSION,
+    .build_id = "chip " INLAY_NOTE_VERSION " " __DATE__ " " __TIME__,
     .flags = INLAY_PLUGIN_DLCLOSE,
     .providers = &provider,
     .provider_count = 1,

@@ -6,6 +6,7 @@
  * The memory of both is shared memory (INLAY_MEMORY_SHARED_FD), which stands for the DMA-bufs of real drivers: each
  * allocation is a file descriptor that the other one maps. inlay_domain_info.exports and .imports state this; the host
  * does the rest. See "Devices that meet" in inlay/plugin.h. */
+#define INLAY_NOTE_VERSION "1.0.0" /* of two versions in one folder, the host takes the higher one */
 #include "devices.h"
 #include "inlay/plugin.h"
 #include <fcntl.h>
@@ -433,8 +434,8 @@ static const inlay_plugin plugin = {
     .abi_major = INLAY_ABI_MAJOR,
     .abi_minor = INLAY_ABI_MINOR,
     .name = "devices_meet",
-    .version = "1.0.0",
-    .build_id = "devices_meet 1.0.0 " __DATE__ " " __TIME__,
+    .version = INLAY_NOTE_VERSION,
+    .build_id = "devices_meet " INLAY_NOTE_VERSION " " __DATE__ " " __TIME__,
     .flags = INLAY_PLUGIN_DLCLOSE,
     .providers = providers,
     .provider_count = sizeof providers / sizeof providers[0],

@@ -1,4 +1,5 @@
 /* A provider that wraps XNNPACK, a library that compiles whole graphs: opening, offers, and the description. */
+#define INLAY_NOTE_VERSION "1.0.0" /* of two versions in one folder, the host takes the higher one */
 #include "provider.h"
 #include <unistd.h>
 
@@ -73,6 +74,6 @@ static const inlay_provider provider = {
     .release_instance = region_release_instance,
     .execute = region_execute,
 };
-static const kit_plugin plugin = { .name = "xnnpack", .version = "1.0.0" };
+static const kit_plugin plugin = { .name = "xnnpack", .version = INLAY_NOTE_VERSION };
 
 KIT_PROVIDER_PLUGIN(plugin, "xnnpack", provider, "xnnpack")

@@ -281,5 +281,6 @@ fails 2 "cannot be combined" mlp.onnx -o none --library --object
 fails 3 "cannot find 'no-such-compiler'" mlp.onnx -o none --cc no-such-compiler
 fails 3 "cannot be opened" nothing.onnx -o none
 fails 3 "no run-time part for target 'vax'" mlp.onnx -o none --target vax
+fails 3 "unknown target 'arm64'; did you mean 'aarch64-linux-gnu'?" mlp.onnx -o none --target arm64
 
 finish

@@ -131,6 +131,21 @@ class Failures(unittest.TestCase):
             save(helper.make_model(graph, opset_imports=opsets, ir_version=8), name + ".onnx")
             yield name + ".onnx"
 
+    def test_activations_of_decoders(self):
+        """A decoder that quantizes activations by one scale is named, unless an option says how they are computed."""
+        value, node = helper.make_tensor_value_info, helper.make_node
+        nodes = [node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]), node("MatMulInteger", ["q", "w", "z"], ["i"]),
+                 node("Cast", ["i"], ["f"], to=1), node("Mul", ["f", "s"], ["m"]), node("Add", ["m", "past_key_values.0.key"], ["y"])]
+        for state in "past_key_values.0.key", "b":
+            nodes[-1].input[1] = state
+            graph = helper.make_graph(nodes, "g", [value("x", TensorProto.FLOAT, [4, 16]), value(state, TensorProto.FLOAT, [16])],
+                                      [value("y", TensorProto.FLOAT, None)], [numpy_helper.from_array(np.ones((16, 16), np.int8), "w")])
+            save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "decoder.onnx")
+            for more in (), ("--float-activations", "1"):
+                done = self.inlay("run", "decoder.onnx", *more)
+                self.assertEqual((done.returncode, "set the option float_activations to 1" in done.stderr),
+                                 (0, state != "b" and not more), done.stderr)
+
     def test_strange_models(self):
         """No verb crashes, and the commands that they print can be typed."""
         commands = {}

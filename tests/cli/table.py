@@ -391,6 +391,7 @@ class Table(unittest.TestCase):
         "quantize": ["--weights 4 -o out.onnx --samples 2"], "compare": ["small.onnx --samples 2 --layers"],
         "lock": ["-o out.lock --no-time"], "bisect": [""], "profile": ["--runs 2 --no-peak"], "config": [""], "cache": [""], "partition": [""],
         "explain": ["", "--all", "--kernels", "--node op:MatMul", "--what-if op:MatMul=reference"],
+        "advise": ["--deadline-ms 1000", "--deadline-ms 1000 --on zen4,amx --all --price zen4=1"],
         "providers": ["", "--options", "--operators", "--kernels"],
         # These have no tables, or need minutes; `plugin-check` prints lines as they come.
         "bundle": [], "serve": [], "plugin-check": [], "generate": [], "chat": [], "tokenize": [],

@@ -14,7 +14,7 @@ PLAIN = {
     "sign": "model.onnx --key key.pem", "verify": None,
     "tune": "model.onnx --budget-s 0.1", "quantize": "model.onnx -o out.onnx", "compare": "model.onnx model.onnx",
     "lock": "model.onnx -o out.lock --no-time", "bisect": "model.onnx", "profile": "model.onnx --runs 2 --no-peak", "explain": "model.onnx",
-    "partition": "model.onnx", "config": "", "cache": "", "providers": "", "plugin-check": None,
+    "advise": "model.onnx --deadline-ms 1000 --on zen4 --threads 1", "partition": "model.onnx", "config": "", "cache": "", "providers": "", "plugin-check": None,
     "generate": None, "chat": None, "tokenize": None,
 }
 LONG = {
@@ -26,10 +26,10 @@ LONG = {
     "diff": "large.onnx other.onnx", "extract": "large.onnx --split 8 -o out.onnx", "sparsity": "large.onnx",
     "bundle": "large.onnx -o out", "pipe": "large.onnx --post softmax -o out.onnx", "tune": "large.onnx",
     "quantize": "large.onnx -o out.onnx", "lock": "large.onnx -o out.lock", "bisect": "large.onnx", "partition": "large.onnx",
-    "plugin-check": "build/blur.so",
+    "advise": "large.onnx --deadline-ms 1000", "plugin-check": "build/blur.so",
 }
 # Verbs that read a model, and the arguments after it.
-BEHIND = {"generate": "--prompt x", "tokenize": "--text x",
+BEHIND = {"advise": "--deadline-ms 1000 --on zen4", "generate": "--prompt x", "tokenize": "--text x",
           "extract": "--outputs y -o out.onnx", "edit": "--set-metadata a=b -o out.onnx", "bundle": "-o out",
           "pipe": "--post softmax -o out.onnx", "reduce": "--check false -o out.onnx", "quantize": "-o out.onnx", "lock": "-o out.lock",
           "optimize": "-o out.onnx", "doctor": "--seconds 0", "compare": "@", "diff": "@", "serve": None, "test": "",

@@ -88,6 +88,9 @@ refuses 2 "unknown option '--qqqqqqqq'; inlay run --help-all lists the options" 
 expect 0 'string|float' run "$add" --seed 1 --val 2
 # What other tools call a verb or an option; a name that has little in common with a known one is no suggestion.
 refuses 2 "unknown option '--opset'; try inlay optimize --opset=N$" edit "$add" --opset 9
+refuses 2 "unknown option '--batch'; try --dim batch=N$" run "$add" --batch 2
+refuses 2 "unknown option '--device'; try --providers=NAME,...$" run "$add" --device cpu
+refuses 2 "unknown option 'x'; .inlay config., or inlay_options_describe.. in C, lists all options$" run "$add" --option x=1
 refuses 2 "unknown verb 'convert'; try inlay optimize --opset=N$" convert "$add"
 refuses 2 "unknown option '--verison'; did you mean '--version'\\?$" --verison
 expect 0 'Usage: inlay run' run -h
@@ -382,6 +385,19 @@ expect 0 '^ +the others +refused: no kernel for the operator: .*(prepost|,)$' ex
 json 0 '.nodes[0].answers[] | select(.chosen) | .provider == "reference" or .provider == "cpu"' explain "$add" --node 'op:*' --json
 json 0 '.what_if.possible' explain "$add" --what-if op:Add=reference --what-if threads=1 --json
 refuses 2 "did you mean 'Add'" explain "$add" --node op:Ad
+# Every kind of CPU, each in its own process; the same time as explain --on states.
+json 0 '(.list | length > 9) and (.list | map(.meets and .threads == 1 and .precision == "f32") | all) and
+    (.list | map(select(.speeds == "measured") | .up_to_ms > .expected_ms) | all)' advise "$add" --deadline-ms 1000 --json
+json 0 '[.list[] | .kind] == ["n2", "zen4", "amx"] and .list[1].price_per_hour == 0.5' advise "$add" --deadline-ms 1000 \
+    --on amx,zen4,n2 --price zen4=0.5 --price n2=0.25 --json
+told=$("$inlay" explain "$add" --on amx --intra-threads 4 --cache-dir '' --json | jq .cost_ns)
+json 0 ".list[0].expected_ms * 1e6 | . >= 0.99 * $told and . <= 1.01 * $told" advise "$add" --deadline-ms 1000 --on amx \
+    --threads 4 --all --json
+expect 1 'none meets 1e-06 ms: the fastest is ' advise "$add" --deadline-ms 1e-6
+refuses 2 "no kind of CPU is named 'zen'; there are zen5, zen4" advise "$add" --deadline-ms 1 --on zen
+refuses 2 "no time given: state it by --deadline-ms" advise "$add"
+refuses 2 "expected KIND=AMOUNT" advise "$add" --deadline-ms 1 --price zen4
+refuses 2 "expected a whole number" advise "$add" --deadline-ms 1 --threads 1.5
 refuses 2 "no provider 'nosuch'" explain "$add" --what-if -nosuch
 refuses 3 'no/such/folder' explain "$add" --html "$work/no/such/folder/x.html"
 check 'explain --html' "$inlay" explain "$add" --html "$work/page.html"

@@ -68,6 +68,7 @@ for verb in run bench profile tune bisect test; do
     flags=()
     [ $verb = bench ] && flags=(--runs 1 --warmup 0)
     [ $verb = bisect ] && flags=(--against level=0)
+    [ $verb = advise ] && flags=(--deadline-ms 1000 --on zen4)
     for call in create assess compile specialize execute; do
         # tune skips kernels that fail later than in assess.
         [ $verb = tune ] && [ $call != create ] && [ $call != assess ] && continue
@@ -122,7 +123,7 @@ printf 'junk' >"$work/junk.onnx"
 head -c 60 "$relu" >"$work/cut.onnx"
 printf 'levle: 2\n' >"$work/wrong.yaml"
 for verb in run test bench inspect check doctor edit diff reduce sparsity optimize quantize extract tune lock bisect profile \
-    explain partition plugin-check; do
+    explain advise partition plugin-check; do
     flags=()
     [ $verb = edit ] && flags=(-o "$work/edited.onnx" --set-metadata a=b)
     [ $verb = diff ] && flags=("$relu")

@@ -44,6 +44,28 @@ static double sum_runs(const json_t *g, const char *name)
     return total;
 }
 
+/* The explanation in one line has the numbers of the JSON. */
+static void check_line(const inlay_session *session, const json_t *json)
+{
+    struct text_buffer output = explain(session, (inlay_explain_options){ .format = "line" });
+    const json_t *providers = json_object_get(json, "providers");
+    char text[FORMATTED_BYTES], part[160];
+
+    assert_ptr_equal(strchr(output.data, '\n'), output.data + output.bytes - 1);
+    (void)snprintf(part, sizeof part, "%d node", (int)number(json, "nodes"));
+    assert_ptr_equal(strstr(output.data, part), output.data);
+    (void)snprintf(part, sizeof part, "; expected %s", format_ns(number(json, "cost_ns"), text));
+    assert_non_null(strstr(output.data, part));
+    for (size_t i = 0; i < json_array_size(providers); i++) {
+        const json_t *provider = json_array_get(providers, i);
+
+        (void)snprintf(part, sizeof part, " %s %d", json_string_value(json_object_get(provider, "name")),
+                       (int)number(provider, "nodes"));
+        assert_true((strstr(output.data, part) != NULL) == (number(provider, "nodes") > 0));
+    }
+    text_buffer_free(&output);
+}
+
 static void check_agreement(const inlay_session *session)
 {
     struct text_buffer output = explain(session, (inlay_explain_options){ .flags = INLAY_EXPLAIN_ALL });
@@ -54,6 +76,7 @@ static void check_agreement(const inlay_session *session)
     (void)snprintf(line, sizeof line, "predicted %s", format_ns(number(json, "cost_ns"), a));
     if (strstr(output.data, line) == NULL)
         fail_msg("no '%s' in\n%s", line, output.data);
+    check_line(session, json);
     assert_float_equal(number(json, "cost_ns"), number(json_object_get(json, "main"), "cost_ns"), 1e-9);
     assert_float_equal(number(json, "flops"), sum_runs(json_object_get(json, "main"), "flops"),
                        1e-6 * number(json, "flops"));
@@ -717,11 +740,17 @@ static void test_wrong_questions(void **state)
     (void)state;
     assert_int_equal(inlay_session_explain(rig.session, &options, text_buffer_append, &output, &diag),
                      INLAY_INVALID_ARGUMENT);
-    assert_non_null(strstr(diag.text, "text or json"));
+    assert_non_null(strstr(diag.text, "text, json or line"));
     options.format = "html"; /* the command line writes pages */
     assert_int_equal(inlay_session_explain(rig.session, &options, text_buffer_append, &output, &diag),
                      INLAY_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "inlay explain --from"));
+    options.format = "line";
+    options.node = "*";
+    assert_int_equal(inlay_session_explain(rig.session, &options, text_buffer_append, &output, &diag),
+                     INLAY_INVALID_ARGUMENT);
+    assert_non_null(strstr(diag.text, "use format text"));
+    options.node = NULL;
     options.format = NULL;
     options.flags = 1u << 9;
     assert_int_equal(inlay_session_explain(rig.session, &options, text_buffer_append, &output, &diag),

@@ -254,7 +254,8 @@ class Folders(unittest.TestCase):
         template = "{% for m in messages %}{{ m.content }}{% endfor %}"
         os.makedirs(self.path("models"))
         for name, more in (("plain", []), ("own", [("tokenizer.chat_template", template)]),
-                           ("other", [("tokenizer.ggml.model", "t5")])):
+                           ("other", [("tokenizer.ggml.model", "t5")]),
+                           ("mute", [("tokenizer.ggml.model", "no_vocab")])):
             with open(self.path(f"models/{name}.gguf"), "wb") as file:
                 file.write(test_gguf.make("llama", "F32", more)[0])
         end = "<|end|>"  # a control token of the file, which no key names
@@ -264,6 +265,8 @@ class Folders(unittest.TestCase):
         with Server(self.path("models")) as server:
             self.assertIn("model 'plain': the file has no chat template; chats have the form ChatML", server.log)
             self.assertNotIn("model 'own': the file has no chat", server.log)
+            self.assertIn("model 'mute', version 1: not a model for texts: mute.gguf has no tokenizer (tokenizer.ggml.model "
+                          "is no_vocab)", server.log)
             chat = {"messages": [{"role": "user", "content": "the"}], "max_tokens": 4, "temperature": 0}
             for name, text in (("plain", "<|im_start|>user\nthe<|im_end|>\n<|im_start|>assistant\n"), ("own", "the")):
                 made = server.ask("v1/chat/completions", {"model": name, **chat})

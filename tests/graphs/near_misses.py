@@ -17,7 +17,6 @@ from families import F, above, family, there_and_back, weights
 from onnx import TensorProto as T, helper
 
 PASSES_LEFT = {
-    "gradient": "applies to training models (tests/passes/test_gradient.c)",
     "block_constants": "models in GGUF are in tests/formats",
     "sparse_constants": "sparse constants are in tests/kernels and tests/model",
     "searches": "expands operators that generate text with a decoder (tests/generate)",

@@ -85,6 +85,49 @@ static void test_run_hints(void **state)
     api->ReleaseSession(session);
 }
 
+static void keep_placement(void *param, OrtLoggingLevel severity, const char *category, const char *id,
+                           const char *location, const char *message)
+{
+    (void)severity, (void)category, (void)id, (void)location;
+    if (strstr(message, "; expected ") != NULL)
+        (void)snprintf(param, 256, "%s", message);
+}
+
+/* The log of a session says which of inlay's providers runs how many nodes, if its level or the option requests it. */
+static void test_placement_is_logged(void **state)
+{
+    static const struct {
+        int level;
+        const char *option;
+        bool logged;
+    } cases[] = { { ORT_LOGGING_LEVEL_INFO, NULL, true },
+                  { ORT_LOGGING_LEVEL_INFO, "0", false },
+                  { ORT_LOGGING_LEVEL_WARNING, NULL, false },
+                  { ORT_LOGGING_LEVEL_WARNING, "1", true } };
+
+    (void)state;
+    if (!ours())
+        skip();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        OrtSessionOptions *settings;
+        OrtSession *session;
+        char line[256] = "";
+
+        ok(api->CreateSessionOptions(&settings));
+        ok(api->SetUserLoggingFunction(settings, keep_placement, line));
+        ok(api->SetSessionLogSeverityLevel(settings, cases[i].level));
+        ok(api->AddSessionConfigEntry(settings, "inlay.providers", "reference"));
+        if (cases[i].option != NULL)
+            ok(api->AddSessionConfigEntry(settings, "inlay.placement", cases[i].option));
+        session = open_add(settings);
+        assert_true((line[0] != '\0') == cases[i].logged);
+        if (cases[i].logged)
+            assert_ptr_equal(strstr(line, "2 nodes: reference 2; expected "), (const char *)line);
+        api->ReleaseSession(session);
+        api->ReleaseSessionOptions(settings);
+    }
+}
+
 /* A loop of a billion iterations, which in practice ends only if the run is terminated. */
 static void write_endless(struct wire *wire)
 {
@@ -261,9 +304,13 @@ static void test_binding(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_run_options),         cmocka_unit_test(test_run_hints),
-        cmocka_unit_test(test_a_run_is_terminated), cmocka_unit_test(test_many_threads_run_one_session),
-        cmocka_unit_test(test_run_async),           cmocka_unit_test(test_binding),
+        cmocka_unit_test(test_run_options),
+        cmocka_unit_test(test_run_hints),
+        cmocka_unit_test(test_placement_is_logged),
+        cmocka_unit_test(test_a_run_is_terminated),
+        cmocka_unit_test(test_many_threads_run_one_session),
+        cmocka_unit_test(test_run_async),
+        cmocka_unit_test(test_binding),
     };
 
     return cmocka_run_group_tests(tests, ort_test_begin, ort_test_end);

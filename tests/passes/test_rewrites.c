@@ -729,14 +729,14 @@ static void requested_passes(void **state)
 
 /* Must be last: every pass of these levels has a row. Constants occur in every row, captures in random_graphs; loops
  * are in test_unroll.c, integers in test_integers.c, bodies of ONNX Runtime's searches and of FlexAttention in
- * tests/ops/compat, gradients in test_gradient.c, sparse matrices in tests/quantize. */
+ * tests/ops/compat, sparse matrices in tests/quantize. */
 static void every_pass_has_rows(void **state)
 {
     (void)state;
     rows_expect_passes(
         0, 1,
         " constant_nodes capture_constants unroll quantized_ops quantized_functions contributed fold_weights "
-        "float_activations reduced_products gather_weights searches flex_attention gradient sparse_constants "
+        "float_activations reduced_products gather_weights searches flex_attention sparse_constants "
         "block_constants ");
 }
 

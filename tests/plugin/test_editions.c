@@ -44,7 +44,8 @@ static void higher_version_of_a_folder(void **state)
     } rows[] = {
         { "v1_10", "v1_9", "provider 'edition' is already provided by" },
         { "v1_10", "v1_9", "a higher version in the same folder (1.10; this file: 1.9)" },
-        { "v1_9", "unversioned", "(1.9; this file: no version in its note)" },
+        { "v1_9", "unversioned",
+          "which comes first in the same folder (1.9; this file: no version in its note: define INLAY_NOTE_VERSION)" },
         { "v1_10", "renamed", "plugin 'edition' is already provided by" },
     };
 

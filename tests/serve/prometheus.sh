@@ -44,7 +44,7 @@ scale=$(sed -nE 's/^ *query: (.*)/\1/p' "$3")
 says "$scale" 0 || fail "$scale: $(value "$scale")"
 curl -sSf "$api/targets" | jq -e '.data.activeTargets | length == 1 and .[0].health == "up" and .[0].lastError == ""' \
     >/dev/null || fail "the target is not healthy"
-# The metadata is scraped, too: Prometheus knows the type of each metric.
-[ "$(curl -sSf "$api/metadata?metric=inlay_requests_total" | jq -r '.data.inlay_requests_total[0].type')" = counter ] ||
+# The metadata is scraped, too: Prometheus knows the type of each metric, by its name in OpenMetrics.
+[ "$(curl -sSf "$api/metadata?metric=inlay_requests" | jq -r '.data.inlay_requests[0].type')" = counter ] ||
     fail "no metadata"
 stop_server

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Every setting of the server is in samples/deploy/serve.yaml with the default in --help, and the server accepts the file,
 # both unchanged and with all settings uncommented.
-#   settings.sh INLAY_SERVE SOURCE_DIR
+#   settings.sh INLAY_SERVE INLAY SOURCE_DIR
 set -eu
-serve=$1 source=$2
+serve=$1 inlay=$2 source=$3
 file=$source/samples/deploy/serve.yaml
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -53,6 +53,27 @@ for one in "wrong.yaml:4: unknown key 'max_btach'; did you mean 'max_batch'?" \
         failed=1
     fi
 done
+
+# inlay config check lists all mistakes of such a file, without a server.
+PATH=$(dirname "$serve"):$PATH
+printf 'port: 80\nmax_btach: 3\nmax_queue: many\nrollout: no\nlisten: [a]\nport: 81\n' >"$tmp/serve.yaml"
+cat >"$tmp/expected" <<END
+$tmp/serve.yaml:6: duplicate key 'port', first in line 1
+$tmp/serve.yaml:2: unknown key 'max_btach'; did you mean 'max_batch'?
+$tmp/serve.yaml:3: max_queue must be a number from 1 to 1000000, not 'many'
+$tmp/serve.yaml:4: rollout must be off, canary or shadow, not 'no'
+$tmp/serve.yaml:5: listen must be one value
+END
+"$inlay" config check "$tmp/serve.yaml" >"$tmp/out" 2>&1 && code=0 || code=$?
+if [ "$code" -ne 3 ] || ! cmp "$tmp/expected" "$tmp/out"; then
+    echo "inlay config check: exit code $code, $(cat "$tmp/out")"
+    failed=1
+fi
+cp "$tmp/all.yaml" "$tmp/serve.yaml"
+if [ "$("$inlay" config check "$tmp/serve.yaml")" != "$tmp/serve.yaml: ok" ]; then
+    echo "inlay config check refuses all settings with their defaults"
+    failed=1
+fi
 
 # And a variable of the environment, but none of those that are read.
 INLAY_MAX_BTACH=3 INLAY_MAX_BATCH=3 INLAY_LIBRARY=none "$serve" "$tmp/none" --no-config >"$tmp/out" 2>&1 || true

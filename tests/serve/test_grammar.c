@@ -11,6 +11,17 @@
 #include <string.h>
 #include "cmocka_all.h"
 
+/* A copy, as requests get of a kept grammar, which has the same texts as the grammar that is destroyed. */
+static struct grammar *copy_of(struct grammar *grammar)
+{
+    struct grammar *copy = grammar_copy(grammar);
+
+    assert_non_null(copy);
+    assert_true(grammar_bytes(copy) > 0 && grammar_bytes(copy) == grammar_bytes(grammar));
+    grammar_destroy(grammar);
+    return copy;
+}
+
 static struct grammar *of_regex(const char *text, bool search, bool in_json, char *why)
 {
     struct grammar *grammar = grammar_create();
@@ -20,7 +31,7 @@ static struct grammar *of_regex(const char *text, bool search, bool in_json, cha
 
     grammar_define(grammar, rule, node);
     if (good && grammar_finish(grammar, why))
-        return grammar;
+        return copy_of(grammar);
     grammar_destroy(grammar);
     return NULL;
 }
@@ -30,7 +41,7 @@ static struct grammar *of_gbnf(const char *text, char *why)
     struct grammar *grammar = grammar_create();
 
     if (grammar_gbnf(grammar, text, why) && grammar_finish(grammar, why))
-        return grammar;
+        return copy_of(grammar);
     grammar_destroy(grammar);
     return NULL;
 }
@@ -44,7 +55,7 @@ static struct grammar *of_schema(const char *text, char *why)
 
     json_decref(schema);
     if (good)
-        return grammar;
+        return copy_of(grammar);
     grammar_destroy(grammar);
     return NULL;
 }

@@ -221,8 +221,8 @@ static void test_wrong_requests(void **state)
         { INPUT("[1,3]", "FP32", ",\"data\":[1,2,\"3\"]"), "expected a number" },
         { INPUT("[1,3]", "FP32", ",\"data\":[1,2,01]"), "expected ','" },
         { INPUT("[1,3]", "FLOAT", ",\"data\":[1,2,3]"), "unknown datatype 'FLOAT'" },
-        { INPUT("[1,3]", "FP64", ",\"data\":[1,2,0.1]"), "expects FP32, in which element 2, 0.1, is not exact: send "
-                                                         "FP32" },
+        { INPUT("[1,3]", "FP64", ",\"data\":[1,2,1e39]"), "expects FP32, in which element 2, 1e+39, is too large: "
+                                                          "send FP32" },
         { INPUT("[1,3]", "BYTES", ",\"data\":[\"1\",\"2\",\"3\"]"), "is BYTES, but the model expects FP32" },
         { INPUT("[1,4]", "FP32", ",\"data\":[1,2,3,4]"), "the model expects [-1,3]" },
         { INPUT("[3]", "FP32", ",\"data\":[1,2,3]"), "the model expects [-1,3]" },

@@ -65,7 +65,10 @@ static void *ask(void *user)
             (void)atomic_fetch_add(
                 strstr(answer->body, "[1.0]") != NULL || strstr(answer->body, "[2.0]") != NULL ? &right : &wrong, 1);
         else
-            (void)atomic_fetch_add(answer->code == 503 && strstr(answer->body, "add.onnx") != NULL ? &refused : &lost,
+            (void)atomic_fetch_add(answer->code == 503 && (strstr(answer->body, "add.onnx") != NULL ||
+                                                           strstr(answer->body, "could not be loaded") != NULL)
+                                       ? &refused
+                                       : &lost,
                                    1);
         if (answer->code == 0) {
             (void)close(fd);
@@ -110,6 +113,17 @@ static void change(const char *path, const unsigned char *bytes, size_t count, i
     }
 }
 
+/* A request of zeros. */
+static void fill_body(char *body, size_t bytes)
+{
+    int length =
+        snprintf(body, bytes, "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,4096],\"datatype\":\"FP32\",\"data\":[0");
+
+    for (int i = 1; i < 4096; i++)
+        length += snprintf(body + length, bytes - (size_t)length, ",0");
+    (void)snprintf(body + length, bytes - (size_t)length, "]}]}");
+}
+
 static void run(const char *copy_bytes, bool may_refuse)
 {
     const char *const flags[] = { "--poll-ms",    "20",          "--providers",
@@ -122,7 +136,7 @@ static void run(const char *copy_bytes, bool may_refuse)
     pthread_t threads[CLIENTS];
     struct answer answer;
     char path[256];
-    int length, fd;
+    int fd;
 
     serving_prepare_empty(&server);
     for (int i = 0; i < 2; i++)
@@ -133,11 +147,7 @@ static void run(const char *copy_bytes, bool may_refuse)
     assert_int_equal(write(fd, versions[0], counts[0]), counts[0]);
     (void)close(fd);
     serving_start(&server, flags);
-    length = snprintf(body, sizeof body,
-                      "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,4096],\"datatype\":\"FP32\",\"data\":[0");
-    for (int i = 1; i < 4096; i++)
-        length += snprintf(body + length, sizeof body - (size_t)length, ",0");
-    (void)snprintf(body + length, sizeof body - (size_t)length, "]}]}");
+    fill_body(body, sizeof body);
     atomic_store(&stop, false);
     for (int i = 0; i < CLIENTS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, ask, body), 0);
@@ -181,6 +191,71 @@ static void test_mapped(void **state)
     run("0", true);
 }
 
+static void write_file(const unsigned char *bytes, size_t count)
+{
+    char path[256];
+    const int fd =
+        open(serving_path(&server, "models/add.onnx", path, sizeof path), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+    assert_int_equal(write(fd, bytes, count), count);
+    (void)close(fd);
+}
+
+static void await_code(const char *method, const char *path, const char *body, int code)
+{
+    struct answer *answer = malloc(sizeof *answer);
+
+    for (int i = 0; i < 12000; i++) {
+        client_once(&server, method, path, "", body, answer);
+        if (answer->code == code)
+            break;
+        wait_ms(5);
+    }
+    assert_int_equal(answer->code, code);
+    free(answer);
+}
+
+/* A mapped file that was cut short: the model is no longer ready, the log says so once, and it is loaded again when the
+ * file is whole, without polling. */
+static void test_cut_short(void **state)
+{
+    static const char *const flags[] = { "--providers", "reference", "--copy-file-bytes", "0", NULL };
+    static char body[1 << 15], log[1 << 14];
+    unsigned char *bytes;
+    char path[256];
+    size_t count;
+    const char *at;
+    int lines = 0;
+
+    (void)state;
+    serving_prepare_empty(&server);
+    count = make_model(1, &bytes);
+    serving_folder(&server, "models");
+    write_file(bytes, count);
+    serving_start(&server, flags);
+    fill_body(body, sizeof body);
+    client_expect(&server, "POST", "/v2/models/add/infer", "", body, 200, "[1.0]");
+    assert_int_equal(truncate(serving_path(&server, "models/add.onnx", path, sizeof path), 100), 0);
+    client_expect(&server, "POST", "/v2/models/add/infer", "", body, 503, "add.onnx");
+    await_code("GET", "/v2/health/ready", NULL, 400);
+    client_expect(&server, "GET", "/v2/health/ready", "", NULL, 400, "0 versions are loaded, 1 failed");
+    client_expect(&server, "GET", "/v2/models/add/ready", "", NULL, 404, "");
+    client_expect(&server, "POST", "/v2/repository/index", "", NULL, 200, "\"state\":\"UNAVAILABLE\"");
+    client_expect(&server, "POST", "/v2/models/add/infer", "", body, 503, "could not be loaded");
+    wait_ms(1500); /* the damaged file is read, and refused */
+    client_expect(&server, "POST", "/v2/models/add/infer", "", body, 503, "could not be loaded");
+    write_file(bytes, count);
+    await_code("GET", "/v2/health/ready", NULL, 200);
+    client_expect(&server, "POST", "/v2/models/add/infer", "", body, 200, "[1.0]");
+    serving_await(&server, "model 'add': loaded after earlier failures", log, sizeof log);
+    for (at = log; (at = strstr(at, " E inlay-serve: ")) != NULL; at++)
+        lines++;
+    assert_int_equal(lines, 1);
+    assert_non_null(strstr(log, "model 'add', version 1: its files cannot be read as they were when it was loaded"));
+    assert_int_equal(serving_close(&server), 0);
+    free(bytes);
+}
+
 /* A server that starts while a file is being written has the complete version, without polling. */
 static void test_written_at_start(void **state)
 {
@@ -214,7 +289,7 @@ static void test_written_at_start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_in_memory), cmocka_unit_test(test_mapped),
-                                        cmocka_unit_test(test_written_at_start) };
+                                        cmocka_unit_test(test_cut_short), cmocka_unit_test(test_written_at_start) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

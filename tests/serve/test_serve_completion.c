@@ -180,9 +180,8 @@ static void test_rejected_requests(void **state)
     expect("{\"model\":\"count\",\"prompt\":[65,999]}", 400, "no token 999");
     expect("{\"model\":\"count\",\"prompt\":\"x\",\"n\":200}", 400, "too large");
     expect("{\"model\":\"count\",\"prompt\":\"x\",\"temperature\":-1}", 400, "too small");
-    expect("{\"model\":\"count\",\"prompt\":\"x\",\"max_tokens\":0}", 400, "too small");
+    expect("{\"model\":\"count\",\"prompt\":\"x\",\"max_tokens\":-2}", 400, "too small");
     expect("{\"model\":\"count\",\"prompt\":\"x\",\"stop\":[\"a\",\"b\",\"c\",\"d\",\"e\"]}", 400, "more than 4");
-    expect("{\"model\":\"count\",\"prompt\":\"x\",\"echo\":true,\"logprobs\":1}", 400, "echo");
     expect("{\"model\":\"count\",\"prompt\":\"x\",\"logit_bias\":{\"99999999\":1}}", 400, "no token 99999999");
     expect("{\"model\":\"count\",\"prompt\":\"x\",\"stop_token_ids\":[-1]}", 400, "no token -1");
     expect("{\"model\":\"count\",\"prompt\":\"x\",\"min_tokens\":20}", 400, "larger than max_tokens");
@@ -237,6 +236,61 @@ static void test_infill(void **state)
     expect(FILL("qwen", "\"ab\"", "c", ",\"echo\":true"), 400, "echo is not supported together with suffix");
 }
 
+/* The forms of llama-server's /infill and of KServe's generate. */
+static void test_other_forms(void **state)
+{
+    static const struct {
+        const char *path, *body, *part;
+        int code;
+    } rows[] = {
+        { "/infill",
+          "{\"model\":\"qwen\",\"input_prefix\":\"ab\",\"input_suffix\":\"c\",\"temperature\":0,\"n_predict\":6}",
+          "{\"index\":0,\"content\":\"abc\",\"stop\":true,\"model\":\"qwen\",\"stop_type\":\"limit\",\"tokens_"
+          "predicted\":6,\"tokens_evaluated\":6,",
+          200 },
+        { "/infill",
+          "{\"model\":\"qwen\",\"input_prefix\":\"ab\",\"input_suffix\":\"c\",\"temperature\":0,\"stop\":\"b\"}",
+          "\"content\":\"a\",\"stop\":true,\"model\":\"qwen\",\"stop_type\":\"word\"", 200 },
+        { "/infill",
+          "{\"model\":\"qwen\",\"input_prefix\":\"abc\",\"input_suffix\":\"\",\"temperature\":0,\"n_predict\":1}",
+          "\"tokens_evaluated\":6,", 200 },
+        { "/infill", "{\"model\":\"qwen\",\"input_prefix\":\"ab\"}", "no input_suffix", 400 },
+        { "/infill", "{\"input_prefix\":\"ab\",\"input_suffix\":\"c\"}", "no model", 400 },
+        { "/infill", "{\"model\":\"qwen\",\"input_prefix\":\"ab\",\"input_suffix\":\"c\",\"n\":2}", "returns one",
+          400 },
+        { "/v2/models/count/generate", "{\"text_input\":\"xyz\",\"parameters\":{\"max_tokens\":3,\"temperature\":0}}",
+          "{\"model_name\":\"count\",\"model_version\":\"1\",\"text_output\":\"CDE\",\"details\":{\"finish_reason\":"
+          "\"length\",\"generated_tokens\":3}}",
+          200 },
+        { "/v2/models/count/versions/1/generate",
+          "{\"text_input\":\"xyz\",\"max_tokens\":9,\"temperature\":0,\"stop\":[\"E\"]}",
+          "\"text_output\":\"CD\",\"details\":{\"finish_reason\":\"stop_sequence\"", 200 },
+        { "/v2/models/count/versions/2/generate", "{\"text_input\":\"xyz\"}", "no such model", 404 },
+        { "/v2/models/count/generate", "{\"text_input\":\"xyz\",\"parameters\":{\"beams\":3}}",
+          "{\"error\":\"parameters: beams: not supported", 400 },
+        { "/v2/models/count/generate", "{\"text_input\":\"xyz\",\"parameters\":{\"logprobs\":3}}",
+          "no log probabilities", 400 },
+        { "/v2/models/count/generate", "{}", "no text_input", 400 },
+        { "/v2/models/twice/generate", "{\"text_input\":\"x\"}", "not a model for texts", 400 },
+    };
+    static char got[65536];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        client_expect(&server, "POST", rows[i].path, "", rows[i].body, rows[i].code, rows[i].part);
+    client_stream(&server, "/v2/models/count/generate_stream",
+                  "{\"text_input\":\"xyz\",\"max_tokens\":2,\"temperature\":0}", "\"generated_tokens\"", got,
+                  sizeof got);
+    assert_non_null(strstr(got, "data: {\"model_name\":\"count\",\"model_version\":\"1\",\"text_output\":\"C\"}\n\n"));
+    assert_non_null(strstr(got, "\"text_output\":\"D\"}\n\n"));
+    assert_non_null(strstr(got, "\"text_output\":\"\",\"details\":{\"finish_reason\":\"length\""));
+    client_stream(&server, "/infill",
+                  "{\"model\":\"qwen\",\"input_prefix\":\"ab\",\"input_suffix\":\"c\",\"temperature\":0,\"n_predict\":"
+                  "6,\"stream\":true}",
+                  "\"stop\":true", got, sizeof got);
+    assert_non_null(strstr(got, "data: {\"index\":0,\"content\":\"a\",\"stop\":false}\n\n"));
+}
+
 /* The events of a stream, up to `part` unless that is NULL. */
 static void stream(const char *body, const char *part, char *text, size_t bytes)
 {
@@ -268,7 +322,7 @@ static void test_events(void **state)
     assert_non_null(strstr(got, "data: [DONE]\n\n"));
     texts_of(got, text, sizeof text);
     assert_string_equal(text, "CDEFGHIJKL");
-    stream(ASK(",\"max_tokens\":0,\"stream\":true"), NULL, got, sizeof got);
+    stream(ASK(",\"max_tokens\":-2,\"stream\":true"), NULL, got, sizeof got);
     assert_non_null(strstr(got, "HTTP/1.1 400"));
 }
 
@@ -448,11 +502,17 @@ static void test_texts_wake_models(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole_texts),        cmocka_unit_test(test_rejected_requests),
-        cmocka_unit_test(test_long_texts),         cmocka_unit_test(test_infill),
-        cmocka_unit_test(test_router_figures),     cmocka_unit_test(test_events),
-        cmocka_unit_test(test_abandoned_requests), cmocka_unit_test(test_concurrent_texts),
-        cmocka_unit_test(test_sentence_pieces),    cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_whole_texts),
+        cmocka_unit_test(test_rejected_requests),
+        cmocka_unit_test(test_long_texts),
+        cmocka_unit_test(test_infill),
+        cmocka_unit_test(test_other_forms),
+        cmocka_unit_test(test_router_figures),
+        cmocka_unit_test(test_events),
+        cmocka_unit_test(test_abandoned_requests),
+        cmocka_unit_test(test_concurrent_texts),
+        cmocka_unit_test(test_sentence_pieces),
+        cmocka_unit_test(test_seeds),
     };
     const struct CMUnitTest small[] = { cmocka_unit_test(test_texts_wake_models) };
     int failed;

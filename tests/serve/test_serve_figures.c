@@ -156,12 +156,46 @@ static void test_process(void **state)
     assert_true(client_metric(&server, "process_open_fds") > 3);
 }
 
+/* OpenMetrics, for clients that accept it: the name of a counter is that of its samples without "_total". */
+static void test_open_metrics(void **state)
+{
+    static struct answer plain, open;
+    char type[128];
+    const char *line = plain.body;
+    size_t counters = 0;
+
+    (void)state;
+    client_once(&server, "GET", "/metrics", "", NULL, &plain);
+    assert_non_null(strstr(answer_header(&plain, "Content-Type", type, sizeof type), "text/plain; version=0.0.4"));
+    client_once(&server, "GET", "/metrics",
+                "Accept: application/openmetrics-text;version=1.0.0;q=0.75,text/plain;version=0.0.4;q=0.5\r\n", NULL,
+                &open);
+    assert_string_equal(answer_header(&open, "Content-Type", type, sizeof type),
+                        "application/openmetrics-text; version=1.0.0; charset=utf-8");
+    assert_true(open.body_bytes > 6 && strcmp(open.body + open.body_bytes - 6, "# EOF\n") == 0);
+    while ((line = strstr(line, "# TYPE ")) != NULL) {
+        const size_t bytes = strcspn(line + 7, " ");
+        const bool is_counter = strncmp(line + 7 + bytes, " counter\n", 9) == 0;
+        char wanted[160];
+
+        if (is_counter)
+            assert_memory_equal(line + 7 + bytes - 6, "_total", 6);
+        (void)snprintf(wanted, sizeof wanted, "# TYPE %.*s ", (int)(bytes - (is_counter ? 6 : 0)), line + 7);
+        assert_non_null(strstr(open.body, wanted));
+        counters += is_counter;
+        line += bytes;
+    }
+    assert_true(counters > 10);
+    assert_non_null(strstr(open.body, "\ninlay_requests_total{model=\"twice\",version=\"1\"} "));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_grpc),
         cmocka_unit_test(test_slow_upload),
         cmocka_unit_test(test_process),
+        cmocka_unit_test(test_open_metrics),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

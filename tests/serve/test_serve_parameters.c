@@ -9,10 +9,11 @@ static struct serving server;
 
 static int start(void **state)
 {
-    static const char *const flags[] = { "--max-sequences", "4", NULL };
+    static const char *const flags[] = { "--max-sequences", "4", "--admin-token-file", "FOLDER/admins", NULL };
 
     *state = &server;
     serving_prepare(&server);
+    serving_tokens(&server);
     serving_model(&server, "count", "options: [state=old=new]\n", write_counting);
     serving_tokenizer(&server, "count", NULL);
     serving_file(&server, "models/count/config.json",
@@ -169,17 +170,18 @@ static void test_parameters(void **state)
         { "completions", TEXT(",\"seed\":1.5"), REFUSED("seed"), 400 },
         /* ln(e / (e + 127)) = -3.865, and 1 less for each other token */
         { "completions", TEXT(",\"logprobs\":1"),
-          "\"logprobs\":{\"tokens\":[\"C\",\"D\",\"E\"],\"token_logprobs\":[-3.86537,-3.86537,-3.86537],"
-          "\"top_logprobs\":[{\"C\":-3.86537},{\"D\":-3.86537},{\"E\":-3.86537}],\"text_offset\":[0,1,2]}",
+          "\"logprobs\":{\"tokens\":[\"C\",\"D\",\"E\"],\"token_logprobs\":[-3.86536506,-3.86536506,-3.86536506],"
+          "\"top_logprobs\":[{\"C\":-3.86536506},{\"D\":-3.86536506},{\"E\":-3.86536506}],\"text_offset\":[0,1,2]}",
           200 },
         /* of the most probable tokens without text, one */
-        { "completions", TEXT(",\"logprobs\":4"), "\"top_logprobs\":[{\"C\":-3.86537,\"\":-4.86537},{\"D\":", 200 },
+        { "completions", TEXT(",\"logprobs\":4"),
+          "\"top_logprobs\":[{\"C\":-3.86536506,\"\":-4.86536506},{\"D\":", 200 },
         { "completions", TEXT(",\"logprobs\":0"), "\"top_logprobs\":null,", 200 },
         { "completions", TEXT(",\"logprobs\":21"), REFUSED("logprobs"), 400 },
         { "chat/completions", SAY(",\"logprobs\":true,\"top_logprobs\":1"),
-          "\"logprobs\":{\"content\":[{\"token\":\"C\",\"logprob\":-3.86537,\"bytes\":[67],\"top_logprobs\":[{"
+          "\"logprobs\":{\"content\":[{\"token\":\"C\",\"logprob\":-3.86536506,\"bytes\":[67],\"top_logprobs\":[{"
           "\"token\":"
-          "\"C\",\"logprob\":-3.86537,\"bytes\":[67]}]},{\"token\":\"D\",",
+          "\"C\",\"logprob\":-3.86536506,\"bytes\":[67]}]},{\"token\":\"D\",",
           200 },
         { "chat/completions", SAY(",\"top_logprobs\":1"), REFUSED("top_logprobs"), 400 },
         /* parameters with one supported value, labels, and all others */
@@ -309,6 +311,36 @@ static void test_parameters(void **state)
     client_once(&server, "GET", "/v1/models/none", "", NULL, &answer);
     assert_int_equal(answer.code, 404);
     assert_non_null(strstr(answer.body, "\"code\":\"model_not_found\""));
+}
+
+/* What llama-server and vLLM say of messages, and of the only model for texts. */
+static void test_templates(void **state)
+{
+    static const char *const dialog =
+        "\"messages\":[{\"role\":\"user\",\"content\":\"xy\"},{\"role\":\"assistant\",\"content\":\"z\"}]";
+    char body[512];
+
+    (void)state;
+    (void)snprintf(body, sizeof body, "{\"model\":\"count\",%s}", dialog);
+    client_expect(&server, "POST", "/apply-template", "", body, 200, "{\"prompt\":\"uxyaz\"}");
+    client_expect(&server, "POST", "/tokenize", "", body, 200,
+                  "{\"count\":5,\"max_model_len\":0,\"tokens\":[117,120,121,97,122]}");
+    (void)snprintf(body, sizeof body, "{\"model\":\"count\",\"add_generation_prompt\":false,%s}", dialog);
+    client_expect(&server, "POST", "/apply-template", "", body, 400, "only true is supported");
+    (void)snprintf(body, sizeof body, "{\"model\":\"count\",\"prompt\":\"x\",%s}", dialog);
+    client_expect(&server, "POST", "/tokenize", "", body, 400, "both a prompt and messages");
+    (void)snprintf(body, sizeof body, "{\"model\":\"vectors\",%s}", dialog);
+    client_expect(&server, "POST", "/apply-template", "", body, 400, "no chat_template");
+    client_expect(&server, "POST", "/apply-template", "", "{\"model\":\"count\"}", 400, "no messages");
+    client_expect(&server, "POST", "/apply-template", "",
+                  "{\"model\":\"count\",\"messages\":[{\"role\":\"tool\",\"content\":\"\"}]}", 400, "no tools");
+    client_expect(&server, "GET", "/slots", "", NULL, 200,
+                  "[{\"id\":0,\"model\":\"count\",\"n_ctx\":0,\"is_processing\":false},{\"id\":1,");
+    client_expect(&server, "GET", "/props", "", NULL, 404, "no such model is loaded"); /* there are two */
+    client_expect(&server, "POST", "/v2/repository/models/vectors/unload", AS_ADMIN, "{}", 200, "");
+    client_expect(&server, "GET", "/props", "", NULL, 200, "\"total_slots\":4,");
+    client_expect(&server, "GET", "/props", "", NULL, 200, "\"chat_template\":\"{% for m in messages %}");
+    client_expect(&server, "GET", "/props", "", NULL, 200, "\"bos_token\":\"<s>\",\"eos_token\":\"z\"");
 }
 
 /* Parameters with several names: each name has the effect, and two names with different values are refused. */
@@ -493,7 +525,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chats),       cmocka_unit_test(test_parameters), cmocka_unit_test(test_names),
-        cmocka_unit_test(test_unsupported), cmocka_unit_test(test_responses),
+        cmocka_unit_test(test_unsupported), cmocka_unit_test(test_responses),  cmocka_unit_test(test_templates),
     };
 
     return cmocka_run_group_tests(tests, start, serving_tear_down);

@@ -262,6 +262,49 @@ static void test_inflight_bytes(void **state)
     client_await(&server, "inlay_inflight_bytes", 0);
 }
 
+/* A request for texts, with `count` empty arrays. */
+static char *make_values(size_t count)
+{
+    static const char head[] = "{\"model\":\"none\",\"prompt\":\"x\",\"stop\":[[]";
+    char *body = malloc(sizeof head + 3 * count + 4);
+
+    assert_non_null(body);
+    memcpy(body, head, sizeof head);
+    for (size_t i = 0; i < count; i++)
+        memcpy(body + sizeof head - 1 + 3 * i, ",[]", 3);
+    memcpy(body + sizeof head - 1 + 3 * count, "]}", 3);
+    return body;
+}
+
+/* The values of JSON take far more memory than their text: they count, and are bounded while they are read. */
+static void test_inflight_values(void **state)
+{
+    static const char *const flags[] = { "--max-inflight-bytes", "4000000", NULL };
+    char *few = make_values(3000), *many = make_values(1000000);
+    uint64_t memory;
+    int fd;
+
+    (void)state;
+    restart(flags);
+    client_expect(&server, "POST", "/v1/completions", "", few, 400, "more than 4 stop sequences");
+    client_await(&server, "inlay_inflight_bytes", 0);
+    memory = serving_memory(&server);
+    for (int i = 0; i < 3; i++) {
+        client_expect(&server, "POST", "/v1/completions", "", many, 413,
+                      "take more than 1000000 bytes, a quarter of max_inflight_bytes");
+        client_await(&server, "inlay_inflight_bytes", 0); /* which is after the reply */
+    }
+    assert_true(serving_memory(&server) < memory + (24 << 20)); /* 150 MB otherwise */
+    fd = begin_body(3950000, 3900000);
+    client_await(&server, "inlay_inflight_bytes", 3900000);
+    client_expect(&server, "POST", "/v1/completions", "", few, 429, "exceed max_inflight_bytes");
+    (void)close(fd);
+    client_await(&server, "inlay_inflight_bytes", 0);
+    client_expect(&server, "POST", "/v1/completions", "", few, 400, "more than 4 stop sequences");
+    free(few);
+    free(many);
+}
+
 /* Replies count, too: a result that would exceed the limit is refused, and so are the replies to a client that sends
  * requests over HTTP/2 and reads nothing. Both are counted until the client has left. */
 static void test_inflight_replies(void **state)
@@ -427,6 +470,7 @@ static void test_wrong_tokens(void **state)
     fd = client_connect(&server);
     client_text(fd, "GET /v2 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer wrong-0123456789abcd\r\n\r\n");
     client_expect(&server, "GET", "/v2", AS_USER, NULL, 200, "");
+    client_expect(&server, "GET", "/v2", "x-api-key: " USER_TOKEN "\r\n", NULL, 200, "");
     client_expect(&server, "GET", "/v2", "", NULL, 401, "");
     /* Another thread of the server may have the client's request: wait until it is counted. */
     for (uint32_t i = 0;; i++) {
@@ -443,11 +487,12 @@ static void test_wrong_tokens(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers),          cmocka_unit_test(test_refused_connections),
-        cmocka_unit_test(test_admin_port),       cmocka_unit_test(test_admin_port_of_workers),
-        cmocka_unit_test(test_warning),          cmocka_unit_test(test_inflight_bytes),
-        cmocka_unit_test(test_inflight_replies), cmocka_unit_test(test_hosts),
-        cmocka_unit_test(test_origins),          cmocka_unit_test(test_wrong_tokens),
+        cmocka_unit_test(test_numbers),         cmocka_unit_test(test_refused_connections),
+        cmocka_unit_test(test_admin_port),      cmocka_unit_test(test_admin_port_of_workers),
+        cmocka_unit_test(test_warning),         cmocka_unit_test(test_inflight_bytes),
+        cmocka_unit_test(test_inflight_values), cmocka_unit_test(test_inflight_replies),
+        cmocka_unit_test(test_hosts),           cmocka_unit_test(test_origins),
+        cmocka_unit_test(test_wrong_tokens),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

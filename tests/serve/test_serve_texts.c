@@ -1,9 +1,11 @@
 /* Texts that share the runs of a decoder: each has the tokens that it has alone. */
 #include "client.h"
 #include "random.h"
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -402,24 +404,161 @@ static void test_wrong_draft(void **state)
                   "model.onnx has no input 'input_ids'");
 }
 
-/* A guess may be at a position that the model does not have: the run is repeated without. */
+/* Without a config.json, a text ends at the last position of the model's tables, of cosines or of embeddings. */
 static void test_last_position(void **state)
 {
     enum { POSITIONS = 512, PROMPT = 480 };
-    char body[4096];
-    size_t used =
-        (size_t)snprintf(body, sizeof body,
-                         "{\"model\":\"counted\",\"max_tokens\":%d,\"temperature\":0,\"logit_bias\":{\"50\":100,"
-                         "\"51\":99.5},\"presence_penalty\":1,\"prompt\":[50",
-                         POSITIONS - PROMPT + 1);
+    static const char *const models[] = { "counted", "masked" };
+    char body[4096], usage[64];
 
     (void)state;
-    for (int k = 1; k < PROMPT; k++)
-        used += (size_t)snprintf(body + used, sizeof body - used, ",%d", 50 + k % 2);
+    (void)snprintf(usage, sizeof usage, "\"completion_tokens\":%d,", POSITIONS - PROMPT);
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        size_t used =
+            (size_t)snprintf(body, sizeof body,
+                             "{\"model\":\"%s\",\"max_tokens\":%d,\"temperature\":0,\"logit_bias\":{\"50\":100,"
+                             "\"51\":99.5},\"presence_penalty\":1,\"prompt\":[50",
+                             models[i], 2 * POSITIONS);
+
+        for (int k = 1; k < PROMPT; k++)
+            used += (size_t)snprintf(body + used, sizeof body - used, ",%d", 50 + k % 2);
+        (void)snprintf(body + used, sizeof body - used, "]}");
+        client_expect(&server, "POST", "/v1/completions", "", body, 200, usage);
+        ask(body, got[0]);
+        assert_non_null(strstr(got[0], "length"));
+    }
+}
+
+/* Reads the numbers of a JSON array after `name`; null is NAN. Returns their number. */
+static size_t read_numbers(const char *text, const char *name, double *out, size_t most)
+{
+    const char *at = strstr(text, name);
+    size_t count = 0;
+
+    for (at = at != NULL ? at + strlen(name) : "]"; *at != ']' && *at != '\0' && count < most;) {
+        char *end;
+        const bool is_null = strncmp(at, "null", 4) == 0;
+
+        out[count++] = is_null ? NAN : strtod(at, &end);
+        at = is_null ? at + 4 : end;
+        at += *at == ',';
+    }
+    return count;
+}
+
+/* The logits of a run of the whole prompt. */
+static void run_whole(const char *model, const int64_t *tokens, size_t count, double *logits)
+{
+    char body[8192];
+    size_t used = (size_t)snprintf(body, sizeof body,
+                                   "{\"outputs\":[{\"name\":\"logits\"}],\"inputs\":["
+                                   "{\"name\":\"past_key_values.0.key\",\"shape\":[1,2,0,8],\"datatype\":\"FP32\","
+                                   "\"data\":[]},{\"name\":\"past_key_values.0.value\",\"shape\":[1,2,0,8],"
+                                   "\"datatype\":\"FP32\",\"data\":[]}");
+    static const char *const names[] = { "input_ids", "attention_mask", "position_ids" };
+    struct answer answer;
+
+    for (int i = 0; i < (strcmp(model, "counted") == 0 ? 2 : 3); i++) {
+        used +=
+            (size_t)snprintf(body + used, sizeof body - used,
+                             ",{\"name\":\"%s\",\"shape\":[1,%zu],\"datatype\":\"INT64\",\"data\":[", names[i], count);
+        for (size_t k = 0; k < count; k++)
+            used += (size_t)snprintf(body + used, sizeof body - used, "%s%lld", k > 0 ? "," : "",
+                                     i == 0   ? (long long)tokens[k]
+                                     : i == 1 ? 1LL
+                                              : (long long)k);
+        used += (size_t)snprintf(body + used, sizeof body - used, "]}");
+    }
     (void)snprintf(body + used, sizeof body - used, "]}");
-    ask(body, got[0]);
-    assert_memory_equal(got[0], "200 ", 4);
-    assert_non_null(strstr(got[0], "length"));
+    (void)snprintf(answer.body, sizeof answer.body, "/v2/models/%s/infer", model);
+    client_once(&server, "POST", strdupa(answer.body), "", body, &answer);
+    if (answer.code != 200)
+        fail_msg("%d %s", answer.code, answer.body);
+    assert_int_equal(read_numbers(answer.body, "\"data\":[", logits, count * 128), count * 128);
+}
+
+static double log_of(const double *logits, int64_t token)
+{
+    double sum = 0;
+
+    for (int i = 0; i < 128; i++)
+        sum += exp(logits[i]);
+    return logits[token] - log(sum);
+}
+
+/* The log probabilities of a prompt are those of a run of the whole prompt, also if it is read in parts and was read
+ * before. */
+static void test_scores(void **state)
+{
+    static const size_t counts[] = { 1, 2, 33, 100 };
+    static const char *const models[] = { "counted", "masked" };
+    static double logits[100 * 128], values[128], ranked[128];
+    uint64_t seed = 3;
+    int64_t tokens[100];
+
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof counts / sizeof *counts; i++) {
+        const size_t count = counts[i / 2];
+        const char *model = models[i % 2];
+        struct answer answer;
+        char body[2048];
+        size_t used = (size_t)snprintf(body, sizeof body,
+                                       "{\"model\":\"%s\",\"max_tokens\":0,\"echo\":true,\"logprobs\":1,"
+                                       "\"prompt_logprobs\":2,\"prompt\":[",
+                                       model);
+
+        for (size_t k = 0; k < count; k++) {
+            tokens[k] = random_between(&seed, 33, 126);
+            used += (size_t)snprintf(body + used, sizeof body - used, "%s%lld", k > 0 ? "," : "", (long long)tokens[k]);
+        }
+        (void)snprintf(body + used, sizeof body - used, "]}");
+        run_whole(model, tokens, count, logits);
+        for (int again = 0; again < 2; again++) {
+            const char *rank;
+
+            client_once(&server, "POST", "/v1/completions", "", body, &answer);
+            if (answer.code != 200)
+                fail_msg("%d %s", answer.code, answer.body);
+            assert_int_equal(read_numbers(answer.body, "\"token_logprobs\":[", values, 128), count);
+            assert_true(isnan(values[0]));
+            rank = strstr(answer.body, "\"prompt_logprobs\":[null");
+            assert_non_null(rank);
+            assert_non_null(strstr(answer.body, "\"top_logprobs\":[null"));
+            assert_non_null(strstr(answer.body, "\"text_offset\":[0"));
+            assert_non_null(strstr(answer.body, "\"finish_reason\":\"length\""));
+            assert_non_null(strstr(answer.body, "\"completion_tokens\":0,"));
+            for (size_t k = 1; k < count; k++) {
+                char name[64];
+
+                assert_true(fabs(values[k] - log_of(logits + (k - 1) * 128, tokens[k])) < 1e-5);
+                rank = strchr(rank + 1, '{');
+                (void)snprintf(name, sizeof name, "\"%lld\":{\"logprob\":", (long long)tokens[k]);
+                assert_non_null(strstr(rank, name));
+                ranked[k] = strtod(strstr(rank, name) + strlen(name), NULL);
+                assert_true(fabs(ranked[k] - values[k]) < 1e-5);
+                rank = strstr(rank, "}}");
+            }
+        }
+    }
+    /* What is generated after the prompt has its log probability, too, also an end token. */
+    client_expect(&server, "POST", "/v1/completions", "",
+                  "{\"model\":\"counted\",\"max_tokens\":1,\"temperature\":0,\"echo\":true,\"logprobs\":1,"
+                  "\"logit_bias\":{\"65\":100},\"prompt\":\"xy\"}",
+                  200, "\"text\":\"xyA\",\"logprobs\":{\"tokens\":[\"x\",\"y\",\"A\"],\"token_logprobs\":[null,-");
+    client_expect(&server, "POST", "/v1/completions", "",
+                  "{\"model\":\"counted\",\"max_tokens\":1,\"temperature\":0,\"echo\":true,\"logprobs\":1,"
+                  "\"logit_bias\":{\"65\":100},\"prompt\":\"xy\",\"stop_token_ids\":[65]}",
+                  200, "\"text\":\"xy\",\"logprobs\":{\"tokens\":[\"x\",\"y\",\"A\"]");
+    client_expect(&server, "POST", "/v1/completions", "",
+                  "{\"model\":\"counted\",\"max_tokens\":1,\"prompt_logprobs\":1,\"stream\":true,\"prompt\":\"xy\"}",
+                  400, "prompt_logprobs is not supported in a stream");
+    client_stream(&server, "/v1/completions",
+                  "{\"model\":\"counted\",\"max_tokens\":1,\"echo\":true,\"logprobs\":0,\"stream\":true,"
+                  "\"temperature\":0,\"logit_bias\":{\"65\":100},\"prompt\":\"xy\"}",
+                  "[DONE]", got[0], sizeof got[0]);
+    assert_non_null(
+        strstr(got[0], "\"text\":\"xy\",\"logprobs\":{\"tokens\":[\"x\",\"y\"],\"token_logprobs\":[null,-"));
+    assert_non_null(strstr(got[0], "\"text\":\"A\",\"logprobs\":{\"tokens\":[\"A\"],\"token_logprobs\":[-"));
 }
 
 /* Asks for 4 tokens after `count` times 'x' and `more`. */
@@ -568,8 +707,9 @@ int main(void)
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_forms), cmocka_unit_test(test_together_as_alone),
                                         cmocka_unit_test(test_choices_as_alone), cmocka_unit_test(test_others_leave) };
     const struct CMUnitTest without[] = { cmocka_unit_test(test_nothing_kept), cmocka_unit_test(test_memory_budget) };
-    const struct CMUnitTest with[] = { cmocka_unit_test(test_cached_tokens), cmocka_unit_test(test_loaded_again),
-                                       cmocka_unit_test(test_memory_budget), cmocka_unit_test(test_beginnings) };
+    const struct CMUnitTest with[] = { cmocka_unit_test(test_scores), cmocka_unit_test(test_cached_tokens),
+                                       cmocka_unit_test(test_loaded_again), cmocka_unit_test(test_memory_budget),
+                                       cmocka_unit_test(test_beginnings) };
     const struct CMUnitTest guessing[] = { cmocka_unit_test(test_guesses), cmocka_unit_test(test_last_position) };
     const struct CMUnitTest drafting[] = { cmocka_unit_test(test_guesses), cmocka_unit_test(test_wrong_draft) };
     const struct CMUnitTest in_parts[] = { cmocka_unit_test(test_prompts_in_parts),

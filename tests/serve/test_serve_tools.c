@@ -374,6 +374,92 @@ static void test_responses(void **state)
     expect_order(events, parts);
 }
 
+#define A_TOOLS                                                                                                        \
+    "\"tools\":[{\"name\":\"f\",\"description\":\"d\",\"input_schema\":{\"type\":\"object\",\"properties\":{\"a\":{"   \
+    "\"type\":"                                                                                                        \
+    "\"integer\",\"minimum\":10,\"maximum\":19}},\"required\":[\"a\"]}},{\"type\":\"custom\",\"name\":\"g\",\"input_"  \
+    "schema\":{"                                                                                                       \
+    "\"type\":\"object\"}}]"
+#define A_ASK(model, more)                                                                                             \
+    "{\"model\":\"" model                                                                                              \
+    "\",\"temperature\":0,\"max_tokens\":200,\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]" more "}"
+
+/* Anthropic's form: replies, events, and what the template sees of messages and tools. */
+static void test_anthropic(void **state)
+{
+    static const struct {
+        const char *body, *part;
+        int code;
+    } rows[] = {
+        { A_ASK("hermes", "," A_TOOLS),
+          "\"type\":\"message\",\"role\":\"assistant\",\"model\":\"hermes\",\"content\":[{\"type\":\"text\",\"text\":"
+          "\"Hm\"},{\"type\":\"tool_use\",\"id\":\"call_",
+          200 },
+        { A_ASK("hermes", "," A_TOOLS), "\"name\":\"f\",\"input\":{\"a\":12}},{\"type\":\"tool_use\"", 200 },
+        { A_ASK("hermes", "," A_TOOLS),
+          "\"stop_reason\":\"tool_use\",\"stop_sequence\":null,\"usage\":{\"input_tokens\":", 200 },
+        { A_ASK("hermes", "," A_TOOLS ",\"tool_choice\":{\"type\":\"auto\",\"disable_parallel_tool_use\":true}"),
+          "\"input\":{\"a\":12}}],", 200 },
+        { A_ASK("hermes", "," A_TOOLS ",\"tool_choice\":{\"type\":\"tool\",\"name\":\"none\"}"), "no such function",
+          400 },
+        { A_ASK("mistral", "," A_TOOLS), "\"content\":[{\"type\":\"tool_use\"", 200 },
+        { A_ASK("none", ",\"stop_sequences\":[\"m\"]"),
+          "\"text\":\"H\"}],\"stop_reason\":\"stop_sequence\",\"stop_sequence\":\"m\"", 200 },
+        { A_ASK("none", ""), "\"text\":\"Hm\"}],\"stop_reason\":\"end_turn\"", 200 },
+        { "{\"model\":\"none\",\"temperature\":0,\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]"
+          "}",
+          "\"stop_reason\":\"max_tokens\"", 200 },
+        { A_ASK("none", ",\"thinking\":{\"type\":\"enabled\"}"),
+          "{\"type\":\"error\",\"error\":{\"message\":\"thinking: 'enabled' is not supported", 400 },
+        { "{\"model\":\"hermes\",\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"show\"}]," A_TOOLS "}",
+          "[\\\"\\\"][{\\\"type\\\": \\\"function\\\", \\\"function\\\": {\\\"name\\\": \\\"f\\\", "
+          "\\\"description\\\": \\\"d\\\", \\\"parameters\\\": {\\\"type\\\": \\\"object\\\"",
+          400 },
+        { A_ASK("none", ",\"n\":2"), "n: not supported", 400 },
+        { "{\"model\":\"hermes\",\"max_tokens\":1,\"messages\":[]}", "the request has no messages", 400 },
+        { "{\"model\":\"hermes\",\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image\"}]}]"
+          "}",
+          "message 0: a block of type 'image' is not supported", 400 },
+        { "{\"model\":\"hermes\",\"max_tokens\":1,\"messages\":[{\"role\":\"assistant\",\"content\":\"Hm\"}]}",
+          "continuing it is not supported", 400 },
+        { "{\"model\":\"hermes\",\"max_tokens\":1,\"messages\":[{\"role\":\"system\",\"content\":\"Hm\"}]}",
+          "neither user nor assistant", 400 },
+        { "{\"model\":\"hermes\",\"max_tokens\":1,\"system\":[{\"type\":\"text\",\"text\":\"s\"}],\"messages\":[{"
+          "\"role\":\"user\",\"content\":\"x\"},{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":"
+          "\"call\"},{\"type\":\"tool_use\",\"id\":\"i\",\"name\":\"f\",\"input\":{\"a\":[1]}}]},{\"role\":\"user\","
+          "\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"i\",\"content\":[{\"type\":\"text\",\"text\":"
+          "\"show\"}]},{\"type\":\"text\",\"text\":\"go\"}]}]," A_TOOLS "}",
+          "[\\\"\\\", \\\"\\\", [{\\\"id\\\": \\\"i\\\", \\\"type\\\": \\\"function\\\", \\\"function\\\": {"
+          "\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {\\\"a\\\": [1]}}}], \\\"\\\", \\\"\\\"]",
+          400 },
+    };
+    static const char *const parts[] = {
+        "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_",
+        "\"content\":[],\"stop_reason\":null,\"stop_sequence\":null,\"usage\":{\"input_tokens\":",
+        "{\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}",
+        "{\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"H\"}}",
+        "{\"type\":\"content_block_stop\",\"index\":0}",
+        "{\"type\":\"content_block_start\",\"index\":1,\"content_block\":{\"type\":\"tool_use\",\"id\":\"call_",
+        "\"name\":\"f\",\"input\":{}}}",
+        "{\"type\":\"content_block_delta\",\"index\":1,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"{\"}"
+        "}",
+        "{\"type\":\"content_block_stop\",\"index\":1}",
+        "{\"type\":\"content_block_start\",\"index\":2,",
+        "{\"type\":\"content_block_stop\",\"index\":2}",
+        "{\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"tool_use\",\"stop_sequence\":null},\"usage\":{",
+        "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+        NULL
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        client_expect(&server, "POST", "/v1/messages", "", rows[i].body, rows[i].code, rows[i].part);
+    client_stream(&server, "/v1/messages", A_ASK("hermes", "," A_TOOLS ",\"stream\":true"), "message_stop\"}\n\n",
+                  events, sizeof events);
+    expect_order(events, parts);
+    assert_null(strstr(events, "[DONE]"));
+}
+
 static void test_prompts(void **state)
 {
     static const struct {
@@ -461,12 +547,49 @@ static void test_warnings(void **state)
                 sizeof rows / sizeof rows[0]);
 }
 
+/* Later requests get copies of the grammars of earlier ones, with the same replies and warnings. */
+static void test_kept_grammars(void **state)
+{
+    static const char *const bodies[] = {
+        ASK("answer", X_FORMAT), ASK("hermes", TOOLS), ASK("hermes", TOOL("\"name\":\"a\"," ODD)),
+        ASK("none", "\"guided_regex\":\"H.*\""), ASK("none", "\"guided_choice\":[\"Hm\",\"Hn\"]"),
+        ASK("none", "\"grammar\":\"root ::= \\\"Hm\\\"\""), ASK("answer", ANY_FORMAT),
+        /* the same tools, of which others may be called, or which are strict */
+        ASK("hermes", TOOLS ",\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"f\"}}"),
+        ASK("hermes", TOOLS ",\"parallel_tool_calls\":false")
+    };
+    enum { COUNT = sizeof bodies / sizeof *bodies };
+    char heard[2][COUNT][256];
+    double found = 0, built = 0;
+
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < COUNT; i++) {
+            json_t *reply = ask("/v1/chat/completions", bodies[i]);
+
+            said_in(reply, heard[round][i], sizeof heard[round][i]);
+            assert_true((json_object_get(reply, "warnings") != NULL) == (i == 2));
+            json_decref(reply);
+            assert_true(round == 0 || strcmp(heard[0][i], heard[1][i]) == 0);
+        }
+        if (round == 1)
+            break;
+        found = client_metric(&server, "inlay_grammars_total{result=\"found\"}");
+        built = client_metric(&server, "inlay_grammars_total{result=\"built\"}");
+    }
+    assert_true(client_metric(&server, "inlay_grammars_total{result=\"found\"}") == found + COUNT);
+    assert_true(client_metric(&server, "inlay_grammars_total{result=\"built\"}") == built);
+    assert_true(client_metric(&server, "inlay_grammar_bytes") > 0);
+    assert_string_not_equal(heard[0][1], heard[0][8]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calls),   cmocka_unit_test(test_forced_arguments), cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_events),  cmocka_unit_test(test_responses),        cmocka_unit_test(test_prompts),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_warnings),
+        cmocka_unit_test(test_calls),         cmocka_unit_test(test_forced_arguments), cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_events),        cmocka_unit_test(test_responses),        cmocka_unit_test(test_anthropic),
+        cmocka_unit_test(test_prompts),       cmocka_unit_test(test_refused),          cmocka_unit_test(test_warnings),
+        cmocka_unit_test(test_kept_grammars),
     };
 
     return cmocka_run_group_tests(tests, start, serving_tear_down);

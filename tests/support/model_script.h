@@ -12,7 +12,7 @@
  *     y = If(c) then:Neg(x) else:Add(x,z) branches of one node each, which read values from outside
  *     y = Loop(n,_,x) body {              a node with a body, whose lines follow; "}" ends it, and
  *     } else_branch {                     begins another
- *     y = ms.QLinearMul(...)              an operator of com.microsoft; tr. is ai.onnx.preview.training
+ *     y = ms.QLinearMul(...)              an operator of com.microsoft; pv. is ai.onnx.preview
  *     -> w, v                             outputs; "=> w, v" declares no type for them; types and shapes are those of
  *                                         inputs: "-> w : 2,3", "-> w, v : int64"
  *
@@ -213,7 +213,7 @@ static inline void script_branch(struct wire *wire, char *text, const char *outp
 static inline wire_mark script_node(struct wire *wire, char *outputs, char *text)
 {
     char *inputs = strchr(text, '('), *attrs = strchr(text, ')'), *next = NULL;
-    bool contributed, training;
+    bool contributed, preview;
     wire_mark mark;
 
     if (inputs == NULL || attrs == NULL)
@@ -222,13 +222,13 @@ static inline wire_mark script_node(struct wire *wire, char *outputs, char *text
     *attrs++ = '\0';
     text = script_trim(text);
     contributed = strncmp(text, "ms.", 3) == 0;
-    training = strncmp(text, "tr.", 3) == 0;
+    preview = strncmp(text, "pv.", 3) == 0;
     mark =
-        mw_node_begin(wire, contributed || training ? text + 3 : text, script_squeeze(inputs), script_squeeze(outputs));
+        mw_node_begin(wire, contributed || preview ? text + 3 : text, script_squeeze(inputs), script_squeeze(outputs));
     if (contributed)
         wire_text(wire, 7, "com.microsoft");
-    if (training)
-        wire_text(wire, 7, "ai.onnx.preview.training");
+    if (preview)
+        wire_text(wire, 7, "ai.onnx.preview");
     for (char *a = strtok_r(attrs, " ", &next); a != NULL; a = strtok_r(NULL, " ", &next))
         if (*a == '@')
             wire_text(wire, 3, a + 1);
@@ -339,7 +339,7 @@ static inline void script_model(struct wire *wire, int64_t opset, const char *sc
     wire_end(wire, mark);
     if (strstr(script, "ms.") != NULL)
         mw_opset(wire, 8, "com.microsoft", 1);
-    if (strstr(script, "tr.") != NULL)
-        mw_opset(wire, 8, "ai.onnx.preview.training", 1);
+    if (strstr(script, "pv.") != NULL)
+        mw_opset(wire, 8, "ai.onnx.preview", 1);
 }
 #endif

@@ -8,9 +8,12 @@ static inlay_status check_options(const inlay_explain_options *options, const ch
         return inlay_fail(diag, INLAY_UNSUPPORTED,
                           "the library cannot write HTML pages; write the explanation as json, then run `inlay explain "
                           "--from FILE --html PAGE`");
-    if (strcmp(format, "text") != 0 && strcmp(format, "json") != 0)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "unknown format of an explanation: '%s'; use text or json",
-                          format);
+    if (strcmp(format, "text") != 0 && strcmp(format, "json") != 0 && strcmp(format, "line") != 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "unknown format of an explanation: '%s'; use text, json or line", format);
+    if (strcmp(format, "line") == 0 && (options->flags != 0 || options->node != NULL || options->what_if_count > 0))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "the explanation in one line has no flags, nodes or what-ifs; use format text");
     if ((options->flags & 0xffffu &
          ~(uint32_t)(INLAY_EXPLAIN_ALL | INLAY_EXPLAIN_KERNELS | INLAY_EXPLAIN_OBJECTIVES)) != 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_explain_options.flags: %#x has an unknown bit",
@@ -41,6 +44,10 @@ inlay_status explain_session(const inlay_session *session, const inlay_explain_o
                                                      : (int)options->columns;
     INLAY_TRY(check_options(options, format, diag));
     INLAY_TRY(facts_create(session, timings, runner, &facts, diag));
+    if (strcmp(format, "line") == 0) {
+        text_line(facts, &sink);
+        goto done;
+    }
     INLAY_TRY(facts_merge_refusals(facts, diag));
     if (kernels)
         INLAY_TRY(facts_find_kernels(facts, diag));

@@ -18,7 +18,8 @@ typedef struct explain_view {
     facts_outcome *const *objectives; /* [OBJECTIVE_COUNT], see facts_objectives(); NULL = not requested */
 } explain_view;
 
-/* The session as text, or as JSON. */
+/* The session as one line, as text, or as JSON. */
+void text_line(const struct facts *facts, const explain_sink *sink);
 void text_session(const struct facts *facts, const explain_view *view);
 void json_session(const struct facts *facts, const explain_view *view);
 /* Writes a value as a JSON object: name, dtype, shape, bytes. more: leaves the object open for the caller. */

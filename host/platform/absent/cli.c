@@ -19,6 +19,13 @@ int cmd_serve(int argc, char **argv)
     return left_out(argv[0], "inlay-serve is not built");
 }
 
+inlay_status cli_serve_check(const char *path, inlay_log_fn note, void *user)
+{
+    (void)path;
+    note(user, 0, "files with settings of inlay-serve are not checked by this build, which has no inlay-serve");
+    return INLAY_UNSUPPORTED;
+}
+
 int cmd_plugin_check(int argc, char **argv)
 {
     (void)argc;

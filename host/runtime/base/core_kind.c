@@ -74,6 +74,24 @@ const core_kind *core_kind_find(const char *name)
     return NULL;
 }
 
+inlay_status core_kind_get(const char *name, const core_kind **out_kind, inlay_diag *diag)
+{
+    char names[KINDS * sizeof kinds[0].name];
+    size_t used = 0;
+
+    *out_kind = core_kind_find(name);
+    if (*out_kind != NULL)
+        return INLAY_OK;
+    for (uint32_t i = 0; i < KINDS; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "", kinds[i].name);
+    return inlay_fail(diag, INLAY_NOT_FOUND, "no kind of CPU is named '%.60s'; there are %s", name, names);
+}
+
+const core_kind *core_kind_at(uint32_t place)
+{
+    return place < KINDS ? &kinds[place] : NULL;
+}
+
 static _Atomic(const core_kind *) in_use;
 static atomic_bool is_assumed;
 
@@ -91,18 +109,14 @@ const core_kind *core_kind_in_use(void)
 
 inlay_status core_kind_assume(const char *name, inlay_diag *diag)
 {
-    const core_kind *kind = core_kind_find(name);
-    char names[KINDS * sizeof kinds[0].name];
-    size_t used = 0;
+    const core_kind *kind;
+    const inlay_status status = core_kind_get(name, &kind, diag);
 
-    if (kind != NULL) {
+    if (status == INLAY_OK) {
         atomic_store(&is_assumed, true);
         atomic_store(&in_use, kind);
-        return INLAY_OK;
     }
-    for (uint32_t i = 0; i < KINDS; i++)
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "", kinds[i].name);
-    return inlay_fail(diag, INLAY_NOT_FOUND, "no kind of CPU is named '%.60s'; there are %s", name, names);
+    return status;
 }
 
 bool core_kind_is_assumed(void)

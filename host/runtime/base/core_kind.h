@@ -27,6 +27,10 @@ const core_kind *core_kind_in_use(void);
 char core_identify(uint32_t *out_id);
 /* The kind of that name; NULL: there is none, or name is NULL. */
 const core_kind *core_kind_find(const char *name);
+/* The same. INLAY_NOT_FOUND, with the known names: there is none. */
+INLAY_NODISCARD inlay_status core_kind_get(const char *name, const core_kind **out_kind, inlay_diag *diag);
+/* The kind at a place of the table, from 0 on; NULL: after the last one. */
+const core_kind *core_kind_at(uint32_t place);
 /* Makes core_kind_in_use() return the kind of that name. Call before the first session of the process.
  * INLAY_NOT_FOUND, with the known names: there is no such kind. */
 INLAY_NODISCARD inlay_status core_kind_assume(const char *name, inlay_diag *diag);

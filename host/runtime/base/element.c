@@ -338,11 +338,7 @@ int64_t element_convert(inlay_dtype from, const void *source, inlay_dtype to, vo
         if (element_is_float(to)) {
             (void)element_put_number(to, target, i, number);
             (void)element_number(to, target, i, &back, NULL);
-            if (isnan(number) ? !isnan(back) : back != number)
-                return i;
-            /* An integer of more than 53 bits may have been rounded before. */
-            if (whole && (above ? back >= 2 * two_63 || (uint64_t)back != (uint64_t)integer
-                                : back >= two_63 || (int64_t)back != integer))
+            if (isinf(back) && !isinf(number))
                 return i;
             continue;
         }

@@ -35,8 +35,10 @@ bool element_put_number(inlay_dtype dtype, void *data, int64_t index, double val
 
 /* Whether element_convert() knows both types: bool, integers of at least 8 bits, floats of at least 16. */
 bool element_converts(inlay_dtype from, inlay_dtype to);
-/* Converts count elements as long as nothing is lost. Returns their number: less than count if the element at that
- * index has no equal in `to`. A NaN stays a NaN; only 0 and 1 become a bool. element_converts() holds. */
+/* Converts count elements, by the rule of numbers in texts: to floats, numbers are rounded to nearest, and a finite
+ * one must stay finite; to integers, a number must have an equal there; only 0 and 1 become a bool. Returns the number
+ * of converted elements: less than count if the element at that index cannot be converted. element_converts() holds.
+ */
 int64_t element_convert(inlay_dtype from, const void *source, inlay_dtype to, void *target, int64_t count);
 
 /* The tolerance for results of a type whose kernels may round differently: two steps of a type of less than 32 bits. */

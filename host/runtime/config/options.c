@@ -166,7 +166,8 @@ static inlay_status fail_unknown(const char *name, inlay_diag *diag)
 
     if (nearest != NULL)
         return inlay_fail(diag, INLAY_NOT_FOUND, "unknown option '%s'; did you mean '%s'?", name, nearest);
-    return inlay_fail(diag, INLAY_NOT_FOUND, "unknown option '%s'; inlay_options_describe lists all options", name);
+    return inlay_fail(diag, INLAY_NOT_FOUND,
+                      "unknown option '%s'; `inlay config`, or inlay_options_describe() in C, lists all options", name);
 }
 
 /* Checks that the whole text is an integer within the range of the option. */

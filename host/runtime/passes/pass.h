@@ -86,12 +86,6 @@ INLAY_NODISCARD inlay_status passes_run(pass_ctx *ctx, uint32_t level);
 /* Name and level of the i-th pass; NULL past the last. */
 const char *pass_name(uint32_t i, uint32_t *out_level);
 
-/* Sets the implementation of the pass `gradient`. The command line has one; libinlay.so has none and rejects Gradient.
- * Call it before the first session is created. */
-void passes_set_gradient(pass_fn fn);
-/* Returns true for the operator Gradient of ai.onnx.preview.training. */
-bool pass_is_gradient(const graph_node *node);
-
 /* Finds the DequantizeLinear and Cast nodes of constant low-bit weights that a provider reads packed, so that they must
  * not be folded (packed_weights.c). Returns flags [node_count] in the arena; NULL: none, or out of memory. */
 bool *pass_packed_weights(const pass_ctx *ctx, const struct graph *graph, struct arena *arena);

@@ -48,8 +48,10 @@ const char *clash_precedence(const plugin_file *first, const char *path, const c
     if (!clash_same_folder(first->path, path))
         return strcpy(text, "which is searched first");
     (void)snprintf(text, CLASH_TEXT, "%s in the same folder (%.60s; this file: %.60s)",
-                   version_compare(first->version, version) > 0 ? "a higher version" : "the first by name",
+                   version[0] == '\0'                             ? "which comes first"
+                   : version_compare(first->version, version) > 0 ? "a higher version"
+                                                                  : "the first by name",
                    first->version[0] != '\0' ? first->version : "no version",
-                   version[0] != '\0' ? version : "no version in its note");
+                   version[0] != '\0' ? version : "no version in its note: define INLAY_NOTE_VERSION");
     return text;
 }

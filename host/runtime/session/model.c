@@ -336,6 +336,30 @@ static void warn_of_attributes(const inlay_session *session, const graph_model *
     }
 }
 
+/* Warns about a decoder whose activations are quantized by one scale for all rows: many of them generate nonsense. */
+static void warn_of_activations(const inlay_session *session, const graph_model *model, const inlay_options *options)
+{
+    const struct graph *graph = model->main;
+    uint32_t products = 0;
+    bool is_decoder = false;
+    char line[512];
+
+    if (session->env.log == NULL || options_int(options, OPTION_float_activations) != 0 ||
+        options_int(options, OPTION_dynamic_rows) != 0)
+        return;
+    for (uint32_t i = 0; i < graph->input_count && !is_decoder; i++)
+        is_decoder = strncmp(graph->values[graph->inputs[i]].info.name.data, "past_key", 8) == 0;
+    for (uint32_t i = 0; i < graph->node_count; i++)
+        products += strcmp(graph->nodes[i]->info.op_type.data, "DynamicQuantizeLinear") == 0;
+    if (!is_decoder || products == 0)
+        return;
+    (void)snprintf(line, sizeof line,
+                   "this decoder quantizes activations in %u places, by one scale for all rows; if its texts make no "
+                   "sense, set the option float_activations to 1",
+                   products);
+    session->env.log(session->env.log_ctx, INLAY_LOG_WARNING, line);
+}
+
 /* The operators of the plugins, then those of the open providers. */
 static const inlay_operator *find_operator(void *ctx, const char *domain, const char *op_type, int64_t opset)
 {
@@ -396,8 +420,10 @@ inlay_status session_optimise(inlay_session *session, graph_model *model, const 
     INLAY_TRY(graph_inline_functions(model, diag));
     INLAY_TRY(adapters_add(model, options, diag));
     INLAY_TRY(graph_bind(model, &operators, diag));
-    if (model->base == NULL)
+    if (model->base == NULL) {
         warn_of_attributes(session, model);
+        warn_of_activations(session, model, options);
+    }
     INLAY_TRY(fix_dims(model, options, diag));
     if (options_int(options, OPTION_free_shapes) != 0)
         free_shapes(model->main);

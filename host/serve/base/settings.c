@@ -5,7 +5,9 @@
 #include "base/memory.h"
 #include "base/nearest.h"
 #include "shared/option_help.h"
+#include "serve/base/load_note.h"
 #include "serve/base/log.h"
+#include "serve/base/rollout.h"
 #include "serve/base/yaml.h"
 #include <argp.h>
 #include <errno.h>
@@ -53,6 +55,7 @@ enum {
     KEY_SERVE_CONFIG,
     KEY_VERBOSE,
     KEY_SCHEMA,
+    KEY_CHECK,
     KEY_VERSION,
     LIBRARY_GROUP = 3 /* of argp */
 };
@@ -95,6 +98,8 @@ static inlay_status check_value(const setting_row *row, const char *value, const
     char *end;
     long long number;
 
+    if (strncmp(row->name, "rollout", strlen("rollout")) == 0)
+        return rollout_set(&(rollout_rules){ .mode = ROLLOUT_OFF }, row->name, value, origin, diag);
     if (row->kind != KIND_INT)
         return INLAY_OK;
     errno = 0;
@@ -150,33 +155,56 @@ static inlay_status read_environment(struct settings *settings, inlay_diag *diag
     return status;
 }
 
-/* A settings file is a mapping from names to texts. */
-static inlay_status read_file(struct settings *settings, const char *path, inlay_diag *diag)
+static void read_setting(struct settings *settings, const tree_node *item, struct mistakes *mistakes)
 {
-    static cyaml_schema_field_t fields[SETTING_COUNT + 1];
-    static const cyaml_schema_value_t schema = { CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, char *[SETTING_COUNT],
-                                                                     fields) };
-    void *data = NULL;
-    inlay_status status;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    char hint[NEAREST_HINT_BYTES];
+    int i = 0;
 
-    for (int i = 0; i < SETTING_COUNT; i++)
-        fields[i] = (cyaml_schema_field_t){
-            .key = rows[i].name,
-            .data_offset = (uint32_t)((size_t)i * sizeof(char *)),
-            .value = { .type = CYAML_STRING,
-                       .flags = CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL,
-                       .data_size = sizeof(char),
-                       .string = { .min = 0, .max = CYAML_UNLIMITED } },
-        };
-    status = yaml_load(path, &schema, "; `inlay serve --help-all` lists the settings", &data, diag);
-    for (int i = 0; status == INLAY_OK && data != NULL && i < SETTING_COUNT; i++)
-        if (((char **)data)[i] != NULL)
-            status = set_value(settings, i, ((char **)data)[i], FROM_FILE, path, diag);
-    yaml_free(&schema, data);
-    return status;
+    while (i < SETTING_COUNT && strcmp(rows[i].name, item->key) != 0)
+        i++;
+    if (i == SETTING_COUNT) {
+        nearest_hint(hint, "; `inlay serve --help-all` lists the settings", item->key, setting_at, rows, SETTING_COUNT);
+        (void)mistake(mistakes, item->key_line, INLAY_INVALID_ARGUMENT, "unknown key '%.64s'%s", item->key, hint);
+    } else if (item->kind != TREE_SCALAR) {
+        (void)mistake(mistakes, item->line, INLAY_INVALID_ARGUMENT, "%s must be one value", rows[i].name);
+    } else if (set_value(settings, i, item->missing ? "" : item->text, FROM_FILE, "", &diag) != INLAY_OK) {
+        (void)mistake(mistakes, item->line, diag.code, "%s", diag.text + strlen(": ")); /* after the empty origin */
+    }
 }
 
-static struct argp_option flags[SETTING_COUNT + MAX_OPTIONS + 11];
+/* A settings file is a mapping from names to values. */
+static inlay_status read_file(struct settings *settings, struct mistakes *mistakes)
+{
+    struct arena arena = { 0 };
+    tree_node *root = NULL;
+
+    if (yaml_read(&arena, mistakes, &root) == INLAY_OK && root != NULL && root->kind != TREE_MAP)
+        (void)mistake(mistakes, root->line, INLAY_INVALID_ARGUMENT, "not a mapping, as in \"port: 8080\"");
+    for (const tree_node *item = root != NULL && root->kind == TREE_MAP ? root->first : NULL; item != NULL;
+         item = item->next)
+        read_setting(settings, item, mistakes);
+    arena_deinit(&arena);
+    return mistakes->count == 0 ? INLAY_OK : INLAY_INVALID_ARGUMENT;
+}
+
+static void print_mistake(void *user, uint32_t level, const char *text)
+{
+    (void)user;
+    (void)level;
+    (void)printf("%s\n", text);
+}
+
+/* Prints the mistakes of a file, without a word if there are none, and ends the process. */
+static void check_file(const char *path)
+{
+    struct mistakes mistakes = { .path = path, .log = print_mistake };
+    struct settings settings = { .models = NULL };
+
+    exit(read_file(&settings, &mistakes) == INLAY_OK ? 0 : 2);
+}
+
+static struct argp_option flags[SETTING_COUNT + MAX_OPTIONS + 12];
 static char flag_names[SETTING_COUNT + MAX_OPTIONS][64];
 static char flag_docs[SETTING_COUNT + MAX_OPTIONS][512];
 
@@ -224,6 +252,11 @@ static void describe_flags(void)
                                            .key = KEY_SCHEMA,
                                            .group = 2,
                                            .doc = "Print a JSON schema of files with settings, for editors" };
+    flags[count++] = (struct argp_option){ .name = "check",
+                                           .key = KEY_CHECK,
+                                           .arg = "FILE",
+                                           .group = 2,
+                                           .doc = "Print the mistakes in a file with settings" };
     /* In place of argp's. */
     flags[count++] = (struct argp_option){ .name = "help", .key = '?', .group = -1, .doc = "Print this help" };
     flags[count++] = (struct argp_option){
@@ -252,7 +285,7 @@ static void print_help(const char *name)
 {
     const help_sheet sheet = help_sheet_of(stdout);
     const char *examples = strchr(doc, '\v') + 1;
-    struct argp_option own[SETTING_COUNT + 11] = { { 0 } }, library[MAX_OPTIONS + 2] = { { 0 } };
+    struct argp_option own[SETTING_COUNT + 12] = { { 0 } }, library[MAX_OPTIONS + 2] = { { 0 } };
     uint32_t own_count = 0, library_count = 0;
 
     for (const struct argp_option *row = flags; row->name != NULL; row++)
@@ -325,6 +358,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     } else if (key == KEY_SCHEMA) {
         print_schema();
         exit(0);
+    } else if (key == KEY_CHECK) {
+        check_file(arg);
     } else if (key == KEY_VERSION) {
         (void)printf("inlay-serve %s\n", inlay_version());
         exit(0);
@@ -403,7 +438,7 @@ void settings_parse(struct settings *settings, int argc, char **argv)
     if (file == default_file && settings->no_config) {
         log_line(LOG_WARNING_LINE, "%s is not read because of --no-config", file);
     } else if (file != NULL) {
-        status = read_file(settings, file, &diag);
+        status = read_file(settings, &(struct mistakes){ .path = file, .diag = &diag });
         log_line(LOG_INFO_LINE, "settings: %s", file);
     }
     if (status == INLAY_OK)
@@ -462,8 +497,7 @@ bool settings_stopped(const struct settings *settings)
 /* An inlay_progress_fn. */
 static int is_stopped(void *user, double fraction, const char *what)
 {
-    (void)fraction;
-    (void)what;
+    load_note_step(what, fraction);
     return settings_stopped(user);
 }
 

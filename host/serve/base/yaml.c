@@ -1,6 +1,5 @@
 #include "serve/base/yaml.h"
 #include "base/nearest.h"
-#include "config/tree.h"
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -43,22 +42,61 @@ static const char *field_at(const void *fields, uint32_t i)
     return ((const cyaml_schema_field_t *)fields)[i].key;
 }
 
+/* Whether the file may be read; an empty one may. */
+static inlay_status check_file(const char *path, uint64_t *out_bytes, inlay_diag *diag)
+{
+    struct stat st;
+
+    if (stat(path, &st) != 0)
+        return inlay_fail(diag, INLAY_NOT_FOUND, "cannot read %s", path);
+    if (!S_ISREG(st.st_mode) || st.st_size > MAX_BYTES)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s is not a regular file of at most 1 MiB", path);
+    if ((st.st_mode & S_IWOTH) != 0)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: other users may write to it; run chmod o-w", path);
+    *out_bytes = (uint64_t)st.st_size;
+    return INLAY_OK;
+}
+
+inlay_status yaml_read(struct arena *arena, struct mistakes *mistakes, tree_node **out_root)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    uint64_t size = 0;
+    size_t bytes;
+    char *text;
+    FILE *file;
+
+    *out_root = NULL;
+    if (check_file(mistakes->path, &size, &diag) != INLAY_OK) {
+        if (mistakes->diag != NULL)
+            *mistakes->diag = diag;
+        if (mistakes->log != NULL)
+            mistakes->log(mistakes->log_user, 0, diag.text);
+        mistakes->count++;
+        return diag.code;
+    }
+    file = fopen(mistakes->path, "re");
+    text = arena_alloc(arena, MAX_BYTES);
+    bytes = file != NULL && text != NULL ? fread(text, 1, MAX_BYTES, file) : 0;
+    if (file != NULL)
+        (void)fclose(file);
+    if (text == NULL)
+        return mistake_no_memory(mistakes);
+    if (bytes == 0)
+        return size == 0 ? INLAY_OK : mistake(mistakes, 0, INLAY_IO_ERROR, "it cannot be read");
+    return tree_parse(text, bytes, arena, mistakes, out_root);
+}
+
 /* libcyaml reports an unknown key with the line of its mapping. Returns the line of the key; 0: unknown. */
 static uint32_t line_of(const char *path, const char *key)
 {
     struct mistakes ignored = { .path = path };
     struct arena scratch = { 0 };
     tree_node *root = NULL;
-    char *text = arena_alloc(&scratch, MAX_BYTES);
-    FILE *file = fopen(path, "re");
-    size_t bytes = text != NULL && file != NULL ? fread(text, 1, MAX_BYTES, file) : 0;
     uint32_t line = 0;
 
-    if (bytes > 0 && tree_parse(text, bytes, &scratch, &ignored, &root) == INLAY_OK && root != NULL)
+    if (yaml_read(&scratch, &ignored, &root) == INLAY_OK && root != NULL)
         for (const tree_node *item = root->first; line == 0 && item != NULL; item = item->next)
             line = item->key != NULL && strcmp(item->key, key) == 0 ? item->key_line : 0;
-    if (file != NULL)
-        (void)fclose(file);
     arena_deinit(&scratch);
     return line;
 }
@@ -82,18 +120,13 @@ inlay_status yaml_load(const char *path, const cyaml_schema_value_t *schema, con
     static const char unknown[] = "Unexpected key: ";
     struct complaint complaint = { .what = "" };
     cyaml_config_t config = config_of(&complaint);
-    struct stat st;
+    uint64_t bytes = 0;
     cyaml_err_t error;
+    inlay_status status = check_file(path, &bytes, diag);
 
     *out_data = NULL;
-    if (stat(path, &st) != 0)
-        return inlay_fail(diag, INLAY_NOT_FOUND, "cannot read %s", path);
-    if (!S_ISREG(st.st_mode) || st.st_size > MAX_BYTES)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%s is not a regular file of at most 1 MiB", path);
-    if ((st.st_mode & S_IWOTH) != 0)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%s: other users may write to it; run chmod o-w", path);
-    if (st.st_size == 0)
-        return INLAY_OK;
+    if (status != INLAY_OK || bytes == 0)
+        return status;
     error = cyaml_load_file(path, &config, schema, (cyaml_data_t **)out_data, NULL);
     if (error == CYAML_OK)
         return INLAY_OK;

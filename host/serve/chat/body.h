@@ -11,6 +11,7 @@ typedef struct body_error {
     char text[256];
     char parameter[64]; /* "" = none */
     const char *code;   /* as in OpenAI's API; NULL = none */
+    int status;         /* of the reply; 0 = 400 */
 } body_error;
 
 typedef struct body_parameter {
@@ -21,8 +22,10 @@ typedef struct body_parameter {
 
 /* Parses the body of the exchange and reads its parameters into the request. The caller releases the result, which
  * owns the texts. NULL: *error says why. */
-json_t *body_read(const struct exchange *exchange, const body_parameter *parameters, size_t count, void *request,
+json_t *body_read(struct exchange *exchange, const body_parameter *parameters, size_t count, void *request,
                   body_error *error);
+/* Reads the members of an object as parameters. */
+bool body_take(json_t *object, const body_parameter *parameters, size_t count, void *request, body_error *error);
 /* Sets the text of the error and returns false. body_read() adds the parameter's name. */
 INLAY_PRINTF(2, 3) bool body_fail(body_error *error, const char *format, ...);
 /* The same for a parameter, outside of body_read(). */
@@ -38,6 +41,6 @@ bool body_bool(const json_t *value, bool *out, body_error *error);
 bool body_choice(const json_t *value, const char *const *choices, uint32_t *out, body_error *error);
 /* An array of token ids. The caller frees *out_tokens. */
 bool body_tokens(const json_t *value, int64_t **out_tokens, size_t *out_count, body_error *error);
-/* Answers with the error and code 400. */
+/* Answers with the error. */
 void body_refuse(struct exchange *exchange, const body_error *error);
 #endif

@@ -1,6 +1,6 @@
 #include "serve/chat/completion_internal.h"
 #include "inlay/check.h"
-#include "texts/chat/chat.h"
+#include "serve/chat/messages.h"
 #include "serve/chat/models.h"
 #include "serve/exchange/watch.h"
 #include "serve/model/text.h"
@@ -75,14 +75,41 @@ static void count_token(completion_choice *choice)
     if (choice->base.token_count > 1)
         stats_add_time(&stats->next_token, now - choice->token_ns);
     choice->token_ns = now;
-    if (choice->base.token_count != 1)
+    if (choice == completion->choices && choice->base.token_count == 1)
+        stats_add_time(&stats->first_token, now - exchange->request.received_ns);
+}
+
+/* Begins the text with the prompt. */
+static void echo_prompt(completion_choice *choice)
+{
+    const struct tokenizer *tokenizer = choice->base.model->tokenizer;
+
+    for (size_t i = 0; i < choice->base.prompt_count; i++) {
+        size_t bytes = 0;
+        bool special = false;
+        const char *text = tokenizer_bytes(tokenizer, choice->base.tokens[i], &bytes, &special);
+
+        if (text != NULL && !special)
+            strbuf_add(&choice->base.unsent, text, bytes);
+    }
+    completion_emit(choice, choice->base.unsent.size, NULL);
+}
+
+/* The prompt was read. */
+static void end_prompt(completion_choice *choice)
+{
+    struct completion *completion = choice->completion;
+    model_stats *stats = completion->exchange->request.job.model->metrics.stats;
+
+    if (choice->prompt_ended)
         return;
+    choice->prompt_ended = true;
     (void)atomic_fetch_add_explicit(&stats->prompt_tokens, choice->base.prompt_count, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&stats->cached_tokens, choice->base.decoding.reused, memory_order_relaxed);
     if ((size_t)(choice - completion->choices) % completion->asked.candidates == 0)
         completion->cached_tokens += choice->base.decoding.reused;
-    if (choice == completion->choices)
-        stats_add_time(&stats->first_token, now - exchange->request.received_ns);
+    if (completion->asked.echoes)
+        echo_prompt(choice);
 }
 
 /* Whether a part of the text was lost; another thread takes the events. */
@@ -170,15 +197,23 @@ static bool add_token(completion_choice *choice, int64_t token)
 static bool choose_token(decoding_text *decoding, const float *logits, size_t vocabulary, inlay_diag *diag)
 {
     completion_choice *choice = (completion_choice *)decoding;
-    const int64_t token = text_choice_next(&choice->base, logits, vocabulary, diag);
+    const completion_request *asked = &choice->completion->asked;
+    int64_t token;
 
+    end_prompt(choice);
+    if (asked->ends.max_tokens == 0) /* the reason is "length" */
+        return false;
+    token = text_choice_next(&choice->base, logits, vocabulary, diag);
     choice->reason = choice->base.may_end ? "stop" : "length";
     if (token < 0)
         return false;
     count_token(choice);
     choice->reason = "stop";
-    if (text_choice_is_end(&choice->base, token))
+    if (text_choice_is_end(&choice->base, token)) {
+        if (asked->echoes) /* clients that evaluate prompts leave out the last log probability */
+            completion_log_token(choice, token, logits, vocabulary);
         return false;
+    }
     text_choice_follow(&choice->base, token);
     completion_log_token(choice, token, logits, vocabulary);
     if (!add_token(choice, token))
@@ -190,6 +225,20 @@ static bool choose_token(decoding_text *decoding, const float *logits, size_t vo
     completion_emit_calls(choice);
     choice->reason = NULL;
     return !is_incomplete(choice);
+}
+
+static bool score_prompt(decoding_text *decoding, const float *logits, size_t first, size_t count, size_t words,
+                         inlay_diag *diag)
+{
+    completion_choice *choice = (completion_choice *)decoding;
+
+    if (choice->scored == 0)
+        completion_log_prompt(choice, NULL, 0);
+    for (size_t i = 0; i < count; i++)
+        if (first + i + 1 == choice->scored && choice->scored < choice->base.prompt_count)
+            completion_log_prompt(choice, logits + i * words, words);
+    return !(choice->log.values.failed || choice->prompt_log.failed) ||
+           no_memory(diag, "for the log probabilities") == INLAY_OK;
 }
 
 static int64_t guess_token(decoding_text *decoding, const float *logits, size_t vocabulary, uint32_t index)
@@ -254,6 +303,10 @@ static bool prepare_choice(struct completion *completion, uint32_t index)
                                       .is_over = is_over,
                                       .guess = guess_token,
                                       .end = end_choice };
+    if ((asked->echoes && asked->logprobs) || asked->prompt_logprobs >= 0) {
+        base->decoding.like = NULL;
+        base->decoding.score = score_prompt;
+    }
     base->model = completion->exchange->request.job.model->text;
     base->ends = &asked->ends;
     base->scratch = &completion->scratch;
@@ -305,24 +358,12 @@ static bool prepare_tools(struct exchange *exchange, struct completion *completi
 /* Renders the messages with the model's template, as the request's only prompt. */
 static bool render_chat(struct completion *completion, char **out_text, inlay_diag *diag)
 {
-    text_model *model = completion->exchange->request.job.model->text;
-    const bool tools = completion->asked.tool_form != NULL;
+    const completion_request *asked = &completion->asked;
     input_list *prompts = &completion->asked.prompts;
-    struct chat chat = { .tools = tools ? completion->asked.tools.list : NULL,
-                         .begin = model->begin,
-                         .end = model->end,
-                         .messages = completion->asked.dialog.messages,
-                         .variables = completion->asked.dialog.variables };
 
-    if ((tools ? tool_template_of(model) : model->chat_template) == NULL)
-        return inlay_fail(
-                   diag, INLAY_INVALID_ARGUMENT,
-                   "the model has no chat_template (chat_template.jinja or tokenizer_config.json in its folder); "
-                   "use v1/completions") == INLAY_OK;
-    chat.form = text_model_template(model, tools, diag);
-    if ((chat.form != NULL ? chat_render(&chat, out_text, diag) : diag->code) == INLAY_UNSUPPORTED)
-        diag->code = INLAY_INVALID_ARGUMENT; /* the model's template is the cause, not the server */
-    if (diag->code != INLAY_OK)
+    if (messages_render(completion->exchange->request.job.model->text, asked->dialog.messages,
+                        asked->tool_form != NULL ? asked->tools.list : NULL, asked->dialog.variables, out_text,
+                        diag) != INLAY_OK)
         return false;
     if (!LIST_GROW(prompts->texts, 0))
         return no_memory(diag, "for the prompt") == INLAY_OK;
@@ -402,11 +443,7 @@ static bool read_prompts(struct exchange *exchange, struct completion *completio
 
         good = read_prompt(completion, prompt, &error);
         if (!good)
-            exchange_fail_parameter(exchange, HTTP_BAD_REQUEST, error.text,
-                                    completion->asked.response ? "input"
-                                    : completion->asked.chat   ? "messages"
-                                                               : "prompt",
-                                    error.code);
+            exchange_fail_parameter(exchange, HTTP_BAD_REQUEST, error.text, completion->asked.prompt_name, error.code);
         completion->prompt_tokens += prompt->token_count;
         prompt->text = NULL; /* the tokens are used from here on */
     }
@@ -491,22 +528,6 @@ static bool begin(struct exchange *exchange, struct completion *completion)
     return true;
 }
 
-/* Begins the text with the prompt. */
-static void echo_prompt(completion_choice *choice)
-{
-    const struct tokenizer *tokenizer = choice->completion->exchange->request.job.model->text->tokenizer;
-
-    for (size_t i = 0; i < choice->base.prompt_count; i++) {
-        size_t bytes = 0;
-        bool special = false;
-        const char *text = tokenizer_bytes(tokenizer, choice->base.tokens[i], &bytes, &special);
-
-        if (text != NULL && !special)
-            strbuf_add(&choice->base.unsent, text, bytes);
-    }
-    completion_emit(choice, choice->base.unsent.size, NULL);
-}
-
 /* Generates the text with job.model. If the exchange is suspended already, because it waited for its model, it is
  * resumed when there is something to send. */
 static void generate(struct exchange *exchange)
@@ -529,8 +550,6 @@ static void generate(struct exchange *exchange)
     }
     if (was_suspended || !completion->streams)
         request_suspend(&exchange->request);
-    for (uint32_t i = 0; completion->asked.echoes && i < completion->choice_count; i++)
-        echo_prompt(&completion->choices[i]);
     completion->waiting = was_suspended && completion->streams;
     watch_add(exchange->request.server->watch, &exchange->request);
     if (text_jobs_add(exchange->request.server->sched, exchange->request.job.model,
@@ -555,6 +574,23 @@ static void model_loaded(void *user, const inlay_diag *failure)
         request_wake(&exchange->request);
 }
 
+static const reply_form *reply_of(route_kind kind)
+{
+    switch (kind) {
+    case ROUTE_RESPONSES:
+        return &response_reply;
+    case ROUTE_MESSAGES:
+        return &anthropic_reply;
+    case ROUTE_INFILL:
+        return &infill_reply;
+    case ROUTE_GENERATE:
+    case ROUTE_GENERATE_STREAM:
+        return &generate_reply;
+    default:
+        return NULL;
+    }
+}
+
 void answer_completions(struct exchange *exchange)
 {
     struct completion *completion = calloc(1, sizeof *completion);
@@ -564,9 +600,7 @@ void answer_completions(struct exchange *exchange)
         exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the text");
         return;
     }
-    *completion = (struct completion){ .exchange = exchange,
-                                       .asked = { .chat = exchange->route.kind != ROUTE_COMPLETIONS,
-                                                  .response = exchange->route.kind == ROUTE_RESPONSES } };
+    *completion = (struct completion){ .exchange = exchange, .reply = reply_of(exchange->route.kind) };
     (void)pthread_mutex_init(&completion->lock, NULL);
     completion->done = true; /* until the first run is queued */
     exchange->completion = completion;

@@ -23,17 +23,33 @@ typedef struct completion_choice {
     bool said;    /* the reply already has text other than white space */
     tool_reader calls;
 
-    struct strbuf text;     /* the text so far; unused if choices are streamed */
-    token_log log;          /* of the tokens that are not yet written */
-    const char *reason;     /* finish_reason; NULL: not finished */
-    bool began;             /* an event of it was written */
-    uint64_t token_ns;      /* when the last token was generated */
-    size_t characters;      /* generated; for text_offset */
-    double log_probability; /* of all tokens, if the request needs it */
+    struct strbuf text;       /* the text so far; unused if choices are streamed */
+    token_log log;            /* of the tokens that are not yet written */
+    struct strbuf prompt_log; /* those of prompt_logprobs, as JSON elements */
+    size_t scored;            /* tokens of the prompt whose log probabilities were taken */
+    bool prompt_ended;        /* it was read, and is in the text if that begins with it */
+    const char *reason;       /* finish_reason; NULL: not finished */
+    bool began;               /* an event of it was written */
+    uint64_t token_ns;        /* when the last token was generated */
+    size_t characters;        /* generated; for text_offset */
+    double log_probability;   /* of all tokens, if the request needs it */
 } completion_choice;
+
+/* A form of replies, and of their events. The caller holds the lock of the completion. */
+typedef struct reply_form {
+    void (*write)(struct completion *completion, struct strbuf *to); /* the whole reply */
+    void (*write_part)(struct completion *completion, const char *text, size_t bytes);
+    /* `bytes` more of the arguments of call `index`. NULL: the form has no calls. */
+    void (*write_call)(struct completion *completion, uint32_t index, size_t bytes);
+    void (*write_end)(struct completion *completion);
+    void (*write_failure)(struct completion *completion, const inlay_diag *failure);
+} reply_form;
+/* Of /v1/responses, of /v1/messages, of llama-server's /infill, and of KServe's generate. */
+extern const reply_form response_reply, anthropic_reply, infill_reply, generate_reply;
 
 struct completion {
     struct exchange *exchange;
+    const reply_form *reply; /* NULL: that of OpenAI's texts and chats */
     uint64_t id;
     uint64_t seed; /* of the first choice; the others have the next numbers */
     completion_request asked;
@@ -66,14 +82,8 @@ void completion_emit(completion_choice *choice, size_t bytes, const char *reason
 void completion_emit_calls(completion_choice *choice);
 /* Adds the token's log probability to the choice. logits: [count] as the model returned them. */
 void completion_log_token(completion_choice *choice, int64_t token, const float *logits, size_t count);
-/* The reply of /v1/responses, and its events: one for a part of the text, and those after its end. The caller holds the
- * lock. */
-void response_write(struct completion *completion, struct strbuf *to);
-void response_write_part(struct completion *completion, const char *text, size_t bytes);
-/* `bytes` more of the arguments of call `index`. */
-void response_write_call(struct completion *completion, uint32_t index, size_t bytes);
-void response_write_end(struct completion *completion);
-void response_write_failure(struct completion *completion, const inlay_diag *failure);
+/* Adds that of the next token of the prompt. logits: [count] of the token before it; NULL: it is the first one. */
+void completion_log_prompt(completion_choice *choice, const float *logits, size_t count);
 /* Writes the reply, or the last events of a stream: with a failure, or with all texts. From here on another thread
  * may free the exchange. */
 void completion_reply(struct completion *completion, const inlay_diag *failure);

@@ -22,6 +22,7 @@ void completion_choice_deinit(completion_choice *choice)
     strbuf_deinit(&choice->text);
     tool_reader_deinit(&choice->calls);
     log_deinit(&choice->log);
+    strbuf_deinit(&choice->prompt_log);
 }
 
 /* ln(sum of e^logit). */
@@ -63,7 +64,7 @@ static uint32_t most_probable(const float *logits, size_t count, uint32_t limit,
 /* JSON has no infinity; OpenAI's API has -9999 for tokens that are impossible. */
 static void write_log(struct strbuf *to, double value)
 {
-    strbuf_format(to, "%.6g", value > -9999 ? value : -9999.0);
+    strbuf_format(to, "%.9g", value > -9999 ? value : -9999.0);
 }
 
 static void write_comma(struct strbuf *to)
@@ -115,7 +116,6 @@ static void write_tops(struct strbuf *to, const struct tokenizer *tokenizer, con
     size_t begins[MAX_TOP], sizes[MAX_TOP];
     uint32_t written = 0;
 
-    write_comma(to);
     strbuf_text(to, "{");
     for (uint32_t i = 0; i < count && !to->failed; i++) {
         const size_t before = to->size;
@@ -139,30 +139,21 @@ static void write_tops(struct strbuf *to, const struct tokenizer *tokenizer, con
     strbuf_text(to, "}");
 }
 
-void completion_log_token(completion_choice *choice, int64_t token, const float *logits, size_t count)
+/* Adds a token to the log. logits: [count] by which it was chosen; NULL: it is the first one of the prompt. */
+static void log_token(completion_choice *choice, int64_t token, const float *logits, size_t count, double total)
 {
-    const struct completion *completion = choice->completion;
-    const completion_request *asked = &completion->asked;
-    const struct tokenizer *tokenizer = completion->exchange->request.job.model->text->tokenizer;
+    const completion_request *asked = &choice->completion->asked;
+    const struct tokenizer *tokenizer = choice->base.model->tokenizer;
     token_log *log = &choice->log;
     size_t bytes = 0;
     bool special = false;
     const char *text = tokenizer_bytes(tokenizer, token, &bytes, &special);
-    double total, value;
     int64_t top[MAX_TOP];
-    uint32_t found;
+    const uint32_t found = logits != NULL ? most_probable(logits, count, asked->top_logprobs, top) : 0;
 
-    if (!asked->logprobs && asked->candidates == asked->choices)
-        return;
-    total = log_sum(logits, count);
-    value = (double)logits[token] - total;
-    choice->log_probability += value;
-    if (!asked->logprobs)
-        return;
-    found = most_probable(logits, count, asked->top_logprobs, top);
     write_comma(&log->tokens);
     if (asked->chat) {
-        write_entry(&log->tokens, tokenizer, token, value);
+        write_entry(&log->tokens, tokenizer, token, (double)logits[token] - total);
         strbuf_text(&log->tokens, ",\"top_logprobs\":[");
         for (uint32_t i = 0; i < found; i++) {
             strbuf_text(&log->tokens, i > 0 ? "," : "");
@@ -174,11 +165,79 @@ void completion_log_token(completion_choice *choice, int64_t token, const float 
     }
     write_text(&log->tokens, tokenizer, token);
     write_comma(&log->values);
-    write_log(&log->values, value);
     write_comma(&log->offsets);
     strbuf_uint(&log->offsets, choice->characters);
     choice->characters += text != NULL && !special ? characters(text, bytes) : 0;
-    write_tops(&log->tops, tokenizer, top, found, logits, total);
+    write_comma(&log->tops);
+    if (logits == NULL) {
+        strbuf_text(&log->values, "null");
+        strbuf_text(&log->tops, "null");
+    } else {
+        write_log(&log->values, (double)logits[token] - total);
+        write_tops(&log->tops, tokenizer, top, found, logits, total);
+    }
+}
+
+void completion_log_token(completion_choice *choice, int64_t token, const float *logits, size_t count)
+{
+    const completion_request *asked = &choice->completion->asked;
+    double total;
+
+    if (!asked->logprobs && asked->candidates == asked->choices)
+        return;
+    total = log_sum(logits, count);
+    choice->log_probability += (double)logits[token] - total;
+    if (asked->logprobs)
+        log_token(choice, token, logits, count, total);
+}
+
+/* A member of an element of prompt_logprobs. */
+static void write_ranked(struct strbuf *to, const struct tokenizer *tokenizer, int64_t token, double value, size_t rank)
+{
+    strbuf_format(to, "\"%lld\":{\"logprob\":", (long long)token);
+    write_log(to, value);
+    strbuf_format(to, ",\"rank\":%zu,\"decoded_token\":", rank);
+    write_text(to, tokenizer, token);
+    strbuf_text(to, "}");
+}
+
+/* The most probable tokens, and the prompt's own one. */
+static void write_prompt_token(completion_choice *choice, int64_t token, const float *logits, size_t count,
+                               double total)
+{
+    const struct tokenizer *tokenizer = choice->base.model->tokenizer;
+    struct strbuf *to = &choice->prompt_log;
+    int64_t top[MAX_TOP];
+    const uint32_t found = most_probable(logits, count, (uint32_t)choice->completion->asked.prompt_logprobs, top);
+    size_t rank = 1;
+
+    for (size_t i = 0; i < count; i++)
+        rank += logits[i] > logits[token];
+    strbuf_text(to, "{");
+    for (uint32_t i = 0; i < found; i++)
+        if (top[i] != token) {
+            write_ranked(to, tokenizer, top[i], (double)logits[top[i]] - total, i + 1);
+            strbuf_text(to, ",");
+        }
+    write_ranked(to, tokenizer, token, (double)logits[token] - total, rank);
+    strbuf_text(to, "}");
+}
+
+void completion_log_prompt(completion_choice *choice, const float *logits, size_t count)
+{
+    const completion_request *asked = &choice->completion->asked;
+    const int64_t token = choice->base.tokens[choice->scored++];
+    const double total = logits != NULL ? log_sum(logits, count) : 0;
+
+    if (asked->echoes && asked->logprobs)
+        log_token(choice, token, logits, count, total);
+    if (asked->prompt_logprobs < 0)
+        return;
+    write_comma(&choice->prompt_log);
+    if (logits == NULL)
+        strbuf_text(&choice->prompt_log, "null");
+    else
+        write_prompt_token(choice, token, logits, count, total);
 }
 
 static void add(struct strbuf *to, const struct strbuf *from)
@@ -274,6 +333,16 @@ static void write_reason(struct strbuf *to, const char *reason)
                   reason != NULL ? "\"" : "");
 }
 
+/* Writes the member "prompt_logprobs", if it is wanted. */
+static void write_prompt_logprobs(const completion_choice *choice, struct strbuf *to)
+{
+    if (choice->completion->asked.prompt_logprobs < 0)
+        return;
+    strbuf_text(to, ",\"prompt_logprobs\":[");
+    add(to, &choice->prompt_log);
+    strbuf_text(to, "]");
+}
+
 static void write_choice(const struct completion *completion, completion_choice *choice, struct strbuf *to,
                          uint32_t index, const char *text, size_t bytes, const char *reason)
 {
@@ -289,6 +358,8 @@ static void write_choice(const struct completion *completion, completion_choice 
     }
     choice->began = true;
     write_logprobs(completion, to, &choice->log);
+    if (!completion->asked.chat)
+        write_prompt_logprobs(choice, to);
     write_reason(to, reason);
 }
 
@@ -355,8 +426,8 @@ void completion_emit_calls(completion_choice *choice)
             if (!call->named || (call->began && bytes == 0))
                 break;
             (void)pthread_mutex_lock(&completion->lock);
-            if (completion->asked.response)
-                response_write_call(completion, i, bytes);
+            if (completion->reply != NULL)
+                completion->reply->write_call(completion, i, bytes);
             else
                 write_call_event(completion, choice, i, bytes);
             call->began = true;
@@ -375,14 +446,14 @@ void completion_emit(completion_choice *choice, size_t bytes, const char *reason
     INLAY_CHECK(bytes <= unsent->size);
     for (size_t i = 0; i < bytes; i++)
         choice->said |= strchr(" \n\t\r", unsent->data[i]) == NULL;
-    if (!completion->streams || completion->asked.response)
+    if (!completion->streams || completion->reply != NULL)
         strbuf_add(&choice->text, unsent->data, bytes);
     if (completion->streams && (bytes > 0 || reason != NULL)) {
         const char *text = unsent->data != NULL ? unsent->data : "";
 
         (void)pthread_mutex_lock(&completion->lock);
-        if (completion->asked.response) {
-            response_write_part(completion, text, bytes);
+        if (completion->reply != NULL) {
+            completion->reply->write_part(completion, text, bytes);
         } else {
             strbuf_text(&completion->out, "data: ");
             write_head(completion, &completion->out);
@@ -443,13 +514,15 @@ void completion_reply(struct completion *completion, const inlay_diag *failure)
     if (!completion->streams) {
         if (failure != NULL) {
             exchange_fail_diag(exchange, failure);
-        } else if (completion->asked.response) {
-            response_write(completion, &exchange->reply);
+        } else if (completion->reply != NULL) {
+            completion->reply->write(completion, &exchange->reply);
             exchange->code = HTTP_OK;
         } else {
             write_head(completion, &exchange->reply);
             write_choices(completion, &exchange->reply);
             strbuf_text(&exchange->reply, "]");
+            if (completion->asked.chat)
+                write_prompt_logprobs(&completion->choices[0], &exchange->reply);
             write_usage(completion, &exchange->reply);
             strbuf_text(&exchange->reply, "}");
             exchange->code = HTTP_OK;
@@ -459,10 +532,10 @@ void completion_reply(struct completion *completion, const inlay_diag *failure)
         return;
     }
     (void)pthread_mutex_lock(&completion->lock);
-    if (completion->asked.response && failure != NULL) {
-        response_write_failure(completion, failure);
-    } else if (completion->asked.response) {
-        response_write_end(completion);
+    if (completion->reply != NULL && failure != NULL) {
+        completion->reply->write_failure(completion, failure);
+    } else if (completion->reply != NULL) {
+        completion->reply->write_end(completion);
     } else if (failure != NULL) {
         strbuf_text(&completion->out, "data: ");
         exchange_write_error(exchange, &completion->out, exchange_code_of(failure->code), failure->text, NULL, NULL);

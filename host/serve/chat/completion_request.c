@@ -1,5 +1,8 @@
 #include "serve/chat/completion_request.h"
+#include "serve/chat/anthropic.h"
+#include "serve/chat/form_cache.h"
 #include "serve/chat/messages.h"
+#include "serve/chat/models.h"
 #include "texts/grammar/grammar_gbnf.h"
 #include "texts/grammar/grammar_regex.h"
 #include "texts/grammar/grammar_schema.h"
@@ -106,18 +109,19 @@ static bool read_part(const json_t *value, double least, double most, float *out
     return true;
 }
 
-/* -1 is "no limit" for clients of llama-server: the context ends the text. */
+/* -1 is "no limit" for clients of llama-server: the context ends the text. 0: the prompt alone is read. */
 static bool read_max_tokens(void *user, json_t *value, body_error *error)
 {
-    text_ends *ends = &((completion_request *)user)->ends;
+    completion_request *request = user;
     uint32_t count = MAX_TOKENS;
 
     if (!(json_is_integer(value) && json_integer_value(value) == -1) &&
-        !read_count(value, 1, MAX_TOKENS, &count, error))
+        !read_count(value, request->response, MAX_TOKENS, &count, error))
         return false;
-    if (ends->max_tokens != 0 && ends->max_tokens != count)
+    if (request->has_max_tokens && request->ends.max_tokens != count)
         return body_fail(error, "the request has another value for it by its other name");
-    ends->max_tokens = count;
+    request->has_max_tokens = true;
+    request->ends.max_tokens = count;
     return true;
 }
 
@@ -264,6 +268,15 @@ static bool read_top_logprobs(void *user, json_t *value, body_error *error)
     return read_count(value, 0, MAX_TOP, &((completion_request *)user)->top_logprobs, error);
 }
 
+static bool read_prompt_logprobs(void *user, json_t *value, body_error *error)
+{
+    uint32_t count = 0;
+    const bool good = read_count(value, 0, MAX_TOP, &count, error);
+
+    ((completion_request *)user)->prompt_logprobs = good ? (int32_t)count : -1;
+    return good;
+}
+
 static bool read_stream(void *user, json_t *value, body_error *error)
 {
     return body_bool(value, &((completion_request *)user)->streams, error);
@@ -283,22 +296,72 @@ static bool read_stream_options(void *user, json_t *value, body_error *error)
            (usage == NULL || body_bool(usage, &((completion_request *)user)->stream_usage, error));
 }
 
-/* Creates the grammar of the texts; NULL: the request has one already, or out of memory. */
-static struct grammar *begin_form(completion_request *request, body_error *error)
+/* The language of the texts of an array, each of which is a text. */
+static bool words_of(struct grammar *form, const json_t *texts, char *why)
 {
-    if (request->form != NULL) {
-        (void)body_fail(error, "only one form of the text is allowed in a request");
-        return NULL;
-    }
-    request->form = grammar_create();
-    if (request->form == NULL)
-        (void)body_fail(error, "out of memory for the grammar");
-    return request->form;
+    const size_t count = json_array_size(texts);
+    grammar_word *words = calloc(count + 1, sizeof *words);
+
+    for (size_t i = 0; words != NULL && i < count; i++)
+        words[i] =
+            (grammar_word){ json_string_value(json_array_get(texts, i)), json_string_length(json_array_get(texts, i)) };
+    if (words != NULL)
+        grammar_define(form, grammar_rule(form), grammar_words(form, words, count));
+    else
+        (void)snprintf(why, GRAMMAR_WHY_BYTES, "out of memory for the texts");
+    free(words);
+    return words != NULL;
 }
 
-static bool end_form(completion_request *request, bool good, char *why, body_error *error)
+/* What the form of a text is made of. */
+typedef enum form_kind { FORM_SCHEMA, FORM_GBNF, FORM_REGEX, FORM_WORDS } form_kind;
+
+static bool build_form(struct grammar *form, form_kind kind, json_t *value, char *why)
 {
-    return (good && grammar_finish(request->form, why)) || body_fail(error, "%s", why);
+    grammar_node node = 0;
+    uint32_t rule;
+    bool good;
+
+    switch (kind) {
+    case FORM_SCHEMA:
+        return grammar_schema(form, value, why);
+    case FORM_GBNF:
+        return grammar_gbnf(form, json_string_value(value), why);
+    case FORM_WORDS:
+        return words_of(form, value, why);
+    case FORM_REGEX:
+        break;
+    }
+    rule = grammar_rule(form);
+    good = grammar_regex(form, json_string_value(value), false, false, &node, why);
+    grammar_define(form, rule, node);
+    return good;
+}
+
+/* Sets the form of the texts: that of an earlier request, or one that is built of the value (FORM_SCHEMA: NULL is any
+ * object). */
+static bool set_form(completion_request *request, form_kind kind, json_t *value, body_error *error)
+{
+    struct strbuf key = { 0 };
+    char why[GRAMMAR_WHY_BYTES] = "";
+    bool good = true;
+
+    if (request->form != NULL)
+        return body_fail(error, "only one form of the text is allowed in a request");
+    strbuf_format(&key, "%d", (int)kind);
+    form_cache_key(&key, value);
+    request->form = form_cache_find(&key, NULL, NULL);
+    if (request->form == NULL) {
+        request->form = grammar_create();
+        good = request->form != NULL ? build_form(request->form, kind, value, why) && grammar_finish(request->form, why)
+                                     : body_fail(error, "out of memory for the grammar");
+        if (good)
+            form_cache_add(&key, request->form, NULL, 0);
+        else if (request->form != NULL)
+            (void)body_fail(error, "%s", why);
+    }
+    strbuf_deinit(&key);
+    return good;
 }
 
 /* {"type": "text"}, {"type": "json_object"} or {"type": "json_schema", "json_schema": {"schema": ...}}. The schema may
@@ -310,7 +373,6 @@ static bool read_format(void *user, json_t *value, body_error *error)
     static const char *const inner_names[] = { "name", "description", "strict", "schema", "type", NULL };
     json_t *inner = json_object_get(value, "json_schema");
     json_t *schema = json_object_get(value, "schema"), *inner_schema = json_object_get(inner, "schema");
-    char why[GRAMMAR_WHY_BYTES] = "";
     uint32_t which;
 
     if (!body_choice(json_object_get(value, "type"), formats, &which, error) || !body_members(value, names, error) ||
@@ -324,8 +386,7 @@ static bool read_format(void *user, json_t *value, body_error *error)
     schema = schema != NULL ? schema : inner_schema;
     if (which == 2 && schema == NULL)
         return body_fail(error, "json_schema has no schema");
-    return begin_form(user, error) != NULL &&
-           end_form(user, grammar_schema(((completion_request *)user)->form, schema, why), why, error);
+    return set_form(user, FORM_SCHEMA, schema, error);
 }
 
 /* "text" of /v1/responses: {"format": ...}, whose schema is not below "json_schema". */
@@ -359,32 +420,12 @@ static bool read_truncation(void *user, json_t *value, body_error *error)
 
 static bool read_grammar(void *user, json_t *value, body_error *error)
 {
-    const char *text = json_string_value(value);
-    char why[GRAMMAR_WHY_BYTES] = "";
-
-    if (text == NULL)
-        return body_fail(error, "not a text");
-    return begin_form(user, error) != NULL &&
-           end_form(user, grammar_gbnf(((completion_request *)user)->form, text, why), why, error);
+    return json_is_string(value) ? set_form(user, FORM_GBNF, value, error) : body_fail(error, "not a text");
 }
 
 static bool read_regex(void *user, json_t *value, body_error *error)
 {
-    const char *text = json_string_value(value);
-    char why[GRAMMAR_WHY_BYTES] = "";
-    struct grammar *form = text != NULL ? begin_form(user, error) : NULL;
-    grammar_node node = 0;
-    uint32_t rule;
-    bool good;
-
-    if (text == NULL)
-        return body_fail(error, "not a text");
-    if (form == NULL)
-        return false;
-    rule = grammar_rule(form);
-    good = grammar_regex(form, text, false, false, &node, why);
-    grammar_define(form, rule, node);
-    return end_form(user, good, why, error);
+    return json_is_string(value) ? set_form(user, FORM_REGEX, value, error) : body_fail(error, "not a text");
 }
 
 /* A schema, or its text. */
@@ -394,10 +435,8 @@ static bool read_schema(void *user, json_t *value, body_error *error)
     json_t *schema = json_is_string(value)
                          ? json_loads(json_string_value(value), JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &wrong)
                          : json_incref(value);
-    char why[GRAMMAR_WHY_BYTES] = "not a schema of JSON";
     const bool good =
-        begin_form(user, error) != NULL &&
-        end_form(user, schema != NULL && grammar_schema(((completion_request *)user)->form, schema, why), why, error);
+        schema != NULL ? set_form(user, FORM_SCHEMA, schema, error) : body_fail(error, "not a schema of JSON");
 
     json_decref(schema);
     return good;
@@ -406,37 +445,19 @@ static bool read_schema(void *user, json_t *value, body_error *error)
 /* An array of texts, one of which the text has to be. */
 static bool read_texts(void *user, json_t *value, body_error *error)
 {
-    struct grammar *form = begin_form(user, error);
     const size_t count = json_array_size(value);
-    grammar_word *words = form != NULL ? calloc(count + 1, sizeof *words) : NULL;
-    char why[GRAMMAR_WHY_BYTES] = "";
-    bool good = words != NULL && count > 0;
 
-    for (size_t i = 0; good && i < count; i++) {
-        const json_t *text = json_array_get(value, i);
-
-        words[i] = (grammar_word){ json_string_value(text), json_string_length(text) };
-        good = json_is_string(text) || body_fail(error, "element %zu is not a text", i);
-    }
-    if (good)
-        grammar_define(form, grammar_rule(form), grammar_words(form, words, count));
-    free(words);
-    if (words == NULL)
-        return form != NULL && body_fail(error, "out of memory for the texts");
-    if (count == 0)
-        return body_fail(error, "not an array of texts");
-    return good && end_form(user, true, why, error);
+    for (size_t i = 0; i < count; i++)
+        if (!json_is_string(json_array_get(value, i)))
+            return body_fail(error, "element %zu is not a text", i);
+    return count > 0 ? set_form(user, FORM_WORDS, value, error) : body_fail(error, "not an array of texts");
 }
 
 static bool read_any_object(void *user, json_t *value, body_error *error)
 {
-    char why[GRAMMAR_WHY_BYTES] = "";
     bool on = false;
 
-    if (!body_bool(value, &on, error) || !on)
-        return !on && error->text[0] == '\0';
-    return begin_form(user, error) != NULL &&
-           end_form(user, grammar_schema(((completion_request *)user)->form, NULL, why), why, error);
+    return body_bool(value, &on, error) && (!on || set_form(user, FORM_SCHEMA, NULL, error));
 }
 
 /* An object with the form of the text, as vLLM has it. */
@@ -561,7 +582,8 @@ static bool read_one(void *user, json_t *value, body_error *error)
         { "n_predict", read_max_tokens }, { "temperature", read_temperature }, { "top_p", read_top_p },                \
         { "min_p", read_min_p }, { "top_k", read_top_k }, { "presence_penalty", read_presence },                       \
         { "frequency_penalty", read_frequency }, { "repetition_penalty", read_repetition }, { "seed", read_seed },     \
-        { "n", read_choices }, { "logit_bias", read_bias }, { "logprobs", read_logprobs }, { "stream", read_stream },  \
+        { "n", read_choices }, { "logit_bias", read_bias }, { "logprobs", read_logprobs },                             \
+        { "prompt_logprobs", read_prompt_logprobs }, { "stream", read_stream },                                        \
         { "stream_options", read_stream_options }, { "grammar", read_grammar }, { "guided_regex", read_regex },        \
         { "response_format", read_format }, { "guided_json", read_schema }, { "json_schema", read_schema },            \
         { "guided_choice", read_texts }, { "guided_grammar", read_grammar },                                           \
@@ -623,6 +645,162 @@ static const body_parameter response_parameters[] = { { "model", read_model },
                                                       { "safety_identifier", NULL },
                                                       { "prompt_cache_key", NULL } };
 
+/* Adds the value, which it takes, to those that the request points into; NULL: *error says why there is none. */
+static json_t *keep(completion_request *request, json_t *value, body_error *error)
+{
+    if (value == NULL && error->text[0] == '\0')
+        (void)body_fail(error, "out of memory");
+    return value != NULL && json_array_append_new(request->made, value) == 0 ? value : NULL;
+}
+
+static bool read_turns(void *user, json_t *value, body_error *error)
+{
+    completion_request *request = user;
+    json_t *list = keep(request, anthropic_messages(value, error), error);
+
+    return list != NULL && messages_read(request->dialog.messages, list, false, error);
+}
+
+static bool read_system(void *user, json_t *value, body_error *error)
+{
+    const json_t *text = keep(user, messages_content(value, 0, error), error);
+
+    ((completion_request *)user)->dialog.instructions = json_string_value(text);
+    return text != NULL;
+}
+
+static bool read_anthropic_tools(void *user, json_t *value, body_error *error)
+{
+    completion_request *request = user;
+    json_t *list = keep(request, anthropic_tools(value, error), error);
+
+    return list != NULL && tool_set_read(&request->tools, list, false, error);
+}
+
+static bool read_anthropic_choice(void *user, json_t *value, body_error *error)
+{
+    completion_request *request = user;
+
+    request->tools.given_choice = keep(request, anthropic_choice(value, &request->tools.single, error), error);
+    return request->tools.given_choice != NULL;
+}
+
+static bool read_thinking(void *user, json_t *value, body_error *error)
+{
+    static const char *const kinds[] = { "disabled", NULL };
+    uint32_t which;
+
+    (void)user;
+    return body_choice(json_object_get(value, "type"), kinds, &which, error);
+}
+
+static bool read_any_tier(void *user, json_t *value, body_error *error)
+{
+    static const char *const tiers[] = { "auto", "standard_only", NULL };
+    uint32_t which;
+
+    (void)user;
+    return body_choice(value, tiers, &which, error);
+}
+
+static const body_parameter anthropic_parameters[] = { { "model", read_model },
+                                                       { "messages", read_turns },
+                                                       { "system", read_system },
+                                                       { "max_tokens", read_max_tokens },
+                                                       { "stop_sequences", read_stops },
+                                                       { "temperature", read_temperature },
+                                                       { "top_p", read_top_p },
+                                                       { "top_k", read_top_k },
+                                                       { "stream", read_stream },
+                                                       { "tools", read_anthropic_tools },
+                                                       { "tool_choice", read_anthropic_choice },
+                                                       { "thinking", read_thinking },
+                                                       { "service_tier", read_any_tier },
+                                                       { "metadata", NULL } };
+
+/* Also if it is empty. */
+static bool read_input_suffix(void *user, json_t *value, body_error *error)
+{
+    ((completion_request *)user)->suffix = json_string_value(value);
+    return json_is_string(value) || body_fail(error, "not a text");
+}
+
+static bool read_empty(void *user, json_t *value, body_error *error)
+{
+    (void)user;
+    return (json_is_string(value) && json_string_length(value) == 0) || body_fail(error, "only \"\" is supported");
+}
+
+static const body_parameter infill_parameters[] = { BOTH,
+                                                    { "input_prefix", read_prompts },
+                                                    { "input_suffix", read_input_suffix },
+                                                    { "input_extra", read_nothing },
+                                                    { "prompt", read_empty },
+                                                    { "samplers", NULL },
+                                                    { "t_max_prompt_ms", NULL },
+                                                    { "t_max_predict_ms", read_zero } };
+
+static bool read_nested(void *user, json_t *value, body_error *error);
+
+static const body_parameter generate_parameters[] = {
+    BOTH, { "text_input", read_prompts }, { "parameters", read_nested }, { "id", NULL }, { "details", NULL }
+};
+
+/* "parameters" of KServe's form; Triton has them beside the text. */
+static bool read_nested(void *user, json_t *value, body_error *error)
+{
+    if (!json_is_object(value))
+        return body_fail(error, "not an object");
+    if (body_take(value, generate_parameters, sizeof generate_parameters / sizeof *generate_parameters, user, error))
+        return true;
+    error->parameter[0] = '\0'; /* its name is in the text */
+    return false;
+}
+
+typedef struct request_form {
+    const body_parameter *parameters;
+    size_t count;
+    const char *prompt; /* the parameter of the prompt, or of messages */
+    bool chat, response;
+    bool is_single; /* the reply has one text, without log probabilities */
+} request_form;
+
+static request_form form_of(route_kind kind)
+{
+#define TABLE(rows) rows, sizeof(rows) / sizeof *(rows)
+    switch (kind) {
+    case ROUTE_CHAT:
+        return (request_form){ TABLE(chat_parameters), "messages", true, false, false };
+    case ROUTE_RESPONSES:
+        return (request_form){ TABLE(response_parameters), "input", true, true, true };
+    case ROUTE_MESSAGES:
+        return (request_form){ TABLE(anthropic_parameters), "messages", true, false, true };
+    case ROUTE_INFILL:
+        return (request_form){ TABLE(infill_parameters), "input_prefix", false, false, true };
+    case ROUTE_GENERATE:
+    case ROUTE_GENERATE_STREAM:
+        return (request_form){ TABLE(generate_parameters), "text_input", false, false, true };
+    default:
+        return (request_form){ TABLE(completion_parameters), "prompt", false, false, false };
+    }
+#undef TABLE
+}
+
+/* The model of a request whose body names none: that of the path, or the only one for texts. */
+static void find_model(completion_request *request, const struct exchange *exchange)
+{
+    char only[MODELS_NAME_BYTES];
+    json_t *name = NULL;
+
+    if (exchange->route.name != NULL)
+        name = json_stringn(exchange->route.name, exchange->route.name_bytes);
+    else if (request->model == NULL && exchange->route.kind == ROUTE_INFILL &&
+             models_only(exchange->request.server->repository, only))
+        name = json_string(only);
+    if (name != NULL && json_array_append_new(request->made, name) == 0)
+        request->model = json_string_value(name);
+}
+
 static bool check_tools(completion_request *request, body_error *error)
 {
     tool_set *tools = &request->tools;
@@ -636,40 +814,43 @@ static bool check_tools(completion_request *request, body_error *error)
     return true;
 }
 
-bool completion_request_read(completion_request *request, const struct exchange *exchange, body_error *error)
+bool completion_request_read(completion_request *request, struct exchange *exchange, body_error *error)
 {
-    const struct {
-        const body_parameter *parameters;
-        size_t count;
-    } tables[] = { { completion_parameters, sizeof completion_parameters / sizeof *completion_parameters },
-                   { chat_parameters, sizeof chat_parameters / sizeof *chat_parameters },
-                   { response_parameters, sizeof response_parameters / sizeof *response_parameters } };
-    int api = request->response ? 2 : request->chat;
+    const request_form form = form_of(exchange->route.kind);
 
     *request = (completion_request){
-        .chat = request->chat,
-        .response = request->response,
+        .chat = form.chat,
+        .prompt_name = form.prompt,
+        .response = form.response,
+        .streams = exchange->route.kind == ROUTE_GENERATE_STREAM,
         .choices = 1,
+        .prompt_logprobs = -1,
         .sampler = { .temperature = NAN, .top_p = NAN, .min_p = NAN, .penalty = NAN, .top_k = OPEN_TOP_K }
     };
     request->dialog.messages = json_array();
-    if (request->dialog.messages == NULL)
+    request->made = json_array();
+    if (request->dialog.messages == NULL || request->made == NULL)
         return body_fail_parameter(error, "messages", "out of memory for the messages");
-    request->body = body_read(exchange, tables[api].parameters, tables[api].count, request, error);
+    request->body = body_read(exchange, form.parameters, form.count, request, error);
     if (request->body == NULL)
         return false;
-    if (request->ends.max_tokens == 0)
+    find_model(request, exchange);
+    if (!request->has_max_tokens)
         request->ends.max_tokens = request->chat ? CHAT_TOKENS : COMPLETION_TOKENS;
     if (request->model == NULL)
         return body_fail_parameter(error, "model", "the request has no model");
-    if (request->chat ? json_array_size(request->dialog.messages) == 0 : request->prompts.count == 0)
-        return body_fail_parameter(error,
-                                   request->response ? "input"
-                                   : request->chat   ? "messages"
-                                                     : "prompt",
-                                   request->response ? "the request has no input"
-                                   : request->chat   ? "the request has no messages"
-                                                     : "the request has no prompt (a text)");
+    if (request->chat ? json_array_size(request->dialog.messages) == 0 : request->prompts.count == 0) {
+        char why[80];
+
+        (void)snprintf(why, sizeof why, "the request has no %s%s", form.prompt, request->chat ? "" : " (a text)");
+        return body_fail_parameter(error, form.prompt, why);
+    }
+    if (exchange->route.kind == ROUTE_INFILL && request->suffix == NULL)
+        return body_fail_parameter(error, "input_suffix", "the request has no input_suffix (a text)");
+    if (form.is_single && (request->prompts.count > 1 || request->choices > 1))
+        return body_fail_parameter(error, form.prompt, "this path takes one text and returns one");
+    if (form.is_single && (request->logprobs || request->prompt_logprobs >= 0))
+        return body_fail_parameter(error, "logprobs", "this path returns no log probabilities");
     if (request->dialog.instructions != NULL) {
         json_t *first = json_pack("{s:s, s:s}", "role", "system", "content", request->dialog.instructions);
 
@@ -685,8 +866,8 @@ bool completion_request_read(completion_request *request, const struct exchange 
                                    "a stream cannot choose the best of several texts; leave out best_of");
     if (request->ends.min_tokens > request->ends.max_tokens)
         return body_fail_parameter(error, "min_tokens", "min_tokens is larger than max_tokens");
-    if (request->echoes && request->logprobs)
-        return body_fail_parameter(error, "echo", "echo is not supported together with logprobs");
+    if (request->streams && request->prompt_logprobs >= 0)
+        return body_fail_parameter(error, "prompt_logprobs", "prompt_logprobs is not supported in a stream");
     if (request->echoes && request->suffix != NULL)
         return body_fail_parameter(error, "echo", "echo is not supported together with suffix");
     for (uint32_t i = 0; request->suffix != NULL && i < request->prompts.count; i++)
@@ -710,5 +891,6 @@ void completion_request_deinit(completion_request *request)
     tool_set_deinit(&request->tools);
     sampler_deinit(&request->sampler);
     json_decref(request->dialog.messages);
+    json_decref(request->made);
     json_decref(request->body);
 }

@@ -12,9 +12,11 @@ enum { MAX_STOPS = 4, MAX_STOP_TOKENS = 64, MAX_TOKENS = 65536, MAX_TEXTS = 128,
 
 typedef struct completion_request {
     bool chat;     /* messages, not prompts */
-    bool response; /* the reply has the form of /v1/responses */
+    bool response; /* the request has the form of /v1/responses */
     json_t *body;  /* owned; model, stops and the texts of prompts and messages point into it */
+    json_t *made;  /* owned: an array of values that they point into, made of other forms of requests */
     const char *model;
+    const char *prompt_name; /* the parameter of the prompts, or of messages */
     input_list prompts;
     const char *suffix;        /* each text is generated between its prompt and this; NULL: none */
     const infill_form *infill; /* of the model; NULL: no suffix */
@@ -35,6 +37,8 @@ typedef struct completion_request {
     bool logprobs;
     uint32_t top_logprobs;
     bool echoes; /* the reply begins with the prompt */
+    bool has_max_tokens;
+    int32_t prompt_logprobs; /* number of most probable tokens for each token of the prompt; -1: none are wanted */
     bool seeded;
     struct grammar *form; /* of the texts, owned; NULL: any */
     tool_set tools;
@@ -46,8 +50,8 @@ typedef struct completion_request {
 
 #define OPEN_TOP_K UINT32_MAX
 
-/* Reads the exchange's body into *request, whose `chat` and `response` are set. false: *error says why; the caller
+/* Reads the exchange's body into *request, in the form of its route. false: *error says why; the caller
  * frees the request in both cases. */
-bool completion_request_read(completion_request *request, const struct exchange *exchange, body_error *error);
+bool completion_request_read(completion_request *request, struct exchange *exchange, body_error *error);
 void completion_request_deinit(completion_request *request);
 #endif

@@ -1,4 +1,5 @@
 #include "serve/chat/messages.h"
+#include "texts/chat/chat.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +58,30 @@ static json_t *read_content(json_t *content, bool calls, size_t index, body_erro
     else
         (void)body_fail(error, "message %zu is without role or content", index);
     return text;
+}
+
+json_t *messages_content(json_t *content, size_t index, body_error *error)
+{
+    return read_content(content, false, index, error);
+}
+
+inlay_status messages_render(text_model *model, json_t *messages, json_t *tools, json_t *variables, char **out_text,
+                             inlay_diag *diag)
+{
+    const bool has_tools = tools != NULL;
+    struct chat chat = {
+        .tools = tools, .begin = model->begin, .end = model->end, .messages = messages, .variables = variables
+    };
+
+    if (model->chat_template == NULL && (!has_tools || model->tool_template == NULL))
+        return inlay_fail(
+            diag, INLAY_INVALID_ARGUMENT,
+            "the model has no chat_template (chat_template.jinja or tokenizer_config.json in its folder); "
+            "use v1/completions");
+    chat.form = text_model_template(model, has_tools, diag);
+    if ((chat.form != NULL ? chat_render(&chat, out_text, diag) : diag->code) == INLAY_UNSUPPORTED)
+        diag->code = INLAY_INVALID_ARGUMENT; /* the model's template is the cause, not the server */
+    return diag->code;
 }
 
 /* The arguments of a call, a text of JSON, as an object. */

@@ -2,6 +2,7 @@
 #ifndef SERVE_MESSAGES_H
 #define SERVE_MESSAGES_H
 #include "serve/chat/body.h"
+#include "texts/model/text_model.h"
 
 enum { MAX_MESSAGES = 4096 };
 
@@ -12,4 +13,10 @@ enum { MAX_MESSAGES = 4096 };
 bool messages_read(json_t *to, json_t *value, bool items, body_error *error);
 /* Adds a message of the role. false: out of memory. */
 bool messages_add(json_t *to, const char *role, const char *content, body_error *error);
+/* A text, or parts of one; a new reference. NULL: *error names the message `index`. */
+json_t *messages_content(json_t *content, size_t index, body_error *error);
+/* Renders messages with the model's template, or that for tools [as templates take them] (NULL: none). variables: of
+ * the template; NULL: none. The caller frees *out_text. */
+INLAY_NODISCARD inlay_status messages_render(text_model *model, json_t *messages, json_t *tools, json_t *variables,
+                                             char **out_text, inlay_diag *diag);
 #endif

@@ -1,7 +1,7 @@
 #include "serve/chat/models.h"
 #include "serve/model/text.h"
-#include "serve/repository/folder.h"
 #include "serve/repository/repository.h"
+#include "serve/schedule/text_jobs.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -70,12 +70,13 @@ acquired models_acquire(struct exchange *exchange, const char *name, const char 
     struct request *request = &exchange->request;
     const char *colon = out_adapter != NULL ? strrchr(name, ':') : NULL;
     inlay_diag diag = INLAY_DIAG_INIT;
-    acquired found = request_acquire(request, name, strlen(name), 0, loaded, exchange, &diag);
+    acquired found = request_acquire(request, name, strlen(name), exchange->route.version, loaded, exchange, &diag);
 
     if (found == ACQUIRED_NOTHING && diag.code == INLAY_NOT_FOUND && colon != NULL) {
         diag = (inlay_diag)INLAY_DIAG_INIT;
         *out_adapter = colon + 1; /* loaded() uses it at once */
-        found = request_acquire(request, name, (size_t)(colon - name), 0, loaded, exchange, &diag);
+        found =
+            request_acquire(request, name, (size_t)(colon - name), exchange->route.version, loaded, exchange, &diag);
     }
     if (found != ACQUIRED_NOTHING)
         return found;
@@ -85,4 +86,107 @@ acquired models_acquire(struct exchange *exchange, const char *name, const char 
         exchange_fail_diag(exchange, &diag);
     exchange_drop(exchange);
     return found;
+}
+
+typedef struct only_text {
+    char *name; /* [MODELS_NAME_BYTES] "" = none */
+    bool several;
+} only_text;
+
+static void find_only(void *user, const repository_entry *entry)
+{
+    only_text *only = user;
+
+    if (!entry->is_text || entry->loaded == NULL || entry->loaded->text == NULL)
+        return;
+    only->several |= only->name[0] != '\0' && strcmp(only->name, entry->name) != 0;
+    (void)snprintf(only->name, MODELS_NAME_BYTES, "%s", entry->name);
+}
+
+bool models_only(struct repository *repository, char name[MODELS_NAME_BYTES])
+{
+    only_text only = { .name = name };
+
+    name[0] = '\0';
+    repository_each(repository, find_only, &only);
+    if (only.several)
+        name[0] = '\0';
+    return name[0] != '\0';
+}
+
+struct text_model *models_find_text(struct exchange *exchange, const char *name)
+{
+    char only[MODELS_NAME_BYTES];
+
+    if (name == NULL) {
+        (void)models_only(exchange->request.server->repository, only);
+        name = only;
+    }
+    if (models_acquire(exchange, name, NULL, NULL) != ACQUIRED_MODEL)
+        return NULL;
+    if (exchange->request.job.model->text == NULL)
+        models_fail_unknown(exchange);
+    return exchange->request.job.model->text;
+}
+
+typedef struct slot_list {
+    struct strbuf *to;
+    uint32_t count;
+} slot_list;
+
+/* A slot of llama-server is one of the texts that can be generated at once. */
+static void add_slots(void *user, const repository_entry *entry)
+{
+    slot_list *list = user;
+    const struct model *model = entry->loaded;
+    uint32_t running;
+
+    if (model == NULL || model->text == NULL || model->text->decode.logits == INLAY_NONE)
+        return;
+    running = text_jobs_load(model, NULL).running;
+    for (uint32_t i = 0; i < model->settings.max_sequences; i++)
+        strbuf_format(list->to, "%s{\"id\":%u,\"model\":\"%s\",\"n_ctx\":%zu,\"is_processing\":%s}",
+                      list->count++ > 0 ? "," : "", i, model->name, model->text->decode.context,
+                      i < running ? "true" : "false");
+}
+
+void answer_slots(struct exchange *exchange)
+{
+    slot_list list = { &exchange->reply, 0 };
+
+    strbuf_text(&exchange->reply, "[");
+    repository_each(exchange->request.server->repository, add_slots, &list);
+    strbuf_text(&exchange->reply, "]");
+    exchange->code = HTTP_OK;
+}
+
+static void write_member(struct strbuf *to, const char *name, const char *text)
+{
+    strbuf_format(to, ",\"%s\":", name);
+    strbuf_json(to, text != NULL ? text : "", text != NULL ? strlen(text) : 0);
+}
+
+void answer_props(struct exchange *exchange)
+{
+    const text_model *text = models_find_text(exchange, NULL);
+    struct strbuf *to = &exchange->reply;
+    const struct sampler *sampler;
+
+    if (text == NULL)
+        return;
+    sampler = &text->sampler;
+    strbuf_format(to,
+                  "{\"default_generation_settings\":{\"n_ctx\":%zu,\"params\":{\"temperature\":%.9g,\"top_k\":%u,"
+                  "\"top_p\":%.9g,\"min_p\":%.9g,\"repeat_penalty\":%.9g}},\"total_slots\":%u,\"modalities\":{"
+                  "\"vision\":false,\"audio\":false}",
+                  text->decode.context, (double)sampler->temperature, sampler->top_k, (double)sampler->top_p,
+                  (double)sampler->min_p, (double)sampler->penalty,
+                  exchange->request.job.model->settings.max_sequences);
+    write_member(to, "model_alias", exchange->request.job.model->name);
+    write_member(to, "chat_template", text->chat_template);
+    write_member(to, "bos_token", text->begin);
+    write_member(to, "eos_token", text->end);
+    write_member(to, "build_info", inlay_version());
+    strbuf_text(to, "}");
+    exchange->code = HTTP_OK;
 }

@@ -1,10 +1,21 @@
-/* serve/chat/models.h - the models of OpenAI's API: GET /v1/models and /v1/models/NAME, and the model of a request. */
+/* serve/chat/models.h - the models of OpenAI's API: GET /v1/models and /v1/models/NAME, and the model of a request;
+ * what llama-server says of its only model. */
 #ifndef SERVE_MODELS_H
 #define SERVE_MODELS_H
 #include "serve/exchange/exchange.h"
 #include "serve/exchange/request_infer.h"
+#include "serve/repository/folder.h"
+
+enum { MODELS_NAME_BYTES = FOLDER_MAX_NAME + 1 };
 
 void answer_models(struct exchange *exchange);
+void answer_slots(struct exchange *exchange);
+void answer_props(struct exchange *exchange);
+/* Writes the name of the only model for texts. false: none is loaded, or several. */
+bool models_only(struct repository *repository, char name[MODELS_NAME_BYTES]);
+/* The loaded model for texts of this name (NULL: the only one), which becomes that of the request; NULL: the reply says
+ * why there is none. */
+struct text_model *models_find_text(struct exchange *exchange, const char *name);
 
 /* Finds the latest version of the model NAME as request_acquire() does, which gets loaded() for the exchange;
  * ACQUIRED_NOTHING: the reply says why, and the exchange is dropped. With out_adapter, name may be NAME:ADAPTER. */

@@ -125,7 +125,7 @@ static void write_response(const struct completion *completion, struct strbuf *t
     strbuf_text(to, "}");
 }
 
-void response_write(struct completion *completion, struct strbuf *to)
+static void response_write(struct completion *completion, struct strbuf *to)
 {
     write_response(completion, to, NULL);
 }
@@ -181,7 +181,7 @@ static void begin_message(struct completion *completion)
     end_event(completion);
 }
 
-void response_write_part(struct completion *completion, const char *text, size_t bytes)
+static void response_write_part(struct completion *completion, const char *text, size_t bytes)
 {
     completion_choice *choice = &completion->choices[0];
     const char *reason = choice->reason;
@@ -239,7 +239,7 @@ static void write_call_event(struct completion *completion, const char *type, ui
     end_event(completion);
 }
 
-void response_write_call(struct completion *completion, uint32_t index, size_t bytes)
+static void response_write_call(struct completion *completion, uint32_t index, size_t bytes)
 {
     completion_choice *choice = &completion->choices[0];
     const tool_call *call = &choice->calls.calls[index];
@@ -273,7 +273,7 @@ static void end_call(struct completion *completion, uint32_t index)
     write_call_event(completion, "response.output_item.done", index, true);
 }
 
-void response_write_end(struct completion *completion)
+static void response_write_end(struct completion *completion)
 {
     const completion_choice *choice = &completion->choices[0];
 
@@ -285,8 +285,11 @@ void response_write_end(struct completion *completion)
                          strcmp(choice->reason, "length") == 0 ? "response.incomplete" : "response.completed", NULL);
 }
 
-void response_write_failure(struct completion *completion, const inlay_diag *failure)
+static void response_write_failure(struct completion *completion, const inlay_diag *failure)
 {
     completion->choices[0].reason = NULL;
     write_response_event(completion, "response.failed", failure);
 }
+
+const reply_form response_reply = { response_write, response_write_part, response_write_call, response_write_end,
+                                    response_write_failure };

@@ -1,10 +1,11 @@
-/* POST /tokenize and /detokenize: the tokens of a text, and the text of tokens, as vLLM and llama-server have them. */
+/* POST /tokenize, /detokenize and /apply-template: the tokens of a text or of messages, the text of tokens, and the
+ * prompt of messages, as vLLM and llama-server have them. */
 #include "serve/chat/tokenize.h"
 #include "serve/chat/body.h"
+#include "serve/chat/messages.h"
 #include "serve/chat/models.h"
+#include "serve/chat/tools.h"
 #include "serve/model/text.h"
-#include "serve/repository/folder.h"
-#include "serve/repository/repository.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,8 @@ typedef struct token_request {
     const char *model, *text;
     int64_t *tokens; /* [count], owned */
     size_t count;
+    json_t *messages, *variables; /* messages: owned; NULL: the request has a text. variables: of the template */
+    tool_set tools;
     bool is_plain; /* without the special tokens that the tokenizer adds to a text */
 } token_request;
 
@@ -36,6 +39,32 @@ static bool read_adds_special(void *user, json_t *value, body_error *error)
     return good;
 }
 
+static bool read_messages(void *user, json_t *value, body_error *error)
+{
+    token_request *request = user;
+
+    request->messages = json_array();
+    return request->messages != NULL ? messages_read(request->messages, value, false, error)
+                                     : body_fail(error, "out of memory for the messages");
+}
+
+static bool read_variables(void *user, json_t *value, body_error *error)
+{
+    ((token_request *)user)->variables = value;
+    return json_is_object(value) || body_fail(error, "not an object");
+}
+
+static bool read_tools(void *user, json_t *value, body_error *error)
+{
+    return tool_set_read(&((token_request *)user)->tools, value, false, error);
+}
+
+static bool read_true(void *user, json_t *value, body_error *error)
+{
+    (void)user;
+    return json_is_true(value) || body_fail(error, "only true is supported");
+}
+
 static bool read_tokens(void *user, json_t *value, body_error *error)
 {
     token_request *request = user;
@@ -44,8 +73,15 @@ static bool read_tokens(void *user, json_t *value, body_error *error)
                                 : body_fail(error, "not an array of token ids");
 }
 
+#define DIALOG                                                                                                         \
+    { "model", read_model }, { "messages", read_messages }, { "tools", read_tools },                                   \
+        { "chat_template_kwargs", read_variables },                                                                    \
+    {                                                                                                                  \
+        "add_generation_prompt", read_true                                                                             \
+    }
+static const body_parameter template_parameters[] = { DIALOG };
 /* "content" is llama-server's name of the text. */
-static const body_parameter tokenize_parameters[] = { { "model", read_model },
+static const body_parameter tokenize_parameters[] = { DIALOG,
                                                       { "prompt", read_text },
                                                       { "content", read_text },
                                                       { "add_special_tokens", read_adds_special },
@@ -64,16 +100,60 @@ static void write_tokens(struct exchange *exchange, const token_request *request
     exchange->code = HTTP_OK;
 }
 
-static bool tokenize(struct exchange *exchange, token_request *request, const text_model *model, body_error *error)
+/* The prompt of the messages, which the caller frees; NULL: *error says why. */
+static char *render(const token_request *request, text_model *model, body_error *error)
 {
-    if (request->text == NULL)
-        return body_fail(error, "the request has no prompt (a text)");
+    inlay_diag diag = INLAY_DIAG_INIT;
+    char *text = NULL;
+
+    if (messages_render(model, request->messages, request->tools.list, request->variables, &text, &diag) != INLAY_OK)
+        (void)body_fail(error, "%.250s", diag.text);
+    return text;
+}
+
+static bool apply_template(struct exchange *exchange, const token_request *request, text_model *model,
+                           body_error *error)
+{
+    char *text = NULL;
+
+    if (request->messages == NULL)
+        return body_fail(error, "the request has no messages");
+    text = render(request, model, error);
+    if (text == NULL)
+        return false;
+    strbuf_text(&exchange->reply, "{\"prompt\":");
+    strbuf_json(&exchange->reply, text, strlen(text));
+    strbuf_text(&exchange->reply, "}");
+    exchange->code = HTTP_OK;
+    free(text);
+    return true;
+}
+
+static bool tokenize_text(struct exchange *exchange, token_request *request, const text_model *model, body_error *error)
+{
     if (strlen(request->text) > model->most_bytes)
         return body_fail_length(error, "the text", strlen(request->text), model->most_bytes);
     if (!tokenizer_encode(model->tokenizer, request->text, !request->is_plain, &request->tokens, &request->count))
         return body_fail(error, "out of memory for the tokens");
     write_tokens(exchange, request, model);
     return true;
+}
+
+static bool tokenize(struct exchange *exchange, token_request *request, text_model *model, body_error *error)
+{
+    char *text;
+    bool good;
+
+    if ((request->text == NULL) == (request->messages == NULL))
+        return body_fail(error, request->text == NULL ? "the request has no prompt (a text)"
+                                                      : "the request has both a prompt and messages");
+    if (request->text != NULL)
+        return tokenize_text(exchange, request, model, error);
+    request->text = text = render(request, model, error);
+    request->is_plain = true; /* the template has the special tokens */
+    good = text != NULL && tokenize_text(exchange, request, model, error);
+    free(text);
+    return good;
 }
 
 static bool detokenize(struct exchange *exchange, const token_request *request, const text_model *model,
@@ -105,52 +185,26 @@ static bool detokenize(struct exchange *exchange, const token_request *request, 
     return true;
 }
 
-/* The only model for texts, for requests that name none. */
-typedef struct only_text {
-    char name[FOLDER_MAX_NAME + 1]; /* "" = none */
-    bool several;
-} only_text;
-
-static void find_only(void *user, const repository_entry *entry)
-{
-    only_text *only = user;
-
-    if (!entry->is_text || entry->loaded == NULL || entry->loaded->text == NULL)
-        return;
-    only->several |= only->name[0] != '\0' && strcmp(only->name, entry->name) != 0;
-    (void)snprintf(only->name, sizeof only->name, "%s", entry->name);
-}
-
-/* The model of the request, which must be loaded already. NULL: the failure is set. */
-static const text_model *find_model(struct exchange *exchange, const char *name)
-{
-    only_text only = { .several = false };
-
-    if (name == NULL) {
-        repository_each(exchange->request.server->repository, find_only, &only);
-        name = only.several ? "" : only.name;
-    }
-    if (models_acquire(exchange, name, NULL, NULL) != ACQUIRED_MODEL)
-        return NULL;
-    if (exchange->request.job.model->text == NULL)
-        models_fail_unknown(exchange);
-    return exchange->request.job.model->text;
-}
-
 void answer_tokens(struct exchange *exchange)
 {
-    const bool splits = exchange->route.kind == ROUTE_TOKENIZE;
-    const body_parameter *parameters = splits ? tokenize_parameters : detokenize_parameters;
-    const size_t count = splits ? sizeof tokenize_parameters / sizeof *tokenize_parameters
-                                : sizeof detokenize_parameters / sizeof *detokenize_parameters;
+#define TABLE(rows) rows, sizeof(rows) / sizeof *(rows)
+    const struct {
+        const body_parameter *parameters;
+        size_t count;
+    } tables[] = { { TABLE(tokenize_parameters) }, { TABLE(detokenize_parameters) }, { TABLE(template_parameters) } };
+#undef TABLE
+    const int form = exchange->route.kind == ROUTE_TOKENIZE ? 0 : exchange->route.kind == ROUTE_DETOKENIZE ? 1 : 2;
     token_request request = { .model = NULL };
     body_error error = { .code = NULL };
-    json_t *body = body_read(exchange, parameters, count, &request, &error);
-    const text_model *model = body != NULL ? find_model(exchange, request.model) : NULL;
+    json_t *body = body_read(exchange, tables[form].parameters, tables[form].count, &request, &error);
+    text_model *model = body != NULL ? models_find_text(exchange, request.model) : NULL;
 
-    if (body == NULL || (model != NULL && !(splits ? tokenize(exchange, &request, model, &error)
-                                                   : detokenize(exchange, &request, model, &error))))
+    if (body == NULL || (model != NULL && !(form == 0   ? tokenize(exchange, &request, model, &error)
+                                            : form == 1 ? detokenize(exchange, &request, model, &error)
+                                                        : apply_template(exchange, &request, model, &error))))
         body_refuse(exchange, &error);
     free(request.tokens);
+    json_decref(request.messages);
+    tool_set_deinit(&request.tools);
     json_decref(body);
 }

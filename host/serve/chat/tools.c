@@ -1,4 +1,5 @@
 #include "serve/chat/tools.h"
+#include "serve/chat/form_cache.h"
 #include "texts/grammar/grammar_schema.h"
 #include <stdlib.h>
 #include <string.h>
@@ -245,7 +246,7 @@ static bool arguments_of(tool_set *set, const struct tool *one, struct grammar *
     return error->text[0] == '\0';
 }
 
-struct grammar *tool_set_grammar(tool_set *set, const tool_form *form, body_error *error)
+static struct grammar *build_calls(tool_set *set, const tool_form *form, body_error *error)
 {
     struct grammar *grammar = grammar_create();
     uint32_t rule = grammar_rule(grammar), call_rule = grammar_rule(grammar);
@@ -279,6 +280,26 @@ struct grammar *tool_set_grammar(tool_set *set, const tool_form *form, body_erro
     (void)body_fail(error, "%s", why);
     grammar_destroy(grammar);
     return NULL;
+}
+
+struct grammar *tool_set_grammar(tool_set *set, const tool_form *form, body_error *error)
+{
+    struct strbuf key = { 0 };
+    struct grammar *grammar;
+
+    strbuf_format(&key, "tools %d %d %s %s %s %s %s\n", set->single, form->single, form->lead, form->middle,
+                  form->after, form->next, form->close);
+    for (uint32_t i = 0; i < set->count; i++)
+        strbuf_text(&key, !set->tools[i].allowed ? "-" : set->tools[i].strict ? "s" : "a");
+    form_cache_key(&key, set->list);
+    grammar = form_cache_find(&key, &set->warnings, &set->loose_count);
+    if (grammar == NULL) {
+        grammar = build_calls(set, form, error);
+        if (grammar != NULL)
+            form_cache_add(&key, grammar, &set->warnings, set->loose_count);
+    }
+    strbuf_deinit(&key);
+    return grammar;
 }
 
 /* Whether the bytes that were read of a part are all of it. */

@@ -50,7 +50,8 @@ void exchange_write_error(const struct exchange *exchange, struct strbuf *to, in
 {
     bool is_object = strncmp(exchange->path, "/v1/", 4) == 0; /* OpenAI's paths */
 
-    strbuf_text(to, is_object ? "{\"error\":{\"message\":" : "{\"error\":");
+    strbuf_text(to, exchange->route.kind == ROUTE_MESSAGES ? "{\"type\":\"error\"," : "{");
+    strbuf_text(to, is_object ? "\"error\":{\"message\":" : "\"error\":");
     strbuf_json(to, text, strlen(text));
     if (is_object) {
         strbuf_format(to, ",\"type\":\"%s\",\"param\":", error_type(code));

@@ -32,6 +32,8 @@ enum {
 /* The header fields that the server uses after it has read the header. */
 #define EXCHANGE_FIELDS(X)                                                                                             \
     X(AUTHORIZATION, "authorization")                                                                                  \
+    X(API_KEY, "x-api-key")                                                                                            \
+    X(ACCEPT, "accept")                                                                                                \
     X(ACCEPT_ENCODING, "accept-encoding")                                                                              \
     X(CONTENT_ENCODING, "content-encoding")                                                                            \
     X(CONTENT_TYPE, "content-type")                                                                                    \

@@ -18,10 +18,17 @@ static bool read_size(const char *text, size_t *out)
 
 static void check_access(struct exchange *exchange)
 {
-    const access_refusal *refusal = access_check(
-        exchange->request.server, &exchange->request.client, exchange_field_get(exchange, FIELD_AUTHORIZATION),
-        route_access(exchange->route.kind, exchange->method), &exchange->delay_ms);
+    const char *token = exchange_field_get(exchange, FIELD_AUTHORIZATION);
+    const char *key = exchange_field_get(exchange, FIELD_API_KEY); /* of clients of /v1/messages */
+    const access_refusal *refusal;
+    char bearer[1024];
 
+    if (token == NULL && key != NULL) {
+        (void)snprintf(bearer, sizeof bearer, "Bearer %s", key);
+        token = bearer;
+    }
+    refusal = access_check(exchange->request.server, &exchange->request.client, token,
+                           route_access(exchange->route.kind, exchange->method), &exchange->delay_ms);
     if (refusal != NULL)
         exchange_fail(exchange, refusal->code, refusal->text);
 }

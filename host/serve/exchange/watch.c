@@ -176,5 +176,6 @@ uint32_t watch_stuck(const struct server *server)
 
 bool watch_is_ready(const struct server *server)
 {
-    return atomic_load(&server->phase.ready) && watch_stuck(server) == 0;
+    return atomic_load(&server->phase.ready) && watch_stuck(server) == 0 &&
+           !(settings_int(server->settings, SET_strict) != 0 && repository_has_lost(server->repository));
 }

@@ -34,8 +34,7 @@ bool route_is_admin(route_kind kind)
 
 bool route_reads_texts(route_kind kind)
 {
-    return kind == ROUTE_COMPLETIONS || kind == ROUTE_CHAT || kind == ROUTE_RESPONSES || kind == ROUTE_EMBEDDINGS ||
-           kind == ROUTE_RERANK || kind == ROUTE_SCORE || kind == ROUTE_TOKENIZE || kind == ROUTE_DETOKENIZE;
+    return kind >= ROUTE_COMPLETIONS && kind <= ROUTE_APPLY_TEMPLATE;
 }
 
 /* The rest of the path after a prefix, or NULL. */
@@ -56,6 +55,10 @@ static route_kind model_route_kind(const char *rest)
         return ROUTE_MODEL_CONFIG;
     if (strcmp(rest, "/infer") == 0)
         return ROUTE_INFER;
+    if (strcmp(rest, "/generate") == 0)
+        return ROUTE_GENERATE;
+    if (strcmp(rest, "/generate_stream") == 0)
+        return ROUTE_GENERATE_STREAM;
     if (strcmp(rest, "/stats") == 0)
         return ROUTE_STATS;
     if (strcmp(rest, "/rollout") == 0)
@@ -142,6 +145,10 @@ static const route_path paths[] = {
     { "/v2/models/{model}/versions/{version}/ready", "Whether a version is ready", ROUTE_MODEL_READY },
     { "/v2/models/{model}/infer", "Runs a model", ROUTE_INFER },
     { "/v2/models/{model}/versions/{version}/infer", "Runs a version of a model", ROUTE_INFER },
+    { "/v2/models/{model}/generate", "Continues a text, in KServe's form", ROUTE_GENERATE },
+    { "/v2/models/{model}/versions/{version}/generate", "The same of a version", ROUTE_GENERATE },
+    { "/v2/models/{model}/generate_stream", "Continues a text, as events", ROUTE_GENERATE_STREAM },
+    { "/v2/models/{model}/versions/{version}/generate_stream", "The same of a version", ROUTE_GENERATE_STREAM },
     { "/v2/models/stats", "Statistics of all models", ROUTE_STATS },
     { "/v2/models/{model}/stats", "Statistics of a model", ROUTE_STATS },
     { "/v2/models/{model}/versions/{version}/stats", "Statistics of a version", ROUTE_STATS },
@@ -161,6 +168,8 @@ static const route_path paths[] = {
     { "/v1/completions", "Completes a text", ROUTE_COMPLETIONS },
     { "/v1/chat/completions", "Answers messages", ROUTE_CHAT },
     { "/v1/responses", "Answers messages, as OpenAI's Responses API", ROUTE_RESPONSES },
+    { "/v1/messages", "Answers messages, as Anthropic's Messages API", ROUTE_MESSAGES },
+    { "/infill", "The text between two others, in llama-server's form", ROUTE_INFILL },
     { "/v1/embeddings", "Vectors of texts", ROUTE_EMBEDDINGS },
     { "/v1/rerank", "Texts in the order of their similarity to a query", ROUTE_RERANK },
     { "/v1/score", "The similarity of texts", ROUTE_SCORE },
@@ -169,8 +178,11 @@ static const route_path paths[] = {
     { "/score", "The same as /v1/score, for clients of vLLM", ROUTE_SCORE },
     { "/v1/models", "The models for texts", ROUTE_MODELS },
     { "/v1/models/{id}", "A model for texts", ROUTE_MODELS },
-    { "/tokenize", "The tokens of a text", ROUTE_TOKENIZE },
+    { "/tokenize", "The tokens of a text or of messages", ROUTE_TOKENIZE },
     { "/detokenize", "The text of tokens", ROUTE_DETOKENIZE },
+    { "/apply-template", "The prompt that the model's template makes of messages", ROUTE_APPLY_TEMPLATE },
+    { "/slots", "The texts in progress, as llama-server shows them", ROUTE_SLOTS },
+    { "/props", "The properties of the model for texts, as llama-server shows them", ROUTE_PROPS },
 };
 
 const route_path *route_path_at(size_t index)

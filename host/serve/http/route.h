@@ -29,11 +29,18 @@
     X(COMPLETIONS, NO_METHOD, USERS)                                                                                   \
     X(CHAT, NO_METHOD, USERS)                                                                                          \
     X(RESPONSES, NO_METHOD, USERS)                                                                                     \
+    X(MESSAGES, NO_METHOD, USERS)                                                                                      \
+    X(INFILL, NO_METHOD, USERS)                                                                                        \
+    X(GENERATE, NO_METHOD, USERS)                                                                                      \
+    X(GENERATE_STREAM, NO_METHOD, USERS)                                                                               \
     X(EMBEDDINGS, NO_METHOD, USERS)                                                                                    \
     X(RERANK, NO_METHOD, USERS)                                                                                        \
     X(SCORE, NO_METHOD, USERS)                                                                                         \
     X(TOKENIZE, NO_METHOD, USERS)                                                                                      \
     X(DETOKENIZE, NO_METHOD, USERS)                                                                                    \
+    X(APPLY_TEMPLATE, NO_METHOD, USERS)                                                                                \
+    X(SLOTS, USERS, NO_METHOD)                                                                                         \
+    X(PROPS, USERS, NO_METHOD)                                                                                         \
     X(MODELS, USERS, NO_METHOD)                                                                                        \
     X(TRACE, USERS, ADMINS)                                                                                            \
     X(LOGGING, USERS, ADMINS)                                                                                          \

@@ -88,6 +88,8 @@ inlay_status ensemble_run(const struct ensemble *ensemble, struct instance *inst
             options.timeout_ns = run->timeout_ns > begun - start ? run->timeout_ns - (begun - start) : 1;
         status = run_stage(ensemble, instance, i, &options, &failure);
         ended = clock_ns();
+        if (status == INLAY_IO_ERROR)
+            atomic_store(&stage->model->file.lost, true);
         if (status != INLAY_OK)
             return inlay_fail(diag, status, "step %u (model '%s'): %s", i + 1, stage->model->name, failure.text);
         stats_add_run(stage->model->metrics.stats, NULL, rows, 0, ended - begun);

@@ -1,6 +1,7 @@
 #include "serve/model/ensemble.h"
 #include "serve/model/files.h"
 #include "inlay/check.h"
+#include "serve/base/load_note.h"
 #include "serve/base/log.h"
 #include "serve/request/datatype.h"
 #include "serve/model/sequence.h"
@@ -291,7 +292,12 @@ static inlay_status open_text(struct model *model, inlay_diag *diag)
 {
     const text_source source = text_source_of(model);
     const inlay_status status = text_model_open(&source, &model->text, diag);
+    char why[200];
 
+    if (status == INLAY_OK && model->text == NULL && text_model_lacks_tokenizer(&source)) {
+        text_model_explain(&source, why, sizeof why);
+        log_line(LOG_WARNING_LINE, "model '%s', version %s: %s", model->name, model->version, why);
+    }
     if (status != INLAY_OK || model->text == NULL)
         return status;
     if (model->text->decode.has_states && model->states.sequences == NULL) { /* max_sequences is 0 */
@@ -359,6 +365,7 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
         model->settings.max_batch = model->settings.chooses_batch ? CHOSEN_BATCH : 1;
     }
     INLAY_TRY(padding_init(model, diag));
+    load_note_step("its first runs", 0);
     INLAY_TRY(make_instances(model, diag));
     INLAY_TRY(padding_check(model, &model->pool.all[0], diag));
     if (model->text != NULL && model->text->decode.logits != INLAY_NONE)

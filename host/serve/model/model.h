@@ -97,6 +97,8 @@ typedef struct model_file {
     char *path;     /* for messages; owned */
     uint64_t bytes; /* size of all files of the model */
     uint64_t state; /* of the files when the model was loaded, see folder_state() */
+    /* A run could not read them as they were: they were written to or cut short, or the disk failed. */
+    atomic_bool lost;
 } model_file;
 
 typedef struct model_providers {

@@ -211,6 +211,8 @@ bool model_run(struct model *model, struct instance *instance, uint32_t count)
     run.timeout_ns = time_left(instance, count, bound);
     if (status == INLAY_OK)
         status = instance_run(model, instance, rows, &run, &diag);
+    if (status == INLAY_IO_ERROR && model->ensemble == NULL)
+        atomic_store(&model->file.lost, true);
     ended = clock_ns();
     run_profile_end(model, instance, profile, status == INLAY_OK);
     instance_unbind(model, instance);

@@ -26,6 +26,7 @@ struct loader {
 };
 
 static const uint64_t LEAST_PAUSE_NS = 100000000, MOST_PAUSE_NS = 10000000000, RETRY_PAUSES = 4;
+static const uint64_t RETRY_CHECK_NS = 1000000000; /* most time until plan_retry() notices a model without its files */
 
 /* Whether the server ends, and has not loaded the model of the task: another request has waited for the same load,
  * which was stopped. */
@@ -157,9 +158,12 @@ static void *work(void *user)
 
         if (task == NULL && loader->stop)
             break;
+        plan_retry(loader);
         wake_at = poll_at < loader->retry_at_ns ? poll_at : loader->retry_at_ns;
         if (task == NULL && !loader->rollouts && clock_ns() < wake_at) {
-            wait_until(loader, wake_at < at ? wake_at : at);
+            at = at < wake_at ? at : wake_at;
+            wake_at = clock_ns() + RETRY_CHECK_NS;
+            wait_until(loader, at < wake_at ? at : wake_at);
             continue;
         }
         INLAY_CHECK(!loader->working);
@@ -177,7 +181,6 @@ static void *work(void *user)
         } else if (clock_ns() >= loader->retry_at_ns) {
             retry(loader);
         }
-        plan_retry(loader);
         (void)pthread_mutex_lock(&loader->lock);
         loader->working = false;
     }

@@ -1,4 +1,5 @@
 #include "serve/repository/folder.h"
+#include "serve/base/load_note.h"
 #include "serve/base/log.h"
 #include "serve/repository/model_config.h"
 #include "serve/repository/repository_internal.h"
@@ -269,6 +270,7 @@ static inlay_status load_version(struct repository *repository, const found_mode
         return INLAY_OK;
     repository_make_room(repository, model->name, version, files);
     repository_set_entry(repository, model->name, version, STATE_LOADING, NULL, true, NULL);
+    load_note_begin(model->name, version, start);
     INLAY_TRY(settings_options(repository->settings, &options, diag));
     INLAY_TRY(model_config_apply(config, options, diag));
     INLAY_TRY(folder_adapters_find(model, version, &adapters, diag));
@@ -296,6 +298,7 @@ static inlay_status load_version(struct repository *repository, const found_mode
         repository_defer(repository, model->name, version, bytes, loaded->text != NULL)) {
         model_unref(loaded);
         inlay_options_destroy(options);
+        load_note_end();
         return INLAY_OK;
     }
     if (repository->is_budget_given && repository->budget > 0 && bytes > repository->budget) {
@@ -324,6 +327,7 @@ done:
     if (status == INLAY_OK)
         status = add_version(repository, model, config, loaded, reason, stable, diag);
     repository_rollout_unpin(stable);
+    load_note_end();
     if (status != INLAY_OK)
         repository_set_failed(repository, model->name, version, diag, reason != LOAD_RETRIED);
     if (status == INLAY_OK && reason == LOAD_DEFERRED)
@@ -631,6 +635,8 @@ static inlay_status load_found(struct repository *repository, const char *name, 
             found = &folder.models[i];
     if (found == NULL) {
         status = inlay_fail(diag, INLAY_NOT_FOUND, "the repository has no model '%s'", name);
+    } else if (reason == LOAD_RETRIED && folder_is_written(found)) {
+        status = inlay_fail(diag, INLAY_IO_ERROR, "the files of model '%s' are being written", name);
     } else {
         uint64_t only;
 
@@ -688,7 +694,7 @@ void repository_retry(struct repository *repository)
         if (load_found(repository, name, LOAD_RETRIED, 0, &diag) == INLAY_OK) {
             repository_end_retries(repository, name);
             log_line(LOG_INFO_LINE, "model '%s': loaded after earlier failures", name);
-        } else if (!repository_may_pass(&diag) && !repository_lacks(repository)) {
+        } else if (!repository_is_retried(repository, name) && !repository_lacks(repository)) {
             log_line(LOG_ERROR_LINE, "%s", diag.text);
         }
     }

@@ -34,6 +34,8 @@ void repository_log_failure(const inlay_diag *why);
 struct folder;
 /* Logs, if their number has changed, and counts as failed the files and folders that have no permitted name. */
 void repository_note_refused(struct repository *repository, const struct folder *folder);
+/* Whether a version was unloaded because its files could not be read as they were, and is not loaded again. */
+bool repository_has_lost(struct repository *repository);
 /* Whether there are versions that repository_retry() would try to load. */
 bool repository_has_retries(struct repository *repository);
 /* Tries again to load the versions that another process has, or whose load failed for a reason that may pass. Slow;
@@ -68,7 +70,8 @@ uint64_t repository_load_at(struct repository *repository, const char *name, uin
  * reference to `model` and returns a reference. version 0 = the request has no version. */
 struct model *repository_of_sequence(struct repository *repository, struct model *model, uint64_t version,
                                      const infer_request *request);
-/* Releases replaced models whose sequences have ended. Called periodically. */
+/* Releases replaced models whose sequences have ended, and unloads models whose files cannot be read any more until
+ * repository_retry() loads them again; logs what a load does that takes long. Called periodically. */
 void repository_collect(struct repository *repository);
 /* Number of replaced models. */
 uint32_t repository_retired(struct repository *repository);

@@ -1,5 +1,7 @@
 /* The versions that the repository knows, and which model each of them has. */
 #include "inlay/check.h"
+#include "serve/base/load_note.h"
+#include "serve/base/log.h"
 #include "serve/model/sequence.h"
 #include "serve/repository/repository_internal.h"
 #include <stdlib.h>
@@ -54,6 +56,7 @@ static struct model *set_entry(struct entry *entry, entry_state state, struct mo
     entry->state = entry->loaded != NULL || entry->candidate != NULL ? STATE_READY : state;
     entry->failed = entry->failed && state == STATE_LOADING;
     entry->retried = entry->retried && state == STATE_LOADING;
+    entry->lost = entry->lost && state == STATE_LOADING;
     return old;
 }
 
@@ -84,14 +87,17 @@ void repository_set_failed(struct repository *repository, const char *name, uint
                            bool counts)
 {
     struct entry *entry;
+    bool lost;
 
     (void)pthread_mutex_lock(&repository->lock);
     entry = repository_entry_of(repository, name, version);
     if (entry != NULL) {
         counts |= entry->failed;
+        lost = entry->lost;
         (void)set_entry(entry, STATE_UNAVAILABLE, NULL, true, why->text); /* which replaces no model */
         entry->failed = counts;
-        entry->retried = repository_may_pass(why);
+        entry->lost = lost;
+        entry->retried = lost || repository_may_pass(why);
     }
     (void)pthread_mutex_unlock(&repository->lock);
 }
@@ -129,6 +135,54 @@ bool repository_find_failed(struct repository *repository, bool may_pass, uint32
         if (retried || (failed && board_others_have(repository->defaults.board, name, version)))
             return true;
     }
+}
+
+bool repository_is_retried(struct repository *repository, const char *name)
+{
+    bool retried = false;
+
+    (void)pthread_mutex_lock(&repository->lock);
+    for (uint32_t i = 0; !retried && i < repository->count; i++)
+        retried = repository->entries[i].retried && strcmp(repository->entries[i].name, name) == 0;
+    (void)pthread_mutex_unlock(&repository->lock);
+    return retried;
+}
+
+bool repository_has_lost(struct repository *repository)
+{
+    bool lost = false;
+
+    (void)pthread_mutex_lock(&repository->lock);
+    for (uint32_t i = 0; !lost && i < repository->count; i++)
+        lost = repository->entries[i].lost;
+    (void)pthread_mutex_unlock(&repository->lock);
+    return lost;
+}
+
+/* Takes a model whose files cannot be read any more out of its entry; NULL: there is none. */
+static struct model *take_lost(struct repository *repository)
+{
+    static const char reason[] =
+        "its files cannot be read as they were when it was loaded: they were written to or cut "
+        "short, or the disk failed; it is loaded again when they can be";
+    struct model *lost = NULL;
+
+    (void)pthread_mutex_lock(&repository->lock);
+    for (uint32_t i = 0; lost == NULL && i < repository->count; i++) {
+        struct entry *entry = &repository->entries[i];
+        const struct model *model = entry->loaded;
+
+        if (model == NULL || !(atomic_load_explicit(&model->file.lost, memory_order_relaxed) ||
+                               (model->decoding.draft != NULL &&
+                                atomic_load_explicit(&model->decoding.draft->file.lost, memory_order_relaxed))))
+            continue;
+        lost = set_entry(entry, STATE_UNAVAILABLE, NULL, false, reason);
+        entry->failed = entry->retried = entry->lost = true;
+        log_line(LOG_ERROR_LINE, "model '%s', version %llu: %s", entry->name, (unsigned long long)entry->version,
+                 reason);
+    }
+    (void)pthread_mutex_unlock(&repository->lock);
+    return lost;
 }
 
 void repository_end_retries(struct repository *repository, const char *name)
@@ -202,6 +256,13 @@ struct model *repository_of_sequence(struct repository *repository, struct model
 
 void repository_collect(struct repository *repository)
 {
+    struct model *lost;
+    char line[256];
+
+    if (load_note_line(clock_ns(), line, sizeof line))
+        log_line(LOG_INFO_LINE, "%s", line);
+    while ((lost = take_lost(repository)) != NULL)
+        retired_add(&repository->retired, lost);
     retired_collect(&repository->retired);
     repository_trim(repository);
 }

@@ -18,6 +18,7 @@ struct entry {
     struct model *candidate; /* of a rollout, which owns it */
     bool failed;             /* the last load failed, and no older version is served instead */
     bool retried;            /* the last load failed for a reason that may pass */
+    bool lost;               /* unloaded because its files could not be read as they were, and not loaded since */
     bool deferred;           /* not loaded because of models_memory; loaded when a request names it */
     bool is_text;            /* a model for texts, as far as known */
     uint64_t bytes;          /* memory when it was unloaded because of models_memory; 0 = unknown */
@@ -55,6 +56,8 @@ bool repository_is_current(struct repository *repository, const char *name, uint
 /* Finds the next entry, from *at on, of a version that could not be loaded here: one that another process has or, if
  * may_pass, one that failed for a reason that may pass. Writes the name of the model. */
 bool repository_find_failed(struct repository *repository, bool may_pass, uint32_t *at, char name[FOLDER_MAX_NAME + 1]);
+/* Whether a version of the model is tried again. */
+bool repository_is_retried(struct repository *repository, const char *name);
 /* No version of the model is tried again. */
 void repository_end_retries(struct repository *repository, const char *name);
 

@@ -140,11 +140,11 @@ inlay_status infer_convert(infer_request *request, infer_tensor *tensor, inlay_d
         return status;
     done = element_convert(tensor->dtype, tensor->data, dtype, made.data, (int64_t)tensor->count);
     if (done < (int64_t)tensor->count) {
-        status =
-            inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                       "input '%s' is %s, but the model expects %s, in which element %lld, %s, is not exact: send %s",
-                       tensor->name, datatype_name(tensor->dtype), datatype_name(dtype), (long long)done,
-                       element_text(tensor->dtype, tensor->data, done, text, sizeof text), datatype_name(dtype));
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                            "input '%s' is %s, but the model expects %s, in which element %lld, %s, is %s: send %s",
+                            tensor->name, datatype_name(tensor->dtype), datatype_name(dtype), (long long)done,
+                            element_text(tensor->dtype, tensor->data, done, text, sizeof text),
+                            element_is_float(dtype) ? "too large" : "not exact", datatype_name(dtype));
         free(made.data);
         return status;
     }

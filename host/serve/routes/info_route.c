@@ -28,7 +28,7 @@ void answer_ready(struct exchange *exchange)
 
     if (watch_is_ready(server)) {
         exchange->code = HTTP_OK;
-    } else if (atomic_load(&server->phase.ready)) {
+    } else if (atomic_load(&server->phase.ready) && watch_stuck(server) > 0) {
         exchange_fail(exchange, HTTP_BAD_REQUEST,
                       "a run has not ended after its time limit, or after it was cancelled");
     } else if (atomic_load(&server->phase.draining)) {

@@ -1,5 +1,6 @@
-/* GET /metrics: Prometheus' text format, version 0.0.4. */
+/* GET /metrics: Prometheus' text format, version 0.0.4, or OpenMetrics 1.0. */
 #include "serve/routes/answers.h"
+#include "serve/chat/form_cache.h"
 #include "serve/exchange/prepare.h"
 #include "serve/exchange/watch.h"
 #include "serve/repository/repository.h"
@@ -324,6 +325,8 @@ static double of_processes(const struct board *board, double (*figure)(uint64_t 
 
 static void write_preparation(struct strbuf *to, prepare_figures figures)
 {
+    const form_figures forms = form_cache_figures();
+
     write_metric(to, "inlay_prepared_requests_total", "counter",
                  "Requests of the answering process that threads apart have prepared: decoded, read, rendered, split "
                  "into tokens.",
@@ -331,6 +334,11 @@ static void write_preparation(struct strbuf *to, prepare_figures figures)
     write_metric(to, "inlay_prepare_seconds_total", "counter", "The time that this took.", (double)figures.ns / 1e9);
     write_metric(to, "inlay_prepare_requests", "gauge", "Requests that are being prepared.", figures.running);
     write_metric(to, "inlay_prepare_queue_length", "gauge", "Requests that wait to be prepared.", figures.waiting);
+    write_head(to, "inlay_grammars_total", "counter",
+               "Grammars of requests of the answering process: built, or found among those of earlier requests.");
+    strbuf_format(to, "inlay_grammars_total{result=\"built\"} %llu\ninlay_grammars_total{result=\"found\"} %llu\n",
+                  (unsigned long long)forms.built, (unsigned long long)forms.found);
+    write_metric(to, "inlay_grammar_bytes", "gauge", "Bytes of the grammars that are kept.", (double)forms.bytes);
 }
 
 static void write_process(struct strbuf *to, struct server *server)
@@ -417,8 +425,35 @@ static void write_process(struct strbuf *to, struct server *server)
     write_metric(to, "process_open_fds", "gauge", "Open file descriptors.", of_processes(&server->board, open_files));
 }
 
+/* Makes OpenMetrics of the text: the name of a counter is that of its samples without "_total", and the end is
+ * marked. */
+static void make_open(struct strbuf *text)
+{
+    static const char suffix[] = "_total";
+    struct strbuf open = { .failed = text->failed };
+
+    for (size_t at = 0; at < text->size && !open.failed;) {
+        const char *line = text->data + at;
+        const size_t bytes = (size_t)((const char *)memchr(line, '\n', text->size - at) - line) + 1;
+        const size_t name = line[0] == '#' ? strlen("# HELP ") + strcspn(line + strlen("# HELP "), " ") : 0;
+        const size_t cut = name > strlen(suffix) && memcmp(line + name - strlen(suffix), suffix, strlen(suffix)) == 0
+                               ? strlen(suffix)
+                               : 0;
+
+        strbuf_add(&open, line, name - cut);
+        strbuf_add(&open, line + name, bytes - name);
+        at += bytes;
+    }
+    strbuf_text(&open, "# EOF\n");
+    strbuf_deinit(text);
+    *text = open;
+}
+
 void answer_metrics(struct exchange *exchange)
 {
+    const char *accept = exchange_field_get(exchange, FIELD_ACCEPT);
+    const bool is_open = accept != NULL && strstr(accept, "application/openmetrics-text") != NULL;
+
     struct held_models held = { .count = 0 };
 
     watch_publish(exchange->request.server);
@@ -444,6 +479,9 @@ void answer_metrics(struct exchange *exchange)
     for (uint32_t k = 0; k < held.count; k++)
         model_unref(held.models[k].model);
     free(held.models);
-    exchange->type = "text/plain; version=0.0.4; charset=utf-8";
+    if (is_open)
+        make_open(&exchange->reply);
+    exchange->type = is_open ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+                             : "text/plain; version=0.0.4; charset=utf-8";
     exchange->code = HTTP_OK;
 }

@@ -20,6 +20,7 @@ struct lane {
     decoding_text **texts; /* [row_count], capacity of max_sequences; 0: the lane is free */
     uint32_t row_count;
     bool reads;                  /* its only text has tokens that must be read before the next one is chosen */
+    bool scores;                 /* its run returns the logits of all tokens that it reads */
     size_t most;                 /* tokens that its next run reads at most, if it reads */
     size_t columns;              /* tokens of each text that its run reads, and the guesses after them */
     bool runs;                   /* its step is queued or runs */

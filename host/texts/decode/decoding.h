@@ -34,6 +34,10 @@ struct decoding_text {
     /* Chooses the next token by the logits [words] of the last one, and adds it to the tokens. false: the text is
      * complete, or diag says why it cannot continue. */
     bool (*choose)(decoding_text *text, const float *logits, size_t words, inlay_diag *diag);
+    /* Takes the logits [count, words] of the tokens from position `first` on, which a run has read. Called in the order
+     * of the tokens, and from the first one on if the text had to wait and its tokens are read again. false: diag says
+     * why the text cannot continue. NULL: only those of the last token are of interest. */
+    bool (*score)(decoding_text *text, const float *logits, size_t first, size_t count, size_t words, inlay_diag *diag);
     /* Whether the text ends before it is complete, as cancelled or too late; diag then says why. NULL: never. */
     bool (*is_over)(const decoding_text *text, inlay_diag *diag);
     /* Guesses the token `index` positions ahead from the logits [words] of another model, without any other effect.

@@ -4,7 +4,8 @@
 #include <string.h>
 
 enum {
-    FIRST_TOKENS = 64 /* initial capacity of states that grow; it doubles */
+    FIRST_TOKENS = 64, /* initial capacity of states that grow; it doubles */
+    SCORED_TOKENS = 32 /* most tokens of a run that returns the logits of each: they take much memory */
 };
 
 void lane_fail(struct lane *lane, const inlay_diag *failure)
@@ -32,10 +33,12 @@ static inlay_status begin_row(struct lane *lane, inlay_diag *diag)
     struct decoder *decoder = lane->decoder;
     decoding_text *text = lane->texts[0];
     inlay_status status;
-    inlay_row row;
+    inlay_row row = { .context = NULL };
 
     do {
-        text->read = text->reused = prefixes_find(decoder->prefixes, text->adapter, text->tokens, text->count, &row);
+        if (text->score == NULL) /* otherwise all of its tokens are read */
+            text->read = text->reused =
+                prefixes_find(decoder->prefixes, text->adapter, text->tokens, text->count, &row);
         prefixes_trim(decoder->prefixes, decoder_prefix_limit(decoder), text->reused > 0);
         status = inlay_context_set_rows(lane->step.context, &row, 1, diag);
     } while (decoder_drop_prefixes(decoder, status));
@@ -71,9 +74,7 @@ static size_t most_guesses(const struct lane *lane, size_t most)
         return 0;
     if (model->context > 0 && text->count + most > model->context)
         most = text->count < model->context ? model->context - text->count : 0;
-    return limit == 0 || decoder_used_bytes(decoder) + most * model->rows.token_bytes <= limit
-               ? most
-               : 0;
+    return limit == 0 || decoder_used_bytes(decoder) + most * model->rows.token_bytes <= limit ? most : 0;
 }
 
 /* Guesses the next tokens of the lane's only text by its own tokens. Sets lane->ahead to the number of those that its
@@ -113,8 +114,9 @@ static size_t step_tokens(const struct lane *lane)
 {
     const decoding_text *text = lane->texts[0];
     const size_t left = text->count - text->read + lane->ahead;
+    const size_t most = lane->scores && lane->most > SCORED_TOKENS ? SCORED_TOKENS : lane->most;
 
-    return lane->reads && lane->decoder->model->rows.in_parts && left > lane->most ? lane->most : left;
+    return lane->reads && lane->decoder->model->rows.in_parts && left > most ? most : left;
 }
 
 /* Binds the adapters of the lane's texts, if the model has some. */
@@ -137,15 +139,14 @@ static inlay_status bind_adapters(struct lane *lane, inlay_diag *diag)
         if (status == INLAY_OK)
             lane->adapter_rows = lane->row_count;
     }
-    return status == INLAY_OK
-               ? inlay_context_set_input(lane->step.context, model->adapter, lane->adapter_input, diag)
-               : status;
+    return status == INLAY_OK ? inlay_context_set_input(lane->step.context, model->adapter, lane->adapter_input, diag)
+                              : status;
 }
 
-/* The runs return the logits of the last token of each text, and of the guesses after it. */
+/* The runs return the logits of the last token of each text, and of the guesses after it, or of all tokens. */
 static inlay_status keep_logits(struct lane *lane, inlay_diag *diag)
 {
-    const int64_t kept = 1 + (int64_t)lane->ahead;
+    const int64_t kept = lane->scores ? (int64_t)lane->columns : 1 + (int64_t)lane->ahead;
     inlay_status status = INLAY_OK;
 
     if (lane->kept != kept)
@@ -162,11 +163,12 @@ inlay_status lane_prepare(struct lane *lane, inlay_diag *diag)
     inlay_status status = bind_adapters(lane, diag);
     size_t columns;
 
+    lane->scores = lane->reads && lane->texts[0]->score != NULL;
+    lane->columns = columns = step_tokens(lane);
     if (status == INLAY_OK)
         status = keep_logits(lane, diag);
     if (status != INLAY_OK)
         return status;
-    lane->columns = columns = step_tokens(lane);
     if (lane->ahead > 0) {
         lane->decoder->tokens[0] = *tokens;
         memcpy(lane->decoder->tokens + 1, lane->guesses, lane->ahead * sizeof *lane->guesses);

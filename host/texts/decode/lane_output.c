@@ -58,6 +58,17 @@ static bool choose_ahead(const struct lane *lane, decoding_text *text, const flo
     return goes_on;
 }
 
+/* Gives the text the logits of all tokens that the run has read. */
+static bool score_tokens(const struct lane *lane, decoding_text *text, const decode_output *output, inlay_diag *diag)
+{
+    if (output->dims[1] != (int64_t)lane->columns)
+        return inlay_fail(
+                   diag, INLAY_UNSUPPORTED,
+                   "the model returns the logits of its last token alone, so that the tokens of a prompt have no "
+                   "log probabilities") == INLAY_OK;
+    return text->score(text, output->data, text->read - lane->columns, lane->columns, (size_t)output->dims[2], diag);
+}
+
 /* Keeps the hidden states of the tokens from `first` on that the run has read of the text, for a head. */
 static void keep_hidden(struct decoder *decoder, decoding_text *text, const hidden_run *run, size_t first)
 {
@@ -94,6 +105,8 @@ static bool choose_tokens(struct lane *lane, const decode_output *outputs, inlay
         if (words == 0 || output->count < words * ran || output->dtype != INLAY_FLOAT)
             goes_on = inlay_fail(&diag, INLAY_UNSUPPORTED,
                                  "'logits' is not a float tensor [texts, tokens, vocabulary]") == INLAY_OK;
+        if (goes_on && lane->scores)
+            goes_on = score_tokens(lane, text, output, &diag);
         if (goes_on && text->read == text->count)
             goes_on = choose_ahead(lane, text, logits + output->count / ran * (row + 1) - (1 + lane->ahead) * words,
                                    words, &diag);

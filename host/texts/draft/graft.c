@@ -1,20 +1,11 @@
 #include "texts/draft/graft.h"
-#include "base/mapped_file.h"
 #include "base/memory.h"
-#include "kit/wire.h"
-#include <fcntl.h>
-#include <limits.h>
+#include "texts/draft/onnx_file.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-/* Fields of the messages of onnx.proto. */
-enum { MODEL_GRAPH = 7, MODEL_OPSET = 8, MODEL_FUNCTION = 25 };
-enum { GRAPH_NODE = 1, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12, GRAPH_SPARSE = 15 };
-enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_OP = 4, NODE_ATTRIBUTE = 5, NODE_DOMAIN = 7 };
-enum { TENSOR_DIM = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_RAW = 9, TENSOR_EXTERNAL = 13, TENSOR_LOCATION = 14 };
+/* Further fields of the messages of onnx.proto. */
 enum { VALUE_NAME = 1, VALUE_TYPE = 2 };
 enum { FUNCTION_NODE = 7, FUNCTION_ATTRIBUTE = 11 };
 enum { ATTRIBUTE_TENSOR = 5, ATTRIBUTE_GRAPH = 6, ATTRIBUTE_TENSORS = 10, ATTRIBUTE_GRAPHS = 11 };
@@ -29,14 +20,6 @@ enum {
 static const char EMBEDS[] = "inputs_embeds", IDS[] = "input_ids";
 static const char PREFIX[] = "target/"; /* of the names of the model's values and nodes */
 
-/* A file that is read. */
-struct file {
-    const char *path, *name; /* name: the file's, without its folder */
-    wire_span bytes, graph;
-    mapped_file *watch;
-    char folder[PATH_MAX]; /* relative to the folder that both files are below, with a / at its end */
-};
-
 /* The nodes of the model's file that compute `output` from `input`, in order, and the constants that they read. */
 struct part {
     wire_span nodes[MOST_NODES], weights[MOST_NODES];
@@ -44,39 +27,6 @@ struct part {
     wire_span input, output;
     uint64_t dtype; /* of the floats that it computes with: that of its weights or their scales */
 };
-
-/* Whether the whole message can be read. */
-static bool is_sound(wire_span message)
-{
-    wire_field ignored;
-
-    while (wire_next(&message, &ignored))
-        continue;
-    return message.count == 0;
-}
-
-/* Field `number` of a message, the one at position `index` of several. false: it has none. */
-static bool find_field(wire_span message, uint32_t number, uint32_t index, wire_field *out)
-{
-    while (wire_next(&message, out))
-        if (out->number == number && index-- == 0)
-            return true;
-    *out = (wire_field){ .number = 0 };
-    return false;
-}
-
-static wire_span text_of(wire_span message, uint32_t number, uint32_t index)
-{
-    wire_field found;
-
-    (void)find_field(message, number, index, &found);
-    return found.data;
-}
-
-static bool same(wire_span a, wire_span b)
-{
-    return a.count == b.count && (a.count == 0 || memcmp(a.at, b.at, a.count) == 0);
-}
 
 static wire_span span_of(const char *text)
 {
@@ -86,53 +36,23 @@ static wire_span span_of(const char *text)
 /* For messages. */
 #define SHOWN(text) (int)((text).count < 80 ? (text).count : 80), (const char *)(text).at
 
-/* The message `kind` of a graph that has this name, as its field name_field. */
-static bool find_named(wire_span graph, uint32_t kind, uint32_t name_field, wire_span name, wire_span *out)
-{
-    wire_field item;
-
-    while (wire_next(&graph, &item)) {
-        if (item.number == kind && same(text_of(item.data, name_field, 0), name)) {
-            *out = item.data;
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool find_producer(wire_span graph, wire_span value, wire_span *out)
 {
     wire_field item, output;
 
     while (wire_next(&graph, &item))
-        for (uint32_t i = 0; item.number == GRAPH_NODE && find_field(item.data, NODE_OUTPUT, i, &output); i++)
-            if (same(output.data, value)) {
+        for (uint32_t i = 0; item.number == GRAPH_NODE && onnx_field(item.data, NODE_OUTPUT, i, &output); i++)
+            if (onnx_same(output.data, value)) {
                 *out = item.data;
                 return true;
             }
     return false;
 }
 
-static bool is_domain(wire_span domain, const char *name)
-{
-    return wire_is(domain, name) || (name[0] == '\0' && wire_is(domain, "ai.onnx"));
-}
-
-/* Whether the node has this operator, as "com.microsoft.MatMulNBits" or, of ai.onnx, "MatMul". */
-static bool is_op(wire_span node, const char *op)
-{
-    const wire_span domain = text_of(node, NODE_DOMAIN, 0);
-    const char *dot = strrchr(op, '.');
-    char expected[40];
-
-    (void)snprintf(expected, sizeof expected, "%.*s", dot != NULL ? (int)(dot - op) : 0, op);
-    return is_domain(domain, expected) && wire_is(text_of(node, NODE_OP, 0), dot != NULL ? dot + 1 : op);
-}
-
 static bool is_one_of(wire_span node, const char *const *ops, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (is_op(node, ops[i]))
+        if (onnx_is_op(node, ops[i]))
             return true;
     return false;
 }
@@ -141,9 +61,9 @@ static bool is_one_of(wire_span node, const char *const *ops, size_t count)
 /* What messages call a node: its name, or that of its output. */
 static wire_span label_of(wire_span node)
 {
-    const wire_span name = text_of(node, NODE_NAME, 0);
+    const wire_span name = onnx_text(node, NODE_NAME, 0);
 
-    return name.count > 0 ? name : text_of(node, NODE_OUTPUT, 0);
+    return name.count > 0 ? name : onnx_text(node, NODE_OUTPUT, 0);
 }
 
 /* The version of a domain that a model imports; 0: none. */
@@ -152,8 +72,8 @@ static uint64_t find_opset(wire_span model, const char *domain)
     wire_field item, version;
 
     while (wire_next(&model, &item))
-        if (item.number == MODEL_OPSET && is_domain(text_of(item.data, 1, 0), domain))
-            return find_field(item.data, 2, 0, &version) ? version.value : 0;
+        if (item.number == MODEL_OPSET && onnx_is_domain(onnx_text(item.data, 1, 0), domain))
+            return onnx_field(item.data, 2, 0, &version) ? version.value : 0;
     return 0;
 }
 
@@ -176,7 +96,7 @@ static bool add_once(wire_span *list, uint32_t *count, wire_span item)
 }
 
 /* Whether the value is a constant, which the part then has, with the nodes that compute it from weights. */
-static bool add_constant(const struct file *model, wire_span value, uint32_t depth, struct part *part)
+static bool add_constant(const onnx_file *model, wire_span value, uint32_t depth, struct part *part)
 {
     static const char *const ops[] = { "Constant", "Transpose", "Cast", "Identity", "DequantizeLinear" };
     const uint32_t nodes = part->node_count, weights = part->weight_count;
@@ -185,11 +105,11 @@ static bool add_constant(const struct file *model, wire_span value, uint32_t dep
 
     if (value.count == 0) /* an input that is left out */
         return true;
-    if (find_named(model->graph, GRAPH_INITIALIZER, TENSOR_NAME, value, &found))
+    if (onnx_named(model->graph, GRAPH_INITIALIZER, TENSOR_NAME, value, &found))
         return add_once(part->weights, &part->weight_count, found);
     if (depth == MOST_DEPTH || !find_producer(model->graph, value, &found) || !IS_ONE_OF(found, ops))
         return false;
-    for (uint32_t i = 0; find_field(found, NODE_INPUT, i, &input); i++)
+    for (uint32_t i = 0; onnx_field(found, NODE_INPUT, i, &input); i++)
         if (!add_constant(model, input.data, depth + 1, part)) {
             part->node_count = nodes;
             part->weight_count = weights;
@@ -204,40 +124,40 @@ static uint64_t float_type(const struct part *part, uint32_t first)
     wire_field type;
 
     for (uint32_t i = first; i < part->weight_count; i++)
-        if (find_field(part->weights[i], TENSOR_TYPE, 0, &type) &&
+        if (onnx_field(part->weights[i], TENSOR_TYPE, 0, &type) &&
             (type.value == INLAY_FLOAT || type.value == INLAY_FLOAT16 || type.value == INLAY_BFLOAT16))
             return type.value;
     return 0;
 }
 
 /* Whether the node looks up rows of a table by the tokens; a table of floats has rows of `width` numbers. */
-static bool add_lookup(const struct file *model, wire_span node, uint64_t width, struct part *part)
+static bool add_lookup(const onnx_file *model, wire_span node, uint64_t width, struct part *part)
 {
     static const char *const ops[] = { "Gather", "com.microsoft.GatherBlockQuantized" };
-    wire_span index = text_of(node, NODE_INPUT, 1), cast, table;
+    wire_span index = onnx_text(node, NODE_INPUT, 1), cast, table;
     wire_field input, last;
 
     *part = (struct part){ .input = span_of(IDS) };
     if (!IS_ONE_OF(node, ops))
         return false;
-    if (find_producer(model->graph, index, &cast) && (is_op(cast, "Cast") || is_op(cast, "Identity"))) {
+    if (find_producer(model->graph, index, &cast) && (onnx_is_op(cast, "Cast") || onnx_is_op(cast, "Identity"))) {
         part->nodes[part->node_count++] = cast;
-        index = text_of(cast, NODE_INPUT, 0);
+        index = onnx_text(cast, NODE_INPUT, 0);
     }
     if (!wire_is(index, IDS))
         return false;
-    if (find_named(model->graph, GRAPH_INITIALIZER, TENSOR_NAME, text_of(node, NODE_INPUT, 0), &table) &&
-        is_op(node, "Gather") && (!find_field(table, TENSOR_DIM, 1, &last) || last.value != width))
+    if (onnx_named(model->graph, GRAPH_INITIALIZER, TENSOR_NAME, onnx_text(node, NODE_INPUT, 0), &table) &&
+        onnx_is_op(node, "Gather") && (!onnx_field(table, TENSOR_DIM, 1, &last) || last.value != width))
         return false;
-    for (uint32_t i = 0; find_field(node, NODE_INPUT, i, &input); i++)
+    for (uint32_t i = 0; onnx_field(node, NODE_INPUT, i, &input); i++)
         if (i != 1 && !add_constant(model, input.data, 0, part))
             return false;
     part->dtype = float_type(part, 0);
-    part->output = text_of(node, NODE_OUTPUT, 0);
+    part->output = onnx_text(node, NODE_OUTPUT, 0);
     return part->dtype != 0 && add_once(part->nodes, &part->node_count, node);
 }
 
-static inlay_status find_embedding(const struct file *model, uint64_t width, struct part *part, inlay_diag *diag)
+static inlay_status find_embedding(const onnx_file *model, uint64_t width, struct part *part, inlay_diag *diag)
 {
     wire_span rest = model->graph;
     wire_field item;
@@ -252,7 +172,7 @@ static inlay_status find_embedding(const struct file *model, uint64_t width, str
 }
 
 /* Walks from the logits of the model back to the product that makes them. */
-static inlay_status find_product(const struct file *model, struct part *part, inlay_diag *diag)
+static inlay_status find_product(const onnx_file *model, struct part *part, inlay_diag *diag)
 {
     static const char *const products[] = { "MatMul", "Gemm", "com.microsoft.MatMulNBits", "com.microsoft.MatMulBnb4" };
     static const char *const passed[] = { "Cast", "Mul", "Div", "Add", "Tanh", "Identity" };
@@ -266,7 +186,7 @@ static inlay_status find_product(const struct file *model, struct part *part, in
         uint32_t others = 0, other = 0;
         wire_field input;
 
-        for (uint32_t i = 0; find_field(node, NODE_INPUT, i, &input); i++)
+        for (uint32_t i = 0; onnx_field(node, NODE_INPUT, i, &input); i++)
             if (!add_constant(model, input.data, 0, part)) {
                 others++;
                 other = i;
@@ -278,7 +198,7 @@ static inlay_status find_product(const struct file *model, struct part *part, in
                 diag, INLAY_INVALID_ARGUMENT,
                 "it has no output 'logits', and those of the model come from node '%.*s' (%.*s), which is "
                 "not understood; export the head with the product that makes them",
-                SHOWN(label_of(node)), SHOWN(text_of(node, NODE_OP, 0)));
+                SHOWN(label_of(node)), SHOWN(onnx_text(node, NODE_OP, 0)));
         if (!is_product)
             continue;
         part->input = value;
@@ -296,7 +216,7 @@ static inlay_status find_product(const struct file *model, struct part *part, in
 
 /* Checks that the nodes compute the same with the operator versions of the head. *out_imports becomes true if the head
  * does not import com.microsoft. */
-static inlay_status check_versions(const struct file *model, const struct file *head, const struct part *part,
+static inlay_status check_versions(const onnx_file *model, const onnx_file *head, const struct part *part,
                                    bool *out_imports, inlay_diag *diag)
 {
     static const char *const stable[] = { "Gather", "MatMul", "Gemm",     "Cast",      "Mul",     "Div",
@@ -304,7 +224,7 @@ static inlay_status check_versions(const struct file *model, const struct file *
     enum { STABLE = 13 };
 
     for (uint32_t i = 0; i < part->node_count; i++) {
-        const char *domain = is_domain(text_of(part->nodes[i], NODE_DOMAIN, 0), "") ? "" : "com.microsoft";
+        const char *domain = onnx_is_domain(onnx_text(part->nodes[i], NODE_DOMAIN, 0), "") ? "" : "com.microsoft";
         const uint64_t theirs = find_opset(model->bytes, domain), ours = find_opset(head->bytes, domain);
 
         *out_imports |= ours == 0;
@@ -349,8 +269,7 @@ static void write_number(struct wire *out, const char *key, uint64_t value)
 }
 
 /* Writes a tensor. Its elements stay in the file, or in the file that it names. */
-static void write_tensor(struct wire *out, uint32_t number, const struct file *file, wire_span tensor,
-                         const char *prefix)
+static void write_tensor(struct wire *out, uint32_t number, const onnx_file *file, wire_span tensor, const char *prefix)
 {
     const wire_mark mark = wire_begin(out, number);
     wire_field item;
@@ -363,8 +282,8 @@ static void write_tensor(struct wire *out, uint32_t number, const struct file *f
             write_number(out, "offset", (uint64_t)(item.data.at - file->bytes.at));
             write_number(out, "length", item.data.count);
             wire_int(out, TENSOR_LOCATION, 1);
-        } else if (item.number == TENSOR_EXTERNAL && wire_is(text_of(item.data, 1, 0), "location")) {
-            write_entry(out, "location", file->folder, text_of(item.data, 2, 0));
+        } else if (item.number == TENSOR_EXTERNAL && wire_is(onnx_text(item.data, 1, 0), "location")) {
+            write_entry(out, "location", file->folder, onnx_text(item.data, 2, 0));
         } else {
             wire_raw(out, item.whole.at, item.whole.count);
         }
@@ -395,7 +314,7 @@ static enum message message_of(enum message in, uint32_t number)
 }
 
 /* Copies a field of a message, with all tensors in it as write_tensor() writes them. */
-static void copy_field(struct wire *out, const struct file *file, enum message in, const wire_field *field,
+static void copy_field(struct wire *out, const onnx_file *file, enum message in, const wire_field *field,
                        uint32_t depth)
 {
     const enum message is = field->type == WIRE_BYTES ? message_of(in, field->number) : NO_MESSAGE;
@@ -416,7 +335,7 @@ static void copy_field(struct wire *out, const struct file *file, enum message i
     }
 }
 
-static void write_node(struct wire *out, const struct file *model, wire_span node)
+static void write_node(struct wire *out, const onnx_file *model, wire_span node)
 {
     const wire_mark mark = wire_begin(out, GRAPH_NODE);
     wire_field item;
@@ -452,16 +371,16 @@ static void write_cast(struct wire *out, const char *from_prefix, wire_span from
 /* The element type of an input or output of floats [a, b, width]; *out_width: 0 if it is not fixed. 0: another form. */
 static uint64_t float_rows(wire_span value, wire_span *out_shape, uint64_t *out_width)
 {
-    const wire_span tensor = text_of(text_of(value, VALUE_TYPE, 0), 1, 0);
+    const wire_span tensor = onnx_text(onnx_text(value, VALUE_TYPE, 0), 1, 0);
     wire_field type, dim, width;
 
-    *out_shape = text_of(tensor, 2, 0);
+    *out_shape = onnx_text(tensor, 2, 0);
     *out_width = 0;
-    if (!find_field(tensor, 1, 0, &type) || !find_field(*out_shape, 1, 2, &dim) || find_field(*out_shape, 1, 3, &width))
+    if (!onnx_field(tensor, 1, 0, &type) || !onnx_field(*out_shape, 1, 2, &dim) || onnx_field(*out_shape, 1, 3, &width))
         return 0;
-    (void)find_field(dim.data, 1, 0, &width);
+    (void)onnx_field(dim.data, 1, 0, &width);
     *out_width = width.value;
-    (void)find_field(*out_shape, 1, 2, &dim);
+    (void)onnx_field(*out_shape, 1, 2, &dim);
     return type.value == INLAY_FLOAT || type.value == INLAY_FLOAT16 || type.value == INLAY_BFLOAT16 ? type.value : 0;
 }
 
@@ -478,7 +397,7 @@ static void write_value(struct wire *out, uint32_t kind, const char *name, uint6
     tensor = wire_begin(out, 1);
     wire_int(out, 1, (int64_t)dtype);
     dims = wire_begin(out, 2);
-    for (uint32_t i = 0; i < 2 && find_field(shape, 1, i, &dim); i++)
+    for (uint32_t i = 0; i < 2 && onnx_field(shape, 1, i, &dim); i++)
         wire_raw(out, dim.whole.at, dim.whole.count);
     if (is_wide)
         wire_end(out, wire_begin(out, 1));
@@ -489,7 +408,7 @@ static void write_value(struct wire *out, uint32_t kind, const char *name, uint6
 }
 
 /* Writes a part, without what `written` has, too: a table may be both the embedding and the weight of the product. */
-static void write_part(struct wire *out, const struct file *model, const struct part *part, const struct part *written)
+static void write_part(struct wire *out, const onnx_file *model, const struct part *part, const struct part *written)
 {
     for (uint32_t i = 0; i < part->node_count; i++)
         if (!has(written->nodes, written->node_count, part->nodes[i]))
@@ -512,7 +431,7 @@ struct plan {
 
 /* Finds what the head lacks; the hidden states that make its logits are its only output of that form. false: it has
  * both. */
-static bool find_gaps(const struct file *head, struct plan *plan)
+static bool find_gaps(const onnx_file *head, struct plan *plan)
 {
     wire_span rest = head->graph;
     uint32_t outputs = 0;
@@ -520,7 +439,7 @@ static bool find_gaps(const struct file *head, struct plan *plan)
     wire_field item;
 
     while (wire_next(&rest, &item)) {
-        const wire_span name = text_of(item.data, VALUE_NAME, 0);
+        const wire_span name = onnx_text(item.data, VALUE_NAME, 0);
         uint64_t width;
         wire_span shape;
 
@@ -547,7 +466,7 @@ static bool find_gaps(const struct file *head, struct plan *plan)
 }
 
 /* Copies a node of the head, in which its logits get the prefix: their own name is that of the floats. */
-static void copy_node(struct wire *out, const struct file *head, wire_span node, const char *logits)
+static void copy_node(struct wire *out, const onnx_file *head, wire_span node, const char *logits)
 {
     const wire_mark mark = wire_begin(out, GRAPH_NODE);
     wire_field item;
@@ -562,14 +481,14 @@ static void copy_node(struct wire *out, const struct file *head, wire_span node,
     wire_end(out, mark);
 }
 
-static void write_graph(struct wire *out, const struct file *head, const struct file *model, const struct plan *plan)
+static void write_graph(struct wire *out, const onnx_file *head, const onnx_file *model, const struct plan *plan)
 {
     const wire_mark mark = wire_begin(out, MODEL_GRAPH);
     wire_span rest = head->graph, ids;
     wire_field item;
 
     if (plan->lacks_embedding) {
-        if (!find_named(head->graph, GRAPH_INPUT, VALUE_NAME, span_of(IDS), &ids))
+        if (!onnx_named(head->graph, GRAPH_INPUT, VALUE_NAME, span_of(IDS), &ids))
             write_value(out, GRAPH_INPUT, IDS, INLAY_INT64, plan->embeds_shape, false);
         write_part(out, model, &plan->embedding, &(struct part){ .node_count = 0 });
         write_cast(out, PREFIX, plan->embedding.output, NULL, span_of(EMBEDS), plan->embeds_type);
@@ -578,7 +497,7 @@ static void write_graph(struct wire *out, const struct file *head, const struct 
         if (plan->narrow != NULL && item.number == GRAPH_NODE)
             copy_node(out, head, item.data, plan->narrow);
         else if (plan->narrow != NULL && item.number == GRAPH_OUTPUT &&
-                 wire_is(text_of(item.data, VALUE_NAME, 0), plan->narrow))
+                 wire_is(onnx_text(item.data, VALUE_NAME, 0), plan->narrow))
             write_value(out, GRAPH_OUTPUT, plan->narrow, INLAY_FLOAT, plan->narrow_shape, true);
         else if (!plan->lacks_embedding || item.data.at != plan->embeds.at)
             copy_field(out, head, GRAPH, &item, 0);
@@ -594,7 +513,7 @@ static void write_graph(struct wire *out, const struct file *head, const struct 
     wire_end(out, mark);
 }
 
-static void write_model(struct wire *out, const struct file *head, const struct file *model, const struct plan *plan)
+static void write_model(struct wire *out, const onnx_file *head, const onnx_file *model, const struct plan *plan)
 {
     wire_span rest = head->bytes;
     wire_field item;
@@ -614,44 +533,10 @@ static void write_model(struct wire *out, const struct file *head, const struct 
     }
 }
 
-/* Maps the file. false: it cannot be read, or is no model. */
-static bool file_open(const char *path, struct file *out)
-{
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const char *slash = strrchr(path, '/');
-    struct stat st;
-    wire_field graph;
-
-    *out = (struct file){ .path = path, .name = slash != NULL ? slash + 1 : path };
-    if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0) {
-        if (fd >= 0)
-            (void)close(fd);
-        return false;
-    }
-    out->bytes.count = (size_t)st.st_size;
-    out->bytes.at = mmap(NULL, out->bytes.count, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (out->bytes.at == MAP_FAILED)
-        out->bytes = (wire_span){ NULL, 0 };
-    else
-        out->watch = mapped_file_watch(out->bytes.at, out->bytes.count, fd, &st);
-    (void)close(fd);
-    if (out->watch == NULL || !is_sound(out->bytes) || !find_field(out->bytes, MODEL_GRAPH, 0, &graph))
-        return false;
-    out->graph = graph.data;
-    return is_sound(out->graph);
-}
-
-static void file_close(struct file *file)
-{
-    if (file->bytes.at != NULL)
-        (void)munmap((void *)(uintptr_t)file->bytes.at, file->bytes.count);
-    mapped_file_forget(file->watch);
-}
-
 /* Sets `folder` of both files, and the option to the folder that both are below. */
-static inlay_status find_folders(struct file *head, struct file *model, inlay_options *options, inlay_diag *diag)
+static inlay_status find_folders(onnx_file *head, onnx_file *model, inlay_options *options, inlay_diag *diag)
 {
-    struct file *const files[] = { head, model };
+    onnx_file *const files[] = { head, model };
     char common[PATH_MAX];
     size_t shared = 0;
 
@@ -675,13 +560,13 @@ static inlay_status find_folders(struct file *head, struct file *model, inlay_op
 inlay_status text_graft(const char *head_path, const char *model_path, inlay_options *options, struct wire *out_bytes,
                         inlay_diag *diag)
 {
-    struct file head = { .path = NULL }, model = { .path = NULL };
+    onnx_file head = { .path = NULL }, model = { .path = NULL };
     struct plan *plan = calloc(1, sizeof *plan);
     inlay_status status = INLAY_OK;
 
     if (plan == NULL)
         return no_memory(diag, "for a head");
-    if (!file_open(head_path, &head) || !find_gaps(&head, plan) || !file_open(model_path, &model))
+    if (!onnx_file_open(head_path, &head) || !find_gaps(&head, plan) || !onnx_file_open(model_path, &model))
         goto done;
     if (plan->lacks_embedding) {
         INLAY_TRY(find_embedding(&model, plan->embeds_width, &plan->embedding, diag));
@@ -700,8 +585,8 @@ inlay_status text_graft(const char *head_path, const char *model_path, inlay_opt
     if (status == INLAY_OK)
         status = mapped_file_check(model.watch, diag);
 done:
-    file_close(&head);
-    file_close(&model);
+    onnx_file_close(&head);
+    onnx_file_close(&model);
     free(plan);
     return status;
 }

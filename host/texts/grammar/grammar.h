@@ -88,6 +88,12 @@ grammar_node grammar_share(struct grammar *grammar, grammar_node node);
 /* Ends the construction. false: `why` (GRAMMAR_WHY_BYTES bytes) says why the grammar cannot be used. */
 bool grammar_finish(struct grammar *grammar, char *why);
 
+/* A grammar of the same texts as a finished one, whose states are not copied; NULL: out of memory. Any thread, while
+ * the other is not used. */
+struct grammar *grammar_copy(const struct grammar *grammar);
+/* Bytes of such a copy. */
+size_t grammar_bytes(const struct grammar *grammar);
+
 /* A finished grammar of one expression of an unfinished one, which must outlive it and gets no expression while it is
  * used; NULL: as in grammar_product(). */
 struct grammar *grammar_part(struct grammar *grammar, grammar_node which);

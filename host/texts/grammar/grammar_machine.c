@@ -455,6 +455,40 @@ bool grammar_finish(struct grammar *grammar, char *why)
     return start_machine(grammar, 0, why);
 }
 
+struct grammar *grammar_copy(const struct grammar *grammar)
+{
+    const size_t step_bytes = grammar->program.step_count * sizeof(program_step);
+    struct grammar *copy = calloc(1, sizeof *copy);
+    char why[GRAMMAR_WHY_BYTES];
+    bool good = copy != NULL;
+
+    INLAY_CHECK(grammar->finished && grammar->owner == NULL);
+    if (good) {
+        copy->finished = true;
+        copy->program.steps = malloc(step_bytes + 1);
+        copy->rules = malloc(grammar->rule_count * sizeof *copy->rules + 1);
+        good = copy->program.steps != NULL && copy->rules != NULL &&
+               grammar_take(copy, (size_t)grammar->program.step_count * STEP_BYTES);
+    }
+    if (good) {
+        memcpy(copy->program.steps, grammar->program.steps, step_bytes);
+        memcpy(copy->rules, grammar->rules, grammar->rule_count * sizeof *copy->rules);
+        copy->program.step_count = grammar->program.step_count;
+        copy->rule_count = grammar->rule_count;
+        good = start_machine(copy, 0, why);
+    }
+    if (good)
+        return copy;
+    grammar_destroy(copy);
+    return NULL;
+}
+
+size_t grammar_bytes(const struct grammar *grammar)
+{
+    return sizeof *grammar + grammar->program.step_count * sizeof(program_step) +
+           grammar->rule_count * sizeof *grammar->rules;
+}
+
 /* Marks the expressions that the expression consists of, and the rules that it refers to. */
 static void find_rules(struct grammar *grammar, grammar_node which, bool *seen, bool *found)
 {

@@ -209,8 +209,10 @@ bool text_choice_find_stop(text_choice *choice)
     for (uint32_t i = 0; i < choice->ends->stop_count && text->size > 0; i++) {
         const char *at = memmem(text->data, text->size, choice->ends->stops[i], strlen(choice->ends->stops[i]));
 
-        if (at != NULL && (size_t)(at - text->data) < first)
+        if (at != NULL && (size_t)(at - text->data) < first) {
             first = (size_t)(at - text->data);
+            choice->stop = choice->ends->stops[i];
+        }
     }
     if (first != SIZE_MAX)
         text->size = first;

@@ -39,9 +39,10 @@ typedef struct text_choice {
     struct grammar *forms[CHOICE_FORMS];
     uint32_t states[CHOICE_FORMS]; /* after the tokens so far; GRAMMAR_DEAD: the text does not match the form */
     bool is_bound;
-    bool may_end;    /* text_choice_next() returned -1, or an end token: its forms are complete */
-    bool must_end;   /* only an end token may come next */
-    int64_t *tokens; /* [room] prompt and generated tokens */
+    bool may_end;     /* text_choice_next() returned -1, or an end token: its forms are complete */
+    bool must_end;    /* only an end token may come next */
+    const char *stop; /* of ends.stops, the one that has ended the text; NULL: none */
+    int64_t *tokens;  /* [room] prompt and generated tokens */
     size_t room, prompt_count, token_count;
     struct strbuf unsent; /* generated text that was not taken */
 } text_choice;

@@ -1,6 +1,7 @@
 #include "texts/model/text_model.h"
 #include "base/memory.h"
 #include "texts/chat/tool_form.h"
+#include "texts/draft/onnx_file.h"
 #include <jansson.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -109,11 +110,13 @@ done:
     return status;
 }
 
-/* The context of config.json, by the names that the families of models use. */
+/* The context of config.json, by the names that the families of models use, or that of the model's tables of positions,
+ * which may be shorter. */
 static void find_context(text_model *text, const text_source *source)
 {
     static const char *const names[] = { "max_position_embeddings", "n_positions", "n_ctx" };
     json_t *root = load_json(source, "config.json");
+    uint64_t positions;
 
     for (size_t i = 0; i < sizeof names / sizeof *names && text->decode.context == 0; i++) {
         json_int_t tokens = json_integer_value(json_object_get(root, names[i]));
@@ -121,6 +124,9 @@ static void find_context(text_model *text, const text_source *source)
         text->decode.context = tokens > 0 ? (size_t)tokens : 0;
     }
     json_decref(root);
+    positions = text->decode.logits != INLAY_NONE ? onnx_file_positions(source->path) : 0;
+    if (positions > 0 && (text->decode.context == 0 || positions < text->decode.context))
+        text->decode.context = (size_t)positions;
 }
 
 /* Reads the pooling, which computes the embedding of a text from those of its tokens, from the files of
@@ -265,10 +271,15 @@ static bool find_unknown(const text_source *source, const text_model *text, inla
     return false;
 }
 
+bool text_model_lacks_tokenizer(const text_source *source)
+{
+    return source->session != NULL && find_property(source, "tokenizer.ggml.model") != NULL;
+}
+
 void text_model_explain(const text_source *source, char *out, size_t bytes)
 {
     char path[PATH_MAX];
-    const char *file = source->path, *slash = strrchr(file, '/');
+    const char *file = source->path, *slash = strrchr(file, '/'), *kind;
     text_model text;
     inlay_io_info input;
     bool unknown;
@@ -278,6 +289,7 @@ void text_model_explain(const text_source *source, char *out, size_t bytes)
         (void)snprintf(out, bytes, "not a model for texts: it is an ensemble");
         return;
     }
+    kind = find_property(source, "tokenizer.ggml.model");
     find_inputs(source, &text);
     unknown = text.decode.ids != INLAY_NONE && find_unknown(source, &text, &input);
     if (text.decode.ids == INLAY_NONE)
@@ -295,10 +307,13 @@ void text_model_explain(const text_source *source, char *out, size_t bytes)
                        file);
     else if (unknown)
         (void)snprintf(out, bytes, "not a model for texts: input '%.60s' of %.100s is not supplied", input.name, file);
-    else if (find_property(source, "tokenizer.ggml.model") != NULL)
+    else if (text_model_lacks_tokenizer(source) && (strcmp(kind, "none") == 0 || strcmp(kind, "no_vocab") == 0))
+        (void)snprintf(out, bytes, "not a model for texts: %.100s has no tokenizer (tokenizer.ggml.model is %s)", file,
+                       kind);
+    else if (text_model_lacks_tokenizer(source))
         (void)snprintf(out, bytes,
                        "not a model for texts: the tokenizer of %.60s is of the kind '%.60s', not gpt2 or llama", file,
-                       find_property(source, "tokenizer.ggml.model"));
+                       kind);
     else if (find_property(source, "tokenizer.json") == NULL && !find_file(source->path, "tokenizer.json", path))
         (void)snprintf(out, bytes, "not a model for texts: no tokenizer.json in the folder of %.100s or above it",
                        file);

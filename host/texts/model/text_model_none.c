@@ -18,6 +18,12 @@ void text_model_explain(const text_source *source, char *out, size_t bytes)
                    "package libunistring-dev");
 }
 
+bool text_model_lacks_tokenizer(const text_source *source)
+{
+    (void)source;
+    return false;
+}
+
 inlay_status text_model_find_rows(text_model *model, const uint32_t *cancel, inlay_diag *diag)
 {
     (void)model;

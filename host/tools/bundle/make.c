@@ -377,7 +377,7 @@ const char *bundle_limit(const bundle_job *job)
 static inlay_status check_job(struct maker *maker)
 {
     const bundle_job *job = maker->job;
-    const char *suffix = strrchr(job->output, '.');
+    const char *suffix = strrchr(job->output, '.'), *meant = maker_target_meant(job->target);
     char target[PATH_MAX];
 
     if (!maker_find_runtime(job->target, maker->runtime_dir) && maker_is_wasm(maker))
@@ -387,6 +387,8 @@ static inlay_status check_job(struct maker *maker)
                           "installed in PREFIX, with the packages clang, lld, llvm, wasi-libc, "
                           "libclang-rt-dev-wasm32 and nodejs",
                           INLAY_BUNDLE_FROM_BIN);
+    if (!maker_find_runtime(job->target, maker->runtime_dir) && meant != NULL)
+        return inlay_fail(maker->diag, INLAY_NOT_FOUND, "unknown target '%s'; did you mean '%s'?", job->target, meant);
     if (!maker_find_runtime(job->target, maker->runtime_dir))
         return inlay_fail(maker->diag, INLAY_NOT_FOUND,
                           "no run-time part for target '%s' in %s, relative to this program: it "

@@ -1,4 +1,5 @@
 /* Files and programs for making a bundle. */
+#include "base/among.h"
 #include "base/spawn.h"
 #include "bundle/maker.h"
 #include <errno.h>
@@ -14,6 +15,22 @@ const char *bundle_native_target(void)
 #else
     return "x86_64-linux-gnu";
 #endif
+}
+
+const char *maker_target_meant(const char *target)
+{
+    static const struct {
+        const char *words, *target;
+    } rows[] = {
+        { "arm64 aarch64 aarch64-linux arm64-linux linux-arm64 armv8", "aarch64-linux-gnu" },
+        { "amd64 x64 x86_64 x86-64 x86_64-linux linux-x64", "x86_64-linux-gnu" },
+        { "wasm wasm32-wasi wasi web wasm32-unknown-unknown", "wasm32" },
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (is_among(target, rows[i].words))
+            return rows[i].target;
+    return NULL;
 }
 
 bool maker_find_runtime(const char *target, char out[PATH_MAX])

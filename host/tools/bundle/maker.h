@@ -21,6 +21,8 @@ struct maker {
 /* make_tools.c: whether the program is for this machine. */
 bool maker_is_native(const struct maker *maker);
 bool maker_is_wasm(const struct maker *maker);
+/* The target that another name of the architecture means, such as arm64; NULL: none. */
+const char *maker_target_meant(const char *target);
 /* Finds the folder of the run-time part for the target, relative to this program; false: it does not exist. */
 bool maker_find_runtime(const char *target, char out[PATH_MAX]);
 const char *maker_compiler(const struct maker *maker);

@@ -211,9 +211,13 @@ static void check_note(struct check *check, int fd, uint64_t bytes)
     else if (facts.name[0] == '\0')
         check_warn(check, "file", "note", "names in the note, so that hosts can describe a file that does not load",
                    "write KIT_PLUGIN_NAMED(...) instead of KIT_PLUGIN(...)", "the note has no names");
+    else if (facts.version[0] == '\0')
+        check_warn(check, "file", "note",
+                   "a version in the note: of two files in one folder, the host takes the higher",
+                   "define INLAY_NOTE_VERSION before you include inlay's headers", "the note has no version");
     else
-        check_pass(check, "file", "note", "%s for ABI %u.%u: providers '%s', domains '%s'", facts.name,
-                   facts.note.abi_major, facts.note.abi_minor, facts.providers, facts.domains);
+        check_pass(check, "file", "note", "%s %s for ABI %u.%u: providers '%s', domains '%s'", facts.name,
+                   facts.version, facts.note.abi_major, facts.note.abi_minor, facts.providers, facts.domains);
     if (facts.build_id[0] != '\0')
         check_pass(check, "file", "build id", "%s", facts.build_id);
     else

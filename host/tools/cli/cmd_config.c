@@ -21,9 +21,11 @@ static const char doc[] =
     "  inlay config --schema > inlay.schema.json\n"
     "  inlay config check inlay.yaml\n";
 static const char check_doc[] =
-    "Reads settings files, the standard ones by default, and prints every mistake in them.\v"
+    "Reads settings files, the standard ones by default, and prints every mistake in them. A file whose name ends in "
+    "serve.yaml has settings of inlay-serve.\v"
     "Examples:\n"
     "  inlay config check\n"
+    "  inlay config check serve.yaml\n"
     "  inlay config check inlay.yaml --json\n";
 
 static const char *const sources[] = { "default", "system file", "user file", "file", "environment", "flag" };
@@ -354,6 +356,15 @@ static inlay_status check_passes(const inlay_options *options, json_t *mistakes)
     return status;
 }
 
+/* Whether the file has settings of inlay-serve, and not options of the library. */
+static bool is_of_server(const char *path)
+{
+    static const char name[] = "serve.yaml";
+    const size_t bytes = strlen(path);
+
+    return bytes >= strlen(name) && strcmp(path + bytes - strlen(name), name) == 0;
+}
+
 /* Checks one file; CLI_OK or CLI_BAD_FILE. A missing file is an error only if it was named. */
 static int check_file(const char *path, bool named, json_t *list)
 {
@@ -363,7 +374,9 @@ static int check_file(const char *path, bool named, json_t *list)
     inlay_status status = inlay_options_create(&options, &diag);
     bool exists = named || access(path, F_OK) == 0, good;
 
-    if (status == INLAY_OK && exists) {
+    if (status == INLAY_OK && is_of_server(path)) {
+        status = cli_serve_check(path, note_mistake, mistakes);
+    } else if (status == INLAY_OK && exists) {
         inlay_options_set_log(options, note_mistake, mistakes);
         status = inlay_options_load(options, path, &diag);
         if (check_passes(options, mistakes) != INLAY_OK && status == INLAY_OK)

@@ -1,5 +1,4 @@
 /* inlay explain: shows which provider runs which nodes, and why. The library writes the text. */
-#include "base/core_kind.h"
 #include "base/output.h"
 #include "cli/cache_file.h"
 #include "cli/cli.h"
@@ -7,6 +6,7 @@
 #include "cli/screen.h"
 #include "cli/inputs.h"
 #include "cli/measured.h"
+#include "cli/on_kind.h"
 #include "config/options.h"
 #include "data/scratch.h"
 #include "explain/explain.h"
@@ -195,23 +195,6 @@ done:
     return status;
 }
 
-/* Opens the session with the prices of another kind of CPU, and with its instruction set. */
-static inlay_status open_on_kind(const explain_args *args, cli_common *common, inlay_session **out_session,
-                                 inlay_diag *diag)
-{
-    const core_kind *kind;
-    inlay_status status;
-
-    INLAY_TRY(core_kind_assume(args->kind, diag));
-    kind = core_kind_in_use();
-    profile_assume(kind->title, 0);
-    INLAY_TRY(inlay_options_set(common->options, "profile", "", diag)); /* it is of this machine */
-    INLAY_TRY(inlay_options_set(common->options, "isa", core_kind_isa(kind), diag));
-    INLAY_TRY(cli_open(common, args->model, out_session, diag));
-done:
-    return status;
-}
-
 static inlay_status explain(const explain_args *args, cli_common *common, inlay_diag *diag)
 {
     inlay_explain_options options = { .struct_size = sizeof options, .format = common->json ? "json" : "text" };
@@ -233,7 +216,7 @@ static inlay_status explain(const explain_args *args, cli_common *common, inlay_
     if (args->elsewhere != NULL)
         INLAY_TRY(open_elsewhere(args, common, &session, diag));
     else if (args->kind != NULL)
-        INLAY_TRY(open_on_kind(args, common, &session, diag));
+        INLAY_TRY(on_kind_open(args->kind, common, args->model, &session, diag));
     else
         INLAY_TRY(cli_open(common, args->model, &session, diag));
     if (args->measure) {

@@ -1,7 +1,9 @@
 /* inlay serve: starts inlay-serve, a separate program, so that this one needs no network library. */
+#include "base/spawn.h"
 #include "cli/cli.h"
 #include "cli/help.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -57,28 +59,58 @@ static int print_help(const char *name)
     return CLI_OK;
 }
 
-/* Starts inlay-serve from the folder of this program, or else as PATH finds it. */
-static void start(char **argv)
+static const char absent[] = "; it is in the package inlay-serve and in builds with GnuTLS and libnghttp2";
+
+/* inlay-serve in the folder of this program, or else as PATH finds it. */
+static const char *program_in(char path[4096])
 {
     static const char name[] = "inlay-serve";
-    char path[4096];
-    ssize_t bytes = readlink("/proc/self/exe", path, sizeof path - 1);
+    const ssize_t bytes = readlink("/proc/self/exe", path, 4095);
     char *slash;
 
-    if (bytes > 0) {
-        path[bytes] = '\0';
-        slash = strrchr(path, '/');
-        if (slash != NULL && (size_t)(slash + 1 - path) + sizeof name <= sizeof path) {
-            memcpy(slash + 1, name, sizeof name);
-            (void)execv(path, argv);
-        }
+    path[bytes > 0 ? bytes : 0] = '\0';
+    slash = strrchr(path, '/');
+    if (slash == NULL || (size_t)(slash + 1 - path) + sizeof name > 4096)
+        return name;
+    memcpy(slash + 1, name, sizeof name);
+    return access(path, X_OK) == 0 ? path : name;
+}
+
+inlay_status cli_serve_check(const char *path, inlay_log_fn note, void *user)
+{
+    char program[4096], line[2048];
+    const char *const argv[] = { program_in(program), "--check", path, NULL };
+    int ends[2], code = SPAWN_NOT_FOUND;
+    pid_t child;
+    FILE *lines;
+
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return INLAY_IO_ERROR;
+    if (spawn_start(&(spawn_args){ argv, &(spawn_fd){ ends[1], STDOUT_FILENO }, 1, true, false, NULL }, &child) != 0)
+        child = -1;
+    (void)close(ends[1]);
+    lines = fdopen(ends[0], "r");
+    while (lines != NULL && fgets(line, sizeof line, lines) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        note(user, 0, line);
     }
-    (void)execvp(name, argv);
+    if (lines != NULL)
+        (void)fclose(lines);
+    if (child > 0)
+        code = spawn_wait(child, 0, NULL);
+    if (code == 0)
+        return INLAY_OK;
+    if (code != CLI_USAGE) {
+        (void)snprintf(line, sizeof line, "%.1000s: cannot start inlay-serve, which checks it%s", path, absent);
+        note(user, 0, line);
+    }
+    return INLAY_INVALID_ARGUMENT;
 }
 
 int cmd_serve(int argc, char **argv)
 {
     static char help[] = "--help";
+    char path[4096];
 
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-?") == 0)
@@ -87,8 +119,8 @@ int cmd_serve(int argc, char **argv)
             argv[i] = help;
     }
     (void)fflush(stdout);
-    start(argv); /* argv[0] is "inlay serve", the prefix of its help and errors */
+    (void)execvp(program_in(path), argv); /* argv[0] is "inlay serve", the prefix of its help and errors */
     (void)fprintf(stderr, "%s: cannot start inlay-serve: %s%s\n", argv[0], strerror(errno),
-                  errno == ENOENT ? "; it is in the package inlay-serve and in builds with GnuTLS and libnghttp2" : "");
+                  errno == ENOENT ? absent : "");
     return CLI_FAILED;
 }

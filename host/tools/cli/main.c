@@ -4,7 +4,6 @@
 #include "cli/cli.h"
 #include "cli/mistyped.h"
 #include "cli/outputs.h"
-#include "modelkit/gradient.h"
 #include "inlay/check.h"
 #include <stdio.h>
 #include <string.h>
@@ -142,7 +141,6 @@ int main(int argc, char **argv)
     outputs_protect();
     argp_err_exit_status = CLI_USAGE;
     cli_restart_init(argc, argv);
-    passes_set_gradient(gradient_expand);
     code = run(argc, argv);
     return code != CLI_OK && cli_cancelled() ? CLI_CANCELLED : code; /* the interrupt may have caused another error */
 }

@@ -115,10 +115,10 @@ static void refuse_unknown(const option_lists *known, const struct argp_state *s
     (void)snprintf(wanted, sizeof wanted, "--%.*s", (int)bytes, name);
     near = nearest_name(wanted + 2, name_at, known, option_count);
     elsewhere = mistyped_elsewhere(wanted);
+    if (elsewhere != NULL) /* what the name means in other tools comes before names that look like it */
+        cli_refuse(state, CLI_USAGE, "unknown option '%s'; try %s", wanted, elsewhere);
     if (near != NULL)
         cli_refuse(state, CLI_USAGE, "unknown option '%s'; did you mean '--%s'?", wanted, near);
-    if (elsewhere != NULL)
-        cli_refuse(state, CLI_USAGE, "unknown option '%s'; try %s", wanted, elsewhere);
     cli_refuse(state, CLI_USAGE, "unknown option '%s'; %s --help-all lists the options", wanted, state->name);
 }
 
@@ -127,8 +127,10 @@ static const struct argp_option *check_long(const option_lists *known, const str
                                             size_t bytes, int i)
 {
     const struct argp_option *other, *row = find_option(known, name, bytes, &other);
+    char word[128];
 
-    if (row == NULL)
+    (void)snprintf(word, sizeof word, "--%.*s", (int)bytes, name);
+    if (row == NULL || (row->name[bytes] != '\0' && mistyped_elsewhere(word) != NULL))
         refuse_unknown(known, state, name, bytes);
     if (other != NULL)
         cli_refuse(state, CLI_USAGE, "option '--%.*s' is ambiguous: '--%s' or '--%s'", (int)bytes, name, row->name,

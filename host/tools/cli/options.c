@@ -20,16 +20,40 @@ double cli_number(struct argp_state *state, const char *flag, const char *arg, d
     return value;
 }
 
+static double whole_number(struct argp_state *state, const char *flag, const char *arg, double min, double max)
+{
+    const double value = cli_number(state, flag, arg, min, max);
+
+    if (value != floor(value))
+        cli_refuse(state, CLI_USAGE, "%s %s: expected a whole number", flag, arg);
+    return value;
+}
+
+uint32_t cli_whole_numbers(struct argp_state *state, const char *flag, const char *list, double min, double max,
+                           uint32_t most, uint32_t *out)
+{
+    char *copy = strdup(list), *next = NULL;
+    uint32_t count = 0;
+
+    for (char *text = copy == NULL ? NULL : strtok_r(copy, ",", &next); text != NULL;
+         text = strtok_r(NULL, ",", &next)) {
+        if (count == most)
+            cli_refuse(state, CLI_USAGE, "%s %s: more than %u numbers", flag, list, most);
+        out[count++] = (uint32_t)whole_number(state, flag, text, min, max);
+    }
+    free(copy);
+    if (count == 0)
+        cli_refuse(state, CLI_USAGE, "%s %s: expected numbers with commas between them", flag, list);
+    return count;
+}
+
 static double number_of(const cli_option *option, const char *arg, struct argp_state *state)
 {
     char flag[64];
-    double value;
 
     (void)snprintf(flag, sizeof flag, "--%s", option->name);
-    value = cli_number(state, flag, arg, option->least, option->most);
-    if (option->kind != CLI_KIND_DOUBLE && value != floor(value))
-        cli_refuse(state, CLI_USAGE, "%s %s: expected a whole number", flag, arg);
-    return value;
+    return (option->kind == CLI_KIND_DOUBLE ? cli_number : whole_number)(state, flag, arg, option->least,
+                                                                         option->most);
 }
 
 static error_t take(const cli_option *option, void *args, char *arg, struct argp_state *state)

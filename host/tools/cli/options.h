@@ -144,6 +144,9 @@ INLAY_PRINTF(3, 4) _Noreturn void cli_refuse(const struct argp_state *state, int
 /* Parses arg as a number in [min, max]. An error ends the process with CLI_USAGE and a message that names the flag,
  * such as "--seconds". */
 double cli_number(struct argp_state *state, const char *flag, const char *arg, double min, double max);
+/* The same for at most `most` whole numbers with commas between them. Returns how many. */
+uint32_t cli_whole_numbers(struct argp_state *state, const char *flag, const char *list, double min, double max,
+                           uint32_t most, uint32_t *out);
 
 /* For a verb's parser: the name of a file to read or write, where "-" is standard input or standard output. A verb that
  * writes a file to standard output prints everything else to stderr, JSON too; only one of its files can go there.

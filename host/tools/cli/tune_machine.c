@@ -15,17 +15,9 @@
 error_t tune_take_threads(const cli_option *option, void *field, char *list, struct argp_state *state)
 {
     tune_machine_args *args = field;
-    char *copy = strdup(list), *next = NULL;
 
     (void)option;
-    args->options.thread_count = 0;
-    for (char *text = copy == NULL ? NULL : strtok_r(copy, ",", &next); text != NULL;
-         text = strtok_r(NULL, ",", &next)) {
-        if (args->options.thread_count == TUNE_THREADS)
-            cli_refuse(state, CLI_USAGE, "--threads %s: more than %d numbers", list, TUNE_THREADS);
-        args->threads[args->options.thread_count++] = (uint32_t)cli_number(state, "--threads", text, 1, 4096);
-    }
-    free(copy);
+    args->options.thread_count = cli_whole_numbers(state, "--threads", list, 1, 4096, TUNE_THREADS, args->threads);
     args->options.threads = args->threads;
     return 0;
 }

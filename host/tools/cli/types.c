@@ -86,8 +86,10 @@ static bool is_expanded(const case_source *source)
 #define CONTRIBUTED_ONNX(name, function) { true, #name },
 #include "passes/contributed.def"
 #undef CONTRIBUTED
-        { false, "BeamSearch" },   { false, "FlexAttention" }, { false, "Gradient" },
-        { false, "GreedySearch" }, { false, "Sampling" },
+        { false, "BeamSearch" },
+        { false, "FlexAttention" },
+        { false, "GreedySearch" },
+        { false, "Sampling" },
     };
     const bool onnx = strcmp(source->domain, "ai.onnx") == 0;
 

@@ -70,15 +70,15 @@ inlay_status value_convert(const char *from, const inlay_io_info *info, inlay_va
     count = inlay_value_count(*value);
     done = element_convert(have, inlay_value_data(*value), want, inlay_value_data(converted), count);
     if (done < count) {
-        status =
-            inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                       "%s has type %s, but input '%s' is %s, in which element %lld, %s, is not exact: convert the "
-                       "array (numpy: array.astype('%s'))",
-                       from, inlay_dtype_name(have), info->name, inlay_dtype_name(want), (long long)done,
-                       element_text(have, inlay_value_data(*value), done, text, sizeof text),
-                       want == INLAY_FLOAT    ? "float32"
-                       : want == INLAY_DOUBLE ? "float64"
-                                              : inlay_dtype_name(want));
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                            "%s has type %s, but input '%s' is %s, in which element %lld, %s, is %s: convert the "
+                            "array (numpy: array.astype('%s'))",
+                            from, inlay_dtype_name(have), info->name, inlay_dtype_name(want), (long long)done,
+                            element_text(have, inlay_value_data(*value), done, text, sizeof text),
+                            element_is_float(want) ? "too large" : "not exact",
+                            want == INLAY_FLOAT    ? "float32"
+                            : want == INLAY_DOUBLE ? "float64"
+                                                   : inlay_dtype_name(want));
         goto done;
     }
     inlay_value_unref(*value);

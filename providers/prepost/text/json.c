@@ -181,6 +181,10 @@ static inlay_status put_around(const struct source *source, bool behind, int64_t
     INLAY_CHECK(*count <= MAX_AFFIX);
     if (*count == MAX_AFFIX)
         return fail_unsupported(source, "post_processor", "more than 8 tokens around a text");
+    if (id < 0 || (uint64_t)id >= tokenizer->model.vocabulary.count)
+        return inlay_fail(source->diag, INLAY_INVALID_ARGUMENT,
+                          "tokenizer.json: post_processor names token %lld, but the last token is %lld", (long long)id,
+                          (long long)tokenizer->model.vocabulary.count - 1);
     (behind ? tokenizer->suffix_ids : tokenizer->prefix_ids)[(*count)++] = id;
     return INLAY_OK;
 }
@@ -273,6 +277,11 @@ inlay_status read_json(text_tokenizer *tokenizer, const char *file, size_t bytes
         tokenizer->pad_id = json_integer_value(step);
     if (tokenizer->model.vocabulary.count == 0)
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "tokenizer.json: model.vocab is empty");
+    else if (tokenizer->model.unknown_id < -1 ||
+             tokenizer->model.unknown_id >= (int64_t)tokenizer->model.vocabulary.count)
+        status =
+            inlay_fail(diag, INLAY_INVALID_ARGUMENT, "tokenizer.json: model.unk_id is %lld, but the last token is %lld",
+                       (long long)tokenizer->model.unknown_id, (long long)tokenizer->model.vocabulary.count - 1);
 done:
     json_decref(root);
     return status;

@@ -161,7 +161,8 @@ function requestOf(inputs, outputNames, feeds, fetches, options) {
   return { list, names, wanted, given, options };
 }
 
-// Types whose elements are converted to each other where nothing is lost.
+// Types whose elements are converted to each other: to floats they are rounded, and must stay finite; to integers they
+// must be exact.
 const CONVERTED = new Set(['float32', 'float64', 'int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64', 'bool']);
 
 function isSame(value, made) {
@@ -172,12 +173,15 @@ function isSame(value, made) {
 
 function converted(name, from, data, to) {
   const out = new to.array(data.length), big = out instanceof BigInt64Array || out instanceof BigUint64Array;
+  const isFloat = to.name === 'float32' || to.name === 'float64';
   for (let i = 0; i < data.length; i++) {
     const value = data[i];
     if (typeof value === 'bigint' || !big) out[i] = big ? value : Number(value);
     else if (Number.isInteger(value)) out[i] = BigInt(value);
-    if (!isSame(value, out[i]) || (to.name === 'bool' && out[i] > 1))
-      throw invalid(TypeError, `input '${name}' is ${to.name}, in which element ${i} of the ${from.name} tensor, ${value}, is not exact; ` +
+    const good = isFloat ? Number.isFinite(out[i]) || !Number.isFinite(Number(value)) : isSame(value, out[i]);
+    if (!good || (to.name === 'bool' && out[i] > 1))
+      throw invalid(TypeError, `input '${name}' is ${to.name}, in which element ${i} of the ${from.name} tensor, ${value}, is ` +
+        `${isFloat ? 'too large' : 'not exact'}; ` +
         `convert it: new Tensor('${to.name}', ${to.array.name}.from(data), dims)`);
   }
   return out;

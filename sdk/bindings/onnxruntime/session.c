@@ -198,6 +198,10 @@ static OrtStatus *make_options(struct creation *creation)
     if (status == INLAY_OK) {
         inlay_options_set_log(creation->to, forward_log, &creation->session->logger);
         inlay_options_set_progress(creation->to, check_cancelled, creation);
+        if (creation->session->logger.level <= ORT_LOGGING_LEVEL_INFO)
+            status = inlay_options_set(creation->to, "placement", "1", &diag);
+    }
+    if (status == INLAY_OK) {
         status = inlay_options_load(creation->to, NULL, &diag);
     }
     if (status == INLAY_OK)

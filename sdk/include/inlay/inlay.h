@@ -650,7 +650,9 @@ struct inlay_context;
 /* Contents and format of a report. Zero it, then set struct_size. */
 typedef struct inlay_explain_options {
     uint64_t struct_size;
-    const char *format; /* "text" (NULL) or "json" (`inlay explain --from FILE --html PAGE` converts it to a page) */
+    /* "text" (NULL), "json" (`inlay explain --from FILE --html PAGE` converts it to a page), or "line": how many nodes
+     * each provider runs, why not all are on one, and the expected time, without the other members */
+    const char *format;
     uint32_t flags;     /* INLAY_EXPLAIN_* */
     uint32_t columns;   /* text: line width in characters, at most 400; 0 = 100 */
     /* details of the nodes whose name matches this glob, or whose operator does ("op:GLOB"): the answer of each

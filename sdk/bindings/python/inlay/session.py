@@ -246,21 +246,24 @@ def devices(*, config: Union[bool, str, os.PathLike] = True, **options: Any) -> 
 
 # ---------------------------------------------------------------- running
 def _converted(info: "Info", data: np.ndarray, wanted: np.dtype) -> np.ndarray:
-    """The array in the type of the input, if every element has an equal there."""
+    """The array in the type of the input, by the rule of host/runtime/base/element.h: to floats, numbers are rounded to
+    the nearest, and a finite one must stay finite; to integers, every element must have an equal there."""
     with np.errstate(all="ignore"):
         made = np.asarray(data).astype(wanted)
-        # Back in the type of the array: a number beyond the range, or with more digits, is another one then. Signs are
-        # compared because integers wrap.
-        same = (made.astype(data.dtype) == data) & ((made < 0) == (data < 0)) | ((made != made) & (data != data))
+        if wanted.kind == "f":
+            good = ~np.isinf(made) | (np.isinf(data) if data.dtype.kind == "f" else False)
+        else:
+            # Back in the type of the array: a number beyond the range, or a fraction, is another one then. Signs are
+            # compared because integers wrap.
+            good = (made.astype(data.dtype) == data) & ((made < 0) == (data < 0))
         if wanted.kind in "iu" and data.dtype.kind == "f":  # the conversion of what is out of range is not defined
             wide = data.astype(np.float64)  # numpy 2 rounds the limits to the array's type: in float16, infinity
-            same &= (wide >= float(np.iinfo(wanted).min)) & (wide < float(np.iinfo(wanted).max) + 1)
-        elif wanted.kind == "f" and data.dtype.kind in "iu":
-            same &= np.isfinite(made) & (made < float(np.iinfo(data.dtype).max) + 1)
-    if not np.all(same):
-        at = int(np.argmin(np.asarray(same).reshape(-1)))
+            good &= (wide >= float(np.iinfo(wanted).min)) & (wide < float(np.iinfo(wanted).max) + 1)
+    if not np.all(good):
+        at = int(np.argmin(np.asarray(good).reshape(-1)))
+        what = "too large" if wanted.kind == "f" else "not exact"
         raise InvalidArgument(f"input '{info.name}' is {info.dtype}, in which element {at} of the {data.dtype} array, "
-                              f"{np.asarray(data).reshape(-1)[at]}, is not exact; convert it: "
+                              f"{np.asarray(data).reshape(-1)[at]}, is {what}; convert it: "
                               f"array.astype(numpy.{wanted.name})")
     return made
 
@@ -812,12 +815,31 @@ class Session:
     def _named(self, feeds):
         if isinstance(feeds, Mapping):
             return list(feeds.items())
+        if hasattr(feeds, "columns") and hasattr(feeds, "to_numpy"):
+            return self._columns(feeds)
         if isinstance(feeds, (str, bytes, np.ndarray)):
             raise TypeError("feeds must be a dict of names, or a list with a value for each input")
         feeds = list(feeds)
         if len(feeds) > len(self.inputs):
             raise InvalidArgument(f"{len(feeds)} values for {len(self.inputs)} inputs")
         return [(info.name, data) for info, data in zip(self.inputs, feeds)]
+
+    def _columns(self, table):
+        """A DataFrame as feeds: for each input the column of its name, as one column if the input has two axes."""
+        names = list(table.columns)
+        feeds = []
+        for info in self.inputs:
+            if names.count(info.name) != 1:
+                if info.name not in names and info.optional:
+                    continue
+                found = "several columns" if info.name in names else "no column"
+                raise InvalidArgument(f"the table has {found} named '{info.name}' for the input; it has "
+                                      f"{', '.join(map(str, names))}; to pass all of it for one input: "
+                                      f"{{'{info.name}': table}}")
+            column = table[info.name].to_numpy()
+            feeds.append((info.name, column.reshape(-1, 1) if info.shape is not None and len(info.shape) == 2
+                          else column))
+        return feeds
 
     def _input(self, name):
         if name not in self._by_name:
@@ -846,14 +868,18 @@ class Session:
         if info.kind == "optional":
             items = [] if data is None else [Value.list_of(data) if isinstance(data, (list, tuple)) else data]
             return Value.list_of(items, dtype=info.dtype, kind=OPTIONAL)
+        if not isinstance(data, np.ndarray) and hasattr(data, "to_numpy"):  # a DataFrame or one of its columns
+            data = data.to_numpy()
+        if isinstance(data, (list, tuple, int, float, bool, complex)):  # the model determines the type of numbers
+            data = np.asarray(data)
+            if data.dtype.kind not in "biuf" or info.kind != "tensor" or NUMPY.get(info.dtype) in (None, object):
+                return Value.of(data, None if info.dtype == "string" else info.dtype)
         if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind in "biuf" and info.kind == "tensor":
             wanted = NUMPY.get(info.dtype)
             if wanted is not None and wanted is not object and data.dtype != wanted:
                 return Value.of(_converted(info, data, np.dtype(wanted)))
         if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind not in "OUS":
             return Value.of(data, info.dtype if NUMPY.get(info.dtype) is None and info.dtype != "string" else None)
-        if isinstance(data, (list, tuple, int, float, bool, complex)):  # the model determines the type of numbers
-            return Value.of(np.asarray(data), None if info.dtype == "string" else info.dtype)
         return Value.of(data)
 
     # ------------------------------------------------------------ runs
@@ -894,8 +920,9 @@ class Session:
             cancel: Optional[Cancel] = None, max_threads: int = 0, priority: str = "normal",
             power: str = "default") -> Dict[str, Any]:
         """Runs the model and returns all outputs, or the named ones, as numpy arrays (lists of them for sequences,
-        dicts for maps). feeds: by name or in order: numpy arrays, torch tensors, numbers, strings, dicts. The other
-        arguments are those of Context.run."""
+        dicts for maps). feeds: by name or in order: numpy arrays, torch tensors, numbers, strings, dicts,
+        DataFrames; or one DataFrame, whose columns have the names of the inputs. Numbers of another type are converted:
+        to floats they are rounded, to integers they must be exact. The other arguments are those of Context.run."""
         wanted = None if outputs is None else tuple(self._output_index(name) for name in outputs)
         how = _run_options(timeout, cancel, max_threads, priority, power)
         context = self._take_context()

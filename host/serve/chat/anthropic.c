@@ -1,0 +1,116 @@
+#include "serve/chat/anthropic.h"
+#include "serve/chat/messages.h"
+#include <string.h>
+
+static bool is_of(const json_t *object, const char *type)
+{
+    const char *text = json_string_value(json_object_get(object, "type"));
+
+    return text != NULL && strcmp(text, type) == 0;
+}
+
+/* Appends to a list; false: there is no value. */
+static bool append(json_t *list, json_t *value)
+{
+    return value != NULL && json_array_append_new(list, value) == 0;
+}
+
+/* Adds a block: text to `texts`, a call to `calls`, and the message of a result to `list`. */
+static bool add_block(json_t *list, json_t *texts, json_t *calls, json_t *block, size_t index, body_error *error)
+{
+    json_t *content = json_object_get(block, "content");
+    const char *type = json_string_value(json_object_get(block, "type"));
+
+    if (is_of(block, "text"))
+        return append(texts, json_incref(block));
+    if (is_of(block, "tool_use"))
+        return append(calls, json_pack("{s:O?, s:s, s:{s:O?, s:O?}}", "id", json_object_get(block, "id"), "type",
+                                       "function", "function", "name", json_object_get(block, "name"), "arguments",
+                                       json_object_get(block, "input")));
+    if (is_of(block, "tool_result")) {
+        content = content != NULL ? messages_content(content, index, error) : json_string("");
+        return content != NULL && append(list, json_pack("{s:s, s:O?, s:o}", "role", "tool", "tool_call_id",
+                                                         json_object_get(block, "tool_use_id"), "content", content));
+    }
+    return body_fail(error, "message %zu: a block of type '%.40s' is not supported; 'text' is", index,
+                     type != NULL ? type : "");
+}
+
+static bool add_message(json_t *list, const json_t *given, size_t index, body_error *error)
+{
+    const json_t *content = json_object_get(given, "content");
+    const char *role = json_string_value(json_object_get(given, "role"));
+    json_t *texts = json_array(), *calls = json_array(), *message;
+    bool good = role != NULL && (strcmp(role, "user") == 0 || strcmp(role, "assistant") == 0);
+
+    if (!good)
+        (void)body_fail(error, "message %zu: the role is neither user nor assistant", index);
+    for (size_t i = 0; good && i < json_array_size(content); i++)
+        good = add_block(list, texts, calls, json_array_get(content, i), index, error);
+    if (good && (!json_is_array(content) || json_array_size(texts) > 0 || json_array_size(calls) > 0)) {
+        message = json_pack("{s:s, s:O?}", "role", role, "content",
+                            !json_is_array(content)      ? (json_t *)(uintptr_t)content
+                            : json_array_size(texts) > 0 ? texts
+                                                         : NULL);
+        if (message != NULL && json_array_size(calls) > 0)
+            (void)json_object_set(message, "tool_calls", calls);
+        good = append(list, message);
+    }
+    json_decref(texts);
+    json_decref(calls);
+    return good;
+}
+
+json_t *anthropic_messages(const json_t *value, body_error *error)
+{
+    const size_t count = json_array_size(value);
+    json_t *list = json_array();
+    bool good = json_is_array(value) || body_fail(error, "not an array");
+    const char *last = json_string_value(json_object_get(json_array_get(value, count > 0 ? count - 1 : 0), "role"));
+
+    if (good && last != NULL && strcmp(last, "assistant") == 0)
+        good = body_fail(error, "message %zu: the last message is of the assistant; continuing it is not supported",
+                         count - 1);
+    for (size_t i = 0; good && i < count; i++)
+        good = add_message(list, json_array_get(value, i), i, error);
+    if (good)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+json_t *anthropic_tools(const json_t *value, body_error *error)
+{
+    json_t *list = json_array();
+    bool good = json_is_array(value) || body_fail(error, "not an array");
+
+    for (size_t i = 0; good && i < json_array_size(value); i++) {
+        const json_t *given = json_array_get(value, i), *type = json_object_get(given, "type");
+
+        good = type == NULL || json_is_null(type) || is_of(given, "custom") ||
+               body_fail(error, "element %zu: type '%.40s' is not supported; 'custom' is", i,
+                         json_is_string(type) ? json_string_value(type) : "");
+        good = good && append(list, json_pack("{s:s, s:{s:O?, s:O*, s:O*, s:O*}}", "type", "function", "function",
+                                              "name", json_object_get(given, "name"), "description",
+                                              json_object_get(given, "description"), "parameters",
+                                              json_object_get(given, "input_schema"), "strict",
+                                              json_object_get(given, "strict")));
+    }
+    if (good)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+json_t *anthropic_choice(const json_t *value, bool *single, body_error *error)
+{
+    static const char *const types[] = { "auto", "any", "none", "tool", NULL };
+    static const char *const modes[] = { "auto", "required", "none" };
+    uint32_t which = 0;
+
+    if (!body_choice(json_object_get(value, "type"), types, &which, error))
+        return NULL;
+    *single |= json_is_true(json_object_get(value, "disable_parallel_tool_use"));
+    return which < 3 ? json_string(modes[which])
+                     : json_pack("{s:s, s:O?}", "type", "function", "name", json_object_get(value, "name"));
+}
