@@ -2,7 +2,8 @@
  *
  * A check compiles hundreds of cases, which takes minutes if a compile takes a second. So the time of compiles is
  * measured, without the time for which they wait for a CPU, each group has a share of the budget, and a case beyond it
- * is left out: harness_open() then returns INLAY_BUSY in phase "budget". Blobs that compile stores are offered again to the same case in later groups. */
+ * is left out: harness_open() then returns INLAY_BUSY in phase "budget". Blobs that compile stores are offered again to
+ * the same case in later groups. */
 #ifndef CHECK_ENGINES_H
 #define CHECK_ENGINES_H
 #include "base/arena.h"

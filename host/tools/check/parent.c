@@ -141,6 +141,8 @@ static inlay_status start(const struct supervisor *supervisor, const char *group
         ADD("--option", args->options[i]);
     if (args->quick)
         argv[argument_count++] = "--quick";
+    if (args->strict)
+        argv[argument_count++] = "--strict";
     if (args->no_timing)
         argv[argument_count++] = "--no-timing";
     if (args->foreign)
