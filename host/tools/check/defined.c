@@ -1,4 +1,5 @@
 #include "check/defined.h"
+#include "base/element.h"
 #include <string.h>
 
 static const inlay_attr_info *find_attr(const op_case *entry, const char *name)
@@ -84,4 +85,10 @@ bool case_is_defined(const op_case *entry, const case_instance *built)
     if (strcmp(op, "Resize") == 0 || strcmp(op, "Upsample") == 0)
         return has_clear_neighbours(entry, built);
     return true;
+}
+
+double case_rounding(const op_case *entry)
+{
+    return strcmp(entry->op_type, "Resize") == 0 && !element_is_float(entry->in[0].dtype) &&
+           strcmp(word_of(entry, "mode", "nearest"), "nearest") != 0;
 }
