@@ -49,13 +49,21 @@ struct gguf_value {
     bool used;
 };
 
+/* The file, or one of those in which llama.cpp splits a model. */
+struct gguf_part {
+    const uint8_t *bytes;
+    size_t count;
+    const char *location; /* as that of format_file */
+};
+
 enum { GGUF_RANK = 4, GGUF_NAME = 64 };
 struct gguf_tensor {
+    const struct gguf_part *part;
     char name[GGUF_NAME];
     int64_t dims[GGUF_RANK]; /* [rank], the fastest axis first */
     uint32_t rank;
     uint32_t type;
-    uint64_t offset; /* of the data in the file */
+    uint64_t offset; /* of the data in the part */
     size_t bytes;
     bool used;
     bool written; /* as rows of embeddings */
@@ -70,7 +78,8 @@ enum gguf_readers {
     GGUF_READ_BY_GRANITE = 8,
     GGUF_READ_BY_QWEN_MOE = 16,
     GGUF_READ_BY_SHARED = 32, /* those with an expert that all tokens share */
-    GGUF_READ_BY_GRANITE_DENSE = 64
+    GGUF_READ_BY_GRANITE_DENSE = 64,
+    GGUF_READ_BY_CAPS = 128 /* those that bound their logits */
 };
 
 enum gguf_key {
@@ -85,10 +94,13 @@ enum gguf_key {
 struct gguf {
     const format_file *file;
     inlay_diag *diag;
-    inlay_status status;       /* of the first failure */
-    struct gguf_value *values; /* [value_count], owned */
+    inlay_status status;     /* of the first failure */
+    struct gguf_part *parts; /* [part_count], owned */
+    char *names;             /* of the parts of a split file, owned */
+    uint64_t part_count;
+    struct gguf_value *values; /* [value_count], owned; of the first part */
     uint64_t value_count;
-    struct gguf_tensor *tensors; /* [tensor_count], owned */
+    struct gguf_tensor *tensors; /* [tensor_count], owned; of all parts */
     uint64_t tensor_count;
     struct gguf_text architecture;
     unsigned readers; /* bits of enum gguf_readers: what the architecture reads */
@@ -139,9 +151,11 @@ INLAY_NODISCARD inlay_status gguf_write_product(const struct gguf *gguf, const s
                                                 inlay_diag *diag);
 /* Writes three matrices for each expert, [columns, rows, experts], and the node of output = the sum over the `used`
  * experts of the largest logits of the router of down(SiLU(gate(input)) * up(input)), weighted by the softmax of the
- * logits, of the chosen ones if `normalizes`. */
+ * logits, of the chosen ones if `normalizes`. With biases [rows, experts], the gate is that of gpt-oss:
+ * down(g sigmoid(1.702 g) * (u + 1)) with g = min(gate(input), 7) and u = up(input), between -7 and 7. */
 struct gguf_experts {
     const struct gguf_tensor *gate, *down, *up;
+    const struct gguf_tensor *gate_bias, *down_bias, *up_bias; /* all, or NULL: none */
     int64_t used;
     bool normalizes;
 };
@@ -152,10 +166,10 @@ INLAY_NODISCARD inlay_status gguf_write_experts(const struct gguf *gguf, const s
 INLAY_NODISCARD inlay_status gguf_write_rows(const struct gguf *gguf, struct gguf_tensor *tensor, const char *indices,
                                              const char *output, struct wire *out, inlay_diag *diag);
 /* Writes a tensor of floats as the initializer of that name. */
-INLAY_NODISCARD inlay_status gguf_write_floats(const struct gguf *gguf, const struct gguf_tensor *tensor,
-                                               const char *name, struct wire *out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status gguf_write_floats(const struct gguf_tensor *tensor, const char *name, struct wire *out,
+                                               inlay_diag *diag);
 /* Element i of a tensor of type F32. */
-float gguf_element(const struct gguf *gguf, const struct gguf_tensor *tensor, int64_t i);
+float gguf_element(const struct gguf_tensor *tensor, int64_t i);
 
 /* gguf_positions.c */
 /* How positions turn the pairs of a head. */

@@ -33,25 +33,36 @@ struct architecture {
     bool experts;           /* layers may have experts */
     bool keeps_shares;      /* which are weighted by the softmax of all, not of the chosen ones */
     bool minicpm;           /* has scales of its own where the file has none */
+    bool pairs;             /* rotates pairs, also of a part of a head; no converter permutes rows */
+    bool norms_after;       /* the parts of a layer have a norm behind them only */
+    bool next_norm;         /* post_attention_norm is the norm before the feed-forward network */
+    bool local_turns;       /* if layers see a window, only these rotate */
+    bool local_plain;       /* layers that see a window rotate without scaling */
+    int64_t still_step;     /* each still_step-th layer does not rotate; 0: all do */
+    int64_t window_layers;  /* only models of so many layers have windows; 0: all */
+    bool oai;               /* experts have biases, and SwiGLU with a limit */
     double logit_cap;       /* final_logit_softcapping if the file has none; 0: none */
 };
 
 static const struct architecture architectures[] = {
     { .name = "llama", .experts = true }, /* also Mistral, Mixtral and SmolLM */
     { .name = "qwen2", .halves = true },
+    { .name = "qwen2vl", .halves = true }, /* positions of texts have three equal parts */
     { .name = "qwen2moe",
       .halves = true,
       .experts = true,
       .keeps_shares = true,
       .readers = GGUF_READ_BY_QWEN_MOE | GGUF_READ_BY_SHARED },
     { .name = "qwen3", .halves = true },
+    { .name = "qwen3vl", .halves = true },
     { .name = "qwen3moe", .halves = true, .experts = true, .readers = GGUF_READ_BY_QWEN_MOE },
+    { .name = "qwen3vlmoe", .halves = true, .experts = true, .readers = GGUF_READ_BY_QWEN_MOE },
     { .name = "gemma", .halves = true, .gelu = true, .scales_embeddings = true },
     { .name = "gemma2",
       .halves = true,
       .gelu = true,
       .scales_embeddings = true,
-      .readers = GGUF_READ_BY_WINDOWS | GGUF_READ_BY_GEMMA2,
+      .readers = GGUF_READ_BY_WINDOWS | GGUF_READ_BY_CAPS | GGUF_READ_BY_GEMMA2,
       .pattern = 2,
       .window = 4096,
       .logit_cap = 30,
@@ -60,9 +71,10 @@ static const struct architecture architectures[] = {
       .halves = true,
       .gelu = true,
       .scales_embeddings = true,
-      .readers = GGUF_READ_BY_WINDOWS,
+      .readers = GGUF_READ_BY_WINDOWS | GGUF_READ_BY_CAPS,
       .pattern = 6,
       .local_base = 10000,
+      .local_plain = true,
       .wide_layers = 62 },
     { .name = "phi3", .halves = true },
     { .name = "granite",
@@ -71,6 +83,30 @@ static const struct architecture architectures[] = {
       .experts = true,
       .readers = GGUF_READ_BY_SCALES | GGUF_READ_BY_GRANITE | GGUF_READ_BY_SHARED },
     { .name = "minicpm", .minicpm = true, .readers = GGUF_READ_BY_SCALES },
+    { .name = "smollm3", .still_step = 4 },
+    { .name = "seed_oss", .halves = true, .next_norm = true },
+    { .name = "glm4", .pairs = true },
+    { .name = "olmo2",
+      .halves = true,
+      .norms_after = true,
+      .local_plain = true,
+      .readers = GGUF_READ_BY_WINDOWS,
+      .pattern = 4 },
+    { .name = "exaone4",
+      .halves = true,
+      .norms_after = true,
+      .local_turns = true,
+      .readers = GGUF_READ_BY_WINDOWS,
+      .pattern = 4,
+      .window = 4096,
+      .window_layers = 64 },
+    { .name = "gpt-oss",
+      .halves = true,
+      .experts = true,
+      .next_norm = true,
+      .oai = true,
+      .readers = GGUF_READ_BY_WINDOWS | GGUF_READ_BY_QWEN_MOE,
+      .pattern = 2 },
 };
 
 struct builder {
@@ -134,7 +170,7 @@ static void vector(struct builder *b, const char *name, int64_t count)
     const struct gguf_tensor *tensor = tensor_of(b, name, count, 0);
 
     if (tensor != NULL && b->gguf->status == INLAY_OK)
-        b->gguf->status = gguf_write_floats(b->gguf, tensor, name, b->out, b->gguf->diag);
+        b->gguf->status = gguf_write_floats(tensor, name, b->out, b->gguf->diag);
 }
 
 static void scalar(struct builder *b, const char *name, double value)
@@ -261,6 +297,29 @@ static void add_normalized(struct builder *b, const char *norm, const char *valu
     add_later(b, normal);
 }
 
+/* The hidden states, to which what is pending is added. output: their name if something is. */
+static const char *unnormalized(struct builder *b, const char *output)
+{
+    if (b->pending[0] != '\0') {
+        node(b, "Add", "%s %s -> %s", b->stream, b->pending, output);
+        (void)snprintf(b->stream, sizeof b->stream, "%s", output);
+        b->pending[0] = '\0';
+    }
+    return b->stream;
+}
+
+/* Normalizes all queries or keys of a token together. */
+static void normalize_all(struct builder *b, const char *weight, int64_t size, const char *input, const char *output)
+{
+    const onnx_attribute attributes[] = { { "epsilon", true, 0, b->epsilon }, { "axis", false, -1, 0 } };
+    char text[3 * TEXT];
+
+    vector(b, weight, size);
+    (void)snprintf(text, sizeof text, "%s %s", input, weight);
+    if (b->gguf->status == INLAY_OK)
+        onnx_node(b->out, "SimplifiedLayerNormalization", text, output, attributes, 2);
+}
+
 /* Normalizes each head of queries or keys. */
 static void normalize_heads(struct builder *b, const char *weight, int64_t heads, const char *input, const char *output)
 {
@@ -307,7 +366,10 @@ static void project(struct builder *b, const char *layer, const char *input)
             char whole[GGUF_NAME];
 
             (void)snprintf(whole, sizeof whole, "%s%s", layer, parts[i]);
-            normalize_heads(b, norm, i == 0 ? b->heads : b->key_heads, output, whole);
+            if (gguf_tensor(b->gguf, norm)->dims[0] == sizes[i])
+                normalize_all(b, norm, sizes[i], output, whole);
+            else
+                normalize_heads(b, norm, i == 0 ? b->heads : b->key_heads, output, whole);
         }
         first += sizes[i];
     }
@@ -327,13 +389,23 @@ static bool sees_window(const struct builder *b, int64_t layer)
     return pattern == 0 || layer % pattern < pattern - 1;
 }
 
+/* Whether the queries and keys of a layer rotate. */
+static bool rotates(const struct builder *b, int64_t layer)
+{
+    const struct architecture *a = b->architecture;
+
+    return b->turns && (a->still_step == 0 || (layer + 1) % a->still_step != 0) &&
+           (!a->local_turns || b->window == 0 || sees_window(b, layer));
+}
+
 static void attend(struct builder *b, int64_t layer, const char *prefix, const char *input)
 {
     const bool is_local = sees_window(b, layer);
     const char *rotary = is_local && b->has_local_base ? "local" : "rotary";
+    char sinks[GGUF_NAME], sink[GGUF_NAME + 4] = "";
     onnx_attribute attributes[] = { { "num_heads", false, b->heads, 0 },
                                     { "kv_num_heads", false, b->key_heads, 0 },
-                                    { "do_rotary", false, b->turns, 0 },
+                                    { "do_rotary", false, rotates(b, layer), 0 },
                                     { "rotary_interleaved", false, !b->architecture->halves, 0 },
                                     { "scale", true, 0, (float)b->attention_scale },
                                     { "softcap", true, 0, (float)b->attention_cap },
@@ -341,6 +413,11 @@ static void attend(struct builder *b, int64_t layer, const char *prefix, const c
     char inputs[2 * TEXT], outputs[TEXT], name[TEXT], dims[TEXT];
 
     project(b, prefix, input);
+    (void)snprintf(sinks, sizeof sinks, "%sattn_sinks.weight", prefix);
+    if (b->architecture->oai) {
+        vector(b, sinks, b->heads);
+        (void)snprintf(sink, sizeof sink, " - %s", sinks);
+    }
     if (b->gguf->status != INLAY_OK)
         return;
     (void)snprintf(dims, sizeof dims, "batch_size %" PRId64 " past_sequence_length %" PRId64, b->key_heads,
@@ -357,8 +434,8 @@ static void attend(struct builder *b, int64_t layer, const char *prefix, const c
     }
     (void)snprintf(inputs, sizeof inputs,
                    "%sattn_q %sattn_k %sattn_v past_key_values.%" PRId64 ".key past_key_values.%" PRId64
-                   ".value last_positions total_length %s.cos %s.sin rotary.row",
-                   prefix, prefix, prefix, layer, layer, rotary, rotary);
+                   ".value last_positions total_length %s.cos %s.sin rotary.row%s",
+                   prefix, prefix, prefix, layer, layer, rotary, rotary, sink);
     (void)snprintf(outputs, sizeof outputs, "%sattn present.%" PRId64 ".key present.%" PRId64 ".value", prefix, layer,
                    layer);
     onnx_node(b->out, "com.microsoft.GroupQueryAttention", inputs, outputs, attributes, 7);
@@ -366,7 +443,10 @@ static void attend(struct builder *b, int64_t layer, const char *prefix, const c
     (void)snprintf(name, sizeof name, "%sattn_output", prefix);
     linear(b, name, b->heads * b->head_size, b->width, 0, b->width, inputs, name);
     (void)snprintf(inputs, sizeof inputs, "%spost_attention_norm.weight", prefix);
-    add_normalized(b, inputs, name);
+    if (b->architecture->next_norm)
+        add_later(b, name);
+    else
+        add_normalized(b, inputs, name);
 }
 
 /* output = down(activation(gate(x)) * up(x)), with the weights LAYERffn_gateSUFFIX and so on of `hidden` rows. A fused
@@ -414,6 +494,15 @@ static const struct gguf_tensor *stack_of(struct builder *b, const char *layer, 
     return tensor;
 }
 
+/* The biases of all experts of a layer, [rows, experts]; NULL: none, or after a failure. */
+static const struct gguf_tensor *biases_of(struct builder *b, const char *layer, const char *part, int64_t rows)
+{
+    char name[GGUF_NAME];
+
+    (void)snprintf(name, sizeof name, "%sffn_%s_exps.bias", layer, part);
+    return b->architecture->oai ? tensor_of(b, name, rows, b->experts) : NULL;
+}
+
 /* output = the experts that the router chooses, and the shared expert of the file times the sigmoid of its gate. */
 static void mixture(struct builder *b, const char *layer, const char *input, const char *output)
 {
@@ -421,6 +510,9 @@ static void mixture(struct builder *b, const char *layer, const char *input, con
     const struct gguf_experts experts = { .gate = stack_of(b, layer, "gate", b->width, b->expert_hidden),
                                           .up = stack_of(b, layer, "up", b->width, b->expert_hidden),
                                           .down = stack_of(b, layer, "down", b->expert_hidden, b->width),
+                                          .gate_bias = biases_of(b, layer, "gate", b->expert_hidden),
+                                          .up_bias = biases_of(b, layer, "up", b->expert_hidden),
+                                          .down_bias = biases_of(b, layer, "down", b->width),
                                           .used = b->experts_used,
                                           .normalizes = !b->architecture->keeps_shares };
     char router[GGUF_NAME], shape[GGUF_NAME + 8], logits[GGUF_NAME + 8], gate[GGUF_NAME], chosen[TEXT], common[TEXT];
@@ -503,7 +595,7 @@ static void write_rotary(struct builder *b)
              !gguf_text_is(scaling, "longrope"))
         gguf_fail_key(gguf, GGUF_TURN_SCALING, "has another value than none, linear, yarn and longrope for the key");
     if (turning.size < 2 || turning.size > b->head_size || turning.size % 2 != 0 ||
-        (turning.size != b->head_size && !b->architecture->halves))
+        (turning.size != b->head_size && !b->architecture->halves && !b->architecture->pairs))
         gguf_fail_key(gguf, GGUF_TURN_SIZE, "rotates a part of a head that is odd or not supported by the key");
     if (!(turning.base > 0) || !(turning.factor > 0) || !(turning.amplitude > 0) || turning.original_context < 1)
         refuse(b, INLAY_INVALID_MODEL, "has a frequency or a factor that is not positive in", "rope.*");
@@ -515,7 +607,7 @@ static void write_rotary(struct builder *b)
     gguf_write_turning(gguf, "rotary", &turning, b->out);
     if (!b->has_local_base)
         return;
-    if (b->architecture->local_base > 0) { /* gemma3 does not scale these; gemma2 does */
+    if (b->architecture->local_plain) {
         turning.factor = 1;
         turning.amplitude = gguf_float(gguf, GGUF_TURN_ATTENTION);
     }
@@ -614,12 +706,14 @@ static void read_windows(struct builder *b)
     b->window = gguf_int_or(b->gguf, GGUF_WINDOW, b->architecture->window);
     if (b->window < (b->architecture->window > 0) || b->window > INT32_MAX)
         gguf_fail_key(b->gguf, GGUF_WINDOW, "has a value that is out of range for the key");
+    if (b->architecture->window_layers > 0 && b->layers != b->architecture->window_layers)
+        b->window = 0;
     b->pattern = gguf_find(b->gguf, GGUF_PATTERN);
     if (b->pattern != NULL &&
         (b->pattern->type == GGUF_ARRAY ? b->pattern->count < (uint64_t)b->layers : !(gguf_item(b->pattern, 0) >= 0)))
         gguf_fail_key(b->gguf, GGUF_PATTERN, "has a negative number, or not one for each layer, for the key");
     b->has_local_base =
-        b->window > 0 && (b->architecture->local_base > 0 || gguf_find(b->gguf, GGUF_TURN_BASE_LOCAL) != NULL);
+        b->window > 0 && (b->architecture->local_plain || gguf_find(b->gguf, GGUF_TURN_BASE_LOCAL) != NULL);
 }
 
 static void read_sizes(struct builder *b)
@@ -656,6 +750,15 @@ static void read_sizes(struct builder *b)
         refuse(b, INLAY_INVALID_MODEL, "lacks a tensor, or it has another shape:", "token_embd.weight");
 }
 
+/* The input of a part of a layer: the hidden states, normalized unless the norms are behind the parts. */
+static const char *before_part(struct builder *b, const char *weight, const char *output)
+{
+    if (b->architecture->norms_after)
+        return unnormalized(b, output);
+    normalize(b, weight, output);
+    return output;
+}
+
 static void write_graph(struct builder *b)
 {
     struct gguf_tensor *embedding = gguf_tensor(b->gguf, "token_embd.weight");
@@ -681,12 +784,11 @@ static void write_graph(struct builder *b)
         (void)snprintf(prefix, sizeof prefix, "blk.%" PRId64 ".", layer);
         (void)snprintf(name, sizeof name, "%sattn_norm.weight", prefix);
         (void)snprintf(norm, sizeof norm, "%sattn_normal", prefix);
-        normalize(b, name, norm);
-        attend(b, layer, prefix, norm);
-        (void)snprintf(name, sizeof name, "%sffn_norm.weight", prefix);
+        attend(b, layer, prefix, before_part(b, name, norm));
+        (void)snprintf(name, sizeof name, "%s%s.weight", prefix,
+                       b->architecture->next_norm ? "post_attention_norm" : "ffn_norm");
         (void)snprintf(norm, sizeof norm, "%sffn_normal", prefix);
-        normalize(b, name, norm);
-        feed_forward(b, prefix, norm);
+        feed_forward(b, prefix, before_part(b, name, norm));
     }
     normalize(b, "output_norm.weight", "output_normal");
     linear(b, has(b, "output.weight") ? "output" : "token_embd", b->width, embedding->dims[1], 0, embedding->dims[1],
@@ -739,8 +841,9 @@ inlay_status gguf_translate(const format_file *file, struct wire *out, inlay_dia
     if (b.architecture == NULL)
         gguf.status =
             inlay_fail(diag, INLAY_UNSUPPORTED,
-                       "has the architecture '%.*s'; supported are llama, qwen2, qwen2moe, qwen3, qwen3moe, gemma, "
-                       "gemma2, gemma3, phi3, granite, granitemoe, minicpm",
+                       "has the architecture '%.*s'; supported are llama, qwen2, qwen2vl, qwen2moe, qwen3, qwen3vl, "
+                       "qwen3moe, qwen3vlmoe, gemma, gemma2, gemma3, phi3, granite, granitemoe, minicpm, smollm3, "
+                       "seed_oss, glm4, olmo2, exaone4, gpt-oss",
                        (int)(gguf.architecture.bytes < 60 ? gguf.architecture.bytes : 60), gguf.architecture.data);
     else
         read_sizes(&b);
@@ -748,7 +851,7 @@ inlay_status gguf_translate(const format_file *file, struct wire *out, inlay_dia
         graph = onnx_begin(out, "GGUF", gguf.file->keeps_blocks);
         write_graph(&b);
         onnx_end(out, graph);
-        if (!b.architecture->halves) /* whose rows the converters of llama.cpp permute */
+        if (!b.architecture->halves && !b.architecture->pairs) /* whose rows the converters of llama.cpp permute */
             onnx_property(out, FORMAT_PAIRED_ROWS, "true", 4);
         check_all_used(&b);
     }

@@ -81,9 +81,9 @@ static float pair_of(const struct gguf_turning *turning, float turns)
 }
 
 /* The angle by which one position turns pair i. */
-static double angle_of(const struct gguf *gguf, const struct gguf_turning *turning, int64_t i)
+static double angle_of(const struct gguf_turning *turning, int64_t i)
 {
-    const double slower = turning->slower != NULL ? (double)gguf_element(gguf, turning->slower, i) : 1;
+    const double slower = turning->slower != NULL ? (double)gguf_element(turning->slower, i) : 1;
     const double angle = pow(turning->base, -2.0 * (double)i / (double)turning->size) / slower;
     float low, high, part;
 
@@ -96,8 +96,8 @@ static double angle_of(const struct gguf *gguf, const struct gguf_turning *turni
 }
 
 /* Cosines and sines of [rows] positions with the given step: NAME.cos, NAME.sin. */
-static bool write_table(const struct gguf *gguf, const char *name, const struct gguf_turning *turning, int64_t rows,
-                        int64_t step, double size, struct wire *out)
+static bool write_table(const char *name, const struct gguf_turning *turning, int64_t rows, int64_t step, double size,
+                        struct wire *out)
 {
     const int64_t half = turning->size / 2, dims[2] = { rows, half };
     const size_t bytes = (size_t)(rows * half) * sizeof(float);
@@ -107,7 +107,7 @@ static bool write_table(const struct gguf *gguf, const char *name, const struct 
     if (values == NULL)
         return false;
     for (int64_t i = 0; i < half; i++) {
-        const double angle = angle_of(gguf, turning, i) * (double)step;
+        const double angle = angle_of(turning, i) * (double)step;
 
         for (int64_t row = 0; row < rows; row++) {
             values[row * half + i] = (float)(cos((double)row * angle) * size);
@@ -129,8 +129,8 @@ void gguf_write_turning(struct gguf *gguf, const char *name, const struct gguf_t
 
     (void)snprintf(page, sizeof page, "%s.page", name);
     (void)snprintf(place, sizeof place, "%s.place", name);
-    if (!write_table(gguf, page, turning, (turning->context + places - 1) / places, places, 1, out) ||
-        !write_table(gguf, place, turning, rows, 1, turning->amplitude, out)) {
+    if (!write_table(page, turning, (turning->context + places - 1) / places, places, 1, out) ||
+        !write_table(place, turning, rows, 1, turning->amplitude, out)) {
         gguf->status = inlay_fail(gguf->diag, INLAY_OUT_OF_MEMORY, "out of memory for the angles of positions");
         return;
     }

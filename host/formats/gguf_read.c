@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { OLDEST_VERSION = 2, NEWEST_VERSION = 3, MAX_TENSORS = 100000, MAX_VALUES = 100000 };
+enum { PART_END = sizeof "-00001-of-00001.gguf" - 1 };
 enum { MIN_VALUE_BYTES = 8 + 4 + 1, MIN_TENSOR_BYTES = 8 + 4 + 8 + 4 + 8 }; /* bytes of the shortest entries */
 
 struct reader {
@@ -127,9 +128,10 @@ static inlay_status refuse_type(const struct gguf_tensor *tensor, inlay_diag *di
 
 /* Checks where the data of a tensor lies, [data, ...) being that of all. next: where the previous one ends, aligned; it
  * must begin there, as llama.cpp requires. */
-static inlay_status place_tensor(const struct gguf *gguf, struct gguf_tensor *tensor, uint64_t data, uint64_t alignment,
-                                 uint64_t *next, inlay_diag *diag)
+static inlay_status place_tensor(struct gguf_tensor *tensor, uint64_t data, uint64_t alignment, uint64_t *next,
+                                 inlay_diag *diag)
 {
+    const uint64_t count = tensor->part->count;
     const kit_block_type *type = gguf_type_of(tensor);
     const int64_t row = tensor->rank > 0 ? tensor->dims[0] : 1;
     uint64_t bytes = (uint64_t)(type != NULL ? type->bytes : 0);
@@ -143,8 +145,7 @@ static inlay_status place_tensor(const struct gguf *gguf, struct gguf_tensor *te
                           tensor->name, row, type->elements, type->name);
     for (uint32_t i = 0; i < tensor->rank; i++) /* at most 2^57 elements (dims_count) of 4 bytes */
         bytes *= (uint64_t)(i == 0 ? row / type->elements : tensor->dims[i]);
-    if (data > gguf->file->count || tensor->offset > gguf->file->count - data ||
-        bytes > gguf->file->count - data - tensor->offset)
+    if (data > count || tensor->offset > count - data || bytes > count - data - tensor->offset)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "tensor '%s' lies outside of the file; the file is cut short",
                           tensor->name);
     if (tensor->offset != *next)
@@ -158,7 +159,7 @@ static inlay_status place_tensor(const struct gguf *gguf, struct gguf_tensor *te
     return INLAY_OK;
 }
 
-static inlay_status read_tables(struct gguf *gguf, struct reader *reader)
+static inlay_status read_tables(struct gguf *gguf, const struct gguf_part *part, struct reader *reader)
 {
     uint64_t alignment, data, next = 0;
     inlay_status status;
@@ -167,6 +168,7 @@ static inlay_status read_tables(struct gguf *gguf, struct reader *reader)
         if (!read_value(reader, &gguf->values[i]))
             return damaged(reader->diag, "its key-value pairs are cut short, or one has a type that GGUF lacks");
     for (uint64_t i = 0; i < gguf->tensor_count; i++) {
+        gguf->tensors[i].part = part;
         status = read_tensor(reader, &gguf->tensors[i]);
         if (status != INLAY_OK)
             return status;
@@ -174,30 +176,22 @@ static inlay_status read_tables(struct gguf *gguf, struct reader *reader)
     alignment = (uint64_t)gguf_int(gguf, GGUF_ALIGNMENT);
     if (alignment < 4 || alignment > 1 << 20 || (alignment & (alignment - 1)) != 0)
         return damaged(reader->diag, "general.alignment is not a power of two of at least 4");
-    data = ((uint64_t)(reader->at - gguf->file->bytes) + alignment - 1) / alignment * alignment;
+    data = ((uint64_t)(reader->at - part->bytes) + alignment - 1) / alignment * alignment;
     for (uint64_t i = 0; i < gguf->tensor_count; i++) {
-        status = place_tensor(gguf, &gguf->tensors[i], data, alignment, &next, reader->diag);
+        status = place_tensor(&gguf->tensors[i], data, alignment, &next, reader->diag);
         if (status != INLAY_OK)
             return status;
     }
-    if (gguf_int(gguf, GGUF_SPLITS) > 1)
-        return inlay_fail(reader->diag, INLAY_UNSUPPORTED,
-                          "is one of %" PRId64 " parts of a split GGUF file; join them with llama-gguf-split --merge",
-                          gguf_int(gguf, GGUF_SPLITS));
-    gguf->architecture = gguf_string(gguf, GGUF_ARCHITECTURE);
-    return gguf->architecture.data != NULL || gguf->status != INLAY_OK
-               ? gguf->status
-               : damaged(reader->diag, "it has no general.architecture");
+    return gguf->status;
 }
 
-inlay_status gguf_open(const format_file *file, struct gguf *out, inlay_diag *diag)
+/* Reads the tables of one part. After a failure, gguf_deinit() frees them. */
+static inlay_status read_part(const struct gguf_part *part, struct gguf *out, inlay_diag *diag)
 {
-    struct reader reader = { file->bytes + 4, file->bytes + file->count, diag };
+    struct reader reader = { part->bytes + 4, part->bytes + part->count, diag };
     uint32_t version = 0;
-    inlay_status status;
 
-    INLAY_CHECK(file->count >= 4);
-    *out = (struct gguf){ .file = file, .diag = diag };
+    INLAY_CHECK(gguf_is_file(part->bytes, part->count));
     if (!take(&reader, &version, sizeof version))
         return damaged(diag, "it is cut short");
     if (version < OLDEST_VERSION || version > NEWEST_VERSION)
@@ -205,15 +199,134 @@ inlay_status gguf_open(const format_file *file, struct gguf *out, inlay_diag *di
                           OLDEST_VERSION, NEWEST_VERSION);
     if (!take(&reader, &out->tensor_count, 8) || !take(&reader, &out->value_count, 8))
         return damaged(diag, "it is cut short");
-    if (out->tensor_count > MAX_TENSORS || out->tensor_count > file->count / MIN_TENSOR_BYTES ||
-        out->value_count > MAX_VALUES || out->value_count > file->count / MIN_VALUE_BYTES) {
+    if (out->tensor_count > MAX_TENSORS || out->tensor_count > part->count / MIN_TENSOR_BYTES ||
+        out->value_count > MAX_VALUES || out->value_count > part->count / MIN_VALUE_BYTES) {
         out->tensor_count = out->value_count = 0;
         return damaged(diag, "it has more tensors or keys than bytes, or more than 100000");
     }
     out->values = calloc(out->value_count + 1, sizeof *out->values);
     out->tensors = calloc(out->tensor_count + 1, sizeof *out->tensors);
-    status = out->values != NULL && out->tensors != NULL ? read_tables(out, &reader)
-                                                         : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
+    return out->values != NULL && out->tensors != NULL ? read_tables(out, part, &reader)
+                                                       : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
+}
+
+/* The place of "-NNNNN-of-MMMMM.gguf" in the name of a part, whose numbers are then set; NULL: another name. */
+static const char *part_numbers(const char *name, unsigned *no, unsigned *count)
+{
+    const size_t bytes = name != NULL ? strlen(name) : 0;
+    const char *end = bytes > PART_END ? name + bytes - PART_END : NULL;
+    int read = 0;
+
+    return end != NULL && sscanf(end, "-%5u-of-%5u.gguf%n", no, count, &read) == 2 && read == PART_END ? end : NULL;
+}
+
+/* Opens the files of the parts, but for the one that is open, whose number is `own`. */
+static inlay_status find_parts(struct gguf *gguf, uint64_t own, inlay_diag *diag)
+{
+    const format_file *file = gguf->file;
+    const size_t bytes = strlen(file->name) + 1;
+
+    for (uint64_t i = 0; i < gguf->part_count; i++) {
+        struct gguf_part *part = &gguf->parts[i];
+        char *name = gguf->names + i * bytes;
+        inlay_status status;
+
+        (void)snprintf(name, bytes, "%.*s-%05" PRIu64 "-of-%05" PRIu64 ".gguf", (int)(bytes - 1 - PART_END), file->name,
+                       i + 1, gguf->part_count);
+        if (i == own) {
+            *part = (struct gguf_part){ file->bytes, file->count, file->location };
+            continue;
+        }
+        status = file->open(file->open_ctx, name, &part->bytes, &part->count, diag);
+        if (status == INLAY_OK && !gguf_is_file(part->bytes, part->count))
+            status = inlay_fail(diag, INLAY_INVALID_MODEL, "needs its part '%.200s', which is no GGUF file", name);
+        if (status != INLAY_OK)
+            return status;
+        part->location = name;
+    }
+    return INLAY_OK;
+}
+
+/* Reads the tables of a part and moves its tensors to those of all parts, and the keys of the first part. */
+static inlay_status add_part(struct gguf *gguf, uint64_t i, inlay_diag *diag)
+{
+    struct gguf one = { .file = gguf->file, .diag = diag };
+    struct gguf_tensor *tensors;
+    inlay_status status;
+
+    INLAY_TRY(read_part(&gguf->parts[i], &one, diag));
+    if ((uint64_t)gguf_int(&one, GGUF_SPLITS) != gguf->part_count || (uint64_t)gguf_int(&one, GGUF_SPLIT) != i) {
+        status = inlay_fail(diag, INLAY_INVALID_MODEL, "is part %" PRId64 " of %" PRId64 " by split.no and split.count",
+                            gguf_int(&one, GGUF_SPLIT) + 1, gguf_int(&one, GGUF_SPLITS));
+        goto done;
+    }
+    tensors = realloc(gguf->tensors, (gguf->tensor_count + one.tensor_count + 1) * sizeof *tensors);
+    if (tensors == NULL) {
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
+        goto done;
+    }
+    memcpy(tensors + gguf->tensor_count, one.tensors, one.tensor_count * sizeof *tensors);
+    gguf->tensors = tensors;
+    gguf->tensor_count += one.tensor_count;
+    if (i == 0) {
+        gguf->values = one.values;
+        gguf->value_count = one.value_count;
+        one.values = NULL;
+    }
+done:
+    gguf_deinit(&one);
+    return status;
+}
+
+/* Reads all parts, of which the file is one. */
+static inlay_status join_parts(struct gguf *gguf, uint64_t own, uint64_t count, inlay_diag *diag)
+{
+    const format_file *file = gguf->file;
+    inlay_diag why = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    gguf_deinit(gguf);
+    *gguf = (struct gguf){ .file = file, .diag = diag, .part_count = count };
+    gguf->parts = calloc(count, sizeof *gguf->parts);
+    gguf->names = calloc(count, strlen(file->name) + 1);
+    status = gguf->parts != NULL && gguf->names != NULL ? find_parts(gguf, own, diag)
+                                                        : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
+    for (uint64_t i = 0; i < count && status == INLAY_OK; i++) {
+        status = add_part(gguf, i, &why);
+        if (status != INLAY_OK)
+            (void)inlay_fail(diag, status, "its part '%s' %s", gguf->names + i * (strlen(file->name) + 1), why.text);
+    }
+    if (status == INLAY_OK &&
+        (uint64_t)gguf_int_or(gguf, GGUF_SPLIT_TENSORS, (int64_t)gguf->tensor_count) != gguf->tensor_count) {
+        gguf_fail_key(gguf, GGUF_SPLIT_TENSORS, "has another number of tensors in all parts than its key");
+        status = gguf->status;
+    }
+    return status;
+}
+
+inlay_status gguf_open(const format_file *file, struct gguf *out, inlay_diag *diag)
+{
+    unsigned no = 0, count = 0;
+    inlay_status status;
+
+    *out = (struct gguf){ .file = file, .diag = diag, .parts = malloc(sizeof *out->parts), .part_count = 1 };
+    if (out->parts == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
+    *out->parts = (struct gguf_part){ file->bytes, file->count, file->location };
+    status = read_part(out->parts, out, diag);
+    if (status == INLAY_OK && gguf_int(out, GGUF_SPLITS) > 1) {
+        if (part_numbers(file->name, &no, &count) == NULL || no < 1 || no > count)
+            status = inlay_fail(diag, INLAY_INVALID_MODEL,
+                                "is one of %" PRId64 " parts of a split GGUF file; its name must end with "
+                                "-00001-of-%05" PRId64 ".gguf, or with another number",
+                                gguf_int(out, GGUF_SPLITS), gguf_int(out, GGUF_SPLITS));
+        else
+            status = join_parts(out, no - 1, count, diag);
+    }
+    if (status == INLAY_OK)
+        out->architecture = gguf_string(out, GGUF_ARCHITECTURE);
+    if (status == INLAY_OK && out->architecture.data == NULL)
+        status = out->status != INLAY_OK ? out->status : damaged(diag, "it has no general.architecture");
     if (status != INLAY_OK)
         gguf_deinit(out);
     return status;
@@ -221,6 +334,8 @@ inlay_status gguf_open(const format_file *file, struct gguf *out, inlay_diag *di
 
 void gguf_deinit(struct gguf *gguf)
 {
+    free(gguf->parts);
+    free(gguf->names);
     free(gguf->values);
     free(gguf->tensors);
     *gguf = (struct gguf){ .file = NULL };

@@ -74,7 +74,7 @@ static inlay_status read_codes(const struct gguf *gguf, const struct gguf_tensor
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory for the weights of '%s'", tensor->name);
     out->scales = (float *)(void *)(out->packed + aligned(out->bytes));
     out->zeros = zeros ? out->scales + aligned(out->groups * sizeof(float)) / sizeof(float) : NULL;
-    kit_blocks_read(coding, gguf->file->bytes + tensor->offset + (size_t)(row * first * type->bytes), (int64_t)blocks,
+    kit_blocks_read(coding, tensor->part->bytes + tensor->offset + (size_t)(row * first * type->bytes), (int64_t)blocks,
                     out->packed, out->scales, out->zeros);
     return INLAY_OK;
 }
@@ -104,8 +104,8 @@ static void write_codes(struct wire *out, const char *name, const int64_t *dims,
 }
 
 /* Rows of a tensor without blocks, from row `first` on. */
-static void write_plain(const struct gguf *gguf, const struct gguf_tensor *tensor, const char *name, int64_t first,
-                        const int64_t *dims, uint32_t rank, struct wire *out)
+static void write_plain(const struct gguf_tensor *tensor, const char *name, int64_t first, const int64_t *dims,
+                        uint32_t rank, struct wire *out)
 {
     const kit_block_type *type = gguf_type_of(tensor);
     const uint64_t skipped = (uint64_t)(first * tensor->dims[0] * type->bytes);
@@ -116,16 +116,16 @@ static void write_plain(const struct gguf *gguf, const struct gguf_tensor *tenso
         bytes *= (uint64_t)dims[i];
     INLAY_CHECK(skipped + bytes <= tensor->bytes);
     mark = onnx_tensor_begin(out, name, dtype_of(type), dims, rank);
-    if (gguf->file->location != NULL)
-        onnx_external(out, gguf->file->location, tensor->offset + skipped, bytes);
+    if (tensor->part->location != NULL)
+        onnx_external(out, tensor->part->location, tensor->offset + skipped, bytes);
     else
-        wire_bytes(out, ONNX_RAW_DATA, gguf->file->bytes + tensor->offset + skipped, (size_t)bytes);
+        wire_bytes(out, ONNX_RAW_DATA, tensor->part->bytes + tensor->offset + skipped, (size_t)bytes);
     wire_end(out, mark);
 }
 
 /* The blocks as they are in the file, and the node that unpacks them. */
-static void write_blocks(const struct gguf *gguf, const struct gguf_tensor *tensor, int64_t first, int64_t count,
-                         const struct weights *weights, struct wire *out)
+static void write_blocks(const struct gguf_tensor *tensor, int64_t first, int64_t count, const struct weights *weights,
+                         struct wire *out)
 {
     const kit_block_type *type = weights->coding.type;
     const int64_t row = tensor->dims[0] / type->elements;
@@ -137,7 +137,7 @@ static void write_blocks(const struct gguf *gguf, const struct gguf_tensor *tens
     if (weights->joined)
         memcpy(dims, (int64_t[4]){ tensor->dims[2], tensor->dims[1], row, type->bytes }, sizeof dims);
     mark = onnx_tensor_begin(out, name, INLAY_UINT8, dims, weights->joined ? 4 : 3);
-    onnx_external(out, gguf->file->location, tensor->offset + (uint64_t)(row * first * type->bytes),
+    onnx_external(out, tensor->part->location, tensor->offset + (uint64_t)(row * first * type->bytes),
                   (uint64_t)(row * count * type->bytes));
     wire_end(out, mark);
     (void)snprintf(outputs, sizeof outputs, "%s.codes %s.scales %s%s", name, name, weights->zeros ? name : "",
@@ -164,7 +164,7 @@ static inlay_status write_weights(const struct gguf *gguf, const struct gguf_ten
     INLAY_CHECK(coding->bits >= coding->type->bits && coding->type->group % coding->group == 0 &&
                 (weights->zeros || !coding->type->zeros) && first >= 0 && first + count <= rows_of(tensor));
     if (gguf->file->keeps_blocks) {
-        write_blocks(gguf, tensor, first, count, weights, out);
+        write_blocks(tensor, first, count, weights, out);
         return INLAY_OK;
     }
     status = read_codes(gguf, tensor, first, count, coding, weights->zeros, &codes, diag);
@@ -193,7 +193,7 @@ inlay_status gguf_write_product(const struct gguf *gguf, const struct gguf_produ
 
     if (is_plain) {
         if (!tensor->written)
-            write_plain(gguf, tensor, weights, product->first, matrix, 2, out);
+            write_plain(tensor, weights, product->first, matrix, 2, out);
         (void)snprintf(other, sizeof other, "%s.float", output);
         /* before the Transpose: a provider may take 16-bit constants of the file and this Cast instead of floats */
         onnx_node(out, "Cast", weights, other, &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
@@ -230,10 +230,15 @@ inlay_status gguf_write_experts(const struct gguf *gguf, const struct gguf_exper
                                 const char *router, const char *output, struct wire *out, inlay_diag *diag)
 {
     const struct gguf_tensor *const tensors[3] = { experts->gate, experts->down, experts->up };
-    char inputs[4 * LONG_NAMES], other[LONG_NAMES];
+    const struct gguf_tensor *const biases[3] = { experts->gate_bias, experts->down_bias, experts->up_bias };
+    const bool biased = experts->gate_bias != NULL;
+    onnx_attribute attributes[9] = { { biased ? "activation_type=swiglu" : "activation_type=silu", false, 0, 0 },
+                                     { "k", false, experts->used, 0 },
+                                     { "normalize_routing_weights", false, experts->normalizes, 0 } };
+    char inputs[6 * LONG_NAMES], other[LONG_NAMES];
     int64_t bits = 4, group = 32;
     int coded = 0;
-    size_t used;
+    size_t used, count = 3;
 
     for (int i = 0; i < 3; i++) {
         const kit_block_type *type = gguf_type_of(tensors[i]);
@@ -248,8 +253,11 @@ inlay_status gguf_write_experts(const struct gguf *gguf, const struct gguf_exper
                           tensors[0]->name, tensors[1]->name, tensors[2]->name);
     used = (size_t)snprintf(inputs, sizeof inputs, "%s %s", input, router);
     for (int i = 0; i < 3; i++) {
-        const char *name = tensors[i]->name;
+        const char *name = tensors[i]->name, *bias = biased ? biases[i]->name : "-";
+        const inlay_status written = biased ? gguf_write_floats(biases[i], bias, out, diag) : INLAY_OK;
 
+        if (written != INLAY_OK)
+            return written;
         if (coded != 0) {
             const struct weights weights = {
                 name, { gguf_type_of(tensors[i]), bits, group }, needs_zeros(gguf_type_of(tensors[i]), bits), true
@@ -258,28 +266,31 @@ inlay_status gguf_write_experts(const struct gguf *gguf, const struct gguf_exper
 
             if (status != INLAY_OK)
                 return status;
-            used += (size_t)snprintf(inputs + used, sizeof inputs - used, " %s.codes %s.scales -", name, name);
+            used += (size_t)snprintf(inputs + used, sizeof inputs - used, " %s.codes %s.scales %s", name, name, bias);
             continue;
         }
-        write_plain(gguf, tensors[i], name, 0,
-                    (int64_t[]){ tensors[i]->dims[2], tensors[i]->dims[1], tensors[i]->dims[0] }, 3, out);
+        write_plain(tensors[i], name, 0, (int64_t[]){ tensors[i]->dims[2], tensors[i]->dims[1], tensors[i]->dims[0] },
+                    3, out);
         (void)snprintf(other, sizeof other, "%s.float", name);
         onnx_node(out, "Cast", name, other, &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
-        used += (size_t)snprintf(inputs + used, sizeof inputs - used, " %s -", other);
+        used += (size_t)snprintf(inputs + used, sizeof inputs - used, " %s %s", other, bias);
     }
     for (int i = 0; i < 3 && coded != 0; i++)
         used += (size_t)(needs_zeros(gguf_type_of(tensors[i]), bits)
                              ? snprintf(inputs + used, sizeof inputs - used, " %s.zeros", tensors[i]->name)
                              : snprintf(inputs + used, sizeof inputs - used, " -"));
     INLAY_CHECK(used < sizeof inputs);
-    onnx_node(out, coded != 0 ? "com.microsoft.QMoE" : "com.microsoft.MoE", inputs, output,
-              (onnx_attribute[]){ { "activation_type=silu", false, 0, 0 },
-                                  { "k", false, experts->used, 0 },
-                                  { "normalize_routing_weights", false, experts->normalizes, 0 },
-                                  { "expert_weight_bits", false, bits, 0 },
-                                  { "block_size", false, group, 0 },
-                                  { "accuracy_level", false, 4, 0 } },
-              coded != 0 ? 6 : 3);
+    if (coded != 0) {
+        attributes[count++] = (onnx_attribute){ "expert_weight_bits", false, bits, 0 };
+        attributes[count++] = (onnx_attribute){ "block_size", false, group, 0 };
+        attributes[count++] = (onnx_attribute){ "accuracy_level", false, 4, 0 };
+    }
+    if (biased) {
+        attributes[count++] = (onnx_attribute){ "activation_alpha", true, 0, 1.702F };
+        attributes[count++] = (onnx_attribute){ "activation_beta", true, 0, 1 };
+        attributes[count++] = (onnx_attribute){ "swiglu_limit", true, 0, 7 };
+    }
+    onnx_node(out, coded != 0 ? "com.microsoft.QMoE" : "com.microsoft.MoE", inputs, output, attributes, count);
     return INLAY_OK;
 }
 
@@ -318,7 +329,7 @@ inlay_status gguf_write_rows(const struct gguf *gguf, struct gguf_tensor *tensor
 
     tensor->written = true;
     if (type->unpack == NULL) {
-        write_plain(gguf, tensor, tensor->name, 0, (int64_t[]){ rows, columns }, 2, out);
+        write_plain(tensor, tensor->name, 0, (int64_t[]){ rows, columns }, 2, out);
         (void)snprintf(inputs, sizeof inputs, "%s %s", tensor->name, indices);
         onnx_node(out, "Gather", inputs, "rows.gathered", NULL, 0);
         onnx_node(out, "Cast", "rows.gathered", output, &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
@@ -341,22 +352,21 @@ inlay_status gguf_write_rows(const struct gguf *gguf, struct gguf_tensor *tensor
     return INLAY_OK;
 }
 
-inlay_status gguf_write_floats(const struct gguf *gguf, const struct gguf_tensor *tensor, const char *name,
-                               struct wire *out, inlay_diag *diag)
+inlay_status gguf_write_floats(const struct gguf_tensor *tensor, const char *name, struct wire *out, inlay_diag *diag)
 {
     if (gguf_type_of(tensor)->id != plain_types[0].id)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "tensor '%s' has type %s; it must be F32", tensor->name,
                           gguf_type_of(tensor)->name);
-    INLAY_CHECK(tensor->rank == 1);
-    write_plain(gguf, tensor, name, 0, tensor->dims, 1, out);
+    INLAY_CHECK(tensor->rank == 1 || tensor->rank == 2);
+    write_plain(tensor, name, 0, (int64_t[]){ tensor->dims[tensor->rank - 1], tensor->dims[0] }, tensor->rank, out);
     return INLAY_OK;
 }
 
-float gguf_element(const struct gguf *gguf, const struct gguf_tensor *tensor, int64_t i)
+float gguf_element(const struct gguf_tensor *tensor, int64_t i)
 {
     float value;
 
     INLAY_CHECK(tensor->type == 0 && i >= 0 && (size_t)(i + 1) * sizeof value <= tensor->bytes);
-    memcpy(&value, gguf->file->bytes + tensor->offset + (size_t)i * sizeof value, sizeof value);
+    memcpy(&value, tensor->part->bytes + tensor->offset + (size_t)i * sizeof value, sizeof value);
     return value;
 }

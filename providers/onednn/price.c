@@ -12,22 +12,26 @@
 #define VOLUME_FLOPS_PER_NS 300.0
 #define THIN_FLOPS_PER_NS 150.0  /* groups of few channels */
 #define UNFOLD_FLOPS_PER_NS 90.0 /* kernels by im2col, and transposed convolutions, which use one thread */
+#define MOST_FLOPS 304.0         /* a reference core with fewer multipliers comes as close to their limit */
+#define LANES 16.0               /* columns of a product, or channels of a group, are computed in such steps */
 #define REDUCED_GAIN 2.0
 #define FUNCTION_PER_NS 16.0
 #define REORDER_BYTES_PER_NS 12.0
-#define CALL_NS 300.0    /* a call of the library */
-#define COPY_NS 50.0     /* a change of layout */
-#define SHARED_FLOPS 4e5 /* with less work, one thread is faster */
+#define CALL_NS 500.0            /* a call of the library */
+#define COPY_NS 50.0             /* a change of layout */
+#define SHARED_FLOPS 4e5         /* with less work, one thread is faster */
+#define PRODUCT_SHARED_FLOPS 8e6 /* oneDNN uses one thread for smaller products */
 
 struct sizes {
     double input, weights, output, addend; /* elements */
     double depth;                          /* of a product: length of a sum */
     double taps;                           /* of a window */
     double inside;                         /* the share of all taps that a convolution computes */
+    double padding;                        /* computed output channels / those of the group */
     bool depthwise, thin;
 };
 
-/* The share of the taps of a dilated convolution that oneDNN computes. Rows of taps outside the image are skipped. In
+/* The share of the taps of a convolution that oneDNN computes. Rows of taps outside the image are skipped. In
  * other rows about half of the taps outside the image are skipped, because a block of pixels skips a tap only if it is
  * outside for all of them. */
 static double inside_of(const inlay_cost_request *request, const struct group *group)
@@ -36,7 +40,6 @@ static double inside_of(const inlay_cost_request *request, const struct group *g
                             *output = price_state(request, group->output);
     int64_t in[MOST_SPATIAL], out[MOST_SPATIAL], begins[MOST_SPATIAL], ends[MOST_SPATIAL];
     double rows = 1, taps = 1;
-    bool dilated = false;
 
     if (group->kind != GROUP_CONV || input == NULL || output == NULL || input->rank != group->spatial + 2 ||
         output->rank != group->spatial + 2)
@@ -46,10 +49,7 @@ static double inside_of(const inlay_cost_request *request, const struct group *g
         out[i] = output->dims[2 + i];
         if (in[i] < 1 || out[i] < 1) /* unknown, or nothing to compute */
             return 1;
-        dilated = dilated || group->dilations[i] > 1;
     }
-    if (!dilated)
-        return 1;
     group_pads(group, in, out, begins, ends);
     for (uint32_t i = 0; i < group->spatial; i++) {
         double count = 0;
@@ -68,17 +68,25 @@ static double inside_of(const inlay_cost_request *request, const struct group *g
     return (rows + taps) / 2;
 }
 
+/* By how much vectors exceed the columns that they hold. */
+static double padding_of(double columns)
+{
+    return ceil(columns / LANES) * LANES / columns;
+}
+
 static struct sizes sizes_of(const inlay_cost_request *request, const struct group *group)
 {
     const inlay_value_state *input = price_state(request, group->values[OPERAND_INPUT]),
-                            *weights = price_state(request, group->values[OPERAND_WEIGHTS]);
+                            *weights = price_state(request, group->values[OPERAND_WEIGHTS]),
+                            *output = price_state(request, group->output);
     struct sizes sizes = { .input = price_count(input),
                            .weights = price_count(weights),
                            .output = price_count(price_state(request, group->output)),
                            .addend = price_count(price_state(request, group->values[OPERAND_ADDEND])),
                            .depth = 1,
                            .taps = 1,
-                           .inside = inside_of(request, group) };
+                           .inside = inside_of(request, group),
+                           .padding = 1 };
 
     if (group->kind == GROUP_PRODUCT && input != NULL && input->rank != INLAY_RANK_UNKNOWN && input->rank >= 2)
         sizes.depth = price_axis(input, input->rank - (group->input_transposed ? 2 : 1));
@@ -88,6 +96,10 @@ static struct sizes sizes_of(const inlay_cost_request *request, const struct gro
         sizes.depth = price_axis(weights, 1); /* input channels of a group; transposed: output channels */
     sizes.depthwise = group->channel_groups > 1 && sizes.depth == 1 && group->spatial < 3;
     sizes.thin = group->channel_groups > 1 && sizes.depth < 8;
+    if (group->kind == GROUP_CONV && !sizes.depthwise && group->channel_groups > 0)
+        sizes.padding = padding_of(price_axis(weights, 0) / (double)group->channel_groups);
+    else if (group->kind == GROUP_PRODUCT && output != NULL && output->rank != INLAY_RANK_UNKNOWN && output->rank > 0)
+        sizes.padding = padding_of(price_axis(output, output->rank - 1));
     return sizes;
 }
 
@@ -100,13 +112,13 @@ static double flops_of(const struct group *group, const struct sizes *sizes, dou
                     : sizes->thin         ? THIN_FLOPS_PER_NS
                     : group->spatial == 3 ? VOLUME_FLOPS_PER_NS
                                           : CONV_FLOPS_PER_NS;
-        return 2 * sizes->output * sizes->depth * sizes->taps * sizes->inside;
+        return 2 * sizes->output * sizes->padding * sizes->depth * sizes->taps * sizes->inside;
     case GROUP_DECONV:
         *out_rate = UNFOLD_FLOPS_PER_NS;
         return 2 * sizes->input * sizes->depth * sizes->taps;
     default:
         *out_rate = PRODUCT_FLOPS_PER_NS;
-        return 2 * sizes->output * sizes->depth;
+        return 2 * sizes->output * sizes->padding * sizes->depth;
     }
 }
 
@@ -130,10 +142,12 @@ inlay_status onednn_cost(void *state_, const inlay_cost_request *request, inlay_
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s", why.text);
     sizes = sizes_of(request, &group);
     flops = flops_of(&group, &sizes, &rate);
-    rate *= cpu_local_pace(speed).multiply;
+    rate = sizes.depthwise ? rate * cpu_local_pace(speed).multiply
+                           : fmin(rate * cpu_reference_pace().multiply, MOST_FLOPS * cpu_local_pace(speed).multiply);
     if (group_is_reduced(state, &group))
         rate *= REDUCED_GAIN;
-    if (flops < SHARED_FLOPS || group.kind == GROUP_DECONV)
+    if (flops < (group.kind == GROUP_PRODUCT ? PRODUCT_SHARED_FLOPS : SHARED_FLOPS) * sizes.padding ||
+        group.kind == GROUP_DECONV)
         threads = 1;
     reading = price_stream_ns(&memory, 4 * sizes.input, 4 * sizes.output, threads);
     if (group.constant[OPERAND_WEIGHTS])
@@ -141,7 +155,7 @@ inlay_status onednn_cost(void *state_, const inlay_cost_request *request, inlay_
     work = flops / rate / threads;
     out->ns = CALL_NS + (threads > 1 ? memory.team_ns : 0) + fmax(work, reading);
     if (group.kind == GROUP_CONV || group.kind == GROUP_DECONV) {
-        out->ns += reorder_ns(&memory, 4 * sizes.input, threads) + reorder_ns(&memory, 4 * sizes.output, threads);
+        out->ns += reorder_ns(&memory, 4 * sizes.input, 1) + reorder_ns(&memory, 4 * sizes.output, 1);
         if (!group.constant[OPERAND_WEIGHTS])
             out->ns += reorder_ns(&memory, 4 * sizes.weights, threads);
     }
@@ -151,7 +165,7 @@ inlay_status onednn_cost(void *state_, const inlay_cost_request *request, inlay_
         out->ns += sizes.output / FUNCTION_PER_NS / threads;
     if (INLAY_HAS(out, local_ns))
         out->local_ns = out->ns;
-    out->flops = flops;
+    out->flops = flops / sizes.padding;
     out->bytes_read = (uint64_t)(4 * (sizes.input + sizes.weights + sizes.addend));
     out->bytes_written = (uint64_t)(4 * sizes.output);
     out->confidence = INLAY_CONFIDENCE_MODEL;

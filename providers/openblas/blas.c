@@ -39,11 +39,11 @@ enum {
     TRANSPOSED_LD = 256, /* a transposed A with a larger ld misses the caches, and is packed, too */
     SLACK = 64,          /* bytes after packed columns, see gemm_pack_fn */
     MAX_LINES = 1 << 20, /* lines of a tile: far below the limit of BLAS's int */
-    /* Large tiles are divided: up to FEW_TILES tiles while each half has MIN_TILE multiplications (about ten us), up to
+    /* Large tiles are divided: up to FEW_TILES tiles while each half has MIN_TILE multiplications (five us), up to
      * MAX_TILES tiles while each half has LARGE_TILE. */
     FEW_TILES = 8,
     MAX_TILES = 128,
-    MIN_TILE = 1 << 21,
+    MIN_TILE = 1 << 19,
     LARGE_TILE = 1 << 25
 };
 
@@ -466,12 +466,12 @@ static void plan(const gemm_job *job, uint32_t threads, int64_t *out_tile_m, int
 /* Operations per nanosecond, measured as described in product_cost.c: panels 262, other methods 235 to 250; double
  * takes twice as long. Kernels for AVX2 have half the speed. Packing panels costs as much as in the reference
  * provider. */
-static double product_ns(const gemm_kernel *kernel, const product_size *size)
+static gemm_price price(const gemm_kernel *kernel, const product_size *size)
 {
+    const double store_ns = 0.05; /* an element of C is read and written for each block of k */
     const blas_library *lib = kernel->user;
-    const double vector = PANEL_BYTES / 4.0 / kernel->in_bytes, work = size->m * size->n * size->k;
-    double columns = size->n <= 1 ? size->n : vector * (double)gemm_ceil_div((int64_t)size->n, (int64_t)vector);
-    double floats = sizeof(float) / (double)kernel->in_bytes, rate = 245, packing = 0;
+    const double work = size->m * size->n * size->k, floats = sizeof(float) / (double)kernel->in_bytes;
+    double rate = 245, packing = 0, columns = size->n;
     bool thin = size->m <= (size->b_along ? THIN_ROWS_TRANSPOSED : THIN_ROWS), ahead;
     const bool small = __atomic_load_n(&lib->small, __ATOMIC_RELAXED); /* another thread may be opening the library */
 
@@ -492,8 +492,13 @@ static double product_ns(const gemm_kernel *kernel, const product_size *size)
         packing += size->n * size->k * 0.1;
     if (small && size->a_across && size->m > TRANSPOSED_LD)
         packing += size->m * size->k * 0.1 * (double)(int64_t)(1 + size->n / (PANEL_TILE * PANEL_BYTES / 4.0));
-    return (size->b_along && size->k < SMALL_TRANSPOSED_K ? 95 : 45) +
-           2 * size->m * columns * size->k / (rate * floats) + packing;
+    if (thin) /* the library computes half a vector at least */
+        columns = 8 * ceil(size->n / 8);
+    return (gemm_price){ .multiply_ns = 2 * size->m * columns * size->k / (rate * floats),
+                         .more_ns = (size->b_along && size->k < SMALL_TRANSPOSED_K ? 450 : 250) + packing +
+                                    store_ns * size->m * size->n,
+                         .shared = work >= 2 * MIN_TILE ||
+                                   (size->n > PANEL_TILE * PANEL_BYTES / 4.0 && size->m > (ahead ? 4 : THIN_ROWS)) };
 }
 
 static const gemm_kernel *kernel_of(const gemm_engine *self, uint32_t type)
@@ -504,7 +509,7 @@ static const gemm_kernel *kernel_of(const gemm_engine *self, uint32_t type)
 }
 
 /* Sets whether the library has kernels for small products. Other threads may be computing costs, so only these fields
- * change: product_ns() reads `small`, and `packs` is read only after blas_engine_ensure_open(). */
+ * change: price() reads `small`, and `packs` is read only after blas_engine_ensure_open(). */
 static void set_small(blas_engine *engine, bool small)
 {
     __atomic_store_n(&engine->library.small, small, __ATOMIC_RELAXED);
@@ -529,7 +534,7 @@ static void set_kernels(blas_engine *engine)
                                                .plan = plan,
                                                .pack_bytes = pack_bytes,
                                                .multiply = multiply,
-                                               .product_ns = product_ns,
+                                               .price = price,
                                                .user = &engine->library };
     }
 }

@@ -92,9 +92,9 @@ inlay_status product_conv_run(const kit_call *call)
     return conv_execute(&run);
 }
 
-#define PLANE_NS 330.0        /* per channel of an image */
-#define STAGED_NS 0.25        /* per staged element */
-#define DEPTHWISE_PER_NS 70.0 /* operations */
+#define PLANE_NS 330.0       /* per channel of an image */
+#define STAGED_NS 0.25       /* per staged element */
+#define DEPTHWISE_PER_NS 2.4 /* operations */
 
 void product_conv_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
@@ -118,5 +118,6 @@ void product_conv_cost(const kit_node *node, const kit_plan *shapes, inlay_cost 
                              STAGED_NS * (double)shapes->in[0].count + out->flops / DEPTHWISE_PER_NS,
                          out);
     else
-        product_cost_set(node, shapes, gemm_type_of(shapes->in[0].dtype), &size, 1, 0, out);
+        product_cost_set(node, shapes, gemm_type_of(shapes->in[0].dtype), &size, 1,
+                         size.b_windows ? STAGED_NS * (double)shapes->in[0].count : 0, out);
 }

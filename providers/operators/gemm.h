@@ -49,6 +49,13 @@ enum { GEMM_PACKS_A = 1, GEMM_PACKS_B = 2 };
 typedef struct gemm_kernel gemm_kernel;
 typedef struct product_size product_size;
 
+/* Nanoseconds of a multiplication on one thread, see product_cost.h. */
+typedef struct gemm_price {
+    double multiply_ns; /* on the reference core */
+    double more_ns;     /* of the rest, such as the call and packing; on any core */
+    bool shared;        /* the multiplication has several tiles, which threads share */
+} gemm_price;
+
 /* The implementation of the multiplication of one type: the microkernels of an instruction set, or a library. */
 struct gemm_kernel {
     const char *isa;    /* "avx512", "avx2", "neon", "wasm", "c", or the library's name */
@@ -68,8 +75,8 @@ struct gemm_kernel {
     uint64_t (*pack_bytes)(const gemm_job *job);
     /* Sets (or, if job->init is set, adds to) the sums of a tile; job->k > 0. workspace: pack_bytes, aligned. */
     void (*multiply)(const gemm_job *job, const gemm_tile *tile, void *workspace);
-    /* Estimated nanoseconds of one multiplication of a batch on one thread, see product_cost.h. */
-    double (*product_ns)(const gemm_kernel *kernel, const product_size *size);
+    /* Estimates one multiplication of a batch, see product_cost.h. */
+    gemm_price (*price)(const gemm_kernel *kernel, const product_size *size);
     const void *user; /* private to the engine */
 };
 

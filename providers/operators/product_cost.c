@@ -8,12 +8,17 @@
 #include "operators/product_cost.h"
 #include "simd/cpu.h"
 
-#define CALL_NS 30.0        /* per node */
-#define PARALLEL_NS 20000.0 /* shorter multiplications run on one thread */
+#define CALL_NS 30.0       /* per node */
+#define PARALLEL_NS 5000.0 /* shorter multiplications run on one thread */
+#define UNEVEN_NS 2000.0   /* threads start later, and end at different times */
+/* A multiplication uses three quarters of the reference core's multipliers. A core with fewer of them comes closer to
+ * their limit, because loads and stores are hidden behind more of the multiplications. */
+#define REFERENCE_SHARE 0.765
+#define MOST_SHARE 0.95
 
 struct machine {
     price_memory memory;
-    double slowdown; /* of arithmetic, compared with the reference core */
+    double slowdown; /* of multiplications, compared with the reference core */
     double weights;  /* bytes of all weights of the graph */
 };
 
@@ -43,9 +48,13 @@ static double multiply_ns(const struct machine *machine, const gemm_kernel *kern
     double ns = 0;
 
     for (uint32_t i = 0; i < count; i++)
-        if (sizes[i].batch > 0 && sizes[i].m > 0 && sizes[i].n > 0)
-            ns += sizes[i].batch * fmax(kernel->product_ns(kernel, &sizes[i]) * machine->slowdown / threads,
-                                        reading_ns(machine, kernel, &sizes[i], threads));
+        if (sizes[i].batch > 0 && sizes[i].m > 0 && sizes[i].n > 0) {
+            const gemm_price price = kernel->price(kernel, &sizes[i]);
+            const double share = price.shared ? threads : fmin(threads, sizes[i].batch);
+            const double work_ns = price.multiply_ns * machine->slowdown + price.more_ns;
+
+            ns += sizes[i].batch * fmax(work_ns / share, reading_ns(machine, kernel, &sizes[i], share));
+        }
     return ns;
 }
 
@@ -53,8 +62,8 @@ void product_cost_set(const kit_node *node, const kit_plan *shapes, uint32_t typ
                       uint32_t count, double more, inlay_cost *cost)
 {
     const inlay_speed *speed = cpu_measured_speed(node->host);
-    const struct machine machine = { price_memory_of(node->host),
-                                     cpu_reference_pace().multiply / cpu_local_pace(speed).multiply,
+    const double slower = cpu_reference_pace().multiply / cpu_local_pace(speed).multiply;
+    const struct machine machine = { price_memory_of(node->host), fmax(1, REFERENCE_SHARE / MOST_SHARE * slower),
                                      weights_of_graph(node->graph) };
     const gemm_kernel *kernel = type < GEMM_TYPE_COUNT ? gemm_kernel_for(node, type) : NULL;
     const double threads = shapes->max_threads > 1 ? shapes->max_threads : 1;
@@ -68,7 +77,7 @@ void product_cost_set(const kit_node *node, const kit_plan *shapes, uint32_t typ
         return;
     ns += multiply_ns(&machine, kernel, sizes, count, 1);
     if (threads > 1 && ns > PARALLEL_NS)
-        ns = PARALLEL_NS * (1 - 1 / threads) + more / threads + multiply_ns(&machine, kernel, sizes, count, threads);
+        ns = UNEVEN_NS * (1 - 1 / threads) + more / threads + multiply_ns(&machine, kernel, sizes, count, threads);
     cost->ns = CALL_NS + ns;
     if (INLAY_HAS(cost, local_ns))
         cost->local_ns = cost->ns;

@@ -25,6 +25,11 @@ command -v "$cc" >/dev/null || { echo "bundle.sh: $cc is not installed, which fi
 mkdir -p "$out/bin" "$out/lib/inlay/plugins" "$out/libexec/inlay"
 cp -L "$library" "$out/lib/libinlay.so.1"
 cp -L "$(dirname "$library")"/inlay/plugins/*.so "$out/lib/inlay/plugins/"
+texts=$(dirname "$library")/libinlay-text.so.1 # missing without libunistring
+if [ -e "$texts" ]; then
+    cp -L "$texts" "$out/lib/libinlay-text.so.1"
+    "$strip" --strip-unneeded "$out/lib/libinlay-text.so.1"
+fi
 # For programs of ONNX Runtime: Python's wheel inlay-onnxruntime finds it here.
 onnxruntime=$(dirname "$library")/inlay/onnxruntime/libonnxruntime.so.1
 if [ -e "$onnxruntime" ]; then
@@ -60,7 +65,7 @@ copy_needed() { # FILE...
         copy_needed "$out/lib/$name"
     done
 }
-copy_needed "$out/lib/libinlay.so.1" "$out/lib/inlay/plugins"/*.so "${programs[@]}"
+copy_needed "$out"/lib/libinlay*.so.1 "$out/lib/inlay/plugins"/*.so "${programs[@]}"
 pcre=$($cc -print-file-name=libpcre2-8.so.0)
 [ ! -e "$pcre" ] || cp -L "$pcre" "$out/lib/"
 for file in "$out"/lib/*.so.*; do

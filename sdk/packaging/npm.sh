@@ -20,7 +20,9 @@ esac
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/package"
-cp "$(dirname "$addon")"/{index.js,index.d.ts,common.js,common.d.ts,package.json,README.md} "$addon" "$work/package/"
+cp "$(dirname "$addon")"/{index.js,index.d.ts,common.js,common.d.ts,text.js,package.json,README.md} "$addon" "$work/package/"
+texts=$(dirname "$addon")/inlay_text.node # missing where libinlay-text is
+[ ! -e "$texts" ] || cp "$texts" "$work/package/"
 cp -r "$bundle/bin" "$bundle/lib" "$bundle/libexec" "$work/package/"
 rm -rf "$work/package/lib/inlay/python"
 cp "$(dirname "$(realpath -- "$0")")/../../LICENSE" "$work/package/"
@@ -31,9 +33,11 @@ if [ "$(grep -cE "\"libexec\"|\"$cpu\"|\"bin/inlay\"" "$work/package/package.jso
     echo "npm.sh: package.json has other lines than those that are changed here" >&2
     exit 1
 fi
-"$strip" --strip-unneeded "$work/package/inlay.node"
-# shellcheck disable=SC2016
-patchelf --set-rpath '$ORIGIN/lib' "$work/package/inlay.node"
+for addon in "$work"/package/*.node; do
+    "$strip" --strip-unneeded "$addon"
+    # shellcheck disable=SC2016
+    patchelf --set-rpath '$ORIGIN/lib' "$addon"
+done
 version=$(sed -n -E 's/.*"version": "(.*)",/\1/p' "$work/package/package.json")
 tar -c --sort=name --owner=0 --group=0 --numeric-owner --mtime="@${SOURCE_DATE_EPOCH:-499162500}" -C "$work" package |
     gzip -n >"$out/inlay-$version-linux-$cpu.tgz"

@@ -2,6 +2,7 @@
 """Lists the contents of the built packages and their run-time dependencies, with versions and licences.
 
     sbom.py PACKAGES OUT
+    sbom.py --bundle BUNDLE FILE OUT    FILE is a wheel or an npm package with the contents of BUNDLE (bundle.sh)
 
 PACKAGES is a folder of .deb files. The script writes two files into the folder OUT:
 
@@ -11,7 +12,10 @@ PACKAGES is a folder of .deb files. The script writes two files into the folder 
 Both list the packages of PACKAGES and, recursively, the packages that their Depends name. Versions and licences of the
 latter are read from the system on which the script runs, so run it where the packages were built (deb.sh does).
 Licences are those that a package's copyright file states in Debian's machine-readable form: they cover all of its
-source, also parts that are not in the binary package."""
+source, also parts that are not in the binary package.
+
+Of a wheel or an npm package, FILE.cdx.json lists the libraries in it, by the packages of this system from which bundle.sh
+copied them."""
 import hashlib
 import json
 import os
@@ -129,15 +133,40 @@ def component(fields, own):
     return out
 
 
+def head(version, when, hashed):
+    """The members that every bill has; hashed: a text that differs between bills."""
+    return {"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
+            "serialNumber": "urn:uuid:" + str(uuid.uuid5(uuid.NAMESPACE_URL, hashed)),
+            "metadata": {"timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(when)),
+                         "component": {"type": "application", "name": "inlay", "version": version,
+                                       "bom-ref": f"inlay@{version}",
+                                       "licenses": [{"license": {"id": "Apache-2.0"}}]}}}
+
+
+def bundled(bundle, file, when):
+    """The bill of a wheel or an npm package: the libraries that bundle.sh copied from packages of this system."""
+    version = re.search(r"-(\d[^-]*)-", file.name).group(1)
+    contents = hashlib.sha256(file.read_bytes()).hexdigest()
+    out = head(version, when, file.name + contents)
+    out["metadata"]["component"]["hashes"] = [{"alg": "SHA-256", "content": contents}]
+    found = {}
+    for library in sorted((bundle / "lib").glob("*.so.*")):
+        if library.name.startswith("libinlay"):
+            continue
+        owner = ask("dpkg-query", "-S", "*/" + library.name).partition(":")[0]
+        fields = paragraph(ask("dpkg-query", "-s", owner)) if owner else {}
+        if "Version" not in fields:
+            sys.exit(f"sbom.py: no package of this system has the library {library.name}")
+        fields["licences"] = licences(owner)
+        found[owner] = fields
+    out["components"] = [component(fields, False) for _, fields in sorted(found.items())]
+    out["dependencies"] = [{"ref": f"inlay@{version}", "dependsOn": [reference(fields) for _, fields in sorted(found.items())]}]
+    return out
+
+
 def bill(packages, when):
     first = next(iter(packages.own.values()))
-    return {"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
-            "serialNumber": "urn:uuid:" + str(uuid.uuid5(uuid.NAMESPACE_URL, "".join(
-                fields["sha256"] for fields in packages.own.values()))),
-            "metadata": {"timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(when)),
-                         "component": {"type": "application", "name": "inlay", "version": first["Version"],
-                                       "bom-ref": f"inlay@{first['Version']}",
-                                       "licenses": [{"license": {"id": "Apache-2.0"}}]}},
+    return {**head(first["Version"], when, "".join(fields["sha256"] for fields in packages.own.values())),
             "components": [component(fields, name in packages.own) for name, fields in sorted(packages.seen.items())],
             "dependencies": [{"ref": f"inlay@{first['Version']}",
                               "dependsOn": [reference(fields) for fields in packages.own.values()]}] +
@@ -164,12 +193,16 @@ def report(packages):
 
 
 def main():
+    when = int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
+    if len(sys.argv) == 5 and sys.argv[1] == "--bundle":
+        bundle, file, out = (pathlib.Path(argument) for argument in sys.argv[2:])
+        (out / (file.name + ".cdx.json")).write_text(json.dumps(bundled(bundle, file, when), indent=1) + "\n")
+        return
     if len(sys.argv) != 3:
-        sys.exit("usage: sbom.py PACKAGES OUT")
+        sys.exit("usage: sbom.py PACKAGES OUT, or sbom.py --bundle BUNDLE FILE OUT")
     packages = Packages(pathlib.Path(sys.argv[1]))
     out = pathlib.Path(sys.argv[2])
     out.mkdir(parents=True, exist_ok=True)
-    when = int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
     (out / "inlay.cdx.json").write_text(json.dumps(bill(packages, when), indent=1) + "\n")
     (out / "LICENCES.md").write_text(report(packages))
     print(f"{len(packages.own)} packages, which need {len(packages.seen) - len(packages.own)} others")

@@ -1,12 +1,15 @@
 /* Tests of inlay.h: sessions from three sources, inputs and outputs, binding, DLPack, cancellation, deadlines, errors
  * with their location. */
 #include "cmocka_all.h"
+#include "forbid_call.h"
 #include "inlay/inlay.h"
 #include "model_writer.h"
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <stdbool.h>
 #include <unistd.h>
 
@@ -63,6 +66,34 @@ static void run_add(inlay_session *session)
     inlay_value_unref(vx);
     inlay_value_unref(vy);
     inlay_context_destroy(context);
+}
+
+/* No telemetry: a session and a run open no network connections, not even one that would fail. */
+static void test_sends_nothing(void **state)
+{
+    (void)state;
+    for (int opens = 0; opens < 2; opens++) {
+        const pid_t child = fork();
+        int status;
+
+        assert_true(child >= 0);
+        if (child == 0) {
+            inlay_session *session;
+
+            forbid_networks();
+            if (opens == 1) /* what the filter does to a process that connects */
+                _exit(socket(AF_INET, SOCK_STREAM, 0) == -1 ? 3 : 4);
+            session = open_session(CASE("node/test_add"));
+            run_add(session);
+            inlay_session_destroy(session);
+            _exit(0);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (opens == 0)
+            assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        else
+            assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS);
+    }
 }
 
 static void test_from_path(void **state)
@@ -609,6 +640,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_from_path),
+        cmocka_unit_test(test_sends_nothing),
         cmocka_unit_test(test_from_bytes_and_fd),
         cmocka_unit_test(test_describes_io),
         cmocka_unit_test(test_explains),

@@ -6,7 +6,7 @@
 
 Models are FOLDER/*/model.onnx; layers are N random models of one node, from 1 KB to 256 MB: Gemm of 1 to 64 rows, Conv
 of all kinds, attention, recurrent, quantized, elementwise. Expected is what `inlay explain` and `inlay bench` print.
-Measured is the shortest run, or its share of CPU time if that is less, so that other processes have little effect.
+Measured is the shortest run; on one thread its CPU time if that is less, so that other processes have little effect.
 Regret is the time of the default assignment / the shortest of all single providers, and with --tune of the tuned
 assignment; runs are interleaved. FLAGs are passed to inlay. Prints a row per model, then for each number of threads the
 median and the 95 % quantile of |expected / measured - 1|, and the geometric mean and the worst regret."""
@@ -145,7 +145,7 @@ def bench(path, threads, options, providers=None, cache=""):
             print(f"{path}: {done.stderr.strip()[-300:]}", flush=True)
         return None
     times = json.loads(done.stdout)
-    return times["predicted_ms"], min(times["min_ms"], times["cpu_ms"] / threads)
+    return times["predicted_ms"], min(times["min_ms"], times["cpu_ms"]) if threads == 1 else times["min_ms"]
 
 
 def measure(name, path, threads, options):

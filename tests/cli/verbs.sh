@@ -119,6 +119,10 @@ expect 3 'option profile: .*/none.json: .*; inlay tune --machine writes one' exp
 expect 0 '^1 -> 1 nodes, written to ' optimize "$add" -o "$work/small.onnx"
 expect 0 ': OK: 1 nodes' check "$work/small.onnx"
 expect 0 '^[0-9]+  no_op$' optimize --list
+expect 0 '^  policy=priority$' doctor --report --policy priority
+json 0 '(.plugins | length) > 1 and (.settings | contains(["policy=priority"])) and (.plugins[0] | test("/") | not)' \
+    doctor --report --json --policy priority
+expect 0 "No such file" doctor --report --plugin-dirs /nonexistent
 json 0 '.[] | select(.pass == "no_op") | .level == 1' optimize --list --json
 repeat=$2/pytorch-operator/test_operator_repeat/model.onnx
 expect 0 '^constant_nodes +2 -> 1 nodes' optimize "$repeat" --explain

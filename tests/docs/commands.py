@@ -22,7 +22,7 @@ DOCUMENTS = sorted(str(path.relative_to(ROOT)) for name in ("README.md", "sdk/do
                                                             "samples/**/README.md", "sdk/**/README.md",
                                                             "tests/**/README.md") for path in ROOT.glob(name))
 COMMAND = re.compile(r"(?:! )?(?:(?:inlay|apt|sudo|sh|cmake|ctest|ninja|npm|npx|pip|python3|node|curl|cp|mkdir|ln|"
-                     r"unzip|java|javac|docker|podman|helm|kubectl|generate|together|git|sed|echo|sha256sum) |"
+                     r"unzip|java|javac|docker|podman|helm|kubectl|generate|git|sed|echo|sha256sum) |"
                      r"[A-Z_]+=\S+ |"
                      r"(?:tests|samples|sdk|host|build)/)")
 MODEL = """

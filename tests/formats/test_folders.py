@@ -279,6 +279,24 @@ class Folders(unittest.TestCase):
                 server.ask("v1/completions", {"model": "other", "prompt": "the"})
             self.assertIn("the tokenizer of other.gguf is of the kind 't5'", refused.exception.read().decode())
 
+    def test_gguf_parts(self):
+        """The parts of a split file are one model, in a folder and alone. Texts of a model with attention sinks that
+        share runs are those of each alone."""
+        data = test_gguf.make("gpt-oss", "MXFP4")[0]
+        os.makedirs(self.path("models"))
+        for i, part in enumerate(test_gguf.split(data, 3)):
+            with open(self.path(f"models/a-{i + 1:05}-of-00003.gguf"), "wb") as file:
+                file.write(part)
+        with Server(self.path("models")) as server, Server(self.path("models/a-00002-of-00003.gguf")) as alone:
+            for one in server, alone:
+                self.assertEqual([model["id"] for model in one.ask("v1/models")["data"]], ["a"])
+            ask = {"model": "a", "max_tokens": 6, "temperature": 0, "logprobs": 1}
+            texts = ["the and 12", "a", "in the inner", "and"]
+            made = server.ask("v1/completions", {"prompt": texts, **ask})["choices"]
+            for text, choice in zip(texts, made):
+                other = alone.ask("v1/completions", {"prompt": text, **ask})["choices"][0]
+                self.assertEqual(choice["logprobs"]["tokens"], other["logprobs"]["tokens"], text)
+
     def test_saved_gguf(self):
         """Models saved from a GGUF file have operators of ONNX and com.microsoft only, and the same outputs. Scales
         of quantized embeddings are not quantized."""

@@ -31,15 +31,18 @@ TYPES = {"F32": (0, 1, 4, ()), "F16": (1, 1, 2, ()), "BF16": (30, 1, 2, ()), "Q4
 RANGE = {"Q4_0": 8, "Q4_1": 16, "Q5_0": 16, "Q5_1": 32, "Q8_0": 128, "Q4_K": 500, "Q5_K": 1000, "Q6_K": 2000}
 CASES = [(arch, "F32") for arch in ("llama", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi3", "granite")] + [
     ("llama", kind) for kind in TYPES if kind != "F32"] + [("qwen2", "Q4_K"), ("phi3", "Q8_0"), ("gemma", "Q6_K")]
-MIXTURES = ("mixtral", "qwen2moe", "qwen3moe", "granitemoe")  # mixtral: of the architecture llama
+MIXTURES = ("mixtral", "qwen2moe", "qwen3moe", "granitemoe", "qwen3vlmoe", "gpt-oss")  # mixtral: of the architecture llama
 CASES += [(arch, "F32") for arch in MIXTURES + ("minicpm",)] + [
     ("mixtral", kind) for kind in TYPES if kind != "F32"] + [("qwen2moe", "Q8_0"), ("qwen3moe", "Q4_K_M")]
+CASES += [(arch, "F32") for arch in ("qwen2vl", "qwen3vl", "qwen3vlmoe", "smollm3", "seed_oss", "glm4", "olmo2", "olmo3",
+                                     "exaone4", "exaone4-32b", "gpt-oss")]  # olmo3: olmo2 with windows
 # Types that are also compared with their floats, made here.
 FLOATED = {"Q2_K": (10, 256, 84, (80, 82)), "Q3_K": (11, 256, 110, (108,)), "IQ4_NL": (20, 32, 18, (0,)),
            "IQ4_XS": (23, 256, 136, (0,)), "TQ1_0": (34, 256, 54, (52,)), "TQ2_0": (35, 256, 66, (64,)),
            "MXFP4": (39, 32, 17, ())}
 TYPES.update(FLOATED)
-CASES += [("llama", kind) for kind in FLOATED] + [("gemma2", "Q3_K"), ("qwen3moe", "Q2_K"), ("qwen3moe", "MXFP4")]
+CASES += [("llama", kind) for kind in FLOATED] + [("gemma2", "Q3_K"), ("qwen3moe", "Q2_K"), ("qwen3moe", "MXFP4"),
+                                                   ("gpt-oss", "MXFP4")]
 # Types that are not supported.
 OTHERS = {9: "Q8_1", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 21: "IQ3_S", 22: "IQ2_S",
           24: "I8", 29: "IQ1_M", 40: "NVFP4", 41: "Q1_0", 99: "unknown"}
@@ -70,7 +73,7 @@ class Writer:
 
     def __init__(self, arch, others, more=()):
         self.values, self.tensors, self.data, self.others = [], [], bytearray(), others
-        self.arch = "llama" if arch == "mixtral" else arch
+        self.arch = {"mixtral": "llama", "olmo3": "olmo2", "exaone4-32b": "exaone4"}.get(arch, arch)
         self.more = {one[0]: one[1:] for one in more}
         self.add("general.architecture", self.arch)
 
@@ -104,6 +107,51 @@ class Writer:
         head = b"GGUF" + struct.pack("<IQQ", 3, len(self.tensors),
                                      len(self.values)) + b"".join(self.values + self.tensors)
         return head + b"\0" * (-len(head) % 32) + bytes(self.data)
+
+
+def split(data, parts):
+    """The files in which llama-gguf-split splits a file."""
+    count, values = struct.unpack_from("<QQ", data, 8)
+    at, tensors = 24, []
+
+    def text_at(at):
+        size, = struct.unpack_from("<Q", data, at)
+        return data[at + 8:at + 8 + size], at + 8 + size
+
+    def skip(kind, at):
+        if kind == 8:
+            return text_at(at)[1]
+        if kind != 9:
+            return at + struct.calcsize(NUMBERS[kind])
+        item, items = struct.unpack_from("<IQ", data, at)
+        at += 12
+        for _ in range(items):
+            at = skip(item, at)
+        return at
+
+    for _ in range(values):
+        at = text_at(at)[1]
+        at = skip(struct.unpack_from("<I", data, at)[0], at + 4)
+    head = data[24:at]
+    for _ in range(count):
+        begin, at = at, text_at(at)[1]
+        at += 4 + 8 * struct.unpack_from("<I", data, at)[0] + 4
+        tensors.append((data[begin:at], struct.unpack_from("<Q", data, at)[0]))
+        at += 8
+    base, ends, made = at + -at % 32, [t[1] for t in tensors[1:]] + [None], []
+    for i in range(parts):
+        mine = list(range(count * i // parts, count * (i + 1) // parts))
+        keys = [text("split.no") + struct.pack("<IH", 2, i), text("split.count") + struct.pack("<IH", 2, parts),
+                text("split.tensors.count") + struct.pack("<Ii", 5, count)]
+        table, body = b"", b""
+        for k in mine:
+            table += tensors[k][0] + struct.pack("<Q", len(body))
+            one = data[base + tensors[k][1]:None if ends[k] is None else base + ends[k]]
+            body += one + b"\0" * (-len(one) % 32)
+        file = b"GGUF" + struct.pack("<IQQ", 3, len(mine), len(keys) + (values if i == 0 else 0)) + (
+            head if i == 0 else b"") + b"".join(keys) + table
+        made.append(file + b"\0" * (-len(file) % 32) + body)
+    return made
 
 
 def matrix(rng, rows, columns, kind, scale):
@@ -213,7 +261,9 @@ class Sizes(typing.NamedTuple):
 
 def small(arch, kind):
     width = 256 if TYPES[kind][1] == 256 else 64
-    return Sizes(width, 4, 2, width // 4, 2 * width, 7 if arch == "gemma3" else 2)
+    if arch == "exaone4-32b":  # those of 64 layers have windows
+        return Sizes(32, 2, 1, 16, 32, 64)
+    return Sizes(width, 4, 2, width // 4, 2 * width, {"gemma3": 7, "smollm3": 5, "olmo3": 5}.get(arch, 2))
 
 
 def make(arch, kind, more=(), sizes=None, others=None, floats=False, alike=False):
@@ -223,21 +273,28 @@ def make(arch, kind, more=(), sizes=None, others=None, floats=False, alike=False
     mixed, kind = kind == "Q4_K_M", kind.removesuffix("_M")
     width, heads, keys, size, hidden, layers, context, words = sizes or small(arch, kind)
     rng, model = np.random.default_rng(7), Writer(arch, others or {}, more)
-    size *= 2 if arch in ("qwen3", "qwen3moe") else 1
+    size *= 2 if arch in ("qwen3", "qwen3moe", "qwen3vl", "qwen3vlmoe", "seed_oss", "gpt-oss") else 1
+    norms_after = arch in ("olmo2", "olmo3", "exaone4", "exaone4-32b")
     experts, expert_hidden = (6, hidden if arch == "mixtral" else width) if arch in MIXTURES else (0, 0)
     for key, value in ((".context_length", context), (".embedding_length", width), (".block_count", layers),
                        (".feed_forward_length", expert_hidden if arch == "granitemoe" else hidden),
                        (".attention.head_count", heads),
                        (".attention.head_count_kv", keys), (".attention.layer_norm_rms_epsilon", 1e-6),
-                       (".rope.dimension_count", size), (".rope.freq_base", 10000.0)):
+                       (".rope.dimension_count", size // (2 if arch == "glm4" else 1)), (".rope.freq_base", 10000.0)):
         model.add(key, value)
-    if arch in ("qwen3", "qwen3moe", "gemma", "gemma2", "gemma3"):
+    if arch in ("qwen3", "qwen3moe", "gemma", "gemma2", "gemma3", "qwen3vl", "qwen3vlmoe", "seed_oss", "gpt-oss"):
         model.add(".attention.key_length", size)
         model.add(".attention.value_length", size)
     if experts:
         model.add(".expert_count", experts)
         model.add(".expert_used_count", 2)
-    if arch in ("qwen2moe", "qwen3moe"):
+    if "vl" in arch:
+        model.add(".rope.dimension_sections", [size // 4, size // 8, size // 8, 0])
+    if arch in ("olmo3", "gpt-oss"):
+        model.add(".rope.scaling.type", "yarn")
+        model.add(".rope.scaling.factor", 4.0)
+        model.add(".rope.scaling.original_context_length", 32)
+    if arch in ("qwen2moe", "qwen3moe", "qwen3vlmoe", "gpt-oss"):
         model.add(".expert_feed_forward_length", expert_hidden)
     if arch == "qwen2moe":
         model.add(".expert_shared_feed_forward_length", hidden)
@@ -246,7 +303,7 @@ def make(arch, kind, more=(), sizes=None, others=None, floats=False, alike=False
                            (".logit_scale", 0.5)):
             if arch != "minicpm" or key != ".attention.scale":
                 model.add(key, value)
-    if arch in ("phi3", "gemma2", "gemma3"):
+    if arch in ("phi3", "gemma2", "gemma3", "olmo3", "exaone4-32b", "gpt-oss"):
         model.add(".attention.sliding_window", 8)
     if arch == "gemma2":
         model.add(".attn_logit_softcapping", 5.0)
@@ -273,27 +330,36 @@ def make(arch, kind, more=(), sizes=None, others=None, floats=False, alike=False
     weights("token_embd.weight", count, width, np.sqrt(width) * (0.02 if arch.startswith("gemma") else 1))
     for layer in range(layers):
         p = f"blk.{layer}."
-        vector(p + "attn_norm.weight", width)
-        vector(p + "ffn_norm.weight", width)
+        if not norms_after:
+            vector(p + "attn_norm.weight", width)
+            vector(p + ("post_attention_norm" if arch in ("seed_oss", "gpt-oss") else "ffn_norm") + ".weight", width)
         if arch == "phi3":
             weights(p + "attn_qkv.weight", (heads + 2 * keys) * size, width)
         else:
             for part, n in (("q", heads), ("k", keys), ("v", keys)):
                 weights(p + f"attn_{part}.weight", n * size, width)
-                if arch in ("qwen2", "qwen2moe"):
+                if arch in ("qwen2", "qwen2moe", "qwen2vl", "seed_oss", "glm4", "gpt-oss"):
                     vector(p + f"attn_{part}.bias", n * size, 0.0)
-        if arch in ("gemma2", "gemma3"):
+        if arch in ("gemma2", "gemma3", "glm4") or norms_after:
             vector(p + "post_attention_norm.weight", width)
             vector(p + "post_ffw_norm.weight", width)
-        if arch in ("qwen3", "qwen3moe", "gemma3"):
-            vector(p + "attn_q_norm.weight", size)
-            vector(p + "attn_k_norm.weight", size)
+        if arch in ("qwen3", "qwen3moe", "gemma3", "qwen3vl", "qwen3vlmoe") or norms_after:
+            whole = "olmo" in arch
+            vector(p + "attn_q_norm.weight", heads * size if whole else size)
+            vector(p + "attn_k_norm.weight", keys * size if whole else size)
         weights(p + "attn_output.weight", width, heads * size)
         if experts:
             weights(p + "ffn_gate_inp.weight", experts, width, 3.0)
             weights(p + "ffn_gate_exps.weight", expert_hidden, width, stacked=experts)
             weights(p + "ffn_up_exps.weight", expert_hidden, width, stacked=experts)
             weights(p + "ffn_down_exps.weight", width, expert_hidden, stacked=experts)
+        if arch == "gpt-oss":
+            vector(p + "attn_sinks.weight", heads, 1.0)
+            vector(p + "attn_output.bias", width, 0.0)
+            vector(p + "ffn_gate_inp.bias", experts, 0.0)
+            for part, n in (("gate", expert_hidden), ("up", expert_hidden), ("down", width)):
+                model.tensor(p + f"ffn_{part}_exps.bias", (experts, n), "F32",
+                             (rng.integers(-100, 101, experts * n) / 100).astype(np.float32).tobytes())
         if arch == "qwen2moe":
             vector(p + "ffn_gate_inp_shexp.weight", width, 0.0)
             weights(p + "ffn_gate_shexp.weight", hidden, width)
@@ -301,7 +367,7 @@ def make(arch, kind, more=(), sizes=None, others=None, floats=False, alike=False
             weights(p + "ffn_down_shexp.weight", width, hidden)
         if experts:
             continue
-        if arch == "phi3":
+        if arch in ("phi3", "glm4"):
             weights(p + "ffn_up.weight", 2 * hidden, width)
         else:
             weights(p + "ffn_gate.weight", hidden, width)
@@ -720,7 +786,7 @@ class Gguf(unittest.TestCase):
             with self.assertRaisesRegex(inlay.InlayError, f"outside of the vocabulary for the key .*{key}_token_id"):
                 self.open(make("phi3", "F32", [(f"tokenizer.ggml.{key}_token_id", 1000000)])[0])
         for arch in ("llama", None):  # the other parts have no architecture
-            with self.assertRaisesRegex(inlay.InlayError, "is one of 4 parts of a split GGUF file"):
+            with self.assertRaisesRegex(inlay.InlayError, "is one of 4 parts of a split GGUF file; its name must end with"):
                 self.open(make("llama", "F32", [("split.count", 4, 2), ("general.architecture", arch)])[0])
         self.open(make("llama", "F32", [("split.count", 1, 2)])[0]).close()
         with self.assertRaisesRegex(inlay.InlayError, "more tokens than rows of 'token_embd.weight'"):
@@ -730,6 +796,38 @@ class Gguf(unittest.TestCase):
             self.assertEqual(logits_of(session, [0, 1, 2]).shape, (1, 3, 3))
         with self.assertRaisesRegex(inlay.InlayError, "axes|cut short|damaged"):
             self.open(data[:4] + struct.pack("<IQQ", 3, 1 << 40, 1) + data[24:])
+
+    def test_split(self):
+        """A split file is opened by the name of any part. What is missing or of another file is named."""
+        import inlay
+        for kind in ("F32", "Q4_0"):
+            data, count = make("llama", kind)
+            prompt = prompts(count)[0]
+            with self.open(data) as session:
+                want = greedy(session, prompt, 3)
+            with tempfile.TemporaryDirectory() as folder:
+                names = [os.path.join(folder, f"a-{i + 1:05}-of-00003.gguf") for i in range(3)]
+                parts = split(data, 3)
+                for name, part in zip(names, parts):
+                    with open(name, "wb") as f:
+                        f.write(part)
+                for name in names:
+                    with inlay.Session(name, config=False) as session:
+                        self.assertEqual(greedy(session, prompt, 3), want)
+                        self.assertIn("tokenizer.json", session.model.metadata)
+                for changed, words in ((parts[0], "its part 'a-00002-of-00003.gguf' is part 1 of 3 by split.no"),
+                                       (parts[1][:-2000], "its part 'a-00002-of-00003.gguf' .* cut short"),
+                                       (b"onnx", "needs its part 'a-00002-of-00003.gguf', which is no GGUF file"),
+                                       (data, "its part 'a-00002-of-00003.gguf' is part 1 of 1"),
+                                       (None, "a-00002-of-00003.gguf")):
+                    os.remove(names[1])
+                    if changed is not None:
+                        with open(names[1], "wb") as f:
+                            f.write(changed)
+                    with self.assertRaisesRegex(inlay.InlayError, words):
+                        inlay.Session(names[0], config=False)
+                    if changed is None:
+                        break
 
     def test_unknown_tokenizer(self):
         """A model runs without its tokenizer. Token types may have any type of whole numbers."""

@@ -127,7 +127,7 @@ class Keys(unittest.TestCase):
         one = {"INT": 1, "EACH": 1, "FLOAT": 1.0, "FLAG": True, "TEXT": "a", "TEXTS": ["a"], "NUMBERS": [1], "LAYERS": 1}
         good = {"INT": wholes, "EACH": wholes, "FLOAT": wholes + real, "FLAG": (7,), "TEXT": (8,), "LAYERS": wholes}
         items = {"EACH": wholes, "LAYERS": wholes + (7,), "TEXTS": (8,), "NUMBERS": wholes + real}
-        arch_of = {"ALL": "llama", "WINDOWS": "gemma3", "GEMMA2": "gemma2", "SCALES": "granite", "GRANITE": "granite",
+        arch_of = {"ALL": "llama", "WINDOWS": "gemma3", "CAPS": "gemma3", "GEMMA2": "gemma2", "SCALES": "granite", "GRANITE": "granite",
                    "GRANITE_DENSE": "granite", "QWEN_MOE": "qwen3moe", "SHARED": "qwen2moe"}
         self.assertEqual({row[1] for row in table()}, set(one))
         for name, kind, readers, _ in table():

@@ -19,7 +19,7 @@ from onnx import TensorProto as T, helper
 PASSES_LEFT = {
     "block_constants": "models in GGUF are in tests/formats",
     "sparse_constants": "sparse constants are in tests/kernels and tests/model",
-    "searches": "expands operators that generate text with a decoder (tests/generate)",
+    "searches": "expands operators that generate text with a decoder (tests/texts)",
     "flex_attention": "an operator of a preview that onnx's package does not have (tests/passes)",
     "attention_past": "an operator of opset 23, which the package onnx of Debian does not have (tests/passes)",
     "reduced_products": "changes results if an option requests it (tests/passes/test_quantized.c)",

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include "cmocka_all.h"
 
@@ -326,6 +327,47 @@ static void test_events(void **state)
     assert_non_null(strstr(got, "HTTP/1.1 400"));
 }
 
+/* A client that reads nothing: its text ends once a MiB of events waits for it, beside what the system buffers. */
+static void test_unread_events(void **state)
+{
+    static const char body[] = "{\"model\":\"qwen\",\"prompt\":\"abcdefgh\",\"max_tokens\":65536,\"ignore_eos\":true,"
+                               "\"temperature\":0,\"stream\":true,\"logprobs\":20}";
+    static const char generated[] = "inlay_tokens_total{model=\"qwen\",version=\"1\",kind=\"generated\"}";
+    static const char running[] = "vllm:num_requests_running{model_name=\"qwen\"}";
+    static char got[4096], end[4096];
+    char head[256];
+    ssize_t count, kept = 0;
+    int fd = client_connect(&server);
+
+    (void)state;
+    (void)snprintf(head, sizeof head, "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n",
+                   sizeof body - 1);
+    client_text(fd, head);
+    client_text(fd, body);
+    for (int i = 0; client_metric(&server, generated) < 1000 || client_metric(&server, running) > 0; i++) {
+        if (i == 12000)
+            fail_msg("the text does not end");
+        (void)usleep(5000);
+    }
+    assert_true(client_metric(&server, "inlay_inflight_bytes") < (2 << 20));
+    assert_true(client_metric(&server, generated) < 60000);
+    while ((count = recv(fd, got, sizeof got - 1, 0)) > 0) { /* what was generated ends with the reason */
+        const ssize_t from = kept + count < (ssize_t)sizeof end ? 0 : kept + count - (ssize_t)sizeof end + 1;
+
+        if (from > 0 && from < kept)
+            memmove(end, end + from, (size_t)(kept - from));
+        kept = from < kept ? kept - from : 0;
+        memcpy(end + kept, got, (size_t)count);
+        kept += count;
+        end[kept] = '\0';
+        if (strstr(end, "0\r\n\r\n") != NULL)
+            break;
+    }
+    assert_non_null(strstr(end, "the client does not read"));
+    (void)close(fd);
+    client_await(&server, "inlay_inflight_bytes", 0);
+}
+
 /* More texts than there are slots: finished and abandoned ones release theirs. */
 static void test_abandoned_requests(void **state)
 {
@@ -509,6 +551,7 @@ int main(void)
         cmocka_unit_test(test_other_forms),
         cmocka_unit_test(test_router_figures),
         cmocka_unit_test(test_events),
+        cmocka_unit_test(test_unread_events),
         cmocka_unit_test(test_abandoned_requests),
         cmocka_unit_test(test_concurrent_texts),
         cmocka_unit_test(test_sentence_pieces),

@@ -251,8 +251,8 @@ static void test_refused(void **state)
     serving_file(&server, "models/single/draft/config.json", "{}", 0644);
     expect_refused("single", "reads hidden states, but model.onnx has no such output; draft_hidden in config.yaml");
     serving_file(&server, "models/single/config.yaml", "draft_hidden: hidden_states.0,hidden_states.7\n", 0644);
-    write_table(head_path("single", "d2t.safetensors", path), 34);
-    expect_refused("single", "d2t[93] is 34: the head's token 93 is none of the model's 127 tokens");
+    write_table(head_path("single", "d2t.safetensors", path), 35);
+    expect_refused("single", "d2t[93] is 35: the head's token 93 is none of the model's 128 tokens");
     assert_int_equal(unlink(path), 0);
     expect_refused("single", "it has 94 tokens, the model 128, and there is neither an output 'd2t' nor a file");
 }

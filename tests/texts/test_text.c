@@ -1,5 +1,6 @@
-/* inlay/text.h: tokens, chats, and texts, which are those of inlay-serve. */
+/* inlay/text.h: tokens, chats, embeddings, and texts, which are those of inlay-serve. */
 #include "client.h"
+#include "adapter_files.h"
 #include "inlay/text.h"
 #include <jansson.h>
 #include <stdlib.h>
@@ -11,6 +12,26 @@ static struct serving server;
 static const char tokenizer_config[] =
     "{\"bos_token\": \"<s>\", \"chat_template\": \"{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}"
     "{% if tools %}{{ tools[0].function.name }}{% endif %}{% if add_generation_prompt %}>{{ mood }}{% endif %}\"}";
+
+enum { WIDTH = 16, ADAPTERS = 2 };
+
+/* Adapters "first" and "second" of the model counted. */
+static const char *const adapter_names[ADAPTERS] = { "first", "second" };
+
+static void write_adapters(void)
+{
+    static adapter_files adapters[ADAPTERS];
+    uint64_t seed = 4;
+    char path[256];
+
+    serving_folder(&server, "models/counted/adapters");
+    for (int i = 0; i < ADAPTERS; i++) {
+        adapters[i] = (adapter_files){ .rank = 3, .alpha = 6 };
+        adapter_add(&adapters[i], i == 0 ? "to_q" : "to_v", WIDTH, WIDTH, "F32", &seed);
+        (void)snprintf(path, sizeof path, "%s/models/counted/adapters/%s", server.folder, adapter_names[i]);
+        assert_int_equal(adapter_write(&adapters[i], path, ""), 0);
+    }
+}
 
 /* Models of printable characters: one that continues a text of n by the n-th letter and those after it, and one with
  * attention. */
@@ -25,6 +46,11 @@ static int prepare(void **state)
     serving_model(&server, "masked", NULL, write_masked_decoder);
     serving_tokenizer(&server, "masked", NULL);
     serving_model(&server, "sum", NULL, write_sum);
+    serving_model(&server, "vectors", NULL, write_vectors);
+    serving_tokenizer(&server, "vectors", NULL);
+    serving_model(&server, "counted", NULL, write_counted_decoder);
+    serving_tokenizer(&server, "counted", NULL);
+    write_adapters();
     serving_start(&server, (const char *const[]){ "--option", "reproducible=1", NULL });
     return 0;
 }
@@ -475,6 +501,114 @@ static void test_refused(void **state)
     inlay_options_destroy(session);
 }
 
+/* The text that the server completes "abc" by, with an adapter of the model or NULL. */
+static void complete_by_server(const char *adapter, char *out, size_t bytes)
+{
+    static struct answer answer;
+    char body[256];
+    json_t *reply;
+
+    (void)snprintf(body, sizeof body,
+                   "{\"model\":\"counted%s%s\",\"prompt\":\"abc\",\"temperature\":0,\"max_tokens\":40}",
+                   adapter != NULL ? ":" : "", adapter != NULL ? adapter : "");
+    client_once(&server, "POST", "/v1/completions", "Content-Type: application/json\r\n", body, &answer);
+    assert_int_equal(answer.code, 200);
+    reply = json_loads(answer.body, 0, NULL);
+    (void)snprintf(out, bytes, "%s",
+                   json_string_value(json_object_get(json_array_get(json_object_get(reply, "choices"), 0), "text")));
+    json_decref(reply);
+}
+
+/* Texts with different adapters, at once, are those of the server. */
+static void test_adapters(void **state)
+{
+    static char expected[ADAPTERS + 1][512], got[ADAPTERS + 1][512];
+    inlay_text_options how = { .struct_size = sizeof how };
+    inlay_text_model_info info = { .struct_size = sizeof info };
+    inlay_text_request request = INLAY_TEXT_REQUEST_INIT;
+    inlay_options *options = environment();
+    inlay_text *texts[ADAPTERS + 1], *none;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_text_model *model;
+    char path[256], item[512];
+
+    (void)state;
+    assert_int_equal(inlay_options_set(options, "reproducible", "1", &diag), INLAY_OK);
+    for (int i = 0; i < ADAPTERS; i++) {
+        (void)snprintf(item, sizeof item, "%s=%s/models/counted/adapters/%s", adapter_names[i], server.folder,
+                       adapter_names[i]);
+        assert_int_equal(inlay_options_set(options, "adapter", item, &diag), INLAY_OK);
+    }
+    how.options = options;
+    how.draft = serving_path(&server, "models/counted/1/model.onnx", path, sizeof path);
+    if (inlay_text_model_create(path, &how, &model, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    inlay_options_destroy(options);
+    assert_int_equal(inlay_text_model_describe(model, &info), INLAY_OK);
+    assert_int_equal(info.adapter_count, ADAPTERS);
+    request.prompt = "abc";
+    request.temperature = 0;
+    request.max_tokens = 40;
+    for (int i = 0; i <= ADAPTERS; i++) {
+        request.adapter = i < ADAPTERS ? adapter_names[i] : NULL;
+        complete_by_server(request.adapter, expected[i], sizeof expected[i]);
+        texts[i] = begin(model, &request);
+    }
+    while (inlay_text_model_step(model) > 0)
+        continue;
+    for (int i = 0; i <= ADAPTERS; i++) {
+        take(texts[i], got[i], sizeof got[i]);
+        assert_string_equal(got[i], expected[i]);
+        inlay_text_destroy(texts[i]);
+    }
+    assert_string_not_equal(got[0], got[1]);
+    assert_string_not_equal(got[0], got[2]);
+    request.adapter = "third";
+    assert_int_equal(inlay_text_create(model, &request, &none, &diag), INLAY_NOT_FOUND);
+    assert_non_null(strstr(diag.text, "third"));
+    inlay_text_model_destroy(model);
+}
+
+/* Embeddings are those of the server. */
+static void test_embed(void **state)
+{
+    inlay_text_model *model = open_model("vectors", NULL, 0), *decoder = open_model("count", NULL, 0);
+    inlay_text_model_info info = { .struct_size = sizeof info };
+    inlay_text_request request = INLAY_TEXT_REQUEST_INIT;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    const float *vector;
+    inlay_text *text;
+    size_t size;
+
+    (void)state;
+    assert_int_equal(inlay_text_model_describe(model, &info), INLAY_OK);
+    assert_int_equal(info.embeds, 1);
+    for (int i = 0; i < 2; i++) {
+        static const char *const texts[] = { "!!!!###", "abca" };
+        static struct answer answer;
+        char body[128];
+        json_t *reply, *expected;
+
+        (void)snprintf(body, sizeof body, "{\"model\":\"vectors\",\"input\":\"%s\"}", texts[i]);
+        client_once(&server, "POST", "/v1/embeddings", "Content-Type: application/json\r\n", body, &answer);
+        reply = json_loads(answer.body, 0, NULL);
+        expected = json_object_get(json_array_get(json_object_get(reply, "data"), 0), "embedding");
+        if (inlay_text_model_embed(model, texts[i], strlen(texts[i]), &vector, &size, &diag) != INLAY_OK)
+            fail_msg("%s", diag.text);
+        assert_int_equal(size, 128);
+        assert_int_equal(json_array_size(expected), size);
+        for (size_t k = 0; k < size; k++)
+            assert_true((float)json_number_value(json_array_get(expected, k)) == vector[k]);
+        json_decref(reply);
+    }
+    assert_int_equal(inlay_text_model_embed(model, "", 0, &vector, &size, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_text_model_embed(decoder, "a", 1, &vector, &size, &diag), INLAY_UNSUPPORTED);
+    request.prompt = "a";
+    assert_int_equal(inlay_text_create(model, &request, &text, &diag), INLAY_UNSUPPORTED);
+    inlay_text_model_destroy(model);
+    inlay_text_model_destroy(decoder);
+}
+
 static int finish(void **state)
 {
     (void)state;
@@ -483,10 +617,11 @@ static int finish(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_ends),   cmocka_unit_test(test_same_as_server),
-                                        cmocka_unit_test(test_tokens), cmocka_unit_test(test_chats),
-                                        cmocka_unit_test(test_forms),  cmocka_unit_test(test_stop),
-                                        cmocka_unit_test(test_refused) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_ends),    cmocka_unit_test(test_same_as_server),
+                                        cmocka_unit_test(test_tokens),  cmocka_unit_test(test_chats),
+                                        cmocka_unit_test(test_forms),   cmocka_unit_test(test_stop),
+                                        cmocka_unit_test(test_refused), cmocka_unit_test(test_adapters),
+                                        cmocka_unit_test(test_embed) };
 
     return cmocka_run_group_tests(tests, prepare, finish);
 }

@@ -15,11 +15,17 @@
 typedef struct format_file {
     const uint8_t *bytes;
     size_t count;
-    const char *location; /* its name, for tensors that stay in the file as external data; NULL: they are copied */
+    const char *name;     /* without its folder; NULL: it has none */
+    const char *location; /* `name`, for tensors that stay in the file as external data; NULL: they are copied */
     /* Memory of the model for the data of tensors, aligned to 64 bytes. *out_location: its name as a file of external
      * data, valid until translate() returns. NULL: out of memory. */
     void *(*alloc)(void *alloc_ctx, size_t bytes, const char **out_location);
     void *alloc_ctx;
+    /* Another file of the folder, which is then a location of external data, too. Its bytes live as long as the
+     * model. */
+    inlay_status (*open)(void *open_ctx, const char *location, const uint8_t **out_bytes, size_t *out_count,
+                         inlay_diag *diag);
+    void *open_ctx;
     /* Quantized weights may stay in the file, as constants that UnpackBlocks nodes (ai.inlay) read. Only with a
      * location. */
     bool keeps_blocks;

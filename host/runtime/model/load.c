@@ -267,14 +267,30 @@ static void *alloc_external(void *ctx, size_t bytes, const char **out_location)
     return data;
 }
 
+/* format_file.open */
+static inlay_status open_other(void *ctx, const char *location, const uint8_t **out_bytes, size_t *out_count,
+                               inlay_diag *diag)
+{
+    file_map map;
+    const inlay_status status = external_open(ctx, location, &map, diag);
+
+    if (status == INLAY_OK) {
+        *out_bytes = map.bytes;
+        *out_count = map.count;
+    }
+    return status;
+}
+
 /* Translates a file of another format to an ONNX model, in memory of the model. Weights that stay in the file are
  * external data of the name of the file in its folder; without one, they are copied. */
-static inlay_status translate(graph_model *model, const model_load_options *options, const void **bytes, size_t *count,
-                              inlay_diag *diag)
+static inlay_status translate(external_files *files, const void **bytes, size_t *count, inlay_diag *diag)
 {
+    graph_model *model = files->model;
+    const model_load_options *options = files->options;
     const model_format *format = model_format_of(*bytes, *count);
     const char *slash = model->path != NULL ? strrchr(model->path, '/') : NULL;
-    format_file file = { *bytes, *count, slash != NULL ? slash + 1 : model->path, alloc_external, model, false };
+    const char *name = slash != NULL ? slash + 1 : model->path;
+    format_file file = { *bytes, *count, name, name, alloc_external, model, open_other, files, false };
     struct wire made = { 0 };
     inlay_status status = INLAY_OK;
 
@@ -311,13 +327,11 @@ static inlay_status load(graph_model *model, const void *bytes, size_t count, co
     inlay_status status;
 
     model->identity = model->base != NULL ? model->base->identity : identity_of(bytes, count);
-    status = translate(model, options, &bytes, &count, diag);
-    if (status != INLAY_OK)
-        return status;
     loader.external =
         (external_files){ .model = model,
                           .options = options,
                           .dir = options != NULL && options->external_dir != NULL ? options->external_dir : dir };
+    INLAY_TRY(translate(&loader.external, &bytes, &count, diag));
     loader.source = (tensor_source){ .file = bytes,
                                      .file_bytes = count,
                                      .limits = &loader.limits,

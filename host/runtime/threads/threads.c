@@ -287,13 +287,17 @@ enum { RANGES_PER_WORKER = 4 }; /* enough to balance the load if some workers ar
  * Waking workers takes their caller about ten microseconds for each, and they arrive tens of microseconds later. That
  * is too long for a model that takes microseconds and runs rarely. So if a worker sleeps, the caller starts the loop
  * alone. It wakes the workers once it has spent as much time alone as waking costs: in this loop, in loops shortly
- * before, or in the previous execution of this loop. */
+ * before, or in the previous execution of this loop. If the loops before the last long pause ended soon after that, as
+ * those of a small model do, the workers would come too late again, so they may sleep longer. */
 #define WAKE_NS 50000u
+#define SHORT_NS 150000u
 
 static _Thread_local struct {
-    uint64_t loop_end; /* end of the last loop that the caller ran alone */
-    uint64_t alone_ns; /* time of loops that the caller ran alone since the last team loop or long pause */
-    uint64_t gathered; /* when OpenMP's threads were gathered */
+    uint64_t loop_begin; /* of the first loop after the last long pause */
+    uint64_t loop_end;   /* of the last loop */
+    uint64_t alone_ns;   /* time of loops that the caller ran alone since the last team loop or long pause */
+    uint64_t limit_ns;   /* of that time, before workers are woken */
+    uint64_t gathered;   /* when OpenMP's threads were gathered */
 } team_state;
 
 enum { SHORT_LOOPS = 64 };
@@ -307,11 +311,16 @@ static bool run_alone(struct loop *loop)
     uint64_t took;
     int64_t done;
 
-    if (begin - team_state.loop_end >= POOL_SPIN_NS)
+    if (begin - team_state.loop_end >= POOL_SPIN_NS) {
+        const bool is_short = team_state.loop_end - team_state.loop_begin < SHORT_NS;
+
+        team_state.limit_ns = team_state.loop_begin > 0 && is_short ? SHORT_NS : WAKE_NS;
+        team_state.loop_begin = begin;
         team_state.alone_ns = 0;
-    if (team_state.alone_ns >= WAKE_NS || loop_time_find(short_loops, SHORT_LOOPS, key) >= 2 * WAKE_NS)
+    }
+    if (team_state.alone_ns >= team_state.limit_ns || loop_time_find(short_loops, SHORT_LOOPS, key) >= 2 * WAKE_NS)
         return false;
-    loop->until = begin + WAKE_NS - team_state.alone_ns;
+    loop->until = begin + team_state.limit_ns - team_state.alone_ns;
     run_worker(loop, 0);
     loop->until = 0;
     team_state.loop_end = clock_ns();
@@ -329,6 +338,7 @@ static void run_team(struct loop *loop, uint32_t threads)
     if (team.is_awake || !run_alone(loop)) {
         pool_run(&team, call_worker, loop);
         team_state.alone_ns = 0;
+        team_state.loop_end = clock_ns();
     }
     pool_release(&team);
 }
@@ -344,7 +354,8 @@ inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t g
     /* An OpenMP region of the application counts as a loop: its other threads may run loops, too. */
     if (count <= grain || limit <= 1 || in_loop || gomp_in_team())
         return run_range(&(struct sliced_loop){ run, fn, user, count, grain }, 0, count, this_worker);
-    team = lease(limit, limit);
+    loop.ranges = count / (grain > 0 ? grain : 1);
+    team = lease(loop.ranges < limit ? (uint32_t)loop.ranges : limit, limit);
     loop.fn = fn;
     loop.user = user;
     loop.run = run;
@@ -354,7 +365,6 @@ inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t g
     loop.until = 0;
     loop.scene = crash_here.borrowed != NULL ? crash_here.borrowed : &crash_here;
     loop.floats = float_state_get();
-    loop.ranges = count / (grain > 0 ? grain : 1);
     if (loop.ranges > (int64_t)team * RANGES_PER_WORKER)
         loop.ranges = (int64_t)team * RANGES_PER_WORKER;
     share_ranges(&loop, team);

@@ -1,5 +1,5 @@
 #include "serve/chat/anthropic.h"
-#include "serve/chat/messages.h"
+#include "texts/model/messages.h"
 #include <string.h>
 
 static bool is_of(const json_t *object, const char *type)

@@ -5,14 +5,7 @@
 #ifndef SERVE_BODY_H
 #define SERVE_BODY_H
 #include "serve/exchange/exchange.h"
-#include <jansson.h>
-
-typedef struct body_error {
-    char text[256];
-    char parameter[64]; /* "" = none */
-    const char *code;   /* as in OpenAI's API; NULL = none */
-    int status;         /* of the reply; 0 = 400 */
-} body_error;
+#include "texts/chat/body.h"
 
 typedef struct body_parameter {
     const char *name;
@@ -26,21 +19,6 @@ json_t *body_read(struct exchange *exchange, const body_parameter *parameters, s
                   body_error *error);
 /* Reads the members of an object as parameters. */
 bool body_take(json_t *object, const body_parameter *parameters, size_t count, void *request, body_error *error);
-/* Sets the text of the error and returns false. body_read() adds the parameter's name. */
-INLAY_PRINTF(2, 3) bool body_fail(body_error *error, const char *format, ...);
-/* The same for a parameter, outside of body_read(). */
-bool body_fail_parameter(body_error *error, const char *parameter, const char *text);
-/* The same for a text of `bytes` bytes, which is more than `most`. */
-bool body_fail_length(body_error *error, const char *what, size_t bytes, size_t most);
-/* A number from least to most; whole: without a fraction. */
-bool body_number(const json_t *value, double least, double most, bool whole, double *out, body_error *error);
-/* Refuses members of the object that are none of the names, a list that ends with NULL, unless they are null. */
-bool body_members(json_t *object, const char *const *names, body_error *error);
-bool body_bool(const json_t *value, bool *out, body_error *error);
-/* One of the texts of the list, which ends with NULL. */
-bool body_choice(const json_t *value, const char *const *choices, uint32_t *out, body_error *error);
-/* An array of token ids. The caller frees *out_tokens. */
-bool body_tokens(const json_t *value, int64_t **out_tokens, size_t *out_count, body_error *error);
 /* Answers with the error. */
 void body_refuse(struct exchange *exchange, const body_error *error);
 #endif

@@ -1,6 +1,6 @@
 #include "serve/chat/completion_internal.h"
 #include "inlay/check.h"
-#include "serve/chat/messages.h"
+#include "texts/model/messages.h"
 #include "serve/chat/models.h"
 #include "serve/exchange/watch.h"
 #include "serve/model/text.h"
@@ -18,6 +18,7 @@ static void release(struct exchange *exchange)
     free(completion->choices);
     completion_request_deinit(&completion->asked);
     strbuf_deinit(&completion->out);
+    server_release(exchange->request.server, completion->counted);
     (void)pthread_mutex_destroy(&completion->lock);
     free(completion);
 }
@@ -50,6 +51,8 @@ completion_state completion_take(struct completion *completion, struct strbuf *t
     (void)pthread_mutex_lock(&completion->lock);
     *to = completion->out;
     completion->out = (struct strbuf){ .failed = to->failed };
+    server_release(completion->exchange->request.server, completion->counted);
+    completion->counted = 0;
     if (completion->done || to->failed) {
         state = completion->done ? COMPLETION_DONE : COMPLETION_WAITS; /* out of memory: choose_token() ends the text */
     } else if (to->size == 0) {
@@ -248,9 +251,17 @@ static int64_t guess_token(decoding_text *decoding, const float *logits, size_t 
 
 static bool is_over(const decoding_text *decoding, inlay_diag *diag)
 {
-    const completion_choice *choice = (const completion_choice *)decoding;
+    struct completion *completion = ((const completion_choice *)decoding)->completion;
+    bool is_unread;
 
-    return text_jobs_is_over(&choice->completion->exchange->request.job, diag);
+    (void)pthread_mutex_lock(&completion->lock);
+    is_unread = completion->is_unread;
+    (void)pthread_mutex_unlock(&completion->lock);
+    if (is_unread)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
+                          "the client does not read: more than 1 MiB of events wait for it, or max_inflight_bytes is "
+                          "reached") != INLAY_OK;
+    return text_jobs_is_over(&completion->exchange->request.job, diag);
 }
 
 static void end_choice(decoding_text *decoding, const inlay_diag *failure)

@@ -11,6 +11,9 @@ typedef enum completion_state {
     COMPLETION_WAITS, /* the exchange is suspended until there are some */
     COMPLETION_DONE   /* the last events, maybe none */
 } completion_state;
+/* Most bytes of events that a client has not read: then its texts end. */
+enum { COMPLETION_UNREAD_BYTES = 1 << 20 };
+
 /* Moves the events of a stream that were generated so far to `to`, which is empty. */
 completion_state completion_take(struct completion *completion, struct strbuf *to);
 void answer_completions(struct exchange *exchange);

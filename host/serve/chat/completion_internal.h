@@ -69,6 +69,8 @@ struct completion {
 
     pthread_mutex_t lock; /* guards the fields below */
     struct strbuf out;    /* events */
+    uint64_t counted;     /* of their bytes, in max_inflight_bytes */
+    bool is_unread;       /* more than COMPLETION_UNREAD_BYTES waited, or that limit is exceeded: the texts end */
     uint32_t event_count; /* of a response */
     bool message_began;   /* the event of its message was written */
     bool message_ended;

@@ -372,9 +372,24 @@ static void write_usage(const struct completion *completion, struct strbuf *to)
                   completion->prompt_tokens + completion->generated_tokens, completion->cached_tokens);
 }
 
+/* Counts the events that were added. */
+static void count_events(struct completion *completion)
+{
+    struct request *request = &completion->exchange->request;
+    const uint64_t more = completion->out.size - completion->counted;
+
+    if (completion->counted > COMPLETION_UNREAD_BYTES ||
+        !server_hold(request->server, request->held_bytes + completion->counted, more))
+        completion->is_unread = true;
+    else
+        completion->counted += more;
+}
+
 /* Resumes the exchange, which has data to send. The caller holds the lock. */
 static void wake(struct completion *completion)
 {
+    if (!completion->is_unread)
+        count_events(completion);
     if (!completion->waiting)
         return;
     completion->waiting = false;

@@ -1,11 +1,11 @@
 #include "serve/chat/completion_request.h"
 #include "serve/chat/anthropic.h"
-#include "serve/chat/form_cache.h"
-#include "serve/chat/messages.h"
 #include "serve/chat/models.h"
+#include "texts/chat/form_cache.h"
 #include "texts/grammar/grammar_gbnf.h"
 #include "texts/grammar/grammar_regex.h"
 #include "texts/grammar/grammar_schema.h"
+#include "texts/model/messages.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -203,6 +203,38 @@ static bool read_repetition(void *user, json_t *value, body_error *error)
     return read_part(value, 0.01, 100, &sampler->penalty, error) &&
            (isnan(other) || other == sampler->penalty ||
             body_fail(error, "the request has another value for it by its other name"));
+}
+
+static bool read_typical(void *user, json_t *value, body_error *error)
+{
+    return read_part(value, 0, 1, &((completion_request *)user)->sampler.typical_p, error);
+}
+
+static bool read_xtc(void *user, json_t *value, body_error *error)
+{
+    return read_part(value, 0, 1, &((completion_request *)user)->sampler.xtc_probability, error);
+}
+
+static bool read_threshold(void *user, json_t *value, body_error *error)
+{
+    return read_part(value, 0, 1, &((completion_request *)user)->sampler.xtc_threshold, error);
+}
+
+/* -1 is "off" for llama-server. */
+static bool read_sigma(void *user, json_t *value, body_error *error)
+{
+    return read_part(value, -1, 100, &((completion_request *)user)->sampler.top_n_sigma, error);
+}
+
+/* -1: all tokens; 0: none, as for llama-server. */
+static bool read_last(void *user, json_t *value, body_error *error)
+{
+    double number;
+
+    if (!body_number(value, -1, INT32_MAX, true, &number, error))
+        return false;
+    ((completion_request *)user)->sampler.last_n = number < 0 ? 0 : number == 0 ? -1 : (int64_t)number;
+    return true;
 }
 
 static bool read_seed(void *user, json_t *value, body_error *error)
@@ -594,9 +626,11 @@ static bool read_one(void *user, json_t *value, body_error *error)
         { "include_stop_str_in_output", read_no }, { "use_beam_search", read_no },                                     \
         { "return_tokens_as_token_ids", read_no }, { "return_token_ids", read_no }, { "bad_words", read_nothing },     \
         { "length_penalty", read_one }, { "priority", read_zero }, { "mirostat", read_zero },                          \
-        { "typical_p", read_one }, { "dynatemp_range", read_zero }, { "dry_multiplier", read_zero },                   \
-        { "xtc_probability", read_zero }, { "n_probs", read_zero }, { "min_keep", read_zero }, { "id_slot", NULL },    \
-        { "timings_per_token", read_no }, { "return_progress", read_no },                                              \
+        { "typical_p", read_typical }, { "typ_p", read_typical }, { "dynatemp_range", read_zero },                     \
+        { "dry_multiplier", read_zero }, { "xtc_probability", read_xtc }, { "xtc_threshold", read_threshold },         \
+        { "top_n_sigma", read_sigma }, { "repeat_last_n", read_last }, { "n_probs", read_zero },                       \
+        { "min_keep", read_zero }, { "id_slot", NULL }, { "timings_per_token", read_no },                              \
+        { "return_progress", read_no },                                                                                \
     {                                                                                                                  \
         "user", NULL                                                                                                   \
     }
@@ -818,15 +852,18 @@ bool completion_request_read(completion_request *request, struct exchange *excha
 {
     const request_form form = form_of(exchange->route.kind);
 
-    *request = (completion_request){
-        .chat = form.chat,
-        .prompt_name = form.prompt,
-        .response = form.response,
-        .streams = exchange->route.kind == ROUTE_GENERATE_STREAM,
-        .choices = 1,
-        .prompt_logprobs = -1,
-        .sampler = { .temperature = NAN, .top_p = NAN, .min_p = NAN, .penalty = NAN, .top_k = OPEN_TOP_K }
-    };
+    *request = (completion_request){ .chat = form.chat,
+                                     .prompt_name = form.prompt,
+                                     .response = form.response,
+                                     .streams = exchange->route.kind == ROUTE_GENERATE_STREAM,
+                                     .choices = 1,
+                                     .prompt_logprobs = -1,
+                                     .sampler = { .temperature = NAN,
+                                                  .top_p = NAN,
+                                                  .min_p = NAN,
+                                                  .penalty = NAN,
+                                                  .xtc_threshold = 0.1F,
+                                                  .top_k = OPEN_TOP_K } };
     request->dialog.messages = json_array();
     request->made = json_array();
     if (request->dialog.messages == NULL || request->made == NULL)

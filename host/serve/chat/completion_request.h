@@ -3,8 +3,9 @@
 #ifndef SERVE_COMPLETION_REQUEST_H
 #define SERVE_COMPLETION_REQUEST_H
 #include "texts/tokens/sampler.h"
-#include "serve/chat/infill.h"
-#include "serve/chat/tools.h"
+#include "serve/chat/body.h"
+#include "texts/model/infill.h"
+#include "texts/chat/tools.h"
 #include "texts/grammar/grammar.h"
 #include "texts/model/choice.h"
 

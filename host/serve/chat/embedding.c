@@ -6,6 +6,7 @@
 #include "serve/model/text.h"
 #include "serve/exchange/watch.h"
 #include "serve/schedule/encoding.h"
+#include "texts/model/pooling.h"
 #include <gnutls/gnutls.h>
 #include <math.h>
 #include <stdlib.h>
@@ -151,30 +152,6 @@ static bool read_request(struct exchange *exchange, struct embedding *embedding)
     return exchange->code == 0;
 }
 
-/* Pools the vectors of a text's tokens into the embedding of the text. sums: [size] scratch. */
-static void pool(const text_model *model, const float *tokens, size_t count, size_t size, double *sums, float *out)
-{
-    const float *first = model->pooling == POOL_LAST ? tokens + (count - 1) * size : tokens;
-    double norm = 0;
-
-    for (size_t i = 0; i < size; i++)
-        sums[i] = (double)first[i];
-    for (size_t k = 1; k < count && (model->pooling == POOL_MEAN || model->pooling == POOL_MAX); k++)
-        for (size_t i = 0; i < size; i++) {
-            double next = (double)tokens[k * size + i];
-
-            sums[i] = model->pooling == POOL_MEAN ? sums[i] + next : fmax(sums[i], next);
-        }
-    if (model->pooling == POOL_MEAN)
-        for (size_t i = 0; i < size; i++)
-            sums[i] /= (double)count;
-    for (size_t i = 0; i < size; i++)
-        norm += sums[i] * sums[i];
-    norm = model->is_normalized && norm > 0 && isfinite(norm) ? sqrt(norm) : 1;
-    for (size_t i = 0; i < size; i++)
-        out[i] = (float)(sums[i] / norm);
-}
-
 /* Computes the embedding of a text from `vectors`, which are the embedding itself or the vectors of its tokens. */
 static void store_vector(embedded_text *text, const float *vectors, size_t count, size_t size, inlay_diag *diag)
 {
@@ -192,8 +169,8 @@ static void store_vector(embedded_text *text, const float *vectors, size_t count
     else if (embedding->dimensions > size)
         (void)inlay_fail(diag, INLAY_INVALID_ARGUMENT, "dimensions: the model's embeddings have %zu", size);
     else
-        pool(embedding->exchange->request.job.model->text, vectors, count, size, embedding->sums,
-             embedding->vectors + (size_t)(text - embedding->texts) * size);
+        text_model_pool(embedding->exchange->request.job.model->text, vectors, count, size, embedding->sums,
+                        embedding->vectors + (size_t)(text - embedding->texts) * size);
 }
 
 /* A vector with fewer dimensions is normalized again, as OpenAI's API does. */

@@ -2,7 +2,8 @@
 #ifndef SERVE_EMBEDDING_INTERNAL_H
 #define SERVE_EMBEDDING_INTERNAL_H
 #include "serve/chat/embedding.h"
-#include "serve/chat/input_text.h"
+#include "serve/chat/body.h"
+#include "texts/model/input_text.h"
 #include "serve/schedule/encoding.h"
 
 enum { EMBEDDING_MAX_TEXTS = 2048 }; /* as OpenAI's API */

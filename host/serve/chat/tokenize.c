@@ -2,9 +2,9 @@
  * prompt of messages, as vLLM and llama-server have them. */
 #include "serve/chat/tokenize.h"
 #include "serve/chat/body.h"
-#include "serve/chat/messages.h"
+#include "texts/model/messages.h"
 #include "serve/chat/models.h"
-#include "serve/chat/tools.h"
+#include "texts/chat/tools.h"
 #include "serve/model/text.h"
 #include <stdlib.h>
 #include <string.h>

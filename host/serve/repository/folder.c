@@ -141,11 +141,26 @@ static inlay_status add(struct folder *folder, const char *name, size_t name_byt
     return INLAY_OK;
 }
 
-/* Length of NAME in NAME.onnx and NAME.gguf; 0 for other names. */
+enum { PART_END = sizeof "-00001-of-00001.gguf" - 1 };
+
+/* Whether a file is a part of a model that llama.cpp split, NAME-00001-of-00004.gguf, and which of how many. */
+static bool is_part(const char *path, unsigned *number, unsigned *count)
+{
+    const size_t bytes = strlen(path);
+    int read = 0;
+
+    return bytes > PART_END && sscanf(path + bytes - PART_END, "-%5u-of-%5u.gguf%n", number, count, &read) == 2 &&
+           read == PART_END;
+}
+
+/* Length of NAME in NAME.onnx, NAME.gguf and the names of parts of NAME; 0 for other names. */
 static size_t stem_bytes(const char *name)
 {
-    size_t bytes = strlen(name);
+    const size_t bytes = strlen(name);
+    unsigned number, count;
 
+    if (is_part(name, &number, &count))
+        return bytes - PART_END;
     return bytes > 5 && (strcmp(name + bytes - 5, ".onnx") == 0 || strcmp(name + bytes - 5, ".gguf") == 0) ? bytes - 5
                                                                                                            : 0;
 }
@@ -202,9 +217,12 @@ static inlay_status add_entry(struct folder *folder, const char *path, const cha
     char full[4096];
     struct stat st;
     int full_bytes = snprintf(full, sizeof full, "%s/%s", path, name);
+    unsigned number = 1, count;
     inlay_status status = INLAY_OK;
 
     if (full_bytes < 0 || (size_t)full_bytes >= sizeof full || stat(full, &st) != 0)
+        return INLAY_OK;
+    if (is_part(name, &number, &count) && number != 1)
         return INLAY_OK;
     if (S_ISREG(st.st_mode) && folder_is_name(name, bytes))
         status = add(folder, name, bytes, full, false, diag);
@@ -396,6 +414,17 @@ static void mix_file(files_state *state, const char *path)
         state->newest = st.st_mtim;
 }
 
+/* The files of a split model, of which the path names one. */
+static void mix_parts(files_state *state, const char *path, unsigned count)
+{
+    char part[PATH_MAX];
+
+    for (unsigned i = 1; i <= count; i++) {
+        (void)snprintf(part, sizeof part, "%.*s-%05u-of-%05u.gguf", (int)(strlen(path) - PART_END), path, i, count);
+        mix_file(state, part);
+    }
+}
+
 static const char ADAPTER_FILE[] = "adapter_model.safetensors";
 
 static int by_text(const void *left, const void *right)
@@ -497,9 +526,12 @@ static files_state state_of(const found_model *model, uint64_t version)
 {
     char path[4200];
     files_state state = { .sum = 0 };
+    unsigned number, count;
 
     if (!model->is_folder) {
         mix_file(&state, model->path);
+        if (is_part(model->path, &number, &count))
+            mix_parts(&state, model->path, count);
         return state;
     }
     (void)snprintf(path, sizeof path, "%s/config.yaml", model->path);

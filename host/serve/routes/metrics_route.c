@@ -1,6 +1,6 @@
 /* GET /metrics: Prometheus' text format, version 0.0.4, or OpenMetrics 1.0. */
 #include "serve/routes/answers.h"
-#include "serve/chat/form_cache.h"
+#include "texts/chat/form_cache.h"
 #include "serve/exchange/prepare.h"
 #include "serve/exchange/watch.h"
 #include "serve/repository/repository.h"

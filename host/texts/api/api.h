@@ -21,6 +21,12 @@ struct inlay_text_model {
     uint32_t running;                 /* texts that have not ended */
     uint64_t runs, guessed_tokens, right_tokens;
     choice_scratch scratch;
+    char **adapters; /* [adapter_count] their names, in the order of option adapter; owned */
+    uint32_t adapter_count;
+    inlay_context *embedding; /* of inlay_text_model_embed(); NULL: none yet */
+    float *vector;            /* [vector_size] its last result */
+    double *sums;             /* [vector_size] scratch */
+    size_t vector_size;
 };
 
 struct inlay_text {

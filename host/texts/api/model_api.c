@@ -39,8 +39,11 @@ void inlay_text_model_destroy(inlay_text_model *model)
     model->is_closing = true;
     while (model->first != NULL) /* the steps of texts that were destroyed in progress */
         text_queue_run(model);
+    inlay_context_destroy(model->embedding);
     text_parts_close(model);
     choice_scratch_deinit(&model->scratch);
+    free(model->vector);
+    free(model->sums);
     free(model);
 }
 
@@ -58,7 +61,9 @@ inlay_status inlay_text_model_describe(const inlay_text_model *model, inlay_text
                                          .end_count = text->end_count,
                                          .has_template = text->chat_template != NULL,
                                          .assumes_chat_ml = text->assumes_chat_ml,
-                                         .together = text->decode.rows.layout != INLAY_ROWS_ALONE };
+                                         .together = text->decode.rows.layout != INLAY_ROWS_ALONE,
+                                         .embeds = text->decode.logits == INLAY_NONE,
+                                         .adapter_count = model->adapter_count };
 
     return sized_struct_write(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }

@@ -17,19 +17,35 @@ enum {
     PREFIX_BYTES = 256 * 1048576 /* of the states of earlier texts */
 };
 
-/* Copies the values that were set. */
-static inlay_status copy_options(const inlay_options *from, inlay_options **out, inlay_diag *diag)
+/* Copies the values that were set. A draft model gets no adapters. */
+static inlay_status copy_options(const inlay_options *from, bool is_draft, inlay_options **out, inlay_diag *diag)
 {
     inlay_setting setting = { .struct_size = sizeof setting };
     inlay_status status = inlay_options_create(out, diag);
 
     for (uint32_t i = 0; status == INLAY_OK && from != NULL && inlay_options_setting(from, i, &setting) == INLAY_OK;
          i++)
-        if (setting.source != INLAY_SOURCE_DEFAULT)
+        if (setting.source != INLAY_SOURCE_DEFAULT && !(is_draft && strcmp(setting.name, "adapter") == 0))
             status = inlay_options_set_from(*out, setting.name, setting.text, setting.origin, diag);
     if (status == INLAY_OK)
         status = inlay_options_set(*out, "last_logits", "1", diag);
     return status;
+}
+
+/* Takes the names of the session's adapters from the options. */
+static inlay_status name_adapters(inlay_text_model *model, const inlay_options *options, inlay_diag *diag)
+{
+    inlay_setting setting = { .struct_size = sizeof setting };
+
+    for (uint32_t i = 0; options != NULL && inlay_options_setting(options, i, &setting) == INLAY_OK; i++) {
+        if (strcmp(setting.name, "adapter") != 0 || setting.item == INLAY_NONE)
+            continue;
+        if (!LIST_GROW(model->adapters, model->adapter_count) ||
+            (model->adapters[model->adapter_count] = strndup(setting.text, strcspn(setting.text, "="))) == NULL)
+            return no_memory(diag, "for the names of adapters");
+        model->adapter_count++;
+    }
+    return INLAY_OK;
 }
 
 /* Writes the path of the file: `given`, or if that is a folder, the file in it. */
@@ -53,7 +69,7 @@ static inlay_status open_session(text_part *part, const inlay_options *given, co
     inlay_options *options = NULL;
     inlay_status status;
 
-    INLAY_TRY(copy_options(given, &options, diag));
+    INLAY_TRY(copy_options(given, of != NULL, &options, diag));
     if (of != NULL)
         INLAY_TRY(text_graft(part->path, of, options, &part->made, diag));
     if (part->made.count > 0)
@@ -132,7 +148,8 @@ inlay_status text_parts_open(inlay_text_model *owner, const char *path, const in
     INLAY_TRY(find_file(path, options->variant, model->path, diag));
     INLAY_TRY(open_session(model, options->options, NULL, diag));
     INLAY_TRY(open_text(model, options->tokenizer, diag));
-    if (model->text == NULL || model->text->decode.logits == INLAY_NONE) {
+    INLAY_TRY(name_adapters(owner, options->options, diag));
+    if (model->text == NULL) {
         const text_source source = { model->session, model->path, options->tokenizer };
         char why[400];
 
@@ -142,6 +159,7 @@ inlay_status text_parts_open(inlay_text_model *owner, const char *path, const in
     }
     link_part(owner, model);
     INLAY_TRY(set_limits(&model->text->decode, options, diag));
+    model->text->decode.adapter_count = owner->adapter_count;
     if (options->draft == NULL)
         goto done;
     INLAY_TRY(find_file(options->draft, NULL, draft->path, diag));
@@ -165,4 +183,7 @@ void text_parts_close(inlay_text_model *model)
 {
     close_part(&model->model); /* first: its runner has steps of the draft model */
     close_part(&model->draft);
+    for (uint32_t i = 0; i < model->adapter_count; i++)
+        free(model->adapters[i]);
+    free(model->adapters);
 }

@@ -199,6 +199,19 @@ static inlay_status set_prompt(text_choice *choice, const inlay_text_request *re
     return status;
 }
 
+/* Finds the adapter of a name; NULL: none, -1. */
+static inlay_status find_adapter(const inlay_text_model *model, const char *name, int64_t *out, inlay_diag *diag)
+{
+    *out = -1;
+    for (uint32_t i = 0; i < model->adapter_count && name != NULL && *out < 0; i++)
+        if (strcmp(model->adapters[i], name) == 0)
+            *out = i;
+    if (name == NULL || *out >= 0)
+        return INLAY_OK;
+    return inlay_fail(diag, INLAY_NOT_FOUND, "the model has no adapter '%.100s'; option adapter states %u", name,
+                      model->adapter_count);
+}
+
 inlay_status inlay_text_create(inlay_text_model *model, const inlay_text_request *request, inlay_text **out_text,
                                inlay_diag *diag)
 {
@@ -212,6 +225,9 @@ inlay_status inlay_text_create(inlay_text_model *model, const inlay_text_request
     memcpy(&known, request, request->struct_size < sizeof known ? request->struct_size : sizeof known);
     if ((known.flags & ~(uint32_t)KNOWN_FLAGS) != 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_text_request.flags: unknown flags 0x%x", known.flags);
+    if (model->model.text->decode.logits == INLAY_NONE)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "%.200s makes embeddings (inlay_text_model_embed), no texts",
+                          model->model.path);
     text = calloc(1, sizeof *text);
     if (text == NULL)
         return no_memory(diag, "for the text");
@@ -222,8 +238,8 @@ inlay_status inlay_text_create(inlay_text_model *model, const inlay_text_request
     text->choice.ends = &text->ends;
     text->choice.scratch = &model->scratch;
     text->choice.sampler = model->model.text->sampler;
-    text->choice.decoding =
-        (decoding_text){ .adapter = -1, .choose = choose, .is_over = is_over, .guess = guess, .end = end };
+    text->choice.decoding = (decoding_text){ .choose = choose, .is_over = is_over, .guess = guess, .end = end };
+    INLAY_TRY(find_adapter(model, known.adapter, &text->choice.decoding.adapter, diag));
     INLAY_TRY(set_sampler(&text->choice.sampler, &known, diag));
     INLAY_TRY(copy_stops(text, &known, diag));
     INLAY_TRY(set_form(&text->choice, &known, diag));

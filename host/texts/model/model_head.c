@@ -3,6 +3,15 @@
 #include "texts/model/text_model.h"
 #include <stdlib.h>
 
+/* The number of the model's tokens: of its logits, which may be more than the tokenizer has. */
+static size_t count_words(const text_model *model)
+{
+    inlay_io_info logits = { .struct_size = sizeof logits };
+
+    (void)inlay_session_output(model->decode.session, model->decode.logits, &logits);
+    return logits.rank == 3 && logits.dims[2] > 0 ? (size_t)logits.dims[2] : tokenizer_count(model->tokenizer);
+}
+
 inlay_status text_model_open_head(const text_source *draft, const text_model *model, const char *model_path,
                                   const char *outputs, text_model **out_draft, inlay_diag *diag)
 {
@@ -16,7 +25,7 @@ inlay_status text_model_open_head(const text_source *draft, const text_model *mo
     text->decode.rows.in_parts = 1;
     status =
         text_head_find((head_model){ draft->session, draft->path }, (head_model){ model->decode.session, model_path },
-                       tokenizer_count(model->tokenizer), outputs, text->decode.head, diag);
+                       count_words(model), outputs, text->decode.head, diag);
     if (status != INLAY_OK)
         return status;
     text->decode.ids = text->decode.head->ids;

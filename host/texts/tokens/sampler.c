@@ -1,6 +1,7 @@
 #include "texts/tokens/sampler.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct candidate {
     float logit;
@@ -42,8 +43,10 @@ static void apply_penalties(const struct sampler *sampler, float *logits, size_t
                             size_t seen_count)
 {
     enum { PENALIZED = 1, PRESENT = 2 };
+    const size_t last = sampler->last_n > 0 ? (size_t)sampler->last_n : sampler->last_n == 0 ? seen_count : 0;
+    const size_t first = last < seen_count ? seen_count - last : 0;
 
-    for (size_t i = 0; i < seen_count; i++) {
+    for (size_t i = first; i < seen_count; i++) {
         bool generated = i >= sampler->prompt_count;
         float *logit;
         unsigned char *mark;
@@ -58,7 +61,7 @@ static void apply_penalties(const struct sampler *sampler, float *logits, size_t
             *logit -= sampler->frequency + ((*mark & PRESENT) == 0 ? sampler->presence : 0);
         *mark |= generated ? PENALIZED | PRESENT : PENALIZED;
     }
-    for (size_t i = 0; i < seen_count; i++)
+    for (size_t i = first; i < seen_count; i++)
         if (seen[i] >= 0 && (size_t)seen[i] < count)
             sampler->marks[seen[i]] = 0;
 }
@@ -83,12 +86,64 @@ static double draw(uint64_t *state)
     return (double)((mixed ^ mixed >> 31) >> 11) / 9007199254740992.0;
 }
 
+/* The least logit that top_n_sigma leaves. */
+static float least_by_sigma(float sigmas, const float *logits, size_t count, float top)
+{
+    double sum = 0, squares = 0;
+    size_t finite = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (isfinite(logits[i])) {
+            const double below = (double)(top - logits[i]);
+
+            sum += below;
+            squares += below * below;
+            finite++;
+        }
+    sum /= (double)finite;
+    return top - sigmas * (float)sqrt(fmax(0, squares / (double)finite - sum * sum));
+}
+
+/* Keeps the candidates of typical_p: with the weights [count], which add to *sum, in descending order, they are
+ * neighbours. */
+static size_t keep_typical(struct candidate *room, size_t count, float typical_p, double *sum)
+{
+    const double wanted = (double)typical_p * *sum;
+    double mean = 0, part = 0; /* mean: of the information -log(weight) */
+    size_t first = 0, end;
+
+    for (size_t i = 0; i < count; i++)
+        mean -= (double)room[i].logit / *sum * log((double)room[i].logit);
+    while (first < count && -log((double)room[first].logit) < mean)
+        first++;
+    end = first;
+    while ((first > 0 || end < count) && (part < wanted || first == end)) {
+        const bool before = end == count || (first > 0 && mean + log((double)room[first - 1].logit) <=
+                                                              -log((double)room[end].logit) - mean);
+
+        part += (double)room[before ? --first : end++].logit;
+    }
+    memmove(room, room + first, (end - first) * sizeof *room);
+    *sum = part;
+    return end - first;
+}
+
+/* The first candidate that XTC leaves: the least probable of those with at least `threshold`. */
+static size_t first_by_xtc(const struct candidate *room, size_t count, double sum, float threshold)
+{
+    size_t above = 0;
+
+    while (above < count && (double)room[above].logit >= (double)threshold * sum)
+        above++;
+    return above > 0 ? above - 1 : 0;
+}
+
 int64_t sampler_next(struct sampler *sampler, float *logits, size_t count, const int64_t *seen, size_t seen_count)
 {
     double sum = 0, part = 0, at;
-    size_t kept = 0, last = 0;
+    size_t kept = 0, first = 0, last = 0;
     int64_t best;
-    float top;
+    float top, least;
 
     if (!make_room(sampler, count))
         return -1;
@@ -105,8 +160,11 @@ int64_t sampler_next(struct sampler *sampler, float *logits, size_t count, const
     if (best < 0 || !isfinite(logits[best]))
         return best;
     top = logits[best];
-    for (size_t i = 0; i < count; i++) /* the other tokens have a probability below 10^-13 */
-        if (logits[i] > top - 30 * sampler->temperature || (int64_t)i == best)
+    least = top - 30 * sampler->temperature; /* tokens below have a probability below 10^-13 */
+    if (sampler->top_n_sigma > 0)
+        least = fmaxf(least, least_by_sigma(sampler->top_n_sigma, logits, count, top));
+    for (size_t i = 0; i < count; i++)
+        if (logits[i] >= least || (int64_t)i == best)
             sampler->room[kept++] = (struct candidate){ logits[i], (uint32_t)i };
     qsort(sampler->room, kept, sizeof *sampler->room, by_probability);
     if (sampler->top_k > 0 && sampler->top_k < kept)
@@ -119,10 +177,16 @@ int64_t sampler_next(struct sampler *sampler, float *logits, size_t count, const
         }
         sum += (double)sampler->room[i].logit;
     }
+    if (sampler->typical_p > 0 && sampler->typical_p < 1)
+        kept = keep_typical(sampler->room, kept, sampler->typical_p, &sum);
     while (last < kept && (part < (double)sampler->top_p * sum || last == 0))
         part += (double)sampler->room[last++].logit;
+    if (sampler->xtc_probability > 0 && draw(&sampler->state) < (double)sampler->xtc_probability)
+        first = first_by_xtc(sampler->room, last, part, sampler->xtc_threshold);
+    for (size_t i = 0; i < first; i++)
+        part -= (double)sampler->room[i].logit;
     at = draw(&sampler->state) * part;
-    for (size_t i = 0; i + 1 < last; i++) {
+    for (size_t i = first; i + 1 < last; i++) {
         at -= (double)sampler->room[i].logit;
         if (at < 0)
             return sampler->room[i].token;

@@ -12,12 +12,18 @@ struct token_bias {
 };
 
 struct sampler {
-    float temperature;             /* 0: always the most probable token */
-    float top_p;                   /* samples from the smallest set of tokens with this total probability; 1: all */
-    float min_p;                   /* samples from tokens with at least this part of the highest probability; 0: all */
-    float penalty;                 /* logits of previous tokens: divided by it if positive, otherwise multiplied */
-    float presence;                /* subtracted from the logits of generated tokens, once per token */
-    float frequency;               /* subtracted from the logit once per occurrence */
+    float temperature; /* 0: always the most probable token */
+    float top_p;       /* samples from the smallest set of tokens with this total probability; 1: all */
+    float min_p;       /* samples from tokens with at least this part of the highest probability; 0: all */
+    float penalty;     /* logits of previous tokens: divided by it if positive, otherwise multiplied */
+    float presence;    /* subtracted from the logits of generated tokens, once per token */
+    float frequency;   /* subtracted from the logit once per occurrence */
+    /* Further choices of llama.cpp; 0: off. */
+    float top_n_sigma;     /* samples from logits at most so many standard deviations of all below the largest */
+    float typical_p;       /* samples from a set of this probability, of information nearest to the mean */
+    float xtc_probability; /* the chance to drop all tokens of at least xtc_threshold but the least probable */
+    float xtc_threshold;
+    int64_t last_n;                /* penalties concern this number of last tokens; 0: all; -1: none */
     uint32_t top_k;                /* samples from this number of most probable tokens; 0: all */
     uint64_t state;                /* the seed; advances with each sampled token */
     size_t prompt_count;           /* previous tokens that belong to the prompt: not generated */

@@ -268,7 +268,8 @@ static inlay_status collect_refusal(void *ctx, const inlay_refusal *refusal)
     } else if (refusal->text == NULL || refusal->text[0] == '\0') {
         fault(assessment, "write the reason: `inlay explain` shows it", "node %u (%s) was refused without a reason",
               refusal->node, op_of(assessment, refusal->node));
-    } else if (refusal->code < INLAY_REFUSE_OPERATOR || refusal->code > INLAY_REFUSE_OPTION) {
+    } else if (refusal->code < INLAY_REFUSE_OPERATOR || refusal->code > INLAY_REFUSE_PATTERN ||
+               refusal->code == INLAY_REFUSE_LATE) {
         fault(assessment, "use INLAY_REFUSE_...", "node %u (%s) was refused with code %u", refusal->node,
               op_of(assessment, refusal->node), refusal->code);
     } else {

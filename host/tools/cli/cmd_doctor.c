@@ -5,6 +5,7 @@
 #include "cli/doctor_costs.h"
 #include "cli/doctor_plugins.h"
 #include "cli/doctor_repair.h"
+#include "cli/doctor_report.h"
 #include "cli/inputs.h"
 #include "cli/load_model.h"
 #include "session/session.h"
@@ -33,7 +34,8 @@ static const char doc[] =
     "  inlay doctor model.onnx --json | jq '.findings[].code'\n"
     "  inlay doctor model.onnx --seconds 0              # do not run the model\n"
     "  inlay doctor model.onnx --fix -o better.onnx\n"
-    "  inlay doctor --list\n";
+    "  inlay doctor --list\n"
+    "  inlay doctor --report                            # for the report of a fault\n";
 
 /* --fix: number of samples that both models run on, and the tolerance of the comparison. */
 enum { FIX_SAMPLES = 3 };
@@ -42,7 +44,7 @@ enum { FIX_SAMPLES = 3 };
 typedef struct doctor_args {
     struct feed feed;
     cli_files files;
-    bool fix, list;
+    bool fix, list, report;
     double seconds;
 } doctor_args;
 
@@ -54,6 +56,8 @@ static const cli_option own_options[] = {
     { "seconds", "S", "Run the model for S seconds to time its nodes (default: 0.5; 0: predict)",
       CLI_NUMBER(doctor_args, seconds, 0, 1e6) },
     { "list", NULL, "List the codes of all findings with severity and fix", CLI_SET(doctor_args, list) },
+    { "report", NULL, "Print what the report of a fault says of this machine: version, processor, settings, plugins",
+      CLI_SET(doctor_args, report) },
     FEED_OPTIONS(doctor_args, feed),
     CLI_MODEL(doctor_args, files.model),
     { 0 },
@@ -66,7 +70,7 @@ static bool finish(void *user, struct argp_state *state)
     if (args->fix != (args->files.output != NULL))
         cli_refuse(state, CLI_USAGE,
                    args->fix ? "--fix requires an output file: name it with -o" : "-o requires --fix");
-    return !args->list;
+    return !args->list && !args->report;
 }
 
 struct fix_result {
@@ -365,6 +369,10 @@ int cmd_doctor(int argc, char **argv)
     if (args.list) {
         cli_reads_none(&common, "--list");
         code = list_kinds(&common);
+        goto done;
+    }
+    if (args.report) {
+        code = doctor_report(&common);
         goto done;
     }
     load = session_load_options(common.options);

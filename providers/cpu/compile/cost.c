@@ -31,12 +31,19 @@
 #define SCORE_NS 0.55          /* attention: softmax of one score */
 #define PACK_BYTES_PER_NS 20.0 /* attention: keys and values */
 #define POOL_FLOPS_PER_NS 8.0
-#define GATE_PER_NS 10.0               /* elements of a Sigmoid fused into a convolution or matrix multiplication */
-#define NORM_PER_NS 3.0                /* elements of a normalisation, which reads its rows twice or more */
-#define REDUCE_PER_NS 8.0              /* elements that a reduction reads */
-#define NEAR_WEIGHTS 1e6               /* bytes of a graph's weights that stay in the core's cache between runs */
-#define WINOGRAD_SIDE 12               /* pixels; smaller images gain nothing */
-#define REFERENCE_SHARED 105.0         /* bytes per nanosecond of the reference core from the shared cache */
+#define GATE_PER_NS 10.0       /* elements of a Sigmoid fused into a convolution or matrix multiplication */
+#define NORM_PER_NS 3.0        /* elements of a normalisation, which reads its rows twice or more */
+#define REDUCE_PER_NS 8.0      /* elements that a reduction reads */
+#define NEAR_WEIGHTS 1e6       /* bytes of a graph's weights that stay in the core's cache between runs */
+#define WINOGRAD_SIDE 12       /* pixels; smaller images gain nothing */
+#define REFERENCE_SHARED 105.0 /* bytes per nanosecond of the reference core from the shared cache */
+/* How dense.c divides a multiplication among threads, by its own estimate of the time. */
+#define WAKE_NS 4000.0
+#define ESTIMATED_FLOPS_PER_NS 200.0
+#define ESTIMATED_BYTES_PER_NS 30.0
+#define BLOCK_ROWS 160.0
+#define MIN_THREAD_ROWS 48.0
+#define PANEL_COLUMNS 64.0
 #define CALL_NS 42.0                   /* one more step in a region */
 #define ENTER_NS 150.0                 /* one more input of a region */
 #define FUSED_NS 30.0                  /* an op that is fused into another */
@@ -427,14 +434,38 @@ static bool is_strided(const cpu_op *op)
     return family == &cpu_transpose || family == &cpu_split || family == &cpu_slice;
 }
 
-/* True if several threads share the work. The limits approximate those of dense.c, attend.c, tiles.c and build.c. */
+/* The threads that share a multiplication, on average (dense.c). They divide it into panels of columns, and many rows
+ * into blocks. */
+static double product_threads(const cpu_op *op, const struct sizes *sizes, double threads)
+{
+    const inlay_value_state *output = sizes->output, *first = sizes->first;
+    const uint32_t rank = output == NULL || output->rank == INLAY_RANK_UNKNOWN ? 0 : output->rank;
+    const double n = rank > 0 ? price_axis(output, rank - 1) : 1, rows = price_count(output) / n,
+                 m = sizes->weights > 0 || rank < 2 ? rows : price_axis(output, rank - 2);
+    const double k = first == NULL || first->rank == INLAY_RANK_UNKNOWN || first->rank < 2
+                         ? 1
+                         : price_axis(first, first->rank - (op->product.trans_a ? 2 : 1));
+    const double flops_ns = 2 * m * n * k / ESTIMATED_FLOPS_PER_NS, bytes_ns = 4 * n * k / ESTIMATED_BYTES_PER_NS;
+    double batch, blocks = ceil(m / BLOCK_ROWS), units;
+
+    if (m < 1 || threads <= 1)
+        return 1;
+    batch = rows / m;
+    if (batch * fmax(flops_ns, bytes_ns) < WAKE_NS)
+        return 1;
+    if (m / threads >= MIN_THREAD_ROWS)
+        blocks = ceil(blocks / threads) * threads;
+    units = fmin(batch * blocks * ceil(n / PANEL_COLUMNS), batch * fmax(flops_ns, bytes_ns) * 4 / WAKE_NS);
+    units = fmin(units, 4 * threads);
+    return units <= 1 ? 1 : units / ceil(units / threads);
+}
+
+/* True if several threads share the work. The limits approximate those of attend.c, tiles.c and build.c. */
 static bool is_shared(const cpu_op *op, const struct sizes *sizes, double flops)
 {
     const cpu_family *family = op->row->family;
 
-    if (family == &cpu_product && sizes->weights > 0)
-        return flops > 2e6 || sizes->weights > 3e5;
-    if (family == &cpu_attention || family == &cpu_product)
+    if (family == &cpu_attention)
         return flops > 1e6;
     if (family == &cpu_conv)
         return flops > 4e5;
@@ -576,6 +607,18 @@ static double alone_ns(const struct sizes *sizes, const op_work *work, double re
     return fmax(work_ns(work, machine), streams) + CALL_NS + (work->threads > 1 ? machine->memory.team_ns : 0);
 }
 
+/* The rows that are reduced to a number each. A reduction along other axes than the last computes vectors of them. */
+static double reduced_rows(const struct sizes *sizes)
+{
+    const double all = price_count(sizes->output);
+    const bool keeps_last =
+        sizes->first->rank != INLAY_RANK_UNKNOWN && sizes->output->rank == sizes->first->rank &&
+        sizes->first->rank > 0 &&
+        price_axis(sizes->first, sizes->first->rank - 1) == price_axis(sizes->output, sizes->output->rank - 1);
+
+    return keeps_last ? all / LANES : all;
+}
+
 /* The properties of the work that flops_of() does not set. */
 static void describe_work(const cpu_state *state, const inlay_graph *graph, const inlay_node_info *info,
                           const struct sizes *sizes, op_work *work)
@@ -592,6 +635,8 @@ static void describe_work(const cpu_state *state, const inlay_graph *graph, cons
                    !has_layout(state, graph, info->inputs[0]) && !wants_layout(state, graph, info->outputs[0]);
     if (sizes->output != NULL && sizes->output->rank != INLAY_RANK_UNKNOWN && sizes->output->rank > 0)
         work->rows = price_count(sizes->output) / price_axis(sizes->output, sizes->output->rank - 1);
+    if (family == &cpu_reduce && sizes->first != NULL && sizes->output != NULL)
+        work->rows = reduced_rows(sizes);
     if (family == &cpu_conv) {
         find_winograd(op, sizes, work);
         find_fft(op, sizes, work);
@@ -721,7 +766,9 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
     cost->bytes_written += (uint64_t)sizes.out;
     if (fused || is_view(&op))
         inside = fused_ns(&sizes, work, machine);
-    work.threads = is_shared(&op, &sizes, work.flops) ? threads : 1;
+    work.threads = op.row->family == &cpu_product       ? product_threads(&op, &sizes, threads)
+                   : is_shared(&op, &sizes, work.flops) ? threads
+                                                        : 1;
     alone = alone_ns(&sizes, &work, weights_ns(machine, request->graph, sizes.weights, work.threads), machine);
     if (op.row->family == &cpu_attention)
         alone += 2 * 4 * price_count(sizes.second) / PACK_BYTES_PER_NS / work.threads;

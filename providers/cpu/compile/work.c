@@ -20,9 +20,10 @@
 #define ROW_NS 5.0          /* start and end of a row of an image; per step of the window */
 #define FILTER_ROW_NS 8.0   /* start and end of a row in depthwise convolutions; per step of the window */
 #define VECTOR_ROW_NS 25.0  /* start and end of a row that is normalised */
+#define REDUCED_ROW_NS 8.0  /* ... that is reduced to a number */
 #define EXTREME_PER_NS 24.0 /* elements of a maximum */
 #define SUM_PER_NS 11.0     /* elements of other reductions */
-#define POOLED_PER_NS 20.0  /* taps of pools, ... */
+#define POOLED_PER_NS 27.0  /* taps of pools, ... */
 #define EXTREME_TAPS 1.25   /* ... and of MaxPool relative to it */
 #define RESIZED_PER_NS 2.5  /* elements of resized rows */
 
@@ -105,6 +106,8 @@ static double rows_ns(const op_work *work)
 
     if (family == &cpu_softmax || family == &cpu_layer_norm || family == &cpu_rms_norm || family == &cpu_skip_norm)
         return work->rows * VECTOR_ROW_NS;
+    if (family == &cpu_reduce)
+        return work->rows * REDUCED_ROW_NS;
     if (!work->planar || (!pools && family != &cpu_conv))
         return 0;
     INLAY_CHECK(work->op->window.spatial > 0);

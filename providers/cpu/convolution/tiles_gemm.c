@@ -8,7 +8,7 @@
 #include "inlay/check.h"
 #include <math.h>
 
-enum { ARG_X, ARG_W, ARG_Y, BLOCK_PIXELS = 160, WAKE_NS = 10000 };
+enum { ARG_X, ARG_W, ARG_Y, BLOCK_PIXELS = 160, WAKE_NS = 4000 };
 
 struct gemm {
     cpu_native native;

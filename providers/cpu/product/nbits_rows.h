@@ -6,7 +6,7 @@
 #include "cpu/weights/nbits.h"
 
 enum {
-    WAKE_NS = 10000,     /* a GEMM that takes longer is worth waking other threads */
+    WAKE_NS = 4000,      /* a GEMM that takes longer is worth sharing with other threads */
     NBITS_MANY_ROWS = 8, /* from this many rows on a panel is expanded to floats, if activations stay floats */
     NBITS_FINE_ROWS =
         48, /* from this many rows on, NBITS_FINE takes longer than floats if the CPU has no kernels for many rows */

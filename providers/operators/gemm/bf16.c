@@ -83,5 +83,5 @@ const gemm_kernel KERNEL(gemm_bf16) = {
     .plan = gemm_blocks_plan,
     .pack_bytes = gemm_blocks_pack_bytes,
     .multiply = gemm_blocks_multiply,
-    .product_ns = gemm_blocks_ns,
+    .price = gemm_blocks_price,
 };

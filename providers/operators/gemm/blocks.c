@@ -106,18 +106,18 @@ uint64_t gemm_blocks_pack_bytes(const gemm_job *job)
  * GFLOP/s), a third of that without fused multiply-add. Fewer than four rows take as long as four, because each
  * addition waits for the previous one. Packing a non-constant operand costs 0.4 ns per element if its lines are
  * contiguous (packing then transposes them), otherwise 0.1 ns, once per stripe of tiles. */
-double gemm_blocks_ns(const gemm_kernel *kernel, const product_size *size)
+gemm_price gemm_blocks_price(const gemm_kernel *kernel, const product_size *size)
 {
     double lanes = kernel->lanes, line = kernel->in_bytes * (double)gemm_depth(kernel, 1 << 20);
     double columns = size->n <= lanes ? lanes : lanes * (double)gemm_ceil_div((int64_t)size->n, (int64_t)lanes);
     double rows = size->m < 4 ? 4 : size->m, rate = lanes * (lanes > 4 ? 15 : 5) * kernel->k_step;
-    double ns = (size->a_constant || size->b_constant ? 40 : 55) + 2 * rows * columns * size->k / rate;
+    double ns = size->a_constant || size->b_constant ? 40 : 55;
 
     if (!size->a_constant)
         ns += size->m * size->k * (size->a_across ? 0.1 : 0.4) * (double)(int64_t)(1 + size->n * line / TILE_B_BYTES);
     if (!size->b_constant && (size->b_along || size->b_windows || size->m > 3 * kernel->mr))
         ns += size->n * size->k * (size->b_along ? 0.4 : 0.1) * (double)(int64_t)(1 + size->m * line / TILE_A_BYTES);
-    return ns;
+    return (gemm_price){ 2 * rows * columns * size->k / rate, ns, true };
 }
 
 /* One block of k of one tile, with its panels. */

@@ -17,6 +17,6 @@ const gemm_kernel *gemm_kernel_at(uint32_t type, uint32_t i);
 /* The functions of a gemm_kernel besides its microkernels, see gemm.h. */
 void gemm_blocks_plan(const gemm_job *job, uint32_t threads, int64_t *out_tile_m, int64_t *out_tile_n);
 uint64_t gemm_blocks_pack_bytes(const gemm_job *job);
-double gemm_blocks_ns(const gemm_kernel *kernel, const product_size *size);
+gemm_price gemm_blocks_price(const gemm_kernel *kernel, const product_size *size);
 void gemm_blocks_multiply(const gemm_job *job, const gemm_tile *tile, void *workspace);
 #endif

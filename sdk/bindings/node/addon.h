@@ -32,6 +32,9 @@ uint32_t js_length(napi_env env, napi_value array); /* 0 if it is not an array *
 void js_put(napi_env env, napi_value object, const char *name, napi_value value);
 napi_value js_text(napi_env env, const char *text, size_t bytes);
 napi_value js_number(napi_env env, double number);
+/* Reads the options of files and environment variables, then sets those of a list of pairs of strings. The caller
+ * destroys *out also after a failure. */
+inlay_status js_read_options(napi_env env, napi_value list, inlay_options **out, inlay_diag *diag);
 
 /* session.c */
 enum { MOST_IDLE = 64 };

@@ -67,6 +67,96 @@ export class InferenceSession {
   endProfiling(): void;
 }
 
+export interface TextModelOptions extends SessionOptions {
+  /** Of a folder: the weights to use, such as 'q4' or 'fp16'; undefined: chosen by size. */
+  variant?: string;
+  /** The path of tokenizer.json. */
+  tokenizer?: string;
+  /** The path of a draft model, which guesses tokens; the texts stay the same. */
+  draft?: string;
+  /** Guesses of a run: of the draft model, at most 16; from the text's own tokens, at most 16. */
+  draftTokens?: number;
+  lookup?: number;
+  /** Texts that are generated at once; others wait. */
+  maxTexts?: number;
+  /** The most bytes of the states of all texts. */
+  kvMemory?: number;
+}
+
+/** Parameters that are undefined are those of the model's generation_config.json. */
+export interface Sampling {
+  maxTokens?: number;
+  temperature?: number;
+  topK?: number;
+  topP?: number;
+  minP?: number;
+  repetitionPenalty?: number;
+  presencePenalty?: number;
+  frequencyPenalty?: number;
+  /** The same seed gives the same text; undefined: another one each time. */
+  seed?: number;
+  /** The text ends before each of these. */
+  stop?: string | readonly string[];
+  /** A JSON Schema, or a GBNF grammar, that the text matches. */
+  schema?: string | object;
+  grammar?: string;
+  /** The name of a LoRA adapter of option adapter. */
+  adapter?: string;
+  ignoreEnds?: boolean;
+  /** The prompt has its special tokens already. */
+  rendered?: boolean;
+}
+
+export interface TextUsage {
+  readonly promptTokens: number;
+  readonly generatedTokens: number;
+  readonly reusedTokens: number;
+  readonly reason: 'stop' | 'length' | 'stopped' | 'failed';
+}
+
+/** A text in progress. Leaving a loop over it ends the text. */
+export class Text implements AsyncIterableIterator<string> {
+  private constructor();
+  next(): Promise<IteratorResult<string, undefined>>;
+  return(value?: undefined): Promise<IteratorResult<string, undefined>>;
+  [Symbol.asyncIterator](): this;
+  /** Ends the text with the next step. */
+  stop(): Promise<void>;
+  /** What has not been iterated yet. */
+  text(): Promise<string>;
+  /** undefined until the text has ended. */
+  readonly usage?: TextUsage;
+}
+
+export type Messages = string | readonly { readonly role: string; readonly content?: unknown; readonly [other: string]: unknown }[];
+export interface ChatOptions {
+  tools?: string | readonly object[];
+  /** Further variables of the chat template, such as enable_thinking. */
+  variables?: string | object;
+}
+
+/** A language model with its tokenizer: an ONNX file, a GGUF file, or a folder as Hugging Face publishes it. */
+export class TextModel {
+  private constructor();
+  static create(path: string, options?: TextModelOptions): Promise<TextModel>;
+  /** Continues a text, or tokens. Several texts share runs. */
+  generate(prompt: string | readonly number[], options?: Sampling): Text;
+  /** The answer to the messages of a chat. */
+  chat(messages: Messages, options?: ChatOptions & Sampling): Promise<Text>;
+  /** The prompt of a chat, by the model's chat template. */
+  render(messages: Messages, options?: ChatOptions): Promise<string>;
+  tokenize(text: string, options?: { rendered?: boolean }): Promise<number[]>;
+  detokenize(tokens: Iterable<number>): Promise<string>;
+  /** The embedding of a text, by a model that makes embeddings. */
+  embed(text: string): Promise<Float32Array>;
+  readonly vocabulary: number;
+  /** The most tokens of a text; undefined: unknown. */
+  readonly context?: number;
+  readonly embeds: boolean;
+  readonly hasTemplate: boolean;
+  readonly ends: readonly number[];
+}
+
 export const env: { versions: { node: string }; [other: string]: unknown };
 export function listSupportedBackends(): { name: string; bundled: boolean }[];
 export const version: string;

@@ -143,6 +143,7 @@ function watch(signal) {
 module.exports = {
   InferenceSession,
   Tensor,
+  ...require('./text.js'),
   env: { versions: { node: native.version() }, wasm: {}, webgl: {}, webgpu: {} },
   listSupportedBackends: () => [{ name: 'cpu', bundled: true }],
   version: native.version(),

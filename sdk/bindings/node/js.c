@@ -72,3 +72,24 @@ napi_value js_number(napi_env env, double number)
     (void)napi_create_double(env, number, &value);
     return value;
 }
+
+inlay_status js_read_options(napi_env env, napi_value list, inlay_options **out, inlay_diag *diag)
+{
+    inlay_status status = inlay_options_create(out, diag);
+
+    if (status == INLAY_OK)
+        status = inlay_options_load(*out, NULL, diag);
+    if (status == INLAY_OK)
+        status = inlay_options_load_environment(*out, diag);
+    for (uint32_t i = 0; status == INLAY_OK && i < js_length(env, list); i++) {
+        napi_value pair = js_element(env, list, i);
+        char *name = js_get_text(env, js_element(env, pair, 0), NULL);
+        char *value = js_get_text(env, js_element(env, pair, 1), NULL);
+
+        if (name != NULL && value != NULL)
+            status = inlay_options_set(*out, name, value, diag);
+        free(name);
+        free(value);
+    }
+    return status;
+}

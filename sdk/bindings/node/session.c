@@ -112,28 +112,6 @@ static void create_complete(napi_env env, napi_status cancelled, void *data)
     free(job);
 }
 
-/* Reads the options of files and environment variables, then sets those of a list of pairs of strings. */
-static inlay_status read_options(napi_env env, napi_value list, create_job *job)
-{
-    inlay_status status = inlay_options_create(&job->options, &job->diag);
-
-    if (status == INLAY_OK)
-        status = inlay_options_load(job->options, NULL, &job->diag);
-    if (status == INLAY_OK)
-        status = inlay_options_load_environment(job->options, &job->diag);
-    for (uint32_t i = 0; status == INLAY_OK && i < js_length(env, list); i++) {
-        napi_value pair = js_element(env, list, i);
-        char *name = js_get_text(env, js_element(env, pair, 0), NULL);
-        char *value = js_get_text(env, js_element(env, pair, 1), NULL);
-
-        if (name != NULL && value != NULL)
-            status = inlay_options_set(job->options, name, value, &job->diag);
-        free(name);
-        free(value);
-    }
-    return status;
-}
-
 /* Copies a Uint8Array, which the program may change during the session. NULL: no such array, or no memory. */
 static void *copy_bytes(napi_env env, napi_value array, size_t *out_bytes)
 {
@@ -222,7 +200,7 @@ napi_value session_create(napi_env env, napi_callback_info info)
         job->status =
             inlay_fail(&job->diag, INLAY_INVALID_ARGUMENT, "a model must be a path, an ArrayBuffer or a Uint8Array");
     if (job->status == INLAY_OK)
-        job->status = read_options(env, args[1], job);
+        job->status = js_read_options(env, args[1], &job->options, &job->diag);
     if (job->status == INLAY_OK)
         job->status = read_extras(env, args[2], job);
     if (job->status == INLAY_OK && job->work != NULL && napi_queue_async_work(env, job->work) == napi_ok)

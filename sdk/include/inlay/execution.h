@@ -115,9 +115,10 @@ typedef struct inlay_host {
     uint32_t (*fence_query)(void *ctx, inlay_fence fence, inlay_status *out_status);
 } inlay_host;
 
-/* Reasons of refusals. */
+/* Reasons of refusals. `inlay explain` shows the text of each refusal, but only counts those with INLAY_REFUSE_OPERATOR
+ * unless --all is given: a provider that supports the operator elsewhere states another reason. */
 enum {
-    INLAY_REFUSE_OPERATOR = 1,  /* the provider does not support the operator */
+    INLAY_REFUSE_OPERATOR = 1,  /* the provider does not support the operator at all */
     INLAY_REFUSE_VERSION = 2,   /* the provider supports the operator, but not this since_version */
     INLAY_REFUSE_DTYPE = 3,     /* because of an element type */
     INLAY_REFUSE_SHAPE = 4,     /* because of a rank, a size, or a shape that is not known */
@@ -125,7 +126,8 @@ enum {
     INLAY_REFUSE_DEVICE = 6,    /* the device lacks a feature */
     INLAY_REFUSE_MEMORY = 7,    /* the device lacks memory */
     INLAY_REFUSE_OPTION = 8,    /* an option of the user excludes it */
-    INLAY_REFUSE_LATE = 9       /* set by the host: compile or specialize declined the offer */
+    INLAY_REFUSE_LATE = 9,      /* set by the host: compile or specialize declined the offer */
+    INLAY_REFUSE_PATTERN = 10   /* because of its neighbours: it runs only together with nodes that are not there */
 };
 
 /* Origin of a cost: a rough guess, a model of the kernel's time, or a measurement. */

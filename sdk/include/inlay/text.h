@@ -16,8 +16,8 @@
  *     inlay_text_model_destroy(model);
  *
  * Terms:
- *     text model  a decoder with states (past_key_values, present) and logits, and its tokenizer: an ONNX file, a GGUF
- *                 file, or a folder as Hugging Face publishes it
+ *     text model  a decoder with states (past_key_values, present) and logits, or a model that makes embeddings, and
+ *                 its tokenizer: an ONNX file, a GGUF file, or a folder as Hugging Face publishes it
  *     text        a prompt and its continuation; a model generates several at once
  *     piece       the next part of a continuation
  *
@@ -76,6 +76,8 @@ typedef struct inlay_text_model_info {
     uint32_t has_template;    /* 1: it has a chat template */
     uint32_t assumes_chat_ml; /* 1: that template is ChatML, because the GGUF file has none */
     uint32_t together;        /* 1: texts share runs; 0: each text has runs of its own */
+    uint32_t embeds;          /* 1: it makes embeddings of texts, and generates none */
+    uint32_t adapter_count;   /* LoRA adapters, of option adapter */
 } inlay_text_model_info;
 /* Fills *out_info (set struct_size). */
 INLAY_API inlay_status inlay_text_model_describe(const inlay_text_model *model, inlay_text_model_info *out_info);
@@ -145,17 +147,19 @@ typedef struct inlay_text_request {
     float repetition_penalty; /* logits of tokens in the text: divided by it if positive, otherwise multiplied (1) */
     float presence_penalty;   /* subtracted from the logits of generated tokens, once per token; -2 to 2 */
     float frequency_penalty;  /* subtracted once per occurrence; -2 to 2 */
+    const char *adapter;      /* the name of a LoRA adapter, of option adapter of the session; NULL: none */
 } inlay_text_request;
 #define INLAY_TEXT_REQUEST_INIT                                                                                        \
     {                                                                                                                  \
-        sizeof(inlay_text_request), NULL, NULL, 0, NULL, NULL, NULL, 0, 0, 0, 0, -1, -1, -1, -1, -1, 0, 0              \
+        sizeof(inlay_text_request), NULL, NULL, 0, NULL, NULL, NULL, 0, 0, 0, 0, -1, -1, -1, -1, -1, 0, 0, NULL        \
     }
 
 /* Begins a text, which the next steps generate. It must be destroyed before the model.
  *     INLAY_INVALID_ARGUMENT  a number, the schema or the grammar is invalid; the prompt has no tokens
- *     INLAY_NOT_FOUND         the model has no such token
+ *     INLAY_NOT_FOUND         the model has no such token or adapter
  *     INLAY_LIMIT_EXCEEDED    the prompt does not fit the model's context or kv_memory
- *     INLAY_UNSUPPORTED       the schema has a keyword that is not supported; the message names it */
+ *     INLAY_UNSUPPORTED       the schema has a keyword that is not supported, which the message names; or the model
+ *                             makes embeddings */
 INLAY_API INLAY_NODISCARD inlay_status inlay_text_create(inlay_text_model *model, const inlay_text_request *request,
                                                          inlay_text **out_text, inlay_diag *diag);
 /* Ends the text if it is in progress. NULL is a no-op. */
@@ -192,6 +196,15 @@ typedef struct inlay_text_info {
 } inlay_text_info;
 /* Fills *out_info (set struct_size). */
 INLAY_API inlay_status inlay_text_describe(const inlay_text *text, inlay_text_info *out_info);
+
+/* Computes the embedding of a text [bytes] with a model whose output is sentence_embedding, or last_hidden_state or
+ * token_embeddings, whose rows are pooled and normalized as 1_Pooling/config.json and modules.json beside the model say
+ * (without them: the normalized mean). *out_vector [*out_size] is borrowed until the next call for this model.
+ *     INLAY_UNSUPPORTED     the model makes no embeddings, or its output is none
+ *     INLAY_LIMIT_EXCEEDED  the text does not fit the model's context
+ *     and what inlay_context_run() returns */
+INLAY_API inlay_status inlay_text_model_embed(inlay_text_model *model, const char *text, size_t bytes,
+                                              const float **out_vector, size_t *out_size, inlay_diag *diag);
 
 #ifdef __cplusplus
 }

@@ -11,12 +11,12 @@ from .errors import (Busy, Cancelled, DeadlineExceeded, DeviceLost, InlayError, 
                      Unsupported)
 from .session import (Cancel, Context, Device, Info, Model, Plan, Profile, Provider, Report, Session, devices,
                       optimize, options)
+from .text import Text, TextModel, TextUsage
 from .values import Value
 
 __version__ = _lib.version().decode()
 __all__ = ["Session", "Context", "Value", "Cancel", "Device", "Info", "Model", "Plan", "Profile", "Provider", "Report",
-           "devices", "operator", "optimize",
-           "options",
+           "Text", "TextModel", "TextUsage", "devices", "operator", "optimize", "options",
            "InlayError", "Busy", "Cancelled", "DeadlineExceeded", "DeviceLost", "InputOutputError", "InternalError",
            "InvalidArgument", "InvalidModel", "LimitExceeded", "NotFound", "OutOfMemory", "ResultsDiffer",
            "ShapeMismatch",

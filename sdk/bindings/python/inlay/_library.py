@@ -197,13 +197,19 @@ class _Place(Structure):
     _fields_ = [("file", c_char_p), ("base", c_void_p), ("symbol", c_char_p), ("address", c_void_p)]
 
 
-def _load_native():
+def folder():
+    """The folder of the library that was loaded; None: unknown."""
     place = _Place()
     dladdr = ctypes.CDLL(None).dladdr
     dladdr.argtypes = [c_void_p, POINTER(_Place)]
-    if os.environ.get("INLAY_PYTHON_EXTENSION") == "off" or not dladdr(lib.version, ctypes.byref(place)):
+    return os.path.dirname(os.fsdecode(place.file)) if dladdr(lib.version, ctypes.byref(place)) else None
+
+
+def _load_native():
+    place = folder()
+    if os.environ.get("INLAY_PYTHON_EXTENSION") == "off" or place is None:
         return None
-    path = os.path.join(os.path.dirname(os.fsdecode(place.file)), "inlay", "python", "_native.abi3.so")
+    path = os.path.join(place, "inlay", "python", "_native.abi3.so")
     try:
         spec = importlib.util.spec_from_file_location("inlay._native", path)
         module = importlib.util.module_from_spec(spec)

@@ -1,8 +1,8 @@
-/* serve/chat/input_text.h - the texts of a request of OpenAI's API: prompts and texts to embed. */
-#ifndef SERVE_INPUT_TEXT_H
-#define SERVE_INPUT_TEXT_H
-#include "serve/chat/body.h"
-#include "serve/model/text.h"
+/* texts/model/input_text.h - the texts of a request of OpenAI's API: prompts and texts to embed. */
+#ifndef TEXTS_INPUT_TEXT_H
+#define TEXTS_INPUT_TEXT_H
+#include "texts/chat/body.h"
+#include "texts/model/text_model.h"
 
 typedef struct input_text {
     const char *text; /* in the request; NULL: tokens were given */

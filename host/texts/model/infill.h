@@ -1,8 +1,8 @@
-/* serve/chat/infill.h - prompts for the text between a prefix and a suffix ("fill in the middle"), as models of
+/* texts/model/infill.h - prompts for the text between a prefix and a suffix ("fill in the middle"), as models of
  * programs are trained to continue. */
-#ifndef SERVE_INFILL_H
-#define SERVE_INFILL_H
-#include "serve/chat/input_text.h"
+#ifndef TEXTS_INFILL_H
+#define TEXTS_INFILL_H
+#include "texts/model/input_text.h"
 
 enum { INFILL_ENDS = 4 };
 

@@ -1,7 +1,7 @@
-/* serve/chat/messages.h - the messages of a request, as chat templates take them. */
-#ifndef SERVE_MESSAGES_H
-#define SERVE_MESSAGES_H
-#include "serve/chat/body.h"
+/* texts/model/messages.h - the messages of a request, as chat templates take them. */
+#ifndef TEXTS_MESSAGES_H
+#define TEXTS_MESSAGES_H
+#include "texts/chat/body.h"
 #include "texts/model/text_model.h"
 
 enum { MAX_MESSAGES = 4096 };

@@ -1,7 +1,8 @@
-/* serve/chat/tools.h - the tools of a request: which there are, and their calls in the text of a model. */
-#ifndef SERVE_TOOLS_H
-#define SERVE_TOOLS_H
-#include "serve/chat/body.h"
+/* texts/chat/tools.h - the tools of a request: which there are, and their calls in the text of a model. */
+#ifndef TEXTS_TOOLS_H
+#define TEXTS_TOOLS_H
+#include "base/strbuf.h"
+#include "texts/chat/body.h"
 #include "texts/chat/tool_form.h"
 #include "texts/grammar/grammar.h"
 

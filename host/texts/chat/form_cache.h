@@ -1,8 +1,8 @@
-/* serve/chat/form_cache.h - grammars of earlier requests, by what they were made of: a construction may take a second,
+/* texts/chat/form_cache.h - grammars of earlier requests, by what they were made of: a construction may take a second,
  * and clients send the same schema and the same tools with each request. At most 64 MB together and 128 of them; the
  * least recently used ones are dropped. Any thread. */
-#ifndef SERVE_FORM_CACHE_H
-#define SERVE_FORM_CACHE_H
+#ifndef TEXTS_FORM_CACHE_H
+#define TEXTS_FORM_CACHE_H
 #include "base/strbuf.h"
 #include "texts/grammar/grammar.h"
 #include <jansson.h>

@@ -1,4 +1,4 @@
-/* samples/generate: the tokenizer with a small vocabulary, and the sampler. */
+/* texts/tokens: the tokenizer with a small vocabulary, the sampler, and guesses by repetition. */
 #include "cmocka_all.h"
 #include "texts/tokens/lookup.h"
 #include "texts/tokens/sampler.h"
@@ -291,6 +291,48 @@ static void random_sampling(void **state)
     sampler_deinit(&again);
 }
 
+/* The restrictions of llama.cpp, with the tokens that remain of the probabilities 0.4, 0.3, 0.15, 0.1 and 0.05. */
+static void further_choices(void **state)
+{
+    static const float logits[COUNT] = { -0.9162907f, -1.2039728f, -1.8971200f, -2.3025851f, -2.9957323f };
+    static const struct {
+        float sigma, typical, probability, threshold;
+        unsigned tokens; /* bits of those that remain */
+    } rows[] = {
+        { 0, 0, 0, 0, 31 },      { 0, 1, 1, 0.6f, 31 }, { 0.3f, 0, 0, 0, 1 },   { 0.5f, 0, 0, 0, 3 },
+        { 1.5f, 0, 0, 0, 7 },    { 0, 0.2f, 0, 0, 2 },  { 0, 0.5f, 0, 0, 3 },   { 0, 0.8f, 0, 0, 7 },
+        { 0, 0, 1, 0.12f, 28 },  { 0, 0, 1, 0.35f, 31 }, { 0, 0, 1, 0.25f, 30 }, { 0, 0, 1, 0, 16 },
+        { 0, 0.5f, 1, 0.4f, 2 }, { 0, 0, 0.5f, 0, 31 }, { -1, 0, 0, 0, 31 },
+    };
+    static const float flat[COUNT] = { 0, 0, 0, 0.1f, 0 };
+    static const int64_t seen[] = { 3, 1, 1 };
+    struct sampler sampling = SAMPLER_INIT;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        unsigned tokens = 0;
+
+        sampling.temperature = 1;
+        sampling.top_n_sigma = rows[i].sigma;
+        sampling.typical_p = rows[i].typical;
+        sampling.xtc_probability = rows[i].probability;
+        sampling.xtc_threshold = rows[i].threshold;
+        for (int k = 0; k < 500; k++)
+            tokens |= 1u << next(&sampling, logits, NULL, 0);
+        if (tokens != rows[i].tokens)
+            fail_msg("row %zu: %u instead of %u", i, tokens, rows[i].tokens);
+    }
+    sampling.temperature = 0;
+    sampling.penalty = 2; /* of token 3, unless it is too far back */
+    assert_int_equal(next(&sampling, flat, seen, 3), 3);
+    sampling.frequency = 1;
+    for (int64_t last = -1; last <= 4; last++) {
+        sampling.last_n = last;
+        assert_int_equal(next(&sampling, flat, seen, 3), last == 0 || last >= 3 ? 0 : 3);
+    }
+    sampler_deinit(&sampling);
+}
+
 static void guesses_by_repetition(void **state)
 {
     static const struct {
@@ -319,10 +361,10 @@ static void guesses_by_repetition(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_and_merges),      cmocka_unit_test(llama_pretokenizer),
-        cmocka_unit_test(decodes_encoded_text),  cmocka_unit_test(wrong_files_are_refused),
-        cmocka_unit_test(greedy_sampling),       cmocka_unit_test(random_sampling),
-        cmocka_unit_test(guesses_by_repetition),
+        cmocka_unit_test(words_and_merges),     cmocka_unit_test(llama_pretokenizer),
+        cmocka_unit_test(decodes_encoded_text), cmocka_unit_test(wrong_files_are_refused),
+        cmocka_unit_test(greedy_sampling),      cmocka_unit_test(random_sampling),
+        cmocka_unit_test(further_choices),      cmocka_unit_test(guesses_by_repetition),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

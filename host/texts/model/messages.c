@@ -1,4 +1,5 @@
-#include "serve/chat/messages.h"
+#include "texts/model/messages.h"
+#include "base/strbuf.h"
 #include "texts/chat/chat.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "serve/chat/form_cache.h"
+#include "texts/chat/form_cache.h"
 #include "base/hash.h"
 #include <pthread.h>
 #include <stdlib.h>

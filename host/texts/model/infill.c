@@ -1,4 +1,4 @@
-#include "serve/chat/infill.h"
+#include "texts/model/infill.h"
 #include <stdlib.h>
 #include <string.h>
 

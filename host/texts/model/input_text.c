@@ -1,4 +1,5 @@
-#include "serve/chat/input_text.h"
+#include "texts/model/input_text.h"
+#include "base/memory.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
-#include "serve/chat/tools.h"
-#include "serve/chat/form_cache.h"
+#include "texts/chat/tools.h"
+#include "base/memory.h"
+#include "texts/chat/form_cache.h"
 #include "texts/grammar/grammar_schema.h"
 #include <stdlib.h>
 #include <string.h>
