@@ -263,12 +263,23 @@ kill -CONT "$parent" "$child"
 wait "$parent" || complain 'a pause of the check' "$(grep -A 2 '^FAIL' "$work/out")"
 
 # Files that are not plugins.
-checks=$((checks + 2))
+checks=$((checks + 3))
 printf 'not an ELF file\n' >"$work/text.so"
 "$inlay" plugin-check "$work/text.so" >"$work/out" && complain 'a text: exit code 0'
 grep -q '^FAIL  file type: not an ELF file' "$work/out" || complain 'a text' "$(cat "$work/out")"
 "$inlay" plugin-check "$work/missing.so" >"$work/out" && complain 'a missing file: exit code 0'
 grep -q '^FAIL  file read: No such file' "$work/out" || complain 'a missing file' "$(cat "$work/out")"
+
+# An operator that no case fits is a warning, with --strict a failure.
+checks=$((checks + 2))
+"$inlay" plugin-check "$reference" --quick --group results --op 'L[aR]*[gr]*' >"$work/out" ||
+    complain 'an operator without a case: exit code' "$(grep -A2 '^FAIL' "$work/out")"
+grep -q '^WARN  coverage reference: .*never run: .*LabelEncoder' "$work/out" || complain 'LabelEncoder' "$(cat "$work/out")"
+"$inlay" plugin-check "$reference" --quick --group results --op 'L[aR]*[gr]*' --strict >"$work/out" &&
+    complain 'an operator without a case: --strict ended with 0'
+
+"$inlay" plugin-check "$work/missing.so" --group results >"$work/out" && complain 'a missing file, one group: exit code 0'
+grep -q '^FAIL  results: it cannot be opened' "$work/out" || complain 'a missing file, one group' "$(cat "$work/out")"
 
 echo "$checks checks, $wrong wrong"
 [ $wrong -eq 0 ]

@@ -1,6 +1,6 @@
-/* Correct kernels of Conv, MaxPool, AveragePool, Gemm, Slice and Resize, in which option `fault` plants one of the
- * defects that kernels of a part of an operator have: an attribute, an input, a shape or a value that they do not
- * regard. Without a fault nothing is wrong. Option `narrow` restricts Conv to kernels of size 1. */
+/* Correct kernels of Conv, MaxPool, AveragePool, Gemm, Slice, Resize and QuantizeLinear, in which option `fault` plants
+ * one of the defects that kernels of a part of an operator have: an attribute, an input, a shape or a value that they
+ * do not regard. Without a fault nothing is wrong. Option `narrow` restricts Conv to kernels of size 1. */
 #include "inlay/kit.h"
 #include <float.h>
 #include <math.h>
@@ -27,6 +27,7 @@ enum fault {
     CONV_PAD_PAIRS,
     CONV_MULTIPLIER,
     CONV_TALL,
+    CONV_POINT_GROUP,
     /* MaxPool, AveragePool */
     POOL_STRIDES,
     POOL_PADS,
@@ -72,6 +73,9 @@ enum fault {
     RESIZE_CEIL,
     RESIZE_DOWN,
     RESIZE_CORNER,
+    /* QuantizeLinear */
+    QUANTIZE_TIES,
+    QUANTIZE_ZERO_POINT,
     FAULTS
 };
 
@@ -188,7 +192,10 @@ static inlay_status conv_planes(void *user, int64_t begin, int64_t end, uint32_t
     for (int64_t plane = begin; plane < end; plane++) {
         const int64_t n = has(CONV_BATCH) ? 0 : plane / filters, m = plane % filters;
         const bool wraps = has(CONV_MULTIPLIER) && depth == 1 && filters > window->group;
-        const int64_t first = has(CONV_GROUP) ? 0 : wraps ? m % window->group : m / (filters / window->group) * depth;
+        const bool is_point = kernel[0] * kernel[1] == 1 && has(CONV_POINT_GROUP);
+        const int64_t first = has(CONV_GROUP) || is_point ? 0
+                              : wraps                     ? m % window->group
+                                                          : m / (filters / window->group) * depth;
         const bool skips = has(CONV_BIAS) || (has(CONV_LAST_CHANNEL) && m >= 8 && m == filters - 1);
         const float bias = kit_has_input(call, 2) && !skips ? ((const float *)call->in[2].data)[m] : 0;
         float *y = (float *)out->data + plane * height * width;
@@ -561,6 +568,27 @@ static inlay_status resize_run(const kit_call *call)
     return INLAY_OK;
 }
 
+static bool quantize_supports(const kit_node *node, kit_refusal *why)
+{
+    if (kit_input(node, 1)->rank == 0 && kit_attr_int(node->info, "precision", 0) == 0)
+        return true;
+    return kit_refuse(why, INLAY_REFUSE_SHAPE, "", "one scale, in the precision of the input");
+}
+
+static inlay_status quantize_run(const kit_call *call)
+{
+    const float *x = call->in[0].data, scale = *(const float *)call->in[1].data;
+    const float zero_point =
+        kit_has_input(call, 2) && !has(QUANTIZE_ZERO_POINT) ? *(const uint8_t *)call->in[2].data : 0;
+
+    for (int64_t i = 0; i < call->in[0].count; i++) {
+        const float at = (has(QUANTIZE_TIES) ? roundf(x[i] / scale) : nearbyintf(x[i] / scale)) + zero_point;
+
+        ((uint8_t *)call->out[0].data)[i] = at >= 255 ? 255 : at > 0 ? (uint8_t)at : 0;
+    }
+    return INLAY_OK;
+}
+
 static const kit_kernel kernels[] = {
     { .op_type = "Conv",
       .in_types = { KIT_BIT(FLOAT) },
@@ -590,6 +618,12 @@ static const kit_kernel kernels[] = {
       .supports = resize_supports,
       .prepare = resize_prepare,
       .run = resize_run },
+    { .op_type = "QuantizeLinear",
+      .since_min = 10,
+      .in_types = { KIT_BIT(FLOAT), KIT_BIT(FLOAT), KIT_BIT(UINT8) },
+      .out_types = { KIT_BIT(UINT8) },
+      .supports = quantize_supports,
+      .run = quantize_run },
 };
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
 

@@ -40,6 +40,7 @@ for name in $(sed -n '/^enum fault/,/^};/s/^    \([A-Z_0-9]*\),$/\1/p' "$source"
     GEMM_*) plants Gemm $fault "$name" ;;
     SLICE_*) plants Slice $fault "$name" ;;
     RESIZE_*) plants Resize $fault "$name" ;;
+    QUANTIZE_*) plants QuantizeLinear $fault "$name" ;;
     SOFTMAX_*) plants Softmax $fault "$name" ;;
     GATHER_*) plants Gather $fault "$name" ;;
     CONCAT_*) plants Concat $fault "$name" ;;

@@ -35,6 +35,7 @@ typedef struct check_args {
     uint32_t max_compiles; /* most compiles of the plugin; 0 = any number */
     bool may_abort;        /* an abort when memory runs out is a warning; also for files that rustc compiled */
     bool quick;
+    bool strict;    /* an operator that the check cannot run is a failure */
     bool no_timing; /* skip the checks that measure time */
     bool isolate;   /* the plugin runs in a separate process, as with option isolate; only the groups that call it */
     bool foreign;   /* the provider runs a library with another interface, so its heap use in execute is a warning */

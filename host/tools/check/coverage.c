@@ -79,11 +79,19 @@ void coverage_report(const struct coverage *coverage, struct check *check, const
                        : "see the reasons, and what assess refuses in a model of yours: inlay explain MODEL",
                    "no result was compared: of %u operators that it knows, %u ran, none successfully%s",
                    coverage->known, coverage->ran, missing);
+    else if (coverage->known == 0)
+        check_warn(check, "coverage", provider->name, "an operator of --op that it knows",
+                   "see the name of the operator", "it knows no operator that --op matches: nothing was run");
     else if (coverage->ran > coverage->own && coverage->compared == 0 && fixture->peer_count > 0)
         check_warn(check, "coverage", provider->name, "at least one result that is compared with another provider",
                    "give --with FILE a plugin that has the operators",
                    "no other provider runs the %u operators that ran: %u runs were compared with each other%s",
                    coverage->ran, coverage->repeated, missing);
+    else if (coverage->ran < coverage->known && check->args->strict)
+        check_fail(check, "coverage", provider->name, "every operator that it knows runs",
+                   "state in the refusal what is required; --data DIR runs models of yours; without --strict it is a "
+                   "warning",
+                   "%u of %u operators that it knows ran%s", coverage->ran, coverage->known, missing);
     else if (coverage->ran < coverage->known)
         check_warn(check, "coverage", provider->name, "every operator that it knows runs in a common shape",
                    "state in the refusal what is required; --data DIR runs models of yours",

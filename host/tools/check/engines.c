@@ -1,6 +1,7 @@
 #include "check/engines.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "check/process.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,7 +188,7 @@ void engines_begin(struct check *check, const loaded_provider *provider, uint64_
     inlay_fingerprint print;
 
     *call = (struct engine_call){ .check = check, .provider = provider, .probe = check->probe };
-    call->begin_ms = clock_ms();
+    call->begin_ms = clock_ms() - process_waited_ms();
     if (check->bare)
         return;
     if (provider->is_own && provider->table->fingerprint != NULL && provider->table->cache_verdict != NULL) {
@@ -215,7 +216,7 @@ void engines_end(struct engine_call *call)
     call->stored = NULL;
     if (!call->provider->is_own)
         return;
-    call->check->compiles.ms += clock_ms() - call->begin_ms;
+    call->check->compiles.ms += clock_ms() - process_waited_ms() - call->begin_ms;
     call->check->compiles.count++;
     call->check->compiles.in_unit++;
 }

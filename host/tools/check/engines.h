@@ -1,8 +1,9 @@
 /* check/engines.h - the budget of compiles, and the engine cache that the groups of a check share.
  *
  * A check compiles hundreds of cases, which takes minutes if a compile takes a second. So the time of compiles is
- * measured, each group has a share of the budget, and a case beyond it is left out: harness_open() then returns
- * INLAY_BUSY in phase "budget". Blobs that compile stores are offered again to the same case in later groups. */
+ * measured, without the time for which they wait for a CPU, each group has a share of the budget, and a case beyond it
+ * is left out: harness_open() then returns INLAY_BUSY in phase "budget". Blobs that compile stores are offered again to
+ * the same case in later groups. */
 #ifndef CHECK_ENGINES_H
 #define CHECK_ENGINES_H
 #include "base/arena.h"
@@ -26,7 +27,7 @@ struct engine_call {
     char path[4400];            /* file of the blob; empty: no cache */
     char *stored;               /* [stored_bytes] the pieces so far; owned */
     uint64_t stored_bytes, stored_room;
-    double begin_ms;
+    double begin_ms; /* without the time that the thread waited for a CPU */
     bool is_storing; /* between store_begin and store_end */
 };
 

@@ -7,6 +7,7 @@
 #include "check/compare_results.h"
 #include "check/concurrent.h"
 #include "check/coverage.h"
+#include "check/defined.h"
 #include "check/host.h"
 #include "check/mutate.h"
 #include "check/peers.h"
@@ -35,6 +36,7 @@ enum {
 struct trait {
     const char *name;
     uint32_t legal, ran, tries;
+    uint32_t asked; /* cases that another provider ran and this one refused, while it had not offered any */
     bool is_constant;
 };
 
@@ -136,23 +138,39 @@ static void count_traits(struct walk *walk, const op_case *entry, bool ran)
     }
 }
 
-/* Adds attributes to the text with the number of offers, "strides 12, pads 30", or attributes that were never offered,
- * "group, dilations". */
-static size_t put_traits(const struct walk *walk, bool offered, char *text, size_t bytes, size_t used)
+/* Has the case a trait of which no case was offered, nor known to be refused although another provider runs it? */
+static bool has_open_trait(const struct walk *walk, const op_case *entry)
 {
+    for (uint32_t t = 0; t < walk->trait_count; t++)
+        if (walk->traits[t].name != NULL && walk->traits[t].ran == 0 && walk->traits[t].asked == 0 &&
+            has_trait(walk, entry, t))
+            return true;
+    return false;
+}
+
+static void count_asked(struct walk *walk, const op_case *entry)
+{
+    for (uint32_t t = 0; t < walk->trait_count; t++)
+        walk->traits[t].asked += has_trait(walk, entry, t);
+}
+
+/* Adds traits to the text: with the number of offers, "strides 12, pads 30", those that were refused, "never offered:
+ * group", or those that no legal case had, "never asked: dilations". */
+enum { TRAITS_OFFERED, TRAITS_REFUSED, TRAITS_NOT_ASKED, TRAIT_KINDS };
+static size_t put_traits(const struct walk *walk, uint32_t kind, char *text, size_t bytes, size_t used)
+{
+    static const char *const heads[] = { "; ", "; never offered: ", "; never asked: " };
     bool first = true;
 
     for (uint32_t t = 0; t < walk->trait_count && used < bytes; t++) {
         const struct trait *trait = &walk->traits[t];
+        const uint32_t is = trait->ran > 0 ? TRAITS_OFFERED : trait->asked > 0 ? TRAITS_REFUSED : TRAITS_NOT_ASKED;
 
-        if (trait->name == NULL || trait->legal == 0 || (trait->ran > 0) != offered)
+        if (trait->name == NULL || is != kind)
             continue;
-        used += (size_t)snprintf(text + used, bytes - used, "%s%s%s",
-                                 !first    ? ", "
-                                 : offered ? "; "
-                                           : "; never offered: ",
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s%s", first ? heads[kind] : ", ",
                                  trait->is_constant ? "constant " : "", trait->name);
-        if (offered && used < bytes)
+        if (kind == TRAITS_OFFERED && used < bytes)
             used += (size_t)snprintf(text + used, bytes - used, " %u", trait->ran);
         first = false;
     }
@@ -172,8 +190,9 @@ static void report_source(const struct walk *walk, const char *subject)
         }
     if (used < sizeof text)
         used += (size_t)snprintf(text + used, sizeof text - used, "), %u with NaN", walk->special);
-    used = put_traits(walk, true, text, sizeof text, used < sizeof text ? used : sizeof text);
-    (void)put_traits(walk, false, text, sizeof text, used);
+    used = used < sizeof text ? used : sizeof text;
+    for (uint32_t kind = 0; kind < TRAIT_KINDS; kind++)
+        used = put_traits(walk, kind, text, sizeof text, used);
     check_pass(walk->check, "random", subject, "%s", text);
 }
 
@@ -240,6 +259,15 @@ static void run_concurrently(struct walk *walk, const struct harness *harness, c
     }
 }
 
+static bool same_results(const op_case *entry, const harness_result *got, const harness_result *want, char *text,
+                         size_t bytes)
+{
+    for (uint32_t o = 0; o < want->out_count && o < got->out_count; o++)
+        if (!compare_one_result(got, want, o, case_rounding(entry), text, bytes))
+            return false;
+    return true;
+}
+
 /* Runs the case once with random options, and now and then in further ways. */
 static void run_compiled(struct walk *walk, const struct harness *harness, const harness_result *want)
 {
@@ -268,7 +296,7 @@ static void run_compiled(struct walk *walk, const struct harness *harness, const
                        inlay_status_text(status), diag.text);
     else if (got.fault[0] != '\0')
         report_failure(walk, harness->entry, "the contract of execute is kept", got.fault_fix, "%s", got.fault);
-    else if (!compare_results(&got, want, text, sizeof text))
+    else if (!same_results(harness->entry, &got, want, text, sizeof text))
         report_failure(walk, harness->entry, "the result of the other provider",
                        "refuse in assess (kit: supports) the attributes and shapes that the kernel does not support",
                        "with %u thread%s%s%s%s%s: %s", harness->threads, harness->threads == 1 ? "" : "s",
@@ -382,7 +410,7 @@ static bool visit(struct walk *walk, op_case *entry)
     if (!is_legal)
         return false;
     check_subject(walk->check, "%s", case_text(entry, text, sizeof text));
-    is_legal = is_small(&built);
+    is_legal = is_small(&built) && case_is_defined(entry, &built);
     if (is_legal) {
         check_phase(walk->check, "assess");
         harness_assess(walk->provider, &built, &answer);
@@ -395,6 +423,13 @@ static bool visit(struct walk *walk, op_case *entry)
         if (is_legal) {
             if (!is_unusual(entry) || all_finite(&want))
                 run_offered(walk, entry, &built, &want);
+            harness_result_deinit(&want);
+        }
+    }
+    if (is_legal && answer.kind == HARNESS_REFUSED && walk->is_known && has_open_trait(walk, entry)) {
+        is_legal = peers_run(walk->check, walk->fixture, &built, entry, &want);
+        if (is_legal) {
+            count_asked(walk, entry);
             harness_result_deinit(&want);
         }
     }

@@ -141,6 +141,8 @@ static inlay_status start(const struct supervisor *supervisor, const char *group
         ADD("--option", args->options[i]);
     if (args->quick)
         argv[argument_count++] = "--quick";
+    if (args->strict)
+        argv[argument_count++] = "--strict";
     if (args->no_timing)
         argv[argument_count++] = "--no-timing";
     if (args->foreign)
@@ -489,6 +491,13 @@ inlay_status check_plugin(const check_args *args, const uint32_t *cancel, check_
                            .got = end == CANNOT_OPEN
                                       ? "the other checks: the plugin cannot be opened"
                                       : "the other checks: they all begin with assess, which does not return" });
+    if (status == INLAY_OK && end == CANNOT_OPEN && args->group != NULL && out_summary->counts[CHECK_FAIL] == 0)
+        report_line(&supervisor, &(check_line){ .result = CHECK_FAIL,
+                                                .check = args->group,
+                                                .subject = "",
+                                                .expected = "a plugin that can be opened",
+                                                .got = "it cannot be opened, so nothing was checked",
+                                                .fix = "--group file and --group open name the reason" });
     if (args->quick && status == INLAY_OK)
         report_left_out(&supervisor);
     if (own.work != NULL)

@@ -1,5 +1,6 @@
 /* Graphs of linked parts: their sizes, elements and expected results. */
 #include "check/patterns.h"
+#include "check/defined.h"
 #include "base/random.h"
 #include "check/peers.h"
 #include "inlay/check.h"
@@ -207,6 +208,11 @@ static bool find_result(struct regions *regions, struct part *part)
 
     if (case_graph(&part->entry, &regions->fixture->operators, CASE_SIZES, &built, &diag) != INLAY_OK)
         return false;
+    found = case_is_defined(&part->entry, &built);
+    if (!found) {
+        case_instance_deinit(&built);
+        return false;
+    }
     found = peers_run(regions->check, regions->fixture, &built, &part->entry, &part->result);
     case_instance_deinit(&built);
     check_phase(regions->check, "the checker");

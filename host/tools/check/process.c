@@ -49,6 +49,19 @@ process_state process_read_settled(const process_state *before)
     return process_read_state();
 }
 
+double process_waited_ms(void)
+{
+    FILE *file = fopen("/proc/thread-self/schedstat", "re");
+    unsigned long long ran, waited = 0;
+
+    if (file == NULL)
+        return 0;
+    if (fscanf(file, "%llu %llu", &ran, &waited) != 2)
+        waited = 0;
+    (void)fclose(file);
+    return (double)waited * 1e-6;
+}
+
 uint32_t process_take_files(char *names, size_t bytes)
 {
     DIR *dir = opendir(".");

@@ -78,6 +78,8 @@ static const cli_option own_options[] = {
       CLI_NUMBER(plugin_check_args, check.seed, 0, 1e15) },
     { "quick", NULL, "Fewer shapes, types and versions: seconds instead of minutes",
       CLI_SET(plugin_check_args, check.quick) },
+    { "strict", NULL, "Fail if an operator that a provider knows cannot be run",
+      CLI_SET(plugin_check_args, check.strict) },
     { "no-timing", NULL, "Skip checks that depend on time, for a busy machine",
       CLI_SET(plugin_check_args, check.no_timing) },
     { "isolate", NULL, "Check its calls in a separate process", CLI_SET(plugin_check_args, check.isolate) },
