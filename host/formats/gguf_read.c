@@ -260,6 +260,11 @@ static inlay_status add_part(struct gguf *gguf, uint64_t i, inlay_diag *diag)
                             gguf_int(&one, GGUF_SPLIT) + 1, gguf_int(&one, GGUF_SPLITS));
         goto done;
     }
+    if (i > 0 && gguf_int_or(&one, GGUF_SPLIT_TENSORS, -1) != gguf_int_or(gguf, GGUF_SPLIT_TENSORS, -1)) {
+        status = inlay_fail(diag, INLAY_INVALID_MODEL,
+                            "is of another model: its split.tensors.count differs from that of the first part");
+        goto done;
+    }
     tensors = realloc(gguf->tensors, (gguf->tensor_count + one.tensor_count + 1) * sizeof *tensors);
     if (tensors == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");

@@ -815,7 +815,10 @@ class Gguf(unittest.TestCase):
                     with inlay.Session(name, config=False) as session:
                         self.assertEqual(greedy(session, prompt, 3), want)
                         self.assertIn("tokenizer.json", session.model.metadata)
-                for changed, words in ((parts[0], "its part 'a-00002-of-00003.gguf' is part 1 of 3 by split.no"),
+                total = text("split.tensors.count") + struct.pack("<I", 5)
+                other = parts[1].replace(total + data[8:12], total + struct.pack("<i", 1))
+                for changed, words in ((other, "its part 'a-00002-of-00003.gguf' is of another model"),
+                                       (parts[0], "its part 'a-00002-of-00003.gguf' is part 1 of 3 by split.no"),
                                        (parts[1][:-2000], "its part 'a-00002-of-00003.gguf' .* cut short"),
                                        (b"onnx", "needs its part 'a-00002-of-00003.gguf', which is no GGUF file"),
                                        (data, "its part 'a-00002-of-00003.gguf' is part 1 of 1"),

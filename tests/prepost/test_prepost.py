@@ -474,6 +474,11 @@ class Pipe(unittest.TestCase):
                    f"softmax,topk:2:{self.path('labels.txt')}", "-o", self.path("w.onnx"))
         told = self.inlay("run", self.path("w.onnx"), "--input", "file=" + self.path("green.bmp"))
         self.assertIn('"green" "blue"', told)
+        with open(self.path("four.txt"), "w", encoding="utf-8") as f:
+            f.write("background\nred\ngreen\nblue")
+        told = self.inlay("pipe", m, "--post", f"topk:2:{self.path('four.txt')}", "-o", self.path("w.onnx"), code=2)
+        self.assertIn("3 classes, but", told)
+        self.assertIn("has 4 labels", told)
 
     def test_text(self):
         info = helper.make_tensor_value_info

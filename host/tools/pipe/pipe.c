@@ -125,6 +125,15 @@ inlay_status pipe_size(pipe_chain *chain, const char *text, int64_t out[2])
     return INLAY_OK;
 }
 
+int64_t pipe_count_lines(inlay_str text)
+{
+    int64_t count = text.bytes > 0 && text.data[text.bytes - 1] != '\n' ? 1 : 0;
+
+    for (uint64_t i = 0; i < text.bytes; i++)
+        count += text.data[i] == '\n';
+    return count;
+}
+
 inlay_status pipe_file(pipe_chain *chain, const char *path, inlay_str *out)
 {
     enum { MAX_BYTES = 256 << 20 };

@@ -68,15 +68,6 @@ static int64_t read_names(pipe_chain *chain, const char *text, inlay_str *out)
     return count;
 }
 
-static int64_t count_lines(inlay_str text)
-{
-    int64_t count = text.bytes > 0 && text.data[text.bytes - 1] != '\n' ? 1 : 0;
-
-    for (uint64_t i = 0; i < text.bytes; i++)
-        count += text.data[i] == '\n';
-    return count;
-}
-
 /* Sets task, labels, classes and points. */
 static inlay_status read_metadata(pipe_chain *chain, struct detector *detector)
 {
@@ -103,7 +94,7 @@ static inlay_status read_metadata(pipe_chain *chain, struct detector *detector)
         if (status != INLAY_OK)
             return status;
         detector->from_file = true;
-        detector->classes = count_lines(detector->labels);
+        detector->classes = pipe_count_lines(detector->labels);
     } else if (names != NULL) {
         detector->classes = read_names(chain, names, &detector->labels);
         if (detector->classes < 1)

@@ -51,6 +51,8 @@ INLAY_NODISCARD inlay_status pipe_float(pipe_chain *chain, const char *name, dou
 INLAY_NODISCARD inlay_status pipe_size(pipe_chain *chain, const char *text, int64_t out[2]);
 /* Reads a file as a NUL-terminated text that the model owns. */
 INLAY_NODISCARD inlay_status pipe_file(pipe_chain *chain, const char *path, inlay_str *out);
+/* The lines of a text, whose last one may lack its line feed. */
+int64_t pipe_count_lines(inlay_str text);
 
 /* Adds a value; name NULL: the step's name. A number is appended to a name that is in use. INLAY_NONE after a failure.
  */

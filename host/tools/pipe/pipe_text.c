@@ -150,6 +150,21 @@ done:
     return status;
 }
 
+/* INLAY_INVALID_ARGUMENT: the result has another number of classes than the file has labels, so that names would be
+ * those of other classes. */
+static inlay_status check_labels(pipe_chain *chain, const char *path, inlay_str labels)
+{
+    const uint32_t rank = pipe_target_rank(chain);
+    const int64_t classes = rank == INLAY_RANK_UNKNOWN || rank == 0 ? -1 : pipe_target_size(chain, rank - 1);
+    const int64_t lines = pipe_count_lines(labels);
+
+    if (classes < 0 || classes == lines)
+        return INLAY_OK;
+    return pipe_fail(chain,
+                     "the result has %lld classes, but %s has %lld labels: give a file with a line for each class",
+                     (long long)classes, path, (long long)lines);
+}
+
 static inlay_status topk(pipe_chain *chain)
 {
     static const char *const more[2] = { "scores", "indices" };
@@ -163,8 +178,10 @@ static inlay_status topk(pipe_chain *chain)
     INLAY_TRY(want_numbers(chain));
     if (count != NULL)
         INLAY_TRY(pipe_size(chain, count, k));
-    if (path != NULL)
+    if (path != NULL) {
         INLAY_TRY(pipe_file(chain, path, &labels));
+        INLAY_TRY(check_labels(chain, path, labels));
+    }
     INLAY_TRY(pipe_node(chain, PIPE_DOMAIN, "TopKLabels", &node));
     INLAY_TRY(graph_set_attr_int(chain->graph, node, "k", k[0]));
     INLAY_TRY(pipe_text_attr(chain, node, "labels", labels));
