@@ -155,6 +155,7 @@ open.onnx --objective=memory
 open.onnx --option=reference.precision=strict
 open.onnx --pass=algebra
 open.onnx --pin=op:MatMul=reference
+open.onnx --placement=1
 open.onnx --plan=plan.json
 open.onnx --plugin-allow=
 open.onnx --plugin-dirs=elsewhere
