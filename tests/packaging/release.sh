@@ -57,6 +57,7 @@ done <"$work/commands"
 
 # Changes.
 changes=$work/tree/sdk/packaging/changes
+rm -f "$changes"/*.*.md # those of the next release
 echo 'A plugin has to state its version.' >"$changes/plugins.breaking.md"
 echo 'Numbers of arrays are rounded, as those of lists.' >"$changes/numbers.fixed.md"
 "$work/tree/sdk/packaging/changes.py" --tree "$work/tree" --release 0.2.0 2026-12-31

@@ -415,7 +415,7 @@ static void check_cost(struct regions *regions, const case_instance *built, cons
     }
 }
 
-/* cost returns a number for an offer of several nodes, too. */
+/* cost returns a number for an offer of several nodes, too, unless the provider has no price for it. */
 static void check_offer_cost(struct regions *regions, const case_instance *built, const struct region_offer *offer)
 {
     const inlay_offer shown = { .struct_size = sizeof shown,
@@ -441,10 +441,12 @@ static void check_offer_cost(struct regions *regions, const case_instance *built
     check_phase(regions->check, "cost");
     status = regions->provider->table->cost(regions->provider->state, &request, &cost, &diag);
     check_phase(regions->check, "the checker");
+    if (status == INLAY_UNSUPPORTED)
+        return;
     (void)snprintf(got, sizeof got, "'%s', %g ns, for a group of %u nodes", inlay_status_text(status), cost.ns,
                    offer->node_count);
     if (status != INLAY_OK || !isfinite(cost.ns) || cost.ns < 0)
-        report_failure(regions, "a finite time of at least 0 ns from cost",
+        report_failure(regions, "a finite time of at least 0 ns from cost, or INLAY_UNSUPPORTED",
                        "estimate the time of all nodes of the group", got);
 }
 
