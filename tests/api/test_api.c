@@ -227,7 +227,7 @@ static void test_explains(void **state)
                               &(inlay_explain_options){ .struct_size = sizeof(inlay_explain_options), .format = "xml" },
                               collect, text, &diag),
         INLAY_INVALID_ARGUMENT);
-    assert_non_null(strstr(diag.text, "text or json"));
+    assert_non_null(strstr(diag.text, "text, json or line"));
     assert_int_equal(
         inlay_session_explain(session,
                               &(inlay_explain_options){ .struct_size = sizeof(inlay_explain_options), .reserved = 1 },
