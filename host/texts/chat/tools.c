@@ -324,7 +324,7 @@ static bool is_read(const tool_reader *reader, const char *part)
     return at == reader->pending_bytes;
 }
 
-static void next_part(tool_reader *reader, int part)
+static void next_part(tool_reader *reader, tool_part part)
 {
     reader->part = part;
     reader->pending_bytes = 0;

@@ -49,10 +49,12 @@ typedef struct tool_call {
     bool began;              /* an event of it was written */
 } tool_call;
 
+typedef enum tool_part { READ_LEAD, READ_NAME, READ_MIDDLE, READ_ARGUMENTS, READ_AFTER } tool_part;
+
 /* Reads texts of the grammar. */
 typedef struct tool_reader {
     const tool_form *form;
-    enum { READ_LEAD, READ_NAME, READ_MIDDLE, READ_ARGUMENTS, READ_AFTER } part;
+    tool_part part;
     char pending[TOOL_PART_BYTES]; /* [pending_bytes] of the part, without white space */
     size_t pending_bytes;
     uint32_t depth; /* open brackets of the arguments */
