@@ -185,7 +185,7 @@ static void test_members(void **state)
     for (size_t cut = 0; cut < sizeof TWICE; cut += 7) {
         size_t bytes = compress_to(TWICE, cut, parts, sizeof parts);
 
-        bytes += compress_to(TWICE + cut, sizeof TWICE - 1 - cut, parts + bytes, sizeof parts - bytes);
+        bytes += compress_to(&TWICE[cut], sizeof TWICE - 1 - cut, parts + bytes, sizeof parts - bytes);
         client_call(fd, "POST", PATH, "Content-Encoding: gzip\r\n", parts, bytes, &answer);
         assert_int_equal(answer.code, 200);
         assert_non_null(strstr(answer.body, TWICE_REPLY));
