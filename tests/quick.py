@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Chooses the tests of a build that a change is most likely to break: quick.py BUILD COMMIT SECONDS
 
-A change is what differs from COMMIT in the working tree, new files included. A test is reached if Ninja would build its
-program, or a file that its command names, from a changed file, or if its command names a folder of one. Of the tests that are reached, those come first whose
-own files changed, then those that include a header of a changed folder or lie in a folder of its name, then those that
-the fewest build steps separate from the change, and short ones before long ones. They are taken until their times in
-the last run (ctest's CTestCostData.txt) fill SECONDS with six at a time. Prints a regular expression for ctest -R, and
-on stderr what was chosen and what was left out."""
+A change is what differs from COMMIT in the working tree, new files included. A test is reached if Ninja would build
+its program, or a file that its command names, from a changed file, or if its command names a folder of one. Of the
+tests that are reached, those come first whose own files changed, then those that include a header of a changed folder
+or lie in a folder of its name, then those that the fewest build steps separate from the change, and short ones before
+long ones. They are taken until their times in the last run (ctest's CTestCostData.txt) fill SECONDS with six at a
+time. Prints a regular expression for ctest -R, or nothing if no test is reached, and on stderr what was chosen and how
+many were left out."""
 import collections
 import json
 import os
@@ -106,7 +107,8 @@ def main():
             used += cost
     print(f"{len(changed)} changed files reach {len(reached)} of {len(tests)} tests; the nearest {len(chosen)}, about "
           f"{used / AT_A_TIME:.0f} s, are run, and {len(reached) - len(chosen)} are not", file=sys.stderr)
-    print("^(" + "|".join(map(re.escape, chosen)) + ")$" if chosen else "^$")
+    if chosen:
+        print("^(" + "|".join(map(re.escape, chosen)) + ")$")
 
 
 if __name__ == "__main__":

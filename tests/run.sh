@@ -24,6 +24,10 @@ since=
 if [ "${1:-}" = --quick ]; then
     presets=(release)
     since=${2:-HEAD~1}
+    git rev-parse -q --verify "$since^{commit}" >/dev/null || {
+        echo "run.sh: --quick $since: git knows no such commit"
+        exit 2
+    }
 elif [ "${1:-}" = --all ]; then
     presets=(release asan tsan)
     with_clang=yes
@@ -92,6 +96,7 @@ check() {
     echo "$name: built in $((SECONDS - start)) s"
     if [ -n "$since" ]; then
         chosen=$(python3 tests/quick.py "build/$name" "$since" 240) || exit 1
+        [ -n "$chosen" ] || return
         only=(-R "$chosen")
     fi
     # A test may use every core, so few run concurrently. Many wait for most of their time, for processes, devices and

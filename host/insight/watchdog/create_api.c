@@ -1,35 +1,22 @@
 /* watchdog/create_api.c - inlay.h: creates sessions, which option watchdog may observe. */
+#include "base/strbuf.h"
 #include "watchdog/watchdog.h"
-#include <stdio.h>
-#include <string.h>
-
-struct line {
-    char text[1024];
-    size_t bytes;
-};
-
-static void add_to_line(void *user, const char *text, size_t bytes)
-{
-    struct line *line = user;
-
-    if (bytes > sizeof line->text - 1 - line->bytes)
-        bytes = sizeof line->text - 1 - line->bytes;
-    memcpy(line->text + line->bytes, text, bytes);
-    line->bytes += bytes;
-}
 
 /* Option placement: one line in the log. It is a warning, because logs show these by default. */
 static void log_placement(const inlay_session *session)
 {
     const inlay_explain_options one = { .struct_size = sizeof one, .format = "line" };
-    inlay_diag why = INLAY_DIAG_INIT;
-    struct line line = { .bytes = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    struct strbuf line = { 0 };
+    inlay_status status = inlay_session_explain(session, &one, strbuf_write, &line, &diag);
 
-    if (inlay_session_explain(session, &one, add_to_line, &line, &why) != INLAY_OK)
-        (void)snprintf(line.text, sizeof line.text, "option placement: %s", why.text);
-    else
-        line.text[line.bytes > 0 ? line.bytes - 1 : 0] = '\0'; /* the line feed */
-    session->env.log(session->env.log_ctx, INLAY_LOG_WARNING, line.text);
+    if (status == INLAY_OK && !line.failed && line.size > 0)
+        line.data[line.size - 1] = '\0'; /* the line feed */
+    session->env.log(session->env.log_ctx, INLAY_LOG_WARNING,
+                     status != INLAY_OK ? diag.text
+                     : line.failed      ? "option placement: out of memory"
+                                        : line.data);
+    strbuf_deinit(&line);
 }
 
 static inlay_status create(const session_source *source, const inlay_options *options, inlay_session **out_session,
