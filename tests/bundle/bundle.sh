@@ -258,7 +258,7 @@ fi
 fails 2 "no output file given" mlp.onnx
 fails 2 "not fixed; a bundle has fixed sizes: add --dim N=N" net.onnx -o none
 fails 4 "not fixed: it depends on data" dynamic.onnx -o none
-printf '%s\n' a b c d >labels.txt
+printf '%s\n' a b c d e f g h i j >labels.txt
 holds "a model with labels" "$inlay" pipe mlp.onnx --post topk:2:labels.txt -o piped.onnx
 fails 4 "bundle the model that was given to \`inlay pipe\`" piped.onnx -o none
 does ".same" loop.onnx -o loop # unrolled
