@@ -28,6 +28,7 @@ struct sched {
     uint32_t waiting;      /* sleeping threads */
     pthread_cond_t extra_work;
     uint32_t extra_waiting; /* extra threads without a run */
+    uint32_t extra_timed;   /* of these, those that look again at a time */
     uint32_t cpus;          /* CPUs that the runs share */
     double crowd;           /* mean number of requests that run or wait when a run begins */
     struct queues queues;
@@ -144,12 +145,15 @@ static void add_extra(struct sched *sched)
     }
 }
 
-/* Has an extra thread look for a model that has requests and no run, if there is one. It is called when the last
- * runner takes a run and when a request is queued after that: before, a runner takes the request. */
+/* Has an extra thread look for a model that has requests and no run, if there is one and no thread will look anyway.
+ * It is called when the last runner takes a run and when a request is queued after that: before, a runner takes the
+ * request. */
 static void call_extra(struct sched *sched)
 {
     const struct model *model = sched->queues.models;
 
+    if (sched->extra_timed > 0)
+        return;
     while (model != NULL && model->queue.running > 0)
         model = model->queue.next;
     if (model == NULL)
@@ -344,7 +348,9 @@ static void *extra_runner(void *user)
         } else if (wake_at == UINT64_MAX) {
             (void)pthread_cond_wait(&sched->extra_work, &sched->lock);
         } else {
+            sched->extra_timed++;
             (void)pthread_cond_timedwait(&sched->extra_work, &sched->lock, &until);
+            sched->extra_timed--;
         }
     }
     (void)pthread_mutex_unlock(&sched->lock);
