@@ -38,7 +38,7 @@ python3 "$here/generators.py" "$source" || fail "tests have random number genera
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 mkdir -p "$copy/ops" "$copy/sdk" "$copy/providers/reference"
-for folder in "$source"/host/{runtime,insight,tools}/*/ "$source"/host/{formats,library,shared,texts,probe,serve,web,platform}/; do
+for folder in "$source"/host/{runtime,insight,tools}/*/ "$source"/host/{codecs,formats,library,shared,texts,probe,serve,web,platform}/; do
     mkdir -p "$copy/${folder#"$source"/}"
 done
 cp "$source/host/README.md" "$copy/host/"

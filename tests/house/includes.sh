@@ -23,7 +23,7 @@ includes() {
 }
 
 # The folders of the host, as a pattern for awk.
-folders=$(cd "$root/host" && for folder in runtime/*/ formats/ insight/*/ tools/*/ library/ shared/ texts/ probe/ serve/ web/ platform/; do
+folders=$(cd "$root/host" && for folder in runtime/*/ formats/ insight/*/ tools/*/ library/ codecs/ shared/ texts/ probe/ serve/ web/ platform/; do
     [ ! -d "$folder" ] || basename "$folder"
 done | sort | tr '\n' ' ')
 # Sub-folders of the runtime, of texts and of serve that contain C files, as FOLDER/SUB-FOLDER.
