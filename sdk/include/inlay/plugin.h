@@ -768,8 +768,8 @@ INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_
  *    decides what the key does not say: whether this build and this driver still read the format of the blob. It
  *    answers for any bytes of any length without a crash, as plugin-check also passes truncated and damaged blobs.
  *  - Timelines. Work that signals a value of a timeline waits for the work that signals lower values of it, or is
- *    submitted when that has ended: the values are reached in ascending order. Fences of different timelines are reached
- *    in any order.
+ *    submitted when that has ended: the values are reached in ascending order. Fences of different timelines are
+ *    reached in any order.
  *  - Outputs in another domain. output_alloc allocates in the provider's default domain. An output that a placement
  *    puts into another domain is KNOWN or BOUNDED.
  *  - Growth of answers. inlay_buffer never grows. A later minor version may append members to inlay_output_request that
