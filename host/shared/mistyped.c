@@ -1,20 +1,16 @@
-#include "cli/mistyped.h"
+#include "shared/mistyped.h"
+#include "inlay/status.h"
 #include "base/among.h"
 #include "base/nearest.h"
-#include "cli/cli.h"
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MOST_SWITCHES = 64 };
 
-typedef struct option_lists {
-    const struct argp_option *const *lists;
-    uint32_t count;
-} option_lists;
-
 /* The i-th option of all lists; NULL: there are fewer. */
-static const struct argp_option *option_at(const option_lists *known, uint32_t i)
+static const struct argp_option *option_at(const mistyped_options *known, uint32_t i)
 {
     for (uint32_t list = 0; list < known->count; list++)
         for (const struct argp_option *row = known->lists[list]; row != NULL && row->name != NULL; row++)
@@ -31,7 +27,7 @@ static const char *name_at(const void *ctx, uint32_t i)
 }
 
 /* The option with that name, or the one that begins with it; *out_other: another one that begins with it, or NULL. */
-static const struct argp_option *find_option(const option_lists *known, const char *name, size_t bytes,
+static const struct argp_option *find_option(const mistyped_options *known, const char *name, size_t bytes,
                                              const struct argp_option **out_other)
 {
     const struct argp_option *begun = NULL, *row;
@@ -58,12 +54,31 @@ static bool takes_next(const struct argp_option *row)
     return row != NULL && row->arg != NULL && (row->flags & OPTION_ARG_OPTIONAL) == 0;
 }
 
-static void refuse_without_value(const struct argp_state *state, const struct argp_option *row)
+INLAY_PRINTF(3, 4)
+static _Noreturn void refuse(const mistyped_options *known, const struct argp_state *state, const char *format, ...)
 {
-    cli_refuse(state, CLI_USAGE, "option '--%s' needs a value: --%s %s", row->name, row->name, row->arg);
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    known->refuse(state, text);
+    exit(2);
 }
 
-static const struct argp_option *find_letter(const option_lists *known, char letter)
+static const char *elsewhere(const mistyped_options *known, const char *word)
+{
+    return known->elsewhere != NULL ? known->elsewhere(word) : NULL;
+}
+
+static void refuse_without_value(const mistyped_options *known, const struct argp_state *state,
+                                 const struct argp_option *row)
+{
+    refuse(known, state, "option '--%s' needs a value: --%s %s", row->name, row->name, row->arg);
+}
+
+static const struct argp_option *find_letter(const mistyped_options *known, char letter)
 {
     const struct argp_option *row = NULL;
 
@@ -73,72 +88,57 @@ static const struct argp_option *find_letter(const option_lists *known, char let
 }
 
 /* Checks a cluster of short options ("-o"); whether it ends with one whose argument is the next word. */
-static bool short_takes_next(const option_lists *known, const struct argp_state *state, int i)
+static bool short_takes_next(const mistyped_options *known, const struct argp_state *state, int i)
 {
     for (const char *c = state->argv[i] + 1; *c != '\0'; c++) {
         const struct argp_option *row = find_letter(known, *c);
 
         if (row == NULL)
-            cli_refuse(state, CLI_USAGE, "unknown option '-%c'; %s --help-all lists the options", *c, state->name);
+            refuse(known, state, "unknown option '-%c'; %s --help-all lists the options", *c, state->name);
         if (takes_next(row) && c[1] == '\0' && i + 1 >= state->argc)
-            refuse_without_value(state, row);
+            refuse_without_value(known, state, row);
         if (takes_next(row))
             return c[1] == '\0';
     }
     return false;
 }
 
-const char *mistyped_elsewhere(const char *word)
-{
-    static const char *const rows[][2] = {
-#define ELSEWHERE(words, answer) { words, answer },
-#include "cli/elsewhere.def"
-#undef ELSEWHERE
-    };
-    const size_t bytes = strlen(word);
-
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        for (const char *at = rows[i][0]; *at != '\0'; at += strcspn(at, " "), at += *at == ' ')
-            if (strcspn(at, " ") == bytes && strncmp(at, word, bytes) == 0)
-                return rows[i][1];
-    return NULL;
-}
-
-static void refuse_unknown(const option_lists *known, const struct argp_state *state, const char *name, size_t bytes)
+static void refuse_unknown(const mistyped_options *known, const struct argp_state *state, const char *name,
+                           size_t bytes)
 {
     char wanted[128];
-    const char *near, *elsewhere;
+    const char *near, *answer;
     uint32_t option_count = 0;
 
     while (option_at(known, option_count) != NULL)
         option_count++;
     (void)snprintf(wanted, sizeof wanted, "--%.*s", (int)bytes, name);
     near = nearest_name(wanted + 2, name_at, known, option_count);
-    elsewhere = mistyped_elsewhere(wanted);
-    if (elsewhere != NULL) /* what the name means in other tools comes before names that look like it */
-        cli_refuse(state, CLI_USAGE, "unknown option '%s'; try %s", wanted, elsewhere);
+    answer = elsewhere(known, wanted);
+    if (answer != NULL) /* what the name means in other tools comes before names that look like it */
+        refuse(known, state, "unknown option '%s'; try %s", wanted, answer);
     if (near != NULL)
-        cli_refuse(state, CLI_USAGE, "unknown option '%s'; did you mean '--%s'?", wanted, near);
-    cli_refuse(state, CLI_USAGE, "unknown option '%s'; %s --help-all lists the options", wanted, state->name);
+        refuse(known, state, "unknown option '%s'; did you mean '--%s'?", wanted, near);
+    refuse(known, state, "unknown option '%s'; %s --help-all lists the options", wanted, state->name);
 }
 
 /* Checks a long option, name[bytes], of which the word i of the command line has more. */
-static const struct argp_option *check_long(const option_lists *known, const struct argp_state *state, const char *name,
-                                            size_t bytes, int i)
+static const struct argp_option *check_long(const mistyped_options *known, const struct argp_state *state,
+                                            const char *name, size_t bytes, int i)
 {
     const struct argp_option *other, *row = find_option(known, name, bytes, &other);
     char word[128];
 
     (void)snprintf(word, sizeof word, "--%.*s", (int)bytes, name);
-    if (row == NULL || (row->name[bytes] != '\0' && mistyped_elsewhere(word) != NULL))
+    if (row == NULL || (row->name[bytes] != '\0' && elsewhere(known, word) != NULL))
         refuse_unknown(known, state, name, bytes);
     if (other != NULL)
-        cli_refuse(state, CLI_USAGE, "option '--%.*s' is ambiguous: '--%s' or '--%s'", (int)bytes, name, row->name,
-                   other->name);
+        refuse(known, state, "option '--%.*s' is ambiguous: '--%s' or '--%s'", (int)bytes, name, row->name,
+               other->name);
     if (row->arg == NULL && name[bytes] == '=')
-        cli_refuse(state, CLI_USAGE, "option '--%s' takes no value", row->name);
+        refuse(known, state, "option '--%s' takes no value", row->name);
     if (takes_next(row) && name[bytes] == '\0' && i + 1 >= state->argc)
-        refuse_without_value(state, row);
+        refuse_without_value(known, state, row);
     return row;
 }
 
@@ -158,16 +158,15 @@ static int join_switch(const struct argp_option *row, char **argv, int i, int ar
     return 1;
 }
 
-int mistyped_check(const struct argp_option *const *known, uint32_t count, int argc, char **argv)
+int mistyped_check(const mistyped_options *options, int argc, char **argv)
 {
     static char help[] = "--help";
-    const option_lists lists = { known, count };
     struct argp_state state = { .argc = argc, .argv = argv, .name = argv[0] };
 
     for (int i = 1; i < state.argc && strcmp(argv[i], "--") != 0; i++) {
         const char *name = argv[i] + 2;
         const size_t bytes = argv[i][0] == '-' && argv[i][1] == '-' ? strcspn(name, "=") : 0;
-        const struct argp_option *row = bytes > 0 ? check_long(&lists, &state, name, bytes, i) : NULL;
+        const struct argp_option *row = bytes > 0 ? check_long(options, &state, name, bytes, i) : NULL;
 
         if (bytes > 0 && name[bytes] == '\0' && (row->flags & OPTION_ARG_OPTIONAL) != 0)
             state.argc -= join_switch(row, argv, i, state.argc);
@@ -176,7 +175,7 @@ int mistyped_check(const struct argp_option *const *known, uint32_t count, int a
         else if (strcmp(argv[i], "-h") == 0)
             argv[i] = help;
         else if (argv[i][0] == '-')
-            i += short_takes_next(&lists, &state, i);
+            i += short_takes_next(options, &state, i);
     }
     return state.argc;
 }
