@@ -151,7 +151,7 @@ void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const i
         weights = count_of(request, info->inputs, info->input_count, at);
         flops = 2 * y * per;
         rate = BYTE_FLOPS_PER_NS / relative_product_time();
-        if (!conv) { /* vectors of 16 columns, and four terms */
+        if (!conv && y > 0 && per > 0) { /* vectors of 16 columns, and four terms */
             const double columns = (double)w->dims[1].value;
 
             share = product_threads(y / columns, columns, per, threads);
