@@ -57,7 +57,7 @@ static inlay_status default_rollout(const struct settings *settings, rollout_rul
 }
 
 inlay_status repository_open(const struct settings *settings, uint32_t runners, struct board *board,
-                             struct repository **out_repository, inlay_diag *diag)
+                             struct run_budget *budget, struct repository **out_repository, inlay_diag *diag)
 {
     struct repository *repository = calloc(1, sizeof *repository);
     struct folder folder;
@@ -69,6 +69,7 @@ inlay_status repository_open(const struct settings *settings, uint32_t runners, 
     repository->settings = settings;
     repository->defaults = default_settings(settings, runners);
     repository->defaults.board = board;
+    repository->defaults.budget = budget;
     status = default_rollout(settings, &repository->defaults.rollout, diag);
     repository->budget = settings_models_memory(settings);
     repository->is_budget_given = settings_int(settings, SET_models_memory) >= 0;
