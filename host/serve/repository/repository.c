@@ -102,6 +102,7 @@ void repository_close(struct repository *repository)
     }
     free(repository->entries);
     retired_deinit(&repository->retired);
+    adapter_changes_deinit(&repository->adapters);
     (void)pthread_mutex_destroy(&repository->lock);
     (void)pthread_mutex_destroy(&repository->loading);
     free(repository);
@@ -173,7 +174,7 @@ static inlay_status set_adapters(const struct folder_adapters *adapters, inlay_o
     char item[4600];
 
     for (uint32_t i = 0; status == INLAY_OK && i < adapters->count; i++) {
-        (void)snprintf(item, sizeof item, "%s=%s/%s", adapters->names[i], adapters->path, adapters->names[i]);
+        (void)snprintf(item, sizeof item, "%s=%s", adapters->names[i], adapters->paths[i]);
         status = inlay_options_set(options, "adapter", item, diag);
     }
     return status;
@@ -275,12 +276,16 @@ static inlay_status load_version(struct repository *repository, const found_mode
     INLAY_TRY(settings_options(repository->settings, &options, diag));
     INLAY_TRY(model_config_apply(config, options, diag));
     INLAY_TRY(folder_adapters_find(model, version, &adapters, diag));
+    INLAY_TRY(adapter_changes_apply(&repository->adapters, model->name, &adapters, diag));
     INLAY_TRY(load_draft(repository, model, config, version, path, &draft, diag));
     INLAY_TRY(set_adapters(&adapters, options, diag));
     if (config->is_ensemble)
         INLAY_TRY(load_ensemble(repository, model, config, version, &loaded, diag));
     else
         INLAY_TRY(model_load(model->name, version, path, &config->settings, options, NULL, &loaded, diag));
+    for (uint32_t i = 0; i < adapters.count; i++)
+        free(adapters.paths[i]);
+    free(adapters.paths);
     loaded->decoding.adapters = adapters.names;
     loaded->decoding.adapter_count = adapters.count;
     adapters = (struct folder_adapters){ .names = NULL };

@@ -50,6 +50,12 @@ INLAY_NODISCARD inlay_status repository_load(struct repository *repository, cons
  * files stay as they were. */
 INLAY_NODISCARD inlay_status repository_load_changed(struct repository *repository, const char *name, inlay_diag *diag);
 INLAY_NODISCARD inlay_status repository_unload(struct repository *repository, const char *name, inlay_diag *diag);
+/* Loads the model again with the LoRA adapter in the folder `path`, in place of one of that name if `replaces`; path
+ * NULL: without the adapter. Until then, and if that fails, it stays as it is. Slow; one call at a time.
+ * INLAY_NOT_FOUND: no such model generates texts, or it has no such adapter. */
+INLAY_NODISCARD inlay_status repository_change_adapter(struct repository *repository, const char *name,
+                                                       const char *adapter, const char *path, bool replaces,
+                                                       inlay_diag *diag);
 
 /* A reference to the model, or NULL. version 0 = the latest loaded one that is not the candidate of a rollout. Any
  * thread.
