@@ -120,6 +120,7 @@ static void regular_expressions(void **state)
     } searches[] = {
         { "(^a|b)c", "ac|xbc|acx|bcx", "xac|b" },
         { "(?:^a)?b", "ab|xb|b|xab", "a" },
+        { "^(?:^a|b)(c|$)", "ac|bc|acx|a|b", "xac|ab" },
         { "a(?!b)", "a|xac|aab", "ab|xab" },
         { "(a|b$)", "xay|b|xb", "bx|" },
     };

@@ -1,10 +1,10 @@
 #include "serve/model/run_budget.h"
 #include "base/clock.h"
 #include "inlay/check.h"
-#include "serve/base/monitor.h"
+#include <time.h>
 
 enum {
-    POLL_NS = 10000000, /* interval at which a waiting run looks at the memory in use */
+    PAUSE_NS = 5000000, /* between two looks of a waiting run at the memory in use */
     MOST_ATTEMPTS = 16, /* of one run */
     FREED_SHARE = 8,    /* a run begins again once an eighth of what others held is free */
     NOTHING_SHARE = 16  /* waiting does not help if the others hold less than a sixteenth of the budget */
@@ -12,13 +12,12 @@ enum {
 
 void run_budget_init(struct run_budget *budget)
 {
-    monitor_init(&budget->lock, &budget->changed);
+    (void)pthread_mutex_init(&budget->lock, NULL);
 }
 
 void run_budget_deinit(struct run_budget *budget)
 {
     INLAY_CHECK(budget->running == 0 && !budget->is_taken);
-    (void)pthread_cond_destroy(&budget->changed);
     (void)pthread_mutex_destroy(&budget->lock);
 }
 
@@ -37,22 +36,17 @@ void run_budget_end(struct run_budget *budget)
     (void)pthread_mutex_lock(&budget->lock);
     INLAY_CHECK(budget->running > 0);
     budget->running--;
-    (void)pthread_cond_broadcast(&budget->changed);
     (void)pthread_mutex_unlock(&budget->lock);
 }
 
-/* Sleeps until a run ends, at most POLL_NS. The lock is held. */
-static inlay_status sleep_a_while(struct run_budget *budget, const run_turn *turn, inlay_diag *diag)
+/* Whether a waiting run goes on waiting. */
+static inlay_status check_end(const run_turn *turn, inlay_diag *diag)
 {
-    const uint64_t now = clock_ns(), at = now + POLL_NS;
-    const struct timespec until = { (time_t)(at / 1000000000u), (long)(at % 1000000000u) };
-
     if (__atomic_load_n(turn->cancel, __ATOMIC_RELAXED) != 0)
         return inlay_fail(diag, INLAY_CANCELLED, "the run was cancelled while it waited for memory");
-    if (turn->deadline_ns != 0 && now >= turn->deadline_ns)
+    if (turn->deadline_ns != 0 && clock_ns() >= turn->deadline_ns)
         return inlay_fail(diag, INLAY_DEADLINE_EXCEEDED,
                           "the request's deadline passed while other runs held the memory that it needs");
-    (void)pthread_cond_timedwait(&budget->changed, &budget->lock, &until);
     return INLAY_OK;
 }
 
@@ -62,7 +56,6 @@ static void give_turn(struct run_budget *budget, run_turn *turn)
     if (!turn->is_next)
         return;
     turn->is_next = budget->is_taken = false;
-    (void)pthread_cond_broadcast(&budget->changed);
 }
 
 void run_budget_leave(struct run_budget *budget, run_turn *turn)
@@ -78,11 +71,23 @@ static bool was_alone(const struct run_budget *budget, const run_turn *turn, uin
     return (turn->was_alone && budget->begun == turn->number) || others <= budget->bytes / NOTHING_SHARE;
 }
 
+/* Whether the run may begin again, because others have freed memory, or none is in progress. */
+static bool take_turn(struct run_budget *budget, run_turn *turn, uint64_t most)
+{
+    const bool is_free = budget->used(budget->user) <= most;
+
+    (void)pthread_mutex_lock(&budget->lock);
+    if (!budget->is_taken && (is_free || budget->running == 0))
+        budget->is_taken = turn->is_next = true;
+    (void)pthread_mutex_unlock(&budget->lock);
+    return turn->is_next;
+}
+
 inlay_status run_budget_wait(struct run_budget *budget, run_turn *turn, inlay_diag *diag)
 {
     const uint64_t others = budget->used(budget->user), most = others - others / FREED_SHARE;
+    const struct timespec pause = { 0, PAUSE_NS };
     inlay_status status = INLAY_OK;
-    uint64_t now_used;
 
     if (turn->attempts == MOST_ATTEMPTS)
         return inlay_fail(diag, INLAY_BUSY,
@@ -97,17 +102,12 @@ inlay_status run_budget_wait(struct run_budget *budget, run_turn *turn, inlay_di
         return status;
     if (turn->attempts == 1)
         (void)atomic_fetch_add_explicit(budget->waits, 1, memory_order_relaxed);
-    budget->release_idle(budget->user);
-    now_used = budget->used(budget->user);
-    (void)pthread_mutex_lock(&budget->lock);
-    while (status == INLAY_OK && (budget->is_taken || (budget->running > 0 && now_used > most))) {
-        status = sleep_a_while(budget, turn, diag);
-        (void)pthread_mutex_unlock(&budget->lock);
-        now_used = budget->used(budget->user);
-        (void)pthread_mutex_lock(&budget->lock);
-    }
-    if (status == INLAY_OK)
-        budget->is_taken = turn->is_next = true;
-    (void)pthread_mutex_unlock(&budget->lock);
+    do { /* what runs that have ended meanwhile leave is idle, too */
+        budget->release_idle(budget->user);
+        if (take_turn(budget, turn, most))
+            return INLAY_OK;
+        (void)nanosleep(&pause, NULL);
+        status = check_end(turn, diag);
+    } while (status == INLAY_OK);
     return status;
 }

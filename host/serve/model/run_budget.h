@@ -19,7 +19,6 @@ struct run_budget {
     void *user;                       /* of both functions */
     atomic_uint_fast64_t *waits;      /* counts the runs that have waited; borrowed */
     pthread_mutex_t lock;
-    pthread_cond_t changed;
     uint32_t running; /* runs in progress, without those that wait */
     uint64_t begun;   /* runs so far */
     bool is_taken;    /* a run that has waited is in progress again */

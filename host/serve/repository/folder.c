@@ -20,8 +20,7 @@ void folder_deinit(struct folder *folder)
     *folder = (struct folder){ .models = NULL };
 }
 
-/* Letters, digits, '.', '_', '-', not beginning with '.'; at most FOLDER_MAX_NAME. */
-static bool folder_is_name(const char *name, size_t bytes)
+bool folder_is_name(const char *name, size_t bytes)
 {
     if (bytes == 0 || bytes > 128 || name[0] == '.')
         return false;

@@ -28,6 +28,9 @@ struct folder {
 INLAY_NODISCARD inlay_status folder_read(const char *path, const char *name, const char *variant,
                                          struct folder *out_folder, inlay_diag *diag);
 void folder_deinit(struct folder *folder);
+/* Whether a model or an adapter may have the name: letters, digits, '.', '_' and '-', not beginning with '.', at most
+ * FOLDER_MAX_NAME. */
+bool folder_is_name(const char *name, size_t bytes);
 /* The LoRA adapters of a version: the folders in VERSION/adapters of the model's folder, or else in adapters, that have
  * an adapter_model.safetensors. */
 struct folder_adapters {

@@ -351,10 +351,18 @@ static grammar_node join(const regex_reader *reader, grammar_node first, grammar
     return grammar_is_never(reader->grammar, second) ? second : grammar_sequence(reader->grammar, first, second);
 }
 
-static bool fold(regex_reader *reader, const regex_branch *branch, grammar_node rest, bool is_first, grammar_node *out);
+/* What precedes an expression or a part of it. */
+typedef enum regex_place {
+    PLACE_INSIDE, /* other parts of the expression */
+    PLACE_FIRST,  /* nothing, so that it may begin with ^; otherwise, in a search, any text precedes it */
+    PLACE_BEGUN   /* nothing but ^ */
+} regex_place;
+
+static bool fold(regex_reader *reader, const regex_branch *branch, grammar_node rest, regex_place place,
+                 grammar_node *out);
 
 /* The alternatives, each followed by `rest`. */
-static bool fold_all(regex_reader *reader, const regex_branches *branches, grammar_node rest, bool is_first,
+static bool fold_all(regex_reader *reader, const regex_branches *branches, grammar_node rest, regex_place place,
                      grammar_node *out)
 {
     grammar_node one;
@@ -363,7 +371,7 @@ static bool fold_all(regex_reader *reader, const regex_branches *branches, gramm
     if (branches->count > 1)
         rest = grammar_share(reader->grammar, rest);
     for (uint32_t i = 0; i < branches->count; i++) {
-        if (!fold(reader, &branches->items[i], rest, is_first, &one))
+        if (!fold(reader, &branches->items[i], rest, place, &one))
             return false;
         *out = grammar_is_never(reader->grammar, one) ? *out : grammar_either(reader->grammar, *out, one);
     }
@@ -379,27 +387,32 @@ static bool restrict_rest(regex_reader *reader, const regex_term *look, grammar_
            fail(reader, why);
 }
 
-/* What precedes the expression: anything, in a search, unless it begins with ^. */
-static grammar_node precede(const regex_reader *reader, bool begins, grammar_node rest)
+/* Adds the text that may precede the expression. */
+static grammar_node precede(const regex_reader *reader, regex_place place, grammar_node rest)
 {
-    return reader->search && !begins ? join(reader, reader->all, rest) : rest;
+    return reader->search && place == PLACE_FIRST ? join(reader, reader->all, rest) : rest;
 }
 
-/* The texts of the branch, followed by those of `rest`, which its look-aheads and $ restrict. is_first: nothing of the
- * expression precedes it, so that it may begin with ^; then *out includes what precedes the expression. */
-static bool fold(regex_reader *reader, const regex_branch *branch, grammar_node rest, bool is_first, grammar_node *out)
+/* The texts of the branch, followed by those of `rest`, which its look-aheads and $ restrict, and preceded by what
+ * `place` says. */
+static bool fold(regex_reader *reader, const regex_branch *branch, grammar_node rest, regex_place place,
+                 grammar_node *out)
 {
-    bool begins = false, is_preceded = false;
-    uint32_t first = 0; /* of the terms that take characters */
+    bool is_preceded = false;
+    uint32_t first = 0, anchors = 0; /* the first term that takes characters; how many ^ the branch begins with */
 
-    while (first < branch->count && (branch->terms[first].kind == TERM_BEGIN || branch->terms[first].kind == TERM_LOOK))
-        begins |= branch->terms[first++].kind == TERM_BEGIN;
+    while (first < branch->count &&
+           (branch->terms[first].kind == TERM_BEGIN || branch->terms[first].kind == TERM_LOOK)) {
+        anchors += branch->terms[first].kind == TERM_BEGIN && anchors == first;
+        if (branch->terms[first++].kind == TERM_BEGIN && place == PLACE_FIRST)
+            place = PLACE_BEGUN;
+    }
     for (uint32_t i = branch->count; i-- > 0;) {
         const regex_term *term = &branch->terms[i];
         const regex_term end = { .kind = TERM_LOOK, .node = reader->empty };
         const grammar_node after = rest;
 
-        if (term->kind == TERM_BEGIN && (!is_first || i >= first))
+        if (term->kind == TERM_BEGIN && (place == PLACE_INSIDE || i >= first))
             return fail(reader, "'^' is supported at the beginning only");
         if (term->kind == TERM_NODE)
             rest = join(reader, term->node, rest);
@@ -410,13 +423,13 @@ static bool fold(regex_reader *reader, const regex_branch *branch, grammar_node 
             return false;
         if (term->kind != TERM_GROUP)
             continue;
-        is_preceded = is_first && i == 0;
-        if (!fold_all(reader, &term->branches, after, is_preceded, &rest))
+        is_preceded = i == anchors;
+        if (!fold_all(reader, &term->branches, after, is_preceded ? place : PLACE_INSIDE, &rest))
             return false;
         if (term->is_optional)
-            rest = grammar_either(reader->grammar, rest, is_preceded ? precede(reader, false, after) : after);
+            rest = grammar_either(reader->grammar, rest, is_preceded ? precede(reader, place, after) : after);
     }
-    *out = is_first && !is_preceded ? precede(reader, begins, rest) : rest;
+    *out = is_preceded ? rest : precede(reader, place, rest);
     return true;
 }
 
@@ -465,7 +478,7 @@ static bool read_group(regex_reader *reader, regex_term *out)
     reader->groups--;
     out->kind = TERM_GROUP;
     if (is_plain(&out->branches)) {
-        if (!fold_all(reader, &out->branches, reader->empty, false, &out->node))
+        if (!fold_all(reader, &out->branches, reader->empty, PLACE_INSIDE, &out->node))
             return false;
         out->kind = TERM_NODE;
         free_branches(&out->branches);
@@ -490,7 +503,7 @@ static bool read_look(regex_reader *reader, const char *sign, bool is_start, reg
     for (uint32_t i = 0; is_start && i < out->branches.count; i++)
         if (out->branches.items[i].count > 0 && out->branches.items[i].terms[0].kind == TERM_BEGIN)
             out->branches.items[i].terms[0] = (regex_term){ .node = reader->empty };
-    if (!fold_all(reader, &out->branches, reader->all, false, &out->node))
+    if (!fold_all(reader, &out->branches, reader->all, PLACE_INSIDE, &out->node))
         return false;
     free_branches(&out->branches);
     return read_close(reader);
@@ -645,7 +658,7 @@ bool grammar_regex(struct grammar *grammar, const char *expression, bool search,
     reader.all = grammar_share(grammar, anything(&reader));
     reader.empty = grammar_empty(grammar);
     good = read_branches(&reader, &branches) &&
-           fold_all(&reader, &branches, search ? reader.all : reader.empty, true, out);
+           fold_all(&reader, &branches, search ? reader.all : reader.empty, PLACE_FIRST, out);
     free_branches(&branches);
     return good;
 }
