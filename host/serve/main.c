@@ -4,7 +4,7 @@
 #include "serve/network/front.h"
 #include "serve/process/listen.h"
 #include "serve/base/log.h"
-#include "serve/model/run_budget.h"
+#include "serve/base/run_budget.h"
 #include "serve/repository/loader.h"
 #include "serve/protocol/protocol.h"
 #include "serve/repository/ready.h"
