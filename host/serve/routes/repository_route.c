@@ -1,5 +1,5 @@
 /* Loading and unloading of models and of their adapters on request. */
-#include "serve/base/json.h"
+#include "codecs/json.h"
 #include "serve/chat/models.h"
 #include "serve/repository/repository.h"
 #include "serve/routes/answers.h"
