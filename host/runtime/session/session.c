@@ -578,8 +578,9 @@ static inlay_session *session_begin(const inlay_options *options)
     session->env.power = power_option(options);
     session->reproducible = options_on(options, OPTION_reproducible);
     session->host_limit = session_host_limit(options);
-    session->memory = run_memory_create(options != NULL ? &options->allocator : NULL,
-                                        (uint64_t)options_int(options, OPTION_memory_budget), session->host_limit);
+    session->memory = run_memory_create(
+        options != NULL ? &options->allocator : NULL, (uint64_t)options_int(options, OPTION_memory_budget),
+        (uint64_t)options_int(options, OPTION_process_memory_budget), session->host_limit);
     if (session->memory == NULL) {
         free(session);
         return NULL;

@@ -474,12 +474,18 @@ uint64_t settings_models_memory(const struct settings *settings)
     return given >= 0 ? (uint64_t)given : memory_allowed() / 4 * 3 / (workers > 1 ? (uint64_t)workers : 1);
 }
 
-enum { LEAST_RUNS = 16 << 20 }; /* bytes */
+enum { LEAST_RUNS = 16 << 20 }; /* bytes: small models run under any limit */
+
+uint64_t settings_runs_memory(const struct settings *settings)
+{
+    const uint64_t all = settings_models_memory(settings);
+
+    return all > 0 && all < LEAST_RUNS ? LEAST_RUNS : all;
+}
 
 /* Defaults of library options for a server, which files and flags override. */
 static inlay_status set_defaults(const struct settings *settings, inlay_options *options, inlay_diag *diag)
 {
-    const uint64_t all = settings_models_memory(settings);
     char bytes[32];
     inlay_status status;
 
@@ -490,10 +496,8 @@ static inlay_status set_defaults(const struct settings *settings, inlay_options 
     /* A request must neither use the memory of all models, nor keep its memory afterwards. */
     (void)snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)(memory_allowed() / 8));
     INLAY_TRY(inlay_options_set(options, "max_run_bytes", bytes, diag));
-    /* max_run_bytes is for each of the runs that go on at a time. Small models run under any limit. */
-    (void)snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)(all < LEAST_RUNS ? LEAST_RUNS : all));
-    if (all > 0)
-        INLAY_TRY(inlay_options_set(options, "memory_budget", bytes, diag));
+    (void)snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)settings_runs_memory(settings));
+    INLAY_TRY(inlay_options_set(options, "process_memory_budget", bytes, diag));
     INLAY_TRY(inlay_options_set(options, "idle_trim_ms", "5000", diag));
     INLAY_TRY(inlay_options_set(options, "last_logits", "1", diag)); /* prompts need no others */
 done:

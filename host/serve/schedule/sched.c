@@ -681,6 +681,29 @@ static struct job *take_over(struct sched *sched, uint64_t until)
     return over;
 }
 
+void sched_trim(struct sched *sched, struct model *model)
+{
+    struct instance *idle, *last = NULL;
+
+    (void)pthread_mutex_lock(&sched->lock);
+    idle = model->pool.idle;
+    model->pool.idle = NULL;
+    (void)pthread_mutex_unlock(&sched->lock);
+    for (struct instance *instance = idle; instance != NULL; instance = instance->next) {
+        instance_trim(model, instance);
+        last = instance;
+    }
+    if (last == NULL)
+        return;
+    (void)pthread_mutex_lock(&sched->lock);
+    last->next = model->pool.idle;
+    model->pool.idle = idle;
+    (void)pthread_cond_broadcast(&sched->work); /* requests may have waited for the instances */
+    (void)pthread_cond_broadcast(&sched->extra_work);
+    (void)pthread_cond_signal(&sched->spare_work);
+    (void)pthread_mutex_unlock(&sched->lock);
+}
+
 void sched_expire(struct sched *sched)
 {
     struct job *over;
