@@ -9,7 +9,7 @@
 #include "serve/base/load_note.h"
 #include "serve/base/log.h"
 #include "serve/base/rollout.h"
-#include "serve/base/yaml.h"
+#include "codecs/yaml.h"
 #include <argp.h>
 #include <errno.h>
 #include <jansson.h>

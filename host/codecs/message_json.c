@@ -1,5 +1,5 @@
-#include "serve/config/message_json.h"
-#include "serve/config/field.h"
+#include "codecs/message_json.h"
+#include "codecs/field.h"
 #include "inlay/check.h"
 #include <string.h>
 

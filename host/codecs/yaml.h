@@ -1,6 +1,6 @@
-/* serve/base/yaml.h - reads YAML files by libcyaml's schemas, where an error is one line, and as trees. */
-#ifndef SERVE_YAML_H
-#define SERVE_YAML_H
+/* codecs/yaml.h - reads YAML files by libcyaml's schemas, where an error is one line, and as trees. */
+#ifndef CODECS_YAML_H
+#define CODECS_YAML_H
 #include "config/tree.h"
 #include <cyaml/cyaml.h>
 

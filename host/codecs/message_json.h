@@ -1,8 +1,8 @@
-/* serve/config/message_json.h - writes a message of protobuf as JSON, as Triton's REST does: fields have the names of
+/* codecs/message_json.h - writes a message of protobuf as JSON, as Triton's REST does: fields have the names of
  * the schema, numbers are numbers, enumerations are names, maps are objects, and fields of simple types are always
  * written. */
-#ifndef SERVE_MESSAGE_JSON_H
-#define SERVE_MESSAGE_JSON_H
+#ifndef CODECS_MESSAGE_JSON_H
+#define CODECS_MESSAGE_JSON_H
 #include "base/strbuf.h"
 #include <protobuf-c/protobuf-c.h>
 

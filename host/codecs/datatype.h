@@ -1,9 +1,9 @@
-/* serve/request/datatype.h - the element types of the Open Inference Protocol: names, JSON, raw bytes. */
-#ifndef SERVE_DATATYPE_H
-#define SERVE_DATATYPE_H
+/* codecs/datatype.h - the element types of the Open Inference Protocol: names, JSON, raw bytes. */
+#ifndef CODECS_DATATYPE_H
+#define CODECS_DATATYPE_H
 #include "inlay/inlay.h"
 #include "base/strbuf.h"
-#include "serve/base/json.h"
+#include "codecs/json.h"
 
 /* X(name in the protocol, dtype). BYTES is ONNX's string. The protocol has FP16 and BF16 as raw bytes only. */
 #define DATATYPE_LIST(X)                                                                                               \

@@ -1,5 +1,5 @@
-#include "serve/config/pbtxt.h"
-#include "serve/config/field.h"
+#include "codecs/pbtxt.h"
+#include "codecs/field.h"
 #include "base/memory.h"
 #include "base/nearest.h"
 #include "base/strbuf.h"

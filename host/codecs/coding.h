@@ -1,6 +1,6 @@
-/* serve/base/coding.h - the content codings gzip and deflate (RFC 9110, section 8.4.1), of HTTP and of gRPC. */
-#ifndef SERVE_CODING_H
-#define SERVE_CODING_H
+/* codecs/coding.h - the content codings gzip and deflate (RFC 9110, section 8.4.1), of HTTP and of gRPC. */
+#ifndef CODECS_CODING_H
+#define CODECS_CODING_H
 #include "base/strbuf.h"
 
 typedef enum coding { CODING_IDENTITY, CODING_GZIP, CODING_DEFLATE, CODING_UNKNOWN } coding;

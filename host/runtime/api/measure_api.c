@@ -1,32 +1,40 @@
-/* measure/measure_api.c - inlay.h: calibration, tuning, times of runs. */
+/* api/measure_api.c - inlay.h: calibration, tuning, times of runs. */
 #include "api/context.h"
+#include "api/insight.h"
+#include "base/parts.h"
 #include "base/sized_struct.h"
-#include "measure/calibrate.h"
-#include "measure/runs.h"
-#include "measure/tune.h"
 
 inlay_status inlay_calibrate(const inlay_options *options, const inlay_calibrate_options *what,
                              inlay_calibrate_result *out_result, inlay_diag *diag)
 {
-    return calibrate_machine(options, what, out_result, diag);
+    const insight_part *insight = api_insight("inlay_calibrate", diag);
+
+    return insight != NULL ? insight->calibrate(options, what, out_result, diag) : INLAY_UNSUPPORTED;
 }
 
 inlay_status inlay_tune(inlay_session *session, const inlay_tune_options *how, inlay_tune_result *out_result,
                         inlay_diag *diag)
 {
+    const insight_part *insight = api_insight("inlay_tune", diag);
+
+    if (insight == NULL)
+        return INLAY_UNSUPPORTED;
     session_background_wait(session);
-    return tune_session(session, how, out_result, diag);
+    return insight->tune(session, how, out_result, diag);
 }
 
 inlay_status inlay_context_measure(inlay_context *context, uint32_t on, inlay_diag *diag)
 {
+    const insight_part *insight = api_insight("inlay_context_measure", diag);
     run_observer *observer = NULL;
     inlay_status status;
 
+    if (insight == NULL)
+        return INLAY_UNSUPPORTED;
     session_context_enter(context->session, &context->entry);
     status = context_end_measuring(context, diag);
     if (status == INLAY_OK && on != 0)
-        status = timings_create(context->runner->prog, &observer, diag);
+        status = insight->time(context->runner->prog, &observer, diag);
     if (observer != NULL)
         context_begin_measuring(context, observer);
     session_context_leave(&context->entry);
@@ -35,17 +43,16 @@ inlay_status inlay_context_measure(inlay_context *context, uint32_t on, inlay_di
 
 inlay_status inlay_context_record(inlay_context *context, uint32_t *out_count, inlay_diag *diag)
 {
-    const struct timings *timings = timings_of(context->measuring);
+    const insight_part *insight = api_insight("inlay_context_record", diag);
     uint32_t count = 0;
     inlay_status status;
 
     if (out_count != NULL)
         *out_count = 0;
-    if (timings == NULL || timings_runs(timings) == 0)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "no run of this context was measured; see inlay_context_measure");
+    if (insight == NULL)
+        return INLAY_UNSUPPORTED;
     session_context_enter(context->session, &context->entry);
-    status = record_runs(context->session, context->runner, timings, &count, diag);
+    status = insight->record(context->session, context->runner, context->measuring, &count, diag);
     session_context_leave(&context->entry);
     if (status == INLAY_OK && out_count != NULL)
         *out_count = count;
@@ -67,8 +74,8 @@ static inlay_status describe_plan(const struct runner *runner, const inlay_plan_
             info->constant_bytes += graph->values[value].info.data_bytes;
     info->step_count = bound->plan->step_count;
     info->dynamic_step_count = bound->plan->dynamic_count;
-    if (INLAY_HAS(wanted, predicted_ns))
-        info->predicted_ns = predict_run(runner);
+    if (INLAY_HAS(wanted, predicted_ns) && library_parts.insight != NULL)
+        info->predicted_ns = library_parts.insight->predict(runner);
     return INLAY_OK;
 }
 

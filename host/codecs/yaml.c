@@ -1,4 +1,4 @@
-#include "serve/base/yaml.h"
+#include "codecs/yaml.h"
 #include "base/nearest.h"
 #include <stdio.h>
 #include <string.h>

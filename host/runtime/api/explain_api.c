@@ -1,17 +1,19 @@
-/* explain/explain_api.c - inlay.h: explains a session. */
+/* api/explain_api.c - inlay.h: explains a session. */
 #include "api/context.h"
+#include "api/insight.h"
 #include "base/sized_struct.h"
-#include "explain/explain.h"
-#include "measure/timings.h"
 
 inlay_status inlay_session_explain(const inlay_session *session, const inlay_explain_options *options,
                                    inlay_write_fn write, void *user, inlay_diag *diag)
 {
     static const inlay_explain_options defaults = { .struct_size = sizeof defaults };
+    const insight_part *insight = api_insight("inlay_session_explain", diag);
     inlay_explain_options complete;
     inlay_context *measured;
     inlay_status status;
 
+    if (insight == NULL)
+        return INLAY_UNSUPPORTED;
     if (options == NULL)
         options = &defaults;
     if (options->struct_size < sizeof options->struct_size)
@@ -33,8 +35,8 @@ inlay_status inlay_session_explain(const inlay_session *session, const inlay_exp
                             "the context was measured before the session ran on all its providers, or before its "
                             "weights were changed; measure it again");
     else
-        status = explain_session(session, &complete, measured == NULL ? NULL : timings_of(measured->measuring),
-                                 measured == NULL ? NULL : measured->runner, write, user, diag);
+        status = insight->explain(session, &complete, measured == NULL ? NULL : measured->measuring,
+                                  measured == NULL ? NULL : measured->runner, write, user, diag);
     if (measured != NULL)
         session_context_leave(&measured->entry);
     session_unhold(session);

@@ -1,6 +1,6 @@
-/* serve/config/field.h - sizes of the fields of protobuf-c's messages. */
-#ifndef SERVE_FIELD_H
-#define SERVE_FIELD_H
+/* codecs/field.h - sizes of the fields of protobuf-c's messages. */
+#ifndef CODECS_FIELD_H
+#define CODECS_FIELD_H
 #include <protobuf-c/protobuf-c.h>
 
 /* The size of one value of a field, an element if the field is repeated. The schemas have numbers, enumerations, texts

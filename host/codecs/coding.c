@@ -1,4 +1,4 @@
-#include "serve/base/coding.h"
+#include "codecs/coding.h"
 #include "inlay/check.h"
 #include <limits.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "serve/request/datatype.h"
+#include "codecs/datatype.h"
 #include "inlay/check.h"
 #include "base/utf8.h"
 #include <math.h>

@@ -1,12 +1,12 @@
-/* serve/config/pbtxt.h - reads messages in protobuf's text format, which protobuf-c does not read.
+/* codecs/pbtxt.h - reads messages in protobuf's text format, which protobuf-c does not read.
  *
  *     name: "resnet"   max_batch_size: 8
  *     input [ { name: "x" data_type: TYPE_FP32 dims: [ 3, 224, 224 ] } ]   # lists, of numbers or of messages
  *
  * The message's descriptor is the table of the fields. Each value is checked: a field that the message does not have, a
  * value of another type, or a second value of a field that has one is an error with its line. */
-#ifndef SERVE_PBTXT_H
-#define SERVE_PBTXT_H
+#ifndef CODECS_PBTXT_H
+#define CODECS_PBTXT_H
 #include "inlay/status.h"
 #include <protobuf-c/protobuf-c.h>
 

@@ -1,4 +1,4 @@
-/* serve/base/json.h - reads JSON (RFC 8259) without building a tree: a body of a million numbers is read directly
+/* codecs/json.h - reads JSON (RFC 8259) without building a tree: a body of a million numbers is read directly
  * into its tensor. Other JSON is read by jansson. For a request of 1 MB, jansson takes 20 times as long if its
  * numbers are floats, and 4 times if they are integers.
  *
@@ -12,8 +12,8 @@
  *
  * After an error, calls do nothing. Strings are decoded in place, so the text must be writable, and each value may
  * be read only once. reader_skip() does not change the text. */
-#ifndef SERVE_JSON_H
-#define SERVE_JSON_H
+#ifndef CODECS_JSON_H
+#define CODECS_JSON_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "serve/base/json.h"
+#include "codecs/json.h"
 #include "inlay/check.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
