@@ -16,6 +16,7 @@
 #define UNFOLDED_NS 0.54         /* ... an element of its receptive fields, on a Zen 4, ... */
 #define GROUP_FILTERS 8.0        /* ... and steps of filters of its multiplication */
 #define MOST_FLOPS 304.0         /* a reference core with fewer multipliers comes as close to their limit */
+#define MOST_PRODUCT_FLOPS 290.0 /* ... of its multiplications of matrices */
 #define LANES 16.0               /* columns of a product, or channels of a group, are computed in such steps */
 #define REDUCED_GAIN 2.0
 #define FUNCTION_PER_NS 16.0
@@ -156,8 +157,10 @@ inlay_status onednn_cost(void *state_, const inlay_cost_request *request, inlay_
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s", why.text);
     sizes = sizes_of(request, &group);
     flops = flops_of(&group, &sizes, &rate);
-    rate = sizes.depthwise ? rate * cpu_local_pace(speed).multiply
-                           : fmin(rate * cpu_reference_pace().multiply, MOST_FLOPS * cpu_local_pace(speed).multiply);
+    rate = sizes.depthwise
+               ? rate * cpu_local_pace(speed).multiply
+               : fmin(rate * cpu_reference_pace().multiply,
+                      (group.kind == GROUP_PRODUCT ? MOST_PRODUCT_FLOPS : MOST_FLOPS) * cpu_local_pace(speed).multiply);
     if (group_is_reduced(state, &group))
         rate *= REDUCED_GAIN;
     if (flops < (group.kind == GROUP_PRODUCT ? PRODUCT_SHARED_FLOPS : SHARED_FLOPS) * sizes.padding ||

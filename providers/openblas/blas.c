@@ -473,10 +473,10 @@ static void plan(const gemm_job *job, uint32_t threads, int64_t *out_tile_m, int
  * provider. */
 static gemm_price price(const gemm_kernel *kernel, const product_size *size)
 {
-    const double store_ns = 0.05; /* an element of C is read and written for each block of k */
+    const double store_ns = 0.03; /* an element of C is read and written for each block of k */
     const blas_library *lib = kernel->user;
     const double work = size->m * size->n * size->k, floats = sizeof(float) / (double)kernel->in_bytes;
-    double rate = 245, packing = 0, columns = size->n;
+    double rate = 245, packing = 0, columns;
     bool thin = size->m <= (size->b_along ? THIN_ROWS_TRANSPOSED : THIN_ROWS), ahead;
     int64_t tile_m = (int64_t)fmin(size->m, MAX_LINES), tile_n = (int64_t)fmin(size->n, MAX_LINES);
     const bool small = __atomic_load_n(&lib->small, __ATOMIC_RELAXED); /* another thread may be opening the library */
@@ -501,8 +501,8 @@ static gemm_price price(const gemm_kernel *kernel, const product_size *size)
         packing += size->n * size->k * 0.1;
     if (small && size->a_across && size->m > TRANSPOSED_LD)
         packing += size->m * size->k * 0.1 * (double)(int64_t)(1 + size->n / (PANEL_TILE * PANEL_BYTES / 4.0));
-    if (thin) /* the library computes half a vector at least */
-        columns = 8 * ceil(size->n / 8);
+    /* the library computes half a vector at least, and whole vectors of packed columns */
+    columns = thin && !ahead ? 8 * ceil(size->n / 8) : 16 * ceil(size->n / 16);
     if (packing > 0 || ahead)
         tile_n = gemm_min(tile_n, ahead || size->n > 56 ? PANEL_TILE * PANEL_BYTES / kernel->in_bytes : WHOLE_WIDTH);
     divide_tiles(size->batch, size->m, size->n, size->k, PANEL_BYTES / kernel->in_bytes, &tile_m, &tile_n);

@@ -75,7 +75,9 @@
 #define STRIDED_BYTES_PER_NS 30.0 /* ... without skipped pixels */
 #define PIXEL_BYTES_PER_NS 60.0   /* convolutions of groups: results that are stored, ... */
 #define GROUPS_NS 2250.0          /* ... and the start */
-#define CHANNELS_NS 0.5           /* depthwise convolutions by channels: a vector of a pixel, ... */
+#define PLANE_NS 30.0   /* depthwise convolutions by planes: start of a plane; with a stride, its rows are copied */
+#define BORDER_NS 700.0 /* convolutions of windows: the border of the image */
+#define CHANNELS_NS 0.5 /* depthwise convolutions by channels: a vector of a pixel, ... */
 #define CHANNELS_TAP_NS 0.15
 #define CHANNELS_PACE 0.73               /* ... on a core of this pace */
 #define FEW_CHANNELS 4                   /* convolutions with up to this many channels read row-major images */
@@ -234,14 +236,14 @@ static double padded(double columns)
     return columns > 0 ? ceil(columns / LANES) * LANES / columns : 1;
 }
 
-/* A depthwise convolution of row-major images reads a vector of neighbouring pixels for each tap. With a stride, and
- * for windows without a kernel of their own, it needs two loads. */
+/* A depthwise convolution of row-major images reads a vector of neighbouring pixels for each tap. With a stride it
+ * needs two loads; windows without a kernel of their own take as long as three. */
 static double loads_of_tap(const cpu_op *op)
 {
     const int64_t *kernel = op->window.kernel;
     const bool own = op->window.spatial == 2 && kernel[0] == kernel[1] && (kernel[0] == 3 || kernel[0] == 5);
 
-    return own && op->window.strides[0] == 1 ? 1 : 2;
+    return own && op->window.strides[0] == 1 ? 1 : own ? 2 : 3;
 }
 
 /* The number of multiplications and additions, with those of padding; *out_rate: how many per nanosecond. */
@@ -582,7 +584,7 @@ static double pixels_ns(const cpu_state *state, const inlay_graph *graph, const 
     const cpu_op *op = work->op;
     const bool laid_out = has_layout(state, graph, info->inputs[0]) || wants_layout(state, graph, info->outputs[0]);
     op_work product = { .op = op, .rate = CORE_FLOPS_PER_NS, .threads = 1, .gain = 1 };
-    double filters, columns, depth, width, ns;
+    double filters, columns, depth, width, places, ns;
 
     if (op->row->family != &cpu_conv || op->window.spatial != 2 || laid_out || sizes->output == NULL ||
         sizes->output->rank != 4 || sizes->second == NULL || op->window.group < 1)
@@ -595,18 +597,18 @@ static double pixels_ns(const cpu_state *state, const inlay_graph *graph, const 
     depth = price_axis(sizes->second, 1);
     if (depth < 2)
         return -1;
-    width = op->window.strides[1] > 1 ? price_axis(sizes->output, 3)
-                                      : price_axis(sizes->output, 2) * price_axis(sizes->output, 3);
+    width = price_axis(sizes->output, 3);
+    places = price_axis(sizes->output, 2) * width;
     product.multiplies = product.dense = true;
-    product.flops = 2 * filters * columns * padded(width) * depth;
+    product.flops = 2 * filters * columns * padded(places) * depth;
     ns = op_work_ns(&product, &machine->reference, &machine->local) +
-         columns / width * ceil(width / PIXEL_COLUMNS) * ceil(filters / PIXEL_FILTERS) * PIXEL_TILE_NS;
+         columns / places * ceil(places / PIXEL_COLUMNS) * ceil(filters / PIXEL_FILTERS) * PIXEL_TILE_NS;
     if (op->window.strides[1] > 1)
         ns += columns / width * depth * (ceil(width / PIXEL_COLUMNS) + (fmod(width, PIXEL_COLUMNS) > 0)) * PIECE_NS +
               4 * columns * depth / UNFOLD_BYTES_PER_NS +
               sizes->in / (double)op->window.strides[0] / STRIDED_BYTES_PER_NS;
     threads = pixel_threads(sizes, product.flops, filters, threads);
-    if (sizes->in + sizes->out > machine->memory.near_size)
+    if (price_far_share(&machine->memory, sizes->in + sizes->out) > 0) /* caches are read during the computation */
         ns += threads * stream_ns(machine, sizes->in, sizes->out, threads);
     return ns / threads + CALL_NS + (threads > 1 ? machine->memory.team_ns : 0);
 }
@@ -621,17 +623,25 @@ static bool reads_rows(const cpu_state *state, const inlay_graph *graph, const c
            !has_layout(state, graph, info->inputs[0]) && !wants_layout(state, graph, info->outputs[0]);
 }
 
+static bool is_strided_window(const cpu_op *op)
+{
+    return op->window.strides[op->window.spatial - 1] > 1;
+}
+
 /* Time of a depthwise convolution of a row-major image by vectors of channels, with both changes of layout
  * (kernels/model.c, kernel_depthwise_ns). Small images have too short rows for vectors of pixels. */
 static double channels_ns(const struct sizes *sizes, const op_work *work, const struct machine *machine)
 {
     const double channels = price_axis(sizes->output, 1),
                  vectors = price_count(sizes->output) / channels * ceil(channels / LANES);
-    double taps = 1;
+    double taps = 1, rows, tap_ns; /* rows: bytes of the rows that a window covers */
 
     for (uint32_t i = 0; i < work->op->window.spatial; i++)
         taps *= (double)work->op->window.kernel[i];
-    return vectors * (CHANNELS_NS + CHANNELS_TAP_NS * taps) * CHANNELS_PACE / machine->local.multiply / work->threads +
+    rows = 4 * channels * price_axis(sizes->first, sizes->first->rank - 1) * (double)work->op->window.kernel[0];
+    tap_ns = fmax(CHANNELS_TAP_NS * CHANNELS_PACE / machine->local.multiply,
+                  rows > PRICE_CORE_SIZE ? 4 * LANES / machine->memory.near : 0);
+    return vectors * (CHANNELS_NS * CHANNELS_PACE / machine->local.multiply + tap_ns * taps) / work->threads +
            stream_ns(machine, sizes->in, sizes->out, work->threads) + reorder_ns(machine, sizes->in, work->threads) +
            reorder_ns(machine, sizes->out, work->threads) + CALL_NS + (work->threads > 1 ? machine->memory.team_ns : 0);
 }
@@ -834,12 +844,18 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
         alone = pixels;
         enter_ns = leave_ns = 0;
     }
-    if (reads_rows(state, request->graph, &op, info, &sizes)) {
+    if (pixels < 0 && reads_rows(state, request->graph, &op, info, &sizes)) {
         alone += (sizes.out / PIXEL_BYTES_PER_NS + GROUPS_NS) / work.threads;
         enter_ns = leave_ns = 0;
     }
-    if (planar)
+    if (planar) {
+        const double elements = is_strided_window(&op) ? sizes.in / 4 : 0;
+
+        alone += (PLANE_NS * price_axis(sizes.first, 0) * price_axis(sizes.first, 1) + elements / LANES) / work.threads;
         alone = fmin(alone, channels_ns(&sizes, &work, machine));
+    } else if (op.row->family == &cpu_conv && pixels < 0) {
+        alone += BORDER_NS;
+    }
     cost->enter_ns += enter_ns;
     cost->leave_ns += leave_ns;
     cost->ns += inside >= 0 ? inside : alone;

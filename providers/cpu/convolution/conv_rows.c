@@ -162,21 +162,43 @@ static inlay_status run_conv_rows(const cpu_native *native, const cpu_state *sta
                      : state->host->parallel_for(state->host->ctx, run, units, 1, conv_units, &call);
 }
 
+/* The columns of all vectors of an image that is divided into units of so many rows. */
+static int64_t vector_columns(const conv_rows *rows, int64_t unit)
+{
+    const int64_t whole = rows->height / unit, rest = rows->height % unit;
+
+    return (whole * ((unit * rows->width + SGEMM_LANES - 1) / SGEMM_LANES) +
+            (rest * rows->width + SGEMM_LANES - 1) / SGEMM_LANES) *
+           SGEMM_LANES;
+}
+
+/* The most rows of a unit. There are enough units for two threads and more, independent of the thread count, because
+ * each unit reads all weights. But short units have too few columns for the kernel, and others fill its vectors
+ * badly. */
+static int64_t most_rows(const conv_rows *rows)
+{
+    const double groups = (double)(rows->window.images * rows->window.group), flops = rows->window.flops / groups;
+    const int64_t most = rows->height < MOST_UNITS ? rows->height : MOST_UNITS;
+    int64_t units = flops < UNIT_FLOPS * (double)most ? (int64_t)(flops / UNIT_FLOPS) + 1 : most,
+            least = vector_columns(rows, rows->height);
+
+    for (int64_t i = 2; i <= units; i++) {
+        const int64_t columns = vector_columns(rows, (rows->height + i - 1) / i);
+
+        least = columns < least ? columns : least;
+    }
+    while (units > 1 && (double)vector_columns(rows, (rows->height + units - 1) / units) > 1.1 * (double)least)
+        units--;
+    return (rows->height + units - 1) / units;
+}
+
 /* Chooses the output rows of a unit and the buffer sizes. false: the buffers are too small for one row. */
 static bool cut(conv_rows *rows)
 {
     const kernel_conv_shape *window = &rows->window;
     const int64_t depth = rows->in * window->kernel[0] * window->kernel[1];
-    /* enough units for two threads and more, independent of the thread count, because each unit reads all weights; but
-     * short units have too few columns for the kernel */
-    const double groups = (double)(window->images * window->group);
-    const int64_t most = rows->height < MOST_UNITS ? rows->height : MOST_UNITS,
-                  units = window->flops < groups * UNIT_FLOPS * (double)most
-                              ? (int64_t)(window->flops / groups / UNIT_FLOPS) + 1
-                              : most;
-    const int64_t max_rows = (rows->height + units - 1) / units;
 
-    for (rows->rows = max_rows; rows->rows > 0; rows->rows--) {
+    for (rows->rows = most_rows(rows); rows->rows > 0; rows->rows--) {
         rows->panel_floats =
             rows->in_place ? 0 : depth * ((rows->rows * rows->width + SGEMM_WIDTH - 1) / SGEMM_WIDTH * SGEMM_WIDTH);
         rows->copy_floats = rows->copied ? plane_rows_seen(window, rows->rows) * rows->copy.row : 0;

@@ -63,8 +63,9 @@ typedef struct tiles_cut {
     int64_t block, chunk; /* tiles and panels of a unit */
     double ns;            /* expected time until the last thread ends */
 } tiles_cut;
-/* tile_bytes: bytes of the image that a tile reads; depth: rows of weights in a panel. */
-void tiles_find_cut(int64_t tiles, int64_t tile_bytes, int64_t panels, int64_t depth, uint32_t threads, tiles_cut *out);
+/* tile_bytes: bytes of the image that a tile reads; panels: a last one that is not full may count as a part of one;
+ * depth: rows of weights in a panel. */
+void tiles_find_cut(int64_t tiles, int64_t tile_bytes, double panels, int64_t depth, uint32_t threads, tiles_cut *out);
 
 /* cpu_family.defer_scale of convolutions: pointwise ones scale their weights. */
 inlay_status tiles_defer_scale(cpu_build *build, const cpu_group *group, uint32_t reader, bool *out_done);

@@ -69,7 +69,7 @@ double kernel_tiles_ns(const cpu_build *build, const cpu_group *group, const ker
     tiles_cut cut;
 
     (void)group;
-    tiles_find_cut(tiles, TILE_ROWS * pixel_bytes, panels_of(window), depth, KERNEL_THREADS, &cut);
+    tiles_find_cut(tiles, TILE_ROWS * pixel_bytes, (double)panels_of(window), depth, KERNEL_THREADS, &cut);
     ns = cut.ns * tile_vectors(window, depth) / (double)(2 * panels_of(window));
     /* the last tile may be partial */
     ns *= pixels > tiles * TILE_ROWS / 2 ? (double)pixels / (double)(tiles * TILE_ROWS) : 0.5;
