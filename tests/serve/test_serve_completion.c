@@ -97,7 +97,7 @@ static int start(void **state)
     serving_file(&server, "models/unigram/config.json", "{\"max_position_embeddings\":100}", 0644);
     serving_model(&server, "qwen", "options: [state=old=new]\n", write_six);
     serving_tokenizer(&server, "qwen", "<|fim_prefix|> <|fim_suffix|> <|fim_middle|> <|endoftext|>");
-    serving_model(&server, "codestral", "options: [state=old=new]\n", write_five);
+    serving_model(&server, "codestral", "context: 20\noptions: [state=old=new]\n", write_five);
     serving_tokenizer(&server, "codestral", "[PREFIX] [SUFFIX]");
     serving_start(&server, flags);
     return 0;
@@ -205,6 +205,9 @@ static void test_long_texts(void **state)
     (void)snprintf(body, sizeof body, "%s%0*d\"}", start_of_prompt, 150, 0);
     expect(body, 400, "the prompt has 1");
     expect(body, 400, "tokens, and the model's context, with the reply, 100");
+    expect("{\"model\":\"codestral\",\"prompt\":\"0123456789012345678\"}", 200, "\"completion_tokens\":1,");
+    expect("{\"model\":\"codestral\",\"prompt\":\"01234567890123456789\"}", 400,
+           "tokens, and the model's context, with the reply, 20"); /* by its config.yaml */
 }
 
 /* The prompt of a text between two others has the tokens of the model's form, in its order. The models repeat them. */

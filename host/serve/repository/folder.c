@@ -153,6 +153,26 @@ static bool is_part(const char *path, unsigned *number, unsigned *count)
            read == PART_END;
 }
 
+/* Whether the folder has an earlier part of the same model, by which the model is found. If part 1 is missing, the model
+ * has a later one, and its load fails with the name of the missing part. */
+static bool follows_part(const char *folder_path, const char *name)
+{
+    char earlier[40];
+    unsigned number = 0, count = 0;
+    bool follows = false;
+
+    if (!is_part(name, &number, &count))
+        return false;
+    for (unsigned i = 1; i < number && !follows; i++) {
+        char stem[NAME_MAX + 1];
+
+        (void)snprintf(stem, sizeof stem, "%.*s", (int)(strlen(name) - PART_END), name);
+        (void)snprintf(earlier, sizeof earlier, "-%05u-of-%05u.gguf", i, count);
+        follows = is_file(folder_path, stem, earlier);
+    }
+    return follows;
+}
+
 /* Length of NAME in NAME.onnx, NAME.gguf and the names of parts of NAME; 0 for other names. */
 static size_t stem_bytes(const char *name)
 {
@@ -217,12 +237,11 @@ static inlay_status add_entry(struct folder *folder, const char *path, const cha
     char full[4096];
     struct stat st;
     int full_bytes = snprintf(full, sizeof full, "%s/%s", path, name);
-    unsigned number = 1, count;
     inlay_status status = INLAY_OK;
 
     if (full_bytes < 0 || (size_t)full_bytes >= sizeof full || stat(full, &st) != 0)
         return INLAY_OK;
-    if (is_part(name, &number, &count) && number != 1)
+    if (follows_part(path, name))
         return INLAY_OK;
     if (S_ISREG(st.st_mode) && folder_is_name(name, bytes))
         status = add(folder, name, bytes, full, false, diag);

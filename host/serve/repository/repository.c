@@ -26,6 +26,7 @@ static model_settings default_settings(const struct settings *settings, uint32_t
         .busy_threads = cpus > runners ? cpus / runners : 1,
         .max_queue = (uint32_t)settings_int(settings, SET_max_queue),
         .max_sequences = (uint32_t)settings_int(settings, SET_max_sequences),
+        .context = (uint64_t)settings_int(settings, SET_context),
         .kv_memory = (uint64_t)settings_int(settings, SET_kv_memory),
         .prompt_tokens = (uint32_t)settings_int(settings, SET_prompt_tokens),
         .draft_tokens = (uint32_t)settings_int(settings, SET_draft_tokens),

@@ -110,8 +110,8 @@ done:
     return status;
 }
 
-/* The context of config.json, by the names that the families of models use, or that of the model's tables of positions,
- * which may be shorter. */
+/* The context of config.json, by the names that the families of models use, or that of the model's tables of positions
+ * or of the source, which may be shorter. */
 static void find_context(text_model *text, const text_source *source)
 {
     static const char *const names[] = { "max_position_embeddings", "n_positions", "n_ctx" };
@@ -127,6 +127,8 @@ static void find_context(text_model *text, const text_source *source)
     positions = text->decode.logits != INLAY_NONE ? onnx_file_positions(source->path) : 0;
     if (positions > 0 && (text->decode.context == 0 || positions < text->decode.context))
         text->decode.context = (size_t)positions;
+    if (source->context > 0 && (text->decode.context == 0 || source->context < text->decode.context))
+        text->decode.context = source->context;
 }
 
 /* Reads the pooling, which computes the embedding of a text from those of its tokens, from the files of

@@ -16,6 +16,7 @@ typedef struct text_source {
     inlay_session *session; /* NULL: none, as of an ensemble */
     const char *path;       /* of its file */
     const char *tokenizer;  /* path of its tokenizer.json; NULL: the one within the model or beside it */
+    size_t context;         /* most tokens of a text, if the model has more; 0: as many as it has */
 } text_source;
 
 typedef struct text_model {
