@@ -9,7 +9,9 @@ static struct serving server;
 
 static int start(void **state)
 {
-    static const char *const flags[] = { "--max-sequences", "4", "--admin-token-file", "FOLDER/admins", NULL };
+    static const char *const flags[] = {
+        "--max-sequences", "4", "--admin-token-file", "FOLDER/admins", "--context", "1000", NULL
+    };
 
     *state = &server;
     serving_prepare(&server);
@@ -23,7 +25,7 @@ static int start(void **state)
         &server, "models/count/tokenizer_config.json",
         "{\"bos_token\":{\"content\":\"<s>\"},\"eos_token\":\"z\",\"chat_template\":[{\"name\":\"default\","
         "\"template\":"
-        "\"{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools') }}{% endif %}{{ m.role[0:1] "
+        "\"{% for m in messages %}{% if m.role == 'odd' %}{{ raise_exception('odd') }}{% endif %}{{ m.role[0:1] "
         "+ m.content }}{% endfor %}\"}]}",
         0644);
     serving_model(&server, "vectors", NULL, write_vectors);
@@ -50,7 +52,7 @@ static void test_chats(void **state)
           "\"content\":\"EF\"}", 200 },
         { CHAT("{\"role\":\"user\",\"content\":\"xy\"}]"), "uvwxy\"},\"logprobs\":null,\"finish_reason\":\"stop\"",
           200 },
-        { CHAT("{\"role\":\"tool\",\"content\":null}]"), "refuses the messages: no tools", 400 },
+        { CHAT("{\"role\":\"odd\",\"content\":null}]"), "refuses the messages: odd", 400 },
         { CHAT("]"), "no messages", 400 },
         { CHAT("{\"role\":\"user\"}]"), "without role or content", 400 },
         { CHAT("{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{}}]}]"), "of type image_url",
@@ -331,7 +333,7 @@ static void test_templates(void **state)
     (void)snprintf(body, sizeof body, "{\"model\":\"count\",%s}", dialog);
     client_expect(&server, "POST", "/apply-template", "", body, 200, "{\"prompt\":\"uxyaz\"}");
     client_expect(&server, "POST", "/tokenize", "", body, 200,
-                  "{\"count\":5,\"max_model_len\":0,\"tokens\":[117,120,121,97,122]}");
+                  "{\"count\":5,\"max_model_len\":1000,\"tokens\":[117,120,121,97,122]}");
     (void)snprintf(body, sizeof body, "{\"model\":\"count\",\"add_generation_prompt\":false,%s}", dialog);
     client_expect(&server, "POST", "/apply-template", "", body, 400, "only true is supported");
     (void)snprintf(body, sizeof body, "{\"model\":\"count\",\"prompt\":\"x\",%s}", dialog);
@@ -340,9 +342,21 @@ static void test_templates(void **state)
     client_expect(&server, "POST", "/apply-template", "", body, 400, "no chat_template");
     client_expect(&server, "POST", "/apply-template", "", "{\"model\":\"count\"}", 400, "no messages");
     client_expect(&server, "POST", "/apply-template", "",
-                  "{\"model\":\"count\",\"messages\":[{\"role\":\"tool\",\"content\":\"\"}]}", 400, "no tools");
+                  "{\"model\":\"count\",\"messages\":[{\"role\":\"odd\",\"content\":\"\"}]}", 400, "odd");
+    /* The template knows no tools. */
+    client_expect(
+        &server, "POST", "/apply-template", "",
+        "{\"model\":\"count\",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],\"messages\":[{"
+        "\"role\":\"user\",\"content\":\"xy\"},{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{"
+        "\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\": 1}\"}}]},{\"role\":\"tool\",\"content\":"
+        "\"7\"},{\"role\":\"tool\",\"content\":\"8\"}]}",
+        200,
+        "{\"prompt\":\"uYou may call these functions:\\n{\\\"name\\\": \\\"f\\\", \\\"parameters\\\": "
+        "{\\\"type\\\": \\\"object\\\", \\\"properties\\\": {}}}\\nTo call a function, answer with "
+        "{\\\"name\\\": NAME, \\\"arguments\\\": {...}} alone.\\n\\nxya{\\\"name\\\": \\\"f\\\", "
+        "\\\"arguments\\\": {\\\"a\\\": 1}}uResult of the function: 7\\nResult of the function: 8\"}");
     client_expect(&server, "GET", "/slots", "", NULL, 200,
-                  "[{\"id\":0,\"model\":\"count\",\"n_ctx\":0,\"is_processing\":false},{\"id\":1,");
+                  "[{\"id\":0,\"model\":\"count\",\"n_ctx\":1000,\"is_processing\":false},{\"id\":1,");
     client_expect(&server, "GET", "/props", "", NULL, 404, "no such model is loaded"); /* there are two */
     client_expect(&server, "POST", "/v2/repository/models/vectors/unload", AS_ADMIN, "{}", 200, "");
     client_expect(&server, "GET", "/props", "", NULL, 200, "\"total_slots\":4,");

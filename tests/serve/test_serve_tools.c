@@ -506,7 +506,6 @@ static void test_refused(void **state)
         { ASK("hermes", TOOLS ",\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"q\"}}"),
           "tool_choice: there is no such function among the tools" },
         { ASK("hermes", "\"tool_choice\":\"required\""), "tool_choice: 'required' needs tools" },
-        { ASK("none", TOOLS), "tools: the model's chat template takes no tools" },
         { "{\"model\":\"hermes\",\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{\"name\":\"f\","
           "\"arguments\":\"{\"}}]}]}",
           "messages: message 0: the arguments of a tool call are not a text of a JSON object" },
@@ -543,6 +542,8 @@ static void test_warnings(void **state)
         if (strstr(events, warning) == NULL)
             fail_msg("row %zu has no warning: %s", i, events);
     }
+    client_expect(&server, "POST", "/v1/chat/completions", "", ASK("none", TOOLS), 200,
+                  "\"warnings\":[\"the model's chat template takes no tools; the first message describes them\"],");
     assert_true(client_metric(&server, "inlay_loose_tools_total{model=\"hermes\",version=\"1\"}") ==
                 sizeof rows / sizeof rows[0]);
 }

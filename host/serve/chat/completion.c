@@ -358,6 +358,8 @@ static bool prepare_tools(struct exchange *exchange, struct completion *completi
         (void)body_fail(&error, "tools: %s", model->tool_refusal.text);
     else
         asked->calls = tool_set_grammar(&asked->tools, asked->tool_form, &error);
+    if (asked->calls != NULL && asked->tool_form->in_messages)
+        tool_set_warn(&asked->tools, "the model's chat template takes no tools; the first message describes them");
     if (asked->calls == NULL)
         body_refuse(exchange, &error);
     else

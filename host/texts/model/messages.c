@@ -1,6 +1,7 @@
 #include "texts/model/messages.h"
 #include "base/strbuf.h"
 #include "texts/chat/chat.h"
+#include "texts/chat/tool_text.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,22 +67,31 @@ json_t *messages_content(json_t *content, size_t index, body_error *error)
     return read_content(content, false, index, error);
 }
 
+json_t *messages_for_template(text_model *model, json_t *messages, const json_t *tools)
+{
+    const tool_form *form = tools != NULL || tool_text_is_needed(messages) ? text_model_tool_form(model) : NULL;
+
+    return form != NULL && form->in_messages ? tool_text_messages(messages, tools) : json_incref(messages);
+}
+
 inlay_status messages_render(text_model *model, json_t *messages, json_t *tools, json_t *variables, char **out_text,
                              inlay_diag *diag)
 {
     const bool has_tools = tools != NULL;
-    struct chat chat = {
-        .tools = tools, .begin = model->begin, .end = model->end, .messages = messages, .variables = variables
-    };
+    struct chat chat = { .tools = tools, .begin = model->begin, .end = model->end, .variables = variables };
 
     if (model->chat_template == NULL && (!has_tools || model->tool_template == NULL))
         return inlay_fail(
             diag, INLAY_INVALID_ARGUMENT,
             "the model has no chat_template (chat_template.jinja or tokenizer_config.json in its folder); "
             "use v1/completions");
+    chat.messages = messages_for_template(model, messages, tools);
+    if (chat.messages == NULL)
+        return no_memory(diag, "for the messages");
     chat.form = text_model_template(model, has_tools, diag);
     if ((chat.form != NULL ? chat_render(&chat, out_text, diag) : diag->code) == INLAY_UNSUPPORTED)
         diag->code = INLAY_INVALID_ARGUMENT; /* the model's template is the cause, not the server */
+    json_decref(chat.messages);
     return diag->code;
 }
 

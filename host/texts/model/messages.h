@@ -15,6 +15,9 @@ bool messages_read(json_t *to, json_t *value, bool items, body_error *error);
 bool messages_add(json_t *to, const char *role, const char *content, body_error *error);
 /* A text, or parts of one; a new reference. NULL: *error names the message `index`. */
 json_t *messages_content(json_t *content, size_t index, body_error *error);
+/* The messages as the model's template takes them, with the tools where it knows none; a new reference. NULL: out of
+ * memory. */
+json_t *messages_for_template(text_model *model, json_t *messages, const json_t *tools);
 /* Renders messages with the model's template, or that for tools [as templates take them] (NULL: none). variables: of
  * the template; NULL: none. The caller frees *out_text. */
 INLAY_NODISCARD inlay_status messages_render(text_model *model, json_t *messages, json_t *tools, json_t *variables,
