@@ -270,7 +270,7 @@ static void test_parameters(void **state)
         { "completions", "{\"model\":\"count\",\"prompt\":\"u\",\"temperature\":0,\"max_tokens\":-1}",
           "\"finish_reason\":\"stop\"", 200 },
         { "completions", "{\"model\":\"count\",\"prompt\":\"u\",\"max_tokens\":-2}", REFUSED("max_tokens"), 400 },
-        { "chat/completions", SAY(",\"continue_final_message\":true"), REFUSED("continue_final_message"), 400 },
+        { "chat/completions", SAY(",\"continue_final_message\":7"), REFUSED("continue_final_message"), 400 },
         { "chat/completions", SAY(",\"store\":true"), REFUSED("store"), 400 },
         { "chat/completions", SAY(",\"service_tier\":\"flex\""), REFUSED("service_tier"), 400 },
         { "chat/completions", SAY(",\"tool_choice\":\"required\""), REFUSED("tool_choice"), 400 },
@@ -331,9 +331,9 @@ static void test_templates(void **state)
 
     (void)state;
     (void)snprintf(body, sizeof body, "{\"model\":\"count\",%s}", dialog);
-    client_expect(&server, "POST", "/apply-template", "", body, 200, "{\"prompt\":\"uxyaz\"}");
+    client_expect(&server, "POST", "/apply-template", "", body, 200, "{\"prompt\":\"uxyz\"}");
     client_expect(&server, "POST", "/tokenize", "", body, 200,
-                  "{\"count\":5,\"max_model_len\":1000,\"tokens\":[117,120,121,97,122]}");
+                  "{\"count\":4,\"max_model_len\":1000,\"tokens\":[117,120,121,122]}");
     (void)snprintf(body, sizeof body, "{\"model\":\"count\",\"add_generation_prompt\":false,%s}", dialog);
     client_expect(&server, "POST", "/apply-template", "", body, 400, "only true is supported");
     (void)snprintf(body, sizeof body, "{\"model\":\"count\",\"prompt\":\"x\",%s}", dialog);
@@ -343,6 +343,23 @@ static void test_templates(void **state)
     client_expect(&server, "POST", "/apply-template", "", "{\"model\":\"count\"}", 400, "no messages");
     client_expect(&server, "POST", "/apply-template", "",
                   "{\"model\":\"count\",\"messages\":[{\"role\":\"odd\",\"content\":\"\"}]}", 400, "odd");
+    /* The last message is continued, unless the request says otherwise. */
+    (void)snprintf(body, sizeof body, "{\"model\":\"count\",\"temperature\":0,\"max_tokens\":2,%s}", dialog);
+    client_expect(&server, "POST", "/v1/chat/completions", "", body, 200, "\"content\":\"DE\"");
+    client_expect(&server, "POST", "/v1/messages", "", body, 200, "\"text\":\"DE\"");
+    (void)snprintf(body, sizeof body,
+                   "{\"model\":\"count\",\"temperature\":0,\"max_tokens\":2,\"continue_final_message\":false,%s}",
+                   dialog);
+    client_expect(&server, "POST", "/v1/chat/completions", "", body, 200, "\"content\":\"EF\"");
+    /* Ollama's prompts are messages, unless they are raw. */
+    client_expect(
+        &server, "POST", "/api/generate", "",
+        "{\"model\":\"count\",\"prompt\":\"xy\",\"stream\":false,\"options\":{\"temperature\":0,\"num_predict\":2}}",
+        200, "\"response\":\"CD\",\"done\":true,\"done_reason\":\"length\",");
+    client_expect(&server, "POST", "/api/generate", "",
+                  "{\"model\":\"count\",\"prompt\":\"xy\",\"raw\":true,\"stream\":false,\"options\":{\"temperature\":0,"
+                  "\"num_predict\":2}}",
+                  200, "\"response\":\"BC\"");
     /* The template knows no tools. */
     client_expect(
         &server, "POST", "/apply-template", "",
@@ -360,6 +377,20 @@ static void test_templates(void **state)
     client_expect(&server, "GET", "/props", "", NULL, 404, "no such model is loaded"); /* there are two */
     client_expect(&server, "POST", "/v2/repository/models/vectors/unload", AS_ADMIN, "{}", 200, "");
     client_expect(&server, "GET", "/props", "", NULL, 200, "\"total_slots\":4,");
+    client_expect(&server, "POST", "/v1/completions", "", "{\"prompt\":\"xyz\",\"temperature\":0,\"max_tokens\":1}",
+                  200,
+                  "\"model\":\"count\",\"warnings\":[\"the request names no model; the only one for texts, 'count', "
+                  "answers\"],\"choices\":[{\"index\":0,\"text\":\"C\"");
+    client_expect(
+        &server, "POST", "/completion", "",
+        "{\"model\":\"gpt:7b\",\"prompt\":\"xyz\",\"temperature\":0,\"n_predict\":1}", 200,
+        "{\"index\":0,\"warnings\":[\"there is no model 'gpt:7b'; the only one for texts, 'count', answers\"],"
+        "\"content\":\"C\"");
+    client_expect(&server, "POST", "/v1/completions", "", "{\"model\":\"count:odd\",\"prompt\":\"xyz\"}", 404,
+                  "no such model");
+    client_expect(&server, "POST", "/v1/completions", "", "{\"model\":\"twice\",\"prompt\":\"xyz\"}", 400,
+                  "not a model for texts");
+    client_expect(&server, "POST", "/tokenize", "", "{\"model\":\"gpt\",\"prompt\":\"x\"}", 200, "\"tokens\":[120]");
     client_expect(&server, "GET", "/props", "", NULL, 200, "\"chat_template\":\"{% for m in messages %}");
     client_expect(&server, "GET", "/props", "", NULL, 200, "\"bos_token\":\"<s>\",\"eos_token\":\"z\"");
 }
