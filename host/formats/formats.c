@@ -2,7 +2,7 @@
 #include "model/format.h"
 
 static const model_format formats[] = {
-    { "GGUF", gguf_is_file, gguf_translate },
+    { "GGUF", gguf_is_file, gguf_translate, gguf_read_adapter },
 };
 
 const model_format *model_format_of(const uint8_t *bytes, size_t count)

@@ -180,9 +180,7 @@ static void scalar(struct builder *b, const char *name, double value)
     onnx_tensor(b->out, name, INLAY_FLOAT, NULL, 0, &number, sizeof number);
 }
 
-/* The name of a product with the rows of PREFIX.weight: that of its module in other formats, by which adapters find it.
- * false: it has none. */
-static bool module_name(const char *prefix, char *out, size_t bytes)
+bool gguf_module_name(const char *prefix, char *out, size_t bytes)
 {
     static const struct {
         const char *part, *module;
@@ -229,7 +227,7 @@ static void linear(struct builder *b, const char *prefix, int64_t columns, int64
     (void)snprintf(product, sizeof product, "%s%s", output, biased ? ".product" : "");
     if (count != all)
         (void)snprintf(name, sizeof name, "%s.weight", output);
-    else if (module_name(prefix, module, sizeof module))
+    else if (gguf_module_name(prefix, module, sizeof module))
         rows.node = module;
     b->gguf->status = gguf_write_product(b->gguf, &rows, input, product, b->out, b->gguf->diag);
     if (biased) {

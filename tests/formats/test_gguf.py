@@ -247,6 +247,35 @@ def vocabulary(model, arch, more):
     return len(tokens)
 
 
+def splitting(name, merges):
+    """A small model with the pre-tokenizer of that name and these merges, and the id of its last token, <|u|>."""
+    printable = list(range(33, 127)) + list(range(161, 173)) + list(range(174, 256))
+    others = iter(range(256, 512))
+    tokens = [chr(b) if b in printable else chr(next(others)) for b in range(256)]
+    tokens = list(dict.fromkeys(tokens + [one.replace(" ", "") for one in merges])) + ["<|b|>", "<|e|>", "<|u|>"]
+    more = [("tokenizer.ggml.tokens", tokens), ("tokenizer.ggml.merges", merges),
+            ("tokenizer.ggml.token_type", [1] * (len(tokens) - 3) + [3] * 3), ("tokenizer.ggml.pre", name),
+            ("tokenizer.ggml.bos_token_id", len(tokens) - 3), ("tokenizer.ggml.eos_token_id", len(tokens) - 2)]
+    return make("llama", "F32", more, sizes=Sizes(64, 4, 2, 16, 64, 1, words=600))[0], len(tokens) - 1
+
+
+def tokenizer_of(data):
+    """A session that makes the ids of a text by the tokenizer of a GGUF file."""
+    import inlay
+    from onnx import TensorProto, helper
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.gguf")
+        with open(path, "wb") as f:
+            f.write(data)
+        with inlay.Session(path, config=False) as session:
+            node = helper.make_node("Tokenize", ["text"], ["ids"], domain="inlay.prepost",
+                                    model=session.model.metadata["tokenizer.json"])
+    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("text", TensorProto.STRING, [None])],
+                              [helper.ValueInfoProto(name="ids")])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("inlay.prepost", 1)]
+    return inlay.Session(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString(), config=False)
+
+
 class Sizes(typing.NamedTuple):
     """Sizes of a model; words: tokens beyond those of the tests."""
     width: int
@@ -423,6 +452,17 @@ def write_adapter(folder, factors, rank):
         f.write(struct.pack("<Q", len(text_of_head)) + text_of_head + data)
     with open(os.path.join(folder, "adapter_config.json"), "w", encoding="utf-8") as f:
         json.dump({"peft_type": "LORA", "r": rank, "lora_alpha": 2 * rank}, f)
+
+
+def gguf_adapter(arch, factors, alpha, kind="lora"):
+    """A LoRA adapter as llama.cpp's converter writes it; factors: A and B by tensor, in the order of the file's rows."""
+    model = Writer(arch, {})
+    for key, value in (("general.type", "adapter"), ("adapter.type", kind), ("adapter.lora.alpha", float(alpha))):
+        model.add(key, value)
+    for name, pair in factors.items():
+        for letter, one in zip("ab", pair):
+            model.tensor(f"{name}.weight.lora_{letter}", one.shape, "F32", one.astype(np.float32).tobytes())
+    return model.bytes()
 
 
 def greedy(session, prompt, count):
@@ -670,14 +710,14 @@ class Gguf(unittest.TestCase):
                 self.assertFalse(np.array_equal(logits_of(plain, prompt), before))
 
     def test_adapters(self):
-        """LoRA adapters find the products by the modules that Transformers has. Rows of queries and keys that the file
-        has in another order are put in this order."""
+        """LoRA adapters of PEFT find the products by the modules that Transformers has. Rows of queries and keys that the
+        file has in another order are put in this order; adapters in GGUF have it."""
         import inlay
         rank, rng = 3, np.random.default_rng(6)
         modules = {"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_output": "self_attn.o_proj",
                    "ffn_gate": "mlp.gate_proj", "ffn_down": "mlp.down_proj"}
         for arch in ("llama", "granite", "qwen2", "gemma"):
-            one, factors, others = small(arch, "F32"), {}, {}
+            one, factors, others, own = small(arch, "F32"), {}, {}, {}
             count = make(arch, "F32")[1]
             kv = one.keys * one.size
             shapes = {"attn_q": (one.width, one.width), "attn_k": (kv, one.width), "attn_output": (one.width,
@@ -685,9 +725,11 @@ class Gguf(unittest.TestCase):
             for part, (rows, columns) in shapes.items():
                 pair = [rng.standard_normal(size).astype(np.float32) / 8 for size in ((rank, columns), (rows, rank))]
                 factors["model.layers.1." + modules[part]] = pair
-                change = 2 * pair[1] @ pair[0]
+                second = pair[1]
                 if arch in ("llama", "granite") and part in ("attn_q", "attn_k"):
-                    change = change.reshape(-1, 2, one.size // 2, columns).swapaxes(1, 2).reshape(rows, columns)
+                    second = second.reshape(-1, 2, one.size // 2, rank).swapaxes(1, 2).reshape(rows, rank)
+                own[f"blk.1.{part}"] = pair[0], second
+                change = 2 * second @ pair[0]
                 weights = matrix(rng, rows, columns, "F32", 1 / np.sqrt(columns))
                 others[f"blk.1.{part}.weight"] = weights, (np.frombuffer(weights, np.float32) + change.ravel()).tobytes()
             data = make(arch, "F32", others={name: pair[0] for name, pair in others.items()})[0]
@@ -695,9 +737,12 @@ class Gguf(unittest.TestCase):
             prompt = prompts(count)[0]
             with tempfile.TemporaryDirectory() as folder:
                 write_adapter(folder, factors, rank)
-                with self.open(data, adapter=f"one={folder}") as session, self.open(data) as plain, self.open(
-                        merged) as changed:
-                    for number, other in ((0, changed), (-1, plain)):
+                native = os.path.join(folder, "own.gguf")
+                with open(native, "wb") as f:
+                    f.write(gguf_adapter(arch, own, 2 * rank))
+                with self.open(data, adapter=[f"one={folder}", f"two={native}"]) as session, self.open(
+                        data) as plain, self.open(merged) as changed:
+                    for number, other in ((0, changed), (1, changed), (-1, plain)):
                         np.testing.assert_allclose(logits_of(session, prompt, adapter=np.array([number])),
                                                    logits_of(other, prompt), rtol=1e-3, atol=1e-3, err_msg=arch)
                 with self.open(make(arch, "Q8_0")[0], adapter=f"one={folder}") as session:
@@ -705,6 +750,27 @@ class Gguf(unittest.TestCase):
                                                     logits_of(session, prompt, adapter=np.array([-1]))))
                 with self.assertRaisesRegex(inlay.InlayError, "layers.1.self_attn.q_proj.*no matrix multiplication"):
                     self.open(make("phi3", "F32")[0], adapter=f"one={folder}")
+
+    def test_refused_adapters(self):
+        """What an adapter in GGUF has that is not supported is named."""
+        import inlay
+        data, pair = make("llama", "F32")[0], (np.zeros((2, 64)), np.zeros((64, 2)))
+        good = gguf_adapter("llama", {"blk.0.attn_q": pair}, 1)
+        for made, words in ((data, "of no adapter, by general.type"), (good.replace(b"lora_b", b"lora_c"), "neither lora_a nor"),
+                            (gguf_adapter("llama", {"blk.0.attn_q": pair}, 1, "dora"), "another kind of adapter than lora"),
+                            (gguf_adapter("llama", {"blk.0.attn_norm": pair}, 1), "attn_norm.*whose product takes no adapter"),
+                            (gguf_adapter("llama", {"blk.7.attn_q": pair}, 1), "layers.7.*no matrix multiplication"),
+                            (gguf_adapter("llama", {"blk.0.attn_q": pair[::-1]}, 1), "but the other factor states"),
+                            (good.replace(b"adapter.lora.alpha", b"adapter.lora.alphx"), "lacks the number adapter.lora.alpha"),
+                            (good[:-4], "cut short")):
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "a.gguf")
+                with open(path, "wb") as f:
+                    f.write(made)
+                with self.assertRaisesRegex(inlay.InlayError, f"a.gguf.*{words}"):
+                    self.open(data, adapter=f"one={path}")
+        with self.assertRaisesRegex(inlay.InlayError, "lacks the key 'llama.context_length'|context_length"):
+            self.open(good)
 
     def test_bytes(self):
         """Without a file, weights of floats are copied."""
@@ -735,27 +801,11 @@ class Gguf(unittest.TestCase):
         """The ids of texts in 23 scripts are those of llama.cpp for each pre-tokenizer, except those of gpt-4o, tekken,
         tiny_aya and kimi-k2, which are the model's own. A name that is not known is refused with the tokenizer."""
         import inlay
-        from onnx import TensorProto, helper
         with open(SPLITTERS, encoding="utf-8") as f:
             wanted = json.load(f)
-        printable = list(range(33, 127)) + list(range(161, 173)) + list(range(174, 256))
-        others = iter(range(256, 512))
-        tokens = [chr(b) if b in printable else chr(next(others)) for b in range(256)]
-        tokens = list(dict.fromkeys(tokens + [one.replace(" ", "") for one in wanted["merges"]]))
-        tokens += ["<|b|>", "<|e|>", "<|u|>"]
 
         def tokenizer(name):
-            more = [("tokenizer.ggml.tokens", tokens), ("tokenizer.ggml.merges", wanted["merges"]),
-                    ("tokenizer.ggml.token_type", [1] * (len(tokens) - 3) + [3] * 3), ("tokenizer.ggml.pre", name),
-                    ("tokenizer.ggml.bos_token_id", len(tokens) - 3), ("tokenizer.ggml.eos_token_id", len(tokens) - 2)]
-            with self.open(make("llama", "F32", more, sizes=Sizes(64, 4, 2, 16, 64, 1, words=600))[0]) as session:
-                node = helper.make_node("Tokenize", ["text"], ["ids"], domain="inlay.prepost",
-                                        model=session.model.metadata["tokenizer.json"])
-            graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("text", TensorProto.STRING, [None])],
-                                      [helper.ValueInfoProto(name="ids")])
-            opsets = [helper.make_opsetid("", 17), helper.make_opsetid("inlay.prepost", 1)]
-            return inlay.Session(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString(),
-                                 config=False)
+            return tokenizer_of(splitting(name, wanted["merges"])[0])
 
         for name, ids in wanted["ids"].items():
             with tokenizer(name) as session:

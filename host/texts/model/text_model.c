@@ -420,9 +420,10 @@ inlay_status text_model_find_rows(text_model *text, const uint32_t *cancel, inla
 
 bool text_model_is_likely(const char *path)
 {
+    const size_t bytes = strlen(path);
     char file[PATH_MAX];
 
-    return find_file(path, "tokenizer.json", file);
+    return (bytes > 5 && strcmp(path + bytes - 5, ".gguf") == 0) || find_file(path, "tokenizer.json", file);
 }
 
 void text_model_close(text_model *model)
