@@ -408,6 +408,67 @@ def make(arch, kind, more=(), sizes=None, others=None, floats=False, alike=False
     return model.bytes(), count
 
 
+WORDS = ("[PAD] [UNK] [CLS] [SEP] [MASK] the \u2581the \u2581inner \u2581th \u2581in ner ing \u2581a \u2581an d \u2581hello \u2581world \u2581! \u2581. "
+         "\u2581, \u2581\u4e2d \u2581\u6587 \u2581cafe s \u2581be").split()
+
+
+def encoder(arch, more=()):
+    """A small encoder with random weights and a WordPiece tokenizer."""
+    width, heads, hidden, layers, rng = 32, 2, 48, 2, np.random.default_rng(9)
+    words = WORDS + [f"\u2581{chr(c)}" for c in range(97, 123)] + [chr(c) for c in range(97, 123)]
+    words, model = list(dict.fromkeys(words)), Writer(arch, {}, more)
+    for key, value in ((".context_length", 64), (".embedding_length", width), (".block_count", layers),
+                       (".feed_forward_length", hidden), (".attention.head_count", heads), (".attention.causal", False),
+                       (".attention.layer_norm_epsilon", 1e-6), (".pooling_type", 1), (".rope.freq_base", 1000.0),
+                       ("tokenizer.ggml.model", "bert"), ("tokenizer.ggml.tokens", words),
+                       ("tokenizer.ggml.token_type", [3] * 5 + [1] * (len(words) - 5)),
+                       ("tokenizer.ggml.token_type_count", 2), ("tokenizer.ggml.bos_token_id", 2),
+                       ("tokenizer.ggml.seperator_token_id", 3), ("tokenizer.ggml.unknown_token_id", 1),
+                       ("tokenizer.ggml.padding_token_id", 0), ("tokenizer.ggml.mask_token_id", 4)):
+        if arch != "bert" or key != ".rope.freq_base":
+            model.add(key, value)
+
+    def both(name, *shape, around=0.0):
+        scale = 0.3 if len(shape) == 1 else 2 / np.sqrt(shape[-1])
+        model.tensor(name, shape, "F32", (around + rng.integers(-1000, 1001, shape) / 1000 * scale).astype(np.float32).tobytes())
+
+    def norm(name):
+        both(name + ".weight", width, around=1.0)
+        both(name + ".bias", width)
+
+    both("token_embd.weight", len(words), width)
+    both("token_types.weight", 2, width)
+    if arch == "bert":
+        both("position_embd.weight", 64, width)
+    norm("token_embd_norm")
+    for layer in range(layers):
+        p = f"blk.{layer}."
+        if arch == "bert":
+            for part in "qkv":
+                both(f"{p}attn_{part}.weight", width, width)
+                both(f"{p}attn_{part}.bias", width)
+        else:
+            both(p + "attn_qkv.weight", 3 * width, width)
+        both(p + "attn_output.weight", width, width)
+        norm(p + "attn_output_norm")
+        for part, rows, columns in (("up", hidden, width), ("down", width, hidden)):
+            both(f"{p}ffn_{part}.weight", rows, columns)
+            if arch == "bert":
+                both(f"{p}ffn_{part}.bias", rows)
+        if arch == "bert":
+            both(p + "attn_output.bias", width)
+        else:
+            both(p + "ffn_gate.weight", hidden, width)
+        norm(p + "layer_output_norm")
+    return model.bytes()
+
+
+EMBEDDERS = {"bert": lambda: encoder("bert"), "nomic-bert": lambda: encoder("nomic-bert"),
+             "bert cls": lambda: encoder("bert", [(".pooling_type", 2)]),
+             "qwen3": lambda: make("qwen3", "F32", [(".pooling_type", 3)])[0]}
+EMBEDDED = ["The inner thing", "hello, world! caf\u00e9s \u4e2d\u6587 xyz", "a"]
+
+
 def seed():
     """A small model of one layer whose weights have all types of FLOATED, without a tokenizer."""
     rng, model, words, width, heads, hidden = np.random.default_rng(7), Writer("llama", {}), 3, 256, 16, 32
@@ -760,7 +821,7 @@ class Gguf(unittest.TestCase):
                             (gguf_adapter("llama", {"blk.0.attn_q": pair}, 1, "dora"), "another kind of adapter than lora"),
                             (gguf_adapter("llama", {"blk.0.attn_norm": pair}, 1), "attn_norm.*whose product takes no adapter"),
                             (gguf_adapter("llama", {"blk.7.attn_q": pair}, 1), "layers.7.*no matrix multiplication"),
-                            (gguf_adapter("llama", {"blk.0.attn_q": pair[::-1]}, 1), "but the other factor states"),
+                            (gguf_adapter("llama", {"blk.0.attn_q": (pair[0], np.zeros((64, 3)))}, 1), "but the other factor states 2 for it"),
                             (good.replace(b"adapter.lora.alpha", b"adapter.lora.alphx"), "lacks the number adapter.lora.alpha"),
                             (good[:-4], "cut short")):
             with tempfile.TemporaryDirectory() as folder:
@@ -769,7 +830,7 @@ class Gguf(unittest.TestCase):
                     f.write(made)
                 with self.assertRaisesRegex(inlay.InlayError, f"a.gguf.*{words}"):
                     self.open(data, adapter=f"one={path}")
-        with self.assertRaisesRegex(inlay.InlayError, "lacks the key 'llama.context_length'|context_length"):
+        with self.assertRaisesRegex(inlay.InlayError, "lacks the key 'llama.block_count'"):
             self.open(good)
 
     def test_bytes(self):
@@ -796,6 +857,31 @@ class Gguf(unittest.TestCase):
                                config=False) as tokenizer:
                 for one, want in zip(TEXTS, wanted[f"{arch} F32"]["texts"]):
                     self.assertEqual(tokenizer.run({"text": np.array([one], object)})["ids"][0].tolist(), want, one)
+
+    def test_embeddings(self):
+        """Embeddings of texts are those of llama.cpp; texts of different lengths share a run."""
+        with open(TOKENS, encoding="utf-8") as f:
+            wanted = json.load(f)
+        pools = {"mean_tokens": lambda rows: rows.mean(0), "cls_token": lambda rows: rows[0], "lasttoken": lambda rows: rows[-1]}
+        for name, make_one in EMBEDDERS.items():
+            data, want = make_one(), wanted[name]
+            with tokenizer_of(data) as tokens:
+                ids = [tokens.run({"text": np.array([t], object)})["ids"][0].tolist() for t in EMBEDDED]
+            self.assertEqual(ids, want["texts"], name)
+            most = max(map(len, ids))
+            feeds = {"input_ids": np.array([one + [0] * (most - len(one)) for one in ids]),
+                     "attention_mask": np.array([[1] * len(one) + [0] * (most - len(one)) for one in ids])}
+            with self.open(data) as session:
+                kind, = json.loads(session.model.metadata["1_Pooling/config.json"])
+                rows = session.run(feeds)["last_hidden_state"]
+            for one, row, goal in zip(ids, rows, want["embeddings"]):
+                got = pools[kind.removeprefix("pooling_mode_")](row[:len(one)])
+                np.testing.assert_allclose(got / np.linalg.norm(got), goal, atol=2e-3, err_msg=name)
+        for more, words in (((".pooling_type", 4), "makes no embeddings.*pooling_type"), ((".attention.causal", True), "causal"),
+                            ((".attention.head_count", 3), "head_count")):
+            import inlay
+            with self.assertRaisesRegex(inlay.InlayError, words):
+                self.open(encoder("bert", [more]))
 
     def test_splitters(self):
         """The ids of texts in 23 scripts are those of llama.cpp for each pre-tokenizer, except those of gpt-4o, tekken,
@@ -992,10 +1078,10 @@ writer.write_header_to_file(); writer.write_kv_data_to_file(); writer.write_tens
 
 
 @contextlib.contextmanager
-def peer(root):
+def peer(root, *flags):
     """Runs llama.cpp's server in the root, with /tmp/float.gguf. False: it refuses the file."""
     with subprocess.Popen(["chroot", root, "llama-server", "-m", "/tmp/float.gguf", "--port", str(PORT), "-c", "128",
-                           "-np", "1", "-fa", "off", "-ctk", "f32", "-ctv", "f32", "-t", "1", "--no-warmup"],
+                           "-np", "1", "-fa", "off", "-ctk", "f32", "-ctv", "f32", "-t", "1", "--no-warmup", *flags],
                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         ready = False
         while not ready and server.poll() is None:
@@ -1028,6 +1114,16 @@ def record(root, archs):
             if kind == "F32":
                 one["texts"] = [ask(PORT, "tokenize", content=t, add_special=True)["tokens"] for t in TEXTS]
         made[f"{arch} {kind}"] = one
+    for name, make_one in EMBEDDERS.items():
+        if (name in archs) if archs else name not in made:
+            with open(os.path.join(root, "tmp", "float.gguf"), "wb") as f:
+                f.write(make_one())
+            with peer(root, "--embeddings") as ready:
+                if not ready:
+                    raise RuntimeError(f"llama.cpp refuses {name}")
+                made[name] = {"embeddings": [[round(x, 5) for x in ask(PORT, "embedding", content=t)[0]["embedding"][0]]
+                                             for t in EMBEDDED],
+                              "texts": [ask(PORT, "tokenize", content=t, add_special=True)["tokens"] for t in EMBEDDED]}
     with open(TOKENS, "w", encoding="utf-8") as f:
         f.write("{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in made.items()) + "\n}\n")
 

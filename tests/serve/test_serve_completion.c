@@ -267,8 +267,8 @@ static void test_other_forms(void **state)
           "{\"index\":0,\"content\":\"CDE\",\"stop\":true,\"model\":\"count\",\"stop_type\":\"limit\",", 200 },
         { "/completion", "{\"model\":\"count\",\"prompt\":\"xyz\",\"temperature\":0,\"stop\":[\"NO\"]}",
           "\"content\":\"CDEFGHIJKLM\",\"stop\":true,\"model\":\"count\",\"stop_type\":\"word\"", 200 },
-        { "/completion", "{\"model\":\"count\",\"prompt\":\"xyz\",\"stop\":[\"NO\"]}", "\"stopping_word\":\"NO\"}",
-          200 },
+        { "/completion", "{\"model\":\"count\",\"prompt\":\"xyz\",\"temperature\":0,\"stop\":[\"NO\"]}",
+          "\"stopping_word\":\"NO\"}", 200 },
         { "/completion", "{\"model\":\"count\",\"prompt\":\"xyz\",\"n_keep\":3}", "n_keep: not supported", 400 },
         { "/v2/models/count/generate", "{\"text_input\":\"xyz\",\"parameters\":{\"max_tokens\":3,\"temperature\":0}}",
           "{\"model_name\":\"count\",\"model_version\":\"1\",\"text_output\":\"CDE\",\"details\":{\"finish_reason\":"

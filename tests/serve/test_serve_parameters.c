@@ -368,10 +368,10 @@ static void test_templates(void **state)
         "\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\": 1}\"}}]},{\"role\":\"tool\",\"content\":"
         "\"7\"},{\"role\":\"tool\",\"content\":\"8\"}]}",
         200,
-        "{\"prompt\":\"uYou may call these functions:\\n{\\\"name\\\": \\\"f\\\", \\\"parameters\\\": "
-        "{\\\"type\\\": \\\"object\\\", \\\"properties\\\": {}}}\\nTo call a function, answer with "
-        "{\\\"name\\\": NAME, \\\"arguments\\\": {...}} alone.\\n\\nxya{\\\"name\\\": \\\"f\\\", "
-        "\\\"arguments\\\": {\\\"a\\\": 1}}uResult of the function: 7\\nResult of the function: 8\"}");
+        "{\"prompt\":\"uYou may call these functions:\\u000a{\\\"name\\\": \\\"f\\\", \\\"parameters\\\": "
+        "{\\\"type\\\": \\\"object\\\", \\\"properties\\\": {}}}\\u000aTo call a function, answer with "
+        "{\\\"name\\\": NAME, \\\"arguments\\\": {...}} alone.\\u000a\\u000axya{\\\"name\\\": \\\"f\\\", "
+        "\\\"arguments\\\": {\\\"a\\\": 1}}uResult of the function: 7\\u000aResult of the function: 8\"}");
     client_expect(&server, "GET", "/slots", "", NULL, 200,
                   "[{\"id\":0,\"model\":\"count\",\"n_ctx\":1000,\"is_processing\":false},{\"id\":1,");
     client_expect(&server, "GET", "/props", "", NULL, 404, "no such model is loaded"); /* there are two */

@@ -69,7 +69,8 @@ bool folder_file(const char *folder_path, char path[FOLDER_PATH_BYTES])
 {
     const bool is_gguf = !is_file(folder_path, "model", ".onnx") && is_file(folder_path, "model", ".gguf");
 
-    (void)snprintf(path, FOLDER_PATH_BYTES, "%s/model.%s", folder_path, is_gguf ? "gguf" : "onnx");
+    (void)snprintf(path, FOLDER_PATH_BYTES, "%.*s/model.%s", FOLDER_PATH_BYTES - 16, folder_path,
+                   is_gguf ? "gguf" : "onnx");
     return is_gguf || is_file(folder_path, "model", ".onnx");
 }
 
@@ -100,7 +101,7 @@ static inlay_status find_versions(found_model *model, bool has_file, inlay_diag 
 
         if (!is_version(entry->d_name, &version))
             continue;
-        (void)snprintf(folder_path, sizeof folder_path, "%s/%s", model->path, entry->d_name);
+        (void)snprintf(folder_path, sizeof folder_path, "%.3000s/%s", model->path, entry->d_name);
         if (has_file && !folder_file(folder_path, file))
             continue;
         good = LIST_GROW(model->versions, model->version_count);
@@ -166,8 +167,8 @@ static bool is_part(const char *path, unsigned *number, unsigned *count)
            read == PART_END;
 }
 
-/* Whether the folder has an earlier part of the same model, by which the model is found. If part 1 is missing, the model
- * has a later one, and its load fails with the name of the missing part. */
+/* Whether the folder has an earlier part of the same model, by which the model is found. If part 1 is missing, the
+ * model has a later one, and its load fails with the name of the missing part. */
 static bool follows_part(const char *folder_path, const char *name)
 {
     char earlier[40];

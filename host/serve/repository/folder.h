@@ -22,9 +22,9 @@ struct folder {
 };
 
 /* Reads the folder, or the single file. Entries that are not models are skipped. name: of the only model, which may
- * also be the folder itself (VERSION/model.onnx or model.onnx in it, or .gguf); "" = each model has the name of its file or
- * folder. The folder or an entry may be a model as Hugging Face publishes it (base/model_folder.h), whose file is
- * chosen by `variant`; if it has several parts, each is a model FOLDER.PART. */
+ * also be the folder itself (VERSION/model.onnx or model.onnx in it, or .gguf); "" = each model has the name of its
+ * file or folder. The folder or an entry may be a model as Hugging Face publishes it (base/model_folder.h), whose file
+ * is chosen by `variant`; if it has several parts, each is a model FOLDER.PART. */
 INLAY_NODISCARD inlay_status folder_read(const char *path, const char *name, const char *variant,
                                          struct folder *out_folder, inlay_diag *diag);
 void folder_deinit(struct folder *folder);
@@ -40,8 +40,8 @@ INLAY_NODISCARD inlay_status folder_adapters_find(const found_model *model, uint
 void folder_adapters_deinit(struct folder_adapters *adapters);
 /* Writes the path of model.onnx in the folder, or of model.gguf if only that exists. false: it has neither. */
 bool folder_file(const char *folder_path, char path[FOLDER_PATH_BYTES]);
-/* Writes the path of the draft model of a version, VERSION/draft/model.onnx or draft/model.onnx (or .gguf). false: there is
- * none. */
+/* Writes the path of the draft model of a version, VERSION/draft/model.onnx or draft/model.onnx (or .gguf). false:
+ * there is none. */
 bool folder_draft(const found_model *model, uint64_t version, char path[FOLDER_PATH_BYTES]);
 /* A hash of inode, size and modification time of the configuration, the models, the adapters and the draft model of a
  * version, or of all (0); never 0. */

@@ -21,7 +21,8 @@ json_t *messages_content(json_t *content, size_t index, body_error *error);
  * memory. */
 json_t *messages_for_template(text_model *model, json_t *messages, const json_t *tools);
 /* Renders messages with the model's template, or that for tools [as templates take them] (NULL: none). variables: of
- * the template; NULL: none. continues: the last message, if it is one of the assistant without calls, is the beginning of the answer. The caller frees *out_text. */
+ * the template; NULL: none. continues: the last message, if it is one of the assistant without calls, is the beginning
+ * of the answer. The caller frees *out_text. */
 INLAY_NODISCARD inlay_status messages_render(text_model *model, json_t *messages, json_t *tools, json_t *variables,
                                              bool continues, char **out_text, inlay_diag *diag);
 /* Whether a prompt ends with <think>: the answer begins within a thought. */

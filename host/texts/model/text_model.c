@@ -134,7 +134,7 @@ static void find_context(text_model *text, const text_source *source)
 /* Reads the pooling, which computes the embedding of a text from those of its tokens, from the files of
  * sentence-transformers: modules.json lists the steps, 1_Pooling/config.json has the kind of pooling. Without them the
  * embedding is the normalized mean. */
-static void find_pooling(text_model *model, const char *path)
+static void find_pooling(text_model *model, const text_source *source)
 {
     static const struct {
         const char *name;
@@ -142,9 +142,8 @@ static void find_pooling(text_model *model, const char *path)
     } forms[] = { { "pooling_mode_cls_token", POOL_FIRST },
                   { "pooling_mode_lasttoken", POOL_LAST },
                   { "pooling_mode_max_tokens", POOL_MAX } };
-    char file[PATH_MAX];
-    json_t *pooling = find_file(path, "1_Pooling/config.json", file) ? json_load_file(file, 0, NULL) : NULL;
-    json_t *modules = find_file(path, "modules.json", file) ? json_load_file(file, 0, NULL) : NULL;
+    json_t *pooling = load_json(source, "1_Pooling/config.json");
+    json_t *modules = load_json(source, "modules.json");
 
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         if (json_is_true(json_object_get(pooling, forms[i].name)))
@@ -314,8 +313,8 @@ void text_model_explain(const text_source *source, char *out, size_t bytes)
                        kind);
     else if (text_model_lacks_tokenizer(source))
         (void)snprintf(out, bytes,
-                       "not a model for texts: the tokenizer of %.60s is of the kind '%.60s', not gpt2 or llama", file,
-                       kind);
+                       "not a model for texts: the tokenizer of %.60s is of the kind '%.60s', not gpt2, llama or bert",
+                       file, kind);
     else if (find_property(source, "tokenizer.json") == NULL && !find_file(source->path, "tokenizer.json", path))
         (void)snprintf(out, bytes, "not a model for texts: no tokenizer.json in the folder of %.100s or above it",
                        file);
@@ -400,7 +399,7 @@ inlay_status text_model_open(const text_source *source, text_model **out_text, i
     }
     INLAY_TRY(find_sampler(text, source, diag));
     find_context(text, source);
-    find_pooling(text, source->path);
+    find_pooling(text, source);
     find_most_bytes(text);
     *out_text = text;
     text = NULL;

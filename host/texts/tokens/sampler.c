@@ -76,8 +76,8 @@ static size_t repeated(const int64_t *seen, size_t first, size_t end, size_t cou
     return length;
 }
 
-/* Makes tokens less probable that continue a repetition, the more the longer it is. A token that continues several counts
- * once, for the longest. */
+/* Makes tokens less probable that continue a repetition, the more the longer it is. A token that continues several
+ * counts once, for the longest. */
 static void apply_dry(const struct sampler *sampler, float *logits, size_t count, const int64_t *seen,
                       size_t seen_count)
 {

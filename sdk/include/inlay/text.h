@@ -118,8 +118,8 @@ typedef struct inlay_text_chat {
     const char *variables; /* JSON object: further variables of the template, such as enable_thinking; NULL: none */
 } inlay_text_chat;
 /* Writes the prompt of a chat into text, as inlay_text_model_detokenize() does: the messages as the model's chat
- * template prints them, and the beginning of an answer. It is a prompt for INLAY_TEXT_RENDERED. If the template knows no
- * tools, the first message describes them.
+ * template prints them, and the beginning of an answer. It is a prompt for INLAY_TEXT_RENDERED. If the template knows
+ * no tools, the first message describes them.
  *     INLAY_NOT_FOUND         the model has no chat template
  *     INLAY_INVALID_ARGUMENT  the JSON is invalid, or the template refuses the messages
  *     INLAY_UNSUPPORTED       the template has a construct that is not supported; the message names it
