@@ -268,8 +268,7 @@ static void add_wordpiece(struct tokenizer *t, struct gguf *gguf)
     const struct gguf_text text = text_of(t, unknown);
 
     if (text.data == NULL) {
-        gguf_fail_key(gguf, GGUF_UNKNOWN,
-                      "needs a token for unknown words, below the size of the vocabulary, by the key");
+        gguf_fail_key(gguf, GGUF_UNKNOWN, "has words and lacks a token of unknown ones in its vocabulary for the key");
         return;
     }
     add_post_processor(t, gguf, true);
