@@ -268,7 +268,7 @@ static void add_wordpiece(struct tokenizer *t, struct gguf *gguf)
     const struct gguf_text text = text_of(t, unknown);
 
     if (text.data == NULL) {
-        gguf_fail_key(gguf, GGUF_UNKNOWN, "has words and lacks a token of unknown ones in its vocabulary for the key");
+        gguf_fail_key(gguf, GGUF_UNKNOWN, "has no token of the vocabulary for other words by the key");
         return;
     }
     add_post_processor(t, gguf, true);

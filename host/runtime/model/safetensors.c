@@ -180,7 +180,7 @@ inlay_status safetensors_open(graph_model *model, const char *path, struct safet
         load_prefix(diag, path);
         return status;
     }
-    format = model_format_of(map.bytes, map.count);
+    format = load_format_of(map.bytes, map.count);
     if (format != NULL)
         return read_factors(&reader, format, &map, out);
     for (int i = SIZE_BYTES - 1; map.count >= SIZE_BYTES && i >= 0; i--)

@@ -3,7 +3,7 @@
 #include "inlay/check.h"
 #include "serve/base/load_note.h"
 #include "serve/base/log.h"
-#include "serve/request/datatype.h"
+#include "codecs/datatype.h"
 #include "serve/model/sequence.h"
 #include "serve/model/text.h"
 #include <dirent.h>

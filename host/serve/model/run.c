@@ -1,7 +1,7 @@
 /* Runs a model for one request, or for several that are batched along their first axis. */
 #include "inlay/check.h"
 #include "serve/base/settings.h"
-#include "serve/request/datatype.h"
+#include "codecs/datatype.h"
 #include "serve/model/run_profile.h"
 #include "serve/model/sequence.h"
 #include <stdlib.h>
