@@ -50,7 +50,9 @@ static double multiply_ns(const struct machine *machine, const gemm_kernel *kern
     for (uint32_t i = 0; i < count; i++)
         if (sizes[i].batch > 0 && sizes[i].m > 0 && sizes[i].n > 0) {
             const gemm_price price = kernel->price(kernel, &sizes[i]);
-            const double share = price.shared ? threads : fmin(threads, sizes[i].batch);
+            const double loop = price_loop_threads(price.tiles * sizes[i].batch,
+                                                   fmax(1, floor(GEMM_GRAIN / fmax(price.tile, 1))), threads);
+            const double share = fmax(1, loop * price.whole / price.tiles);
             const double work_ns = price.multiply_ns * machine->slowdown + price.more_ns;
 
             ns += sizes[i].batch * fmax(work_ns / share, reading_ns(machine, kernel, &sizes[i], share));

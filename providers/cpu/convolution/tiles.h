@@ -129,6 +129,8 @@ bool fft_measure_accuracy(const cpu_state *state, const tensor_layout *plain, co
                           winograd_accuracy *out);
 /* Other convolutions of row-major images with any number of groups, as GEMM (conv_rows.c). */
 bool conv_rows_run(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
+/* True if it reads the image in place: for single pixels without border and stride. */
+bool conv_rows_reads_in_place(const kernel_conv_shape *window);
 inlay_status conv_rows_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 /* Direct convolution (tiles_direct.c). places: x, unset, y, the epilogue's, and space for one more. */
 enum { TILES_X, TILES_W, TILES_Y, TILES_OPERANDS };

@@ -165,7 +165,8 @@ double kernel_rows_ns(const cpu_build *build, const cpu_group *group, const kern
     double ns = 2 * whole * columns * depth / rate * kernel_pace(KERNEL_GEMM);
 
     (void)group;
-    ns += pieces * piece + columns * depth * sizeof(float) / UNFOLD_BYTES_PER_NS;
+    if (!conv_rows_reads_in_place(window))
+        ns += pieces * piece + columns * depth * sizeof(float) / UNFOLD_BYTES_PER_NS;
     if (window->padded || window->stride[1] > 1)
         ns += 4.0 * (double)cpu_count(build, build->op->in[0]) * (double)window->kernel[0] / BORDER_BYTES_PER_NS;
     return ns / KERNEL_THREADS + LOOP_NS;
