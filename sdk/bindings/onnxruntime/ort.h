@@ -62,14 +62,6 @@ OrtStatus *ort_from(inlay_status status, const inlay_diag *diag);
         *out = (value);                                                                                                \
         return NULL;                                                                                                   \
     }
-/* Returns the failure of a call from the function. */
-#define ORT_TRY(call)                                                                                                  \
-    do {                                                                                                               \
-        OrtStatus *failed_ = (call);                                                                                   \
-        if (failed_ != NULL)                                                                                           \
-            return failed_;                                                                                            \
-    } while (0)
-
 struct OrtKeyValuePairs {
     size_t count;
     char **keys, **values;

@@ -186,4 +186,12 @@ struct OrtCustomOp {
     size_t (*GetAliasMap)(int **input_index, int **output_index);
     void (*ReleaseAliasMap)(int *input_index, int *output_index);
 };
+
+/* Returns the failure of a call from the function. */
+#define ORT_TRY(call)                                                                                                  \
+    do {                                                                                                               \
+        OrtStatus *failed_ = (call);                                                                                   \
+        if (failed_ != NULL)                                                                                           \
+            return failed_;                                                                                            \
+    } while (0)
 #endif

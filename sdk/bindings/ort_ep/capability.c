@@ -38,7 +38,7 @@ static OrtStatus *has_tensors(const ep_runtime *runtime, const ep_values *values
 
         if (values->items[i] == NULL)
             continue;
-        EP_TRY(ep_value_dtype(runtime, values->items[i], &dtype));
+        ORT_TRY(ep_value_dtype(runtime, values->items[i], &dtype));
         *out = dtype != INLAY_UNDEFINED && dtype != INLAY_STRING;
     }
     return NULL;
@@ -53,7 +53,7 @@ static OrtStatus *are_indices(const ep_runtime *runtime, const ep_values *values
 
         if (values->items[i] == NULL)
             continue;
-        EP_TRY(ep_value_dtype(runtime, values->items[i], &dtype));
+        ORT_TRY(ep_value_dtype(runtime, values->items[i], &dtype));
         *out = dtype == INLAY_INT64 || dtype == INLAY_BOOL;
     }
     return NULL;
@@ -106,8 +106,8 @@ static OrtStatus *ask_node(struct search *from, const OrtNode *node, const ep_va
     bool bindable;
 
     *out = true;
-    EP_TRY(has_tensors(&from->self->runtime, inputs, out));
-    EP_TRY(has_tensors(&from->self->runtime, outputs, out));
+    ORT_TRY(has_tensors(&from->self->runtime, inputs, out));
+    ORT_TRY(has_tensors(&from->self->runtime, outputs, out));
     if (!*out)
         return NULL;
     model = malloc(sizeof *model);
@@ -135,7 +135,7 @@ static OrtStatus *connect(struct search *from, const ep_values *values, const ep
 
         if (values->items[i] == NULL)
             continue;
-        EP_TRY(from->self->runtime.api->GetValueInfoName(values->items[i], &name));
+        ORT_TRY(from->self->runtime.api->GetValueInfoName(values->items[i], &name));
         item = ep_names_find(names, name);
         if (item != NULL)
             from->edges[from->edge_count++] = producers[item - names->items];
@@ -192,7 +192,7 @@ static OrtStatus *produce(struct search *from, size_t index, const ep_values *ou
 
         if (outputs->items[i] == NULL)
             continue;
-        EP_TRY(from->self->runtime.api->GetValueInfoName(outputs->items[i], &name));
+        ORT_TRY(from->self->runtime.api->GetValueInfoName(outputs->items[i], &name));
         item = ep_names_add(names, name, outputs->items[i]);
         more = item != NULL ? realloc(*producers, names->count * sizeof *more) : NULL;
         if (more == NULL)
@@ -300,9 +300,9 @@ static OrtStatus *offer_contexts(const struct search *from, OrtEpGraphSupportInf
     for (size_t i = 0; i < from->nodes.count; i++) {
         bool is_own;
 
-        EP_TRY(ep_context_is_own(&from->self->runtime, from->nodes.items[i], &is_own));
+        ORT_TRY(ep_context_is_own(&from->self->runtime, from->nodes.items[i], &is_own));
         if (is_own)
-            EP_TRY(offer(from->self, support, &from->nodes.items[i], 1, false));
+            ORT_TRY(offer(from->self, support, &from->nodes.items[i], 1, false));
         *out_found = *out_found || is_own;
     }
     return NULL;
@@ -315,7 +315,7 @@ static OrtStatus *all_free(const struct search *from, bool *out)
     for (size_t i = 0; *out && i < from->nodes.count; i++) {
         const char *taken = NULL;
 
-        EP_TRY(from->self->runtime.api->Node_GetEpName(from->nodes.items[i], &taken));
+        ORT_TRY(from->self->runtime.api->Node_GetEpName(from->nodes.items[i], &taken));
         *out = taken == NULL || taken[0] == '\0';
     }
     return NULL;
@@ -332,7 +332,7 @@ static OrtStatus *take_whole(struct search *from)
 
     ep_model_destroy(self->whole);
     self->whole = NULL;
-    EP_TRY(all_free(from, &is_free));
+    ORT_TRY(all_free(from, &is_free));
     if (!is_free)
         return NULL;
     failed = ep_graph_outputs(&self->runtime, from->graph, &outputs);
@@ -359,7 +359,7 @@ OrtStatus *ep_get_capability(OrtEp *base, const OrtGraph *graph, OrtEpGraphSuppo
     bool has_contexts = false;
     OrtStatus *failed;
 
-    EP_TRY(runtime->api->Graph_GetParentNode(graph, &parent));
+    ORT_TRY(runtime->api->Graph_GetParentNode(graph, &parent));
     if (parent != NULL) /* the body of a control-flow node, which is taken with its node */
         return NULL;
     failed = ep_graph_nodes(runtime, graph, &from.nodes);

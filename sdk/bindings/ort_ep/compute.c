@@ -91,7 +91,7 @@ static OrtStatus *read_shape(const ep_runtime *runtime, const OrtValue *value, s
     OrtStatus *failed;
 
     *out = (struct shape){ 0 };
-    EP_TRY(runtime->api->GetTensorTypeAndShape(value, &info));
+    ORT_TRY(runtime->api->GetTensorTypeAndShape(value, &info));
     failed = runtime->api->GetTensorElementType(info, &type);
     if (failed == NULL)
         failed = runtime->api->GetDimensionsCount(info, &out->rank);
@@ -119,8 +119,8 @@ static OrtStatus *bind(const ep_runtime *runtime, const struct run *to, bool out
     inlay_status status;
     size_t bytes = 0;
 
-    EP_TRY(runtime->api->GetTensorData(value, &data));
-    EP_TRY(runtime->api->GetTensorSizeInBytes(value, &bytes));
+    ORT_TRY(runtime->api->GetTensorData(value, &data));
+    ORT_TRY(runtime->api->GetTensorSizeInBytes(value, &bytes));
     *out_data = (void *)(uintptr_t)data; /* inputs are only read */
     status = inlay_value_borrow(dtype, (uint32_t)of->rank, of->dims, *out_data, bytes, &borrowed, &diag);
     if (status == INLAY_OK)
@@ -142,14 +142,14 @@ static OrtStatus *bind_inputs(const struct fused *node, struct run *to, const Or
 
         if (node->inputs[i] == INLAY_NONE)
             continue;
-        EP_TRY(runtime->api->KernelContext_GetInput(context, i, &value));
+        ORT_TRY(runtime->api->KernelContext_GetInput(context, i, &value));
         if (value == NULL)
             continue;
-        EP_TRY(read_shape(runtime, value, &now, &dtype));
+        ORT_TRY(read_shape(runtime, value, &now, &dtype));
         if (!same_shape(&now, &to->inputs[i]))
             to->result = NOT_ASKED;
         to->inputs[i] = now;
-        EP_TRY(bind(runtime, to, false, node->inputs[i], &now, dtype, value, &data));
+        ORT_TRY(bind(runtime, to, false, node->inputs[i], &now, dtype, value, &data));
     }
     return NULL;
 }
@@ -171,9 +171,9 @@ static OrtStatus *bind_outputs(const struct fused *node, struct run *to, OrtKern
         (void)inlay_context_set_output(to->context, node->outputs[i], NULL, NULL);
         if (to->result != KNOWN)
             continue;
-        EP_TRY(runtime->api->KernelContext_GetOutput(context, i, expected->dims, expected->rank, &value));
+        ORT_TRY(runtime->api->KernelContext_GetOutput(context, i, expected->dims, expected->rank, &value));
         if (value != NULL)
-            EP_TRY(bind(runtime, to, true, node->outputs[i], expected, info.dtype, value, &to->memory[i]));
+            ORT_TRY(bind(runtime, to, true, node->outputs[i], expected, info.dtype, value, &to->memory[i]));
     }
     return NULL;
 }
@@ -196,10 +196,10 @@ static OrtStatus *finish_output(const struct fused *node, struct run *of, size_t
         return ep_fail(runtime, ORT_EP_FAIL, "inlay", "an output has another shape than in the run before");
     of->outputs[index] = actual;
     if (data == NULL) {
-        EP_TRY(runtime->api->KernelContext_GetOutput(context, index, actual.dims, actual.rank, &value));
+        ORT_TRY(runtime->api->KernelContext_GetOutput(context, index, actual.dims, actual.rank, &value));
         if (value == NULL)
             return NULL;
-        EP_TRY(runtime->api->GetTensorMutableData(value, &data));
+        ORT_TRY(runtime->api->GetTensorMutableData(value, &data));
     }
     if (data != inlay_value_data(result) && inlay_value_bytes(result) > 0)
         memcpy(data, inlay_value_data(result), (size_t)inlay_value_bytes(result));
@@ -221,14 +221,14 @@ static OrtStatus *run_once(const struct fused *node, struct run *with, OrtKernel
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
 
-    EP_TRY(bind_inputs(node, with, context));
-    EP_TRY(bind_outputs(node, with, context));
+    ORT_TRY(bind_inputs(node, with, context));
+    ORT_TRY(bind_outputs(node, with, context));
     status = ep_profile_wanted() ? ep_profile_run(with->context, node->name, &diag)
                                  : inlay_context_run(with->context, NULL, &diag);
-    EP_TRY(ep_from(&node->self->runtime, status, &diag));
+    ORT_TRY(ep_from(&node->self->runtime, status, &diag));
     for (size_t i = 0; i < node->output_count; i++)
         if (node->outputs[i] != INLAY_NONE)
-            EP_TRY(finish_output(node, with, i, context));
+            ORT_TRY(finish_output(node, with, i, context));
     if (with->result == NOT_ASKED)
         ask_plan(with);
     return NULL;
@@ -254,7 +254,7 @@ static OrtStatus *compute(OrtNodeComputeInfo *base, void *state, OrtKernelContex
     OrtStatus *failed;
 
     (void)state;
-    EP_TRY(take_run(node, &with));
+    ORT_TRY(take_run(node, &with));
     failed = run_once(node, with, context);
     if (failed != NULL)
         with->result = NOT_ASKED;
@@ -293,7 +293,7 @@ static OrtStatus *find_values(const ep_runtime *runtime, const inlay_session *se
         (*out)[i] = INLAY_NONE;
         if (values->items[i] == NULL)
             continue;
-        EP_TRY(runtime->api->GetValueInfoName(values->items[i], &name));
+        ORT_TRY(runtime->api->GetValueInfoName(values->items[i], &name));
         (*out)[i] = find(session, name);
         if ((*out)[i] == INLAY_NONE && find == inlay_session_find_output)
             return ep_fail(runtime, ORT_EP_FAIL, name, "inlay's model does not compute this output");

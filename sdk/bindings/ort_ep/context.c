@@ -32,7 +32,7 @@ OrtStatus *ep_context_options(struct ep *self, const OrtKeyValuePairs *entries)
 
     self->context.wanted = wanted != NULL && strcmp(wanted, "1") == 0;
     self->context.embedded = embedded != NULL && strcmp(embedded, "1") == 0;
-    EP_TRY(copy_entry(runtime, entries, "ep.context_file_path", &self->context.path));
+    ORT_TRY(copy_entry(runtime, entries, "ep.context_file_path", &self->context.path));
     return copy_entry(runtime, entries, "ep.context_node_name_prefix", &self->context.prefix);
 }
 
@@ -85,11 +85,11 @@ OrtStatus *ep_context_is_own(const ep_runtime *runtime, const OrtNode *node, boo
     size_t bytes;
 
     *out = false;
-    EP_TRY(runtime->api->Node_GetOperatorType(node, &operator_type));
-    EP_TRY(runtime->api->Node_GetDomain(node, &domain));
+    ORT_TRY(runtime->api->Node_GetOperatorType(node, &operator_type));
+    ORT_TRY(runtime->api->Node_GetDomain(node, &domain));
     if (strcmp(operator_type, "EPContext") != 0 || strcmp(domain, "com.microsoft") != 0)
         return NULL;
-    EP_TRY(read_text(runtime, node, "source", &source, &bytes));
+    ORT_TRY(read_text(runtime, node, "source", &source, &bytes));
     *out = source != NULL && strcmp(source, EP_NAME) == 0;
     free(source);
     return NULL;
@@ -119,7 +119,7 @@ static OrtStatus *write_beside(const struct ep *self, const OrtGraph *graph, con
     FILE *out;
 
     if (path[0] == '\0')
-        EP_TRY(runtime->api->Graph_GetModelPath(graph, &path));
+        ORT_TRY(runtime->api->Graph_GetModelPath(graph, &path));
     if (path == NULL || path[0] == '\0')
         return ep_fail(runtime, ORT_INVALID_ARGUMENT, "ep.context_embed_mode",
                        "there is no path for a separate file; set it to 1, or set ep.context_file_path");
@@ -143,7 +143,7 @@ static OrtStatus *names_of(const ep_runtime *runtime, const ep_values *values, c
     for (size_t i = 0; i < values->count; i++) {
         (*out)[i] = "";
         if (values->items[i] != NULL)
-            EP_TRY(runtime->api->GetValueInfoName(values->items[i], &(*out)[i]));
+            ORT_TRY(runtime->api->GetValueInfoName(values->items[i], &(*out)[i]));
     }
     return NULL;
 }
@@ -176,15 +176,15 @@ static OrtStatus *fill_attributes(const struct ep *self, const OrtGraph *graph, 
     for (char *c = file; *c != '\0'; c++)
         *c = (char)(*c == '/' ? '_' : *c); /* names of nodes may have any characters */
     if (embedded) {
-        EP_TRY(add_text(runtime, attributes, count, "ep_cache_context", model->file.data, model->file.count));
+        ORT_TRY(add_text(runtime, attributes, count, "ep_cache_context", model->file.data, model->file.count));
     } else {
-        EP_TRY(write_beside(self, graph, file, model));
-        EP_TRY(add_text(runtime, attributes, count, "ep_cache_context", file, strlen(file)));
+        ORT_TRY(write_beside(self, graph, file, model));
+        ORT_TRY(add_text(runtime, attributes, count, "ep_cache_context", file, strlen(file)));
     }
-    EP_TRY(add_number(runtime, attributes, count, "main_context", 1));
-    EP_TRY(add_number(runtime, attributes, count, "embed_mode", embedded ? 1 : 0));
-    EP_TRY(add_text(runtime, attributes, count, "ep_sdk_version", INLAY_VERSION, strlen(INLAY_VERSION)));
-    EP_TRY(add_text(runtime, attributes, count, "partition_name", name, strlen(name)));
+    ORT_TRY(add_number(runtime, attributes, count, "main_context", 1));
+    ORT_TRY(add_number(runtime, attributes, count, "embed_mode", embedded ? 1 : 0));
+    ORT_TRY(add_text(runtime, attributes, count, "ep_sdk_version", INLAY_VERSION, strlen(INLAY_VERSION)));
+    ORT_TRY(add_text(runtime, attributes, count, "partition_name", name, strlen(name)));
     return add_text(runtime, attributes, count, "source", EP_NAME, strlen(EP_NAME));
 }
 
@@ -199,7 +199,7 @@ OrtStatus *ep_context_write(const struct ep *self, const OrtGraph *graph, const 
     size_t count = 0;
     OrtStatus *failed;
 
-    EP_TRY(runtime->api->Node_GetName(fused_node, &fused_name));
+    ORT_TRY(runtime->api->Node_GetName(fused_node, &fused_name));
     (void)snprintf(name, sizeof name, "%s%s", self->context.prefix, fused_name);
     failed = names_of(runtime, inputs, &input_names);
     if (failed == NULL)
@@ -226,7 +226,7 @@ static OrtStatus *open_beside(const struct ep *self, const OrtGraph *graph, cons
     inlay_status status;
     char *target;
 
-    EP_TRY(runtime->api->Graph_GetModelPath(graph, &path));
+    ORT_TRY(runtime->api->Graph_GetModelPath(graph, &path));
     if (strchr(file, '/') != NULL || file[0] == '\0')
         return ep_fail(runtime, ORT_INVALID_GRAPH, "EPContext", "ep_cache_context is not a name of a file");
     target = path_beside(path != NULL ? path : "", file);

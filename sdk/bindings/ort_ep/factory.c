@@ -89,7 +89,7 @@ static OrtStatus *set_options(struct ep *self, const OrtSessionOptions *session)
     OrtStatus *failed;
     size_t count = 0;
 
-    EP_TRY(runtime->api->GetSessionOptionsConfigEntries(session, &entries));
+    ORT_TRY(runtime->api->GetSessionOptionsConfigEntries(session, &entries));
     runtime->api->GetKeyValuePairs(entries, &keys, &values, &count);
     for (size_t i = 0; status == INLAY_OK && i < count; i++)
         if (strncmp(keys[i], EP_OPTION_PREFIX, strlen(EP_OPTION_PREFIX)) == 0)
@@ -177,7 +177,7 @@ static OrtStatus *supported_devices(OrtEpFactory *base, const OrtHardwareDevice 
     *out_count = 0;
     for (size_t i = 0; i < device_count && *out_count < most; i++)
         if (runtime->api->HardwareDevice_Type(devices[i]) == 0) {
-            EP_TRY(runtime->ep_api->CreateEpDevice(base, devices[i], NULL, NULL, &out[*out_count]));
+            ORT_TRY(runtime->ep_api->CreateEpDevice(base, devices[i], NULL, NULL, &out[*out_count]));
             ++*out_count;
         }
     return NULL;

@@ -15,7 +15,7 @@ enum { TEXT_BYTES = 4096 };
     OrtStatus *name(const ep_runtime *runtime, const owner *from, list *out)                                           \
     {                                                                                                                  \
         *out = (list){ 0 };                                                                                            \
-        EP_TRY(runtime->api->count_of(from, &out->count));                                                             \
+        ORT_TRY(runtime->api->count_of(from, &out->count));                                                            \
         out->items = calloc(out->count + 1, sizeof *out->items);                                                       \
         if (out->items == NULL)                                                                                        \
             return ep_no_memory(runtime);                                                                              \
@@ -37,10 +37,10 @@ static EP_LIST(graph_inputs, OrtGraph, OrtValueInfo, ep_values, Graph_GetNumInpu
     ONNXType kind = ONNX_TYPE_UNKNOWN;
 
     *out = NULL;
-    EP_TRY(runtime->api->GetValueInfoTypeInfo(info, &type));
+    ORT_TRY(runtime->api->GetValueInfoTypeInfo(info, &type));
     if (type == NULL)
         return NULL;
-    EP_TRY(runtime->api->GetOnnxTypeFromTypeInfo(type, &kind));
+    ORT_TRY(runtime->api->GetOnnxTypeFromTypeInfo(type, &kind));
     return kind == ONNX_TYPE_TENSOR ? runtime->api->CastTypeInfoToTensorInfo(type, out) : NULL;
 }
 
@@ -50,10 +50,10 @@ OrtStatus *ep_value_dtype(const ep_runtime *runtime, const OrtValueInfo *info, i
     ONNXTensorElementDataType type;
 
     *out = INLAY_UNDEFINED;
-    EP_TRY(tensor_info(runtime, info, &tensor));
+    ORT_TRY(tensor_info(runtime, info, &tensor));
     if (tensor == NULL)
         return NULL;
-    EP_TRY(runtime->api->GetTensorElementType(tensor, &type));
+    ORT_TRY(runtime->api->GetTensorElementType(tensor, &type));
     *out = ep_dtype(type);
     return NULL;
 }
@@ -66,12 +66,12 @@ static OrtStatus *put_shape(const ep_runtime *runtime, ort_writer *tensor, const
     ort_writer shape = { 0 };
     size_t rank = 0;
 
-    EP_TRY(runtime->api->GetDimensionsCount(from, &rank));
+    ORT_TRY(runtime->api->GetDimensionsCount(from, &rank));
     if (rank > INLAY_MAX_RANK ||
         (rank == 0 && (runtime->version < 24 || !runtime->api->TensorTypeAndShape_HasShape(from))))
         return NULL;
-    EP_TRY(runtime->api->GetDimensions(from, dims, rank));
-    EP_TRY(runtime->api->GetSymbolicDimensions(from, names, rank));
+    ORT_TRY(runtime->api->GetDimensions(from, dims, rank));
+    ORT_TRY(runtime->api->GetSymbolicDimensions(from, names, rank));
     for (size_t d = 0; d < rank; d++) {
         ort_writer dim = { 0 };
 
@@ -114,8 +114,8 @@ static OrtStatus *put_value(const ep_runtime *runtime, ort_writer *graph, uint32
     written_name written;
     const char *name;
 
-    EP_TRY(runtime->api->GetValueInfoName(info, &name));
-    EP_TRY(tensor_info(runtime, info, &from));
+    ORT_TRY(runtime->api->GetValueInfoName(info, &name));
+    ORT_TRY(tensor_info(runtime, info, &from));
     ort_put_text(&value, 1, write_name(numbered, name, &written));
     if (from != NULL) {
         failed = runtime->api->GetTensorElementType(from, &element);
@@ -153,7 +153,7 @@ static OrtStatus *put_string_tensor(const ep_runtime *runtime, ort_writer *tenso
         size_t bytes = 0;
         char *text;
 
-        EP_TRY(runtime->api->GetStringTensorElementLength(value, i, &bytes));
+        ORT_TRY(runtime->api->GetStringTensorElementLength(value, i, &bytes));
         text = malloc(bytes + 1);
         if (text == NULL)
             return ep_no_memory(runtime);
@@ -177,7 +177,7 @@ static OrtStatus *put_tensor_head(const ep_runtime *runtime, ort_writer *tensor,
 
     *out_data = NULL;
     *out_bytes = 0;
-    EP_TRY(runtime->api->GetTensorTypeAndShape(value, &info));
+    ORT_TRY(runtime->api->GetTensorTypeAndShape(value, &info));
     failed = runtime->api->GetTensorElementType(info, &type);
     if (failed == NULL)
         failed = runtime->api->GetDimensionsCount(info, &rank);
@@ -188,14 +188,14 @@ static OrtStatus *put_tensor_head(const ep_runtime *runtime, ort_writer *tensor,
     if (failed == NULL)
         failed = runtime->api->GetTensorShapeElementCount(info, &count);
     runtime->api->ReleaseTensorTypeAndShapeInfo(info);
-    EP_TRY(failed);
+    ORT_TRY(failed);
     for (size_t d = 0; d < rank; d++)
         ort_put_number(tensor, TENSOR_DIMS, dims[d]);
     ort_put_number(tensor, TENSOR_TYPE, ep_dtype(type));
     ort_put_text(tensor, TENSOR_NAME, name);
     if (ep_dtype(type) == INLAY_STRING)
         return put_string_tensor(runtime, tensor, value, count);
-    EP_TRY(runtime->api->GetTensorData(value, out_data));
+    ORT_TRY(runtime->api->GetTensorData(value, out_data));
     return runtime->api->GetTensorSizeInBytes(value, out_bytes);
 }
 
@@ -223,18 +223,18 @@ static OrtStatus *put_initializer(const ep_runtime *runtime, graph_parts *graph,
     tensor_part *more;
     inlay_dtype dtype;
 
-    EP_TRY(ep_value_dtype(runtime, info, &dtype));
-    EP_TRY(runtime->api->ValueInfo_GetInitializerValue(info, &value));
+    ORT_TRY(ep_value_dtype(runtime, info, &dtype));
+    ORT_TRY(runtime->api->ValueInfo_GetInitializerValue(info, &value));
     if (value == NULL)
         return ep_fail(runtime, ORT_EP_FAIL, name, "the constant has no value");
     if (dtype != INLAY_STRING)
-        EP_TRY(runtime->api->GetTensorSizeInBytes(value, &bytes));
+        ORT_TRY(runtime->api->GetTensorSizeInBytes(value, &bytes));
     if (probe && bytes > PROBE_BYTES)
         return put_value(runtime, &graph->small, GRAPH_INPUT, info, numbered);
     if (bytes <= TEXT_BYTES)
         return put_small_tensor(runtime, &graph->small, GRAPH_INITIALIZER, write_name(numbered, name, &written), value);
     part.at = graph->heads.count;
-    EP_TRY(put_tensor_head(runtime, &graph->heads, name, value, &part.data, &part.bytes));
+    ORT_TRY(put_tensor_head(runtime, &graph->heads, name, value, &part.data, &part.bytes));
     part.head_bytes = graph->heads.count - part.at;
     more = realloc(graph->large, (graph->large_count + 1) * sizeof *more);
     if (more == NULL)
@@ -266,8 +266,8 @@ static OrtStatus *put_attribute(const ep_runtime *runtime, ort_writer *node, con
     char *data;
     const char *name;
 
-    EP_TRY(runtime->api->OpAttr_GetName(from, &name));
-    EP_TRY(runtime->api->OpAttr_GetType(from, &type));
+    ORT_TRY(runtime->api->OpAttr_GetName(from, &name));
+    ORT_TRY(runtime->api->OpAttr_GetType(from, &type));
     if (type == ORT_OP_ATTR_GRAPH)
         return NULL; /* Node_GetSubgraphs has it */
     if (type <= ORT_OP_ATTR_UNDEFINED || type > ORT_OP_ATTR_TENSOR)
@@ -312,7 +312,7 @@ static OrtStatus *put_attributes(const ep_runtime *runtime, ort_writer *node, co
     OrtStatus *failed;
     size_t count = 0;
 
-    EP_TRY(runtime->api->Node_GetNumAttributes(from, &count));
+    ORT_TRY(runtime->api->Node_GetNumAttributes(from, &count));
     attributes = calloc(count + 1, sizeof *attributes);
     if (attributes == NULL)
         return ep_no_memory(runtime);
@@ -330,7 +330,7 @@ static OrtStatus *put_bodies(const ep_runtime *runtime, ort_writer *node, const 
     OrtStatus *failed;
     size_t count = 0;
 
-    EP_TRY(runtime->api->Node_GetNumSubgraphs(from, &count));
+    ORT_TRY(runtime->api->Node_GetNumSubgraphs(from, &count));
     bodies = calloc(count + 1, sizeof *bodies);
     names = calloc(count + 1, sizeof *names);
     if (bodies == NULL || names == NULL)
@@ -358,7 +358,7 @@ static OrtStatus *put_names(const ep_runtime *runtime, ort_writer *node, uint32_
         written_name written;
 
         if (values->items[i] != NULL)
-            EP_TRY(runtime->api->GetValueInfoName(values->items[i], &name));
+            ORT_TRY(runtime->api->GetValueInfoName(values->items[i], &name));
         ort_put_text(node, field, write_name(numbered, name, &written));
     }
     return NULL;
@@ -399,7 +399,7 @@ static OrtStatus *put_node(const ep_runtime *runtime, ort_writer *graph, const O
 static OrtStatus *put_values(const ep_runtime *runtime, ort_writer *graph, uint32_t field, const ep_values *values)
 {
     for (size_t i = 0; i < values->count; i++)
-        EP_TRY(put_value(runtime, graph, field, values->items[i], NULL));
+        ORT_TRY(put_value(runtime, graph, field, values->items[i], NULL));
     return NULL;
 }
 
@@ -409,10 +409,10 @@ static OrtStatus *put_body_initializers(const ep_runtime *runtime, ort_writer *g
         const OrtValue *value = NULL;
         const char *name;
 
-        EP_TRY(runtime->api->GetValueInfoName(values->items[i], &name));
-        EP_TRY(runtime->api->ValueInfo_GetInitializerValue(values->items[i], &value));
+        ORT_TRY(runtime->api->GetValueInfoName(values->items[i], &name));
+        ORT_TRY(runtime->api->ValueInfo_GetInitializerValue(values->items[i], &value));
         if (value != NULL)
-            EP_TRY(put_small_tensor(runtime, graph, GRAPH_INITIALIZER, name, value));
+            ORT_TRY(put_small_tensor(runtime, graph, GRAPH_INITIALIZER, name, value));
     }
     return NULL;
 }
@@ -456,7 +456,7 @@ static OrtStatus *add_names(const ep_runtime *runtime, ep_names *names, const ep
 
         if (values->items[i] == NULL)
             continue;
-        EP_TRY(runtime->api->GetValueInfoName(values->items[i], &name));
+        ORT_TRY(runtime->api->GetValueInfoName(values->items[i], &name));
         if (name[0] == '\0')
             continue;
         item = ep_names_add(names, name, values->items[i]);
@@ -481,7 +481,7 @@ static OrtStatus *collect_names(const ep_runtime *runtime, const ep_group *group
             if (failed == NULL)
                 failed = add_names(runtime, names, &values, lists[k] == ep_node_outputs);
             free(values.items);
-            EP_TRY(failed);
+            ORT_TRY(failed);
         }
     return NULL;
 }
@@ -490,7 +490,7 @@ static OrtStatus *is_bindable(const ep_runtime *runtime, const OrtValueInfo *inf
 {
     inlay_dtype dtype;
 
-    EP_TRY(ep_value_dtype(runtime, info, &dtype));
+    ORT_TRY(ep_value_dtype(runtime, info, &dtype));
     *bindable &= dtype != INLAY_UNDEFINED && dtype != INLAY_STRING;
     return NULL;
 }
@@ -501,7 +501,7 @@ static OrtStatus *has_no_bodies(const ep_runtime *runtime, const ep_group *group
     size_t count = 0;
 
     for (size_t i = 0; count == 0 && i < group->count; i++)
-        EP_TRY(runtime->api->Node_GetNumSubgraphs(group->nodes[i], &count));
+        ORT_TRY(runtime->api->Node_GetNumSubgraphs(group->nodes[i], &count));
     *out = count == 0;
     return NULL;
 }
@@ -512,7 +512,7 @@ static OrtStatus *put_graph(const ep_runtime *runtime, const ep_group *group, co
     const ep_names *numbered;
     bool may_number;
 
-    EP_TRY(has_no_bodies(runtime, group, &may_number));
+    ORT_TRY(has_no_bodies(runtime, group, &may_number));
     numbered = group->probe && may_number ? names : NULL;
     ort_put_text(&graph->small, GRAPH_NAME, "inlay");
     for (size_t i = 0; i < names->count; i++) {
@@ -521,13 +521,13 @@ static OrtStatus *put_graph(const ep_runtime *runtime, const ep_group *group, co
 
         if (item->produced)
             continue;
-        EP_TRY(runtime->api->ValueInfo_IsConstantInitializer(item->info, &constant));
+        ORT_TRY(runtime->api->ValueInfo_IsConstantInitializer(item->info, &constant));
         if (constant) {
-            EP_TRY(put_initializer(runtime, graph, item->name, item->info, group->probe, numbered));
+            ORT_TRY(put_initializer(runtime, graph, item->name, item->info, group->probe, numbered));
             continue;
         }
-        EP_TRY(is_bindable(runtime, item->info, bindable));
-        EP_TRY(put_value(runtime, &graph->small, GRAPH_INPUT, item->info, numbered));
+        ORT_TRY(is_bindable(runtime, item->info, bindable));
+        ORT_TRY(put_value(runtime, &graph->small, GRAPH_INPUT, item->info, numbered));
     }
     for (size_t i = 0; i < group->output_count; i++) {
         const ep_name *item;
@@ -535,15 +535,15 @@ static OrtStatus *put_graph(const ep_runtime *runtime, const ep_group *group, co
 
         if (group->outputs[i] == NULL)
             continue;
-        EP_TRY(runtime->api->GetValueInfoName(group->outputs[i], &name));
+        ORT_TRY(runtime->api->GetValueInfoName(group->outputs[i], &name));
         item = ep_names_find(names, name);
         if (item == NULL || !item->produced)
             continue; /* the runtime passes it on */
-        EP_TRY(is_bindable(runtime, group->outputs[i], bindable));
-        EP_TRY(put_value(runtime, &graph->small, GRAPH_OUTPUT, group->outputs[i], numbered));
+        ORT_TRY(is_bindable(runtime, group->outputs[i], bindable));
+        ORT_TRY(put_value(runtime, &graph->small, GRAPH_OUTPUT, group->outputs[i], numbered));
     }
     for (size_t i = 0; *bindable && i < group->count; i++)
-        EP_TRY(put_node(runtime, &graph->small, group->nodes[i], numbered));
+        ORT_TRY(put_node(runtime, &graph->small, group->nodes[i], numbered));
     return NULL;
 }
 
@@ -555,8 +555,8 @@ static OrtStatus *put_header(const ep_runtime *runtime, ort_writer *file, const 
     int64_t *versions;
     OrtStatus *failed;
 
-    EP_TRY(runtime->api->Graph_GetOnnxIRVersion(graph, &ir_version));
-    EP_TRY(runtime->api->Graph_GetNumOperatorSets(graph, &count));
+    ORT_TRY(runtime->api->Graph_GetOnnxIRVersion(graph, &ir_version));
+    ORT_TRY(runtime->api->Graph_GetNumOperatorSets(graph, &count));
     domains = calloc(count + 1, sizeof *domains);
     versions = calloc(count + 1, sizeof *versions);
     if (domains == NULL || versions == NULL)

@@ -46,13 +46,6 @@ struct ep {
     } context;
 };
 
-#define EP_TRY(call)                                                                                                   \
-    do {                                                                                                               \
-        OrtStatus *failed_ = (call);                                                                                   \
-        if (failed_ != NULL)                                                                                           \
-            return failed_;                                                                                            \
-    } while (0)
-
 /* A status of the runtime with a message; text may be NULL. */
 OrtStatus *ep_fail(const ep_runtime *runtime, OrtErrorCode code, const char *what, const char *text);
 OrtStatus *ep_no_memory(const ep_runtime *runtime);
