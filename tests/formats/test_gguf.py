@@ -256,7 +256,8 @@ def splitting(name, merges):
     more = [("tokenizer.ggml.tokens", tokens), ("tokenizer.ggml.merges", merges),
             ("tokenizer.ggml.token_type", [1] * (len(tokens) - 3) + [3] * 3), ("tokenizer.ggml.pre", name),
             ("tokenizer.ggml.bos_token_id", len(tokens) - 3), ("tokenizer.ggml.eos_token_id", len(tokens) - 2)]
-    return make("llama", "F32", more, sizes=Sizes(64, 4, 2, 16, 64, 1, words=600))[0], len(tokens) - 1
+    words = len(tokens) - 269  # beyond those of vocabulary()
+    return make("llama", "F32", more, sizes=Sizes(64, 4, 2, 16, 64, 1, words=words))[0], len(tokens) - 1
 
 
 def tokenizer_of(data):
