@@ -13,6 +13,7 @@
 #include "model/format.h"
 
 bool gguf_is_file(const uint8_t *bytes, size_t count);
+INLAY_NODISCARD inlay_status gguf_read_adapter(const format_file *file, format_adapter *out, inlay_diag *diag);
 
 /* The rest is shared by the files of the format. */
 
@@ -78,7 +79,8 @@ enum gguf_readers {
     GGUF_READ_BY_QWEN_MOE = 16,
     GGUF_READ_BY_SHARED = 32, /* those with an expert that all tokens share */
     GGUF_READ_BY_GRANITE_DENSE = 64,
-    GGUF_READ_BY_CAPS = 128 /* those that bound their logits */
+    GGUF_READ_BY_CAPS = 128, /* those that bound their logits */
+    GGUF_READ_BY_ENCODERS = 256
 };
 
 enum gguf_key {
@@ -169,6 +171,10 @@ INLAY_NODISCARD inlay_status gguf_write_floats(const struct gguf_tensor *tensor,
                                                inlay_diag *diag);
 /* Element i of a tensor of type F32. */
 float gguf_element(const struct gguf_tensor *tensor, int64_t i);
+
+/* gguf_graph.c: the name of a product with the rows of PREFIX.weight: that of its module in other formats, by which
+ * adapters find it. false: it has none. */
+bool gguf_module_name(const char *prefix, char *out, size_t bytes);
 
 /* gguf_positions.c */
 /* How positions turn the pairs of a head. */

@@ -1,6 +1,6 @@
 /* gguf_graph.c - the graphs of the architectures. */
 #include "formats/formats.h"
-#include "formats/gguf.h"
+#include "formats/gguf_encoder.h"
 #include "formats/onnx_write.h"
 #include "inlay/check.h"
 #include <inttypes.h>
@@ -9,41 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum {
-    MAX_LAYERS = 1024,
-    MAX_HEADS = 4096,
-    MAX_EXPERTS = 4096,
-    MAX_CONTEXT = 1 << 30,
-    MAX_HEAD_SIZE = 4096,
-    TEXT = 4 * GGUF_NAME
-};
-
-/* What an architecture does beyond attention with rotary positions and a gated feed-forward network. Biases, norms of
- * queries and keys, and fused weights show in the tensors of the file. */
-struct architecture {
-    const char *name;
-    bool halves;            /* rotates the halves of a head, not pairs of neighbours */
-    bool gelu;              /* the gate is GELU (tanh), not SiLU */
-    bool scales_embeddings; /* by the square root of their size */
-    unsigned readers;       /* keys that it reads besides those of all; bits of enum gguf_readers */
-    int64_t pattern;        /* all layers but each pattern-th see a window of tokens only, if the file has no pattern */
-    int64_t window;         /* its size if the file has none; 0: all layers see all tokens */
-    double local_base;      /* the base of positions in these layers if the file has none; 0: that of all */
-    int64_t wide_layers;    /* a model of so many layers scales attention by its width instead of its head size */
-    bool experts;           /* layers may have experts */
-    bool keeps_shares;      /* which are weighted by the softmax of all, not of the chosen ones */
-    bool minicpm;           /* has scales of its own where the file has none */
-    bool pairs;             /* rotates pairs, also of a part of a head; no converter permutes rows */
-    bool norms_after;       /* the parts of a layer have a norm behind them only */
-    bool next_norm;         /* post_attention_norm is the norm before the feed-forward network */
-    bool local_turns;       /* if layers see a window, only these rotate */
-    bool local_plain;       /* layers that see a window rotate without scaling */
-    int64_t still_step;     /* each still_step-th layer does not rotate; 0: all do */
-    int64_t window_layers;  /* only models of so many layers have windows; 0: all */
-    bool oai;               /* experts have biases, and SwiGLU with a limit */
-    double logit_cap;       /* final_logit_softcapping if the file has none; 0: none */
-};
 
 static const struct architecture architectures[] = {
     { .name = "llama", .experts = true }, /* also Mistral, Mixtral and SmolLM */
@@ -108,136 +73,9 @@ static const struct architecture architectures[] = {
       .oai = true,
       .readers = GGUF_READ_BY_WINDOWS | GGUF_READ_BY_QWEN_MOE,
       .pattern = 2 },
+    { .name = "bert", .encoder = true, .readers = GGUF_READ_BY_ENCODERS },
+    { .name = "nomic-bert", .encoder = true, .halves = true, .readers = GGUF_READ_BY_ENCODERS },
 };
-
-struct builder {
-    struct gguf *gguf;
-    const struct architecture *architecture;
-    struct wire *out;
-    int64_t width, layers, heads, key_heads, head_size, hidden, context, window;
-    int64_t experts, experts_used, expert_hidden, shared_hidden; /* experts 0: the layers have none */
-    const struct gguf_value *pattern; /* of the layers that see a window only; NULL: that of the architecture */
-    bool has_local_base;              /* these layers turn by other angles */
-    bool turns;                       /* queries and keys, by their positions */
-    float epsilon;
-    double residual_scale, attention_scale, embedding_scale, logit_scale, attention_cap, logit_cap;
-    char stream[TEXT], pending[TEXT]; /* the hidden states, and what is still to be added to them; "": nothing */
-};
-
-static void refuse(struct builder *b, inlay_status status, const char *text, const char *which)
-{
-    gguf_refuse(b->gguf, status, text, which);
-}
-
-INLAY_PRINTF(3, 4) static void node(struct builder *b, const char *op, const char *format, ...)
-{
-    char text[2 * TEXT], *arrow;
-    va_list list;
-
-    va_start(list, format);
-    (void)vsnprintf(text, sizeof text, format, list);
-    va_end(list);
-    arrow = strstr(text, " -> ");
-    INLAY_CHECK(arrow != NULL);
-    *arrow = '\0';
-    if (b->gguf->status == INLAY_OK)
-        onnx_node(b->out, op, text, arrow + 4, NULL, 0);
-}
-
-/* The tensor, or NULL after a failure. columns, rows: its shape; rows 0: a vector. */
-static struct gguf_tensor *tensor_of(struct builder *b, const char *name, int64_t columns, int64_t rows)
-{
-    struct gguf_tensor *tensor = gguf_tensor(b->gguf, name);
-
-    if (tensor == NULL) {
-        refuse(b, INLAY_INVALID_MODEL, "lacks the tensor", name);
-        return NULL;
-    }
-    if (tensor->rank != (rows == 0 ? 1 : 2) || tensor->dims[0] != columns || (rows > 0 && tensor->dims[1] != rows)) {
-        refuse(b, INLAY_INVALID_MODEL, "has a shape that does not match its metadata for the tensor", name);
-        return NULL;
-    }
-    return tensor;
-}
-
-static bool has(struct builder *b, const char *name)
-{
-    return gguf_tensor(b->gguf, name) != NULL;
-}
-
-/* A vector of floats as an initializer of its own name. */
-static void vector(struct builder *b, const char *name, int64_t count)
-{
-    const struct gguf_tensor *tensor = tensor_of(b, name, count, 0);
-
-    if (tensor != NULL && b->gguf->status == INLAY_OK)
-        b->gguf->status = gguf_write_floats(tensor, name, b->out, b->gguf->diag);
-}
-
-static void scalar(struct builder *b, const char *name, double value)
-{
-    const float number = (float)value;
-
-    onnx_tensor(b->out, name, INLAY_FLOAT, NULL, 0, &number, sizeof number);
-}
-
-/* The name of a product with the rows of PREFIX.weight: that of its module in other formats, by which adapters find it.
- * false: it has none. */
-static bool module_name(const char *prefix, char *out, size_t bytes)
-{
-    static const struct {
-        const char *part, *module;
-    } modules[] = { { "attn_q", "self_attn/q_proj" },
-                    { "attn_k", "self_attn/k_proj" },
-                    { "attn_v", "self_attn/v_proj" },
-                    { "attn_output", "self_attn/o_proj" },
-                    { "ffn_gate", "mlp/gate_proj" },
-                    { "ffn_up", "mlp/up_proj" },
-                    { "ffn_down", "mlp/down_proj" },
-                    { "ffn_gate_shexp", "mlp/shared_expert/gate_proj" },
-                    { "ffn_up_shexp", "mlp/shared_expert/up_proj" },
-                    { "ffn_down_shexp", "mlp/shared_expert/down_proj" } };
-    const char *part = strrchr(prefix, '.');
-
-    if (part == NULL) { /* of the output */
-        (void)snprintf(out, bytes, "%s", "/lm_head/MatMul");
-        return true;
-    }
-    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
-        if (strcmp(part + 1, modules[i].part) == 0) {
-            (void)snprintf(out, bytes, "/model/layers.%d/%s/MatMul", atoi(prefix + strlen("blk.")), modules[i].module);
-            return true;
-        }
-    return false;
-}
-
-/* output = input x rows [first, first + count) of PREFIX.weight, with a bias if the file has PREFIX.bias. */
-static void linear(struct builder *b, const char *prefix, int64_t columns, int64_t all, int64_t first, int64_t count,
-                   const char *input, const char *output)
-{
-    char name[TEXT], bias[TEXT], product[TEXT + 8], module[TEXT];
-    struct gguf_product rows = { .first = first, .count = count, .name = name };
-    bool biased;
-
-    (void)snprintf(name, sizeof name, "%s.weight", prefix);
-    (void)snprintf(bias, sizeof bias, "%s.bias", prefix);
-    rows.tensor = tensor_of(b, name, columns, all);
-    biased = has(b, bias);
-    if (biased && count != all)
-        refuse(b, INLAY_UNSUPPORTED, "has a bias of fused weights, which is not supported:", bias);
-    if (b->gguf->status != INLAY_OK)
-        return;
-    (void)snprintf(product, sizeof product, "%s%s", output, biased ? ".product" : "");
-    if (count != all)
-        (void)snprintf(name, sizeof name, "%s.weight", output);
-    else if (module_name(prefix, module, sizeof module))
-        rows.node = module;
-    b->gguf->status = gguf_write_product(b->gguf, &rows, input, product, b->out, b->gguf->diag);
-    if (biased) {
-        vector(b, bias, count);
-        node(b, "Add", "%s %s -> %s", product, bias, output);
-    }
-}
 
 /* output = RMS normalization of the hidden states, to which what is pending is added first. */
 static void normalize(struct builder *b, const char *weight, const char *output)
@@ -245,7 +83,7 @@ static void normalize(struct builder *b, const char *weight, const char *output)
     const onnx_attribute attributes[] = { { "epsilon", true, 0, b->epsilon }, { "axis", false, -1, 0 } };
     char text[3 * TEXT], sum[TEXT];
 
-    vector(b, weight, b->width);
+    gguf_builder_vector(b, weight, b->width);
     if (b->gguf->status != INLAY_OK)
         return;
     if (b->pending[0] == '\0') {
@@ -273,7 +111,7 @@ static void add_later(struct builder *b, const char *value)
     INLAY_CHECK(b->pending[0] == '\0');
     if (b->residual_scale != 1) {
         (void)snprintf(b->pending, sizeof b->pending, "%.200s.scaled", value);
-        node(b, "Mul", "%s residual_scale -> %s", value, b->pending);
+        gguf_builder_node(b, "Mul", "%s residual_scale -> %s", value, b->pending);
     } else {
         (void)snprintf(b->pending, sizeof b->pending, "%s", value);
     }
@@ -285,11 +123,11 @@ static void add_normalized(struct builder *b, const char *norm, const char *valu
     const onnx_attribute attributes[] = { { "epsilon", true, 0, b->epsilon }, { "axis", false, -1, 0 } };
     char text[3 * TEXT], normal[TEXT];
 
-    if (!has(b, norm)) {
+    if (!gguf_builder_has(b, norm)) {
         add_later(b, value);
         return;
     }
-    vector(b, norm, b->width);
+    gguf_builder_vector(b, norm, b->width);
     if (b->gguf->status != INLAY_OK)
         return;
     (void)snprintf(text, sizeof text, "%s %s", value, norm);
@@ -302,7 +140,7 @@ static void add_normalized(struct builder *b, const char *norm, const char *valu
 static const char *unnormalized(struct builder *b, const char *output)
 {
     if (b->pending[0] != '\0') {
-        node(b, "Add", "%s %s -> %s", b->stream, b->pending, output);
+        gguf_builder_node(b, "Add", "%s %s -> %s", b->stream, b->pending, output);
         (void)snprintf(b->stream, sizeof b->stream, "%s", output);
         b->pending[0] = '\0';
     }
@@ -315,7 +153,7 @@ static void normalize_all(struct builder *b, const char *weight, int64_t size, c
     const onnx_attribute attributes[] = { { "epsilon", true, 0, b->epsilon }, { "axis", false, -1, 0 } };
     char text[3 * TEXT];
 
-    vector(b, weight, size);
+    gguf_builder_vector(b, weight, size);
     (void)snprintf(text, sizeof text, "%s %s", input, weight);
     if (b->gguf->status == INLAY_OK)
         onnx_node(b->out, "SimplifiedLayerNormalization", text, output, attributes, 2);
@@ -328,14 +166,14 @@ static void normalize_heads(struct builder *b, const char *weight, int64_t heads
     const int64_t apart[4] = { 0, 0, heads, b->head_size }, joined[3] = { 0, 0, heads * b->head_size };
     char text[3 * TEXT];
 
-    vector(b, weight, b->head_size);
+    gguf_builder_vector(b, weight, b->head_size);
     if (b->gguf->status != INLAY_OK)
         return;
     (void)snprintf(text, sizeof text, "%s.apart", output);
     onnx_tensor(b->out, text, INLAY_INT64, (int64_t[]){ 4 }, 1, apart, sizeof apart);
     (void)snprintf(text, sizeof text, "%s.joined", output);
     onnx_tensor(b->out, text, INLAY_INT64, (int64_t[]){ 3 }, 1, joined, sizeof joined);
-    node(b, "Reshape", "%s %s.apart -> %s.heads", input, output, output);
+    gguf_builder_node(b, "Reshape", "%s %s.apart -> %s.heads", input, output, output);
     (void)snprintf(text, sizeof text, "%s.heads %s", output, weight);
     {
         char normal[TEXT + 8];
@@ -343,7 +181,7 @@ static void normalize_heads(struct builder *b, const char *weight, int64_t heads
         (void)snprintf(normal, sizeof normal, "%s.normal", output);
         onnx_node(b->out, "SimplifiedLayerNormalization", text, normal, attributes, 2);
     }
-    node(b, "Reshape", "%s.normal %s.joined -> %s", output, output, output);
+    gguf_builder_node(b, "Reshape", "%s.normal %s.joined -> %s", output, output, output);
 }
 
 /* Queries, keys and values of a layer, from weights of their own or fused ones. */
@@ -357,13 +195,14 @@ static void project(struct builder *b, const char *layer, const char *input)
     bool fused;
 
     (void)snprintf(prefix, sizeof prefix, "%sattn_qkv.weight", layer);
-    fused = has(b, prefix);
+    fused = gguf_builder_has(b, prefix);
     for (int i = 0; i < 3; i++) {
         (void)snprintf(prefix, sizeof prefix, "%s%s", layer, fused ? "attn_qkv" : parts[i]);
         (void)snprintf(norm, sizeof norm, "%s%s_norm.weight", layer, parts[i]);
-        (void)snprintf(output, sizeof output, "%s%s%s", layer, parts[i], i < 2 && has(b, norm) ? ".raw" : "");
-        linear(b, prefix, b->width, fused ? all : sizes[i], fused ? first : 0, sizes[i], input, output);
-        if (i < 2 && has(b, norm)) {
+        (void)snprintf(output, sizeof output, "%s%s%s", layer, parts[i],
+                       i < 2 && gguf_builder_has(b, norm) ? ".raw" : "");
+        gguf_builder_linear(b, prefix, b->width, fused ? all : sizes[i], fused ? first : 0, sizes[i], input, output);
+        if (i < 2 && gguf_builder_has(b, norm)) {
             char whole[GGUF_NAME];
 
             (void)snprintf(whole, sizeof whole, "%s%s", layer, parts[i]);
@@ -411,71 +250,45 @@ static void attend(struct builder *b, int64_t layer, const char *prefix, const c
                                     { "scale", true, 0, (float)b->attention_scale },
                                     { "softcap", true, 0, (float)b->attention_cap },
                                     { "local_window_size", false, is_local ? b->window : -1, 0 } };
-    char inputs[2 * TEXT], outputs[TEXT], name[TEXT], dims[TEXT];
+    char inputs[2 * TEXT], outputs[TEXT], name[TEXT], dims[TEXT], past[TEXT];
 
     project(b, prefix, input);
     (void)snprintf(sinks, sizeof sinks, "%sattn_sinks.weight", prefix);
     if (b->architecture->oai) {
-        vector(b, sinks, b->heads);
+        gguf_builder_vector(b, sinks, b->heads);
         (void)snprintf(sink, sizeof sink, " - %s", sinks);
     }
     if (b->gguf->status != INLAY_OK)
         return;
     (void)snprintf(dims, sizeof dims, "batch_size %" PRId64 " past_sequence_length %" PRId64, b->key_heads,
                    b->head_size);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2 && !b->embeds; i++) {
         (void)snprintf(name, sizeof name, "past_key_values.%" PRId64 ".%s", layer, i == 0 ? "key" : "value");
         onnx_value(b->out, ONNX_INPUT, name, INLAY_FLOAT, dims);
     }
     (void)snprintf(dims, sizeof dims, "batch_size %" PRId64 " total_sequence_length %" PRId64, b->key_heads,
                    b->head_size);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2 && !b->embeds; i++) {
         (void)snprintf(name, sizeof name, "present.%" PRId64 ".%s", layer, i == 0 ? "key" : "value");
         onnx_value(b->out, ONNX_OUTPUT, name, INLAY_FLOAT, dims);
     }
+    (void)snprintf(past, sizeof past, "past_key_values.%" PRId64 ".key past_key_values.%" PRId64 ".value", layer,
+                   layer);
     (void)snprintf(inputs, sizeof inputs,
-                   "%sattn_q %sattn_k %sattn_v past_key_values.%" PRId64 ".key past_key_values.%" PRId64
-                   ".value last_positions total_length %s.cos %s.sin rotary.row%s",
-                   prefix, prefix, prefix, layer, layer, rotary, rotary, sink);
-    (void)snprintf(outputs, sizeof outputs, "%sattn present.%" PRId64 ".key present.%" PRId64 ".value", prefix, layer,
+                   "%sattn_q %sattn_k %sattn_v %s last_positions total_length %s.cos %s.sin rotary.row%s", prefix,
+                   prefix, prefix, b->embeds ? "- -" : past, rotary, rotary, sink);
+    (void)snprintf(outputs, sizeof outputs,
+                   b->embeds ? "%sattn" : "%sattn present.%" PRId64 ".key present.%" PRId64 ".value", prefix, layer,
                    layer);
     onnx_node(b->out, "com.microsoft.GroupQueryAttention", inputs, outputs, attributes, 7);
     (void)snprintf(inputs, sizeof inputs, "%sattn", prefix);
     (void)snprintf(name, sizeof name, "%sattn_output", prefix);
-    linear(b, name, b->heads * b->head_size, b->width, 0, b->width, inputs, name);
+    gguf_builder_linear(b, name, b->heads * b->head_size, b->width, 0, b->width, inputs, name);
     (void)snprintf(inputs, sizeof inputs, "%spost_attention_norm.weight", prefix);
     if (b->architecture->next_norm)
         add_later(b, name);
     else
         add_normalized(b, inputs, name);
-}
-
-/* output = down(activation(gate(x)) * up(x)), with the weights LAYERffn_gateSUFFIX and so on of `hidden` rows. A fused
- * up has the rows of the gate first. */
-static void gated_network(struct builder *b, const char *layer, const char *suffix, int64_t hidden, const char *input,
-                          const char *output)
-{
-    char gate[GGUF_NAME], up[GGUF_NAME], down[GGUF_NAME], weight[TEXT], act[GGUF_NAME], both[GGUF_NAME];
-    bool fused;
-
-    (void)snprintf(gate, sizeof gate, "%sffn_gate%s", layer, suffix);
-    (void)snprintf(up, sizeof up, "%sffn_up%s", layer, suffix);
-    (void)snprintf(down, sizeof down, "%sffn_down%s", layer, suffix);
-    (void)snprintf(act, sizeof act, "%sffn_act%s", layer, suffix);
-    (void)snprintf(both, sizeof both, "%sffn_both%s", layer, suffix);
-    (void)snprintf(weight, sizeof weight, "%s.weight", gate);
-    fused = !has(b, weight);
-    linear(b, fused ? up : gate, b->width, fused ? 2 * hidden : hidden, 0, hidden, input, gate);
-    linear(b, up, b->width, fused ? 2 * hidden : hidden, fused ? hidden : 0, hidden, input, up);
-    if (b->architecture->gelu) {
-        if (b->gguf->status == INLAY_OK)
-            onnx_node(b->out, "com.microsoft.FastGelu", gate, act, NULL, 0);
-    } else {
-        node(b, "Sigmoid", "%s -> %s.sigmoid", gate, gate);
-        node(b, "Mul", "%s %s.sigmoid -> %s", gate, gate, act);
-    }
-    node(b, "Mul", "%s %s -> %s", act, up, both);
-    linear(b, down, hidden, b->width, 0, b->width, both, output);
 }
 
 /* The tensor of all experts of a layer, [columns, rows, experts]; NULL after a failure. */
@@ -488,10 +301,11 @@ static const struct gguf_tensor *stack_of(struct builder *b, const char *layer, 
     (void)snprintf(name, sizeof name, "%sffn_%s_exps.weight", layer, part);
     tensor = gguf_tensor(b->gguf, name);
     if (tensor == NULL)
-        refuse(b, INLAY_UNSUPPORTED, "has experts; those of a layer must be in one tensor,", name);
+        gguf_builder_refuse(b, INLAY_UNSUPPORTED, "has experts; those of a layer must be in one tensor,", name);
     else if (tensor->rank != 3 || tensor->dims[0] != columns || tensor->dims[1] != rows ||
              tensor->dims[2] != b->experts)
-        refuse(b, INLAY_INVALID_MODEL, "has a shape that does not match its metadata for the tensor", name);
+        gguf_builder_refuse(b, INLAY_INVALID_MODEL, "has a shape that does not match its metadata for the tensor",
+                            name);
     return tensor;
 }
 
@@ -501,7 +315,7 @@ static const struct gguf_tensor *biases_of(struct builder *b, const char *layer,
     char name[GGUF_NAME];
 
     (void)snprintf(name, sizeof name, "%sffn_%s_exps.bias", layer, part);
-    return b->architecture->oai ? tensor_of(b, name, rows, b->experts) : NULL;
+    return b->architecture->oai ? gguf_builder_tensor(b, name, rows, b->experts) : NULL;
 }
 
 /* output = the experts that the router chooses, and the shared expert of the file times the sigmoid of its gate. */
@@ -523,28 +337,28 @@ static void mixture(struct builder *b, const char *layer, const char *input, con
     (void)snprintf(shape, sizeof shape, "%s.shape", router);
     (void)snprintf(logits, sizeof logits, "%s.logits", router);
     (void)snprintf(gate, sizeof gate, "%sffn_gate_shexp.weight", layer);
-    shared = has(b, gate) || gguf_find(b->gguf, GGUF_SHARED_HIDDEN) != NULL;
+    shared = gguf_builder_has(b, gate) || gguf_find(b->gguf, GGUF_SHARED_HIDDEN) != NULL;
     (void)snprintf(chosen, sizeof chosen, "%s%s", output, shared ? ".chosen" : "");
-    linear(b, router, b->width, b->experts, 0, b->experts, input, router);
+    gguf_builder_linear(b, router, b->width, b->experts, 0, b->experts, input, router);
     if (b->gguf->status != INLAY_OK)
         return;
     onnx_tensor(b->out, shape, INLAY_INT64, (int64_t[]){ 2 }, 1, logits_shape, sizeof logits_shape);
-    node(b, "Reshape", "%s %s -> %s", router, shape, logits);
+    gguf_builder_node(b, "Reshape", "%s %s -> %s", router, shape, logits);
     b->gguf->status = gguf_write_experts(b->gguf, &experts, input, logits, chosen, b->out, b->gguf->diag);
     if (!shared)
         return;
     (void)snprintf(gate, sizeof gate, "%sffn_gate_inp_shexp.weight", layer);
-    gated = has(b, gate);
+    gated = gguf_builder_has(b, gate);
     (void)snprintf(common, sizeof common, "%sffn_shexp%s", layer, gated ? ".whole" : "");
-    gated_network(b, layer, "_shexp", b->shared_hidden, input, common);
+    gguf_builder_gated_network(b, layer, "_shexp", b->shared_hidden, input, common);
     if (gated) {
-        vector(b, gate, b->width);
-        node(b, "Unsqueeze", "%s axis_one -> %s.column", gate, gate);
-        node(b, "MatMul", "%s %s.column -> %s.logit", input, gate, gate);
-        node(b, "Sigmoid", "%s.logit -> %s.share", gate, gate);
-        node(b, "Mul", "%s %s.share -> %sffn_shexp", common, gate, layer);
+        gguf_builder_vector(b, gate, b->width);
+        gguf_builder_node(b, "Unsqueeze", "%s axis_one -> %s.column", gate, gate);
+        gguf_builder_node(b, "MatMul", "%s %s.column -> %s.logit", input, gate, gate);
+        gguf_builder_node(b, "Sigmoid", "%s.logit -> %s.share", gate, gate);
+        gguf_builder_node(b, "Mul", "%s %s.share -> %sffn_shexp", common, gate, layer);
     }
-    node(b, "Add", "%s %sffn_shexp -> %s", chosen, layer, output);
+    gguf_builder_node(b, "Add", "%s %sffn_shexp -> %s", chosen, layer, output);
 }
 
 static void feed_forward(struct builder *b, const char *layer, const char *input)
@@ -556,99 +370,8 @@ static void feed_forward(struct builder *b, const char *layer, const char *input
     if (b->experts > 0)
         mixture(b, layer, input, output);
     else
-        gated_network(b, layer, "", b->hidden, input, output);
+        gguf_builder_gated_network(b, layer, "", b->hidden, input, output);
     add_normalized(b, norm, output);
-}
-
-/* The divisors of angles that the file has; NULL: none. Files for long contexts have those of short texts, too. */
-static const struct gguf_tensor *divisors(struct builder *b, const struct gguf_turning *turning)
-{
-    static const char *const names[] = { "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight" };
-    const struct gguf_tensor *tensors[3], *one;
-
-    for (int i = 0; i < 3; i++) {
-        tensors[i] = gguf_tensor(b->gguf, names[i]);
-        if (tensors[i] != NULL &&
-            (tensors[i]->type != 0 || tensors[i]->rank != 1 || tensors[i]->dims[0] != turning->size / 2))
-            refuse(b, INLAY_UNSUPPORTED, "has another type or shape than F32, a factor for each pair, in", names[i]);
-    }
-    one = tensors[0] != NULL ? tensors[0] : tensors[turning->context > turning->original_context ? 1 : 2];
-    return b->gguf->status == INLAY_OK ? one : NULL;
-}
-
-static void write_rotary(struct builder *b)
-{
-    struct gguf *gguf = b->gguf;
-    const struct gguf_text scaling = gguf_string(gguf, GGUF_TURN_SCALING);
-    struct gguf_turning turning = { .context = b->context,
-                                    .original_context = gguf_int_or(gguf, GGUF_TURN_CONTEXT, b->context),
-                                    .size = gguf_int_or(gguf, GGUF_TURN_SIZE, b->head_size),
-                                    .base = gguf_float(gguf, GGUF_TURN_BASE),
-                                    .factor =
-                                        gguf_float_or(gguf, GGUF_TURN_FACTOR, gguf_float(gguf, GGUF_TURN_SCALE_OLD)),
-                                    .amplitude = gguf_float(gguf, GGUF_TURN_ATTENTION),
-                                    .yarn = gguf_text_is(scaling, "yarn") };
-    const double local = b->architecture->local_base > 0 ? b->architecture->local_base : turning.base;
-
-    if (gguf_text_is(scaling, "none") || turning.factor == 0)
-        turning.factor = 1;
-    else if (scaling.data != NULL && !turning.yarn && !gguf_text_is(scaling, "linear") &&
-             !gguf_text_is(scaling, "longrope"))
-        gguf_fail_key(gguf, GGUF_TURN_SCALING, "has another value than none, linear, yarn and longrope for the key");
-    if (turning.size < 2 || turning.size > b->head_size || turning.size % 2 != 0 ||
-        (turning.size != b->head_size && !b->architecture->halves && !b->architecture->pairs))
-        gguf_fail_key(gguf, GGUF_TURN_SIZE, "rotates a part of a head that is odd or not supported by the key");
-    if (!(turning.base > 0) || !(turning.factor > 0) || !(turning.amplitude > 0) || turning.original_context < 1)
-        refuse(b, INLAY_INVALID_MODEL, "has a frequency or a factor that is not positive in", "rope.*");
-    turning.slower = divisors(b, &turning);
-    if (gguf->status != INLAY_OK)
-        return;
-    gguf_write_positions(b->context, b->out);
-    turning.amplitude *= turning.yarn && turning.factor > 1 ? 1 + 0.1 * log(turning.factor) : 1;
-    gguf_write_turning(gguf, "rotary", &turning, b->out);
-    if (!b->has_local_base)
-        return;
-    if (b->architecture->local_plain) {
-        turning.factor = 1;
-        turning.amplitude = gguf_float(gguf, GGUF_TURN_ATTENTION);
-    }
-    turning.base = gguf_float_or(gguf, GGUF_TURN_BASE_LOCAL, local);
-    if (!(turning.base > 0))
-        gguf_fail_key(gguf, GGUF_TURN_BASE_LOCAL, "has a value that is not positive for the key");
-    else
-        gguf_write_turning(gguf, "local", &turning, b->out);
-}
-
-/* The last position of each text and the length of the longest, from the attention mask. */
-static void write_lengths(struct builder *b)
-{
-    const int64_t one = 1;
-
-    onnx_tensor(b->out, "one", INLAY_INT64, NULL, 0, &one, sizeof one);
-    onnx_tensor(b->out, "axis_one", INLAY_INT64, (int64_t[]){ 1 }, 1, &one, sizeof one);
-    onnx_node(b->out, "ReduceSum", "attention_mask axis_one", "lengths", &(onnx_attribute){ "keepdims", false, 0, 0 },
-              1);
-    onnx_node(b->out, "Sub", "lengths one", "last_positions.wide", NULL, 0);
-    onnx_node(b->out, "Cast", "last_positions.wide", "last_positions", &(onnx_attribute){ "to", false, INLAY_INT32, 0 },
-              1);
-    onnx_node(b->out, "Shape", "attention_mask", "mask_shape", NULL, 0);
-    onnx_node(b->out, "Gather", "mask_shape one", "total_length.wide", NULL, 0);
-    onnx_node(b->out, "Cast", "total_length.wide", "total_length", &(onnx_attribute){ "to", false, INLAY_INT32, 0 }, 1);
-}
-
-/* A size of the file, which must be between 1 and `most`. */
-static int64_t size_or(struct builder *b, enum gguf_key key, int64_t otherwise, int64_t most)
-{
-    const int64_t size = gguf_int_or(b->gguf, key, otherwise);
-
-    if (size < 1 || size > most)
-        gguf_fail_key(b->gguf, key, "has a value that is out of range for the key");
-    return size;
-}
-
-static int64_t size_of(struct builder *b, enum gguf_key key, int64_t most)
-{
-    return size_or(b, key, gguf_int(b->gguf, key), most);
 }
 
 static void read_experts(struct builder *b)
@@ -663,12 +386,12 @@ static void read_experts(struct builder *b)
         gguf_fail_key(b->gguf, GGUF_EXPERT_GROUPS, "has groups of experts, which are not supported, by the key");
     if (b->experts == 0)
         return;
-    b->experts = size_of(b, GGUF_EXPERTS, MAX_EXPERTS);
-    b->experts_used = size_of(b, GGUF_EXPERTS_USED, b->experts);
-    b->expert_hidden = size_or(
+    b->experts = gguf_builder_size(b, GGUF_EXPERTS, MAX_EXPERTS);
+    b->experts_used = gguf_builder_size(b, GGUF_EXPERTS_USED, b->experts);
+    b->expert_hidden = gguf_builder_size_or(
         b, GGUF_EXPERT_HIDDEN,
         (b->architecture->readers & GGUF_READ_BY_QWEN_MOE) != 0 && used > 0 ? b->hidden / used : b->hidden, 1 << 24);
-    b->shared_hidden = size_or(b, GGUF_SHARED_HIDDEN, b->hidden, 1 << 24);
+    b->shared_hidden = gguf_builder_size_or(b, GGUF_SHARED_HIDDEN, b->hidden, 1 << 24);
 }
 
 /* Numbers by which the architectures multiply. */
@@ -723,15 +446,16 @@ static void read_sizes(struct builder *b)
     const struct gguf_tensor *embedding = gguf_tensor(gguf, "token_embd.weight");
 
     gguf->readers = b->architecture->readers;
-    b->layers = size_of(b, GGUF_LAYERS, MAX_LAYERS);
-    b->width = size_of(b, GGUF_WIDTH, 1 << 24);
-    b->hidden = size_of(b, GGUF_HIDDEN, 1 << 24);
-    b->context = size_of(b, GGUF_CONTEXT, MAX_CONTEXT);
-    b->heads = size_of(b, GGUF_HEADS, MAX_HEADS);
-    b->key_heads = size_or(b, GGUF_KEY_HEADS, b->heads, MAX_HEADS);
-    b->head_size = size_or(b, GGUF_KEY_SIZE, b->heads > 0 ? b->width / b->heads : 0, MAX_HEAD_SIZE);
+    b->layers = gguf_builder_size(b, GGUF_LAYERS, MAX_LAYERS);
+    b->width = gguf_builder_size(b, GGUF_WIDTH, 1 << 24);
+    b->hidden = gguf_builder_size(b, GGUF_HIDDEN, 1 << 24);
+    b->context = gguf_builder_size(b, GGUF_CONTEXT, MAX_CONTEXT);
+    b->heads = gguf_builder_size(b, GGUF_HEADS, MAX_HEADS);
+    b->key_heads = gguf_builder_size_or(b, GGUF_KEY_HEADS, b->heads, MAX_HEADS);
+    b->head_size = gguf_builder_size_or(b, GGUF_KEY_SIZE, b->heads > 0 ? b->width / b->heads : 0, MAX_HEAD_SIZE);
     b->epsilon = (float)gguf_float(gguf, GGUF_EPSILON);
     b->turns = gguf_int(gguf, GGUF_TURNS) != 0;
+    b->embeds = gguf_int(gguf, GGUF_POOLING) != 0;
     read_experts(b);
     read_windows(b);
     if (gguf->status != INLAY_OK)
@@ -748,7 +472,7 @@ static void read_sizes(struct builder *b)
     if (!(b->epsilon > 0))
         gguf_fail_key(gguf, GGUF_EPSILON, "has a value that is not positive for the key");
     if (embedding == NULL || embedding->rank != 2 || embedding->dims[0] != b->width)
-        refuse(b, INLAY_INVALID_MODEL, "lacks a tensor, or it has another shape:", "token_embd.weight");
+        gguf_builder_refuse(b, INLAY_INVALID_MODEL, "lacks a tensor, or it has another shape:", "token_embd.weight");
 }
 
 /* The input of a part of a layer: the hidden states, normalized unless the norms are behind the parts. */
@@ -768,17 +492,19 @@ static void write_graph(struct builder *b)
     onnx_value(b->out, ONNX_INPUT, "input_ids", INLAY_INT64, "batch_size sequence_length");
     onnx_value(b->out, ONNX_INPUT, "attention_mask", INLAY_INT64, "batch_size total_sequence_length");
     (void)snprintf(dims, sizeof dims, "batch_size sequence_length %" PRId64, embedding->dims[1]);
-    onnx_value(b->out, ONNX_OUTPUT, "logits", INLAY_FLOAT, dims);
-    write_lengths(b);
-    write_rotary(b);
+    if (b->embeds)
+        (void)snprintf(dims, sizeof dims, "batch_size sequence_length %" PRId64, b->width);
+    onnx_value(b->out, ONNX_OUTPUT, b->embeds ? "last_hidden_state" : "logits", INLAY_FLOAT, dims);
+    gguf_builder_lengths(b);
+    gguf_builder_rotary(b);
     if (b->gguf->status == INLAY_OK)
         b->gguf->status = gguf_write_rows(b->gguf, embedding, "input_ids", "embeddings", b->out, b->gguf->diag);
     (void)snprintf(b->stream, sizeof b->stream, "%s", "embeddings");
     if (b->residual_scale != 1)
-        scalar(b, "residual_scale", b->residual_scale);
+        gguf_builder_scalar(b, "residual_scale", b->residual_scale);
     if (b->embedding_scale != 1) {
-        scalar(b, "embedding_scale", b->embedding_scale);
-        node(b, "Mul", "embeddings embedding_scale -> embeddings.scaled");
+        gguf_builder_scalar(b, "embedding_scale", b->embedding_scale);
+        gguf_builder_node(b, "Mul", "embeddings embedding_scale -> embeddings.scaled");
         (void)snprintf(b->stream, sizeof b->stream, "%s", "embeddings.scaled");
     }
     for (int64_t layer = 0; layer < b->layers && b->gguf->status == INLAY_OK; layer++) {
@@ -791,17 +517,22 @@ static void write_graph(struct builder *b)
         (void)snprintf(norm, sizeof norm, "%sffn_normal", prefix);
         feed_forward(b, prefix, before_part(b, name, norm));
     }
-    normalize(b, "output_norm.weight", "output_normal");
-    linear(b, has(b, "output.weight") ? "output" : "token_embd", b->width, embedding->dims[1], 0, embedding->dims[1],
-           "output_normal", b->logit_scale != 1 || b->logit_cap > 0 ? "logits.large" : "logits");
+    normalize(b, "output_norm.weight", b->embeds ? "last_hidden_state" : "output_normal");
+    if (b->embeds) {
+        (void)gguf_builder_has(b, "output.weight"); /* its logits are not used */
+        return;
+    }
+    gguf_builder_linear(b, gguf_builder_has(b, "output.weight") ? "output" : "token_embd", b->width, embedding->dims[1],
+                        0, embedding->dims[1], "output_normal",
+                        b->logit_scale != 1 || b->logit_cap > 0 ? "logits.large" : "logits");
     if (b->logit_scale != 1) { /* Granite divides by it */
-        scalar(b, "logit_scale", b->logit_scale);
-        node(b, "Div", "logits.large logit_scale -> logits");
+        gguf_builder_scalar(b, "logit_scale", b->logit_scale);
+        gguf_builder_node(b, "Div", "logits.large logit_scale -> logits");
     } else if (b->logit_cap > 0) { /* tanh(x / cap) * cap */
-        scalar(b, "logit_cap", b->logit_cap);
-        node(b, "Div", "logits.large logit_cap -> logits.part");
-        node(b, "Tanh", "logits.part -> logits.capped");
-        node(b, "Mul", "logits.capped logit_cap -> logits");
+        gguf_builder_scalar(b, "logit_cap", b->logit_cap);
+        gguf_builder_node(b, "Div", "logits.large logit_cap -> logits.part");
+        gguf_builder_node(b, "Tanh", "logits.part -> logits.capped");
+        gguf_builder_node(b, "Mul", "logits.capped logit_cap -> logits");
     }
 }
 
@@ -813,8 +544,8 @@ static void check_all_used(struct builder *b)
 
     for (uint64_t i = 0; i < gguf->tensor_count; i++)
         if (!gguf->tensors[i].used)
-            refuse(b, INLAY_UNSUPPORTED,
-                   "has a tensor that its architecture does not use here:", gguf->tensors[i].name);
+            gguf_builder_refuse(b, INLAY_UNSUPPORTED,
+                                "has a tensor that its architecture does not use here:", gguf->tensors[i].name);
     gguf_check_keys(b->gguf, &ignored);
     if (ignored.size > 0)
         onnx_property(b->out, "ignored keys", ignored.data, ignored.size);
@@ -845,14 +576,20 @@ static inlay_status translate(const format_file *file, struct wire *out, inlay_d
             inlay_fail(diag, INLAY_UNSUPPORTED,
                        "has the architecture '%.*s'; supported are llama, qwen2, qwen2vl, qwen2moe, qwen3, qwen3vl, "
                        "qwen3moe, qwen3vlmoe, gemma, gemma2, gemma3, phi3, granite, granitemoe, minicpm, smollm3, "
-                       "seed_oss, glm4, olmo2, exaone4, gpt-oss",
+                       "seed_oss, glm4, olmo2, exaone4, gpt-oss, bert, nomic-bert",
                        (int)(gguf.architecture.bytes < 60 ? gguf.architecture.bytes : 60), gguf.architecture.data);
-    else
+    else if (!b.architecture->encoder)
         read_sizes(&b);
     if (gguf.status == INLAY_OK) {
         graph = onnx_begin(out, "GGUF", gguf.file->keeps_blocks);
-        write_graph(&b);
+        gguf.readers = b.architecture->readers;
+        if (b.architecture->encoder)
+            gguf_write_encoder(&b);
+        else
+            write_graph(&b);
         onnx_end(out, graph);
+        if (b.embeds)
+            gguf_write_pooling(&gguf, out);
         if (!b.architecture->halves && !b.architecture->pairs) /* whose rows the converters of llama.cpp permute */
             onnx_property(out, FORMAT_PAIRED_ROWS, "true", 4);
         check_all_used(&b);
@@ -865,4 +602,4 @@ done:
     return status;
 }
 
-const model_format gguf_format = { "GGUF", gguf_is_file, translate };
+const model_format gguf_format = { "GGUF", gguf_is_file, translate, gguf_read_adapter };

@@ -18,11 +18,13 @@ enum { NAME_BYTES = 128 };
 #define GRANITE_DENSE GGUF_READ_BY_GRANITE_DENSE
 #define QWEN_MOE GGUF_READ_BY_QWEN_MOE
 #define SHARED GGUF_READ_BY_SHARED
+#define ENCODERS GGUF_READ_BY_ENCODERS
 #define REQUIRED INFINITY
 #define COMPUTED NAN
 
 static const struct {
-    uint8_t kind, readers;
+    uint8_t kind;
+    uint16_t readers;
     float otherwise;
 } keys[] = {
 #define GGUF_KEY(id, name, kind, readers, otherwise) { kind, readers, otherwise },

@@ -42,6 +42,7 @@ enum end_name {
 struct tokenizer {
     struct gguf_value *tokens, *types, *scores, *merges;
     bool by_scores; /* SentencePiece's BPE, which merges by scores */
+    bool of_words;  /* WordPiece */
     uint64_t names; /* bits of enum end_name: tokens that the vocabulary has */
     int64_t ends[64];
     size_t end_count;
@@ -104,12 +105,12 @@ static int64_t token_id(const struct tokenizer *t, struct gguf *gguf, enum gguf_
 /* Those of llama.cpp if the file lacks the keys. */
 static int64_t first_token(const struct tokenizer *t, struct gguf *gguf)
 {
-    return token_id(t, gguf, GGUF_BEGIN, t->by_scores ? 1 : 11);
+    return token_id(t, gguf, GGUF_BEGIN, t->of_words ? 101 : t->by_scores ? 1 : 11);
 }
 
 static int64_t last_token(const struct tokenizer *t, struct gguf *gguf)
 {
-    return token_id(t, gguf, GGUF_END, t->by_scores ? 2 : 11);
+    return t->of_words ? token_id(t, gguf, GGUF_SEPARATOR, 102) : token_id(t, gguf, GGUF_END, t->by_scores ? 2 : 11);
 }
 
 /* Tokens that are found in a text before it is split. */
@@ -137,7 +138,7 @@ static void add_special_tokens(struct tokenizer *t)
 static void add_post_processor(struct tokenizer *t, struct gguf *gguf, bool begins)
 {
     const int64_t begin = first_token(t, gguf), end = last_token(t, gguf);
-    const bool ends = gguf_int(gguf, GGUF_ADD_END) != 0;
+    const bool ends = t->of_words || gguf_int(gguf, GGUF_ADD_END) != 0;
 
     begins = gguf_int_or(gguf, GGUF_ADD_BEGIN, begins) != 0;
     if (begins && begin < 0)
@@ -154,6 +155,23 @@ static void add_post_processor(struct tokenizer *t, struct gguf *gguf, bool begi
                   begin, end);
 }
 
+/* The token of WordPiece as Hugging Face writes it: a part within a word begins with ##. llama.cpp marks the beginnings
+ * of words instead. */
+static void add_word(struct tokenizer *t, struct gguf_text token)
+{
+    static const char mark[] = "\u2581";
+    const size_t bytes = sizeof mark - 1;
+    const bool begins = token.bytes >= bytes && memcmp(token.data, mark, bytes) == 0;
+    const bool is_special = token.bytes > 1 && token.data[0] == '[' && token.data[token.bytes - 1] == ']';
+    struct strbuf text = { 0 };
+
+    strbuf_text(&text, begins || is_special ? "" : "##");
+    strbuf_add(&text, token.data + (begins ? bytes : 0), token.bytes - (begins ? bytes : 0));
+    strbuf_json(&t->json, text.data != NULL ? text.data : "", text.size);
+    t->json.failed |= text.failed;
+    strbuf_deinit(&text);
+}
+
 /* "text": id for each token; scores instead: a list of [text, score]. */
 static void add_vocabulary(struct tokenizer *t, bool scored)
 {
@@ -165,7 +183,10 @@ static void add_vocabulary(struct tokenizer *t, bool scored)
 
         strbuf_text(&t->json, id > 0 ? "," : "");
         strbuf_text(&t->json, scored ? "[" : "");
-        add_quoted(&t->json, token);
+        if (t->of_words)
+            add_word(t, token);
+        else
+            add_quoted(&t->json, token);
         if (scored)
             strbuf_format(&t->json, ",%.9g]", gguf_item(t->scores, id));
         else
@@ -230,6 +251,38 @@ static void add_sentencepiece(struct tokenizer *t, struct gguf *gguf)
     strbuf_text(&t->json, "}}");
 }
 
+/* The text of a token; data NULL: there is none. */
+static struct gguf_text text_of(const struct tokenizer *t, int64_t id)
+{
+    const uint8_t *at = t->tokens->data;
+    struct gguf_text text = { NULL, 0 };
+
+    for (int64_t i = 0; i <= id; i++)
+        text = gguf_next_text(&at);
+    return text;
+}
+
+static void add_wordpiece(struct tokenizer *t, struct gguf *gguf)
+{
+    const int64_t unknown = token_id(t, gguf, GGUF_UNKNOWN, 100);
+    const struct gguf_text text = text_of(t, unknown);
+
+    if (text.data == NULL) {
+        gguf_fail_key(gguf, GGUF_UNKNOWN, "has no token of the vocabulary for other words by the key");
+        return;
+    }
+    add_post_processor(t, gguf, true);
+    strbuf_text(&t->json,
+                ",\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":true,"
+                "\"strip_accents\":true,\"lowercase\":true},\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},"
+                "\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true},\"model\":{\"type\":"
+                "\"WordPiece\",\"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":100,\"unk_token\":");
+    add_quoted(&t->json, text);
+    strbuf_text(&t->json, ",");
+    add_vocabulary(t, false);
+    strbuf_text(&t->json, "}}");
+}
+
 /* Adds a token to the list of those that end a text, unless the list has it. */
 static void add_end(struct tokenizer *t, int64_t id)
 {
@@ -279,17 +332,6 @@ static void write_config(struct tokenizer *t, struct gguf *gguf, struct wire *ou
     strbuf_deinit(&json);
 }
 
-/* The text of a token; data NULL: there is none. */
-static struct gguf_text text_of(const struct tokenizer *t, int64_t id)
-{
-    const uint8_t *at = t->tokens->data;
-    struct gguf_text text = { NULL, 0 };
-
-    for (int64_t i = 0; i <= id; i++)
-        text = gguf_next_text(&at);
-    return text;
-}
-
 static void add_member(struct strbuf *json, const char *key, struct gguf_text text)
 {
     if (text.data == NULL)
@@ -337,13 +379,14 @@ void gguf_write_tokenizer(struct gguf *gguf, struct wire *out)
                            .types = gguf_find(gguf, GGUF_TOKEN_TYPES),
                            .scores = gguf_find(gguf, GGUF_SCORES),
                            .merges = gguf_find(gguf, GGUF_MERGES),
-                           .by_scores = gguf_text_is(model, "llama") };
+                           .by_scores = gguf_text_is(model, "llama"),
+                           .of_words = gguf_text_is(model, "bert") };
 
     if (model.data == NULL) { /* the model runs without, and says so when texts are wanted of it */
         onnx_property(out, "tokenizer.ggml.model", "none", 4);
         return;
     }
-    if (!t.by_scores && !gguf_text_is(model, "gpt2")) { /* likewise */
+    if (!t.by_scores && !t.of_words && !gguf_text_is(model, "gpt2")) { /* likewise */
         onnx_property(out, "tokenizer.ggml.model", model.data, model.bytes);
         return;
     }
@@ -357,6 +400,8 @@ void gguf_write_tokenizer(struct gguf *gguf, struct wire *out)
     add_special_tokens(&t);
     if (t.by_scores)
         add_sentencepiece(&t, gguf);
+    else if (t.of_words)
+        add_wordpiece(&t, gguf);
     else
         add_byte_level(&t, gguf);
     if (gguf->status == INLAY_OK) {

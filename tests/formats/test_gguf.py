@@ -247,6 +247,36 @@ def vocabulary(model, arch, more):
     return len(tokens)
 
 
+def splitting(name, merges):
+    """A small model with the pre-tokenizer of that name and these merges, and the id of its last token, <|u|>."""
+    printable = list(range(33, 127)) + list(range(161, 173)) + list(range(174, 256))
+    others = iter(range(256, 512))
+    tokens = [chr(b) if b in printable else chr(next(others)) for b in range(256)]
+    tokens = list(dict.fromkeys(tokens + [one.replace(" ", "") for one in merges])) + ["<|b|>", "<|e|>", "<|u|>"]
+    more = [("tokenizer.ggml.tokens", tokens), ("tokenizer.ggml.merges", merges),
+            ("tokenizer.ggml.token_type", [1] * (len(tokens) - 3) + [3] * 3), ("tokenizer.ggml.pre", name),
+            ("tokenizer.ggml.bos_token_id", len(tokens) - 3), ("tokenizer.ggml.eos_token_id", len(tokens) - 2)]
+    words = len(tokens) - 269  # beyond those of vocabulary()
+    return make("llama", "F32", more, sizes=Sizes(64, 4, 2, 16, 64, 1, words=words))[0], len(tokens) - 1
+
+
+def tokenizer_of(data):
+    """A session that makes the ids of a text by the tokenizer of a GGUF file."""
+    import inlay
+    from onnx import TensorProto, helper
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.gguf")
+        with open(path, "wb") as f:
+            f.write(data)
+        with inlay.Session(path, config=False) as session:
+            node = helper.make_node("Tokenize", ["text"], ["ids"], domain="inlay.prepost",
+                                    model=session.model.metadata["tokenizer.json"])
+    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("text", TensorProto.STRING, [None])],
+                              [helper.ValueInfoProto(name="ids")])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("inlay.prepost", 1)]
+    return inlay.Session(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString(), config=False)
+
+
 class Sizes(typing.NamedTuple):
     """Sizes of a model; words: tokens beyond those of the tests."""
     width: int
@@ -379,6 +409,67 @@ def make(arch, kind, more=(), sizes=None, others=None, floats=False, alike=False
     return model.bytes(), count
 
 
+WORDS = ("[PAD] [UNK] [CLS] [SEP] [MASK] the \u2581the \u2581inner \u2581th \u2581in ner ing \u2581a \u2581an d \u2581hello \u2581world \u2581! \u2581. "
+         "\u2581, \u2581\u4e2d \u2581\u6587 \u2581cafe s \u2581be").split()
+
+
+def encoder(arch, more=()):
+    """A small encoder with random weights and a WordPiece tokenizer."""
+    width, heads, hidden, layers, rng = 32, 2, 48, 2, np.random.default_rng(9)
+    words = WORDS + [f"\u2581{chr(c)}" for c in range(97, 123)] + [chr(c) for c in range(97, 123)]
+    words, model = list(dict.fromkeys(words)), Writer(arch, {}, more)
+    for key, value in ((".context_length", 64), (".embedding_length", width), (".block_count", layers),
+                       (".feed_forward_length", hidden), (".attention.head_count", heads), (".attention.causal", False),
+                       (".attention.layer_norm_epsilon", 1e-6), (".pooling_type", 1), (".rope.freq_base", 1000.0),
+                       ("tokenizer.ggml.model", "bert"), ("tokenizer.ggml.tokens", words),
+                       ("tokenizer.ggml.token_type", [3] * 5 + [1] * (len(words) - 5)),
+                       ("tokenizer.ggml.token_type_count", 2), ("tokenizer.ggml.bos_token_id", 2),
+                       ("tokenizer.ggml.seperator_token_id", 3), ("tokenizer.ggml.unknown_token_id", 1),
+                       ("tokenizer.ggml.padding_token_id", 0), ("tokenizer.ggml.mask_token_id", 4)):
+        if arch != "bert" or key != ".rope.freq_base":
+            model.add(key, value)
+
+    def both(name, *shape, around=0.0):
+        scale = 0.3 if len(shape) == 1 else 2 / np.sqrt(shape[-1])
+        model.tensor(name, shape, "F32", (around + rng.integers(-1000, 1001, shape) / 1000 * scale).astype(np.float32).tobytes())
+
+    def norm(name):
+        both(name + ".weight", width, around=1.0)
+        both(name + ".bias", width)
+
+    both("token_embd.weight", len(words), width)
+    both("token_types.weight", 2, width)
+    if arch == "bert":
+        both("position_embd.weight", 64, width)
+    norm("token_embd_norm")
+    for layer in range(layers):
+        p = f"blk.{layer}."
+        if arch == "bert":
+            for part in "qkv":
+                both(f"{p}attn_{part}.weight", width, width)
+                both(f"{p}attn_{part}.bias", width)
+        else:
+            both(p + "attn_qkv.weight", 3 * width, width)
+        both(p + "attn_output.weight", width, width)
+        norm(p + "attn_output_norm")
+        for part, rows, columns in (("up", hidden, width), ("down", width, hidden)):
+            both(f"{p}ffn_{part}.weight", rows, columns)
+            if arch == "bert":
+                both(f"{p}ffn_{part}.bias", rows)
+        if arch == "bert":
+            both(p + "attn_output.bias", width)
+        else:
+            both(p + "ffn_gate.weight", hidden, width)
+        norm(p + "layer_output_norm")
+    return model.bytes()
+
+
+EMBEDDERS = {"bert": lambda: encoder("bert"), "nomic-bert": lambda: encoder("nomic-bert"),
+             "bert cls": lambda: encoder("bert", [(".pooling_type", 2)]),
+             "qwen3": lambda: make("qwen3", "F32", [(".pooling_type", 3)])[0]}
+EMBEDDED = ["The inner thing", "hello, world! caf\u00e9s \u4e2d\u6587 xyz", "a"]
+
+
 def seed():
     """A small model of one layer whose weights have all types of FLOATED, without a tokenizer."""
     rng, model, words, width, heads, hidden = np.random.default_rng(7), Writer("llama", {}), 3, 256, 16, 32
@@ -423,6 +514,17 @@ def write_adapter(folder, factors, rank):
         f.write(struct.pack("<Q", len(text_of_head)) + text_of_head + data)
     with open(os.path.join(folder, "adapter_config.json"), "w", encoding="utf-8") as f:
         json.dump({"peft_type": "LORA", "r": rank, "lora_alpha": 2 * rank}, f)
+
+
+def gguf_adapter(arch, factors, alpha, kind="lora"):
+    """A LoRA adapter as llama.cpp's converter writes it; factors: A and B by tensor, in the order of the file's rows."""
+    model = Writer(arch, {})
+    for key, value in (("general.type", "adapter"), ("adapter.type", kind), ("adapter.lora.alpha", float(alpha))):
+        model.add(key, value)
+    for name, pair in factors.items():
+        for letter, one in zip("ab", pair):
+            model.tensor(f"{name}.weight.lora_{letter}", one.shape, "F32", one.astype(np.float32).tobytes())
+    return model.bytes()
 
 
 def greedy(session, prompt, count):
@@ -670,14 +772,14 @@ class Gguf(unittest.TestCase):
                 self.assertFalse(np.array_equal(logits_of(plain, prompt), before))
 
     def test_adapters(self):
-        """LoRA adapters find the products by the modules that Transformers has. Rows of queries and keys that the file
-        has in another order are put in this order."""
+        """LoRA adapters of PEFT find the products by the modules that Transformers has. Rows of queries and keys that the
+        file has in another order are put in this order; adapters in GGUF have it."""
         import inlay
         rank, rng = 3, np.random.default_rng(6)
         modules = {"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_output": "self_attn.o_proj",
                    "ffn_gate": "mlp.gate_proj", "ffn_down": "mlp.down_proj"}
         for arch in ("llama", "granite", "qwen2", "gemma"):
-            one, factors, others = small(arch, "F32"), {}, {}
+            one, factors, others, own = small(arch, "F32"), {}, {}, {}
             count = make(arch, "F32")[1]
             kv = one.keys * one.size
             shapes = {"attn_q": (one.width, one.width), "attn_k": (kv, one.width), "attn_output": (one.width,
@@ -685,9 +787,11 @@ class Gguf(unittest.TestCase):
             for part, (rows, columns) in shapes.items():
                 pair = [rng.standard_normal(size).astype(np.float32) / 8 for size in ((rank, columns), (rows, rank))]
                 factors["model.layers.1." + modules[part]] = pair
-                change = 2 * pair[1] @ pair[0]
+                second = pair[1]
                 if arch in ("llama", "granite") and part in ("attn_q", "attn_k"):
-                    change = change.reshape(-1, 2, one.size // 2, columns).swapaxes(1, 2).reshape(rows, columns)
+                    second = second.reshape(-1, 2, one.size // 2, rank).swapaxes(1, 2).reshape(rows, rank)
+                own[f"blk.1.{part}"] = pair[0], second
+                change = 2 * second @ pair[0]
                 weights = matrix(rng, rows, columns, "F32", 1 / np.sqrt(columns))
                 others[f"blk.1.{part}.weight"] = weights, (np.frombuffer(weights, np.float32) + change.ravel()).tobytes()
             data = make(arch, "F32", others={name: pair[0] for name, pair in others.items()})[0]
@@ -695,9 +799,12 @@ class Gguf(unittest.TestCase):
             prompt = prompts(count)[0]
             with tempfile.TemporaryDirectory() as folder:
                 write_adapter(folder, factors, rank)
-                with self.open(data, adapter=f"one={folder}") as session, self.open(data) as plain, self.open(
-                        merged) as changed:
-                    for number, other in ((0, changed), (-1, plain)):
+                native = os.path.join(folder, "own.gguf")
+                with open(native, "wb") as f:
+                    f.write(gguf_adapter(arch, own, 2 * rank))
+                with self.open(data, adapter=[f"one={folder}", f"two={native}"]) as session, self.open(
+                        data) as plain, self.open(merged) as changed:
+                    for number, other in ((0, changed), (1, changed), (-1, plain)):
                         np.testing.assert_allclose(logits_of(session, prompt, adapter=np.array([number])),
                                                    logits_of(other, prompt), rtol=1e-3, atol=1e-3, err_msg=arch)
                 with self.open(make(arch, "Q8_0")[0], adapter=f"one={folder}") as session:
@@ -705,6 +812,27 @@ class Gguf(unittest.TestCase):
                                                     logits_of(session, prompt, adapter=np.array([-1]))))
                 with self.assertRaisesRegex(inlay.InlayError, "layers.1.self_attn.q_proj.*no matrix multiplication"):
                     self.open(make("phi3", "F32")[0], adapter=f"one={folder}")
+
+    def test_refused_adapters(self):
+        """What an adapter in GGUF has that is not supported is named."""
+        import inlay
+        data, pair = make("llama", "F32")[0], (np.zeros((2, 64)), np.zeros((64, 2)))
+        good = gguf_adapter("llama", {"blk.0.attn_q": pair}, 1)
+        for made, words in ((data, "of no adapter, by general.type"), (good.replace(b"lora_b", b"lora_c"), "neither lora_a nor"),
+                            (gguf_adapter("llama", {"blk.0.attn_q": pair}, 1, "dora"), "another kind of adapter than lora"),
+                            (gguf_adapter("llama", {"blk.0.attn_norm": pair}, 1), "attn_norm.*whose product takes no adapter"),
+                            (gguf_adapter("llama", {"blk.7.attn_q": pair}, 1), "layers.7.*no matrix multiplication"),
+                            (gguf_adapter("llama", {"blk.0.attn_q": (pair[0], np.zeros((64, 3)))}, 1), "but the other factor states 2 for it"),
+                            (good.replace(b"adapter.lora.alpha", b"adapter.lora.alphx"), "lacks the number adapter.lora.alpha"),
+                            (good[:-4], "cut short")):
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "a.gguf")
+                with open(path, "wb") as f:
+                    f.write(made)
+                with self.assertRaisesRegex(inlay.InlayError, f"a.gguf.*{words}"):
+                    self.open(data, adapter=f"one={path}")
+        with self.assertRaisesRegex(inlay.InlayError, "lacks the key 'llama.block_count'"):
+            self.open(good)
 
     def test_bytes(self):
         """Without a file, weights of floats are copied."""
@@ -731,31 +859,40 @@ class Gguf(unittest.TestCase):
                 for one, want in zip(TEXTS, wanted[f"{arch} F32"]["texts"]):
                     self.assertEqual(tokenizer.run({"text": np.array([one], object)})["ids"][0].tolist(), want, one)
 
+    def test_embeddings(self):
+        """Embeddings of texts are those of llama.cpp; texts of different lengths share a run."""
+        with open(TOKENS, encoding="utf-8") as f:
+            wanted = json.load(f)
+        pools = {"mean_tokens": lambda rows: rows.mean(0), "cls_token": lambda rows: rows[0], "lasttoken": lambda rows: rows[-1]}
+        for name, make_one in EMBEDDERS.items():
+            data, want = make_one(), wanted[name]
+            with tokenizer_of(data) as tokens:
+                ids = [tokens.run({"text": np.array([t], object)})["ids"][0].tolist() for t in EMBEDDED]
+            self.assertEqual(ids, want["texts"], name)
+            most = max(map(len, ids))
+            feeds = {"input_ids": np.array([one + [0] * (most - len(one)) for one in ids]),
+                     "attention_mask": np.array([[1] * len(one) + [0] * (most - len(one)) for one in ids])}
+            with self.open(data) as session:
+                kind, = json.loads(session.model.metadata["1_Pooling/config.json"])
+                rows = session.run(feeds)["last_hidden_state"]
+            for one, row, goal in zip(ids, rows, want["embeddings"]):
+                got = pools[kind.removeprefix("pooling_mode_")](row[:len(one)])
+                np.testing.assert_allclose(got / np.linalg.norm(got), goal, atol=2e-3, err_msg=name)
+        for more, words in (((".pooling_type", 4), "makes no embeddings.*pooling_type"), ((".attention.causal", True), "causal"),
+                            ((".attention.head_count", 3), "head_count")):
+            import inlay
+            with self.assertRaisesRegex(inlay.InlayError, words):
+                self.open(encoder("bert", [more]))
+
     def test_splitters(self):
         """The ids of texts in 23 scripts are those of llama.cpp for each pre-tokenizer, except those of gpt-4o, tekken,
         tiny_aya and kimi-k2, which are the model's own. A name that is not known is refused with the tokenizer."""
         import inlay
-        from onnx import TensorProto, helper
         with open(SPLITTERS, encoding="utf-8") as f:
             wanted = json.load(f)
-        printable = list(range(33, 127)) + list(range(161, 173)) + list(range(174, 256))
-        others = iter(range(256, 512))
-        tokens = [chr(b) if b in printable else chr(next(others)) for b in range(256)]
-        tokens = list(dict.fromkeys(tokens + [one.replace(" ", "") for one in wanted["merges"]]))
-        tokens += ["<|b|>", "<|e|>", "<|u|>"]
 
         def tokenizer(name):
-            more = [("tokenizer.ggml.tokens", tokens), ("tokenizer.ggml.merges", wanted["merges"]),
-                    ("tokenizer.ggml.token_type", [1] * (len(tokens) - 3) + [3] * 3), ("tokenizer.ggml.pre", name),
-                    ("tokenizer.ggml.bos_token_id", len(tokens) - 3), ("tokenizer.ggml.eos_token_id", len(tokens) - 2)]
-            with self.open(make("llama", "F32", more, sizes=Sizes(64, 4, 2, 16, 64, 1, words=600))[0]) as session:
-                node = helper.make_node("Tokenize", ["text"], ["ids"], domain="inlay.prepost",
-                                        model=session.model.metadata["tokenizer.json"])
-            graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("text", TensorProto.STRING, [None])],
-                                      [helper.ValueInfoProto(name="ids")])
-            opsets = [helper.make_opsetid("", 17), helper.make_opsetid("inlay.prepost", 1)]
-            return inlay.Session(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString(),
-                                 config=False)
+            return tokenizer_of(splitting(name, wanted["merges"])[0])
 
         for name, ids in wanted["ids"].items():
             with tokenizer(name) as session:
@@ -942,10 +1079,10 @@ writer.write_header_to_file(); writer.write_kv_data_to_file(); writer.write_tens
 
 
 @contextlib.contextmanager
-def peer(root):
+def peer(root, *flags):
     """Runs llama.cpp's server in the root, with /tmp/float.gguf. False: it refuses the file."""
     with subprocess.Popen(["chroot", root, "llama-server", "-m", "/tmp/float.gguf", "--port", str(PORT), "-c", "128",
-                           "-np", "1", "-fa", "off", "-ctk", "f32", "-ctv", "f32", "-t", "1", "--no-warmup"],
+                           "-np", "1", "-fa", "off", "-ctk", "f32", "-ctv", "f32", "-t", "1", "--no-warmup", *flags],
                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         ready = False
         while not ready and server.poll() is None:
@@ -978,6 +1115,16 @@ def record(root, archs):
             if kind == "F32":
                 one["texts"] = [ask(PORT, "tokenize", content=t, add_special=True)["tokens"] for t in TEXTS]
         made[f"{arch} {kind}"] = one
+    for name, make_one in EMBEDDERS.items():
+        if (name in archs) if archs else name not in made:
+            with open(os.path.join(root, "tmp", "float.gguf"), "wb") as f:
+                f.write(make_one())
+            with peer(root, "--embeddings") as ready:
+                if not ready:
+                    raise RuntimeError(f"llama.cpp refuses {name}")
+                made[name] = {"embeddings": [[round(x, 5) for x in ask(PORT, "embedding", content=t)[0]["embedding"][0]]
+                                             for t in EMBEDDED],
+                              "texts": [ask(PORT, "tokenize", content=t, add_special=True)["tokens"] for t in EMBEDDED]}
     with open(TOKENS, "w", encoding="utf-8") as f:
         f.write("{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in made.items()) + "\n}\n")
 

@@ -97,7 +97,7 @@ static int start(void **state)
     serving_file(&server, "models/unigram/config.json", "{\"max_position_embeddings\":100}", 0644);
     serving_model(&server, "qwen", "options: [state=old=new]\n", write_six);
     serving_tokenizer(&server, "qwen", "<|fim_prefix|> <|fim_suffix|> <|fim_middle|> <|endoftext|>");
-    serving_model(&server, "codestral", "options: [state=old=new]\n", write_five);
+    serving_model(&server, "codestral", "context: 20\noptions: [state=old=new]\n", write_five);
     serving_tokenizer(&server, "codestral", "[PREFIX] [SUFFIX]");
     serving_start(&server, flags);
     return 0;
@@ -205,6 +205,9 @@ static void test_long_texts(void **state)
     (void)snprintf(body, sizeof body, "%s%0*d\"}", start_of_prompt, 150, 0);
     expect(body, 400, "the prompt has 1");
     expect(body, 400, "tokens, and the model's context, with the reply, 100");
+    expect("{\"model\":\"codestral\",\"prompt\":\"0123456789012345678\"}", 200, "\"completion_tokens\":1,");
+    expect("{\"model\":\"codestral\",\"prompt\":\"01234567890123456789\"}", 400,
+           "tokens, and the model's context, with the reply, 20"); /* by its config.yaml */
 }
 
 /* The prompt of a text between two others has the tokens of the model's form, in its order. The models repeat them. */
@@ -259,6 +262,14 @@ static void test_other_forms(void **state)
         { "/infill", "{\"input_prefix\":\"ab\",\"input_suffix\":\"c\"}", "no model", 400 },
         { "/infill", "{\"model\":\"qwen\",\"input_prefix\":\"ab\",\"input_suffix\":\"c\",\"n\":2}", "returns one",
           400 },
+        { "/completion",
+          "{\"model\":\"count\",\"prompt\":\"xyz\",\"temperature\":0,\"n_predict\":3,\"repeat_last_n\":64}",
+          "{\"index\":0,\"content\":\"CDE\",\"stop\":true,\"model\":\"count\",\"stop_type\":\"limit\",", 200 },
+        { "/completion", "{\"model\":\"count\",\"prompt\":\"xyz\",\"temperature\":0,\"stop\":[\"NO\"]}",
+          "\"content\":\"CDEFGHIJKLM\",\"stop\":true,\"model\":\"count\",\"stop_type\":\"word\"", 200 },
+        { "/completion", "{\"model\":\"count\",\"prompt\":\"xyz\",\"temperature\":0,\"stop\":[\"NO\"]}",
+          "\"stopping_word\":\"NO\"}", 200 },
+        { "/completion", "{\"model\":\"count\",\"prompt\":\"xyz\",\"n_keep\":3}", "n_keep: not supported", 400 },
         { "/v2/models/count/generate", "{\"text_input\":\"xyz\",\"parameters\":{\"max_tokens\":3,\"temperature\":0}}",
           "{\"model_name\":\"count\",\"model_version\":\"1\",\"text_output\":\"CDE\",\"details\":{\"finish_reason\":"
           "\"length\",\"generated_tokens\":3}}",

@@ -9,7 +9,9 @@ static struct serving server;
 
 static int start(void **state)
 {
-    static const char *const flags[] = { "--max-sequences", "4", "--admin-token-file", "FOLDER/admins", NULL };
+    static const char *const flags[] = {
+        "--max-sequences", "4", "--admin-token-file", "FOLDER/admins", "--context", "1000", NULL
+    };
 
     *state = &server;
     serving_prepare(&server);
@@ -23,7 +25,7 @@ static int start(void **state)
         &server, "models/count/tokenizer_config.json",
         "{\"bos_token\":{\"content\":\"<s>\"},\"eos_token\":\"z\",\"chat_template\":[{\"name\":\"default\","
         "\"template\":"
-        "\"{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools') }}{% endif %}{{ m.role[0:1] "
+        "\"{% for m in messages %}{% if m.role == 'odd' %}{{ raise_exception('odd') }}{% endif %}{{ m.role[0:1] "
         "+ m.content }}{% endfor %}\"}]}",
         0644);
     serving_model(&server, "vectors", NULL, write_vectors);
@@ -50,7 +52,7 @@ static void test_chats(void **state)
           "\"content\":\"EF\"}", 200 },
         { CHAT("{\"role\":\"user\",\"content\":\"xy\"}]"), "uvwxy\"},\"logprobs\":null,\"finish_reason\":\"stop\"",
           200 },
-        { CHAT("{\"role\":\"tool\",\"content\":null}]"), "refuses the messages: no tools", 400 },
+        { CHAT("{\"role\":\"odd\",\"content\":null}]"), "refuses the messages: odd", 400 },
         { CHAT("]"), "no messages", 400 },
         { CHAT("{\"role\":\"user\"}]"), "without role or content", 400 },
         { CHAT("{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{}}]}]"), "of type image_url",
@@ -268,7 +270,7 @@ static void test_parameters(void **state)
         { "completions", "{\"model\":\"count\",\"prompt\":\"u\",\"temperature\":0,\"max_tokens\":-1}",
           "\"finish_reason\":\"stop\"", 200 },
         { "completions", "{\"model\":\"count\",\"prompt\":\"u\",\"max_tokens\":-2}", REFUSED("max_tokens"), 400 },
-        { "chat/completions", SAY(",\"continue_final_message\":true"), REFUSED("continue_final_message"), 400 },
+        { "chat/completions", SAY(",\"continue_final_message\":7"), REFUSED("continue_final_message"), 400 },
         { "chat/completions", SAY(",\"store\":true"), REFUSED("store"), 400 },
         { "chat/completions", SAY(",\"service_tier\":\"flex\""), REFUSED("service_tier"), 400 },
         { "chat/completions", SAY(",\"tool_choice\":\"required\""), REFUSED("tool_choice"), 400 },
@@ -329,9 +331,9 @@ static void test_templates(void **state)
 
     (void)state;
     (void)snprintf(body, sizeof body, "{\"model\":\"count\",%s}", dialog);
-    client_expect(&server, "POST", "/apply-template", "", body, 200, "{\"prompt\":\"uxyaz\"}");
+    client_expect(&server, "POST", "/apply-template", "", body, 200, "{\"prompt\":\"uxyz\"}");
     client_expect(&server, "POST", "/tokenize", "", body, 200,
-                  "{\"count\":5,\"max_model_len\":0,\"tokens\":[117,120,121,97,122]}");
+                  "{\"count\":4,\"max_model_len\":1000,\"tokens\":[117,120,121,122]}");
     (void)snprintf(body, sizeof body, "{\"model\":\"count\",\"add_generation_prompt\":false,%s}", dialog);
     client_expect(&server, "POST", "/apply-template", "", body, 400, "only true is supported");
     (void)snprintf(body, sizeof body, "{\"model\":\"count\",\"prompt\":\"x\",%s}", dialog);
@@ -340,12 +342,55 @@ static void test_templates(void **state)
     client_expect(&server, "POST", "/apply-template", "", body, 400, "no chat_template");
     client_expect(&server, "POST", "/apply-template", "", "{\"model\":\"count\"}", 400, "no messages");
     client_expect(&server, "POST", "/apply-template", "",
-                  "{\"model\":\"count\",\"messages\":[{\"role\":\"tool\",\"content\":\"\"}]}", 400, "no tools");
+                  "{\"model\":\"count\",\"messages\":[{\"role\":\"odd\",\"content\":\"\"}]}", 400, "odd");
+    /* The last message is continued, unless the request says otherwise. */
+    (void)snprintf(body, sizeof body, "{\"model\":\"count\",\"temperature\":0,\"max_tokens\":2,%s}", dialog);
+    client_expect(&server, "POST", "/v1/chat/completions", "", body, 200, "\"content\":\"DE\"");
+    client_expect(&server, "POST", "/v1/messages", "", body, 200, "\"text\":\"DE\"");
+    (void)snprintf(body, sizeof body,
+                   "{\"model\":\"count\",\"temperature\":0,\"max_tokens\":2,\"continue_final_message\":false,%s}",
+                   dialog);
+    client_expect(&server, "POST", "/v1/chat/completions", "", body, 200, "\"content\":\"EF\"");
+    /* Ollama's prompts are messages, unless they are raw. */
+    client_expect(
+        &server, "POST", "/api/generate", "",
+        "{\"model\":\"count\",\"prompt\":\"xy\",\"stream\":false,\"options\":{\"temperature\":0,\"num_predict\":2}}",
+        200, "\"response\":\"CD\",\"done\":true,\"done_reason\":\"length\",");
+    client_expect(&server, "POST", "/api/generate", "",
+                  "{\"model\":\"count\",\"prompt\":\"xy\",\"raw\":true,\"stream\":false,\"options\":{\"temperature\":0,"
+                  "\"num_predict\":2}}",
+                  200, "\"response\":\"BC\"");
+    /* The template knows no tools. */
+    client_expect(
+        &server, "POST", "/apply-template", "",
+        "{\"model\":\"count\",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],\"messages\":[{"
+        "\"role\":\"user\",\"content\":\"xy\"},{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{"
+        "\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\": 1}\"}}]},{\"role\":\"tool\",\"content\":"
+        "\"7\"},{\"role\":\"tool\",\"content\":\"8\"}]}",
+        200,
+        "{\"prompt\":\"uYou may call these functions:\\u000a{\\\"name\\\": \\\"f\\\", \\\"parameters\\\": "
+        "{\\\"type\\\": \\\"object\\\", \\\"properties\\\": {}}}\\u000aTo call a function, answer with "
+        "{\\\"name\\\": NAME, \\\"arguments\\\": {...}} alone.\\u000a\\u000axya{\\\"name\\\": \\\"f\\\", "
+        "\\\"arguments\\\": {\\\"a\\\": 1}}uResult of the function: 7\\u000aResult of the function: 8\"}");
     client_expect(&server, "GET", "/slots", "", NULL, 200,
-                  "[{\"id\":0,\"model\":\"count\",\"n_ctx\":0,\"is_processing\":false},{\"id\":1,");
+                  "[{\"id\":0,\"model\":\"count\",\"n_ctx\":1000,\"is_processing\":false},{\"id\":1,");
     client_expect(&server, "GET", "/props", "", NULL, 404, "no such model is loaded"); /* there are two */
     client_expect(&server, "POST", "/v2/repository/models/vectors/unload", AS_ADMIN, "{}", 200, "");
     client_expect(&server, "GET", "/props", "", NULL, 200, "\"total_slots\":4,");
+    client_expect(&server, "POST", "/v1/completions", "", "{\"prompt\":\"xyz\",\"temperature\":0,\"max_tokens\":1}",
+                  200,
+                  "\"model\":\"count\",\"warnings\":[\"the request names no model; the only one for texts, 'count', "
+                  "answers\"],\"choices\":[{\"index\":0,\"text\":\"C\"");
+    client_expect(
+        &server, "POST", "/completion", "",
+        "{\"model\":\"gpt:7b\",\"prompt\":\"xyz\",\"temperature\":0,\"n_predict\":1}", 200,
+        "{\"index\":0,\"warnings\":[\"there is no model 'gpt:7b'; the only one for texts, 'count', answers\"],"
+        "\"content\":\"C\"");
+    client_expect(&server, "POST", "/v1/completions", "", "{\"model\":\"count:odd\",\"prompt\":\"xyz\"}", 404,
+                  "no such model");
+    client_expect(&server, "POST", "/v1/completions", "", "{\"model\":\"twice\",\"prompt\":\"xyz\"}", 400,
+                  "not a model for texts");
+    client_expect(&server, "POST", "/tokenize", "", "{\"model\":\"gpt\",\"prompt\":\"x\"}", 200, "\"tokens\":[120]");
     client_expect(&server, "GET", "/props", "", NULL, 200, "\"chat_template\":\"{% for m in messages %}");
     client_expect(&server, "GET", "/props", "", NULL, 200, "\"bos_token\":\"<s>\",\"eos_token\":\"z\"");
 }

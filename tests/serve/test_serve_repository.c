@@ -38,6 +38,8 @@ static int start(void **state)
                  "max_batch: 8\nbatch_delay_us: 200000\ninstances: 1\noptions: [intra_threads=1]\n", 0644);
     serving_file(&server, "models/triple/config.yaml", "versions: all\n", 0644);
     serving_file(&server, "models/broken.onnx", "this is no model", 0644);
+    serving_file(&server, "models/cut-00002-of-00003.gguf", "its first part is missing", 0644);
+    serving_file(&server, "models/cut-00003-of-00003.gguf", "its first part is missing", 0644);
     serving_start(&server, flags);
     return 0;
 }
@@ -73,6 +75,8 @@ static void test_versions(void **state)
     expect(AS_USER, "GET", "/v2/models/triple", NULL, 200, "\"versions\":[\"1\",\"2\"]");
     expect(AS_USER, "POST", "/v2/repository/index", "", 200,
            "{\"name\":\"broken\",\"version\":\"1\",\"state\":\"UNAVAILABLE\",\"reason\":\"");
+    expect(AS_USER, "POST", "/v2/repository/index", "", 200,
+           "{\"name\":\"cut\",\"version\":\"1\",\"state\":\"UNAVAILABLE\",\"reason\":\"");
 }
 
 static void test_load_and_unload(void **state)

@@ -43,6 +43,7 @@ static const struct said {
       CALLS("", "[TOOL_CALLS]{{ c.function.name }}[CALL_ID]{{ c.id }}[ARGS]{{ c.function.arguments }}", "", "") },
     { "lines", "<call>f{\"a\":19}<call>g{}", /* white space may be missing */
       CALLS("", "<call>\n{{ c.function.name }}\n{{ c.function.arguments }}", "{{ '\\n' }}", "") },
+    { "thinks", "<think>Hm<tool_call>{</think>Yes" CALL("f", "{\"a\":11}"), HERMES },
     { "two", MARK "[{\"name\":\"f\",\"arguments\":{\"a\":17}}]", MISTRAL }, /* see write_templates() */
 };
 
@@ -102,6 +103,7 @@ static int start(void **state)
 #define X_SCHEMA                                                                                                       \
     "\"schema\":{\"type\":\"object\",\"properties\":{\"x\":{\"type\":\"integer\"}},\"required\":[\"x\"],"              \
     "\"additionalProperties\":false}"
+#define O_SCHEMA "{\"type\":\"object\",\"properties\":{\"x\":{\"type\":\"integer\"}},\"required\":[\"x\"]}"
 #define X_FORMAT "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"x\"," X_SCHEMA "}}"
 #define ANY_FORMAT "\"response_format\":{\"type\":\"json_object\"}"
 #define FLAT_TOOLS "\"tools\":[{\"type\":\"function\"," F_MEMBERS ",\"strict\":true}]"
@@ -209,6 +211,82 @@ static void test_calls(void **state)
     }
 }
 
+/* Each part comes after the one before it. */
+static void expect_order(const char *text, const char *const *parts)
+{
+    const char *at = text;
+
+    for (; *parts != NULL; parts++) {
+        at = strstr(at, *parts);
+        if (at == NULL)
+            fail_msg("%s is missing, or out of order, in\n%s", *parts, text);
+        at += strlen(*parts);
+    }
+}
+
+static char events[1 << 18];
+
+/* A thought is apart from the answer, and calls no tools. */
+static void test_thoughts(void **state)
+{
+    static const char *const parts[] = {
+        "\"delta\":{\"role\":\"assistant\",\"content\":null,\"reasoning_content\":\"H\"}",
+        "\"delta\":{\"reasoning_content\":\"m\"}",
+        "\"delta\":{\"reasoning_content\":\"<t\"}",
+        "\"delta\":{\"content\":\"Y\"}",
+        "\"delta\":{\"content\":\"s\"}",
+        "\"tool_calls\":[{\"index\":0,",
+        "\"finish_reason\":\"tool_calls\"",
+        NULL,
+    };
+    static const char *const lines[] = {
+        "{\"model\":\"thinks\",\"created_at\":\"20",
+        "Z\",\"message\":{\"role\":\"assistant\",\"content\":\"\",\"thinking\":\"H\"},\"done\":false}\n{",
+        "\"message\":{\"role\":\"assistant\",\"content\":\"Y\"},\"done\":false}\n{",
+        "\"message\":{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"function\":{\"name\":\"f\","
+        "\"arguments\":{\"a\":11}}}]},\"done\":true,\"done_reason\":\"stop\",\"total_duration\":",
+        NULL,
+    };
+#define O_ASK(more) "{\"model\":\"thinks:latest\",\"options\":{\"temperature\":0,\"num_predict\":-2}," more "}"
+#define O_MESSAGES "\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]"
+    static const struct {
+        const char *path, *body, *part;
+        int code;
+    } rows[] = {
+        { "/v1/chat/completions", ASK("thinks", TOOLS),
+          "\"content\":\"Yes\",\"reasoning_content\":\"Hm<tool_call>{\",\"tool_calls\":[{\"id\":", 200 },
+        { "/v1/chat/completions", ASK("thinks", "\"reasoning_format\":\"none\""),
+          "\"content\":\"<think>Hm<tool_call>{</think>Yes", 200 },
+        { "/v1/chat/completions", ASK("thinks", "\"stop\":\"<too\""), "\"content\":\"\",\"reasoning_content\":\"Hm\"",
+          200 },
+        { "/v1/chat/completions", ASK("thinks", "\"reasoning_format\":\"odd\""), "reasoning_format: 'odd'", 400 },
+        { "/v1/chat/completions", ASK("thinks", "\"guided_regex\":\"<think>.*\""), "\"content\":\"<think>Hm", 200 },
+        { "/api/chat", O_ASK("\"stream\":false," O_MESSAGES "," TOOLS),
+          "\"message\":{\"role\":\"assistant\",\"content\":\"Yes\",\"thinking\":\"Hm<tool_call>{\",\"tool_calls\":[{"
+          "\"function\":{\"name\":\"f\",\"arguments\":{\"a\":11}}}]},\"done\":true,\"done_reason\":\"stop\",",
+          200 },
+        { "/api/generate", O_ASK("\"stream\":false,\"prompt\":\"x\",\"think\":true"), "\"response\":\"Yes<tool_call>",
+          200 },
+        { "/api/chat", O_ASK("\"stream\":false,\"format\":" O_SCHEMA "," O_MESSAGES),
+          "\"content\":\"{\\\"x\\\":", 200 },
+        { "/api/chat", O_ASK("\"format\":\"xml\"," O_MESSAGES), "{\"error\":\"format: neither", 400 },
+        { "/api/chat", O_ASK("\"messages\":[{\"role\":\"user\",\"content\":\"x\",\"images\":[\"AA==\"]}]"),
+          "message 0 has images", 400 },
+        { "/api/chat", "{\"model\":\"thinks\",\"options\":{\"beams\":1}," O_MESSAGES "}", "options: beams", 400 },
+        { "/api/generate", "{\"model\":\"thinks\"}", "no prompt", 400 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        client_expect(&server, "POST", rows[i].path, "", rows[i].body, rows[i].code, rows[i].part);
+    client_stream(&server, "/v1/chat/completions", ASK("thinks", TOOLS ",\"stream\":true"), NULL, events,
+                  sizeof events);
+    expect_order(events, parts);
+    client_stream(&server, "/api/chat", O_ASK(O_MESSAGES "," TOOLS), "\"done\":true", events, sizeof events);
+    expect_order(events, lines);
+    client_expect(&server, "GET", "/api/tags", "", NULL, 200, ",{\"name\":\"thinks\",\"model\":\"thinks\"}");
+}
+
 /* The arguments of a forced call follow the schema, also if the model's text does not. */
 static void test_forced_arguments(void **state)
 {
@@ -264,21 +342,6 @@ static void test_ids(void **state)
     assert_int_equal(strlen(json_string_value(json_object_get(json_array_get(calls, 0), "id"))), 9);
     json_decref(first);
 }
-
-/* Each part comes after the one before it. */
-static void expect_order(const char *text, const char *const *parts)
-{
-    const char *at = text;
-
-    for (; *parts != NULL; parts++) {
-        at = strstr(at, *parts);
-        if (at == NULL)
-            fail_msg("%s is missing, or out of order, in\n%s", *parts, text);
-        at += strlen(*parts);
-    }
-}
-
-static char events[1 << 18];
 
 static void test_events(void **state)
 {
@@ -420,8 +483,6 @@ static void test_anthropic(void **state)
         { "{\"model\":\"hermes\",\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image\"}]}]"
           "}",
           "message 0: a block of type 'image' is not supported", 400 },
-        { "{\"model\":\"hermes\",\"max_tokens\":1,\"messages\":[{\"role\":\"assistant\",\"content\":\"Hm\"}]}",
-          "continuing it is not supported", 400 },
         { "{\"model\":\"hermes\",\"max_tokens\":1,\"messages\":[{\"role\":\"system\",\"content\":\"Hm\"}]}",
           "neither user nor assistant", 400 },
         { "{\"model\":\"hermes\",\"max_tokens\":1,\"system\":[{\"type\":\"text\",\"text\":\"s\"}],\"messages\":[{"
@@ -506,7 +567,6 @@ static void test_refused(void **state)
         { ASK("hermes", TOOLS ",\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"q\"}}"),
           "tool_choice: there is no such function among the tools" },
         { ASK("hermes", "\"tool_choice\":\"required\""), "tool_choice: 'required' needs tools" },
-        { ASK("none", TOOLS), "tools: the model's chat template takes no tools" },
         { "{\"model\":\"hermes\",\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{\"name\":\"f\","
           "\"arguments\":\"{\"}}]}]}",
           "messages: message 0: the arguments of a tool call are not a text of a JSON object" },
@@ -543,6 +603,8 @@ static void test_warnings(void **state)
         if (strstr(events, warning) == NULL)
             fail_msg("row %zu has no warning: %s", i, events);
     }
+    client_expect(&server, "POST", "/v1/chat/completions", "", ASK("none", TOOLS), 200,
+                  "\"warnings\":[\"the model's chat template takes no tools; the first message describes them\"],");
     assert_true(client_metric(&server, "inlay_loose_tools_total{model=\"hermes\",version=\"1\"}") ==
                 sizeof rows / sizeof rows[0]);
 }
@@ -586,10 +648,10 @@ static void test_kept_grammars(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calls),         cmocka_unit_test(test_forced_arguments), cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_events),        cmocka_unit_test(test_responses),        cmocka_unit_test(test_anthropic),
-        cmocka_unit_test(test_prompts),       cmocka_unit_test(test_refused),          cmocka_unit_test(test_warnings),
-        cmocka_unit_test(test_kept_grammars),
+        cmocka_unit_test(test_calls),     cmocka_unit_test(test_forced_arguments), cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_thoughts),  cmocka_unit_test(test_events),           cmocka_unit_test(test_responses),
+        cmocka_unit_test(test_anthropic), cmocka_unit_test(test_prompts),          cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_warnings),  cmocka_unit_test(test_kept_grammars),
     };
 
     return cmocka_run_group_tests(tests, start, serving_tear_down);

@@ -182,13 +182,28 @@ static void test_special_tokens(void **state)
     assert_false(tool_form_has(&form, "<|im_end|>", 10));
 }
 
+/* Templates that know no tools. */
+static void test_unknown_tools(void **state)
+{
+    static const char *const forms[] = { "{% for m in messages %}{{ m.content }}{% endfor %}",
+                                         "{# tools <tool_call> #}{% for m in messages %}{{ m.content }}{% endfor %}" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+        tool_form form;
+
+        assert_int_equal(read_form(forms[i], &form, &diag), INLAY_OK);
+        assert_true(form.in_messages && form.at_start);
+        assert_string_equal(form.trigger, "{\"name\"");
+    }
+}
+
 static void test_refused(void **state)
 {
     static const struct {
         const char *form, *part;
     } refused[] = {
-        { "{% for m in messages %}{{ m.content }}{% endfor %}", "takes no tools" },
-        { "{# tools <tool_call> #}{% for m in messages %}{{ m.content }}{% endfor %}", "takes no tools" },
         { CHAT(
               EACH("<c>{{ f.name }}{% for k, v in f.arguments | items %}<k>{{ k }}</k><v>{{ v }}</v>{% endfor %}</c>")),
           "writes no JSON object of arguments after the name" },
@@ -212,7 +227,7 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_forms), cmocka_unit_test(test_special_tokens),
-                                        cmocka_unit_test(test_refused) };
+                                        cmocka_unit_test(test_unknown_tools), cmocka_unit_test(test_refused) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,9 +66,11 @@ static inlay_options *environment(void)
     return options;
 }
 
+static uint32_t most_tokens; /* of a text; 0: no limit */
+
 static inlay_text_model *open_model(const char *name, const char *draft, uint32_t lookup)
 {
-    inlay_text_options how = { .struct_size = sizeof how, .lookup_tokens = lookup };
+    inlay_text_options how = { .struct_size = sizeof how, .lookup_tokens = lookup, .context = most_tokens };
     char file[64], path[256], draft_path[256];
     inlay_text_model *model = NULL;
     inlay_options *options = environment();
@@ -137,6 +139,27 @@ static uint32_t generate(inlay_text_model *model, const inlay_text_request *requ
     state = describe(text).state;
     inlay_text_destroy(text);
     return state;
+}
+
+/* A shorter context ends a text, and is what the model is said to have. */
+static void test_context(void **state)
+{
+    inlay_text_model_info info = { .struct_size = sizeof info };
+    inlay_text_request request = INLAY_TEXT_REQUEST_INIT;
+    inlay_text_model *model;
+    char text[16];
+
+    (void)state;
+    most_tokens = 7;
+    model = open_model("count", NULL, 0);
+    most_tokens = 0;
+    assert_int_equal(inlay_text_model_describe(model, &info), INLAY_OK);
+    assert_int_equal(info.context, 7);
+    request.prompt = "abc";
+    request.temperature = 0;
+    assert_int_equal(generate(model, &request, text, sizeof text), INLAY_TEXT_LENGTH);
+    assert_string_equal(text, "CDEF");
+    inlay_text_model_destroy(model);
 }
 
 static void test_ends(void **state)
@@ -617,11 +640,11 @@ static int finish(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_ends),    cmocka_unit_test(test_same_as_server),
-                                        cmocka_unit_test(test_tokens),  cmocka_unit_test(test_chats),
-                                        cmocka_unit_test(test_forms),   cmocka_unit_test(test_stop),
-                                        cmocka_unit_test(test_refused), cmocka_unit_test(test_adapters),
-                                        cmocka_unit_test(test_embed) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_context),        cmocka_unit_test(test_ends),
+                                        cmocka_unit_test(test_same_as_server), cmocka_unit_test(test_tokens),
+                                        cmocka_unit_test(test_chats),          cmocka_unit_test(test_forms),
+                                        cmocka_unit_test(test_stop),           cmocka_unit_test(test_refused),
+                                        cmocka_unit_test(test_adapters),       cmocka_unit_test(test_embed) };
 
     return cmocka_run_group_tests(tests, prepare, finish);
 }

@@ -299,10 +299,10 @@ static void further_choices(void **state)
         float sigma, typical, probability, threshold;
         unsigned tokens; /* bits of those that remain */
     } rows[] = {
-        { 0, 0, 0, 0, 31 },      { 0, 1, 1, 0.6f, 31 }, { 0.3f, 0, 0, 0, 1 },   { 0.5f, 0, 0, 0, 3 },
-        { 1.5f, 0, 0, 0, 7 },    { 0, 0.2f, 0, 0, 2 },  { 0, 0.5f, 0, 0, 3 },   { 0, 0.8f, 0, 0, 7 },
+        { 0, 0, 0, 0, 31 },      { 0, 1, 1, 0.6f, 31 },  { 0.3f, 0, 0, 0, 1 },   { 0.5f, 0, 0, 0, 3 },
+        { 1.5f, 0, 0, 0, 7 },    { 0, 0.2f, 0, 0, 2 },   { 0, 0.5f, 0, 0, 3 },   { 0, 0.8f, 0, 0, 7 },
         { 0, 0, 1, 0.12f, 28 },  { 0, 0, 1, 0.35f, 31 }, { 0, 0, 1, 0.25f, 30 }, { 0, 0, 1, 0, 16 },
-        { 0, 0.5f, 1, 0.4f, 2 }, { 0, 0, 0.5f, 0, 31 }, { -1, 0, 0, 0, 31 },
+        { 0, 0.5f, 1, 0.4f, 2 }, { 0, 0, 0.5f, 0, 31 },  { -1, 0, 0, 0, 31 },
     };
     static const float flat[COUNT] = { 0, 0, 0, 0.1f, 0 };
     static const int64_t seen[] = { 3, 1, 1 };
@@ -329,6 +329,39 @@ static void further_choices(void **state)
     for (int64_t last = -1; last <= 4; last++) {
         sampling.last_n = last;
         assert_int_equal(next(&sampling, flat, seen, 3), last == 0 || last >= 3 ? 0 : 3);
+    }
+    sampler_deinit(&sampling);
+}
+
+/* DRY: token 3 would continue the repetition of 0, 1, 2, and is then less probable than the others. */
+static void dry_sampling(void **state)
+{
+    static const float logits[COUNT] = { 0, 0, 0, 1, -1 };
+    static const unsigned char breaks[COUNT] = { 0, 1, 0, 0, 0 };
+    static const int64_t seen[] = { 0, 1, 2, 3, 4, 0, 1, 2 };
+    static const struct {
+        float multiplier, base;
+        uint32_t allowed;
+        int64_t last_n;
+        size_t breaks, want;
+    } rows[] = {
+        { 0, 1.75f, 2, 0, 0, 3 },     { 0.5f, 1.75f, 2, 0, 0, 3 },  { 0.6f, 1.75f, 2, 0, 0, 0 },
+        { 0.6f, 1.75f, 3, 0, 0, 3 },  { 1.1f, 1.75f, 3, 0, 0, 0 },  { 9, 1.75f, 4, 0, 0, 3 },
+        { 9, 1.75f, 2, 6, 0, 3 },     { 9, 1.75f, 2, 7, 0, 0 },     { 9, 1.75f, 2, -1, 0, 3 },
+        { 9, 1.75f, 2, 0, COUNT, 3 }, { 9, 1.75f, 1, 0, COUNT, 0 }, { 1.1f, 1, 1, 0, 0, 0 },
+    };
+    struct sampler sampling = SAMPLER_INIT;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        sampling.dry_multiplier = rows[i].multiplier;
+        sampling.dry_base = rows[i].base;
+        sampling.dry_allowed = rows[i].allowed;
+        sampling.dry_last_n = rows[i].last_n;
+        sampling.dry_breaks = breaks;
+        sampling.dry_break_count = rows[i].breaks;
+        if (next(&sampling, logits, seen, 8) != (int64_t)rows[i].want)
+            fail_msg("row %zu", i);
     }
     sampler_deinit(&sampling);
 }
@@ -361,10 +394,11 @@ static void guesses_by_repetition(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_and_merges),     cmocka_unit_test(llama_pretokenizer),
-        cmocka_unit_test(decodes_encoded_text), cmocka_unit_test(wrong_files_are_refused),
-        cmocka_unit_test(greedy_sampling),      cmocka_unit_test(random_sampling),
-        cmocka_unit_test(further_choices),      cmocka_unit_test(guesses_by_repetition),
+        cmocka_unit_test(words_and_merges),      cmocka_unit_test(llama_pretokenizer),
+        cmocka_unit_test(decodes_encoded_text),  cmocka_unit_test(wrong_files_are_refused),
+        cmocka_unit_test(greedy_sampling),       cmocka_unit_test(random_sampling),
+        cmocka_unit_test(further_choices),       cmocka_unit_test(dry_sampling),
+        cmocka_unit_test(guesses_by_repetition),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

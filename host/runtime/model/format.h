@@ -5,6 +5,7 @@
 #ifndef MODEL_FORMAT_H
 #define MODEL_FORMAT_H
 #include "base/wire.h"
+#include "inlay/graph_view.h"
 
 /* A property of models, with any value: where operators rotate pairs (rotary_interleaved), the products before them
  * have the rows of a head of queries or keys in pairs, row i of its first half followed by row i of its second half.
@@ -31,10 +32,23 @@ typedef struct format_file {
     bool keeps_blocks;
 } format_file;
 
+/* Who takes the factors of a LoRA adapter. */
+typedef struct format_adapter {
+    /* Takes a factor, named by the module of its product, as in
+     * "/model/layers.0/self_attn/q_proj/MatMul.lora_A.weight". Its rows are in the order of a model in this format.
+     * The view is valid during the call, its data as long as the file. type: as the file names it; dtype UNDEFINED:
+     * another one than F32, F16 and BF16. */
+    inlay_status (*add)(void *ctx, const char *name, const char *type, const inlay_tensor_view *view);
+    void *ctx;
+    double alpha; /* out: divided by the rank, the factor of all products; 0: the factor is 1 */
+} format_adapter;
+
 typedef struct model_format {
     const char *name;
     bool (*is_file)(const uint8_t *bytes, size_t count);
     /* Appends the model; out->failed after success: out of memory. */
     INLAY_NODISCARD inlay_status (*translate)(const format_file *file, struct wire *out, inlay_diag *diag);
+    /* Reads the adapter of a file. */
+    INLAY_NODISCARD inlay_status (*read_adapter)(const format_file *file, format_adapter *out, inlay_diag *diag);
 } model_format;
 #endif

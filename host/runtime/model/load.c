@@ -284,8 +284,7 @@ static inlay_status open_other(void *ctx, const char *location, const uint8_t **
     return status;
 }
 
-/* The format of a file; NULL: ONNX, or unknown. */
-static const model_format *format_of(const uint8_t *bytes, size_t count)
+const model_format *load_format_of(const uint8_t *bytes, size_t count)
 {
     const model_format *const *format = library_parts.formats;
 
@@ -300,7 +299,7 @@ static inlay_status translate(external_files *files, const void **bytes, size_t 
 {
     graph_model *model = files->model;
     const model_load_options *options = files->options;
-    const model_format *format = format_of(*bytes, *count);
+    const model_format *format = load_format_of(*bytes, *count);
     const char *slash = model->path != NULL ? strrchr(model->path, '/') : NULL;
     const char *name = slash != NULL ? slash + 1 : model->path;
     format_file file = { *bytes, *count, name, name, alloc_external, model, open_other, files, false };

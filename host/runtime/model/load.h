@@ -166,4 +166,7 @@ INLAY_NODISCARD inlay_status load_list(struct loader *loader, const Onnx__Attrib
 /* Loads an attribute that is not a graph, a type or a reference. */
 INLAY_NODISCARD inlay_status load_attr(struct loader *loader, const struct graph *graph, const graph_node *node,
                                        const Onnx__Attribute *proto, inlay_attr_info *out);
+
+/* The format of a file (model/format.h); NULL: ONNX, or unknown. */
+const struct model_format *load_format_of(const uint8_t *bytes, size_t count);
 #endif

@@ -1,5 +1,6 @@
 #include "model/safetensors.h"
 #include "base/checked.h"
+#include "model/format.h"
 #include "model/load.h"
 #include <jansson.h>
 #include <string.h>
@@ -114,11 +115,59 @@ static inlay_status read_header(const struct reader *reader, json_t *header, str
     return INLAY_OK;
 }
 
+/* The factors of an adapter in another format. */
+struct factors {
+    const struct reader *reader;
+    struct safetensors *out;
+    bool counts; /* only their number is wanted */
+};
+
+static inlay_status add_factor(void *ctx, const char *name, const char *type, const inlay_tensor_view *view)
+{
+    struct factors *factors = ctx;
+    struct arena *arena = &factors->reader->model->arena;
+    struct safetensor *made = factors->counts ? NULL : &factors->out->tensors[factors->out->count];
+    int64_t *dims = factors->counts ? NULL : arena_array(arena, view->rank, sizeof *dims);
+
+    factors->out->count++;
+    if (factors->counts)
+        return INLAY_OK;
+    *made = (struct safetensor){ .name = arena_string(arena, name), .type = arena_string(arena, type), .view = *view };
+    made->view.dims = dims;
+    if (made->name == NULL || made->type == NULL || dims == NULL)
+        return no_room(factors->reader);
+    memcpy(dims, view->dims, view->rank * sizeof *dims);
+    return INLAY_OK;
+}
+
+static inlay_status read_factors(const struct reader *reader, const model_format *format, const file_map *map,
+                                 struct safetensors *out)
+{
+    const format_file file = { .bytes = map->bytes, .count = map->count };
+    struct factors factors = { reader, out, true };
+    format_adapter adapter = { .add = add_factor, .ctx = &factors };
+    inlay_status status = format->read_adapter(&file, &adapter, reader->diag);
+
+    out->tensors = arena_array(&reader->model->arena, (size_t)out->count + 1, sizeof *out->tensors);
+    out->count = 0;
+    if (status == INLAY_OK && out->tensors == NULL)
+        return no_room(reader);
+    factors.counts = false;
+    if (status == INLAY_OK)
+        status = format->read_adapter(&file, &adapter, reader->diag);
+    out->is_adapter = true;
+    out->alpha = adapter.alpha;
+    if (status != INLAY_OK)
+        load_prefix(reader->diag, reader->path);
+    return status;
+}
+
 inlay_status safetensors_open(graph_model *model, const char *path, struct safetensors *out, inlay_diag *diag)
 {
     struct reader reader = { .model = model, .path = path, .diag = diag };
     uint64_t size = 0;
     inlay_status status;
+    const model_format *format;
     json_error_t error;
     json_t *header;
     file_map map;
@@ -131,6 +180,9 @@ inlay_status safetensors_open(graph_model *model, const char *path, struct safet
         load_prefix(diag, path);
         return status;
     }
+    format = load_format_of(map.bytes, map.count);
+    if (format != NULL)
+        return read_factors(&reader, format, &map, out);
     for (int i = SIZE_BYTES - 1; map.count >= SIZE_BYTES && i >= 0; i--)
         size = size << 8 | map.bytes[i];
     if (map.count < SIZE_BYTES || size > MOST_HEADER || size > map.count - SIZE_BYTES)

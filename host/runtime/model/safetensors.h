@@ -15,10 +15,12 @@ struct safetensor {
 struct safetensors {
     struct safetensor *tensors; /* [count] in the order of the header */
     uint32_t count;
+    bool is_adapter; /* an adapter in another format, which states its scale and has rows in the order of its models */
+    double alpha;    /* of it; 0: the scale is 1 */
 };
 
-/* Maps the file, whose mapping the model then owns; names and dims are in the model's arena. Messages begin with the
- * path. INLAY_INVALID_ARGUMENT: the file is damaged. */
+/* Maps the file, whose mapping the model then owns; names and dims are in the model's arena. A file in a format of
+ * model/format.h must be an adapter. Messages begin with the path. INLAY_INVALID_ARGUMENT: the file is damaged. */
 INLAY_NODISCARD inlay_status safetensors_open(graph_model *model, const char *path, struct safetensors *out,
                                               inlay_diag *diag);
 /* The tensor of that name, or NULL. */

@@ -364,9 +364,16 @@ static inlay_status find_files(const struct adding *adding, const char *path, st
     struct stat st;
     int bytes;
 
-    bytes = stat(path, &st) == 0 && S_ISDIR(st.st_mode)
-                ? snprintf(adapter->path, sizeof adapter->path, "%s/adapter_model.safetensors", path)
-                : snprintf(adapter->path, sizeof adapter->path, "%s", path);
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+        bytes = snprintf(adapter->path, sizeof adapter->path, "%s/adapter_model.safetensors", path);
+        if (bytes > 0 && (size_t)bytes < sizeof adapter->path && stat(adapter->path, &st) != 0) {
+            (void)snprintf(adapter->path, sizeof adapter->path, "%s/adapter_model.gguf", path);
+            if (stat(adapter->path, &st) != 0) /* the usual name is the one to complain of */
+                (void)snprintf(adapter->path, sizeof adapter->path, "%s/adapter_model.safetensors", path);
+        }
+    } else {
+        bytes = snprintf(adapter->path, sizeof adapter->path, "%s", path);
+    }
     if (bytes < 0 || (size_t)bytes + sizeof "adapter_config.json" > sizeof adapter->path)
         return inlay_fail(adding->diag, INLAY_INVALID_ARGUMENT, "option adapter: the path '%.100s...' is too long",
                           path);
@@ -436,8 +443,8 @@ static inlay_status check_factor(const struct adding *adding, const struct adapt
     else if (view->rank != 2)
         (void)snprintf(what, sizeof what, "has rank %u; a factor is a matrix", view->rank);
     else if (view->dims[rank_axis] != rank)
-        (void)snprintf(what, sizeof what, "has rank %lld, but adapter_config.json states %lld for it",
-                       (long long)view->dims[rank_axis], (long long)rank);
+        (void)snprintf(what, sizeof what, "has rank %lld, but %s states %lld for it", (long long)view->dims[rank_axis],
+                       adapter->config != NULL ? "adapter_config.json" : "the other factor", (long long)rank);
     else if (wanted > 0 && view->dims[1 - rank_axis] != wanted)
         (void)snprintf(what, sizeof what, "has %lld elements along axis %u, but the model's weight has %lld",
                        (long long)view->dims[1 - rank_axis], 1 - rank_axis, (long long)wanted);
@@ -451,8 +458,11 @@ static inlay_status add_pair(struct adding *adding, const struct adapter *adapte
                              const struct safetensor *tensor, const struct safetensor *second)
 {
     graph_model *model = adding->model;
-    const double rank = number_of(adapter->config, "rank_pattern", "r", module);
-    const double alpha = number_of(adapter->config, "alpha_pattern", "lora_alpha", module);
+    const bool native = adapter->file.is_adapter;
+    const double rank = native ? (double)tensor->view.dims[0] : number_of(adapter->config, "rank_pattern", "r", module);
+    const double given =
+        native ? adapter->file.alpha : number_of(adapter->config, "alpha_pattern", "lora_alpha", module);
+    const double alpha = native && given == 0 ? rank : given;
     const bool root = json_is_true(json_object_get(adapter->config, "use_rslora"));
     const char *left_out;
     struct target *target;
@@ -482,8 +492,8 @@ static inlay_status add_pair(struct adding *adding, const struct adapter *adapte
         return no_memory(adding->diag, "for option adapter");
     *pair = (struct pair){ .first = tensor->view, .second = second->view, .adapter = adapter->index };
     pair->scale = (float)(rank > 0 ? alpha / (root ? sqrt(rank) : rank) : 0);
-    pair->second.data =
-        copy_elements(model, &second->view, true, paired_head(model, target->candidate->node, second->view.dims[0]));
+    pair->second.data = copy_elements(model, &second->view, true,
+                                      native ? 0 : paired_head(model, target->candidate->node, second->view.dims[0]));
     dims[0] = second->view.dims[1];
     dims[1] = second->view.dims[0];
     pair->second.dims = dims;
@@ -553,7 +563,8 @@ static inlay_status add_adapter(struct adding *adding, const char *path)
 
     INLAY_TRY(find_files(adding, path, &adapter));
     INLAY_TRY(safetensors_open(adding->model, adapter.path, &adapter.file, adding->diag));
-    INLAY_TRY(read_config(adding, &adapter));
+    if (!adapter.file.is_adapter)
+        INLAY_TRY(read_config(adding, &adapter));
     INLAY_TRY(add_tensors(adding, &adapter));
     adding->adapter_count++;
 done:

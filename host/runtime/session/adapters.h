@@ -1,9 +1,10 @@
 /* session/adapters.h - option adapter: LoRA adapters that each row of a run chooses.
  *
- * An adapter is a file adapter_model.safetensors with its adapter_config.json, as PEFT writes them: for some matrix
- * multiplications of the model two factors, lora_A and lora_B. The model gets an input `adapter`, int64 [rows]: for
- * each row (text) the number of an adapter in the order of the option, or -1, its default, for none. After each of
- * these multiplications stands a node LowRank (ai.inlay), which adds the products of the factors. */
+ * An adapter is a file adapter_model.safetensors with its adapter_config.json, as PEFT writes them, or an adapter of
+ * llama.cpp for a model of its format: for some matrix multiplications of the model two factors, lora_A and lora_B. The
+ * model gets an input `adapter`, int64 [rows]: for each row (text) the number of an adapter in the order of the option,
+ * or -1, its default, for none. After each of these multiplications stands a node LowRank (ai.inlay), which adds the
+ * products of the factors. */
 #ifndef SESSION_ADAPTERS_H
 #define SESSION_ADAPTERS_H
 #include "config/options.h"

@@ -66,11 +66,7 @@ json_t *anthropic_messages(const json_t *value, body_error *error)
     const size_t count = json_array_size(value);
     json_t *list = json_array();
     bool good = json_is_array(value) || body_fail(error, "not an array");
-    const char *last = json_string_value(json_object_get(json_array_get(value, count > 0 ? count - 1 : 0), "role"));
 
-    if (good && last != NULL && strcmp(last, "assistant") == 0)
-        good = body_fail(error, "message %zu: the last message is of the assistant; continuing it is not supported",
-                         count - 1);
     for (size_t i = 0; good && i < count; i++)
         good = add_message(list, json_array_get(value, i), i, error);
     if (good)

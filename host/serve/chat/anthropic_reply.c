@@ -199,4 +199,4 @@ static void write_failure(struct completion *completion, const inlay_diag *failu
     strbuf_text(&completion->out, "\n\n");
 }
 
-const reply_form anthropic_reply = { write_whole, write_part, write_call, write_end, write_failure };
+const reply_form anthropic_reply = { write_whole, write_part, write_call, write_end, write_failure, NULL, NULL };

@@ -13,6 +13,7 @@ static void release(struct exchange *exchange)
     struct completion *completion = exchange->completion;
 
     choice_scratch_deinit(&completion->scratch);
+    free(completion->dry_breaks);
     for (uint32_t i = 0; i < completion->choice_count; i++)
         completion_choice_deinit(&completion->choices[i]);
     free(completion->choices);
@@ -23,12 +24,17 @@ static void release(struct exchange *exchange)
     free(completion);
 }
 
+static bool is_thinking(const completion_choice *choice)
+{
+    return choice->thinking == THOUGHT_AHEAD || choice->thinking == THOUGHT_RUNS;
+}
+
 /* Whether tools may be called, but none is so far. A text of a given form is calls as a whole, or none of it is. */
 static bool may_call(const completion_choice *choice)
 {
     const completion_request *asked = &choice->completion->asked;
 
-    if (asked->tool_form == NULL || choice->calling)
+    if (asked->tool_form == NULL || choice->calling || is_thinking(choice))
         return false;
     return asked->form != NULL ? choice->base.states[CALLS] != GRAMMAR_DEAD
                                : !(asked->tool_form->at_start && choice->said);
@@ -39,7 +45,7 @@ static size_t held_back(const completion_choice *choice)
 {
     const completion_request *asked = &choice->completion->asked;
 
-    if (asked->form != NULL && may_call(choice))
+    if ((asked->form != NULL && may_call(choice)) || is_thinking(choice))
         return choice->base.unsent.size;
     return text_choice_held_back(&choice->base, may_call(choice) ? asked->tool_form->trigger : "");
 }
@@ -77,6 +83,8 @@ static void count_token(completion_choice *choice)
     (void)atomic_fetch_add_explicit(&stats->generated_tokens, 1, memory_order_relaxed);
     if (choice->base.token_count > 1)
         stats_add_time(&stats->next_token, now - choice->token_ns);
+    else
+        choice->first_token_ns = now;
     choice->token_ns = now;
     if (choice == completion->choices && choice->base.token_count == 1)
         stats_add_time(&stats->first_token, now - exchange->request.received_ns);
@@ -124,7 +132,8 @@ static bool is_incomplete(completion_choice *choice)
     (void)pthread_mutex_lock(&completion->lock);
     failed = completion->out.failed;
     (void)pthread_mutex_unlock(&completion->lock);
-    return failed || choice->base.unsent.failed || choice->calls.failed;
+    return failed || choice->base.unsent.failed || choice->calls.failed || choice->thought.failed ||
+           choice->thoughts.failed;
 }
 
 /* For the ids of the text's calls. */
@@ -173,6 +182,77 @@ static void begin_calls(completion_choice *choice, bool is_complete)
         take_calls(choice, before, state);
 }
 
+static bool is_white(char byte)
+{
+    return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r';
+}
+
+/* The number of bytes of white space at the beginning of a text. */
+static size_t white_bytes(const struct strbuf *text)
+{
+    size_t bytes = 0;
+
+    while (bytes < text->size && is_white(text->data[bytes]))
+        bytes++;
+    return bytes;
+}
+
+static void drop(struct strbuf *text, size_t bytes)
+{
+    if (bytes > 0)
+        memmove(text->data, text->data + bytes, text->size - bytes);
+    text->size -= bytes;
+}
+
+/* Moves the unsent text up to </think> to the thought, without white space around it. */
+static void move_thought(completion_choice *choice, bool is_complete)
+{
+    static const char mark[] = MESSAGES_THOUGHT_END;
+    struct strbuf *text = &choice->base.unsent;
+    const char *end;
+    size_t bytes, kept;
+
+    if (choice->thoughts.size + choice->thought.size == 0)
+        drop(text, white_bytes(text));
+    end = text->size > 0 ? memmem(text->data, text->size, mark, sizeof mark - 1) : NULL;
+    bytes = end != NULL   ? (size_t)(end - text->data)
+            : is_complete ? text->size
+                          : text->size - text_choice_held_back(&choice->base, mark);
+    for (kept = bytes; kept > 0 && is_white(text->data[kept - 1]);)
+        kept--;
+    if (kept > 0)
+        strbuf_add(&choice->thought, text->data, kept);
+    drop(text, end != NULL ? bytes + sizeof mark - 1 : is_complete ? bytes : kept);
+    if (end != NULL)
+        choice->thinking = THOUGHT_ENDED;
+}
+
+/* Moves what belongs to the text's thought from the unsent text to it. */
+static void take_thought(completion_choice *choice, bool is_complete)
+{
+    static const char mark[] = MESSAGES_THOUGHT;
+    struct strbuf *text = &choice->base.unsent;
+
+    if (choice->thinking == THOUGHT_AHEAD) {
+        const size_t blank = white_bytes(text), rest = text->size - blank;
+        const size_t compared = rest < sizeof mark - 1 ? rest : sizeof mark - 1;
+
+        if (compared > 0 && memcmp(text->data + blank, mark, compared) != 0) {
+            choice->thinking = THOUGHT_NONE;
+        } else if (compared == sizeof mark - 1) {
+            drop(text, blank + compared);
+            choice->thinking = THOUGHT_RUNS;
+        }
+    }
+    if (choice->thinking == THOUGHT_RUNS)
+        move_thought(choice, is_complete);
+    if (choice->thinking == THOUGHT_ENDED) {
+        drop(text, white_bytes(text));
+        if (text->size > 0)
+            choice->thinking = THOUGHT_NONE;
+    }
+}
+
 /* Adds the text of a token. false: it is the end of the text. */
 static bool add_token(completion_choice *choice, int64_t token)
 {
@@ -187,9 +267,11 @@ static bool add_token(completion_choice *choice, int64_t token)
     if (text != NULL)
         strbuf_add(&choice->base.unsent, text, bytes);
     if (text_choice_find_stop(&choice->base)) {
+        take_thought(choice, true);
         choice->base.states[CALLS] = GRAMMAR_DEAD; /* the rest of the text is no call */
         return false;
     }
+    take_thought(choice, false);
     if (may_call(choice))
         begin_calls(choice, false);
     return true;
@@ -224,6 +306,7 @@ static bool choose_token(decoding_text *decoding, const float *logits, size_t vo
     choice->reason = "length";
     if (text_choice_is_full(&choice->base))
         return false;
+    completion_emit_thought(choice);
     completion_emit(choice, choice->base.unsent.size - (choice->calling ? 0 : held_back(choice)), NULL);
     completion_emit_calls(choice);
     choice->reason = NULL;
@@ -275,12 +358,14 @@ static void end_choice(decoding_text *decoding, const inlay_diag *failure)
         (void)no_memory(&diag, "for the text");
         failure = &diag;
     }
+    take_thought(choice, true);
     if (completion->asked.form != NULL && may_call(choice) && choice->reason != NULL &&
         strcmp(choice->reason, "stop") == 0)
         begin_calls(choice, true);
     if (choice->calls.count > 0 && choice->reason != NULL && strcmp(choice->reason, "stop") == 0)
         choice->reason = "tool_calls";
     if (failure == NULL) {
+        completion_emit_thought(choice);
         completion_emit_calls(choice);
         completion_emit(choice, choice->base.unsent.size, choice->reason != NULL ? choice->reason : "length");
     } else if (completion->failure.code == INLAY_OK) {
@@ -327,6 +412,9 @@ static bool prepare_choice(struct completion *completion, uint32_t index)
     choice->calls.form = asked->tool_form;
     choice->calling = asked->calls != NULL && asked->tools.choice == TOOLS_REQUIRED;
     base->is_bound = choice->calling || asked->form != NULL;
+    if (asked->chat && !asked->keeps_thoughts && !base->is_bound &&
+        (completion->reply == NULL || completion->reply->write_thought != NULL))
+        choice->thinking = completion->begins_thought ? THOUGHT_RUNS : THOUGHT_AHEAD;
     base->forms[ANSWER] = asked->form;
     base->forms[CALLS] = asked->calls;
     base->states[ANSWER] = asked->form != NULL && !choice->calling ? grammar_start(asked->form) : GRAMMAR_DEAD;
@@ -358,6 +446,8 @@ static bool prepare_tools(struct exchange *exchange, struct completion *completi
         (void)body_fail(&error, "tools: %s", model->tool_refusal.text);
     else
         asked->calls = tool_set_grammar(&asked->tools, asked->tool_form, &error);
+    if (asked->calls != NULL && asked->tool_form->in_messages)
+        tool_set_warn(&asked->tools, "the model's chat template takes no tools; the first message describes them");
     if (asked->calls == NULL)
         body_refuse(exchange, &error);
     else
@@ -373,8 +463,8 @@ static bool render_chat(struct completion *completion, char **out_text, inlay_di
     input_list *prompts = &completion->asked.prompts;
 
     if (messages_render(completion->exchange->request.job.model->text, asked->dialog.messages,
-                        asked->tool_form != NULL ? asked->tools.list : NULL, asked->dialog.variables, out_text,
-                        diag) != INLAY_OK)
+                        asked->tool_form != NULL ? asked->tools.list : NULL, asked->dialog.variables,
+                        asked->dialog.continues, out_text, diag) != INLAY_OK)
         return false;
     if (!LIST_GROW(prompts->texts, 0))
         return no_memory(diag, "for the prompt") == INLAY_OK;
@@ -449,6 +539,7 @@ static bool read_prompts(struct exchange *exchange, struct completion *completio
 
     if (!good)
         exchange_fail_diag(exchange, &diag);
+    completion->begins_thought = rendered != NULL && messages_begin_thought(rendered);
     for (uint32_t i = 0; good && i < completion->asked.prompts.count; i++) {
         input_text *prompt = &completion->asked.prompts.texts[i];
 
@@ -495,6 +586,31 @@ static void take_defaults(struct sampler *asked, const struct sampler *defaults)
         asked->top_k = defaults->top_k;
 }
 
+/* Finds the tokens that end a repetition, for the samplers. false: out of memory. */
+static bool find_dry_breaks(struct completion *completion)
+{
+    completion_request *asked = &completion->asked;
+    const struct tokenizer *tokenizer = completion->exchange->request.job.model->text->tokenizer;
+    const size_t count = tokenizer_count(tokenizer);
+
+    if (asked->sampler.dry_multiplier == 0 || asked->dry_breakers[0] == '\0')
+        return true;
+    completion->dry_breaks = calloc(count + 1, 1);
+    if (completion->dry_breaks == NULL)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        size_t bytes = 0;
+        bool special = false;
+        const char *text = tokenizer_bytes(tokenizer, (int64_t)i, &bytes, &special);
+
+        for (size_t k = 0; text != NULL && k < bytes; k++)
+            completion->dry_breaks[i] |= text[k] != '\0' && strchr(asked->dry_breakers, text[k]) != NULL;
+    }
+    asked->sampler.dry_breaks = completion->dry_breaks;
+    asked->sampler.dry_break_count = count;
+    return true;
+}
+
 static bool begin(struct exchange *exchange, struct completion *completion)
 {
     static atomic_uint_fast64_t ids;
@@ -523,8 +639,8 @@ static bool begin(struct exchange *exchange, struct completion *completion)
     }
     choices = completion->asked.prompts.count * completion->asked.candidates;
     completion->choices = calloc(choices, sizeof *completion->choices);
-    good = completion->choices != NULL;
-    completion->choice_count = good ? choices : 0;
+    good = completion->choices != NULL && find_dry_breaks(completion);
+    completion->choice_count = completion->choices != NULL ? choices : 0;
     completion->id = atomic_fetch_add(&ids, 1) + 1;
     completion->seed = completion->asked.seeded ? completion->asked.sampler.state : clock_ns() ^ completion->id;
     completion->unfinished = completion->choice_count;
@@ -557,7 +673,9 @@ static void generate(struct exchange *exchange)
     completion->streams = completion->asked.streams;
     if (completion->streams) {
         exchange->code = HTTP_OK;
-        exchange->type = "text/event-stream";
+        exchange->type = completion->reply != NULL && completion->reply->stream_type != NULL
+                             ? completion->reply->stream_type
+                             : "text/event-stream";
     }
     if (was_suspended || !completion->streams)
         request_suspend(&exchange->request);
@@ -593,10 +711,14 @@ static const reply_form *reply_of(route_kind kind)
     case ROUTE_MESSAGES:
         return &anthropic_reply;
     case ROUTE_INFILL:
-        return &infill_reply;
+    case ROUTE_LLAMA_COMPLETION:
+        return &llama_reply;
     case ROUTE_GENERATE:
     case ROUTE_GENERATE_STREAM:
         return &generate_reply;
+    case ROUTE_OLLAMA_CHAT:
+    case ROUTE_OLLAMA_GENERATE:
+        return &ollama_reply;
     default:
         return NULL;
     }

@@ -15,6 +15,14 @@ typedef struct token_log {
 /* The forms of a text: that of the request, and that of its calls. */
 enum { ANSWER, CALLS };
 
+/* Where a text is with regard to its thought, which is between <think> at its beginning and </think>. */
+typedef enum thought_state {
+    THOUGHT_NONE,  /* the text is the answer from here on */
+    THOUGHT_AHEAD, /* the text may begin with a thought */
+    THOUGHT_RUNS,
+    THOUGHT_ENDED /* white space before the answer is left out */
+} thought_state;
+
 /* A text: choice index % candidates of prompt index / candidates. */
 typedef struct completion_choice {
     text_choice base; /* its forms: ANSWER, CALLS */
@@ -22,15 +30,19 @@ typedef struct completion_choice {
     bool calling; /* the text ends, and calls of tools follow */
     bool said;    /* the reply already has text other than white space */
     tool_reader calls;
+    thought_state thinking;
+    struct strbuf thought; /* its part that was not taken */
 
     struct strbuf text;       /* the text so far; unused if choices are streamed */
+    struct strbuf thoughts;   /* the thought so far */
     token_log log;            /* of the tokens that are not yet written */
     struct strbuf prompt_log; /* those of prompt_logprobs, as JSON elements */
     size_t scored;            /* tokens of the prompt whose log probabilities were taken */
     bool prompt_ended;        /* it was read, and is in the text if that begins with it */
     const char *reason;       /* finish_reason; NULL: not finished */
     bool began;               /* an event of it was written */
-    uint64_t token_ns;        /* when the last token was generated */
+    uint64_t first_token_ns;  /* when the first token was generated */
+    uint64_t token_ns;        /* and the last one */
     size_t characters;        /* generated; for text_offset */
     double log_probability;   /* of all tokens, if the request needs it */
 } completion_choice;
@@ -43,9 +55,13 @@ typedef struct reply_form {
     void (*write_call)(struct completion *completion, uint32_t index, size_t bytes);
     void (*write_end)(struct completion *completion);
     void (*write_failure)(struct completion *completion, const inlay_diag *failure);
+    /* A part of the thought. NULL: the form has none, and thoughts stay in the text. */
+    void (*write_thought)(struct completion *completion, const char *text, size_t bytes);
+    const char *stream_type; /* NULL: text/event-stream */
 } reply_form;
-/* Of /v1/responses, of /v1/messages, of llama-server's /infill, and of KServe's generate. */
-extern const reply_form response_reply, anthropic_reply, infill_reply, generate_reply;
+/* Of /v1/responses, of /v1/messages, of llama-server's /completion and /infill, of KServe's generate, and of
+ * Ollama's /api. */
+extern const reply_form response_reply, anthropic_reply, llama_reply, generate_reply, ollama_reply;
 
 struct completion {
     struct exchange *exchange;
@@ -56,6 +72,7 @@ struct completion {
     const char *adapter_name; /* of asked.model: after its last ':'; NULL: the request names no adapter */
     int64_t adapter;          /* its number in the model; -1: none */
     bool streams;
+    bool begins_thought;    /* the prompt ends with <think> */
     const tool_form *marks; /* special tokens of this form are text; NULL: none */
 
     completion_choice *choices; /* [choice_count] all texts */
@@ -66,6 +83,7 @@ struct completion {
     inlay_diag failure;                     /* of the first text that failed; it ends the others */
 
     choice_scratch scratch;
+    unsigned char *dry_breaks; /* of the samplers, owned; NULL: none */
 
     pthread_mutex_t lock; /* guards the fields below */
     struct strbuf out;    /* events */
@@ -80,6 +98,8 @@ struct completion {
 
 /* Moves the first `bytes` unsent bytes to the choice's text or to an event; reason NULL: more text follows. */
 void completion_emit(completion_choice *choice, size_t bytes, const char *reason);
+/* Moves the thought that was not taken to the choice or to an event. */
+void completion_emit_thought(completion_choice *choice);
 /* Writes the parts of calls that were generated so far to events. */
 void completion_emit_calls(completion_choice *choice);
 /* Adds the token's log probability to the choice. logits: [count] as the model returned them. */

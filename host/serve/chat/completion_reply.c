@@ -20,6 +20,8 @@ void completion_choice_deinit(completion_choice *choice)
 {
     text_choice_deinit(&choice->base);
     strbuf_deinit(&choice->text);
+    strbuf_deinit(&choice->thought);
+    strbuf_deinit(&choice->thoughts);
     tool_reader_deinit(&choice->calls);
     log_deinit(&choice->log);
     strbuf_deinit(&choice->prompt_log);
@@ -307,6 +309,10 @@ static void write_message(struct strbuf *to, const completion_choice *choice, co
         strbuf_text(to, "null");
     else
         strbuf_json(to, text, bytes);
+    if (choice->thoughts.size > 0) {
+        strbuf_text(to, ",\"reasoning_content\":");
+        strbuf_json(to, choice->thoughts.data, choice->thoughts.size);
+    }
     for (uint32_t i = 0; i < choice->calls.count; i++) {
         strbuf_text(to, i == 0 ? ",\"tool_calls\":[{" : ",{");
         write_call(to, &choice->calls.calls[i], choice->calls.calls[i].arguments.size);
@@ -451,6 +457,41 @@ void completion_emit_calls(completion_choice *choice)
             (void)pthread_mutex_unlock(&completion->lock);
         }
     }
+}
+
+static void write_thought_event(struct completion *completion, completion_choice *choice)
+{
+    struct strbuf *to = &completion->out;
+
+    strbuf_text(to, "data: ");
+    write_head(completion, to);
+    strbuf_format(to, "{\"index\":%u,\"delta\":{%s\"reasoning_content\":", (uint32_t)(choice - completion->choices),
+                  choice->began ? "" : "\"role\":\"assistant\",\"content\":null,");
+    strbuf_json(to, choice->thought.data, choice->thought.size);
+    strbuf_text(to, "},");
+    write_logprobs(completion, to, &choice->log);
+    write_reason(to, NULL);
+    end_event(completion, to);
+    choice->began = true;
+}
+
+void completion_emit_thought(completion_choice *choice)
+{
+    struct completion *completion = choice->completion;
+
+    if (choice->thought.size == 0)
+        return;
+    add(&choice->thoughts, &choice->thought);
+    if (completion->streams) {
+        (void)pthread_mutex_lock(&completion->lock);
+        if (completion->reply != NULL)
+            completion->reply->write_thought(completion, choice->thought.data, choice->thought.size);
+        else
+            write_thought_event(completion, choice);
+        wake(completion);
+        (void)pthread_mutex_unlock(&completion->lock);
+    }
+    choice->thought.size = 0;
 }
 
 void completion_emit(completion_choice *choice, size_t bytes, const char *reason)

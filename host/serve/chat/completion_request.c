@@ -59,6 +59,27 @@ static bool read_variables(void *user, json_t *value, body_error *error)
     return json_is_object(value) || body_fail(error, "not an object");
 }
 
+/* true: the last message, one of the assistant, is the beginning of the answer, as without the parameter. */
+static bool read_continues(void *user, json_t *value, body_error *error)
+{
+    bool continues = true;
+    const bool good = body_bool(value, &continues, error);
+
+    ((completion_request *)user)->dialog.continues = continues;
+    return good;
+}
+
+/* Where the model's thought is in the reply, as llama-server has it. */
+static bool read_reasoning(void *user, json_t *value, body_error *error)
+{
+    static const char *const forms[] = { "none", "auto", "deepseek", NULL };
+    uint32_t which = 1;
+    const bool good = body_choice(value, forms, &which, error);
+
+    ((completion_request *)user)->keeps_thoughts = which == 0;
+    return good;
+}
+
 static bool read_instructions(void *user, json_t *value, body_error *error)
 {
     ((completion_request *)user)->dialog.instructions = json_string_value(value);
@@ -234,6 +255,50 @@ static bool read_last(void *user, json_t *value, body_error *error)
     if (!body_number(value, -1, INT32_MAX, true, &number, error))
         return false;
     ((completion_request *)user)->sampler.last_n = number < 0 ? 0 : number == 0 ? -1 : (int64_t)number;
+    return true;
+}
+
+static bool read_dry(void *user, json_t *value, body_error *error)
+{
+    return read_part(value, 0, 100, &((completion_request *)user)->sampler.dry_multiplier, error);
+}
+
+static bool read_dry_base(void *user, json_t *value, body_error *error)
+{
+    return read_part(value, 1, 100, &((completion_request *)user)->sampler.dry_base, error);
+}
+
+static bool read_dry_allowed(void *user, json_t *value, body_error *error)
+{
+    return read_count(value, 1, 65536, &((completion_request *)user)->sampler.dry_allowed, error);
+}
+
+/* -1: all tokens; 0: none, as for llama-server. */
+static bool read_dry_last(void *user, json_t *value, body_error *error)
+{
+    double number;
+
+    if (!body_number(value, -1, INT32_MAX, true, &number, error))
+        return false;
+    ((completion_request *)user)->sampler.dry_last_n = number < 0 ? 0 : number == 0 ? -1 : (int64_t)number;
+    return true;
+}
+
+static bool read_dry_breakers(void *user, json_t *value, body_error *error)
+{
+    completion_request *request = user;
+    const size_t count = json_array_size(value);
+
+    if (!json_is_array(value) || count >= sizeof request->dry_breakers)
+        return body_fail(error, "not an array of at most %zu texts", sizeof request->dry_breakers - 1);
+    for (size_t i = 0; i < count; i++) {
+        const char *text = json_string_value(json_array_get(value, i));
+
+        if (text == NULL || text[0] <= 0 || text[1] != '\0')
+            return body_fail(error, "element %zu is not one character of ASCII; longer texts are not supported", i);
+        request->dry_breakers[i] = text[0];
+    }
+    request->dry_breakers[count] = '\0';
     return true;
 }
 
@@ -627,10 +692,11 @@ static bool read_one(void *user, json_t *value, body_error *error)
         { "return_tokens_as_token_ids", read_no }, { "return_token_ids", read_no }, { "bad_words", read_nothing },     \
         { "length_penalty", read_one }, { "priority", read_zero }, { "mirostat", read_zero },                          \
         { "typical_p", read_typical }, { "typ_p", read_typical }, { "dynatemp_range", read_zero },                     \
-        { "dry_multiplier", read_zero }, { "xtc_probability", read_xtc }, { "xtc_threshold", read_threshold },         \
-        { "top_n_sigma", read_sigma }, { "repeat_last_n", read_last }, { "n_probs", read_zero },                       \
-        { "min_keep", read_zero }, { "id_slot", NULL }, { "timings_per_token", read_no },                              \
-        { "return_progress", read_no },                                                                                \
+        { "dry_multiplier", read_dry }, { "dry_base", read_dry_base }, { "dry_allowed_length", read_dry_allowed },     \
+        { "dry_penalty_last_n", read_dry_last }, { "dry_sequence_breakers", read_dry_breakers },                       \
+        { "xtc_probability", read_xtc }, { "xtc_threshold", read_threshold }, { "top_n_sigma", read_sigma },           \
+        { "repeat_last_n", read_last }, { "n_probs", read_zero }, { "min_keep", read_zero }, { "id_slot", NULL },      \
+        { "timings_per_token", read_no }, { "return_progress", read_no },                                              \
     {                                                                                                                  \
         "user", NULL                                                                                                   \
     }
@@ -646,7 +712,8 @@ static const body_parameter chat_parameters[] = { BOTH,
                                                   { "top_logprobs", read_top_logprobs },
                                                   { "modalities", read_modalities },
                                                   { "add_generation_prompt", read_yes },
-                                                  { "continue_final_message", read_no },
+                                                  { "continue_final_message", read_continues },
+                                                  { "reasoning_format", read_reasoning },
                                                   { "echo", read_no },
                                                   { "service_tier", read_tier },
                                                   { "tools", read_tools },
@@ -774,6 +841,133 @@ static const body_parameter infill_parameters[] = { BOTH,
                                                     { "t_max_prompt_ms", NULL },
                                                     { "t_max_predict_ms", read_zero } };
 
+/* A form of the text: "json", or a schema; "" is none. */
+static bool read_ollama_format(void *user, json_t *value, body_error *error)
+{
+    if (json_is_object(value))
+        return set_form(user, FORM_SCHEMA, value, error);
+    if (json_is_string(value) && json_string_length(value) == 0)
+        return true;
+    return json_is_string(value) && strcmp(json_string_value(value), "json") == 0
+               ? set_form(user, FORM_SCHEMA, NULL, error)
+               : body_fail(error, "neither \"json\" nor a schema");
+}
+
+/* Whether the model thinks, if its template can tell it so; or how much. */
+static bool read_think(void *user, json_t *value, body_error *error)
+{
+    completion_request *request = user;
+    const bool is_level = json_is_string(value);
+
+    if (!is_level && !json_is_boolean(value))
+        return body_fail(error, "neither true, false nor a text");
+    request->dialog.variables = keep(
+        request,
+        is_level ? json_pack("{s:O}", "reasoning_effort", value) : json_pack("{s:O}", "enable_thinking", value), error);
+    return request->dialog.variables != NULL;
+}
+
+static bool read_ollama_messages(void *user, json_t *value, body_error *error)
+{
+    for (size_t i = 0; i < json_array_size(value); i++)
+        if (json_array_size(json_object_get(json_array_get(value, i), "images")) > 0)
+            return body_fail(error, "message %zu has images; the model takes texts only", i);
+    return read_messages(user, value, error);
+}
+
+static bool read_given_prompt(void *user, json_t *value, body_error *error)
+{
+    ((completion_request *)user)->given_prompt = json_string_value(value);
+    return json_is_string(value) || body_fail(error, "not a text");
+}
+
+static bool read_raw(void *user, json_t *value, body_error *error)
+{
+    return body_bool(value, &((completion_request *)user)->is_raw, error);
+}
+
+/* -2 is "until the context is full". */
+static bool read_predict(void *user, json_t *value, body_error *error)
+{
+    json_t *all = json_integer(-1);
+    const bool good =
+        read_max_tokens(user, json_is_integer(value) && json_integer_value(value) == -2 ? all : value, error);
+
+    json_decref(all);
+    return good;
+}
+
+/* Those without a function are of Ollama's runner. The context is that of the server. */
+static bool read_ollama_options(void *user, json_t *value, body_error *error)
+{
+    static const body_parameter options[] = { { "temperature", read_temperature },
+                                              { "top_p", read_top_p },
+                                              { "min_p", read_min_p },
+                                              { "top_k", read_top_k },
+                                              { "typical_p", read_typical },
+                                              { "num_predict", read_predict },
+                                              { "stop", read_stops },
+                                              { "seed", read_seed },
+                                              { "repeat_penalty", read_repetition },
+                                              { "repeat_last_n", read_last },
+                                              { "presence_penalty", read_presence },
+                                              { "frequency_penalty", read_frequency },
+                                              { "num_ctx", NULL },
+                                              { "num_batch", NULL },
+                                              { "num_gpu", NULL },
+                                              { "num_keep", NULL },
+                                              { "num_thread", NULL },
+                                              { "main_gpu", NULL },
+                                              { "use_mmap", NULL },
+                                              { "numa", NULL } };
+
+    if (!json_is_object(value))
+        return body_fail(error, "not an object");
+    if (body_take(value, options, sizeof options / sizeof *options, user, error))
+        return true;
+    error->parameter[0] = '\0'; /* its name is in the text */
+    return false;
+}
+
+#define OLLAMA                                                                                                         \
+    { "model", read_model }, { "stream", read_stream }, { "format", read_ollama_format },                              \
+        { "options", read_ollama_options }, { "think", read_think }, { "keep_alive", NULL },                           \
+    {                                                                                                                  \
+        "logprobs", read_no                                                                                            \
+    }
+static const body_parameter ollama_chat_parameters[] = { OLLAMA,
+                                                         { "messages", read_ollama_messages },
+                                                         { "tools", read_tools } };
+static const body_parameter ollama_parameters[] = { OLLAMA,
+                                                    { "prompt", read_given_prompt },
+                                                    { "system", read_instructions },
+                                                    { "suffix", read_suffix },
+                                                    { "raw", read_raw },
+                                                    { "template", read_empty },
+                                                    { "context", read_nothing },
+                                                    { "images", read_nothing } };
+
+/* A prompt of Ollama is a message of the user, unless it is raw or has a suffix: then it is completed. */
+static bool take_given_prompt(completion_request *request, body_error *error)
+{
+    const json_t *text;
+
+    if (request->given_prompt == NULL)
+        return true;
+    request->chat = !request->is_raw && request->suffix == NULL;
+    text = request->chat ? NULL : keep(request, json_string(request->given_prompt), error);
+    if (request->chat)
+        return messages_add(request->dialog.messages, "user", request->given_prompt, error);
+    return text != NULL && input_list_read(&request->prompts, text, MAX_TEXTS, error);
+}
+
+static const body_parameter llama_parameters[] = { BOTH,
+                                                   { "prompt", read_prompts },
+                                                   { "samplers", NULL },
+                                                   { "t_max_predict_ms", read_zero },
+                                                   { "return_tokens", read_no },
+                                                   { "post_sampling_probs", read_no } };
+
 static bool read_nested(void *user, json_t *value, body_error *error);
 
 static const body_parameter generate_parameters[] = {
@@ -797,6 +991,8 @@ typedef struct request_form {
     const char *prompt; /* the parameter of the prompt, or of messages */
     bool chat, response;
     bool is_single; /* the reply has one text, without log probabilities */
+    bool continues; /* the last message may be the beginning of the answer */
+    bool streams;   /* unless the request says otherwise */
 } request_form;
 
 static request_form form_of(route_kind kind)
@@ -804,33 +1000,50 @@ static request_form form_of(route_kind kind)
 #define TABLE(rows) rows, sizeof(rows) / sizeof *(rows)
     switch (kind) {
     case ROUTE_CHAT:
-        return (request_form){ TABLE(chat_parameters), "messages", true, false, false };
+        return (request_form){ TABLE(chat_parameters), "messages", true, false, false, true, false };
     case ROUTE_RESPONSES:
-        return (request_form){ TABLE(response_parameters), "input", true, true, true };
+        return (request_form){ TABLE(response_parameters), "input", true, true, true, false, false };
     case ROUTE_MESSAGES:
-        return (request_form){ TABLE(anthropic_parameters), "messages", true, false, true };
+        return (request_form){ TABLE(anthropic_parameters), "messages", true, false, true, true, false };
     case ROUTE_INFILL:
-        return (request_form){ TABLE(infill_parameters), "input_prefix", false, false, true };
+        return (request_form){ TABLE(infill_parameters), "input_prefix", false, false, true, false, false };
+    case ROUTE_OLLAMA_CHAT:
+        return (request_form){ TABLE(ollama_chat_parameters), "messages", true, false, true, true, true };
+    case ROUTE_OLLAMA_GENERATE:
+        return (request_form){ TABLE(ollama_parameters), "prompt", true, false, true, false, true };
+    case ROUTE_LLAMA_COMPLETION:
+        return (request_form){ TABLE(llama_parameters), "prompt", false, false, true, false, false };
     case ROUTE_GENERATE:
     case ROUTE_GENERATE_STREAM:
-        return (request_form){ TABLE(generate_parameters), "text_input", false, false, true };
+        return (request_form){ TABLE(generate_parameters),   "text_input", false, false, true, false,
+                               kind == ROUTE_GENERATE_STREAM };
     default:
-        return (request_form){ TABLE(completion_parameters), "prompt", false, false, false };
+        return (request_form){ TABLE(completion_parameters), "prompt", false, false, false, false, false };
     }
 #undef TABLE
 }
 
-/* The model of a request whose body names none: that of the path, or the only one for texts. */
+/* The model of the path, or the only one for texts if the body names none, or one that does not exist. */
 static void find_model(completion_request *request, const struct exchange *exchange)
 {
-    char only[MODELS_NAME_BYTES];
+    static const char latest[] = ":latest"; /* Ollama adds it to names */
+    const size_t bytes = request->model != NULL ? strlen(request->model) : 0;
+    const bool is_ollama = exchange->route.kind == ROUTE_OLLAMA_CHAT || exchange->route.kind == ROUTE_OLLAMA_GENERATE;
+    char only[MODELS_NAME_BYTES], note[2 * MODELS_NAME_BYTES + 80];
     json_t *name = NULL;
 
-    if (exchange->route.name != NULL)
+    if (exchange->route.name != NULL) {
         name = json_stringn(exchange->route.name, exchange->route.name_bytes);
-    else if (request->model == NULL && exchange->route.kind == ROUTE_INFILL &&
-             models_only(exchange->request.server->repository, only))
+    } else if (is_ollama && bytes > sizeof latest &&
+               strcmp(request->model + bytes - (sizeof latest - 1), latest) == 0) {
+        name = json_stringn(request->model, bytes - (sizeof latest - 1));
+    } else if (models_stand_in(exchange->request.server->repository, request->model, only)) {
+        (void)snprintf(note, sizeof note, "%s%.*s%s; the only one for texts, '%s', answers",
+                       request->model != NULL ? "there is no model '" : "the request names no model", MODELS_NAME_BYTES,
+                       request->model != NULL ? request->model : "", request->model != NULL ? "'" : "", only);
+        tool_set_warn(&request->tools, note);
         name = json_string(only);
+    }
     if (name != NULL && json_array_append_new(request->made, name) == 0)
         request->model = json_string_value(name);
 }
@@ -848,6 +1061,23 @@ static bool check_tools(completion_request *request, body_error *error)
     return true;
 }
 
+/* The number of tokens of a request that says none. */
+static uint64_t default_tokens(route_kind kind)
+{
+    switch (kind) {
+    case ROUTE_LLAMA_COMPLETION:
+    case ROUTE_OLLAMA_CHAT:
+    case ROUTE_OLLAMA_GENERATE:
+        return MAX_TOKENS; /* until the context ends it */
+    case ROUTE_CHAT:
+    case ROUTE_RESPONSES:
+    case ROUTE_MESSAGES:
+        return CHAT_TOKENS;
+    default:
+        return COMPLETION_TOKENS;
+    }
+}
+
 bool completion_request_read(completion_request *request, struct exchange *exchange, body_error *error)
 {
     const request_form form = form_of(exchange->route.kind);
@@ -855,27 +1085,31 @@ bool completion_request_read(completion_request *request, struct exchange *excha
     *request = (completion_request){ .chat = form.chat,
                                      .prompt_name = form.prompt,
                                      .response = form.response,
-                                     .streams = exchange->route.kind == ROUTE_GENERATE_STREAM,
+                                     .streams = form.streams,
                                      .choices = 1,
                                      .prompt_logprobs = -1,
+                                     .dry_breakers = "\n:\"*",
                                      .sampler = { .temperature = NAN,
                                                   .top_p = NAN,
                                                   .min_p = NAN,
                                                   .penalty = NAN,
                                                   .xtc_threshold = 0.1F,
+                                                  .dry_base = 1.75F,
+                                                  .dry_allowed = 2,
                                                   .top_k = OPEN_TOP_K } };
     request->dialog.messages = json_array();
+    request->dialog.continues = form.continues;
     request->made = json_array();
     if (request->dialog.messages == NULL || request->made == NULL)
         return body_fail_parameter(error, "messages", "out of memory for the messages");
     request->body = body_read(exchange, form.parameters, form.count, request, error);
-    if (request->body == NULL)
+    if (request->body == NULL || !take_given_prompt(request, error))
         return false;
     find_model(request, exchange);
     if (!request->has_max_tokens)
-        request->ends.max_tokens = request->chat ? CHAT_TOKENS : COMPLETION_TOKENS;
+        request->ends.max_tokens = default_tokens(exchange->route.kind);
     if (request->model == NULL)
-        return body_fail_parameter(error, "model", "the request has no model");
+        return body_fail_parameter(error, "model", "the request has no model, and there are several, or none");
     if (request->chat ? json_array_size(request->dialog.messages) == 0 : request->prompts.count == 0) {
         char why[80];
 

@@ -19,6 +19,8 @@ typedef struct completion_request {
     const char *model;
     const char *prompt_name; /* the parameter of the prompts, or of messages */
     input_list prompts;
+    const char *given_prompt;  /* of /api/generate: a message, or a prompt; NULL: none */
+    bool is_raw;               /* it is a prompt */
     const char *suffix;        /* each text is generated between its prompt and this; NULL: none */
     const infill_form *infill; /* of the model; NULL: no suffix */
     text_ends ends;            /* of stops and stop_tokens */
@@ -28,6 +30,7 @@ typedef struct completion_request {
         json_t *messages;         /* owned; objects, as the template takes them */
         json_t *variables;        /* of the template; NULL: none */
         const char *instructions; /* the first message; NULL: none */
+        bool continues;           /* the last message may be the beginning of the answer */
     } dialog;
     json_t *metadata;    /* returned as it came; NULL: none */
     json_t *format;      /* the form of the text, returned as it came */
@@ -37,7 +40,8 @@ typedef struct completion_request {
     bool stream_usage;
     bool logprobs;
     uint32_t top_logprobs;
-    bool echoes; /* the reply begins with the prompt */
+    bool keeps_thoughts; /* in the text of the answer */
+    bool echoes;         /* the reply begins with the prompt */
     bool has_max_tokens;
     int32_t prompt_logprobs; /* number of most probable tokens for each token of the prompt; -1: none are wanted */
     bool seeded;
@@ -46,6 +50,7 @@ typedef struct completion_request {
     const tool_form *tool_form; /* of the model; NULL: the request has no tools that may be called */
     struct grammar *calls;      /* of the texts that call tools, owned; NULL: as above */
     struct token_bias *bias;    /* [MAX_BIAS], owned; NULL: none */
+    char dry_breakers[17];      /* characters of which each ends a repetition, for sampler.dry_breaks */
     struct sampler sampler;     /* what the request leaves open is NAN, and top_k OPEN_TOP_K */
 } completion_request;
 

@@ -88,28 +88,37 @@ acquired models_acquire(struct exchange *exchange, const char *name, const char 
     return found;
 }
 
-typedef struct only_text {
-    char *name; /* [MODELS_NAME_BYTES] "" = none */
-    bool several;
-} only_text;
+typedef struct stand_in {
+    const char *asked;
+    size_t asked_bytes; /* without an adapter */
+    char *name;         /* [MODELS_NAME_BYTES] "" = none */
+    bool exists, several;
+} stand_in;
 
-static void find_only(void *user, const repository_entry *entry)
+static void find_stand_in(void *user, const repository_entry *entry)
 {
-    only_text *only = user;
+    stand_in *found = user;
+    const bool loads = entry->loaded == NULL || entry->loaded->text != NULL;
 
-    if (!entry->is_text || entry->loaded == NULL || entry->loaded->text == NULL)
+    found->exists |=
+        found->asked != NULL &&
+        (strcmp(entry->name, found->asked) == 0 ||
+         (strlen(entry->name) == found->asked_bytes && strncmp(entry->name, found->asked, found->asked_bytes) == 0));
+    if (!entry->is_text || !loads)
         return;
-    only->several |= only->name[0] != '\0' && strcmp(only->name, entry->name) != 0;
-    (void)snprintf(only->name, MODELS_NAME_BYTES, "%s", entry->name);
+    found->several |= found->name[0] != '\0' && strcmp(found->name, entry->name) != 0;
+    (void)snprintf(found->name, MODELS_NAME_BYTES, "%s", entry->name);
 }
 
-bool models_only(struct repository *repository, char name[MODELS_NAME_BYTES])
+bool models_stand_in(struct repository *repository, const char *asked, char name[MODELS_NAME_BYTES])
 {
-    only_text only = { .name = name };
+    const char *colon = asked != NULL ? strrchr(asked, ':') : NULL;
+    stand_in found = { .asked = asked, .name = name };
 
+    found.asked_bytes = colon != NULL ? (size_t)(colon - asked) : asked != NULL ? strlen(asked) : 0;
     name[0] = '\0';
-    repository_each(repository, find_only, &only);
-    if (only.several)
+    repository_each(repository, find_stand_in, &found);
+    if (found.exists || found.several)
         name[0] = '\0';
     return name[0] != '\0';
 }
@@ -118,10 +127,8 @@ struct text_model *models_find_text(struct exchange *exchange, const char *name)
 {
     char only[MODELS_NAME_BYTES];
 
-    if (name == NULL) {
-        (void)models_only(exchange->request.server->repository, only);
+    if (models_stand_in(exchange->request.server->repository, name, only) || name == NULL)
         name = only;
-    }
     if (models_acquire(exchange, name, NULL, NULL) != ACQUIRED_MODEL)
         return NULL;
     if (exchange->request.job.model->text == NULL)

@@ -1,26 +1,31 @@
-/* The replies and events of llama-server's /infill and of KServe's generate: one text. */
+/* The replies and events of llama-server's /completion and /infill, and of KServe's generate: one text. */
 #include "serve/chat/completion_internal.h"
 #include "serve/model/model.h"
 #include <string.h>
 
 /* The object of a part of the text; reason: of the last one, NULL: more follow. */
-static void write_infill(const struct completion *completion, struct strbuf *to, const char *text, size_t bytes,
-                         const char *reason)
+static void write_llama(const struct completion *completion, struct strbuf *to, const char *text, size_t bytes,
+                        const char *reason)
 {
     const completion_choice *choice = &completion->choices[0];
 
-    strbuf_text(to, "{\"index\":0,\"content\":");
+    strbuf_text(to, "{\"index\":0,");
+    tool_set_write_warnings(&completion->asked.tools, to);
+    strbuf_text(to, "\"content\":");
     strbuf_json(to, text, bytes);
     strbuf_format(to, ",\"stop\":%s", reason != NULL ? "true" : "false");
     if (reason != NULL)
         strbuf_format(to,
                       ",\"model\":\"%s\",\"stop_type\":\"%s\",\"tokens_predicted\":%zu,\"tokens_evaluated\":%zu,"
-                      "\"tokens_cached\":%zu",
+                      "\"tokens_cached\":%zu,\"truncated\":false,\"stopping_word\":",
                       completion->asked.model,
                       strcmp(reason, "length") == 0 ? "limit"
                       : choice->base.stop != NULL   ? "word"
                                                     : "eos",
                       completion->generated_tokens, completion->prompt_tokens, completion->cached_tokens);
+    if (reason != NULL)
+        strbuf_json(to, choice->base.stop != NULL ? choice->base.stop : "",
+                    choice->base.stop != NULL ? strlen(choice->base.stop) : 0);
     strbuf_text(to, "}");
 }
 
@@ -43,8 +48,8 @@ static void write_generated(const struct completion *completion, struct strbuf *
 static void write_object(const struct completion *completion, struct strbuf *to, const char *text, size_t bytes,
                          const char *reason)
 {
-    if (completion->reply == &infill_reply)
-        write_infill(completion, to, text, bytes, reason);
+    if (completion->reply == &llama_reply)
+        write_llama(completion, to, text, bytes, reason);
     else
         write_generated(completion, to, text, bytes, reason);
 }
@@ -83,5 +88,5 @@ static void write_failure(struct completion *completion, const inlay_diag *failu
     strbuf_text(&completion->out, "\n\n");
 }
 
-const reply_form infill_reply = { write_whole, write_part, NULL, write_end, write_failure };
-const reply_form generate_reply = { write_whole, write_part, NULL, write_end, write_failure };
+const reply_form llama_reply = { write_whole, write_part, NULL, write_end, write_failure, NULL, NULL };
+const reply_form generate_reply = { write_whole, write_part, NULL, write_end, write_failure, NULL, NULL };

@@ -291,5 +291,6 @@ static void response_write_failure(struct completion *completion, const inlay_di
     write_response_event(completion, "response.failed", failure);
 }
 
-const reply_form response_reply = { response_write, response_write_part, response_write_call, response_write_end,
-                                    response_write_failure };
+const reply_form response_reply = {
+    response_write, response_write_part, response_write_call, response_write_end, response_write_failure, NULL, NULL
+};

@@ -106,7 +106,8 @@ static char *render(const token_request *request, text_model *model, body_error 
     inlay_diag diag = INLAY_DIAG_INIT;
     char *text = NULL;
 
-    if (messages_render(model, request->messages, request->tools.list, request->variables, &text, &diag) != INLAY_OK)
+    if (messages_render(model, request->messages, request->tools.list, request->variables, true, &text, &diag) !=
+        INLAY_OK)
         (void)body_fail(error, "%.250s", diag.text);
     return text;
 }

@@ -195,7 +195,8 @@ void exchange_reply_get(struct exchange *exchange, exchange_reply *out)
     while (request_hold_reply(&exchange->request, exchange->reply.size, strcmp(exchange->method, "POST") == 0, &diag) !=
            INLAY_OK)
         exchange_fail(exchange, HTTP_TOO_MANY_REQUESTS, diag.text); /* a small reply, which is not refused */
-    out->streams = strcmp(exchange->type, "text/event-stream") == 0;
+    out->streams =
+        strcmp(exchange->type, "text/event-stream") == 0 || strcmp(exchange->type, "application/x-ndjson") == 0;
     out->is_head_only = strcmp(exchange->method, "HEAD") == 0;
     if (exchange->reply.failed) {
         strbuf_deinit(&exchange->reply);

@@ -33,6 +33,9 @@
     X(RESPONSES, NO_METHOD, USERS)                                                                                     \
     X(MESSAGES, NO_METHOD, USERS)                                                                                      \
     X(INFILL, NO_METHOD, USERS)                                                                                        \
+    X(LLAMA_COMPLETION, NO_METHOD, USERS)                                                                              \
+    X(OLLAMA_CHAT, NO_METHOD, USERS)                                                                                   \
+    X(OLLAMA_GENERATE, NO_METHOD, USERS)                                                                               \
     X(GENERATE, NO_METHOD, USERS)                                                                                      \
     X(GENERATE_STREAM, NO_METHOD, USERS)                                                                               \
     X(EMBEDDINGS, NO_METHOD, USERS)                                                                                    \
@@ -43,6 +46,7 @@
     X(APPLY_TEMPLATE, NO_METHOD, USERS)                                                                                \
     X(SLOTS, USERS, NO_METHOD)                                                                                         \
     X(PROPS, USERS, NO_METHOD)                                                                                         \
+    X(OLLAMA_TAGS, USERS, NO_METHOD)                                                                                   \
     X(MODELS, USERS, NO_METHOD)                                                                                        \
     X(TRACE, USERS, ADMINS)                                                                                            \
     X(LOGGING, USERS, ADMINS)                                                                                          \

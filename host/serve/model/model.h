@@ -36,6 +36,7 @@ typedef struct model_settings {
     uint32_t busy_threads;     /* threads of a run while as many runs as possible are active */
     uint32_t max_queue;        /* most waiting requests */
     uint32_t max_sequences;    /* most live sequences of a model with states */
+    uint64_t context;          /* most tokens of a text, if the model has more; 0 = as many as it has */
     uint64_t kv_memory;        /* most bytes of the states of texts; 0 = no limit */
     uint32_t prompt_tokens;    /* most tokens of prompts that are read until its texts get their next tokens */
     uint32_t draft_tokens;     /* most guesses of the draft model that a run of one text reads; 0 = none */

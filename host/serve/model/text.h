@@ -6,6 +6,6 @@
 
 static inline text_source text_source_of(const struct model *model)
 {
-    return (text_source){ .session = model->session, .path = model->file.path };
+    return (text_source){ .session = model->session, .path = model->file.path, .context = model->settings.context };
 }
 #endif

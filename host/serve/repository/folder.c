@@ -64,6 +64,15 @@ static bool is_file(const char *folder_path, const char *name, const char *suffi
     return bytes > 0 && (size_t)bytes < sizeof path && stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
+bool folder_file(const char *folder_path, char path[FOLDER_PATH_BYTES])
+{
+    const bool is_gguf = !is_file(folder_path, "model", ".onnx") && is_file(folder_path, "model", ".gguf");
+
+    (void)snprintf(path, FOLDER_PATH_BYTES, "%.*s/model.%s", FOLDER_PATH_BYTES - 16, folder_path,
+                   is_gguf ? "gguf" : "onnx");
+    return is_gguf || is_file(folder_path, "model", ".onnx");
+}
+
 /* A folder that cannot be opened is skipped, unless it can be at another time: a model would seem to be removed. */
 static inlay_status check_opened(const DIR *dir, const char *path, inlay_diag *diag)
 {
@@ -77,7 +86,7 @@ static inlay_status no_memory_for_list(inlay_diag *diag)
     return no_memory(diag, "for the list of models");
 }
 
-/* Finds the numbered subfolders, with or without a model.onnx. */
+/* Finds the numbered subfolders, with or without a model. */
 static inlay_status find_versions(found_model *model, bool has_file, inlay_diag *diag)
 {
     DIR *dir = opendir(model->path);
@@ -86,9 +95,13 @@ static inlay_status find_versions(found_model *model, bool has_file, inlay_diag 
     bool good = true;
 
     while (good && dir != NULL && (entry = readdir(dir)) != NULL) {
+        char folder_path[FOLDER_PATH_BYTES], file[FOLDER_PATH_BYTES];
         uint64_t version;
 
-        if (!is_version(entry->d_name, &version) || (has_file && !is_file(model->path, entry->d_name, "/model.onnx")))
+        if (!is_version(entry->d_name, &version))
+            continue;
+        (void)snprintf(folder_path, sizeof folder_path, "%.3000s/%s", model->path, entry->d_name);
+        if (has_file && !folder_file(folder_path, file))
             continue;
         good = LIST_GROW(model->versions, model->version_count);
         if (good)
@@ -101,14 +114,15 @@ static inlay_status find_versions(found_model *model, bool has_file, inlay_diag 
     return good ? status : no_memory_for_list(diag);
 }
 
-/* A folder with config.pbtxt but without any model.onnx is that of an ensemble: its versions are empty folders, or it
+/* A folder with config.pbtxt but without any model is that of an ensemble: its versions are empty folders, or it
  * has none and is version 1. */
 static inlay_status read_versions(found_model *model, inlay_diag *diag)
 {
     inlay_status status = find_versions(model, true, diag);
+    char file[FOLDER_PATH_BYTES];
 
     if (status != INLAY_OK || model->version_count > 0 || !is_file(model->path, "config", ".pbtxt") ||
-        is_file(model->path, "model", ".onnx"))
+        folder_file(model->path, file))
         return status;
     status = find_versions(model, false, diag);
     if (status != INLAY_OK || model->version_count > 0)
@@ -150,6 +164,26 @@ static bool is_part(const char *path, unsigned *number, unsigned *count)
 
     return bytes > PART_END && sscanf(path + bytes - PART_END, "-%5u-of-%5u.gguf%n", number, count, &read) == 2 &&
            read == PART_END;
+}
+
+/* Whether the folder has an earlier part of the same model, by which the model is found. If part 1 is missing, the
+ * model has a later one, and its load fails with the name of the missing part. */
+static bool follows_part(const char *folder_path, const char *name)
+{
+    char earlier[40];
+    unsigned number = 0, count = 0;
+    bool follows = false;
+
+    if (!is_part(name, &number, &count))
+        return false;
+    for (unsigned i = 1; i < number && !follows; i++) {
+        char stem[NAME_MAX + 1];
+
+        (void)snprintf(stem, sizeof stem, "%.*s", (int)(strlen(name) - PART_END), name);
+        (void)snprintf(earlier, sizeof earlier, "-%05u-of-%05u.gguf", i, count);
+        follows = is_file(folder_path, stem, earlier);
+    }
+    return follows;
 }
 
 /* Length of NAME in NAME.onnx, NAME.gguf and the names of parts of NAME; 0 for other names. */
@@ -216,12 +250,11 @@ static inlay_status add_entry(struct folder *folder, const char *path, const cha
     char full[4096];
     struct stat st;
     int full_bytes = snprintf(full, sizeof full, "%s/%s", path, name);
-    unsigned number = 1, count;
     inlay_status status = INLAY_OK;
 
     if (full_bytes < 0 || (size_t)full_bytes >= sizeof full || stat(full, &st) != 0)
         return INLAY_OK;
-    if (is_part(name, &number, &count) && number != 1)
+    if (follows_part(path, name))
         return INLAY_OK;
     if (S_ISREG(st.st_mode) && folder_is_name(name, bytes))
         status = add(folder, name, bytes, full, false, diag);
@@ -267,11 +300,11 @@ static void sort_unique(struct folder *folder)
     folder->count = kept;
 }
 
-/* Whether the folder itself is a model: it has versions, or a file model.onnx. */
+/* Whether the folder itself is a model: it has versions, or a file model.onnx or model.gguf. */
 static inlay_status add_itself(struct folder *folder, const char *path, const char *name, bool *out_is_model,
                                inlay_diag *diag)
 {
-    char file[4096];
+    char file[FOLDER_PATH_BYTES];
     const inlay_status status = add(folder, name, strlen(name), path, true, diag);
 
     if (status != INLAY_OK)
@@ -280,10 +313,9 @@ static inlay_status add_itself(struct folder *folder, const char *path, const ch
     if (*out_is_model)
         return INLAY_OK;
     folder_deinit(folder);
-    *out_is_model = is_file(path, "model", ".onnx");
+    *out_is_model = folder_file(path, file);
     if (!*out_is_model)
         return INLAY_OK;
-    (void)snprintf(file, sizeof file, "%s/model.onnx", path);
     return add(folder, name, strlen(name), file, false, diag);
 }
 
@@ -424,7 +456,7 @@ static void mix_parts(files_state *state, const char *path, unsigned count)
     }
 }
 
-static const char ADAPTER_FILE[] = "adapter_model.safetensors";
+static const char *const adapter_files[] = { "adapter_model.safetensors", "adapter_model.gguf", "adapter_config.json" };
 
 static void free_adapter(const struct folder_adapters *adapters, uint32_t i)
 {
@@ -497,9 +529,13 @@ inlay_status folder_adapters_find(const found_model *model, uint64_t version, st
     status = check_opened(dir, folder, diag);
     while (dir != NULL && status == INLAY_OK && (entry = readdir(dir)) != NULL) {
         char name[300];
+        bool has = false;
 
-        (void)snprintf(name, sizeof name, "%s/%s", entry->d_name, ADAPTER_FILE);
-        if (!folder_is_name(entry->d_name, strlen(entry->d_name)) || !is_file(folder, name, ""))
+        for (int i = 0; i < 2; i++) {
+            (void)snprintf(name, sizeof name, "%s/%s", entry->d_name, adapter_files[i]);
+            has |= is_file(folder, name, "");
+        }
+        if (!has || !folder_is_name(entry->d_name, strlen(entry->d_name)))
             continue;
         (void)snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
         if (!folder_adapters_add(out, entry->d_name, path))
@@ -514,38 +550,37 @@ inlay_status folder_adapters_find(const found_model *model, uint64_t version, st
 
 static void mix_adapters(files_state *state, const found_model *model, uint64_t version)
 {
-    static const char *const files[] = { ADAPTER_FILE, "adapter_config.json" };
     struct folder_adapters adapters;
     char path[4600];
 
     if (folder_adapters_find(model, version, &adapters, NULL) != INLAY_OK)
         return;
     for (uint32_t i = 0; i < adapters.count; i++)
-        for (int k = 0; k < 2; k++) {
-            (void)snprintf(path, sizeof path, "%s/%s", adapters.paths[i], files[k]);
+        for (size_t k = 0; k < sizeof adapter_files / sizeof *adapter_files; k++) {
+            (void)snprintf(path, sizeof path, "%s/%s", adapters.paths[i], adapter_files[k]);
             mix_file(state, path);
         }
     folder_adapters_deinit(&adapters);
 }
 
-bool folder_draft(const found_model *model, uint64_t version, char path[4200])
+bool folder_draft(const found_model *model, uint64_t version, char path[FOLDER_PATH_BYTES])
 {
+    char folder_path[FOLDER_PATH_BYTES - 16];
+
     if (!model->is_folder)
         return false;
-    (void)snprintf(path, 4200, "%s/%llu/draft", model->path, (unsigned long long)version);
-    if (!is_file(path, "model", ".onnx"))
-        (void)snprintf(path, 4200, "%s/draft", model->path);
-    if (!is_file(path, "model", ".onnx"))
-        return false;
-    (void)strncat(path, "/model.onnx", 4199 - strlen(path));
-    return true;
+    (void)snprintf(folder_path, sizeof folder_path, "%s/%llu/draft", model->path, (unsigned long long)version);
+    if (folder_file(folder_path, path))
+        return true;
+    (void)snprintf(folder_path, sizeof folder_path, "%s/draft", model->path);
+    return folder_file(folder_path, path);
 }
 
 /* The draft model, and the files of a head (texts/draft/head.h). */
 static void mix_draft(files_state *state, const found_model *model, uint64_t version)
 {
-    static const char *const files[] = { "model.onnx", "config.json", "d2t.safetensors" };
-    char path[4200], file[4300];
+    static const char *const files[] = { "model.onnx", "model.gguf", "config.json", "d2t.safetensors" };
+    char path[FOLDER_PATH_BYTES], file[FOLDER_PATH_BYTES + 100];
 
     if (!folder_draft(model, version, path))
         return;
@@ -557,7 +592,7 @@ static void mix_draft(files_state *state, const found_model *model, uint64_t ver
 
 static files_state state_of(const found_model *model, uint64_t version)
 {
-    char path[4200];
+    char path[FOLDER_PATH_BYTES], version_path[FOLDER_PATH_BYTES - 16];
     files_state state = { .sum = 0 };
     unsigned number, count;
 
@@ -574,7 +609,9 @@ static files_state state_of(const found_model *model, uint64_t version)
     for (uint32_t i = 0; i < model->version_count; i++) {
         if (version != 0 && model->versions[i] != version)
             continue;
-        (void)snprintf(path, sizeof path, "%s/%llu/model.onnx", model->path, (unsigned long long)model->versions[i]);
+        (void)snprintf(version_path, sizeof version_path, "%s/%llu", model->path,
+                       (unsigned long long)model->versions[i]);
+        (void)folder_file(version_path, path);
         mix_draft(&state, model, model->versions[i]);
         state.sum = mix(state.sum, model->versions[i]);
         mix_file(&state, path);

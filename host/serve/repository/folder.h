@@ -4,7 +4,7 @@
 #include "inlay/status.h"
 #include <stdbool.h>
 
-enum { FOLDER_MAX_NAME = 128 };
+enum { FOLDER_MAX_NAME = 128, FOLDER_PATH_BYTES = 4200 };
 
 typedef struct found_model {
     char *name;
@@ -22,9 +22,9 @@ struct folder {
 };
 
 /* Reads the folder, or the single file. Entries that are not models are skipped. name: of the only model, which may
- * also be the folder itself (VERSION/model.onnx or model.onnx in it); "" = each model has the name of its file or
- * folder. The folder or an entry may be a model as Hugging Face publishes it (base/model_folder.h), whose file is
- * chosen by `variant`; if it has several parts, each is a model FOLDER.PART. */
+ * also be the folder itself (VERSION/model.onnx or model.onnx in it, or .gguf); "" = each model has the name of its
+ * file or folder. The folder or an entry may be a model as Hugging Face publishes it (base/model_folder.h), whose file
+ * is chosen by `variant`; if it has several parts, each is a model FOLDER.PART. */
 INLAY_NODISCARD inlay_status folder_read(const char *path, const char *name, const char *variant,
                                          struct folder *out_folder, inlay_diag *diag);
 void folder_deinit(struct folder *folder);
@@ -32,7 +32,7 @@ void folder_deinit(struct folder *folder);
  * FOLDER_MAX_NAME. */
 bool folder_is_name(const char *name, size_t bytes);
 /* The LoRA adapters of a version: the folders in VERSION/adapters of the model's folder, or else in adapters, that have
- * an adapter_model.safetensors. */
+ * an adapter_model.safetensors or adapter_model.gguf. */
 struct folder_adapters {
     char **names, **paths; /* [count] owned, in the order of the names; the path of each folder */
     uint32_t count;
@@ -43,9 +43,11 @@ INLAY_NODISCARD inlay_status folder_adapters_find(const found_model *model, uint
 bool folder_adapters_add(struct folder_adapters *adapters, const char *name, const char *path);
 void folder_adapters_remove(struct folder_adapters *adapters, const char *name); /* if it is there */
 void folder_adapters_deinit(struct folder_adapters *adapters);
-/* Writes the path of the draft model of a version, VERSION/draft/model.onnx or draft/model.onnx. false: there is
- * none. */
-bool folder_draft(const found_model *model, uint64_t version, char path[4200]);
+/* Writes the path of model.onnx in the folder, or of model.gguf if only that exists. false: it has neither. */
+bool folder_file(const char *folder_path, char path[FOLDER_PATH_BYTES]);
+/* Writes the path of the draft model of a version, VERSION/draft/model.onnx or draft/model.onnx (or .gguf). false:
+ * there is none. */
+bool folder_draft(const found_model *model, uint64_t version, char path[FOLDER_PATH_BYTES]);
 /* A hash of inode, size and modification time of the configuration, the models, the adapters and the draft model of a
  * version, or of all (0); never 0. */
 uint64_t folder_state(const found_model *model, uint64_t version);

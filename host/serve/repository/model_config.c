@@ -12,6 +12,7 @@
     X(batch_target_us, 0, 3600000000)                                                                                  \
     X(instances, 1, 4096)                                                                                              \
     X(max_queue, 1, 1000000)                                                                                           \
+    X(context, 0, 1 << 30)                                                                                             \
     X(warmup, 0, 1)                                                                                                    \
     X(priority, 1, PRIORITY_LEVELS)
 

@@ -26,6 +26,7 @@ static model_settings default_settings(const struct settings *settings, uint32_t
         .busy_threads = cpus > runners ? cpus / runners : 1,
         .max_queue = (uint32_t)settings_int(settings, SET_max_queue),
         .max_sequences = (uint32_t)settings_int(settings, SET_max_sequences),
+        .context = (uint64_t)settings_int(settings, SET_context),
         .kv_memory = (uint64_t)settings_int(settings, SET_kv_memory),
         .prompt_tokens = (uint32_t)settings_int(settings, SET_prompt_tokens),
         .draft_tokens = (uint32_t)settings_int(settings, SET_draft_tokens),
@@ -190,7 +191,7 @@ static inlay_status load_draft(const struct repository *repository, const found_
     inlay_options *options = NULL;
     struct wire made = { 0 };
     inlay_diag failure = INLAY_DIAG_INIT;
-    char path[4200], name[FOLDER_MAX_NAME + 8];
+    char path[FOLDER_PATH_BYTES], name[FOLDER_MAX_NAME + 8];
     inlay_status status;
 
     *out_draft = NULL;
@@ -253,7 +254,7 @@ static inlay_status load_version(struct repository *repository, const found_mode
     struct folder_adapters adapters = { .names = NULL };
     inlay_options *options = NULL;
     struct model *loaded = NULL, *stable = NULL, *draft = NULL;
-    char path[4200];
+    char path[FOLDER_PATH_BYTES], version_path[FOLDER_PATH_BYTES - 16];
     inlay_status status;
     uint64_t files, bytes, state = folder_state(model, version), start = clock_ns();
     rollout_role role = config->is_ensemble ? ROLE_SERVED
@@ -262,8 +263,12 @@ static inlay_status load_version(struct repository *repository, const found_mode
 
     if (role == ROLE_NONE || (reason == LOAD_RETRIED && repository_is_current(repository, model->name, version, state)))
         return INLAY_OK;
-    (void)snprintf(path, sizeof path, model->is_folder ? "%s/%llu/model.onnx" : "%s", model->path,
-                   (unsigned long long)version);
+    if (model->is_folder) {
+        (void)snprintf(version_path, sizeof version_path, "%s/%llu", model->path, (unsigned long long)version);
+        (void)folder_file(version_path, path);
+    } else {
+        (void)snprintf(path, sizeof path, "%s", model->path);
+    }
     files = config->is_ensemble ? 0 : model_file_bytes(path, model->is_folder);
     if (role == ROLE_CANDIDATE) /* not deferred: the request that loads it then would be answered by it */
         stable = repository_rollout_pin(repository, model->name);

@@ -2,7 +2,7 @@
  *
  * MODELS is one file, or a folder of
  *     NAME.onnx                    model NAME, version 1
- *     NAME/VERSION/model.onnx      model NAME; VERSION is a number
+ *     NAME/VERSION/model.onnx      model NAME; VERSION is a number; or model.gguf
  *     NAME/config.yaml             its settings, see model_config.h
  * With model_name, it may also be the folder of one model: VERSION/model.onnx, or model.onnx.
  * A name has letters, digits, '.', '_' and '-', and does not begin with '.'. Names from requests are compared with the

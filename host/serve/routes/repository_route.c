@@ -112,9 +112,9 @@ void answer_adapter(struct exchange *exchange)
     }
     colon = strrchr(body.name, ':');
     model = colon != NULL ? body.name : only;
-    if (colon == NULL && !models_only(exchange->request.server->repository, only)) {
+    if (colon == NULL && !models_stand_in(exchange->request.server->repository, NULL, only)) {
         exchange_fail(exchange, HTTP_BAD_REQUEST,
-                      "several models for texts, or none, are loaded: lora_name has to be MODEL:ADAPTER");
+                      "several models are for texts, or none: lora_name has to be MODEL:ADAPTER");
         return;
     }
     adapter =

@@ -3,6 +3,7 @@
 #include "base/sized_struct.h"
 #include "texts/api/api.h"
 #include "texts/chat/chat.h"
+#include "texts/model/messages.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -196,6 +197,7 @@ inlay_status inlay_text_model_chat(inlay_text_model *model, const inlay_text_cha
     struct chat chat = { .begin = parts->begin, .end = parts->end };
     inlay_diag failure = INLAY_DIAG_INIT;
     inlay_text_chat known;
+    json_t *given_messages;
     char *made = NULL;
     inlay_status status;
 
@@ -211,6 +213,13 @@ inlay_status inlay_text_model_chat(inlay_text_model *model, const inlay_text_cha
         INLAY_TRY(list_messages(&known, &chat.messages, diag));
     INLAY_TRY(read_json(known.tools, "tools", true, &chat.tools, diag));
     INLAY_TRY(read_json(known.variables, "variables", false, &chat.variables, diag));
+    given_messages = chat.messages;
+    chat.messages = messages_for_template(parts, given_messages, chat.tools);
+    json_decref(given_messages);
+    if (chat.messages == NULL) {
+        status = no_memory(diag, "for the messages");
+        goto done;
+    }
     chat.form = text_model_template(parts, chat.tools != NULL, &failure);
     if (chat.form == NULL) {
         status = failure.code != INLAY_OK

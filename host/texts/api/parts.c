@@ -82,9 +82,9 @@ done:
 }
 
 /* Finds the parts of a decoder; part->text is NULL if the model generates no texts. */
-static inlay_status open_text(text_part *part, const char *tokenizer, inlay_diag *diag)
+static inlay_status open_text(text_part *part, const inlay_text_options *options, inlay_diag *diag)
 {
-    const text_source source = { part->session, part->path, tokenizer };
+    const text_source source = { part->session, part->path, options->tokenizer, options->context };
     inlay_status status = text_model_open(&source, &part->text, diag);
 
     if (status == INLAY_OK && part->text != NULL && part->text->decode.logits != INLAY_NONE)
@@ -96,12 +96,12 @@ static inlay_status open_draft(text_part *part, const text_part *model, const in
                                inlay_diag *diag)
 {
     inlay_diag failure = INLAY_DIAG_INIT;
-    text_source source = { NULL, part->path, options->tokenizer };
+    text_source source = { NULL, part->path, options->tokenizer, options->context };
     inlay_status status = open_session(part, options->options, model->path, &failure);
 
     source.session = part->session;
     if (status == INLAY_OK)
-        status = open_text(part, options->tokenizer, &failure);
+        status = open_text(part, options, &failure);
     if (status == INLAY_OK && (part->text != NULL || !text_head_is_likely(part->session)))
         return text_model_check_draft(&source, part->text, model->text, diag);
     if (status == INLAY_OK)
@@ -147,10 +147,10 @@ inlay_status text_parts_open(inlay_text_model *owner, const char *path, const in
 
     INLAY_TRY(find_file(path, options->variant, model->path, diag));
     INLAY_TRY(open_session(model, options->options, NULL, diag));
-    INLAY_TRY(open_text(model, options->tokenizer, diag));
+    INLAY_TRY(open_text(model, options, diag));
     INLAY_TRY(name_adapters(owner, options->options, diag));
     if (model->text == NULL) {
-        const text_source source = { model->session, model->path, options->tokenizer };
+        const text_source source = { model->session, model->path, options->tokenizer, options->context };
         char why[400];
 
         text_model_explain(&source, why, sizeof why);

@@ -327,7 +327,8 @@ inlay_status tool_form_read(const tool_template *source, tool_form *out, inlay_d
     if (prompt == NULL) {
         status = diag->code;
     } else if (strstr(prompt, TOOL) == NULL) {
-        status = inlay_fail(diag, INLAY_UNSUPPORTED, "the model's chat template takes no tools");
+        assume_form("", out);
+        out->in_messages = true;
     } else if ((calls = render_calls(source, prompt, out)) == NULL) {
         assume_form(prompt, out);
     } else {

@@ -16,6 +16,7 @@ enum { TOOL_PART_BYTES = 240 };
  * further call, and close after the last one. White space in these texts may be missing or different. */
 typedef struct tool_form {
     char trigger[TOOL_PART_BYTES]; /* a text with this beginning is a call */
+    bool in_messages;              /* the template knows no tools: messages describe them (tool_text.h) */
     bool at_start;                 /* the trigger counts at the start of a text only */
     bool short_ids;                /* ids of calls are 9 letters and digits: the template refuses longer ones */
     bool single;                   /* the template takes one call in a message; `next` and `close` are empty */
@@ -31,9 +32,9 @@ typedef struct tool_template {
     size_t end_count;
 } tool_template;
 
-/* A template that prints tools but no calls has the form {"name": ..., "arguments": ...}, or a JSON array of these
- * after <|tool_call|> if its prompt asks for that. INLAY_UNSUPPORTED: the template prints no tools, or calls that are
- * not read; diag says which. */
+/* A template that prints no calls has the form {"name": ..., "arguments": ...}, or a JSON array of these after
+ * <|tool_call|> if its prompt asks for that. INLAY_UNSUPPORTED: the template prints calls that are not read; diag says
+ * why. */
 INLAY_NODISCARD inlay_status tool_form_read(const tool_template *source, tool_form *out, inlay_diag *diag);
 /* Whether the text of a special token is a part of the form, and so of the answer. */
 bool tool_form_has(const tool_form *form, const char *text, size_t bytes);

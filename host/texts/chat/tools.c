@@ -173,14 +173,19 @@ void tool_set_write_warnings(const tool_set *set, struct strbuf *to)
     strbuf_text(to, "],");
 }
 
+void tool_set_warn(tool_set *set, const char *text)
+{
+    strbuf_text(&set->warnings, set->warnings.size > 0 ? "," : "");
+    strbuf_json(&set->warnings, text, strlen(text));
+}
+
 static void add_warning(tool_set *set, const struct tool *one, const char *why)
 {
     struct strbuf text = { 0 };
 
     strbuf_format(&text, "function '%s' may get any object: its parameters cannot be obeyed: %s", one->name, why);
     set->loose_count++;
-    strbuf_text(&set->warnings, set->warnings.size > 0 ? "," : "");
-    strbuf_json(&set->warnings, text.data, text.size);
+    tool_set_warn(set, text.data != NULL ? text.data : "");
     strbuf_deinit(&text);
 }
 

@@ -24,8 +24,8 @@ typedef struct tool_set {
     uint32_t count;
     tool_choice choice;
     bool single;            /* at most one call */
-    uint32_t loose_count;   /* of `warnings` */
-    struct strbuf warnings; /* texts of JSON, with commas between them: tools whose schemas are not obeyed */
+    uint32_t loose_count;   /* of `warnings`: tools whose schemas are not obeyed */
+    struct strbuf warnings; /* texts of JSON, with commas between them */
 } tool_set;
 
 /* flat: the members of the function are those of the tool, as in /v1/responses. false: *error names the place. */
@@ -37,6 +37,7 @@ bool tool_set_is_used(const tool_set *set);
 /* The texts of calls of the allowed tools. A tool that is not strict and whose schema cannot be obeyed takes any
  * object, which is a warning. NULL: *error says why. */
 struct grammar *tool_set_grammar(tool_set *set, const tool_form *form, body_error *error);
+void tool_set_warn(tool_set *set, const char *text);
 /* Adds the member "warnings" and a comma to a reply, if there are any. */
 void tool_set_write_warnings(const tool_set *set, struct strbuf *to);
 void tool_set_deinit(tool_set *set);

@@ -1,6 +1,8 @@
 #include "texts/model/messages.h"
+#include "base/memory.h"
 #include "base/strbuf.h"
 #include "texts/chat/chat.h"
+#include "texts/chat/tool_text.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,23 +68,81 @@ json_t *messages_content(json_t *content, size_t index, body_error *error)
     return read_content(content, false, index, error);
 }
 
-inlay_status messages_render(text_model *model, json_t *messages, json_t *tools, json_t *variables, char **out_text,
-                             inlay_diag *diag)
+json_t *messages_for_template(text_model *model, json_t *messages, const json_t *tools)
 {
+    const tool_form *form = tools != NULL || tool_text_is_needed(messages) ? text_model_tool_form(model) : NULL;
+
+    return form != NULL && form->in_messages ? tool_text_messages(messages, tools) : json_incref(messages);
+}
+
+/* The beginning of the answer that the messages end with; NULL: they do not. */
+static const char *answer_of(const json_t *messages)
+{
+    const json_t *last = json_array_get(messages, json_array_size(messages) - 1);
+    const char *role = json_string_value(json_object_get(last, "role"));
+
+    return role != NULL && strcmp(role, "assistant") == 0 && json_array_size(json_object_get(last, "tool_calls")) == 0
+               ? json_string_value(json_object_get(last, "content"))
+               : NULL;
+}
+
+bool messages_begin_thought(const char *prompt)
+{
+    const size_t mark = strlen(MESSAGES_THOUGHT);
+    size_t bytes = strlen(prompt);
+
+    while (bytes > 0 && strchr(" \n\t\r", prompt[bytes - 1]) != NULL)
+        bytes--;
+    return bytes >= mark && memcmp(prompt + bytes - mark, MESSAGES_THOUGHT, mark) == 0;
+}
+
+/* Adds the beginning of the answer to the prompt *text, which is freed after a failure. */
+static inlay_status add_answer(char **text, const char *answer, inlay_diag *diag)
+{
+    const bool in_thought = messages_begin_thought(*text);
+    char *more = in_thought ? NULL : realloc(*text, strlen(*text) + strlen(answer) + 1);
+
+    if (more != NULL) {
+        (void)strcat(more, answer);
+        *text = more;
+        return INLAY_OK;
+    }
+    free(*text);
+    *text = NULL;
+    if (!in_thought)
+        return no_memory(diag, "for the prompt");
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                      "the last message begins an answer, and the model's template begins a thought before it; send "
+                      "chat_template_kwargs {\"enable_thinking\": false}, or end with another message");
+}
+
+inlay_status messages_render(text_model *model, json_t *messages, json_t *tools, json_t *variables, bool continues,
+                             char **out_text, inlay_diag *diag)
+{
+    const char *answer = continues ? answer_of(messages) : NULL;
     const bool has_tools = tools != NULL;
-    struct chat chat = {
-        .tools = tools, .begin = model->begin, .end = model->end, .messages = messages, .variables = variables
-    };
+    struct chat chat = { .tools = tools, .begin = model->begin, .end = model->end, .variables = variables };
 
     if (model->chat_template == NULL && (!has_tools || model->tool_template == NULL))
         return inlay_fail(
             diag, INLAY_INVALID_ARGUMENT,
             "the model has no chat_template (chat_template.jinja or tokenizer_config.json in its folder); "
             "use v1/completions");
+    chat.messages = messages_for_template(model, messages, tools);
+    if (chat.messages != NULL && answer != NULL) {
+        json_t *others = json_copy(chat.messages);
+
+        (void)json_array_remove(others, json_array_size(others) - 1);
+        json_decref(chat.messages);
+        chat.messages = others;
+    }
+    if (chat.messages == NULL)
+        return no_memory(diag, "for the messages");
     chat.form = text_model_template(model, has_tools, diag);
     if ((chat.form != NULL ? chat_render(&chat, out_text, diag) : diag->code) == INLAY_UNSUPPORTED)
         diag->code = INLAY_INVALID_ARGUMENT; /* the model's template is the cause, not the server */
-    return diag->code;
+    json_decref(chat.messages);
+    return diag->code == INLAY_OK && answer != NULL ? add_answer(out_text, answer, diag) : diag->code;
 }
 
 /* The arguments of a call, a text of JSON, as an object. */

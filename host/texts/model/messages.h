@@ -5,6 +5,8 @@
 #include "texts/model/text_model.h"
 
 enum { MAX_MESSAGES = 4096 };
+#define MESSAGES_THOUGHT "<think>"
+#define MESSAGES_THOUGHT_END "</think>"
 
 /* Adds the messages of a chat, or the items of a response (items: of type message, function_call or
  * function_call_output), to the array `to`. Parts of a text are joined; the arguments of a tool's call become an
@@ -15,8 +17,14 @@ bool messages_read(json_t *to, json_t *value, bool items, body_error *error);
 bool messages_add(json_t *to, const char *role, const char *content, body_error *error);
 /* A text, or parts of one; a new reference. NULL: *error names the message `index`. */
 json_t *messages_content(json_t *content, size_t index, body_error *error);
+/* The messages as the model's template takes them, with the tools where it knows none; a new reference. NULL: out of
+ * memory. */
+json_t *messages_for_template(text_model *model, json_t *messages, const json_t *tools);
 /* Renders messages with the model's template, or that for tools [as templates take them] (NULL: none). variables: of
- * the template; NULL: none. The caller frees *out_text. */
+ * the template; NULL: none. continues: the last message, if it is one of the assistant without calls, is the beginning
+ * of the answer. The caller frees *out_text. */
 INLAY_NODISCARD inlay_status messages_render(text_model *model, json_t *messages, json_t *tools, json_t *variables,
-                                             char **out_text, inlay_diag *diag);
+                                             bool continues, char **out_text, inlay_diag *diag);
+/* Whether a prompt ends with <think>: the answer begins within a thought. */
+bool messages_begin_thought(const char *prompt);
 #endif

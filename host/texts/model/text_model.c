@@ -110,8 +110,8 @@ done:
     return status;
 }
 
-/* The context of config.json, by the names that the families of models use, or that of the model's tables of positions,
- * which may be shorter. */
+/* The context of config.json, by the names that the families of models use, or that of the model's tables of positions
+ * or of the source, which may be shorter. */
 static void find_context(text_model *text, const text_source *source)
 {
     static const char *const names[] = { "max_position_embeddings", "n_positions", "n_ctx" };
@@ -127,12 +127,14 @@ static void find_context(text_model *text, const text_source *source)
     positions = text->decode.logits != INLAY_NONE ? onnx_file_positions(source->path) : 0;
     if (positions > 0 && (text->decode.context == 0 || positions < text->decode.context))
         text->decode.context = (size_t)positions;
+    if (source->context > 0 && (text->decode.context == 0 || source->context < text->decode.context))
+        text->decode.context = source->context;
 }
 
 /* Reads the pooling, which computes the embedding of a text from those of its tokens, from the files of
  * sentence-transformers: modules.json lists the steps, 1_Pooling/config.json has the kind of pooling. Without them the
  * embedding is the normalized mean. */
-static void find_pooling(text_model *model, const char *path)
+static void find_pooling(text_model *model, const text_source *source)
 {
     static const struct {
         const char *name;
@@ -140,9 +142,8 @@ static void find_pooling(text_model *model, const char *path)
     } forms[] = { { "pooling_mode_cls_token", POOL_FIRST },
                   { "pooling_mode_lasttoken", POOL_LAST },
                   { "pooling_mode_max_tokens", POOL_MAX } };
-    char file[PATH_MAX];
-    json_t *pooling = find_file(path, "1_Pooling/config.json", file) ? json_load_file(file, 0, NULL) : NULL;
-    json_t *modules = find_file(path, "modules.json", file) ? json_load_file(file, 0, NULL) : NULL;
+    json_t *pooling = load_json(source, "1_Pooling/config.json");
+    json_t *modules = load_json(source, "modules.json");
 
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         if (json_is_true(json_object_get(pooling, forms[i].name)))
@@ -312,8 +313,8 @@ void text_model_explain(const text_source *source, char *out, size_t bytes)
                        kind);
     else if (text_model_lacks_tokenizer(source))
         (void)snprintf(out, bytes,
-                       "not a model for texts: the tokenizer of %.60s is of the kind '%.60s', not gpt2 or llama", file,
-                       kind);
+                       "not a model for texts: the tokenizer of %.60s is of the kind '%.60s', not gpt2, llama or bert",
+                       file, kind);
     else if (find_property(source, "tokenizer.json") == NULL && !find_file(source->path, "tokenizer.json", path))
         (void)snprintf(out, bytes, "not a model for texts: no tokenizer.json in the folder of %.100s or above it",
                        file);
@@ -398,7 +399,7 @@ inlay_status text_model_open(const text_source *source, text_model **out_text, i
     }
     INLAY_TRY(find_sampler(text, source, diag));
     find_context(text, source);
-    find_pooling(text, source->path);
+    find_pooling(text, source);
     find_most_bytes(text);
     *out_text = text;
     text = NULL;
@@ -418,9 +419,10 @@ inlay_status text_model_find_rows(text_model *text, const uint32_t *cancel, inla
 
 bool text_model_is_likely(const char *path)
 {
+    const size_t bytes = strlen(path);
     char file[PATH_MAX];
 
-    return find_file(path, "tokenizer.json", file);
+    return (bytes > 5 && strcmp(path + bytes - 5, ".gguf") == 0) || find_file(path, "tokenizer.json", file);
 }
 
 void text_model_close(text_model *model)

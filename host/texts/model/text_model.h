@@ -16,6 +16,7 @@ typedef struct text_source {
     inlay_session *session; /* NULL: none, as of an ensemble */
     const char *path;       /* of its file */
     const char *tokenizer;  /* path of its tokenizer.json; NULL: the one within the model or beside it */
+    size_t context;         /* most tokens of a text, if the model has more; 0: as many as it has */
 } text_source;
 
 typedef struct text_model {
@@ -59,7 +60,7 @@ INLAY_NODISCARD inlay_status text_model_check_draft(const text_source *source, c
 void text_model_explain(const text_source *source, char *out, size_t bytes);
 /* Whether it is a file in GGUF without a tokenizer, or with one of an unknown kind. */
 bool text_model_lacks_tokenizer(const text_source *source);
-/* Whether a model of this file may be one for texts: it has a tokenizer.json. */
+/* Whether a model of this file may be one for texts: it has a tokenizer.json, or is in GGUF. */
 bool text_model_is_likely(const char *path);
 void text_model_close(text_model *model); /* NULL is a no-op */
 bool text_model_is_end(const text_model *model, int64_t token);

@@ -66,6 +66,57 @@ static void apply_penalties(const struct sampler *sampler, float *logits, size_t
             sampler->marks[seen[i]] = 0;
 }
 
+/* The number of tokens before place `end` that equal the last ones of `seen`, at most `most`. */
+static size_t repeated(const int64_t *seen, size_t first, size_t end, size_t count, size_t most)
+{
+    size_t length = 0;
+
+    while (length < most && end - first > length && seen[end - 1 - length] == seen[count - 1 - length])
+        length++;
+    return length;
+}
+
+/* Makes tokens less probable that continue a repetition, the more the longer it is. A token that continues several
+ * counts once, for the longest. */
+static void apply_dry(const struct sampler *sampler, float *logits, size_t count, const int64_t *seen,
+                      size_t seen_count)
+{
+    const size_t last = sampler->dry_last_n > 0    ? (size_t)sampler->dry_last_n
+                        : sampler->dry_last_n == 0 ? seen_count
+                                                   : 0;
+    const size_t first = last < seen_count ? seen_count - last : 0, allowed = sampler->dry_allowed;
+    /* Longer repetitions have no other effect: the power is as large as a float may be. */
+    const double exponents = sampler->dry_base > 1.000001F ? 88.7228391 / log((double)sampler->dry_base) : 0;
+    size_t unbroken = 0, most;
+
+    while (unbroken < seen_count - first) {
+        const int64_t token = seen[seen_count - 1 - unbroken];
+
+        if (token >= 0 && (size_t)token < sampler->dry_break_count && sampler->dry_breaks[token] != 0)
+            break;
+        unbroken++;
+    }
+    most = allowed + (exponents < 1e6 ? (size_t)exponents : 1000000);
+    most = most < unbroken ? most : unbroken;
+    for (size_t end = first + 1; most >= allowed && end < seen_count; end++) {
+        const size_t length = repeated(seen, first, end, seen_count, most);
+        const int64_t next = seen[end];
+        struct candidate *longest;
+
+        if (length < allowed || length == 0 || next < 0 || (size_t)next >= count)
+            continue;
+        longest = &sampler->room[next];
+        longest->token = sampler->marks[next] != 0 && longest->token > length ? longest->token : (uint32_t)length;
+        sampler->marks[next] = 1;
+    }
+    for (size_t i = first; i < seen_count; i++)
+        if (seen[i] >= 0 && (size_t)seen[i] < count && sampler->marks[seen[i]] != 0) {
+            sampler->marks[seen[i]] = 0;
+            logits[seen[i]] -=
+                sampler->dry_multiplier * powf(sampler->dry_base, (float)(sampler->room[seen[i]].token - allowed));
+        }
+}
+
 static int64_t most_probable(const float *logits, size_t count)
 {
     int64_t best = -1;
@@ -148,6 +199,8 @@ int64_t sampler_next(struct sampler *sampler, float *logits, size_t count, const
     if (!make_room(sampler, count))
         return -1;
     apply_penalties(sampler, logits, count, seen, seen_count);
+    if (sampler->dry_multiplier != 0 && sampler->dry_base >= 1)
+        apply_dry(sampler, logits, count, seen, seen_count);
     for (size_t i = 0; i < sampler->bias_count; i++)
         if (sampler->bias[i].token >= 0 && (size_t)sampler->bias[i].token < count)
             logits[sampler->bias[i].token] += sampler->bias[i].bias;

@@ -21,6 +21,7 @@ inlay_status text_work_open(cli_common *common, const text_args *args, inlay_tex
                                .tokenizer = args->tokenizer,
                                .draft = args->draft,
                                .lookup_tokens = args->lookup,
+                               .context = args->context,
                                .max_texts = 1 };
 
     cli_attach(common);

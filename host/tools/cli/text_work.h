@@ -12,7 +12,7 @@ typedef struct text_args {
     const char *model, *tokenizer, *draft;
     const char *schema, *grammar;      /* files */
     const char *stops[TEXT_STOPS + 1]; /* [stop_count] */
-    uint32_t stop_count, max_tokens, top_k, lookup;
+    uint32_t stop_count, max_tokens, top_k, lookup, context;
     uint64_t seed;
     double temperature, top_p, min_p, penalty;
     const char *prompt, *system; /* of generate; of chat */
@@ -44,6 +44,8 @@ error_t text_take_stop(const cli_option *option, void *field, char *arg, struct 
         { "tokenizer", "FILE", "tokenizer.json (default: the model folder)", CLI_READ(text_args, tokenizer) },         \
         { "draft", "FILE", "A draft model, which guesses tokens", CLI_READ(text_args, draft) },                        \
         { "lookup", "N", "Guess N tokens from the text's own ones", CLI_NUMBER(text_args, lookup, 0, 16) },            \
+        { "context", "N", "Most tokens of the text with its prompt (default: the model's)",                            \
+          CLI_NUMBER(text_args, context, 1, 1e9) },                                                                    \
     {                                                                                                                  \
         "ignore-ends", NULL, "Continue after the end of the text", CLI_SET(text_args, ignores_ends)                    \
     }

@@ -81,6 +81,8 @@ export interface TextModelOptions extends SessionOptions {
   maxTexts?: number;
   /** The most bytes of the states of all texts. */
   kvMemory?: number;
+  /** The most tokens of a text with its prompt, if the model has more. */
+  context?: number;
 }
 
 /** Parameters that are undefined are those of the model's generation_config.json. */

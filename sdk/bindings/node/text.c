@@ -1,6 +1,7 @@
 /* The addon inlay_text.node: language models by inlay/text.h. It exports to text.js:
  *
- *     create(path, [[name, value], ...], [variant, tokenizer, draft], [kvMemory, maxTexts, draftTokens, lookupTokens])
+ *     create(path, [[name, value], ...], [variant, tokenizer, draft], [kvMemory, maxTexts, draftTokens, lookupTokens,
+ *         context])
  *         -> Promise<model>
  *     begin(model, [prompt, schema, grammar, adapter], [token, ...], [stop, ...], [seed, maxTokens, flags, topK,
  *         temperature, topP, minP, repetitionPenalty, presencePenalty, frequencyPenalty]) -> Promise<text>
@@ -260,7 +261,8 @@ static inlay_status run_create(text_call *call)
                                      .kv_memory = (uint64_t)call->numbers[0],
                                      .max_texts = (uint32_t)call->numbers[1],
                                      .draft_tokens = (uint32_t)call->numbers[2],
-                                     .lookup_tokens = (uint32_t)call->numbers[3] };
+                                     .lookup_tokens = (uint32_t)call->numbers[3],
+                                     .context = (uint32_t)call->numbers[4] };
 
     return inlay_text_model_create(call->strings[0], &how, &call->model->model, &call->diag);
 }

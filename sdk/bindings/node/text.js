@@ -99,10 +99,11 @@ class TextModel {
   }
 
   static async create(file, options = {}) {
-    const { variant, tokenizer, draft, draftTokens, lookup, maxTexts, kvMemory, ...session } = options;
+    const { variant, tokenizer, draft, draftTokens, lookup, maxTexts, kvMemory, context, ...session } = options;
     const names = [textOf('variant', variant), textOf('tokenizer', tokenizer), textOf('draft', draft)];
     const numbers = [countOf('kvMemory', kvMemory, 0), countOf('maxTexts', maxTexts, 0),
-      countOf('draftTokens', draftTokens, 0), countOf('lookup', lookup, 0)];
+      countOf('draftTokens', draftTokens, 0), countOf('lookup', lookup, 0),
+      countOf('context', context, 0)];
     return new TextModel(await native().create(textOf('model', file), settingsOf(session, []), names, numbers));
   }
 

@@ -49,7 +49,7 @@ typedef struct inlay_text_options {
     uint32_t max_texts;     /* generated at once, others wait; 0: 64 */
     uint32_t draft_tokens;  /* guesses of the draft model that a run reads, at most 16; 0: 8 */
     uint32_t lookup_tokens; /* guesses from the text's own tokens that a run reads, at most 16; 0: none */
-    uint32_t reserved;
+    uint32_t context;       /* most tokens of a text with its prompt, if the model has more; 0: as many as it has */
 } inlay_text_options;
 
 /* Loads the model at path: an .onnx or .gguf file, or a folder with one model. options may be NULL.
@@ -118,7 +118,8 @@ typedef struct inlay_text_chat {
     const char *variables; /* JSON object: further variables of the template, such as enable_thinking; NULL: none */
 } inlay_text_chat;
 /* Writes the prompt of a chat into text, as inlay_text_model_detokenize() does: the messages as the model's chat
- * template prints them, and the beginning of an answer. It is a prompt for INLAY_TEXT_RENDERED.
+ * template prints them, and the beginning of an answer. It is a prompt for INLAY_TEXT_RENDERED. If the template knows
+ * no tools, the first message describes them.
  *     INLAY_NOT_FOUND         the model has no chat template
  *     INLAY_INVALID_ARGUMENT  the JSON is invalid, or the template refuses the messages
  *     INLAY_UNSUPPORTED       the template has a construct that is not supported; the message names it

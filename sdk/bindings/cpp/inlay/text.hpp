@@ -21,7 +21,7 @@ namespace inlay
 struct TextModelOptions {
     std::string variant, tokenizer, draft;
     std::uint64_t kv_memory = 0;
-    std::uint32_t max_texts = 0, draft_tokens = 0, lookup_tokens = 0;
+    std::uint32_t max_texts = 0, draft_tokens = 0, lookup_tokens = 0, context = 0;
 };
 
 // How tokens are chosen, and where a text ends; as inlay_text_request. Negative numbers: those of the model.
@@ -170,6 +170,7 @@ class TextModel
         given.max_texts = how.max_texts;
         given.draft_tokens = how.draft_tokens;
         given.lookup_tokens = how.lookup_tokens;
+        given.context = how.context;
         log_ = options.log();
         diag.check(inlay_text_model_create(path.c_str(), &given, &model, diag));
         model_.reset(model);

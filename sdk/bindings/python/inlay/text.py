@@ -27,7 +27,7 @@ _REASONS = ("running", "stop", "length", "stopped", "failed")  # INLAY_TEXT_RUNS
 class _ModelOptions(Structure):
     _fields_ = [("struct_size", c_uint64), ("options", c_void_p), ("variant", c_char_p), ("tokenizer", c_char_p),
                 ("draft", c_char_p), ("kv_memory", c_uint64), ("max_texts", c_uint32), ("draft_tokens", c_uint32),
-                ("lookup_tokens", c_uint32), ("reserved", c_uint32)]
+                ("lookup_tokens", c_uint32), ("context", c_uint32)]
 
 
 class _ModelInfo(Structure):
@@ -229,20 +229,20 @@ class TextModel:
     """A language model with its tokenizer: an ONNX file, a GGUF file, or a folder as Hugging Face publishes it.
 
     draft: a draft model, which guesses tokens (the texts stay the same); draft_tokens, lookup: guesses of a run by it, and
-    from the text's own tokens. max_texts: generated at once. kv_memory: bytes of all states. config and the other options
-    are those of Session."""
+    from the text's own tokens. max_texts: generated at once. kv_memory: bytes of all states. context: most tokens of a
+    text, if the model has more. config and the other options are those of Session."""
 
     def __init__(self, path: Union[str, os.PathLike], *, variant: Optional[str] = None,
                  tokenizer: Union[str, os.PathLike, None] = None, draft: Union[str, os.PathLike, None] = None,
                  draft_tokens: int = 0, lookup: int = 0, max_texts: int = 0, kv_memory: int = 0,
-                 config: Union[bool, str, os.PathLike] = True, **options: Any):
+                 context: int = 0, config: Union[bool, str, os.PathLike] = True, **options: Any):
         self._handle, self._lock, self._texts = None, threading.RLock(), weakref.WeakSet()
         handle, made = c_void_p(), _Options(config, list(options.items()), None)
         try:
             how = _ModelOptions(struct_size=ctypes.sizeof(_ModelOptions), options=made.handle,
                                 variant=_encoded(variant, "variant"), tokenizer=_path(tokenizer), draft=_path(draft),
                                 kv_memory=kv_memory, max_texts=max_texts, draft_tokens=draft_tokens,
-                                lookup_tokens=lookup)
+                                lookup_tokens=lookup, context=context)
             check(_functions().model_create, os.fsencode(path), ctypes.byref(how), ctypes.byref(handle))
         finally:
             made.close()

@@ -1,0 +1,237 @@
+/* gguf_builder.c - what the graphs of decoders and encoders have in common. */
+#include "formats/gguf_builder.h"
+#include "formats/onnx_write.h"
+#include "inlay/check.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void gguf_builder_refuse(struct builder *b, inlay_status status, const char *text, const char *which)
+{
+    gguf_refuse(b->gguf, status, text, which);
+}
+
+void gguf_builder_node(struct builder *b, const char *op, const char *format, ...)
+{
+    char text[2 * TEXT], *arrow;
+    va_list list;
+
+    va_start(list, format);
+    (void)vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    arrow = strstr(text, " -> ");
+    INLAY_CHECK(arrow != NULL);
+    *arrow = '\0';
+    if (b->gguf->status == INLAY_OK)
+        onnx_node(b->out, op, text, arrow + 4, NULL, 0);
+}
+
+struct gguf_tensor *gguf_builder_tensor(struct builder *b, const char *name, int64_t columns, int64_t rows)
+{
+    struct gguf_tensor *tensor = gguf_tensor(b->gguf, name);
+
+    if (tensor == NULL) {
+        gguf_builder_refuse(b, INLAY_INVALID_MODEL, "lacks the tensor", name);
+        return NULL;
+    }
+    if (tensor->rank != (rows == 0 ? 1 : 2) || tensor->dims[0] != columns || (rows > 0 && tensor->dims[1] != rows)) {
+        gguf_builder_refuse(b, INLAY_INVALID_MODEL, "has a shape that does not match its metadata for the tensor",
+                            name);
+        return NULL;
+    }
+    return tensor;
+}
+
+bool gguf_builder_has(struct builder *b, const char *name)
+{
+    return gguf_tensor(b->gguf, name) != NULL;
+}
+
+void gguf_builder_vector(struct builder *b, const char *name, int64_t count)
+{
+    const struct gguf_tensor *tensor = gguf_builder_tensor(b, name, count, 0);
+
+    if (tensor != NULL && b->gguf->status == INLAY_OK)
+        b->gguf->status = gguf_write_floats(tensor, name, b->out, b->gguf->diag);
+}
+
+void gguf_builder_scalar(struct builder *b, const char *name, double value)
+{
+    const float number = (float)value;
+
+    onnx_tensor(b->out, name, INLAY_FLOAT, NULL, 0, &number, sizeof number);
+}
+
+bool gguf_module_name(const char *prefix, char *out, size_t bytes)
+{
+    static const struct {
+        const char *part, *module;
+    } modules[] = { { "attn_q", "self_attn/q_proj" },
+                    { "attn_k", "self_attn/k_proj" },
+                    { "attn_v", "self_attn/v_proj" },
+                    { "attn_output", "self_attn/o_proj" },
+                    { "ffn_gate", "mlp/gate_proj" },
+                    { "ffn_up", "mlp/up_proj" },
+                    { "ffn_down", "mlp/down_proj" },
+                    { "ffn_gate_shexp", "mlp/shared_expert/gate_proj" },
+                    { "ffn_up_shexp", "mlp/shared_expert/up_proj" },
+                    { "ffn_down_shexp", "mlp/shared_expert/down_proj" } };
+    const char *part = strrchr(prefix, '.');
+
+    if (part == NULL) { /* of the output */
+        (void)snprintf(out, bytes, "%s", "/lm_head/MatMul");
+        return true;
+    }
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
+        if (strcmp(part + 1, modules[i].part) == 0) {
+            (void)snprintf(out, bytes, "/model/layers.%d/%s/MatMul", atoi(prefix + strlen("blk.")), modules[i].module);
+            return true;
+        }
+    return false;
+}
+
+void gguf_builder_linear(struct builder *b, const char *prefix, int64_t columns, int64_t all, int64_t first,
+                         int64_t count, const char *input, const char *output)
+{
+    char name[TEXT], bias[TEXT], product[TEXT + 8], module[TEXT];
+    struct gguf_product rows = { .first = first, .count = count, .name = name };
+    bool biased;
+
+    (void)snprintf(name, sizeof name, "%s.weight", prefix);
+    (void)snprintf(bias, sizeof bias, "%s.bias", prefix);
+    rows.tensor = gguf_builder_tensor(b, name, columns, all);
+    biased = gguf_builder_has(b, bias);
+    if (biased && count != all)
+        gguf_builder_refuse(b, INLAY_UNSUPPORTED, "has a bias of fused weights, which is not supported:", bias);
+    if (b->gguf->status != INLAY_OK)
+        return;
+    (void)snprintf(product, sizeof product, "%s%s", output, biased ? ".product" : "");
+    if (count != all)
+        (void)snprintf(name, sizeof name, "%s.weight", output);
+    else if (gguf_module_name(prefix, module, sizeof module))
+        rows.node = module;
+    b->gguf->status = gguf_write_product(b->gguf, &rows, input, product, b->out, b->gguf->diag);
+    if (biased) {
+        gguf_builder_vector(b, bias, count);
+        gguf_builder_node(b, "Add", "%s %s -> %s", product, bias, output);
+    }
+}
+
+void gguf_builder_gated_network(struct builder *b, const char *layer, const char *suffix, int64_t hidden,
+                                const char *input, const char *output)
+{
+    char gate[GGUF_NAME], up[GGUF_NAME], down[GGUF_NAME], weight[TEXT], act[GGUF_NAME], both[GGUF_NAME];
+    bool fused;
+
+    (void)snprintf(gate, sizeof gate, "%sffn_gate%s", layer, suffix);
+    (void)snprintf(up, sizeof up, "%sffn_up%s", layer, suffix);
+    (void)snprintf(down, sizeof down, "%sffn_down%s", layer, suffix);
+    (void)snprintf(act, sizeof act, "%sffn_act%s", layer, suffix);
+    (void)snprintf(both, sizeof both, "%sffn_both%s", layer, suffix);
+    (void)snprintf(weight, sizeof weight, "%s.weight", gate);
+    fused = !gguf_builder_has(b, weight);
+    gguf_builder_linear(b, fused ? up : gate, b->width, fused ? 2 * hidden : hidden, 0, hidden, input, gate);
+    gguf_builder_linear(b, up, b->width, fused ? 2 * hidden : hidden, fused ? hidden : 0, hidden, input, up);
+    if (b->architecture->gelu) {
+        if (b->gguf->status == INLAY_OK)
+            onnx_node(b->out, "com.microsoft.FastGelu", gate, act, NULL, 0);
+    } else {
+        gguf_builder_node(b, "Sigmoid", "%s -> %s.sigmoid", gate, gate);
+        gguf_builder_node(b, "Mul", "%s %s.sigmoid -> %s", gate, gate, act);
+    }
+    gguf_builder_node(b, "Mul", "%s %s -> %s", act, up, both);
+    gguf_builder_linear(b, down, hidden, b->width, 0, b->width, both, output);
+}
+
+void gguf_builder_lengths(struct builder *b)
+{
+    const int64_t one = 1;
+
+    onnx_tensor(b->out, "one", INLAY_INT64, NULL, 0, &one, sizeof one);
+    onnx_tensor(b->out, "axis_one", INLAY_INT64, (int64_t[]){ 1 }, 1, &one, sizeof one);
+    onnx_node(b->out, "ReduceSum", "attention_mask axis_one", "lengths", &(onnx_attribute){ "keepdims", false, 0, 0 },
+              1);
+    onnx_node(b->out, "Sub", "lengths one", "last_positions.wide", NULL, 0);
+    onnx_node(b->out, "Cast", "last_positions.wide", "last_positions", &(onnx_attribute){ "to", false, INLAY_INT32, 0 },
+              1);
+    onnx_node(b->out, "Shape", "attention_mask", "mask_shape", NULL, 0);
+    onnx_node(b->out, "Gather", "mask_shape one", "total_length.wide", NULL, 0);
+    onnx_node(b->out, "Cast", "total_length.wide", "total_length", &(onnx_attribute){ "to", false, INLAY_INT32, 0 }, 1);
+}
+
+int64_t gguf_builder_size_or(struct builder *b, enum gguf_key key, int64_t otherwise, int64_t most)
+{
+    const int64_t size = gguf_int_or(b->gguf, key, otherwise);
+
+    if (size < 1 || size > most)
+        gguf_fail_key(b->gguf, key, "has a value that is out of range for the key");
+    return size;
+}
+
+int64_t gguf_builder_size(struct builder *b, enum gguf_key key, int64_t most)
+{
+    return gguf_builder_size_or(b, key, gguf_int(b->gguf, key), most);
+}
+
+/* The divisors of angles that the file has; NULL: none. Files for long contexts have those of short texts, too. */
+static const struct gguf_tensor *divisors(struct builder *b, const struct gguf_turning *turning)
+{
+    static const char *const names[] = { "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight" };
+    const struct gguf_tensor *tensors[3], *one;
+
+    for (int i = 0; i < 3; i++) {
+        tensors[i] = gguf_tensor(b->gguf, names[i]);
+        if (tensors[i] != NULL &&
+            (tensors[i]->type != 0 || tensors[i]->rank != 1 || tensors[i]->dims[0] != turning->size / 2))
+            gguf_builder_refuse(b, INLAY_UNSUPPORTED, "has another type or shape than F32, a factor for each pair, in",
+                                names[i]);
+    }
+    one = tensors[0] != NULL ? tensors[0] : tensors[turning->context > turning->original_context ? 1 : 2];
+    return b->gguf->status == INLAY_OK ? one : NULL;
+}
+
+void gguf_builder_rotary(struct builder *b)
+{
+    struct gguf *gguf = b->gguf;
+    const struct gguf_text scaling = gguf_string(gguf, GGUF_TURN_SCALING);
+    struct gguf_turning turning = { .context = b->context,
+                                    .original_context = gguf_int_or(gguf, GGUF_TURN_CONTEXT, b->context),
+                                    .size = gguf_int_or(gguf, GGUF_TURN_SIZE, b->head_size),
+                                    .base = gguf_float(gguf, GGUF_TURN_BASE),
+                                    .factor =
+                                        gguf_float_or(gguf, GGUF_TURN_FACTOR, gguf_float(gguf, GGUF_TURN_SCALE_OLD)),
+                                    .amplitude = gguf_float(gguf, GGUF_TURN_ATTENTION),
+                                    .yarn = gguf_text_is(scaling, "yarn") };
+    const double local = b->architecture->local_base > 0 ? b->architecture->local_base : turning.base;
+
+    if (gguf_text_is(scaling, "none") || turning.factor == 0)
+        turning.factor = 1;
+    else if (scaling.data != NULL && !turning.yarn && !gguf_text_is(scaling, "linear") &&
+             !gguf_text_is(scaling, "longrope"))
+        gguf_fail_key(gguf, GGUF_TURN_SCALING, "has another value than none, linear, yarn and longrope for the key");
+    if (turning.size < 2 || turning.size > b->head_size || turning.size % 2 != 0 ||
+        (turning.size != b->head_size && !b->architecture->halves && !b->architecture->pairs))
+        gguf_fail_key(gguf, GGUF_TURN_SIZE, "rotates a part of a head that is odd or not supported by the key");
+    if (!(turning.base > 0) || !(turning.factor > 0) || !(turning.amplitude > 0) || turning.original_context < 1)
+        gguf_builder_refuse(b, INLAY_INVALID_MODEL, "has a frequency or a factor that is not positive in", "rope.*");
+    turning.slower = divisors(b, &turning);
+    if (gguf->status != INLAY_OK)
+        return;
+    gguf_write_positions(b->context, b->out);
+    turning.amplitude *= turning.yarn && turning.factor > 1 ? 1 + 0.1 * log(turning.factor) : 1;
+    gguf_write_turning(gguf, "rotary", &turning, b->out);
+    if (!b->has_local_base)
+        return;
+    if (b->architecture->local_plain) {
+        turning.factor = 1;
+        turning.amplitude = gguf_float(gguf, GGUF_TURN_ATTENTION);
+    }
+    turning.base = gguf_float_or(gguf, GGUF_TURN_BASE_LOCAL, local);
+    if (!(turning.base > 0))
+        gguf_fail_key(gguf, GGUF_TURN_BASE_LOCAL, "has a value that is not positive for the key");
+    else
+        gguf_write_turning(gguf, "local", &turning, b->out);
+}

@@ -1,0 +1,84 @@
+/* formats/gguf_builder.h - writes the graph of a GGUF file, part by part. After a failure, which is gguf->status, the
+ * functions write nothing more, or what nobody reads. */
+#ifndef FORMATS_GGUF_BUILDER_H
+#define FORMATS_GGUF_BUILDER_H
+#include "formats/gguf.h"
+
+enum {
+    MAX_LAYERS = 1024,
+    MAX_HEADS = 4096,
+    MAX_EXPERTS = 4096,
+    MAX_CONTEXT = 1 << 30,
+    MAX_HEAD_SIZE = 4096,
+    TEXT = 4 * GGUF_NAME
+};
+
+/* What an architecture does beyond attention with rotary positions and a gated feed-forward network. Biases, norms of
+ * queries and keys, and fused weights show in the tensors of the file. */
+struct architecture {
+    const char *name;
+    bool halves;            /* rotates the halves of a head, not pairs of neighbours */
+    bool gelu;              /* the gate is GELU (tanh), not SiLU */
+    bool scales_embeddings; /* by the square root of their size */
+    unsigned readers;       /* keys that it reads besides those of all; bits of enum gguf_readers */
+    int64_t pattern;        /* all layers but each pattern-th see a window of tokens only, if the file has no pattern */
+    int64_t window;         /* its size if the file has none; 0: all layers see all tokens */
+    double local_base;      /* the base of positions in these layers if the file has none; 0: that of all */
+    int64_t wide_layers;    /* a model of so many layers scales attention by its width instead of its head size */
+    bool experts;           /* layers may have experts */
+    bool keeps_shares;      /* which are weighted by the softmax of all, not of the chosen ones */
+    bool minicpm;           /* has scales of its own where the file has none */
+    bool pairs;             /* rotates pairs, also of a part of a head; no converter permutes rows */
+    bool norms_after;       /* the parts of a layer have a norm behind them only */
+    bool next_norm;         /* post_attention_norm is the norm before the feed-forward network */
+    bool local_turns;       /* if layers see a window, only these rotate */
+    bool local_plain;       /* layers that see a window rotate without scaling */
+    int64_t still_step;     /* each still_step-th layer does not rotate; 0: all do */
+    int64_t window_layers;  /* only models of so many layers have windows; 0: all */
+    bool oai;               /* experts have biases, and SwiGLU with a limit */
+    bool encoder;           /* gguf_encoder.h */
+    double logit_cap;       /* final_logit_softcapping if the file has none; 0: none */
+};
+
+struct builder {
+    struct gguf *gguf;
+    const struct architecture *architecture;
+    struct wire *out;
+    int64_t width, layers, heads, key_heads, head_size, hidden, context, window;
+    int64_t experts, experts_used, expert_hidden, shared_hidden; /* experts 0: the layers have none */
+    const struct gguf_value *pattern; /* of the layers that see a window only; NULL: that of the architecture */
+    bool has_local_base;              /* these layers turn by other angles */
+    bool embeds;                      /* the output is the hidden states, and there are no states */
+    bool turns;                       /* queries and keys, by their positions */
+    float epsilon;
+    double residual_scale, attention_scale, embedding_scale, logit_scale, attention_cap, logit_cap;
+    char stream[TEXT], pending[TEXT]; /* the hidden states, and what is still to be added to them; "": nothing */
+};
+
+/* Fails unless a failure is known; text: followed by `which` in quotation marks. */
+void gguf_builder_refuse(struct builder *b, inlay_status status, const char *text, const char *which);
+/* Writes a node without attributes: "input input -> output". */
+INLAY_PRINTF(3, 4) void gguf_builder_node(struct builder *b, const char *op, const char *format, ...);
+/* The tensor, or NULL after a failure. columns, rows: its shape; rows 0: a vector. */
+struct gguf_tensor *gguf_builder_tensor(struct builder *b, const char *name, int64_t columns, int64_t rows);
+bool gguf_builder_has(struct builder *b, const char *name);
+/* A vector of floats as an initializer of its own name. */
+void gguf_builder_vector(struct builder *b, const char *name, int64_t count);
+void gguf_builder_scalar(struct builder *b, const char *name, double value);
+/* output = input x rows [first, first + count) of PREFIX.weight, with a bias if the file has PREFIX.bias. all: the
+ * rows of the tensor. */
+void gguf_builder_linear(struct builder *b, const char *prefix, int64_t columns, int64_t all, int64_t first,
+                         int64_t count, const char *input, const char *output);
+/* output = down(activation(gate(x)) * up(x)), with the weights LAYERffn_gateSUFFIX and so on of `hidden` rows. A fused
+ * up has the rows of the gate first. */
+void gguf_builder_gated_network(struct builder *b, const char *layer, const char *suffix, int64_t hidden,
+                                const char *input, const char *output);
+/* The last position of each text and the length of the longest, from the attention mask. */
+void gguf_builder_lengths(struct builder *b);
+/* The angles by which queries and keys rotate, and their positions. */
+void gguf_builder_rotary(struct builder *b);
+/* A size of the file, which must be between 1 and `most`. */
+int64_t gguf_builder_size(struct builder *b, enum gguf_key key, int64_t most);
+int64_t gguf_builder_size_or(struct builder *b, enum gguf_key key, int64_t otherwise, int64_t most);
+
+#endif
