@@ -13,7 +13,6 @@
 #include "model/format.h"
 
 bool gguf_is_file(const uint8_t *bytes, size_t count);
-INLAY_NODISCARD inlay_status gguf_translate(const format_file *file, struct wire *out, inlay_diag *diag);
 
 /* The rest is shared by the files of the format. */
 

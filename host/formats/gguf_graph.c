@@ -1,4 +1,5 @@
 /* gguf_graph.c - the graphs of the architectures. */
+#include "formats/formats.h"
 #include "formats/gguf.h"
 #include "formats/onnx_write.h"
 #include "inlay/check.h"
@@ -829,7 +830,8 @@ static const struct architecture *architecture_of(const struct gguf *gguf)
     return NULL;
 }
 
-inlay_status gguf_translate(const format_file *file, struct wire *out, inlay_diag *diag)
+/* gguf_format.translate */
+static inlay_status translate(const format_file *file, struct wire *out, inlay_diag *diag)
 {
     struct gguf gguf;
     struct builder b = { .gguf = &gguf, .out = out };
@@ -862,3 +864,5 @@ done:
     gguf_deinit(&gguf);
     return status;
 }
+
+const model_format gguf_format = { "GGUF", gguf_is_file, translate };

@@ -4,6 +4,7 @@
 #include "serve/network/front.h"
 #include "serve/process/listen.h"
 #include "serve/base/log.h"
+#include "serve/base/run_budget.h"
 #include "serve/repository/loader.h"
 #include "serve/protocol/protocol.h"
 #include "serve/repository/ready.h"
@@ -39,6 +40,7 @@ static void raise_file_limit(void)
 typedef struct program_state {
     struct server server;
     struct settings settings;
+    struct run_budget budget;
     struct front *front;
     pthread_t load_thread;
     bool loading;       /* load_thread has to be joined */
@@ -169,6 +171,35 @@ static inlay_status open_front(program_state *state, inlay_diag *diag)
     return status;
 }
 
+static uint64_t run_bytes(void *user)
+{
+    return repository_run_bytes(((const struct server *)user)->repository);
+}
+
+/* See run_budget.release_idle. */
+static void release_idle(void *user)
+{
+    const uint64_t least = 1 << 20; /* bytes that are worth a new preparation of the input sizes */
+    const struct server *server = user;
+    struct model *model;
+    uint32_t at = 0;
+
+    while ((model = repository_next(server->repository, &at)) != NULL) {
+        if (model->ensemble != NULL || model_run_bytes(model) >= least)
+            sched_trim(server->sched, model);
+        model_unref(model);
+    }
+}
+
+static void set_budget(program_state *state)
+{
+    state->budget.bytes = settings_runs_memory(&state->settings);
+    state->budget.used = run_bytes;
+    state->budget.release_idle = release_idle;
+    state->budget.user = &state->server;
+    state->budget.waits = &state->server.counts->memory_waits;
+}
+
 static inlay_status start(program_state *state, inlay_diag *diag)
 {
     struct server *server = &state->server;
@@ -198,7 +229,8 @@ static inlay_status start(program_state *state, inlay_diag *diag)
                     (uint32_t)settings_int(&state->settings, SET_trace_sample), server->counts, &server->otlp, diag));
     INLAY_TRY(open_shared_memory(server, diag));
     INLAY_TRY(open_tls(server, diag));
-    INLAY_TRY(repository_open(&state->settings, runners, &server->board, &server->repository, diag));
+    set_budget(state);
+    INLAY_TRY(repository_open(&state->settings, runners, &server->board, &state->budget, &server->repository, diag));
     INLAY_TRY(sched_create(runners, (sched_lending){ front_lend, front_take_back }, &server->sched, diag));
     INLAY_TRY(loader_create(server, &server->loader, diag));
     INLAY_TRY(prepare_create(&server->prepare, diag));
@@ -393,6 +425,7 @@ static void stop(program_state *state)
     sched_destroy(server->sched);
     otlp_destroy(server->otlp);
     repository_close(server->repository);
+    run_budget_deinit(&state->budget);
     tokens_deinit(&server->access.users);
     tokens_deinit(&server->access.admins);
     trace_destroy(server->trace);
@@ -427,6 +460,7 @@ int main(int argc, char **argv)
     (void)signal(SIGUSR1, SIG_IGN); /* of tools that send it to every server */
     (void)signal(SIGUSR2, SIG_IGN);
     raise_file_limit();
+    run_budget_init(&state.budget);
     if (supervise_wanted(&state.settings)) {
         code = supervise(&state.settings, argv);
         settings_deinit(&state.settings);

@@ -4,6 +4,20 @@
 
 #define QUANTIZED "uint8|int8|uint16|int16|uint4|int4"
 
+/* [batch, length, columns of the table of words], [batch], and the first again. Attention, which reads the second one,
+ * is expanded by its rank. */
+static inlay_status infer_embedded(op_infer *infer)
+{
+    const inlay_dim dims[] = { infer_dim(infer, 0, 0), infer_dim(infer, 0, 1), infer_dim(infer, 2, 1) };
+    inlay_status status;
+
+    INLAY_TRY(infer_set_shape(infer, 0, 3, dims));
+    INLAY_TRY(infer_set_shape(infer, 1, 1, dims));
+    INLAY_TRY(infer_set_shape(infer, 2, 3, dims));
+done:
+    return status;
+}
+
 static const op_row microsoft_movement_rows[] = {
     { "DequantizeLinear", 1, 0,
       "x:T1, x_scale:T2, x_zero_point?:T1 -> y:T2; T1=" QUANTIZED "|int32, T2=float16|float; axis:i",
@@ -12,7 +26,7 @@ static const op_row microsoft_movement_rows[] = {
       "input_ids:T1, segment_ids?:T1, word_embedding:T, position_embedding:T, segment_embedding?:T, gamma:T, beta:T, "
       "mask?:T1, position_ids?:T1 -> output:T, mask_index?:T1, embedding_sum?:T; T1=int32, T=float|float16; "
       "epsilon:f=1e-12, mask_index_type:i=0{0|1}",
-      NULL },
+      infer_embedded },
     { "ExpandDims", 1, 0, "X:T, axis:int32 -> Y:T; T=@all_ir4", NULL },
     { "GatherND", 1, 0, "data:T, indices:Tind -> output:T; T=@all_ir4, Tind=int32|int64", NULL },
     { "GridSample", 1, 0,
@@ -28,7 +42,7 @@ static const op_row microsoft_movement_rows[] = {
       "segment_embedding_scale?:T, gamma_scale:T, beta_scale:T, word_embedding_zero_point:T2, "
       "position_embedding_zero_point:T2, segment_embedding_zero_point?:T2, gamma_zero_point:T2, beta_zero_point:T2 -> "
       "layernorm_out:T, mask_index_out:T1; T1=int32, T2=int8|uint8, T=float; epsilon:f=1e-12",
-      NULL },
+      infer_embedded },
     { "QuantizeLinear", 1, 0, "x:T1, y_scale:T1, y_zero_point?:T2 -> y:T2; T1=float16|float, T2=" QUANTIZED "; axis:i",
       infer_same_as_first },
     { "Range", 1, 0, "start:T, limit:T, delta?:T -> Y:T; T=float|double|int16|int32|int64", NULL },

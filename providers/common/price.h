@@ -12,6 +12,7 @@
 #define PRICE_FAR_REORDER 6.0
 #define PRICE_OVERLAP 1.4 /* streams through the shared cache, whose reads and writes overlap, relative to reads */
 #define PRICE_CORE_SIZE 32768.0
+#define PRICE_RANGES 4.0 /* parts of a loop for each thread, at most */
 
 /* How fast data arrives, in bytes per nanosecond, and the price of threads. */
 typedef struct price_memory {
@@ -43,6 +44,14 @@ static inline price_memory price_memory_of(const inlay_host *host)
 static inline double price_memory_rate(const price_memory *memory, double threads)
 {
     return fmin(memory->memory * threads, memory->all);
+}
+
+/* The threads that share a loop of `count` steps on average, of which each takes at least `grain` (parallel_for). */
+static inline double price_loop_threads(double count, double grain, double threads)
+{
+    const double ranges = fmin(floor(count / grain), PRICE_RANGES * threads);
+
+    return threads <= 1 || ranges < 2 ? 1 : ranges / ceil(ranges / threads);
 }
 
 /* The share of bytes that come from memory, of those that a step reads and writes in turn. The shared cache keeps
@@ -90,13 +99,14 @@ static inline double price_axis(const inlay_value_state *state, uint32_t d)
                : (double)state->dims[d];
 }
 
-/* The time in which threads stream through activations. A line of memory is read before it is written. */
+/* The time in which threads stream through activations. A line of memory is read before it is written. Several threads
+ * find a part of it in each other's caches, from where it arrives as from the shared one. */
 static inline double price_stream_ns(const price_memory *memory, double read, double written, double threads)
 {
     const double bytes = read + written, far = price_far_share(memory, bytes);
-    const double rate = bytes / threads <= PRICE_CORE_SIZE     ? memory->core
-                        : bytes / threads <= memory->near_size ? memory->near
-                                                               : fmin(PRICE_OVERLAP * memory->shared, memory->near);
+    const double rate = threads > 1 || bytes > memory->near_size ? fmin(PRICE_OVERLAP * memory->shared, memory->near)
+                        : bytes > PRICE_CORE_SIZE                ? memory->near
+                                                                 : memory->core;
 
     return bytes * (1 - far) / (rate * threads) + (bytes + written) * far / price_memory_rate(memory, threads);
 }

@@ -10,9 +10,13 @@
 #define CONV_FLOPS_PER_NS 230.0
 #define PRODUCT_FLOPS_PER_NS 215.0
 #define VOLUME_FLOPS_PER_NS 300.0
-#define THIN_FLOPS_PER_NS 150.0  /* groups of few channels */
-#define UNFOLD_FLOPS_PER_NS 90.0 /* kernels by im2col, and transposed convolutions, which use one thread */
+#define UNFOLD_FLOPS_PER_NS 90.0 /* transposed convolutions, which use one thread */
+#define GROUP_CHANNELS 16.0      /* groups of fewer channels or filters are computed by im2col, one after the other: */
+#define GROUP_NS 1000.0          /* a group, ... */
+#define UNFOLDED_NS 0.54         /* ... an element of its receptive fields, on a Zen 4, ... */
+#define GROUP_FILTERS 8.0        /* ... and steps of filters of its multiplication */
 #define MOST_FLOPS 304.0         /* a reference core with fewer multipliers comes as close to their limit */
+#define MOST_PRODUCT_FLOPS 290.0 /* ... of its multiplications of matrices */
 #define LANES 16.0               /* columns of a product, or channels of a group, are computed in such steps */
 #define REDUCED_GAIN 2.0
 #define FUNCTION_PER_NS 16.0
@@ -28,7 +32,7 @@ struct sizes {
     double taps;                           /* of a window */
     double inside;                         /* the share of all taps that a convolution computes */
     double padding;                        /* computed output channels / those of the group */
-    bool depthwise, thin;
+    bool depthwise, unfolded;
 };
 
 /* The share of the taps of a convolution that oneDNN computes. Rows of taps outside the image are skipped. In
@@ -69,9 +73,9 @@ static double inside_of(const inlay_cost_request *request, const struct group *g
 }
 
 /* By how much vectors exceed the columns that they hold. */
-static double padding_of(double columns)
+static double padding_of(double columns, double lanes)
 {
-    return ceil(columns / LANES) * LANES / columns;
+    return ceil(columns / lanes) * lanes / columns;
 }
 
 static struct sizes sizes_of(const inlay_cost_request *request, const struct group *group)
@@ -87,6 +91,7 @@ static struct sizes sizes_of(const inlay_cost_request *request, const struct gro
                            .taps = 1,
                            .inside = inside_of(request, group),
                            .padding = 1 };
+    double filters;
 
     if (group->kind == GROUP_PRODUCT && input != NULL && input->rank != INLAY_RANK_UNKNOWN && input->rank >= 2)
         sizes.depth = price_axis(input, input->rank - (group->input_transposed ? 2 : 1));
@@ -94,12 +99,15 @@ static struct sizes sizes_of(const inlay_cost_request *request, const struct gro
         sizes.taps *= (double)group->kernel[i];
     if (group->kind == GROUP_CONV || group->kind == GROUP_DECONV)
         sizes.depth = price_axis(weights, 1); /* input channels of a group; transposed: output channels */
-    sizes.depthwise = group->channel_groups > 1 && sizes.depth == 1 && group->spatial < 3;
-    sizes.thin = group->channel_groups > 1 && sizes.depth < 8;
-    if (group->kind == GROUP_CONV && !sizes.depthwise && group->channel_groups > 0)
-        sizes.padding = padding_of(price_axis(weights, 0) / (double)group->channel_groups);
+    filters = price_axis(weights, 0) / (double)(group->channel_groups > 0 ? group->channel_groups : 1);
+    sizes.depthwise = group->channel_groups > 1 && sizes.depth == 1 && group->spatial < 3 &&
+                      (group->kind != GROUP_CONV || filters <= 1);
+    sizes.unfolded = group->kind == GROUP_CONV && group->channel_groups > 1 && !sizes.depthwise &&
+                     fmin(sizes.depth, filters) < GROUP_CHANNELS;
+    if (group->kind == GROUP_CONV && !sizes.depthwise)
+        sizes.padding = padding_of(filters, sizes.unfolded ? GROUP_FILTERS : LANES);
     else if (group->kind == GROUP_PRODUCT && output != NULL && output->rank != INLAY_RANK_UNKNOWN && output->rank > 0)
-        sizes.padding = padding_of(price_axis(output, output->rank - 1));
+        sizes.padding = padding_of(price_axis(output, output->rank - 1), LANES);
     return sizes;
 }
 
@@ -109,10 +117,9 @@ static double flops_of(const struct group *group, const struct sizes *sizes, dou
     switch (group->kind) {
     case GROUP_CONV:
         *out_rate = sizes->depthwise      ? 2 * sizes->taps / (1 / PRICE_CHANNELS_PER_NS + sizes->taps * PRICE_TAP_NS)
-                    : sizes->thin         ? THIN_FLOPS_PER_NS
                     : group->spatial == 3 ? VOLUME_FLOPS_PER_NS
                                           : CONV_FLOPS_PER_NS;
-        return 2 * sizes->output * sizes->padding * sizes->depth * sizes->taps * sizes->inside;
+        return 2 * sizes->output * sizes->padding * sizes->depth * sizes->taps * (sizes->unfolded ? 1 : sizes->inside);
     case GROUP_DECONV:
         *out_rate = UNFOLD_FLOPS_PER_NS;
         return 2 * sizes->input * sizes->depth * sizes->taps;
@@ -120,6 +127,14 @@ static double flops_of(const struct group *group, const struct sizes *sizes, dou
         *out_rate = PRODUCT_FLOPS_PER_NS;
         return 2 * sizes->output * sizes->padding * sizes->depth;
     }
+}
+
+/* The elements of the receptive fields of all groups. */
+static double unfolded_elements(const inlay_cost_request *request, const struct group *group, const struct sizes *sizes)
+{
+    const double filters = price_axis(price_state(request, group->output), 1);
+
+    return sizes->output / filters * sizes->depth * (double)group->channel_groups * sizes->taps;
 }
 
 static double reorder_ns(const price_memory *memory, double bytes, double threads)
@@ -142,19 +157,24 @@ inlay_status onednn_cost(void *state_, const inlay_cost_request *request, inlay_
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s", why.text);
     sizes = sizes_of(request, &group);
     flops = flops_of(&group, &sizes, &rate);
-    rate = sizes.depthwise ? rate * cpu_local_pace(speed).multiply
-                           : fmin(rate * cpu_reference_pace().multiply, MOST_FLOPS * cpu_local_pace(speed).multiply);
+    rate = sizes.depthwise
+               ? rate * cpu_local_pace(speed).multiply
+               : fmin(rate * cpu_reference_pace().multiply,
+                      (group.kind == GROUP_PRODUCT ? MOST_PRODUCT_FLOPS : MOST_FLOPS) * cpu_local_pace(speed).multiply);
     if (group_is_reduced(state, &group))
         rate *= REDUCED_GAIN;
     if (flops < (group.kind == GROUP_PRODUCT ? PRODUCT_SHARED_FLOPS : SHARED_FLOPS) * sizes.padding ||
-        group.kind == GROUP_DECONV)
+        group.kind == GROUP_DECONV || sizes.unfolded)
         threads = 1;
     reading = price_stream_ns(&memory, 4 * sizes.input, 4 * sizes.output, threads);
     if (group.constant[OPERAND_WEIGHTS])
         reading += price_weights_ns(&memory, width * sizes.weights, weights_of_graph(request->graph), threads);
-    work = flops / rate / threads;
+    work = flops / rate;
+    if (sizes.unfolded)
+        work += UNFOLDED_NS * unfolded_elements(request, &group, &sizes) + GROUP_NS * (double)group.channel_groups;
+    work /= threads;
     out->ns = CALL_NS + (threads > 1 ? memory.team_ns : 0) + fmax(work, reading);
-    if (group.kind == GROUP_CONV || group.kind == GROUP_DECONV) {
+    if ((group.kind == GROUP_CONV && !sizes.unfolded) || group.kind == GROUP_DECONV) {
         out->ns += reorder_ns(&memory, 4 * sizes.input, 1) + reorder_ns(&memory, 4 * sizes.output, 1);
         if (!group.constant[OPERAND_WEIGHTS])
             out->ns += reorder_ns(&memory, 4 * sizes.weights, threads);

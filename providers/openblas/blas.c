@@ -434,45 +434,51 @@ static void largest_tile(const gemm_job *job, const struct strategy *strategy, i
     *out_n = job->n < 1 ? 1 : gemm_min(job->n, n);
 }
 
-static void plan(const gemm_job *job, uint32_t threads, int64_t *out_tile_m, int64_t *out_tile_n)
+/* Divides tiles, from the largest one on. They do not depend on the number of threads, because the library sums in
+ * another order at other sizes. Along n, tiles consist of whole panels, of `step` columns. */
+static void divide_tiles(double batch, double m, double n, double k, int64_t step, int64_t *tile_m, int64_t *tile_n)
 {
-    const struct strategy strategy = choose_strategy(job);
-    int64_t step = PANEL_BYTES / job->kernel->in_bytes, tile_m, tile_n;
-
-    (void)threads;
-    largest_tile(job, &strategy, &tile_m, &tile_n);
-    /* Tiles do not depend on the number of threads, because the library sums in another order at other sizes. Along n,
-     * tiles consist of whole panels. */
     for (;;) {
-        int64_t tiles = gemm_ceil_div(job->m, tile_m) * gemm_ceil_div(job->n, tile_n);
-        if (job->batch > 0 && tiles > INT64_MAX / job->batch)
-            break;
-        tiles *= job->batch;
+        const double tiles = batch * ceil(m / (double)*tile_m) * ceil(n / (double)*tile_n);
+
         if (tiles >= MAX_TILES ||
-            (double)tile_m * (double)tile_n * (double)job->k < 2 * (tiles < FEW_TILES ? MIN_TILE : LARGE_TILE))
+            (double)*tile_m * (double)*tile_n * k < 2 * (tiles < FEW_TILES ? MIN_TILE : LARGE_TILE))
             break;
-        if (tile_n > step && (tile_n >= tile_m || tile_m <= PANEL_ROWS))
-            tile_n = gemm_round_up(tile_n / 2, step);
-        else if (tile_m > PANEL_ROWS)
-            tile_m = gemm_round_up(tile_m / 2, PANEL_ROWS);
+        if (*tile_n > step && (*tile_n >= *tile_m || *tile_m <= PANEL_ROWS))
+            *tile_n = gemm_round_up(*tile_n / 2, step);
+        else if (*tile_m > PANEL_ROWS)
+            *tile_m = gemm_round_up(*tile_m / 2, PANEL_ROWS);
         else
             break;
     }
+}
+
+static void plan(const gemm_job *job, uint32_t threads, int64_t *out_tile_m, int64_t *out_tile_n)
+{
+    const struct strategy strategy = choose_strategy(job);
+    int64_t tile_m, tile_n;
+
+    (void)threads;
+    largest_tile(job, &strategy, &tile_m, &tile_n);
+    divide_tiles((double)job->batch, (double)job->m, (double)job->n, (double)job->k,
+                 PANEL_BYTES / job->kernel->in_bytes, &tile_m, &tile_n);
     *out_tile_m = tile_m;
     *out_tile_n = strategy.method == METHOD_WHOLE && strategy.b_packs ? gemm_round_up(tile_n, 16)
                                                                       : tile_n; /* the panel is as wide as the tile */
 }
 
-/* Operations per nanosecond, measured as described in product_cost.c: panels 262, other methods 235 to 250; double
+/* Operations per nanosecond, measured as described in product_cost.c: panels 262, other methods 235 to 250, or half of
+ * it if the library packs few columns again; double
  * takes twice as long. Kernels for AVX2 have half the speed. Packing panels costs as much as in the reference
  * provider. */
 static gemm_price price(const gemm_kernel *kernel, const product_size *size)
 {
-    const double store_ns = 0.05; /* an element of C is read and written for each block of k */
+    const double store_ns = 0.03; /* an element of C is read and written for each block of k */
     const blas_library *lib = kernel->user;
     const double work = size->m * size->n * size->k, floats = sizeof(float) / (double)kernel->in_bytes;
-    double rate = 245, packing = 0, columns = size->n;
+    double rate = 245, packing = 0, columns;
     bool thin = size->m <= (size->b_along ? THIN_ROWS_TRANSPOSED : THIN_ROWS), ahead;
+    int64_t tile_m = (int64_t)fmin(size->m, MAX_LINES), tile_n = (int64_t)fmin(size->n, MAX_LINES);
     const bool small = __atomic_load_n(&lib->small, __ATOMIC_RELAXED); /* another thread may be opening the library */
 
     ahead = small && size->b_constant && size->m >= kernel->pack_rows && size->n >= kernel->pack_columns;
@@ -482,6 +488,9 @@ static gemm_price price(const gemm_kernel *kernel, const product_size *size)
             thin && size->m > 1 && size->n > 1 ? 0.25 * size->n * size->k : 0; /* the library packs B for few rows */
     } else if (ahead) {
         rate = 255;
+    } else if (size->b_windows && work >= SMALL / 2 && size->n <= 56) {
+        rate = 120; /* packed windows of few columns are not divided into panels */
+        packing = size->n * size->k * 0.1;
     } else if (size->b_windows || (!thin && work >= SMALL / 2 && size->n > 56)) {
         rate = 262;
         packing = size->n * size->k * (size->b_along ? 0.4 : 0.1);
@@ -492,13 +501,19 @@ static gemm_price price(const gemm_kernel *kernel, const product_size *size)
         packing += size->n * size->k * 0.1;
     if (small && size->a_across && size->m > TRANSPOSED_LD)
         packing += size->m * size->k * 0.1 * (double)(int64_t)(1 + size->n / (PANEL_TILE * PANEL_BYTES / 4.0));
-    if (thin) /* the library computes half a vector at least */
-        columns = 8 * ceil(size->n / 8);
+    /* the library computes half a vector at least, and whole vectors of packed columns */
+    columns = thin && !ahead ? 8 * ceil(size->n / 8) : 16 * ceil(size->n / 16);
+    if (packing > 0 || ahead)
+        tile_n = gemm_min(tile_n, ahead || size->n > 56 ? PANEL_TILE * PANEL_BYTES / kernel->in_bytes : WHOLE_WIDTH);
+    divide_tiles(size->batch, size->m, size->n, size->k, PANEL_BYTES / kernel->in_bytes, &tile_m, &tile_n);
+    packing =
+        (packing + size->window_ns * size->n * size->k) * ceil(size->m / (double)tile_m); /* again for each tile */
     return (gemm_price){ .multiply_ns = 2 * size->m * columns * size->k / (rate * floats),
                          .more_ns = (size->b_along && size->k < SMALL_TRANSPOSED_K ? 450 : 250) + packing +
                                     store_ns * size->m * size->n,
-                         .shared = work >= 2 * MIN_TILE ||
-                                   (size->n > PANEL_TILE * PANEL_BYTES / 4.0 && size->m > (ahead ? 4 : THIN_ROWS)) };
+                         .tiles = ceil(size->m / (double)tile_m) * ceil(size->n / (double)tile_n),
+                         .whole = size->m / (double)tile_m * size->n / (double)tile_n,
+                         .tile = (double)tile_m * (double)tile_n * size->k };
 }
 
 static const gemm_kernel *kernel_of(const gemm_engine *self, uint32_t type)

@@ -63,13 +63,14 @@ static inline double hard_unit(double x)
 #define D(x) celu(x, A)
 static inline float celu_f(float x, float alpha)
 {
-    float low = alpha * vm_expm1(x / alpha);
-    return x == 0.0f ? x : (x < 0.0f ? 0.0f : x) + (low > 0.0f ? 0.0f : low);
+    const float quotient = x / alpha, low = alpha * (quotient == 0.0f ? quotient : vm_expm1(quotient));
+
+    return x < 0.0f ? low : x;
 }
 static inline double celu(double x, double alpha)
 {
     double low = alpha * expm1(x / alpha);
-    return x == 0.0 ? x : (x < 0.0 ? 0.0 : x) + (low > 0.0 ? 0.0 : low);
+    return x < 0.0 ? low : x;
 }
 #include "operators/unary.inc"
 #define LOOP softplus /* ln(1 + e^x), without overflow */

@@ -93,19 +93,19 @@ inlay_status product_conv_run(const kit_call *call)
 }
 
 #define PLANE_NS 330.0       /* per channel of an image */
-#define STAGED_NS 0.25       /* per staged element */
-#define STRIDED_NS 0.35      /* per packed element of a strided window */
+#define STAGED_NS 0.25       /* per staged element of a plane */
+#define STAGED_ROW_NS 4.0    /* windows: per row of the copied image, ... */
+#define COPIED_NS 0.04       /* ... and per element of it */
+#define STRIDED_NS 0.12      /* per packed element of a strided window, in addition */
 #define DEPTHWISE_PER_NS 2.4 /* operations */
 
-/* Time of the copy of the image from which windows are packed, and of packing rows of pixels that are not adjacent. */
-static double window_copies_ns(const conv_geometry *geometry, const product_size *size)
+/* Time of the copy of the image from which windows are packed. */
+static double window_copy_ns(const conv_geometry *geometry)
 {
-    const bool strided = geometry->stride[2] > 1;
+    const double rows =
+        (double)geometry->images * (double)geometry->channels * (double)geometry->in[0] * (double)geometry->in[1];
 
-    if (!size->b_windows)
-        return 0;
-    return STAGED_NS * (double)geometry->images * (double)geometry->channels * (double)geometry->in_positions +
-           (strided ? STRIDED_NS * size->batch * size->n * size->k : 0);
+    return rows * (STAGED_ROW_NS + COPIED_NS * (double)geometry->in[2]);
 }
 
 void product_conv_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
@@ -123,6 +123,7 @@ void product_conv_cost(const kit_node *node, const kit_plan *shapes, inlay_cost 
     size.n = (double)geometry.positions;
     size.k = (double)geometry.channels / (double)geometry.group * (double)geometry.taps;
     size.b_windows = geometry.taps > 1 || geometry.positions != geometry.in_positions;
+    size.window_ns = size.b_windows && geometry.stride[2] > 1 ? STRIDED_NS : 0;
     if (geometry.channels == geometry.group &&
         size.m <= 2) /* depthwise: a plane is copied with its border, then summed */
         product_cost_set(node, shapes, gemm_type_of(shapes->in[0].dtype), NULL, 0,
@@ -130,6 +131,6 @@ void product_conv_cost(const kit_node *node, const kit_plan *shapes, inlay_cost 
                              STAGED_NS * (double)shapes->in[0].count + out->flops / DEPTHWISE_PER_NS,
                          out);
     else
-        product_cost_set(node, shapes, gemm_type_of(shapes->in[0].dtype), &size, 1, window_copies_ns(&geometry, &size),
-                         out);
+        product_cost_set(node, shapes, gemm_type_of(shapes->in[0].dtype), &size, 1,
+                         size.b_windows ? window_copy_ns(&geometry) : 0, out);
 }

@@ -53,7 +53,8 @@ typedef struct product_size product_size;
 typedef struct gemm_price {
     double multiply_ns; /* on the reference core */
     double more_ns;     /* of the rest, such as the call and packing; on any core */
-    bool shared;        /* the multiplication has several tiles, which threads share */
+    double tiles, whole; /* the tiles, which threads share, and their work in units of the largest one */
+    double tile;         /* multiply-adds of the largest tile */
 } gemm_price;
 
 /* The implementation of the multiplication of one type: the microkernels of an instruction set, or a library. */
@@ -89,6 +90,8 @@ static inline int64_t gemm_chain(const gemm_kernel *kernel, int64_t k)
 
     return kernel->chain == 0 ? k : even > kernel->chain ? even : kernel->chain;
 }
+
+enum { GEMM_GRAIN = 128 * 1024 /* multiply-adds that are worth another thread */ };
 
 /* The source of kernels. kit_node.provider points to a struct whose first member is an engine, so that any provider can
  * use the operators. kernel(): returns the best kernel of a type on this machine. */

@@ -20,8 +20,14 @@ typedef struct loss_task {
     int64_t ignored;
 } loss_task;
 
-/* log(sum of e^x) over n > 0 neighbouring scores. */
-static float log_of_sum(const float *scores, int64_t n)
+/* A log-probability is (score - max) - log(sum of e^(score - max)). One subtraction of a rounded max + log(sum) would
+ * lose the logarithm behind large scores. */
+typedef struct loss_shift {
+    float max, log_sum;
+} loss_shift;
+
+/* n: number of scores, above 0. */
+static loss_shift shift_of_row(const float *scores, int64_t n)
 {
     const row_set *rows = KERNEL_BEST(rows);
     float terms[LOSS_TILE], max;
@@ -36,13 +42,13 @@ static float log_of_sum(const float *scores, int64_t n)
         rows->exp(terms, terms, count);
         sum += rows->sum(terms, count);
     }
-    return max + vm_log((float)sum);
+    return (loss_shift){ max, vm_log((float)sum) };
 }
 
 #define BODY "loss.inc"
 #include "operators/floats.inc"
 
-typedef int64_t (*loss_fn)(const loss_task *task, const void *scores, const float *known_shift, void *log_prob,
+typedef int64_t (*loss_fn)(const loss_task *task, const void *scores, const loss_shift *known_shift, void *log_prob,
                            const int64_t *labels, int64_t columns, double *losses, double *totals);
 static const loss_fn loss_columns[INLAY_DTYPE_COUNT] = BY_FLOAT(loss_columns);
 
@@ -107,7 +113,7 @@ static inlay_status loss_items(void *user, int64_t begin, int64_t end, uint32_t 
     const bool are_rows =
         job->task.softmax && scores->dtype == INLAY_FLOAT && job->task.stride == 1 && job->task.classes > 0;
     int64_t element_bytes = inlay_dtype_bits(scores->dtype) / 8, numbers[LOSS_TILE], invalid;
-    float shift = 0;
+    loss_shift shift = { 0 };
 
     (void)worker;
     INLAY_CHECK(job->tiles > 0);
@@ -119,7 +125,7 @@ static inlay_status loss_items(void *user, int64_t begin, int64_t end, uint32_t 
 
         convert_to_i64(numbers, labels->dtype, labels->data, position, columns);
         if (are_rows)
-            shift = log_of_sum((const float *)scores->data + position * job->task.classes, job->task.classes);
+            shift = shift_of_row((const float *)scores->data + position * job->task.classes, job->task.classes);
         invalid = loss_columns[scores->dtype](&job->task, (const char *)scores->data + offset, are_rows ? &shift : NULL,
                                               kit_has_output(call, 1) ? (char *)call->out[1].data + offset : NULL,
                                               numbers, columns, job->losses + position, job->totals + position);

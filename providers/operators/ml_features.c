@@ -163,14 +163,15 @@ static inlay_status scaler_range(void *user, int64_t begin, int64_t end, uint32_
     return INLAY_OK;
 }
 
-/* Returns `norm` plus the contribution of `values`, or for NORM_MAX the larger of both. */
+/* Returns `norm` plus the contribution of `values`, or for NORM_MAX the larger of both: the largest element, as in ONNX
+ * and ONNX Runtime, not the largest magnitude, by which scikit-learn divides. */
 static double norm_run(uint32_t kind, const double *values, int64_t count, double norm)
 {
     double sum = 0;
 
     if (kind == NORM_MAX) {
         for (int64_t j = 0; j < count; j++)
-            norm = fabs(values[j]) > norm ? fabs(values[j]) : norm;
+            norm = values[j] > norm ? values[j] : norm;
         return norm;
     }
     if (kind == NORM_L1) {
@@ -198,7 +199,7 @@ static inlay_status normalizer_rows(void *user, int64_t begin, int64_t end, uint
     INLAY_CHECK(columns > 0);
     (void)worker;
     for (int64_t row = begin; row < end; row++) {
-        double norm = 0;
+        double norm = job->state->norm == NORM_MAX ? -INFINITY : 0;
 
         for (int64_t i = 0; i < columns; i += FEATURE_BLOCK) {
             int64_t count = columns - i < FEATURE_BLOCK ? columns - i : FEATURE_BLOCK;

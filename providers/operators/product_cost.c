@@ -42,6 +42,18 @@ static double reading_ns(const struct machine *machine, const gemm_kernel *kerne
            price_weights_ns(&machine->memory, other, other, threads);
 }
 
+/* The threads that share `batch` multiplications, on average. A last tile that is smaller ends a last round early, if
+ * it is alone in it. */
+static double tile_threads(const gemm_price *price, double batch, double threads)
+{
+    const double all = price->tiles * batch,
+                 loop = price_loop_threads(all, fmax(1, floor(GEMM_GRAIN / fmax(price->tile, 1))), threads);
+    const double last = fmin(fmax(price->whole - price->tiles + 1, 0), 1),
+                 load = all / loop - (loop > 1 && batch <= 1 && fmod(all, threads) == 1 ? 1 - last : 0);
+
+    return loop > 1 ? fmin(threads, fmax(1, price->whole * batch / load)) : 1;
+}
+
 static double multiply_ns(const struct machine *machine, const gemm_kernel *kernel, const product_size *sizes,
                           uint32_t count, double threads)
 {
@@ -50,7 +62,7 @@ static double multiply_ns(const struct machine *machine, const gemm_kernel *kern
     for (uint32_t i = 0; i < count; i++)
         if (sizes[i].batch > 0 && sizes[i].m > 0 && sizes[i].n > 0) {
             const gemm_price price = kernel->price(kernel, &sizes[i]);
-            const double share = price.shared ? threads : fmin(threads, sizes[i].batch);
+            const double share = tile_threads(&price, sizes[i].batch, threads);
             const double work_ns = price.multiply_ns * machine->slowdown + price.more_ns;
 
             ns += sizes[i].batch * fmax(work_ns / share, reading_ns(machine, kernel, &sizes[i], share));

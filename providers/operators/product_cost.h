@@ -10,6 +10,7 @@ struct product_size {
     bool a_across;               /* lines of A are adjacent in memory (transposed) */
     bool b_along;                /* lines of B are contiguous in memory (transposed) */
     bool b_windows;              /* B is built from the windows of a convolution */
+    double window_ns;            /* additional time of one element of B, because of a stride */
 };
 
 /* Sets ns for `count` sequential multiplications in type GEMM_* by the engine of the node's provider, plus `more`

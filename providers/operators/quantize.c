@@ -6,6 +6,7 @@
 #include "operators/instance.h"
 #include "inlay/check.h"
 #include "operators/elementwise.h"
+#include "simd/dynamic_range.h"
 #include "simd/vecmath.h"
 #include <stdlib.h>
 
@@ -328,15 +329,15 @@ static void find_range(const float *input, int64_t count, float *out_low, float 
 
     for (; i + LANES <= count; i += LANES)
         for (int k = 0; k < LANES; k++) {
-            low[k] = input[i + k] < low[k] ? input[i + k] : low[k];
+            low[k] = dynamic_low(low[k], input[i + k]);
             high[k] = input[i + k] > high[k] ? input[i + k] : high[k];
         }
     for (; i < count; i++) {
-        low[0] = input[i] < low[0] ? input[i] : low[0];
+        low[0] = dynamic_low(low[0], input[i]);
         high[0] = input[i] > high[0] ? input[i] : high[0];
     }
     for (int k = 1; k < LANES; k++) {
-        low[0] = low[k] < low[0] ? low[k] : low[0];
+        low[0] = dynamic_low(low[0], low[k]);
         high[0] = high[k] > high[0] ? high[k] : high[0];
     }
     *out_low = low[0];
@@ -356,7 +357,7 @@ static inlay_status dynamic_find(void *user, int64_t begin, int64_t end, uint32_
 
     INLAY_CHECK(worker < (job->call->max_threads > 0 ? job->call->max_threads : 1));
     find_range((const float *)job->call->in[0].data + begin, end - begin, &low, &high);
-    range[0] = low < range[0] ? low : range[0];
+    range[0] = dynamic_low(range[0], low);
     range[1] = high > range[1] ? high : range[1];
     return INLAY_OK;
 }
@@ -389,7 +390,7 @@ static inlay_status run_dynamic(const kit_call *call)
 {
     dynamic_job job = { .call = call, .ranges = call->workspace };
     int64_t count = call->in[0].count;
-    float low = 0, high = 0, zero;
+    float low = 0, high = 0;
     uint32_t threads = call->max_threads > 0 ? call->max_threads : 1;
     inlay_status status;
 
@@ -398,12 +399,10 @@ static inlay_status run_dynamic(const kit_call *call)
     if (status != INLAY_OK)
         return status;
     for (uint32_t thread = 0; thread < threads; thread++) {
-        low = job.ranges[16 * thread] < low ? job.ranges[16 * thread] : low;
+        low = dynamic_low(low, job.ranges[16 * thread]);
         high = job.ranges[16 * thread + 1] > high ? job.ranges[16 * thread + 1] : high;
     }
-    job.scale = high > low ? (high - low) / 255.0f : 1.0f;
-    zero = -low / job.scale;
-    job.zero = zero > 255.0f ? 255.0f : vm_round(zero);
+    dynamic_parameters(low, high, &job.scale, &job.zero);
     if (kit_has_output(call, 1))
         *(float *)call->out[1].data = job.scale;
     if (kit_has_output(call, 2))

@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "inlay/check.h"
 #include "remote/proxy.h"
+#include "remote/remote.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,8 +185,8 @@ static inlay_status describe(isolate_plugin *plugin, inlay_diag *diag)
     return status == INLAY_OK ? reading.status : status;
 }
 
-inlay_status isolate_open(const char *helper, const char *path, int fd, const inlay_plugin **out_plugin,
-                          inlay_diag *diag)
+inlay_status remote_open(const char *helper, const char *path, int fd, const inlay_plugin **out_plugin,
+                         inlay_diag *diag)
 {
     isolate_plugin *plugin = calloc(1, sizeof *plugin);
     inlay_status status = INLAY_OK;

@@ -3,7 +3,8 @@
 
     changes.py                         prints the section of the next release
     changes.py --check                 a line for each file that is wrong; exit code 1 if there is one
-    changes.py --release VERSION DATE  writes the section on top of CHANGELOG.md, and removes the files
+    changes.py --release VERSION DATE  writes the section on top of CHANGELOG.md, and removes the files; a section
+                                       "VERSION, not yet released" there gets the date, and the entries at its end
     --tree DIR                         another tree than the one of this script"""
 import argparse
 import pathlib
@@ -61,10 +62,19 @@ def main():
     text = log.read_text()
     if not re.fullmatch(r"\d+\.\d+\.\d+", version) or not re.fullmatch(r"\d{4}-\d\d-\d\d", date):
         sys.exit(f"changes.py: {version} {date}: expected a version such as 0.2.0 and a date such as 2026-12-31")
-    if re.search(rf"^## {re.escape(version)}\b", text, re.M):
+    heads = list(re.finditer(r"^## (.*)\n", text, re.M))
+    entries = section(folder, f"{version}, {date}")
+    if heads[0][1] == f"{version}, not yet released":
+        end = heads[1].start() if len(heads) > 1 else len(text)
+        after = text[end:]
+        title, _, rest = entries.partition("\n")
+        text = text[:heads[0].start()] + title + "\n" + text[heads[0].end():end].rstrip() + "\n" + rest
+        text += "\n" + after if after else ""
+    elif any(re.match(rf"{re.escape(version)}\b", head[1]) for head in heads):
         sys.exit(f"changes.py: CHANGELOG.md has a section {version} already")
-    at = re.search(r"^## ", text, re.M).start()
-    log.write_text(text[:at] + section(folder, f"{version}, {date}") + "\n" + text[at:])
+    else:
+        text = text[:heads[0].start()] + entries + "\n" + text[heads[0].start():]
+    log.write_text(text)
     for path in folder.glob("*.*.md"):
         path.unlink()
 

@@ -60,8 +60,10 @@ make_all() { # FOLDER
     built=${INLAY_RELEASE_TREE:-$work/tree}
     mkdir -p "$built"
     tar -x -C "$built" --strip-components=1 -f "$1/inlay-$version.tar.xz"
-    # Wheels and npm packages are for older systems, too (README.md).
+    # Wheels and npm packages are for older systems, too (README.md). A build id covers the paths for running in the build
+    # folder, so these must not depend on where that is.
     (cd "$built" && cmake --preset release -B build/release -DINLAY_PACKED_RELOCATIONS=OFF \
+        -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON \
         -DCMAKE_INSTALL_PREFIX=/usr ${INLAY_RELEASE_FLAGS:-} >"$work/log" && cmake --build build/release >"$work/log" &&
         cmake --install build/release --prefix "$work/prefix" >"$work/log") || { tail -n 20 "$work/log"; return 1; }
     "$built/sdk/packaging/bundle.sh" "$work/prefix" "$work/bundle"

@@ -303,6 +303,23 @@ static void each_defect_is_one_message(void **state)
         { .message = { "adapter_config.json", "'use_dora'" }, .extra = ",\"use_dora\":true" },
         { .message = { "adapter_config.json", "'peft_type' is not LORA" }, .extra = ",\"peft_type\":\"IA3\"" },
         { .message = { "adapter_config.json", "'modules_to_save'" }, .extra = ",\"modules_to_save\":[\"lm_head\"]" },
+        { .message = { "q_proj.lora_A.weight' is of a module", "'layers_to_transform'" },
+          .extra = ",\"layers_to_transform\":[1,2]" },
+        { .message = { "q_proj.lora_A.weight' is of a module", "'layers_to_transform'" },
+          .extra = ",\"layers_to_transform\":1" },
+        { .message = { "q_proj.lora_A.weight' is of a module", "'layers_to_transform'" },
+          .extra = ",\"layers_to_transform\":0,\"layers_pattern\":\"blocks\"" },
+        { .message = { "q_proj.lora_A.weight' is of a module", "'target_modules'" },
+          .extra = ",\"target_modules\":[\"k_proj\",\"proj\"]" },
+        { .message = { "q_proj.lora_A.weight' is of a module", "'exclude_modules'" },
+          .extra = ",\"exclude_modules\":[\"self_attn.q_proj\"]" },
+        { .message = { NULL, NULL },
+          .extra = ",\"layers_to_transform\":[1,0],\"layers_pattern\":[\"blocks\",\"layers\"]" },
+        { .message = { NULL, NULL },
+          .extra = ",\"layers_to_transform\":0,\"target_modules\":[\"self_attn.q_proj\"],\"exclude_modules\":[\"up_"
+                   "proj\"]" },
+        { .message = { NULL, NULL },
+          .extra = ",\"layers_to_transform\":[],\"layers_pattern\":\"blocks\",\"target_modules\":\".*q_proj\"" },
         { .message = { NULL, NULL } }, /* without defect */
     };
     const struct weights weights = make_weights();

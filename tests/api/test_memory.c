@@ -61,8 +61,8 @@ static void write_model(struct wire *wire)
     wire_end(wire, mark);
 }
 
-static inlay_status open_session(struct wire *wire, struct meter *meter, const char *budget, inlay_session **out,
-                                 inlay_diag *diag)
+static inlay_status open_session(struct wire *wire, struct meter *meter, const char *option, const char *budget,
+                                 inlay_session **out, inlay_diag *diag)
 {
     const inlay_allocator allocator = {
         .struct_size = sizeof allocator, .user = meter, .alloc = meter_alloc, .free = meter_free
@@ -74,7 +74,7 @@ static inlay_status open_session(struct wire *wire, struct meter *meter, const c
     assert_int_equal(inlay_options_set(options, "providers", "reference", diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "intra_threads", "2", diag),
                      INLAY_OK); /* workspace sizes depend on it */
-    assert_int_equal(inlay_options_set(options, "memory_budget", budget, diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, option, budget, diag), INLAY_OK);
     if (meter != NULL)
         assert_int_equal(inlay_options_set_allocator(options, &allocator, diag), INLAY_OK);
     status = inlay_session_create_from_bytes(wire->bytes, wire->count, options, out, diag);
@@ -110,7 +110,7 @@ static void all_memory_comes_from_the_caller(void **state)
 
     (void)state;
     write_model(&wire);
-    assert_int_equal(open_session(&wire, &meter, "0", &session, &diag), INLAY_OK);
+    assert_int_equal(open_session(&wire, &meter, "memory_budget", "0", &session, &diag), INLAY_OK);
     assert_int_equal(inlay_context_create(session, &context, &diag), INLAY_OK);
     assert_int_equal(meter.used, 0);
     if (run_rows(context, 100, &diag) != INLAY_OK)
@@ -156,7 +156,8 @@ static void a_budget_is_kept(void **state)
         struct wire wire = { 0 };
 
         write_model(&wire);
-        assert_int_equal(open_session(&wire, with_allocator ? &meter : NULL, "500000", &session, &diag), INLAY_OK);
+        assert_int_equal(
+            open_session(&wire, with_allocator ? &meter : NULL, "memory_budget", "500000", &session, &diag), INLAY_OK);
         assert_int_equal(inlay_context_create(session, &a, &diag), INLAY_OK);
         assert_int_equal(inlay_context_create(session, &b, &diag), INLAY_OK);
         assert_int_equal(run_rows(a, 100, &diag), INLAY_OK);
@@ -182,6 +183,36 @@ static void a_budget_is_kept(void **state)
     }
 }
 
+/* Sessions share the budget of the process. */
+static void a_budget_of_the_process_is_kept(void **state)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_session *sessions[2] = { NULL };
+    inlay_context *a = NULL, *b = NULL;
+    struct wire wire = { 0 };
+
+    (void)state;
+    write_model(&wire);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(open_session(&wire, NULL, "process_memory_budget", "500000", &sessions[i], &diag), INLAY_OK);
+    assert_int_equal(inlay_context_create(sessions[0], &a, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_create(sessions[1], &b, &diag), INLAY_OK);
+    assert_int_equal(run_rows(a, 100, &diag), INLAY_OK);
+    assert_int_equal(run_rows(b, 400, &diag), INLAY_LIMIT_EXCEEDED); /* a holds memory */
+    assert_int_equal(diag.error_class, INLAY_CLASS_RETRY);
+    assert_int_equal(run_rows(b, 5000, &diag), INLAY_LIMIT_EXCEEDED); /* also without a */
+    assert_int_equal(diag.error_class, INLAY_CLASS_MEMORY);
+    assert_non_null(strstr(diag.text, "process_memory_budget"));
+    assert_int_equal(run_rows(b, 100, &diag), INLAY_OK);
+    inlay_context_destroy(a);
+    inlay_session_destroy(sessions[0]);
+    if (run_rows(b, 400, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    inlay_context_destroy(b);
+    inlay_session_destroy(sessions[1]);
+    wire_deinit(&wire);
+}
+
 /* Each allocation fails once: the run reports it, nothing leaks, and the next run succeeds. */
 static void every_call_may_fail(void **state)
 {
@@ -197,7 +228,7 @@ static void every_call_may_fail(void **state)
         inlay_status status;
 
         write_model(&wire);
-        assert_int_equal(open_session(&wire, &meter, "0", &session, &diag), INLAY_OK);
+        assert_int_equal(open_session(&wire, &meter, "memory_budget", "0", &session, &diag), INLAY_OK);
         assert_int_equal(inlay_context_create(session, &context, &diag), INLAY_OK);
         status = run_rows(context, 10, &diag);
         if (status == INLAY_OK)
@@ -236,7 +267,7 @@ static void threads(void **state)
 
     (void)state;
     write_model(&wire);
-    assert_int_equal(open_session(&wire, &meter, "100000000", &session, &diag), INLAY_OK);
+    assert_int_equal(open_session(&wire, &meter, "memory_budget", "100000000", &session, &diag), INLAY_OK);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(inlay_context_create(session, &context[i], &diag), INLAY_OK);
         assert_int_equal(pthread_create(&ids[i], NULL, run_often, context[i]), 0);
@@ -274,6 +305,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_memory_comes_from_the_caller),
         cmocka_unit_test(a_budget_is_kept),
+        cmocka_unit_test(a_budget_of_the_process_is_kept),
         cmocka_unit_test(every_call_may_fail),
         cmocka_unit_test(threads),
         cmocka_unit_test(wrong_allocators),

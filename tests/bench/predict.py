@@ -158,7 +158,7 @@ def measure(name, path, threads, options):
         subprocess.run([INLAY, "tune", path, "--quiet", "--cache-dir", cache, "--intra-threads", str(threads),
                         "--budget-s", "20"], capture_output=True, timeout=600, check=False)
         ways["tuned"] = (None, cache)
-    best, expected = {}, None
+    best, expected = {}, {}
     for _ in range(options.rounds):
         for way, (providers, cache) in ways.items():
             if best.get(way, 0) is None:
@@ -167,12 +167,13 @@ def measure(name, path, threads, options):
             if times is None:
                 best[way] = None
                 continue
-            expected = times[0] if way == "default" else expected
+            expected[way] = times[0]
             best[way] = min(best.get(way) or math.inf, times[1])
     if not best.get("default"):
         return None
     others = [took for way, took in best.items() if way != "default" and took]
-    return {"name": name, "threads": threads, "expected_ms": expected, "ms": best, "ratio": expected / best["default"],
+    return {"name": name, "threads": threads, "expected_ms": expected["default"], "expected": expected, "ms": best,
+            "ratio": expected["default"] / best["default"],
             "regret": best["default"] / min(others + [best["default"]])}
 
 
@@ -231,7 +232,8 @@ def main():
                 if row is None:
                     continue
                 rows.append(row)
-                times = " ".join(f"{way} {took:.3f}" for way, took in row["ms"].items() if took)
+                times = " ".join(f"{way} {took:.3f} ({row['expected'][way] / took:.2f})"
+                                 for way, took in row["ms"].items() if took)
                 print(f"{name:<44} expected {row['expected_ms']:9.3f} ratio {row['ratio']:5.2f} regret "
                       f"{row['regret']:4.2f}  {times}", flush=True)
                 if options.json:

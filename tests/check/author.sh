@@ -144,6 +144,14 @@ finds device_keeps_constants leaks 'leaks chip, from create to destroy: '
 finds device_sync results 'results Relu-14'
 finds device_one_job results 'results Add-14 .*no progress in buffer_copy' --op Add --time-limit 3
 warns device_one_job results 'results .*: execute returned only when the fences were reached' --op Relu
+finds device_scalars results 'results Clip-13 .*while its inputs are still being copied' --op Clip
+finds device_empty device 'device.copies chip: no signal'
+finds device_lifo fences 'in_flight chip: run 2 of 4, which waits for the run before it, has not signalled'
+finds device_high fences 'in_flight chip: a run signalled before the fence'
+finds device_slot fences 'in_flight chip: run'
+finds device_fence32 fences 'in_flight chip: run 1 of 4, which waits for a fence, has not signalled'
+finds device_wait32 fences 'fences chip: .*it signalled when 0 of 1 fences'
+finds device_capacity memory 'memory.capacity chip: [34] buffers of 67108864 bytes at first, but 0 after'
 finds device_map_start memory 'memory.map chip: the mapping has other bytes'
 finds device_map_anew memory 'memory.map chip: '
 finds device_import_closes memory 'memory.import chip: buffer_import closed it'

@@ -3,6 +3,7 @@
  * plants one of the defects of fused kernels; without it nothing is wrong. Option `alone` offers the nodes one by one,
  * too, and `merge` permits regions of several offers. */
 #include "inlay/kit.h"
+#include "plugin_entry.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -569,21 +570,4 @@ static const inlay_provider provider = { .struct_size = sizeof provider,
                                          .specialize = specialize,
                                          .release_instance = release_instance,
                                          .execute = execute };
-static const inlay_plugin plugin = { .struct_size = sizeof plugin,
-                                     .abi_major = INLAY_ABI_MAJOR,
-                                     .abi_minor = INLAY_ABI_MINOR,
-                                     .name = "planted_groups",
-                                     .version = "1.0.0",
-                                     .build_id = "planted_groups 1",
-                                     .providers = &provider,
-                                     .provider_count = 1,
-                                     .provider_stride = sizeof provider };
-INLAY_PLUGIN_NOTE("planted_groups", "groups", "")
-
-INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out, inlay_diag *diag)
-{
-    if (host->abi_major != INLAY_ABI_MAJOR)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "the host has another ABI");
-    *out = &plugin;
-    return INLAY_OK;
-}
+PLUGIN_ENTRY("planted_groups", "groups", provider)

@@ -240,7 +240,7 @@ class Table(unittest.TestCase):
         for verb in VERBS:
             lines = examples(verb)
             self.assertTrue(lines, f"{verb} has no examples")
-            if verb in ("generate", "chat", "tokenize"):  # with a language model: tests/texts/chat.sh
+            if verb in ("generate", "chat", "tokenize"):  # run with a language model by tests/texts/chat.sh
                 continue
             if verb == "serve" or (verb in SLOW and not ALL):
                 lines = [l for l in lines if l == "inlay serve --help" or (verb == "tune" and "--" not in l)]

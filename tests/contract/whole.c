@@ -7,6 +7,7 @@
  *     odd              specialize declines if the first dimension of an input is odd
  *     merge            its offers may be merged
  *     strict           it supports operators of opset 17 only: not Swish, which a pass creates in bodies */
+#include "../check/plugin_entry.h"
 #include "whole.h"
 #include "inlay/plugin.h"
 #include <stdlib.h>
@@ -173,22 +174,4 @@ static const inlay_provider provider = {
     .execute = execute,
     .extension = extension,
 };
-static const inlay_plugin plugin = {
-    .struct_size = sizeof plugin,
-    .abi_major = INLAY_ABI_MAJOR,
-    .abi_minor = INLAY_ABI_MINOR,
-    .name = "whole_plugin",
-    .version = "1",
-    .build_id = "1",
-    .provider_count = 1,
-    .providers = &provider,
-    .provider_stride = sizeof provider,
-    .operator_stride = sizeof(inlay_operator),
-};
-
-INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *caller, const inlay_plugin **out_plugin, inlay_diag *diag)
-{
-    (void)caller, (void)diag;
-    *out_plugin = &plugin;
-    return INLAY_OK;
-}
+PLUGIN_ENTRY("whole_plugin", "whole", provider)

@@ -441,7 +441,7 @@ static inlay_value *take_mib(run_shared *shared, int64_t mib)
 /* Idle tensors that are too large to be reused do not add to the memory that a run needs. */
 static void idle_tensors_are_limited(void **state)
 {
-    run_memory *memory = run_memory_create(NULL, 0, 0);
+    run_memory *memory = run_memory_create(NULL, 0, 0, 0);
     inlay_value *large, *medium, *small, *again, *tiny[POOL_SIZE];
     run_shared shared;
     void *workspace;

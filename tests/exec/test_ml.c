@@ -52,6 +52,7 @@ static const struct row rows[] = {
     { "Scaler", 1, "offset=F:1,2;scale=F:2,10", "f[2,2]=1,2,3,4", "f[2,2]=0,0,4,20", NULL },
     { "Scaler", 1, "offset=F:1;scale=F:0.5", "i[1,3]=1,2,5", "f[1,3]=0,0.5,2", NULL },
     { "Normalizer", 1, "norm=s:MAX", "f[2,2]=3,4,0,0", "f[2,2]=0.75,1,0,0", NULL },
+    { "Normalizer", 1, "norm=s:MAX", "f[2,2]=-8,4,-2,-4", "f[2,2]=-2,1,1,2", NULL },
     { "Normalizer", 1, "norm=s:L1", "f[2,2]=3,-5,0,0", "f[2,2]=0.375,-0.625,0,0", NULL },
     { "Normalizer", 1, "norm=s:L2", "f[2,2]=3,-4,0,0", "f[2,2]=0.6,-0.8,0,0", NULL },
     { "Normalizer", 1, "norm=s:L3", "f[1,1]=3", "f[1,1]", "it must be MAX, L1 or L2" },

@@ -1,7 +1,7 @@
 /* Any bytes as a config.pbtxt: the message is read and written as JSON, or it is refused with one line. */
 #include "model_config.pb-c.h"
-#include "serve/config/message_json.h"
-#include "serve/config/pbtxt.h"
+#include "codecs/message_json.h"
+#include "codecs/pbtxt.h"
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);

@@ -1,6 +1,6 @@
 /* Any bytes as the body of an inference request over REST: it is accepted, or refused with one line. The first two
  * bytes are the length of the JSON part. */
-#include "serve/request/datatype.h"
+#include "codecs/datatype.h"
 #include "serve/request/infer.h"
 #include <stdlib.h>
 #include <string.h>

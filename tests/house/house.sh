@@ -38,7 +38,7 @@ python3 "$here/generators.py" "$source" || fail "tests have random number genera
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 mkdir -p "$copy/ops" "$copy/sdk" "$copy/providers/reference"
-for folder in "$source"/host/{runtime,insight,tools}/*/ "$source"/host/{formats,shared,texts,probe,serve,web,platform}/; do
+for folder in "$source"/host/{runtime,insight,tools}/*/ "$source"/host/{codecs,formats,library,shared,texts,probe,serve,web,platform}/; do
     mkdir -p "$copy/${folder#"$source"/}"
 done
 cp "$source/host/README.md" "$copy/host/"
@@ -87,6 +87,8 @@ mkdir "$copy/providers/remote"
 plant providers/remote/x.c graph/graph.h 'providers may not include graph/graph.h'
 plant host/probe/x.c remote/proxy.h 'probe may not include remote/proxy.h'
 plant host/runtime/plugin/x.c remote/shared.h 'plugin may not include remote/shared.h'
+plant host/runtime/session/x.c explain/explain.h 'session may not include explain/explain.h'
+plant host/library/x.c remote/proxy.h 'library may not include remote/proxy.h'
 plant ops/x.inc base/arena.h 'ops may not include base/arena.h'
 plant sdk/x.h reference/kernels.h 'sdk may not include reference/kernels.h'
 

@@ -7,8 +7,8 @@
 # longest listed prefix of a path applies. Beyond the host: providers include no header of the host, and the host none
 # of theirs; ops includes neither of the two, and sdk includes only itself. Three exceptions: tools include loops of
 # providers/simd; texts/tokens includes prepost/text/text.h, the tokenizers, which are a library;
-# providers/remote, which is part of libinlay, includes base, threads and plugin/isolate.h, and probe
-# includes remote/shared.h.
+# providers/remote, which is part of libinlay, includes base, threads and plugin/isolate.h; probe includes
+# remote/shared.h, and library remote/remote.h.
 # The picture in host/README.md must have every folder of EDGES, each above all folders that it includes; its table of
 # sub-folders must have every sub-folder, in the order of EDGES.
 set -eu
@@ -23,7 +23,7 @@ includes() {
 }
 
 # The folders of the host, as a pattern for awk.
-folders=$(cd "$root/host" && for folder in runtime/*/ formats/ insight/*/ tools/*/ shared/ texts/ probe/ serve/ web/ platform/; do
+folders=$(cd "$root/host" && for folder in runtime/*/ formats/ insight/*/ tools/*/ library/ codecs/ shared/ texts/ probe/ serve/ web/ platform/; do
     [ ! -d "$folder" ] || basename "$folder"
 done | sort | tr '\n' ' ')
 # Sub-folders of the runtime, of texts and of serve that contain C files, as FOLDER/SUB-FOLDER.
@@ -113,7 +113,7 @@ includes host | awk -v folders="$folders" -v list="$edges" '
         provider = header; sub(/\/.*/, "", provider)
         if (provider ~ /^(providers|reference|openblas|ort_ep|onednn|common|cpu|vulkan)$/ ||
             (provider == "prepost" && (from != "texts/tokens" || header != "prepost/text/text.h")) ||
-            (provider == "remote" && (from != "probe" || header != "remote/shared.h")) ||
+            (provider == "remote" && from " " header !~ /^(probe remote\/shared.h|library remote\/remote.h)$/) ||
             (provider == "simd" && part[1] !~ /^host\/tools\//))
             print part[1] ":" part[2] ": " from " may not include " header ", which is a provider'"'"'s"
         to = home(header)

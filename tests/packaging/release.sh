@@ -74,6 +74,22 @@ diff <(sed -n '/^## 0.2.0/,/^## 0.1.0/p' "$work/tree/CHANGELOG.md" | head -n -1)
 - Numbers of arrays are rounded, as those of lists.
 
 END
+log=$work/tree/CHANGELOG.md # a section that has no date yet: the first release
+printf '# Changelog\n\n## 0.1.0, not yet released\n\nThe first version.\n' >"$log"
+echo 'More.' >"$changes/more.new.md"
+"$work/tree/sdk/packaging/changes.py" --tree "$work/tree" --release 0.1.0 2026-12-31
+diff "$log" - <<'END' || fail "the section of the first release"
+# Changelog
+
+## 0.1.0, 2026-12-31
+
+The first version.
+
+### New
+
+- More.
+END
+"$work/tree/sdk/packaging/changes.py" --tree "$work/tree" --release 0.1.0 2026-12-31 >"$work/log" 2>&1 && fail "released twice"
 for wrong in 'a.new.md:- a list' 'b.old.md:text' 'c.new.md:'; do
     printf '%s\n' "${wrong#*:}" >"$changes/${wrong%%:*}"
     "$work/tree/sdk/packaging/changes.py" --check >"$work/log" 2>&1 && fail "accepted: $wrong"

@@ -535,20 +535,20 @@ def field(number, content):
     return varint(number << 3 | 2) + varint(len(content)) + content
 
 
-def tensor_info(name, dims):
+def tensor_info(name, dims, dtype=1):
     shape = b"".join(field(1, field(2, d.encode()) if isinstance(d, str) else field(1, d)) for d in dims)
-    return field(1, name.encode()) + field(2, field(1, field(1, 1) + field(2, shape)))
+    return field(1, name.encode()) + field(2, field(1, field(1, dtype) + field(2, shape)))
 
 
-def custom_model(op, inputs, by=None):
-    """y = op(inputs) of domain test.python; x [n, 2], c a constant [2]."""
+def custom_model(op, inputs, by=None, version=1, dtype=1):
+    """y = op(inputs) of domain test.python at this version; x [n, 2], c a constant [2]."""
     attribute = field(1, b"by") + bytes([2 << 3 | 5]) + np.float32(by).tobytes() + field(20, 1) if by else b""
     node = b"".join(field(1, name.encode()) for name in inputs) + field(2, b"y") + field(4, op.encode())
     node += (field(5, attribute) if by else b"") + field(7, b"test.python")
     constant = field(1, 2) + field(2, 1) + field(8, b"c") + field(9, np.float32([10, 20]).tobytes())
-    graph = (field(1, node) + field(2, b"g") + field(5, constant) + field(11, tensor_info("x", ["n", 2])) +
-             field(12, field(1, b"y") + field(2, field(1, field(1, 1)))))
-    imports = field(8, field(2, 17)) + field(8, field(1, b"test.python") + field(2, 1))
+    graph = (field(1, node) + field(2, b"g") + field(5, constant) + field(11, tensor_info("x", ["n", 2], dtype)) +
+             field(12, field(1, b"y") + field(2, field(1, field(1, dtype)))))
+    imports = field(8, field(2, 17)) + field(8, field(1, b"test.python") + field(2, version))
     return field(1, 8) + imports + field(7, graph)
 
 
@@ -603,7 +603,7 @@ class Operators(unittest.TestCase):
         self.assertIn("ZeroDivisionError: nothing to divide", str(caught.exception))
         self.assertTrue(caught.exception.node)
         self.assertEqual(session.run([np.float32([[1, 2]])])["y"].tolist(), [1, 2])
-        with self.assertRaisesRegex(ValueError, "already exists"):
+        with self.assertRaisesRegex(ValueError, "version 1, exists with signature 'X:T, C"):
             inlay.operator("test.python::Scale", "X:T -> Y:T; T=float")(scale)
         with self.assertRaisesRegex(ValueError, "DOMAIN::NAME"):
             inlay.operator("Scale", "X:T -> Y:T; T=float")
@@ -612,6 +612,50 @@ class Operators(unittest.TestCase):
         with self.assertRaises(inlay.InlayError):
             inlay.operator("ai.onnx::Scale", "X:T -> Y:T; T=float")(scale)
 
+
+    def test_results(self):
+        """A result that is missing, or of another shape than shape inference states, is an error."""
+        @inlay.operator("test.python::Forgets", "X:T -> Y:T; T=float")
+        def forgets(x):
+            x + 1
+
+        @inlay.operator("test.python::Shrinks", "X:T -> Y:T; T=float", infer=lambda x: [x])
+        def shrinks(x):
+            return x[:1, :1]
+
+        x = np.ones((3, 2), np.float32)
+        with self.assertRaisesRegex(inlay.InlayError, "returned None for output 'y'; does it lack a return"):
+            inlay.Session(custom_model("Forgets", ["x"]), config=False).run([x])
+        session = inlay.Session(custom_model("Shrinks", ["x"]), config=False)
+        with self.assertRaisesRegex(inlay.InlayError, r"returned shape \[1, 1\] for output 'y', which is \[3, 2\]"):
+            session.run([x])
+
+    def test_strings(self):
+        @inlay.operator("test.python::Upper", "X:T -> Y:T; T=string")
+        def upper(x):
+            return np.array([text.upper() for text in x.reshape(-1)], object).reshape(x.shape)
+
+        session = inlay.Session(custom_model("Upper", ["x"], dtype=8), config=False)
+        words = np.array([["one", "zwölf"], ["", "a\0b"]], object)
+        self.assertEqual(session.run([words])["y"].tolist(), [["ONE", "ZWÖLF"], ["", "A\0B"]])
+        self.assertEqual(session.run([words[:0]])["y"].shape, (0, 2))
+
+    def test_new_definition(self):
+        """A cell that runs again; two versions of an operator."""
+        def define(number, version=1):
+            @inlay.operator("test.python::Number", "X:T -> Y:T; T=float", version=version)
+            def constant(x):
+                return np.full(x.shape, number, np.float32)
+
+        x = np.zeros((1, 2), np.float32)
+        define(1)
+        first = inlay.Session(custom_model("Number", ["x"]), config=False)
+        define(2)
+        second = inlay.Session(custom_model("Number", ["x"]), config=False)
+        define(3, version=3)
+        third = inlay.Session(custom_model("Number", ["x"], version=3), config=False)
+        between = inlay.Session(custom_model("Number", ["x"], version=2), config=False)
+        self.assertEqual([s.run([x])["y"][0, 0] for s in (first, second, third, between)], [1, 2, 3, 2])
 
     def test_causes(self):
         """The exception of the function, with its traceback, is the cause of the error."""

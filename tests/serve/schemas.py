@@ -29,6 +29,10 @@ ISO = (r"^(?:(?:\d\d[2468][048]|\d\d[13579][26]|\d\d0[48]|[02468][048]00|[13579]
        r"T(?:(?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d+)?)?(?:Z))$")
 ANY_UUID = r"^([0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-8][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12})$"
 DECIMAL = r"^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$"
+DURATION = (r"^P(?:(\d+W)|(?!.*W)(?=\d|T\d)(\d+Y)?(\d+M)?(\d+D)?"
+            r"(T(?=\d)(\d+H)?(\d+M)?(\d+([.,]\d+)?S)?)?)$")
+HOSTNAME = (r"^(?=.{1,253}\.?$)[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
+            r"(?:\.[a-zA-Z0-9](?:[-0-9a-zA-Z]{0,61}[0-9a-zA-Z])?)*\.?$")
 BASE64 = r"^$|^(?:[0-9a-zA-Z+/]{4})*(?:(?:[0-9a-zA-Z+/]{2}==)|(?:[0-9a-zA-Z+/]{3}=))?$"
 
 choice, number = random.choice, random.randint
@@ -85,7 +89,8 @@ KINDS = {
     "zod date": lambda: {"type": "string", "format": "date"}, "zod time": lambda: {"type": "string", "format": "time",
                          "pattern": r"^(?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d+)?)?$"},
     "time": lambda: {"type": "string", "format": "time"},
-    "zod duration": lambda: {"type": "string", "format": "duration"},
+    "zod duration": lambda: {"type": "string", "format": "duration", "pattern": DURATION},
+    "zod hostname": lambda: {"type": "string", "format": "hostname", "pattern": HOSTNAME},
     "zod ipv4": lambda: {"type": "string", "format": "ipv4"}, "zod ipv6": lambda: {"type": "string", "format": "ipv6"},
     "zod base64": lambda: {"type": "string", "format": "base64", "contentEncoding": "base64", "pattern": BASE64},
     "zod regex": lambda: {"type": "string", "pattern": "^[A-Z]{2}-\\d+$", "minLength": 5, "maxLength": number(6, 12)},

@@ -29,17 +29,31 @@ for one in "$file" "$tmp/all.yaml"; do
     fi
 done
 
-# A flag that does not exist is answered with the nearest one, and its value is not taken for a flag.
-"$serve" "$tmp/none" --max-bacth 3 >"$tmp/out" 2>&1 && code=0 || code=$?
-if [ "$code" -ne 2 ] || ! grep -q "unknown option '--max-bacth'; did you mean 'max-batch'?" "$tmp/out"; then
-    echo "--max-bacth: exit code $code, $(cat "$tmp/out")"
-    failed=1
-fi
-"$serve" "$tmp/none" --no-config --access-log --none --max-b 3 >"$tmp/out" 2>&1 && code=0 || code=$?
-if [ "$code" -ne 2 ] || ! grep -q "ambiguous" "$tmp/out"; then
-    echo "--max-b: exit code $code, $(cat "$tmp/out")"
-    failed=1
-fi
+# A word that is wrong is answered by one line: a flag that does not exist with the nearest one, and a flag's value is not
+# taken for a flag.
+refuses() { # LINE WORD...: the words after the models
+    line=$1
+    shift
+    "$serve" "$@" >"$tmp/out" 2>&1 && code=0 || code=$?
+    if [ "$code" -ne 2 ] || [ "$(cat "$tmp/out")" != "$serve: $line" ]; then
+        echo "$*: exit code $code, $(cat "$tmp/out")"
+        failed=1
+    fi
+}
+refuses "unknown option '--max-bacth'; did you mean '--max-batch'?" "$tmp/none" --max-bacth 3
+refuses "option '--max-b' is ambiguous: '--max-batch' or '--max-body-bytes'" "$tmp/none" --access-log --none --max-b 3
+refuses "option '--batch' is ambiguous: '--batch-delay-us' or '--batch-target-us'" "$tmp/none" --batch 2
+refuses "option '--port' needs a value: --port N" "$tmp/none" --port
+refuses "option '--verbose' takes no value" "$tmp/none" --verbose=1
+refuses "unknown option '-x'; $serve --help-all lists the options" "$tmp/none" -x
+serve_name=$(basename "$serve")
+for words in '' "$tmp/none $tmp/other" '--option isa'; do
+    "$serve" $words >"$tmp/out" 2>&1 && code=0 || code=$?
+    if [ "$code" -ne 2 ] || [ "$(wc -l <"$tmp/out")" -ne 1 ] || ! grep -q "^$serve_name: " "$tmp/out"; then
+        echo "'$words': exit code $code, $(cat "$tmp/out")"
+        failed=1
+    fi
+done
 
 # So is a key of a file, at its line. The log names the file.
 printf '# ours\nmax_queue: 7\n\nmax_btach: 3\n' >"$tmp/wrong.yaml"

@@ -1,19 +1,21 @@
 #!/usr/bin/python3
 """REST, gRPC and chats while things go wrong around the server: models are overwritten and loaded again, processes are
 killed, the disk is full, descriptors run out. Every answer is compared with the one that the server gave before.
-    soak.py INLAY_SERVE WRITE_MODELS [--minutes N] [--workers 0|2]
+    soak.py INLAY_SERVE WRITE_MODELS [--minutes N] [--workers 0|2] [--attackers N]
 
 Half of the N minutes (0.17) each, or all of them with --workers: one process, of which one model is in a process of its
 own (isolate=all) that is killed; two workers, which are killed in turn. The access log and the traces are on a disk of
 1 MiB where the user may mount one, and otherwise on /dev/full. A request of REST on a connection that had been idle for
 more than 100 ms, also before its first request, is sent again if the connection ends without an answer, because a server
 without descriptors closes such connections; the client of gRPC does this itself. The time is longer where a
-machine is too slow to show each trouble and an answer of each client in it. Exit code 1: an answer was wrong or lost,
+machine is too slow to show each trouble and an answer of each client in it. With --attackers, N clients send the requests of
+tests/bench/serve_attackers.py meanwhile. Exit code 1: an answer was wrong or lost,
 other than on a connection of a process that was killed, or memory or descriptors grew; 77: python3-grpcio is not
 installed."""
 import argparse
 import http.client
 import json
+import multiprocessing
 import os
 import pathlib
 import random
@@ -33,6 +35,9 @@ try:
 except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "bench"))
+import serve_attackers
 
 DESCRIPTORS, SETTLE_S, TIMEOUT_S, PAUSE_S = 160, 60, 300, 0.1
 TOKEN = "admin-0123456789abcdef"
@@ -337,7 +342,16 @@ def log_is_whole(server):
     return len(lines) >= 49 and all(json.loads(line)["status"] > 0 for line in lines[1:])
 
 
-def run(server, seconds):
+def start_attackers(server, count):
+    kinds = list(serve_attackers.attacks().values()) if count > 0 else []
+    attackers = [multiprocessing.Process(target=serve_attackers.attack, args=(server.port, *kinds[i % len(kinds)], 3 * i))
+                 for i in range(count)]
+    for one in attackers:
+        one.start()
+    return attackers
+
+
+def run(server, seconds, attacker_count):
     workers, counts, choices = server.workers, server.counts, random.Random(server.workers)
     first, right = Rest(server, []), dict(RIGHT)
     for kind in ("text", "chat", "streamed"):
@@ -347,6 +361,7 @@ def run(server, seconds):
         assert status == 200 and right[kind][0], text
     first.close()
     assert right["chat"] == right["streamed"]
+    attackers = start_attackers(server, attacker_count)
     begin, end = time.monotonic(), threading.Event()
     threads = [threading.Thread(target=client, args=(server, end, counts, seed, right)) for seed in range(len(CLIENTS))]
     for thread in threads:
@@ -372,6 +387,9 @@ def run(server, seconds):
     end.set()
     for thread in threads:
         thread.join()
+    for one in attackers:
+        one.terminate()
+        one.join()
     if usage is None:
         sys.exit(f"no processes to measure in {TIMEOUT_S} s: {troubles}, {counts.by_client}")
     for _ in range(SETTLE_S):  # idle models give their memory back after five seconds
@@ -400,6 +418,7 @@ def main():
     parser.add_argument("writer")
     parser.add_argument("--minutes", type=float, default=0.17)
     parser.add_argument("--workers", type=int, choices=(0, 2))
+    parser.add_argument("--attackers", type=int, default=0)
     args = parser.parse_args()
     kinds = (0, 2) if args.workers is None else (args.workers,)
     good = True
@@ -408,7 +427,7 @@ def main():
             folder = pathlib.Path(name)
             write_models(args.writer, folder)
             with Server(args.program, folder, workers) as server:
-                good &= run(server, args.minutes * 60 / len(kinds))
+                good &= run(server, args.minutes * 60 / len(kinds), args.attackers)
     return 0 if good else 1
 
 

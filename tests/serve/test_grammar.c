@@ -101,17 +101,39 @@ static void regular_expressions(void **state)
         { "(?!ab)[a-c]+", "ba|a|acb", "ab|abc|" },
         { "(?!^[-+.]*$)[+-]?0*\\d*\\.?\\d*", "-1.5|0|.5", "|-|+.|." }, /* pydantic's Decimal */
         { "(?=.*[0-9])(?=.*[a-z])[a-z0-9]{2,4}(?=b$)(b|ac)", "1bb|a1b", "bb|12abac" },
+        { "P(?:(\\d+W)|(?!.*W)(?=\\d|T\\d)(\\d+Y)?(T(?=\\d)(\\d+H)?(\\d+S)?)?)", "P1W|P2Y|PT3H4S|P1YT5S",
+          "P|PT|P1YT|P1Y2W" },
+        { "^(?:(?!no)[a-z]+|n)-(o|x$)", "ab-o|n-x|nn-x",
+          "no-o|nob-x|n-y" },                               /* look-aheads see what follows the group */
+        { "a(?:b(?!c))?[bc]*", "a|ab|abb|acc|abcb", "b|" }, /* the option may be left out */
+        { "(^a$|^b)c?", "a|b|bc", "ac|c" },
+        { "x(a(?=b))b", "xab", "xa|xb" },
+        { "(?:a$)?b*", "a|b|", "ab" },
+        { "(?!(?!ab)a)[ab]{2}", "ab|ba|bb", "aa" },
+        { "^(\\p{Extended_Pictographic}|\\p{Emoji_Component})+$", "\xf0\x9f\x98\x80|\xe2\x98\x85\xef\xb8\x8f|1",
+          "a||\xc3\xa9" },
+        { "\\P{Extended_Pictographic}[^\\p{Emoji_Component}x]", "1a|ab", "a1|ax|\xc2\xa9\x61" },
+    };
+    /* As a search. */
+    static const struct {
+        const char *text, *good, *bad;
+    } searches[] = {
+        { "(^a|b)c", "ac|xbc|acx|bcx", "xac|b" },
+        { "(?:^a)?b", "ab|xb|b|xab", "a" },
+        { "^(?:^a|b)(c|$)", "ac|bc|acx|a|b", "xac|ab" },
+        { "a(?!b)", "a|xac|aab", "ab|xab" },
+        { "(a|b$)", "xay|b|xb", "bx|" },
     };
     static const struct {
         const char *text, *why;
     } wrong[] = {
-        { "(a", "without its ')'" },    { "a)", "without its '('" },
-        { "[a", "without its ']'" },    { "*a", "nothing to repeat" },
-        { "a{3,2}", "out of order" },   { "a{2000}", "0 to 1000" },
-        { "(?<=a)", "look-around" },    { "\\1", "not supported" },
-        { "[z-a]", "out of order" },    { "a^b", "at the ends only" },
-        { "x(a(?=b))", "look-around" }, { "\\u00g0", "without its digits" },
-        { "\xff", "invalid UTF-8" },    { "(?=.*a.{30}b).*c", "16,384 states" },
+        { "(a", "without its ')'" },           { "a)", "without its '('" },
+        { "[a", "without its ']'" },           { "*a", "nothing to repeat" },
+        { "a{3,2}", "out of order" },          { "a{2000}", "0 to 1000" },
+        { "(?<=a)", "look-around" },           { "\\1", "not supported" },
+        { "[z-a]", "out of order" },           { "a^b", "at the beginning only" },
+        { "(a(?=b))*", "cannot be repeated" }, { "\\u00g0", "without its digits" },
+        { "\xff", "invalid UTF-8" },           { "(?=.*a.{30}b).*c", "65,536 states" },
     };
     char why[GRAMMAR_WHY_BYTES];
 
@@ -123,6 +145,15 @@ static void regular_expressions(void **state)
             fail_msg("%s: %s", rows[i].text, why);
         expect_texts(grammar, rows[i].text, rows[i].good, true);
         expect_texts(grammar, rows[i].text, rows[i].bad, false);
+        grammar_destroy(grammar);
+    }
+    for (size_t i = 0; i < sizeof searches / sizeof *searches; i++) {
+        struct grammar *grammar = of_regex(searches[i].text, true, false, why);
+
+        if (grammar == NULL)
+            fail_msg("%s: %s", searches[i].text, why);
+        expect_texts(grammar, searches[i].text, searches[i].good, true);
+        expect_texts(grammar, searches[i].text, searches[i].bad, false);
         grammar_destroy(grammar);
     }
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -276,6 +307,29 @@ static const struct schema_row client_schemas[] = {
       "\"i\":{\"$id\":\"/item\",\"allOf\":[{\"$ref\":\"#/$defs/z\"}],\"$defs\":{\"z\":{\"type\":\"integer\"}}},"
       "\"n\":{\"$anchor\":\"n\",\"type\":\"null\"},\"z\":{\"type\":\"string\"}}}",
       "{\"a\":1,\"b\":null,\"c\":2}", "{\"a\":\"s\"}|{\"b\":1}|{\"c\":\"s\"}" },
+    { "{\"$dynamicRef\":\"#a\",\"$defs\":{\"p\":{\"$dynamicAnchor\":\"a\",\"type\":\"null\"}}}", "null", "1" },
+    { "{\"$dynamicRef\":\"#a\",\"$defs\":{\"p\":{\"$anchor\":\"a\",\"const\":[1]}}}", "[1]", "[2]|1" },
+    /* The root's anchor replaces that of the resource. */
+    { "{\"$id\":\"https://x.org/"
+      "tree\",\"$dynamicAnchor\":\"node\",\"type\":\"object\",\"properties\":{\"next\":{\"$ref\":"
+      "\"list\"}},\"required\":[\"next\"],\"additionalProperties\":false,\"$defs\":{\"l\":{\"$id\":\"list\",\"type\":["
+      "\"array\","
+      "\"null\"],\"items\":{\"$dynamicRef\":\"#node\"},\"$dynamicAnchor\":\"node\"}}}",
+      "{\"next\":null}|{\"next\":[]}|{\"next\":[{\"next\":null}]}", "{}|{\"next\":[null]}|{\"next\":[[]]}" },
+    { "{\"enum\":[1,\"a\"],\"$dynamicRef\":\"#a\",\"$defs\":{\"p\":{\"$dynamicAnchor\":\"a\",\"type\":\"string\"}}}",
+      "\"a\"", "1" },
+    /* zod 4's iso.duration, emoji and hostname */
+    { "{\"type\":\"string\",\"format\":\"duration\",\"pattern\":\"^P(?:(\\\\d+W)|(?!.*W)(?=\\\\d|T\\\\d)(\\\\d+Y)?("
+      "\\\\d+M)?(\\\\d+"
+      "D)?(T(?=\\\\d)(\\\\d+H)?(\\\\d+M)?(\\\\d+([.,]\\\\d+)?S)?)?)$\"}",
+      "\"P1W\"|\"P1Y2M3D\"|\"PT4H5M6S\"|\"P3DT1S\"", "\"P\"|\"PT\"|\"P1DT\"|\"P1W2D\"" },
+    { "{\"type\":\"string\",\"format\":\"emoji\",\"pattern\":\"^(\\\\p{Extended_Pictographic}|\\\\p{Emoji_Component})+$"
+      "\"}",
+      "\"\xf0\x9f\x98\x80\"", "\"a\"|\"\"" },
+    { "{\"type\":\"string\",\"format\":\"hostname\",\"pattern\":\"^(?=.{1,253}\\\\.?$)[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}["
+      "a-zA-Z0-9]"
+      ")?(?:\\\\.[a-zA-Z0-9](?:[-0-9a-zA-Z]{0,61}[0-9a-zA-Z])?)*\\\\.?$\"}",
+      "\"a\"|\"a-b.example.org\"", "\"-a\"|\"a..b\"|\"\"" },
     { "{\"type\":\"number\",\"not\":{\"type\":\"integer\"}}", "0.5|99413668112499.5", "2|2.0|994136681124996.062" },
     { "{\"type\":\"string\",\"pattern\":\"^\\\\S$\"}", "\"a\"", "\"\xe2\x80\x83\"|\" \"" },
     { "{\"type\":\"string\",\"maxLength\":100000}", "\"\"|\"ab\"", "\"" },
@@ -345,7 +399,11 @@ static void json_schemas(void **state)
         { "{\"type\":\"object\",\"minProperties\":3}", "'minProperties': more than one property" },
         { "{\"unevaluatedItems\":false,\"contains\":{}}", "'unevaluatedItems': not supported with contains" },
         { "{\"const\":[1],\"unevaluatedItems\":false}", "'unevaluatedItems': not supported for values" },
-        { "{\"not\":{\"$dynamicRef\":\"#a\"}}", "'$dynamicRef': not supported" },
+        { "{\"$recursiveRef\":\"#\"}", "'$recursiveRef': not supported" },
+        { "{\"not\":{\"$dynamicRef\":\"#a\"}}", "refers to nothing" },
+        { "{\"$dynamicRef\":\"p#a\",\"$defs\":{\"p\":{\"$id\":\"p\",\"$dynamicAnchor\":\"a\"},\"q\":{\"$id\":\"q\","
+          "\"$dynamicAnchor\":\"a\"}}}",
+          "several schemas have this $dynamicAnchor" },
         { "{\"dependencies\":[1]}", "'dependencies': not an object" },
         { "{\"type\":\"text\"}", "no such type" },
         { "{\"type\":7}", "no such type" },

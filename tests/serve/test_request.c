@@ -1,5 +1,5 @@
 /* Parsers of untrusted bytes: numbers, strings, requests; every byte of valid requests is changed. */
-#include "serve/request/datatype.h"
+#include "codecs/datatype.h"
 #include "serve/request/infer.h"
 #include "serve/http/route.h"
 #include <math.h>

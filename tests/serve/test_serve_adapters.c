@@ -165,6 +165,59 @@ static void test_names(void **state)
                   "model_not_found");
 }
 
+#define LOAD "/v1/load_lora_adapter"
+#define UNLOAD "/v1/unload_lora_adapter"
+
+/* Adapters come and go while the server runs, in vLLM's form. */
+static void test_changes(void **state)
+{
+    static const struct {
+        const char *path, *body;
+        int code;
+        const char *part;
+    } refused[] = {
+        { LOAD, "{\"lora_name\":\"plain:new\",\"lora_path\":\"/etc\"}", 400, "inside the folder of models" },
+        { LOAD, "{\"lora_name\":\"plain:new\",\"lora_path\":\"plain/../..\"}", 400, "inside the folder of models" },
+        { LOAD, "{\"lora_name\":\"plain:new\",\"lora_path\":\"plain/none\"}", 400, "inside the folder of models" },
+        { LOAD, "{\"lora_name\":\"plain:new\",\"lora_path\":\"plain\"}", 404, "cannot be opened" },
+        { LOAD, "{\"lora_name\":\"plain:../x\",\"lora_path\":\"plain/adapters/a1\"}", 400, "a name has letters" },
+        { LOAD, "{\"lora_name\":\"plain:a1\",\"lora_path\":\"plain/adapters/a1\"}", 400, "load_inplace" },
+        { LOAD, "{\"lora_name\":\"none:a1\",\"lora_path\":\"plain/adapters/a1\"}", 404, "no model 'none'" },
+        { LOAD, "{\"lora_name\":\"a1\",\"lora_path\":\"plain/adapters/a1\"}", 400, "MODEL:ADAPTER" },
+        { LOAD, "{\"lora_name\":\"plain:new\"}", 400, "lora_path is missing" },
+        { LOAD, "{\"lora_name\":\"plain:new\",\"lora_int_id\":1}", 400, "the parameters are" },
+        { UNLOAD, "{\"lora_name\":\"plain:new\"}", 404, "no adapter 'new'" },
+        { UNLOAD, "{\"lora_name\":7}", 400, "byte 13" },
+    };
+    char text[TEXT_BYTES];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+        client_expect(&server, "POST", refused[i].path, AS_ADMIN, refused[i].body, refused[i].code, refused[i].part);
+    client_expect(&server, "POST", UNLOAD, "", "{\"lora_name\":\"plain:a0\"}", 401, "");
+    client_expect(&server, "POST", LOAD, AS_ADMIN, "{\"lora_name\":\"plain:new\",\"lora_path\":\"plain/adapters/a1\"}",
+                  200, "Success: LoRA adapter 'new' added successfully.");
+    client_expect(&server, "POST", UNLOAD, AS_ADMIN, "{\"lora_name\":\"plain:a0\"}", 200, "'a0' removed");
+    client_expect(&server, "GET", "/v1/models", "", NULL, 200, "\"id\":\"plain:new\",");
+    client_expect(&server, "GET", "/v1/models/plain:a0", "", NULL, 404, "model_not_found");
+    for (int i = 0; i < PROMPTS; i++) {
+        ask("plain:new", i, text);
+        assert_string_equal(text, alone[i][1]);
+        ask("plain:a2", i, text);
+        assert_string_equal(text, alone[i][2]);
+    }
+    client_expect(&server, "POST", LOAD, AS_ADMIN,
+                  "{\"lora_name\":\"plain:new\",\"lora_path\":\"plain/adapters/a2\",\"load_inplace\":true}", 200, "");
+    client_expect(&server, "POST", LOAD, AS_ADMIN, "{\"lora_name\":\"plain:a0\",\"lora_path\":\"plain/adapters/a0\"}",
+                  200, "");
+    ask("plain:new", 0, text);
+    assert_string_equal(text, alone[0][2]);
+    ask("plain:a0", 0, text);
+    assert_string_equal(text, alone[0][0]);
+    client_expect(&server, "POST", "/v2/repository/models/plain/load", AS_ADMIN, "{}", 200, ""); /* they stay */
+    client_expect(&server, "GET", "/v1/models", "", NULL, 200, "\"id\":\"plain:new\",");
+}
+
 /* A model with a damaged adapter is not loaded; the message names the file. */
 static void test_damaged(void **state)
 {
@@ -182,10 +235,8 @@ int main(void)
 {
     static const char *const flags[] = { "--admin-token-file", "FOLDER/admins", NULL };
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_as_merged),
-        cmocka_unit_test(test_together),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_as_merged), cmocka_unit_test(test_together), cmocka_unit_test(test_names),
+        cmocka_unit_test(test_changes),   cmocka_unit_test(test_damaged),
     };
     int failed;
 

@@ -1,6 +1,7 @@
 /* A memory budget for all models: which model is unloaded for another one, and requests that wait for their model. */
 #include "grpc_client.h"
 #include "inference.pb-c.h"
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -8,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 #include "cmocka_all.h"
+#include "inlay/types.h"
+#include "model_writer.h"
 #include "random.h"
 
 static struct serving server;
@@ -300,6 +303,71 @@ static void test_memory_is_given_back(void **state)
     assert_int_equal(serving_end(&server, SIGTERM), 0);
 }
 
+/* A model whose runs take 4 bytes times its input: their number is the request's. */
+static void write_sized(const char *name)
+{
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+    char path[160], file[32];
+    int fd;
+
+    mw_value(&wire, MW_INPUT, "s", INLAY_INT64, "1");
+    mw_node(&wire, "ConstantOfShape", "s", "zeros");
+    mw_node(&wire, "ReduceSum", "zeros", "y");
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "1");
+    wire_end(&wire, mark);
+    (void)snprintf(file, sizeof file, "models/%s.onnx", name);
+    fd = open(serving_path(&server, file, path, sizeof path), O_WRONLY | O_CREAT, 0600);
+    assert_true(fd >= 0 && wire_write(&wire, fd) && close(fd) == 0);
+    wire_deinit(&wire);
+}
+
+static int infer_sized(const char *model, uint32_t count, const char *part)
+{
+    char path[64], body[200];
+    struct answer answer;
+
+    (void)snprintf(path, sizeof path, "/v2/models/%s/infer", model);
+    (void)snprintf(body, sizeof body,
+                   "{\"inputs\":[{\"name\":\"s\",\"shape\":[1],\"datatype\":\"INT64\",\"data\":[%u]}]}", count);
+    client_once(&server, "POST", path, "", body, &answer);
+    if (strstr(answer.body, part) == NULL)
+        fail_msg("%d: %s", answer.code, answer.body);
+    return answer.code;
+}
+
+static void *call_sized(void *user)
+{
+    return (void *)(uintptr_t)infer_sized(user, 10000000, "[0.0]"); /* 40 MB */
+}
+
+/* The runs of all models together keep to models_memory: they wait for each other. */
+static void test_runs_wait(void **state)
+{
+    enum { CALLERS = 8 };
+    const char *flags[] = { "--providers", "reference", "--models-memory", "100000000", "--runners", "8", NULL };
+    pthread_t threads[CALLERS];
+
+    (void)state;
+    write_sized("p");
+    write_sized("q");
+    serving_start(&server, flags);
+    for (uint32_t round = 0; client_metric(&server, "inlay_memory_waits_total") == 0; round++) {
+        assert_true(round < 100);
+        for (uint32_t i = 0; i < CALLERS; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, call_sized, i % 2 == 0 ? "p" : "q"), 0);
+        for (uint32_t i = 0; i < CALLERS; i++) {
+            void *code;
+
+            assert_int_equal(pthread_join(threads[i], &code), 0);
+            assert_int_equal((uintptr_t)code, 200);
+        }
+    }
+    assert_int_equal(infer_sized("p", 30000000, "of 100000000 are in use"), 413);
+    assert_int_equal(infer_sized("q", 20000000, "[0.0]"), 200); /* what idle contexts had kept is free */
+    assert_int_equal(serving_end(&server, SIGTERM), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -310,6 +378,7 @@ int main(void)
         cmocka_unit_test(test_models_are_held),
         cmocka_unit_test(test_sequences_count),
         cmocka_unit_test(test_memory_is_given_back),
+        cmocka_unit_test(test_runs_wait),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

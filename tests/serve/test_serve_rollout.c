@@ -487,6 +487,7 @@ static void test_a_shadow_under_load(void **state)
 {
     enum { CLIENTS = 4 };
     static const char *const flags[] = { "--poll-ms", "10", "--runners", "1", NULL };
+    static char text[1 << 16];
     pthread_t threads[CLIENTS];
     atomic_uint wrong = 0;
     atomic_bool stop = false;
@@ -498,6 +499,7 @@ static void test_a_shadow_under_load(void **state)
     begin(flags);
     add_version("busy", 2, write_again);
     await_index("busy", "2", "READY", "candidate");
+    serving_await(&server, "model 'busy': its files changed; version 1 stays as it is", text, sizeof text);
     for (uint32_t i = 0; i < CLIENTS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, ask, &client), 0);
     while (figure("busy", "requests") < 1000 && atomic_load(&wrong) == 0) {

@@ -561,6 +561,100 @@ static void test_scores(void **state)
     assert_non_null(strstr(got[0], "\"text\":\"A\",\"logprobs\":{\"tokens\":[\"A\"],\"token_logprobs\":[-"));
 }
 
+/* The largest number of the next JSON object of numbers; *at moves behind it. */
+static double largest_of(const char **at)
+{
+    double best = -INFINITY;
+    const char *next = strchr(*at, '{');
+
+    assert_non_null(next);
+    while (*next == '{' || *next == ',') {
+        char *end;
+        double value;
+
+        for (next += 2; *next != '"'; next++)
+            next += *next == '\\';
+        assert_int_equal(next[1], ':');
+        value = strtod(next + 2, &end);
+        best = value > best ? value : best;
+        next = end;
+    }
+    assert_int_equal(*next, '}');
+    *at = next + 1;
+    return best;
+}
+
+/* The most probable token from `first` to `last`. */
+static int64_t best_token(const double *logits, int64_t first, int64_t last)
+{
+    int64_t best = first;
+
+    for (int64_t i = first; i <= last; i++)
+        best = logits[i] > logits[best] ? i : best;
+    return best;
+}
+
+/* What lm-evaluation-harness asks for and reads: the log probability of a continuation after its context, of several
+ * texts in one request, and whether it is the most probable one, which is the equality of two of the numbers. */
+static void test_harness(void **state)
+{
+    enum { SCORED = 4, CONTEXT = 9, MORE = 4, ALL = CONTEXT + MORE };
+    static double logits[ALL * 128], values[ALL + 1];
+    int64_t tokens[SCORED][ALL];
+    uint32_t greedy = 0;
+    uint64_t seed = 8;
+    struct answer answer;
+    const char *choice;
+    char body[2048];
+    size_t used = (size_t)snprintf(body, sizeof body,
+                                   "{\"model\":\"counted\",\"temperature\":0,\"max_tokens\":1,\"logprobs\":1,"
+                                   "\"seed\":1234,\"echo\":true,\"prompt\":[");
+
+    (void)state;
+    for (int i = 0; i < SCORED; i++) {
+        for (size_t k = 0; k < ALL; k++) {
+            tokens[i][k] = random_between(&seed, 33, 126);
+            if (k >= CONTEXT && i % 2 == 0) { /* the most probable continuation */
+                run_whole("counted", tokens[i], k, logits);
+                tokens[i][k] = best_token(logits + (k - 1) * 128, 33, 126);
+            }
+            used += (size_t)snprintf(body + used, sizeof body - used, "%s%lld",
+                                     k > 0   ? ","
+                                     : i > 0 ? ",["
+                                             : "[",
+                                     (long long)tokens[i][k]);
+        }
+        used += (size_t)snprintf(body + used, sizeof body - used, "]");
+    }
+    (void)snprintf(body + used, sizeof body - used, "]}");
+    client_once(&server, "POST", "/v1/completions", "", body, &answer);
+    if (answer.code != 200)
+        fail_msg("%d %s", answer.code, answer.body);
+    choice = answer.body;
+    for (int i = 0; i < SCORED; i++) {
+        double sum = 0, expected = 0;
+        const char *top;
+
+        choice = strstr(choice, "\"token_logprobs\":[");
+        assert_non_null(choice);
+        assert_int_equal(read_numbers(choice, "\"token_logprobs\":[", values, ALL + 1), ALL + 1);
+        top = strstr(choice, "\"top_logprobs\":[null");
+        assert_non_null(top);
+        run_whole("counted", tokens[i], ALL, logits);
+        for (size_t k = 1; k < ALL; k++) {
+            const double largest = largest_of(&top);
+
+            sum += k >= CONTEXT ? values[k] : 0;
+            expected += k >= CONTEXT ? log_of(logits + (k - 1) * 128, tokens[i][k]) : 0;
+            assert_int_equal(values[k] == largest, tokens[i][k] == best_token(logits + (k - 1) * 128, 0, 127));
+            greedy += values[k] == largest;
+        }
+        assert_true(fabs(sum - expected) < 1e-5 * MORE);
+        choice = top;
+    }
+    assert_true(greedy > 0);
+}
+
 /* Asks for 4 tokens after `count` times 'x' and `more`. */
 static void expect_cached(const char *model, int count, const char *more, int cached)
 {
@@ -707,9 +801,9 @@ int main(void)
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_forms), cmocka_unit_test(test_together_as_alone),
                                         cmocka_unit_test(test_choices_as_alone), cmocka_unit_test(test_others_leave) };
     const struct CMUnitTest without[] = { cmocka_unit_test(test_nothing_kept), cmocka_unit_test(test_memory_budget) };
-    const struct CMUnitTest with[] = { cmocka_unit_test(test_scores), cmocka_unit_test(test_cached_tokens),
-                                       cmocka_unit_test(test_loaded_again), cmocka_unit_test(test_memory_budget),
-                                       cmocka_unit_test(test_beginnings) };
+    const struct CMUnitTest with[] = { cmocka_unit_test(test_scores),        cmocka_unit_test(test_harness),
+                                       cmocka_unit_test(test_cached_tokens), cmocka_unit_test(test_loaded_again),
+                                       cmocka_unit_test(test_memory_budget), cmocka_unit_test(test_beginnings) };
     const struct CMUnitTest guessing[] = { cmocka_unit_test(test_guesses), cmocka_unit_test(test_last_position) };
     const struct CMUnitTest drafting[] = { cmocka_unit_test(test_guesses), cmocka_unit_test(test_wrong_draft) };
     const struct CMUnitTest in_parts[] = { cmocka_unit_test(test_prompts_in_parts),

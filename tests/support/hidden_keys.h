@@ -15,6 +15,7 @@ enum hidden_form {
     HIDDEN_PADDED,    /* MultiHeadAttention */
     HIDDEN_PROJECTED, /* com.microsoft's Attention, hidden keys in its past */
     HIDDEN_DECODER,   /* DecoderMaskedMultiHeadAttention */
+    HIDDEN_EMBEDDED,  /* com.microsoft's Attention behind EmbedLayerNormalization, whose mask gives the lengths */
     HIDDEN_FORMS
 };
 
@@ -62,7 +63,8 @@ static inline bool hidden_shows(const hidden_case *it, int64_t batch, int64_t qu
  */
 static inline void hidden_draw_padding(hidden_case *it, uint64_t *seed)
 {
-    it->kind = (int)random_below(seed, it->form == HIDDEN_DECODER ? HIDDEN_KEYS + 1 : HIDDEN_MASKS);
+    if (it->form != HIDDEN_EMBEDDED) /* otherwise HIDDEN_ENDS */
+        it->kind = (int)random_below(seed, it->form == HIDDEN_DECODER ? HIDDEN_KEYS + 1 : HIDDEN_MASKS);
     it->causal = it->form != HIDDEN_DECODER && random_below(seed, 2) > 0;
     it->shared = it->heads;
     it->used = it->keys;
@@ -122,7 +124,9 @@ static inline void hidden_draw(hidden_case *it, uint64_t seed)
                          .type = random_below(&seed, 4) == 0 ? "float16" : "float",
                          .more = "" };
     it->heads = it->shared * (1 + (int64_t)random_below(&seed, 3));
-    it->keys = it->form == HIDDEN_PROMPT ? it->queries : it->queries + 1 + (int64_t)random_below(&seed, 31);
+    it->keys = it->form == HIDDEN_PROMPT || it->form == HIDDEN_EMBEDDED
+                   ? it->queries
+                   : it->queries + 1 + (int64_t)random_below(&seed, 31);
     if (hidden_is_grouped(it)) {
         it->more = grouped[kind];
         it->sliding = kind == 2;
@@ -189,6 +193,25 @@ static inline size_t hidden_script_padding(const hidden_case *it, char *text, si
     return used;
 }
 
+/* The planted tokens have id 6. */
+static inline size_t hidden_script_embedding(const hidden_case *it, char *text, size_t room)
+{
+    static const char *const names[] = { "w", "p", "g", "c", "k", "v" };
+    const long long b = it->batch, n = it->queries, width = it->heads * it->size;
+    size_t used = (size_t)snprintf(text, room,
+                                   "i : int32 %lld,%lld\nm : int32 %lld,%lld\nw0 : 7,5\np0 = [%lld,5]\ng0 = [5]\n"
+                                   "c0 = [5]\nk0 = [5,%lld]\nv0 = [%lld]\n",
+                                   b, n, b, n, n, 3 * width, 3 * width);
+
+    for (int i = 0; i < 6; i++)
+        used += (size_t)snprintf(text + used, room - used, "%s = Cast(%s0) to=%d\n", names[i], names[i],
+                                 strcmp(it->type, "float") == 0 ? INLAY_FLOAT : INLAY_FLOAT16);
+    return used + (size_t)snprintf(text + used, room - used,
+                                   "e, l = ms.EmbedLayerNormalization(i, _, w, p, _, g, c, m)\n"
+                                   "y0 = ms.Attention(e, k, v, l) num_heads=%lld%s\ny = Cast(y0) to=1\n-> y",
+                                   (long long)it->heads, it->causal ? " unidirectional=1" : "");
+}
+
 static inline void hidden_script(const hidden_case *it, char *text, size_t room)
 {
     static const char *const names[] = { "q", "k", "v", "pk", "pv" };
@@ -200,6 +223,11 @@ static inline void hidden_script(const hidden_case *it, char *text, size_t room)
                                                                      : 5;
     size_t used = 0;
 
+    if (it->form == HIDDEN_EMBEDDED) {
+        used = hidden_script_embedding(it, text, room);
+        assert_true(used < room);
+        return;
+    }
     for (int i = 0; i < inputs; i++)
         if (it->form == HIDDEN_PROJECTED)
             used += (size_t)(i == 0   ? snprintf(text + used, room - used, "q0 : %lld,%lld,5\n", b, n)
@@ -281,11 +309,41 @@ static inline void hidden_fill_codes(const hidden_case *it, int64_t bytes, bool 
     }
 }
 
+/* Ids, the mask and the table of words of EmbedLayerNormalization, which counts the ones in the mask anywhere. */
+static inline void hidden_bind_embedding(const hidden_case *it, struct rig *rig, bool odd, uint64_t seed)
+{
+    static const float special[] = { NAN, INFINITY, -INFINITY, 1e38f };
+    static const int32_t uncounted[] = { 2, -1, 1000, INT32_MIN };
+    const int64_t ids[] = { it->batch, it->queries }, table[] = { 7, 5 };
+    inlay_value *values[3] = { NULL };
+
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(
+            inlay_value_create(i < 2 ? INLAY_INT32 : INLAY_FLOAT, 2, i < 2 ? ids : table, &values[i], NULL), INLAY_OK);
+    for (int64_t i = 0; i < it->batch * it->queries; i++) {
+        const int64_t b = i / it->queries, place = (i + b) % it->queries;
+
+        ((int32_t *)inlay_value_data(values[0]))[i] = it->planted[i] ? 6 : (int32_t)random_below(&seed, 6);
+        ((int32_t *)inlay_value_data(values[1]))[i] = place < it->given[b] ? 1 : odd ? uncounted[i % 4] : 0;
+    }
+    for (int64_t i = 0; i < 35; i++) {
+        const float x = 2 * random_signed(&seed);
+
+        ((float *)inlay_value_data(values[2]))[i] = i < 30 ? x : odd ? special[i % 4] : 0;
+    }
+    for (uint32_t i = 0; i < 3; i++)
+        rig_bind(rig, i, values[i]);
+}
+
 static inline void hidden_bind(const hidden_case *it, struct rig *rig, bool odd, uint64_t seed)
 {
     const uint32_t count = inlay_session_input_count(rig->session);
     const bool prompt = it->form == HIDDEN_PROMPT;
 
+    if (it->form == HIDDEN_EMBEDDED) {
+        hidden_bind_embedding(it, rig, odd, seed);
+        return;
+    }
     for (uint32_t i = 0; i < count; i++) {
         inlay_io_info info = { .struct_size = sizeof info };
         inlay_value *value = NULL;
@@ -363,7 +421,7 @@ static inline void hidden_expect(const char *const *options, uint64_t seed)
         const int64_t batch = i / row / it.queries,
                       query =
                           (hidden_is_grouped(&it) || hidden_is_contributed(&it) ? i / row : i / it.size) % it.queries;
-        bool spoilt = false;
+        bool spoilt = it.form == HIDDEN_EMBEDDED && it.planted[batch * it.keys + query];
 
         for (int64_t k = 0; k < it.keys; k++)
             spoilt |= it.planted[batch * it.keys + k] && hidden_shows(&it, batch, query, k);

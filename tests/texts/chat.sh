@@ -1,6 +1,6 @@
 #!/bin/bash
 # samples/chat and `inlay chat`: each answer is that to all messages before it; a model without a template is refused.
-# `inlay tokenize`; Ctrl-C stops `inlay generate`.
+# `inlay tokenize`; the examples of --help; Ctrl-C stops `inlay generate`.
 #   chat.sh CHAT WRITE_MODELS INLAY
 set -eu
 
@@ -47,6 +47,38 @@ if "$inlay" generate "$model" --prompt a --schema "$folder/wrong.json" 2>"$folde
 fi
 grep -q 'schema' "$folder/refused"
 "$inlay" tokenize "$model" --text 'aZ' | diff - <(printf '97\ta\n90\tZ\n')
+# Each example of --help runs, in a folder with the files that it names; the tokens of this model are all of ASCII.
+examples=$folder/examples
+mkdir -p "$examples/model/onnx"
+{
+    printf '{"normalizer":null,"decoder":{"type":"ByteLevel"},'
+    printf '"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},"added_tokens":[],"model":{"type":"BPE","merges":[],"vocab":{"Ġ":32'
+    for ((i = 33; i < 127; i++)); do
+        printf -v letter "\\$(printf %o $i)"
+        case $letter in [\"\\]) letter=\\$letter ;; esac
+        printf ',"%s":%d' "$letter" $i
+    done
+    printf '}}}'
+} >"$examples/tokenizer.json"
+cp "$folder/count/1/"{generation_config,tokenizer_config}.json "$examples"
+cp "$model" "$examples/model.gguf" # a file is known by its contents
+cp "$examples/"*.json "$examples/model"
+printf '{}' >"$examples/model/config.json"
+cp "$model" "$examples/model/onnx/model_q4.onnx"
+printf '{"type":"integer","minimum":0,"maximum":9}' >"$examples/number.json"
+printf '{"type":"object","properties":{"name":{"enum":["Ann"]}},"required":["name"],"additionalProperties":false}' \
+    >"$examples/person.json"
+printf 'ab\n' >"$examples/text.txt"
+ran=0
+for verb in chat generate tokenize; do
+    while read -r line; do
+        (cd "$examples" && PATH=$(dirname "$inlay"):$PATH bash -o pipefail -c "$line" <text.txt >"$folder/said") ||
+            { echo "$line: failed" && exit 1; }
+        [ -s "$folder/said" ] || { echo "$line: said nothing" && exit 1; }
+        ran=$((ran + 1))
+    done < <(COLUMNS=500 "$inlay" "$verb" --help | sed -n '/^Examples:/,/^$/s/^  //p')
+done
+[ $ran -ge 8 ]
 code=0
 set -m # for a process that does not ignore SIGINT
 "$inlay" generate "$model" --prompt a --ignore-ends >"$folder/long" &

@@ -24,7 +24,7 @@ static inlay_status check_options(const inlay_explain_options *options, const ch
 }
 
 inlay_status explain_session(const inlay_session *session, const inlay_explain_options *options,
-                             const struct timings *timings, const struct runner *runner, inlay_write_fn write,
+                             const run_observer *measured, const struct runner *runner, inlay_write_fn write,
                              void *user, inlay_diag *diag)
 {
     const char *format = options->format != NULL ? options->format : "text";
@@ -43,7 +43,7 @@ inlay_status explain_session(const inlay_session *session, const inlay_explain_o
                    : options->columns > MOST_COLUMNS ? MOST_COLUMNS
                                                      : (int)options->columns;
     INLAY_TRY(check_options(options, format, diag));
-    INLAY_TRY(facts_create(session, timings, runner, &facts, diag));
+    INLAY_TRY(facts_create(session, timings_of(measured), runner, &facts, diag));
     if (strcmp(format, "line") == 0) {
         text_line(facts, &sink);
         goto done;

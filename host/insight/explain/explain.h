@@ -7,9 +7,9 @@
 /* A hint in inlay_explain_options.flags, for the command line: explain_sink.bold. */
 enum { EXPLAIN_BOLD = 1u << 16 };
 
-/* options has this host's full size (a caller's shorter struct is extended with zeros). timings and runner: the
- * results of measured runs and their runner, or both NULL. */
+/* options has this host's full size (a caller's shorter struct is extended with zeros). measured and runner: the
+ * observer of measured runs (measure/timings.h) and their runner, or both NULL. */
 INLAY_NODISCARD inlay_status explain_session(const inlay_session *session, const inlay_explain_options *options,
-                                             const struct timings *timings, const struct runner *runner,
+                                             const run_observer *measured, const struct runner *runner,
                                              inlay_write_fn write, void *user, inlay_diag *diag);
 #endif

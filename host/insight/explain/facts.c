@@ -239,7 +239,7 @@ static double displayed_region_ns(const struct partition *partition, const parti
         ns += offer->cost.ns;
         displayed += facts_displayed_ns(offer, offer->cost.ns);
     }
-    return (region->cost_ns + region->border_ns) * (ns > 0 ? displayed / ns : 1);
+    return region->cost_ns * (ns > 0 ? displayed / ns : 1) + region->run_border_ns;
 }
 
 double facts_displayed_sum(const struct partition *partition)

@@ -54,14 +54,17 @@ static bool add_program(struct recording *recording, const struct runner *runner
     return ok;
 }
 
-inlay_status record_runs(const inlay_session *session, const struct runner *runner, const struct timings *timings,
+inlay_status record_runs(const inlay_session *session, const struct runner *runner, const run_observer *measured,
                          uint32_t *out_count, inlay_diag *diag)
 {
-    struct recording recording = { .session = session, .timings = timings };
+    struct recording recording = { .session = session, .timings = timings_of(measured) };
     cost_log log = { session->env.log, session->env.log_ctx };
     inlay_status status = INLAY_OK;
     char folder[PATH_MAX];
 
+    if (recording.timings == NULL || timings_runs(recording.timings) == 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "no run of this context was measured; see inlay_context_measure");
     INLAY_TRY(session_costs_folder(session, folder, sizeof folder, diag));
     if (!add_program(&recording, runner)) {
         status = no_memory(diag, "to record the times of runs");

@@ -8,8 +8,8 @@
  * they ran. Called by the thread that runs. */
 double predict_run(const struct runner *runner);
 
-/* Stores the times of a context's runs (timings.h) as measurements of the kernels that ran, see
- * inlay_context_record(). Called by the thread that runs. */
+/* Stores the times of a context's runs, which the observer `measured` has (timings.h), as measurements of the kernels
+ * that ran, see inlay_context_record(). Called by the thread that runs. */
 INLAY_NODISCARD inlay_status record_runs(const inlay_session *session, const struct runner *runner,
-                                         const struct timings *timings, uint32_t *out_count, inlay_diag *diag);
+                                         const run_observer *measured, uint32_t *out_count, inlay_diag *diag);
 #endif

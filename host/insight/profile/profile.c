@@ -160,11 +160,19 @@ const struct profile *profile_of(const run_observer *observer)
     return observer != NULL && observer->calls == &calls ? (const struct profile *)observer : NULL;
 }
 
-void profile_each(const struct profile *profile, void (*event)(void *user, const inlay_profile_event *event),
-                  void *user)
+static inlay_status fail_not_profiled(inlay_diag *diag)
 {
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the context is not profiled; call inlay_context_profile() first");
+}
+
+inlay_status profile_events(const run_observer *observer, void (*event)(void *user, const inlay_profile_event *event),
+                            void *user, inlay_diag *diag)
+{
+    const struct profile *profile = profile_of(observer);
     char name[PROFILE_NAME], op_type[PROFILE_NAME];
 
+    if (profile == NULL)
+        return fail_not_profiled(diag);
     for (uint32_t i = 0; i < profile->event_count; i++) {
         const profile_event *one = &profile->events[i];
 
@@ -177,6 +185,7 @@ void profile_each(const struct profile *profile, void (*event)(void *user, const
                                             .run = one->run,
                                             .depth = one->depth });
     }
+    return INLAY_OK;
 }
 
 inlay_status profile_write(const struct profile *profile, const inlay_profile_options *options,
@@ -221,4 +230,13 @@ inlay_status profile_write(const struct profile *profile, const inlay_profile_op
                           "--from FILE --html PAGE`");
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                       "a profile can be written as text, json, trace or stacks, not as '%.40s'", format);
+}
+
+inlay_status profile_write_observed(const run_observer *observer, const inlay_profile_options *options,
+                                    inlay_write_fn write, void *user, inlay_diag *diag)
+{
+    const struct profile *profile = profile_of(observer);
+    const explain_sink sink = { .write = write, .user = user };
+
+    return profile != NULL ? profile_write(profile, options, &sink, diag) : fail_not_profiled(diag);
 }

@@ -18,11 +18,16 @@ INLAY_NODISCARD inlay_status profile_create(const inlay_session *session, uint32
 /* The profile of such an observer; NULL: it is another one, or NULL. */
 const struct profile *profile_of(const run_observer *observer);
 
-/* Calls event for each stored event of a complete run. */
-void profile_each(const struct profile *profile, void (*event)(void *user, const inlay_profile_event *event),
-                  void *user);
 /* Writes the profile in options->format. INLAY_UNSUPPORTED: "html"; INLAY_INVALID_ARGUMENT: another format, or an
  * invalid rate. */
 INLAY_NODISCARD inlay_status profile_write(const struct profile *profile, const inlay_profile_options *options,
                                            const explain_sink *sink, inlay_diag *diag);
+
+/* For the profile of an observer; INLAY_INVALID_ARGUMENT: it has none. profile_write() without columns, and a call of
+ * event for each stored event of a complete run. */
+INLAY_NODISCARD inlay_status profile_write_observed(const run_observer *observer, const inlay_profile_options *options,
+                                                    inlay_write_fn write, void *user, inlay_diag *diag);
+INLAY_NODISCARD inlay_status profile_events(const run_observer *observer,
+                                            void (*event)(void *user, const inlay_profile_event *event), void *user,
+                                            inlay_diag *diag);
 #endif

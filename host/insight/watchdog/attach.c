@@ -1,6 +1,5 @@
 /* watchdog/attach.c - the options watchdog and watchdog_dir of a session. */
 #include "base/among.h"
-#include "config/checks.h"
 #include "config/dirs.h"
 #include "watchdog/watchdog.h"
 #include <limits.h>
@@ -20,16 +19,16 @@ static bool is_reduced(const inlay_session *session)
     return false;
 }
 
-inlay_status watchdog_attach(inlay_session *session, const inlay_options *options, inlay_diag *diag)
+inlay_status watchdog_attach(inlay_session *session, const inlay_options *options, double rate, inlay_diag *diag)
 {
     const char *given = options_text(options, OPTION_watchdog_dir);
-    watchdog_settings settings = { .env = &session->env, .folder = given, .reduced = is_reduced(session) };
+    watchdog_settings settings = {
+        .env = &session->env, .rate = rate, .folder = given, .reduced = is_reduced(session)
+    };
     char folder[PATH_MAX];
     inlay_diag why = INLAY_DIAG_INIT;
     inlay_status status;
 
-    if (!option_share(options_text(options, OPTION_watchdog), &settings.rate) || settings.rate == 0)
-        return INLAY_OK;
     status = provider_open(session->plugins, "reference", NULL, 0, &settings.judge, &why);
     if (status != INLAY_OK)
         return inlay_fail(diag, status, "option watchdog needs provider reference: %s", why.text);

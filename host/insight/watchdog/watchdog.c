@@ -267,7 +267,8 @@ static void *judge_samples(void *user)
     }
 }
 
-void watchdog_wait(struct watchdog *watchdog)
+/* Until all samples taken so far are judged. */
+static void wait_judged(struct watchdog *watchdog)
 {
     if (watchdog->inherited)
         return;
@@ -294,7 +295,7 @@ static void forget(session_client *client)
     if (watchdog->inherited)
         return;
     __atomic_store_n(&watchdog->stop, 1, __ATOMIC_RELAXED);
-    watchdog_wait(watchdog);
+    wait_judged(watchdog);
     (void)pthread_mutex_lock(&watchdog->lock);
     free_regions(watchdog);
     __atomic_store_n(&watchdog->stop, 0, __ATOMIC_RELAXED);
@@ -374,10 +375,13 @@ struct watchdog *watchdog_of(const inlay_session *session)
     return session->client != NULL && session->client->calls == &calls ? (struct watchdog *)session->client : NULL;
 }
 
-void watchdog_get_info(const struct watchdog *watchdog, inlay_watchdog_info *out_info)
+void watchdog_get_info(const inlay_session *session, bool wait, inlay_watchdog_info *out_info)
 {
+    struct watchdog *watchdog = watchdog_of(session);
     const inlay_watchdog_info *info = &watchdog->info;
 
+    if (wait)
+        wait_judged(watchdog);
     out_info->wrong = __atomic_load_n(&info->wrong, __ATOMIC_ACQUIRE);
     out_info->checked = __atomic_load_n(&info->checked, __ATOMIC_RELAXED);
     out_info->dropped = __atomic_load_n(&info->dropped, __ATOMIC_RELAXED);
@@ -386,8 +390,9 @@ void watchdog_get_info(const struct watchdog *watchdog, inlay_watchdog_info *out
     out_info->finding_count = __atomic_load_n(&watchdog->findings.count, __ATOMIC_ACQUIRE);
 }
 
-bool watchdog_get_finding(const struct watchdog *watchdog, uint32_t index, inlay_watchdog_finding *out_finding)
+bool watchdog_get_finding(const inlay_session *session, uint32_t index, inlay_watchdog_finding *out_finding)
 {
+    const struct watchdog *watchdog = watchdog_of(session);
     const bool found = index < __atomic_load_n(&watchdog->findings.count, __ATOMIC_ACQUIRE);
 
     if (found)

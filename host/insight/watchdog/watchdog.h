@@ -17,17 +17,18 @@ typedef struct watchdog_settings {
     bool reduced;                 /* floats may be computed with 16 bits (option precision) */
 } watchdog_settings;
 
-/* A session_attach: sets the client if option watchdog is not 0. In attach.c. */
-INLAY_NODISCARD inlay_status watchdog_attach(inlay_session *session, const inlay_options *options, inlay_diag *diag);
+/* Sets the session's client, for option watchdog with a rate above 0. In attach.c. */
+INLAY_NODISCARD inlay_status watchdog_attach(inlay_session *session, const inlay_options *options, double rate,
+                                             inlay_diag *diag);
 /* A client whose observers take samples, and which has a thread from the first sample on. It is destroyed by its own
  * function; if the call fails, the caller closes the judge. */
 INLAY_NODISCARD inlay_status watchdog_create(const watchdog_settings *settings, session_client **out_client,
                                              inlay_diag *diag);
 /* The watchdog of the session; NULL: none. */
 struct watchdog *watchdog_of(const inlay_session *session);
-/* Waits until all samples taken so far are judged. Any thread, but not during a run of the same thread. */
-void watchdog_wait(struct watchdog *watchdog);
-/* Implement inlay_session_watchdog() and inlay_session_watchdog_finding(), without a lock. False: no such finding. */
-void watchdog_get_info(const struct watchdog *watchdog, inlay_watchdog_info *out_info);
-bool watchdog_get_finding(const struct watchdog *watchdog, uint32_t index, inlay_watchdog_finding *out_finding);
+/* Implement inlay_session_watchdog() and inlay_session_watchdog_finding() for a session with a watchdog, without a
+ * lock. wait: until all samples taken so far are judged; any thread, but not during a run of the same thread. False:
+ * no such finding. */
+void watchdog_get_info(const inlay_session *session, bool wait, inlay_watchdog_info *out_info);
+bool watchdog_get_finding(const inlay_session *session, uint32_t index, inlay_watchdog_finding *out_finding);
 #endif

@@ -1,5 +1,5 @@
-/* What the command line of a reduced build leaves out: verbs that start processes or list caches, the restart after a
- * crash of a plug-in, and timing in new processes. */
+/* What verbs of a reduced build leave out: settings of inlay-serve, files of caches, the restart after a crash of a
+ * plug-in, and timing in new processes. */
 #include "cli/cli.h"
 #include "cli/cache_file.h"
 #include "cli/fork_server.h"
@@ -7,47 +7,11 @@
 #include <errno.h>
 #include <stdio.h>
 
-static int left_out(const char *verb, const char *why)
-{
-    (void)fprintf(stderr, "%s: not in this build, because %s; use a complete build for Linux\n", verb, why);
-    return CLI_FAILED;
-}
-
-int cmd_serve(int argc, char **argv)
-{
-    (void)argc;
-    return left_out(argv[0], "inlay-serve is not built");
-}
-
 inlay_status cli_serve_check(const char *path, inlay_log_fn note, void *user)
 {
     (void)path;
     note(user, 0, "files with settings of inlay-serve are not checked by this build, which has no inlay-serve");
     return INLAY_UNSUPPORTED;
-}
-
-int cmd_plugin_check(int argc, char **argv)
-{
-    (void)argc;
-    return left_out(argv[0], "the checks run in separate processes");
-}
-
-int cmd_bundle(int argc, char **argv)
-{
-    (void)argc;
-    return left_out(argv[0], "it starts a compiler for POSIX systems");
-}
-
-int cmd_cache(int argc, char **argv)
-{
-    (void)argc;
-    return left_out(argv[0], "no files are kept between runs");
-}
-
-int cmd_lock(int argc, char **argv)
-{
-    (void)argc;
-    return left_out(argv[0], "it measures in separate processes");
 }
 
 inlay_status cache_file_costs(const char *path, char *folder, cache_file_machine *out, inlay_diag *diag)

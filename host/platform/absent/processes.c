@@ -1,8 +1,7 @@
 /* No process is started, also none that tests or runs plug-ins: base/spawn.h, plugin/probe.h, plugin/shared_probe.h,
- * plugin/library_probe.h, plugin/isolate.h. */
+ * plugin/library_probe.h. */
 #include "base/spawn.h"
 #include "inlay/plugin.h"
-#include "plugin/isolate.h"
 #include "plugin/library_probe.h"
 #include "plugin/shared_probe.h"
 #include <errno.h>
@@ -41,14 +40,6 @@ inlay_status library_probe(const probe_rules *rules, const plugin_provider *prov
 {
     (void)rules, (void)provider, (void)settings, (void)setting_count, (void)diag;
     return INLAY_OK;
-}
-
-inlay_status isolate_open(const char *helper, const char *path, int fd, const inlay_plugin **out_plugin,
-                          inlay_diag *diag)
-{
-    (void)helper, (void)path, (void)fd;
-    *out_plugin = NULL;
-    return inlay_fail(diag, INLAY_UNSUPPORTED, "option isolate: inlay starts no processes on this system");
 }
 
 int spawn_start(const spawn_args *args, pid_t *out_child)

@@ -1,8 +1,18 @@
-/* base/path.h - the form of paths and the names of libraries on this system. */
+/* base/path.h - the form of paths and the names of libraries on this system. On Windows a path with a drive is
+ * absolute, and ';' separates the paths of a list. */
 #ifndef BASE_PATH_H
 #define BASE_PATH_H
 #include <stdbool.h>
 
+#ifdef _WIN32
+#define PATH_LIST_SEPARATOR ";"
+#define LIBRARY_SUFFIX ".dll"
+
+static inline bool path_is_absolute(const char *path)
+{
+    return path[0] == '/' || path[0] == '\\' || (path[0] != '\0' && path[1] == ':');
+}
+#else
 #define PATH_LIST_SEPARATOR ":"
 #define LIBRARY_SUFFIX ".so"
 
@@ -10,4 +20,5 @@ static inline bool path_is_absolute(const char *path)
 {
     return path[0] == '/';
 }
+#endif
 #endif

@@ -1,7 +1,7 @@
 /* model/format.h - models in other formats than ONNX, which become ONNX models when they are loaded.
  *
- * host/formats defines model_format_of(). A format is one entry of the table in formats.c there. Its function writes
- * the whole model in ONNX's wire format, from which load.c loads it; no other part of the host knows the format. */
+ * Each format is an entry of library_parts.formats (base/parts.h). Its function writes the whole model in ONNX's wire
+ * format, from which load.c loads it; no other part of the host knows the format. */
 #ifndef MODEL_FORMAT_H
 #define MODEL_FORMAT_H
 #include "base/wire.h"
@@ -37,7 +37,4 @@ typedef struct model_format {
     /* Appends the model; out->failed after success: out of memory. */
     INLAY_NODISCARD inlay_status (*translate)(const format_file *file, struct wire *out, inlay_diag *diag);
 } model_format;
-
-/* The format of a file; NULL: ONNX, or unknown. */
-const model_format *model_format_of(const uint8_t *bytes, size_t count);
 #endif

@@ -1,5 +1,6 @@
 /* model/load.c - loads a model from a file: entry points, and the parts of the model outside of graphs. */
 #include "base/hash.h"
+#include "base/parts.h"
 #include "base/wire.h"
 #include "model/format.h"
 #include "model/load.h"
@@ -226,6 +227,8 @@ static inlay_status check_kind(const uint8_t *bytes, size_t count, inlay_diag *d
 
     if (count == 0)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "is empty");
+    if (count >= 4 && memcmp(bytes, "GGUF", 4) == 0) /* otherwise it is a translated model */
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "is a GGUF file, a format that " PARTS_LEFT_OUT);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (count >= kinds[i].at + kinds[i].length && memcmp(bytes + kinds[i].at, kinds[i].magic, kinds[i].length) == 0)
             return inlay_fail(diag, INLAY_INVALID_MODEL, "%s", kinds[i].text);
@@ -281,13 +284,23 @@ static inlay_status open_other(void *ctx, const char *location, const uint8_t **
     return status;
 }
 
+/* The format of a file; NULL: ONNX, or unknown. */
+static const model_format *format_of(const uint8_t *bytes, size_t count)
+{
+    const model_format *const *format = library_parts.formats;
+
+    while (*format != NULL && !(*format)->is_file(bytes, count))
+        format++;
+    return *format;
+}
+
 /* Translates a file of another format to an ONNX model, in memory of the model. Weights that stay in the file are
  * external data of the name of the file in its folder; without one, they are copied. */
 static inlay_status translate(external_files *files, const void **bytes, size_t *count, inlay_diag *diag)
 {
     graph_model *model = files->model;
     const model_load_options *options = files->options;
-    const model_format *format = model_format_of(*bytes, *count);
+    const model_format *format = format_of(*bytes, *count);
     const char *slash = model->path != NULL ? strrchr(model->path, '/') : NULL;
     const char *name = slash != NULL ? slash + 1 : model->path;
     format_file file = { *bytes, *count, name, name, alloc_external, model, open_other, files, false };

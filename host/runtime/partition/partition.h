@@ -73,6 +73,7 @@ typedef struct partition_offer {
     uint32_t cost_source;    /* COST_* of cost.h */
     double cost_error;       /* relative error of the price */
     double threads_factor;   /* the price at the threads of a run / at COST_THREADS, for which cost is */
+    double border_factor;    /* the same of enter_ns and leave_ns */
     double margin_ns;        /* added to the price in the search, for the order of providers and the error */
     bool region_price; /* the cost is the share of the provider's price of a region (inlay_provider.cost_region) */
     bool kept_whole;   /* chosen because the gain of dividing its region is doubtful (search/whole_regions.c) */
@@ -98,7 +99,8 @@ typedef struct partition_region {
     uint32_t input_count, output_count;
     double cost_ns;   /* sum of its offers */
     double launch_ns; /* cost of launching the region */
-    double border_ns; /* cost of layout changes of values that enter and leave */
+    double border_ns; /* cost of layout changes of values that enter and leave, ... */
+    double run_border_ns; /* ... and at the threads of a run */
 } partition_region;
 
 /* A copy of a value from one memory domain to another. */

@@ -308,9 +308,14 @@ void decompose_embed_layer_norm(subgraph_builder *builder)
     emit_attr_int(builder, "axis", -1);
     emit_attr_float(builder, "epsilon", graph_attr_float(builder->node, "epsilon", 1e-12));
     builder_set_output(builder, 0, output);
-    if (builder_wants(builder, 1)) { /* number of unmasked ids in each row */
-        const uint32_t count = mask == INLAY_NONE ? emit_op(builder, "Sub", 14, ids, ids) : mask;
-        const uint32_t total = emit_op(builder, "ReduceSum", 13, count, emit_list(builder, 1));
+    if (builder_wants(builder, 1)) { /* in each row, the number of ids whose mask is 1; 0 without a mask */
+        const uint32_t kept = mask == INLAY_NONE
+                                  ? emit_op(builder, "Sub", 14, ids, ids)
+                                  : emit_cast(builder,
+                                              emit_typed(builder, "Equal", 13, INLAY_BOOL,
+                                                         emit_cast(builder, mask, INLAY_INT64), emit_list(builder, 1)),
+                                              INLAY_INT64);
+        const uint32_t total = emit_op(builder, "ReduceSum", 13, kept, emit_list(builder, 1));
 
         emit_attr_int(builder, "keepdims", 0);
         builder_set_output(builder, 1, emit_cast(builder, total, INLAY_INT32));

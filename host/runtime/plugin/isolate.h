@@ -1,7 +1,7 @@
 /* plugin/isolate.h - plug-ins whose code runs in a separate process.
  *
  * The host uses an isolated plug-in like any other one: by a description (inlay_plugin) whose functions make calls in
- * the process. providers/remote defines isolate_open(), and host/platform/absent where inlay starts no processes. */
+ * the process (providers/remote). */
 #ifndef PLUGIN_ISOLATE_H
 #define PLUGIN_ISOLATE_H
 #include "inlay/status.h"
@@ -9,7 +9,8 @@
 
 struct inlay_plugin;
 /* Starts a process of the helper (inlay-probe) that loads the file, and gets the plug-in's description, which lives
- * until its shutdown has returned. Texts are copied. fd is a descriptor of the file; it is duplicated. */
+ * until its shutdown has returned. Texts are copied. fd is a descriptor of the file; it is duplicated.
+ * INLAY_UNSUPPORTED: this build starts no such processes. In module_file.c. */
 INLAY_NODISCARD inlay_status isolate_open(const char *helper, const char *path, int fd,
                                           const struct inlay_plugin **out_plugin, inlay_diag *diag);
 /* Limits of an open provider of such a plug-in. */

@@ -4,6 +4,7 @@
 #include "inlay/check.h"
 #include "inlay/plugin.h"
 #include "base/memory.h"
+#include "base/parts.h"
 #include "plugin/isolate.h"
 #include "plugin/crash.h"
 #include <dlfcn.h>
@@ -101,6 +102,14 @@ inlay_status module_load(const char *path, const struct admission *admission, pl
     status = module_open(module, open_plugin, diag);
 done:
     return finish(module, admission, status, out_module, diag);
+}
+
+inlay_status isolate_open(const char *helper, const char *path, int fd, const inlay_plugin **out_plugin,
+                          inlay_diag *diag)
+{
+    *out_plugin = NULL;
+    return library_parts.open_isolated != NULL ? library_parts.open_isolated(helper, path, fd, out_plugin, diag)
+                                               : inlay_fail(diag, INLAY_UNSUPPORTED, "option isolate " PARTS_LEFT_OUT);
 }
 
 inlay_status module_load_isolated(const char *path, const struct admission *admission, const char *helper,

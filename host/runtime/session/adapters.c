@@ -270,6 +270,67 @@ static bool is_set(const json_t *config, const char *name)
            (!json_is_object(value) || json_object_size(value) > 0);
 }
 
+/* Whether a text, or one of a list of texts, is that part of a name. */
+static bool is_among(const json_t *texts, const struct parts *parts, uint32_t part)
+{
+    const size_t count = json_is_array(texts) ? json_array_size(texts) : 1;
+
+    for (size_t i = 0; i < count; i++) {
+        const char *text = json_string_value(json_is_array(texts) ? json_array_get(texts, i) : texts);
+
+        if (text != NULL && strlen(text) == parts->bytes[part] && memcmp(text, parts->text[part], strlen(text)) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Whether layers_to_transform, a number or a list of them, has the layer of the module: the last number in its name
+ * that has two parts before it and one behind it, and follows the layers_pattern, if there is one. */
+static bool has_layer(const json_t *config, const struct parts *module)
+{
+    const json_t *layers = json_object_get(config, "layers_to_transform");
+    const json_t *pattern = json_object_get(config, "layers_pattern");
+    const size_t count = json_is_array(layers) ? json_array_size(layers) : 1;
+
+    for (uint32_t i = module->count > 0 ? module->count - 1 : 0; i-- > 2;) {
+        char *end;
+        const long long layer = strtoll(module->text[i], &end, 10);
+
+        if (end != module->text[i] + module->bytes[i] ||
+            (is_set(config, "layers_pattern") && !is_among(pattern, module, i - 1)))
+            continue;
+        for (size_t k = 0; k < count; k++) {
+            const json_t *number = json_is_array(layers) ? json_array_get(layers, k) : layers;
+
+            if (json_is_integer(number) && json_integer_value(number) == layer)
+                return true;
+        }
+        return false;
+    }
+    return false;
+}
+
+static bool lists(const json_t *keys, const char *module)
+{
+    for (size_t i = 0; i < json_array_size(keys); i++)
+        if (json_is_string(json_array_get(keys, i)) && fits(json_string_value(json_array_get(keys, i)), module))
+            return true;
+    return false;
+}
+
+/* The key of the configuration that leaves the module out, so that PEFT would ignore its tensors. NULL: none. Texts
+ * instead of lists are regular expressions of Python and are not examined. */
+static const char *left_out_by(const json_t *config, const char *module, const struct parts *parts)
+{
+    const json_t *targets = json_object_get(config, "target_modules");
+
+    if (json_array_size(targets) > 0 && !lists(targets, module))
+        return "target_modules";
+    if (lists(json_object_get(config, "exclude_modules"), module))
+        return "exclude_modules";
+    return is_set(config, "layers_to_transform") && !has_layer(config, parts) ? "layers_to_transform" : NULL;
+}
+
 static inlay_status read_config(const struct adding *adding, struct adapter *adapter)
 {
     static const struct {
@@ -393,6 +454,7 @@ static inlay_status add_pair(struct adding *adding, const struct adapter *adapte
     const double rank = number_of(adapter->config, "rank_pattern", "r", module);
     const double alpha = number_of(adapter->config, "alpha_pattern", "lora_alpha", module);
     const bool root = json_is_true(json_object_get(adapter->config, "use_rslora"));
+    const char *left_out;
     struct target *target;
     struct parts parts;
     struct pair *pair;
@@ -400,6 +462,13 @@ static inlay_status add_pair(struct adding *adding, const struct adapter *adapte
     inlay_status status;
 
     split(module, strlen(module), &parts);
+    left_out = left_out_by(adapter->config, module, &parts);
+    if (left_out != NULL) {
+        char what[96];
+
+        (void)snprintf(what, sizeof what, "is of a module that '%s' of adapter_config.json leaves out", left_out);
+        return tensor_fail(adding, adapter, tensor->name, what);
+    }
     INLAY_TRY(find_target(adding, adapter, tensor->name, &parts, &target));
     INLAY_TRY(check_factor(adding, adapter, tensor, 0, (int64_t)rank, target->candidate->k));
     INLAY_TRY(check_factor(adding, adapter, second, 1, (int64_t)rank, target->candidate->n));

@@ -3,11 +3,14 @@
 #include "base/hash.h"
 #include "base/heap.h"
 #include "base/memory.h"
+#include "base/parts.h"
+#include "config/checks.h"
 #include "config/dirs.h"
 #include "base/boundary.h"
 #include "partition/cost/cost_key.h"
 #include "plugin/crash.h"
 #include "session/hash_memo.h"
+#include "session/insight.h"
 #include "session/search.h"
 #include "session/trim.h"
 #include "session/versions.h"
@@ -575,8 +578,9 @@ static inlay_session *session_begin(const inlay_options *options)
     session->env.power = power_option(options);
     session->reproducible = options_on(options, OPTION_reproducible);
     session->host_limit = session_host_limit(options);
-    session->memory = run_memory_create(options != NULL ? &options->allocator : NULL,
-                                        (uint64_t)options_int(options, OPTION_memory_budget), session->host_limit);
+    session->memory = run_memory_create(
+        options != NULL ? &options->allocator : NULL, (uint64_t)options_int(options, OPTION_memory_budget),
+        (uint64_t)options_int(options, OPTION_process_memory_budget), session->host_limit);
     if (session->memory == NULL) {
         free(session);
         return NULL;
@@ -731,10 +735,20 @@ static void add_plugin_reason(const inlay_session *session, inlay_diag *diag)
     }
 }
 
+static inlay_status attach_watchdog(inlay_session *session, const inlay_options *options, inlay_diag *diag)
+{
+    double rate;
+
+    if (!option_share(options_text(options, OPTION_watchdog), &rate) || rate == 0)
+        return INLAY_OK;
+    return library_parts.watchdog != NULL ? library_parts.watchdog->attach(session, options, rate, diag)
+                                          : inlay_fail(diag, INLAY_UNSUPPORTED, "option watchdog " PARTS_LEFT_OUT);
+}
+
 /* *inout_stream: see session_limit_begin(); set if a session that failed would have read its weights during runs.
  * *inout_least: the limit that would have sufficed for an earlier session, or for this one. */
-static inlay_status open_once(const session_source *source, const inlay_options *options, session_attach *attach,
-                              bool *inout_stream, uint64_t *inout_least, inlay_session **out_session, inlay_diag *diag)
+static inlay_status open_once(const session_source *source, const inlay_options *options, bool *inout_stream,
+                              uint64_t *inout_least, inlay_session **out_session, inlay_diag *diag)
 {
     inlay_session *session = NULL;
     inlay_status status = prepare(source, options, NULL, *inout_stream, &session, diag), files;
@@ -756,7 +770,7 @@ static inlay_status open_once(const session_source *source, const inlay_options 
     INLAY_TRY(session_describe(session, diag));
     INLAY_TRY(options_copy(options, &session->options, diag));
     INLAY_TRY(session_idle_begin(session, options, diag));
-    INLAY_TRY(attach(session, options, diag));
+    INLAY_TRY(attach_watchdog(session, options, diag));
     INLAY_TRY(session_report(session, 1, "ready", diag));
     session->progress = NULL;
     session->env.room = NULL;
@@ -773,18 +787,18 @@ done:
     return status;
 }
 
-inlay_status session_open(const session_source *source, const inlay_options *options, session_attach *attach,
-                          inlay_session **out_session, inlay_diag *diag)
+inlay_status session_open(const session_source *source, const inlay_options *options, inlay_session **out_session,
+                          inlay_diag *diag)
 {
     const uint64_t before = crash_here.model;
     bool streamed = false;
     uint64_t least = 0;
-    inlay_status status = open_once(source, options, attach, &streamed, &least, out_session, diag);
+    inlay_status status = open_once(source, options, &streamed, &least, out_session, diag);
 
     /* The weights fit the limit in the form of the file, but not in the packed form of the providers. */
     if (status == INLAY_LIMIT_EXCEEDED && session_host_limit(options) > 0 && !streamed) {
         streamed = true;
-        status = open_once(source, options, attach, &streamed, &least, out_session, diag);
+        status = open_once(source, options, &streamed, &least, out_session, diag);
     }
     crash_here.model = before;
     return status;

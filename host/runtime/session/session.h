@@ -132,10 +132,9 @@ INLAY_NODISCARD inlay_status session_prepare(const session_source *source, const
                                              const session_watch *watch, inlay_session **out_session, inlay_diag *diag);
 /* Creates the data that inlay_session_input() and inlay_session_output() return. session_open() calls this function. */
 INLAY_NODISCARD inlay_status session_describe(inlay_session *session, inlay_diag *diag);
-/* Sets the client that the options ask for, if any, of a session that is otherwise complete. */
-typedef inlay_status session_attach(inlay_session *session, const inlay_options *options, inlay_diag *diag);
+/* Implements inlay_session_create(). */
 INLAY_NODISCARD inlay_status session_open(const session_source *source, const inlay_options *options,
-                                          session_attach *attach, inlay_session **out_session, inlay_diag *diag);
+                                          inlay_session **out_session, inlay_diag *diag);
 
 /* Does the device of a provider of the session hang (provider_hung())? Its memory must then stay allocated. In
  * versions.c. */

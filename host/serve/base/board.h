@@ -58,6 +58,7 @@ typedef struct board_counts {
     atomic_uint_fast64_t moved_bytes;        /* of bodies, copied out of receive buffers */
     atomic_uint_fast64_t requests;           /* completed */
     atomic_uint_fast64_t trims;              /* how often unused memory was given back after large requests */
+    atomic_uint_fast64_t memory_waits;       /* runs that waited until others had freed memory */
     atomic_uint_fast64_t lost_records;       /* of the access log and the trace file, not written or cut: a full disk */
 } board_counts;
 

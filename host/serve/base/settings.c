@@ -4,11 +4,12 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/nearest.h"
+#include "shared/mistyped.h"
 #include "shared/option_help.h"
 #include "serve/base/load_note.h"
 #include "serve/base/log.h"
 #include "serve/base/rollout.h"
-#include "serve/base/yaml.h"
+#include "codecs/yaml.h"
 #include <argp.h>
 #include <errno.h>
 #include <jansson.h>
@@ -341,7 +342,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         (void)snprintf(flag, sizeof flag, "--%s", flag_names[key - KEY_LIBRARY + SETTING_COUNT]);
         status = add_library_flag(settings, option.name, strlen(option.name), arg, flag, &diag);
     } else if (key == KEY_OPTION && strchr(arg, '=') == NULL) {
-        argp_error(state, "--option %s: expected NAME=VALUE", arg);
+        argp_failure(state, 2, 0, "--option %s: expected NAME=VALUE", arg);
     } else if (key == KEY_OPTION) {
         status = add_library_flag(settings, arg, strcspn(arg, "="), strchr(arg, '=') + 1, "--option", &diag);
     } else if (key == KEY_CONFIG) {
@@ -365,10 +366,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         exit(0);
     } else if (key == ARGP_KEY_ARG) {
         if (settings->models != NULL)
-            argp_error(state, "only one MODELS argument is allowed; unexpected '%s'", arg);
+            argp_failure(state, 2, 0, "only one MODELS argument is allowed; unexpected '%s'", arg);
         settings->models = arg;
     } else if (key == ARGP_KEY_END && settings->models == NULL) {
-        argp_error(state, "MODELS is missing: a folder or a file");
+        argp_failure(state, 2, 0, "MODELS is missing: a folder or a file");
     } else if (key != ARGP_KEY_END) {
         return ARGP_ERR_UNKNOWN;
     }
@@ -377,51 +378,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     return 0;
 }
 
-/* The flag with that name, or one that begins with it (argp refuses an ambiguous beginning); NULL: there is none. */
-static const struct argp_option *find_flag(const char *name, size_t bytes)
+static void refuse_word(const struct argp_state *state, const char *text)
 {
-    static const struct argp_option own[] = { { .name = "help" }, { .name = "usage" }, { .name = NULL } }; /* argp's */
-
-    for (const struct argp_option *row = flags; row->name != NULL; row++)
-        if (strncmp(row->name, name, bytes) == 0)
-            return row;
-    for (const struct argp_option *row = own; row->name != NULL; row++)
-        if (strncmp(row->name, name, bytes) == 0)
-            return row;
-    return NULL;
-}
-
-static const char *flag_at(const void *user, uint32_t i)
-{
-    return ((const struct argp_option *)user)[i].name;
-}
-
-/* A flag that does not exist ends the process with the nearest one. */
-static void refuse_unknown(int argc, char **argv)
-{
-    char wanted[64], hint[NEAREST_HINT_BYTES];
-    uint32_t count = 0;
-
-    while (flags[count].name != NULL)
-        count++;
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        const char *name = argv[i] + 2;
-        size_t bytes = strncmp(argv[i], "--", 2) == 0 ? strcspn(name, "=") : 0;
-        const struct argp_option *row = bytes > 0 ? find_flag(name, bytes) : NULL;
-
-        if (bytes > 0 && row == NULL) {
-            (void)snprintf(wanted, sizeof wanted, "%.*s", (int)bytes, name);
-            nearest_hint(hint, "; --help lists the options", wanted, flag_at, flags, count);
-            (void)fprintf(stderr, "%s: unknown option '--%s'%s\n", argv[0], wanted, hint);
-            exit(2);
-        }
-        i += row != NULL && row->arg != NULL && name[bytes] == '\0'; /* the next word is its value */
-    }
+    (void)fprintf(stderr, "%s: %s\n", state->name, text);
 }
 
 void settings_parse(struct settings *settings, int argc, char **argv)
 {
     static const struct argp argp = { flags, parse, "MODELS", doc, NULL, NULL, NULL };
+    static const struct argp_option own[] = { { .name = "usage" }, { .name = NULL } }; /* argp's */
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_options *options = NULL;
     inlay_status status = INLAY_OK;
@@ -430,7 +395,8 @@ void settings_parse(struct settings *settings, int argc, char **argv)
     *settings = (struct settings){ .models = NULL };
     argp_err_exit_status = 2;
     describe_flags();
-    refuse_unknown(argc, argv);
+    argc = mistyped_check(&(mistyped_options){ (const struct argp_option *[]){ flags, own }, 2, NULL, refuse_word },
+                          argc, argv);
     (void)argp_parse(&argp, argc, argv, 0, NULL, settings);
     file = settings->serve_config;
     if (file == NULL && access(default_file, F_OK) == 0)
@@ -508,12 +474,18 @@ uint64_t settings_models_memory(const struct settings *settings)
     return given >= 0 ? (uint64_t)given : memory_allowed() / 4 * 3 / (workers > 1 ? (uint64_t)workers : 1);
 }
 
-enum { LEAST_RUNS = 16 << 20 }; /* bytes */
+enum { LEAST_RUNS = 16 << 20 }; /* bytes: small models run under any limit */
+
+uint64_t settings_runs_memory(const struct settings *settings)
+{
+    const uint64_t all = settings_models_memory(settings);
+
+    return all > 0 && all < LEAST_RUNS ? LEAST_RUNS : all;
+}
 
 /* Defaults of library options for a server, which files and flags override. */
 static inlay_status set_defaults(const struct settings *settings, inlay_options *options, inlay_diag *diag)
 {
-    const uint64_t all = settings_models_memory(settings);
     char bytes[32];
     inlay_status status;
 
@@ -524,10 +496,8 @@ static inlay_status set_defaults(const struct settings *settings, inlay_options 
     /* A request must neither use the memory of all models, nor keep its memory afterwards. */
     (void)snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)(memory_allowed() / 8));
     INLAY_TRY(inlay_options_set(options, "max_run_bytes", bytes, diag));
-    /* max_run_bytes is for each of the runs that go on at a time. Small models run under any limit. */
-    (void)snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)(all < LEAST_RUNS ? LEAST_RUNS : all));
-    if (all > 0)
-        INLAY_TRY(inlay_options_set(options, "memory_budget", bytes, diag));
+    (void)snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)settings_runs_memory(settings));
+    INLAY_TRY(inlay_options_set(options, "process_memory_budget", bytes, diag));
     INLAY_TRY(inlay_options_set(options, "idle_trim_ms", "5000", diag));
     INLAY_TRY(inlay_options_set(options, "last_logits", "1", diag)); /* prompts need no others */
 done:

@@ -43,6 +43,8 @@ const char *settings_text(const struct settings *settings, int setting);
 int64_t settings_int(const struct settings *settings, int setting);
 /* Bytes of models_memory, or the part of this process in the memory of the machine or container; 0 = no limit. */
 uint64_t settings_models_memory(const struct settings *settings);
+/* Bytes that the runs of all models together may use, by default; 0 = no limit. */
+uint64_t settings_runs_memory(const struct settings *settings);
 /* Opens a file that a setting names. INLAY_INVALID_ARGUMENT: the setting, or the permissions of the file, are wrong. */
 INLAY_NODISCARD inlay_status settings_open(const char *path, FILE **out_file, inlay_diag *diag);
 /* Creates the library options for one model. */

@@ -9,7 +9,7 @@
 #include "serve/exchange/request.h"
 #include "serve/schedule/load.h"
 #include "serve/http/route.h"
-#include "serve/base/coding.h"
+#include "codecs/coding.h"
 
 struct completion;
 struct embedding;
@@ -67,9 +67,9 @@ struct exchange {
 
     char *memory, *body; /* memory is owned; body points into it so that the tensors after the JSON are aligned */
     size_t body_bytes, body_room, most_bytes; /* most_bytes: of the body, decoded or not */
-    size_t moved_bytes; /* bytes of the body copied so far */
-    size_t json_bytes;  /* Inference-Header-Content-Length; SIZE_MAX = none */
-    coding body_coding; /* of the body, until routes_run() */
+    size_t moved_bytes;                       /* bytes of the body copied so far */
+    size_t json_bytes;                        /* Inference-Header-Content-Length; SIZE_MAX = none */
+    coding body_coding;                       /* of the body, until routes_run() */
 
     struct completion *completion;              /* NULL: not a completion */
     struct embedding *embedding;                /* NULL: not an embedding */

@@ -7,7 +7,7 @@
  * priority, and only as many as CPUs at a time. */
 #ifndef SERVE_PREPARE_H
 #define SERVE_PREPARE_H
-#include "serve/base/coding.h"
+#include "codecs/coding.h"
 #include "serve/exchange/request.h"
 
 struct prepare;

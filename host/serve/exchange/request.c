@@ -113,15 +113,29 @@ void request_resumed(struct request *request)
     (void)atomic_fetch_sub(&request->server->suspended, 1);
 }
 
-void request_load(struct request *request, load_task_kind what, const char *name, size_t name_bytes, uint64_t version,
-                  void (*done)(void *user, const inlay_diag *failure), void *user)
+static void submit(struct request *request, const load_task *task, const char *name, size_t name_bytes)
 {
-    request->load_task = (load_task){
-        .what = what, .version = version, .deadline_ns = request->job.deadline_ns, .done = done, .user = user
-    };
+    request->load_task = *task;
+    request->load_task.deadline_ns = request->job.deadline_ns;
     (void)snprintf(request->load_task.name, sizeof request->load_task.name, "%.*s", (int)name_bytes, name);
     request_suspend(request);
     loader_submit(request->server->loader, &request->load_task);
+}
+
+void request_load(struct request *request, load_task_kind what, const char *name, size_t name_bytes, uint64_t version,
+                  void (*done)(void *user, const inlay_diag *failure), void *user)
+{
+    const load_task task = { .what = what, .version = version, .done = done, .user = user };
+
+    submit(request, &task, name, name_bytes);
+}
+
+void request_load_adapter(struct request *request, const char *name, size_t name_bytes, const load_adapter *adapter,
+                          void (*done)(void *user, const inlay_diag *failure), void *user)
+{
+    const load_task task = { .what = LOAD_TASK_ADAPTER, .adapter = *adapter, .done = done, .user = user };
+
+    submit(request, &task, name, name_bytes);
 }
 
 inlay_status request_take_model(struct request *request, const inlay_diag *failure, inlay_diag *diag)

@@ -76,6 +76,9 @@ void request_resumed(struct request *request);
  * thread. name: of the model. */
 void request_load(struct request *request, load_task_kind what, const char *name, size_t name_bytes, uint64_t version,
                   void (*done)(void *user, const inlay_diag *failure), void *user);
+/* The same for an adapter of the model, whose texts are borrowed until done(). */
+void request_load_adapter(struct request *request, const char *name, size_t name_bytes, const load_adapter *adapter,
+                          void (*done)(void *user, const inlay_diag *failure), void *user);
 /* For done() of LOAD_TASK_DEFERRED: sets job.model to the model that the request has waited for. INLAY_BUSY: it was
  * unloaded again, and retry_after is set. */
 INLAY_NODISCARD inlay_status request_take_model(struct request *request, const inlay_diag *failure, inlay_diag *diag);

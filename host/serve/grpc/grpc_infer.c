@@ -1,6 +1,6 @@
 /* ModelInfer and ModelStreamInfer: messages to requests, outputs to messages. */
 #include "serve/exchange/request_infer.h"
-#include "serve/request/datatype.h"
+#include "codecs/datatype.h"
 #include "serve/grpc/grpc_internal.h"
 #include "serve/grpc/grpc_read.h"
 #include "serve/model/sequence.h"

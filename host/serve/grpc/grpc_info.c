@@ -2,7 +2,7 @@
 #include "model_config.pb-c.h"
 #include "base/clock.h"
 #include "base/utf8.h"
-#include "serve/request/datatype.h"
+#include "codecs/datatype.h"
 #include "serve/grpc/grpc_internal.h"
 #include "serve/base/extensions.h"
 #include "serve/exchange/watch.h"

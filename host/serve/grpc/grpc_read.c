@@ -2,7 +2,7 @@
 #include "inlay/check.h"
 #include "serve/grpc/grpc_read.h"
 #include "base/utf8.h"
-#include "serve/request/datatype.h"
+#include "codecs/datatype.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -178,6 +178,8 @@ static const route_path paths[] = {
     { "/score", "The same as /v1/score, for clients of vLLM", ROUTE_SCORE },
     { "/v1/models", "The models for texts", ROUTE_MODELS },
     { "/v1/models/{id}", "A model for texts", ROUTE_MODELS },
+    { "/v1/load_lora_adapter", "Loads a LoRA adapter", ROUTE_LOAD_ADAPTER },
+    { "/v1/unload_lora_adapter", "Unloads a LoRA adapter", ROUTE_UNLOAD_ADAPTER },
     { "/tokenize", "The tokens of a text or of messages", ROUTE_TOKENIZE },
     { "/detokenize", "The text of tokens", ROUTE_DETOKENIZE },
     { "/apply-template", "The prompt that the model's template makes of messages", ROUTE_APPLY_TEMPLATE },

@@ -26,6 +26,8 @@
     X(INDEX, NO_METHOD, USERS)                                                                                         \
     X(LOAD, NO_METHOD, ADMINS)                                                                                         \
     X(UNLOAD, NO_METHOD, ADMINS)                                                                                       \
+    X(LOAD_ADAPTER, NO_METHOD, ADMINS)                                                                                 \
+    X(UNLOAD_ADAPTER, NO_METHOD, ADMINS)                                                                               \
     X(COMPLETIONS, NO_METHOD, USERS)                                                                                   \
     X(CHAT, NO_METHOD, USERS)                                                                                          \
     X(RESPONSES, NO_METHOD, USERS)                                                                                     \

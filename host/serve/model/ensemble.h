@@ -41,6 +41,8 @@ void ensemble_destroy(struct ensemble *ensemble);
 INLAY_NODISCARD inlay_status ensemble_init_instance(const struct ensemble *ensemble, struct instance *instance,
                                                     inlay_diag *diag);
 void ensemble_deinit_instance(const struct ensemble *ensemble, struct instance *instance);
+/* See instance_trim(). */
+void ensemble_trim_instance(const struct ensemble *ensemble, struct instance *instance);
 /* Runs the stages. rows: of the inputs, for the statistics of their models. */
 INLAY_NODISCARD inlay_status ensemble_run(const struct ensemble *ensemble, struct instance *instance, uint64_t rows,
                                           const inlay_run_options *run, inlay_diag *diag);

@@ -32,6 +32,12 @@ void ensemble_deinit_instance(const struct ensemble *ensemble, struct instance *
     free(instance->values);
 }
 
+void ensemble_trim_instance(const struct ensemble *ensemble, struct instance *instance)
+{
+    for (uint32_t i = 0; i < ensemble->stage_count; i++)
+        (void)inlay_context_trim(instance->stages[i], NULL);
+}
+
 /* Binds the inputs of the stage's model and runs it. */
 static inlay_status run_model(const ensemble_stage *stage, inlay_context *context, inlay_value *const *values,
                               const inlay_run_options *run, inlay_diag *diag)
@@ -90,8 +96,12 @@ inlay_status ensemble_run(const struct ensemble *ensemble, struct instance *inst
         ended = clock_ns();
         if (status == INLAY_IO_ERROR)
             atomic_store(&stage->model->file.lost, true);
-        if (status != INLAY_OK)
-            return inlay_fail(diag, status, "step %u (model '%s'): %s", i + 1, stage->model->name, failure.text);
+        if (status != INLAY_OK) {
+            (void)inlay_fail(diag, status, "step %u (model '%s'): %s", i + 1, stage->model->name, failure.text);
+            if (diag != NULL)
+                diag->error_class = failure.error_class;
+            return status;
+        }
         stats_add_run(stage->model->metrics.stats, NULL, rows, 0, ended - begun);
         begun = ended;
     }

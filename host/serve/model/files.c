@@ -1,6 +1,6 @@
 #include "serve/model/files.h"
 #include "inlay/check.h"
-#include "serve/request/datatype.h"
+#include "codecs/datatype.h"
 #include <gnutls/gnutls.h>
 #include <stdlib.h>
 #include <string.h>

@@ -54,6 +54,14 @@ void instance_deinit(const struct model *model, struct instance *instance)
     *instance = (struct instance){ .context = NULL };
 }
 
+void instance_trim(const struct model *model, struct instance *instance)
+{
+    if (model->ensemble != NULL)
+        ensemble_trim_instance(model->ensemble, instance);
+    else if (instance->context != NULL)
+        (void)inlay_context_trim(instance->context, NULL);
+}
+
 inlay_status instance_bind(const struct model *model, struct instance *instance, uint32_t k, inlay_value *value,
                            inlay_diag *diag)
 {

@@ -3,7 +3,7 @@
 #include "inlay/check.h"
 #include "serve/base/load_note.h"
 #include "serve/base/log.h"
-#include "serve/request/datatype.h"
+#include "codecs/datatype.h"
 #include "serve/model/sequence.h"
 #include "serve/model/text.h"
 #include <dirent.h>
@@ -222,18 +222,25 @@ uint64_t model_file_bytes(const char *path, bool whole_folder)
     return bytes;
 }
 
-uint64_t model_bytes(struct model *model)
+uint64_t model_run_bytes(struct model *model)
 {
     inlay_memory_info info = { .struct_size = sizeof info };
-    uint64_t bytes = model->file.bytes;
+    uint64_t bytes = 0;
 
     if (model->session != NULL && inlay_session_memory(model->session, &info) == INLAY_OK)
         bytes += info.used_bytes;
     for (uint32_t i = 0; i < model->settings.instances; i++)
         bytes += atomic_load_explicit(&model->pool.all[i].buffer_bytes, memory_order_relaxed);
     if (model->decoding.draft != NULL)
-        bytes += model_bytes(model->decoding.draft);
+        bytes += model_run_bytes(model->decoding.draft);
     return bytes + sequences_buffer_bytes(model);
+}
+
+uint64_t model_bytes(struct model *model)
+{
+    const struct model *draft = model->decoding.draft;
+
+    return model->file.bytes + (draft != NULL ? draft->file.bytes : 0) + model_run_bytes(model);
 }
 
 /* Another thread may have a newer or an older count. */

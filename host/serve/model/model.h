@@ -19,6 +19,7 @@ struct sequence;
 struct ensemble;
 struct file_output;
 struct file_rows;
+struct run_budget;
 struct run_profile;
 struct trial;
 
@@ -44,10 +45,11 @@ typedef struct model_settings {
     uint64_t sequence_idle_ns; /* idle time after which another sequence may take the place */
     uint32_t priority;         /* of requests without one, 1 to PRIORITY_LEVELS */
     bool warmup;
-    struct board *board;    /* of the server; borrowed */
-    const uint32_t *stop;   /* polled while the model is loaded: 1 = abandon the load; borrowed */
-    padding_config padding; /* set only by config.yaml */
-    rollout_rules rollout;  /* of a new version */
+    struct board *board;       /* of the server; borrowed */
+    struct run_budget *budget; /* of all runs of the server; borrowed */
+    const uint32_t *stop;      /* polled while the model is loaded: 1 = abandon the load; borrowed */
+    padding_config padding;    /* set only by config.yaml */
+    rollout_rules rollout;     /* of a new version */
 } model_settings;
 
 /* A context, and memory for the inputs of batched requests. Has one run at a time. */
@@ -220,6 +222,8 @@ INLAY_NODISCARD inlay_status model_load_ensemble(const char *name, uint64_t vers
 uint64_t model_file_bytes(const char *path, bool whole_folder);
 /* Bytes of its files, and of the memory of its contexts, sequences and batches at this moment. */
 uint64_t model_bytes(struct model *model);
+/* Those without its files. */
+uint64_t model_run_bytes(struct model *model);
 struct model *model_ref(struct model *model);
 void model_unref(struct model *model); /* NULL is a no-op */
 
@@ -229,6 +233,8 @@ void model_unref(struct model *model); /* NULL is a no-op */
 INLAY_NODISCARD inlay_status instance_init(const struct model *model, struct instance *instance, uint32_t jobs,
                                            inlay_diag *diag);
 void instance_deinit(const struct model *model, struct instance *instance);
+/* Frees the memory that only later runs would use, and the outputs; bound inputs stay. Not during a run. */
+void instance_trim(const struct model *model, struct instance *instance);
 /* Binds input k; NULL unbinds it. */
 inlay_status instance_bind(const struct model *model, struct instance *instance, uint32_t k, inlay_value *value,
                            inlay_diag *diag);

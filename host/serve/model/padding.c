@@ -1,7 +1,7 @@
 #include "serve/model/padding.h"
 #include "inlay/check.h"
 #include "base/element.h"
-#include "serve/request/datatype.h"
+#include "codecs/datatype.h"
 #include "serve/model/model.h"
 #include <stdlib.h>
 #include <string.h>

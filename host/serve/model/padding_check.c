@@ -1,7 +1,7 @@
 /* Checks, when a model is loaded, that it ignores the padding. */
 #include "base/element.h"
 #include "inlay/check.h"
-#include "serve/request/datatype.h"
+#include "codecs/datatype.h"
 #include "serve/model/model.h"
 #include <math.h>
 #include <stdlib.h>

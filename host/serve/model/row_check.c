@@ -2,7 +2,7 @@
 #include "base/element.h"
 #include "base/random.h"
 #include "inlay/check.h"
-#include "serve/request/datatype.h"
+#include "codecs/datatype.h"
 #include "serve/model/model.h"
 #include <stdlib.h>
 #include <string.h>

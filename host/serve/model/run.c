@@ -1,7 +1,8 @@
 /* Runs a model for one request, or for several that are batched along their first axis. */
 #include "inlay/check.h"
 #include "serve/base/settings.h"
-#include "serve/request/datatype.h"
+#include "codecs/datatype.h"
+#include "serve/base/run_budget.h"
 #include "serve/model/run_profile.h"
 #include "serve/model/sequence.h"
 #include <stdlib.h>
@@ -185,6 +186,43 @@ static void begin_sequence(const struct instance *instance)
     sequence->fresh = false;
 }
 
+/* Whether a run was refused memory that it may get later. The states of texts that the same session keeps are dropped
+ * by their decoder, after its run has failed. */
+static bool lacks_memory(const struct instance *instance, uint32_t count, inlay_status status, const inlay_diag *diag)
+{
+    return status == INLAY_LIMIT_EXCEEDED && count == 1 &&
+           (diag->error_class == INLAY_CLASS_RETRY ||
+            (diag->error_class == INLAY_CLASS_MEMORY && instance->jobs[0]->sequence == NULL));
+}
+
+/* Runs the instance, again if other runs held the memory that it needs. */
+static inlay_status run_in_budget(const struct model *model, struct instance *instance, uint32_t count, uint64_t rows,
+                                  inlay_diag *diag)
+{
+    struct run_budget *budget = model->settings.budget;
+    run_turn turn = { .cancel = &instance->cancel };
+    inlay_run_options run = INLAY_RUN_OPTIONS_INIT;
+    inlay_status status = INLAY_OK, waited = INLAY_OK;
+
+    run.cancel = &instance->cancel;
+    run.max_threads = instance->threads;
+    do {
+        const uint64_t now = clock_ns();
+
+        run.timeout_ns = time_left(instance, count, now);
+        turn.deadline_ns = run.timeout_ns > 0 ? now + run.timeout_ns : 0;
+        run_budget_begin(budget, &turn);
+        status = instance_run(model, instance, rows, &run, diag);
+        run_budget_end(budget);
+        if (!lacks_memory(instance, count, status, diag))
+            break;
+        instance_trim(model, instance);
+        waited = run_budget_wait(budget, &turn, diag);
+    } while (waited == INLAY_OK);
+    run_budget_leave(budget, &turn);
+    return waited != INLAY_OK ? waited : status;
+}
+
 /* The counters of runs with `rows` rows; NULL: none. */
 static stats_batch *batch_of(const struct model *model, uint64_t rows)
 {
@@ -193,7 +231,6 @@ static stats_batch *batch_of(const struct model *model, uint64_t rows)
 
 bool model_run(struct model *model, struct instance *instance, uint32_t count)
 {
-    inlay_run_options run = INLAY_RUN_OPTIONS_INIT;
     inlay_diag diag = INLAY_DIAG_INIT;
     uint64_t rows = 0, from = 0, start = clock_ns(), bound, ended;
     run_profile *profile;
@@ -206,11 +243,8 @@ bool model_run(struct model *model, struct instance *instance, uint32_t count)
     status = bind_inputs(model, instance, count, rows, &diag);
     profile = run_profile_begin(model, instance, count);
     bound = clock_ns();
-    run.cancel = &instance->cancel;
-    run.max_threads = instance->threads;
-    run.timeout_ns = time_left(instance, count, bound);
     if (status == INLAY_OK)
-        status = instance_run(model, instance, rows, &run, &diag);
+        status = run_in_budget(model, instance, count, rows, &diag);
     if (status == INLAY_IO_ERROR && model->ensemble == NULL)
         atomic_store(&model->file.lost, true);
     ended = clock_ns();

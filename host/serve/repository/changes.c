@@ -49,14 +49,25 @@ void changes_note(struct changes *changes, const struct settings *settings)
     folder_deinit(&folder);
 }
 
-static void log_change(struct repository *repository, const seen_model *seen)
+static struct model *served(struct repository *repository, const seen_model *seen)
 {
-    struct model *model = seen->current != 0 ? repository_find(repository, seen->name, strlen(seen->name), 0) : NULL;
+    return repository_find(repository, seen->name, strlen(seen->name), 0);
+}
 
-    if (model != NULL)
+/* before: the version that was served, or NULL. A candidate of a rollout has lines of its own. */
+static void log_change(struct repository *repository, const seen_model *seen, const struct model *before)
+{
+    struct model *model = seen->current != 0 ? served(repository, seen) : NULL;
+
+    if (seen->current == 0)
+        log_line(LOG_INFO_LINE, "model '%s': unloaded", seen->name);
+    else if (model == NULL)
+        log_line(LOG_INFO_LINE, "model '%s': reloaded", seen->name);
+    else if (model != before)
         log_line(LOG_INFO_LINE, "model '%s', version %s: reloaded", model->name, model->version);
     else
-        log_line(LOG_INFO_LINE, "model '%s': %s", seen->name, seen->current != 0 ? "reloaded" : "unloaded");
+        log_line(LOG_INFO_LINE, "model '%s': its files changed; version %s stays as it is", model->name,
+                 model->version);
     model_unref(model);
 }
 
@@ -64,6 +75,7 @@ static void log_change(struct repository *repository, const seen_model *seen)
 static void apply_change(struct repository *repository, seen_model *model)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
+    struct model *before = served(repository, model);
     inlay_status status = model->current != 0 ? repository_load_changed(repository, model->name, &diag)
                                               : repository_unload(repository, model->name, &diag);
 
@@ -71,7 +83,8 @@ static void apply_change(struct repository *repository, seen_model *model)
     if (status != INLAY_OK)
         repository_log_failure(&diag);
     else
-        log_change(repository, model);
+        log_change(repository, model, before);
+    model_unref(before);
 }
 
 static const found_model *find_model(const struct folder *folder, const char *name)

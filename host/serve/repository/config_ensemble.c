@@ -3,7 +3,7 @@
 #include "inlay/check.h"
 #include "serve/model/ensemble.h"
 #include "serve/repository/model_config.h"
-#include "serve/request/datatype.h"
+#include "codecs/datatype.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include "inlay/check.h"
 #include "serve/model/files.h"
 #include "serve/repository/model_config.h"
-#include "serve/request/datatype.h"
+#include "codecs/datatype.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -20,8 +20,7 @@ void folder_deinit(struct folder *folder)
     *folder = (struct folder){ .models = NULL };
 }
 
-/* Letters, digits, '.', '_', '-', not beginning with '.'; at most FOLDER_MAX_NAME. */
-static bool folder_is_name(const char *name, size_t bytes)
+bool folder_is_name(const char *name, size_t bytes)
 {
     if (bytes == 0 || bytes > 128 || name[0] == '.')
         return false;
@@ -427,53 +426,87 @@ static void mix_parts(files_state *state, const char *path, unsigned count)
 
 static const char ADAPTER_FILE[] = "adapter_model.safetensors";
 
-static int by_text(const void *left, const void *right)
+static void free_adapter(const struct folder_adapters *adapters, uint32_t i)
 {
-    return strcmp(*(const char *const *)left, *(const char *const *)right);
+    free(adapters->names[i]);
+    free(adapters->paths[i]);
 }
 
 void folder_adapters_deinit(struct folder_adapters *adapters)
 {
     for (uint32_t i = 0; i < adapters->count; i++)
-        free(adapters->names[i]);
+        free_adapter(adapters, i);
     free(adapters->names);
+    free(adapters->paths);
     *adapters = (struct folder_adapters){ .names = NULL };
+}
+
+bool folder_adapters_add(struct folder_adapters *adapters, const char *name, const char *path)
+{
+    char *name_copy = strdup(name), *path_copy = strdup(path);
+    uint32_t at = adapters->count;
+
+    if (name_copy == NULL || path_copy == NULL || !LIST_GROW(adapters->names, adapters->count) ||
+        !LIST_GROW(adapters->paths, adapters->count)) {
+        free(name_copy);
+        free(path_copy);
+        return false;
+    }
+    for (; at > 0 && strcmp(adapters->names[at - 1], name) > 0; at--) {
+        adapters->names[at] = adapters->names[at - 1];
+        adapters->paths[at] = adapters->paths[at - 1];
+    }
+    adapters->names[at] = name_copy;
+    adapters->paths[at] = path_copy;
+    adapters->count++;
+    return true;
+}
+
+void folder_adapters_remove(struct folder_adapters *adapters, const char *name)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < adapters->count; i++) {
+        if (strcmp(adapters->names[i], name) == 0) {
+            free_adapter(adapters, i);
+            continue;
+        }
+        adapters->names[kept] = adapters->names[i];
+        adapters->paths[kept++] = adapters->paths[i];
+    }
+    adapters->count = kept;
 }
 
 inlay_status folder_adapters_find(const found_model *model, uint64_t version, struct folder_adapters *out,
                                   inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
+    char folder[4096], path[4600];
     DIR *dir = NULL;
     struct dirent *entry;
 
     *out = (struct folder_adapters){ .names = NULL };
     if (!model->is_folder)
         return INLAY_OK;
-    (void)snprintf(out->path, sizeof out->path, "%s/%llu/adapters", model->path, (unsigned long long)version);
-    dir = opendir(out->path);
+    (void)snprintf(folder, sizeof folder, "%s/%llu/adapters", model->path, (unsigned long long)version);
+    dir = opendir(folder);
     if (dir == NULL) {
-        (void)snprintf(out->path, sizeof out->path, "%s/adapters", model->path);
-        dir = opendir(out->path);
+        (void)snprintf(folder, sizeof folder, "%s/adapters", model->path);
+        dir = opendir(folder);
     }
-    status = check_opened(dir, out->path, diag);
-    if (dir == NULL)
-        out->path[0] = '\0';
+    status = check_opened(dir, folder, diag);
     while (dir != NULL && status == INLAY_OK && (entry = readdir(dir)) != NULL) {
         char name[300];
 
         (void)snprintf(name, sizeof name, "%s/%s", entry->d_name, ADAPTER_FILE);
-        if (!folder_is_name(entry->d_name, strlen(entry->d_name)) || !is_file(out->path, name, ""))
+        if (!folder_is_name(entry->d_name, strlen(entry->d_name)) || !is_file(folder, name, ""))
             continue;
-        if (!LIST_GROW(out->names, out->count) || (out->names[out->count] = strdup(entry->d_name)) == NULL)
+        (void)snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (!folder_adapters_add(out, entry->d_name, path))
             status = no_memory(diag, "for the adapters of model '%s'", model->name);
-        else
-            out->count++;
     }
     if (dir != NULL)
         (void)closedir(dir);
-    if (out->count > 0)
-        qsort(out->names, out->count, sizeof *out->names, by_text);
     if (status != INLAY_OK)
         folder_adapters_deinit(out);
     return status;
@@ -489,7 +522,7 @@ static void mix_adapters(files_state *state, const found_model *model, uint64_t 
         return;
     for (uint32_t i = 0; i < adapters.count; i++)
         for (int k = 0; k < 2; k++) {
-            (void)snprintf(path, sizeof path, "%s/%s/%s", adapters.path, adapters.names[i], files[k]);
+            (void)snprintf(path, sizeof path, "%s/%s", adapters.paths[i], files[k]);
             mix_file(state, path);
         }
     folder_adapters_deinit(&adapters);

@@ -28,15 +28,20 @@ struct folder {
 INLAY_NODISCARD inlay_status folder_read(const char *path, const char *name, const char *variant,
                                          struct folder *out_folder, inlay_diag *diag);
 void folder_deinit(struct folder *folder);
+/* Whether a model or an adapter may have the name: letters, digits, '.', '_' and '-', not beginning with '.', at most
+ * FOLDER_MAX_NAME. */
+bool folder_is_name(const char *name, size_t bytes);
 /* The LoRA adapters of a version: the folders in VERSION/adapters of the model's folder, or else in adapters, that have
  * an adapter_model.safetensors. */
 struct folder_adapters {
-    char **names; /* [count] owned, in order */
+    char **names, **paths; /* [count] owned, in the order of the names; the path of each folder */
     uint32_t count;
-    char path[4096]; /* of the folder that contains them; "": there is none */
 };
 INLAY_NODISCARD inlay_status folder_adapters_find(const found_model *model, uint64_t version,
                                                   struct folder_adapters *out, inlay_diag *diag);
+/* Adds an adapter; the texts are copied. false: out of memory. */
+bool folder_adapters_add(struct folder_adapters *adapters, const char *name, const char *path);
+void folder_adapters_remove(struct folder_adapters *adapters, const char *name); /* if it is there */
 void folder_adapters_deinit(struct folder_adapters *adapters);
 /* Writes the path of the draft model of a version, VERSION/draft/model.onnx or draft/model.onnx. false: there is
  * none. */

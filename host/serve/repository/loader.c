@@ -48,6 +48,9 @@ static void perform(struct loader *loader, load_task *task)
 
     if (task->what == LOAD_TASK_LOAD)
         status = repository_load(loader->server->repository, task->name, &diag);
+    else if (task->what == LOAD_TASK_ADAPTER)
+        status = repository_change_adapter(loader->server->repository, task->name, task->adapter.name,
+                                           task->adapter.path, task->adapter.replaces, &diag);
     else if (task->what == LOAD_TASK_DEFERRED)
         status = repository_load_deferred(loader->server->repository, task->name, task->version, &diag);
     else

@@ -7,9 +7,15 @@
 struct loader;
 
 /* A model to load, to unload, or to load for a request that runs it. The loader's thread does it and calls done(). */
-typedef enum load_task_kind { LOAD_TASK_LOAD, LOAD_TASK_UNLOAD, LOAD_TASK_DEFERRED } load_task_kind;
+typedef enum load_task_kind { LOAD_TASK_LOAD, LOAD_TASK_UNLOAD, LOAD_TASK_ADAPTER, LOAD_TASK_DEFERRED } load_task_kind;
+/* See repository_change_adapter(). */
+typedef struct load_adapter {
+    const char *name, *path; /* borrowed */
+    bool replaces;
+} load_adapter;
 typedef struct load_task {
     load_task_kind what;
+    load_adapter adapter;           /* LOAD_TASK_ADAPTER */
     uint64_t version;               /* LOAD_TASK_DEFERRED: the version; 0 = the latest */
     uint64_t deadline_ns;           /* LOAD_TASK_DEFERRED: it may wait until then; 0 = none */
     char name[FOLDER_MAX_NAME + 2]; /* a truncated name matches no model */

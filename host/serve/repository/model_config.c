@@ -1,6 +1,6 @@
 #include "serve/repository/model_config.h"
 #include "model_config.pb-c.h"
-#include "serve/base/yaml.h"
+#include "codecs/yaml.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

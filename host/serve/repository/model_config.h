@@ -12,12 +12,12 @@
  *     options: [precision=fast, dim=batch~=8]    # library options, for this model
  *     draft_hidden: hidden_states.2,hidden_states.9    # outputs that draft/model.onnx reads, if it is a head
  *
- * config.pbtxt has Triton's form, see serve/config/model_config.proto and config_text.c.
+ * config.pbtxt has Triton's form, see serve/grpc/model_config.proto and config_text.c.
  *
  * Options that bring code or files into the process (plugin_dirs and similar) are allowed for the whole server only. */
 #ifndef SERVE_MODEL_CONFIG_H
 #define SERVE_MODEL_CONFIG_H
-#include "serve/config/pbtxt.h"
+#include "codecs/pbtxt.h"
 #include "serve/model/model.h"
 
 enum { CONFIG_MAX_VERSIONS = 64 };

@@ -57,7 +57,7 @@ static inlay_status default_rollout(const struct settings *settings, rollout_rul
 }
 
 inlay_status repository_open(const struct settings *settings, uint32_t runners, struct board *board,
-                             struct repository **out_repository, inlay_diag *diag)
+                             struct run_budget *budget, struct repository **out_repository, inlay_diag *diag)
 {
     struct repository *repository = calloc(1, sizeof *repository);
     struct folder folder;
@@ -69,6 +69,7 @@ inlay_status repository_open(const struct settings *settings, uint32_t runners, 
     repository->settings = settings;
     repository->defaults = default_settings(settings, runners);
     repository->defaults.board = board;
+    repository->defaults.budget = budget;
     status = default_rollout(settings, &repository->defaults.rollout, diag);
     repository->budget = settings_models_memory(settings);
     repository->is_budget_given = settings_int(settings, SET_models_memory) >= 0;
@@ -101,6 +102,7 @@ void repository_close(struct repository *repository)
     }
     free(repository->entries);
     retired_deinit(&repository->retired);
+    adapter_changes_deinit(&repository->adapters);
     (void)pthread_mutex_destroy(&repository->lock);
     (void)pthread_mutex_destroy(&repository->loading);
     free(repository);
@@ -172,7 +174,7 @@ static inlay_status set_adapters(const struct folder_adapters *adapters, inlay_o
     char item[4600];
 
     for (uint32_t i = 0; status == INLAY_OK && i < adapters->count; i++) {
-        (void)snprintf(item, sizeof item, "%s=%s/%s", adapters->names[i], adapters->path, adapters->names[i]);
+        (void)snprintf(item, sizeof item, "%s=%s", adapters->names[i], adapters->paths[i]);
         status = inlay_options_set(options, "adapter", item, diag);
     }
     return status;
@@ -274,12 +276,16 @@ static inlay_status load_version(struct repository *repository, const found_mode
     INLAY_TRY(settings_options(repository->settings, &options, diag));
     INLAY_TRY(model_config_apply(config, options, diag));
     INLAY_TRY(folder_adapters_find(model, version, &adapters, diag));
+    INLAY_TRY(adapter_changes_apply(&repository->adapters, model->name, &adapters, diag));
     INLAY_TRY(load_draft(repository, model, config, version, path, &draft, diag));
     INLAY_TRY(set_adapters(&adapters, options, diag));
     if (config->is_ensemble)
         INLAY_TRY(load_ensemble(repository, model, config, version, &loaded, diag));
     else
         INLAY_TRY(model_load(model->name, version, path, &config->settings, options, NULL, &loaded, diag));
+    for (uint32_t i = 0; i < adapters.count; i++)
+        free(adapters.paths[i]);
+    free(adapters.paths);
     loaded->decoding.adapters = adapters.names;
     loaded->decoding.adapter_count = adapters.count;
     adapters = (struct folder_adapters){ .names = NULL };

@@ -14,9 +14,11 @@
 
 struct repository;
 
-/* runners: number of instances of a model whose settings do not set it. board: of the models' metrics; borrowed. */
+/* runners: number of instances of a model whose settings do not set it. board: of the models' metrics; budget: of their
+ * runs; borrowed. */
 INLAY_NODISCARD inlay_status repository_open(const struct settings *settings, uint32_t runners, struct board *board,
-                                             struct repository **out_repository, inlay_diag *diag);
+                                             struct run_budget *budget, struct repository **out_repository,
+                                             inlay_diag *diag);
 /* Unloads all models; no request may be in progress. NULL is a no-op. */
 void repository_close(struct repository *repository);
 
@@ -48,6 +50,12 @@ INLAY_NODISCARD inlay_status repository_load(struct repository *repository, cons
  * files stay as they were. */
 INLAY_NODISCARD inlay_status repository_load_changed(struct repository *repository, const char *name, inlay_diag *diag);
 INLAY_NODISCARD inlay_status repository_unload(struct repository *repository, const char *name, inlay_diag *diag);
+/* Loads the model again with the LoRA adapter in the folder `path`, in place of one of that name if `replaces`; path
+ * NULL: without the adapter. Until then, and if that fails, it stays as it is. Slow; one call at a time.
+ * INLAY_NOT_FOUND: no such model generates texts, or it has no such adapter. */
+INLAY_NODISCARD inlay_status repository_change_adapter(struct repository *repository, const char *name,
+                                                       const char *adapter, const char *path, bool replaces,
+                                                       inlay_diag *diag);
 
 /* A reference to the model, or NULL. version 0 = the latest loaded one that is not the candidate of a rollout. Any
  * thread.
@@ -75,8 +83,11 @@ struct model *repository_of_sequence(struct repository *repository, struct model
 void repository_collect(struct repository *repository);
 /* Number of replaced models. */
 uint32_t repository_retired(struct repository *repository);
-/* Bytes of the loaded models. */
+/* Bytes of the loaded models; of these, those of their runs. */
 uint64_t repository_bytes(struct repository *repository);
+uint64_t repository_run_bytes(struct repository *repository);
+/* A reference to the next loaded model, from position *at on, which begins at 0; NULL: there are no more. */
+struct model *repository_next(struct repository *repository, uint32_t *at);
 
 /* A new version beside the served one, see serve/base/rollout.h. Reference-counted. */
 struct rollout {

@@ -2,6 +2,7 @@
 #ifndef SERVE_REPOSITORY_INTERNAL_H
 #define SERVE_REPOSITORY_INTERNAL_H
 #include "serve/base/rollouts.h"
+#include "serve/repository/adapters.h"
 #include "serve/repository/folder.h"
 #include "serve/repository/repository.h"
 #include "serve/repository/retired.h"
@@ -38,7 +39,8 @@ struct repository {
     atomic_uint any_rollout; /* rollout_count, readable without the lock */
     struct retired retired;
     atomic_uint refused_count; /* see struct folder */
-    pthread_mutex_t loading;   /* held during a load: one at a time */
+    pthread_mutex_t loading;   /* held during a load: one at a time; guards `adapters` */
+    struct adapter_changes adapters;
 };
 
 /* Returns the entry of that version, which is added if missing; NULL: out of memory. The caller holds the lock. */

@@ -8,17 +8,49 @@
 
 enum { HOLD_LOADS = 4 }; /* see the setting models_hold_ms */
 
+/* Sum over the loaded models without the replaced ones. The caller holds the lock. */
+static uint64_t sum_of(const struct repository *repository, uint64_t (*bytes_of)(struct model *model))
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < repository->count; i++)
+        bytes += repository->entries[i].loaded != NULL ? bytes_of(repository->entries[i].loaded) : 0;
+    for (uint32_t i = 0; i < repository->rollout_count; i++)
+        bytes += bytes_of(repository->rollouts[i]->candidate);
+    return bytes;
+}
+
 /* The caller holds the lock. */
 static uint64_t loaded_bytes(struct repository *repository)
 {
+    uint64_t replaced;
+
+    (void)retired_count(&repository->retired, &replaced);
+    return replaced + sum_of(repository, model_bytes);
+}
+
+uint64_t repository_run_bytes(struct repository *repository)
+{
     uint64_t bytes;
 
-    (void)retired_count(&repository->retired, &bytes);
-    for (uint32_t i = 0; i < repository->count; i++)
-        bytes += repository->entries[i].loaded != NULL ? model_bytes(repository->entries[i].loaded) : 0;
-    for (uint32_t i = 0; i < repository->rollout_count; i++)
-        bytes += model_bytes(repository->rollouts[i]->candidate);
+    (void)pthread_mutex_lock(&repository->lock);
+    bytes = sum_of(repository, model_run_bytes);
+    (void)pthread_mutex_unlock(&repository->lock);
     return bytes;
+}
+
+struct model *repository_next(struct repository *repository, uint32_t *at)
+{
+    struct model *found = NULL;
+
+    (void)pthread_mutex_lock(&repository->lock);
+    while (found == NULL && *at < repository->count) {
+        struct model *loaded = repository->entries[(*at)++].loaded;
+
+        found = loaded != NULL ? model_ref(loaded) : NULL;
+    }
+    (void)pthread_mutex_unlock(&repository->lock);
+    return found;
 }
 
 uint64_t repository_bytes(struct repository *repository)

@@ -2,7 +2,7 @@
 #include "inlay/check.h"
 #include "base/element.h"
 #include "serve/request/infer.h"
-#include "serve/request/datatype.h"
+#include "codecs/datatype.h"
 #include <stdlib.h>
 #include <string.h>
 

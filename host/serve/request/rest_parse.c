@@ -1,8 +1,8 @@
 /* The body of an inference request over REST: JSON, followed by the tensors of the binary extension. */
-#include "serve/request/datatype.h"
+#include "codecs/datatype.h"
 #include "serve/request/infer.h"
 #include "inlay/check.h"
-#include "serve/base/json.h"
+#include "codecs/json.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* The body of a reply over REST: JSON, followed by the outputs requested as binary data. */
-#include "serve/request/datatype.h"
+#include "codecs/datatype.h"
 #include "serve/request/infer.h"
 #include <string.h>
 

@@ -1,6 +1,6 @@
 #include "serve/request/shared_memory.h"
 #include "inlay/check.h"
-#include "serve/request/datatype.h"
+#include "codecs/datatype.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -22,7 +22,9 @@ void answer_openapi(struct exchange *exchange); /* openapi_route.c */
 /* settings_route.c */
 void answer_trace(struct exchange *exchange);
 void answer_logging(struct exchange *exchange);
-void answer_repository(struct exchange *exchange); /* repository_route.c */
+/* repository_route.c */
+void answer_repository(struct exchange *exchange);
+void answer_adapter(struct exchange *exchange);
 /* shared_memory_route.c */
 void answer_shared_memory_status(struct exchange *exchange);
 void answer_shared_memory_register(struct exchange *exchange);

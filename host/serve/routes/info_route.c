@@ -1,9 +1,9 @@
 /* Metadata of the server and its models. */
 #include "serve/routes/answers.h"
-#include "serve/request/datatype.h"
+#include "codecs/datatype.h"
 #include "serve/base/extensions.h"
-#include "serve/base/json.h"
-#include "serve/config/message_json.h"
+#include "codecs/json.h"
+#include "codecs/message_json.h"
 #include "serve/exchange/watch.h"
 #include "serve/repository/ready.h"
 #include "serve/repository/repository.h"

@@ -397,6 +397,9 @@ static void write_process(struct strbuf *to, struct server *server)
     write_metric(to, "inlay_memory_trims_total", "counter",
                  "How often unused memory was given back to the system after large requests.",
                  (double)get(&sums.trims));
+    write_metric(to, "inlay_memory_waits_total", "counter",
+                 "Runs that waited until other runs had freed the memory that they need.",
+                 (double)get(&sums.memory_waits));
     write_metric(to, "inlay_moved_bytes_total", "counter",
                  "Bytes of request bodies that were copied out of receive buffers.", (double)get(&sums.moved_bytes));
     write_metric(to, "inlay_ready", "gauge", "1 while the server reports that it is ready.", watch_is_ready(server));

@@ -1,5 +1,5 @@
 /* GET and POST /v2/models/NAME/rollout: the last rollout of a model, and its end by an administrator. */
-#include "serve/base/json.h"
+#include "codecs/json.h"
 #include "serve/base/rollouts.h"
 #include "serve/repository/repository.h"
 #include "serve/routes/answers.h"

@@ -1,7 +1,7 @@
 /* GET and POST of /v2/trace/setting, /v2/models/NAME/trace/setting and /v2/logging: settings that requests change. */
 #include "serve/base/log.h"
 #include "serve/routes/answers.h"
-#include "serve/base/json.h"
+#include "codecs/json.h"
 #include "serve/schedule/trace.h"
 #include "serve/repository/repository.h"
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Regions of shared memory: status, registration and its end. */
-#include "serve/base/json.h"
+#include "codecs/json.h"
 #include "serve/request/shared_memory.h"
 #include "serve/routes/answers.h"
 #include <string.h>

@@ -28,6 +28,7 @@ struct sched {
     uint32_t waiting;      /* sleeping threads */
     pthread_cond_t extra_work;
     uint32_t extra_waiting; /* extra threads without a run */
+    uint32_t extra_timed;   /* of these, those that look again at a time */
     uint32_t cpus;          /* CPUs that the runs share */
     double crowd;           /* mean number of requests that run or wait when a run begins */
     struct queues queues;
@@ -132,6 +133,35 @@ static void stop_spare(struct sched *sched)
         __atomic_store_n(&sched->spare_run->cancel, 1, __ATOMIC_RELAXED);
 }
 
+static void *extra_runner(void *user);
+
+/* Starts an extra thread unless one waits, or there are as many as runners. Without it, requests only wait longer. */
+static void add_extra(struct sched *sched)
+{
+    if (sched->extra_waiting == 0 && sched->thread_count < 2 * sched->runners &&
+        pthread_create(&sched->threads[sched->thread_count], NULL, extra_runner, sched) == 0) {
+        sched->thread_count++;
+        sched->extra_waiting++;
+    }
+}
+
+/* Has an extra thread look for a model that has requests and no run, if there is one and no thread will look anyway.
+ * It is called when the last runner takes a run and when a request is queued after that: before, a runner takes the
+ * request. */
+static void call_extra(struct sched *sched)
+{
+    const struct model *model = sched->queues.models;
+
+    if (sched->extra_timed > 0)
+        return;
+    while (model != NULL && model->queue.running > 0)
+        model = model->queue.next;
+    if (model == NULL)
+        return;
+    add_extra(sched);
+    (void)pthread_cond_signal(&sched->extra_work);
+}
+
 /* Takes the instance for this job; a sequence has a separate one. */
 static struct instance *take_instance(struct sched *sched, const struct job *job, bool is_extra)
 {
@@ -149,8 +179,10 @@ static struct instance *take_instance(struct sched *sched, const struct job *job
     sched->runs = instance;
     model->queue.running += !instance->is_spare;
     sched->active += !instance->is_spare && !is_extra;
-    if (sched->active == sched->runners)
+    if (sched->active == sched->runners) {
         stop_spare(sched);
+        call_extra(sched);
+    }
     return instance;
 }
 
@@ -298,18 +330,6 @@ static struct model *pick_starved(struct sched *sched, uint64_t now, uint64_t *o
     return best;
 }
 
-static void *extra_runner(void *user);
-
-/* Starts an extra thread unless one waits, or there are as many as runners. Without it, requests only wait longer. */
-static void add_extra(struct sched *sched)
-{
-    if (sched->extra_waiting == 0 && sched->thread_count < 2 * sched->runners &&
-        pthread_create(&sched->threads[sched->thread_count], NULL, extra_runner, sched) == 0) {
-        sched->thread_count++;
-        sched->extra_waiting++;
-    }
-}
-
 static void *extra_runner(void *user)
 {
     struct sched *sched = user;
@@ -328,7 +348,9 @@ static void *extra_runner(void *user)
         } else if (wake_at == UINT64_MAX) {
             (void)pthread_cond_wait(&sched->extra_work, &sched->lock);
         } else {
+            sched->extra_timed++;
             (void)pthread_cond_timedwait(&sched->extra_work, &sched->lock, &until);
+            sched->extra_timed--;
         }
     }
     (void)pthread_mutex_unlock(&sched->lock);
@@ -526,10 +548,8 @@ sched_result sched_submit(struct sched *sched, struct job *job, void (*suspend)(
         stop_spare(sched);
     if (sched->waiting > 0)
         (void)pthread_cond_signal(&sched->work);
-    if (sched->active >= sched->runners && model->queue.running == 0) {
-        add_extra(sched);
-        (void)pthread_cond_signal(&sched->extra_work);
-    }
+    if (sched->active >= sched->runners && model->queue.running == 0)
+        call_extra(sched);
     (void)pthread_mutex_unlock(&sched->lock);
     return SCHED_QUEUED;
 }
@@ -659,6 +679,29 @@ static struct job *take_over(struct sched *sched, uint64_t until)
         over = job;
     }
     return over;
+}
+
+void sched_trim(struct sched *sched, struct model *model)
+{
+    struct instance *idle, *last = NULL;
+
+    (void)pthread_mutex_lock(&sched->lock);
+    idle = model->pool.idle;
+    model->pool.idle = NULL;
+    (void)pthread_mutex_unlock(&sched->lock);
+    for (struct instance *instance = idle; instance != NULL; instance = instance->next) {
+        instance_trim(model, instance);
+        last = instance;
+    }
+    if (last == NULL)
+        return;
+    (void)pthread_mutex_lock(&sched->lock);
+    last->next = model->pool.idle;
+    model->pool.idle = idle;
+    (void)pthread_cond_broadcast(&sched->work); /* requests may have waited for the instances */
+    (void)pthread_cond_broadcast(&sched->extra_work);
+    (void)pthread_cond_signal(&sched->spare_work);
+    (void)pthread_mutex_unlock(&sched->lock);
 }
 
 void sched_expire(struct sched *sched)

@@ -48,6 +48,8 @@ bool sched_is_spare_running(struct sched *sched);
 /* The client no longer waits for the job, which must not be finished yet. true: it was removed from the queue, and the
  * caller owns it again. false: it runs or is about to; the run is asked to stop, and finish will be called. */
 bool sched_cancel(struct sched *sched, struct job *job);
+/* Trims the idle instances of the model, see instance_trim(). */
+void sched_trim(struct sched *sched, struct model *model);
 /* Finishes requests whose deadline passed while they waited. */
 void sched_expire(struct sched *sched);
 /* The server ends: finishes the requests that wait with INLAY_BUSY, and asks all runs, and those that begin later, to

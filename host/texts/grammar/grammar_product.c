@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PARTS = 16, MAX_TUPLES = 1 << 14, BYTES = 256, NOWHERE = -1 };
+enum { MAX_PARTS = 16, MAX_TUPLES = 1 << 16, BYTES = 256, NOWHERE = -1 };
 
 /* States of the machines. A difference needs dead states, too. */
 typedef struct machine_tuple {
     uint32_t states[MAX_PARTS]; /* the key; those that are not used are 0 */
     uint32_t index;
     bool accepts, lives; /* lives: an accepting one can be reached */
-    int32_t next[BYTES];
     UT_hash_handle hh;
+    int32_t next[]; /* [class_count] */
 } machine_tuple;
 
 typedef struct machine_product {
@@ -23,9 +23,16 @@ typedef struct machine_product {
     uint32_t with_count, part_count;
     machine_tuple *table, **tuples; /* [tuple_count] */
     uint32_t tuple_count;
-    bool same[BYTES]; /* each machine takes the byte as it takes the one before it */
+    /* Classes of bytes that each machine takes in the same way, in the order of the bytes; [class_count] their first
+     * bytes, and BYTES. */
+    uint32_t first[BYTES + 1], class_count;
     bool no_memory, too_large;
 } machine_product;
+
+static size_t tuple_bytes(const machine_product *product)
+{
+    return sizeof(machine_tuple) + product->class_count * sizeof(int32_t);
+}
 
 /* Returns the index of the tuple, which is added if it is new; NOWHERE: it is dead, or cannot be added. */
 static int32_t add_tuple(machine_product *product, const uint32_t *states)
@@ -38,8 +45,9 @@ static int32_t add_tuple(machine_product *product, const uint32_t *states)
     HASH_FIND(hh, product->table, states, sizeof found->states, found);
     if (found != NULL)
         return (int32_t)found->index;
-    product->too_large |= product->tuple_count == MAX_TUPLES || !grammar_take(product->grammar, sizeof *found);
-    found = !product->too_large && LIST_GROW(product->tuples, product->tuple_count) ? calloc(1, sizeof *found) : NULL;
+    product->too_large |= product->tuple_count == MAX_TUPLES || !grammar_take(product->grammar, tuple_bytes(product));
+    found = !product->too_large && LIST_GROW(product->tuples, product->tuple_count) ? calloc(1, tuple_bytes(product))
+                                                                                    : NULL;
     if (found == NULL) {
         product->no_memory |= !product->too_large;
         return NOWHERE;
@@ -55,30 +63,36 @@ static int32_t add_tuple(machine_product *product, const uint32_t *states)
     return (int32_t)product->tuple_count++;
 }
 
+static void find_classes(machine_product *product)
+{
+    for (uint32_t byte = 0; byte < BYTES; byte++) {
+        bool same = byte > 0;
+
+        for (uint32_t i = 0; same && i < product->part_count; i++)
+            same = grammar_class(product->parts[i], (uint8_t)byte) ==
+                   grammar_class(product->parts[i], (uint8_t)(byte - 1));
+        if (!same)
+            product->first[product->class_count++] = byte;
+    }
+    product->first[product->class_count] = BYTES;
+}
+
 static void explore(machine_product *product)
 {
     uint32_t states[MAX_PARTS] = { 0 };
 
-    for (uint32_t byte = 1; byte < BYTES; byte++) {
-        product->same[byte] = true;
-        for (uint32_t i = 0; i < product->part_count; i++)
-            product->same[byte] &= grammar_class(product->parts[i], (uint8_t)byte) ==
-                                   grammar_class(product->parts[i], (uint8_t)(byte - 1));
-    }
+    find_classes(product);
     for (uint32_t i = 0; i < product->part_count; i++)
         states[i] = grammar_start(product->parts[i]);
     (void)add_tuple(product, states);
     for (uint32_t at = 0; at < product->tuple_count && !product->too_large && !product->no_memory; at++)
-        for (uint32_t byte = 0; byte < BYTES; byte++) {
-            if (product->same[byte]) {
-                product->tuples[at]->next[byte] = product->tuples[at]->next[byte - 1];
-                continue;
-            }
+        for (uint32_t class = 0; class < product->class_count; class ++) {
             if (!grammar_spend(product->grammar, product->part_count))
                 return;
             for (uint32_t i = 0; i < product->part_count; i++)
-                states[i] = grammar_next(product->parts[i], product->tuples[at]->states[i], (uint8_t)byte);
-            product->tuples[at]->next[byte] = add_tuple(product, states);
+                states[i] =
+                    grammar_next(product->parts[i], product->tuples[at]->states[i], (uint8_t)product->first[class]);
+            product->tuples[at]->next[class] = add_tuple(product, states);
         }
     for (uint32_t i = 0; i < product->part_count; i++)
         product->too_large |= grammar_failed(product->parts[i]);
@@ -92,8 +106,8 @@ static void find_living(const machine_product *product)
     for (bool changed = true; changed && grammar_spend(product->grammar, (uint64_t)STEPS * product->tuple_count);) {
         changed = false;
         for (uint32_t at = product->tuple_count; at-- > 0;)
-            for (uint32_t byte = 0; byte < BYTES && !product->tuples[at]->lives; byte++) {
-                const int32_t next = product->tuples[at]->next[byte];
+            for (uint32_t class = 0; class < product->class_count && !product->tuples[at]->lives; class ++) {
+                const int32_t next = product->tuples[at]->next[class];
 
                 if (next != NOWHERE && product->tuples[next]->lives)
                     product->tuples[at]->lives = changed = true;
@@ -112,16 +126,17 @@ static bool emit(const machine_product *product, struct grammar *grammar, gramma
         const machine_tuple *tuple = product->tuples[at];
 
         accepts[at] = tuple->accepts;
-        for (uint32_t byte = 0, end; good && byte < BYTES; byte = end) {
-            const int32_t next = tuple->next[byte];
+        for (uint32_t class = 0, end; good && class < product->class_count; class = end) {
+            const int32_t next = tuple->next[class];
 
-            for (end = byte + 1; end < BYTES && tuple->next[end] == next;)
+            for (end = class + 1; end < product->class_count && tuple->next[end] == next;)
                 end++;
             if (next == NOWHERE || !product->tuples[next]->lives)
                 continue;
             good = LIST_GROW(edges, edge_count);
             if (good)
-                edges[edge_count++] = (grammar_edge){ at, (uint32_t)next, (uint8_t)byte, (uint8_t)(end - 1) };
+                edges[edge_count++] = (grammar_edge){ at, (uint32_t)next, (uint8_t)product->first[class],
+                                                      (uint8_t)(product->first[end] - 1) };
         }
     }
     if (good)
@@ -141,7 +156,7 @@ static void destroy(machine_product *product)
         HASH_DEL(product->table, one);
         free(one);
     }
-    product->grammar->bytes -= product->tuple_count * sizeof **product->tuples;
+    product->grammar->bytes -= product->tuple_count * tuple_bytes(product);
     free(product->tuples);
     for (uint32_t i = 0; i < product->part_count; i++)
         grammar_destroy(product->parts[i]);
@@ -173,7 +188,7 @@ bool grammar_product(struct grammar *grammar, const grammar_node *with, uint32_t
     good = !grammar_has_ended(grammar, why) && good;
     if (!good && !grammar_has_ended(grammar, NULL))
         (void)snprintf(why, GRAMMAR_WHY_BYTES,
-                       product.too_large ? "together with the other keywords it needs more than 16,384 states"
+                       product.too_large ? "together with the other keywords it needs more than 65,536 states"
                                          : "out of memory");
     return good;
 }

@@ -25,15 +25,10 @@ static bool copy_list(const schema_reader *reader, const schema_list *from, sche
     return true;
 }
 
-/* Keywords that are not obeyed. */
+/* A keyword that is not obeyed. */
 static bool refuse_keywords(const schema_reader *reader, const json_t *schema)
 {
-    static const char *const keywords[] = { "$dynamicRef", "$recursiveRef" };
-
-    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
-        if (json_object_get(schema, keywords[i]) != NULL)
-            return schema_fail(reader, keywords[i], "not supported");
-    return true;
+    return json_object_get(schema, "$recursiveRef") == NULL || schema_fail(reader, "$recursiveRef", "not supported");
 }
 
 /* Whether `not` excludes values or a pattern only, which the types take into account. */
@@ -51,8 +46,11 @@ static bool add_implied(schema_reader *reader, schema_list *list, json_t *part, 
 {
     json_t *all = json_object_get(part, "allOf"), *reference = json_object_get(part, "$ref");
     json_t *one = json_object_get(part, "oneOf"), *excluded = json_object_get(part, "not");
+    json_t *dynamic = json_object_get(part, "$dynamicRef");
     static const char *const dependent[] = { "dependentRequired", "dependentSchemas", "dependencies" };
 
+    if (dynamic != NULL && !add_part(reader, list, schema_resolve(reader, dynamic), active))
+        return false;
     if (reference != NULL && !add_part(reader, list, schema_resolve(reader, reference), active))
         return false;
     if (all != NULL && json_array_size(all) == 0)

@@ -328,7 +328,6 @@ static bool refuse_keywords(const value_check *self, const json_t *schema, uint3
         uint32_t type;
     } refused[] = { { "unevaluatedProperties", SCHEMA_OBJECT },
                     { "unevaluatedItems", SCHEMA_ARRAY },
-                    { "$dynamicRef", SCHEMA_ANY },
                     { "$recursiveRef", SCHEMA_ANY } };
 
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
@@ -359,9 +358,25 @@ static bool check_kind(value_check *self, json_t *schema, const json_t *value, b
     return true;
 }
 
+/* The schemas that the schema refers to. */
+static bool check_references(value_check *self, json_t *schema, const json_t *value, bool *out)
+{
+    static const char *const keywords[] = { "$ref", "$dynamicRef" };
+
+    *out = true;
+    for (size_t i = 0; *out && i < sizeof keywords / sizeof *keywords; i++) {
+        const json_t *reference = json_object_get(schema, keywords[i]);
+        json_t *target = reference != NULL ? schema_resolve(self->reader, reference) : NULL;
+
+        if (reference != NULL && (target == NULL || !check(self, target, value, out)))
+            return false;
+    }
+    return true;
+}
+
 static bool check_all(value_check *self, json_t *schema, const json_t *value, bool *out)
 {
-    const json_t *type = json_object_get(schema, "type"), *reference = json_object_get(schema, "$ref");
+    const json_t *type = json_object_get(schema, "type");
     json_t *constant = json_object_get(schema, "const"), *values = json_object_get(schema, "enum");
     uint32_t types = SCHEMA_ANY;
 
@@ -371,14 +386,10 @@ static bool check_all(value_check *self, json_t *schema, const json_t *value, bo
     if ((types & type_of(value)) == 0 || (constant != NULL && !is_equal(constant, value)) ||
         (values != NULL && !is_among(self->reader, value, values)))
         return true;
-    if (reference != NULL) {
-        json_t *target = schema_resolve(self->reader, reference);
-
-        if (target == NULL || !check(self, target, value, out))
-            return false;
-        if (!*out)
-            return true;
-    }
+    if (!check_references(self, schema, value, out))
+        return false;
+    if (!*out)
+        return true;
     if (!check_kind(self, schema, value, out))
         return false;
     return !*out || check_combinations(self, schema, value, out);

@@ -13,6 +13,8 @@ enum { MAX_DEPTH = 500, MAX_BASE = 1000, STEPS = 16 };
 /* A walk over the schemas of the document, the first one for names, the second one for references. */
 typedef struct identity_walk {
     schema_reader *reader;
+    json_t *dynamic;  /* how many schemas have each $dynamicAnchor */
+    const char *root; /* the base of the document */
     bool resolves;
 } identity_walk;
 
@@ -121,6 +123,50 @@ static bool add_target(const identity_walk *self, const json_t *reference, const
            schema_fail(self->reader, "$ref", "out of memory");
 }
 
+static bool has_dynamic(const json_t *schema, const char *name)
+{
+    const char *own = json_string_value(json_object_get(schema, "$dynamicAnchor"));
+
+    return own != NULL && strcmp(own, name) == 0;
+}
+
+/* Notes what the $dynamicRef of a schema means: what $ref would mean; if that is a $dynamicAnchor, the one of this name
+ * in the outermost of the resources that lead here (2020-12, section 8.2.3.2). Each way begins at the root, so its
+ * anchor is that one. If the root has none, and several other schemas do, it depends on the way. */
+static bool add_dynamic_target(const identity_walk *self, const json_t *reference, const char *base)
+{
+    json_t *target = find(self, reference, base), *outermost = NULL;
+    const char *fragment = strchr(json_string_value(reference), '#');
+    char key[32], *uri;
+
+    if (fragment != NULL && fragment[1] != '/' && has_dynamic(target, fragment + 1)) {
+        uri = resolve(self->root, fragment);
+        if (uri == NULL)
+            return schema_fail(self->reader, "$dynamicRef", "out of memory");
+        outermost = json_object_get(self->reader->names, uri);
+        free(uri);
+        if (has_dynamic(outermost, fragment + 1))
+            target = outermost;
+        else if (json_integer_value(json_object_get(self->dynamic, fragment + 1)) > 1)
+            return schema_fail(self->reader, "$dynamicRef",
+                               "several schemas have this $dynamicAnchor, but the root has not");
+    }
+    (void)snprintf(key, sizeof key, "%p", (const void *)reference);
+    return json_object_set(self->reader->targets, key, target != NULL ? target : json_null()) == 0 ||
+           schema_fail(self->reader, "$dynamicRef", "out of memory");
+}
+
+/* Counts the $dynamicAnchor of a schema. */
+static bool count_dynamic(const identity_walk *self, const json_t *schema)
+{
+    const char *name = json_string_value(json_object_get(schema, "$dynamicAnchor"));
+
+    return name == NULL ||
+           json_object_set_new(self->dynamic, name,
+                               json_integer(json_integer_value(json_object_get(self->dynamic, name)) + 1)) == 0 ||
+           schema_fail(self->reader, "$dynamicAnchor", "out of memory");
+}
+
 /* The schemas in the value of a keyword. */
 static bool walk_keyword(const identity_walk *self, const char *keyword, json_t *value, const char *base,
                          uint32_t depth)
@@ -165,7 +211,7 @@ static bool walk(const identity_walk *self, json_t *schema, const char *base, ui
 {
     const char *name = json_string_value(json_object_get(schema, "$id")), *keyword;
     const char *const outer = base;
-    const json_t *reference = json_object_get(schema, "$ref");
+    const json_t *reference = json_object_get(schema, "$ref"), *dynamic = json_object_get(schema, "$dynamicRef");
     char *own = NULL;
     json_t *value;
     bool good = true;
@@ -175,7 +221,7 @@ static bool walk(const identity_walk *self, json_t *schema, const char *base, ui
     if (depth > MAX_DEPTH)
         return schema_fail(self->reader, "$id", "more than 500 nested schemas");
     if (!schema_spend(self->reader, STEPS) ||
-        ((name != NULL || reference != NULL || json_object_get(schema, "$anchor") != NULL ||
+        ((name != NULL || reference != NULL || dynamic != NULL || json_object_get(schema, "$anchor") != NULL ||
           json_object_get(schema, "$dynamicAnchor") != NULL) &&
          !schema_take(self->reader, 1 + strlen(base) / 64)))
         return false;
@@ -190,9 +236,12 @@ static bool walk(const identity_walk *self, json_t *schema, const char *base, ui
         self->reader->has_names |= depth > 0;
     }
     if (good && !self->resolves)
-        good = add_anchor(self, schema, "$anchor", base) && add_anchor(self, schema, "$dynamicAnchor", base);
-    else if (good && json_is_string(reference))
+        good = add_anchor(self, schema, "$anchor", base) && add_anchor(self, schema, "$dynamicAnchor", base) &&
+               count_dynamic(self, schema);
+    if (good && self->resolves && json_is_string(reference))
         good = add_target(self, reference, base, outer);
+    if (good && self->resolves && json_is_string(dynamic))
+        good = add_dynamic_target(self, dynamic, base);
     json_object_foreach(schema, keyword, value)
         good = good && walk_keyword(self, keyword, value, base, depth);
     free(own);
@@ -201,14 +250,21 @@ static bool walk(const identity_walk *self, json_t *schema, const char *base, ui
 
 bool schema_find_names(schema_reader *reader)
 {
-    identity_walk self = { .reader = reader };
+    const char *name = json_string_value(json_object_get(reader->root, "$id"));
+    char *root = resolve("", name != NULL ? name : "");
+    identity_walk self = { .reader = reader, .dynamic = json_object(), .root = root };
+    bool good;
 
     reader->names = json_object();
     reader->targets = json_object();
-    if (reader->names == NULL || reader->targets == NULL)
-        return schema_fail(reader, "$id", "out of memory");
-    if (!add_name(&self, strdup(""), reader->root) || !walk(&self, reader->root, "", 0))
-        return false;
-    self.resolves = true;
-    return walk(&self, reader->root, "", 0);
+    if (reader->names == NULL || reader->targets == NULL || self.dynamic == NULL || root == NULL) {
+        good = schema_fail(reader, "$id", "out of memory");
+    } else {
+        good = add_name(&self, strdup(""), reader->root) && walk(&self, reader->root, "", 0);
+        self.resolves = true;
+        good = good && walk(&self, reader->root, "", 0);
+    }
+    json_decref(self.dynamic);
+    free(root);
+    return good;
 }

@@ -155,7 +155,6 @@ static bool has_no_negation(const char *keyword, const json_t *value)
                                             "dependentRequired",
                                             "dependentSchemas",
                                             "dependencies",
-                                            "$dynamicRef",
                                             "$recursiveRef",
                                             "unevaluatedItems",
                                             "unevaluatedProperties" };
@@ -193,7 +192,7 @@ static bool negate_keyword(schema_reader *reader, json_t *alternatives, const js
         add_negations(alternatives, value, false);
     } else if (strcmp(keyword, "anyOf") == 0 || strcmp(keyword, "oneOf") == 0) {
         add_negations(alternatives, value, true);
-    } else if (strcmp(keyword, "$ref") == 0) {
+    } else if (strcmp(keyword, "$ref") == 0 || strcmp(keyword, "$dynamicRef") == 0) {
         json_t *target = schema_resolve(reader, value);
 
         if (target == NULL)

@@ -17,6 +17,8 @@
 #define LABEL "[a-zA-Z0-9]{1,30}(?:-[a-zA-Z0-9]{1,14}){0,2}"
 #define LAST_LABEL "[a-zA-Z][a-zA-Z0-9]{0,29}(?:-[a-zA-Z0-9]{1,14}){0,2}"
 #define HOST "(?:" LABEL "\\.){0,3}" LAST_LABEL
+/* Beside a pattern, which counts the characters, too. */
+#define SHORT_HOST "(?:[a-zA-Z0-9]{1,12}(?:-[a-zA-Z0-9]{1,8})?\\.){0,2}[a-zA-Z][a-zA-Z0-9]{0,11}"
 #define MAILBOX "[a-zA-Z0-9_+%-]{1,24}(?:\\.[a-zA-Z0-9_+%-]{1,24}){0,1}@(?:" LABEL "\\.){1,3}[a-zA-Z]{2,24}"
 #define BYTE "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 #define GROUP "[0-9a-fA-F]{1,4}"
@@ -49,7 +51,7 @@ static const struct {
                 { "duration", DURATION, NULL },
                 { "email", MAILBOX, NULL },
                 { "idn-email", MAILBOX, NULL },
-                { "hostname", HOST, NULL },
+                { "hostname", HOST, SHORT_HOST },
                 { "idn-hostname", HOST, NULL },
                 { "ipv4", "(?:" BYTE "\\.){3}" BYTE, NULL },
                 { "ipv6", IPV6, NULL },
@@ -94,18 +96,75 @@ typedef struct string_terms {
     uint32_t with_count, without_count;
 } string_terms;
 
-static bool add_pattern(const schema_reader *reader, const json_t *pattern, grammar_node *terms, uint32_t *count)
+static bool add_expression(const schema_reader *reader, const char *expression, grammar_node *terms, uint32_t *count)
 {
     char why[GRAMMAR_WHY_BYTES];
 
-    if (pattern == NULL)
-        return true;
-    if (!json_is_string(pattern))
-        return schema_fail(reader, "pattern", "not a text");
     if (*count == MAX_TERMS)
         return schema_fail(reader, "pattern", "more than 15 for one text");
-    return grammar_regex(reader->grammar, json_string_value(pattern), true, true, &terms[(*count)++], why) ||
+    return grammar_regex(reader->grammar, expression, true, true, &terms[(*count)++], why) ||
            schema_fail(reader, "pattern", why);
+}
+
+static bool add_pattern(const schema_reader *reader, const json_t *pattern, grammar_node *terms, uint32_t *count)
+{
+    if (pattern == NULL)
+        return true;
+    return json_is_string(pattern) ? add_expression(reader, json_string_value(pattern), terms, count)
+                                   : schema_fail(reader, "pattern", "not a text");
+}
+
+/* The end of the group that begins at `at`, behind its ')'; outside of groups (at NULL), the first '|' of `text`.
+ * NULL: none. */
+static const char *find_end(const char *text, const char *at)
+{
+    uint32_t depth = 0;
+
+    for (const char *c = at != NULL ? at : text; *c != '\0'; c++) {
+        if (*c == '\\' && c[1] != '\0') {
+            c++;
+        } else if (*c == '[') {
+            while (*++c != '\0' && *c != ']')
+                c += *c == '\\' && c[1] != '\0';
+            if (*c == '\0')
+                return NULL;
+        } else if (*c == '|' && depth == 0 && at == NULL) {
+            return c;
+        } else if (*c == '(') {
+            depth++;
+        } else if (*c == ')' && depth > 0 && --depth == 0 && at != NULL) {
+            return c + 1;
+        }
+    }
+    return NULL;
+}
+
+/* Adds a pattern. Look-aheads at its beginning become expressions of their own: ^(?=X)Y is ^(?:X) and ^Y. So what the
+ * other keywords exclude need not be part of a product of X and Y. */
+static bool add_own_pattern(const schema_reader *reader, const json_t *pattern, string_terms *terms)
+{
+    const char *text = json_string_value(pattern), *rest, *end;
+    char *copy = text != NULL ? malloc(strlen(text) + 8) : NULL;
+    bool good = true;
+
+    if (text == NULL || text[0] != '^' || find_end(text, NULL) != NULL) {
+        free(copy);
+        return add_pattern(reader, pattern, terms->with, &terms->with_count);
+    }
+    if (copy == NULL)
+        return schema_fail(reader, "pattern", "out of memory");
+    for (rest = text + 1; good && rest[0] == '(' && rest[1] == '?' && (rest[2] == '=' || rest[2] == '!'); rest = end) {
+        end = find_end(text, rest);
+        if (end == NULL || (*end != '\0' && strchr("*+?{", *end) != NULL))
+            break; /* the expression is wrong, which grammar_regex() says */
+        (void)sprintf(copy, "^(?:%.*s", (int)(end - rest - 3), rest + 3);
+        good = rest[2] == '=' ? add_expression(reader, copy, terms->with, &terms->with_count)
+                              : add_expression(reader, copy, terms->without, &terms->without_count);
+    }
+    (void)sprintf(copy, "^%s", rest);
+    good = good && add_expression(reader, copy, terms->with, &terms->with_count);
+    free(copy);
+    return good;
 }
 
 static bool add_format(const schema_reader *reader, const json_t *part, string_terms *terms)
@@ -145,8 +204,7 @@ bool schema_strings(const schema_reader *reader, const schema_list *list, const 
     for (uint32_t i = 0; i < list->count; i++) {
         const json_t *part = list->parts[i];
 
-        if (!add_pattern(reader, json_object_get(part, "pattern"), terms.with, &terms.with_count) ||
-            !add_format(reader, part, &terms) ||
+        if (!add_own_pattern(reader, json_object_get(part, "pattern"), &terms) || !add_format(reader, part, &terms) ||
             !add_pattern(reader, json_object_get(json_object_get(part, "not"), "pattern"), terms.without,
                          &terms.without_count))
             return false;

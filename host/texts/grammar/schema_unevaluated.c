@@ -25,7 +25,8 @@ static bool add_applied(const schema_reader *reader, const schema_list *list, js
 {
     static const char *const keywords[] = { "allOf", "anyOf", "oneOf" }, *const by_name[] = { "dependentSchemas",
                                                                                               "dependencies" };
-    json_t *condition = json_object_get(schema, "if"), *reference = json_object_get(schema, "$ref"), *one;
+    static const char *const references[] = { "$ref", "$dynamicRef" };
+    json_t *condition = json_object_get(schema, "if"), *one;
     bool good = true;
     const char *name;
 
@@ -38,7 +39,12 @@ static bool add_applied(const schema_reader *reader, const schema_list *list, js
     if (condition != NULL)
         good = good && schema_add(reader, applied, condition) &&
                schema_add(reader, applied, json_object_get(schema, has(list, condition) ? "then" : "else"));
-    return good && (reference == NULL || schema_add(reader, applied, schema_resolve(reader, reference)));
+    for (size_t i = 0; good && i < sizeof references / sizeof *references; i++) {
+        const json_t *reference = json_object_get(schema, references[i]);
+
+        good = reference == NULL || schema_add(reader, applied, schema_resolve(reader, reference));
+    }
+    return good;
 }
 
 bool schema_described(const schema_reader *reader, const schema_list *list, json_t *part, const char *keyword,

@@ -43,6 +43,7 @@ typedef struct check_args {
     const char *work; /* a private folder: "cwd" in it is the working directory, "blobs" the engine cache; or NULL */
     const char *group;
     uint32_t from; /* the first unit to check; the units before it are done or crashed */
+    bool again;    /* the second process that the group asked for: check_progress.again */
 } check_args;
 
 /* A line of the report. */
@@ -68,6 +69,7 @@ typedef struct check_progress {
     uint32_t broken;   /* 1: the plugin cannot be opened or described, so the other groups are skipped */
     uint32_t forked;   /* atomic: calls of fork since the child last checked for them */
     uint32_t closed;   /* 1: the plugin closed the checker's own descriptors */
+    uint32_t again;    /* 1: when this process has ended, the group runs in another one with check_args.again */
     char phase[48];    /* "execute": the entry of the plugin that runs, or "the checker" */
     char subject[256]; /* "Relu-14 float[3,5]" */
     char crash[256];   /* the signal handler's description of the address */

@@ -10,9 +10,9 @@
 static const struct {
     const char *group;
     uint32_t percent;
-} shares[] = { { "fences", 5 },  { "results", 31 }, { "random", 13 }, { "values", 13 },
-               { "sharing", 4 }, { "control", 1 },  { "regions", 6 }, { "patterns", 6 },
-               { "cost", 6 },    { "cancel", 4 },   { "cache", 6 },   { "leaks", 5 } };
+} shares[] = { { "fences", 5 },  { "operators", 3 }, { "results", 31 }, { "random", 13 },  { "values", 10 },
+               { "sharing", 4 }, { "control", 1 },   { "regions", 6 },  { "patterns", 6 }, { "cost", 6 },
+               { "cancel", 4 },  { "cache", 6 },     { "leaks", 5 } };
 static const double slow_ms = 20; /* the time of a faster compiler is not limited */
 enum { OPERATORS = 16 };          /* operators among which a share is divided if their number is not known */
 
@@ -58,11 +58,18 @@ inlay_status engines_verdict(const loaded_provider *provider, const void *blob, 
     return status;
 }
 
+static bool fails_at(const struct engine_call *call, uint32_t function)
+{
+    return call->probe != NULL && call->probe->fails == function;
+}
+
 static inlay_status store_begin(void *ctx, uint64_t bytes)
 {
     struct engine_call *call = ctx;
 
     (void)bytes;
+    if (fails_at(call, ENGINE_FAILS_BEGIN))
+        return INLAY_LIMIT_EXCEEDED;
     call->stored_bytes = 0;
     call->is_storing = true;
     return INLAY_OK;
@@ -96,6 +103,8 @@ static inlay_status store_write(void *ctx, const void *data, uint64_t bytes)
                    "compile called store_write outside of store_begin and store_end");
         return INLAY_INVALID_ARGUMENT;
     }
+    if (fails_at(call, ENGINE_FAILS_WRITE))
+        return INLAY_IO_ERROR;
     if (all > call->stored_room) {
         char *grown = all < call->stored_bytes || all > SIZE_MAX / 2 ? NULL : realloc(call->stored, (size_t)all * 2);
 
@@ -120,6 +129,8 @@ static inlay_status store_end(void *ctx)
         check_rule(call->check, "store_begin, store_write for each piece, store_end", "call store_begin first",
                    "compile called store_end without store_begin");
     call->is_storing = false;
+    if (fails_at(call, ENGINE_FAILS_END))
+        return INLAY_IO_ERROR;
     if (call->probe != NULL) {
         call->probe->stored = arena_copy(&call->probe->arena, call->stored, (size_t)call->stored_bytes);
         call->probe->stored_bytes = call->probe->stored != NULL ? call->stored_bytes : 0;

@@ -10,11 +10,14 @@
 #include "check/check.h"
 #include "check/loaded.h"
 
+enum { ENGINE_FAILS_NOT, ENGINE_FAILS_BEGIN, ENGINE_FAILS_WRITE, ENGINE_FAILS_END };
+
 /* Replaces the cache in tests of the cache itself: what compile gets, and what it stored. */
 struct engine_probe {
     const void *blob; /* NULL: none */
     uint64_t blob_bytes;
-    void *stored; /* [stored_bytes] in the arena; NULL: nothing was stored */
+    uint32_t fails; /* ENGINE_FAILS_*: the function that fails, as if the disk were full */
+    void *stored;   /* [stored_bytes] in the arena; NULL: nothing was stored */
     uint64_t stored_bytes;
     struct arena arena;
 };

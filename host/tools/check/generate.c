@@ -314,17 +314,20 @@ static void copy_range(const inlay_tensor_view *from, case_tensor *tensor)
     }
 }
 
-/* Generates a case from an example at other sizes. only: the size to change; -1: all sizes. */
-static void generate_resized(struct generator *generator, const inlay_op_example *example, int64_t only,
-                             struct resize resize)
+/* Generates a case from an example at other sizes, with `inputs` inputs, of which those beyond the example's repeat its
+ * last one. only: the size to change; -1: all sizes. */
+static void generate_resized(struct generator *generator, const inlay_op_example *example, uint32_t inputs,
+                             int64_t only, struct resize resize)
 {
     bool ok = example->output_count <= CASE_OUTPUTS;
     op_case entry;
 
+    INLAY_CHECK(inputs == 0 || example->input_count > 0);
     case_init(&entry, generator->source->domain, generator->source->op_type, generator->source->opset);
     entry.out_count = example->output_count;
-    for (uint32_t i = 0; ok && i < example->input_count; i++) {
-        const inlay_tensor_view *from = &example->inputs[i];
+    for (uint32_t i = 0; ok && i < inputs; i++) {
+        const inlay_tensor_view *from =
+            &example->inputs[i < example->input_count ? i : example->input_count - (uint32_t)1];
         int64_t dims[CASE_RANK];
         case_tensor *tensor;
 
@@ -361,16 +364,18 @@ static void generate_from_examples(struct generator *generator)
         const inlay_op_example *example = INLAY_AT(inlay_op_example, op->examples, op->example_stride, input);
 
         if (generator->range->scaled) {
-            generate_resized(generator, example, -1, (struct resize){ 2 * generator->range->scale, 1 });
+            generate_resized(generator, example, example->input_count, -1,
+                             (struct resize){ 2 * generator->range->scale, 1 });
             continue;
         }
         for (uint32_t resize = 0; resize < sizes && !generator->stopped; resize++)
-            generate_resized(generator, example, -1, resizes[resize]);
+            generate_resized(generator, example, example->input_count, -1, resizes[resize]);
         for (uint32_t i = 0; i < example->input_count; i++)
             for (uint32_t d = 0; d < example->inputs[i].rank; d++)
                 for (uint32_t resize = 0; resize < sizes && is_first_of_size(example, i, d) && !generator->stopped;
                      resize++)
-                    generate_resized(generator, example, example->inputs[i].dims[d], resizes[resize]);
+                    generate_resized(generator, example, example->input_count, example->inputs[i].dims[d],
+                                     resizes[resize]);
     }
 }
 
@@ -445,13 +450,63 @@ bool generate_one(const case_source *source, const case_range *range, const char
     return !generator.stopped;
 }
 
+/* Example `i` of the operator of the source. */
+static const inlay_op_example *example_at(const case_source *source, uint32_t i)
+{
+    return INLAY_AT(inlay_op_example, source->own->examples, source->own->example_stride, i);
+}
+
 void generate_larger_examples(const case_source *source, const case_range *range, int64_t more, case_fn fn, void *user)
 {
     struct generator generator = { .source = source, .range = range, .fn = fn, .user = user, .state = range->seed };
 
     for (uint32_t i = 0; source->own != NULL && i < source->own->example_count && !generator.stopped; i++)
-        generate_resized(&generator, INLAY_AT(inlay_op_example, source->own->examples, source->own->example_stride, i),
-                         -1, (struct resize){ 1, more });
+        generate_resized(&generator, example_at(source, i), example_at(source, i)->input_count, -1,
+                         (struct resize){ 1, more });
+}
+
+void generate_empty(const case_source *source, const case_range *range, case_fn fn, void *user)
+{
+    struct generator generator = { .source = source, .range = range, .fn = fn, .user = user, .state = range->seed };
+    const struct resize nothing = { 0, 0 };
+
+    (void)set_usual_types(&generator);
+    generate_uniform(&generator, "2,0,3", "2,0,3", false);
+    generate_uniform(&generator, "0", "0", false);
+    for (uint32_t k = 0; k < source->own->example_count && k < MOST_EXAMPLES && !generator.stopped; k++) {
+        const inlay_op_example *example = example_at(source, k);
+
+        generate_resized(&generator, example, example->input_count, -1, nothing);
+        for (uint32_t i = 0; i < example->input_count; i++)
+            for (uint32_t d = 0; d < example->inputs[i].rank && !generator.stopped; d++)
+                if (is_first_of_size(example, i, d))
+                    generate_resized(&generator, example, example->input_count, example->inputs[i].dims[d], nothing);
+    }
+}
+
+void generate_variadic(const case_source *source, const case_range *range, uint32_t inputs, case_fn fn, void *user)
+{
+    struct generator generator = { .source = source, .range = range, .fn = fn, .user = user, .state = range->seed };
+    const uint32_t first = source->schema->input_count - 1; /* that may be repeated */
+    char text[CASE_INPUTS * 4 + 1] = "";
+
+    INLAY_CHECK(source->schema->max_inputs == UINT32_MAX && source->schema->input_count > 0 && inputs <= CASE_INPUTS);
+    for (uint32_t k = 0; k < source->own->example_count && k < MOST_EXAMPLES && !generator.stopped; k++) {
+        const inlay_op_example *example = example_at(source, k);
+
+        if (example->input_count > first && inputs > first)
+            generate_resized(&generator, example, inputs, -1, (struct resize){ 1, 0 });
+    }
+    if (source->own->example_count > 0 || generator.stopped)
+        return;
+    (void)set_usual_types(&generator);
+    for (uint32_t i = 0; i < inputs; i++)
+        memcpy(text + strlen(text), i == 0 ? "3,5" : ";3,5", i == 0 ? 4 : 5);
+    generate_from_recipe(&generator,
+                         &(struct recipe){ .outputs = source->schema->min_outputs > 0 ? source->schema->min_outputs : 1,
+                                           .inputs = text,
+                                           .attrs = "" },
+                         false);
 }
 
 void generate_cases(const case_source *source, const case_range *range, case_fn fn, void *user)

@@ -31,6 +31,12 @@ bool generate_one(const case_source *source, const case_range *range, const char
                   uint32_t outputs, const char *attrs, case_fn fn, void *user);
 /* Calls fn with the examples of a plugin's operator, `more` added to all of their sizes. */
 void generate_larger_examples(const case_source *source, const case_range *range, int64_t more, case_fn fn, void *user);
+/* Calls fn with cases of an operator of a plugin in which tensors have no elements: shapes of a general list, and its
+ * examples with some or all of their sizes 0. */
+void generate_empty(const case_source *source, const case_range *range, case_fn fn, void *user);
+/* Calls fn with cases of an operator of a plugin, which takes any number of inputs, with `inputs` inputs: its examples,
+ * whose last input is repeated; an operator without examples gets tensors of one shape. */
+void generate_variadic(const case_source *source, const case_range *range, uint32_t inputs, case_fn fn, void *user);
 /* Does recipes.def have rows for the operator? Operators without one take one shape for every input. */
 bool generate_has_recipe(const char *op_type);
 

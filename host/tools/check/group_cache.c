@@ -1,14 +1,18 @@
 /* The engine cache of a provider: its fingerprint; blobs that are valid, truncated or of another version,
- * as from a build of the provider with the same fingerprint. A blob of another region is never passed to a provider. */
+ * as from a build of the provider with the same fingerprint. A blob of another region is never passed to a provider.
+ * Blobs of several operators and attributes are loaded in the process that stored them, and in another one. */
 #include "check/compare_results.h"
 #include "base/random.h"
 #include "check/engines.h"
 #include "check/generate.h"
+#include "check/mutate.h"
+#include "check/operator_record.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum { GARBAGE_BYTES = 4096, HEAD = 16 };
+enum { ENGINES = 24, QUICK_ENGINES = 12, ENGINES_OF_OPERATOR = 4, ATTEMPTS = 6 };
 
 struct cache_test {
     struct check *check;
@@ -19,6 +23,10 @@ struct cache_test {
     bool has_case;
     harness_result want; /* of the case */
     bool failed;
+    /* Several engines: */
+    op_case *engines; /* [engine_count] cases */
+    uint32_t engine_count, of_operator;
+    const case_source *source;
 };
 
 static bool take_case(void *user, op_case *entry)
@@ -243,6 +251,32 @@ static void check_keys(struct cache_test *test, const struct engine_probe *blob)
     }
 }
 
+/* compile goes on if the cache is full. */
+static void check_full(struct cache_test *test)
+{
+    static const char *const functions[] = { "", "store_begin", "store_write", "store_end" };
+
+    for (uint32_t i = ENGINE_FAILS_BEGIN; i <= ENGINE_FAILS_END && !test->failed; i++) {
+        struct engine_probe probe = { .fails = i };
+        inlay_diag diag = INLAY_DIAG_INIT;
+        harness_result got;
+        char text[400], what[60];
+        inlay_status status;
+
+        check_subject(test->check, "%s: %s fails", test->provider->name, functions[i]);
+        status = run_with(test, &probe, &got, &diag);
+        (void)snprintf(what, sizeof what, "%s fails", functions[i]);
+        if (status != INLAY_OK && status != INLAY_BUSY)
+            fail(test, "a compile that does not need the cache", "ignore a failure of the functions that store a blob",
+                 what, diag.text);
+        else if (status == INLAY_OK && !compare_results(&got, &test->want, text, sizeof text))
+            fail(test, "a compile that does not need the cache", "ignore a failure of the functions that store a blob",
+                 what, text);
+        harness_result_deinit(&got);
+        arena_deinit(&probe.arena);
+    }
+}
+
 static void check_blobs(struct cache_test *test)
 {
     struct engine_probe mine = { .blob = NULL };
@@ -256,6 +290,7 @@ static void check_blobs(struct cache_test *test)
     } else if (status == INLAY_OK) {
         try_blobs(test, &mine);
         check_keys(test, &mine);
+        check_full(test);
         if (!test->failed)
             check_pass(test->check, "cache", test->provider->name,
                        "a stored blob of %llu bytes compiles again; damaged ones do no harm",
@@ -265,25 +300,191 @@ static void check_blobs(struct cache_test *test)
     arena_deinit(&mine.arena);
 }
 
+/* Keeps a case that the provider offers. */
+static bool keep_engine(struct cache_test *test, const op_case *entry)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    harness_answer answer;
+    case_instance built;
+
+    if (case_graph(entry, &test->fixture->operators, CASE_SIZES, &built, &diag) != INLAY_OK)
+        return false;
+    harness_assess(test->provider, &built, &answer);
+    case_instance_deinit(&built);
+    if (answer.kind != HARNESS_OFFERED)
+        return false;
+    test->engines[test->engine_count++] = *entry;
+    test->of_operator++;
+    return true;
+}
+
+/* A case as it is, and with other values of its attributes. */
+static bool take_engine(void *user, op_case *entry)
+{
+    struct cache_test *test = user;
+    const op_schema *schema = test->source->schema;
+    const uint32_t most = test->check->args->quick ? QUICK_ENGINES : ENGINES;
+    uint64_t state = test->check->args->seed + 1;
+
+    if (entry->random)
+        return false;
+    if (!keep_engine(test, entry))
+        return true;
+    entry->arena = (struct arena){ 0 }; /* the test owns it now */
+    for (uint32_t a = 0; a < schema->attr_count; a++)
+        for (uint32_t i = 0; i < ATTEMPTS && test->of_operator < ENGINES_OF_OPERATOR && test->engine_count < most;
+             i++) {
+            op_case other;
+
+            if (!mutate_case(entry, test->source, &schema->attrs[a], &state, &other))
+                break;
+            if (keep_engine(test, &other))
+                break;
+            case_deinit(&other);
+        }
+    return false;
+}
+
+static bool take_engines(void *user, const case_source *source)
+{
+    struct cache_test *test = user;
+    const case_range range = { .seed = test->check->args->seed, .scale = 1, .quick = true };
+
+    test->of_operator = 0;
+    test->source = source;
+    generate_cases(source, &range, take_engine, test);
+    return test->engine_count < (test->check->args->quick ? QUICK_ENGINES : ENGINES);
+}
+
+/* The file with the blob and the results of an engine of the first process. */
+static FILE *open_engine(const struct cache_test *test, uint32_t engine, const char *mode)
+{
+    char path[4500];
+
+    if (test->check->args->work == NULL)
+        return NULL;
+    (void)snprintf(path, sizeof path, "%s/blobs/engine-%s-%u", test->check->args->work, test->provider->name, engine);
+    return fopen(path, mode);
+}
+
+static void write_engine(struct cache_test *test, uint32_t engine, const struct engine_probe *mine)
+{
+    FILE *file = open_engine(test, engine, "wbe");
+    size_t bytes;
+    char *record = operator_record(&test->want, &bytes);
+
+    if (file != NULL) {
+        bool ok = record != NULL && fwrite(&mine->stored_bytes, sizeof mine->stored_bytes, 1, file) == 1 &&
+                  fwrite(mine->stored, 1, (size_t)mine->stored_bytes, file) == mine->stored_bytes;
+
+        operator_record_write(file, ok ? record : NULL, bytes);
+        if (fclose(file) == 0 && ok)
+            test->check->progress->again = 1;
+    }
+    free(record);
+}
+
+/* Compiles a case with a blob and compares its results with test->want. */
+static void load_engine(struct cache_test *test, const void *blob, uint64_t bytes, const char *where)
+{
+    struct engine_probe probe = { .blob = blob, .blob_bytes = bytes };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    harness_result got;
+    char text[400], entry[200], what[300];
+    uint32_t verdict;
+    inlay_status status = engines_verdict(test->provider, blob, bytes, &verdict, &diag);
+
+    (void)snprintf(what, sizeof what, "%s, the blob of %s process", case_text(&test->entry, entry, sizeof entry),
+                   where);
+    check_subject(test->check, "%s", what);
+    if (status != INLAY_OK || verdict != INLAY_CACHE_OPTIMAL) {
+        fail(test, "INLAY_CACHE_OPTIMAL for a blob that compile has stored",
+             "compare device, driver and format, which fingerprint identifies", what, diag.text);
+        return;
+    }
+    status = run_with(test, &probe, &got, &diag);
+    if (status != INLAY_OK && status != INLAY_BUSY)
+        fail(test, "a stored blob compiles in every process", "store no addresses and handles", what, diag.text);
+    else if (status == INLAY_OK && !compare_results(&got, &test->want, text, sizeof text))
+        fail(test, "the results without the cache", "store all that the node states: attributes, types and shapes",
+             what, text);
+    harness_result_deinit(&got);
+    arena_deinit(&probe.arena);
+}
+
+static void try_engine(struct cache_test *test, uint32_t engine)
+{
+    struct engine_probe mine = { .blob = NULL };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    FILE *file;
+
+    if (!test->check->args->again) {
+        if (run_with(test, &mine, &test->want, &diag) == INLAY_OK && mine.stored_bytes > 0) {
+            load_engine(test, mine.stored, mine.stored_bytes, "the same");
+            write_engine(test, engine, &mine);
+        }
+        harness_result_deinit(&test->want);
+    } else if ((file = open_engine(test, engine, "rbe")) != NULL) {
+        if (fread(&mine.stored_bytes, sizeof mine.stored_bytes, 1, file) == 1 &&
+            (mine.stored = arena_alloc(&mine.arena, (size_t)mine.stored_bytes)) != NULL &&
+            fread(mine.stored, 1, (size_t)mine.stored_bytes, file) == mine.stored_bytes &&
+            operator_record_read(file, &mine.arena, &test->want) && test->want.out_count > 0)
+            load_engine(test, mine.stored, mine.stored_bytes, "another");
+        test->want = (harness_result){ .out_count = 0 };
+        (void)fclose(file);
+    }
+    arena_deinit(&mine.arena);
+}
+
+static void check_engines(struct cache_test *test, const inlay_operator *const *custom, uint32_t custom_count)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    uint32_t tried = 0;
+
+    test->engines = calloc(ENGINES + 1, sizeof *test->engines);
+    if (test->engines == NULL)
+        return;
+    check_phase(test->check, "assess");
+    generate_sources(custom, custom_count, test->check->args->op, true, take_engines, test);
+    for (uint32_t i = 0; i < test->engine_count; i++) {
+        test->entry = test->engines[i];
+        if (!test->failed && check_unit(test->check, "%s: engine %u", test->provider->name, i) &&
+            case_graph(&test->entry, &test->fixture->operators, CASE_SIZES, &test->built, &diag) == INLAY_OK) {
+            try_engine(test, i);
+            case_instance_deinit(&test->built);
+            tried++;
+        }
+    }
+    if (!test->failed && tried > 0)
+        check_pass(test->check, "cache", test->provider->name, "the blobs of %u cases compile again%s", tried,
+                   test->check->args->again ? " in another process" : "");
+    for (uint32_t i = test->engine_count; i-- > 0;)
+        case_deinit(&test->engines[i]);
+    free(test->engines);
+}
+
 static void try_provider(struct check *check, const struct fixture *fixture, const loaded_provider *provider,
                          const inlay_operator *const *custom, uint32_t custom_count)
 {
     struct cache_test *test;
 
-    if (provider->table->fingerprint == NULL || provider->table->cache_verdict == NULL ||
-        !check_unit(check, "%s", provider->name))
+    if (provider->table->fingerprint == NULL || provider->table->cache_verdict == NULL)
         return;
     test = calloc(1, sizeof *test);
     if (test == NULL)
         return;
     *test = (struct cache_test){ .check = check, .fixture = fixture, .provider = provider };
-    generate_sources(custom, custom_count, check->args->op, true, take_source, test);
-    if (check_fingerprint(test) && test->has_case)
-        check_blobs(test);
-    if (test->has_case) {
-        case_instance_deinit(&test->built);
-        case_deinit(&test->entry);
+    if (check_unit(check, "%s", provider->name) && !check->args->again) {
+        generate_sources(custom, custom_count, check->args->op, true, take_source, test);
+        if (check_fingerprint(test) && test->has_case)
+            check_blobs(test);
+        if (test->has_case) {
+            case_instance_deinit(&test->built);
+            case_deinit(&test->entry);
+        }
     }
+    if (!test->failed)
+        check_engines(test, custom, custom_count);
     free(test);
 }
 

@@ -11,7 +11,9 @@
 #include <string.h>
 #include <time.h>
 
-enum { BYTES = 4096 + 64, BUFFERS = 3, GATE_MS = 20, PATIENCE_MS = 10000 };
+enum { BYTES = 4096 + 64, BUFFERS = 3, GATE_MS = 20, PATIENCE_MS = 3000 };
+
+#define WIDE (UINT64_C(1) << 32) /* values of fences above it do not fit into 32 bits */
 
 typedef struct device_count {
     struct check *check;
@@ -198,12 +200,14 @@ static bool wait_reached(inlay_fence fence, inlay_status *out_status)
     return false;
 }
 
-/* Uploads with a wait on a fence that is not signalled yet, then downloads. */
-static void check_copies(struct device_test *test)
+/* Uploads with a wait on a fence that is not signalled yet, then downloads. The values of the fences need 64 bits.
+ * False: the copies do not work. */
+static bool check_copies(struct device_test *test)
 {
     const char *name = test->link.provider->name;
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_fence gate = { 0, 1 }, up = device_point(&test->link), down;
+    inlay_fence gate = { 0, WIDE + 1 }, up = device_point(&test->link), down;
+    bool ok;
     inlay_status status = timeline_create(&gate.timeline, &diag);
     bool early = false;
 
@@ -212,6 +216,8 @@ static void check_copies(struct device_test *test)
             test->sent[i][k] = (uint8_t)(k * 7 + i * 31 + 1);
     memset(test->got, 0, sizeof test->got);
     check_phase(test->check, "buffer_copy");
+    if (status == INLAY_OK)
+        fence_signal((inlay_fence){ gate.timeline, 1 }, INLAY_OK, NULL);
     if (status == INLAY_OK)
         status = copy_all(test, true, is_async(test) ? &gate : NULL, up, &diag);
     if (status == INLAY_OK && is_async(test)) {
@@ -228,7 +234,8 @@ static void check_copies(struct device_test *test)
         status = device_wait(&test->link, down, &diag);
     check_phase(test->check, "the checker");
     timeline_destroy(gate.timeline);
-    if (status != INLAY_OK || early || memcmp(test->got, test->sent, sizeof test->got) != 0)
+    ok = status == INLAY_OK && !early && memcmp(test->got, test->sent, sizeof test->got) == 0;
+    if (!ok)
         check_fail(test->check, "device.copies", name,
                    "several copies in one request, after its waits and before its signal",
                    "wait for each fence of waits, and signal when all copies are done", "%s",
@@ -237,6 +244,39 @@ static void check_copies(struct device_test *test)
                                         : "the bytes read differ from those written");
     else
         check_pass(test->check, "device.copies", name, "%d of %d bytes each", BUFFERS, BYTES);
+    return ok;
+}
+
+/* Copies of no bytes, alone and among others: a tensor without elements is copied like any other. */
+static void check_empty_copies(struct device_test *test)
+{
+    const inlay_provider *table = test->link.provider->table;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status = INLAY_OK;
+
+    memset(test->got, 0, sizeof test->got);
+    for (uint32_t others = 0; others < 2 && status == INLAY_OK; others++) {
+        const inlay_buffer here = { .handle = (uintptr_t)test->got[0] },
+                           full = { .handle = (uintptr_t)test->got[1], .bytes = BYTES };
+        inlay_buffer nothing = test->buffers[0];
+        const inlay_copy list[2] = { { nothing, here }, { test->buffers[1], full } };
+        const inlay_copy_request request = { .struct_size = sizeof request,
+                                             .copies = list,
+                                             .copy_count = 1 + others,
+                                             .copy_stride = sizeof list[0],
+                                             .signal = device_point(&test->link) };
+
+        nothing.bytes = 0;
+        check_phase(test->check, "buffer_copy of 0 bytes");
+        status = table->buffer_copy(test->link.provider->state, &request, &diag);
+        if (status == INLAY_OK && is_async(test) && !wait_reached(request.signal, &status))
+            status = inlay_fail(&diag, INLAY_BUSY, "no signal in %d ms", PATIENCE_MS);
+    }
+    check_phase(test->check, "the checker");
+    if (status != INLAY_OK || memcmp(test->got[1], test->sent[1], BYTES) != 0)
+        check_fail(test->check, "device.copies", test->link.provider->name, "copies of 0 bytes succeed",
+                   "skip the bytes, not the signal and not the other copies", "%s",
+                   status != INLAY_OK ? diag.text : "the copy behind one of 0 bytes was left out");
 }
 
 /* Work that waits for a failed fence must fail, too. */
@@ -378,7 +418,10 @@ static void check_memory(struct check *check, const loaded_provider *provider, c
         status = call_alloc(table, provider->state, provider->first_domain, provider->first_domain, BYTES,
                             (buffer_use){ .lifetime = INLAY_LIFETIME_RUN }, &test->buffers[i], &diag);
     if (status == INLAY_OK) {
-        check_copies(test);
+        test->link.point = WIDE;
+        if (!check_copies(test))
+            goto done;
+        check_empty_copies(test);
         if (is_async(test))
             check_failed_fence(test);
         if ((domain->flags & INLAY_DOMAIN_HOST_VISIBLE) != 0)
@@ -394,6 +437,7 @@ static void check_memory(struct check *check, const loaded_provider *provider, c
         check_fail(check, "device.memory", provider->name, "three buffers of a page", "write the reason to diag",
                    "%s: %.200s", inlay_status_text(status), diag.text);
     }
+done:
     for (uint32_t i = 0; test != NULL && i < BUFFERS; i++)
         if (test->buffers[i].handle != 0)
             call_free(table, provider->state, &test->buffers[i]);

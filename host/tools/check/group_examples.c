@@ -1,5 +1,6 @@
 /* Runs the examples of the plugin's operators on the first provider that offers them: the plugin's own first. */
 #include "check/compare_results.h"
+#include "data/compare.h"
 #include "inlay/check.h"
 #include <string.h>
 
@@ -131,6 +132,34 @@ static void try_example(struct check *check, const struct fixture *fixture, cons
     case_deinit(&entry);
 }
 
+/* An example with a tolerance that any result meets checks nothing. */
+static void check_strength(struct check *check, const inlay_operator *op)
+{
+    const double most = 0.25; /* also of types with few bits */
+    char subject[200];
+
+    (void)snprintf(subject, sizeof subject, "%.80s-%u", op->op_type, op->since_version);
+    for (uint32_t k = 0; k < op->example_count && op->example_stride >= sizeof(inlay_op_example); k++) {
+        const inlay_op_example *example = INLAY_AT(inlay_op_example, op->examples, op->example_stride, k);
+
+        for (uint32_t i = 0; i < example->output_count; i++) {
+            const inlay_tensor_view *view = &example->outputs[i];
+            const double largest =
+                view_fits(view) && view->dtype != INLAY_STRING
+                    ? compare_largest(view, (int64_t)(view->bytes * 8 / inlay_dtype_bits(view->dtype)))
+                    : 0;
+
+            if (largest == 0 || (example->rtol <= most && example->atol <= most * largest))
+                continue;
+            check_warn(check, "examples", subject, "a tolerance that a wrong result exceeds",
+                       "state the rounding of the kernel: 1e-4 is usual for float",
+                       "example '%.80s' permits errors of %g + %g x, and its largest result is %g",
+                       example->name != NULL ? example->name : "", example->atol, example->rtol, largest);
+            break;
+        }
+    }
+}
+
 void check_group_examples(struct check *check)
 {
     struct fixture fixture;
@@ -140,6 +169,8 @@ void check_group_examples(struct check *check)
     for (uint32_t i = 0; i < fixture.plugins[0].table.operator_count; i++) {
         const inlay_operator *op = &fixture.plugins[0].operators[i];
 
+        if (loaded_is_whole(op) && check_unit(check, "%s-%u", op->op_type, op->since_version))
+            check_strength(check, op);
         for (uint32_t k = 0;
              loaded_is_whole(op) && k < op->example_count && op->example_stride >= sizeof(inlay_op_example); k++)
             try_example(check, &fixture, op, INLAY_AT(inlay_op_example, op->examples, op->example_stride, k));

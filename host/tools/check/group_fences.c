@@ -2,6 +2,7 @@
  * is in flight. */
 #include "check/generate.h"
 #include "check/harness.h"
+#include "check/in_flight.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
@@ -119,13 +120,18 @@ static void try_provider(struct check *check, const struct fixture *fixture, con
         harness_open(check, provider, &subject->built, &subject->entry, 1, &harness, &diag) == INLAY_OK) {
         for (size_t i = 0; i < sizeof plans / sizeof plans[0] && ok; i++)
             ok = plans[i].count > most || try_fences(subject, provider, &harness, &plans[i]);
+        if (ok)
+            ok = check_in_flight(&harness);
         if (ok) /* exactly as many as it states */
             ok = try_fences(subject, provider, &harness, &(harness_fences){ .count = most, .order = FENCES_MIXED });
         harness_close(&harness);
         ok = check_quiesce(subject) && ok;
         if (ok)
-            check_pass(check, "fences", provider->name,
-                       "it waits for up to %u fences in any order; quiesce waits for work in flight", most);
+            check_pass(
+                check, "fences", provider->name,
+                "it waits for up to %u fences in any order, also in several runs at once; quiesce waits for work "
+                "in flight",
+                most);
     }
     if (subject->found) {
         case_instance_deinit(&subject->built);

@@ -1,5 +1,6 @@
 /* Device buffers at their limits: requests that are too large, hints of later hosts, copies of different sizes,
  * mappings of a part of a buffer, and imported file descriptors. */
+#include "base/clock.h"
 #include "base/provider_calls.h"
 #include "check/harness.h"
 #include "threads/fence.h"
@@ -11,12 +12,14 @@
 #include <unistd.h>
 
 enum { BYTES = 1 << 16, QUARTER = BYTES / 4, PART = QUARTER - 40, FEW = 8, COPIES = 3, OLD = 0x11, NEW = 0x77 };
+enum { MOST_CHUNKS = 6, LEAST_CHUNK = 1 << 20, MOST_CHUNK = 256 << 20, CAPACITY_MS = 1000 };
 
 struct memory_test {
     struct check *check;
     device_link link;
     uint64_t alignment;
-    uint32_t flags; /* of the domain */
+    uint32_t flags;        /* of the domain */
+    uint64_t memory_bytes; /* likewise; 0: not known */
     bool failed;
     uint8_t got[BYTES], sent[BYTES];
 };
@@ -178,6 +181,44 @@ static void check_map(struct memory_test *test, const inlay_buffer *whole)
              same ? "the buffer has other contents after unmap" : "the mapping has other bytes");
 }
 
+/* Allocates up to MOST_CHUNKS buffers of `bytes` bytes, frees them, and returns their number. */
+static uint32_t fill(struct memory_test *test, uint64_t bytes)
+{
+    inlay_buffer buffers[MOST_CHUNKS];
+    inlay_diag diag;
+    uint32_t count = 0;
+
+    while (count < MOST_CHUNKS && alloc(test, bytes, (buffer_use){ 0 }, &buffers[count], &diag) == INLAY_OK)
+        count++;
+    for (uint32_t i = 0; i < count; i += 2) /* in another order */
+        release(test, &buffers[i]);
+    for (uint32_t i = 1; i < count; i += 2)
+        release(test, &buffers[i]);
+    return count;
+}
+
+/* Memory that was freed can be allocated again, also after more than the capacity has been allocated in all. */
+static void check_capacity(struct memory_test *test)
+{
+    const double until = clock_ms() + CAPACITY_MS;
+    uint64_t bytes = test->memory_bytes / 4 < MOST_CHUNK ? test->memory_bytes / 4 : MOST_CHUNK, all = 0;
+    uint32_t first = 0, again;
+
+    while (bytes >= LEAST_CHUNK && (first = fill(test, bytes)) == 0)
+        bytes /= 2; /* other programs use the device, too */
+    while (first > 0 && all < 2 * test->memory_bytes && clock_ms() < until) {
+        again = fill(test, bytes);
+        all += again * bytes;
+        check_tick(test->check);
+        if (again >= first)
+            continue;
+        fail(test, "memory.capacity", "memory that was freed is free", "give the bytes back in buffer_free",
+             "%u buffers of %llu bytes at first, but %u after they were freed", first, (unsigned long long)bytes,
+             again);
+        return;
+    }
+}
+
 static int count_files(void)
 {
     int count = 0;
@@ -244,6 +285,7 @@ static void try_domain(struct memory_test *test)
         release(test, &buffer);
     check_limits(test);
     check_hints(test);
+    check_capacity(test);
     if (test->alignment <= QUARTER && alloc(test, BYTES, (buffer_use){ 0 }, &buffer, &diag) == INLAY_OK) {
         check_sizes(test, &buffer);
         check_map(test, &buffer);
@@ -254,7 +296,8 @@ static void try_domain(struct memory_test *test)
     check_phase(test->check, "the checker");
     if (!test->failed)
         check_pass(test->check, "memory", test->link.provider->name,
-                   "limits and hints of allocations, copies of different sizes, parts of buffers");
+                   "limits and hints of allocations, memory that is used again, copies of different sizes, parts of "
+                   "buffers");
 }
 
 static void try_provider(struct check *check, const struct fixture *fixture, const loaded_provider *provider,
@@ -284,7 +327,8 @@ static void try_provider(struct check *check, const struct fixture *fixture, con
     *test = (struct memory_test){ .check = check,
                                   .link.provider = provider,
                                   .alignment = domains[0].alignment > 0 ? domains[0].alignment : 1,
-                                  .flags = domains[0].flags };
+                                  .flags = domains[0].flags,
+                                  .memory_bytes = domains[0].memory_bytes };
     if (timeline_create(&test->link.timeline, &diag) == INLAY_OK) {
         try_domain(test);
         timeline_destroy(test->link.timeline);

@@ -129,6 +129,16 @@ typedef struct harness_fences {
     bool quiesce;   /* call quiesce before the first one is signalled; the provider cannot be used again then */
 } harness_fences;
 
+/* A run that is in flight together with others, see in_flight.c. Its signal has a value above 2^32. */
+typedef struct harness_flight {
+    inlay_fence after;   /* the work that it waits for */
+    bool after_own;      /* signalled by the provider */
+    inlay_fence signal;  /* out */
+    inlay_status status; /* out: of execute */
+    uint32_t submitted;  /* atomic, out: execute has returned, or was never called */
+    const uint32_t *end; /* atomic: 1 = the fences and the memory of the run are no longer needed */
+} harness_flight;
+
 /* Options of a run. With {0} the harness runs the case as the host does. */
 typedef struct harness_options {
     /* inputs and outputs aligned to their elements only, as buffers of users may be; offsets in host buffers; unknown
@@ -146,6 +156,8 @@ typedef struct harness_options {
     bool queued;         /* inputs are still being copied when execute is called; asynchronous providers only */
     inlay_status poison; /* with queued: status of the fence that the copies wait for; INLAY_OK = success */
     const harness_fences *fences; /* NULL = none */
+    harness_flight *flight;       /* NULL = none; asynchronous providers only */
+    uint32_t priority;            /* INLAY_PRIORITY_* */
     const uint32_t *cancel;       /* NULL = never */
     /* Not NULL: execute stops when it first reads the second page of its largest input. The harness sets from and
      * bytes; they stay 0 if no input in host memory has so many pages. */

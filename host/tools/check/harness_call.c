@@ -6,6 +6,7 @@
 #include "threads/run.h"
 #include "inlay/check.h"
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { ALIGN = 64 };
@@ -76,6 +77,8 @@ static struct frame *show_frame(struct run_state *run)
     frame->args.diag = &frame->diag;
     if (run->options->tight)
         frame->args.priority = frame->args.power = 77; /* of a later host */
+    else
+        frame->args.priority = run->options->priority;
     return frame;
 }
 
@@ -188,6 +191,11 @@ inlay_status run_call(struct run_state *run, inlay_diag *diag)
         INLAY_TRY(gate_queue_inputs(run, &gate, diag));
     if (run->options->fences != NULL && is_async)
         INLAY_TRY(fences_create(run, &fences, diag));
+    if (run->options->flight != NULL) {
+        run->frame.waits[run->wait_count++] = run->options->flight->after;
+        run->own_wait_count += run->options->flight->after_own;
+        run->link.point |= FENCE_VALUE;
+    }
     frame = show_frame(run);
     if (frame == NULL || hooks == NULL) {
         status = no_memory(diag, "for the arguments of execute");
@@ -198,9 +206,10 @@ inlay_status run_call(struct run_state *run, inlay_diag *diag)
     frame->args.input_count = harness->built->input_count;
     frame->args.output_count = harness->built->output_count;
     frame->args.wait_count = run->wait_count;
-    /* The copies are the provider's own work, in another queue. */
-    frame->args.own_wait_count = run->wait_count - fences.count;
+    frame->args.own_wait_count = run->own_wait_count; /* copies: in another queue of the provider */
     frame->args.signal = device_point(&run->link);
+    if (run->options->flight != NULL)
+        run->options->flight->signal = frame->args.signal;
     if ((queued || !is_async) &&
         !run->options->unbound) /* asynchronous providers run both with and without a binding */
         INLAY_TRY(bind_run(run, &frame->args, diag));
@@ -230,11 +239,20 @@ inlay_status run_call(struct run_state *run, inlay_diag *diag)
         run_fault(run->result, "do not signal if execute returns a failure; the host does",
                   "it returned '%s' and signalled, too", inlay_status_text(status));
     check_dims(run);
+    if (run->options->flight != NULL) {
+        run->options->flight->status = status;
+        __atomic_store_n(&run->options->flight->submitted, 1, __ATOMIC_RELEASE);
+    }
     if (status == INLAY_OK)
         status = device_wait(&run->link, run->frame.args.signal, diag);
     run->result->ns = (double)(clock_ns() - begin);
     run_phase(run, "the checker");
 done:
+    if (run->options->flight != NULL) {
+        while (__atomic_load_n(run->options->flight->end, __ATOMIC_ACQUIRE) == 0)
+            (void)nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+        run->wait_count = run->own_wait_count = 0;
+    }
     fences_finish(&fences);
     if (queued)
         gate_close(run, &gate);

@@ -12,7 +12,19 @@ enum { GARBAGE = 0x7f };
 /* Inputs that are still being copied.
  *
  * As in a host with several devices, copies and execute are queued behind a fence (the gate) that is signalled later.
- * The source of a copy holds garbage until then, so a provider that does not wait computes with garbage. */
+ * The source of a copy, or an input in host memory, holds garbage until then, so a provider that does not wait computes
+ * with garbage. */
+
+static bool is_queued(const struct run_state *run, uint32_t input)
+{
+    return run->device[input].whole.handle != 0 && run->in[input].bytes > 0;
+}
+
+/* An input in host memory that another device writes. */
+static bool is_late(const struct run_state *run, uint32_t input)
+{
+    return run->device[input].whole.handle == 0 && run->in[input].bytes > 0;
+}
 
 static void *open_gate(void *user)
 {
@@ -34,8 +46,12 @@ static void *open_gate(void *user)
         (void)nanosleep(&pause, NULL);
     run->result->blocked = known && __atomic_load_n(&gate->returned, __ATOMIC_ACQUIRE) == 0;
     for (uint32_t i = 0; i < run->harness->built->input_count; i++)
-        if (gate->sources[i] != NULL)
+        if (gate->sources[i] != NULL && is_late(run, i)) {
+            memcpy(run->in[i].data, gate->sources[i], run->in[i].bytes);
+            guarded_protect(&run->in[i], true);
+        } else if (gate->sources[i] != NULL) {
             memcpy(gate->sources[i], run->in[i].data, run->in[i].bytes);
+        }
     if (status != INLAY_OK)
         (void)inlay_fail(&reason, status, "the checker signals this fence with a failure");
     fence_signal(gate->open, status, status != INLAY_OK ? &reason : NULL);
@@ -69,15 +85,22 @@ static inlay_status queue_input(struct run_state *run, struct gate *gate, uint32
     return status;
 }
 
-static bool is_queued(const struct run_state *run, uint32_t input)
+/* Puts garbage into an input in host memory until the gate opens. */
+static inlay_status make_late(struct run_state *run, struct gate *gate, uint32_t i, inlay_diag *diag)
 {
-    return run->device[input].whole.handle != 0 && run->in[input].bytes > 0;
+    gate->sources[i] = arena_copy(&run->result->arena, run->in[i].data, run->in[i].bytes);
+    if (gate->sources[i] == NULL)
+        return no_memory(diag, "for an input");
+    guarded_protect(&run->in[i], false);
+    memset(run->in[i].data, GARBAGE, run->in[i].bytes);
+    return INLAY_OK;
 }
 
 inlay_status gate_queue_inputs(struct run_state *run, struct gate *gate, inlay_diag *diag)
 {
     const uint32_t most = run->harness->provider->table->max_waits;
     inlay_status status = INLAY_OK;
+    bool has_late = false;
 
     *gate = (struct gate){ .run = run, .open.value = 1 };
     /* Fill all inputs before the first copy is queued: a synchronous fill would wait behind that copy. */
@@ -88,11 +111,20 @@ inlay_status gate_queue_inputs(struct run_state *run, struct gate *gate, inlay_d
     for (uint32_t i = 0; i < run->harness->built->input_count; i++)
         if (is_queued(run, i))
             INLAY_TRY(queue_input(run, gate, i, diag));
+    run->own_wait_count = run->wait_count;
+    for (uint32_t i = 0; i < run->harness->built->input_count; i++)
+        if (is_late(run, i)) {
+            INLAY_TRY(make_late(run, gate, i, diag));
+            has_late = true;
+        }
+    if (has_late)
+        run->frame.waits[run->wait_count++] = gate->open;
     if (most > 0 && run->wait_count > most) { /* the host waits for the others itself */
         __atomic_store_n(&gate->returned, 1, __ATOMIC_RELEASE);
         gate_start(gate);
         while (run->wait_count > most)
             INLAY_TRY(fence_wait_uncancelled(run->frame.waits[--run->wait_count], diag));
+        run->own_wait_count = run->own_wait_count < run->wait_count ? run->own_wait_count : run->wait_count;
     }
 done:
     return status;
@@ -124,7 +156,7 @@ void gate_close(struct run_state *run, struct gate *gate)
     for (uint32_t i = 0; i < CASE_INPUTS; i++)
         timeline_destroy(gate->timelines[i]);
     timeline_destroy(gate->open.timeline);
-    run->wait_count = 0;
+    run->wait_count = run->own_wait_count = 0;
 }
 
 static void pause_ms(long ms)
@@ -186,7 +218,7 @@ static void *signal_fences(void *user)
             run_fault(series->run->result, "wait for every fence of args->waits, in any order, before the work starts",
                       "it signalled when %u of %u fences were reached", step, plan->count);
         }
-        fence_signal((inlay_fence){ series->timelines[fence_at(plan, step)], 1 }, INLAY_OK, NULL);
+        fence_signal((inlay_fence){ series->timelines[fence_at(plan, step)], FENCE_VALUE }, INLAY_OK, NULL);
     }
     if (quiescing)
         (void)pthread_join(quiesce, NULL);
@@ -204,7 +236,9 @@ inlay_status fences_create(struct run_state *run, struct fence_series *series, i
         status = timeline_create(&series->timelines[i], diag);
         if (status == INLAY_OK) {
             series->count++;
-            run->frame.waits[run->wait_count++] = (inlay_fence){ series->timelines[i], 1 };
+            /* A value that is cut to 32 bits has been reached. */
+            run->frame.waits[run->wait_count++] = (inlay_fence){ series->timelines[i], FENCE_VALUE };
+            fence_signal((inlay_fence){ series->timelines[i], (uint32_t)FENCE_VALUE }, INLAY_OK, NULL);
         }
     }
     return status;
@@ -215,7 +249,7 @@ void fences_start(struct fence_series *series, inlay_fence signal)
     series->signal = signal;
     series->is_running = pthread_create(&series->thread, NULL, signal_fences, series) == 0;
     for (uint32_t i = 0; i < series->count && !series->is_running; i++)
-        fence_signal((inlay_fence){ series->timelines[i], 1 }, INLAY_OK, NULL);
+        fence_signal((inlay_fence){ series->timelines[i], FENCE_VALUE }, INLAY_OK, NULL);
 }
 
 void fences_finish(struct fence_series *series)

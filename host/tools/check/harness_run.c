@@ -208,6 +208,23 @@ static void protect_inputs(struct run_state *run, bool read_only)
     }
 }
 
+/* A size that infer states is the size of the result. */
+static void check_inferred(struct run_state *run, uint32_t out_index)
+{
+    const inlay_value_state *state = &run->harness->built->states[run->harness->built->outputs[out_index]];
+    const harness_output *out = &run->result->out[out_index];
+    const char *fix = "leave a size to execute in infer (INLAY_DIM_UNKNOWN) if it depends on values";
+
+    if (state->rank == INLAY_RANK_UNKNOWN)
+        return;
+    if (state->rank != out->rank)
+        run_fault(run->result, fix, "output %u has rank %u, but infer states %u", out_index, out->rank, state->rank);
+    for (uint32_t d = 0; d < out->rank && d < state->rank; d++)
+        if (state->dims[d] >= 0 && state->dims[d] != out->dims[d])
+            run_fault(run->result, fix, "output %u has size %lld along axis %u, but infer states %lld", out_index,
+                      (long long)out->dims[d], d, (long long)state->dims[d]);
+}
+
 static inlay_status collect_output(struct run_state *run, uint32_t out_index, inlay_diag *diag)
 {
     harness_output *out = &run->result->out[out_index];
@@ -231,6 +248,7 @@ static inlay_status collect_output(struct run_state *run, uint32_t out_index, in
                   "output %u has dims that exceed its %zu bytes", out_index, memory->bytes);
         return INLAY_OK;
     }
+    check_inferred(run, out_index);
     out->bytes = bytes;
     out->data = arena_alloc(&run->result->arena, bytes + 1);
     if (out->data == NULL)

@@ -4,6 +4,9 @@
 #include "check/harness.h"
 #include <pthread.h>
 
+/* The value of fences that others signal: not one that fits into 32 bits. */
+#define FENCE_VALUE ((UINT64_C(1) << 32) + 3)
+
 /* What execute gets besides the memory of tensors. */
 struct frame {
     inlay_exec_args args;
@@ -33,6 +36,7 @@ struct run_state {
     pthread_mutex_t lock;
     device_link link;
     uint32_t wait_count;
+    uint32_t own_wait_count; /* of these, the first ones, which the provider signals */
 };
 
 static inline struct frame *shown_frame(const struct run_state *run)
@@ -65,8 +69,8 @@ struct gate {
     pthread_t thread;
     inlay_fence open;
     uint64_t timelines[CASE_INPUTS]; /* of the copies; 0: none */
-    char *sources[CASE_INPUTS];
-    uint32_t returned; /* atomic: execute has returned */
+    char *sources[CASE_INPUTS];      /* of the copies; of inputs in host memory: their elements */
+    uint32_t returned;               /* atomic: execute has returned */
     bool is_open, is_running;
 };
 

@@ -85,7 +85,14 @@ static inlay_status spawn_child(struct child *child, int report_end, const char 
                : inlay_fail(diag, INLAY_IO_ERROR, "cannot start a process to check the plugin in: %s", strerror(error));
 }
 
-static inlay_status start(const struct supervisor *supervisor, const char *group, uint32_t from, struct child *child,
+/* What a process checks. */
+struct part {
+    const char *group;
+    uint32_t from; /* the first unit */
+    bool again;    /* see check_args */
+};
+
+static inlay_status start(const struct supervisor *supervisor, const struct part *part, struct child *child,
                           inlay_diag *diag)
 {
     const check_args *args = supervisor->args;
@@ -112,7 +119,7 @@ static inlay_status start(const struct supervisor *supervisor, const char *group
     }
     child->progress->unit = CHECK_NO_UNIT;
     (void)snprintf(seed, sizeof seed, "%llu", (unsigned long long)args->seed);
-    (void)snprintf(first, sizeof first, "%u", from);
+    (void)snprintf(first, sizeof first, "%u", part->from);
     (void)snprintf(limit, sizeof limit, "%g", args->time_limit);
     (void)snprintf(budget, sizeof budget, "%g", args->compile_budget);
     (void)snprintf(compiles, sizeof compiles, "%u", args->max_compiles);
@@ -120,7 +127,7 @@ static inlay_status start(const struct supervisor *supervisor, const char *group
     argv[argument_count++] = "/proc/self/exe";
     argv[argument_count++] = "plugin-check";
     argv[argument_count++] = args->file;
-    ADD("--group", group);
+    ADD("--group", part->group);
     ADD("--from", first);
     ADD("--seed", seed);
     ADD("--time-limit", limit);
@@ -139,6 +146,8 @@ static inlay_status start(const struct supervisor *supervisor, const char *group
         ADD("--data", args->data);
     for (uint32_t i = 0; i < args->option_count; i++)
         ADD("--option", args->options[i]);
+    if (part->again)
+        argv[argument_count++] = "--again";
     if (args->quick)
         argv[argument_count++] = "--quick";
     if (args->strict)
@@ -332,14 +341,15 @@ static bool await_end(const struct supervisor *supervisor, struct child *child, 
 /* How a process ended. */
 enum { ENDED, CRASHED, CRASHED_OUTSIDE, CANNOT_OPEN, CANNOT_ASSESS };
 
-/* Runs one process. *io_from: the unit to begin with; after a crash, the unit behind the crashed one. */
-static inlay_status run_once(const struct supervisor *supervisor, const char *group, uint32_t *io_from,
-                             uint32_t *out_end, inlay_diag *diag)
+/* Runs one process. part->from: after a crash, the unit behind the crashed one. *io_again: set if the group asks for
+ * another process. */
+static inlay_status run_once(const struct supervisor *supervisor, struct part *part, bool *io_again, uint32_t *out_end,
+                             inlay_diag *diag)
 {
     struct child child;
     bool hung = false;
     int wait_status = 0;
-    inlay_status status = start(supervisor, group, *io_from, &child, diag);
+    inlay_status status = start(supervisor, part, &child, diag);
 
     *out_end = ENDED;
     if (status == INLAY_OK)
@@ -347,17 +357,18 @@ static inlay_status run_once(const struct supervisor *supervisor, const char *gr
     if (status == INLAY_OK && !hung)
         hung = !await_end(supervisor, &child, &wait_status);
     if (status == INLAY_OK && (hung || !child.done || wait_status != 0)) {
-        report_crash(supervisor, &child, group, wait_status, hung);
+        report_crash(supervisor, &child, part->group, wait_status, hung);
         *out_end = child.done                              ? ENDED
                    : child.progress->open != 0             ? CANNOT_OPEN
                    : child.progress->unit == CHECK_NO_UNIT ? CRASHED_OUTSIDE
                                                            : CRASHED;
-        *io_from = child.progress->unit + 1;
+        part->from = child.progress->unit + 1;
         if (hung && strcmp(child.progress->phase, "assess") == 0)
             *out_end = CANNOT_ASSESS;
     }
     if (status == INLAY_OK && child.progress->broken != 0)
         *out_end = CANNOT_OPEN;
+    *io_again = *io_again || (status == INLAY_OK && child.progress->again != 0);
     finish(&child);
     return status;
 }
@@ -366,11 +377,17 @@ static inlay_status run_once(const struct supervisor *supervisor, const char *gr
 static inlay_status run_group(const struct supervisor *supervisor, const char *group, uint32_t *out_end,
                               inlay_diag *diag)
 {
-    uint32_t from = 0, crashes = 0;
+    struct part part = { .group = group };
+    bool again = false;
+    uint32_t crashes = 0;
     inlay_status status;
 
     do {
-        status = run_once(supervisor, group, &from, out_end, diag);
+        status = run_once(supervisor, &part, &again, out_end, diag);
+        if (status == INLAY_OK && *out_end == ENDED && again && !part.again) {
+            part = (struct part){ .group = group, .again = true };
+            status = run_once(supervisor, &part, &again, out_end, diag);
+        }
     } while (status == INLAY_OK && *out_end == CRASHED && ++crashes < MAX_CRASHES);
     if (crashes == MAX_CRASHES)
         report_line(supervisor, &(check_line){ .result = CHECK_SKIP,

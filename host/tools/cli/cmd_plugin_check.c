@@ -91,11 +91,13 @@ static const cli_option own_options[] = {
     { "max-compiles", "N", "Most compiles of the plugin (default: any number)",
       CLI_NUMBER(plugin_check_args, check.max_compiles, 1, 1e9) },
     { "group", "NAME",
-      "Only these checks: file, open, offers, device, memory, fences, infer, examples, results, random, values, "
+      "Only these checks: file, open, offers, device, memory, fences, infer, examples, operators, results, random, "
+      "values, "
       "sharing, "
       "control, regions, patterns, cost, cancel, cache, leaks",
       CLI_TEXT(plugin_check_args, check.group) },
     { "from", "N", NULL, CLI_CALL_ALL(take_from), .flags = OPTION_HIDDEN },
+    { "again", NULL, NULL, CLI_SET(plugin_check_args, check.again), .flags = OPTION_HIDDEN },
     { "work", "DIR", NULL, CLI_TEXT(plugin_check_args, check.work), .flags = OPTION_HIDDEN },
     { "foreign", NULL, NULL, CLI_SET(plugin_check_args, check.foreign), .flags = OPTION_HIDDEN },
     { .need = "no plugin file given", CLI_CALL(take_plugin, plugin_check_args, check.file) },

@@ -1,12 +1,13 @@
 /* Flags that all verbs share, and the conversion of flags, files and environment into options of the library. */
 #include "base/output.h"
 #include "cli/cli.h"
+#include "cli/elsewhere.h"
+#include "cli/help.h"
 #include "cli/outputs.h"
 #include "cli/screen.h"
-#include "cli/help.h"
-#include "cli/mistyped.h"
 #include "config/dirs.h"
 #include "config/options.h"
+#include "shared/mistyped.h"
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -285,6 +286,11 @@ static void load_settings(cli_common *common)
     inlay_options_set_log(common->options, NULL, NULL);
 }
 
+static void refuse_word(const struct argp_state *state, const char *text)
+{
+    cli_refuse(state, CLI_USAGE, "%s", text);
+}
+
 void cli_parse(const cli_verb *verb, cli_settings settings, int argc, char **argv, cli_common *common, void *args)
 {
     static const struct argp common_argp = { common_flags, parse_common, NULL, NULL, NULL, NULL, NULL };
@@ -312,7 +318,8 @@ void cli_parse(const cli_verb *verb, cli_settings settings, int argc, char **arg
     }
     if (settings != CLI_SETTINGS_NONE)
         describe_flags(settings);
-    argc = mistyped_check(known, sizeof known / sizeof known[0], argc, argv);
+    argc = mistyped_check(&(mistyped_options){ known, sizeof known / sizeof known[0], elsewhere_answer, refuse_word },
+                          argc, argv);
     if (argp_parse(&root, argc, argv, ARGP_NO_HELP, NULL, &in) != 0)
         exit(CLI_USAGE); /* out of memory; everything else has ended the process with a message */
     if (cli_choose_model(verb, args, &folder, &diag) != INLAY_OK || outputs_check(&diag) != INLAY_OK)

@@ -2,7 +2,7 @@
 #include "base/nearest.h"
 #include "base/output.h"
 #include "cli/cli.h"
-#include "cli/mistyped.h"
+#include "cli/elsewhere.h"
 #include "cli/outputs.h"
 #include "inlay/check.h"
 #include <stdio.h>
@@ -36,7 +36,8 @@ static const char *verb_name(const void *ctx, uint32_t i)
 
 static void print_usage(FILE *to)
 {
-    (void)fprintf(to, "Usage: inlay VERB [ARGUMENT...]\n\nRuns ONNX models on plug-in execution providers.\n\n");
+    (void)fprintf(to, "Usage: inlay VERB [ARGUMENT...]\n\nRuns ONNX models, and language models in GGUF, on plug-in "
+                      "execution providers.\n\n");
     for (uint32_t i = 0; i < VERB_COUNT; i++)
         (void)fprintf(to, "  %-12s %s\n", verb_name(NULL, i), verbs[i].summary);
     (void)fprintf(to, "  %-12s %s\n", "help",
@@ -80,7 +81,7 @@ static const char *option_name(const void *ctx, uint32_t i)
 
 static int unknown_verb(const char *name)
 {
-    const char *elsewhere = mistyped_elsewhere(name);
+    const char *elsewhere = elsewhere_answer(name);
     char otherwise[NEAREST_HINT_BYTES], hint[NEAREST_HINT_BYTES];
 
     if (elsewhere != NULL)

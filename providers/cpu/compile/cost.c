@@ -44,22 +44,40 @@
 #define BLOCK_ROWS 160.0
 #define MIN_THREAD_ROWS 48.0
 #define PANEL_COLUMNS 64.0
+/* How threads share loops: each takes at least this many ... */
+#define ELEMENTS_GRAIN 16384.0 /* elements of elementwise functions, ... */
+#define SOFTMAX_GRAIN 8192.0
+#define ROWS_GRAIN 32768.0 /* ... of normalised or reduced rows, ... */
+#define TAPS_GRAIN 65536.0 /* ... and taps of pools */
+#define MOVED_GRAIN 16384.0
+#define MIN_MOVED 24576.0 /* elements of which the layout is changed by several threads */
+#define ATTENTION_WAKE_NS 10000.0
+#define ATTENTION_WAKE_PER_NS 120.0
 #define CALL_NS 42.0                   /* one more step in a region */
-#define ENTER_NS 150.0                 /* one more input of a region */
+#define ENTER_NS 150.0                 /* the first input of a region, ... */
+#define MORE_ENTER_NS 40.0             /* ... and each further one */
 #define FUSED_NS 30.0                  /* an op that is fused into another */
 #define NEAR_REORDER_BYTES_PER_NS 32.0 /* values of up to NEAR_BYTES */
 #define NEAR_BYTES (256 * 1024)
 #define REORDER_BYTES_PER_NS 16.0
 #define TRANSPOSE_BYTES_PER_NS 24.0 /* axes change places, and rows stay rows */
 #define THIN_TRANSPOSE_BYTES_PER_NS 8.0
-#define THIN_ROW 4         /* elements */
-#define PIXEL_FILTERS 6.0  /* convolutions of row-major images: filters that are computed together, ... */
-#define PIXEL_COLUMNS 64.0 /* ... in blocks of this many pixels, ... */
-#define PIECE_NS 3.0       /* ... each for every term, ... */
+#define THIN_ROW 4          /* elements */
+#define PIXEL_FILTERS 6.0   /* convolutions of row-major images: filters that are computed together, ... */
+#define PIXEL_COLUMNS 64.0  /* ... in blocks of this many pixels, ... */
+#define PIXEL_TILE_NS 25.0  /* ... with this time for the start and end of each; ... */
+#define PIXEL_UNIT 300000.0 /* ... operations of a unit, ... */
+#define PIXEL_UNITS 8.0     /* ... most units, ... */
+#define PIXEL_ALONE 200000.0
+#define PIXEL_SLICE 48.0
+#define PIECE_NS 3.0 /* ... and pieces of rows with a stride, for every term, ... */
 #define UNFOLD_BYTES_PER_NS 100.0
-#define STRIDED_BYTES_PER_NS 20.0 /* ... from rows without skipped pixels, ... */
-#define PIXEL_BYTES_PER_NS 60.0   /* ... and results that are stored */
-#define CHANNELS_NS 0.5           /* depthwise convolutions by channels: a vector of a pixel, ... */
+#define STRIDED_BYTES_PER_NS 30.0 /* ... without skipped pixels */
+#define PIXEL_BYTES_PER_NS 60.0   /* convolutions of groups: results that are stored, ... */
+#define GROUPS_NS 2250.0          /* ... and the start */
+#define PLANE_NS 30.0   /* depthwise convolutions by planes: start of a plane; with a stride, its rows are copied */
+#define BORDER_NS 700.0 /* convolutions of windows: the border of the image */
+#define CHANNELS_NS 0.5 /* depthwise convolutions by channels: a vector of a pixel, ... */
 #define CHANNELS_TAP_NS 0.15
 #define CHANNELS_PACE 0.73               /* ... on a core of this pace */
 #define FEW_CHANNELS 4                   /* convolutions with up to this many channels read row-major images */
@@ -218,14 +236,14 @@ static double padded(double columns)
     return columns > 0 ? ceil(columns / LANES) * LANES / columns : 1;
 }
 
-/* A depthwise convolution of row-major images reads a vector of neighbouring pixels for each tap. With a stride, and
- * for windows without a kernel of their own, it needs two loads. */
+/* A depthwise convolution of row-major images reads a vector of neighbouring pixels for each tap. With a stride it
+ * needs two loads; windows without a kernel of their own take as long as three. */
 static double loads_of_tap(const cpu_op *op)
 {
     const int64_t *kernel = op->window.kernel;
     const bool own = op->window.spatial == 2 && kernel[0] == kernel[1] && (kernel[0] == 3 || kernel[0] == 5);
 
-    return own && op->window.strides[0] == 1 ? 1 : 2;
+    return own && op->window.strides[0] == 1 ? 1 : own ? 2 : 3;
 }
 
 /* The number of multiplications and additions, with those of padding; *out_rate: how many per nanosecond. */
@@ -394,8 +412,15 @@ static bool wants_layout(const cpu_state *state, const inlay_graph *graph, uint3
     return false;
 }
 
+/* The threads that change the layout of floats together. */
+static double move_threads(double bytes, double threads)
+{
+    return bytes / 4 < MIN_MOVED ? 1 : price_loop_threads(bytes / 4, MOVED_GRAIN, threads);
+}
+
 static double reorder_ns(const struct machine *machine, double bytes, double threads)
 {
+    threads = move_threads(bytes, threads);
     if (bytes <= NEAR_BYTES)
         return CALL_NS + bytes / NEAR_REORDER_BYTES_PER_NS / threads;
     return CALL_NS + price_reorder_ns(&machine->memory, bytes, REORDER_BYTES_PER_NS, threads);
@@ -406,6 +431,7 @@ static double transpose_ns(const struct machine *machine, const inlay_value_stat
 {
     const bool thin = output->rank > 0 && price_axis(output, output->rank - 1) < THIN_ROW;
 
+    threads = move_threads(bytes, threads);
     if (thin || bytes > NEAR_BYTES)
         return CALL_NS + price_reorder_ns(&machine->memory, bytes,
                                           thin ? THIN_TRANSPOSE_BYTES_PER_NS : TRANSPOSE_BYTES_PER_NS, threads);
@@ -460,16 +486,33 @@ static double product_threads(const cpu_op *op, const struct sizes *sizes, doubl
     return units <= 1 ? 1 : units / ceil(units / threads);
 }
 
-/* True if several threads share the work. The limits approximate those of attend.c, tiles.c and build.c. */
-static bool is_shared(const cpu_op *op, const struct sizes *sizes, double flops)
+/* The threads that share a loop over rows of n elements, if a grain has about `elements` of them. */
+static double row_threads(double rows, double n, double elements, double threads)
 {
-    const cpu_family *family = op->row->family;
+    return price_loop_threads(rows, floor(elements / fmax(n, 1)) + 1, threads);
+}
 
+/* The threads that share the work of an op, on average. The limits are those of its loops. */
+static double step_threads(const op_work *work, const struct sizes *sizes, double threads)
+{
+    const cpu_family *family = work->op->row->family;
+    const double elements = fmax(sizes->in, sizes->out) / 4, n = elements / fmax(work->rows, 1);
+
+    if (family == &cpu_product)
+        return product_threads(work->op, sizes, threads);
     if (family == &cpu_attention)
-        return flops > 1e6;
+        return work->flops / ATTENTION_WAKE_PER_NS < ATTENTION_WAKE_NS ? 1 : threads;
     if (family == &cpu_conv)
-        return flops > 4e5;
-    return sizes->in + sizes->out + sizes->weights > 192 * 1024;
+        return work->flops > 4e5 ? threads : 1;
+    if (family == &cpu_softmax)
+        return row_threads(work->rows, n, SOFTMAX_GRAIN, threads);
+    if (family == &cpu_layer_norm || family == &cpu_rms_norm || family == &cpu_skip_norm || family == &cpu_reduce)
+        return row_threads(work->rows, n, ROWS_GRAIN, threads);
+    if (family == &cpu_pool && !work->op->window.global)
+        return row_threads(work->rows, work->flops / fmax(work->rows, 1), TAPS_GRAIN, threads);
+    if (is_elementwise(family))
+        return price_loop_threads(elements, ELEMENTS_GRAIN, threads);
+    return sizes->in + sizes->out + sizes->weights > 192 * 1024 ? threads : 1;
 }
 
 /* True if the op reads images in the layout of a convolution. */
@@ -518,15 +561,30 @@ static void count_rows(const cpu_op *op, struct sizes *sizes)
     }
 }
 
+/* The threads that share a convolution of single pixels between row-major images: one thread for little work, and units
+ * of at least PIXEL_UNIT operations (conv_rows.c). */
+static double pixel_threads(const struct sizes *sizes, double flops, double filters, double threads)
+{
+    const double groups = price_axis(sizes->first, 0) * price_axis(sizes->output, 1) / filters;
+    double units = groups * fmin(floor(flops / groups / PIXEL_UNIT) + 1, PIXEL_UNITS);
+
+    if (threads <= 1 || flops < PIXEL_ALONE)
+        return 1;
+    while (units < threads && filters * groups / units >= 2 * PIXEL_SLICE) /* slices of filters */
+        units *= 2;
+    return units / ceil(units / threads);
+}
+
 /* Time of a convolution of single pixels between row-major images, which needs no layout (kernels/model.c,
- * kernel_rows_ns). Negative: the op is another one. */
+ * kernel_rows_ns). Without a stride the image is read in place, otherwise its rows are copied. Negative: the op is
+ * another one. */
 static double pixels_ns(const cpu_state *state, const inlay_graph *graph, const inlay_node_info *info,
-                        const struct sizes *sizes, const op_work *work, const struct machine *machine)
+                        const struct sizes *sizes, const op_work *work, double threads, const struct machine *machine)
 {
     const cpu_op *op = work->op;
     const bool laid_out = has_layout(state, graph, info->inputs[0]) || wants_layout(state, graph, info->outputs[0]);
-    op_work product = { .op = op, .rate = CORE_FLOPS_PER_NS, .threads = work->threads, .gain = 1 };
-    double filters, columns, depth, width, pieces, copied = 0;
+    op_work product = { .op = op, .rate = CORE_FLOPS_PER_NS, .threads = 1, .gain = 1 };
+    double filters, columns, depth, width, places, ns;
 
     if (op->row->family != &cpu_conv || op->window.spatial != 2 || laid_out || sizes->output == NULL ||
         sizes->output->rank != 4 || sizes->second == NULL || op->window.group < 1)
@@ -540,18 +598,19 @@ static double pixels_ns(const cpu_state *state, const inlay_graph *graph, const 
     if (depth < 2)
         return -1;
     width = price_axis(sizes->output, 3);
-    pieces = columns / width * depth * (ceil(width / PIXEL_COLUMNS) + (fmod(width, PIXEL_COLUMNS) > 0));
+    places = price_axis(sizes->output, 2) * width;
     product.multiplies = product.dense = true;
-    product.flops = 2 * ceil(filters / PIXEL_FILTERS) * PIXEL_FILTERS * columns * depth;
-    if (op->window.strides[1] > 1) { /* rows are copied, and are no longer one */
-        product.flops *= padded(width);
-        copied = sizes->in;
-    }
-    return op_work_ns(&product, &machine->reference, &machine->local) +
-           (pieces * PIECE_NS + 4 * columns * depth / UNFOLD_BYTES_PER_NS + sizes->out / PIXEL_BYTES_PER_NS +
-            copied / STRIDED_BYTES_PER_NS) /
-               work->threads +
-           CALL_NS + (work->threads > 1 ? machine->memory.team_ns : 0);
+    product.flops = 2 * filters * columns * padded(places) * depth;
+    ns = op_work_ns(&product, &machine->reference, &machine->local) +
+         columns / places * ceil(places / PIXEL_COLUMNS) * ceil(filters / PIXEL_FILTERS) * PIXEL_TILE_NS;
+    if (op->window.strides[1] > 1)
+        ns += columns / width * depth * (ceil(width / PIXEL_COLUMNS) + (fmod(width, PIXEL_COLUMNS) > 0)) * PIECE_NS +
+              4 * columns * depth / UNFOLD_BYTES_PER_NS +
+              sizes->in / (double)op->window.strides[0] / STRIDED_BYTES_PER_NS;
+    threads = pixel_threads(sizes, product.flops, filters, threads);
+    if (price_far_share(&machine->memory, sizes->in + sizes->out) > 0) /* caches are read during the computation */
+        ns += threads * stream_ns(machine, sizes->in, sizes->out, threads);
+    return ns / threads + CALL_NS + (threads > 1 ? machine->memory.team_ns : 0);
 }
 
 /* True for a convolution of several groups, other than depthwise, between row-major images, whose kernels read and
@@ -564,17 +623,25 @@ static bool reads_rows(const cpu_state *state, const inlay_graph *graph, const c
            !has_layout(state, graph, info->inputs[0]) && !wants_layout(state, graph, info->outputs[0]);
 }
 
+static bool is_strided_window(const cpu_op *op)
+{
+    return op->window.strides[op->window.spatial - 1] > 1;
+}
+
 /* Time of a depthwise convolution of a row-major image by vectors of channels, with both changes of layout
  * (kernels/model.c, kernel_depthwise_ns). Small images have too short rows for vectors of pixels. */
 static double channels_ns(const struct sizes *sizes, const op_work *work, const struct machine *machine)
 {
     const double channels = price_axis(sizes->output, 1),
                  vectors = price_count(sizes->output) / channels * ceil(channels / LANES);
-    double taps = 1;
+    double taps = 1, rows, tap_ns; /* rows: bytes of the rows that a window covers */
 
     for (uint32_t i = 0; i < work->op->window.spatial; i++)
         taps *= (double)work->op->window.kernel[i];
-    return vectors * (CHANNELS_NS + CHANNELS_TAP_NS * taps) * CHANNELS_PACE / machine->local.multiply / work->threads +
+    rows = 4 * channels * price_axis(sizes->first, sizes->first->rank - 1) * (double)work->op->window.kernel[0];
+    tap_ns = fmax(CHANNELS_TAP_NS * CHANNELS_PACE / machine->local.multiply,
+                  rows > PRICE_CORE_SIZE ? 4 * LANES / machine->memory.near : 0);
+    return vectors * (CHANNELS_NS * CHANNELS_PACE / machine->local.multiply + tap_ns * taps) / work->threads +
            stream_ns(machine, sizes->in, sizes->out, work->threads) + reorder_ns(machine, sizes->in, work->threads) +
            reorder_ns(machine, sizes->out, work->threads) + CALL_NS + (work->threads > 1 ? machine->memory.team_ns : 0);
 }
@@ -625,7 +692,9 @@ static void describe_work(const cpu_state *state, const inlay_graph *graph, cons
 {
     const cpu_op *op = work->op;
     const cpu_family *family = op->row->family;
-    const bool slides = family == &cpu_pool || family == &cpu_resize || (family == &cpu_conv && op->window.group > 1);
+    const bool slides =
+        family == &cpu_pool || family == &cpu_resize ||
+        (family == &cpu_conv && op->window.group > 1 && (double)op->window.group == price_axis(sizes->output, 1));
 
     work->multiplies =
         family == &cpu_conv || family == &cpu_conv_transpose || family == &cpu_product || family == &cpu_attention;
@@ -722,7 +791,7 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
         if (!is_among_inputs(info, i, info->inputs[i])) /* x * x reads x once */
             sizes.in += bytes;
         fused = fused || is_fused(state, request, info, i, &op);
-        cost->enter_ns += ENTER_NS;
+        cost->enter_ns += cost->enter_ns == 0 ? ENTER_NS : MORE_ENTER_NS;
     }
     if (op.row->family == &cpu_recurrent) {
         inlay_cost layer = { .ns = 0 };
@@ -766,23 +835,27 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
     cost->bytes_written += (uint64_t)sizes.out;
     if (fused || is_view(&op))
         inside = fused_ns(&sizes, work, machine);
-    work.threads = op.row->family == &cpu_product       ? product_threads(&op, &sizes, threads)
-                   : is_shared(&op, &sizes, work.flops) ? threads
-                                                        : 1;
+    work.threads = step_threads(&work, &sizes, threads);
     alone = alone_ns(&sizes, &work, weights_ns(machine, request->graph, sizes.weights, work.threads), machine);
     if (op.row->family == &cpu_attention)
         alone += 2 * 4 * price_count(sizes.second) / PACK_BYTES_PER_NS / work.threads;
-    pixels = pixels_ns(state, request->graph, info, &sizes, &work, machine);
-    if (pixels >= 0) {
+    pixels = pixels_ns(state, request->graph, info, &sizes, &work, threads, machine);
+    if (pixels >= 0 && pixels < alone + enter_ns + leave_ns) {
         alone = pixels;
         enter_ns = leave_ns = 0;
     }
-    if (reads_rows(state, request->graph, &op, info, &sizes)) {
-        alone += sizes.out / PIXEL_BYTES_PER_NS / work.threads;
+    if (pixels < 0 && reads_rows(state, request->graph, &op, info, &sizes)) {
+        alone += (sizes.out / PIXEL_BYTES_PER_NS + GROUPS_NS) / work.threads;
         enter_ns = leave_ns = 0;
     }
-    if (planar)
+    if (planar) {
+        const double elements = is_strided_window(&op) ? sizes.in / 4 : 0;
+
+        alone += (PLANE_NS * price_axis(sizes.first, 0) * price_axis(sizes.first, 1) + elements / LANES) / work.threads;
         alone = fmin(alone, channels_ns(&sizes, &work, machine));
+    } else if (op.row->family == &cpu_conv && pixels < 0) {
+        alone += BORDER_NS;
+    }
     cost->enter_ns += enter_ns;
     cost->leave_ns += leave_ns;
     cost->ns += inside >= 0 ? inside : alone;

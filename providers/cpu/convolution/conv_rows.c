@@ -20,6 +20,8 @@ enum {
     PANEL_FLOATS = 96 * 1024,
     COPY_FLOATS = 64 * 1024,
     ALONE_FLOPS = 200000,
+    MOST_UNITS = 8,
+    UNIT_FLOPS = 300000,
     MIN_CHANNELS = 48
 };
 
@@ -30,7 +32,9 @@ typedef struct conv_rows {
     kernel_conv_shape window;
     int64_t in, out, chain; /* channels of a group; maximum terms of a chain (sgemm_chain) */
     int64_t rows, blocks;   /* output rows in a unit; units for one group of an image */
-    bool copied;            /* false: rows are read in place, because there is no border and no stride */
+    int64_t height, width;  /* output rows of an image, and their columns; in_place: panels of columns */
+    bool copied;            /* false: rows are read without a copy, because there is no border and no stride */
+    bool in_place;          /* single pixels without border and stride: the image is the second operand */
     int64_t panel_floats, copy_floats;
     uint32_t workers, scratch;
     bool biased, clamp;
@@ -76,15 +80,15 @@ static void one_unit(const conv_rows_call *call, int64_t unit, int64_t part, flo
     const int64_t first = unit % conv->blocks * conv->rows;
     const int64_t low = conv->out * part / call->parts, high = conv->out * (part + 1) / call->parts;
     const int64_t channel = group * conv->out + low; /* first output channel of the slice */
-    const int64_t rows = window->out_height - first < conv->rows ? window->out_height - first : conv->rows;
+    const int64_t rows = conv->height - first < conv->rows ? conv->height - first : conv->rows;
     const int64_t depth = conv->in * window->kernel[0] * window->kernel[1],
-                  places = window->out_height * window->out_width;
+                  places = window->out_height * window->out_width, at = first * conv->width;
     const int64_t top = first * window->stride[0] - window->begin[0];
-    const int64_t seen = plane_rows_seen(window, rows);
+    const int64_t seen = plane_rows_seen(window, rows), skip = window->kernel[0] == 1 ? window->stride[0] : 1;
     sgemm_post posts[2];
     sgemm_job job = { .kernel = conv->kernel,
                       .m = high - low,
-                      .n = rows * window->out_width,
+                      .n = places - at < rows * conv->width ? places - at : rows * conv->width,
                       .k = depth,
                       .chain = conv->chain,
                       .a = (const float *)call->args[ARG_W] + channel * depth,
@@ -94,17 +98,21 @@ static void one_unit(const conv_rows_call *call, int64_t unit, int64_t part, flo
                       .b_panel = SGEMM_WIDTH * depth,
                       .b_step = SGEMM_WIDTH,
                       .c_row = places,
-                      .c = (float *)call->args[ARG_Y] + (image * window->group * conv->out + channel) * places +
-                           first * window->out_width,
+                      .c = (float *)call->args[ARG_Y] + (image * window->group * conv->out + channel) * places + at,
                       .posts = posts };
 
     INLAY_CHECK(rows > 0 && (!conv->copied || seen * conv->copy.row <= conv->copy_floats));
-    for (int64_t channel_in = 0; channel_in < conv->in; channel_in++) {
+    if (conv->in_place) {
+        job.b = (const float *)call->args[ARG_X] + (image * window->group + group) * conv->in * places + at;
+        job.b_panel = SGEMM_WIDTH;
+        job.b_step = places;
+    }
+    for (int64_t channel_in = 0; !conv->in_place && channel_in < conv->in; channel_in++) {
         const float *input = (const float *)call->args[ARG_X] +
                              ((image * window->group + group) * conv->in + channel_in) * window->height * window->width;
 
         if (conv->copied) {
-            for (int64_t row = 0; row < seen; row++)
+            for (int64_t row = 0; row < seen; row += skip)
                 plane_copy_row(&conv->copy,
                                top + row >= 0 && top + row < window->height ? input + (top + row) * window->width
                                                                             : NULL,
@@ -154,24 +162,59 @@ static inlay_status run_conv_rows(const cpu_native *native, const cpu_state *sta
                      : state->host->parallel_for(state->host->ctx, run, units, 1, conv_units, &call);
 }
 
+/* The columns of all vectors of an image that is divided into units of so many rows. */
+static int64_t vector_columns(const conv_rows *rows, int64_t unit)
+{
+    const int64_t whole = rows->height / unit, rest = rows->height % unit;
+
+    return (whole * ((unit * rows->width + SGEMM_LANES - 1) / SGEMM_LANES) +
+            (rest * rows->width + SGEMM_LANES - 1) / SGEMM_LANES) *
+           SGEMM_LANES;
+}
+
+/* The most rows of a unit. There are enough units for two threads and more, independent of the thread count, because
+ * each unit reads all weights. But short units have too few columns for the kernel, and others fill its vectors
+ * badly. */
+static int64_t most_rows(const conv_rows *rows)
+{
+    const double groups = (double)(rows->window.images * rows->window.group), flops = rows->window.flops / groups;
+    const int64_t most = rows->height < MOST_UNITS ? rows->height : MOST_UNITS;
+    int64_t units = flops < UNIT_FLOPS * (double)most ? (int64_t)(flops / UNIT_FLOPS) + 1 : most,
+            least = vector_columns(rows, rows->height);
+
+    for (int64_t i = 2; i <= units; i++) {
+        const int64_t columns = vector_columns(rows, (rows->height + i - 1) / i);
+
+        least = columns < least ? columns : least;
+    }
+    while (units > 1 && (double)vector_columns(rows, (rows->height + units - 1) / units) > 1.1 * (double)least)
+        units--;
+    return (rows->height + units - 1) / units;
+}
+
 /* Chooses the output rows of a unit and the buffer sizes. false: the buffers are too small for one row. */
 static bool cut(conv_rows *rows)
 {
     const kernel_conv_shape *window = &rows->window;
     const int64_t depth = rows->in * window->kernel[0] * window->kernel[1];
-    /* enough units for two threads and more, independent of the thread count, because each unit reads all weights */
-    const int64_t max_rows = window->out_height >= 8 ? (window->out_height + 7) / 8 : window->out_height;
 
-    for (rows->rows = max_rows; rows->rows > 0; rows->rows--) {
-        rows->panel_floats = depth * ((rows->rows * window->out_width + SGEMM_WIDTH - 1) / SGEMM_WIDTH * SGEMM_WIDTH);
+    for (rows->rows = most_rows(rows); rows->rows > 0; rows->rows--) {
+        rows->panel_floats =
+            rows->in_place ? 0 : depth * ((rows->rows * rows->width + SGEMM_WIDTH - 1) / SGEMM_WIDTH * SGEMM_WIDTH);
         rows->copy_floats = rows->copied ? plane_rows_seen(window, rows->rows) * rows->copy.row : 0;
         if (rows->panel_floats <= PANEL_FLOATS && rows->copy_floats <= COPY_FLOATS)
             break;
     }
     if (rows->rows < 1)
         return false;
-    rows->blocks = (window->out_height + rows->rows - 1) / rows->rows;
+    rows->blocks = (rows->height + rows->rows - 1) / rows->rows;
     return true;
+}
+
+bool conv_rows_reads_in_place(const kernel_conv_shape *window)
+{
+    return !window->padded && window->stride[0] == 1 && window->stride[1] == 1 && window->kernel[0] == 1 &&
+           window->kernel[1] == 1;
 }
 
 static bool plan_units(const cpu_build *build, const kernel_layer *layer, conv_rows *rows)
@@ -185,6 +228,10 @@ static bool plan_units(const cpu_build *build, const kernel_layer *layer, conv_r
                          .copied = window->padded || window->stride[1] > 1 };
     if (window->stride[1] > PLANES_LANES)
         return false;
+    rows->in_place = conv_rows_reads_in_place(window);
+    rows->height =
+        rows->in_place ? (window->out_height * window->out_width + SGEMM_WIDTH - 1) / SGEMM_WIDTH : window->out_height;
+    rows->width = rows->in_place ? SGEMM_WIDTH : window->out_width;
     plane_copy_plan(&rows->copy, window);
     return cut(rows);
 }

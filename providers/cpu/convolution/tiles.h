@@ -63,8 +63,9 @@ typedef struct tiles_cut {
     int64_t block, chunk; /* tiles and panels of a unit */
     double ns;            /* expected time until the last thread ends */
 } tiles_cut;
-/* tile_bytes: bytes of the image that a tile reads; depth: rows of weights in a panel. */
-void tiles_find_cut(int64_t tiles, int64_t tile_bytes, int64_t panels, int64_t depth, uint32_t threads, tiles_cut *out);
+/* tile_bytes: bytes of the image that a tile reads; panels: a last one that is not full may count as a part of one;
+ * depth: rows of weights in a panel. */
+void tiles_find_cut(int64_t tiles, int64_t tile_bytes, double panels, int64_t depth, uint32_t threads, tiles_cut *out);
 
 /* cpu_family.defer_scale of convolutions: pointwise ones scale their weights. */
 inlay_status tiles_defer_scale(cpu_build *build, const cpu_group *group, uint32_t reader, bool *out_done);
@@ -129,6 +130,8 @@ bool fft_measure_accuracy(const cpu_state *state, const tensor_layout *plain, co
                           winograd_accuracy *out);
 /* Other convolutions of row-major images with any number of groups, as GEMM (conv_rows.c). */
 bool conv_rows_run(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
+/* True if it reads the image in place: for single pixels without border and stride. */
+bool conv_rows_reads_in_place(const kernel_conv_shape *window);
 inlay_status conv_rows_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 /* Direct convolution (tiles_direct.c). places: x, unset, y, the epilogue's, and space for one more. */
 enum { TILES_X, TILES_W, TILES_Y, TILES_OPERANDS };

@@ -216,7 +216,7 @@ static void divide(struct direct *direct, uint32_t threads)
     double flops = 2.0 * (double)(pixels * direct->channels) * (double)(direct->tap_count * direct->depth);
     tiles_cut division;
 
-    tiles_find_cut(tiles, tile_bytes, direct->panels, direct->tap_count * direct->depth,
+    tiles_find_cut(tiles, tile_bytes, (double)direct->panels, direct->tap_count * direct->depth,
                    flops > ALONE_FLOPS ? threads : 1, &division);
     direct->block = division.block;
     direct->chunk = division.chunk;

@@ -8,7 +8,7 @@
 #include "inlay/check.h"
 #include <math.h>
 
-enum { ARG_X, ARG_W, ARG_Y, BLOCK_PIXELS = 160, WAKE_NS = 4000 };
+enum { ARG_X, ARG_W, ARG_Y, BLOCK_PIXELS = 160, MIN_THREAD_PIXELS = 48, WAKE_NS = 4000 };
 
 struct gemm {
     cpu_native native;
@@ -310,8 +310,11 @@ static void divide(struct gemm *gemm, uint32_t threads)
 {
     int64_t panels = (gemm->job.n + gemm->job.width - 1) / gemm->job.width;
 
+    /* Threads share pixels if each has enough of them: chunks of panels unfold the same pixels, and are uneven. */
     gemm->blocks = (gemm->job.m + BLOCK_PIXELS - 1) / BLOCK_PIXELS;
-    gemm->chunks = gemm->blocks >= 2 * (int64_t)threads || threads <= 1 ? 1 : (int64_t)threads;
+    if (threads > 1 && gemm->job.m / threads >= MIN_THREAD_PIXELS)
+        gemm->blocks = (gemm->blocks + threads - 1) / threads * threads;
+    gemm->chunks = gemm->blocks >= (int64_t)threads ? 1 : (int64_t)threads;
     gemm->chunks = gemm->chunks < panels ? gemm->chunks : panels;
     gemm->chunk = (panels + gemm->chunks - 1) / gemm->chunks;
     gemm->chunks = (panels + gemm->chunk - 1) / gemm->chunk;

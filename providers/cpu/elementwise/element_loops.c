@@ -67,9 +67,9 @@ FUNCTION(softsign_row, a / (1 + vm_abs(a)))
 FUNCTION(selu_row, a < 0 ? beta * alpha * vm_expm1(a) : beta * a)
 static inline float celu_of(float a, float alpha)
 {
-    const float low = alpha * vm_expm1(a / alpha);
+    const float quotient = a / alpha, low = alpha * (quotient == 0 ? quotient : vm_expm1(quotient));
 
-    return a == 0 ? a : (a < 0 ? 0 : a) + (low > 0 ? 0 : low);
+    return a < 0 ? low : a;
 }
 FUNCTION(celu_row, celu_of(a, alpha))
 FUNCTION(threshold_row, a > alpha ? a : 0) /* of NaN: 0, as in ONNX's function bodies */

@@ -69,7 +69,7 @@ double kernel_tiles_ns(const cpu_build *build, const cpu_group *group, const ker
     tiles_cut cut;
 
     (void)group;
-    tiles_find_cut(tiles, TILE_ROWS * pixel_bytes, panels_of(window), depth, KERNEL_THREADS, &cut);
+    tiles_find_cut(tiles, TILE_ROWS * pixel_bytes, (double)panels_of(window), depth, KERNEL_THREADS, &cut);
     ns = cut.ns * tile_vectors(window, depth) / (double)(2 * panels_of(window));
     /* the last tile may be partial */
     ns *= pixels > tiles * TILE_ROWS / 2 ? (double)pixels / (double)(tiles * TILE_ROWS) : 0.5;
@@ -165,7 +165,8 @@ double kernel_rows_ns(const cpu_build *build, const cpu_group *group, const kern
     double ns = 2 * whole * columns * depth / rate * kernel_pace(KERNEL_GEMM);
 
     (void)group;
-    ns += pieces * piece + columns * depth * sizeof(float) / UNFOLD_BYTES_PER_NS;
+    if (!conv_rows_reads_in_place(window))
+        ns += pieces * piece + columns * depth * sizeof(float) / UNFOLD_BYTES_PER_NS;
     if (window->padded || window->stride[1] > 1)
         ns += 4.0 * (double)cpu_count(build, build->op->in[0]) * (double)window->kernel[0] / BORDER_BYTES_PER_NS;
     return ns / KERNEL_THREADS + LOOP_NS;

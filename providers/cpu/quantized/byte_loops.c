@@ -2,6 +2,7 @@
 #include "cpu/quantized/byte_loops.h"
 #include "inlay/check.h"
 #include "simd/vec.h"
+#include "simd/dynamic_range.h"
 #include "simd/vecmath.h"
 
 static void from_u8(float *restrict output, const uint8_t *restrict input, int64_t count, float scale, float zero)
@@ -67,15 +68,15 @@ static void range(const float *input, int64_t count, float *low, float *high)
     }
     for (; i + LANES <= count; i += LANES)
         for (int k = 0; k < LANES; k++) {
-            lows[k] = input[i + k] < lows[k] ? input[i + k] : lows[k];
+            lows[k] = dynamic_low(lows[k], input[i + k]);
             highs[k] = input[i + k] > highs[k] ? input[i + k] : highs[k];
         }
     for (; i < count; i++) {
-        lows[0] = input[i] < lows[0] ? input[i] : lows[0];
+        lows[0] = dynamic_low(lows[0], input[i]);
         highs[0] = input[i] > highs[0] ? input[i] : highs[0];
     }
     for (int k = 0; k < LANES; k++) {
-        *low = lows[k] < *low ? lows[k] : *low;
+        *low = dynamic_low(*low, lows[k]);
         *high = highs[k] > *high ? highs[k] : *high;
     }
 }

@@ -11,7 +11,7 @@ typedef struct byte_loops {
     void (*dequantize)(float *output, const void *input, bool is_signed, int64_t count, float scale, float zero);
     /* output = saturate(round_half_even(input / scale) + zero), ONNX QuantizeLinear-13, for any scale. */
     void (*quantize)(void *output, const float *input, bool is_signed, int64_t count, float scale, float zero);
-    /* Extends [*low, *high] to include the elements of input, except NaN. */
+    /* Extends [*low, *high] to include the elements of input. *low becomes NaN if one of them is. */
     void (*range)(const float *input, int64_t count, float *low, float *high);
     /* output = clamp(input, low, high). */
     void (*clip)(void *output, const void *input, bool is_signed, int64_t count, int32_t low, int32_t high);

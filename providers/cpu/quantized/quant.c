@@ -2,6 +2,7 @@
  * Cast-6..25 of the sums of MatMulInteger and ConvInteger. */
 #include "cpu/elementwise/elementwise.h"
 #include "cpu/quantized/quant.h"
+#include "simd/dynamic_range.h"
 #include "simd/vecmath.h"
 #include <math.h>
 
@@ -225,14 +226,13 @@ static inlay_status quantize_parts(void *user, int64_t begin, int64_t end, uint3
     return INLAY_OK;
 }
 
-/* Computes as the operator's function body in ONNX does, but with scale 1 if all elements are 0. */
 static inlay_status run_dynamic(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                 uint32_t threads)
 {
     const struct dynamic *dynamic = (const struct dynamic *)(const void *)native;
     int64_t parts = threads <= 1 ? 1 : dynamic->count / GRAIN < 1 ? 1 : dynamic->count / GRAIN;
     dynamic_call call = { .input = args[0], .output = args[1], .count = dynamic->count };
-    float low = 0, high = 0, zero;
+    float low = 0, high = 0;
     inlay_status status;
 
     parts = parts > MOST_RANGES ? MOST_RANGES : parts;
@@ -245,12 +245,10 @@ static inlay_status run_dynamic(const cpu_native *native, const cpu_state *state
     if (status != INLAY_OK)
         return status;
     for (int64_t i = 0; i < parts; i++) {
-        low = call.ranges[i][0] < low ? call.ranges[i][0] : low;
+        low = dynamic_low(low, call.ranges[i][0]);
         high = call.ranges[i][1] > high ? call.ranges[i][1] : high;
     }
-    call.scale = high > low ? (high - low) / 255.0f : 1.0f;
-    zero = -low / call.scale;
-    call.zero = zero > 255.0f ? 255.0f : vm_round(zero);
+    dynamic_parameters(low, high, &call.scale, &call.zero);
     *(float *)args[2] = call.scale;
     *(uint8_t *)args[3] = (uint8_t)call.zero;
     if (parts == 1)

@@ -3,16 +3,25 @@
 #include "cpu/weights/low_bit.h"
 #include "cpu/quantized/bytes.h"
 #include "cpu/quantized/quant.h"
+#include "common/price.h"
+#include "cpu/convolution/tiles.h"
 #include "inlay/plugin.h"
 #include <math.h>
 
 #define BYTE_FLOPS_PER_NS 1250.0 /* four times the operations of floats */
 #define SPARSE_BYTES_PER_NS 20.0
 #define FLOAT_FLOPS_PER_NS 250.0
-#define REQUANTIZE_NS 0.03 /* per element of a convolution's output */
-#define THIN_NS 0.05       /* depthwise: per output element */
-#define THIN_TAP_NS 0.008  /* depthwise: per tap of an output element */
-#define BYTES_PER_NS 16.0  /* elements quantized or dequantized */
+#define REQUANTIZE_NS 0.03  /* per element of a convolution's output */
+#define THIN_NS 0.05        /* depthwise: per output element */
+#define THIN_TAP_NS 0.008   /* depthwise: per tap of an output element */
+#define BYTES_PER_NS 16.0   /* elements quantized or dequantized */
+#define DYNAMIC_PER_NS 10.0 /* elements whose range is found first, ... */
+#define DYNAMIC_NS 350.0    /* ... and the start */
+#define RESULT_NS 0.075     /* a result of a product */
+#define GRAIN 16384.0       /* elements of a thread */
+#define PRODUCT_ROWS 6      /* rows, and columns of panels, that are multiplied together */
+#define PRODUCT_COLUMNS 64
+#define PRODUCT_ALONE 4e5 /* operations; smaller products have one thread */
 #define CALL_NS 60.0
 
 /* The time of products relative to AVX-512 VNNI. AVX-VNNI has vectors of half the length; AVX2 and NEON widen bytes
@@ -78,12 +87,27 @@ static double count_of(const inlay_cost_request *request, const uint32_t *list, 
     return n;
 }
 
+/* The threads that share a product of bytes, on average (quant_rows.c). */
+static double product_threads(double rows, double columns, double depth, double threads)
+{
+    const double tiles = ceil(rows / PRODUCT_ROWS), panels = columns / PRODUCT_COLUMNS;
+    tiles_cut cut;
+
+    if (threads <= 1 || 2 * rows * columns * depth <= PRODUCT_ALONE || tiles < 1)
+        return 1;
+    tiles_find_cut((int64_t)tiles, (int64_t)(PRODUCT_ROWS * depth), panels, (int64_t)ceil(depth / 4), (uint32_t)threads,
+                   &cut);
+    return fmax(1, tiles * panels /
+                       (ceil(ceil(tiles / (double)cut.block) * ceil(ceil(panels) / (double)cut.chunk) / threads) *
+                        (double)cut.block * fmin((double)cut.chunk, panels)));
+}
+
 void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const inlay_node_info *info, inlay_cost *cost,
                     double *out_multiply_ns, double *out_weight_bytes)
 {
     const cpu_family *family = op->row->family;
     double x = count_of(request, info->inputs, info->input_count, 0),
-           threads = request->max_threads > 0 ? request->max_threads : 1;
+           threads = request->max_threads > 0 ? request->max_threads : 1, share = threads;
     double y = count_of(request, info->outputs, info->output_count, 0), flops = y, rate = BYTES_PER_NS, weights = 0,
            more = 0;
 
@@ -128,12 +152,19 @@ void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const i
         weights = count_of(request, info->inputs, info->input_count, at);
         flops = 2 * y * per;
         rate = BYTE_FLOPS_PER_NS / relative_product_time();
+        if (!conv && y > 0 && per > 0) { /* vectors of 16 columns, and four terms */
+            const double columns = (double)w->dims[1].value;
+
+            share = product_threads(y / columns, columns, per, threads);
+            flops *= ceil(columns / 16) * 16 / columns * ceil(per / 4) * 4 / per;
+            more = y * RESULT_NS;
+        }
         if (byte_tiles_of_cpu() != NULL && y > 0 && per > 0 && (!conv || op->window.group == 1)) {
             const double columns = conv ? (double)w->dims[0].value : (double)w->dims[1].value;
 
             rate /= fmin(1, relative_tile_time(y / columns, 1, ceil(per / 4), columns));
         }
-        more = conv ? y * REQUANTIZE_NS * relative_product_time() : 0;
+        more = conv ? y * REQUANTIZE_NS * relative_product_time() : more;
         if (conv && op->window.group > 1 && w->dims[1].value < 8) {
             rate = 2 / THIN_TAP_NS / sqrt(relative_product_time());
             more = y * THIN_NS * sqrt(relative_product_time());
@@ -142,13 +173,19 @@ void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const i
                family->kind == CPU_FAMILY_INT_CAST || family->kind == CPU_FAMILY_INT_BIAS) {
         flops = 0; /* fused into a GEMM, or no work */
     }
+    if (family == &cpu_dynamic) {
+        rate = DYNAMIC_PER_NS;
+        more = DYNAMIC_NS;
+    }
+    if (weights == 0)
+        share = price_loop_threads(y, GRAIN, threads);
     cost->flops += flops;
     cost->bytes_read += (uint64_t)(x + weights);
     cost->bytes_written += (uint64_t)y;
     if (weights > 0)
-        *out_multiply_ns = (flops / rate + more) / threads;
+        *out_multiply_ns = (flops / rate + more) / share;
     else
-        cost->ns += (flops / rate + more) / threads;
+        cost->ns += flops / rate / share + more;
     *out_weight_bytes = weights;
     cost->ns += CALL_NS;
 }

@@ -171,7 +171,7 @@ inlay_status bytes_init_product(cpu_build *build, const cpu_place *place, uint32
                          .is_signed = is_signed,
                          .sums = bytes_tiles_sums(set, &layout, build->instance->buffers[out_weights->buffer].data, n),
                          .offset = byte_offset(set, tiles, is_signed) };
-    tiles_find_cut(out->row_tiles, height * k, out->panels, out->quads, threads, &cut);
+    tiles_find_cut(out->row_tiles, height * k, (double)n / (double)set->width, out->quads, threads, &cut);
     out->block = cut.block;
     out->chunk = cut.chunk;
     return INLAY_OK;

@@ -463,7 +463,8 @@ static void divide_work(struct direct *direct, uint32_t threads)
     direct->row_tiles = (direct->row_pixels + TILE_PIXELS - 1) / TILE_PIXELS;
     direct->panels = (direct->channels + direct->set->width - 1) / direct->set->width;
     threads = flops > ALONE_FLOPS ? threads : 1;
-    tiles_find_cut(direct->rows * direct->row_tiles, TILE_PIXELS * direct->s_pixel, direct->panels, depth, threads, &c);
+    tiles_find_cut(direct->rows * direct->row_tiles, TILE_PIXELS * direct->s_pixel,
+                   (double)direct->channels / (double)direct->set->width, depth, threads, &c);
     direct->block = c.block;
     direct->chunk = c.chunk;
 }

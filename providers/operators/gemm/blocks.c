@@ -111,13 +111,18 @@ gemm_price gemm_blocks_price(const gemm_kernel *kernel, const product_size *size
     double lanes = kernel->lanes, line = kernel->in_bytes * (double)gemm_depth(kernel, 1 << 20);
     double columns = size->n <= lanes ? lanes : lanes * (double)gemm_ceil_div((int64_t)size->n, (int64_t)lanes);
     double rows = size->m < 4 ? 4 : size->m, rate = lanes * (lanes > 4 ? 15 : 5) * kernel->k_step;
-    double ns = size->a_constant || size->b_constant ? 40 : 55;
+    double ns = size->a_constant || size->b_constant ? 40 : 55, tiles = ceil(size->m * size->n * size->k / GEMM_GRAIN);
 
     if (!size->a_constant)
         ns += size->m * size->k * (size->a_across ? 0.1 : 0.4) * (double)(int64_t)(1 + size->n * line / TILE_B_BYTES);
+    ns += size->window_ns * size->n * size->k;
     if (!size->b_constant && (size->b_along || size->b_windows || size->m > 3 * kernel->mr))
         ns += size->n * size->k * (size->b_along ? 0.4 : 0.1) * (double)(int64_t)(1 + size->m * line / TILE_A_BYTES);
-    return (gemm_price){ 2 * rows * columns * size->k / rate, ns, true };
+    return (gemm_price){ .multiply_ns = 2 * rows * columns * size->k / rate,
+                         .more_ns = ns,
+                         .tiles = tiles,
+                         .whole = tiles,
+                         .tile = GEMM_GRAIN };
 }
 
 /* One block of k of one tile, with its panels. */

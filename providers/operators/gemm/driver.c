@@ -151,6 +151,6 @@ inlay_status gemm_run(const kit_call *call, const gemm_job *job, void *workspace
         return INLAY_OK;
     INLAY_CHECK(job->tile_m > 0 && job->tile_n > 0 && (workspace != NULL || job->thread_bytes == 0));
     tile_work = job->tile_m * job->tile_n * (job->k > 0 ? job->k : 1);
-    grain = tile_work > 0 && tile_work < 128 * 1024 ? 128 * 1024 / tile_work : 1;
+    grain = tile_work > 0 && tile_work < GEMM_GRAIN ? GEMM_GRAIN / tile_work : 1;
     return kit_parallel(call, job->batch * parallel.tiles, grain, run_tiles, &parallel);
 }

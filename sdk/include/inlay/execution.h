@@ -72,13 +72,14 @@ typedef struct inlay_host {
 
     /* Allocates the output of a running region whose shape was not known before (INLAY_OUTPUT_ALLOCATED). Only until
      * execute returns, and for one run by one thread at a time. Fills *out with memory in the provider's default domain
-     * (the host may call buffer_alloc within this call); the host keeps it as long as the output is needed. A second
-     * call for the same output replaces the first. INLAY_INVALID_ARGUMENT: the output is not of kind ALLOCATED, or its
-     * dims are invalid. INLAY_OUT_OF_MEMORY, INLAY_LIMIT_EXCEEDED: there is no memory, or the user's limit forbids it;
-     * return the status from execute. */
+     * (the host may call buffer_alloc within this call, so hold no lock that buffer_alloc takes); the host keeps it as
+     * long as the output is needed. A second call for the same output replaces the first. INLAY_INVALID_ARGUMENT: the
+     * output is not of kind ALLOCATED, or its dims are invalid. INLAY_OUT_OF_MEMORY, INLAY_LIMIT_EXCEEDED: there is no
+     * memory, or the user's limit forbids it; return the status from execute. */
     inlay_status (*output_alloc)(void *ctx, inlay_run *run, const inlay_output_request *request, inlay_buffer *out);
     /* Allocates the bytes of string elements of an output; they live as long as the outputs of the run. Not cleared.
-     * NULL: out of memory. */
+     * NULL: out of memory. An element may also point to bytes of an element of an input or of a constant, or to memory
+     * of the region that stays unchanged until release_compiled; never to memory that a later call overwrites. */
     char *(*string_alloc)(void *ctx, inlay_run *run, uint64_t bytes);
 
     /* Returns INLAY_OK, INLAY_CANCELLED or INLAY_DEADLINE_EXCEEDED; run NULL: INLAY_OK. Cheap. Call it so often that a

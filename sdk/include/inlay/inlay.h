@@ -47,6 +47,12 @@
  * knows, such as an action of a later version. A program treats an unknown status as inlay/status.h states, and any
  * other unknown number as "other".
  *
+ * Small library. A library that is built with CMake option INLAY_SMALL exports every function, but leaves parts out.
+ * inlay_calibrate(), inlay_tune(), inlay_session_explain(), inlay_context_measure(), inlay_context_record() and the
+ * three functions inlay_context_profile...() return INLAY_UNSUPPORTED there, as does the creation of a session with a
+ * GGUF file or the options placement and watchdog. Option isolate opens no plug-in, and inlay_plan_info.predicted_ns is
+ * 0.
+ *
  * fork(). A child process may call every function, from any number of threads. It may also continue to use its copies
  * of the parent's sessions, contexts and values, with two exceptions: a session that runs on a device, and a session in
  * which another thread was executing a call during the fork. Every call that uses such a session fails at once with
@@ -653,8 +659,8 @@ typedef struct inlay_explain_options {
     /* "text" (NULL), "json" (`inlay explain --from FILE --html PAGE` converts it to a page), or "line": how many nodes
      * each provider runs, why not all are on one, and the expected time, without the other members */
     const char *format;
-    uint32_t flags;     /* INLAY_EXPLAIN_* */
-    uint32_t columns;   /* text: line width in characters, at most 400; 0 = 100 */
+    uint32_t flags;   /* INLAY_EXPLAIN_* */
+    uint32_t columns; /* text: line width in characters, at most 400; 0 = 100 */
     /* details of the nodes whose name matches this glob, or whose operator does ("op:GLOB"): the answer of each
      * provider, and why it was not chosen; NULL = the whole session */
     const char *node;

@@ -97,7 +97,8 @@
  * the user says so. It does not fork and calls neither exit nor abort. It starts threads in create or later and joins
  * them in destroy. It relies on no thread-local variable between calls, as the host calls from any thread, and with
  * INLAY_PLUGIN_DLCLOSE leaves none with a destructor, which would run after it is unmapped. C++ exceptions are caught
- * within it. A function uses at most 512 KiB of its caller's stack. `inlay plugin-check` detects many violations.
+ * within it. A function uses at most 512 KiB of its caller's stack, also a body of parallel_for and `reached` of a
+ * notice. `inlay plugin-check` detects many violations.
  *
  * Threads of a wrapped library (OpenMP, pthreadpool, TBB). The rules above apply to them as to threads of the plugin:
  * none before create, none after destroy; the plugin may set their affinity. The host leaves no core free for them: it
@@ -214,7 +215,8 @@ enum {
 typedef struct inlay_offer {
     uint64_t struct_size;
     /* any number, chosen by the provider; passed to cost, cost_region and compile. The host does not say when it has
-     * finished with an offer: what a cookie points to has to live as long as the state */
+     * finished with an offer, and calls assess any number of times: what a cookie points to has to live as long as the
+     * state. So use a number from which compile finds the offer in the graph, such as that of a pattern */
     uint64_t cookie;
     const uint32_t *nodes; /* [node_count] ascending indices; several nodes run as one group */
     uint32_t node_count;
@@ -326,7 +328,8 @@ typedef struct inlay_compile_request {
     void *ctx; /* first argument of the functions below; each may be NULL; call them from one thread at a time */
     /* Store a blob in the cache folder, where it replaces an earlier one, in pieces of any size: begin, write for each
      * piece, end. bytes of begin is the size of the blob, 0 if it is not known yet. A blob without end, or of a call
-     * that fails, is dropped. A failure need not end compile; INLAY_LIMIT_EXCEEDED: the folder may not hold so much. */
+     * that fails, is dropped. A failure does not end compile: go on without storing. INLAY_LIMIT_EXCEEDED: the folder
+     * may not hold so much. */
     inlay_status (*store_begin)(void *ctx, uint64_t bytes);
     inlay_status (*store_write)(void *ctx, const void *data, uint64_t bytes);
     inlay_status (*store_end)(void *ctx);
@@ -762,7 +765,11 @@ INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_
 /* Details of the contract.
  *  - Blobs. The file of a blob has its key and a checksum, and the host verifies both: a blob that cache_verdict,
  *    compile or specialize gets is what this provider stored for an equal region, and no other one. cache_verdict
- *    decides what the key does not say: whether this build and this driver still read the format of the blob.
+ *    decides what the key does not say: whether this build and this driver still read the format of the blob. It
+ *    answers for any bytes of any length without a crash, as plugin-check also passes truncated and damaged blobs.
+ *  - Timelines. Work that signals a value of a timeline waits for the work that signals lower values of it, or is
+ *    submitted when that has ended: the values are reached in ascending order. Fences of different timelines are
+ *    reached in any order.
  *  - Outputs in another domain. output_alloc allocates in the provider's default domain. An output that a placement
  *    puts into another domain is KNOWN or BOUNDED.
  *  - Growth of answers. inlay_buffer never grows. A later minor version may append members to inlay_output_request that
@@ -772,8 +779,9 @@ INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_
  *  - Notices. `reached` of a notice may call the three functions that its comment names, and not log: a provider keeps
  *    the text and logs it in its next call.
  *  - enumerate may run while other threads are in create or in any other function with the same ctx.
- *  - Exit. When the process exits, the host calls nothing. The plugin's static destructors run while threads of the
- *    application may still be in its functions: they free nothing that a call uses, and call no function of the host.
+ *  - Exit. When the process exits, the host calls nothing, neither destroy nor shutdown, so threads of the plugin may
+ *    still exist. The plugin's static destructors run while threads of the application may still be in its functions:
+ *    they free nothing that a call uses, and call no function of the host.
  *  - Measured times. `inlay tune` takes the time from the call of execute until it returns, or until its signal is
  *    reached. If the calling thread has not waited meanwhile (no voluntary context switch), it takes the thread's CPU
  *    time instead, which does not contain the time that other processes took.

@@ -370,7 +370,7 @@ static inlay_status run_once(struct runner *runner, const run_value *inputs, inl
     inlay_diag *diag = &runner->shared->diag; /* the address of this diag is in the arguments of the steps */
     struct program *other = NULL;
     inlay_status status;
-    uint32_t count;
+    uint32_t count, refused;
 
     runner->declined.step = NULL;
     runner->plans.busy = NULL;
@@ -380,7 +380,11 @@ static inlay_status run_once(struct runner *runner, const run_value *inputs, inl
     diag->error_class = INLAY_CLASS_DEFAULT;
     diag->text[0] = diag->node[0] = diag->tensor[0] = '\0';
     count = make_key(runner, inputs);
+    __atomic_store_n(&runner->shared->tensors.refused_class, INLAY_CLASS_DEFAULT, __ATOMIC_RELAXED);
     status = run_own(runner, inputs, count, &other, diag);
+    refused = __atomic_load_n(&runner->shared->tensors.refused_class, __ATOMIC_RELAXED);
+    if (status == INLAY_LIMIT_EXCEEDED && refused != INLAY_CLASS_DEFAULT)
+        diag->error_class = refused;
     if (status == INLAY_OK)
         return other != NULL ? run_fallback(runner, other, inputs, caller) : INLAY_OK;
     if (can_exclude_device(runner, status) && exclude_failed_device(runner, count, status, diag, &other) == INLAY_OK &&

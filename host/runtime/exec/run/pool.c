@@ -64,14 +64,30 @@ static void limit_idle(run_tensors *tensors, uint64_t bytes, bool workspace_idle
         drop_workspace(tensors);
 }
 
+/* Notes the class of a refusal, because a plugin may describe it in its own words. Returns the status. */
+static inlay_status note_refusal(run_shared *shared, inlay_status status, const inlay_diag *why, inlay_diag *diag)
+{
+    if (status == INLAY_LIMIT_EXCEEDED)
+        __atomic_store_n(&shared->tensors.refused_class, why->error_class, __ATOMIC_RELAXED);
+    if (status != INLAY_OK && diag != NULL && diag->struct_size >= sizeof *diag) {
+        const uint64_t size = diag->struct_size;
+
+        *diag = *why;
+        diag->struct_size = size;
+    }
+    return status;
+}
+
 inlay_status run_take(run_shared *shared, uint64_t bytes, uint64_t alignment, void **out_memory, inlay_diag *diag)
 {
-    inlay_status status = run_memory_take(shared->tensors.memory, false, bytes, alignment, out_memory, diag);
+    inlay_diag why = INLAY_DIAG_INIT;
+    inlay_status status = run_memory_take(shared->tensors.memory, false, bytes, alignment, out_memory, &why);
 
-    if (status == INLAY_OK || !has_idle_memory(shared))
-        return status;
-    run_shared_drop(shared);
-    return run_memory_take(shared->tensors.memory, false, bytes, alignment, out_memory, diag);
+    if (status != INLAY_OK && has_idle_memory(shared)) {
+        run_shared_drop(shared);
+        status = run_memory_take(shared->tensors.memory, false, bytes, alignment, out_memory, &why);
+    }
+    return note_refusal(shared, status, &why, diag);
 }
 
 inlay_status run_take_workspace(run_shared *shared, uint64_t bytes, uint64_t alignment, void **out_memory,
@@ -101,12 +117,14 @@ inlay_status run_take_workspace(run_shared *shared, uint64_t bytes, uint64_t ali
 static inlay_status make_tensor(run_shared *shared, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                 inlay_value **out_value, inlay_diag *diag)
 {
-    inlay_status status = value_create_from(shared->tensors.memory, dtype, rank, dims, false, out_value, diag);
+    inlay_diag why = INLAY_DIAG_INIT;
+    inlay_status status = value_create_from(shared->tensors.memory, dtype, rank, dims, false, out_value, &why);
 
-    if ((status != INLAY_OUT_OF_MEMORY && status != INLAY_LIMIT_EXCEEDED) || !has_idle_memory(shared))
-        return status;
-    run_shared_drop(shared);
-    return value_create_from(shared->tensors.memory, dtype, rank, dims, false, out_value, diag);
+    if ((status == INLAY_OUT_OF_MEMORY || status == INLAY_LIMIT_EXCEEDED) && has_idle_memory(shared)) {
+        run_shared_drop(shared);
+        status = value_create_from(shared->tensors.memory, dtype, rank, dims, false, out_value, &why);
+    }
+    return note_refusal(shared, status, &why, diag);
 }
 
 /* Whether an idle tensor is a little too small. */

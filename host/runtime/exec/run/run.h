@@ -36,6 +36,7 @@ typedef struct run_tensors {
     uint64_t most_bytes; /* the most that runs had in use when they allocated memory, without what was idle */
     void *workspace;     /* host memory of dynamic steps, of which one runs at a time; see run_take_workspace() */
     uint64_t workspace_room;
+    uint32_t refused_class; /* atomic: error class of the last allocation that a budget refused in this run; 0: none */
 } run_tensors;
 
 /* Elements of string tensors that a run created; kernels allocate them from their threads. */

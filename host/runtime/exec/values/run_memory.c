@@ -11,11 +11,13 @@
 struct run_memory {
     uint32_t references;       /* atomic */
     inlay_allocator allocator; /* alloc NULL: malloc */
-    uint64_t budget, cap;
+    uint64_t budget, process_budget, cap;
     uint64_t held;       /* atomic: bytes held between runs */
     uint64_t used, peak; /* atomic */
     uint64_t calls;      /* atomic: number of allocations */
 };
+
+static uint64_t process_used; /* atomic: of all run_memory with a process_budget */
 
 static uint64_t rounded(uint64_t bytes, uint64_t alignment)
 {
@@ -86,7 +88,7 @@ static void give_block(void *memory, uint64_t bytes, uint64_t least_mapped)
 }
 #endif
 
-run_memory *run_memory_create(const inlay_allocator *allocator, uint64_t budget, uint64_t cap)
+run_memory *run_memory_create(const inlay_allocator *allocator, uint64_t budget, uint64_t process_budget, uint64_t cap)
 {
     run_memory *memory = calloc(1, sizeof *memory);
 
@@ -94,6 +96,7 @@ run_memory *run_memory_create(const inlay_allocator *allocator, uint64_t budget,
         return NULL;
     memory->references = 1;
     memory->budget = budget;
+    memory->process_budget = process_budget;
     memory->cap = cap;
     if (allocator != NULL)
         memory->allocator = *allocator;
@@ -156,7 +159,28 @@ inlay_status run_memory_limit_error(const run_memory *memory, const char *what, 
     return INLAY_LIMIT_EXCEEDED;
 }
 
-/* Adds bytes to `used`. False: that exceeds the budget or the cap. */
+/* Adds bytes to process_used. False: that exceeds the budget. */
+static bool count_in_process(const run_memory *memory, uint64_t bytes)
+{
+    uint64_t used = __atomic_load_n(&process_used, __ATOMIC_RELAXED);
+
+    do {
+        if (used > memory->process_budget || bytes > memory->process_budget - used)
+            return false;
+    } while (
+        !__atomic_compare_exchange_n(&process_used, &used, used + bytes, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return true;
+}
+
+/* Takes bytes off what count_in() has added. */
+static void count_out(run_memory *memory, uint64_t bytes)
+{
+    (void)__atomic_sub_fetch(&memory->used, bytes, __ATOMIC_RELAXED);
+    if (memory->process_budget != 0)
+        (void)__atomic_sub_fetch(&process_used, bytes, __ATOMIC_RELAXED);
+}
+
+/* Adds bytes to `used`. False: that exceeds a budget or the cap. */
 static bool count_in(run_memory *memory, uint64_t bytes)
 {
     const uint64_t held = __atomic_load_n(&memory->held, __ATOMIC_RELAXED);
@@ -169,6 +193,10 @@ static bool count_in(run_memory *memory, uint64_t bytes)
             return false;
     } while (
         !__atomic_compare_exchange_n(&memory->used, &used, used + bytes, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    if (memory->process_budget != 0 && !count_in_process(memory, bytes)) {
+        (void)__atomic_sub_fetch(&memory->used, bytes, __ATOMIC_RELAXED);
+        return false;
+    }
     peak = __atomic_load_n(&memory->peak, __ATOMIC_RELAXED);
     while (peak < used + bytes &&
            !__atomic_compare_exchange_n(&memory->peak, &peak, used + bytes, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
@@ -178,17 +206,28 @@ static bool count_in(run_memory *memory, uint64_t bytes)
 
 static inlay_status over_budget(const run_memory *memory, uint64_t bytes, inlay_diag *diag)
 {
+    const uint64_t used = __atomic_load_n(&memory->used, __ATOMIC_RELAXED);
+    const bool own = memory->budget != 0 && (used > memory->budget || bytes > memory->budget - used);
     uint64_t least;
 
     if (!run_memory_fits(memory, bytes, 0, &least))
         return run_memory_limit_error(memory, "the run", least, false, diag);
-    (void)inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
-                     "%llu bytes more would exceed memory_budget: %llu of %llu are in use; "
-                     "raise it, or run fewer contexts or smaller inputs",
-                     (unsigned long long)bytes, (unsigned long long)__atomic_load_n(&memory->used, __ATOMIC_RELAXED),
-                     (unsigned long long)memory->budget);
+    if (own || memory->process_budget == 0)
+        (void)inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
+                         "%llu bytes more would exceed memory_budget: %llu of %llu are in use; "
+                         "raise it, or run fewer contexts or smaller inputs",
+                         (unsigned long long)bytes, (unsigned long long)used, (unsigned long long)memory->budget);
+    else
+        (void)inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
+                         "%llu bytes more would exceed process_memory_budget: %llu of %llu are in use, %llu of them by "
+                         "this session; raise it, or run fewer contexts or smaller inputs",
+                         (unsigned long long)bytes,
+                         (unsigned long long)__atomic_load_n(&process_used, __ATOMIC_RELAXED),
+                         (unsigned long long)memory->process_budget, (unsigned long long)used);
     if (diag != NULL)
-        diag->error_class = INLAY_CLASS_MEMORY;
+        diag->error_class = own || used > memory->process_budget || bytes > memory->process_budget - used
+                                ? INLAY_CLASS_MEMORY
+                                : INLAY_CLASS_RETRY;
     return INLAY_LIMIT_EXCEEDED;
 }
 
@@ -221,7 +260,7 @@ inlay_status run_memory_take(run_memory *memory, bool states, uint64_t bytes, ui
     if (*out_memory != NULL)
         return INLAY_OK;
     if (memory != NULL)
-        (void)__atomic_sub_fetch(&memory->used, bytes, __ATOMIC_RELAXED);
+        count_out(memory, bytes);
     return no_memory(diag, "for %llu bytes", (unsigned long long)bytes);
 }
 
@@ -240,7 +279,7 @@ void run_memory_give(run_memory *source, bool states, void *memory, uint64_t byt
     else
         give_block(memory, bytes, least_mapped(states));
     if (source != NULL)
-        (void)__atomic_sub_fetch(&source->used, bytes, __ATOMIC_RELAXED);
+        count_out(source, bytes);
 }
 
 uint64_t run_memory_used(const run_memory *memory)

@@ -11,8 +11,9 @@
 
 typedef struct run_memory run_memory;
 
-/* allocator is copied; NULL: malloc. budget and cap in bytes; 0 = none. Returns NULL if out of memory. */
-run_memory *run_memory_create(const inlay_allocator *allocator, uint64_t budget, uint64_t cap);
+/* allocator is copied; NULL: malloc. Limits in bytes, 0 = none; process_budget: of all objects of the process together
+ * that have one. Returns NULL if out of memory. */
+run_memory *run_memory_create(const inlay_allocator *allocator, uint64_t budget, uint64_t process_budget, uint64_t cap);
 /* The counter of bytes that the session holds between runs, to be updated atomically; NULL: there is no cap, and the
  * bytes are not counted. */
 uint64_t *run_memory_held(run_memory *memory);
@@ -28,8 +29,8 @@ run_memory *run_memory_ref(run_memory *memory); /* NULL is a no-op, here and bel
 void run_memory_unref(run_memory *memory);
 
 /* Allocates at least `bytes` bytes at a multiple of alignment (a power of two, 64 or more), not cleared. states: for
- * states of texts, which are mapped from a smaller size on. INLAY_LIMIT_EXCEEDED: beyond the budget. memory NULL:
- * malloc, not counted. */
+ * states of texts, which are mapped from a smaller size on. INLAY_LIMIT_EXCEEDED: beyond a budget or the cap; the error
+ * class is INLAY_CLASS_RETRY if it would fit but for other sessions. memory NULL: malloc, not counted. */
 INLAY_NODISCARD inlay_status run_memory_take(run_memory *memory, bool states, uint64_t bytes, uint64_t alignment,
                                              void **out_memory, inlay_diag *diag);
 /* `memory` NULL is a no-op; `states` and `bytes` as passed to run_memory_take(). `source` NULL: malloc. */

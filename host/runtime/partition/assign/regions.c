@@ -107,6 +107,7 @@ static bool list_regions(struct problem *problem, const uint32_t *choice, struct
             region->offer_count++;
             region->cost_ns += chosen->cost.ns;
             region->border_ns += partition_lone_border_ns(problem, offer);
+            region->run_border_ns += partition_lone_border_ns(problem, offer) * chosen->border_factor;
             region->launch_ns = problem->prices.launch_ns[chosen->provider];
             partition->offers[offer].chosen = true;
         }
@@ -160,8 +161,11 @@ static bool add_border(struct problem *problem, const uint32_t *choice, const ui
     if (!leaves && transfer.to < problem->domains.memory_count)
         return false;
     if (region != INLAY_NONE) {
-        problem->partition->regions[region].border_ns += partition_transfer_ns(problem, value, transfer);
-        problem->partition->cost_ns += partition_transfer_ns(problem, value, transfer);
+        const double ns = partition_transfer_ns(problem, value, transfer);
+
+        problem->partition->regions[region].border_ns += ns;
+        problem->partition->regions[region].run_border_ns += ns * transfer.border_factor;
+        problem->partition->cost_ns += ns;
     }
     return true;
 }

@@ -546,11 +546,15 @@ void cost_price_offer(const cost_book *book, const cost_question *question, part
     double error;
 
     offer->cost_source = cost_of_offer(book, question, &offer->cost, &offer->cost_error);
-    offer->threads_factor = 1;
+    offer->threads_factor = offer->border_factor = 1;
     at_run.priced_threads = profile_threads(question->max_threads);
-    if (at_run.priced_threads != priced && offer->cost.ns > 0 && offer->cost_source < COST_MEASURED &&
-        cost_of_offer(book, &at_run, &run, &error) == offer->cost_source)
+    if (at_run.priced_threads == priced || offer->cost_source >= COST_MEASURED ||
+        cost_of_offer(book, &at_run, &run, &error) != offer->cost_source)
+        return;
+    if (offer->cost.ns > 0)
         offer->threads_factor = run.ns / offer->cost.ns;
+    if (offer->cost.enter_ns + offer->cost.leave_ns > 0)
+        offer->border_factor = (run.enter_ns + run.leave_ns) / (offer->cost.enter_ns + offer->cost.leave_ns);
 }
 
 static bool offer_produces(const inlay_graph *graph, const partition_offer *offer, uint32_t value)

@@ -82,7 +82,8 @@ double cost_roof_ns(const cost_question *question, const inlay_cost *cost);
 
 /* Thread count at which the offers of all providers are compared, regardless of the threads of a run. Providers differ
  * in their order of summation, so if the thread count of the run influenced the choice, results would depend on it,
- * even if a device is in use. Reports state the time at the threads of a run (partition_offer.threads_factor).
+ * even if a device is in use. Reports state the time at the threads of a run (partition_offer.threads_factor,
+ * border_factor).
  *
  * A limitation: on a machine with many cores, a provider that scales badly is compared as if there were two. With the
  * session's intra_threads instead, one model would have different assignments, and so different bits, with each number

@@ -109,9 +109,11 @@ static inlay_status add_offer(void *ctx, const inlay_offer *offer)
         return INLAY_OUT_OF_MEMORY;
     INLAY_CHECK(collector->provider < collector->request->provider_count);
     copy = &collector->out->offers[collector->out->offer_count];
-    *copy = (partition_offer){
-        .provider = collector->provider, .cookie = offer->cookie, .node_count = offer->node_count, .threads_factor = 1
-    };
+    *copy = (partition_offer){ .provider = collector->provider,
+                               .cookie = offer->cookie,
+                               .node_count = offer->node_count,
+                               .threads_factor = 1,
+                               .border_factor = 1 };
     if (INLAY_HAS(offer, flags))
         copy->flags = offer->flags & ~(single_nodes(collector) ? (uint32_t)INLAY_OFFER_MERGE : 0);
     copy->nodes = arena_copy(collector->arena, offer->nodes, offer->node_count * sizeof *offer->nodes);

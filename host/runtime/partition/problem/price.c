@@ -86,8 +86,10 @@ static uint32_t add_transfer(struct problem *problem, uint32_t count, partition_
         return count + 1;
     }
     for (uint32_t k = 0; transfer.border_ns > 0 && k < count; k++)
-        if (transfers[k].to == transfer.to && transfers[k].border_ns < transfer.border_ns)
+        if (transfers[k].to == transfer.to && transfers[k].border_ns < transfer.border_ns) {
             transfers[k].border_ns = transfer.border_ns;
+            transfers[k].border_factor = transfer.border_factor;
+        }
     return count;
 }
 
@@ -95,6 +97,16 @@ static uint32_t add_transfer(struct problem *problem, uint32_t count, partition_
 struct place {
     uint32_t domain, offer;
 };
+
+/* The change of layout of a value at an offer, which computes or reads it. */
+static partition_transfer border_of(const struct problem *problem, uint32_t from, uint32_t to, uint32_t value,
+                                    struct place place, bool once)
+{
+    const double ns = partition_border_ns(problem, place.offer, value, place.domain, place.domain == to);
+
+    return (partition_transfer){ from, to, once, ns,
+                                 ns > 0 ? problem->partition->offers[place.offer].border_factor : 1 };
+}
 
 /* Adds the transfers of the value between two places, without those that were added before: out of the layout, to the
  * other memory, into the layout. */
@@ -107,20 +119,15 @@ static uint32_t add_transfers(struct problem *problem, uint32_t count, uint32_t 
     if (from.domain == to.domain)
         return count;
     if (problem->domains.marked[source] != problem->domains.mark)
-        count =
-            add_transfer(problem, count,
-                         (partition_transfer){ from.domain, source, once,
-                                               partition_border_ns(problem, from.offer, value, from.domain, false) });
+        count = add_transfer(problem, count, border_of(problem, from.domain, source, value, from, once));
     if (!partition_bypasses_host(problem, source, target)) {
-        count = add_transfer(problem, count, (partition_transfer){ source, INLAY_DOMAIN_HOST, once, 0 });
+        count = add_transfer(problem, count, (partition_transfer){ source, INLAY_DOMAIN_HOST, once, 0, 1 });
         source = INLAY_DOMAIN_HOST;
     }
-    count = add_transfer(problem, count, (partition_transfer){ source, target, once, 0 });
+    count = add_transfer(problem, count, (partition_transfer){ source, target, once, 0, 1 });
     if (target == to.domain)
         return count;
-    return add_transfer(problem, count,
-                        (partition_transfer){ target, to.domain, once,
-                                              partition_border_ns(problem, to.offer, value, to.domain, true) });
+    return add_transfer(problem, count, border_of(problem, target, to.domain, value, to, once));
 }
 
 uint32_t partition_list_transfers(struct problem *problem, const uint32_t *choice, uint32_t value)
@@ -200,7 +207,7 @@ double partition_copies_price(const struct problem *problem, uint32_t value, uin
     if (source == target)
         return 0;
     if (partition_bypasses_host(problem, source, target))
-        return partition_transfer_price(problem, value, (partition_transfer){ source, target, false, 0 });
+        return partition_transfer_price(problem, value, (partition_transfer){ source, target, false, 0, 1 });
     return problem->domains.to_host[row + source] + problem->domains.from_host[row + target];
 }
 

@@ -63,8 +63,9 @@ typedef struct partition_label {
 /* A transfer of a value between two memory domains, or between a layout and the memory that it is in. */
 typedef struct partition_transfer {
     uint32_t from, to;
-    bool once;        /* partition_copy.once */
-    double border_ns; /* of a transfer from or to a layout: its time */
+    bool once;            /* partition_copy.once */
+    double border_ns;     /* of a transfer from or to a layout: its time, ... */
+    double border_factor; /* ... and partition_offer.border_factor */
 } partition_transfer;
 
 /* The domains of values, and the cost of transfers. */

@@ -15,11 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 /* MAX_FILES: a model has several files, because sessions with other threads, options or shapes may need other packs of
  * the same weights. Each session writes the packs that are missing in these files to a new file. */
 enum { MAX_FILES = 8, MAX_FOLDER_FILES = 4096, ALIGN = 64, SMALL_FILE = 1 << 20, MIN_STREAMED = 1 << 16 };
+#define WRITER_DELAY_NS 300000000 /* the first run of a large network ends in this time */
 static const char suffix[] = ".packs";
 
 struct pack {
@@ -49,8 +51,10 @@ struct packs {
     uint64_t room_left;      /* bytes of new packs that may still be stored */
     pack_writer *streamed;   /* the file of new packs if they are streamed; NULL: none was begun */
     bool has_writer;
-    pthread_t writer; /* writes the new packs while the session is already in use */
-    uint64_t machine; /* hash of the CPU's name and instruction sets */
+    pthread_t writer;       /* writes the new packs while the session is already in use */
+    pthread_cond_t closing; /* is_closing is set */
+    bool is_closing;        /* the writer must not wait */
+    uint64_t machine;       /* hash of the CPU's name and instruction sets */
     struct pack *list;
     uint32_t count, capacity;
     uint32_t *slots; /* [slot_count] index + 1 into list, by key; a power of two, at most half full */
@@ -256,6 +260,7 @@ struct packs *packs_open(const packs_place *place, uint64_t model_hash, const pa
     if (packs == NULL)
         return NULL;
     (void)pthread_mutex_init(&packs->lock, NULL);
+    (void)pthread_cond_init(&packs->closing, NULL);
     packs->references = 1;
     packs->forks = fork_count;
     packs->place = *place;
@@ -493,6 +498,22 @@ static void write_file(struct packs *packs)
     free(data);
 }
 
+/* Waits until the session's first runs have probably ended, or until it is closed: the writer reads all packs, and so
+ * takes memory bandwidth and a CPU from them. */
+static void wait_for_first_runs(struct packs *packs)
+{
+    struct timespec until;
+
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += WRITER_DELAY_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    (void)pthread_mutex_lock(&packs->lock);
+    while (!packs->is_closing && pthread_cond_timedwait(&packs->closing, &packs->lock, &until) == 0)
+        ;
+    (void)pthread_mutex_unlock(&packs->lock);
+}
+
 /* The writer thread. It takes no CPU from threads that wake up to compute results. Not SCHED_IDLE: packs_close() waits
  * for this thread, and on a busy machine an idle thread needs minutes for a second of work. */
 static void *write_in_background(void *user)
@@ -500,6 +521,7 @@ static void *write_in_background(void *user)
     const struct sched_param none = { .sched_priority = 0 };
 
     (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
+    wait_for_first_runs(user);
     write_file(user);
     return NULL;
 }
@@ -562,6 +584,7 @@ static void release(struct packs *packs)
     free(packs->streamed);
     free(packs->slots);
     free(packs->list);
+    (void)pthread_cond_destroy(&packs->closing);
     (void)pthread_mutex_destroy(&packs->lock);
     free(packs);
 }
@@ -592,8 +615,13 @@ void packs_close(struct packs *packs)
 
     if (packs == NULL)
         return;
-    if (packs->has_writer)
+    if (packs->has_writer) {
+        (void)pthread_mutex_lock(&packs->lock);
+        packs->is_closing = true;
+        (void)pthread_cond_signal(&packs->closing);
+        (void)pthread_mutex_unlock(&packs->lock);
         (void)pthread_join(packs->writer, NULL);
+    }
     packs->has_writer = false;
     packs->place.log = NULL; /* the session's */
     lender = packs->lender;
@@ -609,6 +637,7 @@ void packs_inherit(struct packs *packs)
     packs->borrows = false; /* another thread may have held the lender's lock */
     packs->forks = fork_count;
     (void)pthread_mutex_init(&packs->lock, NULL); /* the writer, which only reads, may have held it */
+    (void)pthread_cond_init(&packs->closing, NULL);
 }
 
 packs_count packs_counted(const struct packs *packs)

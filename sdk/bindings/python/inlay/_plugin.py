@@ -64,6 +64,11 @@ class Graph(Structure):
         return None if index == NONE else ValueInfo.from_address(self.values + index * self.value_stride)
 
 
+class ValueState(Structure):
+    _fields_ = [("dims", POINTER(c_int64)), ("data", c_void_p), ("data_bytes", c_uint64), ("rank", c_uint32),
+                ("dtype", c_int32)]
+
+
 class Buffer(Structure):
     _fields_ = [("handle", c_uint64), ("offset", c_uint64), ("bytes", c_uint64), ("domain", c_uint32),
                 ("reserved", c_uint32)]
@@ -79,7 +84,8 @@ OutputAlloc = CFUNCTYPE(c_int32, c_void_p, c_void_p, POINTER(OutputRequest), POI
 class Host(Structure):
     _fields_ = [("struct_size", c_uint64), ("abi_major", c_uint32), ("abi_minor", c_uint32),
                 ("abi_major_oldest", c_uint32), ("reserved", c_uint32), ("ctx", c_void_p), ("log", c_void_p),
-                ("parallel_for", c_void_p), ("thread_count", c_void_p), ("output_alloc", OutputAlloc)]
+                ("parallel_for", c_void_p), ("thread_count", c_void_p), ("output_alloc", OutputAlloc),
+                ("string_alloc", CFUNCTYPE(c_void_p, c_void_p, c_void_p, c_uint64))]
 
 
 class Offer(Structure):

@@ -5,7 +5,8 @@
         return x * by
 
 The signature has the notation of inlay/plugin.h: inputs -> outputs; type sets; attributes. Sessions created afterwards
-can use the operator; the provider ``python`` runs it, on one thread at a time."""
+can use the operator; the provider ``python`` runs it, on one thread at a time. An array of strings has elements of type
+``str``."""
 import ctypes
 import re
 import threading
@@ -14,18 +15,20 @@ from typing import Any, Callable, Optional
 import numpy as np
 
 from . import _plugin as abi
-from ._library import Diag, lib
+from ._library import Diag, Str, lib
 from .errors import check, remember_cause
-from .values import DTYPES
+from .values import DTYPES, STRING, decode_texts, encode_texts
 
-OK, INVALID_ARGUMENT, INTERNAL = 0, 1, 13
+OK, INVALID_ARGUMENT, OUT_OF_MEMORY, INTERNAL = 0, 1, 2, 13
 _FLOAT, _INT, _STRING, _TENSOR, _FLOATS, _INTS, _STRINGS = 1, 2, 3, 4, 6, 7, 8
 
 _lock = threading.Lock()
-_operators = {}  # (domain, name): _Operator
+_operators = {}  # (domain, name, version): _Operator
 _regions = {}    # handle: _Region
+_instances = {}  # handle: the shapes of the outputs, None where the rank is not known
 _kept = []       # objects that the host uses until the process ends
-_next = [1]
+_next = [1]      # the next handle
+_compiled = [0]
 
 
 def _fail(diag, code: int, what: str, cause: BaseException, node: str = "") -> int:
@@ -40,6 +43,8 @@ def _fail(diag, code: int, what: str, cause: BaseException, node: str = "") -> i
 
 
 def _array(address: int, dtype: int, dims) -> np.ndarray:
+    if dtype == STRING:
+        return decode_texts(address, dims)
     kind = np.dtype(DTYPES[dtype][1])
     count = int(np.prod(dims, dtype=np.int64))
     if count == 0:
@@ -61,8 +66,10 @@ def _attribute(attribute: abi.AttrInfo) -> Any:
 
 
 class _Operator:
-    def __init__(self, function, infer):
-        self.function, self.infer = function, infer
+    """A registered operator, and the functions that sessions created from now on use."""
+
+    def __init__(self, signature: str, pure: bool, function, infer):
+        self.signature, self.pure, self.function, self.infer = signature, pure, function, infer
 
 
 class _Region:
@@ -74,7 +81,7 @@ class _Region:
         entering = request.inputs[:request.input_count]
         leaving = request.outputs[:request.output_count]
         self.name = str(node.name)
-        self.operator = _operators[str(node.domain), str(node.op_type)]
+        self.function = _operators[_key(node)].function
         self.attributes = {}
         for i in range(node.attr_count):
             attribute = abi.AttrInfo.from_address(node.attrs + i * node.attr_stride)
@@ -92,21 +99,48 @@ class _Region:
                 request.constants[index] = abi.CONST_COPIED
         outputs = node.outputs[:node.output_count]
         self.outputs = [leaving.index(index) if index in leaving else None for index in outputs]
-        self.types = [None if index == abi.NONE else DTYPES[graph.value(index).dtype][1] for index in outputs]
+        self.values = [leaving[place] if place is not None else None for place in self.outputs]
+        self.names = [None if index == abi.NONE else str(graph.value(index).name) for index in outputs]
+        self.types = [None if index == abi.NONE else _numpy_type(graph.value(index).dtype) for index in outputs]
 
-    def call(self, arrays):
-        """Calls the function; returns arrays of the outputs' types."""
-        result = self.operator.function(*arrays, **self.attributes)
+    def call(self, arrays, shapes):
+        """Calls the function; returns arrays of the outputs' types and of these shapes, where they are known."""
+        result = self.function(*arrays, **self.attributes)
         result = result if isinstance(result, tuple) else (result,)
         if len(result) != len(self.outputs):
             raise ValueError(f"returned {len(result)} values for {len(self.outputs)} outputs")
-        return [None if kind is None else np.ascontiguousarray(np.asarray(value, kind)).reshape(np.shape(value))
-                for value, kind in zip(result, self.types)]
+        arrays = []
+        for value, kind, name, shape in zip(result, self.types, self.names, shapes):
+            if kind is None:
+                arrays.append(None)
+                continue
+            if value is None:
+                raise ValueError(f"returned None for output '{name}'; does it lack a return?")
+            array = np.asarray(value, kind)
+            if shape is not None and not _fits(array.shape, shape):
+                raise ValueError(f"returned shape {list(array.shape)} for output '{name}', which is "
+                                 f"[{', '.join('?' if size < 0 else str(size) for size in shape)}] by shape inference")
+            arrays.append(np.ascontiguousarray(array).reshape(array.shape))
+        return arrays
+
+
+def _key(node):
+    return str(node.domain), str(node.op_type), node.since_version
+
+
+def _numpy_type(dtype: int):
+    """The type of an array of these elements; None if numpy has none."""
+    return object if dtype == STRING else DTYPES.get(dtype, (None, None))[1]
+
+
+def _fits(shape, known) -> bool:
+    """Does a shape agree with a known one, whose unknown sizes are -1?"""
+    return len(shape) == len(known) and all(size < 0 or size == got for got, size in zip(shape, known))
 
 
 def compiled_count() -> int:
     """The number of nodes that the provider has compiled so far, for all sessions."""
-    return _next[0] - 1
+    return _compiled[0]
 
 
 # ------------------------------------------------------------------ the provider
@@ -122,7 +156,7 @@ def _refusal_reason(graph, node) -> Optional[str]:
     """Returns why this provider cannot run the node; None if it can."""
     for index in [*node.inputs[:node.input_count], *node.outputs[:node.output_count]]:
         value = graph.value(index)
-        if value is not None and DTYPES.get(value.dtype, (None, None))[1] is None:
+        if value is not None and _numpy_type(value.dtype) is None:
             return f"value {value.name} has a type that numpy does not have"
     return None
 
@@ -136,7 +170,7 @@ def _assess(state, request, diag):
             continue
         node = graph.node(node_index)
         code, text = abi.REFUSE_OPERATOR, "not an operator written in Python"
-        if (str(node.domain), str(node.op_type)) in _operators:
+        if _key(node) in _operators:
             code, text = abi.REFUSE_DTYPE, _refusal_reason(graph, node)
         if text is None:
             index = ctypes.c_uint32(node_index)
@@ -162,6 +196,7 @@ def _compile(state, request, out_compiled, diag):
     with _lock:
         handle = _next[0]
         _next[0] += 1
+        _compiled[0] += 1
         _regions[handle] = region
     out_compiled[0] = handle
     return OK
@@ -177,12 +212,33 @@ def _specialize(state, compiled, request, out_instance, diag):
     for i in range(request.output_count):
         plan = abi.OutputPlan.from_address(request.outputs + i * request.output_stride)
         plan.kind = abi.OUTPUT_ALLOCATED
-    out_instance[0] = compiled
+    shapes = []
+    for value in _regions[compiled].values:
+        known = None if value is None else abi.ValueState.from_address(request.values + value * request.value_stride)
+        shapes.append(None if known is None or known.rank == abi.RANK_UNKNOWN else tuple(known.dims[:known.rank]))
+    with _lock:
+        out_instance[0] = _next[0]
+        _instances[_next[0]] = shapes
+        _next[0] += 1
     return OK
 
 
 def _release_instance(state, compiled, instance):
-    pass
+    with _lock:
+        _instances.pop(instance, None)
+
+
+def _write_strings(args, buffer, array) -> int:
+    host = _provider.host
+    texts = encode_texts(array)
+    strings = (Str * len(texts)).from_address(buffer.handle + buffer.offset) if texts else ()
+    for string, text in zip(strings, texts):
+        memory = host.string_alloc(host.ctx, args.run, len(text))
+        if not memory:
+            return OUT_OF_MEMORY
+        ctypes.memmove(memory, text, len(text))
+        string.data, string.bytes = memory, len(text)
+    return OK
 
 
 def _write_output(args, place, array) -> int:
@@ -191,6 +247,8 @@ def _write_output(args, place, array) -> int:
     host = _provider.host
     request = abi.OutputRequest(struct_size=ctypes.sizeof(abi.OutputRequest), dims=dims, output=place, rank=array.ndim)
     status = host.output_alloc(host.ctx, args.run, ctypes.byref(request), ctypes.byref(buffer))
+    if status == OK and array.dtype == object:
+        return _write_strings(args, buffer, array)
     if status == OK and array.nbytes > 0:
         ctypes.memmove(buffer.handle + buffer.offset, array.ctypes.data, array.nbytes)
     return status
@@ -206,7 +264,7 @@ def _execute(state, compiled, instance, args):
                 arg = abi.TensorArg.from_address(args.inputs + source * args.arg_stride)
                 source = _array(arg.buffer.handle + arg.buffer.offset, arg.dtype, tuple(arg.dims[:arg.rank]))
             arrays.append(source)
-        results = region.call(arrays)
+        results = region.call(arrays, _instances[instance])
         for place, array in zip(region.outputs, results):
             status = _write_output(args, place, array) if place is not None else OK
             if status != OK:
@@ -290,29 +348,39 @@ def operator(name: str, signature: str, *, version: int = 1, infer: Optional[Cal
     It is called with an array per input (None for an omitted input) and the attributes as keyword arguments, and
     returns an array or a tuple of arrays. ``infer(*shapes)`` may return the shapes of the outputs, which helps
     planning; by default the run determines them. ``pure=False``: two calls may differ, so calls are neither merged nor
-    precomputed."""
+    precomputed. ``version``: models that import this version of the domain, or a later one below the operator's next
+    version, use it.
+
+    A function that is defined again, as by a notebook's cell, replaces the operator for sessions that are created
+    afterwards. Its signature stays: registered operators last until the process ends."""
     domain, _, op_type = name.partition("::")
     if not re.fullmatch(r"[\w.-]+", domain) or not re.fullmatch(r"\w+", op_type):
         raise ValueError(f"operator {name!r}: expected DOMAIN::NAME, such as 'com.example::Scale'")
 
     def decorate(function: Callable) -> Callable:
+        key = domain, op_type, version
         with _lock:
-            if (domain, op_type) in _operators:
-                raise ValueError(f"operator {name} already exists; operators stay registered until the process ends")
+            known = _operators.get(key)
+            if known is not None:
+                if (known.signature, known.pure, known.infer is None) != (signature, pure, infer is None):
+                    raise ValueError(f"operator {name}, version {version}, exists with signature {known.signature!r}; "
+                                     "change it under another version, or in a new process")
+                known.function, known.infer = function, infer
+                return function
             _provider.register()
-            entry = _Operator(function, infer)
+            entry = _Operator(signature, pure, function, infer)
             row = abi.Operator(struct_size=ctypes.sizeof(abi.Operator), domain=domain.encode(),
                                op_type=op_type.encode(), signature=signature.encode(),
                                doc=(doc or function.__doc__ or "").encode() or None, since_version=version,
                                flags=0 if pure else abi.OPERATOR_RANDOM)
             if infer is not None:
                 row.infer = abi.InferFn(_infer(entry))
-            label = re.sub(r"\W", "_", f"python_{domain}_{op_type}").lower().encode()
+            label = re.sub(r"\W", "_", f"python_{domain}_{op_type}_{version}").lower().encode()
             _register(abi.Plugin(struct_size=ctypes.sizeof(abi.Plugin), abi_major=1, name=label, version=b"1",
                                  build_id=label, operators=ctypes.pointer(row), operator_count=1,
                                  operator_stride=ctypes.sizeof(abi.Operator)))
             _kept.append(row)
-            _operators[domain, op_type] = entry
+            _operators[key] = entry
         return function
 
     return decorate

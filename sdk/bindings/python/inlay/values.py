@@ -62,6 +62,28 @@ def _unpack(packed: np.ndarray, bits: int, shape: Tuple[int, ...], dtype: np.dty
     return flat.view(dtype).reshape(shape)
 
 
+def encode_texts(array: np.ndarray) -> List[bytes]:
+    """The bytes of the strings of an array, in UTF-8."""
+    texts = []
+    for item in array.reshape(-1).tolist():
+        if not isinstance(item, (str, bytes)):
+            raise TypeError(f"an array of objects must contain strings, not {type(item).__name__}")
+        texts.append(item.encode("utf-8", "surrogateescape") if isinstance(item, str) else item)
+    return texts
+
+
+def decode_texts(address: Optional[int], shape: Sequence[int]) -> np.ndarray:
+    """An array of str from the elements of a string tensor."""
+    count = int(np.prod(shape, dtype=np.int64))
+    out = np.empty(count, object)
+    if count > 0:
+        strings = ctypes.cast(address, ctypes.POINTER(Str))
+        for i in range(count):
+            text = ctypes.string_at(strings[i].data, strings[i].bytes) if strings[i].bytes else b""
+            out[i] = text.decode("utf-8", "surrogateescape")
+    return out.reshape(shape)
+
+
 def number_of(dtype) -> int:
     """The number of an element type, given by ONNX's name, its number, or a type of numpy."""
     if isinstance(dtype, str) and dtype in _NUMBERS:
@@ -234,11 +256,7 @@ class Value:
 
     @classmethod
     def _of_strings(cls, array):
-        texts = []
-        for item in array.reshape(-1).tolist():
-            if not isinstance(item, (str, bytes)):
-                raise TypeError(f"an array of objects must contain strings, not {type(item).__name__}")
-            texts.append(item.encode("utf-8", "surrogateescape") if isinstance(item, str) else item)
+        texts = encode_texts(array)
         strings = (Str * max(len(texts), 1))()
         for string, text in zip(strings, texts):
             string.data, string.bytes = ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p), len(text)
@@ -338,14 +356,7 @@ class Value:
         return array.view(ml_dtype) if bits >= 8 else _unpack(array, bits, self.shape, ml_dtype)
 
     def _texts(self):
-        count = lib.value_count(self._handle)
-        out = np.empty(count, object)
-        if count > 0:
-            strings = ctypes.cast(lib.value_data(self._handle), ctypes.POINTER(Str))
-            for i in range(count):
-                text = ctypes.string_at(strings[i].data, strings[i].bytes) if strings[i].bytes else b""
-                out[i] = text.decode("utf-8", "surrogateescape")
-        return out.reshape(self.shape)
+        return decode_texts(lib.value_data(self._handle), self.shape)
 
     def to_python(self) -> Any:
         """An array, a list of arrays, a dict for a map, or None for an empty optional."""

@@ -1,0 +1,113 @@
+#include "serve/base/run_budget.h"
+#include "base/clock.h"
+#include "inlay/check.h"
+#include <time.h>
+
+enum {
+    PAUSE_NS = 5000000, /* between two looks of a waiting run at the memory in use */
+    MOST_ATTEMPTS = 16, /* of one run */
+    FREED_SHARE = 8,    /* a run begins again once an eighth of what others held is free */
+    NOTHING_SHARE = 16  /* waiting does not help if the others hold less than a sixteenth of the budget */
+};
+
+void run_budget_init(struct run_budget *budget)
+{
+    (void)pthread_mutex_init(&budget->lock, NULL);
+}
+
+void run_budget_deinit(struct run_budget *budget)
+{
+    INLAY_CHECK(budget->running == 0 && !budget->is_taken);
+    (void)pthread_mutex_destroy(&budget->lock);
+}
+
+void run_budget_begin(struct run_budget *budget, run_turn *turn)
+{
+    (void)pthread_mutex_lock(&budget->lock);
+    turn->was_alone = budget->running == 0;
+    turn->number = ++budget->begun;
+    turn->attempts++;
+    budget->running++;
+    (void)pthread_mutex_unlock(&budget->lock);
+}
+
+void run_budget_end(struct run_budget *budget)
+{
+    (void)pthread_mutex_lock(&budget->lock);
+    INLAY_CHECK(budget->running > 0);
+    budget->running--;
+    (void)pthread_mutex_unlock(&budget->lock);
+}
+
+/* Whether a waiting run goes on waiting. */
+static inlay_status check_end(const run_turn *turn, inlay_diag *diag)
+{
+    if (__atomic_load_n(turn->cancel, __ATOMIC_RELAXED) != 0)
+        return inlay_fail(diag, INLAY_CANCELLED, "the run was cancelled while it waited for memory");
+    if (turn->deadline_ns != 0 && clock_ns() >= turn->deadline_ns)
+        return inlay_fail(diag, INLAY_DEADLINE_EXCEEDED,
+                          "the request's deadline passed while other runs held the memory that it needs");
+    return INLAY_OK;
+}
+
+/* The lock is held. */
+static void give_turn(struct run_budget *budget, run_turn *turn)
+{
+    if (!turn->is_next)
+        return;
+    turn->is_next = budget->is_taken = false;
+}
+
+void run_budget_leave(struct run_budget *budget, run_turn *turn)
+{
+    (void)pthread_mutex_lock(&budget->lock);
+    give_turn(budget, turn);
+    (void)pthread_mutex_unlock(&budget->lock);
+}
+
+/* Whether no other run has held memory while the last attempt was in progress. The lock is held. */
+static bool was_alone(const struct run_budget *budget, const run_turn *turn, uint64_t others)
+{
+    return (turn->was_alone && budget->begun == turn->number) || others <= budget->bytes / NOTHING_SHARE;
+}
+
+/* Whether the run may begin again, because others have freed memory, or none is in progress. */
+static bool take_turn(struct run_budget *budget, run_turn *turn, uint64_t most)
+{
+    const bool is_free = budget->used(budget->user) <= most;
+
+    (void)pthread_mutex_lock(&budget->lock);
+    if (!budget->is_taken && (is_free || budget->running == 0))
+        budget->is_taken = turn->is_next = true;
+    (void)pthread_mutex_unlock(&budget->lock);
+    return turn->is_next;
+}
+
+inlay_status run_budget_wait(struct run_budget *budget, run_turn *turn, inlay_diag *diag)
+{
+    const uint64_t others = budget->used(budget->user), most = others - others / FREED_SHARE;
+    const struct timespec pause = { 0, PAUSE_NS };
+    inlay_status status = INLAY_OK;
+
+    if (turn->attempts == MOST_ATTEMPTS)
+        return inlay_fail(diag, INLAY_BUSY,
+                          "the runs of other requests hold %llu of the %llu bytes for all runs; try again later",
+                          (unsigned long long)others, (unsigned long long)budget->bytes);
+    (void)pthread_mutex_lock(&budget->lock);
+    if (turn->is_next && was_alone(budget, turn, others))
+        status = INLAY_LIMIT_EXCEEDED;
+    give_turn(budget, turn);
+    (void)pthread_mutex_unlock(&budget->lock);
+    if (status != INLAY_OK)
+        return status;
+    if (turn->attempts == 1)
+        (void)atomic_fetch_add_explicit(budget->waits, 1, memory_order_relaxed);
+    do { /* what runs that have ended meanwhile leave is idle, too */
+        budget->release_idle(budget->user);
+        if (take_turn(budget, turn, most))
+            return INLAY_OK;
+        (void)nanosleep(&pause, NULL);
+        status = check_end(turn, diag);
+    } while (status == INLAY_OK);
+    return status;
+}
