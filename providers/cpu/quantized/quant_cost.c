@@ -173,7 +173,7 @@ void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const i
                family->kind == CPU_FAMILY_INT_CAST || family->kind == CPU_FAMILY_INT_BIAS) {
         flops = 0; /* fused into a GEMM, or no work */
     }
-    if (family == &cpu_dynamic) {
+    if (family->kind == CPU_FAMILY_DYNAMIC) {
         rate = DYNAMIC_PER_NS;
         more = DYNAMIC_NS;
     }
