@@ -17,6 +17,9 @@ sh "$here/provider_includes.sh" "$source" "$here/provider_edges" ||
     fail "providers have forbidden includes (above)"
 
 python3 "$here/calls.py" "$source" || fail "calls between folders have changed (above; allowed: tests/house/calls)"
+# A family of operators is known by its kind: its address is a symbol of a higher folder.
+addresses() { grep -rnE 'family [!=]= &' "$1/providers/cpu"; }
+addresses "$source" && fail "families are compared by address; compare family->kind (above)"
 
 sh "$here/stations.sh" "$source" || fail "host/ARCHITECTURE.md names something that does not exist (above)"
 
@@ -165,6 +168,12 @@ printf 'providers/cpu: 2; 1; 1\n' >"$copy/none"
 python3 "$here/calls.py" "$copy/calls" "$copy/none" || fail "listed calls are rejected (above)"
 printf 'void choice_y(void)\n{\n}\n' >"$copy/calls/providers/cpu/choice/y.c"
 python3 "$here/calls.py" "$copy/calls" "$copy/none" >/dev/null && fail "a list with too high a number was not noticed"
+
+# A comparison with the address of a family.
+mkdir -p "$copy/providers/cpu"
+echo '    return row->family == &cpu_conv;' >"$copy/providers/cpu/planted.c"
+addresses "$copy" >/dev/null || fail "a comparison with the address of a family was not found"
+rm "$copy/providers/cpu/planted.c"
 
 # Replaced names, and a typedef with a word that variables need.
 printf 'static int rg_count; /* rg_count */\ntypedef struct graph {\n    int count;\n} graph;\n' >"$copy/host/planted.c"

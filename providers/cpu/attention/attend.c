@@ -463,7 +463,7 @@ static bool is_transposed_back(const cpu_build *build, uint32_t value)
     const uint32_t reader = cpu_only_reader(build->compiled, value);
     const cpu_op *op = reader == INLAY_NONE ? NULL : &build->compiled->ops[reader];
 
-    return op != NULL && op->row->family == &cpu_transpose && op->perm[0] == 0 && op->perm[1] == 2 &&
+    return op != NULL && op->row->family->kind == CPU_FAMILY_TRANSPOSE && op->perm[0] == 0 && op->perm[1] == 2 &&
            op->perm[2] == 1 && op->perm[3] == 3;
 }
 

@@ -117,4 +117,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_attention = { .name = "attention", .parse = parse, .lower = lower };
+const cpu_family cpu_attention = { .kind = CPU_FAMILY_ATTENTION, .name = "attention", .parse = parse, .lower = lower };

@@ -18,7 +18,7 @@ const cache_loops *cpu_cache_loops(void)
 
 static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
-    const bool back = op->row->family == &cpu_dequantize_rows;
+    const bool back = op->row->family->kind == CPU_FAMILY_DEQUANTIZE_ROWS;
     const inlay_value_info *floats = back ? kit_output(node, 0) : kit_input(node, 0);
 
     if (!cpu_known_rank(kit_input(node, 0), 4, 4, "the rows", why))
@@ -110,7 +110,7 @@ static inlay_status run_rows(const cpu_native *native, const cpu_state *state, i
 static inlay_status lower(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op;
-    const bool back = op->row->family == &cpu_dequantize_rows;
+    const bool back = op->row->family->kind == CPU_FAMILY_DEQUANTIZE_ROWS;
     const int64_t *floats = build->dims[back ? group->out : op->in[0]];
     rows_step step = { .native.run = run_rows,
                        .loops = cpu_cache_loops(),
@@ -146,5 +146,7 @@ done:
     return status;
 }
 
-const cpu_family cpu_dequantize_rows = { .name = "dequantize_rows", .parse = parse, .lower = lower };
+const cpu_family cpu_dequantize_rows = {
+    .kind = CPU_FAMILY_DEQUANTIZE_ROWS, .name = "dequantize_rows", .parse = parse, .lower = lower
+};
 const cpu_family cpu_quantize_rows = { .name = "quantize_rows", .parse = parse, .lower = lower };

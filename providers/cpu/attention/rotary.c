@@ -155,4 +155,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_rotary = { .name = "rotary", .parse = parse, .lower = lower };
+const cpu_family cpu_rotary = { .kind = CPU_FAMILY_ROTARY, .name = "rotary", .parse = parse, .lower = lower };

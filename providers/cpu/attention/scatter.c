@@ -131,4 +131,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_scatter = { .name = "scatter", .parse = parse, .lower = lower };
+const cpu_family cpu_scatter = { .kind = CPU_FAMILY_SCATTER, .name = "scatter", .parse = parse, .lower = lower };

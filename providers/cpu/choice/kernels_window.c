@@ -7,7 +7,7 @@ void kernel_conv_shape_of(const cpu_build *build, const cpu_op *op, kernel_conv_
 {
     const int64_t *input = build->dims[op->in[0]], *output = build->dims[op->out[0]];
     /* inputs: x, scale, zero point, weights */
-    const bool linear = op->row->family == &cpu_int8_conv && op->in_count > 4;
+    const bool linear = op->row->family->kind == CPU_FAMILY_INT8_CONV && op->in_count > 4;
     uint32_t spatial = op->window.spatial, first_axis = 2 - spatial;
     tensor_dims begins, ends;
     INLAY_CHECK(op->window.spatial <= 3);

@@ -35,7 +35,7 @@ static inlay_status read_node(cpu_reader *reader, uint32_t node_index, inlay_dia
     parsed.node = request->nodes[node_index];
     if (cpu_expand(reader, info, &parsed))
         return INLAY_OK;
-    compiled->keep_last_bit |= row->family == &cpu_dynamic;
+    compiled->keep_last_bit |= row->family->kind == CPU_FAMILY_DYNAMIC;
     op = &compiled->ops[compiled->op_count++];
     *op = parsed;
     op->in_count = info->input_count;
@@ -50,7 +50,8 @@ static inlay_status read_node(cpu_reader *reader, uint32_t node_index, inlay_dia
     }
     for (uint32_t i = 0; i < op->out_count; i++)
         op->out[i] = cpu_reader_value(reader, info->outputs[i]);
-    return row->family == &cpu_recurrent ? cpu_recurrent_prepare(compiled, request, info, op, diag) : INLAY_OK;
+    return row->family->kind == CPU_FAMILY_RECURRENT ? cpu_recurrent_prepare(compiled, request, info, op, diag)
+                                                     : INLAY_OK;
 }
 
 /* Sets the first readers of all values. */

@@ -221,7 +221,7 @@ static double taps(const cpu_op *op, const struct sizes *sizes, uint32_t axis)
     int64_t pad = op->window.pads[axis], inside = 0;
 
     INLAY_CHECK(axis < op->window.spatial);
-    if (span < in / 4 || op->row->family != &cpu_conv)
+    if (span < in / 4 || op->row->family->kind != CPU_FAMILY_CONV)
         return (double)k;
     if (op->window.auto_pad != CPU_PAD_EXPLICIT)
         pad = op->window.auto_pad == CPU_PAD_VALID ? 0 : ((out - 1) * step + span + 1 - in) / 2;
@@ -253,11 +253,11 @@ static double flops_of(const cpu_op *op, const struct sizes *sizes, double *out_
     double outputs = price_count(sizes->output), window = 1;
 
     *out_rate = CORE_FLOPS_PER_NS;
-    if (family == &cpu_conv || family == &cpu_conv_transpose) {
+    if (family->kind == CPU_FAMILY_CONV || family->kind == CPU_FAMILY_CONV_TRANSPOSE) {
         double per =
             price_axis(sizes->second, 1); /* terms of a tap: input channels, or output channels if transposed */
 
-        if (family == &cpu_conv_transpose)
+        if (family->kind == CPU_FAMILY_CONV_TRANSPOSE)
             outputs = price_count(sizes->first);
 
         for (uint32_t i = 0; i < op->window.spatial; i++)
@@ -266,40 +266,43 @@ static double flops_of(const cpu_op *op, const struct sizes *sizes, double *out_
             *out_rate = 2 * window / (1 / PRICE_CHANNELS_PER_NS + window * PRICE_TAP_NS * loads_of_tap(op));
         else if (per < 8 && op->window.group > 1)
             *out_rate = THIN_FLOPS_PER_NS;
-        if (family == &cpu_conv && (double)op->window.group != price_axis(sizes->output, 1))
+        if (family->kind == CPU_FAMILY_CONV && (double)op->window.group != price_axis(sizes->output, 1))
             outputs *= padded(price_axis(sizes->output, 1) / (double)(op->window.group > 0 ? op->window.group : 1));
         return 2 * outputs * per * window;
     }
-    if (family == &cpu_product && sizes->first != NULL && sizes->first->rank != INLAY_RANK_UNKNOWN &&
+    if (family->kind == CPU_FAMILY_PRODUCT && sizes->first != NULL && sizes->first->rank != INLAY_RANK_UNKNOWN &&
         sizes->first->rank >= 2) {
         const double depth = price_axis(sizes->first, sizes->first->rank - (op->product.trans_a ? 2 : 1));
 
         return 2 * outputs *
                padded(sizes->output == NULL ? LANES : price_axis(sizes->output, sizes->output->rank - 1)) * depth;
     }
-    if (family == &cpu_attention) {
+    if (family->kind == CPU_FAMILY_ATTENTION) {
         const double per = 4 * price_axis(sizes->first, 3); /* FLOPs of a score */
 
         *out_rate = per / (per / ATTENTION_FLOPS_PER_NS + SCORE_NS);
         return 4 * price_count(sizes->first) * price_axis(sizes->second, 2);
     }
-    if (family == &cpu_pool && !op->window.global) {
+    if (family->kind == CPU_FAMILY_POOL && !op->window.global) {
         for (uint32_t i = 0; i < op->window.spatial; i++)
             window *= (double)op->window.kernel[i];
         *out_rate = POOL_FLOPS_PER_NS;
         return outputs * window;
     }
-    if (family == &cpu_softmax || family == &cpu_layer_norm || family == &cpu_rms_norm || family == &cpu_skip_norm) {
-        *out_rate = family == &cpu_softmax ? EXP_PER_NS : NORM_PER_NS;
+    if (family->kind == CPU_FAMILY_SOFTMAX || family->kind == CPU_FAMILY_LAYER_NORM ||
+        family->kind == CPU_FAMILY_RMS_NORM || family->kind == CPU_FAMILY_SKIP_NORM) {
+        *out_rate = family->kind == CPU_FAMILY_SOFTMAX ? EXP_PER_NS : NORM_PER_NS;
         return outputs;
     }
-    if (family == &cpu_reduce) {
+    if (family->kind == CPU_FAMILY_REDUCE) {
         *out_rate = REDUCE_PER_NS;
         return price_count(sizes->first);
     }
     *out_rate = function_rate(op);
-    return family == &cpu_view || family == &cpu_transpose || family == &cpu_split || family == &cpu_slice ||
-                   family == &cpu_concat || family == &cpu_pad || family == &cpu_scatter
+    return family->kind == CPU_FAMILY_VIEW || family->kind == CPU_FAMILY_TRANSPOSE ||
+                   family->kind == CPU_FAMILY_SPLIT || family->kind == CPU_FAMILY_SLICE ||
+                   family->kind == CPU_FAMILY_CONCAT || family->kind == CPU_FAMILY_PAD ||
+                   family->kind == CPU_FAMILY_SCATTER
                ? 0
                : outputs;
 }
@@ -318,7 +321,7 @@ static bool parse_producer(const cpu_state *state, const inlay_graph *graph, uin
 
 static bool is_elementwise(const cpu_family *family)
 {
-    return family == &cpu_unary_family || family == &cpu_binary;
+    return family->kind == CPU_FAMILY_UNARY || family->kind == CPU_FAMILY_BINARY;
 }
 
 /* True if another node than `reader` needs the value as a tensor. Only the nodes shortly after its producer are
@@ -356,21 +359,24 @@ static bool is_fused(const cpu_state *state, const inlay_cost_request *request, 
     if (is_elementwise(family))
         return input != NULL && output != NULL && input->dtype == INLAY_FLOAT && output->dtype == INLAY_FLOAT &&
                price_count(input) == price_count(output) && !is_stored(request->graph, info->inputs[i], info);
-    return family == &cpu_conv || family == &cpu_conv_transpose || family == &cpu_product || family == &cpu_normalize ||
-           family == &cpu_nbits_product;
+    return family->kind == CPU_FAMILY_CONV || family->kind == CPU_FAMILY_CONV_TRANSPOSE ||
+           family->kind == CPU_FAMILY_PRODUCT || family->kind == CPU_FAMILY_NORMALIZE ||
+           family->kind == CPU_FAMILY_NBITS_PRODUCT;
 }
 
 /* Convolutions choose the layouts of their operands. Other ops keep the layout of their input or need rows. */
 static bool chooses_layout(const cpu_family *family)
 {
-    return family == &cpu_conv || family == &cpu_conv_transpose || family == &cpu_int8_conv;
+    return family->kind == CPU_FAMILY_CONV || family->kind == CPU_FAMILY_CONV_TRANSPOSE ||
+           family->kind == CPU_FAMILY_INT8_CONV;
 }
 
 static bool keeps_layout(const cpu_family *family)
 {
-    return family == &cpu_pool || family == &cpu_unary_family || family == &cpu_binary || family == &cpu_concat ||
-           family == &cpu_normalize || family == &cpu_resize || family == &cpu_pad || family == &cpu_quantize ||
-           family == &cpu_dequantize || family == &cpu_byte_clip;
+    return family->kind == CPU_FAMILY_POOL || family->kind == CPU_FAMILY_UNARY || family->kind == CPU_FAMILY_BINARY ||
+           family->kind == CPU_FAMILY_CONCAT || family->kind == CPU_FAMILY_NORMALIZE ||
+           family->kind == CPU_FAMILY_RESIZE || family->kind == CPU_FAMILY_PAD || family->kind == CPU_FAMILY_QUANTIZE ||
+           family->kind == CPU_FAMILY_DEQUANTIZE || family->kind == CPU_FAMILY_BYTE_CLIP;
 }
 
 /* True if a region makes the value in a layout that ops outside of it cannot read. */
@@ -449,7 +455,8 @@ static bool is_view(const cpu_op *op)
 {
     const cpu_family *family = op->row->family;
 
-    return family == &cpu_view || family == &cpu_transpose || family == &cpu_split || family == &cpu_slice;
+    return family->kind == CPU_FAMILY_VIEW || family->kind == CPU_FAMILY_TRANSPOSE ||
+           family->kind == CPU_FAMILY_SPLIT || family->kind == CPU_FAMILY_SLICE;
 }
 
 /* True if the result of the op is a strided view, which becomes contiguous only when it leaves the region. */
@@ -457,7 +464,7 @@ static bool is_strided(const cpu_op *op)
 {
     const cpu_family *family = op->row->family;
 
-    return family == &cpu_transpose || family == &cpu_split || family == &cpu_slice;
+    return family->kind == CPU_FAMILY_TRANSPOSE || family->kind == CPU_FAMILY_SPLIT || family->kind == CPU_FAMILY_SLICE;
 }
 
 /* The threads that share a multiplication, on average (dense.c). They divide it into panels of columns, and many rows
@@ -498,17 +505,18 @@ static double step_threads(const op_work *work, const struct sizes *sizes, doubl
     const cpu_family *family = work->op->row->family;
     const double elements = fmax(sizes->in, sizes->out) / 4, n = elements / fmax(work->rows, 1);
 
-    if (family == &cpu_product)
+    if (family->kind == CPU_FAMILY_PRODUCT)
         return product_threads(work->op, sizes, threads);
-    if (family == &cpu_attention)
+    if (family->kind == CPU_FAMILY_ATTENTION)
         return work->flops / ATTENTION_WAKE_PER_NS < ATTENTION_WAKE_NS ? 1 : threads;
-    if (family == &cpu_conv)
+    if (family->kind == CPU_FAMILY_CONV)
         return work->flops > 4e5 ? threads : 1;
-    if (family == &cpu_softmax)
+    if (family->kind == CPU_FAMILY_SOFTMAX)
         return row_threads(work->rows, n, SOFTMAX_GRAIN, threads);
-    if (family == &cpu_layer_norm || family == &cpu_rms_norm || family == &cpu_skip_norm || family == &cpu_reduce)
+    if (family->kind == CPU_FAMILY_LAYER_NORM || family->kind == CPU_FAMILY_RMS_NORM ||
+        family->kind == CPU_FAMILY_SKIP_NORM || family->kind == CPU_FAMILY_REDUCE)
         return row_threads(work->rows, n, ROWS_GRAIN, threads);
-    if (family == &cpu_pool && !work->op->window.global)
+    if (family->kind == CPU_FAMILY_POOL && !work->op->window.global)
         return row_threads(work->rows, work->flops / fmax(work->rows, 1), TAPS_GRAIN, threads);
     if (is_elementwise(family))
         return price_loop_threads(elements, ELEMENTS_GRAIN, threads);
@@ -528,7 +536,7 @@ static bool reads_layout(const cpu_state *state, const inlay_graph *graph, const
 static bool is_planar(const cpu_state *state, const inlay_graph *graph, const cpu_op *op, const inlay_node_info *info,
                       const struct sizes *sizes)
 {
-    return op->row->family == &cpu_conv && op->window.group > 1 && sizes->first != NULL &&
+    return op->row->family->kind == CPU_FAMILY_CONV && op->window.group > 1 && sizes->first != NULL &&
            sizes->first->rank != INLAY_RANK_UNKNOWN && sizes->first->rank <= 4 && sizes->first->rank > 2 &&
            (double)op->window.group == price_axis(sizes->first, 1) && sizes->output != NULL &&
            sizes->output->rank == sizes->first->rank && price_axis(sizes->output, 1) == price_axis(sizes->first, 1) &&
@@ -552,10 +560,10 @@ static double layout_ns(const struct machine *machine, const inlay_cost_request 
 /* Only the addressed rows of tables and caches are read or written. */
 static void count_rows(const cpu_op *op, struct sizes *sizes)
 {
-    if (op->row->family == &cpu_rotary) {
+    if (op->row->family->kind == CPU_FAMILY_ROTARY) {
         sizes->weights = 0;
         sizes->in = 2 * sizes->out;
-    } else if (op->row->family == &cpu_scatter) {
+    } else if (op->row->family->kind == CPU_FAMILY_SCATTER) {
         sizes->weights = 0;
         sizes->in = sizes->out = 4 * price_count(sizes->second);
     }
@@ -586,7 +594,7 @@ static double pixels_ns(const cpu_state *state, const inlay_graph *graph, const 
     op_work product = { .op = op, .rate = CORE_FLOPS_PER_NS, .threads = 1, .gain = 1 };
     double filters, columns, depth, width, places, ns;
 
-    if (op->row->family != &cpu_conv || op->window.spatial != 2 || laid_out || sizes->output == NULL ||
+    if (op->row->family->kind != CPU_FAMILY_CONV || op->window.spatial != 2 || laid_out || sizes->output == NULL ||
         sizes->output->rank != 4 || sizes->second == NULL || op->window.group < 1)
         return -1;
     for (uint32_t i = 0; i < 2; i++)
@@ -618,9 +626,10 @@ static double pixels_ns(const cpu_state *state, const inlay_graph *graph, const 
 static bool reads_rows(const cpu_state *state, const inlay_graph *graph, const cpu_op *op, const inlay_node_info *info,
                        const struct sizes *sizes)
 {
-    return op->row->family == &cpu_conv && op->window.spatial == 2 && op->window.group > 1 && sizes->output != NULL &&
-           sizes->output->rank == 4 && (double)op->window.group != price_axis(sizes->output, 1) &&
-           !has_layout(state, graph, info->inputs[0]) && !wants_layout(state, graph, info->outputs[0]);
+    return op->row->family->kind == CPU_FAMILY_CONV && op->window.spatial == 2 && op->window.group > 1 &&
+           sizes->output != NULL && sizes->output->rank == 4 &&
+           (double)op->window.group != price_axis(sizes->output, 1) && !has_layout(state, graph, info->inputs[0]) &&
+           !wants_layout(state, graph, info->outputs[0]);
 }
 
 static bool is_strided_window(const cpu_op *op)
@@ -658,10 +667,10 @@ static double fused_ns(const struct sizes *sizes, op_work work, const struct mac
     const cpu_family *family = work.op->row->family;
     double ns = FUSED_NS;
 
-    if (family == &cpu_unary_family && work.rate < SIMPLE_PER_NS)
+    if (family->kind == CPU_FAMILY_UNARY && work.rate < SIMPLE_PER_NS)
         ns += work.op->unary[0].function == FUNCTION_SIGMOID ? work.flops / GATE_PER_NS / work.threads
                                                              : work_ns(&work, machine);
-    if (family == &cpu_binary) /* the other operand is not in registers */
+    if (family->kind == CPU_FAMILY_BINARY) /* the other operand is not in registers */
         ns += stream_ns(machine, sizes->in > sizes->out ? sizes->in - sizes->out : 0, 0, work.threads);
     return ns;
 }
@@ -692,21 +701,21 @@ static void describe_work(const cpu_state *state, const inlay_graph *graph, cons
 {
     const cpu_op *op = work->op;
     const cpu_family *family = op->row->family;
-    const bool slides =
-        family == &cpu_pool || family == &cpu_resize ||
-        (family == &cpu_conv && op->window.group > 1 && (double)op->window.group == price_axis(sizes->output, 1));
+    const bool slides = family->kind == CPU_FAMILY_POOL || family->kind == CPU_FAMILY_RESIZE ||
+                        (family->kind == CPU_FAMILY_CONV && op->window.group > 1 &&
+                         (double)op->window.group == price_axis(sizes->output, 1));
 
-    work->multiplies =
-        family == &cpu_conv || family == &cpu_conv_transpose || family == &cpu_product || family == &cpu_attention;
-    work->dense = family == &cpu_attention || (work->multiplies && work->rate == CORE_FLOPS_PER_NS);
+    work->multiplies = family->kind == CPU_FAMILY_CONV || family->kind == CPU_FAMILY_CONV_TRANSPOSE ||
+                       family->kind == CPU_FAMILY_PRODUCT || family->kind == CPU_FAMILY_ATTENTION;
+    work->dense = family->kind == CPU_FAMILY_ATTENTION || (work->multiplies && work->rate == CORE_FLOPS_PER_NS);
     work->planar = slides && info->output_count > 0 && sizes->output != NULL &&
                    sizes->output->rank != INLAY_RANK_UNKNOWN && sizes->output->rank > 2 &&
                    !has_layout(state, graph, info->inputs[0]) && !wants_layout(state, graph, info->outputs[0]);
     if (sizes->output != NULL && sizes->output->rank != INLAY_RANK_UNKNOWN && sizes->output->rank > 0)
         work->rows = price_count(sizes->output) / price_axis(sizes->output, sizes->output->rank - 1);
-    if (family == &cpu_reduce && sizes->first != NULL && sizes->output != NULL)
+    if (family->kind == CPU_FAMILY_REDUCE && sizes->first != NULL && sizes->output != NULL)
         work->rows = reduced_rows(sizes);
-    if (family == &cpu_conv) {
+    if (family->kind == CPU_FAMILY_CONV) {
         find_winograd(op, sizes, work);
         find_fft(op, sizes, work);
     }
@@ -764,11 +773,12 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
 
         if (value == NULL)
             continue;
-        if (i == 1 && op.row->family == &cpu_product && nbits_is_weights(request->graph, info->inputs[i], &bytes)) {
+        if (i == 1 && op.row->family->kind == CPU_FAMILY_PRODUCT &&
+            nbits_is_weights(request->graph, info->inputs[i], &bytes)) {
             sizes.weights += bytes;
             continue;
         }
-        if (i == 1 && op.row->family == &cpu_product &&
+        if (i == 1 && op.row->family->kind == CPU_FAMILY_PRODUCT &&
             sparse_share_of(request->graph, value, !op.product.trans_b, price_count(sizes.first), &share)) {
             share = state->strict || state->reproducible ? 1 : share;
             sizes.weights += bytes * share;
@@ -793,7 +803,7 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
         fused = fused || is_fused(state, request, info, i, &op);
         cost->enter_ns += cost->enter_ns == 0 ? ENTER_NS : MORE_ENTER_NS;
     }
-    if (op.row->family == &cpu_recurrent) {
+    if (op.row->family->kind == CPU_FAMILY_RECURRENT) {
         inlay_cost layer = { .ns = 0 };
 
         cpu_recurrent_cost(state, request, info, &layer);
@@ -810,13 +820,14 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
     if (info->output_count > 0 && !planar && (has_layout(state, request->graph, info->outputs[0]) || is_strided(&op))) {
         const double bytes = width_of(sizes.output) * price_count(sizes.output);
 
-        leave_ns +=
-            op.row->family == &cpu_slice ? part_ns(machine, bytes, threads)
-            : op.row->family == &cpu_transpose && sizes.output != NULL && sizes.output->rank != INLAY_RANK_UNKNOWN
-                ? transpose_ns(machine, sizes.output, bytes, threads)
-                : reorder_ns(machine, bytes, threads);
+        leave_ns += op.row->family->kind == CPU_FAMILY_SLICE ? part_ns(machine, bytes, threads)
+                    : op.row->family->kind == CPU_FAMILY_TRANSPOSE && sizes.output != NULL &&
+                            sizes.output->rank != INLAY_RANK_UNKNOWN
+                        ? transpose_ns(machine, sizes.output, bytes, threads)
+                        : reorder_ns(machine, bytes, threads);
     }
-    if (op.row->takes != NULL && op.row->family != &cpu_attention) { /* integers, and constants in other types */
+    if (op.row->takes != NULL &&
+        op.row->family->kind != CPU_FAMILY_ATTENTION) { /* integers, and constants in other types */
         const double slower = machine->reference.multiply / machine->local.multiply;
         double multiply_ns = 0, weight_bytes = 0;
         inlay_cost integers = { .ns = 0 };
@@ -837,7 +848,7 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
         inside = fused_ns(&sizes, work, machine);
     work.threads = step_threads(&work, &sizes, threads);
     alone = alone_ns(&sizes, &work, weights_ns(machine, request->graph, sizes.weights, work.threads), machine);
-    if (op.row->family == &cpu_attention)
+    if (op.row->family->kind == CPU_FAMILY_ATTENTION)
         alone += 2 * 4 * price_count(sizes.second) / PACK_BYTES_PER_NS / work.threads;
     pixels = pixels_ns(state, request->graph, info, &sizes, &work, threads, machine);
     if (pixels >= 0 && pixels < alone + enter_ns + leave_ns) {
@@ -853,7 +864,7 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
 
         alone += (PLANE_NS * price_axis(sizes.first, 0) * price_axis(sizes.first, 1) + elements / LANES) / work.threads;
         alone = fmin(alone, channels_ns(&sizes, &work, machine));
-    } else if (op.row->family == &cpu_conv && pixels < 0) {
+    } else if (op.row->family->kind == CPU_FAMILY_CONV && pixels < 0) {
         alone += BORDER_NS;
     }
     cost->enter_ns += enter_ns;

@@ -28,9 +28,9 @@ static inlay_status run_fill(const cpu_native *native, const cpu_state *state, i
     return INLAY_OK;
 }
 
-static bool is_family(const cpu_op *op, const cpu_family *family)
+static bool is_family(const cpu_op *op, cpu_family_kind kind)
 {
-    return op->row->family == family;
+    return op->row->family->kind == kind;
 }
 
 /* The result of a pool whose window has padding only. A global mean divides by zero elements. */
@@ -42,11 +42,11 @@ static float empty_pool_result(const cpu_op *op)
 bool cpu_reads_empty_input(const cpu_build *build)
 {
     const cpu_op *op = build->op;
-    uint32_t operands = is_family(op, &cpu_product) || is_family(op, &cpu_attention) ? 2 : 1;
+    uint32_t operands = is_family(op, CPU_FAMILY_PRODUCT) || is_family(op, CPU_FAMILY_ATTENTION) ? 2 : 1;
 
     INLAY_CHECK(operands <= op->in_count);
-    if (is_family(op, &cpu_concat) || is_family(op, &cpu_split) || is_family(op, &cpu_pad) ||
-        is_family(op, &cpu_recurrent) || is_family(op, &cpu_dynamic))
+    if (is_family(op, CPU_FAMILY_CONCAT) || is_family(op, CPU_FAMILY_SPLIT) || is_family(op, CPU_FAMILY_PAD) ||
+        is_family(op, CPU_FAMILY_RECURRENT) || is_family(op, CPU_FAMILY_DYNAMIC))
         return false;
     for (uint32_t i = 0; i < operands; i++)
         if (build->compiled->values[op->in[i]].type == ELEMENT_FLOAT && cpu_count(build, op->in[i]) == 0)
@@ -57,9 +57,9 @@ bool cpu_reads_empty_input(const cpu_build *build)
 inlay_status cpu_lower_empty_input(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op;
-    bool conv = is_family(op, &cpu_conv) || is_family(op, &cpu_conv_transpose);
-    bool gemm = is_family(op, &cpu_product);
-    bool reduce = is_family(op, &cpu_reduce), pool = is_family(op, &cpu_pool);
+    bool conv = is_family(op, CPU_FAMILY_CONV) || is_family(op, CPU_FAMILY_CONV_TRANSPOSE);
+    bool gemm = is_family(op, CPU_FAMILY_PRODUCT);
+    bool reduce = is_family(op, CPU_FAMILY_REDUCE), pool = is_family(op, CPU_FAMILY_POOL);
     uint32_t y_value = op->out[0], third = op->in_count > 2 ? op->in[2] : INLAY_NONE;
     uint32_t bias_value = conv && third != INLAY_NONE ? third : group->bias;
     struct fill fill;
@@ -68,7 +68,7 @@ inlay_status cpu_lower_empty_input(cpu_build *build, const cpu_group *group)
     inlay_status status;
     tensor_layout layout;
 
-    if (!conv && !gemm && !is_family(op, &cpu_attention) && !reduce && !pool)
+    if (!conv && !gemm && !is_family(op, CPU_FAMILY_ATTENTION) && !reduce && !pool)
         return inlay_fail(build->diag, INLAY_SHAPE_MISMATCH,
                           "node '%s': the output has elements, but an input has none", op->name);
     layout_plain(&layout, build->ranks[y_value], build->dims[y_value]);

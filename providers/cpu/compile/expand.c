@@ -154,9 +154,9 @@ bool cpu_expand(cpu_reader *reader, const inlay_node_info *info, const cpu_op *p
 {
     const cpu_family *family = parsed->row->family;
 
-    if (family == &cpu_skip_norm)
+    if (family->kind == CPU_FAMILY_SKIP_NORM)
         expand_skip(reader, info, parsed);
-    else if (family == &cpu_binary && is_variadic(parsed->row->op_type) &&
+    else if (family->kind == CPU_FAMILY_BINARY && is_variadic(parsed->row->op_type) &&
              (info->input_count != 2 || strcmp(parsed->row->op_type, "Mean") == 0))
         expand_variadic(reader, info, parsed);
     else if (strcmp(parsed->row->op_type, "Gemm") == 0 &&

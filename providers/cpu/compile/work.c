@@ -80,18 +80,18 @@ static double other_rate(const op_work *work, double exponents)
     const cpu_family *family = work->op->row->family;
     double ns = 0;
 
-    if (family == &cpu_softmax)
+    if (family->kind == CPU_FAMILY_SOFTMAX)
         return exponents * SOFTMAX_PER_NS;
-    if (family == &cpu_reduce)
+    if (family->kind == CPU_FAMILY_REDUCE)
         return strcmp(work->op->row->op_type, "ReduceMax") == 0 || strcmp(work->op->row->op_type, "ReduceMin") == 0
                    ? EXTREME_PER_NS
                    : SUM_PER_NS;
-    if (family == &cpu_pool && work->planar && !work->op->window.global)
+    if (family->kind == CPU_FAMILY_POOL && work->planar && !work->op->window.global)
         return POOLED_PER_NS * (strcmp(work->op->row->op_type, "MaxPool") == 0 ? EXTREME_TAPS : 1) /
                (double)work->op->window.strides[work->op->window.spatial - 1];
-    if (family == &cpu_resize && work->planar)
+    if (family->kind == CPU_FAMILY_RESIZE && work->planar)
         return RESIZED_PER_NS;
-    if (family != &cpu_unary_family)
+    if (family->kind != CPU_FAMILY_UNARY)
         return work->rate;
     for (uint32_t i = 0; i < work->op->unary_count; i++)
         ns += 1 / function_rate(&work->op->unary[i], exponents);
@@ -102,13 +102,14 @@ static double other_rate(const op_work *work, double exponents)
 static double rows_ns(const op_work *work)
 {
     const cpu_family *family = work->op->row->family;
-    const bool pools = family == &cpu_pool && !work->op->window.global;
+    const bool pools = family->kind == CPU_FAMILY_POOL && !work->op->window.global;
 
-    if (family == &cpu_softmax || family == &cpu_layer_norm || family == &cpu_rms_norm || family == &cpu_skip_norm)
+    if (family->kind == CPU_FAMILY_SOFTMAX || family->kind == CPU_FAMILY_LAYER_NORM ||
+        family->kind == CPU_FAMILY_RMS_NORM || family->kind == CPU_FAMILY_SKIP_NORM)
         return work->rows * VECTOR_ROW_NS;
-    if (family == &cpu_reduce)
+    if (family->kind == CPU_FAMILY_REDUCE)
         return work->rows * REDUCED_ROW_NS;
-    if (!work->planar || (!pools && family != &cpu_conv))
+    if (!work->planar || (!pools && family->kind != CPU_FAMILY_CONV))
         return 0;
     INLAY_CHECK(work->op->window.spatial > 0);
     return work->rows *

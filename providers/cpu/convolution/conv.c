@@ -111,7 +111,8 @@ static inlay_status lower_conv(cpu_build *build, const cpu_group *group)
     return status != INLAY_OK || done ? status : kernel_lower(build, group, &layer);
 }
 
-const cpu_family cpu_conv = { .name = "convolution",
+const cpu_family cpu_conv = { .kind = CPU_FAMILY_CONV,
+                              .name = "convolution",
                               .parse = parse_conv,
                               .lower = lower_conv,
                               .defer_scale = tiles_defer_scale,

@@ -20,7 +20,7 @@ static uint32_t concat_of(const cpu_build *build, uint32_t value, int64_t *out_b
         *out_before = 0;
         for (uint32_t i = 0; i < op->in_count; i++) {
             if (op->in[i] == value) {
-                found = op->row->family == &cpu_concat && op->axis == 1 ? concat : INLAY_NONE;
+                found = op->row->family->kind == CPU_FAMILY_CONCAT && op->axis == 1 ? concat : INLAY_NONE;
                 if (found == INLAY_NONE)
                     return INLAY_NONE;
                 break;

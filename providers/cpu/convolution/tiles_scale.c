@@ -45,7 +45,8 @@ done:
 
 static bool is_pointwise(const cpu_op *op, uint32_t value)
 {
-    if (op->row->family != &cpu_conv || op->window.group != 1 || op->window.spatial > 2 || op->in[0] != value)
+    if (op->row->family->kind != CPU_FAMILY_CONV || op->window.group != 1 || op->window.spatial > 2 ||
+        op->in[0] != value)
         return false;
     for (uint32_t i = 0; i < op->window.spatial; i++)
         if (op->window.kernel[i] != 1 || op->window.strides[i] != 1 || op->window.pads[i] != 0 ||

@@ -234,6 +234,9 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
     return status;
 }
 
-const cpu_family cpu_conv_transpose = {
-    .name = "transposed convolution", .parse = parse, .lower = lower, .takes_posts = true, .takes_bias = true
-};
+const cpu_family cpu_conv_transpose = { .kind = CPU_FAMILY_CONV_TRANSPOSE,
+                                        .name = "transposed convolution",
+                                        .parse = parse,
+                                        .lower = lower,
+                                        .takes_posts = true,
+                                        .takes_bias = true };

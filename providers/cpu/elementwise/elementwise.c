@@ -150,5 +150,5 @@ done:
 }
 
 const cpu_family cpu_unary_family = {
-    .name = "elementwise", .parse = parse_unary, .lower = lower_unary, .takes_posts = true
+    .kind = CPU_FAMILY_UNARY, .name = "elementwise", .parse = parse_unary, .lower = lower_unary, .takes_posts = true
 };

@@ -77,4 +77,6 @@ done:
     return status;
 }
 
-const cpu_family cpu_binary = { .name = "binary", .parse = parse_binary, .lower = lower_binary, .takes_posts = true };
+const cpu_family cpu_binary = {
+    .kind = CPU_FAMILY_BINARY, .name = "binary", .parse = parse_binary, .lower = lower_binary, .takes_posts = true
+};

@@ -349,4 +349,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_pad = { .name = "padding", .parse = parse_pad, .lower = lower_pad };
+const cpu_family cpu_pad = { .kind = CPU_FAMILY_PAD, .name = "padding", .parse = parse_pad, .lower = lower_pad };

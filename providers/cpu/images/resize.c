@@ -239,4 +239,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_resize = { .name = "resize", .parse = parse, .lower = lower };
+const cpu_family cpu_resize = { .kind = CPU_FAMILY_RESIZE, .name = "resize", .parse = parse, .lower = lower };

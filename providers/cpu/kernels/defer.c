@@ -50,7 +50,7 @@ inlay_status kernel_defer(cpu_build *build, const cpu_group *group, const kernel
     if (!may_be_deferred(build, group, layer))
         return INLAY_OK;
     consumer = cpu_only_reader(build->compiled, group->out);
-    if (consumer == INLAY_NONE || build->compiled->ops[consumer].row->family != &cpu_conv ||
+    if (consumer == INLAY_NONE || build->compiled->ops[consumer].row->family->kind != CPU_FAMILY_CONV ||
         build->compiled->ops[consumer].in[0] != group->out ||
         !describe_consumer(build, group, consumer, &next, &depthwise) || !depthwise_runs(build, &depthwise) ||
         !depthwise_supports_producer(&depthwise.window))

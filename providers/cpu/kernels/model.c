@@ -240,7 +240,7 @@ double kernel_gemm_terms_ns(const cpu_build *build, const cpu_group *group, cons
 
 bool cpu_winograd_fits(const cpu_op *op, int64_t in, int64_t out)
 {
-    return op->row->family == &cpu_conv && op->window.spatial == 2 && op->window.group == 1 &&
+    return op->row->family->kind == CPU_FAMILY_CONV && op->window.spatial == 2 && op->window.group == 1 &&
            op->window.kernel[0] == 3 && op->window.kernel[1] == 3 && op->window.strides[0] == 1 &&
            op->window.strides[1] == 1 && op->window.dilations[0] == 1 && op->window.dilations[1] == 1 && in >= 16 &&
            out > 16;

@@ -129,7 +129,7 @@ static inlay_status collect(cpu_build *build, window_weights *list)
         kernel_choice choice;
         uint32_t constant;
 
-        if (op == NULL || op->row->family != &cpu_conv)
+        if (op == NULL || op->row->family->kind != CPU_FAMILY_CONV)
             continue;
         constant = build->compiled->values[op->in[1]].constant;
         build->op = op;

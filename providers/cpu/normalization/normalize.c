@@ -21,9 +21,11 @@ static bool parse_batch(const kit_node *node, cpu_op *op, kit_refusal *why)
     return true;
 }
 
-const cpu_family cpu_normalize = {
-    .name = "batch normalisation", .parse = parse_batch, .lower = cpu_lower_batch, .takes_posts = true
-};
+const cpu_family cpu_normalize = { .kind = CPU_FAMILY_NORMALIZE,
+                                   .name = "batch normalisation",
+                                   .parse = parse_batch,
+                                   .lower = cpu_lower_batch,
+                                   .takes_posts = true };
 
 /* Rows of n elements, normalised by built-in loops. They round like the single operators that exporters emit for
  * LayerNormalization and RMSNormalization (ReduceMean, Sub, Mul, ReduceMean, Add, Sqrt, Div; for RMSNormalization Mul
@@ -86,7 +88,7 @@ static inlay_status read_row(cpu_build *build, uint32_t value, int64_t n, cpu_pl
 static inlay_status lower_rows(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op;
-    bool overwrite = cpu_is_last_use(build, op->in[0]), centred = op->row->family == &cpu_layer_norm;
+    bool overwrite = cpu_is_last_use(build, op->in[0]), centred = op->row->family->kind == CPU_FAMILY_LAYER_NORM;
     bool has_bias = centred && op->in_count > 2 && op->in[2] != INLAY_NONE;
     cpu_place input, output, scale, bias;
     const cpu_place *places[] = { &input, &scale, has_bias ? &bias : &output, &output };
@@ -144,7 +146,9 @@ static bool parse_layer(const kit_node *node, cpu_op *op, kit_refusal *why)
     return covers_row(node, 1, op->axis, why) && covers_row(node, 2, op->axis, why);
 }
 
-const cpu_family cpu_layer_norm = { .name = "layer normalisation", .parse = parse_layer, .lower = lower_rows };
+const cpu_family cpu_layer_norm = {
+    .kind = CPU_FAMILY_LAYER_NORM, .name = "layer normalisation", .parse = parse_layer, .lower = lower_rows
+};
 
 static bool is_vector(const kit_node *node, uint32_t i)
 {
@@ -170,8 +174,10 @@ static bool parse_skip(const kit_node *node, cpu_op *op, kit_refusal *why)
     return true;
 }
 
-const cpu_family cpu_skip_norm = { .name = "normalisation of a sum", .parse = parse_skip, .lower = NULL };
+const cpu_family cpu_skip_norm = {
+    .kind = CPU_FAMILY_SKIP_NORM, .name = "normalisation of a sum", .parse = parse_skip, .lower = NULL
+};
 
-const cpu_family cpu_rms_norm = { .name = "normalisation by the mean square",
-                                  .parse = parse_layer,
-                                  .lower = lower_rows };
+const cpu_family cpu_rms_norm = {
+    .kind = CPU_FAMILY_RMS_NORM, .name = "normalisation by the mean square", .parse = parse_layer, .lower = lower_rows
+};

@@ -264,4 +264,6 @@ done:
     return status;
 }
 
-const cpu_family cpu_reduce = { .name = "reduction", .parse = parse_reduce, .lower = lower_reduce };
+const cpu_family cpu_reduce = {
+    .kind = CPU_FAMILY_REDUCE, .name = "reduction", .parse = parse_reduce, .lower = lower_reduce
+};

@@ -104,4 +104,6 @@ done:
     return status;
 }
 
-const cpu_family cpu_softmax = { .name = "softmax", .parse = parse_softmax, .lower = lower_softmax };
+const cpu_family cpu_softmax = {
+    .kind = CPU_FAMILY_SOFTMAX, .name = "softmax", .parse = parse_softmax, .lower = lower_softmax
+};

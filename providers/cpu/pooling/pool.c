@@ -178,4 +178,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_pool = { .name = "pooling", .parse = parse_pool, .lower = lower_pool };
+const cpu_family cpu_pool = { .kind = CPU_FAMILY_POOL, .name = "pooling", .parse = parse_pool, .lower = lower_pool };

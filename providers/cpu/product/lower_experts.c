@@ -249,4 +249,6 @@ done:
     return status;
 }
 
-const cpu_family cpu_experts = { .name = "mixture of experts", .parse = experts_parse, .lower = lower };
+const cpu_family cpu_experts = {
+    .kind = CPU_FAMILY_EXPERTS, .name = "mixture of experts", .parse = experts_parse, .lower = lower
+};

@@ -271,7 +271,7 @@ static const char *const bounds[] = {
 /* Returns the bias; INLAY_NONE: none. If C of Gemm is not a row, it becomes a binary post-op of the group. */
 static uint32_t find_bias(const cpu_build *build, const cpu_op *op, cpu_group *group, int64_t n)
 {
-    const bool product = op->row->family == &cpu_product;
+    const bool product = op->row->family->kind == CPU_FAMILY_PRODUCT;
     const uint32_t at = product ? 2 : 5, value = op->in_count > at ? op->in[at] : INLAY_NONE;
 
     if (value == INLAY_NONE)
@@ -306,7 +306,7 @@ inlay_status nbits_lower(cpu_build *build, const cpu_group *group)
                           op->name, (long long)build->dims[op->in[0]][build->ranks[op->in[0]] - 1], (long long)nbits.k);
     plan->on = true;
     plan->kernel = build->state->nbits;
-    plan->mode = nbits_mode_of(build, op->row->family == &cpu_nbits_product ? op->size : 0);
+    plan->mode = nbits_mode_of(build, op->row->family->kind == CPU_FAMILY_NBITS_PRODUCT ? op->size : 0);
     plan->zero = nbits.all;
     plan->has_zeros = nbits.zero != INLAY_NONE;
     plan->alone = build->state->reproducible;
@@ -346,7 +346,8 @@ done:
     return status;
 }
 
-const cpu_family cpu_nbits_product = { .name = "GEMM with n-bit weights",
+const cpu_family cpu_nbits_product = { .kind = CPU_FAMILY_NBITS_PRODUCT,
+                                       .name = "GEMM with n-bit weights",
                                        .parse = nbits_parse,
                                        .lower = nbits_lower,
                                        .takes_posts = true,

@@ -99,6 +99,9 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
     return kernel_lower(build, group, &layer);
 }
 
-const cpu_family cpu_product = {
-    .name = "matrix multiplication", .parse = parse, .lower = lower, .takes_posts = true, .takes_bias = true
-};
+const cpu_family cpu_product = { .kind = CPU_FAMILY_PRODUCT,
+                                 .name = "matrix multiplication",
+                                 .parse = parse,
+                                 .lower = lower,
+                                 .takes_posts = true,
+                                 .takes_bias = true };

@@ -9,7 +9,7 @@
 /* QuantizeLinear and DequantizeLinear. */
 static bool parse_linear(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
-    bool back = op->row->family == &cpu_dequantize;
+    bool back = op->row->family->kind == CPU_FAMILY_DEQUANTIZE;
     const inlay_value_info *floats = back ? kit_output(node, 0) : kit_input(node, 0);
     const inlay_value_info *bytes = back ? kit_input(node, 0) : kit_output(node, 0);
 
@@ -114,14 +114,14 @@ static inlay_status lower_linear(cpu_build *build, const cpu_group *group)
                               .zero = (float)op->quantized.zero,
                               .low = (int32_t)op->alpha,
                               .high = (int32_t)op->beta };
-    if (op->row->family == &cpu_quantize) {
+    if (op->row->family->kind == CPU_FAMILY_QUANTIZE) {
         linear.is_signed = layout.type == ELEMENT_INT8;
         linear.run = quantize_range;
-    } else if (op->row->family == &cpu_int_cast) {
+    } else if (op->row->family->kind == CPU_FAMILY_INT_CAST) {
         linear.run = convert_range;
     } else {
         linear.is_signed = input.layout.type == ELEMENT_INT8;
-        linear.run = op->row->family == &cpu_dequantize ? dequantize_range : clip_range;
+        linear.run = op->row->family->kind == CPU_FAMILY_DEQUANTIZE ? dequantize_range : clip_range;
     }
     INLAY_TRY(cpu_emit_step(build, &linear.native, sizeof linear, (const cpu_place *const[]){ &input, &output }, 2));
     status = cpu_finish(build, group, 0, &output, true);
@@ -131,10 +131,14 @@ done:
 
 static inlay_status lower_quantize(cpu_build *build, const cpu_group *group);
 
-const cpu_family cpu_quantize = {
-    .name = "quantization", .parse = parse_linear, .lower = lower_quantize, .group = cpu_group_quantize_chains
+const cpu_family cpu_quantize = { .kind = CPU_FAMILY_QUANTIZE,
+                                  .name = "quantization",
+                                  .parse = parse_linear,
+                                  .lower = lower_quantize,
+                                  .group = cpu_group_quantize_chains };
+const cpu_family cpu_dequantize = {
+    .kind = CPU_FAMILY_DEQUANTIZE, .name = "dequantization", .parse = parse_linear, .lower = lower_linear
 };
-const cpu_family cpu_dequantize = { .name = "dequantization", .parse = parse_linear, .lower = lower_linear };
 
 static inlay_status lower_quantize(cpu_build *build, const cpu_group *group)
 {
@@ -167,7 +171,9 @@ static bool parse_clip(const kit_node *node, cpu_op *op, kit_refusal *why)
     return cpu_known_rank(kit_input(node, 0), 1, 6, "input 0", why);
 }
 
-const cpu_family cpu_byte_clip = { .name = "bounds", .parse = parse_clip, .lower = lower_linear };
+const cpu_family cpu_byte_clip = {
+    .kind = CPU_FAMILY_BYTE_CLIP, .name = "bounds", .parse = parse_clip, .lower = lower_linear
+};
 
 static bool parse_cast(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
@@ -175,7 +181,9 @@ static bool parse_cast(const kit_node *node, cpu_op *op, kit_refusal *why)
     return cpu_known_rank(kit_input(node, 0), 1, 6, "input 0", why);
 }
 
-const cpu_family cpu_int_cast = { .name = "conversion", .parse = parse_cast, .lower = lower_linear };
+const cpu_family cpu_int_cast = {
+    .kind = CPU_FAMILY_INT_CAST, .name = "conversion", .parse = parse_cast, .lower = lower_linear
+};
 
 struct dynamic {
     cpu_native native;
@@ -284,4 +292,6 @@ done:
     return status;
 }
 
-const cpu_family cpu_dynamic = { .name = "dynamic quantization", .parse = parse_dynamic, .lower = lower_dynamic };
+const cpu_family cpu_dynamic = {
+    .kind = CPU_FAMILY_DYNAMIC, .name = "dynamic quantization", .parse = parse_dynamic, .lower = lower_dynamic
+};

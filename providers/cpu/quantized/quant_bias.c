@@ -170,4 +170,6 @@ done:
     return status;
 }
 
-const cpu_family cpu_int_bias = { .name = "integer bias", .parse = parse_bias, .lower = lower_bias };
+const cpu_family cpu_int_bias = {
+    .kind = CPU_FAMILY_INT_BIAS, .name = "integer bias", .parse = parse_bias, .lower = lower_bias
+};

@@ -75,7 +75,7 @@ static bool add_leaf(const cpu_build *build, uint32_t value, uint32_t like, stru
                          .scalar =
                              cpu_count(build, value) == 1 && build->compiled->values[value].constant != INLAY_NONE };
 
-    if (maker != INLAY_NONE && build->compiled->ops[maker].row->family == &cpu_dequantize) {
+    if (maker != INLAY_NONE && build->compiled->ops[maker].row->family->kind == CPU_FAMILY_DEQUANTIZE) {
         const cpu_op *back = &build->compiled->ops[maker];
 
         leaf = (struct leaf){ .value = back->in[0],
@@ -118,8 +118,8 @@ static bool collect(const cpu_build *build, uint32_t value, uint32_t like, struc
 {
     uint32_t maker = maker_of(build, value), x, y;
     const cpu_op *op = maker == INLAY_NONE ? NULL : &build->compiled->ops[maker];
-    bool binary = op != NULL && op->row->family == &cpu_binary && op->function != FUNCTION_PRELU;
-    bool single = op != NULL && op->row->family == &cpu_unary_family && is_supported_function(op);
+    bool binary = op != NULL && op->row->family->kind == CPU_FAMILY_BINARY && op->function != FUNCTION_PRELU;
+    bool single = op != NULL && op->row->family->kind == CPU_FAMILY_UNARY && is_supported_function(op);
 
     if ((!binary && !single) || build->compiled->values[value].uses != 1 ||
         build->compiled->values[value].output != INLAY_NONE || *inner_count == MOST_STEPS ||
@@ -163,7 +163,7 @@ inlay_status cpu_group_quantize_chains(cpu_build *build, uint8_t *taken, cpu_gro
     for (uint32_t o = 0; o < op_count; o++) {
         const cpu_op *op = &build->compiled->ops[o];
 
-        if (op->row->family != &cpu_quantize || !find_chain(build, op, &chain, inner, &count))
+        if (op->row->family->kind != CPU_FAMILY_QUANTIZE || !find_chain(build, op, &chain, inner, &count))
             continue;
         if (reads == NULL &&
             (reads = cpu_scratch_take_zeroed(build->scratch, build->compiled->value_count + 1u, 1)) == NULL)
@@ -185,7 +185,8 @@ inlay_status cpu_group_quantize_chains(cpu_build *build, uint8_t *taken, cpu_gro
         const cpu_op *op = &build->compiled->ops[o];
         const cpu_value *output = &build->compiled->values[op->out[0]];
 
-        if (op->row->family == &cpu_dequantize && output->output == INLAY_NONE && output->uses == reads[op->out[0]])
+        if (op->row->family->kind == CPU_FAMILY_DEQUANTIZE && output->output == INLAY_NONE &&
+            output->uses == reads[op->out[0]])
             taken[o] = 1;
     }
     return INLAY_OK;

@@ -114,7 +114,8 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
     return status;
 }
 
-const cpu_family cpu_int8_conv = { .name = "int8 convolution",
+const cpu_family cpu_int8_conv = { .kind = CPU_FAMILY_INT8_CONV,
+                                   .name = "int8 convolution",
                                    .parse = parse,
                                    .lower = lower,
                                    .fuse = cpu_fuse_integer_reader,

@@ -111,23 +111,24 @@ void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const i
     double y = count_of(request, info->outputs, info->output_count, 0), flops = y, rate = BYTES_PER_NS, weights = 0,
            more = 0;
 
-    if (family == &cpu_narrow) {
+    if (family->kind == CPU_FAMILY_NARROW) {
         cost->bytes_read += (uint64_t)x;
         cost->ns += y * LOW_BIT_NS / threads + CALL_NS;
         return;
     }
-    if (family == &cpu_weights || family == &cpu_sparse || family == &cpu_halves ||
-        family == &cpu_blocks) { /* the cost of the GEMM includes reading the packed weights */
+    if (family->kind == CPU_FAMILY_WEIGHTS || family->kind == CPU_FAMILY_SPARSE || family->kind == CPU_FAMILY_HALVES ||
+        family->kind == CPU_FAMILY_BLOCKS) { /* the cost of the GEMM includes reading the packed weights */
         cost->ns += CALL_NS;
-        if (family == &cpu_sparse || family == &cpu_blocks) /* readers outside of the region get copies in each run */
+        if (family->kind == CPU_FAMILY_SPARSE ||
+            family->kind == CPU_FAMILY_BLOCKS) /* readers outside of the region get copies in each run */
             cost->leave_ns += 4 * y / SPARSE_BYTES_PER_NS;
         return;
     }
-    if (family == &cpu_nbits_product) {
+    if (family->kind == CPU_FAMILY_NBITS_PRODUCT) {
         weights = (double)op->nbits.k * (double)op->nbits.n * op->nbits.bits / 8;
         flops = 2 * y * (double)op->nbits.k;
         rate = FLOAT_FLOPS_PER_NS;
-    } else if (family == &cpu_experts) {
+    } else if (family->kind == CPU_FAMILY_EXPERTS) {
         const double bytes = op->experts.bits == 0 ? 4 : 1, per = op->experts.bits == 0 ? 1 : 8.0 / op->experts.bits;
         const double count = (double)op->experts.count;
         const double pairs = count_of(request, info->inputs, info->input_count, 1) / count * (double)op->experts.k;
@@ -140,8 +141,8 @@ void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const i
             at += op->experts.bits == 0 ? 2 : 3;
         }
         rate = FLOAT_FLOPS_PER_NS;
-    } else if (family == &cpu_int8_conv || family == &cpu_int8_product) {
-        bool conv = family == &cpu_int8_conv;
+    } else if (family->kind == CPU_FAMILY_INT8_CONV || family->kind == CPU_FAMILY_INT8_PRODUCT) {
+        bool conv = family->kind == CPU_FAMILY_INT8_CONV;
         uint32_t at = strncmp(op->row->op_type, "QLinear", 7) == 0 ? 3 : 1;
         const inlay_value_info *w = inlay_graph_value(request->graph, info->inputs[at]);
         double per = conv ? (double)w->dims[1].value : (double)w->dims[0].value;
@@ -168,10 +169,11 @@ void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const i
             rate = 2 / THIN_TAP_NS / sqrt(relative_product_time());
             more = y * THIN_NS * sqrt(relative_product_time());
         }
-    } else if (family == &cpu_view || family == &cpu_transpose || family == &cpu_int_cast || family == &cpu_int_bias) {
+    } else if (family->kind == CPU_FAMILY_VIEW || family->kind == CPU_FAMILY_TRANSPOSE ||
+               family->kind == CPU_FAMILY_INT_CAST || family->kind == CPU_FAMILY_INT_BIAS) {
         flops = 0; /* fused into a GEMM, or no work */
     }
-    if (family == &cpu_dynamic) {
+    if (family->kind == CPU_FAMILY_DYNAMIC) {
         rate = DYNAMIC_PER_NS;
         more = DYNAMIC_NS;
     }

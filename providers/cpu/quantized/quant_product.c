@@ -397,7 +397,8 @@ done:
     return status;
 }
 
-const cpu_family cpu_int8_product = { .name = "int8 GEMM",
+const cpu_family cpu_int8_product = { .kind = CPU_FAMILY_INT8_PRODUCT,
+                                      .name = "int8 GEMM",
                                       .parse = parse,
                                       .lower = lower,
                                       .fuse = cpu_fuse_integer_reader,
@@ -412,13 +413,13 @@ static bool is_linear_conv(const cpu_op *op)
 void cpu_fuse_integer_reader(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_group *group)
 {
     const cpu_op *op = &build->compiled->ops[group->op], *follower = &build->compiled->ops[next];
-    bool cast = (op->row->family == &cpu_int8_product || op->row->family == &cpu_int8_conv) &&
-                follower->row->family == &cpu_int_cast;
-    bool clip =
-        op->row->family == &cpu_int8_conv && follower->row->family == &cpu_byte_clip && follower->in[0] == group->out;
+    bool cast = (op->row->family->kind == CPU_FAMILY_INT8_PRODUCT || op->row->family->kind == CPU_FAMILY_INT8_CONV) &&
+                follower->row->family->kind == CPU_FAMILY_INT_CAST;
+    bool clip = op->row->family->kind == CPU_FAMILY_INT8_CONV && follower->row->family->kind == CPU_FAMILY_BYTE_CLIP &&
+                follower->in[0] == group->out;
 
     /* The kernel of tiles adds the bias to the initial values of its sums. */
-    bool bias = op->row->family == &cpu_int8_conv && follower->row->family == &cpu_int_bias &&
+    bool bias = op->row->family->kind == CPU_FAMILY_INT8_CONV && follower->row->family->kind == CPU_FAMILY_INT_BIAS &&
                 group->out == op->out[0] && cpu_sums_of(follower) == group->out && op->window.group == 1 &&
                 group->bias == INLAY_NONE && bytes_runs_conv(build, op);
 
@@ -440,9 +441,9 @@ void cpu_fuse_final_quantize(const cpu_build *build, uint32_t next, uint8_t *tak
     struct tail_posts posts;
 
     if (taken[next] || cpu_type(build, group->out) != ELEMENT_FLOAT ||
-        build->compiled->values[group->out].output != INLAY_NONE || quantize->row->family != &cpu_quantize)
+        build->compiled->values[group->out].output != INLAY_NONE || quantize->row->family->kind != CPU_FAMILY_QUANTIZE)
         return;
-    if (op->row->family == &cpu_int8_product
+    if (op->row->family->kind == CPU_FAMILY_INT8_PRODUCT
             ? match_posts(build, group, &posts) < group->post_count
             : is_linear_conv(op) || !bytes_runs_conv(build, op) || !bytes_takes_posts(build, group))
         return;

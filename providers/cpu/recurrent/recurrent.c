@@ -560,4 +560,6 @@ void cpu_recurrent_cost(const cpu_state *state, const inlay_cost_request *reques
     cost->bytes_written += layer_cost.bytes_written;
 }
 
-const cpu_family cpu_recurrent = { .name = "recurrent layer", .parse = parse_recurrent, .lower = lower_recurrent };
+const cpu_family cpu_recurrent = {
+    .kind = CPU_FAMILY_RECURRENT, .name = "recurrent layer", .parse = parse_recurrent, .lower = lower_recurrent
+};

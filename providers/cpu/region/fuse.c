@@ -5,9 +5,9 @@
 #include "cpu/region/build.h"
 #include <math.h>
 
-static bool is_family(const cpu_build *build, uint32_t op, const cpu_family *family)
+static bool is_family(const cpu_build *build, uint32_t op, cpu_family_kind kind)
 {
-    return op != INLAY_NONE && build->compiled->ops[op].row->family == family;
+    return op != INLAY_NONE && build->compiled->ops[op].row->family->kind == kind;
 }
 
 static bool add_post(cpu_group *group, cpu_post post)
@@ -28,8 +28,8 @@ static uint32_t match_swish(const cpu_build *build, uint32_t cur, cpu_unary *out
     const cpu_op *gate, *product;
     uint32_t gate_output;
 
-    if (values[cur].uses != 2 || !is_family(build, readers[0], &cpu_unary_family) ||
-        !is_family(build, readers[1], &cpu_binary))
+    if (values[cur].uses != 2 || !is_family(build, readers[0], CPU_FAMILY_UNARY) ||
+        !is_family(build, readers[1], CPU_FAMILY_BINARY))
         return INLAY_NONE;
     gate = &build->compiled->ops[readers[0]];
     product = &build->compiled->ops[readers[1]];
@@ -75,7 +75,8 @@ static bool take_binary(const cpu_build *build, cpu_group *group, const cpu_op *
 static bool is_bias(const cpu_build *build, const cpu_op *op, uint32_t result, uint32_t other)
 {
     uint32_t rank = build->ranks[result], own = build->ranks[other];
-    bool bits = op->row->family == &cpu_nbits_product, product = bits || op->row->family == &cpu_product;
+    bool bits = op->row->family->kind == CPU_FAMILY_NBITS_PRODUCT,
+         product = bits || op->row->family->kind == CPU_FAMILY_PRODUCT;
     uint32_t channel = product ? rank - 1 : 1;
 
     if (build->compiled->values[other].constant == INLAY_NONE || own > rank || rank < 2)
@@ -115,14 +116,14 @@ static void extend(const cpu_build *build, uint8_t *taken, cpu_group *group)
             /* NOLINTNEXTLINE(bugprone-branch-clone): the order of the conditions matters */
         } else if (next == INLAY_NONE || taken[next]) { /* the reader is in the group that computes its other operand */
             return;
-        } else if (is_family(build, next, &cpu_unary_family)) {
+        } else if (is_family(build, next, CPU_FAMILY_UNARY)) {
             const cpu_op *function = &build->compiled->ops[next];
 
             if (group->post_count + function->unary_count > group->room)
                 return;
             for (uint32_t i = 0; i < function->unary_count; i++)
                 (void)add_post(group, (cpu_post){ .kind = CPU_POST_UNARY, .unary = function->unary[i] });
-        } else if (is_family(build, next, &cpu_binary)) {
+        } else if (is_family(build, next, CPU_FAMILY_BINARY)) {
             const cpu_op *function = &build->compiled->ops[next];
             uint32_t other = function->in[function->in[0] == group->out ? 1 : 0];
 
@@ -170,7 +171,8 @@ inlay_status cpu_fuse(cpu_build *build)
                             .bias = INLAY_NONE,
                             .out = build->compiled->ops[op_index].out[cpu_first_out(&build->compiled->ops[op_index])] };
         const cpu_family *family = build->compiled->ops[op_index].row->family;
-        const bool adds = is_family(build, op_index, &cpu_product) && build->compiled->ops[op_index].in_count > 2 &&
+        const bool adds = is_family(build, op_index, CPU_FAMILY_PRODUCT) &&
+                          build->compiled->ops[op_index].in_count > 2 &&
                           build->compiled->ops[op_index].in[2] != INLAY_NONE;
 
         if (taken[op_index])

@@ -154,7 +154,7 @@ static bool is_contributed(const inlay_node_info *info)
 /* Does the operator have several outputs, any of which may be omitted? */
 static bool has_several(const cpu_family *family)
 {
-    return family == &cpu_recurrent;
+    return family->kind == CPU_FAMILY_RECURRENT;
 }
 
 uint32_t cpu_first_out(const cpu_op *op)
@@ -207,7 +207,8 @@ static bool shapes_fit(const kit_node *node, const cpu_operator *row, kit_refusa
     if (input == NULL || output == NULL)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input or output 0 is omitted");
     for (uint32_t i = 1; i < node->info->output_count; i++)
-        if (kit_output(node, i) != NULL && row->family != &cpu_dynamic && row->family != &cpu_blocks)
+        if (kit_output(node, i) != NULL && row->family->kind != CPU_FAMILY_DYNAMIC &&
+            row->family->kind != CPU_FAMILY_BLOCKS)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "omit all outputs but the first",
                               "this provider gives one output here");
     if (!cpu_known_rank(input, 0, CPU_MAX_RANK, "input 0", why) ||
@@ -242,9 +243,11 @@ const cpu_operator *cpu_parse(const kit_node *node, cpu_op *op, kit_refusal *why
         if (!is_named(info->op_type, row->op_type) ||
             (!is_named(info->domain, "ai.onnx") &&
              !(is_contributed(info) &&
-               (row->family == &cpu_skip_norm || row->family == &cpu_nbits_product || row->family == &cpu_experts)) &&
+               (row->family->kind == CPU_FAMILY_SKIP_NORM || row->family->kind == CPU_FAMILY_NBITS_PRODUCT ||
+                row->family->kind == CPU_FAMILY_EXPERTS)) &&
              !(is_named(info->domain, "ai.inlay") &&
-               (row->family == &cpu_sparse || row->family == &cpu_blocks || row->takes == cpu_takes_inlay_domain))) ||
+               (row->family->kind == CPU_FAMILY_SPARSE || row->family->kind == CPU_FAMILY_BLOCKS ||
+                row->takes == cpu_takes_inlay_domain))) ||
             (row->takes != NULL && !row->takes(node)))
             continue;
         if (info->since_version < row->since_min || info->since_version > row->since_max) {

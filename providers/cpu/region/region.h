@@ -80,8 +80,53 @@ typedef struct cpu_group cpu_group;
 
 typedef struct cpu_operator cpu_operator;
 
+/* The families that are asked for outside of their files, where the families of higher folders cannot be named. */
+typedef enum cpu_family_kind {
+    CPU_FAMILY_OTHER, /* all others */
+    CPU_FAMILY_ATTENTION,
+    CPU_FAMILY_BINARY,
+    CPU_FAMILY_BLOCKS,
+    CPU_FAMILY_BYTE_CLIP,
+    CPU_FAMILY_CONCAT,
+    CPU_FAMILY_CONV,
+    CPU_FAMILY_CONV_TRANSPOSE,
+    CPU_FAMILY_DEQUANTIZE,
+    CPU_FAMILY_DEQUANTIZE_ROWS,
+    CPU_FAMILY_DYNAMIC,
+    CPU_FAMILY_EXPERTS,
+    CPU_FAMILY_HALVES,
+    CPU_FAMILY_INT8_CONV,
+    CPU_FAMILY_INT8_PRODUCT,
+    CPU_FAMILY_INT_BIAS,
+    CPU_FAMILY_INT_CAST,
+    CPU_FAMILY_LAYER_NORM,
+    CPU_FAMILY_NARROW,
+    CPU_FAMILY_NBITS_PRODUCT,
+    CPU_FAMILY_NORMALIZE,
+    CPU_FAMILY_PAD,
+    CPU_FAMILY_POOL,
+    CPU_FAMILY_PRODUCT,
+    CPU_FAMILY_QUANTIZE,
+    CPU_FAMILY_RECURRENT,
+    CPU_FAMILY_REDUCE,
+    CPU_FAMILY_RESIZE,
+    CPU_FAMILY_RMS_NORM,
+    CPU_FAMILY_ROTARY,
+    CPU_FAMILY_SCATTER,
+    CPU_FAMILY_SKIP_NORM,
+    CPU_FAMILY_SLICE,
+    CPU_FAMILY_SOFTMAX,
+    CPU_FAMILY_SPARSE,
+    CPU_FAMILY_SPLIT,
+    CPU_FAMILY_TRANSPOSE,
+    CPU_FAMILY_UNARY,
+    CPU_FAMILY_VIEW,
+    CPU_FAMILY_WEIGHTS
+} cpu_family_kind;
+
 /* A family of operators, as the code below the families (region, weights) sees it. */
 typedef struct cpu_family {
+    cpu_family_kind kind;
     const char *name;
     /* Reads the attributes and fills the parameters of op. Returns false, with the reason in *why, if no kernel
      * computes the node as ONNX defines it. Called by assess and by compile; op->in and op->out are not set yet. */

@@ -6,7 +6,7 @@ cpu_op *cpu_find_scatter(const inlay_compiled *compiled, uint32_t value)
     const uint32_t reader = cpu_only_reader(compiled, value);
     cpu_op *op = reader == INLAY_NONE ? NULL : &compiled->ops[reader];
 
-    return op != NULL && op->row->family == &cpu_scatter && op->in[0] == value ? op : NULL;
+    return op != NULL && op->row->family->kind == CPU_FAMILY_SCATTER && op->in[0] == value ? op : NULL;
 }
 
 static bool is_of_bytes(const inlay_compiled *compiled, uint32_t value)
@@ -21,9 +21,9 @@ static cpu_op *find_append(const inlay_compiled *compiled, uint32_t input, uint3
     for (uint32_t o = 0; o < compiled->op_count; o++) {
         cpu_op *op = &compiled->ops[o], *scatter;
 
-        if (op->row->family == &cpu_concat && op->in_count == 2 && op->size == 4 && op->axis == CPU_STATE_AXIS &&
-            compiled->values[op->in[0]].input == input && compiled->values[op->in[0]].uses == 1 &&
-            op->in[0] != op->in[1] &&
+        if (op->row->family->kind == CPU_FAMILY_CONCAT && op->in_count == 2 && op->size == 4 &&
+            op->axis == CPU_STATE_AXIS && compiled->values[op->in[0]].input == input &&
+            compiled->values[op->in[0]].uses == 1 && op->in[0] != op->in[1] &&
             (compiled->values[op->out[0]].type == ELEMENT_FLOAT || is_of_bytes(compiled, op->out[0]))) {
             scatter = cpu_find_scatter(compiled, op->out[0]);
             if (compiled->values[(scatter != NULL ? scatter : op)->out[0]].output == output)

@@ -134,5 +134,5 @@ done:
     return status;
 }
 
-const cpu_family cpu_split = { .name = "split", .parse = parse_split, .lower = lower_split };
-const cpu_family cpu_slice = { .name = "slice", .parse = parse_slice, .lower = lower_slice };
+const cpu_family cpu_split = { .kind = CPU_FAMILY_SPLIT, .name = "split", .parse = parse_split, .lower = lower_split };
+const cpu_family cpu_slice = { .kind = CPU_FAMILY_SLICE, .name = "slice", .parse = parse_slice, .lower = lower_slice };

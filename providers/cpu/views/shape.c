@@ -44,7 +44,7 @@ static inlay_status lower_view(cpu_build *build, const cpu_group *group)
     return cpu_set_place(build, group->out, &input);
 }
 
-const cpu_family cpu_view = { .name = "view", .parse = parse_view, .lower = lower_view };
+const cpu_family cpu_view = { .kind = CPU_FAMILY_VIEW, .name = "view", .parse = parse_view, .lower = lower_view };
 
 static bool parse_transpose(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
@@ -89,7 +89,9 @@ done:
     return status;
 }
 
-const cpu_family cpu_transpose = { .name = "transpose", .parse = parse_transpose, .lower = lower_transpose };
+const cpu_family cpu_transpose = {
+    .kind = CPU_FAMILY_TRANSPOSE, .name = "transpose", .parse = parse_transpose, .lower = lower_transpose
+};
 
 static bool parse_concat(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
@@ -173,4 +175,6 @@ done:
     return status;
 }
 
-const cpu_family cpu_concat = { .name = "concatenation", .parse = parse_concat, .lower = lower_concat };
+const cpu_family cpu_concat = {
+    .kind = CPU_FAMILY_CONCAT, .name = "concatenation", .parse = parse_concat, .lower = lower_concat
+};

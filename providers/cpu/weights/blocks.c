@@ -15,7 +15,7 @@ void blocks_make_constants(inlay_compiled *compiled, const inlay_graph *graph)
         cpu_op *op = &compiled->ops[op_index];
         const cpu_constant *from;
 
-        if (op->row->family != &cpu_blocks)
+        if (op->row->family->kind != CPU_FAMILY_BLOCKS)
             continue;
         INLAY_CHECK(compiled->values[op->in[0]].constant < compiled->constant_count);
         from = &compiled->constants[compiled->values[op->in[0]].constant];
@@ -59,7 +59,7 @@ void blocks_mark_packed(inlay_compiled *compiled)
 {
     for (uint32_t op_index = 0; op_index < compiled->op_count; op_index++) {
         const cpu_op *op = &compiled->ops[op_index];
-        bool all = op->row->family == &cpu_blocks && op->silent;
+        bool all = op->row->family->kind == CPU_FAMILY_BLOCKS && op->silent;
 
         for (uint32_t part = BLOCKS_CODES; all && part < op->out_count; part++)
             all = is_unread(compiled, op, part) || nbits_replaces(compiled, op->out[part]);

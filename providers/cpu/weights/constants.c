@@ -50,7 +50,13 @@ done:
     return status;
 }
 
-const cpu_family cpu_narrow = { .name = "low-bit constant", .parse = parse, .lower = lower_low_bit };
-const cpu_family cpu_halves = { .name = "float16 constant", .parse = parse, .lower = lower };
-const cpu_family cpu_blocks = { .name = "blocks of quantized weights", .parse = blocks_parse, .lower = lower_blocks };
-const cpu_family cpu_sparse = { .name = "sparse weights", .parse = sparse_parse, .lower = lower };
+const cpu_family cpu_narrow = {
+    .kind = CPU_FAMILY_NARROW, .name = "low-bit constant", .parse = parse, .lower = lower_low_bit
+};
+const cpu_family cpu_halves = { .kind = CPU_FAMILY_HALVES, .name = "float16 constant", .parse = parse, .lower = lower };
+const cpu_family cpu_blocks = {
+    .kind = CPU_FAMILY_BLOCKS, .name = "blocks of quantized weights", .parse = blocks_parse, .lower = lower_blocks
+};
+const cpu_family cpu_sparse = {
+    .kind = CPU_FAMILY_SPARSE, .name = "sparse weights", .parse = sparse_parse, .lower = lower
+};

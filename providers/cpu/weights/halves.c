@@ -62,7 +62,7 @@ static void skip_transpose(inlay_compiled *compiled, uint32_t reader)
     cpu_op *product = &compiled->ops[reader], *turn = maker_of(compiled, reader, product->in[1]);
     uint32_t constant;
 
-    if (turn == NULL || turn->row->family != &cpu_transpose || turn->perm[0] != 1 || turn->perm[1] != 0)
+    if (turn == NULL || turn->row->family->kind != CPU_FAMILY_TRANSPOSE || turn->perm[0] != 1 || turn->perm[1] != 0)
         return;
     constant = compiled->values[turn->in[0]].constant;
     if (constant == INLAY_NONE || compiled->constants[constant].halves == NULL)
@@ -83,7 +83,7 @@ void halves_make_constants(inlay_compiled *compiled, const inlay_graph *graph)
         const cpu_value *input;
         cpu_value *value;
 
-        if (op->row->family != &cpu_halves)
+        if (op->row->family->kind != CPU_FAMILY_HALVES)
             continue;
         input = &compiled->values[op->in[0]];
         INLAY_CHECK(input->constant < compiled->constant_count && compiled->constant_count < compiled->value_count);
@@ -104,7 +104,7 @@ void halves_make_constants(inlay_compiled *compiled, const inlay_graph *graph)
         any = true;
     }
     for (uint32_t op_index = 0; any && op_index < compiled->op_count; op_index++)
-        if (compiled->ops[op_index].row->family == &cpu_product)
+        if (compiled->ops[op_index].row->family->kind == CPU_FAMILY_PRODUCT)
             skip_transpose(compiled, op_index);
 }
 
@@ -112,8 +112,9 @@ void halves_mark_packed(inlay_compiled *compiled)
 {
     for (uint32_t op_index = 0; op_index < compiled->op_count; op_index++) {
         const cpu_op *op = &compiled->ops[op_index];
-        cpu_constant *constant =
-            op->row->family == &cpu_halves ? &compiled->constants[compiled->values[op->out[0]].constant] : NULL;
+        cpu_constant *constant = op->row->family->kind == CPU_FAMILY_HALVES
+                                     ? &compiled->constants[compiled->values[op->out[0]].constant]
+                                     : NULL;
 
         if (constant == NULL || !op->silent || !pack_replaces(compiled, constant))
             continue;

@@ -160,7 +160,7 @@ inlay_status low_bit_make_constants(inlay_compiled *compiled, const inlay_graph 
         struct low_bit_constant narrow = { .maker = op_index };
         bool ok = true;
 
-        if (op->row->family == &cpu_narrow) {
+        if (op->row->family->kind == CPU_FAMILY_NARROW) {
             const kit_node node = { .host = compiled->state->host,
                                     .graph = graph,
                                     .info = inlay_graph_node(graph, op->node) };
@@ -175,13 +175,13 @@ inlay_status low_bit_make_constants(inlay_compiled *compiled, const inlay_graph 
                 op->in_count > 2 && op->in[2] != INLAY_NONE ? compiled->values[op->in[2]].constant : INLAY_NONE;
             ok = make_constant(compiled, graph, op->out[0], &narrow);
             any = true;
-        } else if (any && (op->row->family == &cpu_transpose || op->row->family == &cpu_view) &&
+        } else if (any && (op->row->family->kind == CPU_FAMILY_TRANSPOSE || op->row->family->kind == CPU_FAMILY_VIEW) &&
                    compiled->values[op->in[0]].constant != INLAY_NONE) {
             from = &compiled->constants[compiled->values[op->in[0]].constant];
             if (from->narrow == NULL || from->narrow->turn_count == LOW_BIT_MAX_VIEWS)
                 continue;
             narrow = *from->narrow;
-            if (op->row->family == &cpu_transpose)
+            if (op->row->family->kind == CPU_FAMILY_TRANSPOSE)
                 narrow.turns[narrow.turn_count++] = op_index;
             ok = make_constant(compiled, graph, op->out[0], &narrow);
         } else {
@@ -201,7 +201,7 @@ void low_bit_mark_packed(inlay_compiled *compiled)
         const cpu_op *op = &compiled->ops[op_index];
         bool packed = false, read = false;
 
-        if (op->row->family != &cpu_narrow)
+        if (op->row->family->kind != CPU_FAMILY_NARROW)
             continue;
         for (uint32_t i = 0; i < compiled->constant_count; i++) {
             const struct low_bit_constant *narrow = compiled->constants[i].narrow;

@@ -220,7 +220,7 @@ static void orient(const inlay_compiled *compiled, const cpu_op *op, bool turned
     const int64_t *dims = compiled->values[op->in[0]].dims;
     const int64_t blocks = op->size > 0 ? (dims[op->axis] + op->size - 1) / op->size : 1;
 
-    INLAY_CHECK(op->row->family == &cpu_weights);
+    INLAY_CHECK(op->row->family->kind == CPU_FAMILY_WEIGHTS);
     *nbits = op->nbits;
     nbits->k = dims[turned ? 1 : 0];
     nbits->n = dims[turned ? 0 : 1];
@@ -248,13 +248,13 @@ static void find_weights(inlay_compiled *compiled, const uint32_t *makers, const
     bool turned = product->product.trans_b;
     const cpu_op *maker = maker_of(compiled, makers, value);
 
-    while (maker != NULL && maker->row->family == &cpu_transpose && compiled->values[value].output == INLAY_NONE &&
-           maker->perm[0] == 1 && maker->perm[1] == 0) {
+    while (maker != NULL && maker->row->family->kind == CPU_FAMILY_TRANSPOSE &&
+           compiled->values[value].output == INLAY_NONE && maker->perm[0] == 1 && maker->perm[1] == 0) {
         turned = !turned;
         value = maker->in[0];
         maker = maker_of(compiled, makers, value);
     }
-    if (maker == NULL || maker->row->family != &cpu_weights || product->product.trans_a ||
+    if (maker == NULL || maker->row->family->kind != CPU_FAMILY_WEIGHTS || product->product.trans_a ||
         !scales_fit_gemm(&(struct layout){ (uint32_t)maker->axis, maker->size }, turned) ||
         compiled->values[value].output != INLAY_NONE)
         return;
@@ -271,19 +271,21 @@ static void silence(inlay_compiled *compiled, const uint32_t *makers)
             cpu_op *op = &compiled->ops[op_index];
             uint32_t left;
 
-            if (op->silent || (op->row->family != &cpu_weights && op->row->family != &cpu_transpose) ||
+            if (op->silent ||
+                (op->row->family->kind != CPU_FAMILY_WEIGHTS && op->row->family->kind != CPU_FAMILY_TRANSPOSE) ||
                 compiled->values[op->out[0]].output != INLAY_NONE)
                 continue;
             left = compiled->values[op->out[0]].uses;
             for (uint32_t reader = 0; reader < compiled->op_count; reader++)
                 for (uint32_t i = 0; i < compiled->ops[reader].in_count; i++)
-                    left -=
-                        compiled->ops[reader].in[i] == op->out[0] &&
-                        (compiled->ops[reader].silent || (i == 1 && compiled->ops[reader].row->family == &cpu_product &&
-                                                          compiled->values[op->out[0]].weights != INLAY_NONE));
+                    left -= compiled->ops[reader].in[i] == op->out[0] &&
+                            (compiled->ops[reader].silent ||
+                             (i == 1 && compiled->ops[reader].row->family->kind == CPU_FAMILY_PRODUCT &&
+                              compiled->values[op->out[0]].weights != INLAY_NONE));
             again |= op->silent =
-                left == 0 && (op->row->family == &cpu_weights || (maker_of(compiled, makers, op->in[0]) != NULL &&
-                                                                  compiled->values[op->out[0]].weights != INLAY_NONE));
+                left == 0 &&
+                (op->row->family->kind == CPU_FAMILY_WEIGHTS ||
+                 (maker_of(compiled, makers, op->in[0]) != NULL && compiled->values[op->out[0]].weights != INLAY_NONE));
         }
     }
 }
@@ -321,13 +323,13 @@ inlay_status nbits_bind_weights(inlay_compiled *compiled, inlay_diag *diag)
     for (uint32_t op_index = 0; op_index < compiled->op_count; op_index++) {
         cpu_op *op = &compiled->ops[op_index];
 
-        any |= op->row->family == &cpu_weights;
-        if (op->row->family == &cpu_experts) {
+        any |= op->row->family->kind == CPU_FAMILY_WEIGHTS;
+        if (op->row->family->kind == CPU_FAMILY_EXPERTS) {
             if (!has_experts(compiled, op))
                 return fail_elsewhere(op, diag);
             experts_bind(compiled, op);
         }
-        if (op->row->family != &cpu_nbits_product)
+        if (op->row->family->kind != CPU_FAMILY_NBITS_PRODUCT)
             continue;
         op->nbits.q = op->in[1];
         op->nbits.scale = op->in[2];
@@ -348,7 +350,7 @@ inlay_status nbits_bind_weights(inlay_compiled *compiled, inlay_diag *diag)
             if (compiled->ops[op_index].out[i] != INLAY_NONE)
                 makers[compiled->ops[op_index].out[i]] = op_index;
     for (uint32_t op_index = 0; op_index < compiled->op_count; op_index++)
-        if (compiled->ops[op_index].row->family == &cpu_product)
+        if (compiled->ops[op_index].row->family->kind == CPU_FAMILY_PRODUCT)
             find_weights(compiled, makers, &compiled->ops[op_index]);
     silence(compiled, makers);
     free(makers);
@@ -367,7 +369,7 @@ const cpu_op *nbits_weights_of(const cpu_build *build, cpu_nbits *out, nbits_sha
 {
     const cpu_op *op = build->op;
 
-    if (op->row->family == &cpu_nbits_product) {
+    if (op->row->family->kind == CPU_FAMILY_NBITS_PRODUCT) {
         *out = op->nbits;
     } else {
         const cpu_value *value = &build->compiled->values[op->in[1]];
@@ -420,7 +422,7 @@ bool nbits_replaces(const inlay_compiled *compiled, uint32_t value)
     INLAY_CHECK(constant != NULL);
     return reader != NULL && read->output == INLAY_NONE && !constant->plain_used && constant->packs != NULL &&
            !constant->packs->trial && nbits_is_pack(&constant->packs->layout) &&
-           (reader->row->family == &cpu_nbits_product || reader->row->family == &cpu_experts);
+           (reader->row->family->kind == CPU_FAMILY_NBITS_PRODUCT || reader->row->family->kind == CPU_FAMILY_EXPERTS);
 }
 
 struct unfolded {
@@ -483,4 +485,6 @@ done:
     return status;
 }
 
-const cpu_family cpu_weights = { .name = "n-bit weights", .parse = parse_weights, .lower = lower_weights };
+const cpu_family cpu_weights = {
+    .kind = CPU_FAMILY_WEIGHTS, .name = "n-bit weights", .parse = parse_weights, .lower = lower_weights
+};

@@ -205,7 +205,7 @@ void sparse_make_constants(inlay_compiled *compiled)
 {
     for (uint32_t op_index = 0; op_index < compiled->op_count; op_index++) {
         cpu_op *op = &compiled->ops[op_index];
-        cpu_value *value = op->row->family == &cpu_sparse ? &compiled->values[op->out[0]] : NULL;
+        cpu_value *value = op->row->family->kind == CPU_FAMILY_SPARSE ? &compiled->values[op->out[0]] : NULL;
         const cpu_constant *values, *places;
 
         if (value == NULL)
