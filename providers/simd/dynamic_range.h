@@ -6,7 +6,7 @@
 /* The smaller of a and b; NaN if one of them is. The lower end of a range with NaN is NaN. */
 static inline float dynamic_low(float a, float b)
 {
-    return (b < a) | (b != b) ? b : a;
+    return ((b < a) | (b != b)) != 0 ? b : a;
 }
 
 /* Scale and zero point for elements from low <= 0 to high >= 0. As in ONNX's function body, the scale is NaN if low is,

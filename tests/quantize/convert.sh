@@ -166,6 +166,7 @@ open.onnx --precision=fast
 open.onnx --priority=low
 open.onnx --probe=never
 open.onnx --probe-timeout-ms=1000
+open.onnx --process-memory-budget=100000000
 open.onnx --profile=
 open.onnx --providers=reference
 open.onnx --realtime=1
