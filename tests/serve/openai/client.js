@@ -57,7 +57,8 @@ async function chats() {
   const parsed = await client.chat.completions.parse({ model: 'count', messages: asked, max_tokens: 60, temperature: 0,
     response_format: { type: 'json_schema', json_schema: form({ type: 'integer', minimum: 41, maximum: 49 }) } });
   assert.ok(parsed.choices[0].message.parsed.a >= 41 && parsed.choices[0].message.parsed.a <= 49);
-  await refused(chat({ tools: [{ type: 'function', function: { name: 'f', parameters: {} } }] }), 400, 'tools');
+  const described = await chat({ tools: [{ type: 'function', function: { name: 'f', parameters: {} } }] });
+  assert.match(described.warnings[0], /template takes no tools/);
   await refused(chat({ reasoning_effort: 'low' }), 400, 'reasoning_effort', 'unsupported_parameter');
   await refused(chat({ temperature: 3 }), 400, 'temperature');
   await refused(chat({ model: 'none' }), 404, 'model', 'model_not_found');
