@@ -1,6 +1,7 @@
 /* library/parts.c - the composition root: the only file that names what is above the runtime (base/parts.h).
  *
- * CMake compiles it once for each set of parts: PART_FORMATS, PART_ISOLATION, PART_INSIGHT, PART_WATCHDOG. */
+ * CMake compiles it once for each set of parts: PART_FORMATS, PART_ISOLATION, PART_INSIGHT, PART_TUNING
+ * (needs files that are written, and PART_INSIGHT), PART_WATCHDOG. */
 #include "base/parts.h"
 #include <stddef.h>
 
@@ -18,9 +19,21 @@
 #include "profile/profile.h"
 #include "session/insight.h"
 
-static const insight_part insight = { explain_session, calibrate_machine, tune_session,   timings_create,
-                                      record_runs,     predict_run,       profile_create, profile_write_observed,
-                                      profile_events };
+#ifdef PART_TUNING
+#define IF_TUNING(function) function
+#else
+#define IF_TUNING(function) NULL
+#endif
+
+static const insight_part insight = { .explain = explain_session,
+                                      .calibrate = IF_TUNING(calibrate_machine),
+                                      .tune = IF_TUNING(tune_session),
+                                      .time = timings_create,
+                                      .record = IF_TUNING(record_runs),
+                                      .predict = predict_run,
+                                      .profile = profile_create,
+                                      .profile_write = profile_write_observed,
+                                      .profile_events = profile_events };
 #endif
 #ifdef PART_WATCHDOG
 #include "watchdog/watchdog.h"

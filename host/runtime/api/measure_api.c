@@ -7,7 +7,7 @@
 inlay_status inlay_calibrate(const inlay_options *options, const inlay_calibrate_options *what,
                              inlay_calibrate_result *out_result, inlay_diag *diag)
 {
-    const insight_part *insight = api_insight("inlay_calibrate", diag);
+    const insight_part *insight = api_tuning("inlay_calibrate", diag);
 
     return insight != NULL ? insight->calibrate(options, what, out_result, diag) : INLAY_UNSUPPORTED;
 }
@@ -15,7 +15,7 @@ inlay_status inlay_calibrate(const inlay_options *options, const inlay_calibrate
 inlay_status inlay_tune(inlay_session *session, const inlay_tune_options *how, inlay_tune_result *out_result,
                         inlay_diag *diag)
 {
-    const insight_part *insight = api_insight("inlay_tune", diag);
+    const insight_part *insight = api_tuning("inlay_tune", diag);
 
     if (insight == NULL)
         return INLAY_UNSUPPORTED;
@@ -43,7 +43,7 @@ inlay_status inlay_context_measure(inlay_context *context, uint32_t on, inlay_di
 
 inlay_status inlay_context_record(inlay_context *context, uint32_t *out_count, inlay_diag *diag)
 {
-    const insight_part *insight = api_insight("inlay_context_record", diag);
+    const insight_part *insight = api_tuning("inlay_context_record", diag);
     uint32_t count = 0;
     inlay_status status;
 

@@ -134,11 +134,14 @@ static inlay_status conv_units(void *user, int64_t begin, int64_t end, uint32_t 
 {
     const conv_rows_call *call = user;
     const conv_rows *rows = call->rows;
-    float *panels =
-        (float *)call->args[rows->scratch] + worker % rows->workers * (rows->panel_floats + rows->copy_floats);
-    float *copy = panels + rows->panel_floats;
+    const int64_t floats = rows->panel_floats + rows->copy_floats; /* 0: the image is read in place */
+    float *panels = floats > 0 ? (float *)call->args[rows->scratch] + worker % rows->workers * floats : NULL;
+    float *copy = NULL;
 
-    memset(copy, 0, (size_t)rows->copy_floats * sizeof *copy);
+    if (rows->copy_floats > 0) {
+        copy = panels + rows->panel_floats;
+        memset(copy, 0, (size_t)rows->copy_floats * sizeof *copy);
+    }
     for (int64_t unit = begin; unit < end; unit++)
         one_unit(call, unit / call->parts, unit % call->parts, panels, copy);
     return INLAY_OK;
