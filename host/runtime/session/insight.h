@@ -10,8 +10,8 @@ typedef struct insight_part {
     inlay_status (*explain)(const inlay_session *session, const inlay_explain_options *options,
                             const run_observer *measured, const struct runner *runner, inlay_write_fn write, void *user,
                             inlay_diag *diag);
-    /* inlay_calibrate(), and inlay_tune() of a session without work in the background. Both, and record(), are NULL in a
-     * build that writes no files. */
+    /* inlay_calibrate(), and inlay_tune() of a session without work in the background. Both, and record(), are NULL in
+     * a build that writes no files. */
     inlay_status (*calibrate)(const inlay_options *options, const inlay_calibrate_options *what,
                               inlay_calibrate_result *out_result, inlay_diag *diag);
     inlay_status (*tune)(inlay_session *session, const inlay_tune_options *how, inlay_tune_result *out_result,
