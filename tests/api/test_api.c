@@ -215,7 +215,7 @@ static void expect_left_out(inlay_status status, inlay_diag *diag, const char *n
     diag->text[0] = '\0';
 }
 
-/* The parts that CMake option INLAY_SMALL leaves out are refused by name, and nothing else is. */
+/* With CMake option INLAY_SMALL, the functions of excluded parts fail with their names; all others work. */
 static void test_left_out(void **state)
 {
     static const char *const options_left_out[][2] = { { "placement", "on" }, { "watchdog", "1%" } };

@@ -43,10 +43,13 @@ int main(void)
     size_t room = 0;
 
     while (getline(&line, &room, stdin) > 0) {
-        json_t *one = json_loads(line, JSON_ALLOW_NUL, NULL);
+        json_error_t error;
+        json_t *one = json_loads(line, JSON_ALLOW_NUL, &error);
 
         if (one != NULL)
             try_case(one);
+        else /* such as integers above 64 bits, with which the server refuses a request */
+            (void)printf("?\trefused: no JSON: %s\n", error.text);
         json_decref(one);
     }
     free(line);

@@ -43,8 +43,12 @@ def main():
     failed = False
     for name, cases, share in (("draft2020-12", draft("draft2020-12"), 0.7), ("draft7", draft("draft7"), 0.7),
                                ("MaskBench", mask_bench(), 0.98)):
-        lines = "".join(json.dumps(case) + "\n" for case in cases)
-        done = subprocess.run([program], input=lines, text=True, stdout=subprocess.PIPE, check=True).stdout.splitlines()
+        lines = [json.dumps(case) + "\n" for case in cases]
+        done = subprocess.run([program], input="".join(lines), text=True, stdout=subprocess.PIPE,
+                              check=True).stdout.splitlines()
+        if len(done) != len(lines):
+            print(f"{name}: {len(done)} results of {len(lines)} cases")
+            failed = True
         results = [line.split("\t") for line in done]
         refused = collections.Counter(result[9:] for _, result in results if result.startswith("refused: "))
         accepted = [(case, result) for case, result in results if not result.startswith("refused: ")]
@@ -53,7 +57,7 @@ def main():
         print(f"{name}: {len(accepted)} of {len(results)} accepted, instances {dict(letters)}, wrong: {wrong}")
         for reason, count in refused.most_common(12):
             print(f"  {count} {reason}")
-        failed |= bool(wrong) or len(results) == 0 or len(accepted) < share * len(results)
+        failed |= bool(wrong) or len(lines) == 0 or len(accepted) < share * len(results)
     return failed
 
 

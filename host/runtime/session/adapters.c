@@ -476,7 +476,7 @@ static inlay_status add_pair(struct adding *adding, const struct adapter *adapte
     if (left_out != NULL) {
         char what[96];
 
-        (void)snprintf(what, sizeof what, "is of a module that '%s' of adapter_config.json leaves out", left_out);
+        (void)snprintf(what, sizeof what, "is of a module that '%s' of adapter_config.json excludes", left_out);
         return tensor_fail(adding, adapter, tensor->name, what);
     }
     INLAY_TRY(find_target(adding, adapter, tensor->name, &parts, &target));

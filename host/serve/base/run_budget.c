@@ -4,9 +4,9 @@
 #include <time.h>
 
 enum {
-    PAUSE_NS = 5000000, /* between two looks of a waiting run at the memory in use */
+    PAUSE_NS = 5000000, /* between two checks of the memory in use by a waiting run */
     MOST_ATTEMPTS = 16, /* of one run */
-    FREED_SHARE = 8,    /* a run begins again once an eighth of what others held is free */
+    FREED_SHARE = 8,    /* a run is attempted again once an eighth of the memory of other runs is free */
     NOTHING_SHARE = 16  /* waiting does not help if the others hold less than a sixteenth of the budget */
 };
 
@@ -39,7 +39,7 @@ void run_budget_end(struct run_budget *budget)
     (void)pthread_mutex_unlock(&budget->lock);
 }
 
-/* Whether a waiting run goes on waiting. */
+/* INLAY_OK: the run continues to wait. */
 static inlay_status check_end(const run_turn *turn, inlay_diag *diag)
 {
     if (__atomic_load_n(turn->cancel, __ATOMIC_RELAXED) != 0)
@@ -71,7 +71,7 @@ static bool was_alone(const struct run_budget *budget, const run_turn *turn, uin
     return (turn->was_alone && budget->begun == turn->number) || others <= budget->bytes / NOTHING_SHARE;
 }
 
-/* Whether the run may begin again, because others have freed memory, or none is in progress. */
+/* Whether the run may be attempted again, because other runs have freed memory, or none is in progress. */
 static bool take_turn(struct run_budget *budget, run_turn *turn, uint64_t most)
 {
     const bool is_free = budget->used(budget->user) <= most;
@@ -102,7 +102,7 @@ inlay_status run_budget_wait(struct run_budget *budget, run_turn *turn, inlay_di
         return status;
     if (turn->attempts == 1)
         (void)atomic_fetch_add_explicit(budget->waits, 1, memory_order_relaxed);
-    do { /* what runs that have ended meanwhile leave is idle, too */
+    do { /* each time: runs that end meanwhile leave idle memory */
         budget->release_idle(budget->user);
         if (take_turn(budget, turn, most))
             return INLAY_OK;

@@ -1,8 +1,9 @@
 /* serve/base/run_budget.h - runs that wait until other runs have freed memory.
  *
- * The runs of all models together may use as many bytes as library option process_memory_budget says. A run that is
- * refused more frees what it has. If others hold the rest, it waits until they have freed a part, and begins again: of
- * the runs that have waited, one at a time. A run that is refused although the others hold next to nothing fails. */
+ * The runs of all models together may use as many bytes as library option process_memory_budget states. A run whose
+ * allocation exceeds the budget frees its own memory. If other runs hold the memory that it needs, it waits until they
+ * have freed a part, and is attempted again; only one of the runs that have waited is attempted at a time. A run fails
+ * if its allocation exceeds the budget although other runs hold almost no memory. */
 #ifndef SERVE_BASE_RUN_BUDGET_H
 #define SERVE_BASE_RUN_BUDGET_H
 #include "inlay/inlay.h"
@@ -21,14 +22,14 @@ struct run_budget {
     pthread_mutex_t lock;
     uint32_t running; /* runs in progress, without those that wait */
     uint64_t begun;   /* runs so far */
-    bool is_taken;    /* a run that has waited is in progress again */
+    bool is_taken;    /* a run that has waited is attempted again now */
 };
 
 /* A run, from its first attempt to the last; zero it before. */
 typedef struct run_turn {
     uint64_t number; /* of the attempt */
     bool was_alone;  /* no other run was in progress when the attempt began */
-    bool is_next;    /* it has waited, and is in progress again */
+    bool is_next;    /* it has waited, and is attempted again now */
     uint32_t attempts;
     const uint32_t *cancel; /* 1 = the run is to stop; polled */
     uint64_t deadline_ns;   /* by clock_ns(); 0 = none */

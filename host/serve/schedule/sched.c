@@ -135,19 +135,9 @@ static void stop_spare(struct sched *sched)
 
 static void *extra_runner(void *user);
 
-/* Starts an extra thread unless one waits, or there are as many as runners. Without it, requests only wait longer. */
-static void add_extra(struct sched *sched)
-{
-    if (sched->extra_waiting == 0 && sched->thread_count < 2 * sched->runners &&
-        pthread_create(&sched->threads[sched->thread_count], NULL, extra_runner, sched) == 0) {
-        sched->thread_count++;
-        sched->extra_waiting++;
-    }
-}
-
-/* Has an extra thread look for a model that has requests and no run, if there is one and no thread will look anyway.
- * It is called when the last runner takes a run and when a request is queued after that: before, a runner takes the
- * request. */
+/* Has an extra thread search for a model that has requests and no run, if there is one and no extra thread will search
+ * at its time: one that waits, or a new one unless there are as many as runners. If none can be started, requests only
+ * wait longer. It is called when the last runner takes a run, and when a request is queued after that. */
 static void call_extra(struct sched *sched)
 {
     const struct model *model = sched->queues.models;
@@ -158,7 +148,11 @@ static void call_extra(struct sched *sched)
         model = model->queue.next;
     if (model == NULL)
         return;
-    add_extra(sched);
+    if (sched->extra_waiting == 0 && sched->thread_count < 2 * sched->runners &&
+        pthread_create(&sched->threads[sched->thread_count], NULL, extra_runner, sched) == 0) {
+        sched->thread_count++;
+        sched->extra_waiting++;
+    }
     (void)pthread_cond_signal(&sched->extra_work);
 }
 
@@ -342,7 +336,6 @@ static void *extra_runner(void *user)
 
         if (model != NULL) {
             sched->extra_waiting--;
-            add_extra(sched);
             run_model(sched, model, true);
             sched->extra_waiting++;
         } else if (wake_at == UINT64_MAX) {

@@ -29,7 +29,7 @@ typedef struct regex_reader {
 /* A part of an expression. A group that has only TERM_NODE is one itself. */
 typedef enum regex_kind {
     TERM_NODE,  /* `node` */
-    TERM_LOOK,  /* a look-ahead: `node` is what it lets follow, or not */
+    TERM_LOOK,  /* a look-ahead: the text after it matches `node`, or does not if it is negative */
     TERM_GROUP, /* `branches`, or nothing if `is_optional` */
     TERM_BEGIN, /* ^ */
     TERM_END    /* $ */

@@ -17,7 +17,7 @@
 #define LABEL "[a-zA-Z0-9]{1,30}(?:-[a-zA-Z0-9]{1,14}){0,2}"
 #define LAST_LABEL "[a-zA-Z][a-zA-Z0-9]{0,29}(?:-[a-zA-Z0-9]{1,14}){0,2}"
 #define HOST "(?:" LABEL "\\.){0,3}" LAST_LABEL
-/* Beside a pattern, which counts the characters, too. */
+/* For schemas that also have a pattern: the product of both expressions is large if hosts are long. */
 #define SHORT_HOST "(?:[a-zA-Z0-9]{1,12}(?:-[a-zA-Z0-9]{1,8})?\\.){0,2}[a-zA-Z][a-zA-Z0-9]{0,11}"
 #define MAILBOX "[a-zA-Z0-9_+%-]{1,24}(?:\\.[a-zA-Z0-9_+%-]{1,24}){0,1}@(?:" LABEL "\\.){1,3}[a-zA-Z]{2,24}"
 #define BYTE "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"

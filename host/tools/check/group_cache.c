@@ -251,7 +251,7 @@ static void check_keys(struct cache_test *test, const struct engine_probe *blob)
     }
 }
 
-/* compile goes on if the cache is full. */
+/* A full cache is no error: compile succeeds without storing its blob. */
 static void check_full(struct cache_test *test)
 {
     static const char *const functions[] = { "", "store_begin", "store_write", "store_end" };

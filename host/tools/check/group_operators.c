@@ -47,7 +47,7 @@ static void report_failure(struct operators *operators, const op_case *entry, co
     check_fail(operators->check, "operators", case_text(entry, text, sizeof text), expected, fix, "%s", got);
 }
 
-/* Has the case no element in any input? Then a failed run is none of its values' doing. */
+/* True if the inputs have no elements: values cannot be the cause of a failed run. */
 static bool is_empty(const op_case *entry)
 {
     bool has_input = false;

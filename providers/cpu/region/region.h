@@ -80,7 +80,8 @@ typedef struct cpu_group cpu_group;
 
 typedef struct cpu_operator cpu_operator;
 
-/* The families that are asked for outside of their files, where the families of higher folders cannot be named. */
+/* The families that other files than their own distinguish. A kind, since files of lower folders do not see the
+ * symbols of higher ones. */
 typedef enum cpu_family_kind {
     CPU_FAMILY_OTHER, /* all others */
     CPU_FAMILY_ATTENTION,
