@@ -241,8 +241,8 @@ static void test_thoughts(void **state)
     };
     static const char *const lines[] = {
         "{\"model\":\"thinks\",\"created_at\":\"20",
-        "Z\",\"message\":{\"role\":\"assistant\",\"content\":\"\",\"thinking\":\"H\"},\"done\":false}\n{",
-        "\"message\":{\"role\":\"assistant\",\"content\":\"Y\"},\"done\":false}\n{",
+        "Z\",\"message\":{\"role\":\"assistant\",\"content\":\"\",\"thinking\":\"H\"},\"done\":false}\n",
+        "\"message\":{\"role\":\"assistant\",\"content\":\"Y\"},\"done\":false}\n",
         "\"message\":{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"function\":{\"name\":\"f\","
         "\"arguments\":{\"a\":11}}}]},\"done\":true,\"done_reason\":\"stop\",\"total_duration\":",
         NULL,
