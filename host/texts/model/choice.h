@@ -35,7 +35,7 @@ typedef struct text_choice {
     choice_scratch *scratch;
     struct sampler sampler;
     uint64_t guess_state; /* of the sampler, after the guesses so far */
-    /* Forms of the text: it has to match one of them if it is bound. The model has an index then. */
+    /* Forms: if is_bound, the text has to match one of them, and the model has an index. */
     struct grammar *forms[CHOICE_FORMS];
     uint32_t states[CHOICE_FORMS]; /* after the tokens so far; GRAMMAR_DEAD: the text does not match the form */
     bool is_bound;

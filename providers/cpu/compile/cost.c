@@ -721,8 +721,9 @@ static void describe_work(const cpu_state *state, const inlay_graph *graph, cons
     }
 }
 
-/* The time of a recurrent layer of `rows` sequences relative to the reference core. A step with few of them reads its
- * weights from the caches as fast as they arrive, one with more multiplies. */
+/* The time of a recurrent layer of `rows` sequences relative to the reference core. The time of a step of few sequences
+ * is that of reading the weights from the caches; the time of a step of more sequences is that of the
+ * multiplications. */
 static double recurrent_factor(const struct machine *machine, double rows)
 {
     const double multiplies = machine->reference.multiply / machine->local.multiply;
