@@ -393,7 +393,7 @@ static bool read_stream_options(void *user, json_t *value, body_error *error)
            (usage == NULL || body_bool(usage, &((completion_request *)user)->stream_usage, error));
 }
 
-/* The language of the texts of an array, each of which is a text. */
+/* Builds the language whose texts are the elements of an array. */
 static bool words_of(struct grammar *form, const json_t *texts, char *why)
 {
     const size_t count = json_array_size(texts);
@@ -1023,7 +1023,7 @@ static request_form form_of(route_kind kind)
 #undef TABLE
 }
 
-/* The model of the path, or the only one for texts if the body names none, or one that does not exist. */
+/* The model that the path names. If the body names no model, or one that does not exist: the only model for texts. */
 static void find_model(completion_request *request, const struct exchange *exchange)
 {
     static const char latest[] = ":latest"; /* Ollama adds it to names */

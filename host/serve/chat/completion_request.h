@@ -50,7 +50,7 @@ typedef struct completion_request {
     const tool_form *tool_form; /* of the model; NULL: the request has no tools that may be called */
     struct grammar *calls;      /* of the texts that call tools, owned; NULL: as above */
     struct token_bias *bias;    /* [MAX_BIAS], owned; NULL: none */
-    char dry_breakers[17];      /* characters of which each ends a repetition, for sampler.dry_breaks */
+    char dry_breakers[17];      /* characters that end a repetition, for sampler.dry_breaks */
     struct sampler sampler;     /* what the request leaves open is NAN, and top_k OPEN_TOP_K */
 } completion_request;
 

@@ -1,4 +1,4 @@
-/* Operators whose form changed before opset 7, the earliest one that is written. */
+/* Operators whose form changed before opset 7, the earliest opset that is written. */
 #include "modelkit/opset_parts.h"
 #include <string.h>
 

@@ -33,7 +33,7 @@ INLAY_NODISCARD inlay_status subject_open(const char *path, const inlay_options 
                                           inlay_diag *diag);
 void subject_close(struct subject *subject); /* {0} is a no-op */
 /* Drops the pages of the model's file that runs have read, until they are read again. This matters for embedding
- * tables, of which each sample reads other rows. */
+ * tables, because each sample reads other rows of a table. */
 void subject_trim(const struct subject *subject);
 /* Closes session and context and frees their memory; cached outputs are kept. */
 void subject_unload(struct subject *subject);

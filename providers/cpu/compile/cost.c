@@ -50,7 +50,7 @@
 #define ROWS_GRAIN 32768.0 /* ... of normalised or reduced rows, ... */
 #define TAPS_GRAIN 65536.0 /* ... and taps of pools */
 #define MOVED_GRAIN 16384.0
-#define MIN_MOVED 24576.0 /* elements of which the layout is changed by several threads */
+#define MIN_MOVED 24576.0 /* elements whose layout several threads change */
 #define ATTENTION_WAKE_NS 10000.0
 #define ATTENTION_WAKE_PER_NS 120.0
 #define CALL_NS 42.0                   /* one more step in a region */
