@@ -19,7 +19,7 @@ typedef struct text_ends {
     bool ignores_ends; /* the model's end tokens are not chosen */
 } text_ends;
 
-/* Memory that texts share whose tokens are not chosen at the same time. Starts as {0}. */
+/* Memory for choosing a token. Texts share it, because their tokens are chosen one after the other. Starts as {0}. */
 typedef struct choice_scratch {
     float *logits; /* [logit_room] */
     size_t logit_room;
