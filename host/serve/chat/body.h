@@ -13,12 +13,17 @@ typedef struct body_parameter {
     bool (*read)(void *request, json_t *value, body_error *error);
 } body_parameter;
 
+typedef struct body_table {
+    const body_parameter *rows; /* [count] */
+    size_t count;
+    const struct body_table *more; /* further parameters; NULL: none */
+} body_table;
+
 /* Parses the body of the exchange and reads its parameters into the request. The caller releases the result, which
  * owns the texts. NULL: *error says why. */
-json_t *body_read(struct exchange *exchange, const body_parameter *parameters, size_t count, void *request,
-                  body_error *error);
+json_t *body_read(struct exchange *exchange, const body_table *table, void *request, body_error *error);
 /* Reads the members of an object as parameters. */
-bool body_take(json_t *object, const body_parameter *parameters, size_t count, void *request, body_error *error);
+bool body_take(json_t *object, const body_table *table, void *request, body_error *error);
 /* Answers with the error. */
 void body_refuse(struct exchange *exchange, const body_error *error);
 #endif
