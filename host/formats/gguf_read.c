@@ -210,7 +210,7 @@ static inlay_status read_part(const struct gguf_part *part, struct gguf *out, in
                                                        : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
 }
 
-/* The place of "-NNNNN-of-MMMMM.gguf" in the name of a part, whose numbers are then set; NULL: another name. */
+/* Returns where "-NNNNN-of-MMMMM.gguf" begins in the name of a part, and sets the two numbers; NULL: another name. */
 static const char *part_numbers(const char *name, unsigned *no, unsigned *count)
 {
     const size_t bytes = name != NULL ? strlen(name) : 0;

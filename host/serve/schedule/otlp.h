@@ -18,8 +18,8 @@ INLAY_NODISCARD inlay_status otlp_create(const char *endpoint, const char *ca, u
 /* Sends the records in the queue, unless the collector does not answer, and ends the thread. NULL is a no-op. */
 void otlp_destroy(struct otlp *otlp);
 /* Decides whether a request is exported (job->sampled), and whether its run is profiled, before it is queued.
- * traceparent: of its client, NULL or "" = none; one that is not sampled is not exported. otlp NULL is a no-op. Any
- * thread. */
+ * traceparent: that of the client, NULL or "" = none; if its sampled flag is off, the request is not exported. otlp
+ * NULL is a no-op. Any thread. */
 void otlp_sample(struct otlp *otlp, struct job *job, const char *traceparent);
 /* A request has been answered. failure: NULL = none. Takes job->run.profile. otlp NULL is a no-op. Any thread. */
 void otlp_add(struct otlp *otlp, struct job *job, const char *traceparent, uint64_t answered_ns,
