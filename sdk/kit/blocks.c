@@ -1,5 +1,8 @@
 /* The types of blocks of quantized weights, and their unpacking. Only zero points are rounded, to single precision. */
 #include "blocks.h"
+#include "inlay/graph_view.h"
+#include "inlay/kit_node.h"
+#include <string.h>
 
 /* A float16; each block has one or two: element_convert() took a sixth of the time of a translation. */
 static float half_at(const uint8_t *at)
