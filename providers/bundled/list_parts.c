@@ -25,12 +25,9 @@ int main(void)
 #include "operators/tables.def"
 #undef TABLE
 #if defined(__x86_64__)
-#ifndef OPERATORS_WITHOUT_AVX512
-#define TABLE(stem) { "operators_" #stem "_avx512", &operators_##stem##_avx512 },
-#include "operators/tables.def"
-#undef TABLE
-#endif
-#define TABLE(stem) { "operators_" #stem "_avx2", &operators_##stem##_avx2 },
+#define TABLE(stem)                                                                                                    \
+    { "operators_" #stem "_avx512", &operators_##stem##_avx512 },                                                      \
+        { "operators_" #stem "_avx2", &operators_##stem##_avx2 },
 #include "operators/tables.def"
 #undef TABLE
 #elif defined(__aarch64__)
