@@ -84,7 +84,6 @@ struct completion {
     inlay_diag failure;                     /* of the first text that failed; it ends the others */
 
     choice_scratch scratch;
-    unsigned char *dry_breaks; /* of the samplers, owned; NULL: none */
 
     pthread_mutex_t lock; /* guards the fields below */
     struct strbuf out;    /* events */
