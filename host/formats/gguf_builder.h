@@ -21,23 +21,26 @@ struct architecture {
     bool gelu;              /* the gate is GELU (tanh), not SiLU */
     bool scales_embeddings; /* by the square root of their size */
     unsigned readers;       /* keys that it reads besides those of all; bits of enum gguf_readers */
-    int64_t pattern;        /* all layers but each pattern-th see a window of tokens only, if the file has no pattern */
-    int64_t window;         /* its size if the file has none; 0: all layers see all tokens */
-    double local_base;      /* the base of positions in these layers if the file has none; 0: that of all */
-    int64_t wide_layers;    /* a model of so many layers scales attention by its width instead of its head size */
-    bool experts;           /* layers may have experts */
-    bool keeps_shares;      /* which are weighted by the softmax of all, not of the chosen ones */
-    bool minicpm;           /* has scales of its own where the file has none */
-    bool pairs;             /* rotates pairs, also of a part of a head; no converter permutes rows */
-    bool norms_after;       /* the parts of a layer have a norm behind them only */
-    bool next_norm;         /* post_attention_norm is the norm before the feed-forward network */
-    bool local_turns;       /* if layers see a window, only these rotate */
-    bool local_plain;       /* layers that see a window rotate without scaling */
-    int64_t still_step;     /* each still_step-th layer does not rotate; 0: all do */
-    int64_t window_layers;  /* only models of so many layers have windows; 0: all */
-    bool oai;               /* experts have biases, and SwiGLU with a limit */
-    bool encoder;           /* gguf_encoder.h */
-    double logit_cap;       /* final_logit_softcapping if the file has none; 0: none */
+    /* if the file has no pattern: every layer except each pattern-th one sees only a window of tokens */
+    int64_t pattern;
+    int64_t window; /* size of the window if the file states none; 0: all layers see all tokens */
+    /* base of the angles of positions in layers with a window, if the file states none; 0: that of all layers */
+    double local_base;
+    /* a model with this number of layers scales attention by its width instead of its head size */
+    int64_t wide_layers;
+    bool experts;          /* layers may have experts */
+    bool keeps_shares;     /* experts are weighted by the softmax over all experts, not over the chosen ones */
+    bool minicpm;          /* has scales of its own where the file has none */
+    bool pairs;            /* rotates pairs, also of a part of a head; no converter permutes rows */
+    bool norms_after;      /* the parts of a layer have a norm behind them only */
+    bool next_norm;        /* post_attention_norm is the norm before the feed-forward network */
+    bool local_turns;      /* if some layers see a window, only those layers rotate */
+    bool local_plain;      /* layers that see a window rotate without scaling */
+    int64_t still_step;    /* each still_step-th layer does not rotate; 0: all layers rotate */
+    int64_t window_layers; /* only models with this number of layers have windows; 0: all models */
+    bool oai;              /* experts have biases, and SwiGLU with a limit */
+    bool encoder;          /* gguf_encoder.h */
+    double logit_cap;      /* final_logit_softcapping if the file has none; 0: none */
 };
 
 struct builder {

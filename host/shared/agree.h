@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 /* METRIC(name, text): scores of one sample. All but kl and psnr are shares from 0 to 1; for kl less is better. A sample
- * of which a metric says nothing has no score: rows of one element for top1, kl and text, no element above 0.5 for
+ * for which a metric is not defined has no score: rows of one element for top1, kl and text, no element above 0.5 for
  * iou. */
 #define AGREE_METRICS(METRIC)                                                                                          \
     METRIC(top1, "rows along the last axis with the same largest element")                                             \

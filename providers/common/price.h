@@ -46,7 +46,8 @@ static inline double price_memory_rate(const price_memory *memory, double thread
     return fmin(memory->memory * threads, memory->all);
 }
 
-/* The threads that share a loop of `count` steps on average, of which each takes at least `grain` (parallel_for). */
+/* The average number of threads that share a loop of `count` steps, if each thread takes at least `grain` steps
+ * (parallel_for). */
 static inline double price_loop_threads(double count, double grain, double threads)
 {
     const double ranges = fmin(floor(count / grain), PRICE_RANGES * threads);

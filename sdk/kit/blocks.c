@@ -1,7 +1,7 @@
 /* The types of blocks of quantized weights, and their unpacking. Only zero points are rounded, to single precision. */
 #include "blocks.h"
 
-/* A float16, of which each block has one or two: element_convert() took a sixth of the time of a translation. */
+/* A float16; each block has one or two: element_convert() took a sixth of the time of a translation. */
 static float half_at(const uint8_t *at)
 {
     const uint32_t bits = (uint32_t)at[0] | (uint32_t)at[1] << 8, rest = (bits & 0x7fff) << 13;
@@ -45,7 +45,7 @@ static void split_nibbles(const uint8_t *packed, size_t count, uint8_t *codes)
     }
 }
 
-/* Joins pairs of codes, of which the first is in the low bits. */
+/* Joins pairs of codes; the first code of a pair is in the low bits. */
 static void join_nibbles(const uint8_t *codes, size_t count, uint8_t *packed)
 {
     for (size_t i = 0; i < count; i += 8) {

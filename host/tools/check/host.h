@@ -11,7 +11,7 @@ const inlay_host *check_host(void);
 void check_host_cancel_in_loops(uint32_t *word);
 /* Number of messages that plugins have logged, without those for debugging. */
 uint64_t check_host_messages(void);
-/* From now on, loops of a run take place on the calling thread in descending ranges, as if by the workers with the
- * highest numbers, of which there are as many as specialize was given. */
+/* From now on, loops of a run execute on the calling thread, range by range from the last to the first. The ranges have
+ * the highest worker numbers below the max_threads that specialize got. */
 void check_host_scatter_loops(bool on);
 #endif

@@ -50,7 +50,7 @@
 #define ROWS_GRAIN 32768.0 /* ... of normalised or reduced rows, ... */
 #define TAPS_GRAIN 65536.0 /* ... and taps of pools */
 #define MOVED_GRAIN 16384.0
-#define MIN_MOVED 24576.0 /* elements of which the layout is changed by several threads */
+#define MIN_MOVED 24576.0 /* elements whose layout several threads change */
 #define ATTENTION_WAKE_NS 10000.0
 #define ATTENTION_WAKE_PER_NS 120.0
 #define CALL_NS 42.0                   /* one more step in a region */
@@ -719,8 +719,9 @@ static void describe_work(const cpu_state *state, const inlay_graph *graph, cons
     }
 }
 
-/* The time of a recurrent layer of `rows` sequences relative to the reference core. A step with few of them reads its
- * weights from the caches as fast as they arrive, one with more multiplies. */
+/* The time of a recurrent layer of `rows` sequences relative to the reference core. The time of a step of few sequences
+ * is that of reading the weights from the caches; the time of a step of more sequences is that of the
+ * multiplications. */
 static double recurrent_factor(const struct machine *machine, double rows)
 {
     const double multiplies = machine->reference.multiply / machine->local.multiply;

@@ -309,8 +309,8 @@ const int32_t *bytes_tiles_sums(const byte_set *set, const tensor_layout *layout
            lines_of(set, channels) * set->lanes;
 }
 
-/* Packs the weights of one filter and one tap. to: the tap's weights in the panel of `room` channels, of which
- * `channel` is this one. Returns the sum of the weights. */
+/* Packs the weights of one filter and one tap. to: the tap's weights in a panel of `room` channels; channel: the
+ * position of the filter's channel in the panel. Returns the sum of the weights. */
 static int32_t pack_channels(const byte_set *set, const int8_t *from, int64_t in, int64_t step, int8_t *to,
                              int64_t channel, int64_t room)
 {

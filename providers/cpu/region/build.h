@@ -32,7 +32,7 @@ typedef struct cpu_buffer {
     uint32_t pending;     /* number of reads, not lowered yet, of values in this buffer */
     uint32_t parent;      /* WORK: the buffer that contains it, at byte `within`; INLAY_NONE: it is separate */
     uint64_t within;
-    uint32_t copy_of; /* the value of which it holds a copy, which later reads may use; INLAY_NONE */
+    uint32_t copy_of; /* the value that is copied here, so that later reads may use the copy; INLAY_NONE: no copy */
     const void *data; /* CONST */
 } cpu_buffer;
 

@@ -139,8 +139,8 @@ enum {
 /* Who closes a file descriptor. After a call that fails, in both cases the side that passed the descriptor closes
  * it. */
 enum {
-    /* The side that passes the descriptor closes it. The receiver of an import duplicates it for use after the call. An
-     * exported descriptor stays open as long as the buffer. */
+    /* The side that passes the descriptor closes it. The receiver of an import duplicates the descriptor for use after
+     * the call. An exported descriptor stays open as long as the buffer. */
     INLAY_MEMORY_BORROWED = 0,
     /* The receiver (the importer, or the caller of an export) closes the descriptor, exactly once, as soon as it is not
      * needed. */
@@ -158,8 +158,8 @@ typedef struct inlay_native_memory {
     int32_t device_id;   /* number of the device among those of its type */
     uint32_t kind;       /* INLAY_MEMORY_DEVICE ... */
     uint32_t ownership;  /* INLAY_MEMORY_BORROWED, _OWNED; of file descriptors only */
-    /* bytes from the start of a row of the last dimension to that of the next; 0 = dense. A provider that needs dense
-     * memory returns INLAY_UNSUPPORTED */
+    /* bytes from the start of one row of the last dimension to the start of the next row; 0 = dense. A provider that
+     * needs dense memory returns INLAY_UNSUPPORTED */
     uint64_t pitch;
     uint64_t modifier; /* DMA_BUF: the DRM format modifier; 0 = linear (DRM_FORMAT_MOD_LINEAR) */
 } inlay_native_memory;
@@ -175,9 +175,10 @@ enum { INLAY_POWER_DEFAULT = 0, INLAY_POWER_EFFICIENCY = 1, INLAY_POWER_PERFORMA
  * extension inlay.control/1. */
 enum {
     INLAY_CONTROL_SET_OPTION = 1, /* change an option of the open provider */
-    INLAY_CONTROL_TRIM = 2,       /* release unused memory until the provider holds at most a number of unused bytes */
-    INLAY_CONTROL_SUSPEND = 3,    /* until RESUME, give up what the provider can do without: memory, power */
-    INLAY_CONTROL_RESUME = 4      /* end SUSPEND */
+    /* release unused memory until the provider holds at most the requested number of unused bytes */
+    INLAY_CONTROL_TRIM = 2,
+    INLAY_CONTROL_SUSPEND = 3, /* until RESUME, release the memory and the power that the provider can do without */
+    INLAY_CONTROL_RESUME = 4   /* end SUSPEND */
 };
 
 /* A point on a timeline. The host owns the timelines; their counters start at 0 and only increase. A fence is reached
