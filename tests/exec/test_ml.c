@@ -79,6 +79,8 @@ static const struct row rows[] = {
       "f[1,2]=1,0", "S[1]=a f[1,3]=0.665241,0.244728,0.090031", NULL },
     { "LinearClassifier", 1, "coefficients=F:1,-1;intercepts=F:0;classlabels_ints=I:4,6;post_transform=s:LOGISTIC",
       "f[2,2]=2,1,1,2", "i[2]=6,4 f[2,2]=0.268941,0.731059,0.731059,0.268941", NULL },
+    { "LinearClassifier", 1, "coefficients=F:1,2;intercepts=F:0,0;classlabels_ints=I:0,1;classlabels_strings=S:a,b",
+      "f[1,1]=1", "S[1] f[1,2]", "omit one of them" },
     { "TreeEnsembleRegressor", 1, TWO_TREES TWO_TARGETS "base_values=F:0.25", "f[2,2]=0.5,2,0.6,1",
       "f[2,1]=15.25,21.25", NULL },
     { "TreeEnsembleRegressor", 1, /* the same trees with unordered ids */
