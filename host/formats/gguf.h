@@ -80,7 +80,9 @@ enum gguf_readers {
     GGUF_READ_BY_SHARED = 32, /* those with an expert that all tokens share */
     GGUF_READ_BY_GRANITE_DENSE = 64,
     GGUF_READ_BY_CAPS = 128, /* those that bound their logits */
-    GGUF_READ_BY_ENCODERS = 256
+    GGUF_READ_BY_ENCODERS = 256,
+    GGUF_READ_BY_DELTA = 512,
+    GGUF_READ_BY_YARN = 1024 /* those that read more about YaRN */
 };
 
 enum gguf_key {
@@ -186,6 +188,7 @@ struct gguf_turning {
     const struct gguf_tensor *slower;  /* further divisors of the angles, [size / 2]; NULL: none */
     double amplitude;                  /* which cosines and sines are multiplied by */
     bool yarn;                         /* the factor concerns slow pairs only */
+    double fast, slow; /* turns within the original context from which on, and up to which, pairs are so */
 };
 /* Writes the nodes that find the positions of a run, from `lengths` and `total_length.wide`. */
 void gguf_write_positions(int64_t context, struct wire *out);

@@ -40,7 +40,18 @@ struct architecture {
     int64_t window_layers; /* only models with this number of layers have windows; 0: all models */
     bool oai;              /* experts have biases, and SwiGLU with a limit */
     bool encoder;          /* gguf_encoder.h */
+    bool delta;            /* gguf_delta.h: most layers have the delta rule, and attention has gates */
+    bool tiles_keys;       /* value heads of the delta rule share the key heads in turns, not as neighbours */
     double logit_cap;      /* final_logit_softcapping if the file has none; 0: none */
+};
+
+/* Sizes of layers with the gated delta rule. */
+struct delta {
+    int64_t taps;                       /* of the convolution */
+    int64_t keys, values;               /* heads */
+    int64_t size;                       /* of a head */
+    int64_t step;                       /* each step-th layer has attention, if the file has no list */
+    const struct gguf_value *recurrent; /* of the layers with the delta rule; NULL: none */
 };
 
 struct builder {
@@ -53,6 +64,8 @@ struct builder {
     bool has_local_base;              /* these layers turn by other angles */
     bool embeds;                      /* the output is the hidden states, and there are no states */
     bool turns;                       /* queries and keys, by their positions */
+    double temperature;               /* of queries, which grows with their position; 0: none */
+    struct delta delta;
     float epsilon;
     double residual_scale, attention_scale, embedding_scale, logit_scale, attention_cap, logit_cap;
     char stream[TEXT], pending[TEXT]; /* the hidden states, and what is still to be added to them; "": nothing */
@@ -68,8 +81,8 @@ bool gguf_builder_has(struct builder *b, const char *name);
 /* A vector of floats as an initializer of its own name. */
 void gguf_builder_vector(struct builder *b, const char *name, int64_t count);
 void gguf_builder_scalar(struct builder *b, const char *name, double value);
-/* output = input x rows [first, first + count) of PREFIX.weight, with a bias if the file has PREFIX.bias. all: the
- * rows of the tensor. */
+/* output = input x rows [first, first + count) of PREFIX.weight, times PREFIX.scale [1], plus PREFIX.bias, if the file
+ * has them. all: the rows of the tensor. */
 void gguf_builder_linear(struct builder *b, const char *prefix, int64_t columns, int64_t all, int64_t first,
                          int64_t count, const char *input, const char *output);
 /* output = down(activation(gate(x)) * up(x)), with the weights LAYERffn_gateSUFFIX and so on of `hidden` rows. A fused

@@ -3,7 +3,7 @@
  * Memory does not grow with the number of samples. Not thread-safe. */
 #ifndef SHARED_AGREE_H
 #define SHARED_AGREE_H
-#include "inlay/graph_view.h"
+#include "inlay/types.h"
 #include <stdbool.h>
 
 /* METRIC(name, text): scores of one sample. All but kl and psnr are shares from 0 to 1; for kl less is better. A sample

@@ -19,6 +19,7 @@
  * lock of the library guards its buffers. */
 #include "openblas/blas.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 #include "openblas/panel_rows.h"
 #include "simd/at_fork.h"
 #include "common/library.h"

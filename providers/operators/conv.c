@@ -1,5 +1,7 @@
 /* Conv: ONNX 1, 11, 22; float16, bfloat16, float and double. */
 #include "operators/conv.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "operators/product_cost.h"
 #include "operators/products.h"

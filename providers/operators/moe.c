@@ -5,6 +5,8 @@
  * once for several rows of the input. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "operators/lanes.h"
 #include "simd/convert.h"

@@ -2,6 +2,7 @@
  * The output is always sorted. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "operators/rank.h"
 #include "operators/operators.h"

@@ -7,6 +7,7 @@
 #include "base/nearest.h"
 #include "base/boundary.h"
 #include "base/clock.h"
+#include "graph/graph.h"
 #include "plugin/isolate.h"
 #include "plugin/crash.h"
 #include "plugin/guard.h"

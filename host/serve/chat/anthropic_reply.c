@@ -1,5 +1,5 @@
-/* The replies and events of /v1/messages: a message of blocks, one of the thought, one of text and one for each call of a
- * tool. */
+/* The replies and events of /v1/messages: a message of blocks, one of the thought, one of text and one for each call
+ * of a tool. */
 #include "serve/chat/completion_internal.h"
 #include <string.h>
 

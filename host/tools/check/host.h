@@ -2,10 +2,12 @@
  * cancel. */
 #ifndef CHECK_HOST_H
 #define CHECK_HOST_H
-#include "inlay/execution.h"
 #include <stdbool.h>
+#include <stdint.h>
 
-const inlay_host *check_host(void);
+struct inlay_host;
+
+const struct inlay_host *check_host(void);
 /* From now on, every parallel_for of a run sets *word to 1 when it begins: the cancellation of a run during its loops.
  * NULL: no longer. */
 void check_host_cancel_in_loops(uint32_t *word);

@@ -16,6 +16,7 @@
  * result contains at least one cell. The decision depends on the pair of blocks alone. */
 #include "cpu/convolution/fft_conv.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 #include <float.h>
 #include <math.h>
 

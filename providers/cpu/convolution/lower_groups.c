@@ -8,6 +8,7 @@
 #include "cpu/region/window.h"
 #include "cpu/weights/read.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */

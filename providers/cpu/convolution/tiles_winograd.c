@@ -16,6 +16,7 @@
 #include "cpu/region/window.h"
 #include "cpu/weights/read.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 #include "simd/optional.h"
 #include <float.h>
 #include <math.h>

@@ -4,6 +4,9 @@
  * The initial values of sums correct for the zero point of the input. If a window reaches past the image, or the number
  * of channels is not a multiple of 4, the kernel reads a copy padded with the zero point. */
 #include "cpu/quantized/bytes.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
+#include "inlay/host.h"
 #include "cpu/quantized/quant.h"
 #include "cpu/convolution/tiles.h"
 #include "cpu/region/window.h"

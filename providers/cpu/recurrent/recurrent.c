@@ -3,6 +3,7 @@
  * tensors, and keeps gates and states in the region's workspace. Any output may be omitted, including Y. */
 #include "operators/recurrent/recurrent.h"
 #include "inlay/check.h"
+#include "inlay/execution.h"
 #include "cpu/recurrent/layer.h"
 #include "cpu/recurrent/projection.h"
 #include "cpu/weights/low_bit_pack.h"

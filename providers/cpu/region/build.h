@@ -206,7 +206,7 @@ inlay_status cpu_plan(cpu_build *build);
 
 /* cpu_execute that also stores the time of each step: out_ns[step_count], or NULL. */
 inlay_status cpu_execute_timed(const cpu_state *state, inlay_compiled *compiled, inlay_instance *instance,
-                               const inlay_exec_args *args, double *out_ns);
+                               const struct inlay_exec_args *args, double *out_ns);
 /* Creates the context of the first run in the instance's arena, so that this run allocates nothing. */
 inlay_status cpu_context_prepare(inlay_instance *instance, inlay_diag *diag);
 void cpu_contexts_destroy(inlay_instance *instance);

@@ -1,5 +1,6 @@
 /* The list of a constant's packs, and their memory, which may be in the host's cache. */
 #include "cpu/weights/packs.h"
+#include "inlay/extensions.h"
 #include "cpu/weights/nbits_weights.h"
 #include "kit/large_pages.h"
 

@@ -1,5 +1,6 @@
 /* Reorders constants while a region is compiled, large ones on the host's threads. */
 #include "cpu/weights/packs.h"
+#include "inlay/host.h"
 
 enum { SHARED_BYTES = 1 << 20 }; /* below this size one thread is faster */
 

@@ -1,4 +1,7 @@
 #include "cpu/weights/sparse_weights.h"
+#include "inlay/extensions.h"
+#include "inlay/graph_view.h"
+#include "inlay/kit_node.h"
 #include "cpu/weights/packs.h"
 #include "simd/optional.h"
 
