@@ -251,8 +251,10 @@ double cpu_winograd_gain(const cpu_op *op, int64_t in, int64_t out, int64_t heig
 
     if (!cpu_winograd_fits(op, in, out))
         return 0;
-    if (side < 12)
-        return in >= 512 && out >= 512 ? 1.15 : 0;
+    if (side < 12 && in >= 512 && out >= 512)
+        return 1.15;
+    if (side < 12) /* blocks of 4 by 4 pixels */
+        return side < 7 || in < 64 || out < 64 ? 0 : side == 8 || side == 10 ? 1.3 : 1.1;
     if (side < 20)
         return in >= 512 ? 1.5 : in >= 256 ? 1.36 : in >= 128 ? 1.25 : 0;
     if (in < 64 || out < 64)
