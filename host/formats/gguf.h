@@ -80,7 +80,8 @@ enum gguf_readers {
     GGUF_READ_BY_SHARED = 32, /* those with an expert that all tokens share */
     GGUF_READ_BY_GRANITE_DENSE = 64,
     GGUF_READ_BY_CAPS = 128, /* those that bound their logits */
-    GGUF_READ_BY_ENCODERS = 256
+    GGUF_READ_BY_ENCODERS = 256,
+    GGUF_READ_BY_VISION = 512
 };
 
 enum gguf_key {
