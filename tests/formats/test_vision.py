@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.error
 import urllib.request
 import zlib
 
@@ -180,6 +181,59 @@ class Vision(unittest.TestCase):
                 done = chat(*flags)
                 self.assertNotEqual(done.returncode, 0, flags)
                 self.assertRegex(done.stderr, words)
+
+    @unittest.skipUnless(os.environ.get("INLAY_SERVE"), "inlay-serve is not built")
+    def test_server(self):
+        """The server takes images in the messages of each protocol, and keeps them apart."""
+        from test_folders import Server
+        with open(ROWS, encoding="utf-8") as f:
+            wanted = json.load(f)
+        with tempfile.TemporaryDirectory() as folder:
+            for name, data in (("see/1", language()[0]), ("see/vision", vision("clip")), ("blind/1", language()[0])):
+                os.makedirs(os.path.join(folder, name))
+                with open(os.path.join(folder, name, "model.gguf"), "wb") as f:
+                    f.write(data)
+            with Server(folder) as server:
+                def said(path, **body):
+                    try:
+                        return server.ask(path, {"model": "see", "temperature": 0, "max_tokens": 10, **body})
+                    except urllib.error.HTTPError as error:
+                        return json.load(error)
+
+                def chat(content, **more):
+                    return said("v1/chat/completions", messages=[{"role": "user", "content": content}], **more)
+
+                def part(address):
+                    return {"type": "image_url", "image_url": {"url": address}}
+
+                text = {"type": "text", "text": "the inner"}
+                codes = {name: base64.b64encode(image(name)).decode() for name in IMAGES}
+                for name in ("square", "tall", "wide", "square", "grey", "tall"):
+                    code, want = codes[name], wanted[f"said {name}"]
+                    reply = chat([part("data:image/png;base64," + code), text])
+                    self.assertEqual(reply["choices"][0]["message"]["content"], want, name)
+                    self.assertEqual(reply["usage"]["prompt_tokens"], 16 + len(wanted["text"]))
+                    reply = said("v1/messages", messages=[{"role": "user", "content": [{"type": "image", "source": {
+                        "type": "base64", "media_type": "image/png", "data": code}}, text]}])
+                    self.assertEqual(reply.get("content", [{"text": reply}])[0]["text"], want)
+                    reply = server.ask("api/chat", {"model": "see", "stream": False, "options": {"temperature": 0, "num_predict": 10},
+                                                    "messages": [{"role": "user", "content": "the inner", "images": [code]}]})
+                    self.assertEqual(reply["message"]["content"], want)
+                    reply = said("v1/responses", max_tokens=None, max_output_tokens=10, input=[{"role": "user", "content": [
+                        {"type": "input_image", "image_url": "data:;base64," + code}, {"type": "input_text", "text": "the inner"}]}])
+                    self.assertEqual(reply["output"][0]["content"][0]["text"], want)
+                both = [chat([part("data:;base64," + codes[one]), part("data:;base64," + codes[two]), text])["choices"][0]["message"]["content"]
+                        for one, two in (("square", "tall"), ("tall", "square"), ("square", "tall"))]
+                self.assertEqual(both[0], both[2])
+                self.assertNotEqual(both[0], both[1])
+                good = part("data:;base64," + codes["square"])
+                for reply, words in ((chat([part("http://127.0.0.1/cat.png"), text]), "data URI.*not fetched"),
+                                     (chat([part("data:image/png,abc"), text]), "base64"), (chat([part("data:;base64,****")]), "not in base64"),
+                                     (chat([part("data:;base64,QUJD"), text]), "the image:"), (chat([good] * 65), "more than 64 images"),
+                                     (chat([good, {"type": "text", "text": "<__image__>"}]), "2 times the text"),
+                                     (chat([good] * 8), "context"), (chat([{"type": "input_audio", "input_audio": {}}]), "input_audio"),
+                                     (chat([good, text], prompt_logprobs=1), "prompt_logprobs"), (chat([good, text], model="blind"), "texts only")):
+                    self.assertRegex(json.dumps(reply.get("error")), words)
 
 
 def language():
