@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws the table "Compared with other runtimes" of results.md as bars, and checks the figures that README.md states.
+"""Draws the table "Compared with other runtimes" of results.md as a picture, and checks the figures of README.md.
 
   bars.py          writes bars.svg beside this file
   bars.py --check  fails if bars.svg, or a figure of README.md or results.md, is not that of the table"""
@@ -11,12 +11,14 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 PUBLISHED = 21  # the last rows, from npm
-ROW, LEFT, SCALE = 15, 250, 110  # pixels: the height of a row, the width of the names, and a ratio of 1
+WIDTH, ROW, LEFT, SQUARE = 390, 26, 96, 15  # pixels: the picture, so that a telephone shows it unscaled, and its parts
+EDGES = (0, 1, 1.1, 1.2, 1.3, 1.5, 2, 3, math.inf)
 
-HEAD = """<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" font-size="11">
-<title>Time of the fastest of ONNX Runtime, OpenCV and ncnn, divided by the time of inlay, on one thread</title>
+HEAD = """<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"
+font-family="sans-serif" font-size="14">
+<title>How many models run how many times as fast as on the fastest of ONNX Runtime, OpenCV and ncnn</title>
 <style>
-text {{ fill: #1f2328; }} .bar {{ fill: #2f6f4f; }} .npm {{ fill: #7a5ba6; }} .one {{ stroke: #8c959f; }}
+text {{ fill: #1f2328; }} .bar {{ fill: #2f6f4f; }} .npm {{ fill: #7a5ba6; }}
 @media (prefers-color-scheme: dark) {{ text {{ fill: #e6edf3; }} .bar {{ fill: #57ab7d; }} .npm {{ fill: #a68bd3; }} }}
 </style>
 """
@@ -34,21 +36,24 @@ def rows():
 
 
 def draw(table):
-    longest = max(ratio for _, ratio in table)
-    width, height = LEFT + round(longest * SCALE) + 60, ROW * (len(table) + 2)
-    lines = [HEAD.format(width=width, height=height),
-             f'<text x="{LEFT}" y="11">1 = as fast as the fastest other runtime; one thread of a Zen 4</text>\n']
-    ordered = sorted(table[:-PUBLISHED], key=lambda row: -row[1]) + sorted(table[-PUBLISHED:], key=lambda row: -row[1])
-    for i, (name, ratio) in enumerate(ordered):
+    """A square for each model, in a row for each interval of ratios."""
+    lines = [HEAD.format(width=WIDTH, height=ROW * (len(EDGES) + 2)),
+             '<text x="0" y="16">Times as fast as the best other, one thread of a Zen 4</text>\n']
+    for i, (low, high) in enumerate(zip(EDGES, EDGES[1:])):
         y = ROW * (i + 1) + 4
-        kind = "bar" if i < len(table) - PUBLISHED else "npm"
-        lines.append(f'<text x="{LEFT - 6}" y="{y + 10}" text-anchor="end">{name}</text>'
-                     f'<rect class="{kind}" x="{LEFT}" y="{y + 1}" width="{ratio * SCALE:.1f}" height="{ROW - 4}"/>'
-                     f'<text x="{LEFT + ratio * SCALE + 4:.1f}" y="{y + 10}">{ratio:.2f}</text>\n')
-    x = LEFT + SCALE
-    lines.append(f'<line class="one" x1="{x}" x2="{x}" y1="{ROW}" y2="{height - ROW}"/>\n')
-    lines.append(f'<text x="{LEFT}" y="{height - 3}">green: exported by PyTorch; violet: published on npm</text>\n</svg>\n')
-    return "".join(lines)
+        kinds = ["bar" if k < len(table) - PUBLISHED else "npm"
+                 for k, (_, ratio) in enumerate(table) if low <= ratio < high]
+        label = f"below {high}" if low == 0 else f"{low} to {high}" if high < math.inf else f"above {low}"
+        lines.append(f'<text x="{LEFT - 8}" y="{y + 14}" text-anchor="end">{label}</text>')
+        lines += [f'<rect class="{kind}" x="{LEFT + SQUARE * k}" y="{y + 2}" width="{SQUARE - 2}" height="{ROW - 10}"/>'
+                  for k, kind in enumerate(kinds)]
+        lines.append(f'<text x="{LEFT + SQUARE * len(kinds) + 6}" y="{y + 14}">{len(kinds)}</text>\n')
+    y = ROW * len(EDGES) + 14
+    for line, (kind, text) in enumerate((("bar", f"a model exported by PyTorch ({len(table) - PUBLISHED})"),
+                                         ("npm", f"a model published on npm ({PUBLISHED})"))):
+        lines.append(f'<rect class="{kind}" x="0" y="{y + 20 * line}" width="{SQUARE - 2}" height="{ROW - 10}"/>'
+                     f'<text x="{SQUARE + 6}" y="{y + 20 * line + 13}">{text}</text>\n')
+    return "".join(lines) + "</svg>\n"
 
 
 def mean(ratios):
@@ -62,7 +67,9 @@ def main():
     if sys.argv[1:] != ["--check"]:
         (HERE / "bars.svg").write_text(drawn)
         return
-    wrong = [] if (HERE / "bars.svg").read_text() == drawn else ["tests/bench/bars.svg is not that of the table: run bars.py"]
+    wrong = []
+    if (HERE / "bars.svg").read_text() != drawn:
+        wrong.append("tests/bench/bars.svg is not that of the table: run bars.py")
     # The sentences say these figures of one thread, rounded to two digits.
     figures = {"mean": mean(ratios), "median": statistics.median(ratios), "PyTorch": mean(ratios[:-PUBLISHED]),
                "published": mean(ratios[-PUBLISHED:])}

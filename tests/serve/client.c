@@ -472,6 +472,29 @@ void client_expect(const struct serving *serving, const char *method, const char
                  answer.code, answer.body);
 }
 
+/* Joins the chunks of the body of a reply, of which the last may be incomplete: the server decides where chunks end. */
+static void join_chunks(char *text, size_t bytes)
+{
+    char *at = strstr(text, "\r\n\r\n"), *to, *end = text + bytes;
+
+    if (at == NULL || strstr(text, "Transfer-Encoding: chunked") == NULL)
+        return;
+    at += 4;
+    for (to = at; at < end;) {
+        char *data = strstr(at, "\r\n");
+        size_t size = strtoul(at, NULL, 16), left;
+
+        if (data == NULL || size == 0)
+            break;
+        data += 2;
+        left = (size_t)(end - data);
+        memmove(to, data, size < left ? size : left);
+        to += size < left ? size : left;
+        at = size + 2 < left ? data + size + 2 : end;
+    }
+    *to = '\0';
+}
+
 void client_stream(const struct serving *serving, const char *path, const char *body, const char *part, char *text,
                    size_t bytes)
 {
@@ -493,6 +516,7 @@ void client_stream(const struct serving *serving, const char *path, const char *
         text[have] = '\0';
     }
     (void)close(fd);
+    join_chunks(text, have);
 }
 
 double client_metric(const struct serving *serving, const char *name)

@@ -86,7 +86,7 @@ void client_once(const struct serving *serving, const char *method, const char *
 void client_expect(const struct serving *serving, const char *method, const char *path, const char *headers,
                    const char *body, int code, const char *part);
 /* Sends a request on a new connection, and reads its answer as it comes, with the header: until the connection ends or
- * `part` is received (NULL: none). */
+ * `part` is received (NULL: none). The chunks of its body are joined. */
 void client_stream(const struct serving *serving, const char *path, const char *body, const char *part, char *text,
                    size_t bytes);
 /* Returns the value of a header, or NULL. */

@@ -272,6 +272,8 @@ static bool add_token(completion_choice *choice, int64_t token)
         return false;
     }
     take_thought(choice, false);
+    if (choice->thinking == THOUGHT_RUNS || choice->thinking == THOUGHT_ENDED)
+        choice->thought_tokens = choice->base.token_count;
     if (may_call(choice))
         begin_calls(choice, false);
     return true;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The model of the path, or the only one for texts if the body names none, or one that does not exist. */
+/* The model that the path names. If the body names no model, or one that does not exist: the only model for texts. */
 static void find_model(completion_request *request, const request_form *form, const struct exchange *exchange)
 {
     const size_t bytes = request->model != NULL ? strlen(request->model) : 0;

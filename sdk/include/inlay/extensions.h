@@ -9,8 +9,8 @@
  * the meaning of a function changes, the extension gets a new name. Names that begin with "inlay." are defined here; a
  * host or a provider with tables of its own names them after a domain of its own, "com.example.trace/1". ctx is
  * inlay_host.ctx, state the state of the provider. The functions of the host may be called from any thread unless the
- * comment says otherwise. The functions of a provider may be called like those of inlay_provider, see "Threads" in
- * plugin.h: by several threads at once, for the same object unless they change it. */
+ * comment says otherwise. The functions of a provider may be called like those of inlay_provider (see "Threads" in
+ * plugin.h): by several threads at once, also for the same object, except functions that change the object. */
 #ifndef INLAY_EXTENSIONS_H
 #define INLAY_EXTENSIONS_H
 #include "inlay/execution.h"
@@ -43,17 +43,17 @@ typedef struct inlay_ext_constants {
  *     if (status == INLAY_OK && known == 0)
  *         packs->keep(ctx, request->handle, data); */
 #define INLAY_EXT_PACKS "inlay.packs/1"
-/* Equal parts of divided constants or packs, such as the weights and the scales of some experts of a mixture: the parts
- * with these indexes of the data at each address. */
+/* A selection of equal parts of divided constants or packs, such as the weights and the scales of some experts of a
+ * mixture. It consists of the parts with the listed indexes, of the data at each listed address. */
 typedef struct inlay_pack_parts {
     uint64_t struct_size;
     const void *const *data; /* [data_count] addresses that were passed to divide; others are ignored */
     const int64_t *parts;    /* [part_count] indexes, each once, in the order in which they will be read */
     uint32_t data_count;     /* at most 16 */
     uint32_t part_count;
-    /* NULL, or out, of `need`: [part_count][data_count] addresses of the parts until `done`, for the leading *out_count
-     * parts. NULL: a part of the data at its own address. Without places, the host reads no part elsewhere, which takes
-     * longer. */
+    /* NULL, or out: [part_count][data_count] addresses, which `need` sets for the leading *out_count parts; valid until
+     * `done`. An address of NULL: the part is at its own address in the data. If places is NULL, the host reads every
+     * part to its own address, which takes longer. */
     const void **places;
 } inlay_pack_parts;
 typedef struct inlay_ext_packs {
@@ -70,16 +70,17 @@ typedef struct inlay_ext_packs {
     /* States that the provider has filled the memory at `data`, a result of take, and that the host may store it.
      * Memory that is not kept is lost with the session. */
     void (*keep)(void *ctx, void *compile, const void *data);
-    /* The following functions are since 1.1. States that a run reads only some of part_count equal parts of the memory
-     * at `data`, a result of take or the elements of a constant, and that execute calls `need` before it reads them. If
-     * the model is larger than its memory limit, the host reads these parts from the file, and no others. compile as
+    /* Since 1.1, with the two functions below. States that a run reads only some of part_count equal parts of the
+     * memory at `data` (a result of take, or the elements of a constant), and that execute calls `need` before it reads
+     * them. If the model is larger than its memory limit, the host reads only these parts from the file. compile is as
      * for take. */
     void (*divide)(void *ctx, void *compile, const void *data, uint64_t bytes, uint32_t part_count);
-    /* In execute: waits until parts are in memory. *out_count is the number of leading entries of parts->parts that
-     * are, at least 1 of them; they stay until `done`. A step that needs all calls both functions again for the others.
-     * INLAY_IO_ERROR: they cannot be read; return the status from execute. run is inlay_exec_args.run. */
+    /* In execute: waits until parts are in memory. *out_count, at least 1, is the number of leading entries of
+     * parts->parts that are in memory; they stay until `done`. A step that needs further parts calls `done`, then
+     * `need` for those. INLAY_IO_ERROR: the parts cannot be read; return the status from execute. run is
+     * inlay_exec_args.run. */
     inlay_status (*need)(void *ctx, inlay_run *run, const inlay_pack_parts *parts, uint32_t *out_count);
-    /* Ends a successful `need`. parts: those in memory, with part_count = *out_count. */
+    /* Ends a successful `need`. parts: the parts in memory, so part_count is *out_count of `need`. */
     void (*done)(void *ctx, inlay_run *run, const inlay_pack_parts *parts);
 } inlay_ext_packs;
 
@@ -115,7 +116,8 @@ typedef struct inlay_kernel {
     const char *runner_up; /* name of the second best kernel; NULL = none */
     double ns;             /* expected time in nanoseconds or, if TIMED, measured time; negative: unknown */
     double runner_up_ns;   /* the time of runner_up, likewise */
-    const char *why;       /* why another kernel could not be used; NULL = no reason to report */
+    /* a reason for the choice, such as why another kernel cannot be used; NULL = no reason to report */
+    const char *why;
     /* for a kernel with larger rounding errors than the plain sum: its error with these weights, the largest difference
      * divided by the largest result; 0: unknown */
     double error;
@@ -196,20 +198,21 @@ typedef struct inlay_ext_weights {
     uint32_t reserved;
 } inlay_ext_weights;
 
-/* Of a provider (inlay_provider.extension): states that it appends to in place. A state is an input of the model that
- * the next run gets from an output, such as the key-value cache of an attention: Concat(past, new). If the host keeps
- * states, input and output may share one buffer with spare capacity, row-major with the strides of the full capacity.
+/* Of a provider (inlay_provider.extension): states to which its regions append in place. A state is an input of the
+ * model that the next run gets from an output, such as the key-value cache of an attention: Concat(past, new). If the
+ * host keeps states, input and output may share one buffer with spare capacity, row-major with the strides of the full
+ * capacity.
  */
 #define INLAY_EXT_STATES "inlay.states/1"
 typedef struct inlay_ext_states {
     uint64_t struct_size;
-    /* 1: if the input and the output begin at the same address, with spare capacity along *out_axis, the region writes
-     * only the new elements and keeps the rest. input, output: indices in the compile request. The host then requests
-     * this for some shapes through inlay_specialize_request.rooms. 0: not supported. Any thread. */
+    /* Returns 1 if the region writes only the new elements, and keeps the rest, when the input and the output begin at
+     * the same address with spare capacity along *out_axis; 0: not supported. input, output: indices in the compile
+     * request. After 1, the host requests this for some shapes through inlay_specialize_request.rooms. Any thread. */
     uint32_t (*appends)(void *state, inlay_compiled *compiled, uint32_t input, uint32_t output, uint32_t *out_axis);
-    /* 1: the region can read an input to which another region has appended, with spare capacity behind its rows along
-     * axis; 0: it cannot. inlay_specialize_request.rooms states the capacity. Any thread. NULL: not supported for any
-     * region. */
+    /* Returns 1 if the region can read an input to which another region has appended, with spare capacity behind its
+     * rows along axis; otherwise 0. inlay_specialize_request.rooms states the capacity. Any thread. NULL: no region
+     * supports this. */
     uint32_t (*reads)(void *state, inlay_compiled *compiled, uint32_t input, uint32_t axis);
 } inlay_ext_states;
 

@@ -89,10 +89,10 @@ INLAY_API const char *inlay_version(void);
  * Every value has a source. A value from a later source replaces one from an earlier source, independently of the order
  * of the calls. The sources are, in this order: the default, /etc/inlay/inlay.yaml, the user's inlay.yaml, a file named
  * by the caller, the environment, the program itself. Options come from files and from the environment only in
- * inlay_options_load() and inlay_options_load_environment(). (Apart from options, the library reads HOME,
- * XDG_CACHE_HOME, XDG_CONFIG_HOME and TMPDIR for the paths of folders; INLAY_ISA, which limits the instruction-set
- * level, when the process chooses its first kernel; INLAY_CPU_KIND, a name of explain --on, for prices; libraries that
- * providers open read other variables.)
+ * inlay_options_load() and inlay_options_load_environment(). (Apart from options, the library reads these variables:
+ * HOME, XDG_CACHE_HOME, XDG_CONFIG_HOME and TMPDIR for the paths of folders; INLAY_ISA, which limits the
+ * instruction-set level, when the process chooses its first kernel; INLAY_CPU_KIND, a name of `inlay explain --on`, for
+ * prices. Libraries that providers open read further variables.)
  *
  * An inlay_options object may be used by one thread at a time. Sessions copy what they need, so it may be changed or
  * destroyed after a session has been created with it. */
@@ -184,7 +184,7 @@ INLAY_API inlay_status inlay_options_standard_file(uint32_t index, char *text, s
 INLAY_API inlay_status inlay_options_set_from(inlay_options *options, const char *name, const char *value,
                                               const char *origin, inlay_diag *diag);
 
-/* A value and its origin. */
+/* The value of an option, and its origin. */
 typedef struct inlay_setting {
     uint64_t struct_size;
     const char *name;
@@ -207,8 +207,8 @@ typedef void (*inlay_log_fn)(void *user, uint32_t level, const char *text);
 INLAY_API void inlay_options_set_log(inlay_options *options, inlay_log_fn log, void *user);
 /* Receives the progress of a call that takes long, such as inlay_session_create(). `what` is a phrase ("optimising",
  * "compiling"), borrowed for the call; fraction runs from 0 to 1. A return value other than 0 cancels: the call fails
- * with INLAY_CANCELLED. Called by one thread at a time, which need not be the thread of the call: a plugin that
- * compiles may report from its own. */
+ * with INLAY_CANCELLED. One thread at a time calls the function; it need not be the thread of the call, because a
+ * plugin that compiles may report from its own threads. */
 typedef int (*inlay_progress_fn)(void *user, double fraction, const char *what);
 /* Sets the progress function; NULL (the default): none. It is called only within the calls that get these options. */
 INLAY_API void inlay_options_set_progress(inlay_options *options, inlay_progress_fn progress, void *user);
@@ -230,10 +230,10 @@ typedef struct inlay_allocator {
         sizeof(inlay_allocator), NULL, NULL, NULL                                                                      \
     }
 /* Since 1.1. Gives the contents of a file of external data, for sessions that are created, and files that are written,
- * with these options: `location` as in the model, with or without "./" at its beginning. It comes before a file of that
- * name in the model's folder. location is copied; data, [bytes], is borrowed, and must stay valid and unchanged for the
- * lifetime of these sessions. A later call for the same location replaces the contents; data NULL removes them.
- * INLAY_INVALID_ARGUMENT: location is empty. */
+ * with these options. `location` is the name in the model, with or without "./" at its beginning. The contents take
+ * precedence over a file of that name in the model's folder. location is copied; data, [bytes], is borrowed, and must
+ * stay valid and unchanged for the lifetime of these sessions. A later call for the same location replaces the
+ * contents; data NULL removes them. INLAY_INVALID_ARGUMENT: location is empty. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_options_set_file(inlay_options *options, const char *location,
                                                               const void *data, uint64_t bytes, inlay_diag *diag);
 /* Sets the allocator of sessions that are created with these options. *allocator is copied; NULL restores malloc.
@@ -275,9 +275,9 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_value_create_list(uint32_t kind, in
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_from_sparse(const inlay_value *values, const inlay_value *indices,
                                                                uint32_t rank, const int64_t *dims,
                                                                inlay_value **out_value, inlay_diag *diag);
-/* The inverse: returns two new tensors, the non-zero elements of value (compared bit by bit, so -0 is kept) with shape
- * [n], and their indices with shape [n, rank]. INLAY_UNSUPPORTED: value is no tensor in host memory, or its element
- * type is STRING or has less than 8 bits. */
+/* The inverse of inlay_value_from_sparse(): returns two new tensors, the non-zero elements of value (compared bit by
+ * bit, so -0 is kept) with shape [n], and their indices with shape [n, rank]. INLAY_UNSUPPORTED: value is no tensor in
+ * host memory, or its element type is STRING or has less than 8 bits. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_to_sparse(const inlay_value *value, inlay_value **out_values,
                                                              inlay_value **out_indices, inlay_diag *diag);
 /* Adds a reference and returns value; NULL is a no-op. Any thread. */
@@ -300,21 +300,21 @@ INLAY_API const inlay_value *inlay_value_item(const inlay_value *value, uint32_t
 /* Returns the name of the provider whose device memory holds the tensor ("vulkan"), or NULL if it is in host memory.
  * Borrowed from value. */
 INLAY_API const char *inlay_value_device(const inlay_value *value);
-/* Copies the elements of a tensor into another tensor of the same type and size in bytes. Each may be in host memory or
- * in device memory. No run may use either during the call.
+/* Copies the elements of a tensor into another tensor of the same type and size in bytes. Each tensor may be in host
+ * memory or in device memory. No run may use either tensor during the call.
  *     INLAY_INVALID_ARGUMENT  different types or sizes, or tensors of strings
  *     INLAY_UNSUPPORTED       the tensors are on two devices; copy through host memory
  *     INLAY_DEVICE_LOST       the device failed, or did not finish the copy, or the work before it, within a minute
- * If the copy is not finished within a minute, the device may access both tensors at any later time: they, the device's
- * provider, and sessions that use it are never freed, and memory that the caller lent to the tensors must stay valid
- * until the process ends. */
+ * If the copy is not finished within a minute, the device may access both tensors at any later time. The tensors, the
+ * device's provider and the sessions that use this provider are then never freed, and memory that the caller lent to
+ * the tensors must stay valid until the process ends. */
 INLAY_API inlay_status inlay_value_copy(const inlay_value *from, inlay_value *to, inlay_diag *diag);
 
 /* Maps a tensor in device memory that the host can access (on a device with unified memory, inlay_device.unified), so
  * that the host can read and write its elements at *out_data. The call waits for the work of streams passed to
  * inlay_value_wait_stream(), and fails if that work failed. No run may use the tensor until inlay_value_unmap(), and a
- * mapped tensor must not be mapped again. For a tensor in host memory this is inlay_value_data(), and nothing is waited
- * for.
+ * mapped tensor must not be mapped again. For a tensor in host memory, *out_data is inlay_value_data(), and the call
+ * does not wait.
  *     INLAY_UNSUPPORTED  the host cannot access the memory; use inlay_value_copy()
  *     INLAY_DEVICE_LOST  the work of the streams did not end within a minute */
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_map(inlay_value *value, void **out_data, inlay_diag *diag);
@@ -352,8 +352,8 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_value_from_dlpack(struct DLManagedT
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_to_dlpack(inlay_value *value, struct DLManagedTensor **out_tensor,
                                                              inlay_diag *diag);
 
-/* The same for the versioned tensors of DLPack 1.x. from_dlpack_versioned returns INLAY_UNSUPPORTED for a major version
- * other than 1 and for a tensor that is flagged read-only, because a run may write into a bound value.
+/* The two conversions for the versioned tensors of DLPack 1.x. from_dlpack_versioned returns INLAY_UNSUPPORTED for a
+ * major version other than 1 and for a tensor that is flagged read-only, because a run may write into a bound value.
  * to_dlpack_versioned produces version 1.0. */
 struct DLManagedTensorVersioned;
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_from_dlpack_versioned(struct DLManagedTensorVersioned *tensor,
@@ -366,9 +366,9 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_value_to_dlpack_versioned(inlay_val
  *
  * A plugin need not be a shared object. inlay_plugin_register() registers a plugin that is linked into the program
  * (tests, static linking, hosts in other languages) by its entry point, inlay_plugin_open of inlay/plugin.h, and calls
- * the entry point. Sessions created afterwards search it before the plugins in directories. It stays registered until
- * the process ends. Registering the same entry point again has no effect. Any thread. If the entry point fails, its
- * status is returned.
+ * the entry point. Sessions created afterwards search this plugin before the plugins in directories. The plugin stays
+ * registered until the process ends. Registering the same entry point again has no effect. Any thread. If the entry
+ * point fails, its status is returned.
  *     INLAY_UNSUPPORTED       the plugin was built for another ABI, or sets flags or fields that this library does not
  *                             know
  *     INLAY_INVALID_ARGUMENT  open is NULL, the plugin's description is invalid, or another registered plugin has its
@@ -387,7 +387,7 @@ typedef struct inlay_device {
     const char *name;      /* "NVIDIA H200" */
     const char *setting;   /* the option that chooses it, for inlay_options_set(): "vulkan.device", ... */
     const char *value;     /* ... and its value */
-    const char *unusable;  /* why it cannot be used; "" if it can */
+    const char *unusable;  /* why the device cannot be used; "" if it can be used */
     const char *facts;     /* "subgroup=32; f16=yes" */
     uint64_t memory_bytes; /* capacity; 0 = unknown */
     uint64_t free_bytes;   /* currently available; 0 = unknown */
@@ -398,7 +398,7 @@ typedef void (*inlay_device_fn)(void *user, const inlay_device *device);
 /* Calls `device`, on the calling thread, for each device of each provider that sessions with these options would find.
  * Opens no device. *device and its texts are borrowed for the callback. A provider that cannot list its devices reports
  * one device, named after the provider's description. A provider whose listing fails, for instance because there is no
- * driver, reports one that is unusable, with the reason. options may be NULL. INLAY_NOT_FOUND: a folder of option
+ * driver, reports one unusable device, with the reason. options may be NULL. INLAY_NOT_FOUND: a folder of option
  * plugin_dirs does not exist. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_device_list(const inlay_options *options, inlay_device_fn device,
                                                          void *user, inlay_diag *diag);
@@ -434,10 +434,10 @@ INLAY_API void inlay_session_destroy(inlay_session *session);
 
 /* Replaces weights. names [count] are names of initializers in the file: of the main graph or of a body of If, Loop or
  * Scan, also of initializers with external data and of defaults of inputs. values[i] is the new value of names[i], a
- * dense tensor in host memory of the same type and shape, which is copied. All of them are one change: a run uses
- * either none or all. Runs in progress finish on the old weights; every run that begins after the call has returned
- * uses the new ones. Contexts, bound values and states stay; a context that measures or profiles keeps its weights
- * until that ends. The results are the same, bit for bit, as those of a session of the changed model.
+ * dense tensor in host memory of the same type and shape, which is copied. All values of a call are one change: a run
+ * uses either none of them or all. Runs in progress finish on the old weights; every run that begins after the call has
+ * returned uses the new ones. Contexts, bound values and states stay; a context that measures or profiles keeps its
+ * weights until that ends. The results are the same, bit for bit, as those of a session of the changed model.
  *
  * The model is optimised again, which takes as long as at creation. Regions that do not depend on the weights stay as
  * they are, in shared memory; the others are compiled again. Engines of a provider that caches them are cached as at
@@ -561,16 +561,16 @@ typedef struct inlay_memory_info {
 /* Fills *out_info (set struct_size). Any thread, also during runs. */
 INLAY_API inlay_status inlay_session_memory(const inlay_session *session, inlay_memory_info *out_info);
 
-/* What option watchdog has done so far. An execution is one execution of a region, in a run. */
+/* What option watchdog has done so far. An execution is that of one region in one run. */
 typedef struct inlay_watchdog_info {
     uint64_t struct_size;
-    uint64_t checked; /* executions that were computed again and compared */
-    uint64_t wrong;   /* of these, executions whose results were wrong */
-    uint64_t dropped; /* executions that were chosen, but not checked: earlier ones were not finished, or the checks had
-                         used their share of CPU time */
-    uint64_t
-        skipped; /* executions that were chosen, but of regions whose results have no bound; the log has the reasons */
-    uint64_t cpu_ns;        /* CPU time of the checks in nanoseconds */
+    uint64_t checked; /* executions whose results were computed again and compared */
+    uint64_t wrong;   /* of `checked`, executions with wrong results */
+    /* chosen executions that were not checked, because earlier checks were not finished, or because the checks had used
+     * their share of CPU time */
+    uint64_t dropped;
+    uint64_t skipped; /* chosen executions of regions whose results have no error bound; the log has the reasons */
+    uint64_t cpu_ns;  /* CPU time of the checks in nanoseconds */
     uint32_t finding_count; /* see inlay_session_watchdog_finding(); at most 64 are kept */
     uint32_t reserved;
 } inlay_watchdog_info;
@@ -582,9 +582,9 @@ INLAY_API inlay_status inlay_session_watchdog(inlay_session *session, uint32_t w
 typedef struct inlay_watchdog_finding {
     uint64_t struct_size;
     const char *provider;
-    const char *kernel;     /* "" = its provider does not name it */
-    const char *op_type;    /* of the node */
-    const char *node;       /* the wrong node; of several nodes, the first */
+    const char *kernel;     /* "" = the provider does not name the kernel */
+    const char *op_type;    /* operator of the node */
+    const char *node;       /* the wrong node; if there are several, the first of them */
     const char *output;     /* name of the output with the largest error */
     const char *text;       /* the whole message, one line */
     const char *model_path; /* a model of the nodes, which has their inputs as defaults; "" = none */
@@ -627,12 +627,12 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_create_on(inlay_sessi
 /* Creates a tensor over existing memory of the provider's device, given by a handle of its driver (a VkBuffer), by a
  * device address, or by a file descriptor (a camera's DMA-buf, POSIX shared memory). The memory must stay valid until
  * the last reference to the value is released and no run uses it. A descriptor of a BORROWED memory may be closed after
- * the call; one of an OWNED memory is the library's if the call succeeds, otherwise still the caller's. A pitch that is
- * the size of a row counts as 0.
+ * the call; the descriptor of an OWNED memory belongs to the library if the call succeeds, otherwise still to the
+ * caller. A pitch that equals the size of a row counts as 0.
  *     INLAY_NOT_FOUND         the session has no provider of this name
  *     INLAY_INVALID_ARGUMENT  memory->bytes is below the size that dims require, or pitch below that of a row
- *     INLAY_UNSUPPORTED       dtype is STRING, or the provider uses host memory or cannot import this memory: this kind
- *                             of it, this modifier, rows with a pitch */
+ *     INLAY_UNSUPPORTED       dtype is STRING, the provider uses host memory, or it cannot import memory of this
+ *                             kind, with this modifier, or with a pitch */
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_wrap(inlay_session *session, const char *provider,
                                                                 const inlay_native_memory *memory, inlay_dtype dtype,
                                                                 uint32_t rank, const int64_t *dims,
@@ -785,14 +785,15 @@ INLAY_API void inlay_context_destroy(inlay_context *context);
 INLAY_API inlay_status inlay_context_set_input(inlay_context *context, uint32_t index, inlay_value *value,
                                                inlay_diag *diag);
 /* Binds a value to output `index`, until another value is bound, so that runs write into it; the context takes a
- * reference. It must be a tensor of the output's element type. Only the size of its memory matters, not its shape: a
- * run gives it the shape of the result. If the memory of a host tensor is smaller than the result, a run leaves the
- * value unchanged and allocates memory. A device tensor that is too small, or that is also an input, fails the run with
- * INLAY_SHAPE_MISMATCH. A run writes into the value without a copy if the plan permits and the memory is not also an
- * input; a device with unified memory does so in a host tensor under the condition stated at inlay_context_set_input().
- * Otherwise the result is copied once. After the run, inlay_context_output() returns this value if it was used; with
- * INLAY_RUN_OUTPUTS_BOUND a run fails if it cannot use the value. NULL: the library allocates the memory. Statuses as
- * of inlay_context_set_input(); INLAY_SHAPE_MISMATCH also for a list or for strings.
+ * reference. It must be a tensor of the output's element type. Only the size of the tensor's memory matters, not its
+ * shape: a run gives the tensor the shape of the result. If the memory of a host tensor is smaller than the result, a
+ * run leaves the value unchanged and allocates memory. A device tensor that is too small, or that is also an input,
+ * fails the run with INLAY_SHAPE_MISMATCH. A run writes into the value without a copy if the plan permits and the
+ * memory is not also an input; a device with unified memory does so in a host tensor under the condition stated at
+ * inlay_context_set_input(). Otherwise the result is copied once. After the run, inlay_context_output() returns this
+ * value if the run used it; with INLAY_RUN_OUTPUTS_BOUND a run fails if it cannot use the value. NULL: the library
+ * allocates the memory. The statuses are those of inlay_context_set_input(); a list or a tensor of strings is
+ * INLAY_SHAPE_MISMATCH, too.
  */
 INLAY_API inlay_status inlay_context_set_output(inlay_context *context, uint32_t index, inlay_value *value,
                                                 inlay_diag *diag);
@@ -806,8 +807,8 @@ typedef struct inlay_run_options {
     uint64_t timeout_ns;    /* time limit of the run, from its start; 0 = no limit */
     uint32_t flags;         /* INLAY_RUN_* */
     uint32_t priority;      /* INLAY_PRIORITY_*, a hint for the devices of the run; NORMAL = that of option priority */
-    /* threads of this run, at most the session's intra_threads; 0 = all of these. Concurrent runs wait less for each
-     * other if each has few threads. The results do not depend on this number, bit for bit */
+    /* threads of this run, at most the session's intra_threads; 0 = intra_threads. Concurrent runs wait less for each
+     * other if each has few threads. The results have the same bits for every number of threads */
     uint32_t max_threads;
     uint32_t power; /* INLAY_POWER_*, a hint for the devices of the run; DEFAULT = that of option power */
 } inlay_run_options;
@@ -878,8 +879,8 @@ INLAY_API inlay_status inlay_context_profile_write(const inlay_context *context,
 /* A step of a profiled run, or a kernel within a step. The texts are valid during the call that passes them. */
 typedef struct inlay_profile_event {
     uint64_t struct_size;
-    const char *name;     /* of the node; for several "first .. last (N nodes)"; of a copy "copy of VALUE" */
-    const char *op_type;  /* the operator, "Conv+Relu" for several; the name of a kernel that has one; "Copy" */
+    const char *name;     /* name of the node; of several nodes "first .. last (N nodes)"; of a copy "copy of VALUE" */
+    const char *op_type;  /* the operator; "Conv+Relu" for several; the name of a named kernel; "Copy" */
     const char *provider; /* the provider that runs the step; "host"; "copy" */
     uint64_t begin_ns;    /* on CLOCK_MONOTONIC */
     uint64_t end_ns;
@@ -1110,25 +1111,28 @@ typedef void (*inlay_tune_change_fn)(void *user, const inlay_tune_change *change
 /* Measured runs of the model without some of its providers. Texts are borrowed for the callback. */
 typedef struct inlay_tune_run {
     uint64_t struct_size;
-    const char *left_out; /* providers, separated by spaces: they run only what no other provider offers */
-    const char *alone;    /* this provider ran all that it offers, and reference ran the rest; NULL: no such provider */
-    double ns;            /* median time of a run without these providers */
-    double assigned_ns;   /* median time of a run of the current assignment; the runs of both alternate */
-    uint32_t rounds;      /* number of alternating runs; a result from fewer than 3 is not used */
-    uint32_t chosen;      /* 1: later sessions of the model leave these providers out, because runs are faster */
+    const char *left_out; /* names of providers, separated by spaces, which ran only what no other provider offers */
+    /* the provider that ran all that it offers, while `reference` ran the rest; NULL: no such provider */
+    const char *alone;
+    double ns;          /* median time of a run without these providers */
+    double assigned_ns; /* median time of a run of the current assignment; the runs of both alternate */
+    uint32_t rounds;    /* number of alternating runs; a result from fewer than 3 is not used */
+    uint32_t chosen;    /* 1: later sessions of the model leave these providers out, because runs are faster */
 } inlay_tune_run;
 typedef void (*inlay_tune_run_fn)(void *user, const inlay_tune_run *run);
 
 /* Parameters of inlay_tune(). Set struct_size; any other field that is zero has its default. */
 typedef struct inlay_tune_options {
     uint64_t struct_size;
-    /* [input_count] values that have the shapes to tune for; NULL, or a NULL entry: the sizes of option dim */
+    /* [input_count] values with the shapes to tune for; NULL, or a NULL entry: the sizes that option dim states */
     inlay_value *const *inputs;
     uint32_t input_count;
-    uint32_t runs;   /* runs of each kernel at most; 0 = as the budget permits */
-    double budget_s; /* seconds for the measurements of kernels, of which there is at least one, and half as many for
-                        whole runs; 0 = 60 */
-    inlay_progress_fn progress;  /* may be NULL; a result other than 0 stops, and the measurements so far are kept */
+    uint32_t runs; /* runs of each kernel at most; 0 = as the budget permits */
+    /* seconds for the measurements of kernels, at least one of which is measured; whole runs get half as many seconds
+     * more; 0 = 60 */
+    double budget_s;
+    /* may be NULL; a result other than 0 ends the call, which keeps its measurements so far */
+    inlay_progress_fn progress;
     void *progress_user;         /* first argument of progress */
     inlay_tune_change_fn change; /* called for each change before inlay_tune returns; may be NULL */
     void *change_user;           /* first argument of change */
@@ -1146,9 +1150,9 @@ typedef struct inlay_tune_result {
     uint64_t struct_size;
     uint32_t offer_count;    /* offers of providers in all graphs of the model */
     uint32_t kernel_count;   /* distinct kernels among the plausible offers */
-    uint32_t known_count;    /* of these, already measured before */
-    uint32_t measured_count; /* of these, measured now */
-    uint32_t failed_count;   /* of these, could not run on random inputs */
+    uint32_t known_count;    /* of the kernels, those measured by earlier calls */
+    uint32_t measured_count; /* of the kernels, those measured by this call */
+    uint32_t failed_count;   /* of the kernels, those that could not run on random inputs */
     uint32_t pruned_count;   /* offers skipped because their cost is far above the best one for their nodes */
     uint32_t changed_count;  /* nodes that another provider should run */
     uint32_t stopped;        /* 1: the progress function or the time limit ended the measurements early */
@@ -1161,7 +1165,7 @@ typedef struct inlay_tune_result {
     double run_before_ns;
     double run_after_ns;
     uint32_t dropped; /* 1: the measurements were discarded because every new assignment was slower than the old one */
-    /* providers that later sessions of the model leave out, because its runs are faster without them */
+    /* providers that later sessions of the model leave out, because runs of the model are faster without them */
     uint32_t left_out_count;
 } inlay_tune_result;
 

@@ -39,8 +39,9 @@ typedef struct kit_region {
 } kit_region;
 
 /* Copies the region of a request: its nodes with their names and attributes, and its values. Tensors and constants of
- * up to small_bytes bytes are copied with their elements, larger ones without. own_values values, which no node uses,
- * are appended for the provider. The provider frees *out by kit_region_free(). INLAY_OUT_OF_MEMORY: *out is {0}. */
+ * up to small_bytes bytes are copied with their elements, larger tensors without them. own_values values, which no node
+ * uses, are appended for the provider. The provider frees *out by kit_region_free(). INLAY_OUT_OF_MEMORY: *out is
+ * {0}. */
 INLAY_NODISCARD inlay_status kit_region_keep(const inlay_compile_request *request, uint64_t small_bytes,
                                              uint32_t own_values, kit_region *out, inlay_diag *diag);
 /* Returns zeroed memory that lives as long as the region; NULL: out of memory. Not from several threads at once. */

@@ -68,17 +68,18 @@ typedef struct inlay_note {
     uint32_t struct_size; /* size of this struct when the plugin was compiled; the texts follow */
     uint32_t abi_major;   /* INLAY_ABI_MAJOR and INLAY_ABI_MINOR when the plugin was compiled */
     uint32_t abi_minor;
-    uint32_t abi_minor_oldest; /* oldest minor of a host that it runs on: INLAY_NOTE_OLDEST_MINOR, by default 0 */
-    uint32_t isa;              /* INLAY_ISA_BASELINE, INLAY_ISA_X86_64_V2 ... */
-    uint32_t isa_extra;        /* INLAY_ISA_AVX512_VNNI ... */
-    uint32_t sanitizers;       /* INLAY_SANITIZER_* */
-    uint32_t threading;        /* INLAY_THREADING_*: INLAY_NOTE_THREADING, by default HOST */
-    uint32_t flags;            /* 0 in version 1 */
+    /* the oldest minor version of a host on which the plugin runs: INLAY_NOTE_OLDEST_MINOR, by default 0 */
+    uint32_t abi_minor_oldest;
+    uint32_t isa;        /* INLAY_ISA_BASELINE, INLAY_ISA_X86_64_V2 ... */
+    uint32_t isa_extra;  /* INLAY_ISA_AVX512_VNNI ... */
+    uint32_t sanitizers; /* INLAY_SANITIZER_* */
+    uint32_t threading;  /* INLAY_THREADING_*: INLAY_NOTE_THREADING, by default HOST */
+    uint32_t flags;      /* 0 in version 1 */
     /* total size in bytes of the four texts with their NULs: the name of the plugin; the names of its providers,
-     * separated by spaces; the domains of its operators, likewise; the version of the plugin: INLAY_NOTE_VERSION. If
-     * the first text is empty, no names are given. If the last text is empty or missing, the version is not known
-     * before the plugin is opened: of two files in one folder with a provider of the same name, the host takes the one
-     * with the higher version in its note */
+     * separated by spaces; the domains of its operators, separated by spaces; the version of the plugin,
+     * INLAY_NOTE_VERSION. If the first text is empty, the note has no names. If the last text is empty or missing, the
+     * version is not known before the plugin is opened. Of two files in one folder with a provider of the same name,
+     * the host takes the file with the higher version in its note */
     uint32_t text_bytes;
 } inlay_note;
 

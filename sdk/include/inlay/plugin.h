@@ -1,7 +1,8 @@
 /* inlay/plugin.h - the plugin ABI, version 1. This header is the manual.
  *
- * This file has the table of functions that a provider is. graph_view.h (the graph that a plugin sees, and operators)
- * and execution.h (the functions of the host, prices, and the arguments of a run) are parts of the same interface.
+ * This file declares inlay_provider, the table of functions of a provider. graph_view.h (the graph that a plugin sees,
+ * and operators), host.h (the functions of the host), cost.h (refusals and prices) and execution.h (what a provider
+ * compiles and runs) are parts of the same interface.
  *
  * Most authors do not fill in these structs by hand: the kit (inlay/kit.h) turns a table of kernels into a provider,
  * and samples/provider_skeleton is a provider to copy. This header is for authors who need more than the kit offers.
@@ -11,7 +12,7 @@
  *                    inlay_plugin_open(), and does not link against inlay: the host passes its functions in a table
  *     provider       what runs nodes of a graph, on a CPU or a device
  *     candidate      a node that the host asks a provider about
- *     offer          the answer that the provider can run a candidate, or several of them as a unit; else a refusal
+ *     offer          the answer that the provider can run a candidate, or several as a unit; the opposite is a refusal
  *     region         the nodes that a provider compiles as a unit, from the offers that the host has chosen
  *     instance       a region that is prepared for concrete shapes; a binding is one prepared for one context
  *     memory domain  memory of one kind, such as that of a GPU; domain 0 is the host's. (The domain of an operator is
@@ -73,11 +74,11 @@
  *  - Failed devices. If a device no longer works, calls return INLAY_DEVICE_LOST, and work in flight signals its fence
  *    with this status. The host then closes the provider as usual, so the functions that release something, quiesce and
  *    destroy must work for a lost device, too. Later sessions open the provider again (create), possibly while the
- *    state of the lost device still exists. A device hangs if it does not signal a fence within option
- *    device_timeout_ms, or, after the run was cancelled or has failed, within eight times poll_ms, at least two seconds
- *    (poll_ms 0: device_timeout_ms). The host treats it as lost. It never frees the memory and never releases the
- *    objects of a session whose work hangs, and never calls destroy. When such a session is destroyed, the host calls
- *    quiesce on a separate thread, and waits for it for at most ten seconds.
+ *    state of the lost device still exists. A device hangs if it does not signal a fence in time: within option
+ *    device_timeout_ms, or, after the run was cancelled or has failed, within eight times poll_ms, but at least two
+ *    seconds (if poll_ms is 0: device_timeout_ms). The host treats a device that hangs as lost. It never frees the
+ *    memory and never releases the objects of a session whose work hangs, and never calls destroy. When such a session
+ *    is destroyed, the host calls quiesce on a separate thread, and waits for it for at most ten seconds.
  *  - Optional functions are marked as such; NULL selects the behaviour stated in the comment. All others must be set.
  *
  * Values. A provider computes each operator as ONNX defines it, for all values, also if it fuses operators: NaN is not
@@ -139,7 +140,8 @@
  *
  * fork(). The application may fork. In a child process the host opens a provider with domains again (create), and never
  * calls or closes the parent's provider. An open provider without domains continues to be used, unless a call of the
- * session was in progress during the fork. A plugin with a process-wide lock or a thread needs pthread_atfork(). */
+ * session was in progress during the fork. A plugin with a process-wide lock, or with a thread, needs
+ * pthread_atfork(). */
 #ifndef INLAY_PLUGIN_H
 #define INLAY_PLUGIN_H
 #include "inlay/execution.h"
@@ -191,8 +193,8 @@ enum {
     /* May be merged with neighbouring offers of this provider into one region. Without this flag, the host compiles and
      * schedules the offer separately, and plans the memory between regions. */
     INLAY_OFFER_MERGE = 1u << 0,
-    /* With MERGE: only into connected regions, in which every offer is linked to the others by values that one of them
-     * writes and another reads. Hosts older than the flag ignore it. */
+    /* With MERGE: only into connected regions, in which every offer is linked to the others by values that one offer
+     * writes and another reads. Hosts older than this flag ignore it. */
     INLAY_OFFER_CONNECTED = 1u << 16
 };
 
@@ -214,9 +216,9 @@ enum {
  * breaks a rule (a node index out of range, a group that would form a cycle) and logs a line; the others stay valid. */
 typedef struct inlay_offer {
     uint64_t struct_size;
-    /* any number, chosen by the provider; passed to cost, cost_region and compile. The host does not say when it has
-     * finished with an offer, and calls assess any number of times: what a cookie points to has to live as long as the
-     * state. So use a number from which compile finds the offer in the graph, such as that of a pattern */
+    /* any number, chosen by the provider; passed to cost, cost_region and compile. Use a number from which compile
+     * finds the offer in the graph, such as the number of a pattern. A pointer would have to stay valid as long as the
+     * state, because the host does not say when it has finished with an offer, and calls assess any number of times */
     uint64_t cookie;
     const uint32_t *nodes; /* [node_count] ascending indices; several nodes run as one group */
     uint32_t node_count;
@@ -226,11 +228,12 @@ typedef struct inlay_offer {
     uint32_t placement_stride;
     uint64_t workspace_bytes; /* estimated workspace of one run in bytes; 0 = unknown or none */
     uint64_t resident_bytes;  /* estimated size of packed weights in bytes; compile reports the actual size */
-    /* Limits of a region that contains the offer; 0 = none. The limit of a region is the smallest of its offers; the
-     * host divides nodes that would exceed it among several regions. An offer that breaks its own limits is ignored. */
+    /* Limits of a region that contains the offer; 0 = none. The limit of a region is the smallest limit of its offers;
+     * the host divides nodes that would exceed this limit among several regions. An offer that breaks its own limits is
+     * ignored. */
     uint32_t max_nodes;
-    uint32_t max_inputs;  /* of values that enter, without constants */
-    uint32_t max_outputs; /* of values that leave */
+    uint32_t max_inputs;  /* values that enter, without constants */
+    uint32_t max_outputs; /* values that leave */
     uint32_t reserved;
     uint64_t max_resident_bytes; /* limit of the sum of resident_bytes of the region's offers */
 } inlay_offer;
@@ -259,7 +262,7 @@ typedef struct inlay_assess_sink {
 typedef struct inlay_assess_request {
     uint64_t struct_size;
     const inlay_graph *graph;
-    /* [graph->node_count] other than 0: the node may be offered; other nodes are not for this provider */
+    /* [graph->node_count] not 0: the node may be offered; 0: the node is not for this provider */
     const uint8_t *candidates;
     const inlay_assess_sink *sink; /* receives offers and refusals */
 } inlay_assess_request;
@@ -273,15 +276,15 @@ typedef struct inlay_cost_request {
     uint32_t value_count;
     uint32_t value_stride;
     /* workers of the run to be priced. This is not the number of threads of the session: the host compares all
-     * providers at the same fixed number (2 in this version), so that neither the assignment nor the results depend on
-     * the threads of a session. It asks with the number of a session's threads only to report times and to compare them
-     * with measurements. Price a run with this number */
+     * providers at the same fixed number of workers (2 in this version), so that neither the assignment nor the results
+     * depend on the threads of a session. The host passes the number of a session's threads only to report times and to
+     * compare them with measurements */
     uint32_t max_threads;
     uint32_t reserved;
 } inlay_cost_request;
 
-/* Arguments of cost_region: a region as compile would get it, with all values in the provider's default domain: offers
- * with other placements form no regions with neighbours. */
+/* Arguments of cost_region: a region as compile would get it. All its values are in the provider's default domain,
+ * because offers with other placements form no regions with their neighbours. */
 typedef struct inlay_region_cost_request {
     uint64_t struct_size;
     const inlay_graph *graph;
@@ -301,7 +304,8 @@ typedef struct inlay_region_cost_request {
 } inlay_region_cost_request;
 
 /* A region to compile. The provider keeps no pointer into the request after the call, except to constants for which it
- * answers BORROWED: their data stays mapped at its address (or at align_constant's) until release_compiled. */
+ * answers BORROWED: the data of such a constant stays mapped until release_compiled, at its address or at the address
+ * that align_constant returned. */
 typedef struct inlay_compile_request {
     uint64_t struct_size;
     void *handle; /* for inlay_host.align_constant */
@@ -327,9 +331,9 @@ typedef struct inlay_compile_request {
     uint64_t cache_bytes; /* size of cache_blob */
     void *ctx; /* first argument of the functions below; each may be NULL; call them from one thread at a time */
     /* Store a blob in the cache folder, where it replaces an earlier one, in pieces of any size: begin, write for each
-     * piece, end. bytes of begin is the size of the blob, 0 if it is not known yet. A blob without end, or of a call
-     * that fails, is dropped. A failure does not end compile: go on without storing. INLAY_LIMIT_EXCEEDED: the folder
-     * may not hold so much. */
+     * piece, end. bytes of begin is the size of the blob, 0 if it is not known yet. A blob without a call of end, or
+     * with a call that failed, is dropped. A failure does not end compile: go on without storing. INLAY_LIMIT_EXCEEDED:
+     * the blob is larger than the limit of the folder. */
     inlay_status (*store_begin)(void *ctx, uint64_t bytes);
     inlay_status (*store_write)(void *ctx, const void *data, uint64_t bytes);
     inlay_status (*store_end)(void *ctx);
@@ -366,8 +370,8 @@ typedef struct inlay_copy {
     inlay_buffer target;
 } inlay_copy;
 /* Arguments of buffer_copy: one or more copies that are submitted together. No copy reads or writes memory that another
- * one writes. waits, own_wait_count and signal are as in inlay_exec_args; the buffers stay valid until signal is
- * reached or has failed. */
+ * copy of the request writes. waits, own_wait_count and signal are as in inlay_exec_args; the buffers stay valid until
+ * signal is reached or has failed. */
 typedef struct inlay_copy_request {
     uint64_t struct_size;
     inlay_run *run;           /* NULL: outside of a run */
@@ -435,8 +439,8 @@ enum {
 typedef struct inlay_alloc_request {
     uint64_t struct_size;
     uint64_t bytes; /* at least 1 */
-    /* of offset 0 in bytes: a power of two up to 2 MiB, at least that of the domain; more if the buffer is to hold a
-     * workspace with a larger inlay_specialize_request.workspace_alignment */
+    /* alignment of offset 0 in bytes: a power of two up to 2 MiB, at least the alignment of the domain, and at least
+     * inlay_specialize_request.workspace_alignment if the buffer holds a workspace */
     uint64_t alignment;
     uint32_t domain;   /* id of one of the provider's domains */
     uint32_t usage;    /* INLAY_USE_*; 0 = unknown */
@@ -497,7 +501,7 @@ typedef struct inlay_device_info {
     const char *unusable;  /* why create would fail; NULL: it would succeed */
     const char *facts;     /* further properties for listings: "driver=550.1; subgroup=32" */
     uint64_t memory_bytes; /* capacity in bytes; 0 = unknown */
-    uint64_t free_bytes;   /* bytes of these that are available now; 0 = unknown */
+    uint64_t free_bytes;   /* bytes of memory_bytes that are available now; 0 = unknown */
     uint32_t kind;         /* INLAY_DEVICE_CPU ... */
     uint32_t flags;        /* INLAY_DEVICE_UNIFIED */
 } inlay_device_info;
@@ -511,11 +515,11 @@ typedef struct inlay_enumerate_request {
     inlay_status (*device)(void *user, const inlay_device_info *info);
 } inlay_enumerate_request;
 
-/* Arguments of describe. The number of domains is that of inlay_provider.domain_count, which is fixed when the plugin
- * is opened: describe can change what a domain is like, but neither add nor remove one. A provider whose devices have
- * different kinds of memory states all of them; buffer_alloc returns INLAY_UNSUPPORTED for a domain that the opened
- * device lacks, and assess places no value there. The host fails the opening of a provider whose describe changes the
- * request itself. */
+/* Arguments of describe. The number of domains is inlay_provider.domain_count, which is fixed when the plugin is
+ * opened: describe can change the properties of a domain, but neither add nor remove a domain. A provider whose devices
+ * have different kinds of memory states all of them; buffer_alloc returns INLAY_UNSUPPORTED for a domain that the
+ * opened device lacks, and assess places no value there. The host fails the opening of a provider whose describe
+ * changes the request itself. */
 typedef struct inlay_describe_request {
     uint64_t struct_size;
     inlay_device_info *device; /* out: the device that create opened; texts live as long as the state */
@@ -549,7 +553,7 @@ enum {
 /* Flags of fingerprints. */
 enum {
     INLAY_FINGERPRINT_THREADS = 1u << 0, /* the stored blob depends on max_threads of the requests */
-    INLAY_FINGERPRINT_PROFILE = 1u << 1  /* ... on the shapes in inlay_compile_request.profile */
+    INLAY_FINGERPRINT_PROFILE = 1u << 1  /* the stored blob depends on the shapes in inlay_compile_request.profile */
 };
 enum { INLAY_MAX_FINGERPRINT_BYTES = 4096 };
 /* Identifies what, besides the region, determines a blob, see inlay_provider.fingerprint. */
@@ -608,7 +612,7 @@ typedef struct inlay_provider {
      * diag: the device is not available. */
     inlay_status (*create)(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag);
-    /* Closes the device. The host has released everything else before. Never called before quiesce has returned. */
+    /* Closes the device. The host calls it after it has released everything else, and after quiesce has returned. */
     void (*destroy)(void *state);
     /* Optional: returns when no work is in flight, or when the device is lost. NULL: there never is any work in flight.
      * Called before destroy, without a time limit. If the device hangs, quiesce is called for each session whose
@@ -616,10 +620,11 @@ typedef struct inlay_provider {
     void (*quiesce)(void *state);
 
     /* Reports offers and refusals for the candidates among the nodes of a graph. Called several times for a session,
-     * also with graphs of a single node. A failure is not a refusal: it ends the creation of the session. */
+     * also with graphs of a single node. A failure of the call is not a refusal: it ends the creation of the
+     * session. */
     inlay_status (*assess)(void *state, const inlay_assess_request *request, inlay_diag *diag);
-    /* Estimates the cost of an offer at given shapes. A failure: the offer has no cost, see inlay_cost; reports show
-     * the text of diag. */
+    /* Estimates the cost of an offer at given shapes. After a failure the offer has no cost, see inlay_cost; reports
+     * show the text of diag. */
     inlay_status (*cost)(void *state, const inlay_cost_request *request, inlay_cost *out_cost, inlay_diag *diag);
 
     /* Prepares a region. INLAY_UNSUPPORTED declines it: the host withdraws its offers and assigns the graph again. If
@@ -631,8 +636,8 @@ typedef struct inlay_provider {
     void (*release_compiled)(void *state, inlay_compiled *compiled);
     /* Prepares a region for concrete shapes. *out_instance may be the compiled region, cast, if it does not depend on
      * shapes. Called in the first run at new shapes, or in every run if shapes depend on data; it may be called again
-     * for shapes that it has prepared before. INLAY_UNSUPPORTED declines as in compile, for these shapes of the graph's
-     * inputs only: the host remembers them, and other shapes are not affected. Any other failure ends the run. */
+     * for shapes that it has prepared before. INLAY_UNSUPPORTED declines as in compile, but only for these shapes of
+     * the graph's inputs, which the host remembers. Any other failure ends the run. */
     inlay_status (*specialize)(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
                                inlay_instance **out_instance, inlay_diag *diag);
     void (*release_instance)(void *state, inlay_compiled *compiled, inlay_instance *instance);
@@ -659,10 +664,10 @@ typedef struct inlay_provider {
     inlay_status (*fingerprint)(void *state, inlay_fingerprint *out, inlay_diag *diag);
     inlay_status (*cache_verdict)(void *state, inlay_cache_request *request, inlay_diag *diag);
 
-    /* Memory of domains; alloc, free and copy are required if domain_count > 0. buffer_alloc sets handle,
-     * offset and domain of *out; the host sets bytes. Handle 0 is never valid: with it, the host fails the call
-     * (INLAY_INTERNAL) and regards nothing as allocated. Buffers are not cleared. buffer_free gets the same buffer; no
-     * work in flight uses it. INLAY_OUT_OF_MEMORY: the domain is full; the host may free memory and try again. */
+    /* Memory of domains; alloc, free and copy are required if domain_count > 0. buffer_alloc sets handle, offset and
+     * domain of *out; the host sets bytes. Handle 0 is never valid: if the provider sets it, the host fails the call
+     * with INLAY_INTERNAL and regards nothing as allocated. Buffers are not cleared. buffer_free gets the same buffer;
+     * no work in flight uses it. INLAY_OUT_OF_MEMORY: the domain is full; the host may free memory and try again. */
     inlay_status (*buffer_alloc)(void *state, const inlay_alloc_request *request, inlay_buffer *out, inlay_diag *diag);
     void (*buffer_free)(void *state, const inlay_free_request *request);
     /* Copies min(source.bytes, target.bytes) bytes, possibly 0, for each copy of the request, between the host's domain
@@ -677,10 +682,10 @@ typedef struct inlay_provider {
     void (*buffer_unmap)(void *state, const inlay_unmap_request *request);
     /* Optional; required if a domain has IMPORTS_HOST or imports. Makes existing memory a buffer of the provider:
      * memory of the same device, host memory (a tensor of the user), or memory that another driver exports. The memory
-     * outlives the buffer; buffer_free ends only the import. A file descriptor may be closed before, see
-     * INLAY_MEMORY_OWNED. INLAY_UNSUPPORTED: memory of a kind that the provider does not import, memory of another
-     * device, or memory that the provider cannot import (host memory that begins in the middle of a page, rows with a
-     * pitch); the host then copies, or reports it to the user. *out is set as by buffer_alloc. */
+     * outlives the buffer; buffer_free ends only the import. INLAY_MEMORY_BORROWED and INLAY_MEMORY_OWNED state when a
+     * file descriptor is closed. INLAY_UNSUPPORTED: memory of a kind that the provider does not import, memory of
+     * another device, or memory that the provider cannot import (host memory that begins in the middle of a page, rows
+     * with a pitch); the host then copies, or reports it to the user. *out is set as by buffer_alloc. */
     inlay_status (*buffer_import)(void *state, const inlay_import_request *request, inlay_buffer *out,
                                   inlay_diag *diag);
     /* Optional; required if a domain has exports. Returns the identity of a buffer's memory for other libraries, as a
@@ -711,12 +716,13 @@ typedef struct inlay_provider {
                          inlay_binding **out_binding, inlay_diag *diag);
     void (*release_binding)(void *state, inlay_compiled *compiled, inlay_instance *instance, inlay_binding *binding);
 
-    /* Optional: estimates the cost of a region that the host has formed of several offers, where it differs from the
-     * sum of their costs: engines that fuse, or that run out of on-chip memory. The host forms regions by the costs of
-     * the offers, asks for the price of each region of more than one offer, and assigns the graph once more with these
-     * prices. The host does not ask if the time of one of these offers was measured or calibrated. ns includes the
-     * times that enter_ns and leave_ns of the offers state; these two fields of *out_cost are ignored. After a failure,
-     * for instance INLAY_UNSUPPORTED, or with an invalid ns the host uses the sum. */
+    /* Optional: estimates the cost of a region that the host has formed of several offers. It is for providers whose
+     * costs of a region differ from the sum of the offers' costs, because an engine fuses or runs out of on-chip
+     * memory. The host forms regions by the costs of the offers, asks for the price of each region of more than one
+     * offer, and assigns the graph once more with these prices. The host does not ask if the time of one of these
+     * offers was measured or calibrated. ns includes the times that enter_ns and leave_ns of the offers state; these
+     * two fields of *out_cost are ignored. After a failure, for instance INLAY_UNSUPPORTED, or with an invalid ns the
+     * host uses the sum. */
     inlay_status (*cost_region)(void *state, const inlay_region_cost_request *request, inlay_cost *out_cost,
                                 inlay_diag *diag);
 
@@ -767,24 +773,24 @@ INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_
  *    compile or specialize gets is what this provider stored for an equal region, and no other one. cache_verdict
  *    decides what the key does not say: whether this build and this driver still read the format of the blob. It
  *    answers for any bytes of any length without a crash, as plugin-check also passes truncated and damaged blobs.
- *  - Timelines. Work that signals a value of a timeline waits for the work that signals lower values of it, or is
- *    submitted when that has ended: the values are reached in ascending order. Fences of different timelines are
- *    reached in any order.
+ *  - Timelines. The values of a timeline are reached in ascending order: work that signals a value waits for the work
+ *    that signals lower values of the same timeline, or is submitted after that work has ended. Fences of different
+ *    timelines are reached in any order.
  *  - Outputs in another domain. output_alloc allocates in the provider's default domain. An output that a placement
  *    puts into another domain is KNOWN or BOUNDED.
  *  - Growth of answers. inlay_buffer never grows. A later minor version may append members to inlay_output_request that
  *    point to further answers, as inlay_compile_request.resident_bytes does.
  *  - Bounds. An array whose comment states no bound may have any number of elements, such as
  *    inlay_copy_request.copies; a device that takes fewer at once submits several lists. waits are at most max_waits.
- *  - Notices. `reached` of a notice may call the three functions that its comment names, and not log: a provider keeps
+ *  - Notices. `reached` of a notice may call the three functions that its comment names, but not log: a provider keeps
  *    the text and logs it in its next call.
  *  - enumerate may run while other threads are in create or in any other function with the same ctx.
  *  - Exit. When the process exits, the host calls nothing, neither destroy nor shutdown, so threads of the plugin may
  *    still exist. The plugin's static destructors run while threads of the application may still be in its functions:
  *    they free nothing that a call uses, and call no function of the host.
  *  - Measured times. `inlay tune` takes the time from the call of execute until it returns, or until its signal is
- *    reached. If the calling thread has not waited meanwhile (no voluntary context switch), it takes the thread's CPU
- *    time instead, which does not contain the time that other processes took.
+ *    reached. If the calling thread has not waited meanwhile (no voluntary context switch), `inlay tune` takes the
+ *    thread's CPU time instead, which does not contain the time that other processes took.
  *  - Byte order. Numbers have the byte order of the machine. Packed elements fill each byte from its low bits on, so
  *    their bytes are the same on every machine. */
 

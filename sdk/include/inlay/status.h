@@ -73,7 +73,7 @@ enum {
 /* How a caller can react to a failure. */
 enum {
     /* No class is stated: the class of the status, inlay_status_class(), applies. A plugin may use this number, which
-     * the host replaces; a failed function of inlay.h always states another class. */
+     * the host replaces by that class; a failed function of inlay.h never reports it. */
     INLAY_CLASS_DEFAULT = 0,
     INLAY_CLASS_RETRY = 1,       /* the same call may succeed later */
     INLAY_CLASS_DEVICE_LOST = 2, /* a new session, which opens the device again, may succeed */

@@ -39,18 +39,20 @@ typedef struct inlay_text inlay_text;
 /* How a text model is opened. Zero it, then set struct_size. The pointers are read during the call. */
 typedef struct inlay_text_options {
     uint64_t struct_size;
-    const inlay_options *options; /* of its session; NULL: their default values. Option last_logits is always 1 */
-    const char *variant;          /* of a folder: the weights to use, such as "q4" or "fp16"; NULL: chosen by size */
+    /* of the model's session; NULL: default values. Option last_logits has no effect: it is always 1 */
+    const inlay_options *options;
+    const char *variant;   /* which weights of a folder to use, such as "q4" or "fp16"; NULL: chosen by size */
     const char *tokenizer; /* path of tokenizer.json; NULL: within the model, or in its folder or the one above */
-    /* path of a draft model, which guesses tokens of the texts; NULL: none. It has the same tokens, or is a head
-     * (EAGLE, MTP), which guesses from hidden states of the model */
+    /* path of a draft model, which guesses tokens of the texts; NULL: none. The draft model has the same vocabulary as
+     * the model, or is a head (EAGLE, MTP), which guesses from hidden states of the model */
     const char *draft;
-    uint64_t kv_memory;     /* most bytes of the states of all texts; 0: no limit */
-    uint32_t max_texts;     /* generated at once, others wait; 0: 64 */
-    uint32_t draft_tokens;  /* guesses of the draft model that a run reads, at most 16; 0: 8 */
-    uint32_t lookup_tokens; /* guesses from the text's own tokens that a run reads, at most 16; 0: none */
-    uint32_t context;       /* most tokens of a text with its prompt, if the model has more; 0: as many as it has */
-    /* path of the model's vision part, a GGUF file (mmproj), for prompts with images; NULL: none */
+    uint64_t kv_memory;     /* limit of the states of all texts together, in bytes; 0: no limit */
+    uint32_t max_texts;     /* number of texts generated at once; further texts wait; 0: 64 */
+    uint32_t draft_tokens;  /* guesses of the draft model that one run checks, at most 16; 0: 8 */
+    uint32_t lookup_tokens; /* guesses from the text's own tokens that one run checks, at most 16; 0: none */
+    /* limit of the tokens of a text with its prompt, below that of the model; 0: that of the model */
+    uint32_t context;
+    /* path of the vision part of the model, a GGUF file (mmproj), for prompts with images; NULL: none */
     const char *vision;
 } inlay_text_options;
 
@@ -69,31 +71,31 @@ typedef struct inlay_text_model_info {
     uint64_t struct_size;
     const inlay_session *session;
     const int64_t *ends;      /* [end_count] tokens that end a text */
-    uint64_t vocabulary;      /* all tokens are below it */
-    uint64_t context;         /* most tokens of a text; 0: unknown */
-    uint64_t guessed_tokens;  /* guesses that runs have read so far */
-    uint64_t right_tokens;    /* those of them that were right */
-    uint64_t runs;            /* of the model, not of its draft model */
-    uint32_t end_count;       /* 0: none are known */
-    uint32_t has_template;    /* 1: it has a chat template */
-    uint32_t assumes_chat_ml; /* 1: that template is ChatML, because the GGUF file has none */
+    uint64_t vocabulary;      /* number of tokens; every token is below this number */
+    uint64_t context;         /* limit of the tokens of a text with its prompt; 0: unknown */
+    uint64_t guessed_tokens;  /* guesses that runs have checked so far */
+    uint64_t right_tokens;    /* of guessed_tokens, those that were right */
+    uint64_t runs;            /* runs of the model so far, without those of its draft model */
+    uint32_t end_count;       /* 0: no end token is known */
+    uint32_t has_template;    /* 1: the model has a chat template */
+    uint32_t assumes_chat_ml; /* 1: the chat template is ChatML, because the GGUF file has no template */
     uint32_t together;        /* 1: texts share runs; 0: each text has runs of its own */
-    uint32_t embeds;          /* 1: it makes embeddings of texts, and generates none */
-    uint32_t adapter_count;   /* LoRA adapters, of option adapter */
+    uint32_t embeds;          /* 1: the model makes embeddings of texts, and generates no texts */
+    uint32_t adapter_count;   /* number of LoRA adapters, from option adapter */
 } inlay_text_model_info;
 /* Fills *out_info (set struct_size). */
 INLAY_API inlay_status inlay_text_model_describe(const inlay_text_model *model, inlay_text_model_info *out_info);
 
 /* Forms of prompts. */
 enum {
-    /* The text has its special tokens already, as that of inlay_text_model_chat(): none are added around it, such as
-     * <s>. Special tokens in a text, such as <|im_start|>, are recognised with and without this flag. */
+    /* The text already contains its special tokens, as the texts of inlay_text_model_chat() do: none, such as <s>, are
+     * added around it. Special tokens in a text, such as <|im_start|>, are recognised with and without this flag. */
     INLAY_TEXT_RENDERED = 1u << 0,
-    INLAY_TEXT_IGNORE_ENDS = 1u << 1 /* of a request: the model's end tokens are not chosen */
+    INLAY_TEXT_IGNORE_ENDS = 1u << 1 /* in a request: the model's end tokens are never chosen */
 };
 /* Writes the tokens of a text [bytes] into tokens [room]. flags: 0 or INLAY_TEXT_RENDERED. *out_count is the number of
  * all tokens. room 0 only asks for that number: tokens may then be NULL.
- *     INLAY_LIMIT_EXCEEDED  room is smaller than *out_count (and not 0): tokens holds the first ones */
+ *     INLAY_LIMIT_EXCEEDED  room is smaller than *out_count (and not 0): tokens holds the first `room` tokens */
 INLAY_API inlay_status inlay_text_model_tokenize(const inlay_text_model *model, const char *text, size_t bytes,
                                                  uint32_t flags, int64_t *tokens, size_t room, size_t *out_count,
                                                  inlay_diag *diag);
@@ -107,7 +109,7 @@ INLAY_API inlay_status inlay_text_model_detokenize(const inlay_text_model *model
 
 /* A message of a chat. */
 typedef struct inlay_text_message {
-    const char *role; /* "system", "user", "assistant", or another one that the model's template has */
+    const char *role; /* "system", "user", "assistant", or another role that the model's template defines */
     const char *content;
 } inlay_text_message;
 /* A chat. Zero it, then set struct_size and either messages or json. */
@@ -115,13 +117,14 @@ typedef struct inlay_text_chat {
     uint64_t struct_size;
     const inlay_text_message *messages; /* [message_count] */
     uint64_t message_count;
-    const char *json;      /* NULL: messages; otherwise a JSON array of objects with role, content and other members */
+    /* JSON array of objects with role, content and other members, instead of messages; NULL: messages */
+    const char *json;
     const char *tools;     /* JSON array of objects {"type": "function", "function": ...}; NULL: none */
     const char *variables; /* JSON object: further variables of the template, such as enable_thinking; NULL: none */
 } inlay_text_chat;
 /* Writes the prompt of a chat into text, as inlay_text_model_detokenize() does: the messages as the model's chat
- * template prints them, and the beginning of an answer. It is a prompt for INLAY_TEXT_RENDERED. If the template knows
- * no tools, the first message describes them.
+ * template prints them, and the beginning of an answer. Pass the result as a prompt with INLAY_TEXT_RENDERED. If the
+ * template has no place for tools, the first message describes them.
  *     INLAY_NOT_FOUND         the model has no chat template
  *     INLAY_INVALID_ARGUMENT  the JSON is invalid, or the template refuses the messages
  *     INLAY_UNSUPPORTED       the template has a construct that is not supported; the message names it
@@ -137,28 +140,31 @@ typedef struct inlay_text_image {
 /* In a prompt, and in the messages of its chat, the next image of the request is in the place of this text. */
 #define INLAY_TEXT_IMAGE_MARK "<__image__>"
 
-/* A text to generate. Start from INLAY_TEXT_REQUEST_INIT. The pointers are read during the call. A negative number of a
- * sampling parameter is that of the model's generation_config.json, or if it has none, the default in parentheses. */
+/* A text to generate. Start from INLAY_TEXT_REQUEST_INIT. The pointers are read during the call. A negative sampling
+ * parameter stands for the value in the model's generation_config.json or, if that file has none, for the default in
+ * parentheses. */
 typedef struct inlay_text_request {
     uint64_t struct_size;
-    const char *prompt;       /* the text to continue; NULL: tokens */
-    const int64_t *tokens;    /* [token_count] instead of prompt */
-    uint64_t token_count;     /* 0 if prompt is set */
-    const char *const *stops; /* [stop_count] the text ends before the first of these texts; none is empty */
-    const char *schema;       /* JSON Schema: the text is a JSON value that matches it; NULL: any text */
-    const char *grammar;      /* GBNF: the text matches this grammar; NULL: any text */
-    uint64_t seed;            /* with the same seed, model and options the text is the same */
+    const char *prompt;    /* the text to continue; NULL: continue `tokens` */
+    const int64_t *tokens; /* [token_count] instead of prompt */
+    uint64_t token_count;  /* 0 if prompt is set */
+    /* [stop_count] the text ends before the first occurrence of one of these texts; no empty text */
+    const char *const *stops;
+    const char *schema;  /* JSON Schema: the text is a JSON value that matches it; NULL: any text */
+    const char *grammar; /* GBNF: the text matches this grammar; NULL: any text */
+    uint64_t seed;       /* with the same seed, model and options the text is the same */
     uint32_t stop_count;
-    uint32_t max_tokens;      /* that are generated; 0: as many as the model's context has */
-    uint32_t flags;           /* INLAY_TEXT_* */
-    int32_t top_k;            /* sample from this number of most probable tokens; 0: all (0) */
-    float temperature;        /* 0: always the most probable token; at most 2 (1) */
-    float top_p;              /* sample from the smallest set of tokens with this total probability, 0 to 1 (1) */
-    float min_p;              /* sample from tokens with at least this part of the highest probability, 0 to 1 (0) */
+    uint32_t max_tokens; /* limit of the generated tokens; 0: that of the model's context */
+    uint32_t flags;      /* INLAY_TEXT_* */
+    int32_t top_k;       /* sample from this number of most probable tokens; 0: all (0) */
+    float temperature;   /* 0: always the most probable token; at most 2 (1) */
+    float top_p;         /* sample from the smallest set of tokens with this total probability, 0 to 1 (1) */
+    /* sample from tokens with at least this fraction of the highest probability, 0 to 1 (0) */
+    float min_p;
     float repetition_penalty; /* logits of tokens in the text: divided by it if positive, otherwise multiplied (1) */
     float presence_penalty;   /* subtracted from the logits of generated tokens, once per token; -2 to 2 */
     float frequency_penalty;  /* subtracted once per occurrence; -2 to 2 */
-    const char *adapter;      /* the name of a LoRA adapter, of option adapter of the session; NULL: none */
+    const char *adapter;      /* name of a LoRA adapter of the session's option adapter; NULL: none */
     /* [image_count] of a prompt with INLAY_TEXT_RENDERED, which has the mark as many times. The model encodes them
      * during the call, and keeps what it made of the latest ones. In the tokens of the text, the places of an image are
      * negative numbers. */
@@ -171,34 +177,35 @@ typedef struct inlay_text_request {
             0                                                                                                          \
     }
 
-/* Begins a text, which the next steps generate. It must be destroyed before the model.
+/* Begins a text, which the next steps generate. The text must be destroyed before the model.
  *     INLAY_INVALID_ARGUMENT  a number, the schema or the grammar is invalid; the prompt has no tokens, or another
  *                             number of marks than there are images
  *     INLAY_NOT_FOUND         the model has no such token or adapter
  *     INLAY_LIMIT_EXCEEDED    the prompt does not fit the model's context or kv_memory
  *     INLAY_UNSUPPORTED       the schema has a keyword that is not supported, which the message names; the model makes
- *                             embeddings; there are images, and it has no vision part */
+ *                             embeddings, not texts; there are images, and it has no vision part */
 INLAY_API INLAY_NODISCARD inlay_status inlay_text_create(inlay_text_model *model, const inlay_text_request *request,
                                                          inlay_text **out_text, inlay_diag *diag);
-/* Ends the text if it is in progress. NULL is a no-op. */
+/* Destroys a text, which may still be in progress. NULL is a no-op. */
 INLAY_API void inlay_text_destroy(inlay_text *text);
 /* Runs the model once: reads a part of a prompt, or makes the next token, or several, of each text that has read its
- * prompt. Returns the number of texts in progress; 0: nothing is left to run. A failure ends the texts of the run, and
- * inlay_text_take() returns it. */
+ * prompt. Returns the number of texts in progress; 0: nothing is left to run. If the run fails, its texts end, and
+ * inlay_text_take() returns the failure. */
 INLAY_API uint32_t inlay_text_model_step(inlay_text_model *model);
 /* Returns the text that was generated since the last call, which may be empty: whole characters in UTF-8,
- * NUL-terminated. *out_piece [*out_bytes without the NUL] is borrowed until the next call for this text. What the model
- * generates besides is replaced: bytes that are no UTF-8 by U+FFFD, a NUL by U+2400. After a failure of the text, the
- * pieces before it are returned first. */
+ * NUL-terminated. *out_piece [*out_bytes without the NUL] is borrowed until the next call for this text. Generated
+ * bytes that are not UTF-8 are replaced by U+FFFD, and a NUL by U+2400. If the text failed, the pieces that were
+ * generated before the failure are returned first. */
 INLAY_API inlay_status inlay_text_take(inlay_text *text, const char **out_piece, size_t *out_bytes, inlay_diag *diag);
 /* Ends the text with the next step. Any thread may call it, also a signal handler. */
 INLAY_API void inlay_text_stop(inlay_text *text);
 
 /* Why a text has ended. */
 enum {
-    INLAY_TEXT_RUNS = 0,    /* it has not */
-    INLAY_TEXT_END = 1,     /* an end token, or one of stops; of a schema or grammar: it is complete */
-    INLAY_TEXT_LENGTH = 2,  /* it has max_tokens, or the context or kv_memory is full */
+    INLAY_TEXT_RUNS = 0, /* the text is in progress */
+    /* an end token or one of `stops` was reached, or the text completes its schema or grammar */
+    INLAY_TEXT_END = 1,
+    INLAY_TEXT_LENGTH = 2,  /* max_tokens were generated, or the context or kv_memory is full */
     INLAY_TEXT_STOPPED = 3, /* inlay_text_stop() */
     INLAY_TEXT_FAILED = 4   /* inlay_text_take() returns the failure */
 };
@@ -209,7 +216,7 @@ typedef struct inlay_text_info {
     uint64_t prompt_tokens;
     uint64_t generated_tokens;
     uint64_t reused_tokens; /* of prompt_tokens, those whose states were kept from an earlier text */
-    uint32_t state;         /* INLAY_TEXT_RUNS or why it has ended */
+    uint32_t state;         /* INLAY_TEXT_RUNS, or why the text has ended */
     uint32_t reserved;
 } inlay_text_info;
 /* Fills *out_info (set struct_size). */
@@ -218,7 +225,7 @@ INLAY_API inlay_status inlay_text_describe(const inlay_text *text, inlay_text_in
 /* Computes the embedding of a text [bytes] with a model whose output is sentence_embedding, or last_hidden_state or
  * token_embeddings, whose rows are pooled and normalized as 1_Pooling/config.json and modules.json beside the model say
  * (without them: the normalized mean). *out_vector [*out_size] is borrowed until the next call for this model.
- *     INLAY_UNSUPPORTED     the model makes no embeddings, or its output is none
+ *     INLAY_UNSUPPORTED     the model makes no embeddings, or its output is not an embedding
  *     INLAY_LIMIT_EXCEEDED  the text does not fit the model's context
  *     and what inlay_context_run() returns */
 INLAY_API inlay_status inlay_text_model_embed(inlay_text_model *model, const char *text, size_t bytes,

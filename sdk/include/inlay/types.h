@@ -1,15 +1,34 @@
-/* inlay/types.h - element types, dimensions, strings and buffers, shared by the host and plugins.
+/* inlay/types.h - element types, dimensions, strings, tensors and buffers, shared by the host and plugins.
  *
  * Everything in this header is part of the ABI, which is defined for systems with pointers of 64 bits. Structs without
  * struct_size never grow. inlay_native_memory, which has one, grows at the end only: set struct_size to its sizeof
  * before passing it. */
 #ifndef INLAY_TYPES_H
 #define INLAY_TYPES_H
+#include "inlay/status.h"
 #include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
+#endif
+
+/* True if the struct at p, as its writer was compiled, includes field. */
+#define INLAY_HAS(p, field) ((p)->struct_size >= offsetof(__typeof__(*(p)), field) + sizeof((p)->field))
+
+/* True if the elements of an array of type with the given stride include field. */
+#define INLAY_STRIDE_HAS(type, stride, field) ((stride) >= offsetof(type, field) + sizeof(((const type *)0)->field))
+
+/* Returns a pointer to element i of an array whose writer may have been compiled with a struct of another size. */
+#define INLAY_AT(type, array, stride, i) ((const type *)(const void *)((const char *)(array) + (size_t)(stride) * (i)))
+
+/* The same for an array that the callee writes, such as inlay_describe_request.domains. */
+#define INLAY_AT_OUT(type, array, stride, i) ((type *)(void *)((char *)(array) + (size_t)(stride) * (i)))
+
+#if defined(__GNUC__)
+#define INLAY_EXPORT __attribute__((visibility("default")))
+#else
+#define INLAY_EXPORT
 #endif
 
 #define INLAY_NONE UINT32_MAX         /* an index of nothing: no node, no value, an omitted input or output */
@@ -105,6 +124,15 @@ typedef struct inlay_dim {
     uint32_t symbol; /* index into inlay_graph.symbols when SYMBOLIC, otherwise 0 */
 } inlay_dim;
 
+/* A tensor in host memory, dense row-major. */
+typedef struct inlay_tensor_view {
+    const void *data;    /* all elements, sub-byte types packed; misaligned only where a comment permits it */
+    uint64_t bytes;      /* size of data */
+    const int64_t *dims; /* [rank] */
+    uint32_t rank;
+    inlay_dtype dtype;
+} inlay_tensor_view;
+
 /* A range of memory in a domain. Domain 0 is host memory, where handle is the address. */
 #define INLAY_DOMAIN_HOST 0u
 typedef struct inlay_buffer {
@@ -139,8 +167,8 @@ enum {
 /* Who closes a file descriptor. After a call that fails, in both cases the side that passed the descriptor closes
  * it. */
 enum {
-    /* The side that passes the descriptor closes it. The receiver of an import duplicates it for use after the call. An
-     * exported descriptor stays open as long as the buffer. */
+    /* The side that passes the descriptor closes it. The receiver of an import duplicates the descriptor for use after
+     * the call. An exported descriptor stays open as long as the buffer. */
     INLAY_MEMORY_BORROWED = 0,
     /* The receiver (the importer, or the caller of an export) closes the descriptor, exactly once, as soon as it is not
      * needed. */
@@ -158,8 +186,8 @@ typedef struct inlay_native_memory {
     int32_t device_id;   /* number of the device among those of its type */
     uint32_t kind;       /* INLAY_MEMORY_DEVICE ... */
     uint32_t ownership;  /* INLAY_MEMORY_BORROWED, _OWNED; of file descriptors only */
-    /* bytes from the start of a row of the last dimension to that of the next; 0 = dense. A provider that needs dense
-     * memory returns INLAY_UNSUPPORTED */
+    /* bytes from the start of one row of the last dimension to the start of the next row; 0 = dense. A provider that
+     * needs dense memory returns INLAY_UNSUPPORTED */
     uint64_t pitch;
     uint64_t modifier; /* DMA_BUF: the DRM format modifier; 0 = linear (DRM_FORMAT_MOD_LINEAR) */
 } inlay_native_memory;
@@ -175,9 +203,10 @@ enum { INLAY_POWER_DEFAULT = 0, INLAY_POWER_EFFICIENCY = 1, INLAY_POWER_PERFORMA
  * extension inlay.control/1. */
 enum {
     INLAY_CONTROL_SET_OPTION = 1, /* change an option of the open provider */
-    INLAY_CONTROL_TRIM = 2,       /* release unused memory until the provider holds at most a number of unused bytes */
-    INLAY_CONTROL_SUSPEND = 3,    /* until RESUME, give up what the provider can do without: memory, power */
-    INLAY_CONTROL_RESUME = 4      /* end SUSPEND */
+    /* release unused memory until the provider holds at most the requested number of unused bytes */
+    INLAY_CONTROL_TRIM = 2,
+    INLAY_CONTROL_SUSPEND = 3, /* until RESUME, release the memory and the power that the provider can do without */
+    INLAY_CONTROL_RESUME = 4   /* end SUSPEND */
 };
 
 /* A point on a timeline. The host owns the timelines; their counters start at 0 and only increase. A fence is reached
@@ -188,6 +217,14 @@ typedef struct inlay_fence {
     uint64_t timeline;
     uint64_t value;
 } inlay_fence;
+
+typedef struct inlay_run inlay_run; /* one execution in progress; opaque */
+
+/* Body of a parallel loop: processes the iterations [begin, end). worker identifies one of the loop's threads: calls
+ * that run at the same time have different numbers, below thread_count(run), where run is the run that the loop belongs
+ * to. thread_count(run) never exceeds inlay_specialize_request.max_threads: allocate scratch memory for that number of
+ * workers. A status other than INLAY_OK stops the distribution of further ranges; the loop returns it. */
+typedef inlay_status (*inlay_parallel_fn)(void *user, int64_t begin, int64_t end, uint32_t worker);
 
 #ifdef __cplusplus
 }
