@@ -82,7 +82,8 @@ enum gguf_readers {
     GGUF_READ_BY_CAPS = 128, /* those that bound their logits */
     GGUF_READ_BY_ENCODERS = 256,
     GGUF_READ_BY_DELTA = 512,
-    GGUF_READ_BY_YARN = 1024 /* those that read more about YaRN */
+    GGUF_READ_BY_YARN = 1024, /* those that read more about YaRN */
+    GGUF_READ_BY_VISION = 2048
 };
 
 enum gguf_key {

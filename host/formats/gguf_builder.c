@@ -85,6 +85,8 @@ bool gguf_module_name(const char *prefix, char *out, size_t bytes)
         (void)snprintf(out, bytes, "%s", "/lm_head/MatMul");
         return true;
     }
+    if (strncmp(prefix, "blk.", 4) != 0)
+        return false;
     for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
         if (strcmp(part + 1, modules[i].part) == 0) {
             (void)snprintf(out, bytes, "/model/layers.%d/%s/MatMul", atoi(prefix + strlen("blk.")), modules[i].module);
@@ -125,6 +127,20 @@ void gguf_builder_linear(struct builder *b, const char *prefix, int64_t columns,
         gguf_builder_vector(b, bias, count);
         gguf_builder_node(b, "Add", "%s %s -> %s", scaled, bias, output);
     }
+}
+
+void gguf_builder_layer_norm(struct builder *b, const char *norm, const char *input, const char *output)
+{
+    const onnx_attribute attributes[] = { { "epsilon", true, 0, b->epsilon }, { "axis", false, -1, 0 } };
+    char weight[TEXT], bias[TEXT], inputs[4 * TEXT];
+
+    (void)snprintf(weight, sizeof weight, "%s.weight", norm);
+    (void)snprintf(bias, sizeof bias, "%s.bias", norm);
+    gguf_builder_vector(b, weight, b->width);
+    gguf_builder_vector(b, bias, b->width);
+    (void)snprintf(inputs, sizeof inputs, "%s %s %s", input, weight, bias);
+    if (b->gguf->status == INLAY_OK)
+        onnx_node(b->out, "LayerNormalization", inputs, output, attributes, 2);
 }
 
 void gguf_builder_gated_network(struct builder *b, const char *layer, const char *suffix, int64_t hidden,

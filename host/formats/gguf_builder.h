@@ -39,7 +39,9 @@ struct architecture {
     int64_t still_step;    /* each still_step-th layer does not rotate; 0: all layers rotate */
     int64_t window_layers; /* only models with this number of layers have windows; 0: all models */
     bool oai;              /* experts have biases, and SwiGLU with a limit */
+    bool sections;         /* positions of images have a row and a column, which is not supported */
     bool encoder;          /* gguf_encoder.h */
+    bool vision;           /* gguf_vision.h */
     bool delta;            /* gguf_delta.h: most layers have the delta rule, and attention has gates */
     bool tiles_keys;       /* value heads of the delta rule share the key heads in turns, not as neighbours */
     double logit_cap;      /* final_logit_softcapping if the file has none; 0: none */
@@ -85,6 +87,8 @@ void gguf_builder_scalar(struct builder *b, const char *name, double value);
  * has them. all: the rows of the tensor. */
 void gguf_builder_linear(struct builder *b, const char *prefix, int64_t columns, int64_t all, int64_t first,
                          int64_t count, const char *input, const char *output);
+/* output = the layer normalization of the input, with NORM.weight and NORM.bias. */
+void gguf_builder_layer_norm(struct builder *b, const char *norm, const char *input, const char *output);
 /* output = down(activation(gate(x)) * up(x)), with the weights LAYERffn_gateSUFFIX and so on of `hidden` rows. A fused
  * up has the rows of the gate first. */
 void gguf_builder_gated_network(struct builder *b, const char *layer, const char *suffix, int64_t hidden,

@@ -2,6 +2,7 @@
 #include "formats/formats.h"
 #include "formats/gguf_delta.h"
 #include "formats/gguf_encoder.h"
+#include "formats/gguf_vision.h"
 #include "formats/onnx_write.h"
 #include "inlay/check.h"
 #include <inttypes.h>
@@ -14,16 +15,16 @@
 static const struct architecture architectures[] = {
     { .name = "llama", .experts = true }, /* also Mistral, Mixtral and SmolLM */
     { .name = "qwen2", .halves = true },
-    { .name = "qwen2vl", .halves = true }, /* positions of texts have three equal parts */
+    { .name = "qwen2vl", .halves = true, .sections = true }, /* positions of texts have three equal parts */
     { .name = "qwen2moe",
       .halves = true,
       .experts = true,
       .keeps_shares = true,
       .readers = GGUF_READ_BY_QWEN_MOE | GGUF_READ_BY_SHARED },
     { .name = "qwen3", .halves = true },
-    { .name = "qwen3vl", .halves = true },
+    { .name = "qwen3vl", .halves = true, .sections = true },
     { .name = "qwen3moe", .halves = true, .experts = true, .readers = GGUF_READ_BY_QWEN_MOE },
-    { .name = "qwen3vlmoe", .halves = true, .experts = true, .readers = GGUF_READ_BY_QWEN_MOE },
+    { .name = "qwen3vlmoe", .halves = true, .sections = true, .experts = true, .readers = GGUF_READ_BY_QWEN_MOE },
     { .name = "gemma", .halves = true, .gelu = true, .scales_embeddings = true },
     { .name = "gemma2",
       .halves = true,
@@ -82,12 +83,14 @@ static const struct architecture architectures[] = {
       .readers = GGUF_READ_BY_QWEN_MOE | GGUF_READ_BY_SHARED | GGUF_READ_BY_DELTA },
     { .name = "qwen35",
       .halves = true,
+      .sections = true,
       .next_norm = true,
       .delta = true,
       .tiles_keys = true,
       .readers = GGUF_READ_BY_DELTA },
     { .name = "qwen35moe",
       .halves = true,
+      .sections = true,
       .experts = true,
       .next_norm = true,
       .delta = true,
@@ -96,6 +99,7 @@ static const struct architecture architectures[] = {
     { .name = "mistral3", .experts = true, .readers = GGUF_READ_BY_YARN },
     { .name = "bert", .encoder = true, .readers = GGUF_READ_BY_ENCODERS },
     { .name = "nomic-bert", .encoder = true, .halves = true, .readers = GGUF_READ_BY_ENCODERS },
+    { .name = "clip", .vision = true, .pairs = true, .readers = GGUF_READ_BY_VISION },
 };
 
 /* output = RMS normalization of the hidden states, to which what is pending is added first. */
@@ -537,6 +541,24 @@ static const char *before_part(struct builder *b, const char *weight, const char
     return output;
 }
 
+/* The rows of the tokens. The value `inputs_embeds` is the one that rows of images may replace (option image_rows):
+ * Gemma does not scale these, the others do. */
+static void embed(struct builder *b, struct gguf_tensor *embedding)
+{
+    const bool is_scaled = b->embedding_scale != 1, of_tokens = b->architecture->scales_embeddings;
+    const char *place = b->architecture->sections ? "embeddings" : "inputs_embeds";
+    const char *rows = is_scaled && of_tokens ? "embeddings.raw" : place;
+
+    if (b->gguf->status == INLAY_OK)
+        b->gguf->status = gguf_write_rows(b->gguf, embedding, "input_ids", rows, b->out, b->gguf->diag);
+    (void)snprintf(b->stream, sizeof b->stream, "%s", rows);
+    if (!is_scaled)
+        return;
+    (void)snprintf(b->stream, sizeof b->stream, "%s", of_tokens ? place : "embeddings.scaled");
+    gguf_builder_scalar(b, "embedding_scale", b->embedding_scale);
+    gguf_builder_node(b, "Mul", "%s embedding_scale -> %s", rows, b->stream);
+}
+
 /* What queries are multiplied by: 1 + the key's value * ln(1 + the number of original contexts before the position). */
 static void write_temperature(struct builder *b)
 {
@@ -573,16 +595,9 @@ static void write_graph(struct builder *b)
         write_temperature(b);
     if (b->architecture->delta)
         gguf_begin_delta(b);
-    if (b->gguf->status == INLAY_OK)
-        b->gguf->status = gguf_write_rows(b->gguf, embedding, "input_ids", "embeddings", b->out, b->gguf->diag);
-    (void)snprintf(b->stream, sizeof b->stream, "%s", "embeddings");
     if (b->residual_scale != 1)
         gguf_builder_scalar(b, "residual_scale", b->residual_scale);
-    if (b->embedding_scale != 1) {
-        gguf_builder_scalar(b, "embedding_scale", b->embedding_scale);
-        gguf_builder_node(b, "Mul", "embeddings embedding_scale -> embeddings.scaled");
-        (void)snprintf(b->stream, sizeof b->stream, "%s", "embeddings.scaled");
-    }
+    embed(b, embedding);
     for (int64_t layer = 0; layer < b->layers && b->gguf->status == INLAY_OK; layer++) {
         (void)snprintf(prefix, sizeof prefix, "blk.%" PRId64 ".", layer);
         (void)snprintf(name, sizeof name, "%sattn_norm.weight", prefix);
@@ -660,15 +675,17 @@ static inlay_status translate(const format_file *file, struct wire *out, inlay_d
             diag, INLAY_UNSUPPORTED,
             "has the architecture '%.*s'; supported are llama, qwen2, qwen2vl, qwen2moe, qwen3, qwen3vl, "
             "qwen3moe, qwen3vlmoe, gemma, gemma2, gemma3, phi3, granite, granitemoe, minicpm, smollm3, "
-            "seed_oss, glm4, olmo2, exaone4, gpt-oss, qwen3next, qwen35, qwen35moe, mistral3, bert, nomic-bert",
+            "seed_oss, glm4, olmo2, exaone4, gpt-oss, qwen3next, qwen35, qwen35moe, mistral3, bert, nomic-bert, clip",
             (int)(gguf.architecture.bytes < 60 ? gguf.architecture.bytes : 60), gguf.architecture.data);
-    else if (!b.architecture->encoder)
+    else if (!b.architecture->encoder && !b.architecture->vision)
         read_sizes(&b);
     if (gguf.status == INLAY_OK) {
         graph = onnx_begin(out, "GGUF", gguf.file->keeps_blocks);
         gguf.readers = b.architecture->readers;
         if (b.architecture->encoder)
             gguf_write_encoder(&b);
+        else if (b.architecture->vision)
+            gguf_write_vision(&b);
         else
             write_graph(&b);
         onnx_end(out, graph);

@@ -13,6 +13,7 @@ import unittest
 import numpy as np
 
 import test_gguf as files
+from test_vision import vision
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOKENS = os.path.join(HERE, "gguf_keys.json")
@@ -89,7 +90,7 @@ class Keys(unittest.TestCase):
 
     def test_table(self):
         """Each key of an architecture has another value here."""
-        names = [row[0] for row in table() if row[2] != "ENCODERS" and row[0] != ".pooling_type"]  # those of embeddings
+        names = [row[0] for row in table() if row[2] not in ("ENCODERS", "VISION") and row[0] != ".pooling_type"]  # those of embeddings
         self.assertEqual([name for name in names if name[0] == "."], [key for key in names if key in VALUES])
         self.assertEqual(set(VALUES) - set(names), set())
         self.assertEqual(len(names), len(set(names)))
@@ -132,7 +133,7 @@ class Keys(unittest.TestCase):
         good = {"INT": wholes, "EACH": wholes, "FLOAT": wholes + real, "FLAG": (7,), "TEXT": (8,), "LAYERS": wholes}
         items = {"EACH": wholes, "LAYERS": wholes + (7,), "TEXTS": (8,), "NUMBERS": wholes + real}
         arch_of = {"ALL": "llama", "WINDOWS": "gemma3", "CAPS": "gemma3", "GEMMA2": "gemma2", "SCALES": "granite", "GRANITE": "granite",
-                   "GRANITE_DENSE": "granite", "QWEN_MOE": "qwen3moe", "SHARED": "qwen2moe", "ENCODERS": "bert", "DELTA": "qwen35", "YARN": "mistral3"}
+                   "GRANITE_DENSE": "granite", "QWEN_MOE": "qwen3moe", "SHARED": "qwen2moe", "ENCODERS": "bert", "DELTA": "qwen35", "YARN": "mistral3", "VISION": "clip"}
         self.assertEqual({row[1] for row in table()}, set(one))
         for name, kind, readers, _ in table():
             arch = arch_of[readers]
@@ -141,7 +142,8 @@ class Keys(unittest.TestCase):
             for number in list(files.NUMBERS) + [8]:
                 value = "a" if number == 8 else True if number == 7 else 1
                 for more, types in (((key, value, number), good), ((key, ([value] * 9, number), 9), items)):
-                    data = files.encoder(arch, [more]) if arch == "bert" else files.make(arch, "F32", [more])[0]
+                    data = (files.encoder(arch, [more]) if arch == "bert" else vision("clip", [more]) if arch == "clip" else
+                            files.make(arch, "F32", [more])[0])
                     if number in types.get(kind, ()):
                         try:
                             self.open(data).close()

@@ -114,7 +114,7 @@ static void test_parameters(void **state)
         { "chat/completions",
           "{\"model\":\"count\",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\","
           "\"image_url\":{\"url\":\"data:\"}}]}]}",
-          "is of type image_url; the model takes texts only", 400 },
+          "message 0: part 0 of the content: the data URI of an image must be in base64", 400 },
         { "completions", "{\"model\":\"count\",\"prompt\":[120,121],\"max_tokens\":2,\"temperature\":0}",
           "\"text\":\"BC\"", 200 },
         { "completions", "{\"model\":\"count\",\"prompt\":[[120],[120,121]],\"max_tokens\":1,\"temperature\":0}",

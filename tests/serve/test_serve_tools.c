@@ -272,7 +272,7 @@ static void test_thoughts(void **state)
           "\"content\":\"{\\\"x\\\":", 200 },
         { "/api/chat", O_ASK("\"format\":\"xml\"," O_MESSAGES), "{\"error\":\"format: neither", 400 },
         { "/api/chat", O_ASK("\"messages\":[{\"role\":\"user\",\"content\":\"x\",\"images\":[\"AA==\"]}]"),
-          "message 0 has images", 400 },
+          "the messages have images; the model takes texts only", 400 },
         { "/api/chat", "{\"model\":\"thinks\",\"options\":{\"beams\":1}," O_MESSAGES "}", "options: beams", 400 },
         { "/api/generate", "{\"model\":\"thinks\"}", "no prompt", 400 },
     };
@@ -540,7 +540,11 @@ static void test_anthropic(void **state)
         { "{\"model\":\"hermes\",\"max_tokens\":1,\"messages\":[]}", "the request has no messages", 400 },
         { "{\"model\":\"hermes\",\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image\"}]}]"
           "}",
-          "message 0: a block of type 'image' is not supported", 400 },
+          "message 0: part 0 of the content: an image must be a data URI", 400 },
+        { "{\"model\":\"hermes\",\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"document\"}"
+          "]"
+          "}]}",
+          "message 0: a block of type 'document' is not supported", 400 },
         { "{\"model\":\"hermes\",\"max_tokens\":1,\"messages\":[{\"role\":\"system\",\"content\":\"Hm\"}]}",
           "neither user nor assistant", 400 },
         { "{\"model\":\"hermes\",\"max_tokens\":1,\"system\":[{\"type\":\"text\",\"text\":\"s\"}],\"messages\":[{"

@@ -16,6 +16,24 @@ static bool append(json_t *list, json_t *value)
     return value != NULL && json_array_append_new(list, value) == 0;
 }
 
+/* {"type": "base64", "media_type": ..., "data": ...} or {"type": "url", "url": ...} as a part of OpenAI's. */
+static json_t *image_part(const json_t *source)
+{
+    const char *data = json_string_value(json_object_get(source, "data")), *address;
+    struct strbuf text = { 0 };
+    json_t *part;
+
+    if (is_of(source, "base64") && data != NULL) {
+        strbuf_text(&text, "data:;base64,");
+        strbuf_add(&text, data, strlen(data) + 1);
+    }
+    address = text.size > 0 ? text.data : json_string_value(json_object_get(source, "url"));
+    part =
+        text.failed ? NULL : json_pack("{s:s, s:s}", "type", "image_url", "image_url", address != NULL ? address : "");
+    strbuf_deinit(&text);
+    return part;
+}
+
 /* Adds a block: text to `texts`, a thought to `thoughts`, a call to `calls`, and the message of a result to `list`. */
 static bool add_block(json_t *list, json_t *texts, json_t *thoughts, json_t *calls, json_t *block, size_t index,
                       body_error *error)
@@ -25,6 +43,8 @@ static bool add_block(json_t *list, json_t *texts, json_t *thoughts, json_t *cal
 
     if (is_of(block, "text"))
         return append(texts, json_incref(block));
+    if (is_of(block, "image"))
+        return append(texts, image_part(json_object_get(block, "source")));
     if (is_of(block, "thinking"))
         return append(thoughts, json_pack("{s:s, s:O?}", "type", "text", "text", json_object_get(block, "thinking")));
     if (is_of(block, "tool_use"))
@@ -128,7 +148,7 @@ static bool read_turns(void *user, json_t *value, body_error *error)
     completion_request *request = user;
     json_t *list = request_keep(request, convert_messages(value, error), error);
 
-    return list != NULL && messages_read(request->dialog.messages, list, false, error);
+    return list != NULL && field_add_messages(request, list, false, error);
 }
 
 static bool read_system(void *user, json_t *value, body_error *error)

@@ -84,6 +84,7 @@ struct completion {
     inlay_diag failure;                     /* of the first text that failed; it ends the others */
 
     choice_scratch scratch;
+    image_prompt images; /* of a request with images */
 
     pthread_mutex_t lock; /* guards the fields below */
     struct strbuf out;    /* events */

@@ -350,6 +350,8 @@ static struct decoder *decoder_create(decode_model *model)
     decoder->rows = calloc(model->limits.max_sequences, sizeof *decoder->rows);
     decoder->tokens = calloc(model->limits.max_sequences + (size_t)MOST_AHEAD, sizeof *decoder->tokens);
     decoder->prefixes = prefixes_create(model);
+    for (int i = 0; i < IMAGE_TOKENS; i++)
+        decoder->image_tokens[i] = -1 - i;
     good = decoder->prefixes != NULL && decoder->lanes != NULL && decoder->rows != NULL && decoder->tokens != NULL;
     for (uint32_t k = 0; good && k < decoder->lane_count; k++)
         good = lane_init(&decoder->lanes[k], decoder);

@@ -24,10 +24,20 @@
 
 typedef struct decoding_text decoding_text;
 
+/* An image in a text: rows that an encoder has made, in the places of `count` tokens from the token `first` on. */
+typedef struct image_span {
+    size_t first, count;
+    const float *rows; /* [count, width of the model's input image_rows] */
+} image_span;
+
 /* A text. Its owner sets the first part; the functions are called under the model's lock of texts, sequentially. */
 struct decoding_text {
-    const int64_t *tokens; /* [count] at first the prompt */
+    /* [count] at first the prompt. In the place of an image's row is a negative number, which is the same for the same
+     * row of the same image, and for no other. */
+    const int64_t *tokens;
     size_t count;
+    const image_span *images; /* [image_count] of the prompt, in their order; the model has the input image_rows */
+    uint32_t image_count;
     int64_t adapter;     /* of the model's LoRA adapters; -1: none */
     const void *like;    /* equal for texts with the same prompt; NULL: none is known */
     decoding_text *next; /* the request's next text */
