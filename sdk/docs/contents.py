@@ -44,7 +44,7 @@ GROUPS = [
     ("Plugins", ["operators", "guide-operator", "guide-provider", "guide-device", "plugins", "shipping"]),
     ("Reference", ["verbs", "options", "providers", "types", "api", "api-types", "api-status", "api-cpp", "api-python",
                    "api-node", "api-web", "api-onnxruntime", "abi", "abi-graph", "abi-execution", "kit",
-                   "kit_kernel", "kit_region", "extensions", "abi-promises", "abi-changes",
+                   "kit_kernel", "kit_node", "kit_group", "kit_region", "extensions", "abi-promises", "abi-changes",
                    "glossary"]),
     ("Benchmarks", ["bench-results", "bench-accuracy", "bench-quantized", "bench-server", "bench-bundle", "bench-scripts"]),
     ("Project", ["changes", "changes-files", "contributing"]),

@@ -23,6 +23,8 @@ HEADERS = [
     ("execution.h", "abi-execution", "Host functions, prices and runs: execution.h"),
     ("kit.h", "kit", "Kit for plugins: kit.h"),
     ("kit_kernel.h", "kit_kernel", "Kernels for the kit: kit_kernel.h"),
+    ("kit_node.h", "kit_node", "Attributes, windows and axes: kit_node.h"),
+    ("kit_group.h", "kit_group", "Groups of nodes: kit_group.h"),
     ("kit_region.h", "kit_region", "Kit for providers that compile regions: kit_region.h"),
     ("extensions.h", "extensions", "Extensions: extensions.h"),
 ]
