@@ -41,7 +41,7 @@ GROUPS = [
                 "bundles", "devices", "configuration", "security", "upgrading", "troubleshooting"]),
     ("Programs", ["programs", "guide-python", "guide-cpp", "guide-node", "guide-web", "guide-java", "guide-onnxruntime",
                   "guide-python-onnxruntime", "guide-node-onnxruntime", "guide-web-onnxruntime", "guide-onnxruntime-ep", "server", "guide-packaging"]),
-    ("Plugins", ["operators", "guide-operator", "guide-provider", "guide-device", "plugins", "shipping"]),
+    ("Plugins", ["operators", "guide-operator", "guide-provider", "guide-device", "plugins", "vendors", "shipping"]),
     ("Reference", ["verbs", "options", "providers", "types", "api", "api-types", "api-status", "api-cpp", "api-python",
                    "api-node", "api-web", "api-onnxruntime", "abi", "abi-graph", "abi-execution", "kit",
                    "kit_kernel", "kit_node", "kit_group", "kit_region", "extensions", "abi-promises", "abi-changes",
