@@ -89,7 +89,7 @@ static void embed(struct builder *b)
     normalize(b, "token_embd_norm", sum, "embeddings");
 }
 
-/* Queries, keys and values, of which the former two rotate. */
+/* Queries, keys and values; queries and keys rotate. */
 static void project(struct builder *b, const char *layer, const char *input)
 {
     static const char *const parts[] = { "attn_q", "attn_k", "attn_v" };

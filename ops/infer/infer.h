@@ -117,7 +117,10 @@ inlay_status infer_broadcast_all(op_infer *infer); /* output 0: broadcast of all
  * has a higher rank or a fixed size that is neither 1 nor equal. */
 INLAY_NODISCARD inlay_status infer_broadcasts_to(const op_infer *infer, uint32_t i, uint32_t rank,
                                                  const inlay_dim *dims);
-/* Fails if input i, which may be omitted, is known not to have `count` elements. */
+/* Fails if input i, which may be omitted, is known to have more than one axis, though it is a list of numbers: sizes,
+ * axes, bounds, repetitions. A scalar is a list of one number. */
+INLAY_NODISCARD inlay_status infer_check_list(const op_infer *infer, uint32_t i);
+/* Fails if input i, which may be omitted, is known not to be a list of `count` elements. */
 INLAY_NODISCARD inlay_status infer_check_count(op_infer *infer, uint32_t i, inlay_dim count);
 inlay_status infer_scalar(op_infer *infer); /* output 0: rank 0 */
 /* Propagates the elements of input 0 to output 0, for operators that keep their order (Reshape, Identity). */

@@ -72,12 +72,22 @@ inlay_status infer_broadcasts_to(const op_infer *infer, uint32_t i, uint32_t ran
     return INLAY_OK;
 }
 
+inlay_status infer_check_list(const op_infer *infer, uint32_t i)
+{
+    const uint32_t rank = infer_rank(infer, i);
+
+    if (rank != INLAY_RANK_UNKNOWN && rank > 1)
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input %u has rank %u; it must have rank 1", i, rank);
+    return INLAY_OK;
+}
+
 inlay_status infer_check_count(op_infer *infer, uint32_t i, inlay_dim count)
 {
+    const inlay_status status = infer_check_list(infer, i);
     inlay_dim own;
 
-    if (!infer_has_in(infer, i) || infer_rank(infer, i) == INLAY_RANK_UNKNOWN)
-        return INLAY_OK;
+    if (status != INLAY_OK || !infer_has_in(infer, i) || infer_rank(infer, i) == INLAY_RANK_UNKNOWN)
+        return status;
     own = dim_product(infer, infer->in[i]->dims, infer->in[i]->rank);
     if (own.kind == INLAY_DIM_FIXED && count.kind == INLAY_DIM_FIXED && own.value != count.value)
         return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input %u has %lld elements; it must have %lld", i,

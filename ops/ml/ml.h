@@ -36,6 +36,9 @@ static inline inlay_status ml_infer_classifier(op_infer *infer, const char *inte
     inlay_dim samples = ml_samples(infer);
     inlay_status status = infer_set_shape(infer, 0, 1, &samples);
 
+    if (strings > 0 && integers > 0)
+        return infer_fail(infer, INLAY_INVALID_MODEL, "%s has %u labels and classlabels_strings %u; omit one of them",
+                          integer_labels, integers, strings);
     infer_set_dtype(infer, 0, strings > 0 ? INLAY_STRING : INLAY_INT64);
     if (status != INLAY_OK)
         return status;

@@ -7,9 +7,10 @@ static inlay_status infer_affine_grid(op_infer *infer)
     inlay_dim dims[5], length = infer_dim(infer, 1, 0);
     uint32_t count;
     const inlay_dim *size = infer_elements(infer, 1, &count);
+    const inlay_status status = infer_check_list(infer, 1);
 
-    if (size == NULL && length.kind != INLAY_DIM_FIXED)
-        return INLAY_OK;
+    if (status != INLAY_OK || (size == NULL && length.kind != INLAY_DIM_FIXED))
+        return status;
     if (size == NULL)
         count = length.value == 4 || length.value == 5 ? (uint32_t)length.value : 0;
     if (count != 4 && count != 5)

@@ -10,9 +10,10 @@ static inlay_status infer_center_crop_pad(op_infer *infer)
     uint32_t count, axis_count;
     const inlay_dim *shape = infer_elements(infer, 1, &count);
     const int64_t *axes = infer_attr_ints(infer, "axes", &axis_count);
+    inlay_status status = infer_check_list(infer, 1);
 
-    if (rank == INLAY_RANK_UNKNOWN)
-        return INLAY_OK;
+    if (status != INLAY_OK || rank == INLAY_RANK_UNKNOWN)
+        return status;
     axis_count = has_axes ? axis_count : rank;
     if (axis_count > rank || (shape != NULL && count != axis_count))
         return infer_fail(infer, INLAY_INVALID_MODEL, "%u axes are named, but shape has %u values", axis_count, count);
@@ -20,8 +21,7 @@ static inlay_status infer_center_crop_pad(op_infer *infer)
         dims[i] = infer_dim(infer, 0, i);
     for (uint32_t i = 0; i < axis_count; i++) {
         uint32_t axis;
-        inlay_status status = infer_axis(infer, has_axes ? axes[i] : (int64_t)i, rank, "axes", &axis);
-
+        status = infer_axis(infer, has_axes ? axes[i] : (int64_t)i, rank, "axes", &axis);
         if (status != INLAY_OK)
             return status;
         dims[axis] = shape != NULL ? shape[i] : dim_unknown();

@@ -8,6 +8,12 @@ static inlay_status infer_col2im(op_infer *infer)
     uint32_t count, block_count;
     const inlay_dim *image = infer_elements(infer, 1, &count), *block = infer_elements(infer, 2, &block_count);
 
+    for (uint32_t i = 1; i < 3; i++) {
+        const inlay_status status = infer_check_list(infer, i);
+
+        if (status != INLAY_OK)
+            return status;
+    }
     if (image == NULL && length.kind != INLAY_DIM_FIXED)
         return INLAY_OK;
     if (image == NULL)

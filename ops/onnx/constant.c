@@ -91,6 +91,7 @@ static inlay_status infer_constant_of_shape(op_infer *infer)
     inlay_status status = INLAY_OK;
 
     infer_set_dtype(infer, 0, value != NULL ? value->dtype : INLAY_FLOAT);
+    INLAY_TRY(infer_check_list(infer, 0));
     if (shape == NULL && length.kind != INLAY_DIM_FIXED)
         return INLAY_OK;
     if (shape == NULL)

@@ -30,6 +30,7 @@ static inlay_status infer_expand(op_infer *infer)
     uint32_t count, n;
     const inlay_dim *shape = infer_elements(infer, 1, &count);
 
+    INLAY_TRY(infer_check_list(infer, 1));
     if (rank == INLAY_RANK_UNKNOWN || (shape == NULL && length.kind != INLAY_DIM_FIXED))
         return INLAY_OK;
     if (shape == NULL)

@@ -72,6 +72,9 @@ inlay_status infer_pool(op_infer *infer)
     if (spatial == 0 || spatial > INLAY_MAX_RANK - 2)
         return infer_fail(infer, INLAY_INVALID_MODEL, "kernel_shape has %u entries; it must have one a spatial axis",
                           spatial);
+    if (infer_attr_int(infer, "storage_order", 0) >> 1 != 0)
+        return infer_fail(infer, INLAY_INVALID_MODEL, "storage_order is %lld; it must be 0 or 1",
+                          (long long)infer_attr_int(infer, "storage_order", 0));
     if (rank == INLAY_RANK_UNKNOWN)
         rank = spatial + 2;
     if (rank != spatial + 2)

@@ -60,6 +60,7 @@ static inlay_status infer_reduce(op_infer *infer)
     uint32_t count, n = 0;
     bool known = reduce_axes(infer, axes, &count), all = known && count == 0 && none_is_all;
 
+    INLAY_TRY(infer_check_list(infer, 1));
     if (all && !keep)
         INLAY_TRY(infer_set_shape(infer, 0, 0, NULL));
     if (rank == INLAY_RANK_UNKNOWN || rank > INLAY_MAX_RANK)

@@ -50,6 +50,7 @@ static inlay_status infer_reshape(op_infer *infer)
     const inlay_dim *shape = requested_shape(infer, room, &count);
     inlay_status status = INLAY_OK;
 
+    INLAY_TRY(infer_check_list(infer, 1));
     if (shape == NULL) {
         const inlay_dim length = infer_dim(infer, 1, 0);
 

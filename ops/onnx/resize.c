@@ -60,8 +60,12 @@ static inlay_status resize_axes(const op_infer *infer, uint32_t rank, uint32_t *
     }
     if (*out_count > rank)
         return infer_fail(infer, INLAY_INVALID_MODEL, "axes has %u entries, but X has rank %u", *out_count, rank);
-    for (uint32_t i = 0; i < *out_count && status == INLAY_OK; i++)
+    for (uint32_t i = 0; i < *out_count && status == INLAY_OK; i++) {
         status = infer_axis(infer, listed[i], rank, "axes", &axes[i]);
+        for (uint32_t k = 0; k < i && status == INLAY_OK; k++)
+            if (axes[k] == axes[i])
+                status = infer_fail(infer, INLAY_INVALID_MODEL, "axes contains axis %u twice", axes[i]);
+    }
     return status;
 }
 
@@ -128,6 +132,8 @@ static inlay_status infer_resize(op_infer *infer)
     if (rank == INLAY_RANK_UNKNOWN || rank > INLAY_MAX_RANK)
         return INLAY_OK;
     INLAY_TRY(resize_axes(infer, rank, axes, &n));
+    for (uint32_t i = 1; i < 4; i++)
+        INLAY_TRY(infer_check_list(infer, i));
     for (uint32_t d = 0; d < rank; d++)
         dims[d] = infer_dim(infer, 0, d);
     if (!old && resize_given(infer, 3)) {

@@ -58,6 +58,12 @@ static inlay_status read_cuts(op_infer *infer, uint32_t rank, struct cut *cuts, 
     } else {
         const inlay_dim length = infer_dim(infer, 1, 0);
 
+        for (uint32_t i = 1; i < 5; i++) {
+            const inlay_status status = infer_check_list(infer, i);
+
+            if (status != INLAY_OK)
+                return status;
+        }
         has_values = infer_ints(infer, 1, starts, INLAY_MAX_RANK, &count) &&
                      infer_ints(infer, 2, ends, INLAY_MAX_RANK, &end_count) && count == end_count;
         has_axes = infer_has_in(infer, 3);

@@ -76,6 +76,10 @@ static inlay_status infer_split(op_infer *infer)
 
     if (rank == INLAY_RANK_UNKNOWN || infer->out_count == 0)
         return INLAY_OK;
+    if (infer_attr_int(infer, "num_outputs", infer->out_count) != (int64_t)infer->out_count)
+        return infer_fail(infer, INLAY_INVALID_MODEL, "num_outputs is %lld, but the node has %u outputs",
+                          (long long)infer_attr_int(infer, "num_outputs", 0), infer->out_count);
+    INLAY_TRY(infer_check_list(infer, 1));
     INLAY_TRY(infer_axis(infer, infer_attr_int(infer, "axis", 0), rank, "axis", &axis));
     whole = infer_dim(infer, 0, axis);
     parts = stated_parts(infer, room, &count, &known);

@@ -29,8 +29,9 @@ static inlay_status infer_squeeze(op_infer *infer)
     inlay_status status;
     bool absent;
 
-    if (rank == INLAY_RANK_UNKNOWN || !read_axes(infer, axes, &count, &absent))
-        return INLAY_OK;
+    status = infer_check_list(infer, 1);
+    if (status != INLAY_OK || rank == INLAY_RANK_UNKNOWN || !read_axes(infer, axes, &count, &absent))
+        return status;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t axis;
         inlay_dim dim;
@@ -63,11 +64,11 @@ static inlay_status infer_unsqueeze(op_infer *infer)
     int64_t axes[INLAY_MAX_RANK];
     inlay_dim dims[INLAY_MAX_RANK];
     uint32_t count, added = 0, from = 0;
-    inlay_status status = INLAY_OK;
+    inlay_status status = infer_check_list(infer, 1);
     bool absent;
 
-    if (rank == INLAY_RANK_UNKNOWN || !read_axes(infer, axes, &count, &absent))
-        return INLAY_OK;
+    if (status != INLAY_OK || rank == INLAY_RANK_UNKNOWN || !read_axes(infer, axes, &count, &absent))
+        return status;
     if (rank + count > INLAY_MAX_RANK)
         return infer_fail(infer, INLAY_LIMIT_EXCEEDED, "rank %u and %u new axes are more than %d", rank, count,
                           INLAY_MAX_RANK);

@@ -28,7 +28,10 @@ static inlay_status infer_tile(op_infer *infer)
         }
     } else {
         const inlay_dim *repeats = infer_elements(infer, 1, &count);
+        const inlay_status status = infer_check_list(infer, 1);
 
+        if (status != INLAY_OK)
+            return status;
         if (repeats != NULL && count != rank)
             return infer_fail(infer, INLAY_INVALID_MODEL, "repeats has %u values for an input of rank %u", count, rank);
         for (uint32_t i = 0; i < rank && repeats != NULL; i++) {

@@ -15,6 +15,7 @@ static inlay_status infer_top_k(op_infer *infer)
     if (infer->node->since_version >= 10) {
         const inlay_dim *elements = infer_elements(infer, 1, &count);
 
+        INLAY_TRY(infer_check_list(infer, 1));
         k = elements != NULL && count == 1 ? elements[0] : dim_unknown();
     }
     for (uint32_t i = 0; i < rank; i++)

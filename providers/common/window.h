@@ -1,7 +1,7 @@
 /* common/window.h - attributes of kernel windows, with one element for each axis. */
 #ifndef COMMON_WINDOW_H
 #define COMMON_WINDOW_H
-#include "inlay/kit_node.h"
+#include "inlay/kit_shapes.h"
 
 enum { WINDOW_MAX_STEP = 1 << 16 }; /* no sensible model has larger attributes */
 

@@ -2,6 +2,7 @@
  * no kernels.
  *
  * Models have up to millions of nodes, which are nearly always sorted by name. Then nothing is sorted or copied. */
+#include "operators/ml_attrs.h"
 #include "operators/ml_tree.h"
 #include "inlay/check.h"
 
@@ -170,13 +171,14 @@ static inlay_status tree_assign_weights(tree_state *state, const tree_lists *lis
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < lists->count; i++) {
             int64_t at = tree_find(names, lists->trees[i], lists->numbers[i]);
-            if (at < 0 || state->nodes[at].mode != TREE_LEAF || lists->targets[i] < 0 ||
-                lists->targets[i] >= state->targets)
+            if (at < 0 || lists->targets[i] < 0 || lists->targets[i] >= state->targets)
                 return tree_broken(diag,
-                                   "weight %u is for node %lld of tree %lld, which is not a leaf, or for target %lld "
+                                   "weight %u is for node %lld of tree %lld, which does not exist, or for target %lld "
                                    "of %lld",
                                    i, (long long)lists->numbers[i], (long long)lists->trees[i],
                                    (long long)lists->targets[i], (long long)state->targets);
+            if (state->nodes[at].mode != TREE_LEAF)
+                continue; /* early converters wrote weights for all nodes; those of branches have no effect */
             if (pass == 1)
                 state->weights[state->nodes[at].end] =
                     (tree_weight){ tree_real(&lists->weights, i), (uint32_t)lists->targets[i] };

@@ -2,7 +2,7 @@
  * found here, because a refusal of one node is cheaper than a region that compile declines. */
 #include "library.h"
 #include "provider.h"
-#include "inlay/kit_node.h"
+#include "inlay/kit_shapes.h"
 
 static bool has_images(const kit_node *node, kit_refusal *why)
 {

@@ -7,11 +7,11 @@
 
 uint32_t *kit_readers(const inlay_graph *graph)
 {
-    enum { UNREAD = INLAY_NONE - 1 };
+    const uint32_t unread = INLAY_NONE - 1;
     uint32_t *readers = malloc(((size_t)graph->value_count + 1) * sizeof *readers);
 
     for (uint32_t value = 0; readers != NULL && value < graph->value_count; value++)
-        readers[value] = (inlay_graph_value(graph, value)->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0 ? INLAY_NONE : UNREAD;
+        readers[value] = (inlay_graph_value(graph, value)->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0 ? INLAY_NONE : unread;
     for (uint32_t node = 0; readers != NULL && node < graph->node_count; node++) {
         const inlay_node_info *info = inlay_graph_node(graph, node);
 
@@ -19,11 +19,11 @@ uint32_t *kit_readers(const inlay_graph *graph)
             const uint32_t value = info->inputs[i];
 
             if (value != INLAY_NONE)
-                readers[value] = readers[value] == UNREAD || readers[value] == node ? node : INLAY_NONE;
+                readers[value] = readers[value] == unread || readers[value] == node ? node : INLAY_NONE;
         }
     }
     for (uint32_t value = 0; readers != NULL && value < graph->value_count; value++)
-        if (readers[value] == UNREAD)
+        if (readers[value] == unread)
             readers[value] = INLAY_NONE;
     return readers;
 }

@@ -101,11 +101,20 @@ def report(document, offset, name, kind):
         wrong.append(f"{document}:{line}: there is no {kind} {name}")
 
 
+def anchors(document):
+    """The anchors of a document's headings: lower case, without punctuation, with hyphens for spaces."""
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+            for heading in re.findall(r"^#+ (.*)$", text[document], re.M)}
+
+
 def check_markdown(document):
     body = re.sub(r"```.*?```", lambda m: re.sub(r"[^\n]", " ", m.group()), text[document], flags=re.S)
-    for link in re.finditer(r"\]\(([^)#:]+)(?:#[^)]*)?\)", body):
-        if os.path.normpath(os.path.join(os.path.dirname(document), link[1])) not in paths:
+    for link in re.finditer(r"\]\(([^)#:]*)(?:#([^)]*))?\)", body):
+        target = os.path.normpath(os.path.join(os.path.dirname(document), link[1])) if link[1] else document
+        if target not in paths:
             report(document, link.start(), link[1], "file")
+        elif link[2] and target in DOCUMENTS and link[2] not in anchors(target):
+            report(document, link.start(), f"{link[1]}#{link[2]}", "heading")
     for quoted in re.finditer(r"`([^`\n]+)`", body):
         word, at = quoted[1].strip(), quoted.start()
         if re.fullmatch(rf"[\w./*{{}},-]+\.{EXTENSION}", word) or re.fullmatch(r"[\w.*{},-]+(?:/[\w.*{},-]+)*/", word):
@@ -154,8 +163,18 @@ def check_headings(document):
                 report(document, start + found.start(), f'"{found[1]}" in this file', "heading")
 
 
+def check_index(index):
+    """The index has a link to each page beside it."""
+    for page in DOCUMENTS:
+        name = os.path.basename(page)
+        if os.path.dirname(page) == os.path.dirname(index) and page != index and f"({name}" not in text[index]:
+            report(index, 0, name, "row with a link to")
+
+
 for document in DOCUMENTS + [f for f in SOURCES if f.endswith(C)]:
     check_headings(document)
+if "sdk/docs/pages/index.md" in text:
+    check_index("sdk/docs/pages/index.md")
 for document in DOCUMENTS:
     if not document.startswith("sdk/abi/") and document != "CHANGELOG.md":
         check_markdown(document)

@@ -10,7 +10,10 @@ python3 "$here/names.py" "$source" || { echo "FAIL: names that do not resolve (a
 
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
-mkdir -p "$copy/host/tools/cli"
+mkdir -p "$copy/host/tools/cli" "$copy/sdk/docs/pages"
+echo '# The first, step by step' >"$copy/sdk/docs/pages/first.md"
+echo '# The second' >"$copy/sdk/docs/pages/second.md"
+echo '[a](first.md#the-first-step-by-step), [b](first.md#the-second)' >"$copy/sdk/docs/pages/index.md"
 printf 'VERB(run, "")\n' >"$copy/host/tools/cli/verbs.def"
 printf '/* See gone.c and plan_gone(), next to plan.c and plan_build(). */\nint plan_build(void);\nint out_dir;\n' >"$copy/host/plan.c"
 printf '/* Values: any. See "Values"; see\n * "Threads". */\n' >"$copy/host/parts.h"
@@ -21,6 +24,7 @@ printf '%s\n' 'Right: `host/plan.c`, `plan.c`, `plan_build()`, `--out-dir`, `inl
 out=$(python3 "$here/names.py" "$copy") && { echo "FAIL: mistakes were not noticed"; failed=1; }
 expected='README.md:2: there is no heading "How it goes" in README.md
 host/parts.h:1: there is no heading "Threads" in this file
+sdk/docs/pages/index.md:1: there is no row with a link to second.md
 README.md:3: there is no file gone.md
 README.md:3: there is no file plan.c
 README.md:3: there is no file host/gone.c
@@ -29,6 +33,7 @@ README.md:3: there is no option --gone
 README.md:3: there is no verb gone
 README.md:3: there is no name gone_dir
 README.md:3: there is no file gone/
+sdk/docs/pages/index.md:1: there is no heading first.md#the-second
 host/plan.c:1: there is no file gone.c
 host/plan.c:1: there is no function plan_gone'
 [ "$out" = "$expected" ] || { echo "FAIL: names.py said:"; diff <(echo "$expected") <(echo "$out"); failed=1; }

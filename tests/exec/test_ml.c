@@ -79,6 +79,8 @@ static const struct row rows[] = {
       "f[1,2]=1,0", "S[1]=a f[1,3]=0.665241,0.244728,0.090031", NULL },
     { "LinearClassifier", 1, "coefficients=F:1,-1;intercepts=F:0;classlabels_ints=I:4,6;post_transform=s:LOGISTIC",
       "f[2,2]=2,1,1,2", "i[2]=6,4 f[2,2]=0.268941,0.731059,0.731059,0.268941", NULL },
+    { "LinearClassifier", 1, "coefficients=F:1,2;intercepts=F:0,0;classlabels_ints=I:0,1;classlabels_strings=S:a,b",
+      "f[1,1]=1", "S[1] f[1,2]", "omit one of them" },
     { "TreeEnsembleRegressor", 1, TWO_TREES TWO_TARGETS "base_values=F:0.25", "f[2,2]=0.5,2,0.6,1",
       "f[2,1]=15.25,21.25", NULL },
     { "TreeEnsembleRegressor", 1, /* the same trees with unordered ids */
@@ -92,6 +94,13 @@ static const struct row rows[] = {
       "nodes_modes=S:BRANCH_LEQ,LEAF,LEAF,BRANCH_LT,LEAF,LEAF;nodes_values=F:0.5,0,0,2,0,0;"
       "nodes_truenodeids=I:1,0,0,1,0,0;nodes_falsenodeids=I:2,0,0,9223372036854775807,0,0;" TWO_TARGETS,
       "f[2,2]=0.5,2,0.6,1", "f[2,1]", "unknown child" },
+    { "TreeEnsembleRegressor", 1, /* early converters wrote weights for all nodes; only those of leaves count */
+      TWO_TREES "target_treeids=I:0,0,0,1,1,1;target_nodeids=I:0,1,2,0,1,2;target_ids=I:0,0,0,0,0,0;"
+                "target_weights=F:7,10,20,-9,1,5;n_targets=i:1;base_values=F:0.25",
+      "f[2,2]=0.5,2,0.6,1", "f[2,1]=15.25,21.25", NULL },
+    { "TreeEnsembleRegressor", 1,
+      TWO_TREES "target_treeids=I:0,1;target_nodeids=I:1,3;target_ids=I:0,0;target_weights=F:7,10;n_targets=i:1",
+      "f[2,2]=0.5,2,0.6,1", "f[2,1]", "node 3 of tree 1, which does not exist" },
     { "TreeEnsembleRegressor", 1, TWO_TREES TWO_TARGETS "aggregate_function=s:AVERAGE", "f[2,2]=0.5,2,0.6,1",
       "f[2,1]=7.5,10.5", NULL },
     { "TreeEnsembleRegressor", 1, TWO_TREES TWO_TARGETS "aggregate_function=s:MIN", "f[2,2]=0.5,2,0.6,1", "f[2,1]=5,1",
@@ -114,6 +123,10 @@ static const struct row rows[] = {
       TWO_TREES
       "class_treeids=I:0,0,1,1;class_nodeids=I:1,2,1,2;class_ids=I:0,1,2,1;class_weights=F:0.25,0.5,0.5,0.125;"
       "classlabels_int64s=I:5,6,7",
+      "f[3,2]=0,0,1,3,0,3", "i[3]=7,6,5 f[3,3]=0.25,0,0.5,0,0.625,0,0.25,0.125,0", NULL },
+    { "TreeEnsembleClassifier", 1,
+      TWO_TREES "class_treeids=I:0,0,0,1,1,1;class_nodeids=I:0,1,2,0,1,2;class_ids=I:1,0,1,2,2,1;"
+                "class_weights=F:9,0.25,0.5,9,0.5,0.125;classlabels_int64s=I:5,6,7",
       "f[3,2]=0,0,1,3,0,3", "i[3]=7,6,5 f[3,3]=0.25,0,0.5,0,0.625,0,0.25,0.125,0", NULL },
     { "SVMRegressor", 1, SVM "kernel_type=s:LINEAR;kernel_params=F:0,0,0", "f[2,2]=1,1,3,2", "f[2,1]=1.5,4.5", NULL },
     { "SVMRegressor", 1, SVM "kernel_type=s:POLY;kernel_params=F:1,1,2", "f[2,2]=1,1,0,2", "f[2,1]=4.5,-6.5", NULL },

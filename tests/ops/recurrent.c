@@ -460,6 +460,11 @@ static void check_random_layer(const char *op, int64_t gates, bool large)
         compare(&layer, &trial.kernel_case, 1, layer.yh, counts[1]);
         compare(&layer, &trial.kernel_case, 2, layer.yc, counts[2]);
     }
+    for (int sign = -1; sign <= 1 && layer.lengths != NULL && layer.batch > 0 && layer.hidden > 0; sign += 2) {
+        layer.lengths[layer.batch - 1] = sign < 0 ? -1 : (int32_t)layer.steps + 1;
+        assert_int_equal(kernel_case_run(&trial.kernel_case), INLAY_INVALID_ARGUMENT);
+        assert_non_null(strstr(trial.kernel_case.diag.text, "sequence_lens["));
+    }
     kernel_case_deinit(&trial.kernel_case);
     for (uint32_t i = 0; i < trial.count; i++) {
         guard_free(&trial.tensors[i]);

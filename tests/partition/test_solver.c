@@ -23,7 +23,8 @@ struct trial {
     struct arena arena;
     uint8_t *usable, *candidates;
     uint32_t *choice;
-    double *least; /* [nodes] minimum cost of each node */
+    double *least;   /* [nodes] minimum cost of each node */
+    uint32_t *final; /* [values] the last node that computes or reads the value */
     double best;
 };
 
@@ -50,16 +51,41 @@ static void trial_init(struct trial *trial, const struct world *world)
             double share = trial->problem.prices.offer[offer] / partition->offers[offer].node_count;
             *least = share < *least ? share : *least;
         }
+    trial->final = arena_array(&trial->arena, trial->problem.values + 1, sizeof *trial->final);
+    for (uint32_t value = 0; value < trial->problem.values; value++) {
+        const uint32_t producer = inlay_graph_value(&world->snapshot, value)->producer;
+
+        trial->final[value] = producer == INLAY_NONE ? 0 : producer;
+        for (uint32_t i = trial->problem.links.reader_at[value]; i < trial->problem.links.reader_at[value + 1]; i++)
+            if (trial->problem.links.readers[i] > trial->final[value])
+                trial->final[value] = trial->problem.links.readers[i];
+    }
 }
 
-/* Tries all choices that may be cheaper than best; the rest costs at least the minimum of its offers. */
+/* The cost of the copies that are known as soon as `node` and all nodes before it have an offer. */
+static double final_copies(struct trial *trial, uint32_t node)
+{
+    struct problem *problem = &trial->problem;
+    double price = 0;
+
+    for (uint32_t value = 0; problem->domains.count > 1 && value < problem->values; value++)
+        for (uint32_t count = trial->final[value] == node ? partition_list_transfers(problem, trial->choice, value) : 0;
+             count > 0; count--)
+            price += partition_transfer_price(problem, value, problem->domains.transfers[count - 1]);
+    return price;
+}
+
+/* Tries all choices that may be cheaper than best. spent: the offers so far, and the copies that are known; the rest
+ * costs at least the minimum of its offers. */
 static void try_all(struct trial *trial, uint32_t node, double spent)
 {
     struct problem *problem = &trial->problem;
     double rest = 0;
 
-    while (node < problem->nodes && trial->choice[node] != INLAY_NONE)
-        node++;
+    if (node > 0)
+        spent += final_copies(trial, node - 1);
+    for (; node < problem->nodes && trial->choice[node] != INLAY_NONE; node++)
+        spent += final_copies(trial, node);
     for (uint32_t m = node; m < problem->nodes; m++)
         rest += trial->choice[m] == INLAY_NONE ? trial->least[m] : 0;
     if (spent + rest >= trial->best)

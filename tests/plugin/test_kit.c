@@ -2,7 +2,7 @@
  * the real one, so that every function between a host and a kernel runs. */
 #include "cmocka_all.h"
 #include "inlay/kit_group.h"
-#include "inlay/kit_node.h"
+#include "inlay/kit_shapes.h"
 #include "inlay/kit_region.h"
 #include "../../sdk/kit/internal.h"
 #include "plugin/plugin.h"

@@ -2,8 +2,9 @@
 """Templates render as python3-jinja2 renders them with the settings of the library transformers: the files of
 templates/, which use the constructions of published chat templates in words of our own, with several conversations; and
 random expressions of filters, tests, methods and operators.
-    templates.py TEMPLATE_TEXTS
+    templates.py TEMPLATE_TEXTS [FILE...]
 
+FILE: more templates, for instance those of https://github.com/chujiezheng/chat_templates.
 Exit code 77: python3-jinja2 is not installed."""
 import copy
 import glob
@@ -131,7 +132,7 @@ def is_wrong(got, want):
 def main():
     random.seed(20261127)
     cases = []
-    for path in sorted(glob.glob(os.path.join(HERE, "templates", "*.jinja"))):
+    for path in sorted(glob.glob(os.path.join(HERE, "templates", "*.jinja"))) + sys.argv[2:]:
         with open(path, encoding="utf-8") as file:
             template = file.read()
         for i, (given, more) in enumerate(itertools.product(CONVERSATIONS, [{}, {"bos_token": "<s>", "eos_token": "</s>"}])):

@@ -291,12 +291,29 @@ static void test_grpc_limit(void **state)
     wait_until_released();
 }
 
+/* Clients of Triton accept gzip in every request, and decode only replies of inference. */
+static void test_descriptions(void **state)
+{
+    struct answer answer;
+    char value[64];
+    int fd = client_connect(&server);
+
+    (void)state;
+    client_call(fd, "GET", "/v2/models/stats", "Accept-Encoding: gzip, deflate\r\n", NULL, 0, &answer);
+    assert_int_equal(answer.code, 200);
+    assert_true(answer.body_bytes >= 1024 && answer.body[0] == '{');
+    assert_null(answer_header(&answer, "Content-Encoding", value, sizeof value));
+    client_call(fd, "GET", "/metrics", "Accept-Encoding: gzip, deflate\r\n", NULL, 0, &answer);
+    assert_string_equal(answer_header(&answer, "Content-Encoding", value, sizeof value), "gzip");
+    (void)close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_requests),   cmocka_unit_test(test_binary_data), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_replies),    cmocka_unit_test(test_outputs),     cmocka_unit_test(test_grpc),
-        cmocka_unit_test(test_grpc_limit),
+        cmocka_unit_test(test_requests),   cmocka_unit_test(test_binary_data),  cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_replies),    cmocka_unit_test(test_outputs),      cmocka_unit_test(test_grpc),
+        cmocka_unit_test(test_grpc_limit), cmocka_unit_test(test_descriptions),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

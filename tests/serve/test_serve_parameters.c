@@ -539,7 +539,7 @@ static void test_responses(void **state)
         { "{\"model\":\"count\",\"max_output_tokens\":2,\"temperature\":0,\"input\":[{\"role\":\"user\",\"content\":[{"
           "\"type\":\"input_text\",\"text\":\"x\"}]},{\"type\":\"message\",\"role\":\"user\",\"content\":\"y\"}]}",
           "\"text\":\"DE\"", 200 },
-        { "{\"model\":\"count\",\"input\":[{\"type\":\"reasoning\"}]}", "'message' is", 400 },
+        { "{\"model\":\"count\",\"input\":[{\"type\":\"computer_call\"}]}", "'message' is", 400 },
         { "{\"model\":\"count\"}", "the request has no input", 400 },
     };
     static const char *const events[] = {

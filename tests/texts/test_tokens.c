@@ -337,7 +337,7 @@ static void further_choices(void **state)
 static void dry_sampling(void **state)
 {
     static const float logits[COUNT] = { 0, 0, 0, 1, -1 };
-    static const unsigned char breaks[COUNT] = { 0, 1, 0, 0, 0 };
+    static const ascii_set characters[COUNT] = { { { 2, 1 } }, { { 5, 0 } }, { { 0, 2 } }, { { 0, 0 } }, { { 4, 4 } } };
     static const int64_t seen[] = { 0, 1, 2, 3, 4, 0, 1, 2 };
     static const struct {
         float multiplier, base;
@@ -358,8 +358,9 @@ static void dry_sampling(void **state)
         sampling.dry_base = rows[i].base;
         sampling.dry_allowed = rows[i].allowed;
         sampling.dry_last_n = rows[i].last_n;
-        sampling.dry_breaks = breaks;
-        sampling.dry_break_count = rows[i].breaks;
+        sampling.dry_breakers = (ascii_set){ { 1, 8 } };
+        sampling.characters = characters;
+        sampling.character_count = rows[i].breaks;
         if (next(&sampling, logits, seen, 8) != (int64_t)rows[i].want)
             fail_msg("row %zu", i);
     }

@@ -516,13 +516,24 @@ static void split_product(subgraph_builder *builder, attention_operands *operand
         *parts[i] = emit_transpose(builder, *parts[i], by_head, 4);
 }
 
+/* Input `index`, the mask; INLAY_NONE if it hides no keys: one of [batch, 1] or [1, 1], whatever it holds. */
+static uint32_t hiding_mask(const subgraph_builder *builder, uint32_t index)
+{
+    const uint32_t mask = builder_input(builder, index);
+
+    return mask != INLAY_NONE && builder_rank(builder, mask) == 2 &&
+                   rewrite_dim(rewrite_value_info(builder->rewrite, mask), 1) == 1
+               ? INLAY_NONE
+               : mask;
+}
+
 void decompose_attention(subgraph_builder *builder)
 {
     const bool quantized = builder->node->info.op_type.data[0] == 'Q';
     const int64_t count = graph_attr_int(builder->node, "num_heads", 0);
     const uint32_t input = builder_input(builder, 0), weights = builder_input(builder, 1),
                    bias = builder_input(builder, 2);
-    const uint32_t mask = builder_input(builder, quantized ? 5 : 3), past = builder_input(builder, quantized ? 8 : 4);
+    const uint32_t mask = hiding_mask(builder, quantized ? 5 : 3), past = builder_input(builder, quantized ? 8 : 4);
     const int64_t wide = rewrite_dim(rewrite_value_info(builder->rewrite, weights), 1);
     attention_operands operands = { .bias = quantized ? INLAY_NONE : builder_input(builder, 5),
                                     .mask = INLAY_NONE,

@@ -15,7 +15,7 @@
 enum { TOKEN_AXIS = 1, LOGITS_RANK = 3, MOST_NODES = 16 };
 static const char NAME[] = "last_logits";
 
-/* The nodes from the product to the logits, of which the product is the last one. */
+/* The nodes from the logits back to the product, which is the last of them. */
 struct path {
     graph_node *nodes[MOST_NODES];
     uint32_t count;

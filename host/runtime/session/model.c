@@ -2,6 +2,7 @@
 #include "base/cpus.h"
 #include "base/memory.h"
 #include "config/dirs.h"
+#include "inlay/extensions.h"
 #include "inlay/plugin.h"
 #include "session/adapters.h"
 #include "session/error_table.h"

@@ -4,11 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const body_parameter *find(const body_parameter *parameters, size_t count, const char *name)
+static const body_parameter *find(const body_table *table, const char *name)
 {
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(parameters[i].name, name) == 0)
-            return &parameters[i];
+    for (; table != NULL; table = table->more)
+        for (size_t i = 0; i < table->count; i++)
+            if (strcmp(table->rows[i].name, name) == 0)
+                return &table->rows[i];
     return NULL;
 }
 
@@ -23,13 +24,13 @@ static void name_parameter(body_error *error, const char *name)
     (void)snprintf(error->text, sizeof error->text, "%.63s: %.180s", error->parameter, reason);
 }
 
-bool body_take(json_t *object, const body_parameter *parameters, size_t count, void *request, body_error *error)
+bool body_take(json_t *object, const body_table *table, void *request, body_error *error)
 {
     const char *name;
     json_t *value;
 
     json_object_foreach(object, name, value) {
-        const body_parameter *parameter = find(parameters, count, name);
+        const body_parameter *parameter = find(table, name);
 
         if (json_is_null(value) || (parameter != NULL && parameter->read == NULL))
             continue;
@@ -134,8 +135,7 @@ static json_t *load(struct exchange *exchange, body_error *error)
     return NULL;
 }
 
-json_t *body_read(struct exchange *exchange, const body_parameter *parameters, size_t count, void *request,
-                  body_error *error)
+json_t *body_read(struct exchange *exchange, const body_table *table, void *request, body_error *error)
 {
     json_t *root;
 
@@ -148,7 +148,7 @@ json_t *body_read(struct exchange *exchange, const body_parameter *parameters, s
         json_decref(root);
         return NULL;
     }
-    if (body_take(root, parameters, count, request, error))
+    if (body_take(root, table, request, error))
         return root;
     json_decref(root);
     return NULL;

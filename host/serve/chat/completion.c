@@ -13,7 +13,6 @@ static void release(struct exchange *exchange)
     struct completion *completion = exchange->completion;
 
     choice_scratch_deinit(&completion->scratch);
-    free(completion->dry_breaks);
     for (uint32_t i = 0; i < completion->choice_count; i++)
         completion_choice_deinit(&completion->choices[i]);
     free(completion->choices);
@@ -272,6 +271,8 @@ static bool add_token(completion_choice *choice, int64_t token)
         return false;
     }
     take_thought(choice, false);
+    if (choice->thinking == THOUGHT_RUNS || choice->thinking == THOUGHT_ENDED)
+        choice->thought_tokens = choice->base.token_count;
     if (may_call(choice))
         begin_calls(choice, false);
     return true;
@@ -586,28 +587,18 @@ static void take_defaults(struct sampler *asked, const struct sampler *defaults)
         asked->top_k = defaults->top_k;
 }
 
-/* Finds the tokens that end a repetition, for the samplers. false: out of memory. */
-static bool find_dry_breaks(struct completion *completion)
+/* Gives the samplers the characters of tokens, of which some end a repetition. false: out of memory. */
+static bool find_characters(struct completion *completion)
 {
-    completion_request *asked = &completion->asked;
-    const struct tokenizer *tokenizer = completion->exchange->request.job.model->text->tokenizer;
-    const size_t count = tokenizer_count(tokenizer);
+    struct sampler *sampler = &completion->asked.sampler;
+    text_model *text = completion->exchange->request.job.model->text;
 
-    if (asked->sampler.dry_multiplier == 0 || asked->dry_breakers[0] == '\0')
+    if (sampler->dry_multiplier == 0)
         return true;
-    completion->dry_breaks = calloc(count + 1, 1);
-    if (completion->dry_breaks == NULL)
+    if (!text_model_characters(text))
         return false;
-    for (size_t i = 0; i < count; i++) {
-        size_t bytes = 0;
-        bool special = false;
-        const char *text = tokenizer_bytes(tokenizer, (int64_t)i, &bytes, &special);
-
-        for (size_t k = 0; text != NULL && k < bytes; k++)
-            completion->dry_breaks[i] |= text[k] != '\0' && strchr(asked->dry_breakers, text[k]) != NULL;
-    }
-    asked->sampler.dry_breaks = completion->dry_breaks;
-    asked->sampler.dry_break_count = count;
+    sampler->characters = text->characters;
+    sampler->character_count = tokenizer_count(text->tokenizer);
     return true;
 }
 
@@ -639,7 +630,7 @@ static bool begin(struct exchange *exchange, struct completion *completion)
     }
     choices = completion->asked.prompts.count * completion->asked.candidates;
     completion->choices = calloc(choices, sizeof *completion->choices);
-    good = completion->choices != NULL && find_dry_breaks(completion);
+    good = completion->choices != NULL && find_characters(completion);
     completion->choice_count = completion->choices != NULL ? choices : 0;
     completion->id = atomic_fetch_add(&ids, 1) + 1;
     completion->seed = completion->asked.seeded ? completion->asked.sampler.state : clock_ns() ^ completion->id;
@@ -703,42 +694,48 @@ static void model_loaded(void *user, const inlay_diag *failure)
         request_wake(&exchange->request);
 }
 
-static const reply_form *reply_of(route_kind kind)
+static const request_form *form_of(route_kind kind)
 {
     switch (kind) {
+    case ROUTE_CHAT:
+        return &form_chat;
     case ROUTE_RESPONSES:
-        return &response_reply;
+        return &form_response;
     case ROUTE_MESSAGES:
-        return &anthropic_reply;
+        return &form_anthropic;
     case ROUTE_INFILL:
+        return &form_infill;
     case ROUTE_LLAMA_COMPLETION:
-        return &llama_reply;
+        return &form_llama;
     case ROUTE_GENERATE:
+        return &form_generate;
     case ROUTE_GENERATE_STREAM:
-        return &generate_reply;
+        return &form_generate_stream;
     case ROUTE_OLLAMA_CHAT:
+        return &form_ollama_chat;
     case ROUTE_OLLAMA_GENERATE:
-        return &ollama_reply;
+        return &form_ollama_generate;
     default:
-        return NULL;
+        return &form_completion;
     }
 }
 
 void answer_completions(struct exchange *exchange)
 {
     struct completion *completion = calloc(1, sizeof *completion);
+    const request_form *form = form_of(exchange->route.kind);
     body_error error;
 
     if (completion == NULL) {
         exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the text");
         return;
     }
-    *completion = (struct completion){ .exchange = exchange, .reply = reply_of(exchange->route.kind) };
+    *completion = (struct completion){ .exchange = exchange, .reply = form->reply };
     (void)pthread_mutex_init(&completion->lock, NULL);
     completion->done = true; /* until the first run is queued */
     exchange->completion = completion;
     exchange->release = release;
-    if (!completion_request_read(&completion->asked, exchange, &error)) {
+    if (!completion_request_read(&completion->asked, form, exchange, &error)) {
         body_refuse(exchange, &error);
         exchange_drop(exchange);
         return;

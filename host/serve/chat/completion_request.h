@@ -1,5 +1,4 @@
-/* serve/chat/completion_request.h - the body of POST /v1/completions, /v1/chat/completions and
- * /v1/responses. */
+/* serve/chat/completion_request.h - the body of a request for texts, in the form of each path. */
 #ifndef SERVE_COMPLETION_REQUEST_H
 #define SERVE_COMPLETION_REQUEST_H
 #include "texts/tokens/sampler.h"
@@ -50,14 +49,30 @@ typedef struct completion_request {
     const tool_form *tool_form; /* of the model; NULL: the request has no tools that may be called */
     struct grammar *calls;      /* of the texts that call tools, owned; NULL: as above */
     struct token_bias *bias;    /* [MAX_BIAS], owned; NULL: none */
-    char dry_breakers[17];      /* characters of which each ends a repetition, for sampler.dry_breaks */
     struct sampler sampler;     /* what the request leaves open is NAN, and top_k OPEN_TOP_K */
 } completion_request;
 
 #define OPEN_TOP_K UINT32_MAX
 
-/* Reads the exchange's body into *request, in the form of its route. false: *error says why; the caller
- * frees the request in both cases. */
-bool completion_request_read(completion_request *request, struct exchange *exchange, body_error *error);
+/* A form of requests: the fields that a path takes, and what it returns. */
+typedef struct request_form {
+    const body_table *table;
+    const char *prompt;             /* the field of the prompt, or of messages */
+    const struct reply_form *reply; /* NULL: that of OpenAI's texts and chats */
+    /* Completes a request whose fields were read. NULL: there is nothing to do. */
+    bool (*finish)(completion_request *request, body_error *error);
+    const char *name_end; /* clients add it to names of models; NULL: nothing */
+    bool chat, response;
+    bool is_single;      /* the reply has one text, without log probabilities */
+    bool continues;      /* the last message may be the beginning of the answer */
+    bool streams;        /* unless the request says otherwise */
+    uint32_t max_tokens; /* of a request that has no number */
+} request_form;
+extern const request_form form_completion, form_chat, form_response, form_anthropic, form_ollama_chat,
+    form_ollama_generate, form_infill, form_llama, form_generate, form_generate_stream;
+
+/* Reads the exchange's body into *request. false: *error says why; the caller frees the request in both cases. */
+bool completion_request_read(completion_request *request, const request_form *form, struct exchange *exchange,
+                             body_error *error);
 void completion_request_deinit(completion_request *request);
 #endif

@@ -108,7 +108,7 @@ static bool read_shows_documents(void *user, json_t *value, body_error *error)
     return good;
 }
 
-static const body_parameter rank_parameters[] = {
+static const body_parameter rank_rows[] = {
     { "model", read_model },
     { "query", read_query },
     { "documents", read_documents },
@@ -116,32 +116,32 @@ static const body_parameter rank_parameters[] = {
     { "return_documents", read_shows_documents },
     { "user", NULL },
 };
+static const body_table rank_table = { rank_rows, sizeof rank_rows / sizeof *rank_rows, NULL };
 
-static const body_parameter score_parameters[] = {
+static const body_parameter score_rows[] = {
     { "model", read_model },
     { "text_1", read_first_texts },
     { "text_2", read_second_texts },
     { "user", NULL },
 };
+static const body_table score_table = { score_rows, sizeof score_rows / sizeof *score_rows, NULL };
 
-static const body_parameter parameters[] = {
+static const body_parameter embed_rows[] = {
     { "model", read_model },           { "input", read_input }, { "encoding_format", read_encoding },
     { "dimensions", read_dimensions }, { "user", NULL },
 };
+static const body_table embed_table = { embed_rows, sizeof embed_rows / sizeof *embed_rows, NULL };
 
 static bool read_request(struct exchange *exchange, struct embedding *embedding)
 {
+    const route_kind kind = exchange->route.kind;
     body_error error;
 
-    const route_kind kind = exchange->route.kind;
-
-    embedding->body =
-        kind == ROUTE_RERANK
-            ? body_read(exchange, rank_parameters, sizeof rank_parameters / sizeof *rank_parameters, embedding, &error)
-        : kind == ROUTE_SCORE
-            ? body_read(exchange, score_parameters, sizeof score_parameters / sizeof *score_parameters, embedding,
-                        &error)
-            : body_read(exchange, parameters, sizeof parameters / sizeof *parameters, embedding, &error);
+    embedding->body = body_read(exchange,
+                                kind == ROUTE_RERANK  ? &rank_table
+                                : kind == ROUTE_SCORE ? &score_table
+                                                      : &embed_table,
+                                embedding, &error);
     if (embedding->body == NULL ||
         ((kind == ROUTE_RERANK || kind == ROUTE_SCORE) && !similarity_texts(embedding, &error)))
         body_refuse(exchange, &error);

@@ -73,20 +73,20 @@ static bool read_tokens(void *user, json_t *value, body_error *error)
                                 : body_fail(error, "not an array of token ids");
 }
 
-#define DIALOG                                                                                                         \
-    { "model", read_model }, { "messages", read_messages }, { "tools", read_tools },                                   \
-        { "chat_template_kwargs", read_variables },                                                                    \
-    {                                                                                                                  \
-        "add_generation_prompt", read_true                                                                             \
-    }
-static const body_parameter template_parameters[] = { DIALOG };
+static const body_parameter template_rows[] = { { "model", read_model },
+                                                { "messages", read_messages },
+                                                { "tools", read_tools },
+                                                { "chat_template_kwargs", read_variables },
+                                                { "add_generation_prompt", read_true } };
+static const body_table template_table = { template_rows, sizeof template_rows / sizeof *template_rows, NULL };
 /* "content" is llama-server's name of the text. */
-static const body_parameter tokenize_parameters[] = { DIALOG,
-                                                      { "prompt", read_text },
-                                                      { "content", read_text },
-                                                      { "add_special_tokens", read_adds_special },
-                                                      { "add_special", read_adds_special } };
-static const body_parameter detokenize_parameters[] = { { "model", read_model }, { "tokens", read_tokens } };
+static const body_parameter text_rows[] = { { "prompt", read_text },
+                                            { "content", read_text },
+                                            { "add_special_tokens", read_adds_special },
+                                            { "add_special", read_adds_special } };
+static const body_table text_table = { text_rows, sizeof text_rows / sizeof *text_rows, &template_table };
+static const body_parameter token_rows[] = { { "model", read_model }, { "tokens", read_tokens } };
+static const body_table token_table = { token_rows, sizeof token_rows / sizeof *token_rows, NULL };
 
 static void write_tokens(struct exchange *exchange, const token_request *request, const text_model *model)
 {
@@ -188,16 +188,11 @@ static bool detokenize(struct exchange *exchange, const token_request *request, 
 
 void answer_tokens(struct exchange *exchange)
 {
-#define TABLE(rows) rows, sizeof(rows) / sizeof *(rows)
-    const struct {
-        const body_parameter *parameters;
-        size_t count;
-    } tables[] = { { TABLE(tokenize_parameters) }, { TABLE(detokenize_parameters) }, { TABLE(template_parameters) } };
-#undef TABLE
+    static const body_table *const tables[] = { &text_table, &token_table, &template_table };
     const int form = exchange->route.kind == ROUTE_TOKENIZE ? 0 : exchange->route.kind == ROUTE_DETOKENIZE ? 1 : 2;
     token_request request = { .model = NULL };
     body_error error = { .code = NULL };
-    json_t *body = body_read(exchange, tables[form].parameters, tables[form].count, &request, &error);
+    json_t *body = body_read(exchange, tables[form], &request, &error);
     text_model *model = body != NULL ? models_find_text(exchange, request.model) : NULL;
 
     if (body == NULL || (model != NULL && !(form == 0   ? tokenize(exchange, &request, model, &error)

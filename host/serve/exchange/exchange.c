@@ -163,12 +163,23 @@ static void add_fields(struct exchange *exchange, exchange_reply *reply)
                         "connect-src 'self'; frame-ancestors 'none'");
 }
 
+/* Of the Open Inference Protocol, only inference has compressed replies: tritonclient.http.aio accepts gzip in every
+ * request, and decodes only those. */
+static bool may_be_coded(const struct exchange *exchange)
+{
+    const size_t bytes = strlen(exchange->path), end = strlen("/infer");
+
+    return strncmp(exchange->path, "/v2/", strlen("/v2/")) != 0 ||
+           (bytes >= end && strcmp(exchange->path + bytes - end, "/infer") == 0);
+}
+
 void exchange_encode(struct exchange *exchange)
 {
     struct strbuf coded = { .data = NULL };
     coding which;
 
-    if (exchange->encoding.tried || exchange->reply.failed || exchange->reply.size < MIN_CODED_BYTES)
+    if (exchange->encoding.tried || exchange->reply.failed || exchange->reply.size < MIN_CODED_BYTES ||
+        !may_be_coded(exchange))
         return;
     exchange->encoding.tried = exchange->encoding.varies = true;
     which = coding_accepted(exchange_field_get(exchange, FIELD_ACCEPT_ENCODING));

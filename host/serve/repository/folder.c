@@ -445,7 +445,7 @@ static void mix_file(files_state *state, const char *path)
         state->newest = st.st_mtim;
 }
 
-/* The files of a split model, of which the path names one. */
+/* Finds the files of a split model; the path names one of them. */
 static void mix_parts(files_state *state, const char *path, unsigned count)
 {
     char part[PATH_MAX];

@@ -494,8 +494,8 @@ void repository_log_failure(const inlay_diag *why)
     log_line(LOG_ERROR_LINE, "%s%s", why->text, repository_may_pass(why) ? "; the load is tried again" : "");
 }
 
-/* Loads a model at the start. If that fails while its files are being written, it is loaded again, because a process
- * that replaces another one has no older version that it could serve meanwhile. */
+/* Loads a model at the start. If the load fails while the files are being written, it is repeated, because a process
+ * that replaces a crashed one has no older version to serve meanwhile. */
 static inlay_status load_at_start(struct repository *repository, const found_model *model, inlay_diag *diag)
 {
     enum { ATTEMPTS = 50 };

@@ -58,7 +58,7 @@ struct decoder {
     uint64_t began;          /* texts so far */
 };
 
-/* Bytes of the states of `rows` texts in one context, of which the longest has `tokens`. */
+/* Bytes of the states of `rows` texts in one context, where the longest text has `tokens` tokens. */
 uint64_t decoder_bytes(const struct decoder *decoder, uint64_t rows, uint64_t tokens);
 
 /* Bytes of the states of all texts in lanes. */

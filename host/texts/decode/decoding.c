@@ -144,8 +144,8 @@ static bool reads_prompt(const struct decoder *decoder)
     return false;
 }
 
-/* Of the lanes that read a prompt, or only of those that do not run now, the one whose text began first; NULL: there is
- * none. */
+/* Returns the lane whose text began first, of the lanes that read a prompt, or only of those that do not run now; NULL:
+ * there is none. */
 static struct lane *first_reader(const struct decoder *decoder, bool waits)
 {
     struct lane *first = NULL;

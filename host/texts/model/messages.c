@@ -257,17 +257,46 @@ static bool read_output_item(json_t *to, const json_t *item, size_t index, body_
            append(to, json_pack("{s:s, s:s, s:o}", "role", "tool", "tool_call_id", id, "content", content), error);
 }
 
+/* The text of a reasoning item, a new reference; NULL: *error says why. */
+static json_t *read_thought_item(const json_t *item, size_t index, body_error *error)
+{
+    json_t *content = json_object_get(item, "content");
+
+    return read_content(json_array_size(content) > 0 ? content : json_object_get(item, "summary"), true, index, error);
+}
+
+/* Gives the last message the thought, if it is one of the assistant. Takes over the thought. */
+static bool add_thought(json_t *messages, json_t *thought, body_error *error)
+{
+    json_t *last = json_array_get(messages, json_array_size(messages) - 1);
+    const char *role = json_string_value(json_object_get(last, "role"));
+
+    if (json_string_length(thought) == 0 || role == NULL || strcmp(role, "assistant") != 0) {
+        json_decref(thought);
+        return true;
+    }
+    return json_object_set_new(last, "reasoning_content", thought) == 0 || no_room(error);
+}
+
 bool messages_read(json_t *to, json_t *value, bool items, body_error *error)
 {
+    json_t *thought = NULL;
+    bool good = true;
+
     if (!json_is_array(value))
         return body_fail(error, "not an array");
     if (json_array_size(value) > MAX_MESSAGES)
         return body_fail(error, "more than %d messages", MAX_MESSAGES);
-    for (size_t i = 0; i < json_array_size(value); i++) {
+    for (size_t i = 0; good && i < json_array_size(value); i++) {
         json_t *one = json_array_get(value, i);
         const char *type = items ? json_string_value(json_object_get(one, "type")) : NULL;
-        bool good;
 
+        if (type != NULL && strcmp(type, "reasoning") == 0) {
+            json_decref(thought);
+            thought = read_thought_item(one, i, error);
+            good = thought != NULL;
+            continue;
+        }
         if (type == NULL || strcmp(type, "message") == 0)
             good = read_message(to, one, i, error);
         else if (strcmp(type, "function_call") == 0)
@@ -276,8 +305,11 @@ bool messages_read(json_t *to, json_t *value, bool items, body_error *error)
             good = read_output_item(to, one, i, error);
         else
             good = body_fail(error, "an item of type '%.40s' is not supported; 'message' is", type);
-        if (!good)
-            return false;
+        if (good) {
+            good = add_thought(to, thought, error);
+            thought = NULL;
+        }
     }
-    return true;
+    json_decref(thought);
+    return good;
 }

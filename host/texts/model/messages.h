@@ -8,10 +8,10 @@ enum { MAX_MESSAGES = 4096 };
 #define MESSAGES_THOUGHT "<think>"
 #define MESSAGES_THOUGHT_END "</think>"
 
-/* Adds the messages of a chat, or the items of a response (items: of type message, function_call or
- * function_call_output), to the array `to`. Parts of a text are joined; the arguments of a tool's call become an
- * object.
- * false: *error names the message. */
+/* Adds the messages of a chat, or the items of a response (items: of type message, function_call,
+ * function_call_output or reasoning), to the array `to`. Parts of a text are joined; the arguments of a tool's call
+ * become an object; reasoning is reasoning_content of the assistant's message that follows. false: *error names the
+ * message. */
 bool messages_read(json_t *to, json_t *value, bool items, body_error *error);
 /* Adds a message of the role. false: out of memory. */
 bool messages_add(json_t *to, const char *role, const char *content, body_error *error);

@@ -1,4 +1,4 @@
-/* What a model's chats and forms need, made for the first text that does. */
+/* What a model's chats, forms and samplers need, made for the first text that does. */
 #include "base/memory.h"
 #include "texts/chat/chat.h"
 #include "texts/model/text_model.h"
@@ -90,6 +90,29 @@ bool text_model_index(text_model *model)
     if (model->index == NULL)
         model->index = token_index_create(text_of_token, model, tokenizer_count(model->tokenizer));
     good = model->index != NULL;
+    (void)pthread_mutex_unlock(&lock);
+    return good;
+}
+
+bool text_model_characters(text_model *model)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    const size_t count = tokenizer_count(model->tokenizer);
+    bool good, is_made;
+
+    (void)pthread_mutex_lock(&lock);
+    is_made = model->characters != NULL;
+    if (!is_made)
+        model->characters = calloc(count + 1, sizeof *model->characters);
+    good = model->characters != NULL;
+    for (size_t i = 0; good && !is_made && i < count; i++) {
+        size_t bytes = 0;
+        bool special = false;
+        const char *text = tokenizer_bytes(model->tokenizer, (int64_t)i, &bytes, &special);
+
+        if (text != NULL)
+            ascii_add(&model->characters[i], text, bytes);
+    }
     (void)pthread_mutex_unlock(&lock);
     return good;
 }

@@ -435,6 +435,7 @@ void text_model_close(text_model *model)
         text_head_deinit(model->decode.head);
     free(model->decode.head);
     token_index_destroy(model->index);
+    free(model->characters);
     tokenizer_close(model->tokenizer);
     template_close(model->chat_tree);
     template_close(model->tool_tree);

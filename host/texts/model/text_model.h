@@ -25,7 +25,8 @@ typedef struct text_model {
     uint32_t types, vectors; /* input token_type_ids; output of an embedding model; INLAY_NONE: missing */
     int64_t *ends;           /* [end_count] tokens that end a text */
     uint32_t end_count;
-    token_index *index; /* the vocabulary, for grammars; made by text_model_index() */
+    token_index *index;    /* the vocabulary, for grammars; made by text_model_index() */
+    ascii_set *characters; /* [tokenizer_count()] of each token; made by text_model_characters() */
     /* What generation_config.json says of the choice of a token: temperature (0 with do_sample false), top_p, top_k,
      * min_p, penalty; for requests that do not. */
     struct sampler sampler;
@@ -73,6 +74,9 @@ const template_tree *text_model_template(text_model *model, bool tools, inlay_di
 const tool_form *text_model_tool_form(text_model *model);
 /* Makes the model's index of tokens, once. Special tokens of the form of its calls are text. false: out of memory. */
 bool text_model_index(text_model *model);
+/* Finds the characters of all tokens, model->characters, once; special tokens count as their texts. Thread-safe. false:
+ * out of memory. */
+bool text_model_characters(text_model *model);
 /* Returns what a token adds to a text; NULL: nothing. marks: special tokens of this form are text; NULL: none. */
 const char *text_model_bytes(const text_model *model, const tool_form *marks, int64_t token, size_t *bytes);
 #endif

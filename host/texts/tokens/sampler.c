@@ -76,6 +76,17 @@ static size_t repeated(const int64_t *seen, size_t first, size_t end, size_t cou
     return length;
 }
 
+/* Whether the token ends a repetition. */
+static bool breaks(const struct sampler *sampler, int64_t token)
+{
+    const uint64_t *wanted = sampler->dry_breakers.bits, *has;
+
+    if (token < 0 || (size_t)token >= sampler->character_count)
+        return false;
+    has = sampler->characters[token].bits;
+    return ((has[0] & wanted[0]) | (has[1] & wanted[1])) != 0;
+}
+
 /* Makes tokens less probable that continue a repetition, the more the longer it is. A token that continues several
  * counts once, for the longest. */
 static void apply_dry(const struct sampler *sampler, float *logits, size_t count, const int64_t *seen,
@@ -89,13 +100,8 @@ static void apply_dry(const struct sampler *sampler, float *logits, size_t count
     const double exponents = sampler->dry_base > 1.000001F ? 88.7228391 / log((double)sampler->dry_base) : 0;
     size_t unbroken = 0, most;
 
-    while (unbroken < seen_count - first) {
-        const int64_t token = seen[seen_count - 1 - unbroken];
-
-        if (token >= 0 && (size_t)token < sampler->dry_break_count && sampler->dry_breaks[token] != 0)
-            break;
+    while (unbroken < seen_count - first && !breaks(sampler, seen[seen_count - 1 - unbroken]))
         unbroken++;
-    }
     most = allowed + (exponents < 1e6 ? (size_t)exponents : 1000000);
     most = most < unbroken ? most : unbroken;
     for (size_t end = first + 1; most >= allowed && end < seen_count; end++) {

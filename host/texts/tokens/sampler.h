@@ -11,6 +11,22 @@ struct token_bias {
     float bias;
 };
 
+/* A set of characters of ASCII: bit c % 64 of bits[c / 64]. */
+typedef struct ascii_set {
+    uint64_t bits[2];
+} ascii_set;
+
+/* Adds the characters of ASCII among the bytes of a text. */
+static inline void ascii_add(ascii_set *set, const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        const unsigned char byte = (unsigned char)text[i];
+
+        if (byte < 128)
+            set->bits[byte / 64] |= UINT64_C(1) << byte % 64;
+    }
+}
+
 struct sampler {
     float temperature; /* 0: always the most probable token */
     float top_p;       /* samples from the smallest set of tokens with this total probability; 1: all */
@@ -24,12 +40,14 @@ struct sampler {
     float xtc_probability; /* the chance to drop all tokens of at least xtc_threshold but the least probable */
     float xtc_threshold;
     /* DRY: the logit of a token that would repeat n >= dry_allowed tokens and itself after them is less by
-     * dry_multiplier * dry_base^(n - dry_allowed). What is repeated has no token of dry_breaks. 0: off. */
+     * dry_multiplier * dry_base^(n - dry_allowed). What is repeated has no token with a character of
+     * dry_breakers. 0: off. */
     float dry_multiplier, dry_base;
     uint32_t dry_allowed;
-    int64_t dry_last_n;              /* the repetition is found in this number of last tokens; 0: all; -1: none */
-    const unsigned char *dry_breaks; /* [dry_break_count] 1: the token ends a repetition; borrowed */
-    size_t dry_break_count;
+    int64_t dry_last_n; /* the repetition is found in this number of last tokens; 0: all; -1: none */
+    ascii_set dry_breakers;
+    const ascii_set *characters; /* [character_count] of each token; borrowed; NULL: there are no breakers */
+    size_t character_count;
     int64_t last_n;                /* penalties concern this number of last tokens; 0: all; -1: none */
     uint32_t top_k;                /* samples from this number of most probable tokens; 0: all */
     uint64_t state;                /* the seed; advances with each sampled token */

@@ -102,7 +102,7 @@ static inlay_status add_message(json_t *messages, const char *role, const char *
     return json_array_append_new(messages, message) == 0 ? INLAY_OK : no_memory(diag, "for the messages");
 }
 
-/* Forgets the messages but the first one, of the role system (NULL: none). */
+/* Begins a chat: forgets all messages, and adds `system` as the first one, with the role system (NULL: none). */
 static inlay_status begin(json_t *messages, const char *system, inlay_diag *diag)
 {
     (void)json_array_clear(messages);

@@ -76,12 +76,9 @@ static void store(const recurrent_call *call, const kit_tensor *tensor, int64_t 
 
 static int64_t length_of(const recurrent_call *call, int64_t sample)
 {
-    int64_t length;
-
     if (!kit_has_input(call->call, IN_LENGTHS))
         return call->plan->steps;
-    length = ((const int32_t *)call->call->in[IN_LENGTHS].data)[sample];
-    return length < 0 ? 0 : length > call->plan->steps ? call->plan->steps : length;
+    return ((const int32_t *)call->call->in[IN_LENGTHS].data)[sample];
 }
 
 /* The index of a sample's row in X; and the element index of its row in Y, and in the initial and final states. */
@@ -422,6 +419,19 @@ static void find_panels(recurrent_call *call, int64_t d)
     to->candidate = (char *)to->r + (layout->candidate_at - layout->r_at);
 }
 
+/* Fails unless each of sequence_lens is a number of steps of X. */
+static inlay_status check_lengths(const kit_call *call)
+{
+    const recurrent_plan *plan = call->plan;
+    const int32_t *lengths = kit_has_input(call, IN_LENGTHS) ? call->in[IN_LENGTHS].data : NULL;
+
+    for (int64_t i = 0; lengths != NULL && i < plan->batch; i++)
+        if (lengths[i] < 0 || lengths[i] > plan->steps)
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "sequence_lens[%lld] is %ld; X has %lld steps",
+                              (long long)i, (long)lengths[i], (long long)plan->steps);
+    return INLAY_OK;
+}
+
 inlay_status recurrent_run(const kit_call *call)
 {
     static const kit_tensor none = { .data = NULL };
@@ -433,6 +443,8 @@ inlay_status recurrent_run(const kit_call *call)
 
     if (plan->hidden == 0 || plan->batch == 0)
         return INLAY_OK;
+    if (check_lengths(call) != INLAY_OK)
+        return INLAY_INVALID_ARGUMENT;
     run.of_w = run.of_r = state->product;
     if (state->pack.data != NULL && call->in[IN_W].rank == 0)
         run.projected = call->in[IN_W].data;

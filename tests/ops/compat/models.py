@@ -1036,6 +1036,9 @@ def attentions():
     raw = np.array([[1, 1, 0], [1, 1, 1]], np.int32)
     yield one("Attention", {**inputs, "m": raw}, [attend(*three, np.where(raw == 0, -10000.0, 0.0)[:, None, None])], two,
               name="Attention_mask")
+    for held, shape in ((1, (len(raw), 1)), (0, (1, 1))): # hides no keys
+        yield one("Attention", {**inputs, "m": np.full(shape, held, np.int32)}, [attend(*three)], two,
+                  name=f"Attention_mask_of_{shape[0]}_and_1")
     yield one("Attention", {**inputs, "m": np.array([2, 3], np.int32)},
               [attend(*three, np.where(raw == 0, -10000.0, 0.0)[:, None, None])], two, name="Attention_lengths")
     past = floats(2, n, 2, 4, 4)

@@ -1,4 +1,5 @@
-#include "serve/chat/anthropic.h"
+/* Anthropic's /v1/messages: its requests become those of chats. */
+#include "serve/chat/request_fields.h"
 #include "texts/model/messages.h"
 #include <string.h>
 
@@ -15,14 +16,17 @@ static bool append(json_t *list, json_t *value)
     return value != NULL && json_array_append_new(list, value) == 0;
 }
 
-/* Adds a block: text to `texts`, a call to `calls`, and the message of a result to `list`. */
-static bool add_block(json_t *list, json_t *texts, json_t *calls, json_t *block, size_t index, body_error *error)
+/* Adds a block: text to `texts`, a thought to `thoughts`, a call to `calls`, and the message of a result to `list`. */
+static bool add_block(json_t *list, json_t *texts, json_t *thoughts, json_t *calls, json_t *block, size_t index,
+                      body_error *error)
 {
     json_t *content = json_object_get(block, "content");
     const char *type = json_string_value(json_object_get(block, "type"));
 
     if (is_of(block, "text"))
         return append(texts, json_incref(block));
+    if (is_of(block, "thinking"))
+        return append(thoughts, json_pack("{s:s, s:O?}", "type", "text", "text", json_object_get(block, "thinking")));
     if (is_of(block, "tool_use"))
         return append(calls, json_pack("{s:O?, s:s, s:{s:O?, s:O?}}", "id", json_object_get(block, "id"), "type",
                                        "function", "function", "name", json_object_get(block, "name"), "arguments",
@@ -40,13 +44,13 @@ static bool add_message(json_t *list, const json_t *given, size_t index, body_er
 {
     const json_t *content = json_object_get(given, "content");
     const char *role = json_string_value(json_object_get(given, "role"));
-    json_t *texts = json_array(), *calls = json_array(), *message;
+    json_t *texts = json_array(), *thoughts = json_array(), *calls = json_array(), *message, *thought;
     bool good = role != NULL && (strcmp(role, "user") == 0 || strcmp(role, "assistant") == 0);
 
     if (!good)
         (void)body_fail(error, "message %zu: the role is neither user nor assistant", index);
     for (size_t i = 0; good && i < json_array_size(content); i++)
-        good = add_block(list, texts, calls, json_array_get(content, i), index, error);
+        good = add_block(list, texts, thoughts, calls, json_array_get(content, i), index, error);
     if (good && (!json_is_array(content) || json_array_size(texts) > 0 || json_array_size(calls) > 0)) {
         message = json_pack("{s:s, s:O?}", "role", role, "content",
                             !json_is_array(content)      ? (json_t *)(uintptr_t)content
@@ -54,14 +58,20 @@ static bool add_message(json_t *list, const json_t *given, size_t index, body_er
                                                          : NULL);
         if (message != NULL && json_array_size(calls) > 0)
             (void)json_object_set(message, "tool_calls", calls);
-        good = append(list, message);
+        thought = json_array_size(thoughts) > 0 ? messages_content(thoughts, index, error) : NULL;
+        if (message != NULL && thought != NULL)
+            (void)json_object_set_new(message, "reasoning_content", thought);
+        good = (json_array_size(thoughts) == 0 || thought != NULL) && append(list, message);
     }
+    json_decref(thoughts);
     json_decref(texts);
     json_decref(calls);
     return good;
 }
 
-json_t *anthropic_messages(const json_t *value, body_error *error)
+/* Messages as messages_read() takes them; a new reference, as the next two. Blocks of texts, of calls of tools and of
+ * their results are known. NULL: *error names the message. */
+static json_t *convert_messages(const json_t *value, body_error *error)
 {
     const size_t count = json_array_size(value);
     json_t *list = json_array();
@@ -75,7 +85,8 @@ json_t *anthropic_messages(const json_t *value, body_error *error)
     return NULL;
 }
 
-json_t *anthropic_tools(const json_t *value, body_error *error)
+/* Tools as tool_set_read() takes them. NULL: *error names the tool. */
+static json_t *convert_tools(const json_t *value, body_error *error)
 {
     json_t *list = json_array();
     bool good = json_is_array(value) || body_fail(error, "not an array");
@@ -98,7 +109,8 @@ json_t *anthropic_tools(const json_t *value, body_error *error)
     return NULL;
 }
 
-json_t *anthropic_choice(const json_t *value, bool *single, body_error *error)
+/* A choice as tool_set_choose() takes it. *single: at most one tool may be called. NULL: *error says why. */
+static json_t *convert_choice(const json_t *value, bool *single, body_error *error)
 {
     static const char *const types[] = { "auto", "any", "none", "tool", NULL };
     static const char *const modes[] = { "auto", "required", "none" };
@@ -110,3 +122,72 @@ json_t *anthropic_choice(const json_t *value, bool *single, body_error *error)
     return which < 3 ? json_string(modes[which])
                      : json_pack("{s:s, s:O?}", "type", "function", "name", json_object_get(value, "name"));
 }
+
+static bool read_turns(void *user, json_t *value, body_error *error)
+{
+    completion_request *request = user;
+    json_t *list = request_keep(request, convert_messages(value, error), error);
+
+    return list != NULL && messages_read(request->dialog.messages, list, false, error);
+}
+
+static bool read_system(void *user, json_t *value, body_error *error)
+{
+    const json_t *text = request_keep(user, messages_content(value, 0, error), error);
+
+    ((completion_request *)user)->dialog.instructions = json_string_value(text);
+    return text != NULL;
+}
+
+static bool read_tools(void *user, json_t *value, body_error *error)
+{
+    completion_request *request = user;
+    json_t *list = request_keep(request, convert_tools(value, error), error);
+
+    return list != NULL && tool_set_read(&request->tools, list, false, error);
+}
+
+static bool read_choice(void *user, json_t *value, body_error *error)
+{
+    completion_request *request = user;
+
+    request->tools.given_choice = request_keep(request, convert_choice(value, &request->tools.single, error), error);
+    return request->tools.given_choice != NULL;
+}
+
+static bool read_thinking(void *user, json_t *value, body_error *error)
+{
+    static const char *const kinds[] = { "disabled", NULL };
+    uint32_t which;
+
+    (void)user;
+    return body_choice(json_object_get(value, "type"), kinds, &which, error);
+}
+
+static bool read_tier(void *user, json_t *value, body_error *error)
+{
+    static const char *const tiers[] = { "auto", "standard_only", NULL };
+    uint32_t which;
+
+    (void)user;
+    return body_choice(value, tiers, &which, error);
+}
+
+static const body_parameter anthropic_rows[] = {
+    { "model", field_model },          { "messages", read_turns },
+    { "system", read_system },         { "max_tokens", field_max_tokens },
+    { "stop_sequences", field_stops }, { "temperature", field_temperature },
+    { "top_p", field_top_p },          { "top_k", field_top_k },
+    { "stream", field_stream },        { "tools", read_tools },
+    { "tool_choice", read_choice },    { "thinking", read_thinking },
+    { "service_tier", read_tier },     { "metadata", NULL }
+};
+static const body_table anthropic = { anthropic_rows, sizeof anthropic_rows / sizeof *anthropic_rows, NULL };
+
+const request_form form_anthropic = { .table = &anthropic,
+                                      .prompt = "messages",
+                                      .reply = &anthropic_reply,
+                                      .chat = true,
+                                      .is_single = true,
+                                      .continues = true,
+                                      .max_tokens = CHAT_TOKENS };
