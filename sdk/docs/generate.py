@@ -27,6 +27,8 @@ HEADERS = [
     ("kit_table.h", "kit_table", "Kernels for the kit: kit_table.h"),
     ("kit_node.h", "kit_node", "Nodes that kernels see: kit_node.h"),
     ("kit_call.h", "kit_call", "Runs of kernels: kit_call.h"),
+    ("kit_shapes.h", "kit_shapes", "Attributes, windows and axes: kit_shapes.h"),
+    ("kit_group.h", "kit_group", "Groups of nodes: kit_group.h"),
     ("kit_region.h", "kit_region", "Kit for providers that compile regions: kit_region.h"),
     ("extensions.h", "extensions", "Extensions: extensions.h"),
 ]

@@ -51,7 +51,7 @@ int use(void)
 }
 EOC
 for header in status types note host cost graph_view execution plugin extensions inlay text check kit_call kit_node \
-    kit_table kit_kernel kit kit_region; do
+    kit_table kit_kernel kit kit_shapes kit_group kit_region; do
     printf '#include "inlay/%s.h"\nextern int declared; /* check.h declares nothing */\n' "$header" >"$tmp/$header.c"
 done
 for cc in gcc clang; do

@@ -200,6 +200,9 @@ typedef struct partition_rules {
     /* [provider_count] 1 = measured runs of the model are faster without the provider (cost_is_left_out): it runs
      * only nodes that no other provider offers, and those of rules that name it; NULL = none. Saved plans ignore it. */
     const uint8_t *left_out;
+    /* [provider_count] where the provider was checked (option trust): it runs no node outside; an entry that is NULL
+     * limits nothing; NULL = none. */
+    const struct certificate_provider *const *trusted;
 } partition_rules;
 
 typedef struct partition_request {
