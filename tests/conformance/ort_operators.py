@@ -162,8 +162,8 @@ def cases(work, kind):
 def test(folders, tolerance, inlay, flags):
     """The results of the cases, by name: (result, text)."""
     atol, rtol = tolerance.split("_")
-    made = subprocess.run([inlay, "test", "--json", "--no-config", "--cache-dir=", "--atol", atol, "--rtol", rtol,
-                           *flags, *folders],
+    made = subprocess.run([inlay, "test", "--json", "--no-config", "--cache-dir=", "--memory-budget", str(4 << 30),
+                           "--atol", atol, "--rtol", rtol, *flags, *folders],
                           capture_output=True, text=True, check=False)
     try:
         listed = json.loads(made.stdout)["cases"]

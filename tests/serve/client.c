@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -437,6 +438,29 @@ void client_receive(int fd, struct answer *out)
     out->code = (int)strtol(out->head + strlen("HTTP/1.1 "), NULL, 10);
 }
 
+/* Appends a request and its answer to the file that the variable CLIENT_EXCHANGES names, if it is set: a line with the
+ * method, path, code and both sizes in bytes, then both bodies. published.py reads it. */
+static void record(const char *method, const char *path, const void *body, size_t bytes, int code, const char *answer,
+                   size_t answer_bytes)
+{
+    const char *name = getenv("CLIENT_EXCHANGES");
+    char line[2200];
+    int length, fd;
+
+    if (name == NULL)
+        return;
+    length = snprintf(line, sizeof line, "%s %s %d %zu %zu\n", method, path, code, bytes, answer_bytes);
+    fd = open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    assert_true(fd >= 0 && length > 0 && (size_t)length < sizeof line);
+    assert_int_equal(writev(fd,
+                            (const struct iovec[]){ { line, (size_t)length },
+                                                    { (void *)(uintptr_t)body, bytes },
+                                                    { (void *)(uintptr_t)answer, answer_bytes } },
+                            3),
+                     (ssize_t)((size_t)length + bytes + answer_bytes));
+    (void)close(fd);
+}
+
 void client_call(int fd, const char *method, const char *path, const char *headers, const void *body, size_t bytes,
                  struct answer *out)
 {
@@ -449,6 +473,7 @@ void client_call(int fd, const char *method, const char *path, const char *heade
     if (bytes > 0)
         client_send(fd, body, bytes);
     client_receive(fd, out);
+    record(method, path, body, bytes, out->code, out->body, out->body_bytes);
 }
 
 void client_once(const struct serving *serving, const char *method, const char *path, const char *headers,
@@ -517,6 +542,7 @@ void client_stream(const struct serving *serving, const char *path, const char *
     }
     (void)close(fd);
     join_chunks(text, have);
+    record("POST", path, body, strlen(body), 0, text, strlen(text));
 }
 
 double client_metric(const struct serving *serving, const char *name)

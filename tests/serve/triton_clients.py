@@ -1,0 +1,142 @@
+#!/usr/bin/python3
+"""Triton's example clients, and its unit tests of HTTP and gRPC clients, with this server.
+    triton_clients.py INLAY_SERVE EXAMPLES [QA]
+
+EXAMPLES is src/python/examples of https://github.com/triton-inference-server/client, QA the folder qa of
+https://github.com/triton-inference-server/server. The package tritonclient must be importable. The models are made here;
+a client passes if it ends with 0. The last line has the counts."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+from onnx import TensorProto, helper, numpy_helper
+import numpy as np
+
+STRING, INT32, INT64 = TensorProto.STRING, TensorProto.INT32, TensorProto.INT64
+FLOAT = TensorProto.FLOAT
+# They need other backends (Python, CUDA), models with images, or ports of their own.
+LEFT_OUT = re.compile(r"cudashm|image|custom_repeat|memory_growth|^grpc_client|simple_grpc_custom_args")
+EXPLICIT = re.compile(r"model_control")
+
+
+def info(name, code, shape):
+    return helper.make_tensor_value_info(name, code, shape)
+
+
+def save(folder, name, nodes, inputs, outputs, constants=(), config=""):
+    path = folder / name / "1"
+    path.mkdir(parents=True)
+    graph = helper.make_graph(nodes, name, inputs, outputs, list(constants))
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (path / "model.onnx").write_bytes(made.SerializeToString())
+    if config:
+        (folder / name / "config.pbtxt").write_text(config)
+
+
+def write_models(folder):
+    """simple: sum and difference; the same of strings; identities; and a sequence."""
+    node = helper.make_node
+    shape = ["batch", 16]
+    pair = lambda code: ([info(f"INPUT{i}", code, shape) for i in range(2)],
+                         [info(f"OUTPUT{i}", code, shape) for i in range(2)])
+    for name, code in (("simple", INT32), ("simple_int8", TensorProto.INT8)):
+        save(folder, name, [node("Add", ["INPUT0", "INPUT1"], ["OUTPUT0"]),
+                            node("Sub", ["INPUT0", "INPUT1"], ["OUTPUT1"])], *pair(code),
+             config="max_batch_size: 8\n")
+    save(folder, "simple_string", [
+        node("Cast", ["INPUT0"], ["a"], to=INT32), node("Cast", ["INPUT1"], ["b"], to=INT32),
+        node("Add", ["a", "b"], ["sum"]), node("Sub", ["a", "b"], ["difference"]),
+        node("Cast", ["sum"], ["OUTPUT0"], to=STRING), node("Cast", ["difference"], ["OUTPUT1"], to=STRING)],
+         *pair(STRING), config="max_batch_size: 8\n")
+    for name, code, dims in (("simple_identity", STRING, ["batch", "n"]), ("string_identity", STRING, ["n"]),
+                             ("simple_identity_int64", INT64, ["batch", "n"]),
+                             ("onnx_zero_1_float32", FLOAT, ["batch", "n"]), ("onnx_zero_1_object", STRING, ["n"]),
+                             ("onnx_zero_1_object_1_element", STRING, [1]),
+                             ("onnx_zero_1_float16", TensorProto.FLOAT16, ["m", "n"])):
+        save(folder, name, [node("Identity", ["INPUT0"], ["OUTPUT0"])], [info("INPUT0", code, dims)],
+             [info("OUTPUT0", code, dims)])
+    save(folder, "onnx_zero_3_float32", [node("Identity", [f"INPUT{i}"], [f"OUTPUT{i}"]) for i in range(3)],
+         [info(f"INPUT{i}", FLOAT, ["batch", 8]) for i in range(3)],
+         [info(f"OUTPUT{i}", FLOAT, ["batch", 8]) for i in range(3)])
+    # Adds 1 to the first input of a sequence.
+    save(folder, "simple_sequence",
+         [node("Sub", ["one", "past"], ["first"]), node("Add", ["INPUT", "first"], ["OUTPUT"]),
+          node("Max", ["past", "one"], ["present"])],
+         [info("INPUT", INT32, [1, 1]), info("past", INT32, [1, 1])],
+         [info("OUTPUT", INT32, [1, 1]), info("present", INT32, [1, 1])],
+         [numpy_helper.from_array(np.array([[1]], np.int32), "one")],
+         'sequence_batching { }\nparameters: { key: "state" value { string_value: "past=present" } }\n')
+
+
+def start(program, folder, *flags):
+    process = subprocess.Popen([program, str(folder), "--no-config", "--port", "0", "--grpc-port", "0",
+                                "--shared-memory", "1", *flags], stderr=subprocess.PIPE, text=True)
+    text = ""
+    for line in process.stderr:
+        text += line
+        if ": ready" in line:
+            http = re.search(r"http://(127\.0\.0\.1:\d+)", text).group(1)
+            return process, http, re.search(r"[Gg][Rr][Pp][Cc]\D*(127\.0\.0\.1:\d+)", text).group(1)
+    sys.exit(f"the server does not start: {text}")
+
+
+def outcome(command, folder):
+    try:
+        ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=30, check=False)
+    except subprocess.TimeoutExpired:
+        return "does not end"
+    lines = [line for line in (ran.stdout + ran.stderr).splitlines() if line.strip()]
+    return "" if ran.returncode == 0 else " | ".join(lines[-3:])[-400:]
+
+
+def units(path, http, grpc, folder):
+    """The tests of a file with the addresses of this server, by name."""
+    text = path.read_text().replace("localhost:8000", http).replace("localhost:8001", grpc)
+    copied = folder / path.name
+    copied.write_text(text.replace('"../common"', repr(str(path.parent.parent / "common"))))
+    ran = subprocess.run([sys.executable, "-m", "unittest", "-v", copied.stem], cwd=folder, capture_output=True, text=True,
+                         timeout=200, check=False)
+    found = re.findall(r"^(test_\w+) \(([\w.]+)\).*?\.\.\. .*?(ok|FAIL|ERROR|skipped)", ran.stderr, re.M | re.S)
+    reasons = dict(re.findall(r"^(?:FAIL|ERROR): (test_\w+) .*?\n((?:\w+Error|\w+Exception|\w+\.\w+).*?)$", ran.stderr,
+                              re.M | re.S))
+    for name, _, result in found:
+        if result != "skipped":
+            yield f"{path.name} {name}", "" if result == "ok" else reasons.get(name, result)[:400]
+    if not found:
+        yield path.name, ran.stderr[-400:]
+
+
+def main():
+    program, examples, *more = sys.argv[1:]
+    counts = {False: 0, True: 0}
+
+    def note(name, text):
+        counts[bool(text)] += 1
+        print(f"{name}: {text or 'passed'}", flush=True)
+
+    with tempfile.TemporaryDirectory() as place:
+        place = pathlib.Path(place)
+        write_models(place / "models")
+        (place / "tokens").write_text("")
+        process, http, grpc = start(program, place / "models")
+        for path in sorted(pathlib.Path(examples).resolve().glob("*.py")):
+            if not LEFT_OUT.search(path.name) and not EXPLICIT.search(path.name):
+                url = grpc if "grpc" in path.name else http
+                note(path.name, outcome([sys.executable, str(path), "-u", url], place))
+        for name in ("L0_http/http_test.py", "L0_http/python_http_aio_test.py", "L0_grpc/python_unit_test.py",
+                     "L0_grpc/python_grpc_aio_test.py"):
+            for qa in more:
+                for test, text in units(pathlib.Path(qa).resolve() / name, http, grpc, place):
+                    note(test, text)
+        process.terminate()
+        process.wait()
+    print(f"{counts[False]} passed, {counts[True]} failed")
+    return counts[True] > 0
+
+
+if __name__ == "__main__":
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    sys.exit(main())
