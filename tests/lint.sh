@@ -102,6 +102,7 @@ commits() {
         subject=$(git log -1 --format=%s "$commit")
         [ ${#subject} -le 72 ] || { echo "${commit:0:8}: the subject has ${#subject} characters, more than 72"; status=1; }
         [[ $subject =~ ^[^:]+:\ . ]] || { echo "${commit:0:8}: the subject is not 'area: what and why'"; status=1; }
+        [[ $subject != *"; "* ]] || { echo "${commit:0:8}: the subject has two changes: make two commits"; status=1; }
         changed=$(git show --numstat --format= "$commit" | awk '{ n += $1 + $2 } END { print n + 0 }')
         if [ "$changed" -gt 20 ] && [ -z "$(git log -1 --format=%b "$commit")" ]; then
             echo "${commit:0:8}: changes $changed lines and has no body that says what was wrong without it"

@@ -254,7 +254,7 @@ static const pbtxt_place *place_of(const struct pbtxt *text, const void *message
     return NULL;
 }
 
-/* Checks that the field, or another one of its oneof, has no value yet, and records its line. */
+/* Checks that neither the field nor another field of its oneof has a value yet, and records its line. */
 static inlay_status note_place(text_reader *reader, ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {
     struct pbtxt *to = reader->to;

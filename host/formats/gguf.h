@@ -80,7 +80,10 @@ enum gguf_readers {
     GGUF_READ_BY_SHARED = 32, /* those with an expert that all tokens share */
     GGUF_READ_BY_GRANITE_DENSE = 64,
     GGUF_READ_BY_CAPS = 128, /* those that bound their logits */
-    GGUF_READ_BY_ENCODERS = 256
+    GGUF_READ_BY_ENCODERS = 256,
+    GGUF_READ_BY_DELTA = 512,
+    GGUF_READ_BY_YARN = 1024, /* those that read more about YaRN */
+    GGUF_READ_BY_VISION = 2048
 };
 
 enum gguf_key {
@@ -150,10 +153,11 @@ struct gguf_product {
 INLAY_NODISCARD inlay_status gguf_write_product(const struct gguf *gguf, const struct gguf_product *product,
                                                 const char *input, const char *output, struct wire *out,
                                                 inlay_diag *diag);
-/* Writes three matrices for each expert, [columns, rows, experts], and the node of output = the sum over the `used`
- * experts of the largest logits of the router of down(SiLU(gate(input)) * up(input)), weighted by the softmax of the
- * logits, of the chosen ones if `normalizes`. With biases [rows, experts], the gate is that of gpt-oss:
- * down(g sigmoid(1.702 g) * (u + 1)) with g = min(gate(input), 7) and u = up(input), between -7 and 7. */
+/* Writes three matrices for each expert, [columns, rows, experts], and a node. The node's output is the weighted sum of
+ * down(SiLU(gate(input)) * up(input)) over the `used` experts with the largest logits of the router. The weights are
+ * the softmax of all logits or, if `normalizes`, of the logits of the chosen experts. With biases [rows, experts], the
+ * gate is that of gpt-oss: down(g sigmoid(1.702 g) * (u + 1)) with g = min(gate(input), 7) and u = up(input), between
+ * -7 and 7. */
 struct gguf_experts {
     const struct gguf_tensor *gate, *down, *up;
     const struct gguf_tensor *gate_bias, *down_bias, *up_bias; /* all, or NULL: none */
@@ -185,6 +189,7 @@ struct gguf_turning {
     const struct gguf_tensor *slower;  /* further divisors of the angles, [size / 2]; NULL: none */
     double amplitude;                  /* which cosines and sines are multiplied by */
     bool yarn;                         /* the factor concerns slow pairs only */
+    double fast, slow; /* turns within the original context from which on, and up to which, pairs are so */
 };
 /* Writes the nodes that find the positions of a run, from `lengths` and `total_length.wide`. */
 void gguf_write_positions(int64_t context, struct wire *out);

@@ -85,6 +85,8 @@ bool gguf_module_name(const char *prefix, char *out, size_t bytes)
         (void)snprintf(out, bytes, "%s", "/lm_head/MatMul");
         return true;
     }
+    if (strncmp(prefix, "blk.", 4) != 0)
+        return false;
     for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
         if (strcmp(part + 1, modules[i].part) == 0) {
             (void)snprintf(out, bytes, "/model/layers.%d/%s/MatMul", atoi(prefix + strlen("blk.")), modules[i].module);
@@ -96,28 +98,49 @@ bool gguf_module_name(const char *prefix, char *out, size_t bytes)
 void gguf_builder_linear(struct builder *b, const char *prefix, int64_t columns, int64_t all, int64_t first,
                          int64_t count, const char *input, const char *output)
 {
-    char name[TEXT], bias[TEXT], product[TEXT + 8], module[TEXT];
+    char name[TEXT], bias[TEXT], scale[TEXT], product[TEXT + 16], scaled[TEXT + 8], module[TEXT];
     struct gguf_product rows = { .first = first, .count = count, .name = name };
-    bool biased;
+    bool biased, has_scale;
 
     (void)snprintf(name, sizeof name, "%s.weight", prefix);
     (void)snprintf(bias, sizeof bias, "%s.bias", prefix);
+    (void)snprintf(scale, sizeof scale, "%s.scale", prefix);
     rows.tensor = gguf_builder_tensor(b, name, columns, all);
     biased = gguf_builder_has(b, bias);
+    has_scale = gguf_builder_has(b, scale);
     if (biased && count != all)
         gguf_builder_refuse(b, INLAY_UNSUPPORTED, "has a bias of fused weights, which is not supported:", bias);
     if (b->gguf->status != INLAY_OK)
         return;
-    (void)snprintf(product, sizeof product, "%s%s", output, biased ? ".product" : "");
+    (void)snprintf(scaled, sizeof scaled, "%s%s", output, biased ? ".product" : "");
+    (void)snprintf(product, sizeof product, "%s%s", scaled, has_scale ? ".small" : "");
     if (count != all)
         (void)snprintf(name, sizeof name, "%s.weight", output);
     else if (gguf_module_name(prefix, module, sizeof module))
         rows.node = module;
     b->gguf->status = gguf_write_product(b->gguf, &rows, input, product, b->out, b->gguf->diag);
+    if (has_scale) {
+        gguf_builder_vector(b, scale, 1);
+        gguf_builder_node(b, "Mul", "%s %s -> %s", product, scale, scaled);
+    }
     if (biased) {
         gguf_builder_vector(b, bias, count);
-        gguf_builder_node(b, "Add", "%s %s -> %s", product, bias, output);
+        gguf_builder_node(b, "Add", "%s %s -> %s", scaled, bias, output);
     }
+}
+
+void gguf_builder_layer_norm(struct builder *b, const char *norm, const char *input, const char *output)
+{
+    const onnx_attribute attributes[] = { { "epsilon", true, 0, b->epsilon }, { "axis", false, -1, 0 } };
+    char weight[TEXT], bias[TEXT], inputs[4 * TEXT];
+
+    (void)snprintf(weight, sizeof weight, "%s.weight", norm);
+    (void)snprintf(bias, sizeof bias, "%s.bias", norm);
+    gguf_builder_vector(b, weight, b->width);
+    gguf_builder_vector(b, bias, b->width);
+    (void)snprintf(inputs, sizeof inputs, "%s %s %s", input, weight, bias);
+    if (b->gguf->status == INLAY_OK)
+        onnx_node(b->out, "LayerNormalization", inputs, output, attributes, 2);
 }
 
 void gguf_builder_gated_network(struct builder *b, const char *layer, const char *suffix, int64_t hidden,
@@ -204,7 +227,10 @@ void gguf_builder_rotary(struct builder *b)
                                     .factor =
                                         gguf_float_or(gguf, GGUF_TURN_FACTOR, gguf_float(gguf, GGUF_TURN_SCALE_OLD)),
                                     .amplitude = gguf_float(gguf, GGUF_TURN_ATTENTION),
+                                    .fast = gguf_float(gguf, GGUF_TURN_FAST),
+                                    .slow = gguf_float(gguf, GGUF_TURN_SLOW),
                                     .yarn = gguf_text_is(scaling, "yarn") };
+    const double multiplier = gguf_float(gguf, GGUF_TURN_MULTIPLIER);
     const double local = b->architecture->local_base > 0 ? b->architecture->local_base : turning.base;
 
     if (gguf_text_is(scaling, "none") || turning.factor == 0)
@@ -215,13 +241,15 @@ void gguf_builder_rotary(struct builder *b)
     if (turning.size < 2 || turning.size > b->head_size || turning.size % 2 != 0 ||
         (turning.size != b->head_size && !b->architecture->halves && !b->architecture->pairs))
         gguf_fail_key(gguf, GGUF_TURN_SIZE, "rotates a part of a head that is odd or not supported by the key");
-    if (!(turning.base > 0) || !(turning.factor > 0) || !(turning.amplitude > 0) || turning.original_context < 1)
+    if (!(turning.base > 0) || !(turning.factor > 0) || !(turning.amplitude > 0) || turning.original_context < 1 ||
+        !(turning.slow > 0) || !(turning.fast > 0) || !(multiplier >= 0))
         gguf_builder_refuse(b, INLAY_INVALID_MODEL, "has a frequency or a factor that is not positive in", "rope.*");
     turning.slower = divisors(b, &turning);
     if (gguf->status != INLAY_OK)
         return;
     gguf_write_positions(b->context, b->out);
-    turning.amplitude *= turning.yarn && turning.factor > 1 ? 1 + 0.1 * log(turning.factor) : 1;
+    if (turning.yarn && turning.factor > 1)
+        turning.amplitude *= (1 + 0.1 * log(turning.factor)) / (1 + 0.1 * multiplier * log(turning.factor));
     gguf_write_turning(gguf, "rotary", &turning, b->out);
     if (!b->has_local_base)
         return;

@@ -21,23 +21,39 @@ struct architecture {
     bool gelu;              /* the gate is GELU (tanh), not SiLU */
     bool scales_embeddings; /* by the square root of their size */
     unsigned readers;       /* keys that it reads besides those of all; bits of enum gguf_readers */
-    int64_t pattern;        /* all layers but each pattern-th see a window of tokens only, if the file has no pattern */
-    int64_t window;         /* its size if the file has none; 0: all layers see all tokens */
-    double local_base;      /* the base of positions in these layers if the file has none; 0: that of all */
-    int64_t wide_layers;    /* a model of so many layers scales attention by its width instead of its head size */
-    bool experts;           /* layers may have experts */
-    bool keeps_shares;      /* which are weighted by the softmax of all, not of the chosen ones */
-    bool minicpm;           /* has scales of its own where the file has none */
-    bool pairs;             /* rotates pairs, also of a part of a head; no converter permutes rows */
-    bool norms_after;       /* the parts of a layer have a norm behind them only */
-    bool next_norm;         /* post_attention_norm is the norm before the feed-forward network */
-    bool local_turns;       /* if layers see a window, only these rotate */
-    bool local_plain;       /* layers that see a window rotate without scaling */
-    int64_t still_step;     /* each still_step-th layer does not rotate; 0: all do */
-    int64_t window_layers;  /* only models of so many layers have windows; 0: all */
-    bool oai;               /* experts have biases, and SwiGLU with a limit */
-    bool encoder;           /* gguf_encoder.h */
-    double logit_cap;       /* final_logit_softcapping if the file has none; 0: none */
+    /* if the file has no pattern: every layer except each pattern-th one sees only a window of tokens */
+    int64_t pattern;
+    int64_t window; /* size of the window if the file states none; 0: all layers see all tokens */
+    /* base of the angles of positions in layers with a window, if the file states none; 0: that of all layers */
+    double local_base;
+    /* a model with this number of layers scales attention by its width instead of its head size */
+    int64_t wide_layers;
+    bool experts;          /* layers may have experts */
+    bool keeps_shares;     /* experts are weighted by the softmax over all experts, not over the chosen ones */
+    bool minicpm;          /* has scales of its own where the file has none */
+    bool pairs;            /* rotates pairs, also of a part of a head; no converter permutes rows */
+    bool norms_after;      /* the parts of a layer have a norm behind them only */
+    bool next_norm;        /* post_attention_norm is the norm before the feed-forward network */
+    bool local_turns;      /* if some layers see a window, only those layers rotate */
+    bool local_plain;      /* layers that see a window rotate without scaling */
+    int64_t still_step;    /* each still_step-th layer does not rotate; 0: all layers rotate */
+    int64_t window_layers; /* only models with this number of layers have windows; 0: all models */
+    bool oai;              /* experts have biases, and SwiGLU with a limit */
+    bool sections;         /* positions of images have a row and a column, which is not supported */
+    bool encoder;          /* gguf_encoder.h */
+    bool vision;           /* gguf_vision.h */
+    bool delta;            /* gguf_delta.h: most layers have the delta rule, and attention has gates */
+    bool tiles_keys;       /* value heads of the delta rule share the key heads in turns, not as neighbours */
+    double logit_cap;      /* final_logit_softcapping if the file has none; 0: none */
+};
+
+/* Sizes of layers with the gated delta rule. */
+struct delta {
+    int64_t taps;                       /* of the convolution */
+    int64_t keys, values;               /* heads */
+    int64_t size;                       /* of a head */
+    int64_t step;                       /* each step-th layer has attention, if the file has no list */
+    const struct gguf_value *recurrent; /* of the layers with the delta rule; NULL: none */
 };
 
 struct builder {
@@ -50,6 +66,8 @@ struct builder {
     bool has_local_base;              /* these layers turn by other angles */
     bool embeds;                      /* the output is the hidden states, and there are no states */
     bool turns;                       /* queries and keys, by their positions */
+    double temperature;               /* of queries, which grows with their position; 0: none */
+    struct delta delta;
     float epsilon;
     double residual_scale, attention_scale, embedding_scale, logit_scale, attention_cap, logit_cap;
     char stream[TEXT], pending[TEXT]; /* the hidden states, and what is still to be added to them; "": nothing */
@@ -65,10 +83,12 @@ bool gguf_builder_has(struct builder *b, const char *name);
 /* A vector of floats as an initializer of its own name. */
 void gguf_builder_vector(struct builder *b, const char *name, int64_t count);
 void gguf_builder_scalar(struct builder *b, const char *name, double value);
-/* output = input x rows [first, first + count) of PREFIX.weight, with a bias if the file has PREFIX.bias. all: the
- * rows of the tensor. */
+/* output = input x rows [first, first + count) of PREFIX.weight, times PREFIX.scale [1], plus PREFIX.bias, if the file
+ * has them. all: the rows of the tensor. */
 void gguf_builder_linear(struct builder *b, const char *prefix, int64_t columns, int64_t all, int64_t first,
                          int64_t count, const char *input, const char *output);
+/* output = the layer normalization of the input, with NORM.weight and NORM.bias. */
+void gguf_builder_layer_norm(struct builder *b, const char *norm, const char *input, const char *output);
 /* output = down(activation(gate(x)) * up(x)), with the weights LAYERffn_gateSUFFIX and so on of `hidden` rows. A fused
  * up has the rows of the gate first. */
 void gguf_builder_gated_network(struct builder *b, const char *layer, const char *suffix, int64_t hidden,

@@ -32,21 +32,6 @@ static void read_sizes(struct builder *b)
         gguf_fail_key(gguf, GGUF_LAYER_EPSILON, "has a value that is not positive for the key");
 }
 
-/* output = the layer normalization of the input, with NORM.weight and NORM.bias. */
-static void normalize(struct builder *b, const char *norm, const char *input, const char *output)
-{
-    const onnx_attribute attributes[] = { { "epsilon", true, 0, b->epsilon }, { "axis", false, -1, 0 } };
-    char weight[TEXT], bias[TEXT], inputs[4 * TEXT];
-
-    (void)snprintf(weight, sizeof weight, "%s.weight", norm);
-    (void)snprintf(bias, sizeof bias, "%s.bias", norm);
-    gguf_builder_vector(b, weight, b->width);
-    gguf_builder_vector(b, bias, b->width);
-    (void)snprintf(inputs, sizeof inputs, "%s %s %s", input, weight, bias);
-    if (b->gguf->status == INLAY_OK)
-        onnx_node(b->out, "LayerNormalization", inputs, output, attributes, 2);
-}
-
 /* output = the rows of a table of floats at the indices. */
 static void look_up(struct builder *b, const char *name, const char *indices, const char *output)
 {
@@ -86,10 +71,10 @@ static void embed(struct builder *b)
             gguf_builder_refuse(b, INLAY_INVALID_MODEL, "has fewer positions than its context in",
                                 "position_embd.weight");
     }
-    normalize(b, "token_embd_norm", sum, "embeddings");
+    gguf_builder_layer_norm(b, "token_embd_norm", sum, "embeddings");
 }
 
-/* Queries, keys and values, of which the former two rotate. */
+/* Queries, keys and values; queries and keys rotate. */
 static void project(struct builder *b, const char *layer, const char *input)
 {
     static const char *const parts[] = { "attn_q", "attn_k", "attn_v" };
@@ -152,13 +137,13 @@ static void write_layer(struct builder *b, int64_t layer, const char *input, con
     gguf_builder_node(b, "Add", "%s %s -> %s.sum", input, norm, norm);
     (void)snprintf(inputs, sizeof inputs, "%s.sum", norm);
     (void)snprintf(name, sizeof name, "%sattn_output_norm", prefix);
-    normalize(b, name, inputs, name);
+    gguf_builder_layer_norm(b, name, inputs, name);
     (void)snprintf(norm, sizeof norm, "%sffn_down", prefix);
     feed_forward(b, prefix, name, norm);
     gguf_builder_node(b, "Add", "%s %s -> %s.sum", name, norm, norm);
     (void)snprintf(inputs, sizeof inputs, "%s.sum", norm);
     (void)snprintf(name, sizeof name, "%slayer_output_norm", prefix);
-    normalize(b, name, inputs, output);
+    gguf_builder_layer_norm(b, name, inputs, output);
 }
 
 void gguf_write_pooling(struct gguf *gguf, struct wire *out)

@@ -1,6 +1,8 @@
 /* gguf_graph.c - the graphs of the architectures. */
 #include "formats/formats.h"
+#include "formats/gguf_delta.h"
 #include "formats/gguf_encoder.h"
+#include "formats/gguf_vision.h"
 #include "formats/onnx_write.h"
 #include "inlay/check.h"
 #include <inttypes.h>
@@ -13,16 +15,16 @@
 static const struct architecture architectures[] = {
     { .name = "llama", .experts = true }, /* also Mistral, Mixtral and SmolLM */
     { .name = "qwen2", .halves = true },
-    { .name = "qwen2vl", .halves = true }, /* positions of texts have three equal parts */
+    { .name = "qwen2vl", .halves = true, .sections = true }, /* positions of texts have three equal parts */
     { .name = "qwen2moe",
       .halves = true,
       .experts = true,
       .keeps_shares = true,
       .readers = GGUF_READ_BY_QWEN_MOE | GGUF_READ_BY_SHARED },
     { .name = "qwen3", .halves = true },
-    { .name = "qwen3vl", .halves = true },
+    { .name = "qwen3vl", .halves = true, .sections = true },
     { .name = "qwen3moe", .halves = true, .experts = true, .readers = GGUF_READ_BY_QWEN_MOE },
-    { .name = "qwen3vlmoe", .halves = true, .experts = true, .readers = GGUF_READ_BY_QWEN_MOE },
+    { .name = "qwen3vlmoe", .halves = true, .sections = true, .experts = true, .readers = GGUF_READ_BY_QWEN_MOE },
     { .name = "gemma", .halves = true, .gelu = true, .scales_embeddings = true },
     { .name = "gemma2",
       .halves = true,
@@ -73,8 +75,31 @@ static const struct architecture architectures[] = {
       .oai = true,
       .readers = GGUF_READ_BY_WINDOWS | GGUF_READ_BY_QWEN_MOE,
       .pattern = 2 },
+    { .name = "qwen3next",
+      .halves = true,
+      .experts = true,
+      .next_norm = true,
+      .delta = true,
+      .readers = GGUF_READ_BY_QWEN_MOE | GGUF_READ_BY_SHARED | GGUF_READ_BY_DELTA },
+    { .name = "qwen35",
+      .halves = true,
+      .sections = true,
+      .next_norm = true,
+      .delta = true,
+      .tiles_keys = true,
+      .readers = GGUF_READ_BY_DELTA },
+    { .name = "qwen35moe",
+      .halves = true,
+      .sections = true,
+      .experts = true,
+      .next_norm = true,
+      .delta = true,
+      .tiles_keys = true,
+      .readers = GGUF_READ_BY_QWEN_MOE | GGUF_READ_BY_SHARED | GGUF_READ_BY_DELTA },
+    { .name = "mistral3", .experts = true, .readers = GGUF_READ_BY_YARN },
     { .name = "bert", .encoder = true, .readers = GGUF_READ_BY_ENCODERS },
     { .name = "nomic-bert", .encoder = true, .halves = true, .readers = GGUF_READ_BY_ENCODERS },
+    { .name = "clip", .vision = true, .pairs = true, .readers = GGUF_READ_BY_VISION },
 };
 
 /* output = RMS normalization of the hidden states, to which what is pending is added first. */
@@ -188,9 +213,11 @@ static void normalize_heads(struct builder *b, const char *weight, int64_t heads
 static void project(struct builder *b, const char *layer, const char *input)
 {
     static const char *const parts[] = { "attn_q", "attn_k", "attn_v" };
-    const int64_t sizes[] = { b->heads * b->head_size, b->key_heads * b->head_size, b->key_heads * b->head_size };
+    const bool gated = b->architecture->delta;
+    const int64_t sizes[] = { b->heads * b->head_size * (gated ? 2 : 1), b->key_heads * b->head_size,
+                              b->key_heads * b->head_size };
     const int64_t all = sizes[0] + sizes[1] + sizes[2];
-    char prefix[GGUF_NAME], output[GGUF_NAME], norm[GGUF_NAME];
+    char prefix[GGUF_NAME], output[GGUF_NAME], norm[GGUF_NAME], rows[TEXT];
     int64_t first = 0;
     bool fused;
 
@@ -201,7 +228,10 @@ static void project(struct builder *b, const char *layer, const char *input)
         (void)snprintf(norm, sizeof norm, "%s%s_norm.weight", layer, parts[i]);
         (void)snprintf(output, sizeof output, "%s%s%s", layer, parts[i],
                        i < 2 && gguf_builder_has(b, norm) ? ".raw" : "");
-        gguf_builder_linear(b, prefix, b->width, fused ? all : sizes[i], fused ? first : 0, sizes[i], input, output);
+        (void)snprintf(rows, sizeof rows, "%s%s", output, gated && i == 0 ? ".both" : "");
+        gguf_builder_linear(b, prefix, b->width, fused ? all : sizes[i], fused ? first : 0, sizes[i], input, rows);
+        if (gated && i == 0)
+            gguf_split_gates(b, layer, output);
         if (i < 2 && gguf_builder_has(b, norm)) {
             char whole[GGUF_NAME];
 
@@ -274,14 +304,18 @@ static void attend(struct builder *b, int64_t layer, const char *prefix, const c
     }
     (void)snprintf(past, sizeof past, "past_key_values.%" PRId64 ".key past_key_values.%" PRId64 ".value", layer,
                    layer);
-    (void)snprintf(inputs, sizeof inputs,
-                   "%sattn_q %sattn_k %sattn_v %s last_positions total_length %s.cos %s.sin rotary.row%s", prefix,
-                   prefix, prefix, b->embeds ? "- -" : past, rotary, rotary, sink);
+    if (b->temperature != 0)
+        gguf_builder_node(b, "Mul", "%sattn_q temperature -> %sattn_q.scaled", prefix, prefix);
+    (void)snprintf(
+        inputs, sizeof inputs, "%sattn_q%s %sattn_k %sattn_v %s last_positions total_length %s.cos %s.sin rotary.row%s",
+        prefix, b->temperature != 0 ? ".scaled" : "", prefix, prefix, b->embeds ? "- -" : past, rotary, rotary, sink);
     (void)snprintf(outputs, sizeof outputs,
                    b->embeds ? "%sattn" : "%sattn present.%" PRId64 ".key present.%" PRId64 ".value", prefix, layer,
                    layer);
     onnx_node(b->out, "com.microsoft.GroupQueryAttention", inputs, outputs, attributes, 7);
-    (void)snprintf(inputs, sizeof inputs, "%sattn", prefix);
+    if (b->architecture->delta)
+        gguf_builder_node(b, "Mul", "%sattn %sattn.share -> %sattn.gated", prefix, prefix, prefix);
+    (void)snprintf(inputs, sizeof inputs, "%sattn%s", prefix, b->architecture->delta ? ".gated" : "");
     (void)snprintf(name, sizeof name, "%sattn_output", prefix);
     gguf_builder_linear(b, name, b->heads * b->head_size, b->width, 0, b->width, inputs, name);
     (void)snprintf(inputs, sizeof inputs, "%spost_attention_norm.weight", prefix);
@@ -440,6 +474,22 @@ static void read_windows(struct builder *b)
         b->window > 0 && (b->architecture->local_plain || gguf_find(b->gguf, GGUF_TURN_BASE_LOCAL) != NULL);
 }
 
+/* The layers for guesses of the next tokens, behind the others, and their tensors are left out. */
+static void leave_out_guesses(struct builder *b)
+{
+    const int64_t guesses = gguf_int(b->gguf, GGUF_NEXT_LAYERS);
+
+    if (guesses < 0 || guesses >= b->layers)
+        gguf_fail_key(b->gguf, GGUF_NEXT_LAYERS, "has a value that is out of range for the key");
+    else
+        b->layers -= guesses;
+    for (uint64_t i = 0; i < b->gguf->tensor_count; i++) {
+        struct gguf_tensor *tensor = &b->gguf->tensors[i];
+
+        tensor->used |= guesses > 0 && strncmp(tensor->name, "blk.", 4) == 0 && atoll(tensor->name + 4) >= b->layers;
+    }
+}
+
 static void read_sizes(struct builder *b)
 {
     struct gguf *gguf = b->gguf;
@@ -448,7 +498,9 @@ static void read_sizes(struct builder *b)
     gguf->readers = b->architecture->readers;
     b->layers = gguf_builder_size(b, GGUF_LAYERS, MAX_LAYERS);
     b->width = gguf_builder_size(b, GGUF_WIDTH, 1 << 24);
-    b->hidden = gguf_builder_size(b, GGUF_HIDDEN, 1 << 24);
+    b->hidden = b->architecture->delta && b->architecture->experts /* Qwen3.5 has no other networks */
+                    ? gguf_builder_size_or(b, GGUF_HIDDEN, gguf_int_or(gguf, GGUF_EXPERT_HIDDEN, 0), 1 << 24)
+                    : gguf_builder_size(b, GGUF_HIDDEN, 1 << 24);
     b->context = gguf_builder_size(b, GGUF_CONTEXT, MAX_CONTEXT);
     b->heads = gguf_builder_size(b, GGUF_HEADS, MAX_HEADS);
     b->key_heads = gguf_builder_size_or(b, GGUF_KEY_HEADS, b->heads, MAX_HEADS);
@@ -456,15 +508,20 @@ static void read_sizes(struct builder *b)
     b->epsilon = (float)gguf_float(gguf, GGUF_EPSILON);
     b->turns = gguf_int(gguf, GGUF_TURNS) != 0;
     b->embeds = gguf_int(gguf, GGUF_POOLING) != 0;
+    b->temperature = gguf_float(gguf, GGUF_TEMPERATURE);
     read_experts(b);
     read_windows(b);
+    if (b->architecture->delta) {
+        leave_out_guesses(b);
+        gguf_read_delta(b);
+    } else if (gguf_int(gguf, GGUF_NEXT_LAYERS) != 0) {
+        gguf_fail_key(gguf, GGUF_NEXT_LAYERS, "has layers for guesses, which are not supported, by the key");
+    }
     if (gguf->status != INLAY_OK)
         return;
     read_scales(b);
     if (gguf_int(gguf, GGUF_CAUSAL) == 0)
         gguf_fail_key(gguf, GGUF_CAUSAL, "has tokens that see later ones, which is not supported, by the key");
-    if (gguf_int(gguf, GGUF_NEXT_LAYERS) != 0)
-        gguf_fail_key(gguf, GGUF_NEXT_LAYERS, "has layers for guesses, which are not supported, by the key");
     if (gguf_int_or(gguf, GGUF_VALUE_SIZE, b->head_size) != b->head_size || b->head_size % 2 != 0)
         gguf_fail_key(gguf, GGUF_VALUE_SIZE, "has values of another size than keys, or an odd one, by the key");
     if (b->heads % b->key_heads != 0)
@@ -484,6 +541,43 @@ static const char *before_part(struct builder *b, const char *weight, const char
     return output;
 }
 
+/* The rows of the tokens. The value `inputs_embeds` is the one that rows of images may replace (option image_rows):
+ * Gemma does not scale these, the others do. */
+static void embed(struct builder *b, struct gguf_tensor *embedding)
+{
+    const bool is_scaled = b->embedding_scale != 1, of_tokens = b->architecture->scales_embeddings;
+    const char *place = b->architecture->sections ? "embeddings" : "inputs_embeds";
+    const char *rows = is_scaled && of_tokens ? "embeddings.raw" : place;
+
+    if (b->gguf->status == INLAY_OK)
+        b->gguf->status = gguf_write_rows(b->gguf, embedding, "input_ids", rows, b->out, b->gguf->diag);
+    (void)snprintf(b->stream, sizeof b->stream, "%s", rows);
+    if (!is_scaled)
+        return;
+    (void)snprintf(b->stream, sizeof b->stream, "%s", of_tokens ? place : "embeddings.scaled");
+    gguf_builder_scalar(b, "embedding_scale", b->embedding_scale);
+    gguf_builder_node(b, "Mul", "%s embedding_scale -> %s", rows, b->stream);
+}
+
+/* What queries are multiplied by: 1 + the key's value * ln(1 + the number of original contexts before the position). */
+static void write_temperature(struct builder *b)
+{
+    const int64_t context = gguf_int_or(b->gguf, GGUF_TURN_CONTEXT, b->context), last = -1;
+
+    onnx_tensor(b->out, "temperature.axis", INLAY_INT64, (int64_t[]){ 1 }, 1, &last, sizeof last);
+    onnx_tensor(b->out, "temperature.context", INLAY_INT64, NULL, 0, &context, sizeof context);
+    gguf_builder_scalar(b, "temperature.one", 1);
+    gguf_builder_scalar(b, "temperature.scale", b->temperature);
+    gguf_builder_node(b, "Div", "positions temperature.context -> temperature.contexts");
+    onnx_node(b->out, "Cast", "temperature.contexts", "temperature.float",
+              &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
+    gguf_builder_node(b, "Add", "temperature.float temperature.one -> temperature.count");
+    gguf_builder_node(b, "Log", "temperature.count -> temperature.log");
+    gguf_builder_node(b, "Mul", "temperature.log temperature.scale -> temperature.part");
+    gguf_builder_node(b, "Add", "temperature.part temperature.one -> temperature.rows");
+    gguf_builder_node(b, "Unsqueeze", "temperature.rows temperature.axis -> temperature");
+}
+
 static void write_graph(struct builder *b)
 {
     struct gguf_tensor *embedding = gguf_tensor(b->gguf, "token_embd.weight");
@@ -497,21 +591,26 @@ static void write_graph(struct builder *b)
     onnx_value(b->out, ONNX_OUTPUT, b->embeds ? "last_hidden_state" : "logits", INLAY_FLOAT, dims);
     gguf_builder_lengths(b);
     gguf_builder_rotary(b);
-    if (b->gguf->status == INLAY_OK)
-        b->gguf->status = gguf_write_rows(b->gguf, embedding, "input_ids", "embeddings", b->out, b->gguf->diag);
-    (void)snprintf(b->stream, sizeof b->stream, "%s", "embeddings");
+    if (b->temperature != 0)
+        write_temperature(b);
+    if (b->architecture->delta)
+        gguf_begin_delta(b);
     if (b->residual_scale != 1)
         gguf_builder_scalar(b, "residual_scale", b->residual_scale);
-    if (b->embedding_scale != 1) {
-        gguf_builder_scalar(b, "embedding_scale", b->embedding_scale);
-        gguf_builder_node(b, "Mul", "embeddings embedding_scale -> embeddings.scaled");
-        (void)snprintf(b->stream, sizeof b->stream, "%s", "embeddings.scaled");
-    }
+    embed(b, embedding);
     for (int64_t layer = 0; layer < b->layers && b->gguf->status == INLAY_OK; layer++) {
         (void)snprintf(prefix, sizeof prefix, "blk.%" PRId64 ".", layer);
         (void)snprintf(name, sizeof name, "%sattn_norm.weight", prefix);
         (void)snprintf(norm, sizeof norm, "%sattn_normal", prefix);
-        attend(b, layer, prefix, before_part(b, name, norm));
+        if (gguf_is_delta(b, layer)) {
+            const char *input = before_part(b, name, norm);
+
+            (void)snprintf(name, sizeof name, "%sssm_out", prefix);
+            gguf_write_delta(b, layer, prefix, input, name);
+            add_later(b, name);
+        } else {
+            attend(b, layer, prefix, before_part(b, name, norm));
+        }
         (void)snprintf(name, sizeof name, "%s%s.weight", prefix,
                        b->architecture->next_norm ? "post_attention_norm" : "ffn_norm");
         (void)snprintf(norm, sizeof norm, "%sffn_normal", prefix);
@@ -572,19 +671,21 @@ static inlay_status translate(const format_file *file, struct wire *out, inlay_d
     INLAY_TRY(gguf_open(file, &gguf, diag));
     b.architecture = architecture_of(&gguf);
     if (b.architecture == NULL)
-        gguf.status =
-            inlay_fail(diag, INLAY_UNSUPPORTED,
-                       "has the architecture '%.*s'; supported are llama, qwen2, qwen2vl, qwen2moe, qwen3, qwen3vl, "
-                       "qwen3moe, qwen3vlmoe, gemma, gemma2, gemma3, phi3, granite, granitemoe, minicpm, smollm3, "
-                       "seed_oss, glm4, olmo2, exaone4, gpt-oss, bert, nomic-bert",
-                       (int)(gguf.architecture.bytes < 60 ? gguf.architecture.bytes : 60), gguf.architecture.data);
-    else if (!b.architecture->encoder)
+        gguf.status = inlay_fail(
+            diag, INLAY_UNSUPPORTED,
+            "has the architecture '%.*s'; supported are llama, qwen2, qwen2vl, qwen2moe, qwen3, qwen3vl, "
+            "qwen3moe, qwen3vlmoe, gemma, gemma2, gemma3, phi3, granite, granitemoe, minicpm, smollm3, "
+            "seed_oss, glm4, olmo2, exaone4, gpt-oss, qwen3next, qwen35, qwen35moe, mistral3, bert, nomic-bert, clip",
+            (int)(gguf.architecture.bytes < 60 ? gguf.architecture.bytes : 60), gguf.architecture.data);
+    else if (!b.architecture->encoder && !b.architecture->vision)
         read_sizes(&b);
     if (gguf.status == INLAY_OK) {
         graph = onnx_begin(out, "GGUF", gguf.file->keeps_blocks);
         gguf.readers = b.architecture->readers;
         if (b.architecture->encoder)
             gguf_write_encoder(&b);
+        else if (b.architecture->vision)
+            gguf_write_vision(&b);
         else
             write_graph(&b);
         onnx_end(out, graph);

@@ -72,11 +72,12 @@ void gguf_write_positions(int64_t context, struct wire *out)
                   "");
 }
 
-/* The pair from which on YaRN no longer interpolates fully (turns 1), or up to which not at all (turns 32), as a
- * fraction: the one that makes so many turns within the original context. */
-static float pair_of(const struct gguf_turning *turning, float turns)
+/* The pair from which on YaRN interpolates fully (turns: slow), or up to which not at all (fast), as a fraction: the
+ * one that makes so many turns within the original context. */
+static float pair_of(const struct gguf_turning *turning, double turns)
 {
-    return (float)turning->size * logf((float)turning->original_context / (turns * 2 * 3.14159265358979323846F)) /
+    return (float)turning->size *
+           logf((float)turning->original_context / ((float)turns * 2 * 3.14159265358979323846F)) /
            (2 * logf((float)turning->base));
 }
 
@@ -89,8 +90,8 @@ static double angle_of(const struct gguf_turning *turning, int64_t i)
 
     if (!turning->yarn)
         return angle / turning->factor;
-    low = fmaxf(0, floorf(pair_of(turning, 32)));
-    high = fminf((float)turning->size - 1, ceilf(pair_of(turning, 1)));
+    low = fmaxf(0, floorf(pair_of(turning, turning->fast)));
+    high = fminf((float)turning->size - 1, ceilf(pair_of(turning, turning->slow)));
     part = fminf(1, fmaxf(0, ((float)i - low) / fmaxf(0.001F, high - low)));
     return angle / turning->factor * (double)part + angle * (1 - (double)part);
 }

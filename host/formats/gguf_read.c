@@ -210,7 +210,7 @@ static inlay_status read_part(const struct gguf_part *part, struct gguf *out, in
                                                        : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
 }
 
-/* The place of "-NNNNN-of-MMMMM.gguf" in the name of a part, whose numbers are then set; NULL: another name. */
+/* Returns where "-NNNNN-of-MMMMM.gguf" begins in the name of a part, and sets the two numbers; NULL: another name. */
 static const char *part_numbers(const char *name, unsigned *no, unsigned *count)
 {
     const size_t bytes = name != NULL ? strlen(name) : 0;
@@ -220,7 +220,7 @@ static const char *part_numbers(const char *name, unsigned *no, unsigned *count)
     return end != NULL && sscanf(end, "-%5u-of-%5u.gguf%n", no, count, &read) == 2 && read == PART_END ? end : NULL;
 }
 
-/* Opens the files of the parts, but for the one that is open, whose number is `own`. */
+/* Opens the files of the parts, except part `own`, which is open already. */
 static inlay_status find_parts(struct gguf *gguf, uint64_t own, inlay_diag *diag)
 {
     const format_file *file = gguf->file;
@@ -283,7 +283,7 @@ done:
     return status;
 }
 
-/* Reads all parts, of which the file is one. */
+/* Reads all parts of the model; the open file is one of them. */
 static inlay_status join_parts(struct gguf *gguf, uint64_t own, uint64_t count, inlay_diag *diag)
 {
     const format_file *file = gguf->file;

@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Moves the calling thread to another CPU than `cpu`, if it may run on another one, and lets Linux move it again. */
+/* Moves the calling thread away from CPU `cpu`, if another CPU is permitted, and then lets Linux move it again. */
 static void leave_cpu(int cpu)
 {
     cpu_set_t all, others;

@@ -3,11 +3,11 @@
  * Memory does not grow with the number of samples. Not thread-safe. */
 #ifndef SHARED_AGREE_H
 #define SHARED_AGREE_H
-#include "inlay/graph_view.h"
+#include "inlay/types.h"
 #include <stdbool.h>
 
 /* METRIC(name, text): scores of one sample. All but kl and psnr are shares from 0 to 1; for kl less is better. A sample
- * of which a metric says nothing has no score: rows of one element for top1, kl and text, no element above 0.5 for
+ * for which a metric is not defined has no score: rows of one element for top1, kl and text, no element above 0.5 for
  * iou. */
 #define AGREE_METRICS(METRIC)                                                                                          \
     METRIC(top1, "rows along the last axis with the same largest element")                                             \

@@ -25,9 +25,12 @@ int main(void)
 #include "operators/tables.def"
 #undef TABLE
 #if defined(__x86_64__)
-#define TABLE(stem)                                                                                                    \
-    { "operators_" #stem "_avx512", &operators_##stem##_avx512 },                                                      \
-        { "operators_" #stem "_avx2", &operators_##stem##_avx2 },
+#ifndef OPERATORS_WITHOUT_AVX512
+#define TABLE(stem) { "operators_" #stem "_avx512", &operators_##stem##_avx512 },
+#include "operators/tables.def"
+#undef TABLE
+#endif
+#define TABLE(stem) { "operators_" #stem "_avx2", &operators_##stem##_avx2 },
 #include "operators/tables.def"
 #undef TABLE
 #elif defined(__aarch64__)

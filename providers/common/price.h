@@ -46,7 +46,8 @@ static inline double price_memory_rate(const price_memory *memory, double thread
     return fmin(memory->memory * threads, memory->all);
 }
 
-/* The threads that share a loop of `count` steps on average, of which each takes at least `grain` (parallel_for). */
+/* The average number of threads that share a loop of `count` steps, if each thread takes at least `grain` steps
+ * (parallel_for). */
 static inline double price_loop_threads(double count, double grain, double threads)
 {
     const double ranges = fmin(floor(count / grain), PRICE_RANGES * threads);
@@ -59,6 +60,13 @@ static inline double price_loop_threads(double count, double grain, double threa
 static inline double price_far_share(const price_memory *memory, double bytes)
 {
     return fmin(fmax(2 * bytes / memory->size - 1, 0), 1);
+}
+
+/* The same of activations, which are read soon after they were written. The cache keeps them up to 0.6 of its size, and
+ * a part of those up to three times as large. */
+static inline double price_stream_share(const price_memory *memory, double bytes)
+{
+    return fmin(fmax((bytes / memory->size - 0.6) / 2.4, 0), 1);
 }
 
 /* The time in which threads read weights together. Between two reads of them, a run reads `all` bytes of weights. The
@@ -103,7 +111,7 @@ static inline double price_axis(const inlay_value_state *state, uint32_t d)
  * find a part of it in each other's caches, from where it arrives as from the shared one. */
 static inline double price_stream_ns(const price_memory *memory, double read, double written, double threads)
 {
-    const double bytes = read + written, far = price_far_share(memory, bytes);
+    const double bytes = read + written, far = price_stream_share(memory, bytes);
     const double rate = threads > 1 || bytes > memory->near_size ? fmin(PRICE_OVERLAP * memory->shared, memory->near)
                         : bytes > PRICE_CORE_SIZE                ? memory->near
                                                                  : memory->core;

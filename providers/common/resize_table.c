@@ -1,5 +1,9 @@
 /* resize_table.c - attributes, coordinates and coefficients of Resize (ONNX Resize-10 to 19, Upsample-1 to 9). */
 #include "inlay/check.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
+#include "inlay/kit_node.h"
+#include "inlay/kit_table.h"
 #include "common/resize_table.h"
 #include <math.h>
 

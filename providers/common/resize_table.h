@@ -2,7 +2,7 @@
  * table of indexes and weights per axis. */
 #ifndef RESIZE_TABLE_H
 #define RESIZE_TABLE_H
-#include "inlay/kit_kernel.h"
+#include "inlay/kit_table.h"
 
 enum { RESIZE_NEAREST, RESIZE_LINEAR, RESIZE_CUBIC };
 enum {
@@ -51,7 +51,7 @@ typedef struct resize_table {
 
 /* Reads the attributes of Resize and Upsample of any version; false: an unknown value. strings: elements can only be
  * copied (nearest). */
-bool resize_rule_read(const inlay_node_info *node, bool strings, resize_rule *out, kit_refusal *why);
+bool resize_rule_read(const struct inlay_node_info *node, bool strings, resize_rule *out, kit_refusal *why);
 
 /* Taps per element of this axis. */
 int64_t resize_taps(const resize_rule *rule, const resize_axis *axis);

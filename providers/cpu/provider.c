@@ -1,6 +1,7 @@
 /* Options, creation and the plugin table of the provider that compiles regions. */
 #include "cpu/provider.h"
 #include "inlay/check.h"
+#include "inlay/execution.h"
 #include "inlay/kit.h"
 #include "cpu/choice/kernels.h"
 #include "cpu/compile/compile.h"

@@ -50,14 +50,6 @@ static void set_operand(const kit_node *node, uint32_t i, uint32_t operand, stru
     out->constant[operand] = kit_is_constant(node, i);
 }
 
-static uint32_t padding_of(const char *mode)
-{
-    return strcmp(mode, "SAME_UPPER") == 0   ? PAD_SAME_UPPER
-           : strcmp(mode, "SAME_LOWER") == 0 ? PAD_SAME_LOWER
-           : strcmp(mode, "VALID") == 0      ? PAD_VALID
-                                             : PAD_EXPLICIT;
-}
-
 static bool begin_window(const kit_node *node, struct group *out, kit_refusal *why)
 {
     const inlay_value_info *input = kit_input(node, 0), *weights = kit_input(node, 1), *bias = kit_input(node, 2),
@@ -82,7 +74,7 @@ static bool begin_window(const kit_node *node, struct group *out, kit_refusal *w
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "cut the input into parts",
                           "oneDNN takes too long to create a kernel for rows of %lld elements",
                           (long long)output->dims[input->rank - 1].value);
-    out->padding = padding_of(kit_attr_string(node->info, "auto_pad", "NOTSET"));
+    out->padding = kit_pad_mode(node->info);
     out->sized = kit_attr_ints(node->info, "output_shape", &given) != NULL && given > 0;
     set_operand(node, 2, OPERAND_BIAS, out);
     return window_ints(node, "strides", out->spatial, 1, 1, out->strides, why) &&
@@ -105,8 +97,8 @@ static bool begin_deconv(const kit_node *node, struct group *out, kit_refusal *w
     if (!begin_window(node, out, why))
         return false;
     for (uint32_t i = 0; i < out->spatial; i++)
-        leaves_out |= out->sized || out->padding == PAD_SAME_UPPER || out->padding == PAD_SAME_LOWER ||
-                      out->output_padding[i] > (out->padding == PAD_EXPLICIT ? out->pads[out->spatial + i] : 0);
+        leaves_out |= out->sized || out->padding == KIT_PAD_SAME_UPPER || out->padding == KIT_PAD_SAME_LOWER ||
+                      out->output_padding[i] > (out->padding == KIT_PAD_EXPLICIT ? out->pads[out->spatial + i] : 0);
     return !leaves_out ||
            kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL,
                       "the output may end beyond the last window, for which oneDNN has slow kernels only");
@@ -114,15 +106,17 @@ static bool begin_deconv(const kit_node *node, struct group *out, kit_refusal *w
 
 static void conv_pads(const struct group *group, uint32_t i, int64_t in, int64_t out, int64_t *begin, int64_t *end)
 {
-    int64_t total = (out - 1) * group->strides[i] + (group->kernel[i] - 1) * group->dilations[i] + 1 - in;
+    kit_window window = { in,
+                          out,
+                          group->kernel[i],
+                          group->strides[i],
+                          group->dilations[i],
+                          group->pads[i],
+                          group->pads[group->spatial + i] };
 
-    *begin = group->padding == PAD_EXPLICIT ? group->pads[i] : 0;
-    *end = group->padding == PAD_EXPLICIT ? group->pads[group->spatial + i] : 0;
-    if (group->padding == PAD_SAME_UPPER || group->padding == PAD_SAME_LOWER) {
-        total = total > 0 ? total : 0;
-        *begin = (total + (group->padding == PAD_SAME_LOWER)) / 2;
-        *end = total - *begin;
-    }
+    kit_window_pad(&window, group->padding);
+    *begin = window.begin;
+    *end = window.end;
 }
 
 /* The end follows from the output's size; it is negative if the window does not reach the last elements. */
@@ -132,10 +126,10 @@ static void deconv_pads(const struct group *group, uint32_t i, int64_t in, int64
     int64_t total = full + group->output_padding[i] - out;
 
     *begin = 0;
-    if (group->sized || group->padding == PAD_SAME_UPPER || group->padding == PAD_SAME_LOWER) {
+    if (group->sized || group->padding == KIT_PAD_SAME_UPPER || group->padding == KIT_PAD_SAME_LOWER) {
         total = total > 0 ? total : 0;
-        *begin = group->padding == PAD_SAME_UPPER ? total / 2 : total - total / 2;
-    } else if (group->padding == PAD_EXPLICIT) {
+        *begin = group->padding == KIT_PAD_SAME_UPPER ? total / 2 : total - total / 2;
+    } else if (group->padding == KIT_PAD_EXPLICIT) {
         *begin = group->pads[i];
     }
     *end = full - out - *begin;

@@ -1,5 +1,6 @@
 /* Offers each node that oneDNN computes, alone and with the nodes that are fused into it. */
 #include "onednn/provider.h"
+#include "inlay/kit_group.h"
 #include "inlay/kit_region.h"
 
 enum { MOST_NODES = 4 }; /* of a group: a product, its bias, an addition, a function */
@@ -7,28 +8,8 @@ enum { MOST_NODES = 4 }; /* of a group: a product, its bias, an addition, a func
 struct assessment {
     const onednn_state *state;
     const inlay_assess_request *request;
-    uint32_t *readers; /* [value_count] the only node that reads the value; INLAY_NONE: none, several, or the graph's */
+    uint32_t *readers; /* of kit_readers() */
 };
-
-static void find_readers(const inlay_graph *graph, uint32_t *readers)
-{
-    const uint32_t unread = INLAY_NONE - 1;
-
-    for (uint32_t value = 0; value < graph->value_count; value++)
-        readers[value] = (inlay_graph_value(graph, value)->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0 ? INLAY_NONE : unread;
-    for (uint32_t node = 0; node < graph->node_count; node++) {
-        const inlay_node_info *info = inlay_graph_node(graph, node);
-
-        for (uint32_t i = 0; i < info->input_count; i++) {
-            const uint32_t value = info->inputs[i];
-
-            if (value != INLAY_NONE && value < graph->value_count)
-                readers[value] = readers[value] == unread || readers[value] == node ? node : INLAY_NONE;
-        }
-    }
-    for (uint32_t value = 0; value < graph->value_count; value++)
-        readers[value] = readers[value] == unread ? INLAY_NONE : readers[value];
-}
 
 /* Offers the groups that begin with the node; the host gets the offer of the node alone from kit_assess_each(). */
 static inlay_status offer_groups(const struct assessment *self, uint32_t n, const struct group *first)
@@ -71,10 +52,9 @@ inlay_status onednn_assess(void *state_, const inlay_assess_request *request, in
     const kit_node like = { .host = self.state->host };
     inlay_status status;
 
-    self.readers = malloc(((size_t)request->graph->value_count + 1) * sizeof *self.readers);
+    self.readers = kit_readers(request->graph);
     if (self.readers == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to examine a graph");
-    find_readers(request->graph, self.readers);
     status = kit_assess_each(&like, request->graph, request->candidates, request->sink, fits, &self);
     free(self.readers);
     return status;

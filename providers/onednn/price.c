@@ -104,7 +104,9 @@ static struct sizes sizes_of(const inlay_cost_request *request, const struct gro
                       (group->kind != GROUP_CONV || filters <= 1);
     sizes.unfolded = group->kind == GROUP_CONV && group->channel_groups > 1 && !sizes.depthwise &&
                      fmin(sizes.depth, filters) < GROUP_CHANNELS;
-    if (group->kind == GROUP_CONV && !sizes.depthwise)
+    if (group->kind == GROUP_CONV && sizes.depthwise) /* blocks of channels */
+        sizes.padding = padding_of(price_axis(weights, 0), LANES);
+    else if (group->kind == GROUP_CONV)
         sizes.padding = padding_of(filters, sizes.unfolded ? GROUP_FILTERS : LANES);
     else if (group->kind == GROUP_PRODUCT && output != NULL && output->rank != INLAY_RANK_UNKNOWN && output->rank > 0)
         sizes.padding = padding_of(price_axis(output, output->rank - 1), LANES);

@@ -42,7 +42,6 @@ typedef enum group_kind { GROUP_CONV, GROUP_DECONV, GROUP_PRODUCT } group_kind;
 /* Operands of a group. */
 enum { OPERAND_INPUT, OPERAND_WEIGHTS, OPERAND_BIAS, OPERAND_ADDEND, OPERAND_COUNT };
 
-enum { PAD_EXPLICIT, PAD_VALID, PAD_SAME_UPPER, PAD_SAME_LOWER };
 
 /* A function at the end of a group. */
 typedef struct group_function {
@@ -59,7 +58,7 @@ struct group {
     bool input_transposed, weights_transposed; /* PRODUCT: of Gemm */
     uint32_t spatial;                          /* windows: number of axes */
     int64_t channel_groups;
-    uint32_t padding; /* PAD_* */
+    uint32_t padding; /* KIT_PAD_* */
     bool sized;       /* DECONV: the output's size determines the padding */
     int64_t kernel[MOST_SPATIAL], strides[MOST_SPATIAL], dilations[MOST_SPATIAL], pads[2 * MOST_SPATIAL],
         output_padding[MOST_SPATIAL];

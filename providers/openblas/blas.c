@@ -19,6 +19,7 @@
  * lock of the library guards its buffers. */
 #include "openblas/blas.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 #include "openblas/panel_rows.h"
 #include "simd/at_fork.h"
 #include "common/library.h"
@@ -33,6 +34,7 @@ enum {
     SMALL_TRANSPOSED_K = 32,
     THIN_ROWS = 32, /* maximum rows of a thin product; more if B is stored transposed: packing it is slower then */
     THIN_ROWS_TRANSPOSED = 384,
+    VECTOR = 16,       /* floats */
     PANEL_DEPTH = 480, /* k of a panel: PANEL_ROWS * 64 * PANEL_DEPTH is below SMALL */
     PANEL_ROWS = 32,
     PANEL_TILE = 4,      /* panels of a tile, together half a megabyte */
@@ -467,17 +469,27 @@ static void plan(const gemm_job *job, uint32_t threads, int64_t *out_tile_m, int
                                                                       : tile_n; /* the panel is as wide as the tile */
 }
 
+/* The columns whose time a product takes. Small kernels compute up to half of a last vector column by column, other
+ * kernels whole vectors. */
+static double columns_of(double n, bool small)
+{
+    const double last = fmod(n, VECTOR);
+
+    return small && last > 0 && last <= VECTOR / 2 ? n + 1 : ceil(n / VECTOR) * VECTOR;
+}
+
 /* Operations per nanosecond, measured as described in product_cost.c: panels 262, other methods 235 to 250, or half of
  * it if the library packs few columns again; double
  * takes twice as long. Kernels for AVX2 have half the speed. Packing panels costs as much as in the reference
  * provider. */
 static gemm_price price(const gemm_kernel *kernel, const product_size *size)
 {
-    const double store_ns = 0.03; /* an element of C is read and written for each block of k */
+    const double store_ns = 0.03, /* an element of C is read and written for each block of k */
+        last_row = 1.3;           /* rows are computed in pairs; one without another takes longer by this many */
     const blas_library *lib = kernel->user;
     const double work = size->m * size->n * size->k, floats = sizeof(float) / (double)kernel->in_bytes;
-    double rate = 245, packing = 0, columns;
-    bool thin = size->m <= (size->b_along ? THIN_ROWS_TRANSPOSED : THIN_ROWS), ahead;
+    double rate = 245, packing = 0, rows, columns;
+    bool thin = size->m <= (size->b_along ? THIN_ROWS_TRANSPOSED : THIN_ROWS), ahead, whole;
     int64_t tile_m = (int64_t)fmin(size->m, MAX_LINES), tile_n = (int64_t)fmin(size->n, MAX_LINES);
     const bool small = __atomic_load_n(&lib->small, __ATOMIC_RELAXED); /* another thread may be opening the library */
 
@@ -501,14 +513,17 @@ static gemm_price price(const gemm_kernel *kernel, const product_size *size)
         packing += size->n * size->k * 0.1;
     if (small && size->a_across && size->m > TRANSPOSED_LD)
         packing += size->m * size->k * 0.1 * (double)(int64_t)(1 + size->n / (PANEL_TILE * PANEL_BYTES / 4.0));
-    /* the library computes half a vector at least, and whole vectors of packed columns */
-    columns = thin && !ahead ? 8 * ceil(size->n / 8) : 16 * ceil(size->n / 16);
+    rows = small && size->m > 1 && fmod(size->m, 2) == 1 ? size->m + last_row : size->m;
     if (packing > 0 || ahead)
         tile_n = gemm_min(tile_n, ahead || size->n > 56 ? PANEL_TILE * PANEL_BYTES / kernel->in_bytes : WHOLE_WIDTH);
     divide_tiles(size->batch, size->m, size->n, size->k, PANEL_BYTES / kernel->in_bytes, &tile_m, &tile_n);
+    whole = !thin && size->n <= 56 && !size->b_windows && (double)tile_m * (double)tile_n * size->k > SMALL;
+    if (small && whole)
+        rate = 194;
+    columns = columns_of(size->n, small && !whole);
     packing =
         (packing + size->window_ns * size->n * size->k) * ceil(size->m / (double)tile_m); /* again for each tile */
-    return (gemm_price){ .multiply_ns = 2 * size->m * columns * size->k / (rate * floats),
+    return (gemm_price){ .multiply_ns = 2 * rows * columns * size->k / (rate * floats),
                          .more_ns = (size->b_along && size->k < SMALL_TRANSPOSED_K ? 450 : 250) + packing +
                                     store_ns * size->m * size->n,
                          .tiles = ceil(size->m / (double)tile_m) * ceil(size->n / (double)tile_n),

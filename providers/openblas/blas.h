@@ -1,9 +1,12 @@
 /* blas.h - OpenBLAS as a GEMM engine (providers/operators/gemm.h). */
 #ifndef BLAS_H
 #define BLAS_H
+#include "inlay/kit_table.h"
 #include "operators/gemm.h"
 #include "openblas/library.h"
 #include <pthread.h>
+
+struct inlay_host;
 
 /* The struct that kit_node.provider points to. */
 typedef struct blas_engine {
@@ -15,7 +18,7 @@ typedef struct blas_engine {
 
 /* Opens the library (see blas_library_open for errors) and makes *out an engine that uses it. The engine must not be
  * moved afterwards. Close the library by blas_library_close(&out->library). */
-INLAY_NODISCARD inlay_status blas_engine_open(const inlay_host *host, const char *library, const char *core,
+INLAY_NODISCARD inlay_status blas_engine_open(const struct inlay_host *host, const char *library, const char *core,
                                               blas_engine *out, inlay_diag *diag);
 
 /* Like blas_engine_open, but opens the library when it is first needed, because that takes some milliseconds and most
@@ -23,12 +26,13 @@ INLAY_NODISCARD inlay_status blas_engine_open(const inlay_host *host, const char
  * are uncertain: if the user has chosen it (an argument is not the default), if the system's loader does not find it,
  * or if the process has already loaded it. Until it is opened, costs assume the kernels that the library will choose
  * on this CPU. Call blas_engine_close afterwards, also on failure. library, core: copied. */
-INLAY_NODISCARD inlay_status blas_engine_open_lazily(const inlay_host *host, const char *library, const char *core,
-                                                     blas_engine *out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status blas_engine_open_lazily(const struct inlay_host *host, const char *library,
+                                                     const char *core, blas_engine *out, inlay_diag *diag);
 /* Selects precision strict. Call right after blas_engine_open or blas_engine_open_lazily. */
 void blas_engine_set_strict(blas_engine *engine);
 /* Opens the library if it is pending. Call before the first GEMM. Thread-safe. */
-INLAY_NODISCARD inlay_status blas_engine_ensure_open(const inlay_host *host, blas_engine *engine, inlay_diag *diag);
+INLAY_NODISCARD inlay_status blas_engine_ensure_open(const struct inlay_host *host, blas_engine *engine,
+                                                     inlay_diag *diag);
 void blas_engine_close(blas_engine *engine);
 
 /* kit_kernel.supports of all kernels: whether the node is a matrix multiplication that suits the library. */

@@ -2,6 +2,7 @@
 #include "openblas/library.h"
 #include "common/library.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 #include "simd/cpu.h"
 #include "simd/at_fork.h"
 #include <dlfcn.h>

@@ -6,8 +6,10 @@
  * instead of a plugin that fails to load. The required prototypes are declared below, so no -dev package is needed. */
 #ifndef OPENBLAS_LIBRARY_H
 #define OPENBLAS_LIBRARY_H
-#include "inlay/execution.h"
+#include "inlay/status.h"
 #include <stdbool.h>
+
+struct inlay_host;
 
 /* Constants of CBLAS: the layout of matrices and their transposition. */
 enum { BLAS_ROW_MAJOR = 101, BLAS_NO_TRANS = 111, BLAS_TRANS = 112 };
@@ -47,7 +49,7 @@ typedef struct blas_library {
  * the program's: calls are then between blas_library_enter() and _leave(). INLAY_UNSUPPORTED: no usable library.
  * Thread-safe. Undone by blas_library_close; the library stays mapped afterwards, because it does not support
  * unloading. */
-INLAY_NODISCARD inlay_status blas_library_open(const inlay_host *host, const char *name, const char *core,
+INLAY_NODISCARD inlay_status blas_library_open(const struct inlay_host *host, const char *name, const char *core,
                                                blas_library *out, inlay_diag *diag);
 void blas_library_close(blas_library *library);
 

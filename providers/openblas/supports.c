@@ -1,5 +1,7 @@
 /* supports.c - decides which nodes are computed as matrix multiplications. */
 #include "openblas/blas.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 #include "operators/einsum.h"
 #include "operators/products.h"
 

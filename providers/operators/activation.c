@@ -1,6 +1,7 @@
 /* Activations: ONNX 1 to 28. float16 and bfloat16 compute in float, integers in int64 or double (elementwise.h). */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "operators/elementwise.h"
 #include "simd/row_set.h"
 #include "simd/vecmath.h"

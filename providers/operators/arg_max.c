@@ -1,6 +1,7 @@
 /* ArgMax and ArgMin: ONNX 1, 11, 12, 13. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "simd/convert.h"
 #include "operators/operators.h"

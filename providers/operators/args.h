@@ -1,8 +1,10 @@
 /* args.h - checks of axes, indexes and shapes that a model gives. Each failure is one message. */
 #ifndef ARGS_H
 #define ARGS_H
-#include "inlay/kit_kernel.h"
+#include "inlay/kit_call.h"
+#include "inlay/kit_node.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* Converts an axis in [-rank, rank) to [0, rank); fails for other values. `what` names the axis in the message. */
 INLAY_NODISCARD static inline inlay_status arg_axis(inlay_diag *diag, int64_t axis, uint32_t rank, const char *what,

@@ -4,6 +4,8 @@
  * guarded. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "simd/convert.h"
 #include "operators/gemm/set.h"

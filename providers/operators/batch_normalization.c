@@ -9,6 +9,7 @@
  * unless (1 and 6) is_test is set. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "operators/lanes.h"
 #include "operators/operators.h"
 #include "simd/vecmath.h"

@@ -12,7 +12,7 @@
  * All offsets count elements. Different threads may process different ranges [begin, end) of output elements. */
 #ifndef BROADCAST_H
 #define BROADCAST_H
-#include "inlay/kit_kernel.h"
+#include "inlay/kit_call.h"
 #include "inlay/check.h"
 
 enum { BCAST_MAX = 4 };

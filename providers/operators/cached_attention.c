@@ -1,6 +1,7 @@
 /* CachedAttention of ai.inlay: attention over keys and values in 8 or 4 bits, which are dequantized for each head. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/cost.h"
 #include "common/cache_rows.h"
 #include "operators/args.h"
 #include "operators/operators.h"

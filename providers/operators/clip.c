@@ -1,6 +1,7 @@
 /* Clip: ONNX 1, 6 (bounds are attributes), 11, 12, 13 (bounds are optional scalar inputs). */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "operators/elementwise.h"
 #include <stdlib.h>
 

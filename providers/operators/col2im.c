@@ -1,6 +1,7 @@
 /* Col2Im: ONNX 18. The inverse of im2col: elements that come from the same pixel are added. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/cost.h"
 #include "operators/args.h"
 #include "simd/convert.h"
 #include "operators/operators.h"

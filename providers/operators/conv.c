@@ -1,8 +1,11 @@
 /* Conv: ONNX 1, 11, 22; float16, bfloat16, float and double. */
 #include "operators/conv.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "operators/product_cost.h"
 #include "operators/products.h"
+#include <math.h>
 #include <stdlib.h>
 
 typedef struct conv_state {
@@ -96,7 +99,8 @@ inlay_status product_conv_run(const kit_call *call)
 #define STAGED_NS 0.25       /* per staged element of a plane */
 #define STAGED_ROW_NS 4.0    /* windows: per row of the copied image, ... */
 #define COPIED_NS 0.04       /* ... and per element of it */
-#define STRIDED_NS 0.12      /* per packed element of a strided window, in addition */
+#define STRIDED_NS 0.12      /* per packed element of a strided window, in addition, at least */
+#define PIECE_NS 1.0         /* windows: per row of the result, the part of it that is packed for a tap */
 #define DEPTHWISE_PER_NS 2.4 /* operations */
 
 /* Time of the copy of the image from which windows are packed. */
@@ -123,7 +127,8 @@ void product_conv_cost(const kit_node *node, const kit_plan *shapes, inlay_cost 
     size.n = (double)geometry.positions;
     size.k = (double)geometry.channels / (double)geometry.group * (double)geometry.taps;
     size.b_windows = geometry.taps > 1 || geometry.positions != geometry.in_positions;
-    size.window_ns = size.b_windows && geometry.stride[2] > 1 ? STRIDED_NS : 0;
+    if (size.b_windows)
+        size.window_ns = fmax(PIECE_NS / (double)geometry.out[2], geometry.stride[2] > 1 ? STRIDED_NS : 0);
     if (geometry.channels == geometry.group &&
         size.m <= 2) /* depthwise: a plane is copied with its border, then summed */
         product_cost_set(node, shapes, gemm_type_of(shapes->in[0].dtype), NULL, 0,

@@ -9,6 +9,7 @@
  * runs. A 1x1 window with stride 1 reads the input directly. */
 #ifndef CONV_H
 #define CONV_H
+#include "inlay/kit_table.h"
 #include "operators/gemm.h"
 
 enum { CONV_MAX_SPATIAL = 3 };
@@ -40,7 +41,7 @@ INLAY_NODISCARD inlay_status conv_resolve(const conv_attrs *attrs, const kit_ten
 /* Fails unless output has the shape of the convolution. */
 INLAY_NODISCARD inlay_status conv_check_output(const conv_geometry *geometry, const kit_tensor *output,
                                                inlay_diag *diag);
-void conv_cost(const conv_geometry *geometry, const kit_plan *shapes, inlay_cost *cost);
+void conv_cost(const conv_geometry *geometry, const kit_plan *shapes, struct inlay_cost *cost);
 /* kit_kernel.supports of all convolutions: at most three spatial dims, if the rank is known. */
 bool conv_supports(const kit_node *node, kit_refusal *why);
 

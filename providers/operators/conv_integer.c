@@ -2,6 +2,8 @@
  * int32. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "operators/conv.h"
 #include "simd/convert.h"

@@ -4,6 +4,8 @@
  * the contribution of each input position at each tap, and these columns are then added to the output planes. Blocks
  * are independent tasks. */
 #include "inlay/check.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "operators/conv.h"
 #include "simd/convert.h"

@@ -1,6 +1,7 @@
 /* CumSum (ONNX 11, 14) and CumProd (26). Integers wrap; float16 and bfloat16 accumulate in float. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "simd/convert.h"
 #include "operators/elementwise.h"

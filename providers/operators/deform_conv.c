@@ -2,6 +2,8 @@
  * windows are interpolated from the input at the positions given by the offsets. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "operators/conv.h"
 #include "simd/convert.h"

@@ -1,6 +1,7 @@
 /* DFT: ONNX 17, 20. STFT: ONNX 17. Each line is gathered, transformed in double, and stored. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "simd/convert.h"
 #include "common/fft.h"

@@ -6,6 +6,8 @@
  * without summed labels, and single terms, are plain loops. Types without a multiplication kernel are converted first:
  * half precision to float, 8-bit and 16-bit integers to 32 bits, which wrap alike. */
 #include "inlay/check.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "simd/convert.h"
 #include "operators/einsum.h"

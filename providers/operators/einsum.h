@@ -3,7 +3,7 @@
 #ifndef EINSUM_H
 #define EINSUM_H
 #include "operators/gemm.h"
-#include "inlay/kit_kernel.h"
+#include "inlay/kit_node.h"
 
 enum { LETTERS = 52, LABELS = LETTERS + INLAY_MAX_RANK, MAX_TERMS = 16, ELLIPSIS = 255 };
 

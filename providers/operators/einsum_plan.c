@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* Writes the labels of a term with its ellipsis expanded, and returns their number, at most INLAY_MAX_RANK.
- * ellipsis_rank: the rank of this ellipsis; longest: the rank of the longest ellipsis, of whose labels shorter ones get
- * the last. */
+ * ellipsis_rank: the rank of this ellipsis; longest: the rank of the longest ellipsis; a shorter ellipsis gets the last
+ * labels of the longest one. */
 static uint32_t expand_labels(const struct term *term, uint32_t ellipsis_rank, uint32_t longest, uint8_t *out)
 {
     uint32_t count = 0;

@@ -1,6 +1,7 @@
 /* elementwise.c - element types, broadcasting and threads for element-wise operators. It contains no kernels. */
 #include "operators/elementwise.h"
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include <stdlib.h>
 
 const void *elementwise_load(inlay_dtype compute, inlay_dtype dtype, const void *data, int64_t first, int64_t count,
@@ -94,6 +95,11 @@ typedef struct binary_plan {
     bool one[2];      /* the input is a single element */
     bool periodic[2]; /* the input is the same for every row */
 } binary_plan;
+
+bool elementwise_is(const inlay_node_info *node, const char *op_type)
+{
+    return strlen(op_type) == node->op_type.bytes && memcmp(op_type, node->op_type.data, node->op_type.bytes) == 0;
+}
 
 void elementwise_binary_legacy(const kit_node *node, elementwise_binary *binary)
 {

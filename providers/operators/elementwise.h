@@ -8,6 +8,7 @@
 #ifndef ELEMENTWISE_H
 #define ELEMENTWISE_H
 #include "operators/instance.h"
+#include "inlay/cost.h"
 #include "operators/broadcast.h"
 #include "simd/convert.h"
 #include "operators/operators.h"
@@ -103,10 +104,7 @@ void elementwise_store(inlay_dtype compute, inlay_dtype dtype, void *data, int64
                        const void *buffer);
 
 /* Returns whether the node's operator is op_type. */
-static inline bool elementwise_is(const inlay_node_info *node, const char *op_type)
-{
-    return strlen(op_type) == node->op_type.bytes && memcmp(op_type, node->op_type.data, node->op_type.bytes) == 0;
-}
+bool elementwise_is(const struct inlay_node_info *node, const char *op_type);
 
 /* Sets the operations of a function with this grain, for kit_kernel.cost: an element takes about as long as this number
  * of additions. */

@@ -3,6 +3,8 @@
  * Sums do not depend on the other rows, nor on the number of threads. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "operators/gemm.h"
 #include "operators/indices.h"

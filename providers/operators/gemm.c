@@ -1,6 +1,8 @@
 /* Gemm: ONNX 1, 6, 7, 9, 11, 13. Y = alpha * A' * B' + beta * C, where C broadcasts to Y. With beta 0, C is not read,
  * as in ONNX's reference. With alpha 0, the product is computed, because 0 * NaN is NaN. */
 #include "operators/gemm.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "simd/convert.h"
 #include "operators/product_cost.h"

@@ -19,7 +19,8 @@
  * No function here allocates, except gemm_pack_constant(). gemm_plan() computes the workspace per thread. */
 #ifndef GEMM_H
 #define GEMM_H
-#include "inlay/kit_kernel.h"
+#include "inlay/kit_call.h"
+#include "inlay/kit_node.h"
 #include <math.h>
 
 /* Element type of the multiplication and of the sums. */
@@ -51,8 +52,8 @@ typedef struct product_size product_size;
 
 /* Nanoseconds of a multiplication on one thread, see product_cost.h. */
 typedef struct gemm_price {
-    double multiply_ns; /* on the reference core */
-    double more_ns;     /* of the rest, such as the call and packing; on any core */
+    double multiply_ns;  /* on the reference core */
+    double more_ns;      /* of the rest, such as the call and packing; on any core */
     double tiles, whole; /* the tiles, which threads share, and their work in units of the largest one */
     double tile;         /* multiply-adds of the largest tile */
 } gemm_price;

@@ -2,6 +2,7 @@
  * element. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "simd/convert.h"
 #include "operators/lanes.h"
 #include "operators/operators.h"

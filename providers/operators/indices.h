@@ -2,7 +2,7 @@
 #ifndef INDICES_H
 #define INDICES_H
 #include "operators/instance.h"
-#include "inlay/kit_kernel.h"
+#include "inlay/kit_call.h"
 
 /* Returns whether indices [first, first + count) are all in [-dim, dim). Called by parts of a parallel loop, each for
  * the indices that it reads. indices: int32 or int64. */

@@ -16,6 +16,7 @@
 #define elementwise_binary_row_fits OPERATOR(elementwise_binary_row_fits)
 #define elementwise_binary_run OPERATOR(elementwise_binary_run)
 #define elementwise_binary_shape OPERATOR(elementwise_binary_shape)
+#define elementwise_is OPERATOR(elementwise_is)
 #define elementwise_load OPERATOR(elementwise_load)
 #define elementwise_spread OPERATOR(elementwise_spread)
 #define elementwise_store OPERATOR(elementwise_store)

@@ -5,6 +5,7 @@
  * double, otherwise in float. This is at least the precision that stash_type requires. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "operators/lanes.h"
 #include "operators/operators.h"
 #include "simd/vecmath.h"

@@ -6,6 +6,7 @@
  * sometimes one element. In the rare case that scale or bias differ between rows, they are gathered for each row. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "operators/lanes.h"
 #include "operators/operators.h"
 #include "simd/vecmath.h"

@@ -4,6 +4,7 @@
  * labels. The mean divides by the sum of the weights. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "operators/operators.h"
 #include "simd/row_set.h"
 #include "simd/vecmath.h"

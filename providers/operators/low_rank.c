@@ -3,6 +3,8 @@
  * the number of threads. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "operators/gemm.h"
 #include "simd/convert.h"

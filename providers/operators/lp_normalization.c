@@ -1,6 +1,7 @@
 /* LpNormalization: ONNX 1, 22. Divides the vectors along an axis by their 1-norm or 2-norm. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/cost.h"
 #include "operators/lanes.h"
 #include "operators/operators.h"
 #include "simd/vecmath.h"

@@ -1,5 +1,7 @@
 /* MatMul: ONNX 1, 9, 13. Also the shapes of its quantized variants, see matmul.h. */
 #include "inlay/check.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "operators/matmul.h"
 #include "operators/product_cost.h"

@@ -2,6 +2,8 @@
  * summed in int32; float8 operands are multiplied as floats. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "simd/convert.h"
 #include "operators/matmul.h"

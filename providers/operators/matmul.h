@@ -1,6 +1,7 @@
 /* matmul.h - the shapes of MatMul and its quantized variants: numpy.matmul's rules as one gemm job. */
 #ifndef MATMUL_H
 #define MATMUL_H
+#include "inlay/kit_table.h"
 #include "operators/gemm.h"
 
 /* A plan: created in shape(), freed by the kit. job has sizes, strides and the matrix of each batch. */
@@ -19,7 +20,7 @@ INLAY_NODISCARD inlay_status matmul_plan_create(kit_plan *shapes, uint32_t a_inp
 INLAY_NODISCARD inlay_status matmul_check_output(const gemm_job *job, const kit_tensor *output, inlay_diag *diag);
 
 /* kit_kernel.cost of MatMul, MatMulInteger and QLinearMatMul; b_input is the index of B. */
-void matmul_cost(const kit_node *node, const kit_plan *shapes, uint32_t b_input, inlay_cost *cost);
+void matmul_cost(const kit_node *node, const kit_plan *shapes, uint32_t b_input, struct inlay_cost *cost);
 
 /* The matrices of a constant input and their sizes (a vector is a row for A, a column for B). false: the input is
  * not constant, or its rank is 0. */

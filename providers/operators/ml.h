@@ -47,38 +47,6 @@ static inline void ml_free(ml_pool *pool, void *item)
     }
 }
 
-/* Copies the numbers of attribute `name`, or of the tensor attribute `tensor_name` (may be NULL), as doubles. Returns
- * NULL and sets *out_count to 0 if the node has neither. */
-static inline double *ml_doubles(ml_pool *pool, const kit_node *node, const char *name, const char *tensor_name,
-                                 uint32_t *out_count)
-{
-    const inlay_attr_info *attribute = kit_attr(node->info, name);
-    const inlay_attr_info *tensor_attribute = tensor_name != NULL ? kit_attr(node->info, tensor_name) : NULL;
-    double *out = NULL;
-    int64_t count = 1;
-
-    *out_count = 0;
-    if (tensor_attribute != NULL && tensor_attribute->kind == INLAY_ATTR_TENSOR && tensor_attribute->tensor != NULL) {
-        for (uint32_t d = 0; d < tensor_attribute->tensor->rank; d++)
-            count *= tensor_attribute->tensor->dims[d];
-        void *elements =
-            ml_alloc(pool, tensor_attribute->tensor->bytes, 1); /* aligned copy: data in the file may be unaligned */
-        out = ml_alloc(pool, (uint64_t)count, sizeof *out);
-        if (out != NULL && elements != NULL && count > 0) {
-            memcpy(elements, tensor_attribute->tensor->data, (size_t)tensor_attribute->tensor->bytes);
-            convert_to_f64(out, tensor_attribute->tensor->dtype, elements, 0, count);
-        }
-        if (elements == NULL)
-            out = NULL; /* the pool still owns it */
-        *out_count = (uint32_t)count;
-    } else if (attribute != NULL && attribute->kind == INLAY_ATTR_FLOATS) {
-        out = ml_alloc(pool, attribute->count, sizeof *out);
-        for (uint32_t i = 0; out != NULL && i < attribute->count; i++)
-            out[i] = (double)attribute->floats[i];
-        *out_count = attribute->count;
-    }
-    return out;
-}
 static inline int64_t *ml_integers(ml_pool *pool, const kit_node *node, const char *name, uint32_t *out_count)
 {
     const int64_t *values = kit_attr_ints(node->info, name, out_count);
@@ -165,15 +133,6 @@ static inline inlay_status ml_put_string(const kit_call *call, inlay_str text, i
     return INLAY_OK;
 }
 
-/* Returns the floats of an attribute, which belong to the node; NULL and *out_count = 0 if it has none. */
-static inline const float *ml_floats(const kit_node *node, const char *name, uint32_t *out_count)
-{
-    const inlay_attr_info *attribute = kit_attr(node->info, name);
-    const bool has = attribute != NULL && attribute->kind == INLAY_ATTR_FLOATS;
-
-    *out_count = has ? attribute->count : 0;
-    return has ? attribute->floats : NULL;
-}
 /* Coefficients [outputs, features], packed for matrix multiplication: panels of `width` columns, feature by feature.
  * The last panel is padded with zeros. */
 typedef struct ml_table {
@@ -208,18 +167,6 @@ typedef struct ml_labels {
     int64_t *integers; /* [count], or NULL */
 } ml_labels;
 
-static inline void ml_labels_read(ml_pool *pool, const kit_node *node, const char *integers, ml_labels *labels)
-{
-    const inlay_attr_info *attribute = kit_attr(node->info, "classlabels_strings");
-
-    *labels = (ml_labels){ 0 };
-    if (attribute != NULL && attribute->kind == INLAY_ATTR_STRINGS && attribute->count > 0) {
-        labels->texts = ml_strings(pool, attribute->strings, attribute->count);
-        labels->count = attribute->count;
-    } else {
-        labels->integers = ml_integers(pool, node, integers, &labels->count);
-    }
-}
 /* Writes label `which` to element `index` of a tensor of labels. */
 static inline inlay_status ml_put_label(const kit_call *call, const ml_labels *labels, int64_t which, kit_tensor *out,
                                         int64_t index)

@@ -2,7 +2,7 @@
 #include "operators/instance.h"
 #include "inlay/check.h"
 #include "operators/lanes.h"
-#include "operators/ml.h"
+#include "operators/ml_attrs.h"
 
 enum { FEATURE_GRAIN = 1 << 13, FEATURE_BLOCK = 256 };
 enum { NORM_MAX, NORM_L1, NORM_L2 };

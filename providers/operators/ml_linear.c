@@ -1,6 +1,6 @@
 /* LinearClassifier, LinearRegressor: ai.onnx.ml 1. */
 #include "operators/instance.h"
-#include "operators/ml.h"
+#include "operators/ml_attrs.h"
 #include "simd/row_set.h"
 #include "operators/work.h"
 

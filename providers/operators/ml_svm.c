@@ -9,7 +9,7 @@
  * (folded). */
 #include "operators/instance.h"
 #include "inlay/check.h"
-#include "operators/ml.h"
+#include "operators/ml_attrs.h"
 #include "operators/work.h"
 
 enum { SVM_GRAIN = 1 << 15, SVM_ROWS = 24 };

@@ -34,7 +34,7 @@ typedef struct tree_state {
     ml_pool reading; /* memory in use only while the node is read */
     ml_labels labels;
     bool classifies;
-    bool one_sided;    /* two classes, of which only one has weights */
+    bool one_sided;    /* two classes, and only one of them has weights */
     uint32_t side;     /* the class that has weights */
     bool all_positive; /* no weight is negative: a score is a probability */
     uint32_t transform, aggregate;

@@ -5,6 +5,7 @@
  * takes more steps than there are nodes is in a cycle, which is reported as an error. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "operators/ml_attrs.h"
 #include "operators/ml_tree.h"
 #include "operators/work.h"
 #include <stdarg.h>

@@ -2,6 +2,7 @@
  * no kernels.
  *
  * Models have up to millions of nodes, which are nearly always sorted by name. Then nothing is sorted or copied. */
+#include "operators/ml_attrs.h"
 #include "operators/ml_tree.h"
 #include "inlay/check.h"
 

@@ -5,6 +5,8 @@
  * once for several rows of the input. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "operators/lanes.h"
 #include "simd/convert.h"
@@ -106,7 +108,7 @@ static int64_t zero_bytes(const moe_state *state, int64_t rows, int64_t blocks)
     return blocks > 1 ? rows * divide_up(blocks, packed) : divide_up(rows, packed);
 }
 
-/* Checks weights [experts, rows, columns], of which QMoE packs several in a byte, and their scales, bias and zeros. */
+/* Checks weights [experts, rows, columns] with their scales, bias and zeros. QMoE packs several weights in a byte. */
 static bool layer_fits(const moe_state *state, const struct layer *layer, const kit_tensor *in, uint32_t count,
                        int64_t experts, int64_t rows, int64_t columns)
 {

@@ -2,6 +2,7 @@
  * bits. One column of weights, or one row of a table, is converted to float at a time. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "simd/convert.h"
 #include "operators/args.h"
 #include "operators/elementwise.h"
@@ -43,7 +44,7 @@ typedef struct nbits_state {
     int64_t blocks;      /* blocks per column; 0 for MatMulFpQ4 */
     const float *table;  /* MatMulBnb4, whose blocks span columns of B; NULL: integers */
     bool has_zeros;      /* MatMulFpQ4: each block has a zero point */
-    inlay_dtype packed; /* UINT2, UINT4, UINT8 */
+    inlay_dtype packed;  /* UINT2, UINT4, UINT8 */
     uint32_t bits;
 } nbits_state;
 

@@ -3,6 +3,7 @@
 #include "operators/operator_settings.h"
 #include "operators/gemm/set.h"
 #include <stdlib.h>
+#include <string.h>
 
 static const gemm_kernel *strict_kernel(const gemm_engine *self, uint32_t type)
 {

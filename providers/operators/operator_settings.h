@@ -12,6 +12,6 @@ typedef struct operator_settings {
 
 struct inlay_create_args;
 /* kit_provider.open: reads the options `preview` and `precision`. Free with free(). */
-inlay_status operator_settings_open(const inlay_host *host, const struct inlay_create_args *args, void **out,
+inlay_status operator_settings_open(const struct inlay_host *host, const struct inlay_create_args *args, void **out,
                                     inlay_diag *diag);
 #endif

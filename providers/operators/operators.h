@@ -7,6 +7,7 @@
  */
 #ifndef OPERATORS_H
 #define OPERATORS_H
+#include "inlay/kit_table.h"
 #include "operators/instance.h"
 #include "operators/operator_settings.h"
 #endif

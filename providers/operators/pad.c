@@ -5,6 +5,7 @@
  * that the input covers by memcpy. Negative pads crop the input first. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "simd/convert.h"
 #include "operators/operators.h"

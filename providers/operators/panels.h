@@ -8,7 +8,8 @@
  * (time steps, samples of a batch, tensors of the caller). gemm.h is for multiplications of many rows. */
 #ifndef PANELS_H
 #define PANELS_H
-#include "inlay/kit_kernel.h"
+#include "inlay/types.h"
+#include <stdbool.h>
 
 enum {
     PANEL_BLOCK_BYTES = 64, /* bytes of a block of columns: 16 floats or 8 doubles, for any vector size */

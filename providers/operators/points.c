@@ -2,6 +2,7 @@
 #include "operators/points.h"
 #include "inlay/check.h"
 #include "simd/move_set.h"
+#include <string.h>
 
 int64_t points_floats(int64_t channels, int64_t pixels)
 {

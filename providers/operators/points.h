@@ -4,7 +4,7 @@
 #ifndef POINTS_H
 #define POINTS_H
 #include "operators/instance.h"
-#include "inlay/kit_kernel.h"
+#include "inlay/kit_call.h"
 
 enum { POINTS_FEW = 8 /* with fewer channels, transposing takes longer than gathering */ };
 

@@ -2,6 +2,8 @@
  * MaxpoolWithMask of com.microsoft (1), any number of spatial axes. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
+#include "inlay/kit_node.h"
 #include "operators/pool.h"
 #include "simd/vecmath.h"
 #include "operators/work.h"

@@ -1,6 +1,7 @@
 /* PRelu: ONNX 1, 6, 7, 9, 16. The slope broadcasts to the input; in versions 1 and 6 a vector applies to dimension
  * 1. */
 #include "operators/instance.h"
+#include "inlay/graph_view.h"
 #include "operators/elementwise.h"
 #include <stdlib.h>
 

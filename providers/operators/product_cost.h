@@ -1,6 +1,7 @@
 /* product_cost.h - time estimates of matrix multiplications: the operator provides the sizes, the engine its speed. */
 #ifndef PRODUCT_COST_H
 #define PRODUCT_COST_H
+#include "inlay/kit_table.h"
 #include "operators/gemm.h"
 
 /* `batch` multiplications of m x k by k x n. Counts are double, since they are estimates and must not overflow. */
@@ -16,5 +17,5 @@ struct product_size {
 /* Sets ns for `count` sequential multiplications in type GEMM_* by the engine of the node's provider, plus `more`
  * nanoseconds of other work; also sets flops and confidence. */
 void product_cost_set(const kit_node *node, const kit_plan *shapes, uint32_t type, const product_size *sizes,
-                      uint32_t count, double more, inlay_cost *cost);
+                      uint32_t count, double more, struct inlay_cost *cost);
 #endif

@@ -10,7 +10,7 @@
     inlay_status product_##stem##_shape(const void *state, kit_plan *plan, inlay_diag *diag);                          \
     inlay_status product_##stem##_run(const kit_call *call);                                                           \
     /* Sets flops and the bytes moved if the shapes are known; the provider sets ns. */                                \
-    void product_##stem##_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost);
+    void product_##stem##_cost(const kit_node *node, const kit_plan *shapes, struct inlay_cost *cost);
 PRODUCT_PHASES(mat_mul)
 PRODUCT_PHASES(gemm)
 PRODUCT_PHASES(conv)

@@ -5,6 +5,7 @@
  * innermost axes are reduced, rows of contiguous elements are folded; if they are kept, tiles of several columns. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "operators/reduce_types.h"
 #include "operators/operators.h"
 #include <stdalign.h>

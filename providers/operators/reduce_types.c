@@ -2,7 +2,7 @@
 #include "operators/lanes.h"
 #include "operators/reduce_types.h"
 #include "simd/convert.h"
-#include "inlay/kit_kernel.h"
+#include "inlay/types.h"
 #include "simd/row_set.h"
 #include "simd/vecmath.h"
 #include <float.h>

@@ -4,6 +4,8 @@
  * floating point, truncated and clamped to their range. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
+#include "inlay/kit_node.h"
 #include "simd/convert.h"
 #include "common/resize_rows.h"
 #include <math.h>

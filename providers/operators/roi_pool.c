@@ -1,6 +1,7 @@
 /* RoiAlign (ONNX 10, 16, 22) and MaxRoiPool (1, 22): regions of a feature map, all resized to the same size. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "simd/convert.h"
 #include "operators/operators.h"

@@ -3,6 +3,7 @@
  * order. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "simd/convert.h"
 #include "operators/indices.h"

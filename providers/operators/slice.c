@@ -1,6 +1,7 @@
 /* Slice: ONNX 1 (attributes), 10, 11, 13 (inputs, steps of either sign). */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "operators/operators.h"
 #include "operators/strided.h"

@@ -1,6 +1,7 @@
 /* Softmax, LogSoftmax, Hardmax: ONNX 1, 11, 13. Before version 13 the tensor is flattened to a matrix at `axis`. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "simd/convert.h"
 #include "operators/lanes.h"
 #include "operators/operators.h"

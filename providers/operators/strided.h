@@ -19,7 +19,7 @@
 #define STRIDED_H
 #include "operators/instance.h"
 #include "inlay/check.h"
-#include "inlay/kit_kernel.h"
+#include "inlay/kit_table.h"
 
 /* Bytes of one element as strided_copy moves it: 1, 2, 4, 8 or 16; sub-byte types count 1, as unpacked. */
 static inline uint32_t strided_element_bytes(inlay_dtype dtype)

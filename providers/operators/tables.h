@@ -2,7 +2,7 @@
  * a new table does not recompile them. */
 #ifndef OPERATORS_TABLES_H
 #define OPERATORS_TABLES_H
-#include "inlay/kit_kernel.h"
+#include "inlay/kit_table.h"
 
 #define TABLE(stem) extern const kit_table operators_##stem;
 #include "operators/tables.def"

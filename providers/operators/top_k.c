@@ -2,6 +2,7 @@
  * The output is always sorted. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "operators/rank.h"
 #include "operators/operators.h"
@@ -176,7 +177,8 @@ static void copy_element(char *to, const char *from, uint32_t bytes)
         memcpy(to, from, bytes);
 }
 
-/* Writes the result of a row, whose elements are at `from`, to elements inner apart, the first of which is `to`. */
+/* Writes the result of a row to element `to` and the elements after it, in steps of `inner`. from: the elements of the
+ * row. */
 static void put_best(const top_k_job *job, const char *from, const rank_entry *best, int64_t to)
 {
     for (int64_t i = 0; i < job->k; i++, to += job->inner) {

@@ -2,6 +2,7 @@
  * (elementwise.h). */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "operators/elementwise.h"
 #include "simd/row_set.h"
 #include "simd/vecmath.h"

@@ -3,6 +3,7 @@
  * the cache and, for float16 and bfloat16, in float. */
 #include "operators/instance.h"
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "operators/elementwise.h"
 #include <stdlib.h>
 

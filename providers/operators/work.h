@@ -2,7 +2,8 @@
  * transforms. */
 #ifndef WORK_H
 #define WORK_H
-#include "inlay/kit_kernel.h"
+#include "inlay/cost.h"
+#include "inlay/kit_table.h"
 #include <math.h>
 
 /* Sets *cost for `steps` operations (comparisons, look-ups, samples) of step_ns nanoseconds each, in addition to the

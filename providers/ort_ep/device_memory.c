@@ -93,7 +93,7 @@ static OrtStatus *wrap_bytes(const ep_state *state, const inlay_buffer *buffer, 
     return NULL;
 }
 
-/* Copies between two buffers, one of which is the host's, or both of which are the device's if it copies within its
+/* Copies between a buffer of the host and one of the device, or between two buffers of a device that copies within its
  * memory. */
 static OrtStatus *copy_directly(const ep_state *state, const inlay_buffer *source, const inlay_buffer *target,
                                 uint64_t bytes)

@@ -46,7 +46,7 @@ static void log_line(void *param, OrtLoggingLevel severity, const char *category
               text);
 }
 
-/* The loggers of all libraries end in the log of the host, of which a process has one. */
+/* The loggers of all libraries write to the log of the host; a process has one such log. */
 static OrtLogger the_logger = { .fn = log_line, .level = ORT_LOGGING_LEVEL_INFO, .id = "inlay" };
 
 const OrtLogger *ort_default_logger(void)

@@ -2,6 +2,7 @@
  * arXiv:1409.0473) over a memory gave after the step before. It computes in double; each sample of each direction is
  * independent of the others. */
 #include "inlay/check.h"
+#include "inlay/cost.h"
 #include "operators/args.h"
 #include "operators/operators.h"
 #include "operators/recurrent/recurrent_loops.h"

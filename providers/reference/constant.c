@@ -1,6 +1,7 @@
 /* Constant (ONNX 1, 9, 11, 12, 13, 19, 21, 23, 24, 25) and ConstantOfShape (9, 20, 21, 23, 24, 25). The host turns
  * Constant nodes into initializers when it loads a model; this kernel runs them in graphs from other sources. */
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "operators/operators.h"
 #include "operators/strided.h"

@@ -1,5 +1,6 @@
 /* Dropout: ONNX 1 and 6 (random unless is_test), 7 and 10 (never random), 12, 13 and 22 (random in training mode). */
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "operators/elementwise.h"
 #include "reference/twister.h"
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* LabelEncoder (ai.onnx.ml 1, 2, 4), CategoryMapper (1), OneHotEncoder (1): hash tables from keys to values. */
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "operators/ml.h"
 
 enum { ENCODE_GRAIN = 1 << 11 };

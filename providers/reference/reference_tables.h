@@ -2,7 +2,7 @@
  * include it, so a new table does not recompile them. */
 #ifndef REFERENCE_TABLES_H
 #define REFERENCE_TABLES_H
-#include "inlay/kit_kernel.h"
+#include "inlay/kit_table.h"
 
 #define TABLE(stem) extern const kit_table reference_##stem;
 #include "reference/kernels.def"

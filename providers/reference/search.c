@@ -1,6 +1,8 @@
 /* SearchStart, SearchStep and SearchEnd of ai.inlay: the work of BeamSearch, GreedySearch and Sampling of com.microsoft
  * between the runs of their decoder. They are defined in "ContribOperators.md" of ONNX Runtime. */
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
+#include "inlay/kit_node.h"
 #include "reference/search.h"
 #include "operators/args.h"
 #include "simd/convert.h"

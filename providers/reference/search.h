@@ -4,7 +4,7 @@
  * need not know the layout. A model may pass any tensor instead, so search_open() validates all of it. */
 #ifndef SEARCH_H
 #define SEARCH_H
-#include "inlay/kit_kernel.h"
+#include "inlay/kit_table.h"
 
 enum { SEARCH_BEAM = 1, SEARCH_GREEDY = 2, SEARCH_SAMPLE = 3 };
 enum { SEARCH_MAX_BEAMS = 128, SEARCH_MAX_WORDS = 1 << 26 };

@@ -2,6 +2,7 @@
  * independent of the system's locale. */
 #define _GNU_SOURCE /* memmem */
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "operators/operators.h"
 #include "reference/regex.h"

@@ -2,6 +2,7 @@
  * the sorted vocabulary of the pool, so that n-grams of strings and of integers are looked up the same way: by binary
  * search in the sorted n-grams of their length. */
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "simd/convert.h"
 #include "operators/operators.h"

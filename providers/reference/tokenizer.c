@@ -1,6 +1,7 @@
 /* Tokenizer (com.microsoft 1): splits texts at separators, into the matches of an expression, or into characters. Each
  * row of tokens is padded to the longest one. Expressions find the leftmost, longest match. */
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "operators/operators.h"
 #include "reference/regex.h"
 #include <stdlib.h>

@@ -3,6 +3,9 @@
  * The inputs after R (the rate) and T (the number of the step) form groups of equal size: all tensors to be optimized,
  * then all their gradients, then one or two groups of state. The outputs are the new tensors, then the new state. */
 #include "inlay/check.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
+#include "inlay/kit_node.h"
 #include "operators/operators.h"
 #include "simd/convert.h"
 #include <math.h>

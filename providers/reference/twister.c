@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* clock_gettime */
 #include "reference/twister.h"
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "simd/clock.h"
 #include "simd/convert.h"
 #include <math.h>

@@ -4,7 +4,7 @@
  * run of a node restarts from the seed of the node, so runs with a seed give equal results and share no state. */
 #ifndef TWISTER_H
 #define TWISTER_H
-#include "inlay/kit_kernel.h"
+#include "inlay/kit_node.h"
 
 enum { TWISTER_WORDS = 624 };
 

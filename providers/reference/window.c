@@ -1,5 +1,6 @@
 /* HannWindow, HammingWindow, BlackmanWindow: ONNX 17; for any numeric output type. */
 #include "simd/convert.h"
+#include "inlay/graph_view.h"
 #include "operators/operators.h"
 #include <math.h>
 #include <stdlib.h>

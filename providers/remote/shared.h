@@ -127,7 +127,7 @@ typedef struct isolate_channel {
     uint32_t spins;      /* polls of `state` before a side sleeps; 0 while both are on one CPU */
     int host_cpu;        /* the CPU of the calling thread */
     int cpu;             /* the CPU of the serving thread at the end of its last call */
-    const void *request; /* arguments of the call: one of the structs above, or that of plugin.h */
+    const void *request; /* arguments of the call: a struct above, or the request struct of plugin.h */
     uint64_t ticket;     /* number of the call */
     char *outbox;        /* [ISOLATE_OUTBOX_BYTES] or NULL: the call writes no records */
     /* written by the process */

@@ -7,6 +7,7 @@
 #include "simd/at_fork.h"
 #include "simd/row_set.h"
 #include "inlay/check.h"
+#include "inlay/extensions.h"
 #include "inlay/kit_kernel.h"
 #include "inlay/note.h"
 #include <pthread.h>

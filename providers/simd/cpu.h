@@ -4,8 +4,11 @@
  * possible to test and measure the kernels of older CPUs. */
 #ifndef SIMD_CPU_H
 #define SIMD_CPU_H
-#include "inlay/extensions.h"
+#include "inlay/status.h"
 #include <stdbool.h>
+
+struct inlay_host;
+struct inlay_speed;
 
 typedef enum cpu_level {
     CPU_BASELINE,  /* supported by every CPU of this architecture */
@@ -79,12 +82,12 @@ typedef struct cpu_pace {
 cpu_pace cpu_reference_pace(void);
 /* Of this machine at this level; measured: by the host, or NULL. Parts that were not measured are those of the
  * reference core. */
-cpu_pace cpu_local_pace(const inlay_speed *measured);
+cpu_pace cpu_local_pace(const struct inlay_speed *measured);
 /* The time of a product of bfloat16 by matrix tiles, in multiply-adds of floats, relative to the Xeon whose times the
  * prices are. 1: not measured. For choices between kernels. */
-double cpu_tile_pace(const inlay_speed *measured);
+double cpu_tile_pace(const struct inlay_speed *measured);
 /* The host's measurement; NULL: it has none. */
-const inlay_speed *cpu_measured_speed(const inlay_host *host);
+const struct inlay_speed *cpu_measured_speed(const struct inlay_host *host);
 /* Why kernels may not use tiles of AMX (tile.h), in one sentence; NULL: they may. The first call, if the CPU has them
  * and the cap permits them, asks the kernel for permission and compares products with those of plain C. */
 const char *tile_problem(void);

@@ -1,9 +1,8 @@
 /* tile.h - matrix tiles: eight registers of up to 16 rows of up to 64 bytes, and their products.
  *
- * A kernel that uses them is one source, compiled for the level amx, where they are registers of Intel's AMX, and for
- * others, where they are arrays in memory with the same results, so that every machine can test the kernel.
- * Registers are numbered 0 to 7; a number is a literal or a macro (GCC's intrinsics paste it). s is a tile_file, a
- * local variable of the kernel.
+ * A kernel that uses tiles is one source. At the level amx, tiles are registers of Intel's AMX; at other levels they
+ * are arrays in memory with the same results, so that every machine can test the kernel. Registers are numbered 0 to 7;
+ * a number is a literal or a macro (GCC's intrinsics paste it). s is a tile_file, a local variable of the kernel.
  *
  *   tile_begin(s, c)          starts: shapes c (tile_shapes), all registers 0. May be called again, with other shapes
  *   tile_end(s)               releases the registers. A kernel calls it before its thread does anything else, so that

@@ -376,8 +376,8 @@ static uint64_t upper_product(uint64_t x, uint64_t y)
     return x_high * y_high + (cross >> 32) + (other >> 32);
 }
 
-/* |x| = n pi/2 + r, |r| <= pi/4, for finite x. Multiplies the integer of x's digits by the bits of 2 / pi of which the
- * product is not a multiple of 4. Returns r; *out_quadrant: n modulo 4. */
+/* |x| = n pi/2 + r, |r| <= pi/4, for finite x. Multiplies the integer of x's digits by those bits of 2 / pi whose
+ * product with it is not a multiple of 4. Returns r; *out_quadrant: n modulo 4. */
 static double_pair reduce_angle(double x, uint32_t *out_quadrant)
 {
     const uint64_t bits = bits_of(x) & INT64_MAX;

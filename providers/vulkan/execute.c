@@ -131,7 +131,7 @@ void vulkan_release_binding(void *state, inlay_compiled *compiled, inlay_instanc
     free(binding);
 }
 
-/* Returns the recording for the addresses of a run. If there is none, returns the least recently used one with
+/* Returns the recording for the addresses of a run. If there is none, returns the least recently used entry with
  * `recorded` false, so that the caller records it again. */
 static vulkan_recording *find_recording(const inlay_compiled *compiled, inlay_binding *binding,
                                         const inlay_exec_args *args)

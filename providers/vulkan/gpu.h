@@ -10,7 +10,7 @@
 #ifndef VULKAN_GPU_H
 #define VULKAN_GPU_H
 #define VK_NO_PROTOTYPES
-#include "inlay/graph_view.h"
+#include "inlay/types.h"
 #include "vulkan/shaders/opcodes.h"
 #include <pthread.h>
 #include <stdbool.h>

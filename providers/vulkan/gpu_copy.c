@@ -22,7 +22,7 @@ static bool is_free(gpu_device *device, uint32_t slot)
             done >= device->uploads.slots[slot].value);
 }
 
-/* Begins to record commands of a slot whose earlier ones are complete. */
+/* Begins to record commands of a slot whose earlier commands are complete. */
 static inlay_status begin(gpu_device *device, inlay_diag *diag)
 {
     const VkMemoryBarrier barrier = { .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,

@@ -285,10 +285,13 @@ static inlay_status choose(gpu_device *device, const gpu_options *options, inlay
                       options->device, choice.list);
 }
 
-#define LOOK_UP(entry, by, of, who)                                                                                    \
-    device->vk.entry = (PFN_vk##entry)device->vk.by(of, "vk" #entry);                                                  \
-    if (device->vk.entry == NULL)                                                                                      \
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "%s has no vk%s", who, #entry);
+/* Looks up a function of Vulkan; `missing` becomes the name of the first one that does not exist. */
+#define LOOK_UP(entry, by, of)                                                                                         \
+    do {                                                                                                               \
+        device->vk.entry = (PFN_vk##entry)device->vk.by(of, "vk" #entry);                                              \
+        if (device->vk.entry == NULL && missing == NULL)                                                               \
+            missing = "vk" #entry;                                                                                     \
+    } while (0)
 
 static inlay_status load_instance(gpu_device *device, inlay_diag *diag)
 {
@@ -298,6 +301,7 @@ static inlay_status load_instance(gpu_device *device, inlay_diag *diag)
     const VkInstanceCreateInfo info = { .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &app };
     gpu_functions *vk = &device->vk;
     void *entry = dlsym(device->library, "vkGetInstanceProcAddr");
+    const char *missing = NULL;
     uint32_t version = 0;
     VkResult result;
 
@@ -316,10 +320,10 @@ static inlay_status load_instance(gpu_device *device, inlay_diag *diag)
         device->instance = VK_NULL_HANDLE;
         return gpu_check(device, result, "creating an instance", diag);
     }
-#define X(entry_) LOOK_UP(entry_, GetInstanceProcAddr, device->instance, library_name)
+#define X(entry_) LOOK_UP(entry_, GetInstanceProcAddr, device->instance);
     GPU_INSTANCE(X)
 #undef X
-    return INLAY_OK;
+    return missing == NULL ? INLAY_OK : inlay_fail(diag, INLAY_UNSUPPORTED, "%s has no %s", library_name, missing);
 }
 
 void gpu_choose_families(const VkQueueFamilyProperties *families, uint32_t count, uint32_t *out_shaders,
@@ -383,6 +387,7 @@ static inlay_status open_device(gpu_device *device, inlay_diag *diag)
                                                            .shaderFloat64 = device->facts.f64 } };
     gpu_lane *const lanes[] = { &device->lane, &device->uploads.lane };
     VkDeviceQueueCreateInfo queues[2];
+    const char *missing = NULL;
     const char *extensions[3] = { GPU_MATRIX_EXTENSION };
     const uint32_t shared = gpu_external_find(device, &extensions[has_matrices]);
     const VkDeviceCreateInfo info = { .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
@@ -405,13 +410,15 @@ static inlay_status open_device(gpu_device *device, inlay_diag *diag)
         device->device = VK_NULL_HANDLE;
         return gpu_check(device, result, "opening the device", diag);
     }
-#define X(entry_) LOOK_UP(entry_, GetDeviceProcAddr, device->device, device->facts.name)
+#define X(entry_) LOOK_UP(entry_, GetDeviceProcAddr, device->device);
     GPU_DEVICE(X)
 #undef X
     if (device->external.types != 0) {
-        LOOK_UP(GetMemoryFdKHR, GetDeviceProcAddr, device->device, device->facts.name)
-        LOOK_UP(GetMemoryFdPropertiesKHR, GetDeviceProcAddr, device->device, device->facts.name)
+        LOOK_UP(GetMemoryFdKHR, GetDeviceProcAddr, device->device);
+        LOOK_UP(GetMemoryFdPropertiesKHR, GetDeviceProcAddr, device->device);
     }
+    if (missing != NULL)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "%s has no %s", device->facts.name, missing);
     for (uint32_t i = 0; i < 2; i++)
         device->vk.GetDeviceQueue(device->device, lanes[i]->family, 0, &lanes[i]->queue);
     device->vk.GetPhysicalDeviceMemoryProperties(device->facts.physical, &device->memory);

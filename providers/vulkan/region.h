@@ -7,7 +7,7 @@
 
 /* VULKAN_MAX_LOOP_ROUNDS: Mesa's CPU driver silently ends the loops of an invocation after 65,535 rounds in all. The
  * limit is lower, because the loops inside of functions count, too. VULKAN_SMALL_BYTES: the maximum size of a constant
- * of which the region keeps a copy on the host. */
+ * that the region also keeps on the host. */
 enum {
     VULKAN_MAX_LOOP_ROUNDS = 60000,
     VULKAN_RANK = MOST_RANK,

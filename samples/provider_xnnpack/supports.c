@@ -2,6 +2,7 @@
  * found here, because a refusal of one node is cheaper than a region that compile declines. */
 #include "library.h"
 #include "provider.h"
+#include "inlay/kit_shapes.h"
 
 static bool has_images(const kit_node *node, kit_refusal *why)
 {
@@ -38,24 +39,26 @@ static int64_t int_at(const inlay_node_info *node, const char *name, uint32_t i,
 
 struct window window_of(const inlay_node_info *node, const int64_t *kernel, const int64_t *in, const int64_t *out)
 {
-    const char *mode = kit_attr_string(node, "auto_pad", "NOTSET");
+    const uint32_t mode = kit_pad_mode(node);
     struct window window;
 
     for (uint32_t i = 0; i < 2; i++) {
-        int64_t total;
+        kit_window axis = { .in = in[i],
+                            .out = out[i],
+                            .size = kernel != NULL ? kernel[i] : int_at(node, "kernel_shape", i, 1),
+                            .stride = int_at(node, "strides", i, 1),
+                            .dilation = int_at(node, "dilations", i, 1),
+                            .begin = int_at(node, "pads", i, 0),
+                            .end = int_at(node, "pads", i + 2, 0) };
 
-        window.size[i] = kernel != NULL ? kernel[i] : int_at(node, "kernel_shape", i, 1);
-        window.stride[i] = int_at(node, "strides", i, 1);
-        window.dilation[i] = int_at(node, "dilations", i, 1);
-        window.before[i] = strcmp(mode, "NOTSET") == 0 ? int_at(node, "pads", i, 0) : 0;
-        window.after[i] = strcmp(mode, "NOTSET") == 0 ? int_at(node, "pads", i + 2, 0) : 0;
-        total = (out[i] - 1) * window.stride[i] + (window.size[i] - 1) * window.dilation[i] + 1 - in[i];
-        if (strncmp(mode, "SAME", 4) == 0 && total > 0) {
-            window.before[i] = strcmp(mode, "SAME_UPPER") == 0 ? total / 2 : total - total / 2;
-            window.after[i] = total - window.before[i];
-        } else if (strcmp(mode, "NOTSET") == 0 && total - window.before[i] > window.after[i]) {
-            window.after[i] = total - window.before[i]; /* ceil_mode */
-        }
+        kit_window_pad(&axis, mode);
+        window.size[i] = axis.size;
+        window.stride[i] = axis.stride;
+        window.dilation[i] = axis.dilation;
+        window.before[i] = axis.begin;
+        window.after[i] = axis.end;
+        if (mode == KIT_PAD_EXPLICIT && kit_window_past(&axis) > axis.end)
+            window.after[i] = kit_window_past(&axis); /* ceil_mode */
     }
     return window;
 }

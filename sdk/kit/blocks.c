@@ -1,7 +1,10 @@
 /* The types of blocks of quantized weights, and their unpacking. Only zero points are rounded, to single precision. */
 #include "blocks.h"
+#include "inlay/graph_view.h"
+#include "inlay/kit_node.h"
+#include <string.h>
 
-/* A float16, of which each block has one or two: element_convert() took a sixth of the time of a translation. */
+/* A float16; each block has one or two: element_convert() took a sixth of the time of a translation. */
 static float half_at(const uint8_t *at)
 {
     const uint32_t bits = (uint32_t)at[0] | (uint32_t)at[1] << 8, rest = (bits & 0x7fff) << 13;
@@ -45,7 +48,7 @@ static void split_nibbles(const uint8_t *packed, size_t count, uint8_t *codes)
     }
 }
 
-/* Joins pairs of codes, of which the first is in the low bits. */
+/* Joins pairs of codes; the first code of a pair is in the low bits. */
 static void join_nibbles(const uint8_t *codes, size_t count, uint8_t *packed)
 {
     for (size_t i = 0; i < count; i += 8) {
@@ -202,6 +205,22 @@ static void unpack_mxfp4(const uint8_t *block, uint8_t *codes, float *scales, fl
         split_nibbles(block + 1, 16, codes);
 }
 
+/* float8e4m3 without a sign, times 2^-1, for each 16 elements; 127 is 0. */
+static void unpack_nvfp4(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
+{
+    (void)zeros;
+    for (size_t i = 0; i < 4; i++) {
+        const uint32_t exponent = block[i] >> 3 & 15, fraction = block[i] & 7,
+                       word = (exponent + 119) << 23 | fraction << 20;
+
+        memcpy(&scales[i], &word, sizeof word); /* 2^(exponent - 8) * (1 + fraction / 8) */
+        if (exponent == 0 || block[i] == 127)
+            scales[i] = exponent == 0 ? (float)fraction * 0x1p-10f : 0;
+        if (codes != NULL)
+            split_nibbles(block + 4 + 8 * i, 8, codes + 16 * i);
+    }
+}
+
 static const uint8_t iq4_table[16] = { 1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241 };
 
 static void unpack_iq4_nl(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
@@ -334,6 +353,7 @@ static const kit_block_type types[] = {
     { 34, "TQ1_0", 256, 54, 2, 256, 2, NULL, false, unpack_tq1_0, NULL },
     { 35, "TQ2_0", 256, 66, 2, 256, 2, NULL, false, unpack_tq2_0, NULL },
     { 39, "MXFP4", 32, 17, 8, 32, 8, e2m1_table, false, unpack_mxfp4, NULL },
+    { 40, "NVFP4", 64, 36, 8, 16, 8, e2m1_table, false, unpack_nvfp4, NULL },
 };
 
 const kit_block_type *kit_block_type_of(int64_t id)

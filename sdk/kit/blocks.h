@@ -10,7 +10,10 @@
  * [..., groups of a row]. The host creates it only if a provider offers it; products of com.microsoft read it. */
 #ifndef KIT_BLOCKS_H
 #define KIT_BLOCKS_H
-#include "inlay/kit_kernel.h"
+#include "inlay/types.h"
+#include <stdbool.h>
+
+struct inlay_node_info;
 
 enum { KIT_MAX_BLOCK = 256 }; /* most elements of a block */
 
@@ -48,13 +51,13 @@ typedef struct kit_blocks {
     int64_t bits, group;
 } kit_blocks;
 /* false: the type is not known, or has no such codes. kit_blocks_of: as an UnpackBlocks reads them. */
-bool kit_blocks_of(const inlay_node_info *node, kit_blocks *blocks);
+bool kit_blocks_of(const struct inlay_node_info *node, kit_blocks *blocks);
 bool kit_blocks_init(kit_blocks *blocks, int64_t type, int64_t bits, int64_t group);
 /* Do `bytes` bytes of blocks have as many bytes of codes, and groups? */
 bool kit_blocks_fit(const kit_blocks *blocks, uint64_t bytes, uint64_t code_bytes, uint64_t groups);
 /* The bytes of all results of an UnpackBlocks that reads `bytes` bytes of blocks, which packs have, too; 0: the node is
  * another one. */
-uint64_t kit_blocks_unpacked_bytes(const inlay_node_info *node, uint64_t bytes);
+uint64_t kit_blocks_unpacked_bytes(const struct inlay_node_info *node, uint64_t bytes);
 /* The zero point of all elements of a type that has none. */
 static inline float kit_blocks_zero(const kit_blocks *blocks)
 {

@@ -89,6 +89,11 @@ inlay_status kit_parallel(const kit_call *call, int64_t count, int64_t grain, in
     return call->host->parallel_for(call->host->ctx, call->run, count, grain, fn, user);
 }
 
+inlay_status kit_poll(const kit_call *call)
+{
+    return call->run != NULL ? call->host->poll(call->host->ctx, call->run) : INLAY_OK;
+}
+
 inlay_status kit_alloc_output(const kit_call *call, uint32_t i, uint32_t rank, const int64_t *dims)
 {
     const kit_active_call *active = call->exec;

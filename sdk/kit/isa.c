@@ -1,5 +1,5 @@
 /* isa.c - detects the instruction sets of the CPU. */
-#include "inlay/kit_kernel.h"
+#include "inlay/kit_call.h"
 #include "inlay/note.h"
 #if defined(__x86_64__)
 #include <cpuid.h>

@@ -32,7 +32,7 @@ typedef enum wire_fault {
     WIRE_BAD_TYPE,   /* out->number and out->type are set, also for the faults below */
     WIRE_CUT_NUMBER, /* a varint that is truncated or longer than ten bytes */
     WIRE_CUT_LENGTH, /* of WIRE_BYTES, in the same way */
-    WIRE_CUT_DATA    /* out->value bytes, of which the message has only out->data */
+    WIRE_CUT_DATA    /* out->value bytes, but the message contains only out->data */
 } wire_fault;
 
 /* Reads the field at the start of *rest and moves *rest after it. With a fault *rest stays as it was. */

@@ -20,7 +20,7 @@ enum { STAT_VERSION = 1 };
 enum { STAT_VERSION = 0 };
 #endif
 #define EXPORTED __attribute__((visibility("default")))
-/* The functions that stat() and the others were until 2.33; no header declares them any more. */
+/* Until glibc 2.33, stat(), lstat(), fstat() and fstatat() called these functions; no header declares them any more. */
 extern int __xstat(int version, const char *path, struct stat *out);
 extern int __lxstat(int version, const char *path, struct stat *out);
 extern int __fxstat(int version, int fd, struct stat *out);

@@ -4,8 +4,9 @@
 #
 # OUT gets the source tarball; unless --source is given, it is built from that tarball, and OUT also gets the wheels, the
 # npm packages, a bill of materials for each (CycloneDX), and with --suite the Debian packages (deb.sh). SHA256SUMS lists
-# all. --key signs the tarball and the sums with that key of gpg; KEY "" is gpg's default key. --twice makes everything
-# again in another folder and fails if a file has other bytes. All times are that of the commit.
+# all. --key signs the tarball and the sums with that key of gpg; KEY "" is gpg's default key. Without --key the files are
+# a trial, for which the project's addresses may still be placeholders. --twice makes everything again in another folder
+# and fails if a file has other bytes. All times are that of the commit.
 # INLAY_RELEASE_TREE is the folder in which the tarball is built, by default a temporary one.
 set -euo pipefail
 here=$(dirname "$(realpath -- "$0")")
@@ -39,6 +40,9 @@ states sdk/bindings/python/pyproject.toml '^version = "(.*)"$'
 for name in node node-onnxruntime web web-onnxruntime; do states "sdk/bindings/$name/package.json" '^ *"version": "(.*)",$'; done
 [ -z "$(git_of status --porcelain)" ] || fail "commit the changes first: git status lists them"
 "$here/changes.py" --check --tree "$tree"
+placeholders=$({ git_of grep -l 'inlay[.]example' || true; } | wc -l)
+[ $sign -eq 0 ] || [ "$placeholders" -eq 0 ] ||
+    fail "$placeholders files have a placeholder for the project's address; put it in as sdk/packaging/README.md says"
 SOURCE_DATE_EPOCH=$(git_of log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 
@@ -95,4 +99,8 @@ if [ $sign -eq 1 ]; then
     done
 fi
 cat "$out/SHA256SUMS"
-echo "next: git tag -s v$version -m 'inlay $version' && git push origin v$version"
+if [ $sign -eq 1 ]; then
+    echo "next: git tag -s v$version -m 'inlay $version' && git push origin v$version"
+else
+    echo "a trial: nothing is signed; a release needs --key, and the project's address in $placeholders files"
+fi

@@ -50,7 +50,8 @@ int use(void)
     return (int)(text.flags + diag.error_class + run.flags + calibrate.quick + tune.runs + optimize.target_opset);
 }
 EOC
-for header in status types note plugin extensions inlay text check kit kit_region; do
+for header in status types note host cost graph_view execution plugin extensions inlay text check kit_call kit_node \
+    kit_table kit_kernel kit kit_shapes kit_group kit_region; do
     printf '#include "inlay/%s.h"\nextern int declared; /* check.h declares nothing */\n' "$header" >"$tmp/$header.c"
 done
 for cc in gcc clang; do

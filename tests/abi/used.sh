@@ -18,7 +18,7 @@ cd "$source" || exit 1
 export LC_ALL=C
 
 # The fields of all structs, as STRUCT FIELD. Removes comments; the name of a function pointer is in parentheses.
-cat sdk/include/inlay/{status,types,graph_view,execution,plugin,inlay,text}.h | tr '\n' ' ' | sed -E 's#/\*([^*]|\*+[^*/])*\*+/# #g' |
+cat sdk/include/inlay/{status,types,host,cost,graph_view,execution,plugin,inlay,text}.h | tr '\n' ' ' | sed -E 's#/\*([^*]|\*+[^*/])*\*+/# #g' |
     grep -oE 'typedef struct (inlay_[a-z_]+) \{[^}]*\} \1;' | while read -r _ _ struct _ body; do
     tr ';' '\n' <<<"${body%\}*}" | sed -E 's/\(\*(const )?([a-z_0-9]+)(\[[0-9]+\])?\)\(.*/\2/; s/\[[^]]*\]//g' |
         tr ',' '\n' | sed -nE "s/.*\b([a-z][a-z_0-9]*) *\$/$struct \1/p"

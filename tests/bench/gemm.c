@@ -3,6 +3,7 @@
 #include "gemm_whole.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 static double now(void)

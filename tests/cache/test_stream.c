@@ -1,5 +1,6 @@
 /* plan/stream: which weights stay in memory, and reading of the others. */
 #include "folder.h"
+#include "inlay/extensions.h"
 #include "plan/stream/stream.h"
 #include "forbid_call.h"
 #include "page_cache.h"

@@ -2,6 +2,7 @@
  * advance, compared with layers whose kernel multiplies by W. W's panels are NaN in the first, so that no part of them
  * is read. */
 #include "cpu/recurrent/projection.h"
+#include "inlay/extensions.h"
 #include "cmocka_all.h"
 #include "random.h"
 #include <math.h>

@@ -1,5 +1,6 @@
 /* Prices by a fixed speed of this machine: half of the reference core. */
 #include "base/core_speed.h"
+#include "inlay/extensions.h"
 #include "compare.h"
 #include "partition/cost/cost.h"
 #include "session/session.h"

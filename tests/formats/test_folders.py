@@ -279,6 +279,31 @@ class Folders(unittest.TestCase):
                 server.ask("v1/completions", {"model": "other", "prompt": "the"})
             self.assertIn("the tokenizer of other.gguf is of the kind 't5'", refused.exception.read().decode())
 
+    def test_gguf_folders(self):
+        """Folders with model.gguf, a draft model and adapters in GGUF. The draft model guesses tokens and does not change
+        them. Texts with an adapter, and with DRY, are those of llama-server."""
+        with open(test_gguf.TOKENS, encoding="utf-8") as file:
+            wanted = json.load(file)["llama server"]
+        data = test_gguf.make("llama", "F32")[0]
+        for path, made in (("plain/model", data), ("a/1/model", data), ("a/1/draft/model",
+                           test_gguf.make("llama", "F32", [(".rope.freq_base", 20000.0)])[0]),
+                           ("a/adapters/one/adapter_model", test_gguf.server_adapter())):
+            os.makedirs(self.path("models", os.path.dirname(path)), exist_ok=True)
+            with open(self.path("models", path + ".gguf"), "wb") as file:
+                file.write(made)
+        with Server(self.path("models"), "--draft-tokens", "4") as server:
+            for (name, more), texts in zip(test_gguf.SERVED.items(), wanted):
+                for text, want in zip(test_gguf.TEXTS, texts):
+                    for model in ("a", "plain") if name != "lora" else ("a:one",):
+                        made = server.ask("completion", {"model": model, "prompt": text, "n_predict": 24, "temperature": 0,
+                                                         **more})
+                        parts = [re.sub("\ufffd+", "\ufffd", one) for one in (made["content"], want)]  # of characters
+                        self.assertEqual(*parts, f"{model} {name} {text!r}")
+            figures = urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics").read().decode()
+            for kind in "read", "right":
+                count = re.search(f'inlay_guessed_tokens_total{{model="a",[^}}]*kind="{kind}"}} (\\d+)', figures)
+                self.assertGreater(int(count.group(1)), 0, kind)
+
     def test_gguf_parts(self):
         """The parts of a split file are one model, in a folder and alone. Texts of a model with attention sinks that
         share runs are those of each alone."""

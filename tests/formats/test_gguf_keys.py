@@ -13,6 +13,7 @@ import unittest
 import numpy as np
 
 import test_gguf as files
+from test_vision import vision
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOKENS = os.path.join(HERE, "gguf_keys.json")
@@ -21,7 +22,8 @@ TABLE = os.path.join(HERE, "..", "..", "host", "formats", "gguf_keys.def")
 ARCHS = {"llama": "", "gemma3": "", "qwen2moe": "expert|scaling.finetuned", "qwen3moe": "expert|logit_scale",
          "mixtral": "expert", "gemma2": "window|cap|freq_base|attention.scale", "gemma": "window|cap|scale$",
          "qwen2": "window", "phi3": "window|dimension_count", "granite": "scale$|finetuned|expert|cap",
-         "granitemoe": "scale$|finetuned|expert", "minicpm": "scale$|finetuned|dimension_count"}
+         "granitemoe": "scale$|finetuned|expert", "qwen35": "ssm|interval|recurrent|nextn", "mistral3": "yarn|temperature",
+         "minicpm": "scale$|finetuned|dimension_count"}
 # Another value of each key of the architecture. It changes the tokens of those that read it, or makes the file invalid.
 VALUES = {
     ".context_length": 64, ".embedding_length": 32, ".block_count": 1, ".feed_forward_length": 32,
@@ -33,7 +35,10 @@ VALUES = {
     ".expert_shared_feed_forward_length": 32, ".nextn_predict_layers": 1, ".rope.dimension_count": 8,
     ".rope.freq_base": 100.0, ".rope.freq_base_swa": 50.0, ".rope.scale_linear": 3.0, ".rope.scaling.factor": 3.0,
     ".rope.scaling.type": "none", ".rope.scaling.original_context_length": 16, ".rope.scaling.attn_factor": 2.0,
-    ".rope.scaling.finetuned": False}
+    ".rope.scaling.finetuned": False, ".rope.scaling.yarn_beta_fast": 2.0, ".rope.scaling.yarn_beta_slow": 0.25,
+    ".rope.scaling.yarn_log_multiplier": 20.0, ".attention.temperature_scale": 2.0, ".full_attention_interval": 3,
+    ".attention.recurrent_layers": [True, True, False, False], ".ssm.conv_kernel": 3, ".ssm.inner_size": 32,
+    ".ssm.state_size": 8, ".ssm.time_step_rank": 2, ".ssm.group_count": 1}
 # Values that llama.cpp has and that are refused.
 REFUSED = {".attention.causal", ".expert_group_count"}
 # Several keys together.
@@ -85,7 +90,7 @@ class Keys(unittest.TestCase):
 
     def test_table(self):
         """Each key of an architecture has another value here."""
-        names = [row[0] for row in table() if row[2] != "ENCODERS" and row[0] != ".pooling_type"]  # those of embeddings
+        names = [row[0] for row in table() if row[2] not in ("ENCODERS", "VISION") and row[0] != ".pooling_type"]  # those of embeddings
         self.assertEqual([name for name in names if name[0] == "."], [key for key in names if key in VALUES])
         self.assertEqual(set(VALUES) - set(names), set())
         self.assertEqual(len(names), len(set(names)))
@@ -128,7 +133,7 @@ class Keys(unittest.TestCase):
         good = {"INT": wholes, "EACH": wholes, "FLOAT": wholes + real, "FLAG": (7,), "TEXT": (8,), "LAYERS": wholes}
         items = {"EACH": wholes, "LAYERS": wholes + (7,), "TEXTS": (8,), "NUMBERS": wholes + real}
         arch_of = {"ALL": "llama", "WINDOWS": "gemma3", "CAPS": "gemma3", "GEMMA2": "gemma2", "SCALES": "granite", "GRANITE": "granite",
-                   "GRANITE_DENSE": "granite", "QWEN_MOE": "qwen3moe", "SHARED": "qwen2moe", "ENCODERS": "bert"}
+                   "GRANITE_DENSE": "granite", "QWEN_MOE": "qwen3moe", "SHARED": "qwen2moe", "ENCODERS": "bert", "DELTA": "qwen35", "YARN": "mistral3", "VISION": "clip"}
         self.assertEqual({row[1] for row in table()}, set(one))
         for name, kind, readers, _ in table():
             arch = arch_of[readers]
@@ -137,7 +142,8 @@ class Keys(unittest.TestCase):
             for number in list(files.NUMBERS) + [8]:
                 value = "a" if number == 8 else True if number == 7 else 1
                 for more, types in (((key, value, number), good), ((key, ([value] * 9, number), 9), items)):
-                    data = files.encoder(arch, [more]) if arch == "bert" else files.make(arch, "F32", [more])[0]
+                    data = (files.encoder(arch, [more]) if arch == "bert" else vision("clip", [more]) if arch == "clip" else
+                            files.make(arch, "F32", [more])[0])
                     if number in types.get(kind, ()):
                         try:
                             self.open(data).close()

@@ -30,7 +30,7 @@ class Mixed(test_gguf.Writer):
     def tensor(self, name, shape, kind, data):
         if name == "output.weight" and self.tied:
             return
-        if len(shape) > 1 and "gate_inp" not in name:
+        if len(shape) > 1 and not name.endswith(".bias") and "gate_inp" not in name and "conv1d" not in name:
             kinds = [k for k, (_, elements, *_) in test_gguf.TYPES.items() if shape[-1] % elements == 0 and (
                 "exps" not in name or (elements > 1) == self.blocks)]
             kind = self.rng.choice(kinds) if kinds else kind
@@ -60,7 +60,7 @@ def random_model(rng):
 def logits_of(session, prompts, chosen):
     """The last logits after the prompts and after further tokens; chosen: these tokens, or None for the most probable
     ones, which are returned."""
-    feeds = {i.name: np.zeros((len(prompts), i.shape[1], 0, i.shape[3]), i.dtype)
+    feeds = {i.name: np.zeros([len(prompts)] + [size if isinstance(size, int) else 0 for size in i.shape[1:]], i.dtype)
              for i in session.inputs if i.name.startswith("past")}
     ids, total, made, tokens = np.array(prompts), 0, [], []
     for step in range(STEPS):
@@ -81,7 +81,8 @@ def difference(seed, folder):
     path = os.path.join(folder, "model.gguf")
     with open(path, "wb") as file:
         file.write(data)
-    bits = rng.choice(("model", "model", "8", "4", "8/4")) if "gemma2" not in name else "model"
+    # attention with soft caps or sinks has no cache of few bits
+    bits = rng.choice(("model", "model", "8", "4", "8/4")) if not name.startswith(("gemma2", "gpt-oss")) else "model"
     options = {"level": rng.choice((0, 1, 2, 99)), "intra_threads": rng.choice((1, 2))}
     if rng.random() < 0.2:
         options.update(memory_limit=f"host={len(data) + (12 << 20)}", cache_dir=folder, cache_max_bytes=1 << 28)

@@ -1,6 +1,7 @@
 /* Plugins that crash, hang, end the process or have wrong notes, and broken files: this process survives, and the
  * reason of each file names the cause. */
 #include "folder.h"
+#include "inlay/host.h"
 #include "base/hash.h"
 #include "plugin/note.h"
 #include "plugin/probe.h"

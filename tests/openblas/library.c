@@ -1,5 +1,6 @@
 /* How provider openblas opens its library: the choice of library, its settings, and the effects on the process. */
 #include "common/library.h"
+#include "inlay/host.h"
 #include "../support/process_counts.h"
 #include "openblas/blas.h"
 #include <malloc.h>

@@ -1,4 +1,5 @@
 #include "library_under_test.h"
+#include "inlay/host.h"
 #include "gemm_under_test.h"
 #include <setjmp.h>
 #include <stdarg.h>

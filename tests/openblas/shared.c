@@ -1,5 +1,6 @@
 /* A program that computes with OpenBLAS itself keeps the number of threads that it has chosen, and gets no message. */
 #include "cmocka_all.h"
+#include "inlay/host.h"
 #include "openblas/blas.h"
 #include <dlfcn.h>
 #include <pthread.h>

@@ -22,7 +22,9 @@ mv "$tmp/first" "$tmp/elsewhere/inlay"
 prefix=$tmp/elsewhere/inlay
 lib=$(dirname "$(find "$prefix" -name libinlay.so)")
 for file in bin/inlay libexec/inlay/inlay-probe include/inlay/inlay.h include/inlay/plugin.h include/inlay/kit.h \
-    include/inlay/graph_view.h include/inlay/execution.h include/inlay/kit_kernel.h include/inlay/types.h include/inlay/note.h include/inlay/status.h; do
+    include/inlay/graph_view.h include/inlay/execution.h include/inlay/host.h include/inlay/cost.h \
+    include/inlay/kit_kernel.h include/inlay/kit_table.h include/inlay/kit_node.h include/inlay/kit_call.h \
+    include/inlay/types.h include/inlay/note.h include/inlay/status.h; do
     [ -e "$prefix/$file" ] || die "$file is not installed"
 done
 for page in inlay inlay-run inlay-plugin-check; do

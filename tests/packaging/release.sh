@@ -24,6 +24,14 @@ if command -v gpg >/dev/null; then
     options=(--key release@example.com)
 fi
 release=$work/tree/sdk/packaging/release.sh
+
+# Without the project's address only a trial is made; the command of the README puts it in.
+"$release" --source "$work/trial" >"$work/log" 2>&1 || fail "$(cat "$work/log")"
+tail -n 1 "$work/log" | grep -qE '^a trial: .* address in [1-9][0-9]* files$' || fail "$(cat "$work/log")"
+"$release" --source --key '' "$work/refused" >"$work/log" 2>&1 && fail "a release without an address was signed"
+grep -qE '^release.sh: [0-9]+ files have a placeholder' "$work/log" || fail "$(cat "$work/log")"
+command=$(tr -s ' \n' ' ' <"$source/sdk/packaging/README.md" | grep -oE '`git grep -l [^`]*`' | tr -d '`')
+(cd "$work/tree" && sh -c "${command/HOST/inlay.test}" && git commit -qam 'all: the address of the project')
 "$release" --source --twice "${options[@]}" "$work/out" >"$work/log" 2>&1 || fail "$(cat "$work/log")"
 grep -q 'made twice with the same bytes: 1 files' "$work/log" || fail "$(cat "$work/log")"
 (cd "$work/out" && sha256sum --quiet -c SHA256SUMS)

@@ -1,5 +1,6 @@
 /* Two plugin files with a plugin, provider or operator name in common: one is used, the other is reported. */
 #include "../hostile/folder.h"
+#include "inlay/host.h"
 #include "base/version.h"
 #include "plugin_dirs.h"
 

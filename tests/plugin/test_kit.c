@@ -1,6 +1,8 @@
 /* The kit: a table of kernels behaves as a provider must. The graphs are built by the test and the host's table is
  * the real one, so that every function between a host and a kernel runs. */
 #include "cmocka_all.h"
+#include "inlay/kit_group.h"
+#include "inlay/kit_shapes.h"
 #include "inlay/kit_region.h"
 #include "../../sdk/kit/internal.h"
 #include "plugin/plugin.h"
@@ -824,9 +826,121 @@ static void instructions_of_the_cpu(void **unused)
         assert_int_equal(extra, 0);
 }
 
+/* x -> Conv -> Relu -> Add(, z) -> y; the result of Relu has a second reader or not, and may be an output. */
+static void groups_of_a_pattern(void **unused)
+{
+    static const char *const types[] = { "Conv", "Relu", "Add", "Neg" };
+    static const uint32_t inputs[][2] = { { 0, 1 }, { 3, INLAY_NONE }, { 2, 4 }, { 5, INLAY_NONE } };
+    static const uint32_t outputs[] = { 3, 4, 5, 6 };
+    inlay_node_info nodes[4];
+    inlay_value_info values[7];
+    const uint8_t candidates[] = { 1, 1, 0, 1 };
+    const inlay_graph graph = { .struct_size = sizeof graph,
+                                .nodes = nodes,
+                                .values = values,
+                                .node_count = 4,
+                                .node_stride = sizeof nodes[0],
+                                .value_count = 7,
+                                .value_stride = sizeof values[0] };
+    static const struct {
+        const char *pattern;
+        uint32_t first, count;
+    } rows[] = {
+        { "Conv", 0, 1 },
+        { "Conv Relu", 0, 2 },
+        { "Conv Relu? Add?", 0, 3 },
+        { "Conv Clip|Relu Add", 0, 3 },
+        { "Conv Clip? Relu", 0, 2 },
+        { "Conv Clip? Add?", 0, 1 },
+        { "Conv Clip Relu", 0, 0 },
+        { "Relu Conv", 1, 0 },
+        { "Relu Add Neg", 1, 3 },
+        { "Relu", 0, 0 },
+        { "com.other:Conv", 0, 0 },
+        { "com.other:Neg|Relu Add", 1, 2 },
+        { "ai.onnx:Add Neg?", 2, 2 },
+        { "Con", 0, 0 },
+        { "Conv2", 0, 0 },
+    };
+    uint32_t found[KIT_GROUP_NODES], *readers;
+
+    (void)unused;
+    for (uint32_t v = 0; v < 7; v++)
+        values[v] = (inlay_value_info){ .kind = INLAY_VALUE_TENSOR, .producer = INLAY_NONE };
+    values[6].flags = INLAY_VALUE_GRAPH_OUTPUT;
+    for (uint32_t n = 0; n < 4; n++)
+        nodes[n] = (inlay_node_info){ .domain = { "ai.onnx", 7 },
+                                      .op_type = { types[n], strlen(types[n]) },
+                                      .inputs = inputs[n],
+                                      .outputs = &outputs[n],
+                                      .input_count = inputs[n][1] == INLAY_NONE ? 1 : 2,
+                                      .output_count = 1 };
+    readers = kit_readers(&graph);
+    assert_non_null(readers);
+    assert_int_equal(readers[3], 1);
+    assert_int_equal(readers[6], INLAY_NONE);
+    for (size_t i = 0; i < KIT_COUNT(rows); i++) {
+        assert_int_equal(kit_group_match(&graph, readers, NULL, rows[i].pattern, rows[i].first, found), rows[i].count);
+        for (uint32_t k = 0; k < rows[i].count; k++)
+            assert_int_equal(found[k], rows[i].first + k);
+    }
+    assert_int_equal(kit_group_match(&graph, readers, candidates, "Conv Relu? Add?", 0, found), 2);
+    free(readers);
+    values[4].flags = INLAY_VALUE_GRAPH_OUTPUT; /* the graph returns what Relu computes */
+    readers = kit_readers(&graph);
+    assert_non_null(readers);
+    assert_int_equal(kit_group_match(&graph, readers, NULL, "Conv Relu? Add?", 0, found), 2);
+    free(readers);
+}
+
+static void shapes_of_windows_and_operands(void **unused)
+{
+    static const struct {
+        uint32_t mode;
+        kit_window window;
+        int64_t begin, end;
+    } windows[] = {
+        { KIT_PAD_EXPLICIT, { 7, 7, 3, 1, 1, 1, 1 }, 1, 1 },   { KIT_PAD_VALID, { 7, 5, 3, 1, 1, 9, 9 }, 0, 0 },
+        { KIT_PAD_SAME_UPPER, { 6, 3, 3, 2, 1, 9, 9 }, 0, 1 }, { KIT_PAD_SAME_LOWER, { 6, 3, 3, 2, 1, 9, 9 }, 1, 0 },
+        { KIT_PAD_SAME_UPPER, { 9, 3, 1, 3, 1, 9, 9 }, 0, 0 }, { KIT_PAD_SAME_UPPER, { 5, 5, 3, 1, 2, 9, 9 }, 2, 2 },
+    };
+    const int64_t a[] = { 2, 1, 5 }, b[] = { 3, 1 }, bad[] = { 4, 5 };
+    const int64_t axes[] = { -1, 0 }, twice[] = { 0, -3 };
+    int64_t out[INLAY_MAX_RANK], steps[3];
+    bool is_listed[3];
+    uint32_t rank, axis;
+
+    (void)unused;
+    for (size_t i = 0; i < KIT_COUNT(windows); i++) {
+        kit_window window = windows[i].window;
+
+        kit_window_pad(&window, windows[i].mode);
+        assert_int_equal(window.begin, windows[i].begin);
+        assert_int_equal(window.end, windows[i].end);
+    }
+    assert_int_equal(kit_window_past(&(kit_window){ 6, 4, 2, 2, 1, 1, 0 }), 1); /* ceil_mode */
+    assert_true(kit_broadcast(a, 3, b, 2, out, &rank));
+    assert_int_equal(rank, 3);
+    assert_int_equal(out[0] * 100 + out[1] * 10 + out[2], 235);
+    assert_false(kit_broadcast(b, 2, bad, 2, out, &rank));
+    kit_broadcast_steps(b, 2, 3, steps);
+    assert_int_equal(steps[0], 0);
+    assert_int_equal(steps[1], 1);
+    assert_int_equal(steps[2], 0);
+    assert_true(kit_axis(-3, 3, &axis));
+    assert_int_equal(axis, 0);
+    assert_false(kit_axis(3, 3, &axis));
+    assert_false(kit_axis(-4, 3, &axis));
+    assert_true(kit_axes(axes, 2, 3, is_listed));
+    assert_true(is_listed[0] && !is_listed[1] && is_listed[2]);
+    assert_false(kit_axes(twice, 2, 3, is_listed));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(groups_of_a_pattern),
+        cmocka_unit_test(shapes_of_windows_and_operands),
         cmocka_unit_test(instructions_of_the_cpu),
         cmocka_unit_test(files_are_kept),
         cmocka_unit_test(regions_are_kept),

@@ -1,6 +1,7 @@
 """The Python package: sessions, zero-copy values in both directions, errors, threads."""
 import copy
 import ctypes
+import faulthandler
 import gc
 import multiprocessing
 import os
@@ -11,6 +12,7 @@ import tempfile
 import threading
 import traceback
 import unittest
+import unittest.mock
 import weakref
 
 import numpy as np
@@ -656,6 +658,28 @@ class Operators(unittest.TestCase):
         third = inlay.Session(custom_model("Number", ["x"], version=3), config=False)
         between = inlay.Session(custom_model("Number", ["x"], version=2), config=False)
         self.assertEqual([s.run([x])["y"][0, 0] for s in (first, second, third, between)], [1, 2, 3, 2])
+
+    def test_garbage(self):
+        """The garbage collector may finalize sessions while an operator is defined, also below a call of the library."""
+        def session():
+            made = inlay.Session(custom_model("Scale", ["x", ""]), config=False)
+            made.run([np.ones((1, 2), np.float32)])
+            return made
+
+        def pointer(target):
+            if garbage:
+                garbage.pop()
+                gc.collect()
+            return real(target)
+
+        real, garbage = ctypes.pointer, [session() for _ in range(4)]
+        faulthandler.dump_traceback_later(60, exit=True)
+        with unittest.mock.patch.object(ctypes, "pointer", pointer):
+            for i in range(2):
+                inlay.operator(f"test.python::Defined{i}", "X:T -> Y:T; T=float")(positive)
+        faulthandler.cancel_dump_traceback_later()
+        self.assertEqual(garbage, [])
+        self.assertEqual(session().run([np.ones((1, 2), np.float32)])["y"].tolist(), [[2, 2]])
 
     def test_causes(self):
         """The exception of the function, with its traceback, is the cause of the error."""

@@ -184,6 +184,7 @@ open.onnx --tap=y
 open.onnx --json
 open.onnx --quiet
 open.onnx --verbose
+open.onnx --trust=
 open.onnx --watchdog=1%
 open.onnx --watchdog-dir=
 PAIRS

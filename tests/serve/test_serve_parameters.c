@@ -114,7 +114,7 @@ static void test_parameters(void **state)
         { "chat/completions",
           "{\"model\":\"count\",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\","
           "\"image_url\":{\"url\":\"data:\"}}]}]}",
-          "is of type image_url; the model takes texts only", 400 },
+          "message 0: part 0 of the content: the data URI of an image must be in base64", 400 },
         { "completions", "{\"model\":\"count\",\"prompt\":[120,121],\"max_tokens\":2,\"temperature\":0}",
           "\"text\":\"BC\"", 200 },
         { "completions", "{\"model\":\"count\",\"prompt\":[[120],[120,121]],\"max_tokens\":1,\"temperature\":0}",
@@ -539,7 +539,7 @@ static void test_responses(void **state)
         { "{\"model\":\"count\",\"max_output_tokens\":2,\"temperature\":0,\"input\":[{\"role\":\"user\",\"content\":[{"
           "\"type\":\"input_text\",\"text\":\"x\"}]},{\"type\":\"message\",\"role\":\"user\",\"content\":\"y\"}]}",
           "\"text\":\"DE\"", 200 },
-        { "{\"model\":\"count\",\"input\":[{\"type\":\"reasoning\"}]}", "'message' is", 400 },
+        { "{\"model\":\"count\",\"input\":[{\"type\":\"computer_call\"}]}", "'message' is", 400 },
         { "{\"model\":\"count\"}", "the request has no input", 400 },
     };
     static const char *const events[] = {

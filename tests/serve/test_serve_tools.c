@@ -51,7 +51,8 @@ static const struct said {
  * and tools as the template sees them. */
 #define SHOWING                                                                                                        \
     "{% for m in messages %}{% if m.content == 'show' %}{{ raise_exception((messages | map(attribute='tool_calls', "   \
-    "default='') | list | tojson) ~ (tools | tojson)) }}{% endif %}{% endfor %}"                                       \
+    "default='') | list | tojson) ~ (tools | tojson) ~ (messages | map(attribute='reasoning_content', default='') "    \
+    "| join)) }}{% endif %}{% endfor %}"                                                                               \
     "{{ ((tools or []) | map(attribute='function') | map(attribute='name') | join ~ '.' * 40)[:40] }}"                 \
     "{% for m in messages if m.role == 'assistant' %}{{ m.content or '' }}{% if m.tool_calls %}"
 
@@ -271,7 +272,7 @@ static void test_thoughts(void **state)
           "\"content\":\"{\\\"x\\\":", 200 },
         { "/api/chat", O_ASK("\"format\":\"xml\"," O_MESSAGES), "{\"error\":\"format: neither", 400 },
         { "/api/chat", O_ASK("\"messages\":[{\"role\":\"user\",\"content\":\"x\",\"images\":[\"AA==\"]}]"),
-          "message 0 has images", 400 },
+          "the messages have images; the model takes texts only", 400 },
         { "/api/chat", "{\"model\":\"thinks\",\"options\":{\"beams\":1}," O_MESSAGES "}", "options: beams", 400 },
         { "/api/generate", "{\"model\":\"thinks\"}", "no prompt", 400 },
     };
@@ -437,6 +438,51 @@ static void test_responses(void **state)
     expect_order(events, parts);
 }
 
+/* A thought is an item of its own before the message. */
+static void test_reasoning(void **state)
+{
+    static const char *const parts[] = {
+        "\"output_index\":0,\"item\":{\"type\":\"reasoning\",\"id\":\"rs_",
+        "\"status\":\"in_progress\",\"summary\":[],\"content\":[]}",
+        "\"type\":\"response.content_part.added\"",
+        "\"output_index\":0,\"content_index\":0,\"part\":{\"type\":\"reasoning_text\",\"text\":\"\"}",
+        "\"type\":\"response.reasoning_text.delta\"",
+        "\"output_index\":0,\"content_index\":0,\"delta\":\"H\"}",
+        "\"type\":\"response.reasoning_text.done\"",
+        "\"text\":\"Hm<tool_call>{\"}",
+        "\"type\":\"response.content_part.done\"",
+        "\"type\":\"response.output_item.done\"",
+        "\"status\":\"completed\",\"summary\":[],\"content\":[{\"type\":\"reasoning_text\",\"text\":\"Hm<tool_call>{\"}"
+        "]}",
+        "\"output_index\":1,\"item\":{\"type\":\"message\"",
+        "\"output_index\":1,\"content_index\":0,\"logprobs\":[],\"delta\":\"Y\"}",
+        "\"output_index\":2,\"item\":{\"type\":\"function_call\"",
+        "\"type\":\"response.completed\"",
+        "\"output\":[{\"type\":\"reasoning\"",
+        "{\"type\":\"message\"",
+        "{\"type\":\"function_call\"",
+        NULL,
+    };
+    json_t *reply = ask("/v1/responses", RESPOND("thinks", ""));
+    const json_t *items = json_object_get(reply, "output"), *item = json_array_get(items, 0);
+
+    (void)state;
+    assert_int_equal(json_array_size(items), 3);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(json_object_get(item, "content"), 0), "text")),
+                        "Hm<tool_call>{");
+    assert_string_equal(json_string_value(json_object_get(item, "status")), "completed");
+    item =
+        json_object_get(json_object_get(json_object_get(reply, "usage"), "output_tokens_details"), "reasoning_tokens");
+    assert_int_equal(json_integer_value(item), strlen("<think>Hm<tool_call>{</think>"));
+    json_decref(reply);
+    client_stream(&server, "/v1/responses", RESPOND("thinks", ",\"stream\":true"), NULL, events, sizeof events);
+    expect_order(events, parts);
+    reply = ask("/v1/responses", "{\"model\":\"thinks\",\"temperature\":0,\"max_output_tokens\":9,\"input\":\"x\"}");
+    item = json_array_get(json_object_get(reply, "output"), 0);
+    assert_string_equal(json_string_value(json_object_get(item, "status")), "incomplete");
+    json_decref(reply);
+}
+
 #define A_TOOLS                                                                                                        \
     "\"tools\":[{\"name\":\"f\",\"description\":\"d\",\"input_schema\":{\"type\":\"object\",\"properties\":{\"a\":{"   \
     "\"type\":"                                                                                                        \
@@ -466,6 +512,18 @@ static void test_anthropic(void **state)
         { A_ASK("hermes", "," A_TOOLS ",\"tool_choice\":{\"type\":\"tool\",\"name\":\"none\"}"), "no such function",
           400 },
         { A_ASK("mistral", "," A_TOOLS), "\"content\":[{\"type\":\"tool_use\"", 200 },
+        { A_ASK("thinks", "," A_TOOLS),
+          "\"content\":[{\"type\":\"thinking\",\"thinking\":\"Hm<tool_call>{\",\"signature\":\"\"},{\"type\":\"text\","
+          "\"text\":\"Yes\"},{\"type\":\"tool_use\"",
+          200 },
+        { "{\"model\":\"thinks\",\"temperature\":0,\"max_tokens\":9,\"messages\":[{\"role\":\"user\",\"content\":"
+          "\"x\"}]}",
+          "\"content\":[{\"type\":\"thinking\",\"thinking\":\"Hm\",\"signature\":\"\"}],\"stop_reason\":\"max_tokens\"",
+          200 },
+        { "{\"model\":\"hermes\",\"max_tokens\":1,\"messages\":[{\"role\":\"assistant\",\"content\":[{\"type\":"
+          "\"thinking\",\"thinking\":\"so\",\"signature\":\"\"},{\"type\":\"text\",\"text\":\"yes\"}]},{\"role\":"
+          "\"user\",\"content\":\"show\"}]}",
+          "nullso", 400 },
         { A_ASK("none", ",\"stop_sequences\":[\"m\"]"),
           "\"text\":\"H\"}],\"stop_reason\":\"stop_sequence\",\"stop_sequence\":\"m\"", 200 },
         { A_ASK("none", ""), "\"text\":\"Hm\"}],\"stop_reason\":\"end_turn\"", 200 },
@@ -482,7 +540,11 @@ static void test_anthropic(void **state)
         { "{\"model\":\"hermes\",\"max_tokens\":1,\"messages\":[]}", "the request has no messages", 400 },
         { "{\"model\":\"hermes\",\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image\"}]}]"
           "}",
-          "message 0: a block of type 'image' is not supported", 400 },
+          "message 0: part 0 of the content: an image must be a data URI", 400 },
+        { "{\"model\":\"hermes\",\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"document\"}"
+          "]"
+          "}]}",
+          "message 0: a block of type 'document' is not supported", 400 },
         { "{\"model\":\"hermes\",\"max_tokens\":1,\"messages\":[{\"role\":\"system\",\"content\":\"Hm\"}]}",
           "neither user nor assistant", 400 },
         { "{\"model\":\"hermes\",\"max_tokens\":1,\"system\":[{\"type\":\"text\",\"text\":\"s\"}],\"messages\":[{"
@@ -511,6 +573,19 @@ static void test_anthropic(void **state)
         "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
         NULL
     };
+    static const char *const thoughts[] = {
+        "{\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"thinking\",\"thinking\":\"\",",
+        "\"index\":0,\"delta\":{\"type\":\"thinking_delta\",\"thinking\":\"H\"}}",
+        "\"index\":0,\"delta\":{\"type\":\"signature_delta\",\"signature\":\"\"}}",
+        "{\"type\":\"content_block_stop\",\"index\":0}",
+        "{\"type\":\"content_block_start\",\"index\":1,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}",
+        "{\"type\":\"content_block_delta\",\"index\":1,\"delta\":{\"type\":\"text_delta\",\"text\":\"Y\"}}",
+        "{\"type\":\"content_block_stop\",\"index\":1}",
+        "{\"type\":\"content_block_start\",\"index\":2,\"content_block\":{\"type\":\"tool_use\",\"id\":\"call_",
+        "{\"type\":\"content_block_stop\",\"index\":2}",
+        "event: message_stop\n",
+        NULL
+    };
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
@@ -519,6 +594,9 @@ static void test_anthropic(void **state)
                   events, sizeof events);
     expect_order(events, parts);
     assert_null(strstr(events, "[DONE]"));
+    client_stream(&server, "/v1/messages", A_ASK("thinks", "," A_TOOLS ",\"stream\":true"), "message_stop\"}\n\n",
+                  events, sizeof events);
+    expect_order(events, thoughts);
 }
 
 static void test_prompts(void **state)
@@ -535,6 +613,16 @@ static void test_prompts(void **state)
           "{\"model\":\"hermes\",\"input\":[{\"type\":\"function_call\",\"call_id\":\"i\",\"name\":\"f\",\"arguments\":"
           "\"{}\"},{\"type\":\"function_call_output\",\"call_id\":\"i\",\"output\":\"show\"}]}",
           "[[{\\\"id\\\": \\\"i\\\", \\\"type\\\": \\\"function\\\", \\\"function\\\": {\\\"name\\\": \\\"f\\\"" },
+        { "/v1/responses",
+          "{\"model\":\"hermes\",\"input\":[{\"type\":\"reasoning\",\"id\":\"r\",\"summary\":[],\"content\":[{\"type\":"
+          "\"reasoning_text\",\"text\":\"so\"}]},{\"type\":\"function_call\",\"call_id\":\"i\",\"name\":\"f\","
+          "\"arguments\":\"{}\"},{\"type\":\"function_call_output\",\"call_id\":\"i\",\"output\":\"show\"}]}",
+          "nullso" },
+        { "/v1/responses",
+          "{\"model\":\"hermes\",\"input\":[{\"type\":\"reasoning\",\"summary\":[{\"type\":\"summary_text\",\"text\":"
+          "\"so\"}]},{\"type\":\"message\",\"role\":\"assistant\",\"content\":\"yes\"},{\"role\":\"user\","
+          "\"content\":\"show\"}]}",
+          "nullso" },
         { "/v1/chat/completions",
           "{\"model\":\"hermes\",\"messages\":[{\"role\":\"user\",\"content\":\"show\"}],\"tools\":[{\"type\":"
           "\"function\",\"function\":{\"name\":\"g\",\"strict\":false}}]}",
@@ -650,8 +738,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calls),     cmocka_unit_test(test_forced_arguments), cmocka_unit_test(test_ids),
         cmocka_unit_test(test_thoughts),  cmocka_unit_test(test_events),           cmocka_unit_test(test_responses),
-        cmocka_unit_test(test_anthropic), cmocka_unit_test(test_prompts),          cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_warnings),  cmocka_unit_test(test_kept_grammars),
+        cmocka_unit_test(test_reasoning), cmocka_unit_test(test_anthropic),        cmocka_unit_test(test_prompts),
+        cmocka_unit_test(test_refused),   cmocka_unit_test(test_warnings),         cmocka_unit_test(test_kept_grammars),
     };
 
     return cmocka_run_group_tests(tests, start, serving_tear_down);

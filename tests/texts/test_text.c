@@ -454,6 +454,7 @@ static void test_refused(void **state)
                     { -1, -1, -1, -1, 0, -3, "frequency_penalty" } };
     static const char *const empty[] = { "" };
     static const int64_t unknown[] = { 97, 500 };
+    static const inlay_text_image image = { .data = "a", .bytes = 1 };
     inlay_text_model *model = open_model("count", NULL, 0), *none;
     inlay_text_options options = { .struct_size = sizeof options };
     inlay_text_request request = INLAY_TEXT_REQUEST_INIT;
@@ -512,11 +513,19 @@ static void test_refused(void **state)
     options.tokenizer = "/nowhere/tokenizer.json";
     assert_int_equal(inlay_text_model_create(path, &options, &none, &diag), INLAY_INVALID_ARGUMENT);
     options.tokenizer = NULL;
+    options.vision = path; /* the model itself */
+    assert_int_equal(inlay_text_model_create(path, &options, &none, &diag), INLAY_INVALID_ARGUMENT);
+    assert_non_null(strstr(diag.text, "it is no vision part"));
+    options.vision = NULL;
     options.kv_memory = 1; /* byte */
     assert_int_equal(inlay_text_model_create(path, &options, &model, &diag), INLAY_OK);
     request = (inlay_text_request)INLAY_TEXT_REQUEST_INIT;
     request.prompt = "a";
     assert_int_equal(inlay_text_create(model, &request, &text, &diag), INLAY_LIMIT_EXCEEDED);
+    request.images = &image;
+    request.image_count = 1;
+    assert_int_equal(inlay_text_create(model, &request, &text, &diag), INLAY_UNSUPPORTED);
+    assert_non_null(strstr(diag.text, "without a vision part"));
     inlay_text_model_destroy(model);
     options.struct_size = 0;
     assert_int_equal(inlay_text_model_create(path, &options, &none, &diag), INLAY_INVALID_ARGUMENT);

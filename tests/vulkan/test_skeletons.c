@@ -341,7 +341,7 @@ static void hidden_keys(void **state)
                       seed);
 }
 
-static void moves(void **state)
+static void layouts(void **state)
 {
     static const vulkan_case_row rows[] = {
         { "Transpose", "x : 2,3,4,5\ny = Transpose(x) perm=0,2,3,1\n-> y" },
@@ -468,15 +468,15 @@ static bool is_wanted(const char *part, const char *wanted)
     return wanted == NULL || strcmp(wanted, part) == 0;
 }
 
-/* test_skeletons [products | rows | few_bits] */
+/* test_skeletons [products | rows | moves | few_bits] */
 int main(int argc, char **argv)
 {
     const struct CMUnitTest products[] = { cmocka_unit_test(multiplications), cmocka_unit_test(batches),
                                            cmocka_unit_test(convolutions), cmocka_unit_test(halves) };
     const struct CMUnitTest rows[] = { cmocka_unit_test(reductions), cmocka_unit_test(normalisations),
-                                       cmocka_unit_test(attention),  cmocka_unit_test(hidden_keys),
-                                       cmocka_unit_test(moves),      cmocka_unit_test(indexes),
+                                       cmocka_unit_test(attention), cmocka_unit_test(hidden_keys),
                                        cmocka_unit_test(long_sums) };
+    const struct CMUnitTest moves[] = { cmocka_unit_test(layouts), cmocka_unit_test(indexes) };
     const struct CMUnitTest few_bits[] = { cmocka_unit_test(low_bits), cmocka_unit_test(integers) };
     const char *wanted = argc > 1 ? argv[1] : NULL;
     int failed = -1; /* no such part */
@@ -485,6 +485,8 @@ int main(int argc, char **argv)
         failed = cmocka_run_group_tests(products, NULL, vulkan_case_end);
     if (is_wanted("rows", wanted) && failed <= 0)
         failed = cmocka_run_group_tests(rows, NULL, vulkan_case_end);
+    if (is_wanted("moves", wanted) && failed <= 0)
+        failed = cmocka_run_group_tests(moves, NULL, vulkan_case_end);
     if (is_wanted("few_bits", wanted) && failed <= 0)
         failed = cmocka_run_group_tests(few_bits, NULL, vulkan_case_end);
     return failed;

@@ -418,7 +418,6 @@ static const struct partition *price_remaining_offers(struct facts *facts, const
                                    .offer = offer,
                                    .values = priced->profile,
                                    .max_threads = request.max_threads,
-                                   .priced_threads = COST_THREADS,
                                    .weight_bytes = priced->weight_bytes };
         if (!offer->chosen)
             cost_price_offer(request.costs, &question, offer);
@@ -521,7 +520,6 @@ const char *facts_no_price(struct facts *facts, const facts_graph *graph, uint32
                                      .offer = &graph->parts->offers[offer],
                                      .values = graph->parts->profile,
                                      .max_threads = request.max_threads,
-                                     .priced_threads = COST_THREADS,
                                      .weight_bytes = graph->parts->weight_bytes };
     inlay_diag why = INLAY_DIAG_INIT;
 

@@ -215,9 +215,9 @@ typedef struct facts_outcome {
 INLAY_NODISCARD inlay_status facts_what_if(struct facts *facts, const char *const *rules, uint32_t count,
                                            facts_outcome **out, inlay_diag *diag);
 
-/* Finds by how much the session's assignment is more expensive than the one by prices alone, without the margins for
- * their errors, for the order of providers and for regions that are kept whole. 0 if the prices do not decide: policy
- * priority, a saved plan, other objectives than latency. */
+/* Finds by how much the session's assignment is more expensive than the assignment by prices alone. That one has no
+ * margins for errors of prices and for the order of providers, and keeps no regions whole. 0 if prices do not decide:
+ * policy priority, a saved plan, other objectives than latency. */
 INLAY_NODISCARD inlay_status facts_find_kept_back(struct facts *facts, inlay_diag *diag);
 
 /* The assignments that each objective would lead to: *out [OBJECTIVE_COUNT], under the session's other rules. */

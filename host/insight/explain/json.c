@@ -445,7 +445,10 @@ void json_session(const struct facts *facts, const explain_view *view)
     json_text(&json, "objective", partition_objective_name(facts->session->rules.objective));
     json_text(&json, "cpu", cpu);
     json_whole(&json, "threads", profile_threads(facts->session->env.max_threads));
-    json_whole(&json, "priced_threads", COST_THREADS);
+    json_open(&json, "priced_threads", '[', true);
+    json_whole(&json, NULL, COST_FEW_THREADS);
+    json_whole(&json, NULL, COST_THREADS);
+    json_close(&json);
     json_whole(&json, "nodes_in_file", facts->session->nodes_in_file);
     json_whole(&json, "nodes", facts->node_count);
     json_whole(&json, "regions", facts->region_count);

@@ -174,7 +174,6 @@ static const struct partition *offers_at_threads(struct scenario *scenario, cons
                                    .offer = offer,
                                    .values = base->profile,
                                    .max_threads = request->max_threads,
-                                   .priced_threads = COST_THREADS,
                                    .weight_bytes = base->weight_bytes };
         cost_price_offer(request->costs, &question, offer);
     }

@@ -94,7 +94,7 @@ const char *facts_why_not(struct facts *facts, const facts_graph *graph, const s
                           uint32_t rival, double saved_ns)
 {
     const partition_rules *rules = &facts->session->rules;
-    const double gain = graph->parts->cost_ns - other->cost_ns; /* as compared: of two threads */
+    const double gain = graph->parts->cost_ns - other->cost_ns; /* as compared */
     const struct contrast contrast = find_contrast(graph, other);
     char saved[2 * FORMATTED_BYTES + 40], compared[FORMATTED_BYTES];
 
@@ -109,7 +109,8 @@ const char *facts_why_not(struct facts *facts, const facts_graph *graph, const s
     if (rules->left_out != NULL && rules->left_out[rival])
         return "measured runs of the model are faster without it (inlay tune)";
     if (gain <= FACTS_TIE_NS)
-        return "choices are the same on any number of threads, at the prices of two threads, which are no lower";
+        return "choices are the same on any number of threads, at the mean of the prices of one and two threads, "
+               "which is no lower";
     if (contrast.kept_whole)
         return arena_format(&facts->arena,
                             "it would divide a region of %s, and the saving of %s is within the error of the estimates "

@@ -18,7 +18,6 @@ static bool price_again(struct tuning *tuning, const cost_book *book, struct par
                                    .offer = &program->parts.offers[offer],
                                    .values = tuned->values,
                                    .max_threads = program->env->max_threads,
-                                   .priced_threads = COST_THREADS,
                                    .weight_bytes = program->parts.weight_bytes };
         out->offers[offer] = program->parts.offers[offer];
         cost_price_offer(book, &question, &out->offers[offer]);

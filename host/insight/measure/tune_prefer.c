@@ -2,10 +2,10 @@
  *
  * Prices of kernels do not show everything that a provider costs a run: copies, regions of others that it splits, and
  * kernels whose time depends on what ran before them. So the assignment that follows from the measurements is timed
- * against the assignments without each provider that it uses, and with each provider alone and the reference
- * provider. If one of these is faster, records for each provider that it does without (cost_key_without()) make later
- * sessions leave these providers out, as long as they have those that it uses, and the comparison is repeated from
- * there. A provider that was not compared keeps its prices. */
+ * against the assignments without each provider that it uses, and with each provider alone and the reference provider.
+ * If one of these assignments is faster, a record for each provider that it does not use (cost_key_without()) makes
+ * later sessions leave this provider out, as long as they have the providers that the assignment uses. The comparison
+ * is then repeated from that assignment. A provider that was not compared keeps its prices. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "inlay/check.h"

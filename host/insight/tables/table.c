@@ -7,7 +7,7 @@
 enum {
     GAP = 2,         /* columns between two cells, or 1 */
     LEAST_CELL = 12, /* names are shortened to this width at most ... */
-    LEAST_NAME = 24, /* ... those of the widest column to this one */
+    LEAST_NAME = 24, /* ... and names of the widest column to this width */
     LEAST_TEXT = 24, /* minimum width of a wrapped text in a row with other cells */
     CONTINUATION = 4 /* more indentation of the second line of a row */
 };

@@ -1,7 +1,7 @@
 /* watchdog/floats.h - arrays of floats and of quantized numbers: rounding units, noise, errors. */
 #ifndef WATCHDOG_FLOATS_H
 #define WATCHDOG_FLOATS_H
-#include "inlay/graph_view.h"
+#include "inlay/types.h"
 #include <stdbool.h>
 
 /* The largest relative error of rounding to the type; 0: it is not a float of at least 16 bits. */

@@ -18,7 +18,7 @@ static bool same_shape(const inlay_value_info *want, const inlay_tensor_view *go
     return same;
 }
 
-/* Is the type one whose neighbouring codes are one step? */
+/* Do neighbouring codes of the type differ by one step? */
 static bool has_steps(inlay_dtype dtype)
 {
     return dtype == INLAY_INT8 || dtype == INLAY_UINT8 || dtype == INLAY_INT16 || dtype == INLAY_UINT16 ||

@@ -128,7 +128,7 @@ static double unit_of(const piece_machine *machine, inlay_dtype dtype)
     return machine->reduced && unit < 0x1p-9 ? 0x1p-9 * NOISE_HALF : unit * (unit > 0x1p-16 ? NOISE_HALF : NOISE);
 }
 
-/* The inputs of a node that is computed with other elements than those of `values`. */
+/* The inputs of a node that is computed with elements other than those of `values`. */
 typedef struct changed_inputs {
     inlay_value_info *before; /* [input_count] */
     struct arena arena;

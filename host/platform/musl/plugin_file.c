@@ -1,5 +1,5 @@
-/* Plug-in files, in place of plugin/note_read.c, without libelf. Notes are not read: a file is loaded like one that has
- * none, and the dynamic linker refuses one for another machine. */
+/* Plug-in files, in place of plugin/note_read.c, without libelf. Notes are not read: a file is loaded like a file
+ * without a note, and the dynamic linker refuses a file for another machine. */
 #include "plugin/note.h"
 #include <elf.h>
 #include <link.h>

@@ -1,5 +1,5 @@
-/* Plug-in files, in place of plugin/note_read.c and plugin/trust_mapped.c. Notes are not read: a file is loaded like
- * one that has none. */
+/* Plug-in files, in place of plugin/note_read.c and plugin/trust_mapped.c. Notes are not read: a file is loaded like a
+ * file without a note. */
 #include "plugin/note.h"
 #include "plugin/trust.h"
 #include <dlfcn.h>

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/sized_struct.h"
 #include "plugin/plugin.h"
+#include "inlay/extensions.h"
 #include "inlay/plugin.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 #include "base/boundary.h"
-#include "inlay/graph_view.h"
+#include "inlay/types.h"
 #include <string.h>
 
 inlay_status boundary_status(inlay_status status)

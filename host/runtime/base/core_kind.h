@@ -2,8 +2,10 @@
  * same prices, and makes the same choices. */
 #ifndef BASE_CORE_KIND_H
 #define BASE_CORE_KIND_H
-#include "inlay/extensions.h"
+#include "inlay/status.h"
 #include <stdbool.h>
+
+struct inlay_speed;
 
 struct memory_speed; /* kit/memory_speed.h */
 
@@ -39,6 +41,6 @@ bool core_kind_is_assumed(void);
 /* The value of option isa for that kind: its kernels, unless this CPU lacks their instructions. */
 const char *core_kind_isa(const core_kind *kind);
 /* The speed of a core, without levels above `level`. */
-void core_kind_speed(const core_kind *kind, uint32_t level, inlay_speed *out);
+void core_kind_speed(const core_kind *kind, uint32_t level, struct inlay_speed *out);
 void core_kind_memory(const core_kind *kind, struct memory_speed *out);
 #endif

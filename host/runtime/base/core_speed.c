@@ -2,6 +2,7 @@
 #include "base/core_kind.h"
 #include "base/isa.h"
 #include "inlay/check.h"
+#include "inlay/extensions.h"
 #include "inlay/note.h"
 #include "kit/memory_speed.h"
 #include <pthread.h>

@@ -2,14 +2,14 @@
  * cost models. */
 #ifndef BASE_CORE_SPEED_H
 #define BASE_CORE_SPEED_H
-#include "inlay/extensions.h"
+struct inlay_speed;
 
 /* The speed of a core: that of its kind (base/core_kind.h), unless core_speed_use() has set it. It does not change
  * after the first call. Any thread. */
-const inlay_speed *core_speed(void);
+const struct inlay_speed *core_speed(void);
 /* Sets the speed, as a machine profile has it, unless it is already known, or a kind of CPU is assumed. Members that
  * are 0 are those of the CPU's kind. NULL: all of them. Any thread. */
-void core_speed_use(const inlay_speed *known);
+void core_speed_use(const struct inlay_speed *known);
 
 /* The speed of the memory of this machine's kind of CPU (kit/memory_speed.h). It does not change. Any thread. */
 const struct memory_speed *core_memory(void);

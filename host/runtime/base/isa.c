@@ -1,5 +1,5 @@
 #include "base/isa.h"
-#include "inlay/kit_kernel.h"
+#include "inlay/kit_call.h"
 #include "inlay/note.h"
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,27 +1,10 @@
 /* base/pages.h - hints about the pages of large blocks of memory. */
 #ifndef BASE_PAGES_H
 #define BASE_PAGES_H
+#include "kit/large_pages.h"
 #include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-enum { PAGES_LARGE = 2 * 1024 * 1024 };
-
-/* Asks the system for large pages within [memory, memory + bytes), which has not been touched yet: they reduce TLB
- * misses of code that streams through many megabytes. Only a hint, so it cannot fail. */
-static inline void pages_large(void *memory, uint64_t bytes)
-{
-#if defined(MADV_HUGEPAGE)
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)memory + page - 1) / page * page;
-    uintptr_t to = ((uintptr_t)memory + (uintptr_t)bytes) / page * page;
-
-    if (bytes >= PAGES_LARGE && to > from)
-        (void)madvise((void *)from, to - from, MADV_HUGEPAGE);
-#else
-    (void)memory;
-    (void)bytes;
-#endif
-}
 
 /* Gives the pages that are completely within [data, data + bytes) of a file mapping back. They stay in the system's
  * cache of the file, and later accesses map them again. */

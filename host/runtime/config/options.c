@@ -485,7 +485,8 @@ inlay_status options_set_int(inlay_options *options, const char *name, int64_t v
     return options_set(options, name, text, diag);
 }
 
-/* Appends up to `bytes` bytes of the array to text, of which `at` are written, and returns the length of the whole. */
+/* Appends up to `bytes` bytes of the array to text, which has `at` bytes so far, and returns the length of the
+ * whole. */
 static size_t append_text(char *text, size_t bytes, size_t at, const char *separator, const char *item)
 {
     const size_t rest = at < bytes ? bytes - at : 0;

@@ -438,16 +438,18 @@ uint32_t graph_add_list_input(struct graph *graph, const char *name, const char 
     const uint32_t added = graph_add_value(graph, name, strlen(name)), symbol = graph_symbol(model, length);
     uint32_t *inputs =
         arena_grown(&model->arena, graph->inputs, graph->input_count, (size_t)graph->input_count + 1, sizeof *inputs);
-    inlay_dim *dims = arena_array(&model->arena, 1, sizeof *dims);
+    inlay_dim *dims = arena_array(&model->arena, view->rank, sizeof *dims);
     const inlay_tensor_view *copy = arena_copy(&model->arena, view, sizeof *view);
     graph_value *value = added != INLAY_NONE ? &graph->values[added] : NULL;
 
     if (value == NULL || symbol == 0 || inputs == NULL || dims == NULL || copy == NULL)
         return INLAY_NONE;
     dims[0] = (inlay_dim){ .value = -1, .kind = INLAY_DIM_SYMBOLIC, .symbol = symbol };
+    for (uint32_t d = 1; d < view->rank; d++)
+        dims[d] = (inlay_dim){ .value = view->dims[d], .kind = INLAY_DIM_FIXED };
     value->info.kind = INLAY_VALUE_TENSOR;
     value->info.dtype = value->declared_dtype = view->dtype;
-    value->info.rank = value->declared_rank = 1;
+    value->info.rank = value->declared_rank = view->rank;
     value->info.dims = value->declared_dims = dims;
     value->declared = value->has_default = true;
     value->default_value = copy;

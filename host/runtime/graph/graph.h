@@ -262,8 +262,8 @@ struct graph *graph_create(graph_model *model, struct graph *parent, const char 
 /* Adds a value and returns its index, or INLAY_NONE if out of memory. name is copied; NULL generates one. Names are
  * unique within a graph. */
 uint32_t graph_add_value(struct graph *graph, const char *name, size_t name_bytes);
-/* Appends the input `name`, a list whose length is the symbol `length`. view: its default, of any length; its data and
- * dims must outlive the model. INLAY_NONE: out of memory. */
+/* Appends the input `name`, whose first dimension is the symbol `length`. view: its default, of any length and of rank
+ * 1 or more, which states its other dimensions; its data and dims must outlive the model. INLAY_NONE: out of memory. */
 uint32_t graph_add_list_input(struct graph *graph, const char *name, const char *length, const inlay_tensor_view *view);
 uint32_t graph_find_value(const struct graph *graph, const char *name); /* linear search; the loader has a table */
 /* Adds a node with the given numbers of inputs and outputs, all INLAY_NONE. NULL: out of memory. */

@@ -5,7 +5,7 @@
 #ifndef MODEL_FORMAT_H
 #define MODEL_FORMAT_H
 #include "base/wire.h"
-#include "inlay/graph_view.h"
+#include "inlay/types.h"
 
 /* A property of models, with any value: where operators rotate pairs (rotary_interleaved), the products before them
  * have the rows of a head of queries or keys in pairs, row i of its first half followed by row i of its second half.

@@ -72,7 +72,7 @@ typedef struct partition_offer {
     inlay_cost cost;         /* at the shapes of partition.profile */
     uint32_t cost_source;    /* COST_* of cost.h */
     double cost_error;       /* relative error of the price */
-    double threads_factor;   /* the price at the threads of a run / at COST_THREADS, for which cost is */
+    double threads_factor;   /* the price at the threads of a run / cost.ns, the mean that is compared (COST_THREADS) */
     double border_factor;    /* the same of enter_ns and leave_ns */
     double margin_ns;        /* added to the price in the search, for the order of providers and the error */
     bool region_price; /* the cost is the share of the provider's price of a region (inlay_provider.cost_region) */
@@ -97,9 +97,9 @@ typedef struct partition_region {
     const uint32_t *inputs;  /* values that enter, without constants */
     const uint32_t *outputs; /* values that leave */
     uint32_t input_count, output_count;
-    double cost_ns;   /* sum of its offers */
-    double launch_ns; /* cost of launching the region */
-    double border_ns; /* cost of layout changes of values that enter and leave, ... */
+    double cost_ns;       /* sum of its offers */
+    double launch_ns;     /* cost of launching the region */
+    double border_ns;     /* cost of layout changes of values that enter and leave, ... */
     double run_border_ns; /* ... and at the threads of a run */
 } partition_region;
 
@@ -200,6 +200,9 @@ typedef struct partition_rules {
     /* [provider_count] 1 = measured runs of the model are faster without the provider (cost_is_left_out): it runs
      * only nodes that no other provider offers, and those of rules that name it; NULL = none. Saved plans ignore it. */
     const uint8_t *left_out;
+    /* [provider_count] where the provider was checked (option trust): it runs no node outside; an entry that is NULL
+     * limits nothing; NULL = none. */
+    const struct certificate_provider *const *trusted;
 } partition_rules;
 
 typedef struct partition_request {

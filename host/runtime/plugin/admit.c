@@ -1,6 +1,7 @@
 #include "plugin/admit.h"
 #include "base/among.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 #include "plugin/note_memo.h"
 #include <stdio.h>
 #include <string.h>

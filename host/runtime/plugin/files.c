@@ -23,8 +23,8 @@ struct candidate {
     bool is_override;        /* the file that is used instead is in another folder */
 };
 
-/* The loaded module of this file with a reference for the caller, or NULL. A file that was replaced is another file,
- * and so is one that is isolated. */
+/* The loaded module of this file with a reference for the caller, or NULL. A file that was replaced, or that is
+ * isolated, counts as another file. */
 static plugin_module *registry_find(const plugin_search *search, const struct stat *st)
 {
     plugin_module *module;

@@ -4,6 +4,7 @@
  * nearest domain, the available operators or versions, the directories searched, and the files in them that were not
  * loaded. The most important part comes first, because messages are truncated. */
 #include "base/nearest.h"
+#include "graph/graph.h"
 #include "inlay/check.h"
 #include "plugin/plugin.h"
 #include "schema.h"

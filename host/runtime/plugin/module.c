@@ -1,6 +1,7 @@
 /* The handshake. All tables of a plugin are checked here before they are used. */
 #include "plugin/module.h"
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "inlay/plugin.h"
 #include "base/boundary.h"
 #include "base/float_state.h"
@@ -9,6 +10,7 @@
 #include "plugin/crash.h"
 #include "plugin/guard.h"
 #include "plugin/unmap.h"
+#include "schema.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

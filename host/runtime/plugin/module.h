@@ -1,6 +1,7 @@
 /* plugin/module.h - one loaded file, and the locks of this folder. Private to this folder. */
 #ifndef PLUGIN_MODULE_H
 #define PLUGIN_MODULE_H
+#include "base/arena.h"
 #include "plugin/admit.h"
 #include "inlay/plugin.h"
 

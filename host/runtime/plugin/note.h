@@ -4,7 +4,6 @@
  * first, so a truncated or malformed file is refused here with a message and never reaches the dynamic linker. */
 #ifndef PLUGIN_NOTE_H
 #define PLUGIN_NOTE_H
-#include "inlay/graph_view.h"
 #include "inlay/note.h"
 #include "inlay/types.h"
 #include <stdbool.h>
@@ -34,12 +33,13 @@ INLAY_NODISCARD inlay_status note_read(int fd, uint64_t file_bytes, note_facts *
 /* Checks that this host and CPU can load the plugin. INLAY_UNSUPPORTED: they cannot; diag has the reason. */
 INLAY_NODISCARD inlay_status note_fits_host(const note_facts *facts, inlay_diag *diag);
 
+struct inlay_operator;
 struct inlay_plugin;
 /* Checks that the note agrees with the description from inlay_plugin_open. table, providers and operators are in
  * this host's layout. INLAY_INVALID_ARGUMENT: diag quotes both values. */
 INLAY_NODISCARD inlay_status note_agrees(const note_facts *facts, const struct inlay_plugin *table,
                                          const char *(*provider_name)(const void *ctx, uint32_t i), const void *ctx,
-                                         const inlay_operator *operators, inlay_diag *diag);
+                                         const struct inlay_operator *operators, inlay_diag *diag);
 
 /* Writes advice about a file that can be loaded but costs speed as it is built, one line, into text; returns false if
  * there is none. */

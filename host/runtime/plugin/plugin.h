@@ -15,12 +15,18 @@
 #ifndef PLUGIN_PLUGIN_H
 #define PLUGIN_PLUGIN_H
 #include "base/setting.h"
-#include "graph/graph.h"
-#include "inlay/extensions.h"
+#include "inlay/types.h"
 #include "plugin/isolate.h"
 
+struct graph_operators;
+struct inlay_compiled;
+struct inlay_control_args;
 struct inlay_device_info;
 struct inlay_domain_info;
+struct inlay_exec_args;
+struct inlay_host;
+struct inlay_instance;
+struct inlay_operator;
 struct inlay_option;
 struct inlay_option_value;
 struct inlay_plugin;
@@ -112,7 +118,7 @@ INLAY_NODISCARD inlay_status plugin_set_search_listed(const plugin_search *searc
                                                       plugin_set **out_set, inlay_diag *diag);
 
 /* See inlay_plugin_register(). */
-inlay_status plugin_register(inlay_status (*open_plugin)(const inlay_host *, const struct inlay_plugin **,
+inlay_status plugin_register(inlay_status (*open_plugin)(const struct inlay_host *, const struct inlay_plugin **,
                                                          inlay_diag *),
                              inlay_diag *diag);
 
@@ -141,12 +147,12 @@ INLAY_NODISCARD inlay_status plugin_devices(const plugin_provider *provider, plu
 /* The provider of that name, whose suffix "#WORD" is ignored; NULL: none. */
 const plugin_provider *plugin_set_find(const plugin_set *set, const char *name);
 /* The operators of the plugins, for graph_bind; valid as long as the set. */
-const graph_operators *plugin_set_operators(const plugin_set *set);
+const struct graph_operators *plugin_set_operators(const plugin_set *set);
 uint32_t plugin_set_operator_count(const plugin_set *set);
-const inlay_operator *plugin_set_operator(const plugin_set *set, uint32_t i);
+const struct inlay_operator *plugin_set_operator(const plugin_set *set, uint32_t i);
 /* The operator of a list that a model with this import uses; NULL: none. */
-const inlay_operator *plugin_find_operator(const inlay_operator *operators, uint32_t count, const char *domain,
-                                           const char *op_type, int64_t opset);
+const struct inlay_operator *plugin_find_operator(const struct inlay_operator *operators, uint32_t count,
+                                                  const char *domain, const char *op_type, int64_t opset);
 /* Writes a message for the user that says why the set has no such operator: the domain is unknown (with the nearest
  * known domain, the directories searched and the files there that were not loaded), the domain has no such operator,
  * or the operator has no such version. set is a plugin_set; this is graph_operators.missing. */
@@ -161,10 +167,11 @@ struct provider {
     const char *path;    /* of the plugin */
     const char *version; /* of the plugin; with build_id and settings it is the key of caches */
     const char *build_id;
-    uint32_t first_domain;           /* host-wide id of its domains[0] */
-    uint32_t abi_minor;              /* the ABI minor that the plugin was built for */
+    uint32_t first_domain;                  /* host-wide id of its domains[0] */
+    uint32_t abi_minor;                     /* the ABI minor that the plugin was built for */
     const struct inlay_device_info *device; /* the provider's device description; omitted fields are 0 and NULL */
-    const inlay_operator *operators; /* [operator_count] that only this open provider defines (inlay.operators/1) */
+    /* [operator_count] that only this open provider defines (inlay.operators/1) */
+    const struct inlay_operator *operators;
     uint32_t operator_count;
 };
 
@@ -177,8 +184,8 @@ INLAY_NODISCARD inlay_status provider_open(plugin_set *set, const char *name, co
  * extra call counts there. *state is the provider's state and becomes the plugin's. The caller records the current
  * call itself (plugin/crash.h). For a provider whose instances execute one at a time (plugin/serial.h) it is the
  * wrapper. */
-typedef inlay_status (*provider_execute_fn)(void *state, inlay_compiled *compiled, inlay_instance *instance,
-                                            const inlay_exec_args *args);
+typedef inlay_status (*provider_execute_fn)(void *state, struct inlay_compiled *compiled,
+                                            struct inlay_instance *instance, const struct inlay_exec_args *args);
 provider_execute_fn provider_direct(const struct inlay_provider *table, void **state);
 /* The plugin's own state, for functions of extensions that are not wrapped. */
 void *provider_own_state(const struct inlay_provider *table, void *state);
@@ -191,7 +198,7 @@ INLAY_NODISCARD inlay_status provider_begin_use(const struct provider *handle, i
 void provider_end_use(const struct provider *handle);
 /* Carries out an action (INLAY_CONTROL_*). SUSPEND waits until the provider is unused. INLAY_UNSUPPORTED: the provider
  * does not support the action. Any thread. */
-INLAY_NODISCARD inlay_status provider_control(const struct provider *handle, inlay_control_args *args,
+INLAY_NODISCARD inlay_status provider_control(const struct provider *handle, struct inlay_control_args *args,
                                               inlay_diag *diag);
 /* Everything compiled with the provider must have been released. NULL is a no-op. */
 void provider_close(const struct provider *handle);
@@ -227,7 +234,7 @@ INLAY_NODISCARD inlay_status provider_parse_options(const char *provider_name, c
                                                     inlay_diag *diag);
 
 /* The functions of the host that every plugin gets. */
-const inlay_host *host_table(void);
+const struct inlay_host *host_table(void);
 /* Receivers of inlay_host.log. Add and remove in pairs; several sessions with the same log function count once. */
 inlay_status host_log_add(plugin_log_fn log, void *user);
 void host_log_remove(plugin_log_fn log, void *user);

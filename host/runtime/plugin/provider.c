@@ -7,6 +7,7 @@
 #include "base/nearest.h"
 #include "base/boundary.h"
 #include "base/clock.h"
+#include "graph/graph.h"
 #include "plugin/isolate.h"
 #include "plugin/crash.h"
 #include "plugin/guard.h"
@@ -23,9 +24,10 @@
 typedef struct open_provider {
     struct provider handle; /* first, so that a struct provider * can be cast to an open_provider * */
     const plugin_provider *info;
-    char *name;         /* the name that the user gave: that of the plugin's table, or "NAME#WORD" for one of several */
-    char *key;          /* all settings as text */
-    struct guard guard; /* handle.table and handle.state point into it */
+    /* the name that the user gave: the name in the plugin's table, or "NAME#WORD" if there are several */
+    char *name;
+    char *key;                  /* all settings as text */
+    struct guard guard;         /* handle.table and handle.state point into it */
     inlay_device_info device;   /* the result of describe; {0} without it */
     inlay_domain_info *domains; /* [domain_count], the result of describe; NULL: the plugin's static domains */
     struct arena arena;         /* of handle.operators */

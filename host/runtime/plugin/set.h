@@ -1,6 +1,7 @@
 /* plugin/set.h - the members of a set, and the search for plugin files. Private to this folder. */
 #ifndef PLUGIN_SET_H
 #define PLUGIN_SET_H
+#include "graph/graph.h"
 #include "plugin/library_probe.h"
 #include "plugin/module.h"
 

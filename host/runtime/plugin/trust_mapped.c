@@ -29,7 +29,7 @@ static bool find_mappings(uintptr_t first, struct mapping *out_first, uintptr_t 
         const bool has_first = first >= begin && first < end, has_second = second >= begin && second < end;
         struct mapping mapping = { .found = true };
 
-        /* There are hundreds of lines, of which only two are read completely. */
+        /* There are hundreds of lines, and only two of them are read completely. */
         if ((!has_first && !has_second) ||
             sscanf(at, "%*s %*x %x:%x %lu", &mapping.major, &mapping.minor, &mapping.inode) != 3)
             continue;

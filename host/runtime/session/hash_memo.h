@@ -1,8 +1,8 @@
 /* session/hash_memo.h - content hashes of constants, cached across sessions.
  *
  * The cached hash of a constant is valid as long as its file is unchanged: device, inode, size, and both timestamps in
- * nanoseconds. Every write changes one of these, except a write in the same instant in which they were read. So no
- * hashes are cached for a file that has changed within the last seconds (git does the same with its index). */
+ * nanoseconds. Every write changes one of these facts, except a write in the same instant in which they were read. So
+ * no hashes are cached for a file that has changed within the last seconds (git does the same with its index). */
 #ifndef SESSION_HASH_MEMO_H
 #define SESSION_HASH_MEMO_H
 #include "graph/graph.h"

@@ -15,7 +15,7 @@
 enum { TOKEN_AXIS = 1, LOGITS_RANK = 3, MOST_NODES = 16 };
 static const char NAME[] = "last_logits";
 
-/* The nodes from the product to the logits, of which the product is the last one. */
+/* The nodes from the logits back to the product, which is the last of them. */
 struct path {
     graph_node *nodes[MOST_NODES];
     uint32_t count;
@@ -116,31 +116,6 @@ static uint32_t add_input(struct graph *graph)
                                 &(inlay_tensor_view){ .data = none, .dims = none, .rank = 1, .dtype = INLAY_INT64 });
 }
 
-/* Adds a node with one output, which *value becomes. false: out of memory. */
-static bool add_node(struct graph *graph, const char *op_type, const uint32_t *inputs, uint32_t count, uint32_t *value)
-{
-    graph_node *node =
-        graph_add_node(graph, op_type, "ai.onnx", arena_format(&graph->model->arena, "%s/%s", NAME, op_type), count, 1);
-    const uint32_t output = node != NULL ? graph_add_value(graph, NULL, 0) : INLAY_NONE;
-
-    if (output == INLAY_NONE)
-        return false;
-    graph->values[output].info.kind = INLAY_VALUE_TENSOR;
-    memcpy((uint32_t *)(uintptr_t)node->info.inputs, inputs, count * sizeof *inputs); /* *value may be one of them */
-    ((uint32_t *)(uintptr_t)node->info.outputs)[0] = *value = output;
-    return true;
-}
-
-static bool add_number(struct graph *graph, int64_t number, uint32_t *value)
-{
-    static const int64_t one = 1;
-    const int64_t *data = arena_copy(&graph->model->arena, &number, sizeof number);
-
-    *value = graph_add_value(graph, NULL, 0);
-    return data != NULL && *value != INLAY_NONE &&
-           graph_set_constant(graph, *value, INLAY_INT64, 1, &one, data, sizeof number) == INLAY_OK;
-}
-
 /* Forgets the inferred shape of a value, and what the file declares; logits have another size now. false: out of
  * memory. */
 static bool forget_shape(struct graph *graph, graph_value *value)
@@ -168,9 +143,11 @@ static bool rewrite(struct graph *graph, const struct path *path)
     const graph_node *product = path->nodes[path->count - 1];
     const uint32_t hidden = product->info.inputs[0];
     uint32_t count = add_input(graph), slice[4] = { hidden };
-    bool good = count != INLAY_NONE && add_node(graph, "Shape", &count, 1, &count) &&
-                add_node(graph, "Neg", &count, 1, &slice[1]) && add_number(graph, INT64_MAX, &slice[2]) &&
-                add_number(graph, TOKEN_AXIS, &slice[3]) && add_node(graph, "Slice", slice, 4, &count);
+    bool good = count != INLAY_NONE && session_insert_node(graph, NAME, "Shape", &count, 1, &count) &&
+                session_insert_node(graph, NAME, "Neg", &count, 1, &slice[1]) &&
+                session_insert_number(graph, INT64_MAX, &slice[2]) &&
+                session_insert_number(graph, TOKEN_AXIS, &slice[3]) &&
+                session_insert_node(graph, NAME, "Slice", slice, 4, &count);
 
     for (uint32_t i = 0; good && i < path->count; i++) {
         uint32_t *inputs = (uint32_t *)(uintptr_t)path->nodes[i]->info.inputs;

@@ -4,8 +4,8 @@
  * of the malloc heap while the session and its plans are created. The first two are counted, the last is measured. Runs
  * count their memory separately (exec/values/run_memory.h).
  *
- * If the weights exceed the limit, they are read from their files during runs (plan/stream/stream.h), and the memory
- * that is left for them is part of what the session holds. */
+ * If the weights exceed the limit, they are read from their files during runs (plan/stream/stream.h). The memory that
+ * the limit leaves for these weights counts as memory of the session. */
 #include "base/heap.h"
 #include "base/memory.h"
 #include "config/checks.h"

@@ -2,6 +2,7 @@
 #include "base/cpus.h"
 #include "base/memory.h"
 #include "config/dirs.h"
+#include "inlay/extensions.h"
 #include "inlay/plugin.h"
 #include "session/adapters.h"
 #include "session/error_table.h"
@@ -434,6 +435,7 @@ inlay_status session_optimise(inlay_session *session, graph_model *model, const 
     model->later_opset = 0;
     if (model->strict)
         INLAY_TRY(graph_check_declared(model, diag));
+    INLAY_TRY(session_take_image_rows(model, options, diag));
     INLAY_TRY(session_keep_last_logits(model, options, diag));
     INLAY_TRY(add_taps(model, options, diag));
     passes.rewrite_limit = options_int(options, OPTION_rewrite_limit);

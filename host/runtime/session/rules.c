@@ -4,6 +4,7 @@
 #include "session/session.h"
 #include "config/checks.h"
 #include "inlay/check.h"
+#include "partition/certificate/certificate.h"
 #include <string.h>
 
 static uint32_t count_items(const inlay_options *options, uint32_t option)
@@ -96,6 +97,51 @@ static inlay_status read_limits(inlay_session *session, const inlay_options *opt
     return INLAY_OK;
 }
 
+/* Applies a certificate to the providers that it names. One for providers that the session does not have is not an
+ * error, because one setting may be used for many sessions. */
+static inlay_status read_certificate(inlay_session *session, const char *path, const certificate_provider **trusted,
+                                     inlay_diag *diag)
+{
+    certificate_file *file;
+    inlay_status status = certificate_load(path, &session->arena, &file, diag);
+
+    for (uint32_t i = 0; status == INLAY_OK && i < session->env.provider_count; i++) {
+        const partition_provider *provider = &session->providers[i];
+        const certificate_identity opened_as = { provider->plugin_path, provider->settings, provider->setting_count };
+        const certificate_provider *found = certificate_find(file, provider->table->name);
+
+        if (found == NULL)
+            continue;
+        status = certificate_fits(file, found, &opened_as, diag);
+        trusted[i] = found;
+    }
+    return status;
+}
+
+/* Reads option trust: paths separated by colons. */
+static inlay_status read_trust(inlay_session *session, const inlay_options *options, inlay_diag *diag)
+{
+    const char *list = options_text(options, OPTION_trust);
+    const certificate_provider **trusted = NULL;
+    inlay_status status = INLAY_OK;
+
+    if (list[0] == '\0')
+        return INLAY_OK;
+    trusted = arena_array(&session->arena, (size_t)session->env.provider_count + 1, sizeof *trusted);
+    while (trusted != NULL && status == INLAY_OK && *list != '\0') {
+        const size_t bytes = strcspn(list, ":");
+        const char *path = arena_string_n(&session->arena, list, bytes);
+
+        if (path == NULL)
+            return no_memory(diag, "for the rules of a session");
+        if (bytes > 0)
+            status = read_certificate(session, path, trusted, diag);
+        list += bytes + (list[bytes] == ':');
+    }
+    session->rules.trusted = trusted;
+    return trusted == NULL ? no_memory(diag, "for the rules of a session") : status;
+}
+
 static bool is_cpu(const partition_provider *provider)
 {
     return provider->table->device_kind == INLAY_DEVICE_CPU || provider->unnamed; /* or a CPU emulates its device */
@@ -155,6 +201,7 @@ inlay_status session_rules_read(inlay_session *session, const inlay_options *opt
     INLAY_TRY(read_requires(session, options, diag));
     INLAY_TRY(read_limits(session, options, diag));
     INLAY_TRY(read_objective(session, options, diag));
+    INLAY_TRY(read_trust(session, options, diag));
     if (file[0] != '\0') {
         rules->saved_plan = arena_string(&session->arena, file);
         if (rules->saved_plan == NULL)

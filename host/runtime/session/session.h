@@ -215,6 +215,16 @@ INLAY_NODISCARD inlay_status session_check_caches(const inlay_session *session, 
  * product of rows. In last_logits.c. */
 INLAY_NODISCARD inlay_status session_keep_last_logits(graph_model *model, const inlay_options *options,
                                                       inlay_diag *diag);
+/* Option image_rows: gives the inferred model the input image_rows, if it has a value `inputs_embeds`. In
+ * image_rows.c. */
+INLAY_NODISCARD inlay_status session_take_image_rows(graph_model *model, const inlay_options *options,
+                                                     inlay_diag *diag);
+/* Adds a node of ai.onnx, NAME/op_type, with one output, which *value becomes. false: out of memory. In insert.c, like
+ * the next function. */
+bool session_insert_node(struct graph *graph, const char *name, const char *op_type, const uint32_t *inputs,
+                         uint32_t count, uint32_t *value);
+/* Adds a constant int64 [1]. */
+bool session_insert_number(struct graph *graph, int64_t number, uint32_t *value);
 /* Whether an input and an output have the names of a state. In states.c, like the next function. */
 bool session_names_states(const struct graph *graph, const inlay_options *options);
 /* Sets env.states from the names of inputs and outputs. */

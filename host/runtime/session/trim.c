@@ -3,6 +3,7 @@
 #include "base/heap.h"
 #include "base/memory.h"
 #include "inlay/check.h"
+#include "inlay/extensions.h"
 #include "session/versions.h"
 #include <signal.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* session/update.c - makes a version of a session with other weights: loads the model again from the bytes that the
- * session has mapped, with the new tensors in place of the old ones, optimises it, and compiles it, except for regions
- * that are taken over. The session changes only after all of this has succeeded. */
+/* session/update.c - makes a version of a session with other weights. It loads the model again from the bytes that the
+ * session has mapped, with the new tensors in place of the old ones, optimises it, and compiles its regions, except
+ * those that the new version takes over. The session changes only after all of this has succeeded. */
 #include "session/update.h"
 #include "base/heap.h"
 #include "base/memory.h"

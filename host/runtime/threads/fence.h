@@ -4,7 +4,7 @@
  * A fence (inlay_fence) is a value on a timeline; fences of timeline 0 are always reached. */
 #ifndef THREADS_FENCE_H
 #define THREADS_FENCE_H
-#include "inlay/execution.h"
+#include "inlay/host.h"
 #include <stdbool.h>
 
 /* Creates a timeline with value 0. Its number is never 0. */

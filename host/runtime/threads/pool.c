@@ -2,12 +2,12 @@
  * costs little on a busy machine: one store posts a call to a worker that waits for a CPU, and another store withdraws
  * the call.
  *
- * Placement. The kernel often wakes a thread on the CPU of the thread that wakes it. In a virtual machine it does so
- * nearly always, because a halted CPU looks as if the hypervisor had taken it away. The worker then waits until its
- * claimer sleeps, since neither runs long enough for the load balancer. So a team with a thread for each CPU is placed,
- * worker k on the k-th CPU after the claimer's, before it is woken. A smaller team is left to the kernel, which knows
- * the idle CPUs; a worker of it is placed once it has missed a loop. A worker that starts on its claimer's CPU moves
- * itself. Placing means to pin the thread to a CPU; it resets its mask when it runs. */
+ * Placement. The kernel often wakes a thread on the CPU of the thread that wakes it. In a virtual machine the kernel
+ * does this nearly always, because a halted CPU looks as if the hypervisor had taken it away. The worker then waits
+ * until its claimer sleeps, since neither runs long enough for the load balancer. So a team with a thread for each CPU
+ * is placed, worker k on the k-th CPU after the claimer's, before it is woken. A smaller team is left to the kernel,
+ * which knows the idle CPUs; a worker of it is placed once it has missed a loop. A worker that starts on its claimer's
+ * CPU moves itself. Placing means to pin the thread to a CPU; it resets its mask when it runs. */
 #include "threads/pool.h"
 #include "base/clock.h"
 #include "base/futex.h"

@@ -4,7 +4,9 @@
  * and calls the hooks. An inlay_run is on the stack or in a context; nothing here is allocated per run. */
 #ifndef THREADS_RUN_H
 #define THREADS_RUN_H
-#include "inlay/extensions.h"
+#include "inlay/types.h"
+
+struct inlay_pack_parts;
 
 /* The time that a worker spent in a parallel loop. */
 typedef struct run_span {
@@ -22,8 +24,8 @@ typedef struct run_spans {
 /* Reads parts of constants, see inlay_ext_packs.need and done. */
 typedef struct run_parts {
     void *ctx;
-    inlay_status (*need)(void *ctx, const inlay_pack_parts *parts, uint32_t *out_count);
-    void (*done)(void *ctx, const inlay_pack_parts *parts);
+    inlay_status (*need)(void *ctx, const struct inlay_pack_parts *parts, uint32_t *out_count);
+    void (*done)(void *ctx, const struct inlay_pack_parts *parts);
 } run_parts;
 
 struct inlay_run {

@@ -1,9 +1,10 @@
-/* The kernel often wakes a thread on the CPU of the thread that wakes it. In a virtual machine it does so nearly
- * always, because a halted CPU looks as if the hypervisor had taken it away. Caller and worker are then on one CPU:
- * each spins and thereby keeps the other from running, then sleeps, and is woken on the other's CPU. A run of 50 short
- * loops takes 14 ms instead of 1 ms, every time that the program was idle before. The load balancer does not separate
- * them, because neither runs for long. So if a team may have slept, its threads meet in join_claims() first: the second
- * thread on a CPU pins itself to an unused CPU and then resets its affinity mask, which leaves it on that CPU. */
+/* The kernel often wakes a thread on the CPU of the thread that wakes it. In a virtual machine the kernel does this
+ * nearly always, because a halted CPU looks as if the hypervisor had taken it away. Caller and worker are then on one
+ * CPU: each spins and thereby keeps the other from running, then sleeps, and is woken on the other's CPU. A run of 50
+ * short loops takes 14 ms instead of 1 ms, every time that the program was idle before. The load balancer does not
+ * separate them, because neither runs for long. So if a team may have slept, its threads meet in join_claims() first:
+ * the second thread on a CPU pins itself to an unused CPU and then resets its affinity mask, which leaves it on that
+ * CPU. */
 #include "threads/spread.h"
 #include "base/clock.h"
 #include "threads/gomp.h"

@@ -6,7 +6,7 @@
  * by the range that it has begun. Within a loop, OpenMP regions have one thread. */
 #ifndef THREADS_H
 #define THREADS_H
-#include "inlay/execution.h"
+#include "inlay/types.h"
 
 /* CPUs allowed by the affinity mask and by the quota of the control group, at least 1. */
 uint32_t threads_budget(void);

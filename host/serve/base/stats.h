@@ -60,7 +60,8 @@ typedef struct model_stats {
     atomic_uint_fast64_t fail_ns;
     atomic_uint_fast64_t rows; /* of successful requests */
     atomic_uint_fast64_t prompt_tokens, generated_tokens;
-    atomic_uint_fast64_t guessed_tokens, right_tokens; /* guesses that runs have read; of these, the right ones */
+    /* guesses that runs have read; the number of right guesses among them */
+    atomic_uint_fast64_t guessed_tokens, right_tokens;
     /* of prompt_tokens, those whose states were copied from an earlier text */
     atomic_uint_fast64_t cached_tokens;
     atomic_uint_fast64_t loose_tools;         /* tools of requests whose parameters could not be obeyed */

@@ -1,4 +1,5 @@
-/* The replies and events of /v1/messages: a message of blocks, one of text and one for each call of a tool. */
+/* The replies and events of /v1/messages: a message of blocks, one of the thought, one of text and one for each call
+ * of a tool. */
 #include "serve/chat/completion_internal.h"
 #include <string.h>
 
@@ -72,21 +73,28 @@ static void end_message(const struct completion *completion, const completion_ch
 static void write_whole(struct completion *completion, struct strbuf *to)
 {
     const completion_choice *choice = choice_of(completion);
-    const bool has_text = choice->text.size > 0 || choice->calls.count == 0;
+    const bool has_thought = choice->thoughts.size > 0;
+    const bool has_text = choice->text.size > 0 || (choice->calls.count == 0 && !has_thought);
 
     begin_message(completion, to);
+    if (has_thought) {
+        strbuf_text(to, "{\"type\":\"thinking\",\"thinking\":");
+        strbuf_json(to, choice->thoughts.data, choice->thoughts.size);
+        strbuf_text(to, ",\"signature\":\"\"}");
+    }
     if (has_text) {
+        strbuf_text(to, has_thought ? "," : "");
         strbuf_text(to, "{\"type\":\"text\",\"text\":");
         strbuf_json(to, choice->text.data != NULL ? choice->text.data : "", choice->text.size);
         strbuf_text(to, "}");
     }
     for (uint32_t i = 0; i < choice->calls.count; i++) {
-        strbuf_text(to, has_text || i > 0 ? "," : "");
+        strbuf_text(to, has_thought || has_text || i > 0 ? "," : "");
         write_call_block(&choice->calls.calls[i], to, true);
         to->failed |= choice->calls.calls[i].arguments.failed;
     }
     end_message(completion, choice, to);
-    to->failed |= choice->text.failed;
+    to->failed |= choice->text.failed || choice->thoughts.failed;
 }
 
 static struct strbuf *begin_event(struct completion *completion, const char *type)
@@ -121,38 +129,69 @@ static void end_block(struct completion *completion, uint32_t index)
     end_event(completion);
 }
 
-static void end_text(struct completion *completion)
+/* A part of a block, in a member of the event. */
+static void write_delta(struct completion *completion, uint32_t block, const char *type, const char *member,
+                        const char *text, size_t bytes)
 {
-    if (!completion->message_began || completion->message_ended)
-        return;
-    completion->message_ended = true;
-    end_block(completion, 0);
-}
+    struct strbuf *to = begin_event(completion, "content_block_delta");
 
-static void write_part(struct completion *completion, const char *text, size_t bytes)
-{
-    struct strbuf *to;
-
-    begin_events(completion);
-    if (bytes == 0)
-        return;
-    if (!completion->message_began) {
-        completion->message_began = true;
-        strbuf_text(begin_event(completion, "content_block_start"),
-                    ",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}");
-        end_event(completion);
-    }
-    to = begin_event(completion, "content_block_delta");
-    strbuf_text(to, ",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":");
+    strbuf_format(to, ",\"index\":%u,\"delta\":{\"type\":\"%s\",\"%s\":", block, type, member);
     strbuf_json(to, text, bytes);
     strbuf_text(to, "}");
     end_event(completion);
 }
 
+static void end_thought(struct completion *completion)
+{
+    if (!completion->thought_began || completion->thought_ended)
+        return;
+    completion->thought_ended = true;
+    write_delta(completion, 0, "signature_delta", "signature", "", 0);
+    end_block(completion, 0);
+}
+
+static void end_text(struct completion *completion)
+{
+    end_thought(completion);
+    if (!completion->message_began || completion->message_ended)
+        return;
+    completion->message_ended = true;
+    end_block(completion, completion->thought_began);
+}
+
+static void write_thought(struct completion *completion, const char *text, size_t bytes)
+{
+    begin_events(completion);
+    if (!completion->thought_began) {
+        completion->thought_began = true;
+        strbuf_text(begin_event(completion, "content_block_start"),
+                    ",\"index\":0,\"content_block\":{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}");
+        end_event(completion);
+    }
+    write_delta(completion, 0, "thinking_delta", "thinking", text, bytes);
+}
+
+static void write_part(struct completion *completion, const char *text, size_t bytes)
+{
+    const uint32_t block = completion->thought_began;
+
+    begin_events(completion);
+    if (bytes == 0)
+        return;
+    end_thought(completion);
+    if (!completion->message_began) {
+        completion->message_began = true;
+        strbuf_format(begin_event(completion, "content_block_start"),
+                      ",\"index\":%u,\"content_block\":{\"type\":\"text\",\"text\":\"\"}", block);
+        end_event(completion);
+    }
+    write_delta(completion, block, "text_delta", "text", text, bytes);
+}
+
 static void write_call(struct completion *completion, uint32_t index, size_t bytes)
 {
     const tool_call *call = &choice_of(completion)->calls.calls[index];
-    const uint32_t block = index + completion->message_began;
+    const uint32_t block = index + completion->thought_began + completion->message_began;
     struct strbuf *to;
 
     begin_events(completion);
@@ -166,11 +205,7 @@ static void write_call(struct completion *completion, uint32_t index, size_t byt
         end_event(completion);
         return;
     }
-    to = begin_event(completion, "content_block_delta");
-    strbuf_format(to, ",\"index\":%u,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":", block);
-    strbuf_json(to, call->arguments.data + call->sent, bytes);
-    strbuf_text(to, "}");
-    end_event(completion);
+    write_delta(completion, block, "input_json_delta", "partial_json", call->arguments.data + call->sent, bytes);
 }
 
 static void write_end(struct completion *completion)
@@ -180,7 +215,7 @@ static void write_end(struct completion *completion)
 
     end_text(completion);
     if (choice->calls.count > 0 && choice->calls.calls[0].began)
-        end_block(completion, choice->calls.count - 1 + completion->message_began);
+        end_block(completion, choice->calls.count - 1 + completion->thought_began + completion->message_began);
     to = begin_event(completion, "message_delta");
     strbuf_text(to, ",\"delta\":{");
     write_reason(choice, to);
@@ -199,4 +234,6 @@ static void write_failure(struct completion *completion, const inlay_diag *failu
     strbuf_text(&completion->out, "\n\n");
 }
 
-const reply_form anthropic_reply = { write_whole, write_part, write_call, write_end, write_failure, NULL, NULL };
+const reply_form anthropic_reply = {
+    write_whole, write_part, write_call, write_end, write_failure, write_thought, NULL
+};

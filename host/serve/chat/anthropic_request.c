@@ -16,14 +16,37 @@ static bool append(json_t *list, json_t *value)
     return value != NULL && json_array_append_new(list, value) == 0;
 }
 
-/* Adds a block: text to `texts`, a call to `calls`, and the message of a result to `list`. */
-static bool add_block(json_t *list, json_t *texts, json_t *calls, json_t *block, size_t index, body_error *error)
+/* {"type": "base64", "media_type": ..., "data": ...} or {"type": "url", "url": ...} as a part of OpenAI's. */
+static json_t *image_part(const json_t *source)
+{
+    const char *data = json_string_value(json_object_get(source, "data")), *address;
+    struct strbuf text = { 0 };
+    json_t *part;
+
+    if (is_of(source, "base64") && data != NULL) {
+        strbuf_text(&text, "data:;base64,");
+        strbuf_add(&text, data, strlen(data) + 1);
+    }
+    address = text.size > 0 ? text.data : json_string_value(json_object_get(source, "url"));
+    part =
+        text.failed ? NULL : json_pack("{s:s, s:s}", "type", "image_url", "image_url", address != NULL ? address : "");
+    strbuf_deinit(&text);
+    return part;
+}
+
+/* Adds a block: text to `texts`, a thought to `thoughts`, a call to `calls`, and the message of a result to `list`. */
+static bool add_block(json_t *list, json_t *texts, json_t *thoughts, json_t *calls, json_t *block, size_t index,
+                      body_error *error)
 {
     json_t *content = json_object_get(block, "content");
     const char *type = json_string_value(json_object_get(block, "type"));
 
     if (is_of(block, "text"))
         return append(texts, json_incref(block));
+    if (is_of(block, "image"))
+        return append(texts, image_part(json_object_get(block, "source")));
+    if (is_of(block, "thinking"))
+        return append(thoughts, json_pack("{s:s, s:O?}", "type", "text", "text", json_object_get(block, "thinking")));
     if (is_of(block, "tool_use"))
         return append(calls, json_pack("{s:O?, s:s, s:{s:O?, s:O?}}", "id", json_object_get(block, "id"), "type",
                                        "function", "function", "name", json_object_get(block, "name"), "arguments",
@@ -41,13 +64,13 @@ static bool add_message(json_t *list, const json_t *given, size_t index, body_er
 {
     const json_t *content = json_object_get(given, "content");
     const char *role = json_string_value(json_object_get(given, "role"));
-    json_t *texts = json_array(), *calls = json_array(), *message;
+    json_t *texts = json_array(), *thoughts = json_array(), *calls = json_array(), *message, *thought;
     bool good = role != NULL && (strcmp(role, "user") == 0 || strcmp(role, "assistant") == 0);
 
     if (!good)
         (void)body_fail(error, "message %zu: the role is neither user nor assistant", index);
     for (size_t i = 0; good && i < json_array_size(content); i++)
-        good = add_block(list, texts, calls, json_array_get(content, i), index, error);
+        good = add_block(list, texts, thoughts, calls, json_array_get(content, i), index, error);
     if (good && (!json_is_array(content) || json_array_size(texts) > 0 || json_array_size(calls) > 0)) {
         message = json_pack("{s:s, s:O?}", "role", role, "content",
                             !json_is_array(content)      ? (json_t *)(uintptr_t)content
@@ -55,8 +78,12 @@ static bool add_message(json_t *list, const json_t *given, size_t index, body_er
                                                          : NULL);
         if (message != NULL && json_array_size(calls) > 0)
             (void)json_object_set(message, "tool_calls", calls);
-        good = append(list, message);
+        thought = json_array_size(thoughts) > 0 ? messages_content(thoughts, index, error) : NULL;
+        if (message != NULL && thought != NULL)
+            (void)json_object_set_new(message, "reasoning_content", thought);
+        good = (json_array_size(thoughts) == 0 || thought != NULL) && append(list, message);
     }
+    json_decref(thoughts);
     json_decref(texts);
     json_decref(calls);
     return good;
@@ -121,7 +148,7 @@ static bool read_turns(void *user, json_t *value, body_error *error)
     completion_request *request = user;
     json_t *list = request_keep(request, convert_messages(value, error), error);
 
-    return list != NULL && messages_read(request->dialog.messages, list, false, error);
+    return list != NULL && field_add_messages(request, list, false, error);
 }
 
 static bool read_system(void *user, json_t *value, body_error *error)

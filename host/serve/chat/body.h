@@ -1,7 +1,7 @@
 /* serve/chat/body.h - reads the JSON body of a request of OpenAI's API.
  *
- * Each API has a table of its parameters. Any other parameter is refused by name, because a client would take a reply
- * that ignores it for one that obeys it. A parameter that is null is missing. */
+ * Each API has a table of its parameters. Any other parameter is refused by name: if the server ignored it, the client
+ * would assume that the reply obeys it. A parameter that is null is missing. */
 #ifndef SERVE_BODY_H
 #define SERVE_BODY_H
 #include "serve/exchange/exchange.h"

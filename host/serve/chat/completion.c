@@ -16,6 +16,7 @@ static void release(struct exchange *exchange)
     for (uint32_t i = 0; i < completion->choice_count; i++)
         completion_choice_deinit(&completion->choices[i]);
     free(completion->choices);
+    image_prompt_deinit(&completion->images);
     completion_request_deinit(&completion->asked);
     strbuf_deinit(&completion->out);
     server_release(exchange->request.server, completion->counted);
@@ -271,6 +272,8 @@ static bool add_token(completion_choice *choice, int64_t token)
         return false;
     }
     take_thought(choice, false);
+    if (choice->thinking == THOUGHT_RUNS || choice->thinking == THOUGHT_ENDED)
+        choice->thought_tokens = choice->base.token_count;
     if (may_call(choice))
         begin_calls(choice, false);
     return true;
@@ -391,7 +394,9 @@ static bool prepare_choice(struct completion *completion, uint32_t index)
     text_choice *base = &choice->base;
 
     choice->completion = completion;
-    base->decoding = (decoding_text){ .adapter = completion->adapter,
+    base->decoding = (decoding_text){ .images = completion->images.spans,
+                                      .image_count = completion->images.image_count,
+                                      .adapter = completion->adapter,
                                       .like = prompt,
                                       .next = index + 1 < completion->choice_count ? &choice[1].base.decoding : NULL,
                                       .choose = choose_token,
@@ -471,12 +476,34 @@ static bool render_chat(struct completion *completion, char **out_text, inlay_di
     return true;
 }
 
+/* Makes the tokens of the prompt of messages with images. */
+static bool read_images(struct completion *completion, input_text *prompt, body_error *error)
+{
+    const completion_request *asked = &completion->asked;
+    const struct model *model = completion->exchange->request.job.model;
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (model->vision.encoder == NULL)
+        return body_fail(error, "the messages have images; the model takes texts only, as it has no vision part");
+    if (strlen(prompt->text) > model->text->most_bytes)
+        return body_fail_length(error, "the prompt", strlen(prompt->text), model->text->most_bytes);
+    if (image_prompt_read(model->vision.encoder, model->text->tokenizer, prompt->text, asked->images,
+                          asked->image_count, &completion->images, &diag) != INLAY_OK)
+        return body_fail(error, "%s", diag.text);
+    prompt->tokens = completion->images.tokens; /* whose owner the prompt is from here on */
+    prompt->token_count = completion->images.count;
+    completion->images.tokens = NULL;
+    return input_text_check(prompt, model->text, true, "the prompt", error);
+}
+
 /* Makes the tokens of a prompt. */
-static bool read_prompt(const struct completion *completion, input_text *prompt, body_error *error)
+static bool read_prompt(struct completion *completion, input_text *prompt, body_error *error)
 {
     const completion_request *asked = &completion->asked;
     const text_model *model = completion->exchange->request.job.model->text;
 
+    if (asked->image_count > 0)
+        return read_images(completion, prompt, error);
     return (asked->infill != NULL ? infill_tokenize(asked->infill, model, prompt, asked->suffix, error)
                                   : input_text_tokenize(prompt, model, !asked->chat, "the prompt", error)) &&
            input_text_check(prompt, model, true, "the prompt", error);

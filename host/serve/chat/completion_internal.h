@@ -35,6 +35,7 @@ typedef struct completion_choice {
 
     struct strbuf text;       /* the text so far; unused if choices are streamed */
     struct strbuf thoughts;   /* the thought so far */
+    size_t thought_tokens;    /* tokens up to its end */
     token_log log;            /* of the tokens that are not yet written */
     struct strbuf prompt_log; /* those of prompt_logprobs, as JSON elements */
     size_t scored;            /* tokens of the prompt whose log probabilities were taken */
@@ -83,13 +84,16 @@ struct completion {
     inlay_diag failure;                     /* of the first text that failed; it ends the others */
 
     choice_scratch scratch;
+    image_prompt images; /* of a request with images */
 
     pthread_mutex_t lock; /* guards the fields below */
     struct strbuf out;    /* events */
     uint64_t counted;     /* of their bytes, in max_inflight_bytes */
     bool is_unread;       /* more than COMPLETION_UNREAD_BYTES waited, or that limit is exceeded: the texts end */
     uint32_t event_count; /* of a response */
-    bool message_began;   /* the event of its message was written */
+    bool thought_began;   /* the event of its thought was written */
+    bool thought_ended;
+    bool message_began; /* that of its message */
     bool message_ended;
     bool waiting; /* the exchange is suspended until `out` has events */
     bool done;    /* the texts are complete */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The model of the path, or the only one for texts if the body names none, or one that does not exist. */
+/* The model that the path names. If the body names no model, or one that does not exist: the only model for texts. */
 static void find_model(completion_request *request, const request_form *form, const struct exchange *exchange)
 {
     const size_t bytes = request->model != NULL ? strlen(request->model) : 0;
@@ -105,6 +105,8 @@ bool completion_request_read(completion_request *request, const request_form *fo
     for (uint32_t i = 0; request->suffix != NULL && i < request->prompts.count; i++)
         if (request->prompts.texts[i].text == NULL)
             return body_fail_parameter(error, "suffix", "suffix needs prompts that are texts, not tokens");
+    if (request->image_count > 0 && request->prompt_logprobs >= 0)
+        return body_fail_parameter(error, "prompt_logprobs", "prompt_logprobs is not supported together with images");
     if (request->chat && request->top_logprobs > 0 && !request->logprobs)
         return body_fail_parameter(error, "top_logprobs", "top_logprobs needs \"logprobs\": true");
     if (request->chat)
@@ -117,6 +119,9 @@ bool completion_request_read(completion_request *request, const request_form *fo
 void completion_request_deinit(completion_request *request)
 {
     input_list_deinit(&request->prompts);
+    for (uint32_t i = 0; i < request->image_count; i++)
+        free((void *)(uintptr_t)request->images[i].data);
+    free(request->images);
     free(request->bias);
     grammar_destroy(request->form);
     grammar_destroy(request->calls);

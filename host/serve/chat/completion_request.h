@@ -3,12 +3,21 @@
 #define SERVE_COMPLETION_REQUEST_H
 #include "texts/tokens/sampler.h"
 #include "serve/chat/body.h"
+#include "texts/model/images.h"
 #include "texts/model/infill.h"
 #include "texts/chat/tools.h"
 #include "texts/grammar/grammar.h"
 #include "texts/model/choice.h"
 
-enum { MAX_STOPS = 4, MAX_STOP_TOKENS = 64, MAX_TOKENS = 65536, MAX_TEXTS = 128, MAX_BIAS = 1024, MAX_TOP = 20 };
+enum {
+    MAX_STOPS = 4,
+    MAX_STOP_TOKENS = 64,
+    MAX_TOKENS = 65536,
+    MAX_TEXTS = 128,
+    MAX_BIAS = 1024,
+    MAX_TOP = 20,
+    MAX_IMAGES = 64
+};
 
 typedef struct completion_request {
     bool chat;     /* messages, not prompts */
@@ -31,6 +40,8 @@ typedef struct completion_request {
         const char *instructions; /* the first message; NULL: none */
         bool continues;           /* the last message may be the beginning of the answer */
     } dialog;
+    image_file *images; /* [image_count] of the messages, in their order; owned, with their data */
+    uint32_t image_count;
     json_t *metadata;    /* returned as it came; NULL: none */
     json_t *format;      /* the form of the text, returned as it came */
     uint32_t choices;    /* n: number of texts for each prompt in the reply */

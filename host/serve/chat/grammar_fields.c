@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The language of the texts of an array, each of which is a text. */
+/* Builds the language whose texts are the elements of an array. */
 static bool words_of(struct grammar *form, const json_t *texts, char *why)
 {
     const size_t count = json_array_size(texts);
@@ -49,8 +49,8 @@ static bool build_form(struct grammar *form, form_kind kind, json_t *value, char
     return good;
 }
 
-/* Sets the form of the texts: that of an earlier request, or one that is built of the value (FORM_SCHEMA: NULL is any
- * object). */
+/* Sets the form of the texts: the form of an earlier request with the same value, or a new one (FORM_SCHEMA: NULL is
+ * any object). */
 static bool set_form(completion_request *request, form_kind kind, json_t *value, body_error *error)
 {
     struct strbuf key = { 0 };
@@ -129,7 +129,7 @@ static bool read_schema(void *user, json_t *value, body_error *error)
     return good;
 }
 
-/* An array of texts, one of which the text has to be. */
+/* Reads an array of texts; the generated text has to be one of them. */
 static bool read_texts(void *user, json_t *value, body_error *error)
 {
     const size_t count = json_array_size(value);

@@ -16,8 +16,8 @@ void answer_tags(struct exchange *exchange);
 /* Writes the name of the only model for texts, loaded or not, if no model has the name `asked` (NULL: none was named),
  * which may be NAME:ADAPTER. false: such a model exists, or none or several are for texts. */
 bool models_stand_in(struct repository *repository, const char *asked, char name[MODELS_NAME_BYTES]);
-/* The loaded model for texts of this name, or the one that stands in for it, which becomes that of the request; NULL:
- * the reply says why there is none. */
+/* Returns the loaded model for texts with this name, or the model that stands in for it, and makes it the request's
+ * model; NULL: the reply says why there is no model. */
 struct text_model *models_find_text(struct exchange *exchange, const char *name);
 
 /* Finds the latest version of the model NAME as request_acquire() does, which gets loaded() for the exchange;

@@ -29,12 +29,48 @@ static bool read_think(void *user, json_t *value, body_error *error)
     return request->dialog.variables != NULL;
 }
 
+/* The message with its images, texts in base64, as parts of OpenAI's; a new reference. NULL: out of memory. */
+static json_t *with_parts(json_t *message)
+{
+    const json_t *images = json_object_get(message, "images");
+    json_t *copy = json_array_size(images) > 0 ? json_copy(message) : json_incref(message), *parts;
+    bool good;
+
+    if (json_array_size(images) == 0)
+        return copy;
+    parts = json_array();
+    good = copy != NULL && parts != NULL && json_object_set_new(copy, "content", parts) == 0;
+    (void)json_object_del(copy, "images");
+    for (size_t i = 0; good && i < json_array_size(images); i++) {
+        const char *data = json_string_value(json_array_get(images, i));
+        struct strbuf address = { 0 };
+
+        strbuf_text(&address, "data:;base64,");
+        strbuf_add(&address, data != NULL ? data : "", data != NULL ? strlen(data) + 1 : 1);
+        good = !address.failed && json_array_append_new(parts, json_pack("{s:s, s:s}", "type", "image_url", "image_url",
+                                                                         address.data)) == 0;
+        strbuf_deinit(&address);
+    }
+    good = good && (json_object_get(message, "content") == NULL ||
+                    json_array_append_new(parts, json_pack("{s:s, s:O}", "type", "text", "text",
+                                                           json_object_get(message, "content"))) == 0);
+    if (good)
+        return copy;
+    json_decref(copy);
+    return NULL;
+}
+
 static bool read_messages(void *user, json_t *value, body_error *error)
 {
-    for (size_t i = 0; i < json_array_size(value); i++)
-        if (json_array_size(json_object_get(json_array_get(value, i), "images")) > 0)
-            return body_fail(error, "message %zu has images; the model takes texts only", i);
-    return field_messages(user, value, error);
+    completion_request *request = user;
+    json_t *list = request_keep(request, json_array(), error);
+
+    if (!json_is_array(value))
+        return body_fail(error, "not an array");
+    for (size_t i = 0; list != NULL && i < json_array_size(value); i++)
+        if (json_array_append_new(list, with_parts(json_array_get(value, i))) != 0)
+            return body_fail(error, "out of memory for the messages");
+    return list != NULL && field_add_messages(request, list, false, error);
 }
 
 static bool read_given_prompt(void *user, json_t *value, body_error *error)

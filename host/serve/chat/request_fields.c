@@ -2,6 +2,10 @@
  * files of their own. */
 #include "serve/chat/request_fields.h"
 #include "texts/model/messages.h"
+#include <gnutls/gnutls.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 
 bool field_model(void *user, json_t *value, body_error *error)
 {
@@ -25,11 +29,42 @@ bool field_suffix(void *user, json_t *value, body_error *error)
     return text != NULL || body_fail(error, "not a text");
 }
 
+/* Adds an image: data:image/png;base64,... */
+static bool take_image(void *user, const char *address, body_error *error)
+{
+    static const char scheme[] = "data:", marker[] = ";base64,";
+    completion_request *request = user;
+    const char *comma = strchr(address, ',');
+    const size_t head = comma != NULL ? (size_t)(comma + 1 - address) : 0;
+    gnutls_datum_t text, file = { NULL, 0 };
+
+    if (strncasecmp(address, scheme, sizeof scheme - 1) != 0)
+        return body_fail(error, "an image must be a data URI, data:image/png;base64,...; addresses are not fetched");
+    if (head < sizeof marker || strncasecmp(comma + 1 - (sizeof marker - 1), marker, sizeof marker - 1) != 0)
+        return body_fail(error, "the data URI of an image must be in base64");
+    if (request->image_count == MAX_IMAGES)
+        return body_fail(error, "more than %d images", MAX_IMAGES);
+    if (request->images == NULL)
+        request->images = calloc(MAX_IMAGES, sizeof *request->images);
+    if (request->images == NULL)
+        return body_fail(error, "out of memory for the images");
+    text = (gnutls_datum_t){ (unsigned char *)(uintptr_t)(address + head), (unsigned)strlen(address + head) };
+    if (text.size == 0 || gnutls_base64_decode2(&text, &file) != GNUTLS_E_SUCCESS)
+        return body_fail(error, "the image is not in base64");
+    request->images[request->image_count++] = (image_file){ file.data, file.size };
+    return true;
+}
+
+bool field_add_messages(completion_request *request, json_t *messages, bool items, body_error *error)
+{
+    return messages_read(request->dialog.messages, messages, items, &(image_taker){ take_image, request }, error);
+}
+
 bool field_messages(void *user, json_t *value, body_error *error)
 {
-    const completion_request *request = user;
+    completion_request *request = user;
 
-    return messages_read(request->dialog.messages, value, request->response, error);
+    return field_add_messages(request, value, request->response, error);
 }
 
 /* chat_template_kwargs: variables of the model's template. */

@@ -1,4 +1,5 @@
-/* The replies and events of /v1/responses: a response with one message of one text, and calls of tools after it. */
+/* The replies and events of /v1/responses: a response with one message of one text, the thought before it, and calls of
+ * tools after it. */
 #include "serve/chat/completion_internal.h"
 #include "serve/model/model.h"
 #include <stdlib.h>
@@ -29,6 +30,29 @@ static void write_message(const struct completion *completion, struct strbuf *to
     strbuf_text(to, "]}");
 }
 
+static void write_thought_part(const completion_choice *choice, struct strbuf *to)
+{
+    strbuf_text(to, "{\"type\":\"reasoning_text\",\"text\":");
+    strbuf_json(to, choice->thoughts.data != NULL ? choice->thoughts.data : "", choice->thoughts.size);
+    strbuf_text(to, "}");
+    to->failed |= choice->thoughts.failed;
+}
+
+/* The item of the thought, with its text or before it. */
+static void write_thought_item(const struct completion *completion, struct strbuf *to, bool with_content)
+{
+    const completion_choice *choice = &completion->choices[0];
+
+    strbuf_format(to, "{\"type\":\"reasoning\",\"id\":\"rs_%llu\",\"status\":\"%s\",\"summary\":[],\"content\":[",
+                  (unsigned long long)completion->id,
+                  !with_content                      ? "in_progress"
+                  : choice->thinking == THOUGHT_RUNS ? "incomplete"
+                                                     : "completed");
+    if (with_content)
+        write_thought_part(choice, to);
+    strbuf_text(to, "]}");
+}
+
 /* Whether the response has a message; calls may come without. */
 static bool has_message(const struct completion *completion)
 {
@@ -55,12 +79,15 @@ static void write_call_item(const struct completion *completion, struct strbuf *
 static void write_items(const struct completion *completion, struct strbuf *to)
 {
     const completion_choice *choice = &completion->choices[0];
-    bool message = has_message(completion);
+    bool message = has_message(completion), thought = choice->thoughts.size > 0;
 
+    if (thought)
+        write_thought_item(completion, to, true);
+    strbuf_text(to, thought && message ? "," : "");
     if (message)
         write_message(completion, to, true);
     for (uint32_t i = 0; i < choice->calls.count; i++) {
-        strbuf_text(to, message || i > 0 ? "," : "");
+        strbuf_text(to, thought || message || i > 0 ? "," : "");
         write_call_item(completion, to, i, true);
     }
 }
@@ -115,9 +142,9 @@ static void write_response(const struct completion *completion, struct strbuf *t
     if (choice->reason != NULL)
         strbuf_format(to,
                       "{\"input_tokens\":%zu,\"input_tokens_details\":{\"cached_tokens\":%zu},\"output_tokens\":%zu,"
-                      "\"output_tokens_details\":{\"reasoning_tokens\":0},\"total_tokens\":%zu}",
+                      "\"output_tokens_details\":{\"reasoning_tokens\":%zu},\"total_tokens\":%zu}",
                       completion->prompt_tokens, completion->cached_tokens, completion->generated_tokens,
-                      completion->prompt_tokens + completion->generated_tokens);
+                      choice->thought_tokens, completion->prompt_tokens + completion->generated_tokens);
     else
         strbuf_text(to, "null");
     strbuf_text(to, ",\"user\":null,\"metadata\":");
@@ -136,11 +163,11 @@ static void begin_event(struct completion *completion, const char *type)
                   completion->event_count++);
 }
 
-/* The members that name the text's place in the response. */
-static void write_place(struct completion *completion)
+/* The members that name the place of the message's text in the response, or of the thought's. */
+static void write_place(struct completion *completion, bool thought)
 {
-    strbuf_format(&completion->out, ",\"item_id\":\"msg_%llu\",\"output_index\":0,\"content_index\":0",
-                  (unsigned long long)completion->id);
+    strbuf_format(&completion->out, ",\"item_id\":\"%s_%llu\",\"output_index\":%u,\"content_index\":0",
+                  thought ? "rs" : "msg", (unsigned long long)completion->id, thought ? 0 : completion->thought_began);
 }
 
 static void end_event(struct completion *completion)
@@ -164,19 +191,72 @@ static void begin_events(struct completion *completion)
     write_response_event(completion, "response.in_progress", NULL);
 }
 
+/* The event that an item, the message or the thought, was added, or that it is done. */
+static void write_item_event(struct completion *completion, const char *type, bool thought, bool done)
+{
+    begin_event(completion, type);
+    strbuf_format(&completion->out, ",\"output_index\":%u,\"item\":", thought ? 0 : completion->thought_began);
+    if (thought)
+        write_thought_item(completion, &completion->out, done);
+    else
+        write_message(completion, &completion->out, done);
+    end_event(completion);
+}
+
+static void response_write_thought(struct completion *completion, const char *text, size_t bytes)
+{
+    completion_choice *choice = &completion->choices[0];
+    const char *reason = choice->reason;
+
+    choice->reason = NULL;
+    begin_events(completion);
+    choice->reason = reason;
+    if (!completion->thought_began) {
+        completion->thought_began = true;
+        write_item_event(completion, "response.output_item.added", true, false);
+        begin_event(completion, "response.content_part.added");
+        write_place(completion, true);
+        strbuf_text(&completion->out, ",\"part\":{\"type\":\"reasoning_text\",\"text\":\"\"}");
+        end_event(completion);
+    }
+    begin_event(completion, "response.reasoning_text.delta");
+    write_place(completion, true);
+    strbuf_text(&completion->out, ",\"delta\":");
+    strbuf_json(&completion->out, text, bytes);
+    end_event(completion);
+}
+
+static void end_thought(struct completion *completion)
+{
+    const completion_choice *choice = &completion->choices[0];
+
+    if (!completion->thought_began || completion->thought_ended)
+        return;
+    completion->thought_ended = true;
+    begin_event(completion, "response.reasoning_text.done");
+    write_place(completion, true);
+    strbuf_text(&completion->out, ",\"text\":");
+    strbuf_json(&completion->out, choice->thoughts.data, choice->thoughts.size);
+    end_event(completion);
+    begin_event(completion, "response.content_part.done");
+    write_place(completion, true);
+    strbuf_text(&completion->out, ",\"part\":");
+    write_thought_part(choice, &completion->out);
+    end_event(completion);
+    write_item_event(completion, "response.output_item.done", true, true);
+}
+
 static void begin_message(struct completion *completion)
 {
     struct strbuf *to = &completion->out;
 
     if (completion->message_began)
         return;
+    end_thought(completion);
     completion->message_began = true;
-    begin_event(completion, "response.output_item.added");
-    strbuf_text(to, ",\"output_index\":0,\"item\":");
-    write_message(completion, to, false);
-    end_event(completion);
+    write_item_event(completion, "response.output_item.added", false, false);
     begin_event(completion, "response.content_part.added");
-    write_place(completion);
+    write_place(completion, false);
     strbuf_text(to, ",\"part\":{\"type\":\"output_text\",\"text\":\"\",\"annotations\":[],\"logprobs\":[]}");
     end_event(completion);
 }
@@ -194,7 +274,7 @@ static void response_write_part(struct completion *completion, const char *text,
     if (bytes == 0)
         return;
     begin_event(completion, "response.output_text.delta");
-    write_place(completion);
+    write_place(completion, false);
     strbuf_text(&completion->out, ",\"logprobs\":[],\"delta\":");
     strbuf_json(&completion->out, text, bytes);
     end_event(completion);
@@ -205,36 +285,40 @@ static void end_message(struct completion *completion)
     const completion_choice *choice = &completion->choices[0];
     struct strbuf *to = &completion->out;
 
+    end_thought(completion);
     if (!completion->message_began || completion->message_ended)
         return;
     completion->message_ended = true;
     begin_event(completion, "response.output_text.done");
-    write_place(completion);
+    write_place(completion, false);
     strbuf_text(to, ",\"logprobs\":[],\"text\":");
     strbuf_json(to, choice->text.data != NULL ? choice->text.data : "", choice->text.size);
     end_event(completion);
     begin_event(completion, "response.content_part.done");
-    write_place(completion);
+    write_place(completion, false);
     strbuf_text(to, ",\"part\":");
     write_content(choice, to);
     end_event(completion);
-    begin_event(completion, "response.output_item.done");
-    strbuf_text(to, ",\"output_index\":0,\"item\":");
-    write_message(completion, to, true);
-    end_event(completion);
+    write_item_event(completion, "response.output_item.done", false, true);
+}
+
+/* The index of a call among the items of the response. */
+static uint32_t item_of(const struct completion *completion, uint32_t call)
+{
+    return call + completion->thought_began + completion->message_began;
 }
 
 /* The members that name the call's place in the response. */
 static void write_call_place(struct completion *completion, uint32_t index)
 {
     strbuf_format(&completion->out, ",\"item_id\":\"fc_%llu_%u\",\"output_index\":%u",
-                  (unsigned long long)completion->id, index, index + completion->message_began);
+                  (unsigned long long)completion->id, index, item_of(completion, index));
 }
 
 static void write_call_event(struct completion *completion, const char *type, uint32_t index, bool done)
 {
     begin_event(completion, type);
-    strbuf_format(&completion->out, ",\"output_index\":%u,\"item\":", index + completion->message_began);
+    strbuf_format(&completion->out, ",\"output_index\":%u,\"item\":", item_of(completion, index));
     write_call_item(completion, &completion->out, index, done);
     end_event(completion);
 }
@@ -291,6 +375,10 @@ static void response_write_failure(struct completion *completion, const inlay_di
     write_response_event(completion, "response.failed", failure);
 }
 
-const reply_form response_reply = {
-    response_write, response_write_part, response_write_call, response_write_end, response_write_failure, NULL, NULL
-};
+const reply_form response_reply = { response_write,
+                                    response_write_part,
+                                    response_write_call,
+                                    response_write_end,
+                                    response_write_failure,
+                                    response_write_thought,
+                                    NULL };

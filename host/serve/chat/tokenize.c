@@ -44,7 +44,7 @@ static bool read_messages(void *user, json_t *value, body_error *error)
     token_request *request = user;
 
     request->messages = json_array();
-    return request->messages != NULL ? messages_read(request->messages, value, false, error)
+    return request->messages != NULL ? messages_read(request->messages, value, false, NULL, error)
                                      : body_fail(error, "out of memory for the messages");
 }
 

@@ -82,7 +82,7 @@ void watch_publish(struct server *server)
     repository_each(server->repository, publish_model, server);
 }
 
-/* After requests whose bodies took more than TRIM_BYTES together, the allocator keeps the memory for later ones. If
+/* After requests whose bodies took more than TRIM_BYTES together, the allocator keeps the memory for later requests. If
  * those have needed less than a quarter of it for TRIM_TICKS, gives it back to the system. */
 static void give_back_memory(struct watch *watch)
 {

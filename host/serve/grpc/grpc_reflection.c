@@ -80,7 +80,7 @@ static bool has_symbol(const Inference__DescribedFile *file, const char *symbol,
             (has_service(rest, file->service, file->n_service) || has_enum(rest, file->enum_type, file->n_enum_type)));
 }
 
-/* A requested file, by its name, by one of its symbols or by one of its messages. */
+/* Does the request ask for this file: by its name, by one of its symbols, or by one of its messages? */
 static bool is_wanted(const Inference__DescribedFile *file, const Inference__ReflectionRequest *request)
 {
     if (request->message_request_case == INFERENCE__REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_BY_FILENAME)

@@ -6,6 +6,7 @@
 #include "codecs/datatype.h"
 #include "serve/model/sequence.h"
 #include "serve/model/text.h"
+#include "texts/model/images.h"
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,16 +14,21 @@
 
 enum { CHOSEN_BATCH = 4 }; /* max_batch of models that gain by batches, if no setting says otherwise */
 
-/* The number of inputs that requests may have: all but that of option last_logits, which is the last one. */
+/* The number of inputs that requests may have: all but those of options image_rows and last_logits, the last ones. */
 static uint32_t request_inputs(const inlay_session *session)
 {
-    const uint32_t count = inlay_session_input_count(session), last = inlay_session_find_input(session, "last_logits");
-    inlay_io_info info = { .struct_size = sizeof info };
+    static const char *const own[] = { "last_logits", "image_rows" };
+    uint32_t count = inlay_session_input_count(session);
 
-    return last != INLAY_NONE && last + 1 == count && inlay_session_input(session, last, &info) == INLAY_OK &&
-                   info.optional
-               ? last
-               : count;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        const uint32_t input = inlay_session_find_input(session, own[i]);
+        inlay_io_info info = { .struct_size = sizeof info };
+
+        if (input != INLAY_NONE && input + 1 == count && inlay_session_input(session, input, &info) == INLAY_OK &&
+            info.optional)
+            count = input;
+    }
+    return count;
 }
 
 static inlay_status read_io(struct model *model, inlay_diag *diag)
@@ -233,6 +239,8 @@ uint64_t model_run_bytes(struct model *model)
         bytes += atomic_load_explicit(&model->pool.all[i].buffer_bytes, memory_order_relaxed);
     if (model->decoding.draft != NULL)
         bytes += model_run_bytes(model->decoding.draft);
+    if (model->vision.session != NULL && inlay_session_memory(model->vision.session, &info) == INLAY_OK)
+        bytes += info.used_bytes;
     return bytes + sequences_buffer_bytes(model);
 }
 
@@ -240,7 +248,7 @@ uint64_t model_bytes(struct model *model)
 {
     const struct model *draft = model->decoding.draft;
 
-    return model->file.bytes + (draft != NULL ? draft->file.bytes : 0) + model_run_bytes(model);
+    return model->file.bytes + model->vision.bytes + (draft != NULL ? draft->file.bytes : 0) + model_run_bytes(model);
 }
 
 /* Another thread may have a newer or an older count. */
@@ -465,6 +473,8 @@ void model_unref(struct model *model)
     padding_deinit(&model->padding);
     text_model_close(model->text);
     model_unref(model->decoding.draft);
+    image_encoder_destroy(model->vision.encoder);
+    inlay_session_destroy(model->vision.session);
     sequences_destroy(model);
     ensemble_destroy(model->ensemble);
     inlay_session_destroy(model->session);

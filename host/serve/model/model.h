@@ -127,6 +127,13 @@ typedef struct model_decoding {
     struct sched *sched; /* of its texts, see schedule/text_jobs.h; NULL before the first one */
 } model_decoding;
 
+/* The part of a model for texts that reads images. */
+typedef struct model_vision {
+    inlay_session *session; /* owned; NULL: the model has none */
+    struct image_encoder *encoder;
+    uint64_t bytes; /* of its file */
+} model_vision;
+
 typedef struct model_metrics {
     uint32_t board_index;                         /* of the model in settings.board */
     model_stats *stats;                           /* those of this process */
@@ -152,6 +159,7 @@ struct model {
     atomic_uint_fast64_t requested_ns; /* time of the last request that named it */
     model_states states;
     model_decoding decoding;
+    model_vision vision;
     struct text_model *text; /* tokenizer and roles of inputs; NULL = not a model for texts */
     bool batchable;          /* all inputs and outputs have the same symbolic first axis */
     struct padding padding;

@@ -36,7 +36,7 @@ typedef enum connection_turn {
     CONNECTION_CLIENT,  /* the rest of a body, or the client has to read */
     CONNECTION_IDLE,    /* the next request; may give way to another connection */
     CONNECTION_READING, /* its thread handles an event of the idle connection: a request may have arrived */
-    CONNECTION_EVICTED  /* it gave way, or lingers */
+    CONNECTION_EVICTED  /* it was closed to make room for a new connection, or lingers */
 } connection_turn;
 
 /* What speaks on a connection: HTTP/1.1 or HTTP/2. Called by the connection's thread. */
@@ -71,7 +71,7 @@ struct front_thread {
     struct connection *incoming;    /* accepted by other threads, linked by `next` */
     front_task *tasks;              /* handed back, latest first */
     bool goaway, cancel, stop;
-    bool evicted;    /* a connection of it gave way */
+    bool evicted;    /* a connection of this thread was closed to make room for another */
     bool close_idle; /* see front_close_idle(); until it is done */
     front_lending lending;
     /* Used only by lending.served_by. */
@@ -108,8 +108,9 @@ struct connection {
     struct http2_connection *http2;
     struct strbuf out; /* output; the socket has taken the first `sent` bytes */
     size_t sent;
-    uint64_t reply_bytes;          /* of requests, see request_hold_reply() */
-    atomic_bool evicted;           /* it gave way; set under the lock of the thread */
+    uint64_t reply_bytes; /* of requests, see request_hold_reply() */
+    /* it was closed to make room for a new connection; set under the lock of the thread */
+    atomic_bool evicted;
     atomic_int turn;               /* connection_turn */
     atomic_uint_fast64_t since_ns; /* when it began to wait for the client */
     struct connection *next, *previous;

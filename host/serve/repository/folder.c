@@ -445,7 +445,7 @@ static void mix_file(files_state *state, const char *path)
         state->newest = st.st_mtim;
 }
 
-/* The files of a split model, of which the path names one. */
+/* Finds the files of a split model; the path names one of them. */
 static void mix_parts(files_state *state, const char *path, unsigned count)
 {
     char part[PATH_MAX];
@@ -563,26 +563,26 @@ static void mix_adapters(files_state *state, const found_model *model, uint64_t 
     folder_adapters_deinit(&adapters);
 }
 
-bool folder_draft(const found_model *model, uint64_t version, char path[FOLDER_PATH_BYTES])
+bool folder_part(const found_model *model, uint64_t version, const char *name, char path[FOLDER_PATH_BYTES])
 {
     char folder_path[FOLDER_PATH_BYTES - 16];
 
     if (!model->is_folder)
         return false;
-    (void)snprintf(folder_path, sizeof folder_path, "%s/%llu/draft", model->path, (unsigned long long)version);
+    (void)snprintf(folder_path, sizeof folder_path, "%s/%llu/%s", model->path, (unsigned long long)version, name);
     if (folder_file(folder_path, path))
         return true;
-    (void)snprintf(folder_path, sizeof folder_path, "%s/draft", model->path);
+    (void)snprintf(folder_path, sizeof folder_path, "%s/%s", model->path, name);
     return folder_file(folder_path, path);
 }
 
-/* The draft model, and the files of a head (texts/draft/head.h). */
-static void mix_draft(files_state *state, const found_model *model, uint64_t version)
+/* The draft model and the vision part, and the files of a head (texts/draft/head.h). */
+static void mix_part(files_state *state, const found_model *model, uint64_t version, const char *name)
 {
     static const char *const files[] = { "model.onnx", "model.gguf", "config.json", "d2t.safetensors" };
     char path[FOLDER_PATH_BYTES], file[FOLDER_PATH_BYTES + 100];
 
-    if (!folder_draft(model, version, path))
+    if (!folder_part(model, version, name, path))
         return;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         (void)snprintf(file, sizeof file, "%.*s/%s", (int)(strrchr(path, '/') - path), path, files[i]);
@@ -612,7 +612,8 @@ static files_state state_of(const found_model *model, uint64_t version)
         (void)snprintf(version_path, sizeof version_path, "%s/%llu", model->path,
                        (unsigned long long)model->versions[i]);
         (void)folder_file(version_path, path);
-        mix_draft(&state, model, model->versions[i]);
+        mix_part(&state, model, model->versions[i], "draft");
+        mix_part(&state, model, model->versions[i], "vision");
         state.sum = mix(state.sum, model->versions[i]);
         mix_file(&state, path);
         mix_adapters(&state, model, model->versions[i]);

@@ -45,9 +45,9 @@ void folder_adapters_remove(struct folder_adapters *adapters, const char *name);
 void folder_adapters_deinit(struct folder_adapters *adapters);
 /* Writes the path of model.onnx in the folder, or of model.gguf if only that exists. false: it has neither. */
 bool folder_file(const char *folder_path, char path[FOLDER_PATH_BYTES]);
-/* Writes the path of the draft model of a version, VERSION/draft/model.onnx or draft/model.onnx (or .gguf). false:
- * there is none. */
-bool folder_draft(const found_model *model, uint64_t version, char path[FOLDER_PATH_BYTES]);
+/* Writes the path of a part of a version, VERSION/NAME/model.onnx or NAME/model.onnx (or .gguf); name: "draft" or
+ * "vision". false: there is none. */
+bool folder_part(const found_model *model, uint64_t version, const char *name, char path[FOLDER_PATH_BYTES]);
 /* A hash of inode, size and modification time of the configuration, the models, the adapters and the draft model of a
  * version, or of all (0); never 0. */
 uint64_t folder_state(const found_model *model, uint64_t version);

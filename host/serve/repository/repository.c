@@ -7,6 +7,7 @@
 #include "serve/model/sequence.h"
 #include "serve/model/text.h"
 #include "texts/draft/graft.h"
+#include "texts/model/images.h"
 #include "base/cpus.h"
 #include "shared/signing.h"
 #include "inlay/check.h"
@@ -195,7 +196,7 @@ static inlay_status load_draft(const struct repository *repository, const found_
     inlay_status status;
 
     *out_draft = NULL;
-    if (settings.draft_tokens == 0 || !folder_draft(model, version, path))
+    if (settings.draft_tokens == 0 || !folder_part(model, version, "draft", path))
         return INLAY_OK;
     INLAY_TRY(settings_options(repository->settings, &options, diag));
     INLAY_TRY(model_config_apply(config, options, diag));
@@ -248,13 +249,35 @@ static inlay_status take_draft(struct model *model, struct model *draft, const c
     return text_model_check_draft(&source, draft->text, model->text, diag);
 }
 
+/* Gives the model its vision part, from the file at path. */
+static inlay_status load_vision(const struct repository *repository, const model_config *config, const char *path,
+                                struct model *model, inlay_diag *diag)
+{
+    inlay_options *options = NULL;
+    inlay_diag failure = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    if (model->text == NULL || model->text->decode.logits == INLAY_NONE)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: it is a vision part, but the model generates no texts",
+                          path);
+    INLAY_TRY(settings_options(repository->settings, &options, &failure));
+    INLAY_TRY(model_config_apply(config, options, &failure));
+    INLAY_TRY(inlay_session_create(path, options, &model->vision.session, &failure));
+    INLAY_TRY(image_encoder_create(model->vision.session, &model->text->decode, &model->vision.encoder, &failure));
+    model->vision.bytes = model_file_bytes(path, false);
+done:
+    inlay_options_destroy(options);
+    return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "%s: %s", path, failure.text);
+}
+
 static inlay_status load_version(struct repository *repository, const found_model *model, const model_config *config,
                                  uint64_t version, load_reason reason, inlay_diag *diag)
 {
     struct folder_adapters adapters = { .names = NULL };
     inlay_options *options = NULL;
     struct model *loaded = NULL, *stable = NULL, *draft = NULL;
-    char path[FOLDER_PATH_BYTES], version_path[FOLDER_PATH_BYTES - 16];
+    char path[FOLDER_PATH_BYTES], version_path[FOLDER_PATH_BYTES - 16], vision[FOLDER_PATH_BYTES];
+    const bool has_vision = folder_part(model, version, "vision", vision);
     inlay_status status;
     uint64_t files, bytes, state = folder_state(model, version), start = clock_ns();
     rollout_role role = config->is_ensemble ? ROLE_SERVED
@@ -284,6 +307,8 @@ static inlay_status load_version(struct repository *repository, const found_mode
     INLAY_TRY(adapter_changes_apply(&repository->adapters, model->name, &adapters, diag));
     INLAY_TRY(load_draft(repository, model, config, version, path, &draft, diag));
     INLAY_TRY(set_adapters(&adapters, options, diag));
+    if (has_vision)
+        INLAY_TRY(inlay_options_set(options, "image_rows", "1", diag));
     if (config->is_ensemble)
         INLAY_TRY(load_ensemble(repository, model, config, version, &loaded, diag));
     else
@@ -297,6 +322,8 @@ static inlay_status load_version(struct repository *repository, const found_mode
     loaded->file.bytes = files;
     status = take_draft(loaded, draft, config->draft_hidden, diag);
     draft = NULL;
+    if (status == INLAY_OK && has_vision)
+        status = load_vision(repository, config, vision, loaded, diag);
     if (status != INLAY_OK) {
         model_unref(loaded);
         loaded = NULL;
@@ -494,8 +521,8 @@ void repository_log_failure(const inlay_diag *why)
     log_line(LOG_ERROR_LINE, "%s%s", why->text, repository_may_pass(why) ? "; the load is tried again" : "");
 }
 
-/* Loads a model at the start. If that fails while its files are being written, it is loaded again, because a process
- * that replaces another one has no older version that it could serve meanwhile. */
+/* Loads a model at the start. If the load fails while the files are being written, it is repeated, because a process
+ * that replaces a crashed one has no older version to serve meanwhile. */
 static inlay_status load_at_start(struct repository *repository, const found_model *model, inlay_diag *diag)
 {
     enum { ATTEMPTS = 50 };

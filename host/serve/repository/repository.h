@@ -83,7 +83,7 @@ struct model *repository_of_sequence(struct repository *repository, struct model
 void repository_collect(struct repository *repository);
 /* Number of replaced models. */
 uint32_t repository_retired(struct repository *repository);
-/* Bytes of the loaded models; of these, those of their runs. */
+/* Bytes of the loaded models with their runs; bytes of the runs alone. */
 uint64_t repository_bytes(struct repository *repository);
 uint64_t repository_run_bytes(struct repository *repository);
 /* A reference to the next loaded model, from position *at on, which begins at 0; NULL: there are no more. */

@@ -49,8 +49,8 @@ struct entry *repository_entry_of(struct repository *repository, const char *nam
 /* Sets the state of a version. Takes the reference `loaded` (may be NULL); with `keep`, the loaded model stays. */
 void repository_set_entry(struct repository *repository, const char *name, uint64_t version, entry_state state,
                           struct model *loaded, bool keep, const char *reason);
-/* A version could not be loaded. If an older model of it is loaded, that one stays. counts: it is one of the versions
- * that failed; otherwise it is one of them if it was before. */
+/* Records that a version could not be loaded. A model that was loaded from its earlier files stays. counts: the version
+ * counts as failed from now on; otherwise it counts as failed only if it did before. */
 void repository_set_failed(struct repository *repository, const char *name, uint64_t version, const inlay_diag *why,
                            bool counts);
 /* Whether the version is loaded with files in that state, and its last load did not fail. */

@@ -24,7 +24,7 @@ bool trial_retry(struct server *server, struct job *job, const inlay_diag *failu
                  void *user);
 /* The run has failed, or has these outputs: keeps what the comparison needs. */
 void trial_keep(struct job *job, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count);
-/* The reply is written, or there will be none: submits the copy or counts why there is none, and takes the trial from
- * the job. */
+/* Called once the reply is written, or if there will be no reply: submits the copy of the request, or counts why there
+ * is no copy, and takes the trial from the job. */
 void trial_end(struct job *job);
 #endif

@@ -12,7 +12,7 @@ struct queues {
 
 /* Appends a request to its level. */
 void queues_push(struct queues *all, struct job *job);
-/* Removes a request; `before` is the one in front of it, NULL = it is the first of its level. */
+/* Removes a request; before: the request in front of it, NULL = the request is the first of its level. */
 void queues_take(struct queues *all, struct job *job, struct job *before);
 /* The model's next request, by level and arrival; NULL: none. */
 struct job *queue_first(const struct model *model);

@@ -135,9 +135,10 @@ static void stop_spare(struct sched *sched)
 
 static void *extra_runner(void *user);
 
-/* Has an extra thread search for a model that has requests and no run, if there is one and no extra thread will search
- * at its time: one that waits, or a new one unless there are as many as runners. If none can be started, requests only
- * wait longer. It is called when the last runner takes a run, and when a request is queued after that. */
+/* If a model has requests and no run, and no extra thread will search at its time, lets an extra thread search for such
+ * a model: a waiting thread, or a new one unless there are already as many extra threads as runners. If no thread can
+ * be started, requests only wait longer. Called when the last runner takes a run, and when a request is queued after
+ * that. */
 static void call_extra(struct sched *sched)
 {
     const struct model *model = sched->queues.models;

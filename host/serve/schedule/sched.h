@@ -3,11 +3,11 @@
  * Runs happen on `runners` threads, which also limits the concurrent runs of all models. If a model's runs are short
  * and no request waits, sched_submit() runs the request itself: a change of thread would take longer than the run.
  *
- * Of the models that have a request and an idle instance, the next is the one whose first request has the best level,
- * and among those the one with the least run time so far. If all runners have been busy with their runs for some
- * milliseconds, a model that has requests and no run gets an extra thread, so that the long runs of one model do not
- * stop the others. There are at most as many of these as runners. A model with dynamic batching waits until it has the
- * best batch size, or until its first request has waited for batch_delay_us. */
+ * Of the models that have a request and an idle instance, the next model is the one whose first request has the best
+ * level; among models of the same level, the one with the least run time so far. If all runners have been busy with
+ * their runs for some milliseconds, a model that has requests and no run gets an extra thread, so that the long runs of
+ * one model do not stop the others. There are at most as many extra threads as runners. A model with dynamic batching
+ * waits until it has the best batch size, or until its first request has waited for batch_delay_us. */
 #ifndef SERVE_SCHED_H
 #define SERVE_SCHED_H
 #include "serve/model/model.h"

@@ -4,6 +4,7 @@
 #include "base/wire.h"
 #include "inlay/text.h"
 #include "texts/model/choice.h"
+#include "texts/model/images.h"
 #include <limits.h>
 
 /* A session, and what its texts need. */
@@ -16,6 +17,8 @@ typedef struct text_part {
 
 struct inlay_text_model {
     text_part model, draft;           /* draft.session NULL: none */
+    text_part vision;                 /* without a text; session NULL: none */
+    image_encoder *encoder;           /* of the vision part */
     struct queued_step *first, *last; /* steps that will run, in their order */
     bool is_closing;                  /* steps end without a run */
     uint32_t running;                 /* texts that have not ended */
@@ -33,6 +36,7 @@ struct inlay_text {
     text_choice choice;
     inlay_text_model *model;
     text_ends ends;
+    image_prompt prompt; /* of a text with images */
     char **stops;        /* [ends.stop_count] owned */
     struct strbuf taken; /* the last piece */
     atomic_bool is_stopped;

@@ -17,18 +17,22 @@ enum {
     PREFIX_BYTES = 256 * 1048576 /* of the states of earlier texts */
 };
 
-/* Copies the values that were set. A draft model gets no adapters. */
-static inlay_status copy_options(const inlay_options *from, bool is_draft, inlay_options **out, inlay_diag *diag)
+/* Copies the values that were set. A draft model and a vision part get no adapters. takes_images: the model has a
+ * vision part. */
+static inlay_status copy_options(const inlay_options *from, bool is_other, bool takes_images, inlay_options **out,
+                                 inlay_diag *diag)
 {
     inlay_setting setting = { .struct_size = sizeof setting };
     inlay_status status = inlay_options_create(out, diag);
 
     for (uint32_t i = 0; status == INLAY_OK && from != NULL && inlay_options_setting(from, i, &setting) == INLAY_OK;
          i++)
-        if (setting.source != INLAY_SOURCE_DEFAULT && !(is_draft && strcmp(setting.name, "adapter") == 0))
+        if (setting.source != INLAY_SOURCE_DEFAULT && !(is_other && strcmp(setting.name, "adapter") == 0))
             status = inlay_options_set_from(*out, setting.name, setting.text, setting.origin, diag);
     if (status == INLAY_OK)
         status = inlay_options_set(*out, "last_logits", "1", diag);
+    if (status == INLAY_OK && takes_images)
+        status = inlay_options_set(*out, "image_rows", "1", diag);
     return status;
 }
 
@@ -64,12 +68,13 @@ static inlay_status find_file(const char *given, const char *variant, char out[P
 }
 
 /* of: the path of the model that a draft model belongs to; NULL: it is none. */
-static inlay_status open_session(text_part *part, const inlay_options *given, const char *of, inlay_diag *diag)
+static inlay_status open_session(text_part *part, const inlay_options *given, const char *of, bool takes_images,
+                                 inlay_diag *diag)
 {
     inlay_options *options = NULL;
     inlay_status status;
 
-    INLAY_TRY(copy_options(given, of != NULL, &options, diag));
+    INLAY_TRY(copy_options(given, of != NULL, takes_images, &options, diag));
     if (of != NULL)
         INLAY_TRY(text_graft(part->path, of, options, &part->made, diag));
     if (part->made.count > 0)
@@ -97,7 +102,7 @@ static inlay_status open_draft(text_part *part, const text_part *model, const in
 {
     inlay_diag failure = INLAY_DIAG_INIT;
     text_source source = { NULL, part->path, options->tokenizer, options->context };
-    inlay_status status = open_session(part, options->options, model->path, &failure);
+    inlay_status status = open_session(part, options->options, model->path, false, &failure);
 
     source.session = part->session;
     if (status == INLAY_OK)
@@ -109,6 +114,23 @@ static inlay_status open_draft(text_part *part, const text_part *model, const in
     return status == INLAY_OK
                ? INLAY_OK
                : inlay_fail(diag, status, "%s: it cannot be a draft model: %s", part->path, failure.text);
+}
+
+/* Opens the vision part, and the encoder of images. */
+static inlay_status open_vision(inlay_text_model *owner, const inlay_text_options *given, inlay_diag *diag)
+{
+    text_part *part = &owner->vision;
+    inlay_diag failure = INLAY_DIAG_INIT;
+    inlay_options *options = NULL;
+    inlay_status status;
+
+    INLAY_TRY(find_file(given->vision, NULL, part->path, &failure));
+    INLAY_TRY(copy_options(given->options, true, false, &options, &failure));
+    INLAY_TRY(inlay_session_create(part->path, options, &part->session, &failure));
+    INLAY_TRY(image_encoder_create(part->session, &owner->model.text->decode, &owner->encoder, &failure));
+done:
+    inlay_options_destroy(options);
+    return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "%s: %s", given->vision, failure.text);
 }
 
 /* Tells the decoder of a part what it needs to know of it. */
@@ -146,7 +168,7 @@ inlay_status text_parts_open(inlay_text_model *owner, const char *path, const in
     inlay_status status;
 
     INLAY_TRY(find_file(path, options->variant, model->path, diag));
-    INLAY_TRY(open_session(model, options->options, NULL, diag));
+    INLAY_TRY(open_session(model, options->options, NULL, options->vision != NULL, diag));
     INLAY_TRY(open_text(model, options, diag));
     INLAY_TRY(name_adapters(owner, options->options, diag));
     if (model->text == NULL) {
@@ -160,6 +182,8 @@ inlay_status text_parts_open(inlay_text_model *owner, const char *path, const in
     link_part(owner, model);
     INLAY_TRY(set_limits(&model->text->decode, options, diag));
     model->text->decode.adapter_count = owner->adapter_count;
+    if (options->vision != NULL)
+        INLAY_TRY(open_vision(owner, options, diag));
     if (options->draft == NULL)
         goto done;
     INLAY_TRY(find_file(options->draft, NULL, draft->path, diag));
@@ -183,6 +207,8 @@ void text_parts_close(inlay_text_model *model)
 {
     close_part(&model->model); /* first: its runner has steps of the draft model */
     close_part(&model->draft);
+    image_encoder_destroy(model->encoder);
+    close_part(&model->vision);
     for (uint32_t i = 0; i < model->adapter_count; i++)
         free(model->adapters[i]);
     free(model->adapters);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KNOWN_FLAGS = INLAY_TEXT_RENDERED | INLAY_TEXT_IGNORE_ENDS };
+enum { KNOWN_FLAGS = INLAY_TEXT_RENDERED | INLAY_TEXT_IGNORE_ENDS, MOST_IMAGES = 1024 };
 
 static inlay_text *text_of(const decoding_text *decoding)
 {
@@ -65,6 +65,7 @@ static void free_text(inlay_text *text)
     free((void *)text->stops);
     grammar_destroy(text->choice.forms[0]);
     text_choice_deinit(&text->choice);
+    image_prompt_deinit(&text->prompt);
     strbuf_deinit(&text->taken);
     free(text);
 }
@@ -161,40 +162,89 @@ static inlay_status set_form(text_choice *choice, const inlay_text_request *requ
     return INLAY_OK;
 }
 
-/* Begins the text with the tokens of the prompt. */
-static inlay_status set_prompt(text_choice *choice, const inlay_text_request *request, inlay_diag *diag)
+/* Reads a prompt with images. */
+static inlay_status read_images(inlay_text *text, const inlay_text_request *request, inlay_diag *diag)
 {
-    const text_model *model = choice->model;
-    const int64_t *tokens = request->tokens;
-    int64_t *made = NULL;
-    size_t count = request->token_count;
+    image_encoder *encoder = text->model->encoder;
+    image_file *files;
+    inlay_status status;
+
+    if (encoder == NULL)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "%.200s was opened without a vision part; it takes no images",
+                          text->model->model.path);
+    if (request->prompt == NULL || (request->flags & INLAY_TEXT_RENDERED) == 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "inlay_text_request.images need a prompt with INLAY_TEXT_RENDERED");
+    if (request->images == NULL || request->image_count > MOST_IMAGES)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_text_request: images is NULL, or more than %d",
+                          MOST_IMAGES);
+    files = calloc(request->image_count, sizeof *files);
+    if (files == NULL)
+        return no_memory(diag, "for the images");
+    for (uint64_t i = 0; i < request->image_count; i++)
+        files[i] = (image_file){ request->images[i].data, (size_t)request->images[i].bytes };
+    status = image_prompt_read(encoder, text->model->model.text->tokenizer, request->prompt, files,
+                               (uint32_t)request->image_count, &text->prompt, diag);
+    free(files);
+    return status;
+}
+
+/* The tokens of the prompt: *tokens [*count], which *made owns if it is not NULL. */
+static inlay_status read_prompt(inlay_text *text, const inlay_text_request *request, const int64_t **tokens,
+                                size_t *count, int64_t **made, inlay_diag *diag)
+{
+    const text_model *model = text->choice.model;
     inlay_status status = INLAY_OK;
 
-    if (request->prompt != NULL && count > 0)
+    *tokens = request->tokens;
+    *count = request->token_count;
+    if (request->prompt != NULL && *count > 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_text_request: set either prompt or tokens");
-    if (request->prompt != NULL) {
-        if (strlen(request->prompt) > model->most_bytes)
-            return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the prompt has %zu bytes; the model takes at most %zu",
-                              strlen(request->prompt), model->most_bytes);
-        if (!tokenizer_encode(model->tokenizer, request->prompt, (request->flags & INLAY_TEXT_RENDERED) == 0, &made,
-                              &count))
-            status = no_memory(diag, "for the tokens of the prompt");
-        tokens = made;
+    if (request->prompt != NULL && strlen(request->prompt) > model->most_bytes)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the prompt has %zu bytes; the model takes at most %zu",
+                          strlen(request->prompt), model->most_bytes);
+    if (request->image_count > 0) {
+        status = read_images(text, request, diag);
+        *tokens = text->prompt.tokens;
+        *count = text->prompt.count;
+        return status;
     }
-    for (size_t i = 0; i < count && request->prompt == NULL && status == INLAY_OK; i++) {
+    if (request->prompt != NULL) {
+        if (!tokenizer_encode(model->tokenizer, request->prompt, (request->flags & INLAY_TEXT_RENDERED) == 0, made,
+                              count))
+            return no_memory(diag, "for the tokens of the prompt");
+        *tokens = *made;
+        return INLAY_OK;
+    }
+    for (size_t i = 0; i < *count && status == INLAY_OK; i++) {
         bool special;
         size_t bytes;
 
-        if (tokenizer_bytes(model->tokenizer, tokens[i], &bytes, &special) == NULL)
-            status = inlay_fail(diag, INLAY_NOT_FOUND, "the model has no token %lld", (long long)tokens[i]);
+        if (tokenizer_bytes(model->tokenizer, (*tokens)[i], &bytes, &special) == NULL)
+            status = inlay_fail(diag, INLAY_NOT_FOUND, "the model has no token %lld", (long long)(*tokens)[i]);
     }
+    return status;
+}
+
+/* Begins the text with the tokens of the prompt. */
+static inlay_status set_prompt(inlay_text *text, const inlay_text_request *request, inlay_diag *diag)
+{
+    text_choice *choice = &text->choice;
+    const size_t context = choice->model->decode.context;
+    const int64_t *tokens;
+    int64_t *made = NULL;
+    size_t count;
+    inlay_status status = read_prompt(text, request, &tokens, &count, &made, diag);
+
     if (status == INLAY_OK && count == 0)
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the prompt has no tokens");
-    if (status == INLAY_OK && model->decode.context > 0 && count >= model->decode.context)
+    if (status == INLAY_OK && context > 0 && count >= context)
         status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the prompt has %zu tokens; the model's context has %zu", count,
-                            model->decode.context);
+                            context);
     if (status == INLAY_OK && !text_choice_begin(choice, tokens, count))
         status = no_memory(diag, "for the tokens of the prompt");
+    choice->decoding.images = text->prompt.spans;
+    choice->decoding.image_count = text->prompt.image_count;
     free(made);
     return status;
 }
@@ -243,7 +293,7 @@ inlay_status inlay_text_create(inlay_text_model *model, const inlay_text_request
     INLAY_TRY(set_sampler(&text->choice.sampler, &known, diag));
     INLAY_TRY(copy_stops(text, &known, diag));
     INLAY_TRY(set_form(&text->choice, &known, diag));
-    INLAY_TRY(set_prompt(&text->choice, &known, diag));
+    INLAY_TRY(set_prompt(text, &known, diag));
     model->running++;
     status = decoding_add(&model->model.text->decode, &text->choice.decoding, diag);
     if (status != INLAY_OK) {

@@ -20,7 +20,7 @@ typedef struct ahead_record {
 
 /* A run has taken this time. */
 void ahead_add_run(ahead_cost *cost, uint32_t ahead, double ns);
-/* A run has read this number of guesses of the text, of which the first `right` were right. */
+/* Records that a run has read this number of guesses of the text, and that the first `right` of them were right. */
 void ahead_add_guesses(ahead_record *record, uint32_t ahead, uint32_t right);
 /* Returns how many of `found` guesses the next run should read to generate the most tokens per unit of time. guess_ns:
  * the time to make one guess. */

@@ -9,7 +9,8 @@
 #include <pthread.h>
 
 enum {
-    KV_MARGIN = 64 /* tokens for which a text that begins must have room, so that it need not wait again at once */
+    IMAGE_TOKENS = 256, /* rows of an image that a run reads at most */
+    KV_MARGIN = 64      /* tokens for which a text that begins must have room, so that it need not wait again at once */
 };
 
 struct lane {
@@ -33,6 +34,7 @@ struct lane {
     uint32_t adapter_rows;
     bool drafts;        /* the draft model guesses for its only text; its step follows */
     bool is_drafted;    /* the guesses of its run are those of the draft model */
+    bool has_image;     /* rows of an image are bound to its context */
     bool plain;         /* its run failed with guesses, and is repeated without */
     struct lane *queue; /* lanes whose steps are to be run when the lock is released */
 };
@@ -55,10 +57,11 @@ struct decoder {
     uint64_t drops;          /* how often the states of earlier texts were dropped because an allocation failed */
     inlay_row *rows;         /* [max_sequences] scratch */
     int64_t *tokens;         /* [max_sequences + MOST_AHEAD] scratch */
-    uint64_t began;          /* texts so far */
+    int64_t image_tokens[IMAGE_TOKENS]; /* -1, -2, ...: those of the rows of a run */
+    uint64_t began;                     /* texts so far */
 };
 
-/* Bytes of the states of `rows` texts in one context, of which the longest has `tokens`. */
+/* Bytes of the states of `rows` texts in one context, where the longest text has `tokens` tokens. */
 uint64_t decoder_bytes(const struct decoder *decoder, uint64_t rows, uint64_t tokens);
 
 /* Bytes of the states of all texts in lanes. */

@@ -144,8 +144,8 @@ static bool reads_prompt(const struct decoder *decoder)
     return false;
 }
 
-/* Of the lanes that read a prompt, or only of those that do not run now, the one whose text began first; NULL: there is
- * none. */
+/* Returns the lane whose text began first, of the lanes that read a prompt, or only of those that do not run now; NULL:
+ * there is none. */
 static struct lane *first_reader(const struct decoder *decoder, bool waits)
 {
     struct lane *first = NULL;
@@ -350,6 +350,8 @@ static struct decoder *decoder_create(decode_model *model)
     decoder->rows = calloc(model->limits.max_sequences, sizeof *decoder->rows);
     decoder->tokens = calloc(model->limits.max_sequences + (size_t)MOST_AHEAD, sizeof *decoder->tokens);
     decoder->prefixes = prefixes_create(model);
+    for (int i = 0; i < IMAGE_TOKENS; i++)
+        decoder->image_tokens[i] = -1 - i;
     good = decoder->prefixes != NULL && decoder->lanes != NULL && decoder->rows != NULL && decoder->tokens != NULL;
     for (uint32_t k = 0; good && k < decoder->lane_count; k++)
         good = lane_init(&decoder->lanes[k], decoder);

@@ -1,21 +1,21 @@
 /* texts/decode/decoding.h - generates texts token by token, for all requests of a model together.
  *
  * A lane is a context with the states of one text or of several, as rows (inlay_context_keep_rows()), and a step that
- * runs all of them. A text begins in a separate lane, which reads its prompt in chunks. Then its row
- * joins the main lane: between two of its runs, rows join and leave. The chunks are so small that two runs of the main
- * lane have at most prompt_tokens between them. If the model holds only one text per context, each
- * text stays in its own lane.
+ * runs all of them. A text begins in a separate lane, which reads its prompt in chunks. Then its row joins the main
+ * lane: between two of its runs, rows join and leave. The chunks are so small that at most prompt_tokens tokens are
+ * read between two runs of the main lane. If the model holds only one text per context, each text stays in its own
+ * lane.
  *
  * Texts that do not fit wait in the order of their arrival: at most max_sequences are generated at once, and the states
- * of their tokens have at most kv_memory bytes. When texts outgrow that, the one that began last waits again, and its
- * tokens are read anew. In the memory that is left, at most prefix_memory, states of earlier texts are kept, from which
- * texts with the same beginning continue (prefixes.h).
+ * of their tokens have at most kv_memory bytes. When the texts outgrow kv_memory, the text that began last waits again,
+ * and its tokens are read anew. The rest of this memory, at most prefix_memory, keeps states of earlier texts, from
+ * which texts with the same beginning continue (prefixes.h).
  *
- * A run of a single text may read guesses of its next tokens, too: those that followed its last tokens earlier in the
- * text. Then the next token is chosen as ever by the logits of the last token. As long as it is the one guessed, the
- * logits of the guess choose the token after it; the states of wrong guesses are dropped. If a draft model belongs to
- * the model, it guesses while only one text is generated (drafting.h). If it reads hidden states, all runs return them,
- * and those of each text are kept for it (hidden.h). */
+ * A run of a single text may also read guesses of its next tokens: the tokens that followed its last tokens earlier in
+ * the text. The logits of the last token choose the next token, as without guesses. As long as the chosen token is the
+ * guessed one, the logits of the guess choose the token after it. The states of wrong guesses are dropped. A draft
+ * model guesses while only one text is generated (drafting.h). If the draft model reads hidden states, all runs return
+ * them, and the hidden states of each text are kept for it (hidden.h). */
 #ifndef TEXTS_DECODING_H
 #define TEXTS_DECODING_H
 #include "texts/decode/model.h"
@@ -24,10 +24,20 @@
 
 typedef struct decoding_text decoding_text;
 
+/* An image in a text: rows that an encoder has made, in the places of `count` tokens from the token `first` on. */
+typedef struct image_span {
+    size_t first, count;
+    const float *rows; /* [count, width of the model's input image_rows] */
+} image_span;
+
 /* A text. Its owner sets the first part; the functions are called under the model's lock of texts, sequentially. */
 struct decoding_text {
-    const int64_t *tokens; /* [count] at first the prompt */
+    /* [count] at first the prompt. In the place of an image's row is a negative number, which is the same for the same
+     * row of the same image, and for no other. */
+    const int64_t *tokens;
     size_t count;
+    const image_span *images; /* [image_count] of the prompt, in their order; the model has the input image_rows */
+    uint32_t image_count;
     int64_t adapter;     /* of the model's LoRA adapters; -1: none */
     const void *like;    /* equal for texts with the same prompt; NULL: none is known */
     decoding_text *next; /* the request's next text */
@@ -47,13 +57,13 @@ struct decoding_text {
     void (*end)(decoding_text *text, const inlay_diag *failure);
 
     size_t read;          /* tokens whose states the lane has */
-    size_t reused;        /* first tokens whose states were those of another text when this one began */
-    ahead_record ahead;   /* its guesses from its own tokens */
-    ahead_record drafted; /* those of the draft model */
+    size_t reused;        /* number of first tokens whose states were copied from another text when this text began */
+    ahead_record ahead;   /* guesses from the text's own tokens */
+    ahead_record drafted; /* guesses of the draft model */
     hidden_states hidden; /* for a draft model that is a head */
-    uint64_t order;       /* of its beginning */
-    uint64_t compute_ns;  /* of the runs that it was in */
-    uint64_t rows;        /* most texts in one of them */
+    uint64_t order;       /* number of the text, in the order in which texts began */
+    uint64_t compute_ns;  /* time of the runs that the text was in */
+    uint64_t rows;        /* largest number of texts in one of these runs */
 };
 
 /* Generates texts, linked by next. INLAY_BUSY: max_waiting texts wait already. From here on another thread may end the

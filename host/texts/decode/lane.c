@@ -91,6 +91,9 @@ static void lane_guess(struct lane *lane)
     if (most == 0)
         return;
     found = lookup_next(text->tokens, text->count, most, lane->guesses);
+    for (size_t i = 0; i < found; i++)
+        if (lane->guesses[i] < 0) /* a row of an image */
+            found = i;
     lane->ahead = ahead_best(&decoder->ahead, &text->ahead, (uint32_t)found, 0);
 }
 
@@ -101,7 +104,8 @@ static bool lane_draft(struct lane *lane)
     decoding_text *text = lane->texts[0];
     size_t most;
 
-    if (decoder->drafter == NULL || lane->ahead > 0 || decoder->active > 1 || !drafter_is_free(decoder->drafter))
+    if (decoder->drafter == NULL || lane->ahead > 0 || decoder->active > 1 || text->image_count > 0 ||
+        !drafter_is_free(decoder->drafter))
         return false;
     most = most_guesses(lane, decoder->model->limits.draft_tokens);
     most = drafter_most(decoder->drafter, text, (uint32_t)most);
@@ -109,14 +113,62 @@ static bool lane_draft(struct lane *lane)
     return most > 0 && drafter_begin(decoder->drafter, text, (uint32_t)most);
 }
 
-/* Tokens of each text that the lane's next run reads, and the guesses after them. */
-static size_t step_tokens(const struct lane *lane)
+/* How many of the text's next `most` tokens are all tokens, or all rows of one image, which is *out (NULL: tokens). */
+static size_t alike(const decoding_text *text, size_t most, const image_span **out)
+{
+    *out = NULL;
+    for (uint32_t i = 0; i < text->image_count; i++) {
+        const image_span *image = &text->images[i];
+        const size_t end = image->first + image->count;
+        size_t count;
+
+        if (text->read >= end)
+            continue;
+        *out = text->read >= image->first ? image : NULL;
+        count = *out != NULL ? end - text->read : image->first - text->read;
+        if (*out != NULL && count > IMAGE_TOKENS)
+            count = IMAGE_TOKENS;
+        return count < most ? count : most;
+    }
+    return most;
+}
+
+/* Tokens of each text that the lane's next run reads, and the guesses after them. *out_image: the image whose rows they
+ * are; NULL: none. */
+static size_t step_tokens(const struct lane *lane, const image_span **out_image)
 {
     const decoding_text *text = lane->texts[0];
     const size_t left = text->count - text->read + lane->ahead;
     const size_t most = lane->scores && lane->most > SCORED_TOKENS ? SCORED_TOKENS : lane->most;
 
-    return lane->reads && lane->decoder->model->rows.in_parts && left > most ? most : left;
+    *out_image = NULL;
+    if (!lane->reads || !lane->decoder->model->rows.in_parts)
+        return left;
+    return alike(text, left > most ? most : left, out_image);
+}
+
+/* Binds the rows of the image that the lane's next run reads; image NULL: none. */
+static inlay_status bind_image(struct lane *lane, const image_span *image, inlay_diag *diag)
+{
+    const decode_model *model = lane->decoder->model;
+    const int64_t dims[2] = { (int64_t)lane->columns, model->image_width };
+    inlay_value *value = NULL;
+    inlay_status status = INLAY_OK;
+
+    if (image == NULL && !lane->has_image)
+        return INLAY_OK;
+    if (image != NULL) {
+        const float *rows = image->rows + (lane->texts[0]->read - image->first) * (size_t)model->image_width;
+
+        INLAY_CHECK(model->image_rows != INLAY_NONE && lane->row_count == 1);
+        status = inlay_value_borrow(INLAY_FLOAT, 2, dims, (void *)(uintptr_t)rows,
+                                    lane->columns * (size_t)model->image_width * sizeof *rows, &value, diag);
+    }
+    if (status == INLAY_OK)
+        status = inlay_context_set_input(lane->step.context, model->image_rows, value, diag);
+    inlay_value_unref(value);
+    lane->has_image = status == INLAY_OK && image != NULL;
+    return status;
 }
 
 /* Binds the adapters of the lane's texts, if the model has some. */
@@ -161,10 +213,15 @@ inlay_status lane_prepare(struct lane *lane, inlay_diag *diag)
     const uint32_t rows = lane->row_count;
     const int64_t *tokens = lane->texts[0]->tokens + lane->texts[0]->read;
     inlay_status status = bind_adapters(lane, diag);
+    const image_span *image;
     size_t columns;
 
     lane->scores = lane->reads && lane->texts[0]->score != NULL;
-    lane->columns = columns = step_tokens(lane);
+    lane->columns = columns = step_tokens(lane, &image);
+    if (status == INLAY_OK)
+        status = bind_image(lane, image, diag);
+    if (image != NULL)
+        tokens = lane->decoder->image_tokens;
     if (status == INLAY_OK)
         status = keep_logits(lane, diag);
     if (status != INLAY_OK)

@@ -39,8 +39,8 @@ static void end_reading(struct lane *lane)
     lane->reads = false;
 }
 
-/* Chooses the next token of a text by the logits of its last one, and while it is the one guessed, the token after it
- * by those of the guess. logits: [1 + lane->ahead, words]. */
+/* Chooses the next token of a text by the logits of its last token. As long as the chosen token is the guessed one,
+ * also chooses the token after it, by the logits of the guess. logits: [1 + lane->ahead, words]. */
 static bool choose_ahead(const struct lane *lane, decoding_text *text, const float *logits, size_t words,
                          inlay_diag *diag)
 {

@@ -210,8 +210,8 @@ static bool add_layers(text_head *head, head_model draft, head_model model)
     return found;
 }
 
-/* Finds the outputs of the model that the head reads: those of draft_hidden, the one with the name of the head's input
- * or a usual name, or those of the layers of config.json. */
+/* Finds the outputs of the model that the head reads: the outputs that draft_hidden names; otherwise the output with
+ * the name of the head's input or with a usual name; otherwise the outputs of the layers that config.json lists. */
 static inlay_status find_sources(text_head *head, head_model draft, head_model model, const char *outputs,
                                  inlay_diag *diag)
 {

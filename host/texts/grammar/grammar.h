@@ -82,7 +82,7 @@ bool grammar_product(struct grammar *grammar, const grammar_node *with, uint32_t
 uint32_t grammar_rule(struct grammar *grammar);
 void grammar_define(struct grammar *grammar, uint32_t rule, grammar_node value);
 grammar_node grammar_refer(struct grammar *grammar, uint32_t rule);
-/* A rule for an expression that is used in several places; small ones need none. */
+/* A rule for an expression that is used in several places; small expressions need no rule. */
 grammar_node grammar_share(struct grammar *grammar, grammar_node node);
 
 /* Ends the construction. false: `why` (GRAMMAR_WHY_BYTES bytes) says why the grammar cannot be used. */

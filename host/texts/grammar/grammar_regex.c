@@ -131,8 +131,8 @@ static bool add_class(const regex_reader *reader, char_set *set, char name)
     return (kind == name || invert(reader, &one)) && add_set(reader, set, &one);
 }
 
-/* \p{...} and \P{...}, after the letter: the two properties of which zod makes its pattern of emoji. Source: emoji-data
- * of Unicode 14; Extended_Pictographic includes what is reserved for later versions. */
+/* \p{...} and \P{...}, after the letter: the two properties that zod's pattern of emoji uses. Source: emoji-data of
+ * Unicode 14; Extended_Pictographic includes what is reserved for later versions. */
 static bool add_property(regex_reader *reader, char_set *set, bool inverted)
 {
     static const char_range pictographic[] = {

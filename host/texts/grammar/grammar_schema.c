@@ -6,7 +6,7 @@
 
 enum { MAX_NESTING = 100, MAX_CHOICES = 200, FORM_STEPS = 16 }; /* FORM_STEPS: to look at the keywords of a schema */
 
-/* The schemas of a value, with the schemas that they refer to, and each anyOf of which an alternative was added. */
+/* The schemas of a value, with the schemas that they refer to, and each anyOf from which an alternative was added. */
 typedef struct value_form {
     schema_list all, chosen; /* owned */
 } value_form;
@@ -318,7 +318,7 @@ static bool listed(schema_reader *reader, const schema_list *list, json_t **out)
     return good;
 }
 
-/* The first anyOf of which no alternative was added; NULL: none. */
+/* The first anyOf from which no alternative was added; NULL: none. */
 static json_t *next_choice(const value_form *form)
 {
     for (uint32_t i = 0; i < form->all.count; i++) {

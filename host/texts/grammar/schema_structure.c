@@ -107,7 +107,7 @@ typedef struct array_walk {
     uint32_t last;
 } array_walk;
 
-/* The items from `index` on, of which `found` match `contains` so far. Those that may follow are made already. */
+/* The items from `index` on; `found` earlier items match `contains`. Those that may follow are made already. */
 static grammar_node walk_items(const array_walk *walk, uint32_t index, uint32_t found)
 {
     const array_form *form = walk->form;

@@ -154,8 +154,8 @@ static uint32_t step_of(struct grammar *grammar, uint32_t from, character_set *o
     return to;
 }
 
-/* The set of characters of which a text of the state may be continued by 16, 8 or 4, of which each number has a mask.
- * false: there is none. */
+/* Finds the set of characters with which a text of the state may continue for 16, 8 or 4 characters; there is a mask
+ * for each of these three numbers. false: there is no such set. */
 static bool find_set(struct grammar *grammar, uint32_t state, character_set *out)
 {
     character_set set;

@@ -7,8 +7,8 @@
 typedef struct ordered_token {
     const char *text; /* [bytes], borrowed */
     uint32_t bytes;
-    uint32_t common; /* bytes that it has in common with the one before it */
-    uint32_t past;   /* index of the next one that has fewer bytes in common with the one before that; count: none */
+    uint32_t common; /* number of leading bytes that are equal to those of the token before it */
+    uint32_t past;   /* index of the next token with a smaller `common`; the number of tokens: there is none */
     uint32_t token;
 } ordered_token;
 

@@ -19,7 +19,7 @@ typedef struct text_ends {
     bool ignores_ends; /* the model's end tokens are not chosen */
 } text_ends;
 
-/* Memory that texts share whose tokens are not chosen at the same time. Starts as {0}. */
+/* Memory for choosing a token. Texts share it, because their tokens are chosen one after the other. Starts as {0}. */
 typedef struct choice_scratch {
     float *logits; /* [logit_room] */
     size_t logit_room;
@@ -35,7 +35,7 @@ typedef struct text_choice {
     choice_scratch *scratch;
     struct sampler sampler;
     uint64_t guess_state; /* of the sampler, after the guesses so far */
-    /* Forms of the text: it has to match one of them if it is bound. The model has an index then. */
+    /* Forms: if is_bound, the text has to match one of them, and the model has an index. */
     struct grammar *forms[CHOICE_FORMS];
     uint32_t states[CHOICE_FORMS]; /* after the tokens so far; GRAMMAR_DEAD: the text does not match the form */
     bool is_bound;

@@ -1,6 +1,7 @@
 #include "texts/model/messages.h"
 #include "base/memory.h"
 #include "base/strbuf.h"
+#include "inlay/text.h"
 #include "texts/chat/chat.h"
 #include "texts/chat/tool_text.h"
 #include <stdlib.h>
@@ -22,8 +23,19 @@ bool messages_add(json_t *to, const char *role, const char *content, body_error 
     return append(to, json_pack("{s:s, s:s}", "role", role, "content", content), error);
 }
 
-/* Parts {"type": "text", "text": ...} as one text; NULL: *error says why. */
-static json_t *join_parts(const json_t *parts, size_t index, body_error *error)
+/* The address of a part that is an image; NULL: it is none. */
+static const char *image_of(const json_t *part)
+{
+    const char *type = json_string_value(json_object_get(part, "type"));
+    const json_t *image = json_object_get(part, "image_url");
+
+    if (type == NULL || (strcmp(type, "image_url") != 0 && strcmp(type, "input_image") != 0))
+        return NULL;
+    return json_string_value(json_is_object(image) ? json_object_get(image, "url") : image);
+}
+
+/* Parts {"type": "text", "text": ...} as one text, with marks for images; NULL: *error says why. */
+static json_t *join_parts(const json_t *parts, size_t index, const image_taker *images, body_error *error)
 {
     struct strbuf text = { 0 };
     json_t *whole;
@@ -31,7 +43,20 @@ static json_t *join_parts(const json_t *parts, size_t index, body_error *error)
     for (size_t i = 0; i < json_array_size(parts); i++) {
         const json_t *part = json_object_get(json_array_get(parts, i), "text");
         const char *type = json_string_value(json_object_get(json_array_get(parts, i), "type"));
+        const char *image = images != NULL ? image_of(json_array_get(parts, i)) : NULL;
 
+        if (image != NULL) {
+            if (!images->take(images->user, image, error)) {
+                char why[sizeof error->text];
+
+                (void)snprintf(why, sizeof why, "%s", error->text);
+                strbuf_deinit(&text);
+                (void)body_fail(error, "message %zu: part %zu of the content: %.180s", index, i, why);
+                return NULL;
+            }
+            strbuf_text(&text, INLAY_TEXT_IMAGE_MARK);
+            continue;
+        }
         if (!json_is_string(part)) {
             strbuf_deinit(&text);
             (void)body_fail(error, "message %zu: part %zu of the content is %s%.40s; the model takes texts only", index,
@@ -48,14 +73,14 @@ static json_t *join_parts(const json_t *parts, size_t index, body_error *error)
 }
 
 /* A text, or parts of one. null is an empty text, or null if the message has calls. */
-static json_t *read_content(json_t *content, bool calls, size_t index, body_error *error)
+static json_t *read_content(json_t *content, bool calls, size_t index, const image_taker *images, body_error *error)
 {
     json_t *text = NULL;
 
     if (json_is_string(content))
         return json_incref(content);
     if (json_is_array(content))
-        return join_parts(content, index, error);
+        return join_parts(content, index, images, error);
     if ((content == NULL && calls) || json_is_null(content))
         text = calls ? json_null() : json_string("");
     else
@@ -65,7 +90,7 @@ static json_t *read_content(json_t *content, bool calls, size_t index, body_erro
 
 json_t *messages_content(json_t *content, size_t index, body_error *error)
 {
-    return read_content(content, false, index, error);
+    return read_content(content, false, index, NULL, error);
 }
 
 json_t *messages_for_template(text_model *model, json_t *messages, const json_t *tools)
@@ -204,7 +229,7 @@ static json_t *read_calls(const json_t *given, size_t index, body_error *error)
 }
 
 /* A message with its role, its content and its other members. */
-static bool read_message(json_t *to, json_t *given, size_t index, body_error *error)
+static bool read_message(json_t *to, json_t *given, size_t index, const image_taker *images, body_error *error)
 {
     const json_t *given_calls = json_object_get(given, "tool_calls");
     bool has_calls = given_calls != NULL && !json_is_null(given_calls);
@@ -215,7 +240,7 @@ static bool read_message(json_t *to, json_t *given, size_t index, body_error *er
         json_decref(message);
         return body_fail(error, "message %zu is without role or content", index);
     }
-    content = read_content(json_object_get(given, "content"), has_calls, index, error);
+    content = read_content(json_object_get(given, "content"), has_calls, index, images, error);
     good = content != NULL && json_object_set_new(message, "content", content) == 0;
     if (good && has_calls) {
         calls = read_calls(given_calls, index, error);
@@ -252,32 +277,65 @@ static bool read_output_item(json_t *to, const json_t *item, size_t index, body_
 
     if (id == NULL || json_object_get(item, "output") == NULL)
         return body_fail(error, "message %zu: a function_call_output has no call_id or output", index);
-    content = read_content(json_object_get(item, "output"), false, index, error);
+    content = read_content(json_object_get(item, "output"), false, index, NULL, error);
     return content != NULL &&
            append(to, json_pack("{s:s, s:s, s:o}", "role", "tool", "tool_call_id", id, "content", content), error);
 }
 
-bool messages_read(json_t *to, json_t *value, bool items, body_error *error)
+/* The text of a reasoning item, a new reference; NULL: *error says why. */
+static json_t *read_thought_item(const json_t *item, size_t index, body_error *error)
 {
+    json_t *content = json_object_get(item, "content");
+
+    return read_content(json_array_size(content) > 0 ? content : json_object_get(item, "summary"), true, index, NULL,
+                        error);
+}
+
+/* Gives the last message the thought, if it is one of the assistant. Takes over the thought. */
+static bool add_thought(json_t *messages, json_t *thought, body_error *error)
+{
+    json_t *last = json_array_get(messages, json_array_size(messages) - 1);
+    const char *role = json_string_value(json_object_get(last, "role"));
+
+    if (json_string_length(thought) == 0 || role == NULL || strcmp(role, "assistant") != 0) {
+        json_decref(thought);
+        return true;
+    }
+    return json_object_set_new(last, "reasoning_content", thought) == 0 || no_room(error);
+}
+
+bool messages_read(json_t *to, json_t *value, bool items, const image_taker *images, body_error *error)
+{
+    json_t *thought = NULL;
+    bool good = true;
+
     if (!json_is_array(value))
         return body_fail(error, "not an array");
     if (json_array_size(value) > MAX_MESSAGES)
         return body_fail(error, "more than %d messages", MAX_MESSAGES);
-    for (size_t i = 0; i < json_array_size(value); i++) {
+    for (size_t i = 0; good && i < json_array_size(value); i++) {
         json_t *one = json_array_get(value, i);
         const char *type = items ? json_string_value(json_object_get(one, "type")) : NULL;
-        bool good;
 
+        if (type != NULL && strcmp(type, "reasoning") == 0) {
+            json_decref(thought);
+            thought = read_thought_item(one, i, error);
+            good = thought != NULL;
+            continue;
+        }
         if (type == NULL || strcmp(type, "message") == 0)
-            good = read_message(to, one, i, error);
+            good = read_message(to, one, i, images, error);
         else if (strcmp(type, "function_call") == 0)
             good = read_call_item(to, one, i, error);
         else if (strcmp(type, "function_call_output") == 0)
             good = read_output_item(to, one, i, error);
         else
             good = body_fail(error, "an item of type '%.40s' is not supported; 'message' is", type);
-        if (!good)
-            return false;
+        if (good) {
+            good = add_thought(to, thought, error);
+            thought = NULL;
+        }
     }
-    return true;
+    json_decref(thought);
+    return good;
 }

@@ -8,11 +8,18 @@ enum { MAX_MESSAGES = 4096 };
 #define MESSAGES_THOUGHT "<think>"
 #define MESSAGES_THOUGHT_END "</think>"
 
-/* Adds the messages of a chat, or the items of a response (items: of type message, function_call or
- * function_call_output), to the array `to`. Parts of a text are joined; the arguments of a tool's call become an
- * object.
- * false: *error names the message. */
-bool messages_read(json_t *to, json_t *value, bool items, body_error *error);
+/* Takes an image of a message: the address that stands there, such as data:image/png;base64,... false: *error says
+ * why it is refused. */
+typedef struct image_taker {
+    bool (*take)(void *user, const char *address, body_error *error);
+    void *user;
+} image_taker;
+
+/* Adds the messages of a chat, or the items of a response (items: of type message, function_call,
+ * function_call_output or reasoning), to the array `to`. Parts of a text are joined, with INLAY_TEXT_IMAGE_MARK for
+ * each image (images NULL: they are refused); the arguments of a tool's call become an object; reasoning is
+ * reasoning_content of the assistant's message that follows. false: *error names the message. */
+bool messages_read(json_t *to, json_t *value, bool items, const image_taker *images, body_error *error);
 /* Adds a message of the role. false: out of memory. */
 bool messages_add(json_t *to, const char *role, const char *content, body_error *error);
 /* A text, or parts of one; a new reference. NULL: *error names the message `index`. */

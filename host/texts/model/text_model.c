@@ -229,6 +229,21 @@ static bool read_chat(text_model *text, const text_source *source)
     return text->begin != NULL && text->end != NULL && good;
 }
 
+/* The input of option image_rows. */
+static void find_image_rows(const inlay_session *session, decode_model *decode)
+{
+    inlay_io_info info = { .struct_size = sizeof info };
+
+    decode->image_rows = inlay_session_find_input(session, "image_rows");
+    decode->image_width = 0;
+    if (decode->image_rows == INLAY_NONE)
+        return;
+    if (inlay_session_input(session, decode->image_rows, &info) == INLAY_OK && info.optional != 0 && info.rank == 2)
+        decode->image_width = info.dims[1];
+    else
+        decode->image_rows = INLAY_NONE;
+}
+
 static void find_inputs(const text_source *source, text_model *text)
 {
     decode_model *decode = &text->decode;
@@ -239,6 +254,7 @@ static void find_inputs(const text_source *source, text_model *text)
     decode->positions = inlay_session_find_input(source->session, "position_ids");
     text->types = inlay_session_find_input(source->session, "token_type_ids");
     decode->adapter = inlay_session_find_input(source->session, "adapter");
+    find_image_rows(source->session, decode);
     decode->last_logits = inlay_session_find_input(source->session, "last_logits");
     /* That of option last_logits is the last one; otherwise it is one of the file. */
     if (decode->last_logits != INLAY_NONE &&

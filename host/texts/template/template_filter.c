@@ -532,8 +532,8 @@ static bool filter_text(const filter_call *call, struct value *value)
            (known || fail(call, "the filter"));
 }
 
-/* Upper-cases the first letter of each word; the method of the same name also those after other characters than these.
- */
+/* Upper-cases the first letter of each word. The method of the same name also upper-cases letters after other
+ * characters than the separators here. */
 static bool filter_title(const filter_call *call, struct value *value)
 {
     bool first = true;

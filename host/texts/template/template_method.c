@@ -133,7 +133,7 @@ static bool add_part(struct machine *machine, struct value **list, size_t *count
     return true;
 }
 
-/* By white space, of which none is in the parts. */
+/* Splits at white space; the parts contain none. */
 static bool split_words(struct machine *machine, const struct value *text, int64_t most, struct value *out)
 {
     struct value *list = NULL;

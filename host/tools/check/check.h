@@ -22,11 +22,12 @@ enum { CHECK_OPTIONS = 16 };
 
 /* The options of the command line. */
 typedef struct check_args {
-    const char *file;     /* the plugin */
-    const char *with;     /* another plugin to compare with, whose operators are registered too; or NULL */
-    const char *provider; /* check this provider only; NULL = all */
-    const char *op;       /* check operators whose type matches this glob; NULL = all */
-    const char *data;     /* a folder of ONNX test cases to run, too; or NULL */
+    const char *file;        /* the plugin */
+    const char *with;        /* another plugin to compare with, whose operators are registered too; or NULL */
+    const char *provider;    /* check this provider only; NULL = all */
+    const char *op;          /* check operators whose type matches this glob; NULL = all */
+    const char *certificate; /* file to write where the providers agreed with others; or NULL */
+    const char *data;        /* a folder of ONNX test cases to run, too; or NULL */
     const char *options[CHECK_OPTIONS]; /* [option_count] "name=value", for the providers that are checked */
     uint32_t option_count;
     uint64_t seed;
@@ -43,6 +44,7 @@ typedef struct check_args {
     const char *work; /* a private folder: "cwd" in it is the working directory, "blobs" the engine cache; or NULL */
     const char *group;
     uint32_t from; /* the first unit to check; the units before it are done or crashed */
+    bool certify;  /* record the cases, for a certificate: see certify.h */
     bool again;    /* the second process that the group asked for: check_progress.again */
 } check_args;
 

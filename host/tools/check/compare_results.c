@@ -2,6 +2,7 @@
 #include "base/element.h"
 #include "data/compare.h"
 #include "inlay/check.h"
+#include <math.h>
 
 double result_rtol(inlay_dtype dtype)
 {
@@ -47,6 +48,21 @@ bool compare_one_result(const harness_result *got, const harness_result *want, u
         return true;
     (void)snprintf(text, bytes, "output %u: %s", output, inner);
     return false;
+}
+
+double result_distance(const harness_result *got, const harness_result *want)
+{
+    double distance = 0;
+
+    for (uint32_t o = 0; o < want->out_count && o < got->out_count; o++) {
+        const inlay_tensor_view view = view_of(&want->out[o]);
+        const double largest = compare_largest(&view, want->out[o].count);
+
+        if (view.dtype != INLAY_STRING && largest > 0) /* no error is below the tolerance, so all are compared */
+            distance =
+                fmax(distance, compare_elements(got->out[o].data, &view, want->out[o].count, 0, -1).worst / largest);
+    }
+    return distance;
 }
 
 bool compare_results(const harness_result *got, const harness_result *want, char *text, size_t bytes)

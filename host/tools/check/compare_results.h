@@ -11,6 +11,8 @@ bool compare_results(const harness_result *got, const harness_result *want, char
 /* The same for one output, whose numbers may differ by more_atol more. */
 bool compare_one_result(const harness_result *got, const harness_result *want, uint32_t output, double more_atol,
                         char *text, size_t bytes);
+/* The largest difference of an output, relative to its largest element; 0 for outputs that hold no numbers. */
+double result_distance(const harness_result *got, const harness_result *want);
 double result_rtol(inlay_dtype dtype);
 /* Compares one tensor with the caller's tolerances. */
 bool compare_result_tensor(const harness_output *got, const inlay_tensor_view *want, double rtol, double atol,

@@ -1,7 +1,5 @@
 #include "check/engines.h"
-#include "base/clock.h"
 #include "base/hash.h"
-#include "check/process.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,7 +197,7 @@ void engines_begin(struct check *check, const loaded_provider *provider, uint64_
     inlay_fingerprint print;
 
     *call = (struct engine_call){ .check = check, .provider = provider, .probe = check->probe };
-    call->begin_ms = clock_ms() - process_waited_ms();
+    call->begin = process_clock_start();
     if (check->bare)
         return;
     if (provider->is_own && provider->table->fingerprint != NULL && provider->table->cache_verdict != NULL) {
@@ -227,7 +225,7 @@ void engines_end(struct engine_call *call)
     call->stored = NULL;
     if (!call->provider->is_own)
         return;
-    call->check->compiles.ms += clock_ms() - process_waited_ms() - call->begin_ms;
+    call->check->compiles.ms += process_clock_ms(&call->begin);
     call->check->compiles.count++;
     call->check->compiles.in_unit++;
 }

@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "check/check.h"
 #include "check/loaded.h"
+#include "check/process.h"
 
 enum { ENGINE_FAILS_NOT, ENGINE_FAILS_BEGIN, ENGINE_FAILS_WRITE, ENGINE_FAILS_END };
 
@@ -30,7 +31,7 @@ struct engine_call {
     char path[4400];            /* file of the blob; empty: no cache */
     char *stored;               /* [stored_bytes] the pieces so far; owned */
     uint64_t stored_bytes, stored_room;
-    double begin_ms; /* without the time that the thread waited for a CPU */
+    process_clock begin;
     bool is_storing; /* between store_begin and store_end */
 };
 

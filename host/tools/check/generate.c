@@ -314,8 +314,8 @@ static void copy_range(const inlay_tensor_view *from, case_tensor *tensor)
     }
 }
 
-/* Generates a case from an example at other sizes, with `inputs` inputs, of which those beyond the example's repeat its
- * last one. only: the size to change; -1: all sizes. */
+/* Generates a case from an example at other sizes, with `inputs` inputs; inputs beyond those of the example repeat its
+ * last input. only: the size to change; -1: all sizes. */
 static void generate_resized(struct generator *generator, const inlay_op_example *example, uint32_t inputs,
                              int64_t only, struct resize resize)
 {

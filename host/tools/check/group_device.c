@@ -367,7 +367,7 @@ static void check_import(struct device_test *test)
     free(own);
 }
 
-/* Exports a buffer and imports it again: two handles of the same memory, one of which is freed first. */
+/* Exports a buffer and imports it again: the same memory then has two handles, which are freed one after the other. */
 static void check_native(struct device_test *test)
 {
     const inlay_provider *table = test->link.provider->table;

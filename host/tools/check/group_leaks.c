@@ -1,5 +1,4 @@
 /* Finds leaks: after each life cycle of a provider, after failed allocations, after unloading. */
-#include "base/clock.h"
 #include "base/random.h"
 #include "check/generate.h"
 #include "check/host.h"
@@ -276,7 +275,8 @@ struct remains {
 };
 
 /* Calls `once` CALLS times. False: a call failed, or the time is over. */
-static bool run_half(struct call_loop *loop, bool (*once)(struct call_loop *loop), double until, struct remains *out)
+static bool run_half(struct call_loop *loop, bool (*once)(struct call_loop *loop), const process_clock *begin,
+                     struct remains *out)
 {
     const process_state before = process_read_state();
     const int64_t blocks = (int64_t)heap_read_counts().all_blocks;
@@ -285,7 +285,7 @@ static bool run_half(struct call_loop *loop, bool (*once)(struct call_loop *loop
 
     heap_mark(); /* for heap_main_caller() */
     for (uint32_t i = 0; i < CALLS && ok; i++) {
-        ok = clock_ms() < until && once(loop);
+        ok = process_clock_ms(begin) < LOOP_MS && once(loop);
         check_tick(loop->selected->check);
     }
     after = process_read_settled(&before);
@@ -305,13 +305,13 @@ static bool check_loop(struct call_loop *loop, bool (*once)(struct call_loop *lo
                        const char *subject)
 {
     const long page_kb = 4;
-    const double until = clock_ms() + LOOP_MS;
+    const process_clock begin = process_clock_start();
     struct remains half[2];
     char at[64];
 
     check_phase(loop->selected->check, function);
     for (int i = 0; i < 3; i++) /* the first half is run twice, to warm up */
-        if (!run_half(loop, once, until, &half[i / 2]))
+        if (!run_half(loop, once, &begin, &half[i / 2]))
             return true;
     heap_main_caller(at, sizeof at);
     if (half[0].blocks >= TENTH && half[1].blocks >= TENTH)

@@ -109,7 +109,8 @@ static bool with_text(const op_case *from, inlay_str text, op_case *out)
 
 static bool run(struct operators *operators, const op_case *entry, harness_result *out);
 
-/* Does the case run if its sizes of 0 are other ones? Otherwise it is not the lack of elements that makes it fail. */
+/* Does the case run if its sizes of 0 are replaced by others? If not, something else than the lack of elements makes it
+ * fail. */
 static bool runs_with_elements(struct operators *operators, const op_case *entry)
 {
     const uint32_t refused = operators->refused;

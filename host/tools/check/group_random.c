@@ -4,6 +4,7 @@
  * contents of memory are random, too. */
 #include "base/element.h"
 #include "base/random.h"
+#include "check/certify.h"
 #include "check/compare_results.h"
 #include "check/concurrent.h"
 #include "check/coverage.h"
@@ -24,11 +25,13 @@ enum {
     QUICK_RUNS = 600,   /* ... with --quick, where all operators together have QUICK_TOTAL, and each at least ... */
     QUICK_TOTAL = 12000,
     QUICK_LEAST = 40,
-    FEW_RUNS = 4,      /* offers with a trait that are enough */
-    MOST_TRIES = 1000, /* cases with a trait that are tried before the walk gives up on having enough offers */
-    RUN_TRIES = 64,    /* tries that count as much as a run when the walk chooses a trait */
-    MOST_FAILURES = 2,
-    MOST_RESULT = 1 << 15, /* elements */
+    QUICK_OLDER = 5,          /* an older version has this part of the runs */
+    FEW_RUNS = 4,             /* offers with a trait that are enough */
+    MOST_TRIES = 1000,        /* cases with a trait that are tried before the walk gives up on having enough offers */
+    RUN_TRIES = 64,           /* tries that count as much as a run when the walk chooses a trait */
+    MOST_FAILURES = 2,        /* ... that are reported */
+    CERTIFIED_FAILURES = 400, /* after which the walk ends if it looks for where results differ */
+    MOST_RESULT = 1 << 15,    /* elements */
     TRAITS = OP_MAX_ATTRS + 2 * CASE_INPUTS
 };
 
@@ -230,12 +233,16 @@ static void run_special(struct walk *walk, const struct harness *harness)
         return;
     other.entry = &entry;
     if (peers_run(walk->check, walk->fixture, harness->built, &entry, &want)) {
+        const uint32_t failures = walk->failures;
+
         walk->special++;
+        certify_begin(walk->check, walk->provider, harness->built, &entry, true);
         if (harness_run(&other, &options, &got, &diag) != INLAY_OK)
             report_failure(walk, &entry, "a run with NaN and infinities", "they are ordinary values", "%s", diag.text);
         else if (special_compare(&got, &want, rules, text, sizeof text) == SPECIAL_DIFFERENT)
             report_failure(walk, &entry, "the result of the other provider for NaN, infinities and zeros",
                            "compare so that NaN passes through; do not saturate at the largest number", "%s", text);
+        certify_end(walk->check, walk->failures == failures, 0);
         harness_result_deinit(&got);
         harness_result_deinit(&want);
     }
@@ -272,6 +279,7 @@ static bool same_results(const op_case *entry, const harness_result *got, const 
 static void run_compiled(struct walk *walk, const struct harness *harness, const harness_result *want)
 {
     const bool serial = (harness->provider->table->flags & INLAY_PROVIDER_SERIAL_EXECUTE) != 0;
+    const uint32_t failures = walk->failures;
     const bool scattered = harness->threads > 1 && random_below(&walk->state, 4) == 0;
     inlay_diag diag = INLAY_DIAG_INIT;
     harness_options options = { .tight = random_below(&walk->state, 2) == 0,
@@ -283,6 +291,7 @@ static void run_compiled(struct walk *walk, const struct harness *harness, const
     char text[400];
     inlay_status status;
 
+    certify_begin(walk->check, walk->provider, harness->built, harness->entry, false);
     if (random_below(&walk->state, 3) == 0)
         options.then = harness->entry; /* a second run in the same memory */
     check_host_scatter_loops(scattered);
@@ -303,12 +312,12 @@ static void run_compiled(struct walk *walk, const struct harness *harness, const
                        scattered ? ", ranges in another order" : "", options.tight ? ", unaligned buffers" : "",
                        options.in_place ? ", in place where allowed" : "",
                        options.then != NULL ? ", the second run in the same memory" : "", text);
-    harness_result_deinit(&got);
-    if (walk->failures > 0)
-        return;
-    if (!serial && random_below(&walk->state, 6) == 0)
+    if (walk->failures == failures && !serial && random_below(&walk->state, 6) == 0)
         run_concurrently(walk, harness, want);
-    if (random_below(&walk->state, 4) == 0)
+    certify_end(walk->check, walk->failures == failures,
+                walk->check->args->certify && status == INLAY_OK ? result_distance(&got, want) : 0);
+    harness_result_deinit(&got);
+    if (walk->failures == failures && random_below(&walk->state, 4) == 0)
         run_special(walk, harness);
 }
 
@@ -449,13 +458,19 @@ static bool visit(struct walk *walk, op_case *entry)
     return true;
 }
 
+/* Failures after which the walk ends. A certificate needs cases on both sides of where results differ. */
+static uint32_t most_failures(const struct check *check, uint32_t usual)
+{
+    return check->args->certify ? CERTIFIED_FAILURES : usual;
+}
+
 static bool take_seed(void *user, op_case *entry)
 {
     struct walk *walk = user;
 
     if (visit(walk, entry))
         entry->arena = (struct arena){ 0 };
-    return walk->count < SEEDS && walk->failures == 0 && (walk->is_known || walk->count < 8);
+    return walk->count < SEEDS && walk->failures < most_failures(walk->check, 1) && (walk->is_known || walk->count < 8);
 }
 
 /* The first case from a random place on that is offered (trait NONE) or has the trait; any case if there is none. */
@@ -508,13 +523,20 @@ static bool lacks_trait(const struct walk *walk)
     return false;
 }
 
-static uint32_t wanted_runs(const struct check *check)
+static bool is_newest(const case_source *source)
+{
+    const op_row *row = op_find(source->domain, source->op_type, op_domain_newest(source->domain), NULL);
+
+    return row == NULL || row->since_version == source->opset;
+}
+
+/* A certificate needs older versions, too, but with --quick few cases of them. */
+static uint32_t wanted_runs(const struct check *check, const case_source *source)
 {
     const uint32_t share = QUICK_TOTAL / (check->compiles.operators + 1);
+    const uint32_t runs = share < QUICK_LEAST ? QUICK_LEAST : share < QUICK_RUNS ? share : QUICK_RUNS;
 
-    if (!check->args->quick)
-        return RUNS;
-    return share < QUICK_LEAST ? QUICK_LEAST : share < QUICK_RUNS ? share : QUICK_RUNS;
+    return !check->args->quick ? RUNS : is_newest(source) ? runs : runs / QUICK_OLDER;
 }
 
 static bool try_source(void *user, const case_source *source)
@@ -529,6 +551,7 @@ static bool try_source(void *user, const case_source *source)
     if (source->random || !check_unit(walk->check, "%s", subject))
         return true;
     walk->source = source;
+    walk->wanted = wanted_runs(walk->check, source);
     walk->count = walk->runs = walk->special = walk->failures = 0;
     walk->is_known = false;
     memset(walk->types, 0, sizeof walk->types);
@@ -538,7 +561,7 @@ static bool try_source(void *user, const case_source *source)
     /* Once a compile of this operator was left out, the others would be, too. */
     for (uint32_t left = walk->wanted * ATTEMPTS_EACH;
          left > 0 && walk->check->compiles.left_out == left_out && walk->count > 0 && walk->is_known &&
-         walk->failures < MOST_FAILURES && (walk->runs < walk->wanted || lacks_trait(walk));
+         walk->failures < most_failures(walk->check, MOST_FAILURES) && (walk->runs < walk->wanted || lacks_trait(walk));
          left--)
         if (next_case(walk, &entry) && !visit(walk, &entry))
             case_deinit(&entry);
@@ -562,8 +585,8 @@ void check_group_random(struct check *check)
     for (uint32_t i = 0; i < fixture.own_count; i++) {
         walk = (struct walk){ .check = check, .fixture = &fixture, .provider = &fixture.own[i] };
         coverage_plan(check, &fixture, walk.provider, custom, custom_count);
-        walk.wanted = wanted_runs(check);
-        generate_sources(custom, custom_count, check->args->op, check->args->quick, try_source, &walk);
+        generate_sources(custom, custom_count, check->args->op, check->args->quick && !check->args->certify, try_source,
+                         &walk);
     }
     fixture_close(&fixture);
 }

@@ -1,5 +1,6 @@
 /* Compares the results of every offered operator, in many shapes and types, with the results of another provider and of
  * further runs: in other memory, with more threads, repeated, on two threads concurrently. */
+#include "check/certify.h"
 #include "check/compare_results.h"
 #include "check/concurrent.h"
 #include "check/coverage.h"
@@ -27,6 +28,7 @@ struct tally {
     uint32_t compared; /* of these, compared with another provider */
     uint32_t declined; /* cases whose offer compile or specialize took back */
     uint32_t failures;
+    double distance;     /* largest difference of the results of the current case */
     uint32_t heap_cases; /* cases that called malloc in execute */
     bool heap_of_data;   /* in one of them, the size of an output depends on data */
     char heap_at[300];   /* description of the first of them */
@@ -353,6 +355,7 @@ static void try_offered(struct tally *tally, const op_case *entry, const case_in
         note_heap(tally, &harness, &first);
         if (want != NULL && !entry->random) {
             tally->compared++;
+            tally->distance = tally->check->args->certify ? result_distance(&first, want) : 0;
             if (!compare_results(&first, want, text, sizeof text))
                 report_failure(tally, entry, "the result of the other provider",
                                "see the ONNX specification of the operator for this case", text);
@@ -369,6 +372,7 @@ static bool try_form(struct tally *tally, const op_case *entry, bool *out_known)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     harness_result want = { .out_count = 0 };
+    const uint32_t failures = tally->failures;
     harness_answer answer;
     case_instance built;
     char text[256];
@@ -384,9 +388,13 @@ static bool try_form(struct tally *tally, const op_case *entry, bool *out_known)
     *out_known = answer.kind == HARNESS_REFUSED && answer.code != INLAY_REFUSE_OPERATOR;
     if (answer.kind == HARNESS_OFFERED) {
         has_want = peers_run(tally->check, tally->fixture, &built, entry, &want);
-        try_offered(tally, entry, &built, has_want, has_want ? &want : NULL);
         if (has_want)
+            certify_begin(tally->check, tally->provider, &built, entry, false);
+        try_offered(tally, entry, &built, has_want, has_want ? &want : NULL);
+        if (has_want) {
+            certify_end(tally->check, tally->failures == failures, tally->distance);
             harness_result_deinit(&want);
+        }
     }
     case_instance_deinit(&built);
     return answer.kind == HARNESS_OFFERED;

@@ -1,5 +1,6 @@
 /* Runs each offered operator with values, sizes and memory that its usual cases lack: other values in the same memory,
  * special values, each input as a constant, a run that is cancelled already, all small sizes, and very large ones. */
+#include "check/certify.h"
 #include "check/compare_results.h"
 #include "check/coverage.h"
 #include "check/generate.h"
@@ -253,6 +254,7 @@ static bool try_form(struct values *values, const op_case *entry)
     harness_result want;
     struct harness harness;
     case_instance built;
+    const uint32_t failures = values->failures;
     char text[256];
     bool ran = false;
 
@@ -260,6 +262,7 @@ static bool try_form(struct values *values, const op_case *entry)
         return false;
     check_subject(values->check, "%s", case_text(entry, text, sizeof text));
     if (harness_open(values->check, values->provider, &built, entry, 1, &harness, &diag) == INLAY_OK) {
+        certify_begin(values->check, values->provider, &built, entry, false);
         ran = find_expected(values, &harness, entry, &want);
         if (ran) {
             values->cases++;
@@ -269,10 +272,12 @@ static bool try_form(struct values *values, const op_case *entry)
             }
             check_cancelled(values, &harness, &want, false);
             check_cancelled(values, &harness, &want, true);
-            check_price(values, &harness);
             check_constants(values, &harness, &want);
             harness_result_deinit(&want);
         }
+        certify_end(values->check, values->failures == failures, 0);
+        if (ran)
+            check_price(values, &harness);
         harness_close(&harness);
     }
     case_instance_deinit(&built);
@@ -298,6 +303,7 @@ static bool try_case(void *user, op_case *entry)
 static bool try_size(void *user, op_case *entry)
 {
     struct values *values = user;
+    const uint32_t failures = values->failures;
     const harness_options options = { .fill = FILL };
     inlay_diag diag = INLAY_DIAG_INIT;
     harness_result want, got;
@@ -321,6 +327,7 @@ static bool try_size(void *user, op_case *entry)
         } else if (got.fault[0] != '\0') {
             report_failure(values, entry, "the contract of execute is kept", got.fault_fix, "%s", got.fault);
         } else if (!entry->random && peers_run(values->check, values->fixture, &built, entry, &want)) {
+            certify_begin(values->check, values->provider, &built, entry, false);
             if (!compare_results(&got, &want, text, sizeof text))
                 report_failure(values, entry, "the result of the other provider at every size",
                                "check the remainder of the loop, and the type of its counters", "size %lld: %s",
@@ -329,6 +336,7 @@ static bool try_size(void *user, op_case *entry)
                 check_cancelled(values, &harness, &want, false);
                 check_cancelled(values, &harness, &want, true);
             }
+            certify_end(values->check, values->failures == failures, result_distance(&got, &want));
             harness_result_deinit(&want);
         }
         harness_result_deinit(&got);

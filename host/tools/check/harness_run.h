@@ -36,7 +36,7 @@ struct run_state {
     pthread_mutex_t lock;
     device_link link;
     uint32_t wait_count;
-    uint32_t own_wait_count; /* of these, the first ones, which the provider signals */
+    uint32_t own_wait_count; /* the number of leading waits that the provider itself signals */
 };
 
 static inline struct frame *shown_frame(const struct run_state *run)

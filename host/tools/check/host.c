@@ -1,4 +1,5 @@
 #include "check/host.h"
+#include "inlay/host.h"
 #include "plugin/plugin.h"
 #include "threads/run.h"
 

@@ -53,7 +53,7 @@ static void pause_ms(long ms)
     (void)nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * 1000000 }, NULL);
 }
 
-/* Computes what each run must give, one after the other. */
+/* Computes the expected results of each run, one run after the other. */
 static bool prepare(struct flights *flights)
 {
     const harness_options options = { 0 };

@@ -3,8 +3,8 @@
 #define CHECK_IN_FLIGHT_H
 #include "check/harness.h"
 
-/* Submits runs of a compiled case with different elements and priorities, each of which waits for the one before it,
- * while the first waits for a fence that is signalled afterwards. Writes a FAIL line and returns false if one of them
- * signals too early or never, or has a wrong result. */
+/* Submits runs of a compiled case with different elements and priorities. The first run waits for a fence that is
+ * signalled after all are submitted, and each other run waits for the one before it. Writes a FAIL line and returns
+ * false if a run signals too early or never, or has a wrong result. */
 bool check_in_flight(const struct harness *harness);
 #endif

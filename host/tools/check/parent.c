@@ -3,6 +3,7 @@
 #include "base/json_text.h"
 #include "base/memory.h"
 #include "base/spawn.h"
+#include "check/certify.h"
 #include "check/check.h"
 #include "check/process.h"
 #include "inlay/check.h"
@@ -53,6 +54,7 @@ struct supervisor {
     check_line_fn report_line;
     void *user;
     check_summary *summary;
+    certify_records *records; /* NULL: no certificate */
 };
 
 static void report_line(const struct supervisor *supervisor, const check_line *line)
@@ -158,6 +160,8 @@ static inlay_status start(const struct supervisor *supervisor, const struct part
         argv[argument_count++] = "--foreign";
     if (args->isolate)
         argv[argument_count++] = "--isolate";
+    if (args->certificate != NULL)
+        argv[argument_count++] = "--certify";
 #undef ADD
     INLAY_CHECK(argument_count < sizeof argv / sizeof argv[0]);
     argv[argument_count] = NULL;
@@ -201,8 +205,12 @@ static void take_line(const struct supervisor *supervisor, struct child *child, 
                          .expected = json_text_of(object, "expected"),
                          .got = json_text_of(object, "got"),
                          .fix = json_text_of(object, "fix") };
-    if (object != NULL && line.result < CHECK_RESULTS)
+    if (object != NULL && (supervisor->records == NULL || !certify_take(supervisor->records, object)) &&
+        line.result < CHECK_RESULTS) {
+        if (supervisor->records != NULL && line.result == CHECK_FAIL)
+            certify_note_failure(supervisor->records, line.check, false);
         report_line(supervisor, &line);
+    }
     json_decref(object);
 }
 
@@ -316,6 +324,8 @@ static void report_crash(const struct supervisor *supervisor, const struct child
                        words);
         line.fix = "a plugin returns a status; it never calls exit";
     }
+    if (supervisor->records != NULL && line.result == CHECK_FAIL)
+        certify_note_failure(supervisor->records, group, true);
     report_line(supervisor, &line);
 }
 
@@ -477,12 +487,30 @@ static void report_left_out(const struct supervisor *supervisor)
                 .result = CHECK_SKIP, .check = "quick", .subject = "", .expected = "", .fix = "", .got = text });
 }
 
+static inlay_status write_certificate(const struct supervisor *supervisor, inlay_diag *diag)
+{
+    char text[300];
+    const inlay_status status = certify_write(supervisor->records, supervisor->args, text, sizeof text, diag);
+
+    if (status == INLAY_OK)
+        report_line(supervisor, &(check_line){ .result = CHECK_PASS,
+                                               .check = "certificate",
+                                               .subject = supervisor->args->certificate,
+                                               .expected = "",
+                                               .fix = "",
+                                               .got = text });
+    return status;
+}
+
 inlay_status check_plugin(const check_args *args, const uint32_t *cancel, check_line_fn say_line, void *user,
                           check_summary *out_summary, inlay_diag *diag)
 {
     check_args own = *args;
-    const struct supervisor supervisor = { &own, cancel, say_line, user, out_summary };
-    inlay_status status = INLAY_OK;
+    const struct supervisor supervisor = { &own, cancel,      say_line,
+                                           user, out_summary, args->certificate != NULL ? certify_open() : NULL };
+    inlay_status status = args->certificate != NULL && supervisor.records == NULL
+                              ? no_memory(diag, "for the certificate %s", args->certificate)
+                              : INLAY_OK;
     struct arena arena = { 0 };
     uint32_t end = ENDED;
 
@@ -495,8 +523,11 @@ inlay_status check_plugin(const check_args *args, const uint32_t *cancel, check_
         own.options[i] = absolute_value(args->options[i], &arena);
     for (uint32_t group = 0; group < GROUP_COUNT && status == INLAY_OK && end != CANNOT_OPEN && end != CANNOT_ASSESS;
          group++)
-        if (is_wanted(args, groups[group]))
+        if (is_wanted(args, groups[group])) {
             status = run_group(&supervisor, groups[group], &end, diag);
+            if (supervisor.records != NULL)
+                certify_note_group(supervisor.records, groups[group]);
+        }
     if (status == INLAY_OK && (end == CANNOT_OPEN || end == CANNOT_ASSESS) && args->group == NULL)
         report_line(
             &supervisor,
@@ -517,6 +548,9 @@ inlay_status check_plugin(const check_args *args, const uint32_t *cancel, check_
                                                 .fix = "--group file and --group open name the reason" });
     if (args->quick && status == INLAY_OK)
         report_left_out(&supervisor);
+    if (status == INLAY_OK && supervisor.records != NULL && end != CANNOT_OPEN)
+        status = write_certificate(&supervisor, diag);
+    certify_close(supervisor.records);
     if (own.work != NULL)
         (void)nftw(own.work, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     arena_deinit(&arena);

@@ -1,4 +1,5 @@
 #include "check/process.h"
+#include "base/clock.h"
 #include "inlay/check.h"
 #include "probe/process_snapshot.h"
 #include <dirent.h>
@@ -49,17 +50,43 @@ process_state process_read_settled(const process_state *before)
     return process_read_state();
 }
 
-double process_waited_ms(void)
+/* The time that a thread was ready to run but had no CPU; 0 if the kernel does not count it, or the thread is gone. */
+static double waited_ms(const char *thread)
 {
-    FILE *file = fopen("/proc/thread-self/schedstat", "re");
+    char path[64];
     unsigned long long ran, waited = 0;
+    FILE *file;
 
+    (void)snprintf(path, sizeof path, "/proc/self/task/%.20s/schedstat", thread);
+    file = fopen(path, "re");
     if (file == NULL)
         return 0;
     if (fscanf(file, "%llu %llu", &ran, &waited) != 2)
         waited = 0;
     (void)fclose(file);
     return (double)waited * 1e-6;
+}
+
+process_clock process_clock_start(void)
+{
+    process_clock now = { clock_cpu_ms(), clock_ms() };
+    DIR *dir = opendir("/proc/self/task");
+    struct dirent *entry;
+
+    while (dir != NULL && (entry = readdir(dir)) != NULL)
+        if (entry->d_name[0] != '.')
+            now.idle_ms -= waited_ms(entry->d_name);
+    if (dir != NULL)
+        (void)closedir(dir);
+    return now;
+}
+
+double process_clock_ms(const process_clock *start)
+{
+    const process_clock now = process_clock_start();
+    const double cpu_ms = now.cpu_ms - start->cpu_ms, idle_ms = now.idle_ms - start->idle_ms;
+
+    return cpu_ms > idle_ms ? cpu_ms : idle_ms;
 }
 
 uint32_t process_take_files(char *names, size_t bytes)

@@ -17,9 +17,14 @@ process_state process_read_state(void);
 /* The same, but waits up to 0.2 s until there are not more threads than before: Linux lists a thread for a moment after
  * it was joined. */
 process_state process_read_settled(const process_state *before);
-/* The time that the calling thread was ready to run but had no CPU, in milliseconds; 0 if the kernel does not count
- * it. */
-double process_waited_ms(void);
+/* The time for which this process works or waits for anything but a CPU, so that it does not depend on what else the
+ * machine does: its CPU time, or if that is less, the time without that for which its threads waited for a CPU. */
+typedef struct process_clock {
+    double cpu_ms, idle_ms;
+} process_clock;
+process_clock process_clock_start(void);
+/* Milliseconds since then. */
+double process_clock_ms(const process_clock *start);
 /* Counts the files in the working directory, which was empty when the group began, and removes them. Writes their
  * names, cut to fit. */
 uint32_t process_take_files(char *names, size_t bytes);

@@ -1,3 +1,4 @@
+#include "check/certify.h"
 #include "check/region_run.h"
 #include "base/order.h"
 #include "base/provider_calls.h"
@@ -315,11 +316,26 @@ static bool same_results(const case_instance *built, const harness_result *got, 
     return true;
 }
 
+/* Records the nodes of a region that is one group. */
+static void certify_region(const struct regions *regions, const case_instance *built, const harness_region *region,
+                           bool agreed)
+{
+    const struct certify_group group = { built, region->nodes, region->node_count };
+
+    if (region->offer_count != 1 || region->node_count < 2)
+        return;
+    for (uint32_t j = 0; j < regions->part_count; j++)
+        if (regions->parts[j].inside)
+            certify_group(regions->check, regions->provider, &group, regions->parts[j].index, &regions->parts[j].entry,
+                          agreed);
+}
+
 static void run_region(struct regions *regions, const case_instance *built, const op_case *whole,
                        const harness_region *region, const inlay_placement *placements, uint32_t placement_count,
                        const harness_result *want)
 {
     const harness_options variants[2] = { { 0 }, { .tight = true, .fill = 0xff } };
+    const uint32_t failed = regions->failed;
     inlay_diag diag = INLAY_DIAG_INIT;
     char text[400];
     struct harness harness;
@@ -357,6 +373,7 @@ static void run_region(struct regions *regions, const case_instance *built, cons
         harness_result_deinit(&got);
     }
     harness_close(&harness);
+    certify_region(regions, built, region, regions->failed == failed);
 }
 
 /* Does the region keep the limits of its offers? The host forms no other regions. */

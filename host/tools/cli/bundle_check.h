@@ -11,11 +11,11 @@ typedef struct bundle_check {
     double largest; /* largest difference, relative to the largest element of that output */
 } bundle_check;
 
-/* Runs the bundle and the session on the same inputs and compares their outputs: random ones as `inlay run` makes them,
- * then others with integers from the whole range of types up to 16 bits, then with these at the ends of their range,
- * and with floats of another magnitude. Inputs that the model refuses are skipped, except the first.
- * INLAY_RESULTS_DIFFER: an output differs by more than the tolerance. The files of the inputs and outputs are in
- * job->dir. */
+/* Runs the bundle and the session on the same inputs and compares their outputs. The first inputs are random, as `inlay
+ * run` makes them. The second ones have integers from the whole range of types up to 16 bits, the third ones integers
+ * at the ends of this range, and the last ones floats of another magnitude. Inputs that the model refuses are skipped,
+ * except the first. INLAY_RESULTS_DIFFER: an output differs by more than the tolerance. The files of the inputs and
+ * outputs are in job->dir. */
 INLAY_NODISCARD inlay_status bundle_check_run(const cli_common *common, const bundle_job *job, inlay_session *session,
                                               bundle_check *out, inlay_diag *diag);
 #endif

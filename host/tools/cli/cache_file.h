@@ -26,9 +26,9 @@ typedef struct cache_file_machine {
     uint32_t threads; /* CPUs of the process that exported it; 0 = unknown */
 } cache_file_machine;
 
-/* Extracts the machine profile and the measurements of a file with one part, of any kind of machine, to a temporary
- * folder, which is laid out like a cache. folder is [PATH_MAX]; unless it is "" afterwards, the caller removes it
- * (scratch_remove_folder), after a failure, too. */
+/* Extracts the machine profile and the measurements of a file with one part to a temporary folder, which is laid out
+ * like a cache. The part may be of any kind of machine. folder is [PATH_MAX]; unless it is "" afterwards, the caller
+ * removes it (scratch_remove_folder), after a failure, too. */
 INLAY_NODISCARD inlay_status cache_file_costs(const char *path, char *folder, cache_file_machine *out,
                                               inlay_diag *diag);
 

@@ -16,10 +16,24 @@ static const char doc[] =
     "Examples:\n"
     "  inlay chat model.gguf\n"
     "  inlay chat model.gguf --system 'Answer in one sentence.'\n"
+    "  inlay chat model.gguf --vision mmproj.gguf --image cat.png\n"
     "  echo 'Name a prime.' | inlay chat model/ --schema number.json\n";
+
+static error_t take_image(const cli_option *option, void *field, char *arg, struct argp_state *state)
+{
+    text_args *args = field;
+
+    (void)option;
+    if (args->image_count == TEXT_IMAGES)
+        argp_error(state, "--image: at most %d files", TEXT_IMAGES);
+    args->images[args->image_count++] = arg;
+    return 0;
+}
 
 static const cli_option own_options[] = {
     { "system", "TEXT", "The first message, of the role system", CLI_TEXT(text_args, system) },
+    { "vision", "FILE", "The model's vision part (mmproj), for --image", CLI_READ(text_args, vision) },
+    { "image", "FILE", "An image before the first message; may be repeated", CLI_CALL_ALL(take_image) },
     TEXT_OPTIONS,
     CLI_MODEL(text_args, model),
     { 0 },
@@ -102,7 +116,7 @@ static inlay_status add_message(json_t *messages, const char *role, const char *
     return json_array_append_new(messages, message) == 0 ? INLAY_OK : no_memory(diag, "for the messages");
 }
 
-/* Forgets the messages but the first one, of the role system (NULL: none). */
+/* Begins a chat: forgets all messages, and adds `system` as the first one, with the role system (NULL: none). */
 static inlay_status begin(json_t *messages, const char *system, inlay_diag *diag)
 {
     (void)json_array_clear(messages);
@@ -159,11 +173,27 @@ static inlay_status obey(const char *line, json_t *messages, const char *system,
     return INLAY_OK;
 }
 
+/* Adds a message of the user, before the first one the marks of `images`, which are then 0. */
+static inlay_status add_line(json_t *messages, const char *line, uint32_t *images, inlay_diag *diag)
+{
+    struct strbuf text = { 0 };
+    inlay_status status;
+
+    for (; *images > 0; (*images)--)
+        strbuf_text(&text, INLAY_TEXT_IMAGE_MARK);
+    strbuf_text(&text, line);
+    status =
+        text.failed ? no_memory(diag, "for the message") : add_message(messages, "user", text.data, text.size, diag);
+    strbuf_deinit(&text);
+    return status;
+}
+
 static inlay_status converse(inlay_text_model *model, inlay_text_request *request, const text_args *args, bool prints,
                              json_t *messages, inlay_diag *diag)
 {
     const line_editor editor = open_editor();
     inlay_status status = begin(messages, args->system, diag);
+    uint32_t images = (uint32_t)request->image_count;
     bool ends = false;
     char *line;
 
@@ -171,7 +201,9 @@ static inlay_status converse(inlay_text_model *model, inlay_text_request *reques
         if (line[0] == '/' && isatty(STDIN_FILENO))
             status = obey(line, messages, args->system, &ends, diag);
         else if (line[0] != '\0')
-            status = add_message(messages, "user", line, strlen(line), diag);
+            status = add_line(messages, line, &images, diag);
+        if (json_array_size(messages) <= (args->system != NULL)) /* forgotten, with the images */
+            request->image_count = images = 0;
         if (status == INLAY_OK && line[0] != '\0' && !(line[0] == '/' && isatty(STDIN_FILENO)))
             status = answer(model, request, messages, prints, diag);
         free(line);
@@ -184,7 +216,8 @@ int cmd_chat(int argc, char **argv)
     static const cli_verb verb = { "MODEL", doc, own_options, NULL };
     const struct sigaction stop = { .sa_handler = interrupt };
     text_args args = TEXT_ARGS_INIT;
-    struct strbuf files[2] = { { 0 } };
+    struct strbuf files[2] = { { 0 } }, image_files[TEXT_IMAGES] = { { 0 } };
+    inlay_text_image images[TEXT_IMAGES];
     json_t *messages = json_array();
     inlay_text_model *model = NULL;
     inlay_text_request request;
@@ -196,6 +229,12 @@ int cmd_chat(int argc, char **argv)
     cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &args);
     INLAY_TRY(text_work_request(&args, &request, files, &diag));
     request.flags |= INLAY_TEXT_RENDERED;
+    for (uint32_t i = 0; i < args.image_count; i++) {
+        INLAY_TRY(text_work_bytes(args.images[i], &image_files[i], &diag));
+        images[i] = (inlay_text_image){ image_files[i].data, image_files[i].size };
+    }
+    request.images = images;
+    request.image_count = args.image_count;
     INLAY_TRY(text_work_open(&common, &args, &model, &diag));
     cli_progress_clear();
     if (!common.json)
@@ -213,6 +252,8 @@ done:
     inlay_text_model_destroy(model);
     strbuf_deinit(&files[0]);
     strbuf_deinit(&files[1]);
+    for (int i = 0; i < TEXT_IMAGES; i++)
+        strbuf_deinit(&image_files[i]);
     cli_common_deinit(&common);
     return code;
 }

@@ -62,7 +62,7 @@ struct pair {
     uint32_t at[2]; /* output index in each model; INLAY_NONE: the model does not have it */
     struct agree sum;
     bool is_layer;
-    bool is_chosen;     /* the metric is the default one of the output, not that of --metric */
+    bool is_chosen;     /* the metric is the output's default, not that of --metric */
     char mismatch[160]; /* why a layer could not be compared */
 };
 

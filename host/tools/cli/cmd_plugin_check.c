@@ -16,7 +16,7 @@ static const char doc[] =
     "  inlay plugin-check build/mine.so\n"
     "  inlay plugin-check build/mine.so --op 'Conv*' --quick --json\n"
     "  inlay plugin-check build/fast_blur.so --with build/blur.so\n"
-    "  inlay plugin-check --ort-ep /opt/vendor/libvendor_ep.so --group results\n";
+    "  inlay plugin-check --ort-ep /opt/vendor/libvendor_ep.so --certificate vendor.trust\n";
 
 typedef struct plugin_check_args {
     check_args check;
@@ -72,6 +72,8 @@ static const cli_option own_options[] = {
     { "op", "GLOB", "Check operators of this type only, as 'Conv*'", CLI_TEXT(plugin_check_args, check.op) },
     { "with", "FILE", "Load another plugin too: its operators become known, and results are compared with its provider",
       CLI_TEXT(plugin_check_args, check.with) },
+    { "certificate", "FILE", "Write FILE: where the results agreed with another provider, for option trust",
+      CLI_TEXT(plugin_check_args, check.certificate) },
     { "data", "DIR", "Also run the ONNX test cases in DIR (1 to 64 nodes)", CLI_TEXT(plugin_check_args, check.data) },
     { "seed", "N", "Seed of generated graphs and values (default: 0)",
       CLI_NUMBER(plugin_check_args, check.seed, 0, 1e15) },
@@ -97,6 +99,7 @@ static const cli_option own_options[] = {
       "control, regions, patterns, cost, cancel, cache, leaks",
       CLI_TEXT(plugin_check_args, check.group) },
     { "from", "N", NULL, CLI_CALL_ALL(take_from), .flags = OPTION_HIDDEN },
+    { "certify", NULL, NULL, CLI_SET(plugin_check_args, check.certify), .flags = OPTION_HIDDEN },
     { "again", NULL, NULL, CLI_SET(plugin_check_args, check.again), .flags = OPTION_HIDDEN },
     { "work", "DIR", NULL, CLI_TEXT(plugin_check_args, check.work), .flags = OPTION_HIDDEN },
     { "foreign", NULL, NULL, CLI_SET(plugin_check_args, check.foreign), .flags = OPTION_HIDDEN },

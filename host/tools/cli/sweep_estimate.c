@@ -27,7 +27,7 @@ void sweep_estimate(sweep_point *point)
     point->rate = sum / point->slices;
     for (uint32_t i = 0; i < point->slices; i++)
         squares += (point->rates[i] - point->rate) * (point->rates[i] - point->rate);
-    /* The interval for another mean of equally many slices, which has an error itself. */
+    /* The interval for the mean of another measurement with as many slices: both means have an error, hence 2. */
     half = point->slices < 2
                ? point->rate
                : student(point->slices - 1) * sqrt(squares / (point->slices - 1)) * sqrt(2.0 / point->slices);

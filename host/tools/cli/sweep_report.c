@@ -22,7 +22,7 @@ static uint32_t count_equals(const struct sweep *sweep)
     return count;
 }
 
-/* The columns are those of the axes, then these. */
+/* Columns of the table, after those of the axes. */
 enum { SKIPPED, RATE, LOW, HIGH, INTERVAL, MEDIAN, P95, P99, RUNS, FITS, NOISY, JOULES, NOTE, RESULTS };
 static const table_column result_columns[RESULTS] = {
     [SKIPPED] = { NULL, "skipped", TABLE_NAME },

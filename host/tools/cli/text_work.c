@@ -20,6 +20,7 @@ inlay_status text_work_open(cli_common *common, const text_args *args, inlay_tex
                                .options = common->options,
                                .tokenizer = args->tokenizer,
                                .draft = args->draft,
+                               .vision = args->vision,
                                .lookup_tokens = args->lookup,
                                .context = args->context,
                                .max_texts = 1 };
@@ -28,7 +29,7 @@ inlay_status text_work_open(cli_common *common, const text_args *args, inlay_tex
     return inlay_text_model_create(args->model, &how, out_model, diag);
 }
 
-inlay_status text_work_read(const char *path, struct strbuf *to, inlay_diag *diag)
+inlay_status text_work_bytes(const char *path, struct strbuf *to, inlay_diag *diag)
 {
     FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
     char part[4096];
@@ -42,9 +43,18 @@ inlay_status text_work_read(const char *path, struct strbuf *to, inlay_diag *dia
     failed = ferror(file) != 0;
     if (file != stdin)
         (void)fclose(file);
-    strbuf_add(to, "", 1);
     if (failed)
         return inlay_fail(diag, INLAY_IO_ERROR, "%s: it cannot be read", path);
+    return to->failed ? no_memory(diag, "to read %s", path) : INLAY_OK;
+}
+
+inlay_status text_work_read(const char *path, struct strbuf *to, inlay_diag *diag)
+{
+    inlay_status status = text_work_bytes(path, to, diag);
+
+    if (status != INLAY_OK)
+        return status;
+    strbuf_add(to, "", 1);
     if (to->failed)
         return no_memory(diag, "to read %s", path);
     if (strlen(to->data) + 1 < to->size)

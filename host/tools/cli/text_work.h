@@ -5,13 +5,15 @@
 #include "base/strbuf.h"
 #include "inlay/text.h"
 
-enum { TEXT_STOPS = 16 };
+enum { TEXT_STOPS = 16, TEXT_IMAGES = 16 };
 
 /* What a verb reads of the command line to generate texts. Starts as TEXT_ARGS_INIT. */
 typedef struct text_args {
     const char *model, *tokenizer, *draft;
-    const char *schema, *grammar;      /* files */
-    const char *stops[TEXT_STOPS + 1]; /* [stop_count] */
+    const char *schema, *grammar;             /* files */
+    const char *stops[TEXT_STOPS + 1];        /* [stop_count] */
+    const char *vision, *images[TEXT_IMAGES]; /* [image_count]; of chat */
+    uint32_t image_count;
     uint32_t stop_count, max_tokens, top_k, lookup, context;
     uint64_t seed;
     double temperature, top_p, min_p, penalty;
@@ -61,6 +63,8 @@ INLAY_NODISCARD inlay_status text_work_request(const text_args *args, inlay_text
 INLAY_NODISCARD inlay_status text_work_run(inlay_text_model *model, const inlay_text_request *request, bool prints,
                                            bool (*is_over)(void), struct strbuf *to, json_t **out_facts,
                                            inlay_diag *diag);
-/* Reads a file, "-" is standard input, and ends it by a NUL. */
+/* Reads a file; "-" is standard input. */
+INLAY_NODISCARD inlay_status text_work_bytes(const char *path, struct strbuf *to, inlay_diag *diag);
+/* Reads a text, and ends it by a NUL. */
 INLAY_NODISCARD inlay_status text_work_read(const char *path, struct strbuf *to, inlay_diag *diag);
 #endif

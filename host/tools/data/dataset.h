@@ -2,8 +2,8 @@
  *
  *     --data FILE.npz     an array for each input, under its name ('/' and ':' may read as '_'), or one array for the
  *                         only input; with one axis more than the input, or more rows along its first axis, the array
- *                         holds that many samples. Inputs whose first axis has the same name are cut together, and not
- *                         at all if another axis has the name
+ *                         holds that many samples. Inputs whose first axis has the same name are cut together;
+ *                         they are not cut if another axis has this name, too
  *     --data FILE.npy     the same for a model with one input
  *     --data DIR          <input>.npy or .pb for each input, as in --inputs; or folders of such files, and files as
  *                         above, each with one or several samples, in the order of their names */

@@ -6,7 +6,7 @@
 #ifndef DATA_NPY_H
 #define DATA_NPY_H
 #include "base/arena.h"
-#include "inlay/graph_view.h" /* inlay_tensor_view */
+#include "inlay/types.h" /* inlay_tensor_view */
 #include <stdio.h>
 
 /* Reads a tensor into the arena. Big-endian and Fortran-ordered files are converted; object arrays and structured types

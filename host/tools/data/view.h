@@ -2,7 +2,7 @@
 #ifndef DATA_VIEW_H
 #define DATA_VIEW_H
 #include "inlay/inlay.h"
-#include "inlay/graph_view.h" /* inlay_tensor_view */
+#include "inlay/types.h" /* inlay_tensor_view */
 #include <stdbool.h>
 
 /* Creates a value with a copy of the tensor's elements. */

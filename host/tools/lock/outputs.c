@@ -127,8 +127,8 @@ static json_t *values_json(const inlay_value *value)
     return json;
 }
 
-/* Reads the recorded and the new elements as doubles: numbers[0, count) and numbers[count, 2 * count). False: there are
- * not as many recorded ones. */
+/* Reads the recorded and the new elements as doubles: numbers[0, count) and numbers[count, 2 * count). False: another
+ * number of elements was recorded. */
 static bool read_numbers(const char *text, const inlay_tensor_view *view, int64_t count, double *numbers)
 {
     double im;

@@ -1,4 +1,4 @@
-/* Operators whose form changed before opset 7, the earliest one that is written. */
+/* Operators whose form changed before opset 7, the earliest opset that is written. */
 #include "modelkit/opset_parts.h"
 #include <string.h>
 
@@ -25,7 +25,7 @@ static void add_last_axes(struct conversion *conversion, uint32_t i, uint32_t ra
 }
 
 /* Since opset 7 inputs are broadcast as in numpy. Before, attribute `broadcast` allowed only the second input to be
- * broadcast: its axes are those of the first input from `axis` on, or the last ones. */
+ * broadcast: it has the axes of the first input from `axis` on or, without `axis`, the last ones. */
 static bool raise_broadcast(struct conversion *conversion)
 {
     const bool aligns =

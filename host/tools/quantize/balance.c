@@ -68,7 +68,7 @@ static bool add_layer_parts(const struct balancing *balancing, const struct laye
     return true;
 }
 
-/* A Mul: by a constant, or of two activations of which a layer produces one (SwiGLU). */
+/* A Mul: by a constant, or of two activations, one of which a layer produces (SwiGLU). */
 static bool add_factor_parts(const struct balancing *balancing, const graph_node *node, struct balanced *balanced)
 {
     for (uint32_t i = 0; i < 2; i++)

@@ -293,7 +293,7 @@ void calibrate_mse(const tensor_range *range, float *low, float *high)
 }
 
 /* The divergence of the histogram, clipped to bins from .. to, from its version with 255 steps. The bin of zero is
- * excluded: zeros, of which Relu makes many, are exact with any step. */
+ * excluded: zeros, which Relu often produces, are exact with any step. */
 static double divergence(const tensor_range *range, int from, int to, int zero)
 {
     enum { STEPS = 255 };

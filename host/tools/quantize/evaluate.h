@@ -33,7 +33,7 @@ INLAY_NODISCARD inlay_status subject_open(const char *path, const inlay_options 
                                           inlay_diag *diag);
 void subject_close(struct subject *subject); /* {0} is a no-op */
 /* Drops the pages of the model's file that runs have read, until they are read again. This matters for embedding
- * tables, of which each sample reads other rows. */
+ * tables, because each sample reads other rows of a table. */
 void subject_trim(const struct subject *subject);
 /* Closes session and context and frees their memory; cached outputs are kept. */
 void subject_unload(struct subject *subject);
@@ -77,8 +77,8 @@ const char *verdict_describe(const struct verdict *verdict, const char *what, st
 INLAY_NODISCARD inlay_status evaluate_agreement(const struct samples *set, uint32_t most, const agree_demand *demand,
                                                 const struct subject *want, const struct subject *got,
                                                 struct verdict *out, inlay_diag *diag);
-/* evaluate_agreement() on `count` samples: those of the list `which`, or the first ones if it is NULL. distances,
- * [count] or NULL, receives the largest output distance of each sample. */
+/* evaluate_agreement() on `count` samples: the samples that `which` lists or, if it is NULL, the first samples.
+ * distances, [count] or NULL, receives the largest output distance of each sample. */
 INLAY_NODISCARD inlay_status evaluate_subset(const struct samples *set, const uint32_t *which, uint32_t count,
                                              const agree_demand *demand, const struct subject *want,
                                              const struct subject *got, struct verdict *out, double *distances,

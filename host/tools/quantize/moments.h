@@ -21,7 +21,7 @@ INLAY_NODISCARD inlay_status moments_gather(const char *path, const inlay_option
                                             struct moments *out, inlay_diag *diag);
 void moments_end(struct moments *moments);
 
-/* Computes the upper triangular u with inverse(h) = u' u, of a symmetric positive definite h, [n, n], of which only the
- * upper triangle is read. h is overwritten. False: h is not positive definite. */
+/* Computes the upper triangular u with inverse(h) = u' u for a symmetric positive definite h, [n, n]. Only the upper
+ * triangle of h is read. h is overwritten. False: h is not positive definite. */
 bool moments_factor(float *h, int64_t n, float *u);
 #endif

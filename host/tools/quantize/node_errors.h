@@ -1,10 +1,11 @@
 /* quantize/node_errors.h - measures what each matrix multiplication and convolution saves and changes in a cheaper
  * arithmetic: the work of `inlay explain --errors`.
  *
- * The change is that of the model's outputs on samples, between a session as it is and one in which this node alone is
- * reduced (option reduce). Later nodes magnify or damp it as they do in a run. The gradient would give the same to
- * first order with fewer sessions, but has no rule for many operators, and needs the error of the node itself, too.
- * Times are those of nodes with equal sizes together: the time of one node is lost in the noise of a run. */
+ * The change is the difference of the model's outputs on samples between two sessions: the plain one, and one in which
+ * this node alone is reduced (option reduce). Later nodes magnify or damp it as they do in a run. The gradient would
+ * give the same to first order with fewer sessions, but many operators have no rule for it, and it needs the error of
+ * the node itself, too. Times are sums over all nodes with equal sizes, because the time of one node is lost in the
+ * noise of a run. */
 #ifndef QUANTIZE_NODE_ERRORS_H
 #define QUANTIZE_NODE_ERRORS_H
 #include "data/samples.h"

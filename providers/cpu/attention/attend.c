@@ -4,6 +4,7 @@
 #include "cpu/attention/attend.h"
 #include "cpu/attention/score_loops.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 #include "cpu/region/build.h"
 #include "cpu/matrix/sgemm.h"
 #include "cpu/weights/read.h"

@@ -4,6 +4,8 @@
 #include "cpu/region/build.h"
 #include "cpu/matrix/sgemm.h"
 #include "inlay/check.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 
 /* True if the size is known to differ from the scores' size and is not 1 (broadcast). */
 static bool differs(const inlay_dim *dim, const inlay_dim *of)

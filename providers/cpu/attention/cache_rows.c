@@ -4,6 +4,9 @@
 #include "cpu/region/build.h"
 #include "cpu/weights/read.h"
 #include "inlay/check.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
+#include "inlay/host.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave it out. */

@@ -4,6 +4,9 @@
 #include "cpu/region/build.h"
 #include "cpu/weights/read.h"
 #include "inlay/check.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
+#include "inlay/host.h"
 
 static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 {

@@ -4,6 +4,8 @@
 #include "cpu/region/build.h"
 #include "cpu/weights/read.h"
 #include "inlay/check.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 
 enum { ROW_AXIS = 2 };
 

@@ -1,5 +1,6 @@
 /* Convolutions and matrix multiplications: the choice among the kernels of the table. */
 #include "cpu/choice/kernels.h"
+#include "inlay/extensions.h"
 #include "cpu/weights/winograd_accuracy.h"
 
 /* A layer may take up to this many times the time of its best kernel if that avoids a second copy of packed weights.

@@ -5,6 +5,7 @@
 #include "cpu/compile/expand.h"
 #include "cpu/kernels/table.h"
 #include "inlay/check.h"
+#include "inlay/extensions.h"
 #include "cpu/weights/halves.h"
 #include "cpu/weights/low_bit.h"
 #include "cpu/weights/nbits_weights.h"

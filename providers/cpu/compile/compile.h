@@ -2,6 +2,7 @@
 #ifndef CPU_COMPILE_H
 #define CPU_COMPILE_H
 #include "cpu/choice/kernels.h"
+#include "inlay/extensions.h"
 #include "inlay/plugin.h"
 
 inlay_status cpu_compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,

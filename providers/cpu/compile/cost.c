@@ -50,7 +50,7 @@
 #define ROWS_GRAIN 32768.0 /* ... of normalised or reduced rows, ... */
 #define TAPS_GRAIN 65536.0 /* ... and taps of pools */
 #define MOVED_GRAIN 16384.0
-#define MIN_MOVED 24576.0 /* elements of which the layout is changed by several threads */
+#define MIN_MOVED 24576.0 /* elements whose layout several threads change */
 #define ATTENTION_WAKE_NS 10000.0
 #define ATTENTION_WAKE_PER_NS 120.0
 #define CALL_NS 42.0                   /* one more step in a region */
@@ -73,8 +73,6 @@
 #define PIECE_NS 3.0 /* ... and pieces of rows with a stride, for every term, ... */
 #define UNFOLD_BYTES_PER_NS 100.0
 #define STRIDED_BYTES_PER_NS 30.0 /* ... without skipped pixels */
-#define PIXEL_BYTES_PER_NS 60.0   /* convolutions of groups: results that are stored, ... */
-#define GROUPS_NS 2250.0          /* ... and the start */
 #define PLANE_NS 30.0   /* depthwise convolutions by planes: start of a plane; with a stride, its rows are copied */
 #define BORDER_NS 700.0 /* convolutions of windows: the border of the image */
 #define CHANNELS_NS 0.5 /* depthwise convolutions by channels: a vector of a pixel, ... */
@@ -583,40 +581,36 @@ static double pixel_threads(const struct sizes *sizes, double flops, double filt
     return units / ceil(units / threads);
 }
 
-/* Time of a convolution of single pixels between row-major images, which needs no layout (kernels/model.c,
- * kernel_rows_ns). Without a stride the image is read in place, otherwise its rows are copied. Negative: the op is
- * another one. */
-static double pixels_ns(const cpu_state *state, const inlay_graph *graph, const inlay_node_info *info,
-                        const struct sizes *sizes, const op_work *work, double threads, const struct machine *machine)
+/* Time of a convolution between row-major images, which needs no layout: products of the filters by panels of receptive
+ * fields (kernels/model.c, kernel_rows_ns). Single pixels without a stride are read in place, otherwise a panel has a
+ * copy of a piece of a row for every term. Negative: the op is another one. */
+static double rows_ns(const cpu_state *state, const inlay_graph *graph, const inlay_node_info *info,
+                      const struct sizes *sizes, const op_work *work, double threads, const struct machine *machine)
 {
     const cpu_op *op = work->op;
     const bool laid_out = has_layout(state, graph, info->inputs[0]) || wants_layout(state, graph, info->outputs[0]);
     op_work product = { .op = op, .rate = CORE_FLOPS_PER_NS, .threads = 1, .gain = 1 };
-    double filters, columns, depth, width, places, ns;
+    double filters, columns, depth, taps, width, places, ns;
 
     if (op->row->family->kind != CPU_FAMILY_CONV || op->window.spatial != 2 || laid_out || sizes->output == NULL ||
-        sizes->output->rank != 4 || sizes->second == NULL || op->window.group < 1)
+        sizes->output->rank != 4 || sizes->second == NULL || op->window.group < 1 || price_axis(sizes->second, 1) < 2)
         return -1;
-    for (uint32_t i = 0; i < 2; i++)
-        if (op->window.kernel[i] != 1)
-            return -1;
+    taps = (double)(op->window.kernel[0] * op->window.kernel[1]);
     filters = price_axis(sizes->output, 1) / (double)op->window.group;
     columns = price_count(sizes->output) / filters;
-    depth = price_axis(sizes->second, 1);
-    if (depth < 2)
-        return -1;
+    depth = price_axis(sizes->second, 1) * taps;
     width = price_axis(sizes->output, 3);
     places = price_axis(sizes->output, 2) * width;
     product.multiplies = product.dense = true;
     product.flops = 2 * filters * columns * padded(places) * depth;
     ns = op_work_ns(&product, &machine->reference, &machine->local) +
          columns / places * ceil(places / PIXEL_COLUMNS) * ceil(filters / PIXEL_FILTERS) * PIXEL_TILE_NS;
-    if (op->window.strides[1] > 1)
+    if (taps > 1 || op->window.strides[1] > 1)
         ns += columns / width * depth * (ceil(width / PIXEL_COLUMNS) + (fmod(width, PIXEL_COLUMNS) > 0)) * PIECE_NS +
               4 * columns * depth / UNFOLD_BYTES_PER_NS +
               sizes->in / (double)op->window.strides[0] / STRIDED_BYTES_PER_NS;
     threads = pixel_threads(sizes, product.flops, filters, threads);
-    if (price_far_share(&machine->memory, sizes->in + sizes->out) > 0) /* caches are read during the computation */
+    if (price_stream_share(&machine->memory, sizes->in + sizes->out) > 0) /* caches are read during the computation */
         ns += threads * stream_ns(machine, sizes->in, sizes->out, threads);
     return ns / threads + CALL_NS + (threads > 1 ? machine->memory.team_ns : 0);
 }
@@ -643,14 +637,17 @@ static double channels_ns(const struct sizes *sizes, const op_work *work, const 
 {
     const double channels = price_axis(sizes->output, 1),
                  vectors = price_count(sizes->output) / channels * ceil(channels / LANES);
-    double taps = 1, rows, tap_ns; /* rows: bytes of the rows that a window covers */
+    const uint32_t last = work->op->window.spatial - 1;
+    const double width = price_axis(sizes->first, sizes->first->rank - 1);
+    double taps = 1, rows = last > 0 ? (double)work->op->window.kernel[0] : 1, read_ns = 0;
 
-    for (uint32_t i = 0; i < work->op->window.spatial; i++)
+    for (uint32_t i = 0; i <= last; i++)
         taps *= (double)work->op->window.kernel[i];
-    rows = 4 * channels * price_axis(sizes->first, sizes->first->rank - 1) * (double)work->op->window.kernel[0];
-    tap_ns = fmax(CHANNELS_TAP_NS * CHANNELS_PACE / machine->local.multiply,
-                  rows > PRICE_CORE_SIZE ? 4 * LANES / machine->memory.near : 0);
-    return vectors * (CHANNELS_NS * CHANNELS_PACE / machine->local.multiply + tap_ns * taps) / work->threads +
+    if (4 * channels * width * rows > PRICE_CORE_SIZE) /* each column of a window arrives once */
+        read_ns = rows * fmin((double)work->op->window.strides[last], (double)work->op->window.kernel[last]) * 4 *
+                  LANES / machine->memory.near;
+    return vectors * fmax((CHANNELS_NS + CHANNELS_TAP_NS * taps) * CHANNELS_PACE / machine->local.multiply, read_ns) /
+               work->threads +
            stream_ns(machine, sizes->in, sizes->out, work->threads) + reorder_ns(machine, sizes->in, work->threads) +
            reorder_ns(machine, sizes->out, work->threads) + CALL_NS + (work->threads > 1 ? machine->memory.team_ns : 0);
 }
@@ -707,7 +704,8 @@ static void describe_work(const cpu_state *state, const inlay_graph *graph, cons
 
     work->multiplies = family->kind == CPU_FAMILY_CONV || family->kind == CPU_FAMILY_CONV_TRANSPOSE ||
                        family->kind == CPU_FAMILY_PRODUCT || family->kind == CPU_FAMILY_ATTENTION;
-    work->dense = family->kind == CPU_FAMILY_ATTENTION || (work->multiplies && work->rate == CORE_FLOPS_PER_NS);
+    work->dense = family->kind == CPU_FAMILY_ATTENTION ||
+                  (work->multiplies && (work->rate == CORE_FLOPS_PER_NS || work->rate == THIN_FLOPS_PER_NS));
     work->planar = slides && info->output_count > 0 && sizes->output != NULL &&
                    sizes->output->rank != INLAY_RANK_UNKNOWN && sizes->output->rank > 2 &&
                    !has_layout(state, graph, info->inputs[0]) && !wants_layout(state, graph, info->outputs[0]);
@@ -721,8 +719,9 @@ static void describe_work(const cpu_state *state, const inlay_graph *graph, cons
     }
 }
 
-/* The time of a recurrent layer of `rows` sequences relative to the reference core. A step with few of them reads its
- * weights from the caches as fast as they arrive, one with more multiplies. */
+/* The time of a recurrent layer of `rows` sequences relative to the reference core. The time of a step of few sequences
+ * is that of reading the weights from the caches; the time of a step of more sequences is that of the
+ * multiplications. */
 static double recurrent_factor(const struct machine *machine, double rows)
 {
     const double multiplies = machine->reference.multiply / machine->local.multiply;
@@ -758,7 +757,7 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
     cpu_op op;
     op_work work = { .op = &op, .threads = request->max_threads > 0 ? request->max_threads : 1, .gain = 1 };
     const double threads = work.threads;
-    double alone, inside = -1, share = 1, enter_ns = 0, leave_ns = 0, pixels;
+    double alone, inside = -1, share = 1, enter_ns = 0, leave_ns = 0, rows;
     bool fused = false, laid_out, planar;
     struct sizes sizes = { 0 };
 
@@ -850,22 +849,25 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
     alone = alone_ns(&sizes, &work, weights_ns(machine, request->graph, sizes.weights, work.threads), machine);
     if (op.row->family->kind == CPU_FAMILY_ATTENTION)
         alone += 2 * 4 * price_count(sizes.second) / PACK_BYTES_PER_NS / work.threads;
-    pixels = pixels_ns(state, request->graph, info, &sizes, &work, threads, machine);
-    if (pixels >= 0 && pixels < alone + enter_ns + leave_ns) {
-        alone = pixels;
+    if (reads_rows(state, request->graph, &op, info, &sizes)) { /* both changes of layout are the kernel's */
+        alone += reorder_ns(machine, sizes.in, threads) + reorder_ns(machine, sizes.out, threads);
         enter_ns = leave_ns = 0;
     }
-    if (pixels < 0 && reads_rows(state, request->graph, &op, info, &sizes)) {
-        alone += (sizes.out / PIXEL_BYTES_PER_NS + GROUPS_NS) / work.threads;
+    if (op.row->family->kind == CPU_FAMILY_CONV && !planar)
+        alone += BORDER_NS;
+    rows = rows_ns(state, request->graph, info, &sizes, &work, threads, machine);
+    if (rows >= 0 && rows < alone + enter_ns + leave_ns) {
+        alone = rows;
         enter_ns = leave_ns = 0;
     }
     if (planar) {
         const double elements = is_strided_window(&op) ? sizes.in / 4 : 0;
 
         alone += (PLANE_NS * price_axis(sizes.first, 0) * price_axis(sizes.first, 1) + elements / LANES) / work.threads;
+        if (price_stream_share(&machine->memory, sizes.in + sizes.out) >
+            0) /* planes are copied before the computation */
+            alone += fmin(work_ns(&work, machine), stream_ns(machine, sizes.in, sizes.out, work.threads));
         alone = fmin(alone, channels_ns(&sizes, &work, machine));
-    } else if (op.row->family->kind == CPU_FAMILY_CONV && pixels < 0) {
-        alone += BORDER_NS;
     }
     cost->enter_ns += enter_ns;
     cost->leave_ns += leave_ns;

@@ -2,6 +2,8 @@
  * region, the newest instance if no run uses it, packed weights that no instance reads and that can be made again, and
  * the arenas of builds. The instance that compile made stays with its packed weights. */
 #include "cpu/compile/compile.h"
+#include "inlay/extensions.h"
+#include "inlay/plugin.h"
 #include "cpu/weights/packs.h"
 #include "simd/at_fork.h"
 

@@ -9,6 +9,8 @@
 #include "cpu/convolution/tiles.h"
 #include "cpu/weights/packs.h"
 #include "inlay/check.h"
+#include "inlay/execution.h"
+#include "inlay/extensions.h"
 #include "simd/clock.h"
 #include <string.h>
 

@@ -8,6 +8,8 @@
 #include "cpu/convolution/tiles.h"
 #include "cpu/weights/read.h"
 #include "inlay/check.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */

@@ -1,10 +1,10 @@
 /* Convolutions of row-major images with large kernels, by the fast Fourier transform.
  *
- * The image is divided into overlapping blocks (overlap-save): the transform of a block, times that of a filter, is the
- * transform of the convolution, of which the results are kept whose receptive fields are inside the block. Weights are
- * real, so two neighbouring blocks of an image are the real and the imaginary part of one complex block. Filters are
- * transformed in each run: transforms of all weights would take up to 16 times the memory of the weights, and several
- * blocks share each of them.
+ * The image is divided into overlapping blocks (overlap-save): the transform of a block, times the transform of a
+ * filter, is the transform of the convolution. The results whose receptive fields are inside the block are kept.
+ * Weights are real, so two neighbouring blocks of an image are the real and the imaginary part of one complex block.
+ * Filters are transformed in each run: transforms of all weights would take up to 16 times the memory of the weights,
+ * and several blocks share each of them.
  *
  * A slice is some pairs of blocks, and a group of channels. It has three steps: the guard, the transforms of the input,
  * and for each output channel the sum of the products, its inverse transform, and the results. Groups of one input
@@ -16,6 +16,7 @@
  * result contains at least one cell. The decision depends on the pair of blocks alone. */
 #include "cpu/convolution/fft_conv.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 #include <float.h>
 #include <math.h>
 

@@ -8,6 +8,7 @@
 #include "cpu/convolution/tiles.h"
 #include "cpu/weights/read.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 #include "simd/optional.h"
 #include <math.h>
 

@@ -8,6 +8,7 @@
 #include "cpu/region/window.h"
 #include "cpu/weights/read.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
@@ -54,7 +55,7 @@ static const float *row_of(const group_conv_call *call, int64_t row)
     return (const float *)call->args[ARG_X] + at + row / conv->sizes[0] * conv->image;
 }
 
-/* Computes an output row for channels [first, first + count), each of which is a group. */
+/* Computes an output row for channels [first, first + count); each channel is a group. */
 static void thin_unit(const group_conv_call *call, int64_t row, int64_t first, int64_t count)
 {
     const group_conv *conv = call->conv;

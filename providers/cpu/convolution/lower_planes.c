@@ -6,6 +6,7 @@
 #include "cpu/elementwise/elementwise.h"
 #include "cpu/weights/read.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */

@@ -4,6 +4,7 @@
  * reads contiguous elements: without dilation, a tap is a whole row of the kernel, with all its pixels and channels. */
 #include "cpu/convolution/tiles.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 #include "cpu/layout/moves.h"
 #include "cpu/weights/low_bit.h"
 #include "cpu/weights/read.h"

@@ -13,6 +13,7 @@
 #include "cpu/convolution/sum_loops.h"
 #include "cpu/convolution/tiles.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 #include "simd/optional.h"
 #include <float.h>
 #include <math.h>

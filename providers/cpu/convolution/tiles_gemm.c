@@ -6,6 +6,7 @@
 #include "cpu/weights/read.h"
 #include "cpu/weights/terms_weights.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 #include <math.h>
 
 enum { ARG_X, ARG_W, ARG_Y, BLOCK_PIXELS = 160, MIN_THREAD_PIXELS = 48, WAKE_NS = 4000 };

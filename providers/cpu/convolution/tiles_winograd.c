@@ -7,15 +7,16 @@
  * are transformed back. Windows are processed in blocks whose V and M stay in the second-level cache, if the weights
  * do, too; otherwise in larger blocks, because each block reads all weights.
  *
- * Each window is guarded: if one of its pixels is much larger than the pixels around one of its results, or is NaN or
- * infinity, or if a result has only a few terms, all results of the window are direct sums with the original weights
- * (direct_window). How much larger a pixel may be was measured with the weights (tiles_error.c). The decision depends
- * on the window alone, not on its neighbours or on threads. */
+ * Each window is guarded. All results of a window are direct sums with the original weights (direct_window) if a pixel
+ * of the window is much larger than the pixels around a result, if a pixel is NaN or infinity, or if a result has only
+ * a few terms. How much larger a pixel may be was measured with the weights (tiles_error.c). The decision depends on
+ * the window alone, not on its neighbours or on threads. */
 #include "cpu/convolution/sum_loops.h"
 #include "cpu/convolution/tiles.h"
 #include "cpu/region/window.h"
 #include "cpu/weights/read.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 #include "simd/optional.h"
 #include <float.h>
 #include <math.h>

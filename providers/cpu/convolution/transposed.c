@@ -2,6 +2,7 @@
  * (transposed_phases.c), others of row-major images in transposed_planes.c, and the rest as GEMMs and sums
  * (transposed_sums.h). */
 #include "cpu/convolution/transposed.h"
+#include "inlay/cost.h"
 #include "cpu/convolution/transposed_sums.h"
 #include "cpu/elementwise/elementwise.h"
 #include "cpu/weights/read.h"

@@ -9,6 +9,7 @@
 #include "cpu/convolution/transposed.h"
 #include "cpu/weights/read.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */

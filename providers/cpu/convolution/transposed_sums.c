@@ -2,6 +2,7 @@
 #include "cpu/convolution/transposed_sums.h"
 #include "cpu/convolution/sum_loops.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 
 uint64_t sums_terms_bytes(const axis_terms *axis)
 {

@@ -3,6 +3,7 @@
 #include "cpu/region/build.h"
 #include "cpu/weights/read.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 
 enum { PIECE = 2048, GRAIN = 16384 }; /* elements that stay in the first-level cache; elements worth another thread */
 

@@ -3,6 +3,7 @@
  * specifies. */
 #include "cpu/elementwise/element_loops.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 #include "cpu/elementwise/elementwise.h"
 #include "cpu/region/build.h"
 #include "simd/row_set.h"

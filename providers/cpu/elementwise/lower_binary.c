@@ -2,6 +2,8 @@
 #include "cpu/elementwise/elementwise.h"
 #include "cpu/weights/read.h"
 #include "inlay/check.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 
 static bool parse_binary(const kit_node *node, cpu_op *op, kit_refusal *why)
 {

@@ -5,6 +5,9 @@
 #include "cpu/region/build.h"
 #include "cpu/weights/read.h"
 #include "inlay/check.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
+#include "inlay/host.h"
 
 enum { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP };
 

@@ -131,10 +131,9 @@ double kernel_planes_ns(const cpu_build *build, const cpu_group *group, const ke
     const kernel_conv_shape *window = &layer->window;
     double taps = (double)(window->kernel[0] * window->kernel[1]),
            copied = (double)cpu_count(build, build->op->in[0]) / TILE_LANES;
-    double vectors = (double)(window->images * window->in * window->out_height *
-                              ((window->out_width + TILE_LANES - 1) / TILE_LANES));
-    double planes = (double)(window->images * window->in),
-           ns = vectors * (1 + tap_ns(window) * taps) + copied + 30 * planes;
+    double planes = (double)(window->images * window->in), rows = planes * (double)window->out_height,
+           vectors = rows * (double)((window->out_width + TILE_LANES - 1) / TILE_LANES),
+           ns = vectors * (1 + tap_ns(window) * taps) + copied + 6 * rows * (double)window->stride[0] + 30 * planes;
 
     if (build->compiled->values[group->out].uses > 0) /* most consumers prefer channels-last */
         ns += KERNEL_THREADS * kernel_reorder_ns(4.0 * (double)cpu_count(build, group->out));
@@ -252,8 +251,10 @@ double cpu_winograd_gain(const cpu_op *op, int64_t in, int64_t out, int64_t heig
 
     if (!cpu_winograd_fits(op, in, out))
         return 0;
-    if (side < 12)
-        return in >= 512 && out >= 512 ? 1.15 : 0;
+    if (side < 12 && in >= 512 && out >= 512)
+        return 1.15;
+    if (side < 12) /* blocks of 4 by 4 pixels */
+        return side < 7 || in < 64 || out < 64 ? 0 : side == 8 || side == 10 ? 1.3 : 1.1;
     if (side < 20)
         return in >= 512 ? 1.5 : in >= 256 ? 1.36 : in >= 128 ? 1.25 : 0;
     if (in < 64 || out < 64)

@@ -3,6 +3,8 @@
  * the region's part of the limit is used. The parts depend on the graph only, so that the order in which regions are
  * compiled, and the number of threads, do not change the kernels. */
 #include "cpu/kernels/table.h"
+#include "inlay/execution.h"
+#include "inlay/graph_view.h"
 #include "cpu/convolution/tiles.h"
 #include "cpu/region/window.h"
 #include "cpu/weights/packs.h"

@@ -3,6 +3,8 @@
 #define CPU_KERNEL_TABLE_H
 #include "cpu/choice/kernels.h"
 
+struct inlay_graph;
+
 /* The measured speed of Winograd's algorithm relative to a direct convolution. It depends on the size of the output,
  * since a small one fills few tiles, and on the channels. 0: not supported for this window, or slower. */
 bool cpu_winograd_fits(const cpu_op *op, int64_t in, int64_t out);
@@ -10,7 +12,7 @@ double cpu_winograd_gain(const cpu_op *op, int64_t in, int64_t out, int64_t heig
 /* True if tiled (register-blocked) convolution kernels exist for the layer. */
 bool kernel_has_tiles(const cpu_build *build, const kernel_layer *layer);
 /* Option pack_bytes (pack_limit.c): the bytes by which the packs of the region may exceed its weights, ... */
-uint64_t kernel_pack_share(const inlay_compiled *compiled, const inlay_graph *graph);
+uint64_t kernel_pack_share(const inlay_compiled *compiled, const struct inlay_graph *graph);
 /* ... and the kernels that this excludes. Before the groups are lowered. */
 inlay_status kernel_limit_packs(cpu_build *build);
 /* kernel_entry.defer of tiled convolutions (defer.c). */

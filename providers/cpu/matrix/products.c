@@ -474,8 +474,8 @@ KERNEL_PART(void, panel_of_halves, const uint16_t *lines, int64_t stride, int64_
     panel_of(lines, true, stride, count, size, out);
 }
 
-/* Dot products of `rows` rows of a with the first VEC_LANES / rows of `lines` lines of b, each of which is read once.
- * The order of additions of an element does not depend on its neighbours. */
+/* Dot products of `rows` rows of a with the first VEC_LANES / rows of `lines` lines of b; each line is read once. The
+ * order of additions of an element does not depend on its neighbours. */
 VEC_INLINE void dots_of(int rows, const float *a, int64_t a_row, const void *b, bool halves, int64_t b_stride,
                         int64_t lines, int64_t size, float *out, int64_t out_row)
 {

@@ -33,7 +33,7 @@ static inline void split_row(const float *first, const float *second, int terms,
     }
 }
 
-/* `count` elements of a row, of which a tile takes 32; if there are fewer, a copy that is padded with 0. */
+/* `count` elements of a row; a tile takes 32 of them; if there are fewer, a copy that is padded with 0. */
 static inline const float *whole_row(const float *row, int64_t count, float copy[TERMS_DEPTH])
 {
     if (count >= TERMS_DEPTH)

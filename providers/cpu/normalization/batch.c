@@ -5,6 +5,7 @@
 #include "cpu/region/build.h"
 #include "cpu/weights/read.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 #include <math.h>
 
 enum { CHUNK = 1024, UNIT_ELEMENTS = 16384 }; /* channels per table of factors; elements worth another thread */

@@ -3,6 +3,9 @@
 #include "cpu/normalization/normalize.h"
 #include "cpu/region/build.h"
 #include "inlay/check.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
+#include "inlay/host.h"
 #include "cpu/normalization/norm_loops.h"
 #include "cpu/weights/read.h"
 

@@ -21,20 +21,26 @@ const kit_provider *cpu_operators(void)
     if (cpu_uniform() != CPU_UNIFORM_NO)
         return &none;
 #if defined(__x86_64__) && !defined(SIMD_ONLY)
+#ifndef OPERATORS_WITHOUT_AVX512
     static const kit_table *const avx512[] = {
 #define TABLE(stem) &operators_##stem##_avx512,
 #include "operators/tables.def"
 #undef TABLE
     };
+    static const kit_provider with_avx512 = LEVEL(avx512);
+
+    if (cpu_has(CPU_AVX512))
+        return &with_avx512;
+#endif
     static const kit_table *const avx2[] = {
 #define TABLE(stem) &operators_##stem##_avx2,
 #include "operators/tables.def"
 #undef TABLE
     };
-    static const kit_provider with_avx512 = LEVEL(avx512), with_avx2 = LEVEL(avx2);
+    static const kit_provider with_avx2 = LEVEL(avx2);
 
     if (cpu_has(CPU_AVX2))
-        return cpu_has(CPU_AVX512) ? &with_avx512 : &with_avx2;
+        return &with_avx2;
 #elif defined(__aarch64__) && !defined(SIMD_ONLY)
     static const kit_table *const neon[] = {
 #define TABLE(stem) &operators_##stem##_neon,

@@ -4,6 +4,8 @@
 #include "cpu/pooling/pool.h"
 #include "cpu/region/build.h"
 #include "inlay/check.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 #include "cpu/region/window.h"
 #include "cpu/weights/read.h"
 

@@ -4,6 +4,7 @@
 #include "cpu/pooling/pool_lanes.h"
 #include "cpu/pooling/pool_loops.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 #include "cpu/region/build.h"
 #include <math.h>
 

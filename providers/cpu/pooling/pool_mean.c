@@ -4,6 +4,7 @@
 #include "cpu/pooling/pool.h"
 #include "cpu/region/build.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 #include "cpu/pooling/pool_loops.h"
 #include "simd/optional.h"
 

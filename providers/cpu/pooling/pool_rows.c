@@ -5,6 +5,7 @@
 #include "cpu/pooling/pool_lanes.h"
 #include "cpu/pooling/pool_loops.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 #include "cpu/region/build.h"
 #include "simd/move_set.h"
 #include "simd/row_set.h"

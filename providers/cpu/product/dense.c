@@ -5,6 +5,7 @@
 #include "cpu/product/dense.h"
 #include "cpu/choice/kernels.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 #include "cpu/product/product.h"
 #include "cpu/weights/low_bit.h"
 #include "cpu/weights/read.h"

@@ -1,6 +1,7 @@
 /* Runs a mixture of experts, see lower_experts.c. */
 #include "cpu/product/experts_run.h"
 #include "inlay/check.h"
+#include "inlay/extensions.h"
 #include "simd/optional.h"
 
 /* The number of rows of an expert is not known before a run. */

@@ -5,6 +5,7 @@
  * (nbits_rows.h). Activations are applied to a block of the first layer's results while it is in the cache. */
 #include "cpu/choice/kernels.h"
 #include "inlay/check.h"
+#include "inlay/extensions.h"
 #include "cpu/product/experts_run.h"
 #include "cpu/weights/read.h"
 

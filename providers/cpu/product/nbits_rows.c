@@ -1,6 +1,7 @@
 /* Rows of floats by packed n-bit weights, see nbits_rows.h. */
 #include "cpu/product/nbits_rows.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */

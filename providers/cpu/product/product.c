@@ -2,6 +2,8 @@
  * batched GEMM, which reads transposed views in place. */
 #include "cpu/choice/kernels.h"
 #include "inlay/check.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 #include "cpu/elementwise/elementwise.h"
 #include "cpu/matrix/terms.h"
 #include "cpu/product/product.h"

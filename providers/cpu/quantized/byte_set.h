@@ -127,7 +127,7 @@ extern const byte_tiles byte_tiles_avx2, byte_tiles_neon;     /* of plain C, for
 /* The kernels for this CPU; NULL: none. */
 const byte_tiles *byte_tiles_of_cpu(void);
 const byte_set *byte_set_of_cpu(void);
-/* Faster ones for weights whose pairs add up to -128 to 128; NULL: none. */
+/* Faster functions for weights whose pairs add up to -128 to 128; NULL: none. */
 const byte_set *byte_set_of_pairs(void);
 extern const byte_set byte_set_avx512_vnni, byte_set_avx_vnni, byte_set_avx2, byte_set_avx2_pairs, byte_set_neon,
     byte_set_wasm;

@@ -10,8 +10,8 @@
 #include "cpu/quantized/quantize.h"
 #include "cpu/convolution/tiles.h"
 
-/* The kernel of tiles, if this process may use it and it is faster for these numbers of rows, taps, quads and columns
- * than that of the byte_set; otherwise NULL. */
+/* Returns the kernel of matrix tiles, if this process may use it and it is faster than the kernel of the byte_set for
+ * these numbers of rows, taps, quads and columns; otherwise NULL. */
 const byte_tiles *bytes_tiles_for(int64_t rows, int64_t taps, int64_t quads, int64_t columns);
 /* The text of `inlay explain` on a kernel: `text`, or why this process may not use the tiles that the CPU has. */
 const char *bytes_why(const char *text);

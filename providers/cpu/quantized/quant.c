@@ -1,6 +1,9 @@
 /* QuantizeLinear-10..25, DequantizeLinear-10..25, DynamicQuantizeLinear-11, Clip-12..13 of bytes, and
  * Cast-6..25 of the sums of MatMulInteger and ConvInteger. */
 #include "cpu/elementwise/elementwise.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
+#include "inlay/host.h"
 #include "cpu/quantized/quant.h"
 #include "simd/dynamic_range.h"
 #include "simd/vecmath.h"

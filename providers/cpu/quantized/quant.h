@@ -6,14 +6,18 @@
 #include "cpu/quantized/byte_set.h"
 #include "cpu/region/build.h"
 
+struct inlay_node_info;
+struct inlay_value_info;
+
 struct inlay_cost_request;
 
-bool q_is_bytes(const inlay_value_info *value); /* uint8 or int8 */
+bool q_is_bytes(const struct inlay_value_info *value); /* uint8 or int8 */
 /* Is the value a constant float scale above 0, of 1 or `most` elements? */
-bool q_known_scale(const inlay_value_info *value, int64_t most, const char *what, float *out_first, kit_refusal *why);
+bool q_known_scale(const struct inlay_value_info *value, int64_t most, const char *what, float *out_first,
+                   kit_refusal *why);
 /* Is the value a constant zero point of one element, of the type of `of`? NULL means 0. */
-bool q_known_zero(const inlay_value_info *value, const inlay_value_info *of, const char *what, int32_t *out,
-                  kit_refusal *why);
+bool q_known_zero(const struct inlay_value_info *value, const struct inlay_value_info *of, const char *what,
+                  int32_t *out, kit_refusal *why);
 
 /* Values of cpu_operator.takes. */
 bool cpu_takes_any(const kit_node *node);
@@ -28,7 +32,7 @@ uint32_t cpu_sums_of(const cpu_op *add);
 uint32_t cpu_bias_of(const cpu_op *add);
 /* Adds the cost of an operator of integers.def, without the time of products by weights, and of reading them:
  * *out_multiply_ns of the reference core, and *out_weight_bytes; both are unchanged without weights. */
-void cpu_quant_cost(const cpu_op *op, const struct inlay_cost_request *request, const inlay_node_info *info,
+void cpu_quant_cost(const cpu_op *op, const struct inlay_cost_request *request, const struct inlay_node_info *info,
                     struct inlay_cost *cost, double *out_multiply_ns, double *out_weight_bytes);
 
 /* Moves op `next`, the only reader of the group's output, into the group if it adds a bias to the integers, or converts

@@ -5,6 +5,8 @@
  * The scale and the bias are computed in the run. The Add is part of the convolution where a built-in kernel runs it
  * (cpu_fuse_integer_reader), otherwise a separate step. */
 #include "cpu/quantized/bytes.h"
+#include "inlay/graph_view.h"
+#include "inlay/host.h"
 #include "cpu/quantized/quant.h"
 #include "cpu/weights/read.h"
 #include "simd/convert.h"

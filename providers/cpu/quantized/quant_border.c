@@ -1,6 +1,7 @@
 /* Padded copies of int8 images: channels last, the number of channels rounded up to a multiple of 4, with a border of
  * zero points, for windows that reach past the image (quant_tiles.c). */
 #include "cpu/quantized/bytes.h"
+#include "inlay/host.h"
 
 /* The step that makes the copy, from any strides. */
 struct border {

@@ -1,6 +1,7 @@
 /* Chains of functions between DequantizeLinear and QuantizeLinear: one loop over tiles, in float arithmetic as in ONNX.
  * Dequantized values that only chains read are never stored. */
 #include "cpu/quantized/bytes.h"
+#include "inlay/host.h"
 #include "cpu/quantized/quant.h"
 #include "cpu/weights/read.h"
 #include "simd/optional.h"

@@ -1,5 +1,7 @@
 /* QLinearConv-10 and ConvInteger-10: parsing. The kernels are in quant_tiles.c and quant_depthwise.c. */
 #include "cpu/quantized/bytes.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 #include "cpu/quantized/quant.h"
 #include "cpu/region/window.h"
 

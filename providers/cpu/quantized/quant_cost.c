@@ -5,6 +5,8 @@
 #include "cpu/quantized/quant.h"
 #include "common/price.h"
 #include "cpu/convolution/tiles.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 #include "inlay/plugin.h"
 #include <math.h>
 

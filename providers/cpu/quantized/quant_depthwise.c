@@ -4,6 +4,7 @@
  * A unit of work is a range of output rows by a few blocks of channels. The addresses of an input row's pixels are in a
  * table, which all windows that read the row share; pixels outside the image point to a pixel of zero points. */
 #include "cpu/quantized/bytes.h"
+#include "inlay/host.h"
 #include "cpu/quantized/quant.h"
 #include "cpu/convolution/tiles.h"
 #include "cpu/weights/read.h"

@@ -1,5 +1,8 @@
 /* Operands of integer operators: checks of types, scales, zero points and constants. */
 #include "cpu/quantized/quant.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
+#include "inlay/kit_table.h"
 #include "cpu/weights/read.h"
 #include "simd/optional.h"
 

@@ -1,6 +1,7 @@
 /* Weights for the kernels byte_set_of_pairs(): products of bytes by two neighbouring weights must fit into 16 bits.
  * Models that were quantized for CPUs without VNNI have such weights, of 7 bits ("reduce_range" of ONNX Runtime). */
 #include "cpu/quantized/bytes.h"
+#include "inlay/extensions.h"
 #include "cpu/weights/packs.h"
 
 /* Do n pairs a[i] and b[i] add up to -128 to 128 each? */

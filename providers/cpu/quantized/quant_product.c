@@ -7,6 +7,8 @@
  *
  * All of this is exact modulo 2^32, like int32 arithmetic. */
 #include "cpu/elementwise/elementwise.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 #include "cpu/quantized/bytes.h"
 #include "cpu/quantized/quant.h"
 #include "cpu/weights/read.h"

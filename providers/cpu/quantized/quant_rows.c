@@ -1,5 +1,8 @@
 /* GEMM of bytes by a constant matrix into int32, by int8 tiles. */
 #include "cpu/quantized/bytes.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
+#include "inlay/host.h"
 #include "cpu/quantized/quant.h"
 #include "cpu/convolution/tiles.h"
 #include "cpu/weights/read.h"

@@ -4,6 +4,9 @@
  * The initial values of sums correct for the zero point of the input. If a window reaches past the image, or the number
  * of channels is not a multiple of 4, the kernel reads a copy padded with the zero point. */
 #include "cpu/quantized/bytes.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
+#include "inlay/host.h"
 #include "cpu/quantized/quant.h"
 #include "cpu/convolution/tiles.h"
 #include "cpu/region/window.h"
@@ -309,8 +312,8 @@ const int32_t *bytes_tiles_sums(const byte_set *set, const tensor_layout *layout
            lines_of(set, channels) * set->lanes;
 }
 
-/* Packs the weights of one filter and one tap. to: the tap's weights in the panel of `room` channels, of which
- * `channel` is this one. Returns the sum of the weights. */
+/* Packs the weights of one filter and one tap. to: the tap's weights in a panel of `room` channels; channel: the
+ * position of the filter's channel in the panel. Returns the sum of the weights. */
 static int32_t pack_channels(const byte_set *set, const int8_t *from, int64_t in, int64_t step, int8_t *to,
                              int64_t channel, int64_t room)
 {

@@ -3,6 +3,7 @@
  * tensors, and keeps gates and states in the region's workspace. Any output may be omitted, including Y. */
 #include "operators/recurrent/recurrent.h"
 #include "inlay/check.h"
+#include "inlay/execution.h"
 #include "cpu/recurrent/layer.h"
 #include "cpu/recurrent/projection.h"
 #include "cpu/weights/low_bit_pack.h"
@@ -52,7 +53,8 @@ static bool parse_recurrent(const kit_node *node, cpu_op *op, kit_refusal *why)
     return true;
 }
 
-/* Do terms pay for `rows` rows of X? rows below 0: unknown, so for many. */
+/* Is a multiplication of `rows` rows of X by terms faster than by floats? rows below 0: the number is unknown and
+ * counts as large. */
 static bool projects_by_terms(const cpu_state *state, const recurrent_state *layer, const struct panels *weights,
                               int64_t rows)
 {

@@ -32,7 +32,7 @@ typedef struct cpu_buffer {
     uint32_t pending;     /* number of reads, not lowered yet, of values in this buffer */
     uint32_t parent;      /* WORK: the buffer that contains it, at byte `within`; INLAY_NONE: it is separate */
     uint64_t within;
-    uint32_t copy_of; /* the value of which it holds a copy, which later reads may use; INLAY_NONE */
+    uint32_t copy_of; /* the value that is copied here, so that later reads may use the copy; INLAY_NONE: no copy */
     const void *data; /* CONST */
 } cpu_buffer;
 
@@ -206,7 +206,7 @@ inlay_status cpu_plan(cpu_build *build);
 
 /* cpu_execute that also stores the time of each step: out_ns[step_count], or NULL. */
 inlay_status cpu_execute_timed(const cpu_state *state, inlay_compiled *compiled, inlay_instance *instance,
-                               const inlay_exec_args *args, double *out_ns);
+                               const struct inlay_exec_args *args, double *out_ns);
 /* Creates the context of the first run in the instance's arena, so that this run allocates nothing. */
 inlay_status cpu_context_prepare(inlay_instance *instance, inlay_diag *diag);
 void cpu_contexts_destroy(inlay_instance *instance);

@@ -2,6 +2,7 @@
 #include "cpu/region/build.h"
 #include "cpu/layout/moves.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */

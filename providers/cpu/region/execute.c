@@ -1,6 +1,8 @@
 /* Runs an instance: a flat list of steps. The addresses of buffers belong to a context, which one run uses at a time.
  * The instance keeps idle contexts, so that repeated runs allocate nothing. */
 #include "cpu/region/build.h"
+#include "inlay/execution.h"
+#include "inlay/extensions.h"
 #include "simd/clock.h"
 #include <stdio.h>
 

@@ -4,8 +4,8 @@
 
 enum { ALIGN = 64 };
 
-/* A buffer that grows or shrinks by at most this share of its size from one instance to the next gets as much room in
- * addition, up to MOST_ROOM bytes, so that the placement serves several sizes. */
+/* A buffer gets 1/ROOM_SHARE of its size as additional room, at most MOST_ROOM bytes, so that one placement serves
+ * several sizes. */
 enum { ROOM_SHARE = 8, MOST_ROOM = 64 << 10 };
 
 static uint64_t room_of(uint64_t bytes)

@@ -23,7 +23,7 @@
 #ifndef CPU_REGION_H
 #define CPU_REGION_H
 #include "inlay/check.h"
-#include "inlay/extensions.h"
+#include "inlay/kit_table.h"
 #include "kit/blocks.h"
 #include "cpu/layout/functions.h"
 #include "cpu/layout/layout.h"
@@ -32,6 +32,17 @@
 #include "cpu/sparse/sparse.h"
 #include <pthread.h>
 #include <stdlib.h>
+
+struct inlay_exec_args;
+struct inlay_ext_constants;
+struct inlay_ext_packs;
+struct inlay_ext_steps;
+struct inlay_ext_timings;
+struct inlay_host;
+struct inlay_value_info;
+/* A compiled region, and a region at concrete shapes, of the plug-in ABI (inlay/execution.h). */
+typedef struct inlay_compiled inlay_compiled;
+typedef struct inlay_instance inlay_instance;
 
 enum {
     CPU_MAX_PAD_RANK = 6,  /* of Pad's input: begins and ends share one array of dims */
@@ -42,23 +53,23 @@ typedef struct cpu_scratch cpu_scratch;
 
 /* The provider. Immutable after create, but for what `scratch`, `packed_for` and `regions` point to. */
 typedef struct cpu_state {
-    const inlay_host *host;
-    const inlay_ext_constants *constants; /* NULL: the host does not have this extension */
-    const inlay_ext_packs *packs;         /* likewise */
-    const inlay_ext_timings *timings;     /* likewise */
-    const inlay_ext_steps *steps;         /* likewise */
-    uint32_t budget;                      /* threads that the process may use */
-    bool winograd;                        /* option winograd: convolutions may use Winograd's algorithm */
-    double pack_bytes;                    /* option pack_bytes (kernels/pack_limit.c) */
-    bool pack_bytes_set;                  /* not its default */
-    const struct sgemm_kernel *sgemm;     /* GEMM; NULL: left out of a program of `inlay bundle` */
-    const struct tile_set *tiles;         /* tiled convolutions; NULL: likewise */
-    const struct move_set *moves;         /* copies between layouts (moves.h) */
-    const struct byte_set *bytes;         /* int8 convolutions and GEMMs (bytes.h); NULL: none for this CPU */
-    const struct nbits_kernel *nbits;     /* GEMMs by n-bit weights (nbits.h); NULL: weights are unpacked to floats */
-    uint32_t limbs;                       /* nbits_mode: the activations' precision in these GEMMs */
-    bool model_sets_limbs;                /* a model may lower `limbs` (accuracy_level of MatMulNBits) */
-    bool strict;                          /* precision strict */
+    const struct inlay_host *host;
+    const struct inlay_ext_constants *constants; /* NULL: the host does not have this extension */
+    const struct inlay_ext_packs *packs;         /* likewise */
+    const struct inlay_ext_timings *timings;     /* likewise */
+    const struct inlay_ext_steps *steps;         /* likewise */
+    uint32_t budget;                             /* threads that the process may use */
+    bool winograd;                               /* option winograd: convolutions may use Winograd's algorithm */
+    double pack_bytes;                           /* option pack_bytes (kernels/pack_limit.c) */
+    bool pack_bytes_set;                         /* not its default */
+    const struct sgemm_kernel *sgemm;            /* GEMM; NULL: left out of a program of `inlay bundle` */
+    const struct tile_set *tiles;                /* tiled convolutions; NULL: likewise */
+    const struct move_set *moves;                /* copies between layouts (moves.h) */
+    const struct byte_set *bytes;                /* int8 convolutions and GEMMs (bytes.h); NULL: none for this CPU */
+    const struct nbits_kernel *nbits; /* GEMMs by n-bit weights (nbits.h); NULL: weights are unpacked to floats */
+    uint32_t limbs;                   /* nbits_mode: the activations' precision in these GEMMs */
+    bool model_sets_limbs;            /* a model may lower `limbs` (accuracy_level of MatMulNBits) */
+    bool strict;                      /* precision strict */
     bool reproducible;                /* option reproducible: the kernel and the order of sums do not depend on sizes */
     bool fast;                        /* precision fast: kernels without an error bound may run */
     uint32_t kernel;                  /* option kernel: KERNEL_* to prefer; KERNEL_COUNT: the fastest */
@@ -289,24 +300,25 @@ const cpu_operator *cpu_parse(const kit_node *node, cpu_op *op, kit_refusal *why
 /* Is the number of elements at most 2^31 - 1? dims[rank], none negative. */
 bool cpu_count_fits(const int64_t *dims, uint32_t rank);
 /* Is the rank known and within [low, high]? `what` names the value in the reason. */
-bool cpu_known_rank(const inlay_value_info *value, uint32_t low, uint32_t high, const char *what, kit_refusal *why);
+bool cpu_known_rank(const struct inlay_value_info *value, uint32_t low, uint32_t high, const char *what,
+                    kit_refusal *why);
 /* The number of elements if all dims are fixed, otherwise -1. */
-int64_t cpu_known_count(const inlay_value_info *value);
+int64_t cpu_known_count(const struct inlay_value_info *value);
 /* The elements of an int64 constant or of a value known before the run. false: not known, or more than max. */
-bool cpu_known_ints(const inlay_value_info *value, int64_t *out, uint32_t max, uint32_t *out_count);
+bool cpu_known_ints(const struct inlay_value_info *value, int64_t *out, uint32_t max, uint32_t *out_count);
 /* The element of a float scalar constant. */
-bool cpu_known_scalar(const inlay_value_info *value, float *out);
+bool cpu_known_scalar(const struct inlay_value_info *value, float *out);
 /* Maps an axis in [-rank, rank) to [0, rank). */
 bool cpu_axis(int64_t axis, uint32_t rank, int64_t *out);
 /* Does the output have at least two axes, or is an input a scale of DynamicQuantizeLinear? If not, the host may compute
  * the node ahead, as shape arithmetic. */
 bool cpu_is_large(const kit_node *node, kit_refusal *why);
 /* Does an operator of this type compute `value`? */
-bool cpu_is_made_by(const kit_node *node, const inlay_value_info *value, const char *op_type);
+bool cpu_is_made_by(const kit_node *node, const struct inlay_value_info *value, const char *op_type);
 /* Does DynamicQuantizeLinear compute `value`? */
-bool cpu_is_dynamic_scale(const kit_node *node, const inlay_value_info *value);
+bool cpu_is_dynamic_scale(const kit_node *node, const struct inlay_value_info *value);
 /* Is the value computed, by a few nodes, from the scale of a DynamicQuantizeLinear? */
-bool cpu_follows_dynamic_scale(const kit_node *node, const inlay_value_info *value);
+bool cpu_follows_dynamic_scale(const kit_node *node, const struct inlay_value_info *value);
 /* Are both dims known to have the same size? */
 bool cpu_same_dim(const inlay_dim *a, const inlay_dim *b);
 
@@ -405,7 +417,8 @@ static inline uint32_t cpu_only_reader(const inlay_compiled *compiled, uint32_t 
 }
 
 struct inlay_assess_request;
-inlay_status cpu_execute(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_exec_args *args);
+inlay_status cpu_execute(void *state, inlay_compiled *compiled, inlay_instance *instance,
+                         const struct inlay_exec_args *args);
 /* See inlay_ext_branches.may. */
 uint32_t cpu_may_branch(void *state, inlay_compiled *compiled, inlay_instance *instance);
 inlay_status cpu_assess(void *state, const struct inlay_assess_request *request, inlay_diag *diag);

@@ -1,6 +1,7 @@
 /* Concatenation of row-major tensors, as rows of bytes. Rotary embeddings, for example, have rows of one
  * element. */
 #include "cpu/region/build.h"
+#include "inlay/host.h"
 
 typedef struct concat_rows {
     cpu_native native;

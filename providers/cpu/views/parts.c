@@ -1,6 +1,8 @@
 /* Split-1..18, and Slice-1..13 with positive steps. The parts are views of the whole tensor, with gaps between rows.
  * GEMMs with constant matrices and attention read them directly; other ops read a copy (cpu_read). */
 #include "cpu/region/build.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 #include "cpu/weights/read.h"
 
 static bool parse_split(const kit_node *node, cpu_op *op, kit_refusal *why)

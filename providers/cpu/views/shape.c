@@ -1,5 +1,7 @@
 /* Operators that only move elements: views, transposes, concatenations. */
 #include "cpu/attention/attention.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 #include "cpu/convolution/tiles.h"
 #include "cpu/views/concat.h"
 #include "cpu/weights/read.h"

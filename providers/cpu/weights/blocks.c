@@ -1,4 +1,7 @@
 #include "cpu/weights/blocks.h"
+#include "inlay/execution.h"
+#include "inlay/graph_view.h"
+#include "inlay/host.h"
 #include "cpu/weights/nbits_weights.h"
 #include "cpu/weights/packs.h"
 #include "simd/optional.h"

@@ -4,14 +4,16 @@
 #define CPU_BLOCKS_H
 #include "cpu/region/build.h"
 
+struct inlay_graph;
+
 enum { BLOCKS_CODES, BLOCKS_SCALES, BLOCKS_ZEROS }; /* outputs */
 
 /* Reads an UnpackBlocks (cpu_family.parse). */
 bool blocks_parse(const kit_node *node, cpu_op *op, kit_refusal *why);
 /* Is the value a result of such a node? */
-bool blocks_is_constant(const inlay_graph *graph, uint32_t value);
+bool blocks_is_constant(const struct inlay_graph *graph, uint32_t value);
 /* Turns these results into constants of the region. Called when all nodes of a region are parsed. */
-void blocks_make_constants(inlay_compiled *compiled, const inlay_graph *graph);
+void blocks_make_constants(inlay_compiled *compiled, const struct inlay_graph *graph);
 /* Marks the blocks of packed constants as no longer needed (cpu_constant.repacked_ops). */
 void blocks_mark_packed(inlay_compiled *compiled);
 /* Can blocks_pack pack a matrix of k elements in a column with a scale for each `block` of them? */

@@ -1,5 +1,7 @@
 /* Which nodes UnpackBlocks the provider reads, and how. */
 #include "cpu/matrix/sgemm.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 #include "cpu/weights/blocks.h"
 #include "cpu/weights/nbits.h"
 #include "simd/optional.h"

@@ -1,5 +1,7 @@
 /* The weights of MoE-1 and QMoE-1 of com.microsoft: which nodes the kernels support, and the layout of the elements. */
 #include "cpu/weights/experts.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 #include "cpu/matrix/sgemm.h"
 #include "cpu/region/families.h"
 #include "cpu/weights/blocks.h"

@@ -1,4 +1,6 @@
 #include "cpu/weights/halves.h"
+#include "inlay/execution.h"
+#include "inlay/graph_view.h"
 #include "cpu/weights/packs.h"
 #include "simd/convert.h"
 #include "simd/optional.h"

@@ -8,15 +8,17 @@
 #define CPU_HALVES_H
 #include "cpu/region/build.h"
 
+struct inlay_graph;
+
 /* cpu_operator.takes: Cast of a float16 or bfloat16 constant to float. */
 bool cpu_takes_float16_constant(const kit_node *node);
 /* Is the value the output of such a Cast? */
-bool halves_is_constant(const inlay_graph *graph, uint32_t value);
+bool halves_is_constant(const struct inlay_graph *graph, uint32_t value);
 /* Is the value a matrix, the Transpose of the output of such a Cast? */
-bool halves_is_matrix(const inlay_graph *graph, uint32_t value);
+bool halves_is_matrix(const struct inlay_graph *graph, uint32_t value);
 /* Turns the outputs of such Casts into constants of the region, which products read instead of their Transposes. Called
  * when all nodes of a region are parsed. */
-void halves_make_constants(inlay_compiled *compiled, const inlay_graph *graph);
+void halves_make_constants(inlay_compiled *compiled, const struct inlay_graph *graph);
 /* Marks the originals of packed constants as no longer needed (cpu_constant.repacked_ops). */
 void halves_mark_packed(inlay_compiled *compiled);
 /* Writes the floats of such a constant; a weight_kind of weights.c, as are low_bit_floats() and sparse_unfold(). */

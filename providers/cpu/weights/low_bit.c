@@ -1,6 +1,8 @@
 /* Low-bit constants (low_bit.h): DequantizeLinear-10..25 of integers of 2, 4, 8 and 16 bits and of floats of 4 and 8
  * bits, with one scale for all elements, per index of an axis, or per block of an axis. */
 #include "cpu/weights/low_bit_pack.h"
+#include "inlay/execution.h"
+#include "inlay/graph_view.h"
 #include "cpu/weights/packs.h"
 #include "cpu/weights/recurrent_panels.h"
 #include "simd/optional.h"

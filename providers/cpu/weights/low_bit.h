@@ -10,16 +10,18 @@
 #define CPU_NARROW_H
 #include "cpu/region/build.h"
 
+struct inlay_graph;
+
 #define LOW_BIT_NS 0.05 /* to dequantize an element */
 
 bool cpu_takes_low_bit_constant(const kit_node *node); /* cpu_operator.takes: low-bit constants but n-bit weights */
 /* Is the value a low-bit constant? *out_bytes: bytes of its elements, scales and zero points; may be NULL. */
-bool low_bit_is_constant(const inlay_graph *graph, uint32_t value, double *out_bytes);
+bool low_bit_is_constant(const struct inlay_graph *graph, uint32_t value, double *out_bytes);
 
 /* Turns the outputs of such ops, and of views after them, into constants of the region, and removes these ops from its
  * steps. Called when all nodes of a region are parsed. Convolutions whose weights are computed in another region get
  * the family of computed weights. */
-inlay_status low_bit_make_constants(inlay_compiled *compiled, const inlay_graph *graph, inlay_diag *diag);
+inlay_status low_bit_make_constants(inlay_compiled *compiled, const struct inlay_graph *graph, inlay_diag *diag);
 /* Marks the originals of packed constants as no longer needed (cpu_constant.repacked_ops). */
 void low_bit_mark_packed(inlay_compiled *compiled);
 void low_bit_destroy(struct low_bit_constant *narrow);

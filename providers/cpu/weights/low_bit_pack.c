@@ -1,5 +1,6 @@
 /* Packs of low-bit constants (low_bit.h), and dequantizing them during a run. */
 #include "cpu/weights/low_bit_pack.h"
+#include "inlay/host.h"
 #include "simd/convert.h"
 #include "cpu/weights/packs.h"
 #include "cpu/weights/recurrent_panels.h"

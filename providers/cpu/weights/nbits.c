@@ -48,7 +48,7 @@ VEC_INLINE struct coding codes_of(const nbits_shape *shape)
 #endif
 }
 
-/* Four weights of 8 bits, of which `group` is one of two in a word of indexes. */
+/* Returns four weights of 8 bits: those of the first (group 0) or second (group 1) half of a word of indexes. */
 VEC_INLINE vint look_up(vint word, struct coding c, int group)
 {
 #ifdef INTS_CODES

@@ -80,7 +80,7 @@ bool nbits_join_scales(nbits_shape *shape);
 int64_t nbits_parts(const nbits_shape *shape); /* parts of a row of activations */
 
 /* Elements in a file: element (k, n) is at index k * k_step + n * n_step. Weights that are packed in 5 or 6 bits have 8
- * there, of which the others are not read. */
+ * bits there; the other bits are not read. */
 typedef struct nbits_source {
     const void *data;
     int64_t k_step, n_step; /* in elements; k counts blocks for scales and zero points */

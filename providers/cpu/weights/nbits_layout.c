@@ -1,5 +1,6 @@
 /* The layouts of packed n-bit weights, with the shape in dims. Packs constants into them. */
 #include "cpu/weights/nbits_weights.h"
+#include "inlay/host.h"
 #include "cpu/weights/blocks.h"
 #include "simd/optional.h"
 #include <math.h>

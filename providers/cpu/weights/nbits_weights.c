@@ -1,6 +1,9 @@
 /* n-bit weights: which nodes have them, the layout of their elements, and their packs. Supports DequantizeLinear-10..25
  * of constant matrices, and MatMulNBits-1 of com.microsoft. */
 #include "cpu/weights/nbits_weights.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
+#include "inlay/kit_node.h"
 #include "cpu/weights/blocks.h"
 #include "cpu/weights/experts.h"
 #include "cpu/matrix/sgemm.h"

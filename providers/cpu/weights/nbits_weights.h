@@ -8,9 +8,11 @@
 #include "cpu/region/build.h"
 #include "cpu/weights/nbits.h"
 
+struct inlay_graph;
+
 /* Is the value n-bit weights, the output of such a DequantizeLinear or of a Transpose after it? *out_bytes: bytes of
  * its inputs. */
-bool nbits_is_weights(const inlay_graph *graph, uint32_t value, double *out_bytes);
+bool nbits_is_weights(const struct inlay_graph *graph, uint32_t value, double *out_bytes);
 
 /* Finds the GEMMs with n-bit weights, and silences the ops whose output only they read. Called when all nodes of a
  * region are parsed and small constants are copied. */

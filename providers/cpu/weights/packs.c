@@ -1,6 +1,8 @@
 /* The list of a constant's packs, and their memory, which may be in the host's cache. */
 #include "cpu/weights/packs.h"
+#include "inlay/extensions.h"
 #include "cpu/weights/nbits_weights.h"
+#include "kit/large_pages.h"
 
 void pack_destroy(cpu_pack *pack)
 {
@@ -138,10 +140,13 @@ inlay_status pack_allocate(inlay_compiled *compiled, const cpu_constant *constan
     }
     pack->hosts = status == INLAY_OK;
     *out_known = pack->hosts && known != 0;
-    if (!pack->hosts && posix_memalign(&pack->data, 64, bytes > 0 ? bytes : 1) != 0) {
+    if (pack->hosts)
+        return INLAY_OK;
+    if (posix_memalign(&pack->data, bytes >= PAGES_LARGE ? PAGES_LARGE : 64, bytes > 0 ? bytes : 1) != 0) {
         pack->data = NULL;
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "packing a constant of %llu bytes", (unsigned long long)bytes);
     }
+    pages_large(pack->data, bytes);
     return INLAY_OK;
 }
 

@@ -1,6 +1,6 @@
 /* The layout of a recurrent layer's packed matrices. */
 #include "cpu/weights/recurrent_panels.h"
-#include "inlay/kit_kernel.h"
+#include "inlay/kit_call.h"
 #include "operators/recurrent/recurrent.h"
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* Reorders constants while a region is compiled, large ones on the host's threads. */
 #include "cpu/weights/packs.h"
+#include "inlay/host.h"
 
 enum { SHARED_BYTES = 1 << 20 }; /* below this size one thread is faster */
 
@@ -31,7 +32,7 @@ static int64_t element_offset(const tensor_layout *layout, const int64_t *index)
     return offset;
 }
 
-/* Copies one element after the other, where layout_copy_part does not know the layouts, such as those of bytes. */
+/* Copies one element after the other, for layouts that layout_copy_part does not know, such as those of bytes. */
 static bool copy_elements(const tensor_layout *from, const void *source, const tensor_layout *to, void *target,
                           const int64_t *dims, const int64_t *first)
 {

@@ -1,4 +1,7 @@
 #include "cpu/weights/sparse_weights.h"
+#include "inlay/extensions.h"
+#include "inlay/graph_view.h"
+#include "inlay/kit_node.h"
 #include "cpu/weights/packs.h"
 #include "simd/optional.h"
 
@@ -99,7 +102,7 @@ bool sparse24_matrix_of(cpu_build *build, const cpu_op *op)
            build->compiled->constants[number].sparse_turned == op->product.trans_b;
 }
 
-/* The first dim of the layout of 2:4 sparse matrices; that of block-sparse ones is 1. */
+/* The first dim of the layout of 2:4 sparse matrices; the layout of block-sparse matrices begins with 1. */
 enum { FOURS = 4 };
 
 void sparse_layout(const tensor_layout *plain, int64_t count, tensor_layout *layout)

@@ -4,6 +4,9 @@
 #include "cpu/region/build.h"
 #include "cpu/sparse/sparse24.h"
 
+struct inlay_graph;
+struct inlay_value_info;
+
 /* Reads a SparseToDense (cpu_family.parse). */
 bool sparse_parse(const kit_node *node, cpu_op *op, kit_refusal *why);
 /* The number of nonzero blocks of the op's constant matrix. -1: too many to gain by block sparsity, or not known,
@@ -27,6 +30,6 @@ void sparse_make_constants(inlay_compiled *compiled);
 /* For the cost model: the share of a matrix that a GEMM multiplies. It is the share of nonzero blocks, estimated from a
  * sample, or SPARSE24_SHARE if the matrix is 2:4 sparse and there are few rows. upright: the matrix is [k, n].
  * elements: of the other operand. false: `value` is not a constant float matrix. */
-bool sparse_share_of(const inlay_graph *graph, const inlay_value_info *value, bool upright, double elements,
-                     double *out_share);
+bool sparse_share_of(const struct inlay_graph *graph, const struct inlay_value_info *value, bool upright,
+                     double elements, double *out_share);
 #endif

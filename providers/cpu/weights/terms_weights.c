@@ -1,6 +1,7 @@
 #include "cpu/weights/terms_weights.h"
 #include "cpu/matrix/terms.h"
 #include "inlay/check.h"
+#include "inlay/host.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */

@@ -1,5 +1,6 @@
 /* Packs the constants of a region: once per layout, shared by the instances of all shapes. */
 #include "cpu/weights/blocks.h"
+#include "inlay/extensions.h"
 #include "cpu/weights/halves.h"
 #include "cpu/weights/low_bit.h"
 #include "cpu/weights/nbits_weights.h"

@@ -1,5 +1,7 @@
 /* geometry.c - attributes and window geometry of the convolutions (ONNX Conv-1, 11, 22). */
 #include "inlay/check.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "operators/conv.h"
 

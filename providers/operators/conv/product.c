@@ -1,5 +1,6 @@
 /* product.c - convolution as a matrix multiplication over a staged input. */
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "operators/conv.h"
 #include "operators/conv/conv_loops.h"

@@ -1,8 +1,10 @@
 /* constant.c - packs constant matrices. They are read in file order, in pieces that fit into the second-level cache.
  * Pages that were read are released, so the original and the packed data are never both resident in full. */
 #include "inlay/check.h"
+#include "inlay/graph_view.h"
 #include "operators/gemm.h"
 #include <stdlib.h>
+#include <string.h>
 
 enum { PIECE_BYTES = 256 << 10, RELEASE_BYTES = 16 << 20, SLACK = 64 /* see gemm_pack_fn */, KEY_FORMAT = 1 };
 

@@ -1,6 +1,8 @@
 /* LSTM: ONNX 1, 7, 14, 22. GRU: ONNX 1, 3, 7, 14, 22. RNN: ONNX 1, 7, 14, 22. float16 and bfloat16 are computed in
  * float. recurrent.h describes how a layer runs. */
 #include "inlay/check.h"
+#include "inlay/cost.h"
+#include "inlay/graph_view.h"
 #include "operators/recurrent/recurrent.h"
 #include "operators/args.h"
 #include <stdlib.h>

@@ -7,7 +7,7 @@
  * possible, and samples that have ended are skipped. If threads are left over, they share the panels of each step. */
 #ifndef RECURRENT_H
 #define RECURRENT_H
-#include "inlay/kit_kernel.h"
+#include "inlay/kit_table.h"
 #include "operators/panels.h"
 
 enum { CELL_RNN, CELL_GRU, CELL_LSTM };

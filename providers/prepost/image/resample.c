@@ -3,6 +3,7 @@
 #include "inlay/check.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { BITS = 22 }; /* 32 bits minus 8 of the sample and 2 of headroom for sums */
 

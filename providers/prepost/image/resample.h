@@ -3,7 +3,7 @@
  * axis. */
 #ifndef RESAMPLE_H
 #define RESAMPLE_H
-#include "inlay/kit_kernel.h"
+#include "inlay/kit_call.h"
 
 enum {
     RESAMPLE_NEAREST,

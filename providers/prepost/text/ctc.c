@@ -111,12 +111,12 @@ static inlay_status greedy_decode(const kit_call *call, int64_t row, const float
 struct search {
     struct prefix *prefixes; /* [steps * beam + 1], the first prefix_count are in use */
     int32_t prefix_count;
-    struct hypothesis *beam; /* [beam] the prefixes before the step, of which beam_count are set */
+    struct hypothesis *beam; /* [beam] the prefixes before the step; the first beam_count are set */
     /* [beam * (MAX_LETTERS + 1)] the candidates after the step: the prefixes of `beam` in the same order, then new
      * ones */
     struct hypothesis *next;
     int64_t beam_count, next_count;
-    int64_t *letters; /* [MAX_LETTERS] the best letters of the step, of which letter_count are set */
+    int64_t *letters; /* [MAX_LETTERS] the best letters of the step; the first letter_count are set */
     int64_t letter_count;
 };
 

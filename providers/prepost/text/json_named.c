@@ -1,8 +1,10 @@
 /* json_named.c - the pre-tokenizers of GGUF files, by the names that their key tokenizer.ggml.pre has. The host's
  * reader of these files writes {"type": "GGUF", "name": ...}.
  *
- * The expressions are those of the models' own tokenizer.json where llama.cpp has adapted them (gpt-4o, tekken): there,
- * letters other than ASCII are of both cases, and marks are no letters. */
+ * The expressions are those of the models' own tokenizer.json where llama.cpp's are approximations, which
+ * tests/formats/splitters_peer.py names and compares: there, letters other than ASCII are of both cases and marks are
+ * no letters (gpt-4o, tekken, kimi-k2), case does not count (tiny_aya, youtu), or spaces before digits are divided
+ * (afmoe). */
 #include "prepost/text/json_parts.h"
 
 #define ENGLISH "'s|'t|'re|'ve|'m|'ll|'d"
@@ -18,6 +20,10 @@
 #define DEEPSEEK(ends) ASCII_MARKS "[A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+" ends
 #define LINES "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define HAN_KANA "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"
+/* Letters with case that deepseek-llm's list of them does not have. */
+#define UNLISTED                                                                                                       \
+    "[\u0560-\u0588\u10c7-\u10ff\u1c80-\u1c8f\u2d00-\u2d2d\ua790-\uab6f\U00010570-\U000105ff\U00010d40-\U00010d8f"     \
+    "\U00016e40-\U00016eff\U0001d400-\U0001dfff]"
 #define NOT_HAN(class) "(?:(?!\\p{Han})" class ")"
 #define BLOOM " ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"
 
@@ -71,7 +77,7 @@ static const struct {
     { " afmoe ",
       { "\\p{N}{1,3}(?=(?:\\p{N}{3})*(?!\\p{N}))",
         "[\u4e00-\u9fff\u3400-\u4dbf\uf900-\ufaff\u3040-\u309f\u30a0-\u30ff\uff65-\uff9f\u2f00-\u2fdf\u0e40-\u0e7f"
-        "\u0ec0-\u0eff\u1780-\u17ff\u1000-\u109f\uaa60-\uaa7f\ua9e0-\ua9ff\uac00-\ud7af\u1100-\u11ff]+",
+        "\u0e80-\u0eff\u1780-\u17ff\u1000-\u109f\uaa60-\uaa7f\ua9e0-\ua9ff\uac00-\ud7af\u1100-\u11ff]+",
         DEEPSEEK(LINES) },
       false },
     { " youtu ",
@@ -81,8 +87,8 @@ static const struct {
         CASED("(?i:" ENGLISH ")?", "") },
       true },
     { " deepseek-llm ",
-      { "[\\r\\n]", "\\s?(?:(?![\u10d0-\u10ff])[\\p{Lu}\\p{Ll}\\p{Lt}])+",
-        "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3001-\u3002]+", "\\s+$",
+      { "[\\r\\n]", "\\s?(?:(?!" UNLISTED ")[\\p{Lu}\\p{Ll}\\p{Lt}])+",
+        "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+", "\\s+$",
         "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+", "\\p{N}+" },
       false },
     { " superbpe ", { "\\p{N}+", "(?=(\\d{3})+(?!\\d))" }, false },

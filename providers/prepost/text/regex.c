@@ -64,7 +64,7 @@ static inlay_status next_match(struct finder *finder, inlay_str text, uint64_t f
     return count > 0 || count == PCRE2_ERROR_NOMATCH ? INLAY_OK : pcre_failed(count, finder->call->diag);
 }
 
-/* The bytes to skip to get to the next position: those of a character for RE2, one for std::regex. */
+/* Returns the number of bytes to the next position: RE2 advances by a character, std::regex by a byte. */
 static uint64_t step_size(const struct finder *finder, inlay_str text, uint64_t at)
 {
     uint64_t size = 1;

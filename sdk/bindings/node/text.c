@@ -188,7 +188,7 @@ static void complete(napi_env env, napi_status cancelled, void *data)
     free_call(env, call);
 }
 
-/* A call on a model, of which it holds a reference; NULL: model is no handle. */
+/* A call on a model; the call holds a reference to the model. Returns NULL if model is no handle. */
 static text_call *new_call(struct model *model, struct text *text)
 {
     text_call *made = model != NULL ? calloc(1, sizeof *made) : NULL;

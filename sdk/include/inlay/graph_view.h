@@ -3,29 +3,10 @@
  * Part of the plugin ABI: terms and rules of inlay/plugin.h apply. Code that only reads graphs includes this header. */
 #ifndef INLAY_GRAPH_VIEW_H
 #define INLAY_GRAPH_VIEW_H
-#include "inlay/status.h"
 #include "inlay/types.h"
 
 #ifdef __cplusplus
 extern "C" {
-#endif
-
-/* True if the struct at p, as its writer was compiled, includes field. */
-#define INLAY_HAS(p, field) ((p)->struct_size >= offsetof(__typeof__(*(p)), field) + sizeof((p)->field))
-
-/* True if the elements of an array of type with the given stride include field. */
-#define INLAY_STRIDE_HAS(type, stride, field) ((stride) >= offsetof(type, field) + sizeof(((const type *)0)->field))
-
-/* Returns a pointer to element i of an array whose writer may have been compiled with a struct of another size. */
-#define INLAY_AT(type, array, stride, i) ((const type *)(const void *)((const char *)(array) + (size_t)(stride) * (i)))
-
-/* The same for an array that the callee writes, such as inlay_describe_request.domains. */
-#define INLAY_AT_OUT(type, array, stride, i) ((type *)(void *)((char *)(array) + (size_t)(stride) * (i)))
-
-#if defined(__GNUC__)
-#define INLAY_EXPORT __attribute__((visibility("default")))
-#else
-#define INLAY_EXPORT
 #endif
 
 /* The graph that a plugin sees.
@@ -66,15 +47,6 @@ enum {
     INLAY_ATTR_INTS = 7,
     INLAY_ATTR_STRINGS = 8
 };
-
-/* A tensor in host memory, dense row-major. */
-typedef struct inlay_tensor_view {
-    const void *data;    /* all elements, sub-byte types packed; misaligned only where a comment permits it */
-    uint64_t bytes;      /* size of data */
-    const int64_t *dims; /* [rank] */
-    uint32_t rank;
-    inlay_dtype dtype;
-} inlay_tensor_view;
 
 /* An attribute; kind selects the valid members. */
 typedef struct inlay_attr_info {

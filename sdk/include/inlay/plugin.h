@@ -1,8 +1,8 @@
 /* inlay/plugin.h - the plugin ABI, version 1. This header is the manual.
  *
  * This file declares inlay_provider, the table of functions of a provider. graph_view.h (the graph that a plugin sees,
- * and operators) and execution.h (the functions of the host, prices, and the arguments of a run) are parts of the same
- * interface.
+ * and operators), host.h (the functions of the host), cost.h (refusals and prices) and execution.h (what a provider
+ * compiles and runs) are parts of the same interface.
  *
  * Most authors do not fill in these structs by hand: the kit (inlay/kit.h) turns a table of kernels into a provider,
  * and samples/provider_skeleton is a provider to copy. This header is for authors who need more than the kit offers.

@@ -52,12 +52,14 @@ typedef struct inlay_text_options {
     uint32_t lookup_tokens; /* guesses from the text's own tokens that one run checks, at most 16; 0: none */
     /* limit of the tokens of a text with its prompt, below that of the model; 0: that of the model */
     uint32_t context;
+    /* path of the vision part of the model, a GGUF file (mmproj), for prompts with images; NULL: none */
+    const char *vision;
 } inlay_text_options;
 
 /* Loads the model at path: an .onnx or .gguf file, or a folder with one model. options may be NULL.
  *     INLAY_UNSUPPORTED       the model generates no texts; the message names what is missing
- *     INLAY_INVALID_ARGUMENT  options, tokenizer.json or generation_config.json are invalid, or the draft model does
- *                             not belong to the model
+ *     INLAY_INVALID_ARGUMENT  options, tokenizer.json or generation_config.json are invalid, or the draft model or
+ *                             the vision part does not belong to the model
  *     and what inlay_session_create() returns */
 INLAY_API INLAY_NODISCARD inlay_status inlay_text_model_create(const char *path, const inlay_text_options *options,
                                                                inlay_text_model **out_model, inlay_diag *diag);
@@ -130,6 +132,14 @@ typedef struct inlay_text_chat {
 INLAY_API inlay_status inlay_text_model_chat(inlay_text_model *model, const inlay_text_chat *chat, char *text,
                                              size_t bytes, size_t *out_bytes, inlay_diag *diag);
 
+/* An image: the content of a file in PNG, JPEG or another format of ONNX's ImageDecoder. */
+typedef struct inlay_text_image {
+    const void *data; /* [bytes] */
+    uint64_t bytes;
+} inlay_text_image;
+/* In a prompt, and in the messages of its chat, the next image of the request is in the place of this text. */
+#define INLAY_TEXT_IMAGE_MARK "<__image__>"
+
 /* A text to generate. Start from INLAY_TEXT_REQUEST_INIT. The pointers are read during the call. A negative sampling
  * parameter stands for the value in the model's generation_config.json or, if that file has none, for the default in
  * parentheses. */
@@ -155,18 +165,25 @@ typedef struct inlay_text_request {
     float presence_penalty;   /* subtracted from the logits of generated tokens, once per token; -2 to 2 */
     float frequency_penalty;  /* subtracted once per occurrence; -2 to 2 */
     const char *adapter;      /* name of a LoRA adapter of the session's option adapter; NULL: none */
+    /* [image_count] of a prompt with INLAY_TEXT_RENDERED, which has the mark as many times. The model encodes them
+     * during the call, and keeps what it made of the latest ones. In the tokens of the text, the places of an image are
+     * negative numbers. */
+    const inlay_text_image *images;
+    uint64_t image_count;
 } inlay_text_request;
 #define INLAY_TEXT_REQUEST_INIT                                                                                        \
     {                                                                                                                  \
-        sizeof(inlay_text_request), NULL, NULL, 0, NULL, NULL, NULL, 0, 0, 0, 0, -1, -1, -1, -1, -1, 0, 0, NULL        \
+        sizeof(inlay_text_request), NULL, NULL, 0, NULL, NULL, NULL, 0, 0, 0, 0, -1, -1, -1, -1, -1, 0, 0, NULL, NULL, \
+            0                                                                                                          \
     }
 
 /* Begins a text, which the next steps generate. The text must be destroyed before the model.
- *     INLAY_INVALID_ARGUMENT  a number, the schema or the grammar is invalid; the prompt has no tokens
+ *     INLAY_INVALID_ARGUMENT  a number, the schema or the grammar is invalid; the prompt has no tokens, or another
+ *                             number of marks than there are images
  *     INLAY_NOT_FOUND         the model has no such token or adapter
  *     INLAY_LIMIT_EXCEEDED    the prompt does not fit the model's context or kv_memory
- *     INLAY_UNSUPPORTED       the schema has a keyword that is not supported, which the message names; or the model
- *                             makes embeddings, not texts */
+ *     INLAY_UNSUPPORTED       the schema has a keyword that is not supported, which the message names; the model makes
+ *                             embeddings, not texts; there are images, and it has no vision part */
 INLAY_API INLAY_NODISCARD inlay_status inlay_text_create(inlay_text_model *model, const inlay_text_request *request,
                                                          inlay_text **out_text, inlay_diag *diag);
 /* Destroys a text, which may still be in progress. NULL is a no-op. */

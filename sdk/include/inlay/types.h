@@ -1,15 +1,34 @@
-/* inlay/types.h - element types, dimensions, strings and buffers, shared by the host and plugins.
+/* inlay/types.h - element types, dimensions, strings, tensors and buffers, shared by the host and plugins.
  *
  * Everything in this header is part of the ABI, which is defined for systems with pointers of 64 bits. Structs without
  * struct_size never grow. inlay_native_memory, which has one, grows at the end only: set struct_size to its sizeof
  * before passing it. */
 #ifndef INLAY_TYPES_H
 #define INLAY_TYPES_H
+#include "inlay/status.h"
 #include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
+#endif
+
+/* True if the struct at p, as its writer was compiled, includes field. */
+#define INLAY_HAS(p, field) ((p)->struct_size >= offsetof(__typeof__(*(p)), field) + sizeof((p)->field))
+
+/* True if the elements of an array of type with the given stride include field. */
+#define INLAY_STRIDE_HAS(type, stride, field) ((stride) >= offsetof(type, field) + sizeof(((const type *)0)->field))
+
+/* Returns a pointer to element i of an array whose writer may have been compiled with a struct of another size. */
+#define INLAY_AT(type, array, stride, i) ((const type *)(const void *)((const char *)(array) + (size_t)(stride) * (i)))
+
+/* The same for an array that the callee writes, such as inlay_describe_request.domains. */
+#define INLAY_AT_OUT(type, array, stride, i) ((type *)(void *)((char *)(array) + (size_t)(stride) * (i)))
+
+#if defined(__GNUC__)
+#define INLAY_EXPORT __attribute__((visibility("default")))
+#else
+#define INLAY_EXPORT
 #endif
 
 #define INLAY_NONE UINT32_MAX         /* an index of nothing: no node, no value, an omitted input or output */
@@ -105,6 +124,15 @@ typedef struct inlay_dim {
     uint32_t symbol; /* index into inlay_graph.symbols when SYMBOLIC, otherwise 0 */
 } inlay_dim;
 
+/* A tensor in host memory, dense row-major. */
+typedef struct inlay_tensor_view {
+    const void *data;    /* all elements, sub-byte types packed; misaligned only where a comment permits it */
+    uint64_t bytes;      /* size of data */
+    const int64_t *dims; /* [rank] */
+    uint32_t rank;
+    inlay_dtype dtype;
+} inlay_tensor_view;
+
 /* A range of memory in a domain. Domain 0 is host memory, where handle is the address. */
 #define INLAY_DOMAIN_HOST 0u
 typedef struct inlay_buffer {
@@ -189,6 +217,14 @@ typedef struct inlay_fence {
     uint64_t timeline;
     uint64_t value;
 } inlay_fence;
+
+typedef struct inlay_run inlay_run; /* one execution in progress; opaque */
+
+/* Body of a parallel loop: processes the iterations [begin, end). worker identifies one of the loop's threads: calls
+ * that run at the same time have different numbers, below thread_count(run), where run is the run that the loop belongs
+ * to. thread_count(run) never exceeds inlay_specialize_request.max_threads: allocate scratch memory for that number of
+ * workers. A status other than INLAY_OK stops the distribution of further ranges; the loop returns it. */
+typedef inlay_status (*inlay_parallel_fn)(void *user, int64_t begin, int64_t end, uint32_t worker);
 
 #ifdef __cplusplus
 }

@@ -68,9 +68,10 @@ def checks(inlay, path, case):
     wrong = [] if found["ok"] and codes == sorted(case.codes) else [f"check says {codes}, expected {case.codes}"]
     if any(not f["path"].startswith("$") or not f["fix"] for f in found["findings"]):
         wrong.append("a finding lacks its path or fix")
-    strict = run(inlay, "run", path, "--strict-model", "1")
-    if case.codes and (strict.returncode != 3 or len(strict.stderr.strip().splitlines()) != 1):
-        wrong.append(f"strict_model: exit {strict.returncode}: {strict.stderr.strip()}")
+    if case.codes:
+        strict = run(inlay, "run", path, "--strict-model", "1")
+        if strict.returncode != 3 or len(strict.stderr.strip().splitlines()) != 1:
+            wrong.append(f"strict_model: exit {strict.returncode}: {strict.stderr.strip()}")
     return wrong
 
 
@@ -101,9 +102,9 @@ def writes(inlay, path, case, folder, where):
 
 def raises(inlay, path, case, folder):
     """--opset allows newer operators if every node has the same meaning in that opset."""
-    small = os.path.join(folder, "raised.onnx")
-    done = run(inlay, "optimize", path, "-o", small, "--opset", "17")
     if case.name == "layer_norm_at_13":
+        small = os.path.join(folder, "raised.onnx")
+        done = run(inlay, "optimize", path, "-o", small, "--opset", "17")
         why = refuses(small) if done.returncode == 0 else done.stderr.strip()
         made = [] if why else onnx.load(small)
         if why or made.opset_import[0].version != 17 or [n.op_type for n in made.graph.node] != ["LayerNormalization"]:

@@ -7,7 +7,8 @@
 typedef struct text_pages text_pages;
 enum { TEXT_PAGES_LEAST = 1 << 20 /* bytes of a text; fewer are copied */ };
 
-/* The entries of a text in one state: blocks, `stride` bytes apart, of which the first `bytes` bytes are copied. */
+/* The entries of a text in one state: blocks, `stride` bytes apart; the first `bytes` bytes of each block are
+ * copied. */
 typedef struct text_part {
     const char *data;
     int64_t blocks, stride, bytes;

@@ -1,7 +1,8 @@
 /* exec/dynamic/dynamic.c - steps whose shapes are known only at run time.
  *
- * The signature of the step's inputs (dims, and the elements of small integer tensors, which may decide shapes) is
- * compared with that of the last run. Only if it differs, shapes are inferred and the region is specialised again. */
+ * The signature of a step's inputs consists of their dims, and of the elements of small integer tensors, which may
+ * decide shapes. Only if the signature differs from that of the last run, shapes are inferred and the region is
+ * specialised again. */
 #include "exec/dynamic/dynamic.h"
 #include "base/checked.h"
 #include "base/memory.h"

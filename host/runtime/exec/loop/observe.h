@@ -3,7 +3,7 @@
 #define EXEC_OBSERVE_H
 #include "exec/run/run.h"
 
-/* Adds an observer, of which the context becomes the owner. Not during a run, like observers_remove(). */
+/* Adds an observer, which the context owns from now on. Not during a run, like observers_remove(). */
 void observers_add(run_shared *shared, run_observer *observer);
 /* Removes and destroys the observer. NULL is a no-op. */
 void observers_remove(run_shared *shared, run_observer *observer);

@@ -18,9 +18,9 @@ void runner_trim(struct runner *runner, bool outputs);
 /* Runs the program. inputs: the graph's inputs, then its captured values; borrowed. On success runner.out.values hold
  * the results. On failure they are NULL and diag names the node. */
 INLAY_NODISCARD inlay_status runner_run(struct runner *runner, const run_value *inputs, inlay_diag *diag);
-/* The shape that output `output` of a run on these inputs would have, of which only types, shapes and domains are read.
- * dims[INLAY_MAX_RANK]; sizes that depend on data are 0. False: the rank is not known, or the program refuses these
- * inputs. */
+/* The shape that output `output` of a run on these inputs would have. Only types, shapes and domains of the inputs are
+ * read. dims[INLAY_MAX_RANK]; sizes that depend on data are 0. False: the rank is not known, or the program refuses
+ * these inputs. */
 bool runner_output_shape(struct runner *runner, const run_value *inputs, uint32_t output, uint32_t *out_rank,
                          int64_t *dims);
 #endif

@@ -59,8 +59,8 @@ static inlay_status wait_on_host(struct runner *runner, struct bound *bound, bou
     return INLAY_OK;
 }
 
-/* Waits for fences that the provider does not accept in addition to its max_waits: the last ones of step->waits, which
- * are those of other providers and of the caller. */
+/* Waits for the fences of step->waits beyond max_waits, which the provider does not accept. They are the last ones of
+ * the array: fences of other providers and of the caller. */
 static inlay_status join_waits(struct runner *runner, struct bound *bound, bound_step *step, uint32_t max_waits,
                                inlay_diag *diag)
 {

@@ -5,7 +5,7 @@
 #ifndef EXEC_VALUE_H
 #define EXEC_VALUE_H
 #include "inlay/inlay.h"
-#include "inlay/graph_view.h"
+#include "inlay/types.h"
 #include <stdbool.h>
 
 /* Frees the memory of a value; called once, when the last reference is dropped. */

@@ -29,7 +29,6 @@ static void price_all(const partition_request *request, struct partition *partit
                                    .offer = offer,
                                    .values = partition->profile,
                                    .max_threads = request->max_threads,
-                                   .priced_threads = COST_THREADS,
                                    .weight_bytes = partition->weight_bytes };
 
         cost_price_offer(request->costs, &question, offer);

@@ -8,10 +8,10 @@
 /* Smaller relative changes of a price are ignored. */
 #define SAME_PRICE 1e-3
 
-/* The provider's price of the region in nanoseconds, with changes of layout at its borders; negative: it has none, and
- * the sum of its offers counts. cookies: room for one per node of the graph. */
+/* The provider's price of the region at a number of threads in nanoseconds, with changes of layout at its borders;
+ * negative: it has none, and the sum of its offers counts. cookies: room for one per node of the graph. */
 static double ask(const partition_request *request, const struct partition *partition, const partition_region *region,
-                  uint64_t *cookies)
+                  uint32_t threads, uint64_t *cookies)
 {
     const partition_provider *provider = &request->providers[region->provider];
     const inlay_region_cost_request ask = { .struct_size = sizeof ask,
@@ -27,7 +27,7 @@ static double ask(const partition_request *request, const struct partition *part
                                             .values = partition->profile,
                                             .value_count = request->snapshot->value_count,
                                             .value_stride = sizeof *partition->profile,
-                                            .max_threads = COST_THREADS };
+                                            .max_threads = threads };
     inlay_cost cost = { .struct_size = sizeof cost };
     inlay_diag why = INLAY_DIAG_INIT;
 
@@ -87,7 +87,7 @@ inlay_status partition_price_regions(const partition_request *request, struct pa
     for (uint32_t i = 0; i < partition->region_count; i++) {
         const partition_region *region = &partition->regions[i];
         const double sum = region->cost_ns + region->border_ns;
-        double ns;
+        double few, many;
 
         if (region->provider == INLAY_NONE || region->offer_count < 2 ||
             request->providers[region->provider].table->cost_region == NULL || !is_estimated(partition, region))
@@ -96,10 +96,11 @@ inlay_status partition_price_regions(const partition_request *request, struct pa
             cookies = malloc(((size_t)request->graph->node_count + 1) * sizeof *cookies);
         if (cookies == NULL)
             return INLAY_OUT_OF_MEMORY;
-        ns = ask(request, partition, region, cookies);
-        if (ns < 0 || fabs(ns - sum) <= SAME_PRICE * sum)
+        few = ask(request, partition, region, COST_FEW_THREADS, cookies);
+        many = ask(request, partition, region, COST_THREADS, cookies);
+        if (few < 0 || many < 0 || fabs((few + many) / 2 - sum) <= SAME_PRICE * sum)
             continue;
-        distribute(partition, region, ns);
+        distribute(partition, region, (few + many) / 2);
         *out_changed = true;
     }
     free(cookies);

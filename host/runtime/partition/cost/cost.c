@@ -540,16 +540,25 @@ void cost_missing(const cost_question *question, inlay_diag *why)
 
 void cost_price_offer(const cost_book *book, const cost_question *question, partition_offer *offer)
 {
-    cost_question at_run = *question;
-    const uint32_t priced = question->priced_threads > 0 ? question->priced_threads : question->max_threads;
-    inlay_cost run;
+    cost_question at = *question;
+    const uint32_t threads = profile_threads(question->max_threads);
+    inlay_cost few, many, run;
     double error;
 
-    offer->cost_source = cost_of_offer(book, question, &offer->cost, &offer->cost_error);
+    at.priced_threads = COST_FEW_THREADS;
+    offer->cost_source = cost_of_offer(book, &at, &offer->cost, &offer->cost_error);
     offer->threads_factor = offer->border_factor = 1;
-    at_run.priced_threads = profile_threads(question->max_threads);
-    if (at_run.priced_threads == priced || offer->cost_source >= COST_MEASURED ||
-        cost_of_offer(book, &at_run, &run, &error) != offer->cost_source)
+    few = offer->cost;
+    at.priced_threads = COST_THREADS;
+    if (offer->cost_source >= COST_MEASURED || cost_of_offer(book, &at, &many, &error) != offer->cost_source)
+        return;
+    offer->cost.ns = (few.ns + many.ns) / 2;
+    offer->cost.enter_ns = (few.enter_ns + many.enter_ns) / 2;
+    offer->cost.leave_ns = (few.leave_ns + many.leave_ns) / 2;
+    run = threads == COST_FEW_THREADS ? few : many;
+    at.priced_threads = threads;
+    if (threads != COST_FEW_THREADS && threads != COST_THREADS &&
+        cost_of_offer(book, &at, &run, &error) != offer->cost_source)
         return;
     if (offer->cost.ns > 0)
         offer->threads_factor = run.ns / offer->cost.ns;

@@ -80,22 +80,24 @@ typedef struct cost_question {
  * have INLAY_PROVIDER_REFERENCE_CORE. Estimates below it are raised to it. */
 double cost_roof_ns(const cost_question *question, const inlay_cost *cost);
 
-/* Thread count at which the offers of all providers are compared, regardless of the threads of a run. Providers differ
- * in their order of summation, so if the thread count of the run influenced the choice, results would depend on it,
- * even if a device is in use. Reports state the time at the threads of a run (partition_offer.threads_factor,
+/* Offers are compared at the mean of their prices with these numbers of threads, regardless of the threads of a run.
+ * Providers differ in their order of summation, so if the thread count of the run influenced the choice, results would
+ * depend on it, even if a device is in use. The mean chooses better for runs of both numbers than the prices of either
+ * (tests/bench/results.md). Reports state the time at the threads of a run (partition_offer.threads_factor,
  * border_factor).
  *
  * A limitation: on a machine with many cores, a provider that scales badly is compared as if there were two. With the
  * session's intra_threads instead, one model would have different assignments, and so different bits, with each number
  * of threads, and saved plans would be tied to it. Measured and calibrated prices are looked up by the threads of
  * the run, so the limitation does not apply after `inlay tune`. */
-enum { COST_THREADS = 2 };
+enum { COST_FEW_THREADS = 1, COST_THREADS = 2 };
 
 /* Prices an offer: fills *out and returns the source. If the provider has no estimate, returns COST_NONE and a price so
  * high that the offer is chosen last. *out_error: relative error compared with other prices (0.1 = 10 %): the spread of
  * a measurement, the error of the line of a calibrated price, or a default. Any thread. */
 uint32_t cost_of_offer(const cost_book *book, const cost_question *question, inlay_cost *out, double *out_error);
-/* Sets the offer's cost, source, error and threads_factor. */
+/* Sets the offer's cost, as it is compared, with its source and error, and the factors for the threads of a run
+ * (question->max_threads; question->priced_threads is not used). */
 void cost_price_offer(const cost_book *book, const cost_question *question, partition_offer *offer);
 /* Sets *why to the provider's reason for an offer without a price (COST_NONE). */
 void cost_missing(const cost_question *question, inlay_diag *why);

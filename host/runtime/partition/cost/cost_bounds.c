@@ -1,4 +1,5 @@
 #include "partition/cost/cost_bounds.h"
+#include "inlay/graph_view.h"
 #include <stdbool.h>
 #include <string.h>
 

@@ -125,8 +125,9 @@ static double number_in(const json_t *list, size_t i)
 }
 
 /* A line is a list in the order of line_columns: hundreds of objects would slow down the start of every session. */
-static bool read_line(const json_t *item, struct arena *arena, profile_line *out)
+static bool read_line(const json_t *item, struct arena *arena, void *to)
 {
+    profile_line *out = to;
     const char *op = json_string_value(json_array_get(item, 0)), *variant = json_string_value(json_array_get(item, 1));
     const char *type = json_string_value(json_array_get(item, 2));
     double threads = number_in(item, 3), points = number_in(item, 8), error = number_in(item, 9);
@@ -153,8 +154,9 @@ static bool read_line(const json_t *item, struct arena *arena, profile_line *out
     return out->class.op != NULL && out->class.variant < COST_VARIANT_COUNT;
 }
 
-static bool read_factor(const json_t *item, struct arena *arena, profile_factor *out)
+static bool read_factor(const json_t *item, struct arena *arena, void *to)
 {
+    profile_factor *out = to;
     double threads = number_at(item, "threads");
 
     (void)arena;
@@ -171,8 +173,9 @@ static bool read_copy(const json_t *item, profile_copy *out)
     return out->latency_ns >= 0 && out->ns_per_byte >= 0;
 }
 
-static bool read_link(const json_t *item, struct arena *arena, profile_link *out)
+static bool read_link(const json_t *item, struct arena *arena, void *to)
 {
+    profile_link *out = to;
     const char *domain = text_at(item, "domain");
 
     out->domain = domain != NULL ? arena_string(arena, domain) : NULL;
@@ -180,23 +183,28 @@ static bool read_link(const json_t *item, struct arena *arena, profile_link *out
            read_copy(json_object_get(item, "from"), &out->from);
 }
 
-/* Reads the list `key` of `object` through read_one. Returns false from the calling function if the file is
- * malformed. */
-#define READ_LIST(x, key, a, read_one, out_list, out_count)                                                            \
-    do {                                                                                                               \
-        const json_t *list_ = json_object_get(x, key);                                                                 \
-        size_t count_ = json_array_size(list_);                                                                        \
-        *(out_list) = arena_array(a, count_ + 1, sizeof **(out_list));                                                 \
-        if (!json_is_array(list_) || count_ > MAX_ITEMS || *(out_list) == NULL)                                        \
-            return false;                                                                                              \
-        for (size_t i_ = 0; i_ < count_; i_++)                                                                         \
-            if (!read_one(json_array_get(list_, i_), a, &(*(out_list))[i_]))                                           \
-                return false;                                                                                          \
-        *(out_count) = (uint32_t)count_;                                                                               \
-    } while (0)
-
-static bool read_provider(const json_t *item, struct arena *arena, profile_provider *out)
+/* Reads the items of the list `key` of `object`, item_bytes bytes each in the arena. NULL: the file is malformed, or
+ * memory ran out. */
+static void *read_list(const json_t *object, const char *key, size_t item_bytes,
+                       bool (*read_one)(const json_t *item, struct arena *arena, void *out), struct arena *arena,
+                       uint32_t *out_count)
 {
+    const json_t *list = json_object_get(object, key);
+    const size_t count = json_array_size(list);
+    char *items = json_is_array(list) && count <= MAX_ITEMS ? arena_array(arena, count + 1, item_bytes) : NULL;
+
+    *out_count = 0;
+    for (size_t i = 0; items != NULL && i < count; i++)
+        if (!read_one(json_array_get(list, i), arena, items + i * item_bytes))
+            return NULL;
+    if (items != NULL)
+        *out_count = (uint32_t)count;
+    return items;
+}
+
+static bool read_provider(const json_t *item, struct arena *arena, void *to)
+{
+    profile_provider *out = to;
     const char *name = text_at(item, "name"), *build_id = text_at(item, "build_id"),
                *identity = text_at(item, "identity");
 
@@ -205,10 +213,11 @@ static bool read_provider(const json_t *item, struct arena *arena, profile_provi
     out->name = arena_string(arena, name);
     out->build_id = arena_string(arena, build_id);
     out->identity = strtoull(identity, NULL, 16);
-    READ_LIST(item, "lines", arena, read_line, &out->lines, &out->line_count);
-    READ_LIST(item, "factors", arena, read_factor, &out->factors, &out->factor_count);
-    READ_LIST(item, "links", arena, read_link, &out->links, &out->link_count);
-    return out->name != NULL && out->build_id != NULL;
+    out->lines = read_list(item, "lines", sizeof *out->lines, read_line, arena, &out->line_count);
+    out->factors = read_list(item, "factors", sizeof *out->factors, read_factor, arena, &out->factor_count);
+    out->links = read_list(item, "links", sizeof *out->links, read_link, arena, &out->link_count);
+    return out->name != NULL && out->build_id != NULL && out->lines != NULL && out->factors != NULL &&
+           out->links != NULL;
 }
 
 /* The members of a speed in files, all per nanosecond but loop_ns. */
@@ -250,8 +259,9 @@ static bool read_profile(const json_t *item, cost_profile *out)
     if (cpu == NULL || json_integer_value(json_object_get(item, "format")) != FORMAT)
         return false;
     (void)snprintf(out->cpu, sizeof out->cpu, "%s", cpu);
-    READ_LIST(item, "providers", &out->arena, read_provider, &out->providers, &out->provider_count);
-    return read_speed(json_object_get(item, "speed"), &out->speed);
+    out->providers =
+        read_list(item, "providers", sizeof *out->providers, read_provider, &out->arena, &out->provider_count);
+    return out->providers != NULL && read_speed(json_object_get(item, "speed"), &out->speed);
 }
 
 inlay_status profile_load(const char *folder, const char *name, const cost_log *log, cost_profile *out)

@@ -3,6 +3,7 @@
 #include "base/sized_struct.h"
 #include "base/memory.h"
 #include "inlay/check.h"
+#include "partition/certificate/certificate.h"
 #include "partition/cost/cost.h"
 #include "partition/offers/offers.h"
 #include <string.h>
@@ -12,9 +13,10 @@ struct collector {
     struct arena *arena;
     struct partition *out;
     uint32_t provider;
-    const uint8_t *all;  /* [node_count] candidates of any provider */
-    uint8_t *candidates; /* [node_count] of the current provider */
-    bool *answered;      /* [node_count] by the current provider: offered or refused */
+    const uint8_t *all;   /* [node_count] candidates of any provider */
+    uint8_t *candidates;  /* [node_count] of the current provider */
+    bool *answered;       /* [node_count] by the current provider: offered or refused */
+    const char **outside; /* [node_count] why option trust excludes an offer for the node; NULL: no such offer */
 };
 
 static void log_invalid_offer(const struct collector *collector, const char *why)
@@ -77,6 +79,39 @@ static bool single_nodes(const struct collector *collector)
     return collector->request->rules != NULL && collector->request->rules->single_nodes;
 }
 
+/* Where the current provider was checked; NULL: it may run every node. */
+static const certificate_provider *trusted(const struct collector *collector)
+{
+    const partition_rules *rules = collector->request->rules;
+
+    return rules == NULL || rules->trusted == NULL ? NULL : rules->trusted[collector->provider];
+}
+
+/* Notes for each node of an offer why it is excluded, if it is outside of what was checked. */
+static inlay_status exclude(const struct collector *collector, const inlay_offer *offer, bool *out_excluded)
+{
+    char why[256];
+    const char *copy;
+
+    *out_excluded = trusted(collector) != NULL && !certificate_covers(trusted(collector), collector->request->graph,
+                                                                      offer->nodes, offer->node_count, why, sizeof why);
+    if (!*out_excluded)
+        return INLAY_OK;
+    copy = arena_string(collector->arena, why);
+    for (uint32_t i = 0; copy != NULL && i < offer->node_count; i++)
+        if (offer->node_count == 1 || collector->outside[offer->nodes[i]] == NULL)
+            collector->outside[offer->nodes[i]] = copy;
+    return copy != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;
+}
+
+/* Flags of an offer that options take away. */
+static uint32_t lost_flags(const struct collector *collector)
+{
+    const bool apart = single_nodes(collector) || (trusted(collector) != NULL && !trusted(collector)->merges);
+
+    return apart ? (uint32_t)INLAY_OFFER_MERGE : 0;
+}
+
 /* Applies partition_rules.max_weight_bytes. Small constants, such as a bias, do not count. */
 static void limit_weights(const struct collector *collector, partition_offer *offer)
 {
@@ -98,12 +133,17 @@ static inlay_status add_offer(void *ctx, const inlay_offer *offer)
     struct collector *collector = ctx;
     const char *fault = offer_fault(collector, offer);
     partition_offer *copy;
+    bool excluded;
 
     if (fault != NULL) {
         log_invalid_offer(collector, fault);
         return INLAY_OK;
     }
     if (offer->node_count > 1 && single_nodes(collector))
+        return INLAY_OK;
+    if (exclude(collector, offer, &excluded) != INLAY_OK)
+        return INLAY_OUT_OF_MEMORY;
+    if (excluded)
         return INLAY_OK;
     if (!ARENA_GROW(collector->arena, collector->out->offers, collector->out->offer_count))
         return INLAY_OUT_OF_MEMORY;
@@ -115,7 +155,7 @@ static inlay_status add_offer(void *ctx, const inlay_offer *offer)
                                .threads_factor = 1,
                                .border_factor = 1 };
     if (INLAY_HAS(offer, flags))
-        copy->flags = offer->flags & ~(single_nodes(collector) ? (uint32_t)INLAY_OFFER_MERGE : 0);
+        copy->flags = offer->flags & ~lost_flags(collector);
     copy->nodes = arena_copy(collector->arena, offer->nodes, offer->node_count * sizeof *offer->nodes);
     if (copy->nodes == NULL)
         return INLAY_OUT_OF_MEMORY;
@@ -189,6 +229,7 @@ static inlay_status query_provider(struct collector *collector, inlay_diag *diag
     inlay_status status;
 
     memset(collector->answered, 0, graph->node_count * sizeof *collector->answered);
+    memset(collector->outside, 0, graph->node_count * sizeof *collector->outside);
     status = call_assess(provider->table, provider->state, graph, collector->candidates, &sink, diag);
     if (status != INLAY_OK) {
         if (status == INLAY_OUT_OF_MEMORY)
@@ -204,6 +245,10 @@ static inlay_status query_provider(struct collector *collector, inlay_diag *diag
                                                "option check_finite excludes"
                                              : "the provider gave no answer for this node" };
 
+        if (collector->outside[i] != NULL) {
+            silent.code = INLAY_REFUSE_OPTION;
+            silent.text = collector->outside[i];
+        }
         if (!collector->candidates[i])
             silent.text = partition_knows_types(collector->request->graph, collector->request->graph->nodes[i],
                                                 provider->abi_minor)
@@ -222,7 +267,8 @@ inlay_status collect_offers(const partition_request *request, const uint8_t *can
 
     collector.candidates = arena_array(arena, (size_t)request->snapshot->node_count + 1, sizeof *collector.candidates);
     collector.answered = arena_array(arena, (size_t)request->snapshot->node_count + 1, sizeof *collector.answered);
-    if (collector.answered == NULL || collector.candidates == NULL)
+    collector.outside = arena_array(arena, (size_t)request->snapshot->node_count + 1, sizeof *collector.outside);
+    if (collector.answered == NULL || collector.candidates == NULL || collector.outside == NULL)
         return no_memory(diag, "to assess graph '%s'", request->graph->name);
     for (; collector.provider < request->provider_count; collector.provider++) {
         inlay_status status;

@@ -252,10 +252,10 @@ static double margin_of(const partition_offer *offer)
     return is_model ? 0.1 * offer->cost_error : offer->cost_error;
 }
 
-/* Computes the margins by which a provider must be cheaper than another one, for each place by which it follows that
- * one in the order of preference; the less certain of two prices decides. Returns [providers * nodes] the largest
- * margin among the single offers of this provider and of those that precede it, for offers with a price source of at
- * least `least`. NULL: out of memory. */
+/* Computes margins: provider B, k places behind provider A in the order of preference, must be cheaper than A by k
+ * margins. The less certain of the two prices decides the margin. Returns [providers * nodes] the largest margin among
+ * the single offers of this provider and of the providers that precede it, for offers with a price source of at least
+ * `least`. NULL: out of memory. */
 static double *find_margins(const struct problem *problem, uint32_t least)
 {
     double *margins = arena_array(problem->scratch, (size_t)problem->providers * problem->nodes + 1, sizeof *margins);

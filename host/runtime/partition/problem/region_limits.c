@@ -120,7 +120,7 @@ static uint32_t end_with_sources(const partition_schedule *schedule, uint32_t be
     return begin + 1;
 }
 
-/* Would the weights of order[begin .. end - 1] exceed the limit of the part? The first ones may do so by themselves. */
+/* Would the weights of order[begin .. end - 1] exceed the limit of the part? The first units alone may exceed it. */
 static bool has_too_many_weights(const region_part *part, uint32_t begin, uint32_t end)
 {
     const struct problem *problem = part->problem;

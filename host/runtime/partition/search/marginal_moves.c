@@ -1,10 +1,10 @@
 /* Undoes changes of provider with insignificant gain.
  *
- * Margins keep single nodes at their provider while the prices differ by less than their error. They do not help for a
- * node that is tiny compared with its graph: the change would be correct if the prices are, and save a ten-thousandth
- * of a run, which effects outside of the cost model (an additional step, another address of a value) may cost again. So
- * connected changes are compared as a whole with the cost of the run. Those with the smallest gain are undone as long
- * as the total loss is at most a tenth of the error of the whole price. */
+ * Margins keep single nodes at their provider while the prices differ by less than their error. Margins do not prevent
+ * changes of nodes that are tiny compared with their graph. Such a change may save a ten-thousandth of a run by the
+ * prices, and effects outside of the cost model (an additional step, another address of a value) may cost as much. So
+ * connected changes are compared as a whole with the cost of the run. The changes with the smallest gain are undone as
+ * long as the total loss is at most a tenth of the error of the whole price. */
 #include "inlay/check.h"
 #include "partition/search/search.h"
 #include <stdlib.h>

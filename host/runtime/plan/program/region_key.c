@@ -62,7 +62,7 @@ static void mix_known_elements(key_state *key, const inlay_value_info *value)
         mix_dim(key, &value->elements[i]);
 }
 
-/* The first mention of a value adds its type, shape and known elements, later ones only its number. */
+/* Adds a value to the key: at its first mention type, shape and known elements, at later mentions only its number. */
 static void mix_value(key_state *key, uint32_t index)
 {
     const inlay_value_info *value = inlay_graph_value(key->graph, index);

@@ -5,6 +5,7 @@
  * parts that the step asks for take its place, so that the step never waits for another one. */
 #include "plan/stream/stream_state.h"
 #include "inlay/check.h"
+#include "inlay/extensions.h"
 #include "inlay/types.h"
 #include <sys/mman.h>
 #include <unistd.h>

@@ -103,7 +103,7 @@ typedef struct bundle_model {
 } bundle_model;
 
 /* Starts the model in `arena` of `bytes` bytes, aligned to 64, or in allocated memory if it is NULL. Once per process;
- * returns 0 or an INLAY_* status, of which bundle_error() has the message. */
+ * returns 0 or an INLAY_* status; bundle_error() then returns the message. */
 int bundle_start(const bundle_model *model, void *arena, uint64_t bytes);
 /* To call before the start: the constants in these pages are dropped from memory once they were packed, and read again
  * from the program's file if needed. */

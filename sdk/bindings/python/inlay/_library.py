@@ -10,6 +10,7 @@ INLAY_PYTHON_EXTENSION is "off": then runs use ctypes, too."""
 import ctypes
 import importlib.util
 import os
+import threading
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t,
                     c_uint32, c_uint64, c_void_p)
 
@@ -190,6 +191,35 @@ class _Library:
 
 
 lib = _Library()
+
+
+class _PluginsInUse(threading.local):
+    """A ``with`` statement around calls that may call operators written in Python while they hold the library's lock of
+    plugins. The garbage collector may run there, too. What it finalizes is destroyed afterwards, because that takes the
+    lock."""
+
+    def __init__(self):
+        self._depth = 0
+        self._late = []  # arguments of destroy()
+
+    def __enter__(self) -> None:
+        self._depth += 1
+
+    def __exit__(self, *_) -> None:
+        self._depth -= 1
+        while self._depth == 0 and self._late:
+            self.destroy(*self._late.pop())
+
+    def destroy(self, function, handle: int, kept=None) -> None:
+        """Destroys what has sessions. kept: must exist as long as it."""
+        if self._depth > 0:
+            self._late.append((function, handle, kept))
+            return
+        with self:
+            function(handle)
+
+
+plugins_in_use = _PluginsInUse()
 
 
 class _Place(Structure):

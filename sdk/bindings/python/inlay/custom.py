@@ -8,6 +8,7 @@ The signature has the notation of inlay/plugin.h: inputs -> outputs; type sets; 
 can use the operator; the provider ``python`` runs it, on one thread at a time. An array of strings has elements of type
 ``str``."""
 import ctypes
+import itertools
 import re
 import threading
 from typing import Any, Callable, Optional
@@ -15,20 +16,22 @@ from typing import Any, Callable, Optional
 import numpy as np
 
 from . import _plugin as abi
-from ._library import Diag, Str, lib
+from ._library import Diag, Str, lib, plugins_in_use
 from .errors import check, remember_cause
 from .values import DTYPES, STRING, decode_texts, encode_texts
 
 OK, INVALID_ARGUMENT, OUT_OF_MEMORY, INTERNAL = 0, 1, 2, 13
 _FLOAT, _INT, _STRING, _TENSOR, _FLOATS, _INTS, _STRINGS = 1, 2, 3, 4, 6, 7, 8
 
+# Held while an operator is defined. Callbacks do without: the garbage collector may run in any of them, and while this is
+# held, and destroy sessions, which calls _release(). What they change is atomic.
 _lock = threading.Lock()
 _operators = {}  # (domain, name, version): _Operator
 _regions = {}    # handle: _Region
 _instances = {}  # handle: the shapes of the outputs, None where the rank is not known
 _kept = []       # objects that the host uses until the process ends
-_next = [1]      # the next handle
-_compiled = [0]
+_handles = itertools.count(1)
+_compiled = [0]  # the handle of the latest region
 
 
 def _fail(diag, code: int, what: str, cause: BaseException, node: str = "") -> int:
@@ -138,8 +141,8 @@ def _fits(shape, known) -> bool:
     return len(shape) == len(known) and all(size < 0 or size == got for got, size in zip(shape, known))
 
 
-def compiled_count() -> int:
-    """The number of nodes that the provider has compiled so far, for all sessions."""
+def latest_compiled() -> int:
+    """A number that is another one after each node that the provider compiles, for any session."""
     return _compiled[0]
 
 
@@ -193,18 +196,14 @@ def _compile(state, request, out_compiled, diag):
         region = _Region(request.contents)
     except BaseException as error:  # must not propagate into the host
         return _fail(diag, INTERNAL, "provider python", error)
-    with _lock:
-        handle = _next[0]
-        _next[0] += 1
-        _compiled[0] += 1
-        _regions[handle] = region
-    out_compiled[0] = handle
+    handle = next(_handles)
+    _regions[handle] = region
+    _compiled[0] = out_compiled[0] = handle
     return OK
 
 
 def _release(state, compiled):
-    with _lock:
-        _regions.pop(compiled, None)
+    _regions.pop(compiled, None)
 
 
 def _specialize(state, compiled, request, out_instance, diag):
@@ -216,16 +215,14 @@ def _specialize(state, compiled, request, out_instance, diag):
     for value in _regions[compiled].values:
         known = None if value is None else abi.ValueState.from_address(request.values + value * request.value_stride)
         shapes.append(None if known is None or known.rank == abi.RANK_UNKNOWN else tuple(known.dims[:known.rank]))
-    with _lock:
-        out_instance[0] = _next[0]
-        _instances[_next[0]] = shapes
-        _next[0] += 1
+    handle = next(_handles)
+    _instances[handle] = shapes
+    out_instance[0] = handle
     return OK
 
 
 def _release_instance(state, compiled, instance):
-    with _lock:
-        _instances.pop(instance, None)
+    _instances.pop(instance, None)
 
 
 def _write_strings(args, buffer, array) -> int:
@@ -338,7 +335,8 @@ def _register(plugin: abi.Plugin) -> None:
 
     entry = abi.OpenFn(open_plugin)
     _kept.append((plugin, entry))
-    check(lib.plugin_register, ctypes.cast(entry, ctypes.c_void_p))
+    with plugins_in_use:
+        check(lib.plugin_register, ctypes.cast(entry, ctypes.c_void_p))
 
 
 def operator(name: str, signature: str, *, version: int = 1, infer: Optional[Callable] = None, pure: bool = True,

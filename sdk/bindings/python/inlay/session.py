@@ -15,7 +15,8 @@ import numpy as np
 from . import custom
 from ._library import (MAP, NONE, OPTIONAL, POWERS, PRIORITIES, RESUME, SEQUENCE, SET_OPTION, SUSPEND, TENSOR, TRIM,
                        ControlRequest, DeviceFn, ExplainOptions, IoInfo, LogFn, ModelInfo, OptimizeArgs, OptionDoc,
-                       PlanInfo, ProfileOptions, ProgressFn, ProviderInfo, RunOptions, WriteFn, lib, native)
+                       PlanInfo, ProfileOptions, ProgressFn, ProviderInfo, RunOptions, WriteFn, lib, native,
+                       plugins_in_use)
 from .errors import DeadlineExceeded, InlayError, InvalidArgument, NotFound, Unsupported, check
 from .values import DTYPES, NUMPY, Value, number_of
 
@@ -238,7 +239,8 @@ def devices(*, config: Union[bool, str, os.PathLike] = True, **options: Any) -> 
 
     made = _Options(config, list(options.items()), None)
     try:
-        check(lib.device_list, made.handle, DeviceFn(take), None)
+        with plugins_in_use:
+            check(lib.device_list, made.handle, DeviceFn(take), None)
     finally:
         made.close()
     return tuple(found)
@@ -607,7 +609,8 @@ def optimize(model: Union[str, os.PathLike], out: Union[str, os.PathLike], *, ex
     args = OptimizeArgs(struct_size=ctypes.sizeof(OptimizeArgs), out_path=os.fsencode(out),
                         external_file=None if external_file is None else os.fsencode(external_file))
     try:
-        check(lib.optimize, os.fsencode(model), made.handle, ctypes.byref(args))
+        with plugins_in_use:
+            check(lib.optimize, os.fsencode(model), made.handle, ctypes.byref(args))
     finally:
         made.close()
 
@@ -642,16 +645,18 @@ class Session:
             model = model.SerializeToString()
         if providers is not None and not isinstance(providers, str):
             providers = list(providers)
-        compiled_before = custom.compiled_count()
+        compiled_before = custom.latest_compiled()
         made = _Options(config, _settings_of(providers, provider_options, options), progress)
         handle = ctypes.c_void_p()
         try:
             if isinstance(model, (bytes, bytearray, memoryview)):
                 self._bytes = bytes(model)  # must exist as long as the session
-                check(lib.session_create_from_bytes, self._bytes, len(self._bytes), made.handle, ctypes.byref(handle))
+                with plugins_in_use:
+                    check(lib.session_create_from_bytes, self._bytes, len(self._bytes), made.handle, ctypes.byref(handle))
             else:
                 model = os.path.abspath(os.fspath(model))
-                check(lib.session_create, os.fsencode(model), made.handle, ctypes.byref(handle))
+                with plugins_in_use:
+                    check(lib.session_create, os.fsencode(model), made.handle, ctypes.byref(handle))
         except InlayError:
             made.raise_failure()
             raise
@@ -667,7 +672,7 @@ class Session:
                        if info.kind == "tensor" and NUMPY.get(info.dtype) is not None}
         self._output_names = tuple(info.name for info in self.outputs)
         # Operators written in Python run on the thread of the caller, and handle signals there.
-        self._interruptible = custom.compiled_count() == compiled_before
+        self._interruptible = custom.latest_compiled() == compiled_before
 
     def __reduce__(self):
         """For pickle: the path of the model, or its bytes, and the options, with which the reader creates a session."""
@@ -690,7 +695,7 @@ class Session:
         for context in list(self._contexts):
             context.close()
         self._idle = []
-        lib.session_destroy(handle)
+        plugins_in_use.destroy(lib.session_destroy, handle, getattr(self, "_bytes", None))
 
     def __del__(self):
         if getattr(self, "_handle", None) is not None:

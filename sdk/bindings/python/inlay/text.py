@@ -16,7 +16,7 @@ from typing import Any, AsyncIterator, Iterator, List, Mapping, NamedTuple, Opti
 import numpy as np
 
 from . import _library
-from ._library import Diag
+from ._library import Diag, plugins_in_use
 from .errors import InvalidArgument, Unsupported, check
 from .session import _Options
 
@@ -243,7 +243,8 @@ class TextModel:
                                 variant=_encoded(variant, "variant"), tokenizer=_path(tokenizer), draft=_path(draft),
                                 kv_memory=kv_memory, max_texts=max_texts, draft_tokens=draft_tokens,
                                 lookup_tokens=lookup, context=context)
-            check(_functions().model_create, os.fsencode(path), ctypes.byref(how), ctypes.byref(handle))
+            with plugins_in_use:
+                check(_functions().model_create, os.fsencode(path), ctypes.byref(how), ctypes.byref(handle))
         finally:
             made.close()
         self._handle = handle.value
@@ -260,7 +261,7 @@ class TextModel:
                 text.close()
             handle, self._handle = self._handle, None
             if handle is not None:
-                _functions().model_destroy(handle)
+                plugins_in_use.destroy(_functions().model_destroy, handle)
 
     def __del__(self):
         if getattr(self, "_handle", None) is not None:

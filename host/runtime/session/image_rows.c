@@ -1,0 +1,87 @@
+/* session/image_rows.c - option image_rows: rows that an encoder of images has made take the places of tokens. The
+ * model gets an input `image_rows`, [rows, width], and the token -1 - i stands for row i:
+ *
+ *     ids, 0 -> Max -> the lookup of embeddings -> inputs_embeds
+ *     image_rows, Max(-1 - ids, 0) -> Gather -> rows
+ *     Unsqueeze(ids < 0), rows, inputs_embeds -> Where -> what the layers read instead of inputs_embeds
+ *
+ * By default there is one row, of zeros. */
+#include "base/memory.h"
+#include "session/session.h"
+#include <string.h>
+
+static const char NAME[] = "image_rows";
+
+enum { EMBEDDING_RANK = 3 };
+
+/* The input, by default one row. INLAY_NONE: out of memory. */
+static uint32_t add_input(struct graph *graph, int64_t width)
+{
+    struct arena *memory = &graph->model->arena;
+    const int64_t *dims = arena_copy(memory, (int64_t[]){ 1, width }, 2 * sizeof width);
+    float *zeros = arena_array(memory, (size_t)width, sizeof *zeros);
+
+    if (dims == NULL || zeros == NULL)
+        return INLAY_NONE;
+    for (int64_t i = 0; i < width; i++)
+        zeros[i] = 0;
+    return graph_add_list_input(
+        graph, NAME, NAME,
+        &(inlay_tensor_view){
+            .data = zeros, .bytes = (uint64_t)width * sizeof *zeros, .dims = dims, .rank = 2, .dtype = INLAY_FLOAT });
+}
+
+/* Replaces a value as the input of the nodes below `count`. */
+static void replace(struct graph *graph, uint32_t count, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const graph_node *node = graph->nodes[i];
+
+        for (uint32_t k = 0; k < node->info.input_count; k++)
+            if (node->info.inputs[k] == from)
+                ((uint32_t *)(uintptr_t)node->info.inputs)[k] = to;
+    }
+}
+
+/* false: out of memory. */
+static bool rewrite(struct graph *graph, uint32_t ids, uint32_t embeddings, int64_t width)
+{
+    const uint32_t count = graph->node_count;
+    uint32_t rows = add_input(graph, width), zero, minus_one, last, known, place, is_row, mixed;
+    const bool good = rows != INLAY_NONE && session_insert_number(graph, 0, &zero) &&
+                      session_insert_number(graph, -1, &minus_one) && session_insert_number(graph, -1, &last) &&
+                      session_insert_node(graph, NAME, "Max", (uint32_t[]){ ids, zero }, 2, &known) &&
+                      session_insert_node(graph, NAME, "Sub", (uint32_t[]){ minus_one, ids }, 2, &place) &&
+                      session_insert_node(graph, NAME, "Max", (uint32_t[]){ place, zero }, 2, &place) &&
+                      session_insert_node(graph, NAME, "Gather", (uint32_t[]){ rows, place }, 2, &rows) &&
+                      session_insert_node(graph, NAME, "Less", (uint32_t[]){ ids, zero }, 2, &is_row) &&
+                      session_insert_node(graph, NAME, "Unsqueeze", (uint32_t[]){ is_row, last }, 2, &is_row) &&
+                      session_insert_node(graph, NAME, "Where", (uint32_t[]){ is_row, rows, embeddings }, 3, &mixed);
+
+    if (good) {
+        replace(graph, count, ids, known);
+        replace(graph, count, embeddings, mixed);
+    }
+    return good;
+}
+
+inlay_status session_take_image_rows(graph_model *model, const inlay_options *options, inlay_diag *diag)
+{
+    struct graph *graph = model->main;
+    const uint32_t ids = graph_find_value(graph, "input_ids"), found = graph_find_value(graph, "inputs_embeds");
+    const inlay_value_info *info = found != INLAY_NONE ? &graph->values[found].info : NULL;
+    inlay_status status = INLAY_OK;
+
+    if (options_int(options, OPTION_image_rows) == 0 || ids == INLAY_NONE || info == NULL ||
+        info->producer == INLAY_NONE || info->rank != EMBEDDING_RANK || info->dtype != INLAY_FLOAT ||
+        info->dims[EMBEDDING_RANK - 1].kind != INLAY_DIM_FIXED || info->dims[EMBEDDING_RANK - 1].value < 1 ||
+        graph_model_opset(model, "ai.onnx") < 13 || graph_find_value(graph, NAME) != INLAY_NONE)
+        return INLAY_OK;
+    if (!rewrite(graph, ids, found, info->dims[EMBEDDING_RANK - 1].value))
+        return no_memory(diag, "for option image_rows");
+    INLAY_TRY(graph_bind(model, NULL, diag));
+    INLAY_TRY(graph_finish(graph, diag));
+    INLAY_TRY(graph_infer(model, diag));
+done:
+    return status;
+}

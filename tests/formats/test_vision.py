@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+"""test_vision.py - vision parts of language models (mmproj files): the rows of images are those of llama.cpp, which
+gguf_vision.json has, and the answers of a model that reads images are its answers.
+
+test_vision.py --make ROOT asks llama.cpp, by hand: ROOT is as for test_gguf.py. llama.cpp looks activations up in tables
+of 16-bit floats, which limits how near the rows can be."""
+import base64
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+import urllib.error
+import urllib.request
+import zlib
+
+import numpy as np
+
+import test_gguf as files
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROWS = os.path.join(HERE, "gguf_vision.json")
+SIDE, PATCH, WIDTH = 28, 7, 64  # of the encoder's image; of a row
+# name: class, activation, bias of patches, norm before the layers, exchanged names of the network, type
+KINDS = {"clip": (True, "quick", False, True, False, "F32"), "siglip": (False, "gelu", True, False, False, "F32"),
+         "older": (True, "quick", False, True, True, "F16"), "silu": (False, "silu", True, True, False, "F32")}
+IMAGES = {"square": (SIDE, SIDE), "wide": (61, 23), "tall": (9, 40), "grey": (SIDE, SIDE)}
+
+
+def vision(kind, more=(), width=WIDTH):
+    """A small vision part with random weights; width: of its rows."""
+    has_class, activation, biased, normed, exchanged, floats = KINDS[kind]
+    rng, size, hidden, layers, model = np.random.default_rng(11), 32, 48, 3, files.Writer("clip", {}, more)
+    for key, value in ((".has_vision_encoder", True), (".projector_type", "mlp"), (".use_gelu", activation == "gelu"),
+                       (".use_silu", activation == "silu"), (".vision.image_size", SIDE), (".vision.patch_size", PATCH),
+                       (".vision.embedding_length", size), (".vision.feed_forward_length", hidden),
+                       (".vision.projection_dim", width), (".vision.block_count", layers),
+                       (".vision.attention.head_count", 2), (".vision.attention.layer_norm_epsilon", 1e-5),
+                       (".vision.image_mean", [0.48, 0.46, 0.41]), (".vision.image_std", [0.27, 0.26, 0.28])):
+        model.add(key, value)
+
+    def add(name, *shape, around=0.0, scale=None):
+        kind = floats if name.endswith("weight") and len(shape) > 1 and "position" not in name else "F32"
+        scale = scale or (0.3 if len(shape) == 1 else 2 / np.sqrt(np.prod(shape[1:])))
+        data = around + rng.integers(-1000, 1001, shape) / 1000 * scale
+        model.tensor(name, shape, kind, data.astype(np.float16 if kind == "F16" else np.float32).tobytes())
+
+    def norm(name):
+        add(name + ".weight", size, around=1.0)
+        add(name + ".bias", size)
+
+    def linear(name, rows, columns):
+        add(name + ".weight", rows, columns)
+        add(name + ".bias", rows)
+
+    add("v.patch_embd.weight", size, 3, PATCH, PATCH)
+    add("v.position_embd.weight", (SIDE // PATCH) ** 2 + has_class, size, scale=0.5)
+    if has_class:
+        add("v.class_embd", size)
+    if biased:
+        add("v.patch_embd.bias", size)
+    if normed:
+        norm("v.pre_ln")
+    norm("v.post_ln")
+    for layer in range(layers):
+        p = f"v.blk.{layer}."
+        norm(p + "ln1")
+        norm(p + "ln2")
+        for part in ("q", "k", "v", "out"):
+            linear(f"{p}attn_{part}", size, size)
+        linear(p + ("ffn_down" if exchanged else "ffn_up"), hidden, size)
+        linear(p + ("ffn_up" if exchanged else "ffn_down"), size, hidden)
+    linear("mm.0", width, size)
+    linear("mm.2", width, width)
+    return model.bytes()
+
+
+def png(width, height, grey=False):
+    """An image of smooth colours and some noise."""
+    rng = np.random.default_rng(width * 1000 + height)
+    y, x = np.mgrid[0:height, 0:width]
+    pixels = np.stack([x * 200 / width, y * 200 / height, (x + y) * 100 / (width + height)], -1)
+    pixels = (pixels + rng.integers(0, 55, pixels.shape)).astype(np.uint8)
+    pixels = pixels[:, :, :1] if grey else pixels
+
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0 if grey else 2, 0, 0, 0)) +
+            chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def image(name):
+    return png(*IMAGES[name], grey=name == "grey")
+
+
+class Vision(unittest.TestCase):
+    open = files.Gguf.open
+
+    def test_rows(self):
+        with open(ROWS, encoding="utf-8") as f:
+            wanted = json.load(f)
+        for kind in KINDS:
+            with self.open(vision(kind)) as session:
+                for name in IMAGES:
+                    rows = session.run({"image": np.frombuffer(image(name), np.uint8)})["image_rows"]
+                    want = wanted[f"{kind} {name}"]
+                    with self.subTest(f"{kind} {name}"):
+                        self.assertEqual(list(rows.shape), want["shape"])
+                        got = np.concatenate([rows[0][:16], rows[0][-16:], [rows.mean(), rows.std(), rows.min(), rows.max()]])
+                        np.testing.assert_allclose(got, want["values"], atol=3e-3)
+
+    def test_answers(self):
+        """A model with option image_rows continues an image and a text as llama.cpp does."""
+        with open(ROWS, encoding="utf-8") as f:
+            wanted = json.load(f)
+        data, _ = language()
+        with self.open(data) as plain, self.open(data, image_rows=1) as session, self.open(vision("clip")) as encoder:
+            self.assertNotIn("image_rows", [i.name for i in plain.inputs])
+            text = wanted["text"]
+            np.testing.assert_array_equal(files.logits_of(session, text), files.logits_of(plain, text))
+            for name in IMAGES:
+                rows = encoder.run({"image": np.frombuffer(image(name), np.uint8)})["image_rows"]
+                tokens = text[:1] + [-1 - i for i in range(len(rows))] + text[1:]
+                for want in wanted[f"answer {name}"]:
+                    got = int(files.logits_of(session, tokens, image_rows=rows)[0, -1].argmax())
+                    self.assertEqual(got, want, name)
+                    tokens.append(got)
+
+    def test_refused(self):
+        """What is not understood is refused by its name."""
+        import inlay
+        for more, words in (((".projector_type", "gemma3"), "another value than 'mlp'.*clip.projector_type"),
+                            ((".projector_type", None), "clip.projector_type"), ((".has_vision_encoder", False), "has_vision_encoder"),
+                            ((".has_audio_encoder", True), "has_audio_encoder"), ((".vision.image_grid_pinpoints", [336, 672]), "tiles.*pinpoints"),
+                            ((".vision.feature_layer", [1, 2]), "feature_layer"), ((".vision.image_size", 0), "image_size"),
+                            ((".vision.patch_size", 9), "v.patch_embd.weight"), ((".vision.image_size", 35), "v.position_embd.weight"),
+                            ((".vision.image_mean", [0.5]), "image_mean"), ((".vision.image_std", [0.5, 0.0, 0.5]), "image_std"),
+                            ((".vision.attention.head_count", 3), "head_count"), ((".vision.n_wa_pattern", 4), "n_wa_pattern"),
+                            ((".use_silu", True), None), ((".vision.embedding_length", 48), "v.position_embd|v.class_embd|v.patch_embd"),
+                            ((".vision.feed_forward_length", 40), "ffn")):
+            if words is None:
+                self.open(vision("clip", [more])).close()
+                continue
+            with self.assertRaisesRegex(inlay.InlayError, words, msg=str(more)):
+                self.open(vision("clip", [more]))
+        with self.open(vision("clip")) as session, self.assertRaises(inlay.InlayError):
+            session.run({"image": np.frombuffer(b"no image", np.uint8)})
+
+    def test_chat(self):
+        """inlay chat answers with images, and refuses those that it cannot read."""
+        data, _ = language()
+        with open(ROWS, encoding="utf-8") as f:
+            wanted = json.load(f)
+        with tempfile.TemporaryDirectory() as folder:
+            def write(name, content):
+                with open(os.path.join(folder, name), "wb") as f:
+                    f.write(content)
+                return os.path.join(folder, name)
+
+            def chat(*flags, lines="the inner\n"):
+                return subprocess.run([os.environ["INLAY"], "chat", model, "-n", "10", "--temperature", "0", "--json", *flags], input=lines,
+                                      capture_output=True, text=True, check=False, cwd=folder)
+
+            model, parts = write("model.gguf", data), write("mmproj.gguf", vision("clip"))
+            for name in ("square", "tall"):
+                done = chat("--vision", parts, "--image", write(name + ".png", image(name)))
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(json.loads(done.stdout)["messages"][-1]["content"], wanted[f"said {name}"])
+            both = [chat("--vision", parts, "--image", "square.png", "--image", "tall.png", lines=lines) for lines in ("the inner\n", "a\nb\n")]
+            self.assertEqual([done.returncode for done in both], [0, 0], both[1].stderr)
+            for flags, words in ((("--image", "square.png"), "without a vision part"),
+                                 (("--vision", parts, "--image", write("bad.png", b"bad")), "the image:"),
+                                 (("--vision", model, "--image", "square.png"), "no vision part"),
+                                 (("--vision", write("wide.gguf", vision("clip", width=32)), "--image", "square.png"), "32 numbers.*64"),
+                                 (("--vision", parts, "--image", "square.png", "--system", "<__image__>"), "2 times the text")):
+                done = chat(*flags)
+                self.assertNotEqual(done.returncode, 0, flags)
+                self.assertRegex(done.stderr, words)
+
+    @unittest.skipUnless(os.environ.get("INLAY_SERVE"), "inlay-serve is not built")
+    def test_server(self):
+        """The server takes images in the messages of each protocol, and keeps them apart."""
+        from test_folders import Server
+        with open(ROWS, encoding="utf-8") as f:
+            wanted = json.load(f)
+        with tempfile.TemporaryDirectory() as folder:
+            for name, data in (("see/1", language()[0]), ("see/vision", vision("clip")), ("blind/1", language()[0])):
+                os.makedirs(os.path.join(folder, name))
+                with open(os.path.join(folder, name, "model.gguf"), "wb") as f:
+                    f.write(data)
+            with Server(folder) as server:
+                def said(path, **body):
+                    try:
+                        return server.ask(path, {"model": "see", "temperature": 0, "max_tokens": 10, **body})
+                    except urllib.error.HTTPError as error:
+                        return json.load(error)
+
+                def chat(content, **more):
+                    return said("v1/chat/completions", messages=[{"role": "user", "content": content}], **more)
+
+                def part(address):
+                    return {"type": "image_url", "image_url": {"url": address}}
+
+                text = {"type": "text", "text": "the inner"}
+                codes = {name: base64.b64encode(image(name)).decode() for name in IMAGES}
+                for name in ("square", "tall", "wide", "square", "grey", "tall"):
+                    code, want = codes[name], wanted[f"said {name}"]
+                    reply = chat([part("data:image/png;base64," + code), text])
+                    self.assertEqual(reply["choices"][0]["message"]["content"], want, name)
+                    self.assertEqual(reply["usage"]["prompt_tokens"], 16 + len(wanted["text"]))
+                    reply = said("v1/messages", messages=[{"role": "user", "content": [{"type": "image", "source": {
+                        "type": "base64", "media_type": "image/png", "data": code}}, text]}])
+                    self.assertEqual(reply.get("content", [{"text": reply}])[0]["text"], want)
+                    reply = server.ask("api/chat", {"model": "see", "stream": False, "options": {"temperature": 0, "num_predict": 10},
+                                                    "messages": [{"role": "user", "content": "the inner", "images": [code]}]})
+                    self.assertEqual(reply["message"]["content"], want)
+                    reply = said("v1/responses", max_tokens=None, max_output_tokens=10, input=[{"role": "user", "content": [
+                        {"type": "input_image", "image_url": "data:;base64," + code}, {"type": "input_text", "text": "the inner"}]}])
+                    self.assertEqual(reply["output"][0]["content"][0]["text"], want)
+                both = [chat([part("data:;base64," + codes[one]), part("data:;base64," + codes[two]), text])["choices"][0]["message"]["content"]
+                        for one, two in (("square", "tall"), ("tall", "square"), ("square", "tall"))]
+                self.assertEqual(both[0], both[2])
+                self.assertNotEqual(both[0], both[1])
+                good = part("data:;base64," + codes["square"])
+                for reply, words in ((chat([part("http://127.0.0.1/cat.png"), text]), "data URI.*not fetched"),
+                                     (chat([part("data:image/png,abc"), text]), "base64"), (chat([part("data:;base64,****")]), "not in base64"),
+                                     (chat([part("data:;base64,QUJD"), text]), "the image:"), (chat([good] * 65), "more than 64 images"),
+                                     (chat([good, {"type": "text", "text": "<__image__>"}]), "2 times the text"),
+                                     (chat([good] * 8), "context"), (chat([{"type": "input_audio", "input_audio": {}}]), "input_audio"),
+                                     (chat([good, text], prompt_logprobs=1), "prompt_logprobs"), (chat([good, text], model="blind"), "texts only")):
+                    self.assertRegex(json.dumps(reply.get("error")), words)
+
+
+def language():
+    """A language model whose chats are the texts of the messages."""
+    return files.make("llama", "F32", [("tokenizer.chat_template", "{{ bos_token }}{% for m in messages %}{{ m['content'] }}{% endfor %}")])
+
+
+def record_answers(root, made):
+    """Asks for the tokens after each image."""
+    for file, data in (("float.gguf", language()[0]), ("mmproj.gguf", vision("clip"))):
+        with open(os.path.join(root, "tmp", file), "wb") as f:
+            f.write(data)
+    with files.peer(root, "--mmproj", "/tmp/mmproj.gguf"):
+        with urllib.request.urlopen(f"http://127.0.0.1:{files.PORT}/props") as reply:
+            mark = json.load(reply)["media_marker"]
+        for name in IMAGES:
+            prompt = {"prompt_string": mark + "the inner", "multimodal_data": [base64.b64encode(image(name)).decode()]}
+            answer = files.ask(files.PORT, "completion", prompt=prompt, n_predict=10, temperature=0, return_tokens=True, cache_prompt=False)
+            made[f"answer {name}"], made[f"said {name}"] = answer["tokens"], answer["content"]
+        made["text"] = files.ask(files.PORT, "tokenize", content="the inner", add_special=True)["tokens"]
+
+
+def record(root):
+    made = {}
+    record_answers(root, made)
+    for kind in KINDS:
+        for name in IMAGES:
+            for file, data in (("float.gguf", files.make("llama", "F32")[0]), ("mmproj.gguf", vision(kind)), ("image.png", image(name))):
+                with open(os.path.join(root, "tmp", file), "wb") as f:
+                    f.write(data)
+            done = subprocess.run(["chroot", root, "env", "MTMD_DEBUG_EMBEDDINGS=1", "llama-mtmd-cli", "-m", "/tmp/float.gguf", "--mmproj",
+                                   "/tmp/mmproj.gguf", "--image", "/tmp/image.png", "-p", "a", "-n", "1", "-t", "1", "-c", "128", "--no-warmup",
+                                   "--chat-template", "chatml", "-fa", "off", "-v"],
+                                  capture_output=True, text=True, errors="replace", check=False)
+            out = done.stdout + done.stderr
+            out, number = re.sub(r"\d+\.\d+\.\d+\.\d+ I ", "", out), r"-?\d+\.\d+"
+            shape = re.findall(r"Shape: \[(\d+), (\d+)\]", out)
+            if not shape:
+                raise RuntimeError(f"llama.cpp refuses {kind}:\n{out[-3000:]}")
+            lines = [re.findall(number, line) for line in re.findall(r"16 values\):(.*)", out)[-2:]]
+            stats = re.findall(rf"Stats: mean=({number}), std=({number}), min=({number}), max=({number})", out)[-1]
+            made[f"{kind} {name}"] = {"shape": [int(shape[-1][1]), int(shape[-1][0])],
+                                      "values": [float(v) for v in sum(lines, []) + list(stats)]}
+    with open(ROWS, "w", encoding="utf-8") as f:
+        f.write("{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in made.items()) + "\n}\n")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3 and sys.argv[1] == "--make":
+        record(sys.argv[2])
+    else:
+        unittest.main()
