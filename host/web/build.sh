@@ -15,17 +15,17 @@ launcher=()
 if command -v ccache >/dev/null; then
     launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)
 fi
-# build_module FOLDER OPTIONS [CMAKE_OPTION...]: builds the module in a folder of BUILD_DIR.
+# build_module FOLDER [CMAKE_OPTION...]: builds the module in a folder of BUILD_DIR.
 build_module() {
     cmake -Wno-dev -S "$source" -B "$build/$1" -G Ninja --toolchain "$wasm/wasm32.cmake" -DCMAKE_BUILD_TYPE=Release \
-        -DINLAY_BUNDLE_ONLY=ON -DINLAY_WEB=ON "-DINLAY_WEB_SOURCES=$build/web-sources" "-DWASM_OPTIONS=$2" \
-        -DINLAY_OPENBLAS=OFF -DINLAY_VULKAN=OFF "${launcher[@]}" "${@:3}" >/dev/null
+        -DINLAY_BUNDLE_ONLY=ON -DINLAY_WEB=ON "-DINLAY_WEB_SOURCES=$build/web-sources" \
+        -DINLAY_OPENBLAS=OFF -DINLAY_VULKAN=OFF "${launcher[@]}" "${@:2}" >/dev/null
     cmake --build "$build/$1" --target inlay_web
 }
-build_module web-wasm32 -matomics
+build_module wasm32 # whose objects cross.sh uses, too
 mkdir -p "$build/lib/inlay"
 rm -rf "$build/lib/inlay/web"
-cp -r "$build/web-wasm32/lib/inlay/web" "$build/lib/inlay/"
+cp -r "$build/wasm32/lib/inlay/web" "$build/lib/inlay/"
 
 # The module with relaxed SIMD, which Clang has since version 16.
 echo 'typedef float v __attribute__((vector_size(16))); v f(v x) { return __builtin_wasm_relaxed_madd_f32x4(x, x, x); }' \
@@ -34,8 +34,8 @@ for clang in clang clang-16; do
     if command -v $clang >/dev/null &&
         $clang --target=wasm32-wasi -mrelaxed-simd -c "$build/relaxed.c" -o "$build/relaxed.o" 2>/dev/null &&
         bash "$wasm/check.sh" $clang 2>/dev/null; then
-        build_module web-wasm32-relaxed "-matomics -mrelaxed-simd" -DWASM_CLANG=$clang
-        cp "$build/web-wasm32-relaxed/lib/inlay/web/inlay.wasm" "$build/lib/inlay/web/inlay-relaxed.wasm"
+        build_module wasm32-relaxed -DWASM_OPTIONS=-mrelaxed-simd -DWASM_CLANG=$clang
+        cp "$build/wasm32-relaxed/lib/inlay/web/inlay.wasm" "$build/lib/inlay/web/inlay-relaxed.wasm"
         exit 0
     fi
 done

@@ -22,16 +22,16 @@ wasm32)
     ;;
 esac
 build=$(realpath "${1:?usage: cross.sh [--target TARGET] DIR}")
-here=$build/bundle-$target
+here=$build/$target
 if [ ! -e "$build/CMakeCache.txt" ]; then # only the result belongs into a prefix
-    here=$source/build/bundle-$target
+    here=$source/build/$target
 fi
 launcher=()
 if command -v ccache >/dev/null; then
     launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)
 fi
 cmake -Wno-dev -S "$source" -B "$here" -G Ninja --toolchain "$toolchain" -DCMAKE_BUILD_TYPE=Release \
-    -DINLAY_BUNDLE_ONLY=ON -DINLAY_WEB=OFF -DINLAY_OPENBLAS=OFF -DINLAY_VULKAN=OFF "${launcher[@]}" >/dev/null
+    -DINLAY_BUNDLE_ONLY=ON -DINLAY_OPENBLAS=OFF -DINLAY_VULKAN=OFF "${launcher[@]}" >/dev/null
 cmake --build "$here" --target inlay_bundle_parts
 mkdir -p "$build/lib/inlay/bundle"
 rm -rf "$build/lib/inlay/bundle/$target"

@@ -1,5 +1,6 @@
 # Toolchain for WebAssembly: Debian's clang, lld and wasi-libc. WASM_CLANG: the compiler, clang by default. WASM_OPTIONS:
-# further options of it.
+# further options of it. Atomic instructions, which engines have had longer than SIMD, are allowed in memories that are not
+# shared, too: the same objects serve bundles, of one thread, and inlay.wasm.
 set(CMAKE_SYSTEM_NAME Generic)
 set(CMAKE_SYSTEM_PROCESSOR wasm32)
 set(WASM_CLANG clang CACHE STRING "Clang with the target wasm32")
@@ -9,6 +10,6 @@ set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
 set(CMAKE_C_COMPILER ${WASM_CLANG})
 set(CMAKE_C_COMPILER_TARGET wasm32-wasi)
 set(CMAKE_C_FLAGS_INIT
-  "-msimd128 -mbulk-memory -mnontrapping-fptoint -ftls-model=local-exec -I${CMAKE_CURRENT_LIST_DIR}/include ${WASM_OPTIONS}")
+  "-msimd128 -mbulk-memory -mnontrapping-fptoint -matomics -ftls-model=local-exec -I${CMAKE_CURRENT_LIST_DIR}/include ${WASM_OPTIONS}")
 set(CMAKE_C_FLAGS_RELEASE_INIT "-Os -DNDEBUG") # kernels have options of their own
 set(CMAKE_CROSSCOMPILING_EMULATOR node ${CMAKE_CURRENT_LIST_DIR}/run.mjs)
