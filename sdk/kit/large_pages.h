@@ -2,8 +2,10 @@
 #ifndef KIT_LARGE_PAGES_H
 #define KIT_LARGE_PAGES_H
 #include <stdint.h>
+#ifndef __wasm__ /* has no pages */
 #include <sys/mman.h>
 #include <unistd.h>
+#endif
 
 enum { PAGES_LARGE = 2 * 1024 * 1024 }; /* bytes, and the alignment at which a block has no small pages at its start */
 

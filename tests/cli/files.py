@@ -29,6 +29,7 @@ INLAY, VERBS_DEF = (os.path.abspath(a) for a in sys.argv[1:3])
 VERBS = [name.replace("_", "-") for name in re.findall(r"^VERB\((\w+),", pathlib.Path(VERBS_DEF).read_text(), re.M)]
 ROOT = os.geteuid() == 0
 NOBODY = 65534
+PLUGIN = os.path.join(os.path.dirname(INLAY), "../lib/inlay/plugins/inlay-reference.so")
 
 # verb, flag -> the rest of the line; the name of the file follows the flag. Flag "": the file is an argument.
 WRITERS = {
@@ -56,6 +57,7 @@ WRITERS = {
     ("bundle", "-o"): "m.onnx",
     ("cache", ""): "--cache-dir cache export",
     ("cache", "-o"): "merge one.cache",
+    ("plugin-check", "--certificate"): f"{PLUGIN} --quick --group file",
 }
 SLOW = ("bundle", "quantize --front", "quantize --stats")  # with a few kinds of files only
 NO_STREAM = ("quantize --stats",)  # reads its output

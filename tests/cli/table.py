@@ -47,7 +47,7 @@ EXPECTED = {
     "inlay providers --retry my_plugin": (3,),
     "inlay plugin-check build/fast_blur.so --with build/blur.so": (0, 1),
     "inlay plugin-check build/mine.so --op 'Conv*' --quick --json": (0, 2),
-    "inlay plugin-check --ort-ep /opt/vendor/libvendor_ep.so --group results": (3,),
+    "inlay plugin-check --ort-ep /opt/vendor/libvendor_ep.so --certificate vendor.trust": (3,),
     "inlay reduce model.onnx --check 'inlay run' -o small.onnx": (2,),  # the check has to fail, and that model runs
     "inlay reduce model.onnx --check 'inlay run' --text 'wrong shape' -o small.onnx": (2,),
     "inlay test cases/ --match '*conv*' --rtol 1e-5 --verbose": (0, 3),

@@ -62,7 +62,8 @@ static void say_summary(const struct text_page *page)
     if (facts->session->rules.objective != OBJECTIVE_LATENCY)
         say(page->sink, "objective %s, ", partition_objective_name(facts->session->rules.objective));
     say(page->sink, "%" PRIu32 " %s", threads, plural(threads, "thread", "threads"));
-    say(page->sink, ", chosen at the mean of the prices of %d and %d threads", COST_FEW_THREADS, COST_THREADS);
+    if (!facts->session->rules.by_priority)
+        say(page->sink, ", chosen at the mean of the prices of %d and %d threads", COST_FEW_THREADS, COST_THREADS);
     say(page->sink, "\n");
     say_assumed(page);
     if (facts->runner != NULL)

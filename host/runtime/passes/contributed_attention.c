@@ -239,16 +239,23 @@ static uint32_t emit_key_range_mask(subgraph_builder *builder, uint32_t mask, ui
 }
 
 /* Keys that a mask accepted by mask_error() shows, [batch, 1, 1 or rows, keys]. The mask is of rank 1 (see above),
- * [batch, keys] or [batch, rows, keys]; input is [batch, ..]. */
+ * [batch, keys], [batch, 1], whose column stands for all keys, or [batch, rows, keys]; input is [batch, ..]. */
 static uint32_t emit_padding(subgraph_builder *builder, uint32_t mask, uint32_t input, uint32_t k)
 {
     const uint32_t rank = builder_rank(builder, mask);
+    uint32_t shown;
 
     if (rank == 1)
         return emit_key_range_mask(builder, mask, input, emit_range(builder, emit_size(builder, k, 2)));
-    return emit_cast(
+    shown = emit_cast(
         builder, emit_op(builder, "Unsqueeze", 13, mask, rank == 2 ? emit_list(builder, 1, 2) : emit_list(builder, 1)),
         INLAY_BOOL);
+    if (rank != 2 || rewrite_dim(rewrite_value_info(builder->rewrite, mask), 1) > 1)
+        return shown;
+    /* Attention repeats no column: a row of `false` for each key does. */
+    return emit_op(builder, "Or", 7, shown,
+                   emit_typed(builder, "Less", 13, INLAY_BOOL, emit_range(builder, emit_size(builder, k, 2)),
+                              emit_scalar(builder, 0)));
 }
 
 /* Is any element along the axis true? [batch, 1, rows, keys] with size 1 in that axis. */
@@ -516,24 +523,13 @@ static void split_product(subgraph_builder *builder, attention_operands *operand
         *parts[i] = emit_transpose(builder, *parts[i], by_head, 4);
 }
 
-/* Input `index`, the mask; INLAY_NONE if it hides no keys: one of [batch, 1] or [1, 1], whatever it holds. */
-static uint32_t hiding_mask(const subgraph_builder *builder, uint32_t index)
-{
-    const uint32_t mask = builder_input(builder, index);
-
-    return mask != INLAY_NONE && builder_rank(builder, mask) == 2 &&
-                   rewrite_dim(rewrite_value_info(builder->rewrite, mask), 1) == 1
-               ? INLAY_NONE
-               : mask;
-}
-
 void decompose_attention(subgraph_builder *builder)
 {
     const bool quantized = builder->node->info.op_type.data[0] == 'Q';
     const int64_t count = graph_attr_int(builder->node, "num_heads", 0);
     const uint32_t input = builder_input(builder, 0), weights = builder_input(builder, 1),
                    bias = builder_input(builder, 2);
-    const uint32_t mask = hiding_mask(builder, quantized ? 5 : 3), past = builder_input(builder, quantized ? 8 : 4);
+    const uint32_t mask = builder_input(builder, quantized ? 5 : 3), past = builder_input(builder, quantized ? 8 : 4);
     const int64_t wide = rewrite_dim(rewrite_value_info(builder->rewrite, weights), 1);
     attention_operands operands = { .bias = quantized ? INLAY_NONE : builder_input(builder, 5),
                                     .mask = INLAY_NONE,
