@@ -38,8 +38,8 @@ static json_t *with_parts(json_t *message)
 
     if (json_array_size(images) == 0)
         return copy;
-    parts = json_array();
-    good = copy != NULL && parts != NULL && json_object_set_new(copy, "content", parts) == 0;
+    parts = copy != NULL ? json_array() : NULL;
+    good = parts != NULL && json_object_set_new(copy, "content", parts) == 0;
     (void)json_object_del(copy, "images");
     for (size_t i = 0; good && i < json_array_size(images); i++) {
         const char *data = json_string_value(json_array_get(images, i));
