@@ -72,6 +72,7 @@ printf 'ab\n' >"$examples/text.txt"
 ran=0
 for verb in chat generate tokenize; do
     while read -r line; do
+        case $line in *--image*) continue ;; esac # needs a vision part: formats_vision runs it with one
         (cd "$examples" && PATH=$(dirname "$inlay"):$PATH bash -o pipefail -c "$line" <text.txt >"$folder/said") ||
             { echo "$line: failed" && exit 1; }
         [ -s "$folder/said" ] || { echo "$line: said nothing" && exit 1; }

@@ -443,7 +443,9 @@ static inlay_status lower_recurrent(cpu_build *build, const cpu_group *group)
     (void)group;
     if (layer == NULL)
         return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    *layer = (struct layer){ .native = { .run = run_layer, .release = release_layer },
+    *layer = (struct layer){ .native = { .run = run_layer,
+                                         .release = release_layer,
+                                         .wrong = "sequence_lens has a value below 0 or above the number of steps" },
                              .kernel = op->recurrent.layer,
                              .state = op->recurrent.prepared,
                              .in_count = op->in_count,
