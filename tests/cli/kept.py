@@ -15,7 +15,7 @@ import unittest
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper, save
 
-from files import INLAY, WRITERS
+from files import INLAY, PLUGIN, WRITERS
 from verb_lines import stage_keys
 
 VERSIONS = ("optimize", "quantize", "edit", "doctor", "pipe")  # -o may be MODEL
@@ -38,6 +38,8 @@ LINES = {  # verb -> rest of the line without outputs, and the inputs that it re
     "diff": ("model.onnx other.onnx", ["model.onnx", "w.data", "other.onnx"]),
     "bench": ("open.onnx --sweep batch=1 --seconds 0.02", ["open.onnx", "w.data"]),
     "cache": ("merge one.cache", ["one.cache"]),
+    "plugin-check": ("plugin.so --with with.so --data data --option reference.x=x.npy --quick --group file",
+                     ["plugin.so", "with.so", "data/0.npz", "x.npy"]),
 }
 SESSIONS = ("optimize", "quantize", "bundle", "lock", "partition", "explain", "profile", "bench")  # with --config
 EXTERNAL = ("optimize", "quantize", "edit", "doctor", "extract", "pipe", "reduce")
@@ -72,6 +74,8 @@ class Kept(unittest.TestCase):
         save_model("other.onnx", 1)
         save_model("open.onnx", "batch")
         stage_keys()
+        shutil.copy(PLUGIN, "plugin.so")
+        shutil.copy(PLUGIN, "with.so")
         x = np.ones((1, 64), np.float32)
         np.save("x.npy", x)
         np.savez("data.npz", x=x)

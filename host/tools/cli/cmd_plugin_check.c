@@ -1,9 +1,12 @@
 /* inlay plugin-check: tests a plugin against its contract. The checks are in host/tools/check. */
 #include "base/among.h"
+#include "base/output.h"
 #include "check/check.h"
 #include "cli/cli.h"
+#include "cli/outputs.h"
 #include "cli/screen.h"
 #include "inlay/check.h"
+#include <ftw.h>
 #include <string.h>
 
 static const char doc[] =
@@ -144,6 +147,28 @@ static const char group_names[] =
 #undef GROUP
     ;
 
+static int note_entry(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+    (void)st, (void)at;
+    if (kind == FTW_F)
+        output_note_read_path(path);
+    return 0;
+}
+
+/* The certificate must not replace a file that the checks read, which other processes do. */
+static inlay_status protect_inputs(const check_args *args, inlay_diag *diag)
+{
+    if (args->file != NULL)
+        output_note_read_path(args->file);
+    if (args->with != NULL)
+        output_note_read_path(args->with);
+    for (uint32_t i = 0; i < args->option_count; i++) /* a value may name a file */
+        output_note_read_path(strchr(args->options[i], '=') + 1);
+    if (args->data != NULL && args->certificate != NULL)
+        (void)nftw(args->data, note_entry, 8, 0);
+    return outputs_check(diag);
+}
+
 int cmd_plugin_check(int argc, char **argv)
 {
     static const cli_verb verb = { "FILE", doc, own_options, NULL };
@@ -157,10 +182,11 @@ int cmd_plugin_check(int argc, char **argv)
     int code = CLI_OK;
 
     cli_parse(&verb, CLI_SETTINGS_NONE, argc, argv, &common, &args);
-    if (args.check.group != NULL && !is_among(args.check.group, group_names + 1))
+    status = protect_inputs(&args.check, &diag);
+    if (status == INLAY_OK && args.check.group != NULL && !is_among(args.check.group, group_names + 1))
         status =
             inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "--group %s: expected one of%s", args.check.group, group_names);
-    else if (args.ort_ep != NULL)
+    else if (status == INLAY_OK && args.ort_ep != NULL)
         status = check_through_ort_ep(&args.check, args.ort_ep, &texts, &diag);
     if (status != INLAY_OK) {
         code = cli_fail(&common, &diag);

@@ -1,6 +1,7 @@
 /* Reads certificates, and compares a node with them. */
 #include "partition/certificate/certificate.h"
 #include "base/memory.h"
+#include "base/output.h"
 #include "base/sha256.h"
 #include "inlay/check.h"
 #include <errno.h>
@@ -353,6 +354,7 @@ inlay_status certificate_hash_file(const char *path, char out_text[65], inlay_di
 
     if (file == NULL)
         return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
+    output_note_read(fileno(file));
     sha256_init(&sha256);
     while ((bytes = fread(block, 1, sizeof block, file)) > 0)
         sha256_update(&sha256, block, bytes);
