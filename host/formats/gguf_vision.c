@@ -1,5 +1,6 @@
 /* gguf_vision.c - the graph of a vision part: an image is decoded, resized and split into patches, a vision transformer
- * (CLIP, SigLIP) reads these, and two products (LLaVA's projector) make rows of the width of the language model.
+ * (CLIP, SigLIP) reads these, and two matrix multiplications (LLaVA's projector) make rows of the width of the language
+ * model.
  *
  * The preparation of images is that of llama.cpp: the image keeps its aspect ratio, is resized to the side of the
  * encoder, first its rows, then its columns, as Pillow does (bicubic, rounded to whole values), and is centred on a

@@ -36,7 +36,7 @@ KEPT = re.compile(r"(core/common/(?!safeint|logging|inlined_containers\.h|eigen)
                   r"contrib_ops/cpu/bert/attention_common\.h|test/contrib_ops/|test/providers/cpu/|test/testdata/|"
                   r"test/common/(random_generator|tensor_op_test_utils|quantization_test_utils)\.h|gtest/|gmock/|"
                   r"test/util/include/(test_random_seed|tensors_from_file)\.h)")
-LOCAL = {"default_providers.h", "asserts.h"} # names without a folder that are not beside the test
+LOCAL = {"default_providers.h", "asserts.h"} # includes without a folder, of headers in another folder than the test
 # Functions of helper headers that use ONNX Runtime's tensors.
 CUT = re.compile(r"^(?:template <typename T>\nParams<T> GetTensorQuantizationParams|inline uint8_t\* TransPoseInputData|"
                  r"inline void CheckTensor|class ParallelRandomValueGenerator).*?^\};?\n", re.M | re.S)

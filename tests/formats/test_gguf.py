@@ -270,7 +270,7 @@ def splitting(name, merges):
 
 def tokenizer_of(data, expressions=None):
     """A session that makes the ids of a text by the tokenizer of a GGUF file; texts are split by the expressions, if there
-    are any, one after the other."""
+    are any, sequentially."""
     import inlay
     from onnx import TensorProto, helper
     with tempfile.TemporaryDirectory() as folder:

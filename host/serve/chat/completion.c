@@ -490,7 +490,7 @@ static bool read_images(struct completion *completion, input_text *prompt, body_
     if (image_prompt_read(model->vision.encoder, model->text->tokenizer, prompt->text, asked->images,
                           asked->image_count, &completion->images, &diag) != INLAY_OK)
         return body_fail(error, "%s", diag.text);
-    prompt->tokens = completion->images.tokens; /* whose owner the prompt is from here on */
+    prompt->tokens = completion->images.tokens; /* now owned by the prompt */
     prompt->token_count = completion->images.count;
     completion->images.tokens = NULL;
     return input_text_check(prompt, model->text, true, "the prompt", error);

@@ -65,7 +65,7 @@ typedef struct completion_request {
 
 #define OPEN_TOP_K UINT32_MAX
 
-/* A form of requests: the fields that a path takes, and what it returns. */
+/* The protocol of a path: the fields of its requests, and the functions that write its replies. */
 typedef struct request_form {
     const body_table *table;
     const char *prompt;             /* the field of the prompt, or of messages */

@@ -37,7 +37,7 @@ static const body_parameter generate_rows[] = {
 };
 static const body_table generate = { generate_rows, sizeof generate_rows / sizeof *generate_rows, &common_fields };
 
-/* "parameters" of KServe's form; Triton has them beside the text. */
+/* The member "parameters" of KServe's requests; Triton's requests have these members at the top level. */
 static bool read_nested(void *user, json_t *value, body_error *error)
 {
     return field_members(value, &generate, user, error);

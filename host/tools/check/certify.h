@@ -40,7 +40,7 @@ void certify_note_group(certify_records *records, const char *group);
 /* Takes note of a FAIL line: if it does not belong to a case, and its group concerns every operator, no node is inside.
  * crashed: the process of the group has ended. */
 void certify_note_failure(certify_records *records, const char *group, bool crashed);
-/* Writes the file args->certificate. *out_text: what it covers, for the report. */
+/* Writes the file args->certificate. out_text: a summary for the report. */
 INLAY_NODISCARD inlay_status certify_write(certify_records *records, const check_args *args, char *out_text,
                                            size_t bytes, inlay_diag *diag);
 #endif

@@ -64,6 +64,7 @@ void certify_close(certify_records *records)
     free(records);
 }
 
+/* NULL: out of memory, for which the certificate is not written. */
 static struct subject *find_subject(certify_records *records, const char *provider, const char *domain,
                                     const char *op_type)
 {
@@ -76,10 +77,14 @@ static struct subject *find_subject(certify_records *records, const char *provid
         (*at)->provider = arena_string(&records->arena, provider);
         (*at)->domain = arena_string(&records->arena, domain);
         (*at)->op_type = arena_string(&records->arena, op_type);
+        if ((*at)->provider == NULL || (*at)->domain == NULL || (*at)->op_type == NULL)
+            *at = NULL;
     }
+    records->out_of_memory |= *at == NULL;
     return *at;
 }
 
+/* NULL: likewise. */
 static struct group_record *find_group(certify_records *records, const char *provider, const char *nodes)
 {
     struct group_record **at = &records->groups;
@@ -89,7 +94,10 @@ static struct group_record *find_group(certify_records *records, const char *pro
     if (*at == NULL && (*at = arena_array(&records->arena, 1, sizeof **at)) != NULL) {
         (*at)->provider = arena_string(&records->arena, provider);
         (*at)->nodes = arena_string(&records->arena, nodes);
+        if ((*at)->provider == NULL || (*at)->nodes == NULL)
+            *at = NULL;
     }
+    records->out_of_memory |= *at == NULL;
     return *at;
 }
 

@@ -25,7 +25,7 @@ static error_t take_image(const cli_option *option, void *field, char *arg, stru
 
     (void)option;
     if (args->image_count == TEXT_IMAGES)
-        argp_error(state, "--image: at most %d files", TEXT_IMAGES);
+        cli_refuse(state, CLI_USAGE, "--image: at most %d files", TEXT_IMAGES);
     args->images[args->image_count++] = arg;
     return 0;
 }

@@ -9,7 +9,7 @@ error_t text_take_stop(const cli_option *option, void *field, char *arg, struct 
 
     (void)option;
     if (arg[0] == '\0' || args->stop_count == TEXT_STOPS)
-        argp_error(state, "--stop: at most %d texts, none of them empty", TEXT_STOPS);
+        cli_refuse(state, CLI_USAGE, "--stop: at most %d texts, none of them empty", TEXT_STOPS);
     args->stops[args->stop_count++] = arg;
     return 0;
 }
