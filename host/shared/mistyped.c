@@ -150,7 +150,7 @@ static bool means_other(const mistyped_options *known, const char *word, const s
                               strcspn(answer + 2, "= ") != bytes);
 }
 
-/* Checks a long option, name[bytes], of which the word i of the command line has more. */
+/* Checks a long option: name[bytes] is the name in word i of the command line, without its "--" and its value. */
 static const struct argp_option *check_long(const mistyped_options *known, const struct argp_state *state,
                                             const char *name, size_t bytes, int i)
 {
