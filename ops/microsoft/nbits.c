@@ -98,6 +98,11 @@ static inlay_status infer_mat_mul_nbits(op_infer *infer)
                           (long long)block);
     blocks = (k + block - 1) / block;
     INLAY_TRY(check_count(infer, 1, n * blocks * (block * bits / 8), "N x blocks x bytes of a block"));
+    if (infer_rank(infer, 1) != INLAY_RANK_UNKNOWN && infer_rank(infer, 1) != 3)
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input 1 (B) is of rank %u; it must be [N, blocks, bytes]",
+                          infer_rank(infer, 1));
+    INLAY_TRY(check_dim(infer, 1, 0, n, "N"));
+    INLAY_TRY(check_dim(infer, 1, 1, blocks, "the number of blocks along K"));
     INLAY_TRY(check_count(infer, 2, n * blocks, "one for each block"));
     count = infer_has_in(infer, 3) ? count_of(infer, 3) : -1;
     if (infer_has_in(infer, 3) && infer->in[3]->dtype == INLAY_UINT8)
