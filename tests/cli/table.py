@@ -387,7 +387,7 @@ class Table(unittest.TestCase):
         "run": [""], "test": ["onnx"], "bench": ["--runs 2", "--sweep batch_size=1/2 --seconds 0.02"],
         "inspect": ["", "--nodes"], "check": [""], "doctor": ["--seconds 0.1"], "optimize": ["-o out.onnx --explain", "--list"],
         "edit": ["--set-metadata a=b -o out.onnx"], "diff": ["small.onnx"], "extract": ["--split 3 -o out.onnx"],
-        "pipe": ["--steps"], "reduce": ["--check ./differs.sh -o out.onnx"], "sparsity": [""], "sign": [], "verify": [], "tune": ["--budget-s 1"],
+        "pipe": ["--steps"], "reduce": ["--check ./differs.sh -o out.onnx"], "sparsity": [""], "sign": [], "verify": [], "verify-run": [], "tune": ["--budget-s 1"],
         "quantize": ["--weights 4 -o out.onnx --samples 2"], "compare": ["small.onnx --samples 2 --layers"],
         "lock": ["-o out.lock --no-time"], "bisect": [""], "profile": ["--runs 2 --no-peak"], "config": [""], "cache": [""], "partition": [""],
         "explain": ["", "--all", "--kernels", "--node op:MatMul", "--what-if op:MatMul=reference"],
