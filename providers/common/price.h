@@ -118,8 +118,8 @@ static inline double price_far_stream_ns(const price_memory *memory, double read
            price_memory_rate(memory, threads);
 }
 
-/* The time in which threads stream through activations. Several threads find a part of them in each other's caches,
- * from where it arrives as from the shared one. */
+/* The time in which threads stream through activations. Several threads find a part of the data in each other's caches,
+ * which are as fast as the shared cache. */
 static inline double price_stream_ns(const price_memory *memory, double read, double written, double threads)
 {
     const double bytes = read + written, far = price_stream_share(memory, bytes, threads, 1);
