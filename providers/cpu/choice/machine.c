@@ -8,6 +8,7 @@
 #define REFERENCE_FLOPS 320.0   /* per nanosecond, of a core of pace 1 ... */
 #define REFERENCE_LIMIT 250.0   /* ... on which loads and stores limit products, too */
 #define DENSE_SHARE 0.97        /* of the core's multiply-adds that a product can use */
+#define AVX2_OTHER 1.2          /* time of other instructions with AVX2, relative to AVX-512, on that core */
 #define FITTED_CORE_BYTES 220.0 /* per nanosecond from the nearest cache, of the core of the constants */
 #define SMALL_MOVE 262144.0     /* bytes of an image that changes its layout in the near cache ... */
 #define SMALL_MOVE_PER_NS 32.0
@@ -24,7 +25,7 @@ kernel_machine kernel_machine_of(const inlay_host *host)
 
     return (kernel_machine){ .flops = fmin(DENSE_SHARE * REFERENCE_FLOPS * local.multiply,
                                            REFERENCE_LIMIT * reference.multiply),
-                             .other = FITTED_CORE_BYTES / memory.core,
+                             .other = FITTED_CORE_BYTES / memory.core * (cpu_has(CPU_AVX512) ? 1 : AVX2_OTHER),
                              .memory = memory };
 }
 
