@@ -9,35 +9,42 @@
 #include <string.h>
 
 static const struct {
-    const char *domain, *name;
+    bool is_onnx; /* of ai.onnx, not of com.microsoft */
+    const char *name;
     void (*decompose)(subgraph_builder *builder);
 } table[] = {
-#define CONTRIBUTED(name, function) { "com.microsoft", #name, function },
-#define CONTRIBUTED_ONNX(name, function) { "ai.onnx", #name, function },
+#define CONTRIBUTED(name, function) { false, #name, function },
+#define CONTRIBUTED_ONNX(name, function) { true, #name, function },
 #include "passes/contributed.def"
 #undef CONTRIBUTED
 };
 enum { TABLE_COUNT = sizeof table / sizeof table[0] };
 
+/* Index of the function for an operator; TABLE_COUNT: none. */
+static size_t find_function(const char *domain, const char *op_type)
+{
+    const bool is_onnx = strcmp(domain, "ai.onnx") == 0, is_microsoft = strcmp(domain, "com.microsoft") == 0;
+    size_t i = 0;
+
+    while (i < TABLE_COUNT && ((table[i].is_onnx ? !is_onnx : !is_microsoft) || strcmp(op_type, table[i].name) != 0))
+        i++;
+    return i;
+}
+
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
     subgraph_builder builder = { .rewrite = rewrite, .node = node };
+    const size_t function = find_function(node->info.domain.data, node->info.op_type.data);
 
-    for (size_t i = 0; node->schema != NULL && i < TABLE_COUNT; i++) {
-        if (strcmp(node->info.op_type.data, table[i].name) != 0 || strcmp(node->info.domain.data, table[i].domain) != 0)
-            continue;
-        table[i].decompose(&builder);
-        return builder.status != INLAY_OK || builder.last == NULL ? builder.status : builder_finish(&builder);
-    }
-    return rules_apply(&rule_set_contributed, rewrite, node);
+    if (function == TABLE_COUNT || node->schema == NULL)
+        return rules_apply(&rule_set_contributed, rewrite, node);
+    table[function].decompose(&builder);
+    return builder.status != INLAY_OK || builder.last == NULL ? builder.status : builder_finish(&builder);
 }
 
 bool contributed_has(const char *domain, const char *op_type)
 {
-    for (size_t i = 0; i < TABLE_COUNT; i++)
-        if (strcmp(op_type, table[i].name) == 0 && strcmp(domain, table[i].domain) == 0)
-            return true;
-    return rules_match_op(&rule_set_contributed, domain, op_type);
+    return find_function(domain, op_type) < TABLE_COUNT || rules_match_op(&rule_set_contributed, domain, op_type);
 }
 
 inlay_status pass_contributed(pass_ctx *ctx, bool *out_changed)

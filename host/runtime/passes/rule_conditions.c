@@ -189,6 +189,12 @@ bool rule_if_same_axes(rule_match *match, const uint8_t *slots, double number)
     return first_axis(match, slots[0]) == first_axis(match, slots[1]);
 }
 
+bool rule_if_same_dtype(rule_match *match, const uint8_t *slots, double number)
+{
+    (void)number;
+    return value_at(match, slots[0])->dtype == value_at(match, 0)->dtype;
+}
+
 bool rule_if_same_type(rule_match *match, const uint8_t *slots, double number)
 {
     (void)number;

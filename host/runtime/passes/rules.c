@@ -9,7 +9,7 @@
 
 enum { MAX_FACTORS = 6, MAX_VISITS = 24 };
 
-static const uint32_t UNBOUND = INLAY_NONE - 1u;
+static const uint32_t UNBOUND = 0xfefefefe; /* no index of a value; memset() writes it */
 
 static bool match_term(rule_match *match, const rule_term *term, uint32_t value);
 
@@ -193,11 +193,10 @@ static bool attempt(rule_match *match, const rewrite_rule *rule)
     const rule_term *pattern = &rule->pattern;
     graph_node *node = match->node;
 
-    for (uint32_t i = 0; i < RULE_SLOTS; i++)
-        match->values[i] = UNBOUND;
+    memset(match->values, 0xfe, rule->slot_count * sizeof *match->values);
     match->values[0] = node->info.outputs[0];
     match->at = match->misses = 0;
-    if (pattern->kind == RULE_OP ? !is_op(pattern, node) || !match_node(match, pattern, node)
+    if (pattern->kind == RULE_OP ? !match_node(match, pattern, node)
                                  : !match_term(match, pattern, node->info.outputs[0]))
         return false;
     for (uint32_t i = 0; i < rule->clause_count; i++)
@@ -219,6 +218,8 @@ static bool attempt(rule_match *match, const rewrite_rule *rule)
 static bool match_rule(rule_match *match, const rewrite_rule *rule)
 {
     match->depth = 0;
+    if (rule->pattern.kind == RULE_OP && !is_op(&rule->pattern, match->node))
+        return false;
     do {
         if (attempt(match, rule))
             return true;
@@ -233,6 +234,8 @@ static int compare_anchor(const void *op_type, const void *anchor)
 
 static const rule_anchor *find_anchor(const rule_set *set, const char *op_type)
 {
+    if ((set->letters & RULE_LETTER(op_type[0])) == 0)
+        return NULL;
     return bsearch(op_type, set->anchors, set->anchor_count, sizeof *set->anchors, compare_anchor);
 }
 
@@ -244,13 +247,14 @@ static bool has_one_output(const struct rewrite *rewrite, const graph_node *node
     return node->info.output_count > 0 && node->info.outputs[0] != INLAY_NONE;
 }
 
-inlay_status rules_apply(const rule_set *set, struct rewrite *rewrite, graph_node *node)
+static inlay_status apply(const rule_set *set, const rule_anchor *anchor, struct rewrite *rewrite, graph_node *node)
 {
-    const rule_anchor *anchor = find_anchor(set, node->info.op_type.data);
-    rule_match match = { .rewrite = rewrite, .node = node };
+    rule_match match;
 
-    if (anchor == NULL || node->schema == NULL || (!set->decomposes && !has_one_output(rewrite, node)))
-        return INLAY_OK;
+    match.rewrite = rewrite;
+    match.node = node;
+    match.forgives = false;
+    match.why = "";
     for (uint32_t i = 0; i < anchor->count; i++)
         if (match_rule(&match, &set->rules[anchor->rules[i]]))
             return rule_replace(&set->rules[anchor->rules[i]], &match, set->decomposes);
@@ -264,6 +268,15 @@ inlay_status rules_apply(const rule_set *set, struct rewrite *rewrite, graph_nod
         break;
     }
     return INLAY_OK;
+}
+
+inlay_status rules_apply(const rule_set *set, struct rewrite *rewrite, graph_node *node)
+{
+    const rule_anchor *anchor = find_anchor(set, node->info.op_type.data);
+
+    if (anchor == NULL || node->schema == NULL || (!set->decomposes && !has_one_output(rewrite, node)))
+        return INLAY_OK;
+    return apply(set, anchor, rewrite, node);
 }
 
 bool rules_match_op(const rule_set *set, const char *domain, const char *op_type)

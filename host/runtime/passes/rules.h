@@ -86,8 +86,12 @@ typedef struct rewrite_rule {
     const char *refusal;      /* instead of results: the node is left as it is for this reason */
     const char *near_miss;    /* what is not rewritten, if a near miss is to be reported: "a norm is not fused" */
     uint8_t clause_count, condition_count, result_count;
-    uint8_t opset; /* the newest opset of ai.onnx that the results need */
+    uint8_t slot_count; /* variables */
+    uint8_t opset;      /* the newest opset of ai.onnx that the results need */
 } rewrite_rule;
+
+/* The bit of an operator's first letter in rule_set.letters. */
+#define RULE_LETTER(letter) (1u << ((letter)&31))
 
 /* The rules that may begin at an operator, by their indexes in the set. */
 typedef struct rule_anchor {
@@ -100,7 +104,8 @@ typedef struct rule_set {
     const rewrite_rule *rules;
     const rule_anchor *anchors; /* [anchor_count] sorted by op_type */
     uint32_t anchor_count;
-    bool decomposes; /* level 0: no provider runs the matched nodes */
+    uint32_t letters; /* RULE_LETTER of all anchors */
+    bool decomposes;  /* level 0: no provider runs the matched nodes */
 } rule_set;
 
 /* The variables while a rule is matched. Slot 0 is output 0 of the node, "out". */

@@ -645,6 +645,7 @@ function rule(text,    i, arrow, cond, end, fields, count, all, name, clauses, r
         fail("'" token[at] "' is left over")
     if (refusal != "")
         fields = fields ", .near_miss = \"" refusal "\""
+    fields = fields ", .slot_count = " slots
     rules[set] = rules[set] "    { /* " place_of_line " */ " fields (highest ? ", .opset = " highest : "") " },\n"
     rule_count[set]++
 }
@@ -696,7 +697,7 @@ function statement(text, file, line,    words) {
     }
 }
 
-function write_set(name,    list, n, i, k, swap) {
+function write_set(name,    list, n, i, k, swap, letters) {
     print "static const rewrite_rule rules_" name "[] = {\n" rules[name] "};\n"
     n = split(anchor_names[name], list, " ")
     for (i = 2; i <= n; i++) # sorted, for the search
@@ -706,10 +707,12 @@ function write_set(name,    list, n, i, k, swap) {
             list[k - 1] = swap
         }
     print "static const rule_anchor anchors_" name "[] = {"
-    for (i = 1; i <= n; i++)
+    for (i = 1; i <= n; i++) {
+        letters = letters " | RULE_LETTER('" substr(list[i], 1, 1) "')"
         print "    { \"" list[i] "\", " anchor_count[name, list[i]] ", (const uint16_t[]){ " anchors[name, list[i]] " } },"
+    }
     print "};\n"
-    print "const rule_set rule_set_" name " = { rules_" name ", anchors_" name ", " n ", " \
+    print "const rule_set rule_set_" name " = { rules_" name ", anchors_" name ", " n ", 0u" letters ", " \
         (decomposes[name] ? "true" : "false") " };\n"
     if (decomposes[name]) # the pass has its own file, which calls rules_apply()
         return
