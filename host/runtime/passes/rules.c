@@ -129,11 +129,48 @@ static bool is_op(const rule_term *term, const graph_node *node)
            strcmp(node->info.op_type.data, term->text) == 0 && strcmp(node->info.domain.data, term->domain) == 0;
 }
 
+/* Returns false if a look at the producer shows that the term does not match the value: most terms do not. */
+static bool may_match(const rule_match *match, const rule_term *term, uint32_t value)
+{
+    const graph_node *node;
+
+    switch (term->kind) {
+    case RULE_OP:
+        node = rewrite_producer(match->rewrite, value);
+        return node != NULL && node->info.op_type.data[0] == term->text[0];
+    case RULE_EITHER:
+        for (uint32_t i = 0; i < term->count; i++)
+            if (may_match(match, &term->args[i], value))
+                return true;
+        return false;
+    case RULE_NUMBER:
+    case RULE_SCALAR:
+        return match->forgives || rewrite_is_constant(match->rewrite, value);
+    default:
+        return true;
+    }
+}
+
+/* The same for the inputs of a node in one order. */
+static bool inputs_may_match(const rule_match *match, const rule_term *term, const graph_node *node, bool swapped)
+{
+    for (uint32_t i = 0; i < term->count; i++)
+        if (!may_match(match, &term->args[i], rewrite_input(match->rewrite, node, swapped ? 1 - i : i)))
+            return false;
+    return true;
+}
+
 /* Inputs that the pattern does not mention must be omitted. */
 static bool match_node(rule_match *match, const rule_term *term, const graph_node *node)
 {
-    const bool swapped = term->commutes && choose(match, 2) == 1;
+    const bool straight = inputs_may_match(match, term, node, false),
+               crossed = term->commutes && inputs_may_match(match, term, node, true);
+    bool swapped = crossed;
 
+    if (!straight && !crossed)
+        return false;
+    if (straight && crossed)
+        swapped = choose(match, 2) == 1;
     for (uint32_t i = term->count; i < node->info.input_count; i++)
         if (node->info.inputs[i] != INLAY_NONE)
             return false;
@@ -158,6 +195,18 @@ static bool match_op(rule_match *match, const rule_term *term, uint32_t value)
     return match_node(match, term, node);
 }
 
+static bool match_either(rule_match *match, const rule_term *term, uint32_t value)
+{
+    uint32_t possible[RULE_CHOICES], count = 0;
+
+    for (uint32_t i = 0; i < term->count; i++)
+        if (may_match(match, &term->args[i], value))
+            possible[count++] = i;
+    if (count == 0)
+        return false;
+    return match_term(match, &term->args[possible[count == 1 ? 0 : choose(match, count)]], value);
+}
+
 static bool match_term(rule_match *match, const rule_term *term, uint32_t value)
 {
     uint32_t *slot = &match->values[term->slot];
@@ -177,7 +226,7 @@ static bool match_term(rule_match *match, const rule_term *term, uint32_t value)
     case RULE_OP:
         return match_op(match, term, value);
     case RULE_EITHER:
-        return match_term(match, &term->args[choose(match, term->count)], value);
+        return match_either(match, term, value);
     case RULE_PRODUCT:
         return match_product(match, term, value);
     default:
@@ -215,10 +264,23 @@ static bool attempt(rule_match *match, const rewrite_rule *rule)
     return true;
 }
 
+/* Returns false if a look at the node and its producers shows that the pattern does not match. */
+static bool may_begin(const rule_match *match, const rule_term *pattern)
+{
+    if (pattern->kind == RULE_OP)
+        return is_op(pattern, match->node) &&
+               (inputs_may_match(match, pattern, match->node, false) ||
+                (pattern->commutes && inputs_may_match(match, pattern, match->node, true)));
+    for (uint32_t i = 0; pattern->kind == RULE_EITHER && i < pattern->count; i++)
+        if (may_begin(match, &pattern->args[i]))
+            return true;
+    return pattern->kind != RULE_EITHER;
+}
+
 static bool match_rule(rule_match *match, const rewrite_rule *rule)
 {
     match->depth = 0;
-    if (rule->pattern.kind == RULE_OP && !is_op(&rule->pattern, match->node))
+    if (!may_begin(match, &rule->pattern))
         return false;
     do {
         if (attempt(match, rule))
