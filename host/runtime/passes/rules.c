@@ -267,10 +267,13 @@ static bool attempt(rule_match *match, const rewrite_rule *rule)
 /* Returns false if a look at the node and its producers shows that the pattern does not match. */
 static bool may_begin(const rule_match *match, const rule_term *pattern)
 {
+    const uint32_t *letters = match->letters, *inputs = pattern->inputs;
+
     if (pattern->kind == RULE_OP)
-        return is_op(pattern, match->node) &&
-               (inputs_may_match(match, pattern, match->node, false) ||
-                (pattern->commutes && inputs_may_match(match, pattern, match->node, true)));
+        return (inputs[0] == 0 ||
+                ((letters[0] & inputs[0]) != 0 && (inputs[1] == 0 || (letters[1] & inputs[1]) != 0)) ||
+                (pattern->commutes && (letters[1] & inputs[0]) != 0 && (letters[0] & inputs[1]) != 0)) &&
+               is_op(pattern, match->node);
     for (uint32_t i = 0; pattern->kind == RULE_EITHER && i < pattern->count; i++)
         if (may_begin(match, &pattern->args[i]))
             return true;
@@ -309,6 +312,14 @@ static bool has_one_output(const struct rewrite *rewrite, const graph_node *node
     return node->info.output_count > 0 && node->info.outputs[0] != INLAY_NONE;
 }
 
+/* RULE_LETTER of the operator that produces an input; 1: none does. */
+static uint32_t producer_letter(const struct rewrite *rewrite, const graph_node *node, uint32_t i)
+{
+    const graph_node *producer = rewrite_producer(rewrite, rewrite_input(rewrite, node, i));
+
+    return producer == NULL ? 1 : RULE_LETTER(producer->info.op_type.data[0]);
+}
+
 static inlay_status apply(const rule_set *set, const rule_anchor *anchor, struct rewrite *rewrite, graph_node *node)
 {
     rule_match match;
@@ -317,10 +328,13 @@ static inlay_status apply(const rule_set *set, const rule_anchor *anchor, struct
     match.node = node;
     match.forgives = false;
     match.why = "";
+    match.letters[0] = producer_letter(rewrite, node, 0);
+    match.letters[1] = producer_letter(rewrite, node, 1);
     for (uint32_t i = 0; i < anchor->count; i++)
         if (match_rule(&match, &set->rules[anchor->rules[i]]))
             return rule_replace(&set->rules[anchor->rules[i]], &match, set->decomposes);
     match.forgives = rewrite->ctx->at_end;
+    match.letters[0] = match.letters[1] = ~0u;
     for (uint32_t i = 0; match.forgives && i < anchor->count; i++) {
         const rewrite_rule *rule = &set->rules[anchor->rules[i]];
 

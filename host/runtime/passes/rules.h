@@ -42,6 +42,9 @@ typedef struct rule_attr {
     const char *why; /* the near miss if it differs, see rule_term */
 } rule_attr;
 
+/* The bit of an operator's first letter in rule_set.letters. */
+#define RULE_LETTER(letter) (1u << ((letter)&31))
+
 typedef struct rule_term {
     uint8_t kind;
     uint8_t slot;
@@ -59,6 +62,8 @@ typedef struct rule_term {
     bool compares;       /* GIVEN: the slot holds a number */
     double number;
     const char *domain, *text; /* of the operator */
+    uint32_t inputs[2]; /* operator that a rule begins with: RULE_LETTER of what may produce its inputs, 1 for nothing;
+                           0, 0: not stated */
     const struct rule_term *args;
     const rule_attr *attrs;
     const int64_t *ints;  /* of LIST */
@@ -90,9 +95,6 @@ typedef struct rewrite_rule {
     uint8_t opset;      /* the newest opset of ai.onnx that the results need */
 } rewrite_rule;
 
-/* The bit of an operator's first letter in rule_set.letters. */
-#define RULE_LETTER(letter) (1u << ((letter)&31))
-
 /* The rules that may begin at an operator, by their indexes in the set. */
 typedef struct rule_anchor {
     const char *op_type;
@@ -118,7 +120,8 @@ typedef struct rule_match {
     uint32_t depth, at;                                   /* decisions made, and those that this attempt has used */
     bool forgives;                                        /* look for a near miss: one check may fail */
     uint32_t misses;
-    const char *why; /* of the check that failed */
+    const char *why;     /* of the check that failed */
+    uint32_t letters[2]; /* RULE_LETTER of the producers of inputs 0 and 1; 1: no producer */
 } rule_match;
 
 /* Applies the first rule of the set that matches the node. */

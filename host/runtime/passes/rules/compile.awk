@@ -254,15 +254,19 @@ function check_pattern(op, version, newer, count, mentioned,    list, n, i, k, n
 
 # ---- patterns: each function returns the initialiser of a term without its braces
 
-function pattern(    first, count, all) {
+# They set begins to the bits of the operators that the matched value may come from: RULE_LETTER, 1 for none.
+function pattern(    first, count, all, letters) {
     first = single()
     if (token[at] != "|")
         return first
     all = "{ " first " }"
+    letters = begins
     for (count = 1; token[at] == "|"; count++) {
         at++
         all = all ", { " single() " }"
+        letters = letters " | " begins
     }
+    begins = letters
     return ".kind = RULE_EITHER, .count = " count ", .args = (const rule_term[]){ " all " }"
 }
 
@@ -282,12 +286,15 @@ function single(    once, label, fields, text) {
         take(")")
     } else if (text == "$") {
         at += 2
+        begins = "1u"
         fields = ".kind = RULE_SCALAR, .slot = " slot_of(token[at - 1], "n", 1) why(token[at - 1] " is not one constant")
     } else if (is_number(text)) {
         at++
+        begins = "1u"
         fields = ".kind = RULE_NUMBER, .number = " c_number(text) why("a constant is not " text)
     } else if (text == "product") {
         fields = product()
+        begins = "~0u"
     } else if (is_op(text)) {
         fields = op_pattern()
     } else if (is_name(text)) {
@@ -298,6 +305,7 @@ function single(    once, label, fields, text) {
             fields = fields ", .optional = true"
         }
         fields = fields why(text " is another value there")
+        begins = "~0u"
     } else {
         fail("a pattern is expected before '" text "'")
         at = token_count + 1
@@ -326,7 +334,7 @@ function product(    number, count, all) {
         ", .args = (const rule_term[]){ " all " }" why("a factor is not " number)
 }
 
-function op_pattern(    op, version, newer, head, count, all, each, text, mentioned, name, found, attr_count, first) {
+function op_pattern(    op, version, newer, head, count, all, each, text, mentioned, name, found, attr_count, first, inputs) {
     split_op(token[at++])
     op = op_name
     version = op_version
@@ -341,6 +349,7 @@ function op_pattern(    op, version, newer, head, count, all, each, text, mentio
             take(",")
         first = at
         all = all (count > 0 ? ", " : "") "{ " pattern() " }"
+        inputs = inputs (count > 0 ? ", " : "") begins
         text = ""
         for (; first < at; first++)
             text = text " " token[first]
@@ -362,8 +371,12 @@ function op_pattern(    op, version, newer, head, count, all, each, text, mentio
     }
     take(")")
     check_pattern(op, version, newer, count, mentioned)
+    begins = head
+    sub(/^.*\.text = "/, "", begins)
+    begins = "RULE_LETTER('" substr(begins, 1, 1) "')"
     return ".kind = RULE_OP, " head (version > 0 ? ", .first = " version ", .last = " (newer ? 255 : version) : ", .last = 255") \
         (count > 0 ? ", .count = " count ", .args = (const rule_term[]){ " all " }" : "") \
+        (nesting == 0 && count > 0 && count <= 2 ? ", .inputs = { " inputs " }" : "") \
         (op ~ /^(Add|Mul)$/ && count == 2 && each[0] != each[1] ? ", .commutes = true" : "") \
         (attr_count > 0 ? ", .attr_count = " attr_count ", .attrs = (const rule_attr[]){ " found " }" : "")
 }
