@@ -115,6 +115,8 @@ static inlay_status make_variant(const pack_args *args, const cli_common *common
         INLAY_TRY(quantize_model(&how, &report, diag));
         out->ms = report.ms_after;
         out->error = report.agreement.relative;
+        if (report.handed == NULL && report.unmeasured == NULL && !isfinite(out->error))
+            report.unmeasured = "its error is not finite";
         if (report.handed != NULL || report.unmeasured != NULL) {
             status = inlay_fail(diag, INLAY_UNSUPPORTED, "variant %s: %.300s; leave it out", kind->name,
                                 report.handed != NULL ? report.handed : report.unmeasured);
