@@ -75,6 +75,7 @@ static int64_t pick_size(const struct change *change, int64_t now)
     case 4:
         return 1;
     case 5:
+    case 7:
         return 1 + below(change, MOST_SIZE);
     case 6: /* equal sizes, such as those of a square matrix */
         return other != NULL ? other->dims[below(change, other->rank)] : now;
