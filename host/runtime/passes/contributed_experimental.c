@@ -45,22 +45,27 @@ void decompose_crop(subgraph_builder *builder)
     const int64_t *border = rewrite_attr_ints(builder->node, "border", &borders);
     const int64_t *size = rewrite_attr_ints(builder->node, "scale", &sizes);
     const uint32_t rank = builder_rank(builder, builder_input(builder, 0));
+    const bool sized = graph_attr(builder->node, "scale") != NULL;
     const char *why = rank != INLAY_RANK_UNKNOWN && rank != 4 ? "the input is not an image [N, C, H, W]"
                       : borders != 4                          ? "border must have four elements"
-                      : sizes != 0 && sizes != 2              ? "scale must have two elements, height and width"
+                      : sized && sizes != 2                   ? "scale must have two elements, height and width"
                                                               : NULL;
     int64_t begins[2], ends[2];
 
     for (uint32_t i = 0; why == NULL && i < 2; i++) { /* the axis of the height, then that of the width */
         const int64_t dim =
             rank == 4 ? rewrite_dim(rewrite_value_info(builder->rewrite, builder_input(builder, 0)), 2 + i) : -1;
+        int64_t least; /* size of the input along the axis */
 
         begins[i] = border[1 - i];
-        ends[i] = sizes == 2 ? begins[i] + size[i] : border[3 - i] == 0 ? INT64_MAX : -border[3 - i];
-        if (border[1 - i] < 0 || border[3 - i] < 0 || (sizes == 2 && size[i] < 0))
+        if (border[1 - i] < 0 || border[3 - i] < 0 || (sized && size[i] < 0))
             why = "border or scale is negative";
-        else if (dim >= 0 && (dim < border[1 - i] + border[3 - i] || (sizes == 2 && dim < ends[i])))
+        else if (__builtin_add_overflow(begins[i], sized && size[i] > border[3 - i] ? size[i] : border[3 - i],
+                                        &least) ||
+                 (dim >= 0 && dim < least))
             why = "border and scale do not fit into the input";
+        else
+            ends[i] = sized ? begins[i] + size[i] : border[3 - i] == 0 ? INT64_MAX : -border[3 - i];
     }
     if (builder_refuse(builder, why))
         return;

@@ -97,6 +97,7 @@ struct inlay_session {
     bool keeps_sparse;          /* set before loading: matrices may stay sparse, because the model is only run */
     uint32_t nodes_in_file;     /* before optimisation, bodies included */
     int64_t lowerings;          /* number of rewrites that the optimiser did before all levels (passes/pass.h) */
+    const char *chosen;         /* which variant of a package the model is, and why; NULL: of none */
     bool abandoned;             /* never freed, because a hung device may still access it */
     session_context *contexts;  /* live contexts; contexts_lock guards the list */
     struct session_idle *idle;  /* NULL: no option idle_trim_ms */

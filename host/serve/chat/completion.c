@@ -119,6 +119,7 @@ static void end_prompt(completion_choice *choice)
     (void)atomic_fetch_add_explicit(&stats->cached_tokens, choice->base.decoding.reused, memory_order_relaxed);
     if ((size_t)(choice - completion->choices) % completion->asked.candidates == 0)
         completion->cached_tokens += choice->base.decoding.reused;
+    completion->kept_tokens += choice->base.decoding.kept;
     if (completion->asked.echoes)
         echo_prompt(choice);
 }
@@ -612,7 +613,7 @@ static void take_defaults(struct sampler *asked, const struct sampler *defaults)
         asked->top_k = defaults->top_k;
 }
 
-/* Gives the samplers the characters of tokens, of which some end a repetition. false: out of memory. */
+/* Gives the samplers the characters of tokens, because some characters end a repetition. false: out of memory. */
 static bool find_characters(struct completion *completion)
 {
     struct sampler *sampler = &completion->asked.sampler;

@@ -1,12 +1,12 @@
 /* Flags that all verbs share, and the conversion of flags, files and environment into options of the library. */
 #include "base/output.h"
 #include "cli/cli.h"
-#include "cli/elsewhere.h"
 #include "cli/help.h"
 #include "cli/outputs.h"
 #include "cli/screen.h"
 #include "config/dirs.h"
 #include "config/options.h"
+#include "session/session.h"
 #include "shared/mistyped.h"
 #include <limits.h>
 #include <stdarg.h>
@@ -318,8 +318,7 @@ void cli_parse(const cli_verb *verb, cli_settings settings, int argc, char **arg
     }
     if (settings != CLI_SETTINGS_NONE)
         describe_flags(settings);
-    argc = mistyped_check(&(mistyped_options){ known, sizeof known / sizeof known[0], elsewhere_answer, refuse_word },
-                          argc, argv);
+    argc = mistyped_check(&(mistyped_options){ known, sizeof known / sizeof known[0], refuse_word }, argc, argv);
     if (argp_parse(&root, argc, argv, ARGP_NO_HELP, NULL, &in) != 0)
         exit(CLI_USAGE); /* out of memory; everything else has ended the process with a message */
     if (cli_choose_model(verb, args, &folder, &diag) != INLAY_OK || outputs_check(&diag) != INLAY_OK)
@@ -408,6 +407,8 @@ inlay_status cli_open(cli_common *common, const char *path, inlay_session **out_
     }
     if (!common->many_sessions)
         cli_progress_clear();
+    if (status == INLAY_OK && !common->quiet && (*out_session)->chosen != NULL)
+        cli_say(common, "%s", (*out_session)->chosen);
     if (!had_packs && status == INLAY_OK && !common->quiet && has_packs(common, folder)) /* the first session */
         cli_say(common,
                 "packed weights are stored in %s for faster starts, at most 1 GiB or 5 %% of the free disk; "
