@@ -458,8 +458,8 @@ static uint32_t find_form(const certificate_operator *op, const char *name)
     return at != NULL ? (uint32_t)(at - op->forms) : op->form_count;
 }
 
-/* Has a case that agreed had this level, or a larger amount? A remainder counts for all axes of an input, of small sizes
- * for all inputs: those that tell which results differ are among the differences, by axis. */
+/* Has a case that agreed had this level, or a larger amount? A remainder counts for all axes of an input, that of a
+ * small size for all inputs: those that tell which results differ are among the differences, by axis. */
 static bool is_checked(const certificate_operator *op, const node_trait *trait)
 {
     const char *input = trait->kind == TRAIT_REMAINDER ? strstr(trait->name, " of ") : NULL;
