@@ -21,7 +21,7 @@
 enum {
     SEEDS = 64,
     MODEL_SEEDS = 48, /* nodes of models that the walk starts from, too */
-    POOL = 256,
+    POOL = 192,
     ATTEMPTS_EACH = 40, /* changes that are tried for each run */
     RUNS = 1500,        /* offers of an operator that are run ... */
     QUICK_RUNS = 600,   /* ... with --quick, where all operators together have QUICK_TOTAL, and each at least ... */
@@ -539,7 +539,8 @@ static bool next_case(struct walk *walk, op_case *out)
     const bool sets = trait != INLAY_NONE && way == 2 && trait < walk->source->schema->attr_count;
 
     return mutate_case(find_parent(walk, sets ? INLAY_NONE : trait), walk->source,
-                       sets ? &walk->source->schema->attrs[trait] : NULL, &walk->state, out);
+                       sets ? &walk->source->schema->attrs[trait] : NULL, walk->check->args->certify, &walk->state,
+                       out);
 }
 
 /* Is there a trait of legal cases with fewer than FEW_RUNS offers and fewer than MOST_TRIES tries? */
@@ -610,7 +611,7 @@ static bool try_source(void *user, const case_source *source)
     generate_cases(source, &range, take_seed, walk);
     for (uint32_t i = 0; i < walk->models->count; i++)
         models_nodes(walk->models, i, source->op_type, MODELS_SMALL, take_model_seed, walk);
-    walk->kept = walk->count < POOL / 2 ? walk->count : POOL / 2;
+    walk->kept = walk->models->count == 0 ? SEEDS : walk->count < POOL / 2 ? walk->count : POOL / 2;
     walk->wanted = wanted_runs(walk);
     /* Once a compile of this operator was left out, the others would be, too. */
     for (uint32_t left = walk->wanted * ATTEMPTS_EACH;
