@@ -88,7 +88,7 @@ static const cli_option own_options[] = {
     { "op", "GLOB", "Check operators of this type only, as 'Conv*'", CLI_TEXT(plugin_check_args, check.op) },
     { "with", "FILE", "Load another plugin too: its operators become known, and results are compared with its provider",
       CLI_TEXT(plugin_check_args, check.with) },
-    { "certificate", "FILE", "Write FILE: where the results agreed with another provider, for option trust",
+    { "certificate", "FILE", "Write where the results agreed, for option trust",
       CLI_WRITE(plugin_check_args, check.certificate) },
     { "data", "DIR", "Also run the ONNX test cases in DIR (1 to 64 nodes)", CLI_TEXT(plugin_check_args, check.data) },
     { "model", "FILE", "Also run each node of the model alone (repeatable)", CLI_CALL_ALL(take_model) },
