@@ -1,6 +1,6 @@
-/* Plugins written without the kit, each of which breaks one rule of the headers, selected by -DBAD_<name>; `inlay
- * plugin-check` must find the defect. They offer Relu for float; a region of several is Relu of its inputs. Without
- * -DBAD_<name> nothing is wrong. The rules:
+/* Plugins written without the kit, each of which breaks one rule of the headers, selected by the name of the file;
+ * `inlay plugin-check` must find the defect. They offer Relu for float; a region of several is Relu of its inputs. The
+ * rules:
  *
  * description and create
  *   bad_default        the default of an option is within its range
@@ -77,6 +77,7 @@
  *   binds              it has bind
  *   serial             it runs one execute at a time
  *   one_node           its offers are for regions of one node */
+#include "defect.h"
 #include "inlay/extensions.h"
 #include "inlay/plugin.h"
 #include <fenv.h>
@@ -88,14 +89,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#define UNUSED __attribute__((unused))
+/* Does the plugin have an engine cache? */
+static bool has_cache(void)
+{
+    return is("print_process") || is("verdict_own") || is("blob_threads") || is("blob_index") || is("store_null") ||
+           is("store_order") || is("engines");
+}
 
-#if defined(BAD_print_process) || defined(BAD_verdict_own) || defined(BAD_blob_threads) || defined(BAD_blob_index) ||  \
-    defined(BAD_store_null) || defined(BAD_store_order) || defined(BAD_engines)
-#define AUTHOR_CACHE 1
-#elif defined(BAD_bind_null) || defined(BAD_bind_stale) || defined(BAD_bind_keeps) || defined(BAD_binds)
-#define AUTHOR_BIND 1
-#endif
+static bool has_bind(void)
+{
+    return is("bind_null") || is("bind_stale") || is("bind_keeps") || is("binds");
+}
 
 enum { MOST_OUTPUTS = 64, SCRATCH_FLOATS = 4096, WORKERS = 4 };
 
@@ -150,17 +154,17 @@ static inlay_status assess(void *state, const inlay_assess_request *request, inl
         if (request->candidates[n] == 0)
             continue;
         refusal.text = reason;
-#if defined(BAD_own_limits)
-        offer.resident_bytes = 100;
-        offer.max_resident_bytes = 10;
-#elif defined(BAD_refuse_code)
-        refusal.code = 0;
-#elif defined(BAD_one_node)
-        offer.max_nodes = 1;
-#elif defined(BAD_node_range)
-        if (n > 3)
-            n = request->graph->node_count + 1;
-#endif
+        if (is("own_limits")) {
+            offer.resident_bytes = 100;
+            offer.max_resident_bytes = 10;
+        } else if (is("refuse_code")) {
+            refusal.code = 0;
+        } else if (is("one_node")) {
+            offer.max_nodes = 1;
+        } else if (is("node_range")) {
+            if (n > 3)
+                n = request->graph->node_count + 1;
+        }
         status = reason != NULL ? request->sink->refuse(request->sink->ctx, &refusal)
                                 : request->sink->offer(request->sink->ctx, &offer);
     }
@@ -187,31 +191,31 @@ static inlay_status cost(void *state, const inlay_cost_request *request, inlay_c
     out->flops = (double)elements(value);
     out->ns = out->flops * (double)author->scale;
     out->confidence = INLAY_CONFIDENCE_MODEL;
-#if defined(BAD_flat)
-    out->ns = 1000;
-#endif
-#if defined(BAD_cost_drift)
-    static double calls;
+    if (is("flat")) {
+        out->ns = 1000;
+    }
+    if (is("cost_drift")) {
+        static double calls;
 
-    out->ns += calls++;
-#endif
+        out->ns += calls++;
+    }
     return INLAY_OK;
 }
 
-static UNUSED inlay_status cost_region(void *state, const inlay_region_cost_request *request, inlay_cost *out,
-                                       inlay_diag *diag)
+static inlay_status cost_region(void *state, const inlay_region_cost_request *request, inlay_cost *out,
+                                inlay_diag *diag)
 {
     (void)state, (void)diag;
     out->ns = 100.0 * request->node_count;
-#if defined(BAD_region_nan)
-    out->ns = sqrt(-out->ns);
-#elif defined(BAD_region_random)
-    static double calls;
+    if (is("region_nan")) {
+        out->ns = sqrt(-out->ns);
+    } else if (is("region_random")) {
+        static double calls;
 
-    out->ns += calls++;
-#elif defined(BAD_region_mute)
-    return INLAY_INTERNAL;
-#endif
+        out->ns += calls++;
+    } else if (is("region_mute")) {
+        return INLAY_INTERNAL;
+    }
     return INLAY_OK;
 }
 
@@ -221,59 +225,57 @@ struct blob {
     uint64_t limit; /* elements that the engine computes */
 };
 
-static UNUSED inlay_status fingerprint(void *state, inlay_fingerprint *out, inlay_diag *diag)
+static inlay_status fingerprint(void *state, inlay_fingerprint *out, inlay_diag *diag)
 {
     static char text[32] = "author, driver 1";
 
     (void)state, (void)diag;
-#if defined(BAD_print_process)
-    const long process = getpid();
+    if (is("print_process")) {
+        const long process = getpid();
 
-    memcpy(text, &process, sizeof process);
-#endif
+        memcpy(text, &process, sizeof process);
+    }
     out->data = text;
     out->bytes = sizeof text;
     return INLAY_OK;
 }
 
-static UNUSED inlay_status cache_verdict(void *state, inlay_cache_request *request, inlay_diag *diag)
+static inlay_status cache_verdict(void *state, inlay_cache_request *request, inlay_diag *diag)
 {
     (void)state;
-#if !defined(BAD_verdict_own)
-    if (request->bytes == sizeof(struct blob) && memcmp(request->blob, "author1", 8) == 0)
-        return INLAY_OK;
-#endif
+    if (!is("verdict_own")) {
+        if (request->bytes == sizeof(struct blob) && memcmp(request->blob, "author1", 8) == 0)
+            return INLAY_OK;
+    }
     request->verdict = INLAY_CACHE_RECOMPILE;
     (void)inlay_fail(diag, INLAY_UNSUPPORTED, "not an engine of this version");
     return INLAY_OK;
 }
 
-static UNUSED inlay_status use_cache(const inlay_compile_request *request, inlay_compiled *compiled)
+static inlay_status use_cache(const inlay_compile_request *request, inlay_compiled *compiled)
 {
     struct blob blob = { .head = "author1", .limit = UINT64_MAX };
 
     (void)compiled;
     if (request->cache_blob != NULL) {
         memcpy(&blob, request->cache_blob, sizeof blob);
-#if defined(BAD_blob_threads)
-        compiled->limit = blob.limit == request->max_threads ? UINT64_MAX : 1; /* planned for another number */
-#elif defined(BAD_blob_index)
-        compiled->limit = blob.limit == request->outputs[0] ? UINT64_MAX : 1; /* takes another value for its output */
-#endif
+        if (is("blob_threads")) {
+            compiled->limit = blob.limit == request->max_threads ? UINT64_MAX : 1; /* planned for another number */
+        } else if (is("blob_index")) {
+            compiled->limit =
+                blob.limit == request->outputs[0] ? UINT64_MAX : 1; /* takes another value for its output */
+        }
         return INLAY_OK;
     }
-#if defined(BAD_blob_threads)
-    blob.limit = request->max_threads;
-#elif defined(BAD_blob_index)
-    blob.limit = request->outputs[0];
-#endif
-#if defined(BAD_store_null)
-    if (request->store_begin(request->ctx, sizeof blob) == INLAY_OK &&
-#elif defined(BAD_store_order)
-    if (request->store_write != NULL &&
-#else
-    if (request->store_begin != NULL && request->store_begin(request->ctx, sizeof blob) == INLAY_OK &&
-#endif
+    if (is("blob_threads")) {
+        blob.limit = request->max_threads;
+    } else if (is("blob_index")) {
+        blob.limit = request->outputs[0];
+    }
+    if ((is("store_order") ? request->store_write != NULL
+         : is("store_null")
+             ? request->store_begin(request->ctx, sizeof blob) == INLAY_OK
+             : request->store_begin != NULL && request->store_begin(request->ctx, sizeof blob) == INLAY_OK) &&
         request->store_write(request->ctx, &blob, sizeof blob) == INLAY_OK)
         (void)request->store_end(request->ctx);
     return INLAY_OK;
@@ -296,27 +298,27 @@ static inlay_status check_request(const struct author *author, const inlay_compi
     for (uint32_t i = 0; i < request->input_count; i++)
         if ((inlay_graph_value(request->graph, request->inputs[i])->flags & INLAY_VALUE_CONSTANT) != 0)
             return inlay_fail(diag, INLAY_INTERNAL, "a constant is an input");
-#if defined(BAD_one_node)
-    if (request->node_count > 1)
-        return inlay_fail(diag, INLAY_INTERNAL, "the offers allow one node only");
-#elif defined(BAD_silent_error)
-    if (inlay_graph_value(request->graph, request->outputs[0])->rank == 3)
-        return INLAY_UNSUPPORTED;
-#elif defined(BAD_status)
-    if (inlay_graph_value(request->graph, request->outputs[0])->rank == 3)
-        return inlay_fail(diag, 77, "no");
-#elif defined(BAD_keeps_option)
-    if (author->mode != NULL && strcmp(author->mode, "plain") != 0)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "mode '%s' is not supported", author->mode);
-#elif defined(BAD_resident)
-    *request->resident_bytes = 0;
-#elif defined(BAD_profile)
-    if (elements(request->profile) > 1000000)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "too large");
-#elif defined(BAD_constant_answer)
-    for (uint32_t i = 0; i < request->graph->value_count; i++)
-        request->constants[i] = 7;
-#endif
+    if (is("one_node")) {
+        if (request->node_count > 1)
+            return inlay_fail(diag, INLAY_INTERNAL, "the offers allow one node only");
+    } else if (is("silent_error")) {
+        if (inlay_graph_value(request->graph, request->outputs[0])->rank == 3)
+            return INLAY_UNSUPPORTED;
+    } else if (is("status")) {
+        if (inlay_graph_value(request->graph, request->outputs[0])->rank == 3)
+            return inlay_fail(diag, 77, "no");
+    } else if (is("keeps_option")) {
+        if (author->mode != NULL && strcmp(author->mode, "plain") != 0)
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "mode '%s' is not supported", author->mode);
+    } else if (is("resident")) {
+        *request->resident_bytes = 0;
+    } else if (is("profile")) {
+        if (elements(request->profile) > 1000000)
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "too large");
+    } else if (is("constant_answer")) {
+        for (uint32_t i = 0; i < request->graph->value_count; i++)
+            request->constants[i] = 7;
+    }
     return INLAY_OK;
 }
 
@@ -329,43 +331,43 @@ static inlay_status compile(void *state, const inlay_compile_request *request, i
 
     if (status == INLAY_OK && request->output_count > MOST_OUTPUTS)
         status = inlay_fail(diag, INLAY_UNSUPPORTED, "more than %d outputs", MOST_OUTPUTS);
-#if defined(BAD_progress)
-    if (request->progress != NULL)
-        request->progress(request->ctx, 50, "percent");
-#endif
+    if (is("progress")) {
+        if (request->progress != NULL)
+            request->progress(request->ctx, 50, "percent");
+    }
     if (status == INLAY_OK && request->poll != NULL) {
         status = request->poll(request->ctx);
-#if defined(BAD_cancel_leak)
-        if (status != INLAY_OK)
-            return inlay_fail(diag, status, "stopped");
-#elif defined(BAD_cancel_ignored)
-        status = INLAY_OK;
-#else
-        if (status != INLAY_OK)
-            (void)inlay_fail(diag, status, "stopped");
-#endif
+        if (is("cancel_leak")) {
+            if (status != INLAY_OK)
+                return inlay_fail(diag, status, "stopped");
+        } else if (is("cancel_ignored")) {
+            status = INLAY_OK;
+        } else {
+            if (status != INLAY_OK)
+                (void)inlay_fail(diag, status, "stopped");
+        }
     }
     if (status != INLAY_OK) {
         free(compiled);
         return status;
     }
     compiled->output_count = request->output_count;
-#if defined(BAD_half_region)
-    compiled->output_count -= request->output_count > 1;
-#endif
+    if (is("half_region")) {
+        compiled->output_count -= request->output_count > 1;
+    }
     compiled->limit = UINT64_MAX;
     compiled->kept = request->outputs;
     for (uint32_t i = 0; i < request->output_count; i++) {
         compiled->roots[i] = root_of(request, request->outputs[i]);
         compiled->values[i] = request->outputs[i];
     }
-#if defined(AUTHOR_CACHE)
-    status = use_cache(request, compiled);
-#endif
-#if defined(BAD_null_compiled)
-    free(compiled);
-    compiled = NULL;
-#endif
+    if (has_cache()) {
+        status = use_cache(request, compiled);
+    }
+    if (is("null_compiled")) {
+        free(compiled);
+        compiled = NULL;
+    }
     *out_compiled = compiled;
     return status;
 }
@@ -376,7 +378,7 @@ static void release_compiled(void *state, inlay_compiled *compiled)
     free(compiled);
 }
 
-static _Thread_local UNUSED const inlay_instance *latest;
+static _Thread_local const inlay_instance *latest;
 
 static inlay_status specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
                                inlay_instance **out_instance, inlay_diag *diag)
@@ -387,28 +389,28 @@ static inlay_status specialize(void *state, inlay_compiled *compiled, inlay_spec
     if (instance == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
     for (uint32_t i = 0; i < compiled->output_count; i++) {
-#if defined(BAD_value_stride)
-        instance->counts[i] = elements(&request->values[compiled->values[i]]); /* as if value_stride were fixed */
-#else
-        instance->counts[i] =
-            elements(INLAY_AT(inlay_value_state, request->values, request->value_stride, compiled->values[i]));
-#endif
+        if (is("value_stride")) {
+            instance->counts[i] = elements(&request->values[compiled->values[i]]); /* as if value_stride were fixed */
+        } else {
+            instance->counts[i] =
+                elements(INLAY_AT(inlay_value_state, request->values, request->value_stride, compiled->values[i]));
+        }
         compiled->counts[i] = instance->counts[i];
     }
-#if defined(BAD_alias_range)
-    INLAY_AT_OUT(inlay_output_plan, request->outputs, request->output_stride, 0)->alias = request->output_count + 9;
-#elif defined(BAD_bounded)
-    for (uint32_t i = 0; i < request->output_count; i++)
-        *INLAY_AT_OUT(inlay_output_plan, request->outputs, request->output_stride, i) =
-            (inlay_output_plan){ .kind = INLAY_OUTPUT_BOUNDED,
-                                 .max_bytes = (uint64_t)instance->counts[i] * sizeof(float),
-                                 .alias = INLAY_NONE };
-#elif defined(BAD_plan_stride)
-    for (uint32_t i = 0; i < request->output_count; i++)
-        request->outputs[i] = (inlay_output_plan){ .alias = INLAY_NONE };
-#elif defined(BAD_workers)
-    request->workspace_bytes = WORKERS * SCRATCH_FLOATS * sizeof(float);
-#endif
+    if (is("alias_range")) {
+        INLAY_AT_OUT(inlay_output_plan, request->outputs, request->output_stride, 0)->alias = request->output_count + 9;
+    } else if (is("bounded")) {
+        for (uint32_t i = 0; i < request->output_count; i++)
+            *INLAY_AT_OUT(inlay_output_plan, request->outputs, request->output_stride, i) =
+                (inlay_output_plan){ .kind = INLAY_OUTPUT_BOUNDED,
+                                     .max_bytes = (uint64_t)instance->counts[i] * sizeof(float),
+                                     .alias = INLAY_NONE };
+    } else if (is("plan_stride")) {
+        for (uint32_t i = 0; i < request->output_count; i++)
+            request->outputs[i] = (inlay_output_plan){ .alias = INLAY_NONE };
+    } else if (is("workers")) {
+        request->workspace_bytes = WORKERS * SCRATCH_FLOATS * sizeof(float);
+    }
     instance->kept = request->values;
     latest = instance;
     *out_instance = instance;
@@ -434,7 +436,7 @@ static void relu(const float *from, float *to, int64_t count)
 }
 
 /* In pieces, through memory that others must not use at the same time. */
-static UNUSED void relu_through(float *scratch, const float *from, float *to, int64_t count)
+static void relu_through(float *scratch, const float *from, float *to, int64_t count)
 {
     for (int64_t at = 0; at < count; at += SCRATCH_FLOATS) {
         const int64_t piece = count - at < SCRATCH_FLOATS ? count - at : SCRATCH_FLOATS;
@@ -444,41 +446,42 @@ static UNUSED void relu_through(float *scratch, const float *from, float *to, in
     }
 }
 
-static UNUSED inlay_status relu_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status relu_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct loop *loop = user;
 
     (void)worker;
-#if defined(BAD_workers)
-    relu_through(loop->scratch + (size_t)worker * SCRATCH_FLOATS, loop->from + begin, loop->to + begin, end - begin);
-#elif defined(BAD_rounds_workers)
-    if (worker > 0)
-        (void)fesetround(FE_UPWARD);
-    relu(loop->from + begin, loop->to + begin, end - begin);
-#elif defined(BAD_lost_element)
-    relu(loop->from + begin, loop->to + begin, end - begin - (worker > 0));
-#elif defined(BAD_order)
-    static int64_t next; /* as if the ranges came one after the other */
-
-    if (begin == 0)
-        next = 0;
-    if (begin == next)
+    if (is("workers")) {
+        relu_through(loop->scratch + (size_t)worker * SCRATCH_FLOATS, loop->from + begin, loop->to + begin,
+                     end - begin);
+    } else if (is("rounds_workers")) {
+        if (worker > 0)
+            (void)fesetround(FE_UPWARD);
         relu(loop->from + begin, loop->to + begin, end - begin);
-    next = end;
-#else
-    relu(loop->from + begin, loop->to + begin, end - begin);
-#endif
+    } else if (is("lost_element")) {
+        relu(loop->from + begin, loop->to + begin, end - begin - (worker > 0));
+    } else if (is("order")) {
+        static int64_t next; /* as if the ranges came one after the other */
+
+        if (begin == 0)
+            next = 0;
+        if (begin == next)
+            relu(loop->from + begin, loop->to + begin, end - begin);
+        next = end;
+    } else {
+        relu(loop->from + begin, loop->to + begin, end - begin);
+    }
     return INLAY_OK;
 }
 
 static const inlay_tensor_arg *arg_at(const inlay_exec_args *args, const inlay_tensor_arg *list, uint32_t i)
 {
-#if defined(BAD_arg_stride)
-    (void)args;
-    return &list[i];
-#else
-    return INLAY_AT(inlay_tensor_arg, list, args->arg_stride, i);
-#endif
+    if (is("arg_stride")) {
+        (void)args;
+        return &list[i];
+    } else {
+        return INLAY_AT(inlay_tensor_arg, list, args->arg_stride, i);
+    }
 }
 
 /* What execute does before it computes. */
@@ -486,34 +489,34 @@ static inlay_status begin(struct author *author, const inlay_compiled *compiled,
                           const inlay_exec_args *args)
 {
     (void)author, (void)compiled, (void)instance, (void)args;
-#if defined(BAD_stale_run)
-    static inlay_run *earlier;
+    if (is("stale_run")) {
+        static inlay_run *earlier;
 
-    if (earlier != NULL)
-        (void)author->host->poll(author->host->ctx, earlier);
-    earlier = args->run;
-#elif defined(BAD_keeps_request)
-    if (compiled->kept[0] == INLAY_NONE)
-        return inlay_fail(args->diag, INLAY_INTERNAL, "no output");
-#elif defined(BAD_keeps_values)
-    if (instance->kept[compiled->values[0]].dtype != INLAY_FLOAT)
-        return inlay_fail(args->diag, INLAY_INTERNAL, "not a float");
-#elif defined(BAD_thread_local)
-    if (latest == NULL)
-        return inlay_fail(args->diag, INLAY_INTERNAL, "this thread has not specialized");
-#elif defined(BAD_priority)
-    if (args->priority > INLAY_PRIORITY_HIGH || args->power > INLAY_POWER_PERFORMANCE)
-        return inlay_fail(args->diag, INLAY_INVALID_ARGUMENT, "priority %u, power %u", args->priority, args->power);
-#elif defined(BAD_bind_null)
-    if (args->binding == NULL)
-        return inlay_fail(args->diag, INLAY_INTERNAL, "not bound");
-#elif defined(BAD_timer)
-    (void)signal(SIGALRM, SIG_IGN);
-    (void)alarm(1000);
-#elif defined(BAD_suspend)
-    if (author->suspended)
-        return inlay_fail(args->diag, INLAY_INTERNAL, "suspended");
-#endif
+        if (earlier != NULL)
+            (void)author->host->poll(author->host->ctx, earlier);
+        earlier = args->run;
+    } else if (is("keeps_request")) {
+        if (compiled->kept[0] == INLAY_NONE)
+            return inlay_fail(args->diag, INLAY_INTERNAL, "no output");
+    } else if (is("keeps_values")) {
+        if (instance->kept[compiled->values[0]].dtype != INLAY_FLOAT)
+            return inlay_fail(args->diag, INLAY_INTERNAL, "not a float");
+    } else if (is("thread_local")) {
+        if (latest == NULL)
+            return inlay_fail(args->diag, INLAY_INTERNAL, "this thread has not specialized");
+    } else if (is("priority")) {
+        if (args->priority > INLAY_PRIORITY_HIGH || args->power > INLAY_POWER_PERFORMANCE)
+            return inlay_fail(args->diag, INLAY_INVALID_ARGUMENT, "priority %u, power %u", args->priority, args->power);
+    } else if (is("bind_null")) {
+        if (args->binding == NULL)
+            return inlay_fail(args->diag, INLAY_INTERNAL, "not bound");
+    } else if (is("timer")) {
+        (void)signal(SIGALRM, SIG_IGN);
+        (void)alarm(1000);
+    } else if (is("suspend")) {
+        if (author->suspended)
+            return inlay_fail(args->diag, INLAY_INTERNAL, "suspended");
+    }
     return author->host->poll(author->host->ctx, args->run);
 }
 
@@ -536,48 +539,48 @@ static inlay_status execute(void *state, inlay_compiled *compiled, inlay_instanc
                              inlay_buffer_host(&args->workspace) };
         int64_t count = instance->counts[i];
 
-#if defined(BAD_offset)
-        loop.from = (const float *)(uintptr_t)input->buffer.handle;
-#elif defined(BAD_bind_stale)
-        if (args->binding != NULL && compiled->roots[i] == 0)
-            loop.from = (const float *)(uintptr_t)args->binding->first_input;
-#elif defined(BAD_bind_keeps)
-        if (args->binding != NULL && compiled->roots[i] == 0)
-            loop.from = inlay_buffer_host(&args->binding->kept[0].buffer);
-#elif defined(BAD_mutates)
-        count = compiled->counts[i];
-#elif defined(BAD_dims_write)
-        if (output->rank > 1)
-            output->dims[0] = count;
-#endif
-#if defined(BAD_empty)
-        if (loop.from[0] != loop.from[0] + 0 * (float)count)
-            count = 0;
-#elif defined(BAD_aligned)
-        if ((uintptr_t)loop.from % 16 != 0)
-            return inlay_fail(args->diag, INLAY_INVALID_ARGUMENT, "the input is not aligned to 16 bytes");
-#endif
+        if (is("offset")) {
+            loop.from = (const float *)(uintptr_t)input->buffer.handle;
+        } else if (is("bind_stale")) {
+            if (args->binding != NULL && compiled->roots[i] == 0)
+                loop.from = (const float *)(uintptr_t)args->binding->first_input;
+        } else if (is("bind_keeps")) {
+            if (args->binding != NULL && compiled->roots[i] == 0)
+                loop.from = inlay_buffer_host(&args->binding->kept[0].buffer);
+        } else if (is("mutates")) {
+            count = compiled->counts[i];
+        } else if (is("dims_write")) {
+            if (output->rank > 1)
+                output->dims[0] = count;
+        }
+        if (is("empty")) {
+            if (loop.from[0] != loop.from[0] + 0 * (float)count)
+                count = 0;
+        } else if (is("aligned")) {
+            if ((uintptr_t)loop.from % 16 != 0)
+                return inlay_fail(args->diag, INLAY_INVALID_ARGUMENT, "the input is not aligned to 16 bytes");
+        }
         if ((uint64_t)count > compiled->limit)
             count = (int64_t)compiled->limit;
-#if defined(BAD_instance_scratch)
-        relu_through(instance->scratch, loop.from, loop.to, count);
-#elif defined(BAD_state_scratch)
-        relu_through(author->scratch, loop.from, loop.to, count);
-#elif defined(BAD_lock)
-        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+        if (is("instance_scratch")) {
+            relu_through(instance->scratch, loop.from, loop.to, count);
+        } else if (is("state_scratch")) {
+            relu_through(author->scratch, loop.from, loop.to, count);
+        } else if (is("lock")) {
+            static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-        (void)pthread_mutex_lock(&lock);
-        relu(loop.from, loop.to, count);
-        (void)pthread_mutex_unlock(&lock);
-#else
-        status = author->host->parallel_for(author->host->ctx, args->run, count, 64, relu_range, &loop);
-#endif
+            (void)pthread_mutex_lock(&lock);
+            relu(loop.from, loop.to, count);
+            (void)pthread_mutex_unlock(&lock);
+        } else {
+            status = author->host->parallel_for(author->host->ctx, args->run, count, 64, relu_range, &loop);
+        }
     }
     return status;
 }
 
-static UNUSED inlay_status bind(void *state, inlay_compiled *compiled, inlay_instance *instance,
-                                const inlay_bind_args *args, inlay_binding **out_binding, inlay_diag *diag)
+static inlay_status bind(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_bind_args *args,
+                         inlay_binding **out_binding, inlay_diag *diag)
 {
     inlay_binding *binding = calloc(1, sizeof *binding);
 
@@ -591,14 +594,13 @@ static UNUSED inlay_status bind(void *state, inlay_compiled *compiled, inlay_ins
     return INLAY_OK;
 }
 
-static UNUSED void release_binding(void *state, inlay_compiled *compiled, inlay_instance *instance,
-                                   inlay_binding *binding)
+static void release_binding(void *state, inlay_compiled *compiled, inlay_instance *instance, inlay_binding *binding)
 {
     (void)state, (void)compiled, (void)instance;
     free(binding);
 }
 
-static UNUSED inlay_status control(void *state, inlay_control_args *args, inlay_diag *diag)
+static inlay_status control(void *state, inlay_control_args *args, inlay_diag *diag)
 {
     struct author *author = state;
 
@@ -608,48 +610,44 @@ static UNUSED inlay_status control(void *state, inlay_control_args *args, inlay_
         author->suspended = true;
         return INLAY_OK;
     case INLAY_CONTROL_RESUME:
-#if !defined(BAD_suspend)
-        author->suspended = false;
-#endif
+        if (!is("suspend")) {
+            author->suspended = false;
+        }
         return INLAY_OK;
     case INLAY_CONTROL_TRIM:
         return INLAY_OK;
     default:
-#if defined(BAD_control_any)
-        return INLAY_OK;
-#else
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "no action %u", args->action);
-#endif
+        if (is("control_any")) {
+            return INLAY_OK;
+        } else {
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "no action %u", args->action);
+        }
     }
 }
 
-static UNUSED const void *extension(void *state, const char *name)
+static const void *extension(void *state, const char *name)
 {
     static const inlay_ext_control table = { .struct_size = sizeof table, .control = control };
 
     (void)state, (void)name;
-#if defined(BAD_extension_any)
-    return &table;
-#elif defined(BAD_extension_moves)
-    static inlay_ext_control tables[16];
-    static uint32_t calls;
+    if (is("extension_any")) {
+        return &table;
+    } else if (is("extension_moves")) {
+        static inlay_ext_control tables[16];
+        static uint32_t calls;
 
-    tables[++calls % 16] = table;
-    return strcmp(name, INLAY_EXT_CONTROL) == 0 ? &tables[calls % 16] : NULL;
-#else
-    return strcmp(name, INLAY_EXT_CONTROL) == 0 ? &table : NULL;
-#endif
+        tables[++calls % 16] = table;
+        return strcmp(name, INLAY_EXT_CONTROL) == 0 ? &tables[calls % 16] : NULL;
+    } else {
+        return strcmp(name, INLAY_EXT_CONTROL) == 0 ? &table : NULL;
+    }
 }
 
-static const inlay_option options[] = {
+static inlay_option options[] = {
     { .name = "mode", .doc = "what to do", .default_value = "plain", .kind = INLAY_OPTION_STRING },
     { .name = "scale",
       .doc = "nanoseconds an element",
-#if defined(BAD_bad_default)
-      .default_value = "10",
-#else
       .default_value = "1",
-#endif
       .min = 1,
       .max = 9,
       .kind = INLAY_OPTION_INT },
@@ -659,58 +657,42 @@ static const inlay_option options[] = {
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)
 {
-#if defined(BAD_global_state)
-    static struct author only, *author = &only;
-#elif defined(BAD_closes_shared)
-    static struct author *author;
-
-    if (author == NULL)
-        author = calloc(1, sizeof *author);
-#else
-    struct author *author = calloc(1, sizeof *author);
-#endif
+    static struct author only, *shared;
+    struct author *author = is("global_state") ? &only : is("closes_shared") ? shared : NULL;
 
     (void)ctx;
     if (author == NULL)
+        author = shared = calloc(1, sizeof *author);
+    if (author == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
     author->host = host;
-#if defined(BAD_option_stride)
-    author->scale = args->options[1].i;
-#else
-    author->scale = INLAY_AT(inlay_option_value, args->options, args->option_stride, 1)->i;
-#endif
+    if (is("option_stride")) {
+        author->scale = args->options[1].i;
+    } else {
+        author->scale = INLAY_AT(inlay_option_value, args->options, args->option_stride, 1)->i;
+    }
     author->mode = INLAY_AT(inlay_option_value, args->options, args->option_stride, 0)->s;
-#if defined(BAD_null_option)
-    if (strcmp(INLAY_AT(inlay_option_value, args->options, args->option_stride, 2)->s, "x") == 0)
-        author->scale = 2;
-#endif
+    if (is("null_option")) {
+        if (strcmp(INLAY_AT(inlay_option_value, args->options, args->option_stride, 2)->s, "x") == 0)
+            author->scale = 2;
+    }
     *out_state = author;
     return INLAY_OK;
 }
 
 static void destroy(void *state)
 {
-#if defined(BAD_closes_shared)
-    memset(state, 0, sizeof(struct author));
-#elif !defined(BAD_global_state)
-    free(state);
-#else
-    (void)state;
-#endif
+    if (is("closes_shared"))
+        memset(state, 0, sizeof(struct author));
+    else if (!is("global_state"))
+        free(state);
 }
 
-static const inlay_provider provider = {
+static inlay_provider provider = {
     .struct_size = sizeof provider,
-#if defined(BAD_bad_name)
-    .name = "Author 1",
-#else
     .name = "author",
-#endif
     .description = "breaks a rule",
     .device_kind = INLAY_DEVICE_CPU,
-#if defined(BAD_serial)
-    .flags = INLAY_PROVIDER_SERIAL_EXECUTE,
-#endif
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .option_stride = sizeof options[0],
@@ -724,18 +706,9 @@ static const inlay_provider provider = {
     .specialize = specialize,
     .release_instance = release_instance,
     .execute = execute,
-#if defined(AUTHOR_CACHE)
-    .fingerprint = fingerprint,
-    .cache_verdict = cache_verdict,
-#endif
     .extension = extension,
-#if defined(AUTHOR_BIND)
-    .bind = bind,
-    .release_binding = release_binding,
-#endif
     .cost_region = cost_region,
 };
-#if defined(BAD_open_again)
 static bool closed;
 
 static void close_plugin(void *ctx)
@@ -743,9 +716,8 @@ static void close_plugin(void *ctx)
     (void)ctx;
     closed = true;
 }
-#endif
 
-static const inlay_plugin plugin = {
+static inlay_plugin plugin = {
     .struct_size = sizeof plugin,
     .abi_major = INLAY_ABI_MAJOR,
     .abi_minor = INLAY_ABI_MINOR,
@@ -755,19 +727,37 @@ static const inlay_plugin plugin = {
     .providers = &provider,
     .provider_count = 1,
     .provider_stride = sizeof provider,
-#if defined(BAD_open_again)
-    .shutdown = close_plugin,
-#endif
 };
+
+/* Provider and plugin as the defect needs them. */
+static void describe(void)
+{
+    read_defect();
+    if (is("bad_default"))
+        options[1].default_value = "10";
+    if (is("bad_name"))
+        provider.name = "Author 1";
+    if (is("serial"))
+        provider.flags = INLAY_PROVIDER_SERIAL_EXECUTE;
+    if (has_cache()) {
+        provider.fingerprint = fingerprint;
+        provider.cache_verdict = cache_verdict;
+    }
+    if (has_bind()) {
+        provider.bind = bind;
+        provider.release_binding = release_binding;
+    }
+    if (is("open_again"))
+        plugin.shutdown = close_plugin;
+}
 
 inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
 {
     if (host->abi_major != INLAY_ABI_MAJOR)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "made for ABI %u", INLAY_ABI_MAJOR);
-#if defined(BAD_open_again)
-    if (closed)
+    describe();
+    if (is("open_again") && closed)
         return inlay_fail(diag, INLAY_INTERNAL, "closed already");
-#endif
     *out_plugin = &plugin;
     return INLAY_OK;
 }

@@ -1,7 +1,9 @@
-/* Plugins with one defect each, selected by -DBAD_<name>, which `inlay plugin-check` must find. They use the kit and
- * offer Relu for float (BAD_own and BAD_hush: the operator Scale). The defect is in the kernel or in the tables that
- * the kit returns to the host. BAD_unload and BAD_cached have no defect:
- * the first sets INLAY_PLUGIN_DLCLOSE and can be unmapped, the second stores its engines. */
+/* Plugins with one defect each, which `inlay plugin-check` must find. The name of the file selects the defect: all
+ * files are copies of one, except those with -DBAD_<name>, whose defect is in the file itself. They use the kit and
+ * offer Relu for float (own and hush: the operator Scale). The defect is in the kernel or in the tables that the kit
+ * returns to the host. unload and cached have no defect: the first sets INLAY_PLUGIN_DLCLOSE and can be unmapped, the
+ * second stores its engines. */
+#include "defect.h"
 #include "inlay/kit.h"
 #include <fcntl.h>
 #include <fenv.h>
@@ -27,33 +29,31 @@
 #define _mm_setcsr(bits) ((void)(bits))
 #endif
 
-#define UNUSED __attribute__((unused))
-
 #if defined(BAD_oom_rust)
 __asm__(".ident \"rustc version 1.75.0\""); /* as in files that this compiler wrote */
 #endif
 
-static UNUSED volatile int *volatile nowhere = (volatile int *)8;
+static volatile int *volatile nowhere = (volatile int *)8;
 
-static UNUSED void relu(const float *input, float *output, int64_t count)
+static void relu(const float *input, float *output, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         output[i] = input[i] < 0 ? 0 : input[i];
 }
 
-static UNUSED void sleep_ms(long ms)
+static void sleep_ms(long ms)
 {
     const struct timespec pause = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
 
     (void)nanosleep(&pause, NULL);
 }
 
-static UNUSED void *return_user(void *user)
+static void *return_user(void *user)
 {
     return user;
 }
 
-static UNUSED void *sleep_long(void *user)
+static void *sleep_long(void *user)
 {
     sleep_ms(20000);
     return user;
@@ -66,7 +66,7 @@ typedef struct race_loop {
 } race_loop;
 
 /* A data race: all workers store their results in the same variable first. */
-static UNUSED inlay_status race_body(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status race_body(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const race_loop *loop = user;
 
@@ -80,23 +80,23 @@ static UNUSED inlay_status race_body(void *user, int64_t begin, int64_t end, uin
     return INLAY_OK;
 }
 
-static UNUSED inlay_status race(const kit_call *call, float *shared)
+static inlay_status race(const kit_call *call, float *shared)
 {
     race_loop loop = { call->in[0].data, call->out[0].data, shared };
 
     return kit_parallel(call, call->in[0].count, 256, race_body, &loop);
 }
 
-static UNUSED pthread_key_t key;
+static pthread_key_t key;
 
-static UNUSED void drop_key(void *value)
+static void drop_key(void *value)
 {
     *(volatile pthread_key_t *)value = 0;
 }
 
-static UNUSED volatile float one = 1; /* volatile, so that the product is computed */
+static volatile float one = 1; /* volatile, so that the product is computed */
 
-static UNUSED inlay_status relu_body(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status relu_body(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const race_loop *loop = user;
 
@@ -111,293 +111,289 @@ static inlay_status run(const kit_call *call)
     const float *from = input->data;
     float *to = output->data;
 
-#if defined(BAD_wrong)
-    relu(from, to, input->count);
-    if (input->count % 2 == 1 && input->count > 1) /* the tail of a loop over pairs */
-        to[input->count - 1] = from[input->count - 1];
-#elif defined(BAD_workspace)
-    relu(from, to, input->count);
-    memset(call->workspace, 0, 40); /* of 16 */
-#elif defined(BAD_workspace_far)
-    relu(from, to, input->count);
-    memset(call->workspace, 0, 5000);
-#elif defined(BAD_dirty)
-    /* Assumes a cleared workspace. */
-    for (int64_t i = 0; i < input->count; i++)
-        to[i] = (from[i] < 0 ? 0 : from[i]) + ((const float *)call->workspace)[i % 4];
-#elif defined(BAD_tail)
-    /* Reads whole vectors of four, also past the end. */
-    for (int64_t i = 0; i < input->count; i += 4)
-        for (int64_t k = i; k < i + 4; k++) {
-            float value = ((const volatile float *)from)[k];
+    if (is("wrong")) {
+        relu(from, to, input->count);
+        if (input->count % 2 == 1 && input->count > 1) /* the tail of a loop over pairs */
+            to[input->count - 1] = from[input->count - 1];
+    } else if (is("workspace")) {
+        relu(from, to, input->count);
+        memset(call->workspace, 0, 40); /* of 16 */
+    } else if (is("workspace_far")) {
+        relu(from, to, input->count);
+        memset(call->workspace, 0, 5000);
+    } else if (is("dirty")) {
+        /* Assumes a cleared workspace. */
+        for (int64_t i = 0; i < input->count; i++)
+            to[i] = (from[i] < 0 ? 0 : from[i]) + ((const float *)call->workspace)[i % 4];
+    } else if (is("tail")) {
+        /* Reads whole vectors of four, also past the end. */
+        for (int64_t i = 0; i < input->count; i += 4)
+            for (int64_t k = i; k < i + 4; k++) {
+                float value = ((const volatile float *)from)[k];
 
-            if (k < input->count)
-                to[k] = value < 0 ? 0 : value;
-        }
-#elif defined(BAD_input)
-    for (int64_t i = 0; i < input->count; i++)
-        to[i] = ((float *)input->data)[i] = from[i] < 0 ? 0 : from[i];
-#elif defined(BAD_output)
-    relu(from, to, input->count);
-    if (input->count == 7)
-        to[7] = 0;
-#elif defined(BAD_alias)
-    /* Clears the output first, although it allows the output to alias the input. */
-    for (int64_t i = 0; i < input->count; i++)
-        to[input->count - 1 - i] = 0;
-    for (int64_t i = 0; i < input->count; i++)
-        to[i] = from[i] < 0 ? 0 : from[i];
-#elif defined(BAD_crash)
-    if (input->rank == 2)
-        *nowhere = 1;
-    relu(from, to, input->count);
-#elif defined(BAD_abort)
-    (void)from, (void)to;
-    abort();
-#elif defined(BAD_exit)
-    (void)from, (void)to;
-    exit(3);
-#elif defined(BAD_hang)
-    (void)from, (void)to;
-    for (;;)
-        sleep_ms(1000);
-#elif defined(BAD_cancel)
-    relu(from, to, input->count);
-    if (input->count > 100000)
-        sleep_ms(600); /* without polling for cancellation */
-#elif defined(BAD_rounding)
-    relu(from, to, input->count);
-    (void)fesetround(FE_UPWARD);
-#elif defined(BAD_handler)
-    relu(from, to, input->count);
-    (void)signal(SIGUSR1, SIG_IGN);
-    (void)umask(0);
-    (void)!chdir("/");
-#elif defined(BAD_mask)
-    sigset_t usr2;
-
-    relu(from, to, input->count);
-    (void)sigemptyset(&usr2);
-    (void)sigaddset(&usr2, SIGUSR2);
-    (void)pthread_sigmask(SIG_BLOCK, &usr2, NULL);
-#elif defined(BAD_locale)
-    relu(from, to, input->count);
-    (void)setlocale(LC_ALL, "C.UTF-8");
-#elif defined(BAD_flushes)
-    relu(from, to, input->count);
-    _mm_setcsr(_mm_getcsr() | 0x8040); /* flush-to-zero and denormals-are-zero stay set */
-#elif defined(BAD_stderr)
-    relu(from, to, input->count);
-    (void)fprintf(stderr, "relu of %lld\n", (long long)input->count);
-#elif defined(BAD_thread_each)
-    pthread_t helper;
-
-    relu(from, to, input->count);
-    if (pthread_create(&helper, NULL, return_user, NULL) == 0)
-        (void)pthread_join(helper, NULL);
-#elif defined(BAD_thread_left)
-    pthread_t helper;
-
-    relu(from, to, input->count);
-    if (pthread_create(&helper, NULL, sleep_long, NULL) == 0)
-        (void)pthread_detach(helper);
-#elif defined(BAD_prints)
-    relu(from, to, input->count);
-    (void)printf("relu of %lld\n", (long long)input->count);
-#elif defined(BAD_forks)
-    relu(from, to, input->count);
-    if (fork() == 0)
+                if (k < input->count)
+                    to[k] = value < 0 ? 0 : value;
+            }
+    } else if (is("input")) {
+        for (int64_t i = 0; i < input->count; i++)
+            to[i] = ((float *)input->data)[i] = from[i] < 0 ? 0 : from[i];
+    } else if (is("output")) {
+        relu(from, to, input->count);
+        if (input->count == 7)
+            to[7] = 0;
+    } else if (is("alias")) {
+        /* Clears the output first, although it allows the output to alias the input. */
+        for (int64_t i = 0; i < input->count; i++)
+            to[input->count - 1 - i] = 0;
+        for (int64_t i = 0; i < input->count; i++)
+            to[i] = from[i] < 0 ? 0 : from[i];
+    } else if (is("crash")) {
+        if (input->rank == 2)
+            *nowhere = 1;
+        relu(from, to, input->count);
+    } else if (is("abort")) {
+        (void)from, (void)to;
+        abort();
+    } else if (is("exit")) {
+        (void)from, (void)to;
+        exit(3);
+    } else if (is("hang")) {
+        (void)from, (void)to;
         for (;;)
             sleep_ms(1000);
-#elif defined(BAD_closes)
-    relu(from, to, input->count);
-    for (int fd = 3; fd < 10; fd++)
-        (void)close(fd);
-#elif defined(BAD_race)
-    static float shared;
-
-    if (input->count < 10000)
+    } else if (is("cancel")) {
         relu(from, to, input->count);
-    else
-        return race(call, &shared);
-#elif defined(BAD_large)
-    relu(from, to, input->count);
-    for (int64_t i = 60000; i < input->count; i++) /* as with a 16-bit index */
-        to[i] = 0;
-#elif defined(BAD_own) || defined(BAD_hush)
-    const float *factors = call->in[1].data;
-    int64_t columns = call->in[1].count;
-
-    for (int64_t i = 0; i < input->count; i++)
-        to[i] = from[i] * factors[i % columns];
-#if defined(BAD_own)
-    if (columns == 10) /* the example's size 3 times 3 plus 1 */
-        to[input->count] = 0;
-#endif
-#elif defined(BAD_nan)
-    for (int64_t i = 0; i < input->count; i++)
-        to[i] = from[i] > 0 ? from[i] : 0; /* NaN becomes 0 */
-#elif defined(BAD_saturates)
-    relu(from, to, input->count);
-    for (int64_t i = 0; i < input->count; i++)
-        to[i] = to[i] > FLT_MAX ? FLT_MAX : to[i];
-#elif defined(BAD_denormals) || defined(BAD_stated_flush)
-    const unsigned before = _mm_getcsr();
-
-    _mm_setcsr(before | 0x8040);
-    for (int64_t i = 0; i < input->count; i++)
-        to[i] = from[i] < 0 ? 0 : from[i] * one;
-    _mm_setcsr(before);
-#elif defined(BAD_zero_sign)
-    for (int64_t i = 0; i < input->count; i++)
-        to[i] = 0.0F - from[i]; /* Neg */
-#elif defined(BAD_size)
-    relu(from, to, input->count);
-    if (input->count % 13 == 7 && input->count > 8)
-        to[input->count - 1] += 1;
-#elif defined(BAD_huge)
-    relu(from, to, input->count);
-    if (input->count > 1000000)
-        to[input->count - 1] = 0.25F;
-#elif defined(BAD_same_address)
-    static _Atomic(const float *) last_from, last_to;
-
-    if (last_from == from && last_to == to)
-        return INLAY_OK; /* as if the result were still there */
-    relu(from, to, input->count);
-    last_from = from;
-    last_to = to;
-#elif defined(BAD_workspace_state)
-    /* Takes the leftovers of another run for its own. */
-    float *state = call->workspace;
-
-    if (state[0] != 1234567.0F) {
+        if (input->count > 100000)
+            sleep_ms(600); /* without polling for cancellation */
+    } else if (is("rounding")) {
         relu(from, to, input->count);
-        state[0] = 1234567.0F;
-        state[1] = input->count > 0 ? to[0] : 0;
+        (void)fesetround(FE_UPWARD);
+    } else if (is("handler")) {
+        relu(from, to, input->count);
+        (void)signal(SIGUSR1, SIG_IGN);
+        (void)umask(0);
+        (void)!chdir("/");
+    } else if (is("mask")) {
+        sigset_t usr2;
+
+        relu(from, to, input->count);
+        (void)sigemptyset(&usr2);
+        (void)sigaddset(&usr2, SIGUSR2);
+        (void)pthread_sigmask(SIG_BLOCK, &usr2, NULL);
+    } else if (is("locale")) {
+        relu(from, to, input->count);
+        (void)setlocale(LC_ALL, "C.UTF-8");
+    } else if (is("flushes")) {
+        relu(from, to, input->count);
+        _mm_setcsr(_mm_getcsr() | 0x8040); /* flush-to-zero and denormals-are-zero stay set */
+    } else if (is("stderr")) {
+        relu(from, to, input->count);
+        (void)fprintf(stderr, "relu of %lld\n", (long long)input->count);
+    } else if (is("thread_each")) {
+        pthread_t helper;
+
+        relu(from, to, input->count);
+        if (pthread_create(&helper, NULL, return_user, NULL) == 0)
+            (void)pthread_join(helper, NULL);
+    } else if (is("thread_left")) {
+        pthread_t helper;
+
+        relu(from, to, input->count);
+        if (pthread_create(&helper, NULL, sleep_long, NULL) == 0)
+            (void)pthread_detach(helper);
+    } else if (is("prints")) {
+        relu(from, to, input->count);
+        (void)printf("relu of %lld\n", (long long)input->count);
+    } else if (is("forks")) {
+        relu(from, to, input->count);
+        if (fork() == 0)
+            for (;;)
+                sleep_ms(1000);
+    } else if (is("closes")) {
+        relu(from, to, input->count);
+        for (int fd = 3; fd < 10; fd++)
+            (void)close(fd);
+    } else if (is("race")) {
+        static float shared;
+
+        if (input->count < 10000)
+            relu(from, to, input->count);
+        else
+            return race(call, &shared);
+    } else if (is("large")) {
+        relu(from, to, input->count);
+        for (int64_t i = 60000; i < input->count; i++) /* as with a 16-bit index */
+            to[i] = 0;
+    } else if (is("own") || is("hush")) {
+        const float *factors = call->in[1].data;
+        int64_t columns = call->in[1].count;
+
+        for (int64_t i = 0; i < input->count; i++)
+            to[i] = from[i] * factors[i % columns];
+        if (is("own")) {
+            if (columns == 10) /* the example's size 3 times 3 plus 1 */
+                to[input->count] = 0;
+        }
+    } else if (is("nan")) {
+        for (int64_t i = 0; i < input->count; i++)
+            to[i] = from[i] > 0 ? from[i] : 0; /* NaN becomes 0 */
+    } else if (is("saturates")) {
+        relu(from, to, input->count);
+        for (int64_t i = 0; i < input->count; i++)
+            to[i] = to[i] > FLT_MAX ? FLT_MAX : to[i];
+    } else if (is("denormals") || is("stated_flush")) {
+        const unsigned before = _mm_getcsr();
+
+        _mm_setcsr(before | 0x8040);
+        for (int64_t i = 0; i < input->count; i++)
+            to[i] = from[i] < 0 ? 0 : from[i] * one;
+        _mm_setcsr(before);
+    } else if (is("zero_sign")) {
+        for (int64_t i = 0; i < input->count; i++)
+            to[i] = 0.0F - from[i]; /* Neg */
+    } else if (is("size")) {
+        relu(from, to, input->count);
+        if (input->count % 13 == 7 && input->count > 8)
+            to[input->count - 1] += 1;
+    } else if (is("huge")) {
+        relu(from, to, input->count);
+        if (input->count > 1000000)
+            to[input->count - 1] = 0.25F;
+    } else if (is("same_address")) {
+        static _Atomic(const float *) last_from, last_to;
+
+        if (last_from == from && last_to == to)
+            return INLAY_OK; /* as if the result were still there */
+        relu(from, to, input->count);
+        last_from = from;
+        last_to = to;
+    } else if (is("workspace_state")) {
+        /* Takes the leftovers of another run for its own. */
+        float *state = call->workspace;
+
+        if (state[0] != 1234567.0F) {
+            relu(from, to, input->count);
+            state[0] = 1234567.0F;
+            state[1] = input->count > 0 ? to[0] : 0;
+        } else {
+            relu(from, to, input->count);
+            if (input->count > 0)
+                to[0] = state[1];
+        }
+    } else if (is("copied") || is("writes_constant") || is("by_name")) {
+        const float *bias = call->state;
+
+        for (int64_t i = 0; i < input->count; i++)
+            to[i] = from[i] + bias[i];
+        if (is("writes_constant")) {
+            ((float *)call->state)[0] = bias[0];
+        }
+    } else if (is("swallows")) {
+        (void)kit_parallel(call, input->count, 64, relu_body, &(race_loop){ from, to, NULL });
+    } else if (is("cancelled")) {
+        if (kit_poll(call) != INLAY_OK) {
+            relu(from, malloc((size_t)input->count * sizeof *to), input->count);
+            return INLAY_CANCELLED;
+        }
+        relu(from, to, input->count);
+    } else if (is("mapping")) {
+        relu(from, to, input->count);
+        (void)mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    } else if (is("key")) {
+        relu(from, to, input->count);
+        (void)pthread_setspecific(key, &key);
+    } else if (is("seeds")) {
+        static char numbers[128];
+
+        relu(from, to, input->count);
+        (void)initstate(7, numbers, sizeof numbers);
+    } else if (is("stack")) {
+        static char stack[1 << 16];
+
+        relu(from, to, input->count);
+        (void)sigaltstack(&(stack_t){ .ss_sp = stack, .ss_size = sizeof stack }, NULL);
+    } else if (is("renames")) {
+        relu(from, to, input->count);
+        (void)prctl(PR_SET_NAME, "bad");
+        (void)prctl(PR_SET_TIMERSLACK, 7L);
+    } else if (is("locks")) {
+        static char page[1 << 13];
+
+        relu(from, to, input->count);
+        (void)mlock(page, sizeof page);
+    } else if (is("environment")) {
+        relu(from, to, input->count);
+        (void)setenv("BAD_WAS_HERE", "1", 1);
+    } else if (is("limits")) {
+        struct rlimit limit;
+
+        relu(from, to, input->count);
+        if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+            limit.rlim_cur--;
+            (void)setrlimit(RLIMIT_NOFILE, &limit);
+        }
+    } else if (is("affinity")) {
+        cpu_set_t cpus;
+
+        relu(from, to, input->count);
+        CPU_ZERO(&cpus);
+        CPU_SET(sched_getcpu(), &cpus);
+        (void)sched_setaffinity(0, sizeof cpus, &cpus);
+    } else if (is("nice")) {
+        relu(from, to, input->count);
+        (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + 1);
+    } else if (is("folder")) {
+        FILE *file = fopen("bad.log", "we");
+
+        relu(from, to, input->count);
+        if (file != NULL)
+            (void)fclose(file);
+    } else if (is("heap")) {
+        float *copy = malloc((size_t)input->count * sizeof *copy + 1);
+
+        if (copy == NULL)
+            return INLAY_OUT_OF_MEMORY;
+        relu(from, copy, input->count);
+        memcpy(to, copy, (size_t)input->count * sizeof *copy);
+        free(copy);
     } else {
         relu(from, to, input->count);
-        if (input->count > 0)
-            to[0] = state[1];
     }
-#elif defined(BAD_copied) || defined(BAD_writes_constant) || defined(BAD_by_name)
-    const float *bias = call->state;
-
-    for (int64_t i = 0; i < input->count; i++)
-        to[i] = from[i] + bias[i];
-#if defined(BAD_writes_constant)
-    ((float *)call->state)[0] = bias[0];
-#endif
-#elif defined(BAD_swallows)
-    (void)kit_parallel(call, input->count, 64, relu_body, &(race_loop){ from, to, NULL });
-#elif defined(BAD_cancelled)
-    if (kit_poll(call) != INLAY_OK) {
-        relu(from, malloc((size_t)input->count * sizeof *to), input->count);
-        return INLAY_CANCELLED;
-    }
-    relu(from, to, input->count);
-#elif defined(BAD_mapping)
-    relu(from, to, input->count);
-    (void)mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-#elif defined(BAD_key)
-    relu(from, to, input->count);
-    (void)pthread_setspecific(key, &key);
-#elif defined(BAD_seeds)
-    static char numbers[128];
-
-    relu(from, to, input->count);
-    (void)initstate(7, numbers, sizeof numbers);
-#elif defined(BAD_stack)
-    static char stack[1 << 16];
-
-    relu(from, to, input->count);
-    (void)sigaltstack(&(stack_t){ .ss_sp = stack, .ss_size = sizeof stack }, NULL);
-#elif defined(BAD_renames)
-    relu(from, to, input->count);
-    (void)prctl(PR_SET_NAME, "bad");
-    (void)prctl(PR_SET_TIMERSLACK, 7L);
-#elif defined(BAD_locks)
-    static char page[1 << 13];
-
-    relu(from, to, input->count);
-    (void)mlock(page, sizeof page);
-#elif defined(BAD_environment)
-    relu(from, to, input->count);
-    (void)setenv("BAD_WAS_HERE", "1", 1);
-#elif defined(BAD_limits)
-    struct rlimit limit;
-
-    relu(from, to, input->count);
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur--;
-        (void)setrlimit(RLIMIT_NOFILE, &limit);
-    }
-#elif defined(BAD_affinity)
-    cpu_set_t cpus;
-
-    relu(from, to, input->count);
-    CPU_ZERO(&cpus);
-    CPU_SET(sched_getcpu(), &cpus);
-    (void)sched_setaffinity(0, sizeof cpus, &cpus);
-#elif defined(BAD_nice)
-    relu(from, to, input->count);
-    (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + 1);
-#elif defined(BAD_folder)
-    FILE *file = fopen("bad.log", "we");
-
-    relu(from, to, input->count);
-    if (file != NULL)
-        (void)fclose(file);
-#elif defined(BAD_heap)
-    float *copy = malloc((size_t)input->count * sizeof *copy + 1);
-
-    if (copy == NULL)
-        return INLAY_OUT_OF_MEMORY;
-    relu(from, copy, input->count);
-    memcpy(to, copy, (size_t)input->count * sizeof *copy);
-    free(copy);
-#else
-    relu(from, to, input->count);
-#endif
     return INLAY_OK;
 }
 
-#if defined(BAD_leak)
-static volatile int leaks =
-    2; /* blocks a call; volatile, so that the compiler keeps the loop. More than the provider itself leaks */
-#else
-enum { leaks = 1 };
-#endif
+/* Blocks a call; volatile, so that the compiler keeps the loop. A leak of more than the provider itself leaks. */
+static volatile int leaks = 1;
 
-static UNUSED inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
+static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     int *volatile last = NULL; /* volatile: the compiler would remove the leaked allocations */
     int *state;
 
     (void)node, (void)diag;
-#if defined(BAD_tenth)
-    static int calls;
+    if (is("tenth")) {
+        static int calls;
 
-    if (++calls % 10 == 0)
-        last = malloc(100);
-#endif
+        if (++calls % 10 == 0)
+            last = malloc(100);
+    }
     for (int i = 0; i < leaks; i++)
         last = malloc(100);
     state = last;
-#if defined(BAD_oom_abort) || defined(BAD_oom_rust)
-    if (state == NULL)
-        abort();
-#elif !defined(BAD_oom)
-    if (state == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "bad");
-#endif
+    if (is("oom_abort") || is("oom_rust")) {
+        if (state == NULL)
+            abort();
+    } else if (!is("oom")) {
+        if (state == NULL)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "bad");
+    }
     state[0] = 1;
     *out_state = state;
     return INLAY_OK;
 }
 
 /* Add with a constant of the same shape, which run reads after prepare has dropped it. */
-static UNUSED bool constant_only(const kit_node *node, kit_refusal *why)
+static bool constant_only(const kit_node *node, kit_refusal *why)
 {
     const inlay_value_info *left = kit_input(node, 0), *right = kit_input(node, 1);
     bool same = kit_is_constant(node, 1) && left->rank == right->rank;
@@ -407,17 +403,17 @@ static UNUSED bool constant_only(const kit_node *node, kit_refusal *why)
     return same || kit_refuse(why, INLAY_REFUSE_SHAPE, "make input 1 a constant", "input 1 has to be a constant");
 }
 
-static UNUSED inlay_status keep_constant(const kit_node *node, void **out_state, inlay_diag *diag)
+static inlay_status keep_constant(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     *out_state = (void *)(uintptr_t)kit_constant(node, 1);
-#if defined(BAD_copied)
-    kit_drop_constant(node, 1);
-#endif
+    if (is("copied")) {
+        kit_drop_constant(node, 1);
+    }
     return *out_state != NULL ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "bad");
 }
 
 /* Keeps the packed weights of every session by the name of the value, which another model may use for others. */
-static UNUSED inlay_status keep_by_name(const kit_node *node, void **out_state, inlay_diag *diag)
+static inlay_status keep_by_name(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     enum { MOST = 64 };
     static struct {
@@ -443,20 +439,24 @@ static UNUSED inlay_status keep_by_name(const kit_node *node, void **out_state, 
     return INLAY_OK;
 }
 
-static UNUSED void release_nothing(void *state)
+/* Calls free at the time of the call: the checker replaces it in the table of imports. */
+static void release_state(void *state)
+{
+    free(state);
+}
+
+static void release_nothing(void *state)
 {
     (void)state;
 }
 
-static UNUSED inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
+static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     (void)state, (void)diag;
     plan->workspace_bytes = 16;
     return INLAY_OK;
 }
 
-#if defined(BAD_own) || defined(BAD_hush)
-#define OWN_OPERATOR 1
 /* A custom operator whose input shapes depend on each other, with a required attribute. */
 static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
@@ -465,11 +465,8 @@ static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
     (void)ctx, (void)diag;
     if (input->rank != 2 || weights->rank != 1 || input->dims[1].kind != INLAY_DIM_FIXED ||
         input->dims[1].value != weights->dims[0].value)
-#if defined(BAD_hush)
-        return INLAY_SHAPE_MISMATCH;
-#else
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "Scale: W has to have a factor for each column");
-#endif
+        return is("hush") ? INLAY_SHAPE_MISMATCH
+                          : inlay_fail(diag, INLAY_SHAPE_MISMATCH, "Scale: W has to have a factor for each column");
     return in->set_output(in->ctx, 0, INLAY_UNDEFINED, 2, input->dims);
 }
 static const float ones[] = { 1, 1, 1, 1, 1, 1 };
@@ -485,105 +482,88 @@ static const inlay_op_example example = { .name = "ones",
                                           .input_count = 2,
                                           .outputs = example_inputs,
                                           .output_count = 1 };
-static const inlay_operator operators[] = { { .struct_size = sizeof(inlay_operator),
-                                              .domain = "com.bad",
-                                              .op_type = "Scale",
-                                              .signature = "X:T, W:T -> Y:T; T=float; sure:i!",
-#if !defined(BAD_hush)
-                                              .doc = "Multiplies columns.",
-#endif
-                                              .since_version = 1,
-                                              .infer = infer,
-                                              .examples = &example,
-                                              .example_count = 1,
-                                              .example_stride = sizeof example } };
-#endif
+static inlay_operator operators[] = { { .struct_size = sizeof(inlay_operator),
+                                        .domain = "com.bad",
+                                        .op_type = "Scale",
+                                        .signature = "X:T, W:T -> Y:T; T=float; sure:i!",
+                                        .doc = "Multiplies columns.",
+                                        .since_version = 1,
+                                        .infer = infer,
+                                        .examples = &example,
+                                        .example_count = 1,
+                                        .example_stride = sizeof example } };
 
-static const kit_kernel kernels[] = { {
-#if defined(OWN_OPERATOR)
-    .domain = "com.bad",
-    .op_type = "Scale",
-    .since_max = 1,
-#elif defined(BAD_zero_sign)
-    .op_type = "Neg",
-#elif defined(BAD_copied) || defined(BAD_writes_constant) || defined(BAD_by_name)
-    .op_type = "Add",
-    .supports = constant_only,
-#if defined(BAD_by_name)
-    .prepare = keep_by_name,
-#else
-    .prepare = keep_constant,
-#endif
-    .release = release_nothing,
-#else
-    .op_type = "Relu",
-#endif
-    .in_types = { KIT_BIT(FLOAT) },
-    .run = run,
-#if defined(BAD_alias)
-    .flags = KIT_IN_PLACE,
-#endif
-#if defined(BAD_workspace) || defined(BAD_workspace_far) || defined(BAD_dirty) || defined(BAD_workspace_state)
-    .shape = shape,
-#endif
-#if defined(BAD_leak) || defined(BAD_oom) || defined(BAD_oom_abort) || defined(BAD_oom_rust) || defined(BAD_tenth)
-    .prepare = prepare,
-#endif
-#if defined(BAD_leak)
-    .release = release_nothing,
-#elif defined(BAD_tenth) || defined(BAD_oom_abort) || defined(BAD_oom_rust)
-    .release = free,
-#endif
-} };
+static kit_kernel kernels[] = { { .op_type = "Relu", .in_types = { KIT_BIT(FLOAT) }, .run = run } };
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
 
-static UNUSED inlay_status open_bad(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
+static inlay_status open_bad(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
 {
     (void)host, (void)args, (void)diag;
-#if defined(BAD_files)
-    (void)open("/dev/null", O_RDONLY);
-#elif defined(BAD_create_key)
-    (void)pthread_key_create(&key, drop_key);
-    (void)pthread_setspecific(key, &key);
-#endif
-#if defined(BAD_leak)
-    *out = malloc(24);
-    return *out != NULL ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "bad");
-#else
-    *out = NULL;
-    return INLAY_OK;
-#endif
+    if (is("files")) {
+        (void)open("/dev/null", O_RDONLY);
+    } else if (is("create_key")) {
+        (void)pthread_key_create(&key, drop_key);
+        (void)pthread_setspecific(key, &key);
+    }
+    if (is("leak")) {
+        *out = malloc(24);
+        return *out != NULL ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "bad");
+    } else {
+        *out = NULL;
+        return INLAY_OK;
+    }
 }
 
-static const kit_provider provider = {
-    .name = "bad",
-    .description = "has a defect",
-    .tables = tables,
-    .table_count = 1,
-#if defined(BAD_files) || defined(BAD_leak) || defined(BAD_create_key)
-    .open = open_bad,
-#endif
-#if defined(BAD_stated_flush)
-    .flags = INLAY_PROVIDER_FLUSHES_DENORMALS,
-#endif
-};
-static const kit_plugin self = {
-    .name = "bad",
-    .version = "1.0",
-    .provider = &provider,
-#if defined(OWN_OPERATOR)
-    .operators = operators,
-    .operator_count = KIT_COUNT(operators),
-#endif
-#if defined(BAD_unload) || defined(BAD_pinned) || defined(BAD_key) || defined(BAD_create_key)
-    .flags = INLAY_PLUGIN_DLCLOSE,
-#endif
-};
+static kit_provider provider = { .name = "bad", .description = "has a defect", .tables = tables, .table_count = 1 };
+static kit_plugin self = { .name = "bad", .version = "1.0", .provider = &provider };
+
+/* Kernel, provider and plugin as the defect needs them. */
+static void describe(void)
+{
+    kit_kernel *kernel = &kernels[0];
+
+    read_defect();
+    if (is("leak"))
+        leaks = 2;
+    if (is("hush"))
+        operators[0].doc = NULL;
+    if (is("own") || is("hush")) {
+        kernel->domain = "com.bad";
+        kernel->op_type = "Scale";
+        kernel->since_max = 1;
+        self.operators = operators;
+        self.operator_count = KIT_COUNT(operators);
+    } else if (is("zero_sign")) {
+        kernel->op_type = "Neg";
+    } else if (is("copied") || is("writes_constant") || is("by_name")) {
+        kernel->op_type = "Add";
+        kernel->supports = constant_only;
+        kernel->prepare = is("by_name") ? keep_by_name : keep_constant;
+        kernel->release = release_nothing;
+    }
+    if (is("alias"))
+        kernel->flags = KIT_IN_PLACE;
+    if (is("workspace") || is("workspace_far") || is("dirty") || is("workspace_state"))
+        kernel->shape = shape;
+    if (is("leak") || is("oom") || is("oom_abort") || is("oom_rust") || is("tenth"))
+        kernel->prepare = prepare;
+    if (is("leak"))
+        kernel->release = release_nothing;
+    else if (is("tenth") || is("oom_abort") || is("oom_rust"))
+        kernel->release = release_state;
+    if (is("files") || is("leak") || is("create_key"))
+        provider.open = open_bad;
+    if (is("stated_flush"))
+        provider.flags = INLAY_PROVIDER_FLUSHES_DENORMALS;
+    if (is("unload") || is("pinned") || is("key") || is("create_key"))
+        self.flags = INLAY_PLUGIN_DLCLOSE;
+}
+
 static kit_exports exports;
 
 static inlay_provider original; /* a copy of the kit's table */
 
-static UNUSED inlay_status no_refusal(void *ctx, const inlay_refusal *refusal)
+static inlay_status no_refusal(void *ctx, const inlay_refusal *refusal)
 {
     (void)ctx, (void)refusal;
     return INLAY_OK;
@@ -592,19 +572,19 @@ static UNUSED inlay_status no_refusal(void *ctx, const inlay_refusal *refusal)
 static const inlay_assess_sink *outer_sink;
 
 /* Adds INLAY_OFFER_MERGE to the offers; the kit can compile several nodes. */
-static UNUSED inlay_status offer_merging(void *ctx, const inlay_offer *offer)
+static inlay_status offer_merging(void *ctx, const inlay_offer *offer)
 {
     inlay_offer merging = *offer;
 
     merging.flags |= INLAY_OFFER_MERGE;
-#if defined(BAD_connected)
-    merging.flags |= INLAY_OFFER_CONNECTED;
-#endif
+    if (is("connected")) {
+        merging.flags |= INLAY_OFFER_CONNECTED;
+    }
     return outer_sink->offer(ctx, &merging);
 }
 
 /* Does each node of the region except the first read an output of another one? */
-static UNUSED bool is_connected(const inlay_compile_request *request)
+static bool is_connected(const inlay_compile_request *request)
 {
     uint32_t linked = 1;
 
@@ -624,23 +604,23 @@ static UNUSED bool is_connected(const inlay_compile_request *request)
 }
 
 static const inlay_graph *kept_graph; /* invalid once compile has returned */
-static UNUSED inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
-                                   inlay_diag *diag)
+static inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
+                            inlay_diag *diag)
 {
-#if defined(BAD_split) || defined(BAD_connected)
-    if (!is_connected(request))
-        return inlay_fail(diag, INLAY_INTERNAL, "the nodes are not connected");
-#elif defined(BAD_swapped)
-    /* Reverses the outputs of the region. */
-    inlay_compile_request mine = *request;
-    uint32_t outputs[64];
+    if (is("split") || is("connected")) {
+        if (!is_connected(request))
+            return inlay_fail(diag, INLAY_INTERNAL, "the nodes are not connected");
+    } else if (is("swapped")) {
+        /* Reverses the outputs of the region. */
+        inlay_compile_request mine = *request;
+        uint32_t outputs[64];
 
-    for (uint32_t i = 0; i < request->output_count && i < 64; i++)
-        outputs[i] = request->outputs[request->output_count - 1 - i];
-    mine.outputs = outputs;
-    if (request->output_count <= 64)
-        return original.compile(state, &mine, out_compiled, diag);
-#endif
+        for (uint32_t i = 0; i < request->output_count && i < 64; i++)
+            outputs[i] = request->outputs[request->output_count - 1 - i];
+        mine.outputs = outputs;
+        if (request->output_count <= 64)
+            return original.compile(state, &mine, out_compiled, diag);
+    }
     kept_graph = request->graph;
     return original.compile(state, request, out_compiled, diag);
 }
@@ -652,43 +632,43 @@ struct engine {
 };
 static const struct engine plain_engine = { .head = "bad 1", .tail = "the end" };
 
-static UNUSED inlay_status fingerprint(void *state, inlay_fingerprint *out, inlay_diag *diag)
+static inlay_status fingerprint(void *state, inlay_fingerprint *out, inlay_diag *diag)
 {
     static char print[INLAY_MAX_FINGERPRINT_BYTES + 1];
 
     (void)state, (void)diag;
     memset(print, 'f', sizeof print);
     out->data = print;
-#if defined(BAD_fingerprint)
-    out->bytes = sizeof print;
-#else
-    out->bytes = 64;
-#endif
+    if (is("fingerprint")) {
+        out->bytes = sizeof print;
+    } else {
+        out->bytes = 64;
+    }
     return INLAY_OK;
 }
 
-static UNUSED inlay_status cache_verdict(void *state, inlay_cache_request *request, inlay_diag *diag)
+static inlay_status cache_verdict(void *state, inlay_cache_request *request, inlay_diag *diag)
 {
     const struct engine *found = request->blob;
 
     (void)state;
-#if defined(BAD_verdict)
-    (void)found, (void)diag;
-    request->verdict = 77;
-#elif defined(BAD_trusting)
-    (void)found, (void)diag;
-    request->verdict = INLAY_CACHE_OPTIMAL;
-#else
-    if (request->bytes == sizeof *found && memcmp(found->head, plain_engine.head, sizeof found->head) == 0)
-        return INLAY_OK;
-    (void)inlay_fail(diag, INLAY_UNSUPPORTED, "not an engine of this version");
-    request->verdict = INLAY_CACHE_RECOMPILE;
-#endif
+    if (is("verdict")) {
+        (void)found, (void)diag;
+        request->verdict = 77;
+    } else if (is("trusting")) {
+        (void)found, (void)diag;
+        request->verdict = INLAY_CACHE_OPTIMAL;
+    } else {
+        if (request->bytes == sizeof *found && memcmp(found->head, plain_engine.head, sizeof found->head) == 0)
+            return INLAY_OK;
+        (void)inlay_fail(diag, INLAY_UNSUPPORTED, "not an engine of this version");
+        request->verdict = INLAY_CACHE_RECOMPILE;
+    }
     return INLAY_OK;
 }
 
-static UNUSED inlay_status compile_engine(void *state, const inlay_compile_request *request,
-                                          inlay_compiled **out_compiled, inlay_diag *diag)
+static inlay_status compile_engine(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
+                                   inlay_diag *diag)
 {
     struct engine mine = plain_engine;
     const struct engine *found = request->cache_blob;
@@ -699,14 +679,14 @@ static UNUSED inlay_status compile_engine(void *state, const inlay_compile_reque
     if (request->store_begin != NULL && request->store_begin(request->ctx, sizeof mine) == INLAY_OK &&
         request->store_write(request->ctx, &mine, sizeof mine) == INLAY_OK)
         (void)request->store_end(request->ctx);
-#if defined(BAD_slow)
-    sleep_ms(100);
-#endif
+    if (is("slow")) {
+        sleep_ms(100);
+    }
     return original.compile(state, request, out_compiled, diag);
 }
 
 /* Refuses without a message. */
-static UNUSED inlay_status refuse_mutely(void *ctx, const inlay_refusal *refusal)
+static inlay_status refuse_mutely(void *ctx, const inlay_refusal *refusal)
 {
     inlay_refusal mute = *refusal;
 
@@ -714,90 +694,80 @@ static UNUSED inlay_status refuse_mutely(void *ctx, const inlay_refusal *refusal
     return outer_sink->refuse(ctx, &mute);
 }
 
-static UNUSED inlay_status assess(void *state, const inlay_assess_request *request, inlay_diag *diag)
+static inlay_status assess(void *state, const inlay_assess_request *request, inlay_diag *diag)
 {
     inlay_assess_request changed = *request;
-#if defined(BAD_silent)
-    inlay_assess_sink quiet = *request->sink;
+    inlay_assess_sink sink = *request->sink;
+    inlay_graph graph = *request->graph;
 
-    quiet.refuse = no_refusal;
-    changed.sink = &quiet;
-#elif defined(BAD_mute)
-    inlay_assess_sink mute = *request->sink;
+    if (is("silent")) {
+        sink.refuse = no_refusal;
+        changed.sink = &sink;
+    } else if (is("mute")) {
+        outer_sink = request->sink;
+        sink.refuse = refuse_mutely;
+        changed.sink = &sink;
+    } else if (is("split") || is("connected") || is("swapped")) {
+        outer_sink = request->sink;
+        sink.offer = offer_merging;
+        changed.sink = &sink;
+    } else if (is("both")) {
+        /* Refuses every node, although it offers some. */
+        for (uint32_t i = 0; i < request->graph->node_count; i++) {
+            const inlay_refusal doubt = {
+                .struct_size = sizeof doubt, .node = i, .code = INLAY_REFUSE_DEVICE, .text = "perhaps not"
+            };
 
-    outer_sink = request->sink;
-    mute.refuse = refuse_mutely;
-    changed.sink = &mute;
-#elif defined(BAD_split) || defined(BAD_connected) || defined(BAD_swapped)
-    inlay_assess_sink merging = *request->sink;
+            if (request->candidates[i])
+                (void)request->sink->refuse(request->sink->ctx, &doubt);
+        }
+    } else if (is("greedy")) {
+        static const uint32_t first = 0;
+        const inlay_offer offer = { .struct_size = sizeof offer, .nodes = &first, .node_count = 1 };
 
-    outer_sink = request->sink;
-    merging.offer = offer_merging;
-    changed.sink = &merging;
-#elif defined(BAD_both)
-    /* Refuses every node, although it offers some. */
-    for (uint32_t i = 0; i < request->graph->node_count; i++) {
-        const inlay_refusal doubt = {
-            .struct_size = sizeof doubt, .node = i, .code = INLAY_REFUSE_DEVICE, .text = "perhaps not"
-        };
+        if (request->graph->node_count > 1)
+            (void)request->sink->offer(request->sink->ctx, &offer);
+    } else if (is("writes")) {
+        if (request->graph->node_count > 1)
+            ((inlay_node_info *)(uintptr_t)request->graph->nodes)->flags = 1;
+    } else if (is("stride")) {
+        graph.node_stride = sizeof(inlay_node_info);
+        changed.graph = &graph;
+    } else if (is("hang_assess")) {
+        while (request->graph->node_count > 0)
+            sleep_ms(1000);
+    } else if (is("fickle")) {
+        static int calls;
+        const inlay_refusal other = { .struct_size = sizeof other, .code = INLAY_REFUSE_OPTION, .text = "not today" };
 
-        if (request->candidates[i])
-            (void)request->sink->refuse(request->sink->ctx, &doubt);
+        if (++calls % 2 == 0 && request->graph->node_count > 1)
+            (void)request->sink->refuse(request->sink->ctx, &other);
     }
-#elif defined(BAD_greedy)
-    static const uint32_t first = 0;
-    const inlay_offer offer = { .struct_size = sizeof offer, .nodes = &first, .node_count = 1 };
-
-    if (request->graph->node_count > 1)
-        (void)request->sink->offer(request->sink->ctx, &offer);
-#elif defined(BAD_writes)
-    if (request->graph->node_count > 1)
-        ((inlay_node_info *)(uintptr_t)request->graph->nodes)->flags = 1;
-#elif defined(BAD_stride)
-    inlay_graph mine = *request->graph;
-
-    mine.node_stride = sizeof(inlay_node_info);
-    changed.graph = &mine;
-#elif defined(BAD_hang_assess)
-    while (request->graph->node_count > 0)
-        sleep_ms(1000);
-#elif defined(BAD_fickle)
-    static int calls;
-    const inlay_refusal other = { .struct_size = sizeof other, .code = INLAY_REFUSE_OPTION, .text = "not today" };
-
-    if (++calls % 2 == 0 && request->graph->node_count > 1)
-        (void)request->sink->refuse(request->sink->ctx, &other);
-#endif
     return original.assess(state, &changed, diag);
 }
 
-#if defined(BAD_cost_dear)
-#define BAD_CONFIDENCE INLAY_CONFIDENCE_GUESS
-#elif defined(BAD_cost_far)
-#define BAD_CONFIDENCE INLAY_CONFIDENCE_MODEL
-#endif
-static UNUSED inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag)
+static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag)
 {
     inlay_status status = original.cost(state, request, out, diag);
 
-#if defined(BAD_cost)
-    out->ns /= 1e6; /* always the cheapest */
-#elif defined(BAD_cost_random)
-    static unsigned calls;
+    if (is("cost")) {
+        out->ns /= 1e6; /* always the cheapest */
+    } else if (is("cost_random")) {
+        static unsigned calls;
 
-    out->ns *= 1 + ++calls * 7 % 4;
-#elif defined(BAD_CONFIDENCE)
-    out->ns += 1e10;
-    out->confidence = BAD_CONFIDENCE;
-#else
-    out->ns = 0.0 / (out->ns - out->ns);
-#endif
+        out->ns *= 1 + ++calls * 7 % 4;
+    } else if (is("cost_dear") || is("cost_far")) {
+        out->ns += 1e10;
+        out->confidence = is("cost_far") ? INLAY_CONFIDENCE_MODEL : INLAY_CONFIDENCE_GUESS;
+    } else {
+        out->ns = 0.0 / (out->ns - out->ns);
+    }
     return status;
 }
 
 /* Requests exactly 16 bytes; the kit would round up. */
-static UNUSED inlay_status specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
-                                      inlay_instance **out_instance, inlay_diag *diag)
+static inlay_status specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
+                               inlay_instance **out_instance, inlay_diag *diag)
 {
     inlay_status status = original.specialize(state, compiled, request, out_instance, diag);
 
@@ -806,8 +776,8 @@ static UNUSED inlay_status specialize(void *state, inlay_compiled *compiled, inl
 }
 
 /* Reads the graph of compile after compile has returned. */
-static UNUSED inlay_status execute(void *state, inlay_compiled *compiled, inlay_instance *instance,
-                                   const inlay_exec_args *args)
+static inlay_status execute(void *state, inlay_compiled *compiled, inlay_instance *instance,
+                            const inlay_exec_args *args)
 {
     if (kept_graph->node_count == 0)
         return INLAY_INTERNAL;
@@ -820,52 +790,55 @@ INLAY_PLUGIN_NOTE("bad", "good", "")
 
 INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
 {
-    inlay_status status = kit_open(&self, &exports, host, out_plugin, diag);
+    inlay_status status;
+
+    describe();
+    status = kit_open(&self, &exports, host, out_plugin, diag);
 
     original = exports.provider;
-#if defined(BAD_silent) || defined(BAD_mute) || defined(BAD_greedy) || defined(BAD_writes) || defined(BAD_stride) ||   \
-    defined(BAD_fickle) || defined(BAD_hang_assess) || defined(BAD_both)
-    exports.provider.assess = assess;
-#elif defined(BAD_split) || defined(BAD_connected) || defined(BAD_swapped)
-    exports.provider.assess = assess;
-    exports.provider.compile = compile;
-#elif defined(BAD_keeps)
-    exports.provider.compile = compile;
-    exports.provider.execute = execute;
-#elif defined(BAD_cost) || defined(BAD_cost_nan) || defined(BAD_cost_random) || defined(BAD_CONFIDENCE)
-    exports.provider.cost = cost;
-#elif defined(BAD_workspace)
-    exports.provider.specialize = specialize;
-#elif defined(BAD_fingerprint) || defined(BAD_verdict) || defined(BAD_trusting) || defined(BAD_cached)
-    exports.provider.fingerprint = fingerprint;
-    exports.provider.cache_verdict = cache_verdict;
-    exports.provider.compile = compile_engine;
-#elif defined(BAD_slow)
-    exports.provider.compile = compile_engine;
-#elif defined(BAD_key)
-    if (host != NULL)
-        (void)pthread_key_create(&key, drop_key);
-#elif defined(BAD_cancel)
-    exports.provider.poll_ms = 10;
-#elif defined(BAD_flags)
-    exports.provider.flags = 1u << 7;
-    exports.plugin.build_id = "";
-#elif defined(BAD_nameless)
-    exports.plugin.name = NULL;
-    exports.provider.name = NULL;
-#elif defined(BAD_thread)
-    pthread_t thread;
+    if (is("silent") || is("mute") || is("greedy") || is("writes") || is("stride") || is("fickle") ||
+        is("hang_assess") || is("both")) {
+        exports.provider.assess = assess;
+    } else if (is("split") || is("connected") || is("swapped")) {
+        exports.provider.assess = assess;
+        exports.provider.compile = compile;
+    } else if (is("keeps")) {
+        exports.provider.compile = compile;
+        exports.provider.execute = execute;
+    } else if (is("cost") || is("cost_nan") || is("cost_random") || is("cost_dear") || is("cost_far")) {
+        exports.provider.cost = cost;
+    } else if (is("workspace")) {
+        exports.provider.specialize = specialize;
+    } else if (is("fingerprint") || is("verdict") || is("trusting") || is("cached")) {
+        exports.provider.fingerprint = fingerprint;
+        exports.provider.cache_verdict = cache_verdict;
+        exports.provider.compile = compile_engine;
+    } else if (is("slow")) {
+        exports.provider.compile = compile_engine;
+    } else if (is("key")) {
+        if (host != NULL)
+            (void)pthread_key_create(&key, drop_key);
+    } else if (is("cancel")) {
+        exports.provider.poll_ms = 10;
+    } else if (is("flags")) {
+        exports.provider.flags = 1u << 7;
+        exports.plugin.build_id = "";
+    } else if (is("nameless")) {
+        exports.plugin.name = NULL;
+        exports.provider.name = NULL;
+    } else if (is("thread")) {
+        pthread_t thread;
 
-    if (pthread_create(&thread, NULL, sleep_long, NULL) == 0)
-        (void)pthread_detach(thread);
-#elif defined(BAD_refuses)
-    return inlay_fail(diag, INLAY_UNSUPPORTED, "not on this machine");
-#elif defined(BAD_open)
-    *nowhere = 1;
-#elif defined(BAD_any_host)
-    *out_plugin = &exports.plugin;
-    return INLAY_OK;
-#endif
+        if (pthread_create(&thread, NULL, sleep_long, NULL) == 0)
+            (void)pthread_detach(thread);
+    } else if (is("refuses")) {
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "not on this machine");
+    } else if (is("open")) {
+        *nowhere = 1;
+    } else if (is("any_host")) {
+        *out_plugin = &exports.plugin;
+        return INLAY_OK;
+    }
     return status;
 }
 

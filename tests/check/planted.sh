@@ -1,8 +1,8 @@
 #!/bin/bash
 # Tests that `inlay plugin-check --quick` finds the planted defects of a plugin, at least 95 of 100, and nothing in its
 # kernels without a defect.
-#   planted.sh INLAY PLUGIN SOURCE   the executable; planted.so or planted_rows.so; its source, for the names of the
-#                                    defects
+#   planted.sh INLAY PLUGIN SOURCE   the executable; planted.so, planted_rows.so or planted_index.so; its source, for
+#                                    the names of the defects
 set -u
 inlay=$1 plugin=$2 source=$3
 work=$(mktemp -d)
@@ -46,6 +46,18 @@ for name in $(sed -n '/^enum fault/,/^};/s/^    \([A-Z_0-9]*\),$/\1/p' "$source"
     CONCAT_*) plants Concat $fault "$name" ;;
     NORM_*) plants LayerNormalization $fault "$name" ;;
     REDUCE_*) plants 'Reduce*' $fault "$name" ;;
+    TRANSPOSE_*) plants Transpose $fault "$name" ;;
+    PAD_*) plants Pad $fault "$name" ;;
+    WHERE_*) plants Where $fault "$name" ;;
+    CLIP_*) plants Clip $fault "$name" ;;
+    EXPAND_*) plants Expand $fault "$name" ;;
+    TILE_*) plants Tile $fault "$name" ;;
+    SUM_*) plants CumSum $fault "$name" ;;
+    DEPTH_*) plants DepthToSpace $fault "$name" ;;
+    MATMUL_*) plants MatMul $fault "$name" ;;
+    BATCH_*) plants BatchNormalization $fault "$name" ;;
+    DEQUANTIZE_*) plants DequantizeLinear $fault "$name" ;;
+    TOP_*) plants TopK $fault "$name" ;;
     esac
     case $name in
     CONV_STRIDES | CONV_PADS | CONV_GROUP | CONV_BIAS | CONV_BATCH | CONV_NAN)

@@ -46,11 +46,22 @@ struct engine {
 
 struct inlay_compiled {
     struct engine engine;
+    uint32_t output; /* value of the graph */
 };
 
 struct inlay_instance {
-    int64_t count;
+    int64_t count; /* elements */
 };
+
+static int64_t elements_of(const inlay_value_state *values, uint64_t stride, uint32_t value)
+{
+    const inlay_value_state *state = INLAY_AT(inlay_value_state, values, stride, value);
+    int64_t count = 1;
+
+    for (uint32_t d = 0; state->rank != INLAY_RANK_UNKNOWN && d < state->rank; d++)
+        count *= state->dims[d] >= 0 ? state->dims[d] : 1;
+    return count;
+}
 
 static int64_t fault;
 static struct engine table[TABLE];
@@ -92,8 +103,11 @@ static inlay_status assess(void *ctx, const inlay_assess_request *request, inlay
 
 static inlay_status cost(void *ctx, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag)
 {
-    (void)ctx, (void)request, (void)diag;
-    out->ns = 1000;
+    const inlay_node_info *node = inlay_graph_node(request->graph, request->offer->nodes[0]);
+
+    (void)ctx, (void)diag;
+    out->flops = (double)elements_of(request->values, request->value_stride, node->outputs[0]);
+    out->ns = 100 + out->flops;
     out->confidence = INLAY_CONFIDENCE_GUESS;
     return INLAY_OK;
 }
@@ -175,6 +189,7 @@ static inlay_status compile(void *ctx, const inlay_compile_request *request, inl
     (void)ctx;
     if (compiled == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for an engine");
+    compiled->output = request->outputs[0];
     if (request->cache_blob != NULL) {
         compiled->engine = engine_of(request->cache_blob);
     } else {
@@ -199,9 +214,12 @@ static void release_compiled(void *ctx, inlay_compiled *compiled)
 static inlay_status specialize(void *ctx, inlay_compiled *compiled, inlay_specialize_request *request,
                                inlay_instance **out, inlay_diag *diag)
 {
-    (void)ctx, (void)compiled, (void)request;
+    (void)ctx;
     *out = calloc(1, sizeof **out);
-    return *out != NULL ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for an instance");
+    if (*out == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for an instance");
+    (*out)->count = elements_of(request->values, request->value_stride, compiled->output);
+    return INLAY_OK;
 }
 
 static void release_instance(void *ctx, inlay_compiled *compiled, inlay_instance *instance)
@@ -230,12 +248,9 @@ static inlay_status execute(void *ctx, inlay_compiled *compiled, inlay_instance 
 {
     const float *x = inlay_buffer_host(&args->inputs->buffer);
     float *y = inlay_buffer_host(&args->outputs->buffer);
-    int64_t count = 1;
 
-    (void)ctx, (void)instance;
-    for (uint32_t d = 0; d < args->inputs->rank; d++)
-        count *= args->inputs->dims[d];
-    for (int64_t i = 0; i < count; i++)
+    (void)ctx;
+    for (int64_t i = 0; i < instance->count; i++)
         y[i] = apply(&compiled->engine, x[i]);
     return INLAY_OK;
 }

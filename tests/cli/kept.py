@@ -38,8 +38,8 @@ LINES = {  # verb -> rest of the line without outputs, and the inputs that it re
     "diff": ("model.onnx other.onnx", ["model.onnx", "w.data", "other.onnx"]),
     "bench": ("open.onnx --sweep batch=1 --seconds 0.02", ["open.onnx", "w.data"]),
     "cache": ("merge one.cache", ["one.cache"]),
-    "plugin-check": ("plugin.so --with with.so --data data --option reference.x=x.npy --quick --group file",
-                     ["plugin.so", "with.so", "data/0.npz", "x.npy"]),
+    "plugin-check": ("plugin.so --with with.so --data data --model model.onnx --option reference.x=x.npy --quick "
+                     "--group file", ["plugin.so", "with.so", "data/0.npz", "x.npy", "model.onnx", "w.data"]),
 }
 SESSIONS = ("optimize", "quantize", "bundle", "lock", "partition", "explain", "profile", "bench")  # with --config
 EXTERNAL = ("optimize", "quantize", "edit", "doctor", "extract", "pipe", "reduce")

@@ -1,8 +1,8 @@
 #!/bin/bash
 # inlay plugin-check --ort-ep: the library of the tests passes every group of checks, and other files are refused.
-#   check.sh INLAY LIBRARY PLUGIN     PLUGIN: the plugin ort_ep
+#   check.sh INLAY LIBRARY PLUGIN DATA     PLUGIN: the plugin ort_ep; DATA: a folder of ONNX test cases
 set -uo pipefail
-inlay=$1 library=$2 plugin=$3
+inlay=$1 library=$2 plugin=$3 data=$4
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export XDG_CACHE_HOME=$scratch
@@ -40,6 +40,36 @@ grep -q 'the device is on fire' <<<"$out" || fail "runs that fail: $out"
 out=$("$inlay" plugin-check --quick --no-timing --ort-ep "$library" --group results --op 'Mul' --option options=heap=1) ||
     fail "heap use of runs is a failure: $out"
 grep -q '^WARN  heap Mul-14: functions that the library calls allocate' <<<"$out" || fail "heap use of runs: $out"
+
+# A certificate of a library whose Neg is wrong: with option trust it runs Mul and not Neg. It restricts the provider that
+# has the library and options it was written for, and no other one.
+certificate() {
+    "$inlay" plugin-check --quick --no-timing --ort-ep "$library" --group random --op "$1" --option options=fault=Neg \
+        --certificate "$scratch/$1.trust" >"$scratch/out" 2>&1
+}
+certificate Mul || fail "Mul differs: $(grep -A2 ^FAIL "$scratch/out")"
+certificate Neg && fail "a wrong Neg agrees"
+jq -e '.providers[0] | .provider == "ort_ep" and (.options | map(.name) | index("library") != null) and
+    (.options[] | select(.name == "library").sha256 | length) == 64' "$scratch/Neg.trust" >"$scratch/out" ||
+    fail "the certificate does not name the library"
+
+# nodes CASE TRUST OPTION...   how many nodes of a test case of ONNX the library runs
+nodes() {
+    local model=$data/node/$1/model.onnx trust=$2
+    shift 2
+    "$inlay" explain "$model" --no-config --cache-dir "" --policy priority --trust "$trust" --json "$@" \
+        >"$scratch/out" 2>"$scratch/err" </dev/null
+    jq '[.providers[] | select(.name | startswith("ort_ep")) | .nodes] | add' "$scratch/out"
+}
+one=(--providers 'ort_ep,reference' --option "ort_ep.library=$library" --option ort_ep.options=fault=Neg)
+[ "$(nodes test_mul "$scratch/Mul.trust" "${one[@]}")" = 1 ] || fail "Mul is outside: $(<"$scratch/out")"
+[ "$(nodes test_neg "$scratch/Neg.trust" "${one[@]}")" = 0 ] || fail "Neg is inside: $(<"$scratch/out")"
+two=(--providers 'ort_ep#bad,ort_ep#good,reference' --option "ort_ep#bad.library=$library"
+    --option "ort_ep#good.library=$library" --option 'ort_ep#bad.options=fault=Neg')
+[ "$(nodes test_neg "$scratch/Neg.trust" "${two[@]}")" = 1 ] || fail "not the other library: $(<"$scratch/out")"
+[ "$(jq -r '.providers[] | select(.name == "ort_ep#good") | .nodes' "$scratch/out")" = 1 ] || fail "the wrong one runs"
+nodes test_neg "$scratch/Neg.trust" "${one[@]:0:4}" >/dev/null
+grep -q 'written for provider ort_ep with options=fault=Neg' "$scratch/err" || fail "other options: $(<"$scratch/err")"
 
 # $1: what the one line has to contain, then the arguments
 refused() {

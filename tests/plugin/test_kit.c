@@ -893,6 +893,41 @@ static void groups_of_a_pattern(void **unused)
     free(readers);
 }
 
+/* Sixteen inputs and eight outputs, each with types of its own. */
+static void types_of_many_values(void **unused)
+{
+    uint64_t in[16], out[8];
+    uint32_t inputs[16], outputs[8];
+    inlay_value_info values[24] = { { .dtype = INLAY_UNDEFINED } };
+    inlay_node_info info = { .inputs = inputs, .outputs = outputs, .input_count = 16, .output_count = 8 };
+    const inlay_graph graph = {
+        .struct_size = sizeof graph, .values = values, .value_count = 24, .value_stride = sizeof values[0]
+    };
+    const kit_node node = { .graph = &graph, .info = &info };
+    kit_refusal why = { 0, "", "" };
+
+    (void)unused;
+    for (uint32_t i = 0; i < 24; i++) {
+        const inlay_dtype dtype = i % 2 == 0 ? INLAY_FLOAT : INLAY_INT8;
+
+        values[i].dtype = dtype;
+        (i < 16 ? in : out)[i % 16] = INLAY_DTYPE_BIT(dtype);
+        (i < 16 ? inputs : outputs)[i % 16] = i;
+    }
+    assert_true(kit_types_fit(&node, in, 16, out, 8, &why));
+    in[14] = out[6] = KIT_ANY;
+    assert_true(kit_types_fit(&node, in, 16, out, 8, &why));
+    in[15] = KIT_BIT(FLOAT);
+    assert_false(kit_types_fit(&node, in, 16, out, 8, &why));
+    assert_string_equal(why.text, "input 15 is int8");
+    inputs[15] = INLAY_NONE;
+    assert_true(kit_types_fit(&node, in, 16, out, 8, &why));
+    out[7] = KIT_BIT(FLOAT);
+    assert_false(kit_types_fit(&node, in, 16, out, 8, &why));
+    assert_string_equal(why.text, "output 7 is int8");
+    assert_true(kit_types_fit(&node, in, 16, out, 7, &why));
+}
+
 static void shapes_of_windows_and_operands(void **unused)
 {
     static const struct {
@@ -940,6 +975,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_of_a_pattern),
+        cmocka_unit_test(types_of_many_values),
         cmocka_unit_test(shapes_of_windows_and_operands),
         cmocka_unit_test(instructions_of_the_cpu),
         cmocka_unit_test(files_are_kept),

@@ -97,25 +97,33 @@ static inlay_status read_limits(inlay_session *session, const inlay_options *opt
     return INLAY_OK;
 }
 
-/* Applies a certificate to the providers that it names. One for providers that the session does not have is not an
- * error, because one setting may be used for many sessions. */
+/* Applies a certificate to the providers that it was written for: of several with its name, such as ort_ep#npu and
+ * ort_ep#gpu, to those with its options. One for providers that the session does not have is not an error, because one
+ * setting may be used for many sessions. */
 static inlay_status read_certificate(inlay_session *session, const char *path, const certificate_provider **trusted,
                                      inlay_diag *diag)
 {
     certificate_file *file;
-    inlay_status status = certificate_load(path, &session->arena, &file, diag);
+    inlay_status status = certificate_load(path, &session->arena, &file, diag), fits = INLAY_OK;
+    uint32_t used = 0;
 
     for (uint32_t i = 0; status == INLAY_OK && i < session->env.provider_count; i++) {
         const partition_provider *provider = &session->providers[i];
         const certificate_identity opened_as = { provider->plugin_path, provider->settings, provider->setting_count };
         const certificate_provider *found = certificate_find(file, provider->table->name);
+        inlay_status own;
 
         if (found == NULL)
             continue;
-        status = certificate_fits(file, found, &opened_as, diag);
-        trusted[i] = found;
+        own = certificate_fits(file, found, &opened_as, fits == INLAY_OK ? diag : NULL);
+        if (own == INLAY_OK) {
+            trusted[i] = found;
+            used++;
+        } else if (fits == INLAY_OK) {
+            fits = own;
+        }
     }
-    return status;
+    return status != INLAY_OK || used > 0 ? status : fits;
 }
 
 /* Reads option trust: paths separated by colons. */

@@ -38,14 +38,17 @@ static void begin(struct check *check, const loaded_provider *provider, const st
                   const op_case *entry, bool not_finite, const char *group)
 {
     static node_traits traits; /* large; the groups run on one thread */
-    char text[256];
+    char text[256], exact[TRAITS_EXACT_BYTES];
+    const bool is_exact = traits_exact(graph, node, exact);
 
     traits_list(graph, node, magnitude_of, (void *)(uintptr_t)entry, &traits);
     if (not_finite)
         traits_add(&traits, TRAIT_AMOUNT, 1, false, traits_not_finite);
-    send(check, json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:o}", "begin", provider->name, "domain", entry->domain,
-                          "operator", entry->op_type, "group", group, "example", case_text(entry, text, sizeof text),
-                          "cut", (int)traits.is_cut, "traits", pack_traits(&traits)));
+    send(check,
+         json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:o, s:s, s:b}", "begin", provider->name, "domain", entry->domain,
+                   "operator", entry->op_type, "group", group, "example", case_text(entry, text, sizeof text), "cut",
+                   (int)traits.is_cut, "traits", pack_traits(&traits), "exact", is_exact ? exact : "", "of_model",
+                   strcmp(check->args->group, "models") == 0));
 }
 
 void certify_begin(struct check *check, const loaded_provider *provider, const case_instance *built,

@@ -21,6 +21,8 @@ struct record {
     bool is_grouped, agreed;
     double error;
     const char *example;
+    const char *exact; /* traits_exact(); empty: none */
+    bool of_model;
 };
 
 /* The cases of an operator of a provider. */
@@ -153,7 +155,9 @@ static void take_begin(certify_records *records, const json_t *object)
     }
     record = &subject->records[subject->record_count++];
     *record = (struct record){ .is_grouped = group[0] != '\0',
-                               .example = arena_string(&records->arena, json_text_of(object, "example")) };
+                               .example = arena_string(&records->arena, json_text_of(object, "example")),
+                               .exact = arena_string(&records->arena, json_text_of(object, "exact")),
+                               .of_model = json_is_true(json_object_get(object, "of_model")) };
     take_traits(records, subject, record, json_object_get(object, "traits"));
     records->pending = record;
 }
@@ -190,9 +194,9 @@ void certify_note_group(certify_records *records, const char *group)
 void certify_note_failure(certify_records *records, const char *group, bool crashed)
 {
     /* What these check does not change results, or they record their cases. */
-    static const char *const apart[] = { "file",    "open",   "offers", "infer",    "examples", "results",
-                                         "random",  "values", "cost",   "coverage", "heap",     "declined",
-                                         "process", "leaks",  "rules",  "with",     "budget" };
+    static const char *const apart[] = { "file",     "open",    "offers", "infer", "examples", "results",
+                                         "random",   "models",  "values", "cost",  "coverage", "heap",
+                                         "declined", "process", "leaks",  "rules", "with",     "budget" };
     bool is_apart = false;
 
     if (crashed && records->pending != NULL) {
@@ -364,10 +368,10 @@ struct choice {
     struct division division;
 };
 
-/* Is one division a better explanation than another: does it exclude more cases that differ than cases that agree? */
+/* Is one division a better explanation than another? A case that agrees and is excluded weighs as two that differ. */
 static bool is_better(const struct division *one, const struct division *other)
 {
-    return (int64_t)one->differed - one->agreed > (int64_t)other->differed - other->agreed;
+    return (int64_t)one->differed - 2 * (int64_t)one->agreed > (int64_t)other->differed - 2 * (int64_t)other->agreed;
 }
 
 /* Compares a division, at `tries` possible ones, with the best so far. Most of the cases with the traits must differ,
@@ -385,7 +389,7 @@ static void consider(const struct inference *inference, const struct condition *
         *best = (struct choice){ first, second, division };
 }
 
-/* Finds the trait, or else the two traits, that explain most of the cases that differ and are not explained yet. */
+/* Finds the trait, or the two traits, that explain most of the cases that differ and are not explained yet. */
 static bool find_difference(struct inference *inference)
 {
     const uint32_t count = inference->condition_count;
@@ -394,7 +398,7 @@ static bool find_difference(struct inference *inference)
     for (int covers = 0; best.first == NULL && covers < 2; covers++) {
         for (uint32_t i = 0; i < count; i++)
             consider(inference, &inference->conditions[i], NULL, count, covers != 0, &best);
-        for (uint32_t i = 0; best.first == NULL && i < count; i++)
+        for (uint32_t i = 0; i < count; i++)
             for (uint32_t k = i + 1; k < count; k++)
                 consider(inference, &inference->conditions[i], &inference->conditions[k], (double)count * count,
                          covers != 0, &best);
@@ -402,6 +406,91 @@ static bool find_difference(struct inference *inference)
     if (best.first != NULL)
         add_difference(inference, best.first, best.second);
     return best.first != NULL;
+}
+
+/* Do some cases that agreed fulfil all of the conditions? */
+static bool has_agreed(const struct inference *inference, const struct condition *const *list, uint32_t count)
+{
+    for (uint32_t w = 0; w < inference->words; w++) {
+        uint64_t holds = inference->agreed[w];
+
+        for (uint32_t i = 0; i < count; i++)
+            holds &= list[i]->holds[w];
+        if (holds != 0)
+            return true;
+    }
+    return false;
+}
+
+enum { MOST_TOGETHER = 3, MOST_CANDIDATES = 400, MOST_SINGLE_CASES = 64 };
+
+/* Adds all combinations of `count` conditions of a case that no case which agreed fulfils. Returns their number; above
+ * MOST_CANDIDATES none is added. */
+static uint32_t exclude_combinations(struct inference *inference, const struct condition *const *of_case,
+                                     uint32_t of_case_count, uint32_t count, bool adds, const char *example)
+{
+    uint32_t at[MOST_TOGETHER] = { 0, 1, 2 }, found = 0;
+
+    while (of_case_count >= count) {
+        const struct condition *list[MOST_TOGETHER];
+        uint32_t i = count;
+
+        for (uint32_t k = 0; k < count; k++)
+            list[k] = of_case[at[k]];
+        if (!has_agreed(inference, list, count)) {
+            found++;
+            if (adds) {
+                json_t *when = json_array();
+
+                for (uint32_t k = 0; k < count; k++)
+                    (void)json_array_append_new(when, pack_range(&list[k]->range));
+                (void)json_array_append_new(inference->differences, json_pack("{s:o, s:I, s:s}", "when", when, "cases",
+                                                                              (json_int_t)1, "example", example));
+            }
+        }
+        while (i > 0 && at[i - 1] == of_case_count - count + i - 1)
+            i--;
+        if (i == 0)
+            break;
+        at[i - 1]++;
+        for (uint32_t k = i; k < count; k++)
+            at[k] = at[k - 1] + 1;
+    }
+    return found;
+}
+
+/* A case that differs, and that is too rare for find_difference(): whatever it has and no case that agreed has is
+ * excluded, alone, or else in pairs, or else in triples. False: it has nothing of its own. */
+static bool exclude_case(struct inference *inference, uint32_t index)
+{
+    const struct condition **list = arena_array(&inference->records->arena, inference->condition_count + (size_t)1,
+                                                sizeof(const struct condition *));
+    const char *example = inference->cases[index]->example;
+    uint32_t count = 0, found = 0;
+
+    for (uint32_t i = 0; list != NULL && i < inference->condition_count; i++)
+        if ((inference->conditions[i].holds[index / 64] >> index % 64 & 1) != 0)
+            list[count++] = &inference->conditions[i];
+    for (uint32_t together = 1; together <= MOST_TOGETHER && found == 0; together++) {
+        found = exclude_combinations(inference, list, count, together, false, example);
+        if (found > 0 && found <= MOST_CANDIDATES)
+            (void)exclude_combinations(inference, list, count, together, true, example);
+    }
+    return found > 0 && found <= MOST_CANDIDATES;
+}
+
+/* Excludes the cases that are left one by one. Returns how many stay unexplained. */
+static uint32_t exclude_cases(struct inference *inference)
+{
+    uint32_t left = 0, excluded = 0;
+
+    for (uint32_t w = 0; w < inference->words; w++)
+        for (uint64_t open = inference->open[w]; open != 0; open &= open - 1)
+            if (excluded == MOST_SINGLE_CASES || !exclude_case(inference, w * 64 + (uint32_t)__builtin_ctzll(open)))
+                left++;
+            else
+                excluded++;
+    return left;
 }
 
 /* Explains the cases that differ. *out_outside: NULL, or why no node is inside. False: out of memory. */
@@ -424,8 +513,7 @@ static bool infer(struct inference *inference, const char **out_outside)
         return false;
     while (agreed > 0 && find_difference(inference))
         continue;
-    for (uint32_t w = 0; w < inference->words; w++)
-        left += (uint32_t)__builtin_popcountll(inference->open[w]);
+    left = agreed > 0 ? exclude_cases(inference) : inference->count;
     if (left > 0) {
         *out_outside = arena_format(&inference->records->arena, "results differ in %u of %u cases of %s%s",
                                     inference->count - agreed, inference->count, inference->subject->op_type,
@@ -516,6 +604,32 @@ static void pack_levels(const struct inference *inference, json_t *remainders, j
         }
 }
 
+static int compare_exact(const void *left, const void *right)
+{
+    const struct record *const *one = left, *const *other = right;
+
+    return strcmp((*one)->exact, (*other)->exact);
+}
+
+/* Lists the nodes of models all of whose runs agreed. Sorts inference->cases. */
+static void pack_nodes(const struct inference *inference, json_t *nodes)
+{
+    const struct record **cases = inference->cases;
+    uint32_t end;
+
+    qsort(cases, inference->count, sizeof(const struct record *), compare_exact);
+    for (uint32_t begin = 0; begin < inference->count; begin = end) {
+        bool agreed = cases[begin]->exact[0] != '\0', of_model = false;
+
+        for (end = begin; end < inference->count && compare_exact(&cases[begin], &cases[end]) == 0; end++) {
+            agreed = agreed && cases[end]->agreed;
+            of_model = of_model || cases[end]->of_model;
+        }
+        if (agreed && of_model)
+            (void)json_array_append_new(nodes, json_string(cases[begin]->exact));
+    }
+}
+
 /* An operator of the certificate. NULL: out of memory. *io_counts: cases that agreed, cases that differed, operators,
  * operators without a node inside. */
 static json_t *pack_operator(certify_records *records, const struct subject *subject, bool grouped,
@@ -527,7 +641,8 @@ static json_t *pack_operator(certify_records *records, const struct subject *sub
                                    .cases = arena_array(arena, subject->record_count + (size_t)1,
                                                         sizeof(const struct record *)),
                                    .differences = json_array() };
-    json_t *forms = json_array(), *together = json_array(), *remainders = json_object(), *amounts = json_object();
+    json_t *forms = json_array(), *together = json_array(), *remainders = json_object(), *amounts = json_object(),
+           *nodes = json_array();
     const char *outside;
     uint32_t agreed = 0;
     double error = 0;
@@ -544,15 +659,17 @@ static json_t *pack_operator(certify_records *records, const struct subject *sub
         outside = NULL;
     }
     pack_levels(&inference, remainders, amounts);
+    if (!grouped && !records->out_of_memory)
+        pack_nodes(&inference, nodes);
     io_counts[0] += agreed;
     io_counts[1] += inference.count - agreed;
     io_counts[2]++;
     io_counts[3] += outside != NULL;
-    return json_pack("{s:s, s:s, s:b, s:I, s:I, s:f, s:s?, s:o, s:o, s:o, s:o, s:o}", "domain", subject->domain,
+    return json_pack("{s:s, s:s, s:b, s:I, s:I, s:f, s:s?, s:o, s:o, s:o, s:o, s:o, s:o}", "domain", subject->domain,
                      "operator", subject->op_type, "grouped", (int)grouped, "cases", (json_int_t)inference.count,
                      "differed", (json_int_t)(inference.count - agreed), "largest_error", error, "outside", outside,
                      "forms", forms, "together", together, "remainders", remainders, "amounts", amounts, "differences",
-                     inference.differences);
+                     inference.differences, "nodes", nodes);
 }
 
 /* The options of the command line, with the sum of each file that one names. */

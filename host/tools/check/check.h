@@ -18,7 +18,9 @@
 
 enum { CHECK_PASS, CHECK_FAIL, CHECK_WARN, CHECK_SKIP, CHECK_RESULTS };
 
-enum { CHECK_OPTIONS = 16 };
+enum { CHECK_OPTIONS = 16, CHECK_MODELS = 128 };
+
+struct graph_model;
 
 /* The options of the command line. */
 typedef struct check_args {
@@ -30,6 +32,11 @@ typedef struct check_args {
     const char *data;        /* a folder of ONNX test cases to run, too; or NULL */
     const char *options[CHECK_OPTIONS]; /* [option_count] "name=value", for the providers that are checked */
     uint32_t option_count;
+    const char *models[CHECK_MODELS]; /* [model_count] files whose nodes are checked */
+    uint32_t model_count;
+    /* Loads and optimises a model as a session does. *out_owner keeps it alive until close_model(). */
+    inlay_status (*open_model)(const char *path, const struct graph_model **out, void **out_owner, inlay_diag *diag);
+    void (*close_model)(void *owner);
     uint64_t seed;
     double time_limit;     /* seconds without a sign of life after which the child counts as hung */
     double compile_budget; /* seconds that all compiles of the plugin may take together */

@@ -336,7 +336,7 @@ static bool take_engine(void *user, op_case *entry)
              i++) {
             op_case other;
 
-            if (!mutate_case(entry, test->source, &schema->attrs[a], &state, &other))
+            if (!mutate_case(entry, test->source, &schema->attrs[a], false, &state, &other))
                 break;
             if (keep_engine(test, &other))
                 break;

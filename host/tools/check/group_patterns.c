@@ -297,7 +297,7 @@ static void change_node(const struct variation *v)
 
     if (source != NULL && source->schema.attr_count > 0 && below(v, 3) > 0)
         attr = &source->schema.attrs[below(v, source->schema.attr_count)];
-    if (source == NULL || !mutate_case(&part->entry, &source->source, attr, &v->regions->state, &changed))
+    if (source == NULL || !mutate_case(&part->entry, &source->source, attr, false, &v->regions->state, &changed))
         return;
     case_deinit(&part->entry);
     part->entry = changed;

@@ -1,7 +1,7 @@
-/* Runs offers on random cases: a walk from the cases of recipes.def, in which each step changes sizes, attributes,
- * types, omitted inputs and constants (mutate.h). A case is legal if another provider runs it; the walk continues
- * from offered cases, and prefers attributes, inputs and types that few offers had. Threads, alignment, aliases and the
- * contents of memory are random, too. */
+/* Runs offers on random cases: a walk from the cases of recipes.def and the nodes of the models of --model, in which
+ * each step changes sizes, attributes, types, omitted inputs and constants (mutate.h). A case is legal if another
+ * provider runs it; the walk continues from offered cases, and prefers attributes, inputs and types that few offers
+ * had. Threads, alignment, aliases and the contents of memory are random, too. */
 #include "base/element.h"
 #include "base/random.h"
 #include "check/certify.h"
@@ -10,6 +10,7 @@
 #include "check/coverage.h"
 #include "check/defined.h"
 #include "check/host.h"
+#include "check/models.h"
 #include "check/mutate.h"
 #include "check/peers.h"
 #include "check/special.h"
@@ -19,19 +20,24 @@
 
 enum {
     SEEDS = 64,
+    MODEL_SEEDS = 48, /* nodes of models that the walk starts from, too */
     POOL = 192,
     ATTEMPTS_EACH = 40, /* changes that are tried for each run */
     RUNS = 1500,        /* offers of an operator that are run ... */
     QUICK_RUNS = 600,   /* ... with --quick, where all operators together have QUICK_TOTAL, and each at least ... */
     QUICK_TOTAL = 12000,
     QUICK_LEAST = 40,
-    QUICK_OLDER = 5,          /* an older version has this part of the runs */
-    FEW_RUNS = 4,             /* offers with a trait that are enough */
-    MOST_TRIES = 1000,        /* cases with a trait that are tried before the walk gives up on having enough offers */
-    RUN_TRIES = 64,           /* tries that count as much as a run when the walk chooses a trait */
-    MOST_FAILURES = 2,        /* ... that are reported */
-    CERTIFIED_FAILURES = 400, /* after which the walk ends if it looks for where results differ */
-    MOST_RESULT = 1 << 15,    /* elements */
+    QUICK_OLDER = 5,    /* an older version has this part of the runs */
+    FEW_RUNS = 4,       /* offers with a trait that are enough */
+    MOST_TRIES = 1000,  /* cases with a trait that are tried before the walk gives up on having enough offers */
+    RUN_TRIES = 64,     /* tries that count as much as a run when the walk chooses a trait */
+    CERTIFIED_RUNS = 5, /* half as many: a certificate has more runs */
+    LARGE_SCALE = 24,   /* n of recipes.def in the cases with many elements of a certificate */
+    QUICK_LARGE_SCALE = 12,
+    LARGE_CASES = 2,
+    MOST_FAILURES = 2,         /* ... that are reported */
+    CERTIFIED_FAILURES = 4000, /* after which the walk ends if it looks for where results differ */
+    MOST_RESULT = 1 << 15,     /* elements */
     TRAITS = OP_MAX_ATTRS + 2 * CASE_INPUTS
 };
 
@@ -50,13 +56,17 @@ struct walk {
     const case_source *source;
     op_case pool[POOL]; /* [count] legal cases, the first of them from recipes */
     bool offered[POOL];
-    uint32_t count;
+    uint32_t count, kept; /* the first cases, which stay in the pool */
+    const model_set *models;
+    bool has_model_node; /* of the current operator and version */
     uint64_t state;
     uint32_t wanted, runs, special, failures;
     struct trait traits[TRAITS];
     uint32_t trait_count;
     uint32_t types[INLAY_DTYPE_COUNT]; /* of the first input */
     bool is_known;                     /* the provider knows the operator */
+    bool is_large;                     /* the current case may have more than MOST_RESULT elements */
+    uint32_t large;                    /* such cases so far */
 };
 
 static bool is_default(const op_attr *formal, const inlay_attr_info *attr)
@@ -420,7 +430,7 @@ static bool visit(struct walk *walk, op_case *entry)
     if (!is_legal)
         return false;
     check_subject(walk->check, "%s", case_text(entry, text, sizeof text));
-    is_legal = is_small(&built) && case_is_defined(entry, &built);
+    is_legal = (walk->is_large || is_small(&built)) && case_is_defined(entry, &built);
     if (is_legal) {
         check_phase(walk->check, "assess");
         harness_assess(walk->provider, &built, &answer);
@@ -428,7 +438,8 @@ static bool visit(struct walk *walk, op_case *entry)
         walk->is_known |=
             answer.kind == HARNESS_OFFERED || (answer.kind == HARNESS_REFUSED && answer.code != INLAY_REFUSE_OPERATOR);
     }
-    if (answer.kind == HARNESS_OFFERED && (walk->runs < walk->wanted || has_rare_trait(walk, entry))) {
+    if (answer.kind == HARNESS_OFFERED &&
+        (walk->runs < walk->wanted || walk->is_large || has_rare_trait(walk, entry))) {
         is_legal = find_expected(walk, entry, &built, &want);
         if (is_legal) {
             if (!is_unusual(entry) || all_finite(&want))
@@ -451,7 +462,7 @@ static bool visit(struct walk *walk, op_case *entry)
     if (walk->count < POOL) {
         at = walk->count++;
     } else { /* in place of one that the walk has found */
-        at = SEEDS + random_below(&walk->state, POOL - SEEDS);
+        at = walk->kept + random_below(&walk->state, POOL - walk->kept);
         case_deinit(&walk->pool[at]);
     }
     walk->offered[at] = answer.kind == HARNESS_OFFERED;
@@ -472,6 +483,22 @@ static bool take_seed(void *user, op_case *entry)
     if (visit(walk, entry))
         entry->arena = (struct arena){ 0 };
     return walk->count < SEEDS && walk->failures < most_failures(walk->check, 1) && (walk->is_known || walk->count < 8);
+}
+
+/* A node of a model, at small sizes. */
+static bool take_model_seed(void *user, op_case *entry)
+{
+    struct walk *walk = user;
+    const op_row *row = op_find(entry->domain, entry->op_type, entry->opset, NULL);
+
+    if (strcmp(entry->domain, walk->source->domain) != 0 ||
+        (row != NULL ? row->since_version : entry->opset) != walk->source->opset)
+        return true;
+    walk->has_model_node = true;
+    entry->opset = walk->source->opset;
+    if (visit(walk, entry))
+        entry->arena = (struct arena){ 0 };
+    return walk->count < SEEDS + MODEL_SEEDS && walk->failures < most_failures(walk->check, 1);
 }
 
 /* The first case from a random place on that is offered (trait NONE) or has the trait; any case if there is none. */
@@ -512,7 +539,8 @@ static bool next_case(struct walk *walk, op_case *out)
     const bool sets = trait != INLAY_NONE && way == 2 && trait < walk->source->schema->attr_count;
 
     return mutate_case(find_parent(walk, sets ? INLAY_NONE : trait), walk->source,
-                       sets ? &walk->source->schema->attrs[trait] : NULL, &walk->state, out);
+                       sets ? &walk->source->schema->attrs[trait] : NULL, walk->check->args->certify, &walk->state,
+                       out);
 }
 
 /* Is there a trait of legal cases with fewer than FEW_RUNS offers and fewer than MOST_TRIES tries? */
@@ -531,19 +559,40 @@ static bool is_newest(const case_source *source)
     return row == NULL || row->since_version == source->opset;
 }
 
-/* A certificate needs older versions, too, but with --quick few cases of them. */
-static uint32_t wanted_runs(const struct check *check, const case_source *source)
+/* A case with many elements, for a certificate. */
+static bool take_large(void *user, op_case *entry)
 {
+    struct walk *walk = user;
+    const uint32_t runs = walk->runs;
+
+    if (visit(walk, entry))
+        entry->arena = (struct arena){ 0 };
+    walk->large += walk->runs > runs;
+    return walk->large < LARGE_CASES;
+}
+
+/* A certificate needs older versions, too, but with --quick few cases of them. */
+static uint32_t wanted_runs(const struct walk *walk)
+{
+    const struct check *check = walk->check;
     const uint32_t share = QUICK_TOTAL / (check->compiles.operators + 1);
     const uint32_t runs = share < QUICK_LEAST ? QUICK_LEAST : share < QUICK_RUNS ? share : QUICK_RUNS;
 
-    return !check->args->quick ? RUNS : is_newest(source) ? runs : runs / QUICK_OLDER;
+    const uint32_t usual = !check->args->quick                               ? RUNS
+                           : walk->has_model_node || is_newest(walk->source) ? runs
+                                                                             : runs / QUICK_OLDER;
+
+    return check->args->certify ? usual * CERTIFIED_RUNS / 2 : usual;
 }
 
 static bool try_source(void *user, const case_source *source)
 {
     struct walk *walk = user;
     const case_range range = { .seed = walk->check->args->seed, .scale = 1, .quick = true };
+    const case_range large = { .seed = walk->check->args->seed,
+                               .scale = walk->check->args->quick ? QUICK_LARGE_SCALE : LARGE_SCALE,
+                               .quick = true,
+                               .scaled = true };
     const uint32_t left_out = walk->check->compiles.left_out;
     char subject[160];
     op_case entry;
@@ -552,13 +601,18 @@ static bool try_source(void *user, const case_source *source)
     if (source->random || !check_unit(walk->check, "%s", subject))
         return true;
     walk->source = source;
-    walk->wanted = wanted_runs(walk->check, source);
+    walk->has_model_node = false;
+    walk->wanted = wanted_runs(walk);
     walk->count = walk->runs = walk->special = walk->failures = 0;
     walk->is_known = false;
     memset(walk->types, 0, sizeof walk->types);
     list_traits(walk);
     walk->state = walk->check->args->seed + walk->check->unit;
     generate_cases(source, &range, take_seed, walk);
+    for (uint32_t i = 0; i < walk->models->count; i++)
+        models_nodes(walk->models, i, source->op_type, MODELS_SMALL, take_model_seed, walk);
+    walk->kept = walk->models->count == 0 ? SEEDS : walk->count < POOL / 2 ? walk->count : POOL / 2;
+    walk->wanted = wanted_runs(walk);
     /* Once a compile of this operator was left out, the others would be, too. */
     for (uint32_t left = walk->wanted * ATTEMPTS_EACH;
          left > 0 && walk->check->compiles.left_out == left_out && walk->count > 0 && walk->is_known &&
@@ -566,6 +620,11 @@ static bool try_source(void *user, const case_source *source)
          left--)
         if (next_case(walk, &entry) && !visit(walk, &entry))
             case_deinit(&entry);
+    walk->is_large = walk->check->args->certify;
+    walk->large = 0;
+    if (walk->is_large && walk->runs > 0)
+        generate_cases(source, &large, take_large, walk);
+    walk->is_large = false;
     if (walk->failures == 0 && walk->runs > 0)
         report_source(walk, subject);
     for (uint32_t i = 0; i < walk->count; i++)
@@ -578,16 +637,19 @@ void check_group_random(struct check *check)
     static struct walk walk; /* too large for the stack */
     const inlay_operator *custom[64];
     struct fixture fixture;
+    model_set models;
     uint32_t custom_count;
 
     if (!fixture_open(check, "random", true, &fixture))
         return;
+    models_open(check, "random", &models);
     custom_count = fixture_operators(&fixture, custom, 64);
     for (uint32_t i = 0; i < fixture.own_count; i++) {
-        walk = (struct walk){ .check = check, .fixture = &fixture, .provider = &fixture.own[i] };
+        walk = (struct walk){ .check = check, .fixture = &fixture, .provider = &fixture.own[i], .models = &models };
         coverage_plan(check, &fixture, walk.provider, custom, custom_count);
         generate_sources(custom, custom_count, check->args->op, check->args->quick && !check->args->certify, try_source,
                          &walk);
     }
+    models_close(&models);
     fixture_close(&fixture);
 }

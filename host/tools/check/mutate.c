@@ -17,6 +17,7 @@ struct change {
     const case_source *source;
     op_case *entry;
     uint64_t *state;
+    bool is_wide;
 };
 
 static const struct {
@@ -79,7 +80,7 @@ static int64_t pick_size(const struct change *change, int64_t now)
     case 6: /* equal sizes, such as those of a square matrix */
         return other != NULL ? other->dims[below(change, other->rank)] : now;
     default:
-        return 1 + below(change, 9);
+        return 1 + below(change, change->is_wide && below(change, 3) == 0 ? MOST_SIZE : 9);
     }
 }
 
@@ -446,13 +447,14 @@ static bool is_small(const op_case *entry)
     return true;
 }
 
-bool mutate_case(const op_case *from, const case_source *source, const op_attr *attr, uint64_t *state, op_case *out)
+bool mutate_case(const op_case *from, const case_source *source, const op_attr *attr, bool is_wide, uint64_t *state,
+                 op_case *out)
 {
     static void (*const changes[])(const struct change *change) = {
         change_size,  change_size,  change_size,     change_attr,     change_attr, change_attr,    change_rank,
         change_given, change_given, change_optional, change_constant, change_type, change_outputs, change_values
     };
-    const struct change change = { source, out, state };
+    const struct change change = { source, out, state, is_wide };
 
     *out = *from;
     out->arena = (struct arena){ 0 };

@@ -6,6 +6,8 @@
 #include "check/generate.h"
 
 /* Makes a copy of `from` with one to three random changes and new elements; attr (NULL: any) is an attribute of the
- * schema that is changed first. Free it with case_deinit(). False: no memory, or too many elements. */
-bool mutate_case(const op_case *from, const case_source *source, const op_attr *attr, uint64_t *state, op_case *out);
+ * schema that is changed first; is_wide: more sizes above 9. Free it with case_deinit(). False: no memory, or too many
+ * elements. */
+bool mutate_case(const op_case *from, const case_source *source, const op_attr *attr, bool is_wide, uint64_t *state,
+                 op_case *out);
 #endif

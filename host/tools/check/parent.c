@@ -99,7 +99,7 @@ static inlay_status start(const struct supervisor *supervisor, const struct part
 {
     const check_args *args = supervisor->args;
     char seed[32], first[32], limit[32], budget[32], compiles[32];
-    const char *argv[32 + 2 * CHECK_OPTIONS];
+    const char *argv[32 + 2 * CHECK_OPTIONS + 2 * CHECK_MODELS];
     uint32_t argument_count = 0;
     int ends[2] = { -1, -1 };
     inlay_status status;
@@ -148,6 +148,8 @@ static inlay_status start(const struct supervisor *supervisor, const struct part
         ADD("--data", args->data);
     for (uint32_t i = 0; i < args->option_count; i++)
         ADD("--option", args->options[i]);
+    for (uint32_t i = 0; i < args->model_count; i++)
+        ADD("--model", args->models[i]);
     if (part->again)
         argv[argument_count++] = "--again";
     if (args->quick)
@@ -457,17 +459,32 @@ static const char *absolute_value(const char *setting, struct arena *arena)
     return copy != NULL ? copy : setting;
 }
 
+/* list: words separated by commas. */
+static bool is_listed(const char *list, const char *word)
+{
+    const size_t bytes = strlen(word);
+
+    while (list != NULL) {
+        const size_t found = strcspn(list, ",");
+
+        if (found == bytes && memcmp(list, word, bytes) == 0)
+            return true;
+        list = list[found] == ',' ? list + found + 1 : NULL;
+    }
+    return false;
+}
+
 /* Is the group one of those to run? With --isolate only those that check calls of providers, not the file, nor what the
  * process of the host shares with a plugin. */
 static bool is_wanted(const check_args *args, const char *group)
 {
-    static const char *const isolated[] = { "offers",  "results", "random",   "values",
+    static const char *const isolated[] = { "offers",  "results", "random",   "models", "values",
                                             "sharing", "regions", "patterns", "cancel" };
     bool fits = !args->isolate;
 
     for (size_t i = 0; i < sizeof isolated / sizeof isolated[0]; i++)
         fits = fits || strcmp(isolated[i], group) == 0;
-    return fits && (args->group == NULL || strcmp(args->group, group) == 0);
+    return fits && (args->group == NULL || is_listed(args->group, group));
 }
 
 /* What --quick has left out of the groups that ran. */
@@ -521,6 +538,8 @@ inlay_status check_plugin(const check_args *args, const uint32_t *cancel, check_
     own.data = absolute(args->data, &arena);
     for (uint32_t i = 0; i < args->option_count; i++)
         own.options[i] = absolute_value(args->options[i], &arena);
+    for (uint32_t i = 0; i < args->model_count; i++)
+        own.models[i] = absolute(args->models[i], &arena);
     for (uint32_t group = 0; group < GROUP_COUNT && status == INLAY_OK && end != CANNOT_OPEN && end != CANNOT_ASSESS;
          group++)
         if (is_wanted(args, groups[group])) {

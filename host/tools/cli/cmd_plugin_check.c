@@ -6,6 +6,8 @@
 #include "cli/outputs.h"
 #include "cli/screen.h"
 #include "inlay/check.h"
+#include "model/model.h"
+#include "session/session.h"
 #include <ftw.h>
 #include <string.h>
 
@@ -35,6 +37,17 @@ static error_t take_option(const cli_option *option, void *field, char *arg, str
     if (args->check.option_count == CHECK_OPTIONS || strchr(arg, '=') == NULL)
         cli_refuse(state, CLI_USAGE, "--option %s: expected NAME=VALUE, at most %d times", arg, CHECK_OPTIONS);
     args->check.options[args->check.option_count++] = arg;
+    return 0;
+}
+
+static error_t take_model(const cli_option *option, void *field, char *arg, struct argp_state *state)
+{
+    plugin_check_args *args = field;
+
+    (void)option;
+    if (args->check.model_count == CHECK_MODELS)
+        cli_refuse(state, CLI_USAGE, "--model %s: at most %d times", arg, CHECK_MODELS);
+    args->check.models[args->check.model_count++] = arg;
     return 0;
 }
 
@@ -75,9 +88,10 @@ static const cli_option own_options[] = {
     { "op", "GLOB", "Check operators of this type only, as 'Conv*'", CLI_TEXT(plugin_check_args, check.op) },
     { "with", "FILE", "Load another plugin too: its operators become known, and results are compared with its provider",
       CLI_TEXT(plugin_check_args, check.with) },
-    { "certificate", "FILE", "Write FILE: where the results agreed with another provider, for option trust",
+    { "certificate", "FILE", "Write where the results agreed, for option trust",
       CLI_WRITE(plugin_check_args, check.certificate) },
     { "data", "DIR", "Also run the ONNX test cases in DIR (1 to 64 nodes)", CLI_TEXT(plugin_check_args, check.data) },
+    { "model", "FILE", "Also run each node of the model alone (repeatable)", CLI_CALL_ALL(take_model) },
     { "seed", "N", "Seed of generated graphs and values (default: 0)",
       CLI_NUMBER(plugin_check_args, check.seed, 0, 1e15) },
     { "quick", NULL, "Fewer shapes, types, versions: seconds, not minutes", CLI_SET(plugin_check_args, check.quick) },
@@ -94,10 +108,9 @@ static const cli_option own_options[] = {
       CLI_NUMBER(plugin_check_args, check.compile_budget, 0.1, 1e6) },
     { "max-compiles", "N", "Most compiles of the plugin (default: any number)",
       CLI_NUMBER(plugin_check_args, check.max_compiles, 1, 1e9) },
-    { "group", "NAME",
+    { "group", "NAME,...",
       "Only these checks: file, open, offers, device, memory, fences, infer, examples, operators, results, random, "
-      "values, "
-      "sharing, "
+      "models, values, sharing, "
       "control, regions, patterns, cost, cancel, cache, leaks",
       CLI_TEXT(plugin_check_args, check.group) },
     { "from", "N", NULL, CLI_CALL_ALL(take_from), .flags = OPTION_HIDDEN },
@@ -147,12 +160,44 @@ static const char group_names[] =
 #undef GROUP
     ;
 
+/* Is the text NULL, or a list of names of groups? */
+static bool are_groups(const char *list)
+{
+    char name[64];
+
+    while (list != NULL) {
+        const size_t bytes = strcspn(list, ",");
+
+        (void)snprintf(name, sizeof name, "%.*s", (int)bytes, list);
+        if (!is_among(name, group_names + 1))
+            return false;
+        list = list[bytes] == ',' ? list + bytes + 1 : NULL;
+    }
+    return true;
+}
+
 static int note_entry(const char *path, const struct stat *st, int kind, struct FTW *at)
 {
     (void)st, (void)at;
     if (kind == FTW_F)
         output_note_read_path(path);
     return 0;
+}
+
+static inlay_status open_model(const char *path, const graph_model **out, void **out_owner, inlay_diag *diag)
+{
+    const session_source source = { .path = path, .fd = -1 };
+    inlay_session *session = NULL;
+    const inlay_status status = session_prepare(&source, NULL, NULL, &session, diag);
+
+    *out = status == INLAY_OK ? session->model : NULL;
+    *out_owner = session;
+    return status;
+}
+
+static void close_model(void *owner)
+{
+    inlay_session_destroy(owner);
 }
 
 /* The certificate must not replace a file that the checks read, which other processes do. */
@@ -164,6 +209,14 @@ static inlay_status protect_inputs(const check_args *args, inlay_diag *diag)
         output_note_read_path(args->with);
     for (uint32_t i = 0; i < args->option_count; i++) /* a value may name a file */
         output_note_read_path(strchr(args->options[i], '=') + 1);
+    for (uint32_t i = 0; i < args->model_count && args->certificate != NULL; i++) { /* and its external data */
+        graph_model *model = NULL;
+        const inlay_status status = model_load_path(args->models[i], NULL, &model, diag);
+
+        graph_model_destroy(model);
+        if (status != INLAY_OK)
+            return status;
+    }
     if (args->data != NULL && args->certificate != NULL)
         (void)nftw(args->data, note_entry, 8, 0);
     return outputs_check(diag);
@@ -172,7 +225,7 @@ static inlay_status protect_inputs(const check_args *args, inlay_diag *diag)
 int cmd_plugin_check(int argc, char **argv)
 {
     static const cli_verb verb = { "FILE", doc, own_options, NULL };
-    plugin_check_args args = { .check = { .time_limit = 60 } };
+    plugin_check_args args = { .check = { .time_limit = 60, .open_model = open_model, .close_model = close_model } };
     inlay_diag diag = INLAY_DIAG_INIT;
     check_summary summary = { { 0 } };
     struct output output = { 0 };
@@ -183,7 +236,7 @@ int cmd_plugin_check(int argc, char **argv)
 
     cli_parse(&verb, CLI_SETTINGS_NONE, argc, argv, &common, &args);
     status = protect_inputs(&args.check, &diag);
-    if (status == INLAY_OK && args.check.group != NULL && !is_among(args.check.group, group_names + 1))
+    if (status == INLAY_OK && !are_groups(args.check.group))
         status =
             inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "--group %s: expected one of%s", args.check.group, group_names);
     else if (status == INLAY_OK && args.ort_ep != NULL)

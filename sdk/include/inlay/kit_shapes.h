@@ -53,7 +53,33 @@ static inline bool kit_input_is(const kit_node *node, uint32_t i, uint64_t types
         return true;
     return kit_refuse(why, INLAY_REFUSE_DTYPE, "insert a Cast", "input %u is %s", i, inlay_dtype_name(dtype));
 }
-/* Likewise, if inputs i and k are present and have different types. */
+/* The same for output i. */
+static inline bool kit_output_is(const kit_node *node, uint32_t i, uint64_t types, kit_refusal *why)
+{
+    const inlay_dtype dtype = kit_output_dtype(node, i);
+
+    if (dtype == INLAY_UNDEFINED || types == KIT_ANY || (types & INLAY_DTYPE_BIT(dtype)) != 0)
+        return true;
+    return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "output %u is %s", i, inlay_dtype_name(dtype));
+}
+/* Sets of types for as many inputs and outputs as an operator has, for kit_kernel.supports:
+ *
+ *     static const uint64_t in[] = { KIT_BIT(UINT8), KIT_BIT(FLOAT), KIT_BIT(UINT8), ... }, out[] = { KIT_BIT(UINT8) };
+ *     return kit_types_fit(node, in, KIT_COUNT(in), out, KIT_COUNT(out), why);
+ *
+ * KIT_ANY and inputs and outputs beyond the lists take every type of the schema. */
+static inline bool kit_types_fit(const kit_node *node, const uint64_t *in, uint32_t in_count, const uint64_t *out,
+                                 uint32_t out_count, kit_refusal *why)
+{
+    bool fits = true;
+
+    for (uint32_t i = 0; fits && i < in_count; i++)
+        fits = kit_input_is(node, i, in[i], why);
+    for (uint32_t i = 0; fits && i < out_count; i++)
+        fits = kit_output_is(node, i, out[i], why);
+    return fits;
+}
+/* For kit_kernel.supports: false, with the reason, if inputs i and k are present and have different types. */
 static inline bool kit_inputs_agree(const kit_node *node, uint32_t i, uint32_t k, kit_refusal *why)
 {
     const inlay_dtype one = kit_input_dtype(node, i), other = kit_input_dtype(node, k);

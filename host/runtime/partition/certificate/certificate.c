@@ -152,17 +152,20 @@ static void read_together(struct reader *reader, const json_t *list, certificate
     }
 }
 
-static void read_forms(struct reader *reader, const json_t *list, certificate_operator *op)
+/* Reads a sorted list of different texts. */
+static const char **read_sorted(struct reader *reader, const json_t *list, const certificate_operator *op,
+                                const char *what, uint32_t *out_count)
 {
-    if (json_array_size(list) > CERTIFICATE_FORMS)
-        refuse(reader, "%s has more than %d forms", op->op_type, CERTIFICATE_FORMS);
-    op->form_count = (uint32_t)json_array_size(list);
-    op->forms = take(reader, op->form_count, sizeof *op->forms);
-    for (uint32_t i = 0; reader->status == INLAY_OK && i < op->form_count; i++) {
-        op->forms[i] = json_is_string(json_array_get(list, i)) ? copy_text(reader, json_array_get(list, i)) : NULL;
-        if (op->forms[i] == NULL || (i > 0 && strcmp(op->forms[i - 1], op->forms[i]) >= 0))
-            refuse(reader, "%s: 'forms' is not a sorted list of different texts", op->op_type);
+    const size_t count = json_array_size(list);
+    const char **texts = take(reader, count, sizeof *texts);
+
+    *out_count = (uint32_t)count;
+    for (size_t i = 0; reader->status == INLAY_OK && i < count; i++) {
+        texts[i] = json_is_string(json_array_get(list, i)) ? copy_text(reader, json_array_get(list, i)) : NULL;
+        if (texts[i] == NULL || (i > 0 && strcmp(texts[i - 1], texts[i]) >= 0))
+            refuse(reader, "%s: '%s' is not a sorted list of different texts", op->op_type, what);
     }
+    return texts;
 }
 
 static void add_range(struct reader *reader, certificate_operator *op, uint32_t kind, const char *name, double low,
@@ -206,19 +209,19 @@ static void read_ranges(struct reader *reader, json_t *remainders, json_t *amoun
 static void read_operator(struct reader *reader, json_t *object, certificate_operator *op)
 {
     json_t *domain = NULL, *op_type = NULL, *outside = NULL, *forms = NULL, *together = NULL, *remainders = NULL,
-           *amounts = NULL, *differences = NULL;
+           *amounts = NULL, *differences = NULL, *nodes = NULL;
     json_int_t cases, differed;
     double largest;
     int grouped = 0;
 
-    unpack(reader, object, "an operator", "{s:o, s:o, s:b, s:I, s:I, s:F, s:o, s:o, s:o, s:o, s:o, s:o}", "domain",
+    unpack(reader, object, "an operator", "{s:o, s:o, s:b, s:I, s:I, s:F, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "domain",
            &domain, "operator", &op_type, "grouped", &grouped, "cases", &cases, "differed", &differed, "largest_error",
            &largest, "outside", &outside, "forms", &forms, "together", &together, "remainders", &remainders, "amounts",
-           &amounts, "differences", &differences);
+           &amounts, "differences", &differences, "nodes", &nodes);
     if (reader->status == INLAY_OK &&
         (!json_is_string(domain) || !json_is_string(op_type) || !(json_is_string(outside) || json_is_null(outside)) ||
          !json_is_array(forms) || !json_is_array(together) || !json_is_object(remainders) || !json_is_object(amounts) ||
-         !json_is_array(differences)))
+         !json_is_array(differences) || !json_is_array(nodes)))
         refuse(reader, "an operator has a member of another type");
     if (reader->status != INLAY_OK)
         return;
@@ -226,7 +229,10 @@ static void read_operator(struct reader *reader, json_t *object, certificate_ope
     op->op_type = copy_text(reader, op_type);
     op->grouped = grouped != 0;
     op->outside = json_is_string(outside) ? copy_text(reader, outside) : NULL;
-    read_forms(reader, forms, op);
+    op->forms = read_sorted(reader, forms, op, "forms", &op->form_count);
+    if (op->form_count > CERTIFICATE_FORMS)
+        refuse(reader, "%s has more than %d forms", op->op_type, CERTIFICATE_FORMS);
+    op->nodes = read_sorted(reader, nodes, op, "nodes", &op->node_count);
     read_together(reader, together, op);
     read_ranges(reader, remainders, amounts, op);
     read_differences(reader, differences, op);
@@ -452,13 +458,14 @@ static uint32_t find_form(const certificate_operator *op, const char *name)
     return at != NULL ? (uint32_t)(at - op->forms) : op->form_count;
 }
 
-/* Has a case that agreed had this level, or a larger amount? A remainder counts for all axes of an input: those that
- * tell which results differ are among the differences, by axis. */
+/* Has a case that agreed had this level, or a larger amount? A remainder counts for all axes of an input, that of a
+ * small size for all inputs: those that tell which results differ are among the differences, by axis. */
 static bool is_checked(const certificate_operator *op, const node_trait *trait)
 {
     const char *input = trait->kind == TRAIT_REMAINDER ? strstr(trait->name, " of ") : NULL;
 
-    if (trait->is_open)
+    /* Sizes count by their largest ("largest size"); by axis they tell which results differ. */
+    if (trait->is_open || (trait->kind == TRAIT_AMOUNT && strncmp(trait->name, "size ", 5) == 0))
         return true;
     if (trait->kind == TRAIT_FORM)
         return find_form(op, trait->name) < op->form_count;
@@ -466,8 +473,9 @@ static bool is_checked(const certificate_operator *op, const node_trait *trait)
         const trait_range *range = &op->ranges[i];
         const char *other = input != NULL ? strstr(range->name, " of ") : NULL;
 
-        if (traits_in_range(trait, range) || (other != NULL && range->kind == TRAIT_REMAINDER &&
-                                              range->low == trait->level && strcmp(other, input) == 0))
+        if (traits_in_range(trait, range) ||
+            (other != NULL && range->kind == TRAIT_REMAINDER && range->low == trait->level &&
+             (trait->level < TRAIT_LARGE_SIZE || strcmp(other, input) == 0)))
             return true;
     }
     return false;
@@ -492,7 +500,7 @@ static bool find_new_pair(const certificate_operator *op, const node_traits *tra
     uint32_t forms[MOST_TRAITS], count = 0;
 
     for (uint32_t i = 0; i < traits->count; i++)
-        if (traits->list[i].kind == TRAIT_FORM)
+        if (traits->list[i].kind == TRAIT_FORM && !traits->list[i].is_open)
             forms[count++] = find_form(op, traits->list[i].name);
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t k = i + 1; k < count; k++)
@@ -531,6 +539,16 @@ static bool is_inside(const certificate_operator *op, const node_traits *traits,
     return true;
 }
 
+/* Did exactly this node agree, as one of a model? */
+static bool has_node(const certificate_operator *op, const struct graph *graph, uint32_t node)
+{
+    char exact[TRAITS_EXACT_BYTES];
+    const char *text = exact;
+
+    return op->node_count > 0 && traits_exact(graph, node, exact) &&
+           bsearch(&text, op->nodes, op->node_count, sizeof *op->nodes, compare_names) != NULL;
+}
+
 /* Is the node inside? With grouped, as a part of a group. */
 static bool covers_node(const certificate_provider *provider, const struct graph *graph, uint32_t node, bool grouped,
                         char *why, size_t bytes)
@@ -544,6 +562,8 @@ static bool covers_node(const certificate_provider *provider, const struct graph
         if (op->grouped != grouped || strcmp(op->op_type, info->op_type.data) != 0 ||
             strcmp(op->domain, info->domain.data) != 0)
             continue;
+        if (has_node(op, graph, node))
+            return true;
         traits_list(graph, node, NULL, NULL, &traits);
         return is_inside(op, &traits, why, bytes);
     }

@@ -1,9 +1,10 @@
 /* partition/certificate/certificate.h - where `inlay plugin-check --certificate` has compared a provider with
  * reference: for each operator the types, attributes, sizes and magnitudes with which both agreed.
  *
- * A node is inside if each of its traits occurred in a case that agreed, each two of its forms in one case together,
- * none of its amounts is larger than checked, and no combination of traits with which results differed fits it. Sizes
- * that are known only during the run are not compared, unless results differed for some sizes.
+ * A node is inside if exactly this node agreed as one of a model (traits_exact()). Others are inside if each of their
+ * traits occurred in a case that agreed, each two of their forms in one case together, none of their amounts is larger
+ * than checked, and no combination of traits with which results differed fits them. Sizes that are known only during
+ * the run are not compared, unless results differed for some sizes.
  *
  * A file holds for the plugin and the options that it was written for: their SHA-256 sums are in it.
  *
@@ -35,6 +36,8 @@ typedef struct certificate_operator {
     uint32_t range_count;
     certificate_difference *differences; /* [difference_count] */
     uint32_t difference_count;
+    const char **nodes; /* [node_count] sorted: traits_exact() of nodes of models that agreed in all runs */
+    uint32_t node_count;
 } certificate_operator;
 
 typedef struct certificate_option {

@@ -7,7 +7,13 @@
 
 const char traits_not_finite[] = "NaN or infinity";
 
-enum { EXACT = 4, MODULUS = 8, MOST_TEXT = 64 };
+enum {
+    EXACT = 4,
+    MODULUS = 8,
+    SMALL_SIZE = 2 * MODULUS, /* loops over vectors may not reach their last part up to here */
+    FEW_NUMBERS = 16,         /* of a constant that stands for an attribute, such as axes */
+    MOST_TEXT = 64
+};
 
 void traits_add(node_traits *traits, uint32_t kind, double level, bool is_open, const char *name)
 {
@@ -26,30 +32,50 @@ void traits_add(node_traits *traits, uint32_t kind, double level, bool is_open, 
     traits->count++;
 }
 
-INLAY_PRINTF(2, 3) static void add_form(node_traits *traits, const char *format, ...)
+static void add_form_text(node_traits *traits, bool is_open, const char *format, va_list args)
 {
     char name[2 * TRAIT_BYTES];
+
+    (void)vsnprintf(name, sizeof name, format, args);
+    traits_add(traits, TRAIT_FORM, 0, is_open, name);
+}
+
+INLAY_PRINTF(2, 3) static void add_form(node_traits *traits, const char *format, ...)
+{
     va_list args;
 
     va_start(args, format);
-    (void)vsnprintf(name, sizeof name, format, args);
+    add_form_text(traits, false, format, args);
     va_end(args);
-    traits_add(traits, TRAIT_FORM, 0, false, name);
 }
 
-/* The least power of four that is not below the number; 0 for 0. */
+/* A form that the node may have: sizes which are known only during the run decide. */
+INLAY_PRINTF(2, 3) static void add_open_form(node_traits *traits, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    add_form_text(traits, true, format, args);
+    va_end(args);
+}
+
+/* The least power of two that is not below the number; 0 for 0. */
+static double power_of_two(double number)
+{
+    int exponent;
+
+    if (!(number > 0) || !isfinite(number))
+        return 0;
+    (void)frexp(number, &exponent); /* number <= 2^exponent */
+    return ldexp(1, exponent - (ldexp(1, exponent - 1) == number));
+}
+
+/* The same of four. */
 static double power_of_four(double number)
 {
-    double power = 0;
+    const double power = power_of_two(number);
 
-    if (number > 0 && isfinite(number)) {
-        int exponent;
-
-        (void)frexp(number, &exponent); /* number <= 2^exponent */
-        exponent -= ldexp(1, exponent - 1) == number;
-        power = ldexp(1, exponent + (exponent & 1));
-    }
-    return power;
+    return power == 0 ? 0 : power * (ilogb(power) % 2 == 0 ? 1 : 2);
 }
 
 double traits_magnitude(inlay_dtype dtype, const void *data, int64_t count)
@@ -293,38 +319,124 @@ static void add_types(node_traits *traits, const struct graph *graph, const grap
     add_form(traits, "%s", text);
 }
 
-/* Adds the sizes of a value, and raises the largest number of elements and the largest size. */
-static void add_sizes(node_traits *traits, const inlay_value_info *value, const char *name, double largest[2],
-                      bool *io_open)
+static bool is_fixed(const inlay_value_info *value, uint32_t d)
+{
+    return value->dims[d].kind == INLAY_DIM_FIXED;
+}
+
+/* The remainder of a size, and whether it is above SMALL_SIZE. */
+static double remainder_level(int64_t size)
+{
+    return (double)(size % MODULUS + (size > SMALL_SIZE ? MODULUS : 0));
+}
+
+/* Adds the form if a size is 1; it is open if no known one is, and others are not known. */
+static void add_one(node_traits *traits, bool has_one, bool is_open, const char *name, const char *form)
+{
+    if (has_one)
+        add_form(traits, "%s with %s of 1", name, form);
+    else if (is_open)
+        add_open_form(traits, "%s with %s of 1", name, form);
+}
+
+/* Adds the sizes of an input. */
+static void add_sizes(node_traits *traits, const inlay_value_info *value, const char *name)
 {
     char text[TRAIT_BYTES];
-    double elements = 1;
-    bool has_one = false, is_empty = false;
+    bool has_one = false, is_empty = false, has_open = false;
+    const uint32_t last = value->rank - 1;
 
     for (uint32_t d = 0; d < value->rank; d++) {
-        const bool is_open = value->dims[d].kind != INLAY_DIM_FIXED;
+        const bool is_open = !is_fixed(value, d);
         const int64_t size = is_open ? 0 : value->dims[d].value;
 
-        *io_open = *io_open || is_open;
-        elements *= is_open ? 1 : (double)size;
-        largest[1] = fmax(largest[1], (double)size);
-        has_one = has_one || (!is_open && size == 1);
+        has_open = has_open || is_open;
+        has_one = has_one || size == 1;
         is_empty = is_empty || (!is_open && size == 0);
-        if (name == NULL || (!is_open && size == 0))
+        if (!is_open && size == 0)
             continue;
         (void)snprintf(text, sizeof text, "size %u of %s", d, name);
-        traits_add(traits, TRAIT_REMAINDER, (double)(size % MODULUS), is_open, text);
+        traits_add(traits, TRAIT_REMAINDER, is_open ? 0 : remainder_level(size), is_open, text);
+        traits_add(traits, TRAIT_AMOUNT, power_of_two((double)size), is_open, text);
     }
-    largest[0] = fmax(largest[0], elements);
-    if (name == NULL)
-        return;
     if (is_empty)
         add_form(traits, "%s empty", name);
-    if (has_one)
-        add_form(traits, "%s with a size of 1", name);
-    if (value->rank > 0 && value->dims[value->rank - 1].kind == INLAY_DIM_FIXED &&
-        value->dims[value->rank - 1].value == 1)
-        add_form(traits, "%s with a last size of 1", name);
+    add_one(traits, has_one, has_open, name, "a size");
+    if (value->rank > 0)
+        add_one(traits, is_fixed(value, last) && value->dims[last].value == 1, !is_fixed(value, last), name,
+                "a last size");
+}
+
+/* Adds that the last two sizes of a value are equal, as those of a square matrix. */
+static void add_square(node_traits *traits, const inlay_value_info *value, const char *name)
+{
+    const uint32_t last = value->rank - 1;
+
+    if (value->rank == INLAY_RANK_UNKNOWN || value->rank < 2)
+        return;
+    if (!is_fixed(value, last) || !is_fixed(value, last - 1))
+        add_open_form(traits, "%s square", name);
+    else if (value->dims[last].value == value->dims[last - 1].value)
+        add_form(traits, "%s square", name);
+}
+
+/* Adds which axes of the output are longer or shorter than those of the input, if both have the same rank. */
+static void add_growth(node_traits *traits, const inlay_value_info *from, const inlay_value_info *to)
+{
+    for (uint32_t d = 0; from->rank == to->rank && from->rank != INLAY_RANK_UNKNOWN && d < from->rank; d++) {
+        const int64_t growth = to->dims[d].value - from->dims[d].value;
+
+        if (!is_fixed(from, d) || !is_fixed(to, d)) {
+            add_open_form(traits, "longer axis %u", d);
+            add_open_form(traits, "shorter axis %u", d);
+        } else if (growth != 0) {
+            add_form(traits, "%s axis %u", growth > 0 ? "longer" : "shorter", d);
+        }
+    }
+}
+
+/* Raises the largest number of elements and the largest size. */
+static void add_largest(const inlay_value_info *value, double largest[2], bool *io_open)
+{
+    double elements = 1;
+
+    for (uint32_t d = 0; d < value->rank; d++) {
+        const double size = is_fixed(value, d) ? (double)value->dims[d].value : 1;
+
+        *io_open = *io_open || !is_fixed(value, d);
+        elements *= size;
+        largest[1] = fmax(largest[1], is_fixed(value, d) ? size : 0);
+    }
+    largest[0] = fmax(largest[0], elements);
+}
+
+/* Integers that later versions of operators take as an input instead of an attribute, such as axes. */
+static void add_constant_numbers(node_traits *traits, const inlay_value_info *value, const char *name)
+{
+    const bool is_short = value->dtype == INLAY_INT32;
+    int64_t count = 1;
+
+    if ((value->flags & INLAY_VALUE_CONSTANT) == 0 || value->data == NULL ||
+        (value->dtype != INLAY_INT64 && !is_short) || value->rank > 1)
+        return;
+    count = value->rank == 1 ? value->dims[0].value : 1;
+    for (int64_t i = 0; i < count && count <= FEW_NUMBERS; i++) {
+        int64_t number = 0;
+        int32_t narrow;
+
+        memcpy(&narrow, (const char *)value->data + (size_t)i * (is_short ? sizeof narrow : sizeof number),
+               sizeof narrow);
+        if (!is_short)
+            memcpy(&number, (const char *)value->data + (size_t)i * sizeof number, sizeof number);
+        else
+            number = narrow;
+        if (number < -1)
+            add_form(traits, "%s below -1", name);
+        else if (number > 2)
+            add_form(traits, "%s above 2", name);
+        else
+            add_form(traits, "%s %d", name, (int)number);
+    }
 }
 
 /* The same for a constant, whose elements are in the graph. */
@@ -350,7 +462,10 @@ static void add_input(node_traits *traits, const inlay_value_info *value, const 
     }
     add_form(traits, "%s of rank %u", name, value->rank);
     add_form(traits, "%s %s", name, (value->flags & INLAY_VALUE_CONSTANT) != 0 ? "constant" : "computed");
-    add_sizes(traits, value, name, largest, io_open);
+    add_largest(value, largest, io_open);
+    add_sizes(traits, value, name);
+    add_square(traits, value, name);
+    add_constant_numbers(traits, value, name);
     if (element_is_float(value->dtype)) {
         (void)snprintf(text, sizeof text, "values of %s", name);
         traits_add(traits, TRAIT_AMOUNT, isnan(magnitude) ? 0 : power_of_four(magnitude), isnan(magnitude), text);
@@ -390,13 +505,153 @@ void traits_list(const struct graph *graph, uint32_t node_index, traits_magnitud
             node->info.outputs[o] == INLAY_NONE ? NULL : &graph->values[node->info.outputs[o]].info;
 
         if (value != NULL && value->rank != INLAY_RANK_UNKNOWN)
-            add_sizes(out, value, NULL, largest, &is_open);
+            add_largest(value, largest, &is_open);
+        if (value != NULL && o == 0)
+            add_square(out, value, "result");
     }
+    if (node->info.input_count > 0 && node->info.inputs[0] != INLAY_NONE && node->info.output_count > 0 &&
+        node->info.outputs[0] != INLAY_NONE)
+        add_growth(out, &graph->values[node->info.inputs[0]].info, &graph->values[node->info.outputs[0]].info);
     add_attrs(out, graph, node);
     traits_add(out, TRAIT_AMOUNT, power_of_four(largest[0]), is_open, "elements");
     traits_add(out, TRAIT_AMOUNT, power_of_four(largest[1]), is_open, "largest size");
     if (magnitude == NULL)
         traits_add(out, TRAIT_AMOUNT, 1, true, traits_not_finite);
+}
+
+/* Two hashes with different seeds, as a number of 128 bits. */
+struct exact {
+    uint64_t hash[2];
+};
+
+static void add_exact(struct exact *exact, const void *data, size_t bytes)
+{
+    exact->hash[0] = hash_bytes(data, bytes, exact->hash[0]);
+    exact->hash[1] = hash_bytes(data, bytes, exact->hash[1] ^ UINT64_C(0x5851f42d4c957f2d));
+}
+
+static void add_exact_number(struct exact *exact, uint64_t number)
+{
+    add_exact(exact, &number, sizeof number);
+}
+
+static void add_exact_text(struct exact *exact, const inlay_str *text)
+{
+    add_exact_number(exact, text->bytes);
+    add_exact(exact, text->data, (size_t)text->bytes);
+}
+
+static bool add_exact_data(struct exact *exact, inlay_dtype dtype, const void *data, int64_t count)
+{
+    enum { FEW = 64 };
+
+    add_exact_number(exact, dtype);
+    add_exact_number(exact, (uint64_t)count);
+    if (data == NULL && count > 0)
+        return false;
+    if (dtype == INLAY_STRING)
+        for (int64_t i = 0; i < count; i++)
+            add_exact_text(exact, (const inlay_str *)data + i);
+    else if (element_is_float(dtype) && count > FEW)
+        add_exact_number(exact, (uint64_t)power_of_four(traits_magnitude(dtype, data, count)));
+    else
+        add_exact(exact, data, (size_t)(((uint64_t)count * inlay_dtype_bits(dtype) + 7) / 8));
+    return true;
+}
+
+static bool add_exact_value(struct exact *exact, const inlay_value_info *value)
+{
+    const bool is_constant = (value->flags & INLAY_VALUE_CONSTANT) != 0;
+    int64_t count = 1;
+
+    add_exact_number(exact, is_constant);
+    add_exact_number(exact, value->dtype);
+    add_exact_number(exact, value->rank);
+    if (value->kind != INLAY_VALUE_TENSOR || value->rank == INLAY_RANK_UNKNOWN || value->dtype == INLAY_UNDEFINED)
+        return false;
+    for (uint32_t d = 0; d < value->rank; d++) {
+        if (value->dims[d].kind != INLAY_DIM_FIXED)
+            return false;
+        add_exact_number(exact, (uint64_t)value->dims[d].value);
+        count *= is_constant ? value->dims[d].value : 0; /* no overflow: the elements are in memory */
+    }
+    return !is_constant || add_exact_data(exact, value->dtype, value->data, count);
+}
+
+static bool add_exact_attr(struct exact *exact, const inlay_attr_info *attr)
+{
+    int64_t count = 1;
+
+    add_exact_text(exact, &attr->name);
+    add_exact_number(exact, (uint64_t)attr->kind);
+    add_exact_number(exact, attr->count);
+    switch (attr->kind) {
+    case INLAY_ATTR_INT:
+        add_exact(exact, &attr->i, sizeof attr->i);
+        return true;
+    case INLAY_ATTR_FLOAT:
+        add_exact(exact, &attr->f, sizeof attr->f);
+        return true;
+    case INLAY_ATTR_STRING:
+        add_exact_text(exact, &attr->s);
+        return true;
+    case INLAY_ATTR_INTS:
+        add_exact(exact, attr->ints, attr->count * sizeof *attr->ints);
+        return true;
+    case INLAY_ATTR_FLOATS:
+        add_exact(exact, attr->floats, attr->count * sizeof *attr->floats);
+        return true;
+    case INLAY_ATTR_STRINGS:
+        for (uint32_t i = 0; i < attr->count; i++)
+            add_exact_text(exact, &attr->strings[i]);
+        return true;
+    case INLAY_ATTR_TENSOR:
+        for (uint32_t d = 0; d < attr->tensor->rank; d++) {
+            add_exact_number(exact, (uint64_t)attr->tensor->dims[d]);
+            count *= attr->tensor->dims[d];
+        }
+        return add_exact_data(exact, attr->tensor->dtype, attr->tensor->data, count);
+    default:
+        return false;
+    }
+}
+
+bool traits_exact(const struct graph *graph, uint32_t node_index, char out_text[TRAITS_EXACT_BYTES])
+{
+    const graph_node *node = graph->nodes[node_index];
+    const inlay_node_info *info = &node->info;
+    uint32_t inputs = info->input_count;
+    struct exact exact = { { 0, 1 } }, attrs = { { 0, 0 } };
+
+    if (node->body_count > 0)
+        return false;
+    add_exact_text(&exact, &info->domain);
+    add_exact_text(&exact, &info->op_type);
+    add_exact_number(&exact, info->since_version);
+    while (inputs > 0 && info->inputs[inputs - 1] == INLAY_NONE)
+        inputs--;
+    for (uint32_t i = 0; i < inputs; i++) {
+        add_exact_number(&exact, info->inputs[i] == INLAY_NONE);
+        if (info->inputs[i] != INLAY_NONE && !add_exact_value(&exact, &graph->values[info->inputs[i]].info))
+            return false;
+    }
+    for (uint32_t o = 0; o < info->output_count; o++) {
+        add_exact_number(&exact, info->outputs[o] == INLAY_NONE);
+        if (info->outputs[o] != INLAY_NONE && !add_exact_value(&exact, &graph->values[info->outputs[o]].info))
+            return false;
+    }
+    for (uint32_t i = 0; i < info->attr_count; i++) { /* their order has no meaning */
+        struct exact one = { { 0, 1 } };
+
+        if (!add_exact_attr(&one, &info->attrs[i]))
+            return false;
+        attrs.hash[0] += one.hash[0];
+        attrs.hash[1] += one.hash[1];
+    }
+    add_exact(&exact, attrs.hash, sizeof attrs.hash);
+    (void)snprintf(out_text, TRAITS_EXACT_BYTES, "%016llx%016llx", (unsigned long long)exact.hash[0],
+                   (unsigned long long)exact.hash[1]);
+    return true;
 }
 
 bool traits_in_range(const node_trait *trait, const trait_range *range)
@@ -413,7 +668,8 @@ char *trait_range_text(const trait_range *range, char *text, size_t bytes)
     else if (range->kind == TRAIT_REMAINDER && strcmp(range->name, "version") == 0)
         (void)snprintf(text, bytes, "version %g", range->low);
     else if (range->kind == TRAIT_REMAINDER)
-        (void)snprintf(text, bytes, "%s 8 n + %g", range->name, range->low);
+        (void)snprintf(text, bytes, "%s 8 n + %g%s", range->name, fmod(range->low, MODULUS),
+                       range->low < MODULUS ? "" : " above 16");
     else if (isfinite(range->high))
         (void)snprintf(text, bytes, "%s up to %.10g", range->name, range->high);
     else

@@ -2,18 +2,19 @@
  * checked: types, ranks, attributes, constants, sizes, and magnitudes of values.
  *
  * Traits are coarse, so that a few hundred cases have all that nodes of models have: numbers above 4 are counted in
- * powers of two, sizes by their remainder and their power of four. */
+ * powers of two, sizes by their remainder and their power of two. */
 #ifndef PARTITION_CERTIFICATE_TRAITS_H
 #define PARTITION_CERTIFICATE_TRAITS_H
 #include "graph/graph.h"
 
 enum {
     TRAIT_FORM,      /* "dilations 3", "X of rank 4": nodes are compared by pairs of these, too; level is 0 */
-    TRAIT_REMAINDER, /* "size 1 of X": level is the size modulo 8 */
-    TRAIT_AMOUNT,    /* "elements", "values of X": level is a power of four; a check covers the lower ones, too */
+    TRAIT_REMAINDER, /* "size 1 of X": level is the size modulo 8, plus 8 if it is above 16 */
+    /* "elements", "values of X": level is a power of four; "size 1 of X": of two. A check covers the lower ones, too */
+    TRAIT_AMOUNT,
     TRAIT_KINDS
 };
-enum { TRAIT_BYTES = 192, MOST_TRAITS = 160 };
+enum { TRAIT_BYTES = 192, MOST_TRAITS = 224, TRAIT_LARGE_SIZE = 8 /* level of a remainder for sizes above 16 */ };
 
 typedef struct node_trait {
     char name[TRAIT_BYTES];
@@ -34,6 +35,11 @@ typedef double (*traits_magnitude_fn)(void *user, uint32_t input);
 /* Lists the traits of a node of a graph whose types are inferred. magnitude NULL: that of constants is computed, that
  * of other inputs is open. Thread-safe. */
 void traits_list(const struct graph *graph, uint32_t node, traits_magnitude_fn magnitude, void *user, node_traits *out);
+/* Writes a hash of all that the graph says about the node: operator, version, attributes, types, sizes, which inputs
+ * are constants, their numbers where they are few or integers, otherwise their magnitude. False: the node has a body,
+ * or a type or size that is known only during the run. Thread-safe. */
+enum { TRAITS_EXACT_BYTES = 33 };
+bool traits_exact(const struct graph *graph, uint32_t node, char out_text[TRAITS_EXACT_BYTES]);
 /* Adds a trait, unless it is listed already. */
 void traits_add(node_traits *traits, uint32_t kind, double level, bool is_open, const char *name);
 
