@@ -158,8 +158,10 @@ static inline inlay_status inlay_fail(inlay_diag *diag, inlay_status code, const
     return code;
 }
 
-/* The only control-flow macro of inlay: evaluates a call, and jumps to the label `done` if the call fails.
- * Requires a local variable `inlay_status status`, which receives the result, and the label. */
+/* Evaluates a call, and jumps to the label `done` if the call fails. Requires a local variable `inlay_status status`,
+ * which receives the result, and the label. The other macros of inlay that leave a function are those of the bindings to
+ * ONNX Runtime, whose functions return an OrtStatus: ORT_TRY returns that of a call that failed, ORT_NEED an error for a
+ * pointer that is NULL. Macros that define functions or cases are beside their lists. */
 #define INLAY_TRY(call)                                                                                                \
     do {                                                                                                               \
         status = (call);                                                                                               \
