@@ -158,10 +158,8 @@ static inline inlay_status inlay_fail(inlay_diag *diag, inlay_status code, const
     return code;
 }
 
-/* Evaluates a call, and jumps to the label `done` if the call fails. Requires a local variable `inlay_status status`,
- * which receives the result, and the label. The other macros of inlay that leave a function are those of the bindings to
- * ONNX Runtime, whose functions return an OrtStatus: ORT_TRY returns that of a call that failed, ORT_NEED an error for a
- * pointer that is NULL. Macros that define functions or cases are beside their lists. */
+/* Evaluates a call and jumps to the label `done` if it fails. Needs a variable `inlay_status status`, which gets the
+ * result. Only ORT_TRY and ORT_NEED, in the bindings to ONNX Runtime, are other macros that leave a function. */
 #define INLAY_TRY(call)                                                                                                \
     do {                                                                                                               \
         status = (call);                                                                                               \
