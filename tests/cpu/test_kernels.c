@@ -27,7 +27,7 @@ static void every_kernel(void **state)
     uint64_t dice = 5;
 
     (void)state;
-    for (int n = 0; n < 40; n++) {
+    for (uint32_t n = 0; n < random_rounds(40); n++) {
         char script[768];
         int group = n % 5 == 4 ? 4 : 1, in = group * (int)random_between(&dice, 1, 20),
             out = group * (int)random_between(&dice, 1, 20), pads[4];
@@ -59,7 +59,7 @@ static void wide_gaps(void **state)
     uint64_t dice = 23;
 
     (void)state;
-    for (int n = 0; n < 30; n++) {
+    for (uint32_t n = 0; n < random_rounds(30); n++) {
         char script[512];
         const int kernel[2] = { (int)random_between(&dice, 1, 4), (int)random_between(&dice, 1, 4) },
                   size[2] = { (int)random_between(&dice, 5, 30), (int)random_between(&dice, 5, 30) };
@@ -97,7 +97,7 @@ static void every_product(void **state)
     uint64_t dice = 11;
 
     (void)state;
-    for (int n = 0; n < 60; n++) {
+    for (uint32_t n = 0; n < random_rounds(60); n++) {
         int m = sizes[random_between(&dice, 0, 7)], k = sizes[random_between(&dice, 0, 7)],
             c = sizes[random_between(&dice, 0, 7)];
         int batch = (int)random_between(&dice, 1, 5), heads = (int)random_between(&dice, 1, 4);
