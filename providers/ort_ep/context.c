@@ -65,7 +65,7 @@ static bool can_store(const OrtNode *node)
         if (node->attrs[i]->type != ORT_OP_ATTR_STRING && node->attrs[i]->type != ORT_OP_ATTR_INT &&
             node->attrs[i]->type != ORT_OP_ATTR_FLOAT)
             return false;
-    return node->attr_count <= MOST_ATTRS && strcmp(kit_op_type(node), "EPContext") == 0;
+    return node->attr_count <= MOST_ATTRS && strcmp(node->info->op_type.data, "EPContext") == 0;
 }
 
 void ep_context_store(const ep_state *state, OrtEp *ep, const inlay_compile_request *request, const OrtGraph *view,

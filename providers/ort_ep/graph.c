@@ -517,9 +517,9 @@ OrtStatus *ort_Graph_GetGraphView(const OrtGraph *src_graph, const OrtNode **nod
 
 ORT_GETTER(ort_Node_GetId, const OrtNode *, node, size_t, node_id, node->id)
 ORT_GETTER(ort_Node_GetName, const OrtNode *, node, const char *, node_name, node->info->name.data)
-ORT_GETTER(ort_Node_GetOperatorType, const OrtNode *, node, const char *, operator_type, kit_op_type(node))
+ORT_GETTER(ort_Node_GetOperatorType, const OrtNode *, node, const char *, operator_type, node->info->op_type.data)
 ORT_GETTER(ort_Node_GetDomain, const OrtNode *, node, const char *, domain_name, domain_of(node->info))
-ORT_GETTER(ort_Node_GetSinceVersion, const OrtNode *, node, int, since_version, (int)kit_since_version(node))
+ORT_GETTER(ort_Node_GetSinceVersion, const OrtNode *, node, int, since_version, (int)node->info->since_version)
 ORT_GETTER(ort_Node_GetNumInputs, const OrtNode *, node, size_t, num_inputs, node->input_count)
 
 OrtStatus *ort_Node_GetInputs(const OrtNode *node, const OrtValueInfo **inputs, size_t num_inputs)

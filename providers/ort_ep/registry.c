@@ -343,7 +343,7 @@ static bool fits_constraints(const OrtKernelDef *def, const OrtNode *node)
     if (def->constraint_count == 0)
         return true;
     ort_ReleaseStatus(
-        ort_GetOpSchema(kit_op_type(node), (int)kit_since_version(node), node->info->domain.data, &schema));
+        ort_GetOpSchema(node->info->op_type.data, (int)node->info->since_version, node->info->domain.data, &schema));
     for (size_t i = 0; ok && i < def->constraint_count; i++)
         ok = schema != NULL ? ep_schema_fits(schema, node, def->constraints[i].name, def->constraints[i].types)
                             : guess_fit(node, &def->constraints[i]);
@@ -355,10 +355,10 @@ static bool fits(const OrtKernelDef *def, const char *ep_name, const OrtNode *no
 {
     const char *domain = ort_KernelDef_GetDomain(def), *own = ort_KernelDef_GetExecutionProvider(def);
     const char *node_domain = node->info->domain.data;
-    const int version = (int)kit_since_version(node);
+    const int version = (int)node->info->since_version;
 
-    if (strcmp(def->op_type, kit_op_type(node)) != 0 || version < def->first_version || version > def->last_version ||
-        (own[0] != '\0' && strcmp(own, ep_name) != 0))
+    if (strcmp(def->op_type, node->info->op_type.data) != 0 || version < def->first_version ||
+        version > def->last_version || (own[0] != '\0' && strcmp(own, ep_name) != 0))
         return false;
     return strcmp(domain[0] != '\0' ? domain : "ai.onnx", node_domain) == 0 && fits_constraints(def, node);
 }

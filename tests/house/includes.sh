@@ -128,7 +128,8 @@ includes host | awk -v folders="$folders" -v list="$edges" '
 includes providers ops sdk | awk -v folders="$folders" -v root="$root" '
     BEGIN {
         n = split(folders, f, " "); for (i = 1; i <= n; i++) is_folder[f[i]] = 1
-        while (("cd " root " && find providers -type f 2>/dev/null" | getline line) > 0) exists[line] = 1
+        list = "cd " root " && find providers -type f 2>/dev/null"
+        while ((list | getline line) > 0) exists[line] = 1
     }
     {
         split($0, part, ":"); split(part[1], path, "/"); from = path[1]

@@ -359,7 +359,7 @@ static void compare(const graph_model *a, const graph_model *b)
     assert_int_equal(a->ir_version, b->ir_version);
     assert_int_equal(a->about.version, b->about.version);
     assert_string_equal(a->about.producer_name, b->about.producer_name);
-    assert_string_equal(a->doc, b->doc);
+    assert_string_equal(a->about.doc, b->about.doc);
     assert_int_equal(a->metadata_count, b->metadata_count);
     assert_int_equal(a->opset_count, b->opset_count);
     assert_int_equal(a->main->extra.bytes, b->main->extra.bytes);
