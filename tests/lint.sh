@@ -94,15 +94,12 @@ fi
 [ ${#scripts[@]} -eq 0 ] || check shellcheck shellcheck --external-sources --severity=warning "${scripts[@]}"
 check includes sh tests/house/includes.sh . tests/house/edges
 
-# Of the commits since main: a subject `area: what and why` of at most 72 characters, and a body if more than 20 lines
-# change.
+# Of the commits since main: a subject with a verb (house/subject.sh), and a body if more than 20 lines change.
 commits() {
-    local commit subject changed status=0
+    local commit faults changed status=0
     for commit in $(git rev-list --no-merges "$base..HEAD"); do
-        subject=$(git log -1 --format=%s "$commit")
-        [ ${#subject} -le 72 ] || { echo "${commit:0:8}: the subject has ${#subject} characters, more than 72"; status=1; }
-        [[ $subject =~ ^[^:]+:\ . ]] || { echo "${commit:0:8}: the subject is not 'area: what and why'"; status=1; }
-        [[ $subject != *"; "* ]] || { echo "${commit:0:8}: the subject has two changes: make two commits"; status=1; }
+        faults=$(tests/house/subject.sh "$(git log -1 --format=%s "$commit")") ||
+            { sed "s/^/${commit:0:8}: /" <<<"$faults"; status=1; }
         changed=$(git show --numstat --format= "$commit" | awk '{ n += $1 + $2 } END { print n + 0 }')
         if [ "$changed" -gt 20 ] && [ -z "$(git log -1 --format=%b "$commit")" ]; then
             echo "${commit:0:8}: changes $changed lines and has no body that says what was wrong without it"

@@ -2,6 +2,7 @@
 #include "inlay/status.h"
 #include "base/among.h"
 #include "base/nearest.h"
+#include "shared/elsewhere.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,9 +68,24 @@ static _Noreturn void refuse(const mistyped_options *known, const struct argp_st
     exit(2);
 }
 
-static const char *elsewhere(const mistyped_options *known, const char *word)
+/* Whether the help lists the option; hidden ones are of other verbs. */
+static bool has_option(const void *ctx, const char *name, size_t bytes)
 {
-    return known->elsewhere != NULL ? known->elsewhere(word) : NULL;
+    const struct argp_option *row;
+
+    for (uint32_t i = 0; (row = option_at(ctx, i)) != NULL; i++)
+        if (strncmp(row->name, name, bytes) == 0 && row->name[bytes] == '\0' && (row->flags & OPTION_HIDDEN) == 0)
+            return true;
+    return false;
+}
+
+/* What the word means in other tools comes before options that look like it. */
+static void refuse_elsewhere(const mistyped_options *known, const struct argp_state *state, const char *word)
+{
+    const char *answer = elsewhere_answer(word, has_option, known);
+
+    if (answer != NULL)
+        refuse(known, state, "unknown option '%s'; try %s", word, answer);
 }
 
 static void refuse_without_value(const mistyped_options *known, const struct argp_state *state,
@@ -90,9 +106,13 @@ static const struct argp_option *find_letter(const mistyped_options *known, char
 /* Checks a cluster of short options ("-o"); whether it ends with one whose argument is the next word. */
 static bool short_takes_next(const mistyped_options *known, const struct argp_state *state, int i)
 {
+    if (state->argv[i][1] != '\0' && state->argv[i][2] != '\0') /* "-ngl" is no cluster */
+        refuse_elsewhere(known, state, state->argv[i]);
     for (const char *c = state->argv[i] + 1; *c != '\0'; c++) {
         const struct argp_option *row = find_letter(known, *c);
 
+        if (row == NULL)
+            refuse_elsewhere(known, state, (char[]){ '-', *c, '\0' });
         if (row == NULL)
             refuse(known, state, "unknown option '-%c'; %s --help-all lists the options", *c, state->name);
         if (takes_next(row) && c[1] == '\0' && i + 1 >= state->argc)
@@ -107,22 +127,30 @@ static void refuse_unknown(const mistyped_options *known, const struct argp_stat
                            size_t bytes)
 {
     char wanted[128];
-    const char *near, *answer;
+    const char *near;
     uint32_t option_count = 0;
 
     while (option_at(known, option_count) != NULL)
         option_count++;
     (void)snprintf(wanted, sizeof wanted, "--%.*s", (int)bytes, name);
     near = nearest_name(wanted + 2, name_at, known, option_count);
-    answer = elsewhere(known, wanted);
-    if (answer != NULL) /* what the name means in other tools comes before names that look like it */
-        refuse(known, state, "unknown option '%s'; try %s", wanted, answer);
+    refuse_elsewhere(known, state, wanted);
     if (near != NULL)
         refuse(known, state, "unknown option '%s'; did you mean '--%s'?", wanted, near);
     refuse(known, state, "unknown option '%s'; %s --help-all lists the options", wanted, state->name);
 }
 
-/* Checks a long option, name[bytes], of which the word i of the command line has more. */
+/* Whether word, the beginning of row's name, is the name of another option in other tools. */
+static bool means_other(const mistyped_options *known, const char *word, const struct argp_option *row)
+{
+    const char *answer = elsewhere_answer(word, has_option, known);
+    const size_t bytes = strlen(row->name);
+
+    return answer != NULL && (strncmp(answer, "--", 2) != 0 || strncmp(answer + 2, row->name, bytes) != 0 ||
+                              strcspn(answer + 2, "= ") != bytes);
+}
+
+/* Checks a long option: name[bytes] is the name in word i of the command line, without its "--" and its value. */
 static const struct argp_option *check_long(const mistyped_options *known, const struct argp_state *state,
                                             const char *name, size_t bytes, int i)
 {
@@ -130,7 +158,7 @@ static const struct argp_option *check_long(const mistyped_options *known, const
     char word[128];
 
     (void)snprintf(word, sizeof word, "--%.*s", (int)bytes, name);
-    if (row == NULL || (row->name[bytes] != '\0' && elsewhere(known, word) != NULL))
+    if (row == NULL || (row->name[bytes] != '\0' && means_other(known, word, row)))
         refuse_unknown(known, state, name, bytes);
     if (other != NULL)
         refuse(known, state, "option '--%.*s' is ambiguous: '--%s' or '--%s'", (int)bytes, name, row->name,

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* The output has the shape of the query, or of the part of a packed query that holds the queries. The cache has the
- * type of the past, or, without a past, the type that its width has. */
+ * type of the past; without a past, its type follows from the width of its elements. */
 static inlay_status infer_group_query_attention(op_infer *infer)
 {
     const bool quantized = strcmp(infer_attr_string(infer, "k_quant_type", "NONE"), "NONE") != 0;

@@ -108,7 +108,7 @@ static inline double price_axis(const inlay_value_state *state, uint32_t d)
 }
 
 /* The time in which threads stream through activations. A line of memory is read before it is written. Several threads
- * find a part of it in each other's caches, from where it arrives as from the shared one. */
+ * find a part of the data in each other's caches, which are as fast as the shared cache. */
 static inline double price_stream_ns(const price_memory *memory, double read, double written, double threads)
 {
     const double bytes = read + written, far = price_stream_share(memory, bytes);

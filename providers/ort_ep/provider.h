@@ -43,7 +43,8 @@ typedef struct ep_library {
     OrtEpFactory *factories[16]; /* [factory_count] */
     size_t factory_count;
     uint32_t device_count; /* devices that the factories support */
-    /* [used_count] the devices that are used, of one factory: their numbers among all, and what CreateEp gets */
+    /* [used_count] the devices that are used, all of one factory: the number of each among all devices, and the
+     * arguments of CreateEp */
     uint32_t numbers[ORT_EP_MOST_DEVICES];
     OrtEpDevice *devices[ORT_EP_MOST_DEVICES];
     const OrtHardwareDevice *hardware[ORT_EP_MOST_DEVICES];

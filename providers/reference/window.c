@@ -47,8 +47,9 @@ static inlay_status run(const kit_call *call)
         for (int64_t j = 0; j < count; j++) {
             /* A window of one sample consists of the center of a window. */
             double angle = period > 0 ? two_pi * (double)(i + j) / (double)period : two_pi / 2;
-            block[j] =
-                state->coefficient[0] + state->coefficient[1] * cos(angle) + state->coefficient[2] * cos(2 * angle);
+            block[j] = state->coefficient[0] + state->coefficient[1] * cos(angle);
+            if (state->coefficient[2] != 0)
+                block[j] += state->coefficient[2] * cos(2 * angle);
         }
         convert_from_f64(output->dtype, output->data, i, count, block, 0);
     }

@@ -107,8 +107,8 @@ static bool small_from_f32(inlay_dtype to, void *restrict dst, int64_t first, in
     return true;
 }
 
-/* Blocks of integers in the range of int32 are converted from it: most instruction sets have no other instruction, and
- * the results are the same, because either conversion rounds once. */
+/* Blocks of integers in the range of int32 are converted from int32: most instruction sets convert no int64, and the
+ * results are the same, because each of the two conversions rounds once. */
 static void i64_to_f32(float *restrict dst, const int64_t *restrict src, int64_t count)
 {
     enum { BLOCK = 512 };

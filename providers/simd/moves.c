@@ -4,6 +4,9 @@
 #include "simd/vec.h"
 #include <stdbool.h>
 
+/* BAND: squares side by side before those below them, so that rows are read in pieces of several cache lines. */
+enum { WORD = sizeof(float), BAND = 8 };
+
 /* Interleaves three rows: output[pixels][3]. */
 static void interleave(const float *input, int64_t step, int64_t pixels, float *output)
 {
@@ -50,22 +53,6 @@ KERNEL_PART(void, move_rows, const float *input, int64_t x_row, float *output, i
     }
 }
 
-VEC_INLINE void turn_block(const float *input, int64_t x_row, float *output, int64_t y_row, int64_t rows,
-                           int64_t columns, bool full)
-{
-    const vmask in = vec_first(columns), out = vec_first(rows);
-    vec v[VEC_LANES];
-
-    for (int r = 0; r < VEC_LANES; r++)
-        v[r] = full ? vec_load(input + r * x_row) : r < rows ? vec_load_some(in, input + r * x_row) : vec_zero();
-    vec_transpose(v);
-    for (int c = 0; c < VEC_LANES; c++)
-        if (full)
-            vec_store(output + c * y_row, v[c]);
-        else if (c < columns)
-            vec_store_some(output + c * y_row, out, v[c]);
-}
-
 /* Transposes few rows to a contiguous output, such as pixels of few channels. Stores whole vectors; the next store
  * overwrites the excess elements. Returns the number of columns done. The caller transposes the last columns, because
  * whole vectors would be written beyond the end. */
@@ -85,34 +72,22 @@ static int64_t transpose_few_rows(const float *input, int64_t x_row, float *outp
     return c;
 }
 
-KERNEL_PART(void, move_turn, const float *input, int64_t x_row, float *output, int64_t y_row, int64_t rows,
-            int64_t columns)
+/* The same for few columns of a contiguous input: loads whole vectors, and returns the number of rows done. */
+static int64_t transpose_few_columns(const float *input, float *output, int64_t y_row, int64_t rows, int64_t columns)
 {
-    int64_t first = 0;
+    int64_t r = 0;
 
-    INLAY_CHECK(rows >= 0 && columns >= 0);
-    if (rows == 3 && y_row == 3) {
-        interleave(input, x_row, columns, output);
-        return;
-    }
-    if (columns == 3 && x_row == 3) {
-        deinterleave(input, output, y_row, rows);
-        return;
-    }
-    if (rows < VEC_LANES && y_row == rows)
-        first = transpose_few_rows(input, x_row, output, rows, columns);
-    for (int64_t c = first; c < columns; c += VEC_LANES) {
-        for (int64_t r = 0; r < rows; r += VEC_LANES) {
-            const float *from = input + r * x_row + c;
-            float *to = output + c * y_row + r;
+    for (; (rows - r - VEC_LANES + 1) * columns >= VEC_LANES; r += VEC_LANES) {
+        vec v[VEC_LANES];
 
-            if (rows - r >= VEC_LANES && columns - c >= VEC_LANES)
-                turn_block(from, x_row, to, y_row, VEC_LANES, VEC_LANES, true);
-            else
-                turn_block(from, x_row, to, y_row, rows - r < VEC_LANES ? rows - r : VEC_LANES,
-                           columns - c < VEC_LANES ? columns - c : VEC_LANES, false);
-        }
+        for (int i = 0; i < VEC_LANES; i++)
+            v[i] = vec_load(input + (r + i) * columns);
+        vec_transpose(v);
+        for (int c = 0; c < VEC_LANES; c++)
+            if (c < columns)
+                vec_store(output + c * y_row + r, v[c]);
     }
+    return r;
 }
 
 /* Transposes a square whose rows are one vector each, with `per` elements in a word: first combines elements of `per`
@@ -122,7 +97,9 @@ VEC_INLINE void turn_square(const char *input, int64_t x_row, char *output, int6
                             const bool full, int64_t rows, int64_t columns)
 {
     const int size = 4 / per;
-    const vmask part = vec_first(rows / per);
+    const bool wide = columns == per * VEC_LANES;
+    const bool masked = VEC_LANES > 4 && columns % per == 0; /* masked loads and stores accept any address there */
+    const vmask part = vec_first(rows / per), across = vec_first(columns / per);
     vec words[4][VEC_LANES];
 
     for (int g = 0; g < VEC_LANES; g++) {
@@ -133,8 +110,10 @@ VEC_INLINE void turn_square(const char *input, int64_t x_row, char *output, int6
             const int64_t r = g * per + k;
 
             v[k] = vec_zero();
-            if (full || (r < rows && columns == per * VEC_LANES))
+            if (full || (wide && r < rows))
                 v[k] = vec_load((const float *)(const void *)(input + r * x_row));
+            else if (masked && r < rows)
+                v[k] = vec_load_some(across, (const float *)(const void *)(input + r * x_row));
             else if (r < rows)
                 memcpy(&v[k], input + r * x_row, (size_t)(columns * size));
         }
@@ -165,7 +144,7 @@ VEC_INLINE void turn_square(const char *input, int64_t x_row, char *output, int6
 
             if (full || (c < columns && rows == per * VEC_LANES))
                 vec_store((float *)(void *)to, t[w]);
-            else if (c < columns && VEC_LANES > 4 && rows % per == 0) /* masked stores accept any address there */
+            else if (c < columns && VEC_LANES > 4 && rows % per == 0) /* as for loads */
                 vec_store_some((float *)(void *)to, part, t[w]);
             else if (c < columns)
                 memcpy(to, &t[w], (size_t)(rows * size));
@@ -183,21 +162,44 @@ VEC_INLINE void turn_squares(const char *input, int64_t x_row, char *output, int
 
     if (rows == 0 || columns == 0)
         return;
-    for (int64_t c0 = 0; c0 < last_column + side; c0 += side) {
-        const int64_t c = c0 < last_column ? c0 : last_column;
-
+    for (int64_t from = 0; from < last_column + side; from += BAND * side)
         for (int64_t r0 = 0; r0 < last_row + side; r0 += side) {
             const int64_t r = r0 < last_row ? r0 : last_row;
-            const char *from = input + r * x_row + c * size;
-            char *to = output + c * y_row + r * size;
 
-            if (full)
-                turn_square(from, x_row, to, y_row, per, true, side, side);
-            else
-                turn_square(from, x_row, to, y_row, per, false, rows < side ? rows : side,
-                            columns < side ? columns : side);
+            for (int64_t c0 = from; c0 < last_column + side && c0 < from + BAND * side; c0 += side) {
+                const int64_t c = c0 < last_column ? c0 : last_column;
+                const char *in = input + r * x_row + c * size;
+                char *out = output + c * y_row + r * size;
+
+                if (full)
+                    turn_square(in, x_row, out, y_row, per, true, side, side);
+                else
+                    turn_square(in, x_row, out, y_row, per, false, rows < side ? rows : side,
+                                columns < side ? columns : side);
+            }
         }
+}
+
+KERNEL_PART(void, move_turn, const float *input, int64_t x_row, float *output, int64_t y_row, int64_t rows,
+            int64_t columns)
+{
+    int64_t column = 0, row = 0;
+
+    INLAY_CHECK(rows >= 0 && columns >= 0);
+    if (rows == 3 && y_row == 3) {
+        interleave(input, x_row, columns, output);
+        return;
     }
+    if (columns == 3 && x_row == 3) {
+        deinterleave(input, output, y_row, rows);
+        return;
+    }
+    if (rows < VEC_LANES && y_row == rows)
+        column = transpose_few_rows(input, x_row, output, rows, columns);
+    else if (columns < VEC_LANES && x_row == columns)
+        row = transpose_few_columns(input, output, y_row, rows, columns);
+    turn_squares((const char *)(input + row * x_row + column), x_row * WORD, (char *)(output + column * y_row + row),
+                 y_row * WORD, rows - row, columns - column, 1);
 }
 
 /* Splits contiguous pixels of 2 to 4 byte channels into planes. */

@@ -1,8 +1,8 @@
 /* kit/blocks.h - blocks of quantized weights, as GGUF files store them and UnpackBlocks of ai.inlay reads them.
  *
- * A block has a factor or several, and codes of some elements. It is read as codes of 2, 4 or 8 bits with a scale, and
- * a zero point, for each group of elements: (code - zero) * scale. All functions may be called by any thread. Not
- * installed: the host and its own providers share it.
+ * A block has one or several factors, and the codes of its elements. It is read as codes of 2, 4 or 8 bits, with a
+ * scale and perhaps a zero point for each group of elements: (code - zero) * scale. All functions may be called by any
+ * thread. Not installed: the host and its own providers share it.
  *
  * UnpackBlocks has the input blocks [..., blocks of a row, bytes of a block] of uint8; the attributes type (id of a
  * kit_block_type), columns (elements of a row), bits (2, 4 or 8), block_size (elements of a group) and joined; and the
@@ -17,8 +17,8 @@ struct inlay_node_info;
 
 enum { KIT_MAX_BLOCK = 256 }; /* most elements of a block */
 
-/* The scales of the groups of a block are factor * scales[i]. With zero points, the value of a code is that times the
- * code, minus minimum_factor * minimums[i]. Both products are exact floats. */
+/* The scale of group i of a block is factor * scales[i]. With zero points, the value of a code is scale * code -
+ * minimum_factor * minimums[i]. Both products of a factor are exact floats. */
 typedef struct kit_block_scales {
     float factor, minimum_factor;
     int8_t scales[16], minimums[16];
@@ -32,20 +32,21 @@ typedef struct kit_block_type {
     /* Without zero points, codes minus kit_blocks_zero are signed integers of `least` bits; otherwise codes are
      * unsigned ones. */
     int64_t least;
-    /* NULL: none. Otherwise files have indexes of 4 bits of this table of 16 codes of 8 bits. */
+    /* 16 codes of 8 bits, of which files have the 4-bit indexes; NULL: files have the codes themselves. */
     const uint8_t *table;
     bool zeros; /* has zero points; otherwise they are the middle of the codes */
     /* Unpacks a block: a byte with the code, or the index of the table, of each element (codes NULL: not wanted), a
      * scale and with zeros a zero point for each group. */
     void (*unpack)(const uint8_t *block, uint8_t *codes, float *scales, float *zeros);
-    /* The scales of a block of KIT_MAX_BLOCK elements; NULL: these are not small integers times a factor of it. */
+    /* Reads the scales of a block of KIT_MAX_BLOCK elements. NULL: the scales of this type are not a factor of the
+     * block times small integers. */
     void (*read_scales)(const uint8_t *block, kit_block_scales *out);
 } kit_block_type;
 /* NULL: not known. */
 const kit_block_type *kit_block_type_of(int64_t id);
 
-/* How blocks are read: with the bits and groups of the type, or with more bits and smaller groups; or with 4 bits as
- * the indexes of the type's table. */
+/* How blocks are read: with the bits and groups of the type, with more bits and smaller groups, or, with 4 bits, as the
+ * indexes of the type's table. */
 typedef struct kit_blocks {
     const kit_block_type *type;
     int64_t bits, group;

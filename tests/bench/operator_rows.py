@@ -375,7 +375,75 @@ def others():
     yield Row("MatMulInteger dynamic", "MatMulInteger", ["u8[256,768]", "u8[768,768]"], ["i32"])
 
 
-FAMILIES = (functions, pairs, axes, moves, windows, products, learned, others)
+# ------------------------------------------------------------------ sizes within and beyond each cache, odd sizes
+def sizes():
+    """The operators of the other families that move or reduce more than they compute, at sizes that these lack."""
+    planes = {"tiny": "[1,8,14,14]", "odd": "[1,37,61,53]", "large": "[4,64,224,224]"}
+    rows = {"tiny": "[4,48]", "odd": "[77,333]", "large": "[8192,1024]"}
+    for op in "Relu Sigmoid Tanh Exp HardSwish".split():
+        yield from same(op, "f32", planes)
+    for op in "Add Mul".split():
+        for name, size in planes.items():
+            yield Row(f"{op} f32 {name}", op, ["f32" + size, "f32" + size])
+            yield Row(f"{op} f32 {name} channel", op, ["f32" + size, f"f32[{shape_of(size)[1]},1,1]"])
+    for op in "Softmax LogSoftmax Hardmax LpNormalization".split():
+        yield from same(op, "f32", rows, axis=-1)
+    for name, size in rows.items():
+        width = shape_of(size)[1]
+        yield Row(f"LayerNormalization f32 {name}", "LayerNormalization", ["f32" + size, f"=f32[{width}]", f"=f32[{width}]"])
+        for axis in (0, 1):
+            for op in "ReduceMean ReduceMax ReduceL2".split():
+                yield Row(f"{op} f32 {name} axis {axis}", op, ["f32" + size], axes=[axis])
+            yield Row(f"ReduceSum f32 {name} axis {axis}", "ReduceSum", ["f32" + size, f"=i64[1]:is {axis}"])
+            yield Row(f"Concat f32 {name} axis {axis}", "Concat", ["f32" + size] * 3, axis=axis)
+            yield Row(f"ArgMax f32 {name} axis {axis}", "ArgMax", ["f32" + size], ["i64"], axis=axis)
+            yield Row(f"CumSum f32 {name} axis {axis}", "CumSum", ["f32" + size, f"=i64[]:is {axis}"])
+        yield Row(f"Transpose f32 {name} matrix", "Transpose", ["f32" + size], perm=[1, 0])
+        yield Row(f"Gather f32 {name} rows", "Gather", ["=f32" + size, f"i64[200]:below {shape_of(size)[0]}"], axis=0)
+        yield Row(f"Slice f32 {name} columns", "Slice", ["f32" + size, "=i64[1]:is 1", f"=i64[1]:is {width - 1}",
+                                                        "=i64[1]:is 1"])
+        yield Row(f"Gemm f32 {name} to 96", "Gemm", ["f32" + size, f"=f32[{width},96]", "=f32[96]"])
+        yield Row(f"MatMul f32 one row of {name}", "MatMul", [f"f32[1,{shape_of(size)[0]}]", "=f32" + size])
+    for name, size in planes.items():
+        channels = shape_of(size)[1]
+        for op in ("MaxPool", "AveragePool"):
+            for kernel, stride, pad in ((2, 2, 0), (3, 1, 1), (3, 2, 1)):
+                yield Row(f"{op} f32 {name} {kernel}x{kernel} stride {stride}", op, ["f32" + size],
+                          kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4)
+        for mode in ("linear", "nearest"):
+            for scale in ("2", "0.5", "1.3"):
+                yield Row(f"Resize f32 {name} {mode} {scale}", "Resize", ["f32" + size, None, f"=f32[4]:is 1 1 {scale} {scale}"],
+                          mode=mode)
+        yield Row(f"Pad f32 {name}", "Pad", ["f32" + size, "=i64[8]:is 0 0 1 1 0 0 1 1"])
+        yield Row(f"Transpose f32 {name} channels last", "Transpose", ["f32" + size], perm=[0, 2, 3, 1])
+        yield Row(f"Concat f32 {name} channels", "Concat", ["f32" + size] * 2, axis=1)
+        yield Row(f"Split f32 {name} rows", "Split", ["f32" + size], ["f32"] * 2, axis=3, opset=18, num_outputs=2)
+        yield Row(f"GlobalAveragePool f32 {name}", "GlobalAveragePool", ["f32" + size])
+        yield Row(f"BatchNormalization f32 {name}", "BatchNormalization",
+                  ["f32" + size, *[f"=f32[{channels}]"] * 3, f"=f32[{channels}]:unit"])
+        yield Row(f"InstanceNormalization f32 {name}", "InstanceNormalization", ["f32" + size, *[f"=f32[{channels}]"] * 2])
+        for kernel, group in ((1, 1), (3, 1), (3, channels), (5, channels)):
+            if name == "large" and group == 1 and kernel == 3:
+                continue
+            yield Row(f"Conv f32 {name} {kernel}x{kernel} group {group}", "Conv",
+                      ["f32" + size, f"=f32[{channels},{channels // group},{kernel},{kernel}]"],
+                      pads=[kernel // 2] * 4, group=group)
+        yield Row(f"QuantizeLinear f32 {name}", "QuantizeLinear", ["f32" + size, "=f32[]:is 0.1", "=u8[]:is 128"], ["u8"])
+        yield Row(f"DequantizeLinear u8 {name}", "DequantizeLinear", ["u8" + size, "=f32[]:is 0.1", "=u8[]:is 128"])
+        grid = "f32[1,%d,%d,2]:unit" % tuple(shape_of(size)[2:])
+        if name != "large":
+            yield Row(f"GridSample f32 {name}", "GridSample", ["f32" + size, grid], mode="bilinear")
+    yield Row("MelWeightMatrix f32", "MelWeightMatrix", ["=i64[]:is 80", "=i64[]:is 512", "=i64[]:is 16000",
+              "=f32[]:is 20", "f32[]:is 8000"])
+    yield Row("STFT f32", "STFT", ["f32[1,16000,1]", "=i64[]:is 160", "=f32[400]"])
+    yield Row("HannWindow f32", "HannWindow", ["i64[]:is 4000"])
+    yield Row("EyeLike f32", "EyeLike", ["f32[512,512]"])
+    yield Row("ConstantOfShape f32", "ConstantOfShape", ["i64[2]:is 512 512"])
+    yield Row("Gather f32 words of 768", "Gather", ["=f32[30522,768]", "i64[1,128]:below 30522"], axis=0)
+    yield Row("Hardmax f32 rows", "Hardmax", ["f32[128,1000]"], axis=-1)
+
+
+FAMILIES = (functions, pairs, axes, moves, windows, products, learned, others, sizes)
 
 
 def rows():

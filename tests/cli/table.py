@@ -281,17 +281,36 @@ class Table(unittest.TestCase):
                 self.assertLessEqual(session, flags, verb)
 
     def test_words_of_other_tools(self):
-        """Each answer of elsewhere.def names verbs and options that exist, and each of its words is unknown."""
-        with open(os.path.join(os.path.dirname(VERBS_DEF), "elsewhere.def"), encoding="utf-8") as file:
-            rows = re.findall(r'^ELSEWHERE\("(.*)", "(.*)"\)', file.read(), re.M)
-        self.assertGreater(len(rows), 20)
+        """Each answer of elsewhere.def names verbs and options that exist. Each word is answered by one line, and each
+        option in the answer is one of the verb that was called, or of the verb that the answer names."""
+        folder = os.path.join(os.path.dirname(VERBS_DEF), "../../shared/elsewhere.def")
+        with open(folder, encoding="utf-8") as file:
+            rows = re.findall(r'^ELSEWHERE\(((?:"[^"]*"\s*)+),\s*"(.*)"\)', file.read(), re.M)
+        self.assertGreater(len(rows), 60)
+        verbs = [verb for verb in VERBS if verb != "serve" or os.path.exists(INLAY + "-serve")]
+        flags = {verb: set(re.findall(r"(?m)^ +(?:-\w, )?(--[a-z-]+)", run([verb, "--help-all"]).stdout)) for verb in verbs}
         for words, answer in rows:
             verb = re.match("inlay ([a-z-]+)", answer)
-            for flag in re.findall(r"--[a-z-]+", answer):
-                if answer != "inlay --version":
-                    self.assertRegex(run([verb[1] if verb else "run", "--help-all"]).stdout, rf"(?m)^ +(-., )?{flag}\b")
             self.assertIn(verb[1] if verb else "run", [*VERBS, "--version"])
-            self.assertFalse(set(words.split()) & set(VERBS), words)
+            for word in re.findall(r"[^\s\"]+", words):
+                self.assertNotIn(word, VERBS)
+        words = sorted({word for row in rows for word in re.findall(r"-[^\s\"]+", row[0])})
+        answers = {answer for _, answer in rows}
+        for i, word in enumerate(words):
+            for verb in {"serve", verbs[i % len(verbs)]} & set(verbs):
+                begun = {flag for flag in flags[verb] if flag.startswith(word)}
+                done = run([verb, word, "no_such_file"])
+                if word.startswith("--") and len(begun) == 1 or not word.startswith("--") and "unknown" not in done.stderr:
+                    continue  # an option of this verb, or the beginning of one
+                self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), f"{verb} {word}")
+                told = re.search("; try (.*)\n", done.stderr)
+                if told is None:  # no row has an option of this verb
+                    continue
+                self.assertIn(told[1], answers)
+                other = re.match("inlay ([a-z-]+)", told[1])
+                for flag in re.findall(r"--[a-z-]+", told[1].split(", or ")[0]):
+                    if told[1] != "inlay --version" and (other is None or other[1] in flags):
+                        self.assertIn(flag, flags[other[1] if other else verb], f"{verb} {word}: {done.stderr}")
 
     def test_help_wraps_at_columns(self):
         for columns in (60, 200):

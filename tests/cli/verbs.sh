@@ -90,6 +90,12 @@ expect 0 'string|float' run "$add" --seed 1 --val 2
 refuses 2 "unknown option '--opset'; try inlay optimize --opset=N$" edit "$add" --opset 9
 refuses 2 "unknown option '--batch'; try --dim batch=N$" run "$add" --batch 2
 refuses 2 "unknown option '--device'; try --providers=NAME,...$" run "$add" --device cpu
+refuses 2 "unknown option '-ngl'; try --providers=NAME,...$" run "$add" -ngl 99
+refuses 2 "unknown option '--optShapes'; try --dim NAME=N$" bench "$add" --optShapes=x:1x3
+refuses 2 "unknown option '--intra_op_num_threads'; try --intra-threads=N$" run "$add" --intra_op_num_threads 2
+refuses 2 "unknown option '--n-predict'; try --tokens=N$" generate "$add" --n-predict 3
+refuses 2 "unknown option '--n-predict'; try inlay generate --tokens=N$" run "$add" --n-predict 3
+refuses 2 "unknown option '--threads'; inlay inspect --help-all lists the options$" inspect "$add" --threads 2
 refuses 2 "unknown option 'x'; .inlay config., or inlay_options_describe.. in C, lists all options$" run "$add" --option x=1
 refuses 2 "unknown verb 'convert'; try inlay optimize --opset=N$" convert "$add"
 refuses 2 "unknown option '--verison'; did you mean '--version'\\?$" --verison

@@ -56,6 +56,11 @@ static void all_axes(void **state)
             compare_expect(&(compare_case){ strcmp(ops[o], "Sum") == 0 ? NULL : op, script }, 12,
                            a % 3 == 2 || strcmp(ops[o], "Prod") == 0 ? NULL : feed_nonfinite);
         }
+    for (size_t o = 0; o < sizeof ops / sizeof *ops; o++) { /* several blocks of columns, the last one partial */
+        (void)snprintf(op, sizeof op, "Reduce%s", ops[o]);
+        (void)snprintf(script, sizeof script, "x : 9,1100\ny = %s(x) axes=0,\n-> y", op);
+        compare_expect(&(compare_case){ strcmp(ops[o], "Sum") == 0 ? NULL : op, script }, 12, NULL);
+    }
     compare_expect(&(compare_case){ "ReduceLogSum", "x : 3,N,70\na = Abs(x)\ny = ReduceLogSum(a) axes=1,\n-> y" }, 13,
                    NULL);
     compare_expect(&(compare_case){ "ReduceMax", "x : 3,90\ny = ReduceMax(x) axes=1,\nz = ReduceMin(x) keepdims=0\n"

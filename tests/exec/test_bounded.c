@@ -218,7 +218,7 @@ static const char *refused(const char *script, const char *name, const char *val
     return diag->text;
 }
 
-/* Runs of which one is at other sizes; in a new process, because locked memory stays locked. */
+/* Several runs, one of them at other sizes; in a new process, because locked memory stays locked. */
 static void run_realtime(void)
 {
     static const char *const options[] = { "providers", "cpu?,reference", "realtime", "1", NULL };

@@ -39,6 +39,11 @@ out=$(python3 "$here/messages.py" "$source" --planted)
 
 python3 "$here/generators.py" "$source" || fail "tests have random number generators of their own (above)"
 
+"$here/subject.sh" "cpu: round sums once" || fail "a good subject of a commit is refused (above)"
+out=$("$here/subject.sh" "cpu: sums of halves; docs name everything that this commit has changed since")
+[ "$(wc -l <<<"$out")" = 3 ] || fail "a subject without a verb, with two changes and too long: $out"
+out=$("$here/subject.sh" "round sums once") && fail "a subject without an area: $out"
+
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 mkdir -p "$copy/ops" "$copy/sdk" "$copy/providers/reference"

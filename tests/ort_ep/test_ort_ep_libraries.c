@@ -108,6 +108,38 @@ static OrtStatus *choose_last(const OrtEpDevice **devices, size_t count, const O
     return NULL;
 }
 
+/* Each subgraph says which execution provider runs which nodes; Abs is not supported by the library. */
+static void check_assignment(const OrtEpDevice *device)
+{
+    static const char *const providers[] = { "test_ep", "CPUExecutionProvider" }, *const ops[] = { "Mul", "Abs" };
+    const OrtEpAssignedSubgraph *const *parts;
+    const OrtEpAssignedNode *const *nodes;
+    const char *text;
+    OrtSessionOptions *options = NULL;
+    struct wire wire = { 0 };
+    size_t count, node_count;
+    OrtSession *session;
+
+    ok(api->CreateSessionOptions(&options));
+    ok(api->AddSessionConfigEntry(options, "session.record_ep_graph_assignment_info", "1"));
+    ok(api->SessionOptionsAppendExecutionProvider_V2(options, env, &device, 1, NULL, NULL, 0));
+    write_model(&wire);
+    session = session_of(&wire, options);
+    ok(api->Session_GetEpGraphAssignmentInfo(session, &parts, &count));
+    assert_int_equal(count, 2);
+    for (size_t i = 0; i < count; i++) {
+        ok(api->EpAssignedSubgraph_GetEpName(parts[i], &text));
+        assert_string_equal(text, providers[i]);
+        ok(api->EpAssignedSubgraph_GetNodes(parts[i], &nodes, &node_count));
+        assert_int_equal(node_count, 1);
+        ok(api->EpAssignedNode_GetOperatorType(nodes[0], &text));
+        assert_string_equal(text, ops[i]);
+    }
+    api->ReleaseSession(session);
+    api->ReleaseSessionOptions(options);
+    free(wire.bytes);
+}
+
 static void a_device_runs_sessions(void **state)
 {
     const OrtEpDevice *device;
@@ -120,6 +152,7 @@ static void a_device_runs_sessions(void **state)
     assert_string_equal(api->EpDevice_EpVendor(device), "inlay's tests");
     assert_int_equal(api->HardwareDevice_Type(api->EpDevice_Device(device)), 0);
     assert_float_equal(run_on(device, NULL, NULL), 9, 0);
+    check_assignment(device);
     assert_float_not_equal(run_on(device, "fault", "Mul"), 9, 0); /* the option arrives, and the library runs */
     fails(api->RegisterExecutionProviderLibrary(env, "my vendor's", OTHER_EP), ORT_FAIL,
           "library is already registered under my vendor's");

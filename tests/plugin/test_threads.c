@@ -126,7 +126,7 @@ static inlay_status fail_at_40(void *user, int64_t begin, int64_t end, uint32_t 
     (void)usleep(20000);
     return INLAY_OK;
 }
-/* On one thread, the loop of a watched run is executed in slices, of which the first fails. */
+/* On one thread, the loop of a watched run is executed in slices; the first slice fails. */
 static void a_failure_stops(void **state)
 {
     enum { COUNT = 10000 };

@@ -592,8 +592,9 @@ void write_half_head(const char *path)
     write_stateless_head(path, INLAY_FLOAT16);
 }
 
-/* `seen`, the mean of two ways to compute it: by the hidden state `h` of the row, and by the states. There, `h` of the
- * first row has the tokens before, and the values of the later tokens follow, the last ones those of the run. */
+/* `seen`, the mean of two ways to compute it: by the hidden state `h` of the row, and by the states. By the states: `h`
+ * of the first row stands for the tokens before it, the values of the later tokens follow, and the last of these are
+ * the tokens of the run. */
 static void write_seen_of_states(struct wire *wire, const char *h)
 {
     script_add(wire,

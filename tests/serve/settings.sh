@@ -42,7 +42,10 @@ refuses() { # LINE WORD...: the words after the models
 }
 refuses "unknown option '--max-bacth'; did you mean '--max-batch'?" "$tmp/none" --max-bacth 3
 refuses "option '--max-b' is ambiguous: '--max-batch' or '--max-body-bytes'" "$tmp/none" --access-log --none --max-b 3
-refuses "option '--batch' is ambiguous: '--batch-delay-us' or '--batch-target-us'" "$tmp/none" --batch 2
+refuses "unknown option '--batch'; try --max-batch=N" "$tmp/none" --batch 2
+refuses "unknown option '--model-repository'; try the name of the file or folder alone, without an option" \
+    --model-repository="$tmp/none"
+refuses "unknown option '-np'; try --max-sequences=N" "$tmp/none" -np 4
 refuses "option '--port' needs a value: --port N" "$tmp/none" --port
 refuses "option '--verbose' takes no value" "$tmp/none" --verbose=1
 refuses "unknown option '-x'; $serve --help-all lists the options" "$tmp/none" -x

@@ -166,7 +166,7 @@ static void test_requests_do_not_give_way(void **state)
     assert_int_equal(kill(server.pid, SIGSTOP), 0);
     assert_int_equal(waitpid(server.pid, &status, WUNTRACED), server.pid);
     late = client_connect(&server);
-    client_text(fds[0], requests[0]); /* on the one that has waited longest */
+    client_text(fds[0], requests[0]); /* on the connection that has waited longest */
     client_text(late, requests[0]);
     assert_int_equal(kill(server.pid, SIGCONT), 0);
     client_receive(fds[0], answer);
@@ -190,8 +190,8 @@ static double seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Many clients connect and send nothing. One that sends its request within 100 ms is answered nevertheless: the others
- * wait to be accepted. On a busy machine, which takes longer, once more. */
+/* Many clients connect and send nothing. A client that sends its request within 100 ms is answered nevertheless: the
+ * other connections wait to be accepted. A busy machine may take longer, so the test is repeated. */
 static void test_new_connections_do_not_give_way(void **state)
 {
     enum { CONNECTIONS = 4, SILENT = 16, TRIES = 50 };

@@ -59,7 +59,7 @@ inlay_status link_import(const link_end *from, const inlay_buffer *buffer, const
 
     *out = (inlay_buffer){ 0 };
     if (kind == INLAY_NONE)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "the devices name no kind of memory that both know");
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "the two devices have no kind of shared memory in common");
     status = from->table->buffer_export(from->state, &request, &memory, diag);
     if (status != INLAY_OK)
         return status;

@@ -28,8 +28,8 @@ typedef struct pass_ctx {
     pass_fold_fn fold;
     void *fold_ctx;
     uint64_t fold_max_bytes; /* a folded constant may exceed the size of its inputs by this much */
-    /* Bytes of constant values above fold_max_bytes: of the largest one, and of all that were folded because a run
-     * reads them. The second may not exceed the first. Both start at 0. */
+    /* Of constant values above fold_max_bytes: bytes of the largest value, and the sum of the bytes of all values that
+     * were folded because a run reads them. large_folded may not exceed large_most. Both start at 0. */
     uint64_t large_most, large_folded;
     const char *const *only;  /* [only_count] names of the passes to run in addition to level 0; none = all */
     const char *const *never; /* [never_count] names of passes to skip; level 0 always runs */

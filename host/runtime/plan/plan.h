@@ -136,7 +136,7 @@ static inline bool plan_is_ready(const plan_place *place)
 }
 
 /* The plan for these shapes, cached or new. inputs: the graph's inputs, then its captured values; then, if an output is
- * wanted in device memory, one entry for each output, of which only the domain counts. run: the run that waits for the
+ * wanted in device memory, one entry for each output, in which only the domain counts. run: the run that waits for the
  * plan, see program_specialize(); NULL: none. *out_plan gains a reference. Errors name the node whose shapes do not
  * fit. INLAY_NOT_FOUND: the capacity of a state is too small; INLAY_BUSY: the state cannot be in place at these
  * shapes. */

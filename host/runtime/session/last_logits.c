@@ -61,7 +61,7 @@ static uint32_t same_place(const struct graph *graph, const graph_node *node)
         const uint32_t value = node->info.inputs[i];
         const inlay_value_info *info = &graph->values[value].info;
 
-        /* Logits of one token are alike, too. */
+        /* is_alike() also accepts logits of one token, so the rank or a constant decides. */
         if (is_alike(info) && (info->rank < LOGITS_RANK || (info->flags & INLAY_VALUE_CONSTANT) != 0))
             continue;
         if (found != INLAY_NONE || graph->values[value].info.rank != LOGITS_RANK)

@@ -211,7 +211,7 @@ void timeline_renew(uint64_t *id)
         return;
     due = take_due(timeline, true);
     INLAY_CHECK((timeline->generation & 1) == 1);
-    timeline->generation += 2; /* odd: in use, with another number */
+    timeline->generation += 2; /* stays odd, which means in use; ids of the previous use no longer match */
     timeline->status = INLAY_OK;
     timeline->reached = 0;
     *id = (uint64_t)timeline->generation << 32 | (uint32_t)*id;

@@ -395,8 +395,8 @@ void settings_parse(struct settings *settings, int argc, char **argv)
     *settings = (struct settings){ .models = NULL };
     argp_err_exit_status = 2;
     describe_flags();
-    argc = mistyped_check(&(mistyped_options){ (const struct argp_option *[]){ flags, own }, 2, NULL, refuse_word },
-                          argc, argv);
+    argc =
+        mistyped_check(&(mistyped_options){ (const struct argp_option *[]){ flags, own }, 2, refuse_word }, argc, argv);
     (void)argp_parse(&argp, argc, argv, 0, NULL, settings);
     file = settings->serve_config;
     if (file == NULL && access(default_file, F_OK) == 0)

@@ -612,7 +612,7 @@ static void take_defaults(struct sampler *asked, const struct sampler *defaults)
         asked->top_k = defaults->top_k;
 }
 
-/* Gives the samplers the characters of tokens, of which some end a repetition. false: out of memory. */
+/* Gives the samplers the characters of tokens, because some characters end a repetition. false: out of memory. */
 static bool find_characters(struct completion *completion)
 {
     struct sampler *sampler = &completion->asked.sampler;

@@ -163,7 +163,7 @@ static void begin_event(struct completion *completion, const char *type)
                   completion->event_count++);
 }
 
-/* The members that name the place of the message's text in the response, or of the thought's. */
+/* Writes the members that name a place in the response: that of the message's text, or that of the thought. */
 static void write_place(struct completion *completion, bool thought)
 {
     strbuf_format(&completion->out, ",\"item_id\":\"%s_%llu\",\"output_index\":%u,\"content_index\":0",

@@ -214,8 +214,8 @@ static bool add_worker(struct prepare *prepare)
     return true;
 }
 
-/* Starts threads for requests that could begin. Not called by a thread of low priority, which new threads would have
- * as well. The caller holds the lock. */
+/* Starts threads for requests that could begin. A thread of low priority may not call it, because new threads inherit
+ * the priority. The caller holds the lock. */
 static void add_workers(struct prepare *prepare)
 {
     while (ready_count(prepare) > prepare->idle_count && prepare->fast_count < prepare->most_fast &&

@@ -223,7 +223,7 @@ struct job {
 INLAY_NODISCARD inlay_status model_load(const char *name, uint64_t version, const char *path,
                                         const model_settings *settings, const inlay_options *options, struct wire *made,
                                         struct model **out_model, inlay_diag *diag);
-/* Makes a model of an ensemble, which it takes. */
+/* Makes a model of an ensemble. The model owns the ensemble, also after a failure. */
 INLAY_NODISCARD inlay_status model_load_ensemble(const char *name, uint64_t version, const char *path,
                                                  const model_settings *settings, struct ensemble *ensemble,
                                                  struct model **out_model, inlay_diag *diag);

@@ -9,8 +9,8 @@
 #include "serve/base/server.h"
 #include "serve/schedule/sched.h"
 
-/* For a request without a version: counts it and, if the rollout of job->model chooses it, sets job->trial; as canary
- * it gets the candidate as job->model. A request of a sequence is never chosen. */
+/* Counts a request that names no version. If the rollout of job->model chooses the request, sets job->trial, and for
+ * rollout canary also sets job->model to the candidate. A request of a sequence is never chosen. */
 void trial_choose(struct server *server, struct job *job);
 /* model_check(). A request that only the stable version accepts gets that one. */
 INLAY_NODISCARD inlay_status trial_check(struct job *job, inlay_diag *diag);

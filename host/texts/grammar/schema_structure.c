@@ -103,7 +103,7 @@ typedef struct array_walk {
     schema_reader *reader;
     const array_form *form;
     grammar_node *made; /* [(last + 1) * (wanted + 1)] */
-    bool loops;         /* the items from `last` on may be any number; else none follows it */
+    bool loops;         /* any number of items may follow from `last` on; else none follows it */
     uint32_t last;
 } array_walk;
 

@@ -25,7 +25,7 @@ void coverage_begin_source(struct coverage *coverage);
 void coverage_note(struct coverage *coverage, const harness_answer *answer);
 void coverage_end_source(struct coverage *coverage, const case_source *source, uint32_t cases, uint32_t compared,
                          uint32_t declined, uint32_t repeated);
-/* Counts the operators of which the first case is offered, for the plan of a slow compiler. */
+/* Counts the operators whose first case is offered, for the plan of a slow compiler. */
 void coverage_plan(struct check *check, const struct fixture *fixture, const loaded_provider *provider,
                    const inlay_operator *const *custom, uint32_t custom_count);
 /* Writes the lines about the provider. */

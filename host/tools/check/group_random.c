@@ -141,7 +141,8 @@ static void count_traits(struct walk *walk, const op_case *entry, bool ran)
     }
 }
 
-/* Has the case a trait of which no case was offered, nor known to be refused although another provider runs it? */
+/* Whether the case has a trait that no offered case had so far, and no case that this provider refused although another
+ * one runs it. */
 static bool has_open_trait(const struct walk *walk, const op_case *entry)
 {
     for (uint32_t t = 0; t < walk->trait_count; t++)

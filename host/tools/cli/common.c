@@ -1,7 +1,6 @@
 /* Flags that all verbs share, and the conversion of flags, files and environment into options of the library. */
 #include "base/output.h"
 #include "cli/cli.h"
-#include "cli/elsewhere.h"
 #include "cli/help.h"
 #include "cli/outputs.h"
 #include "cli/screen.h"
@@ -318,8 +317,7 @@ void cli_parse(const cli_verb *verb, cli_settings settings, int argc, char **arg
     }
     if (settings != CLI_SETTINGS_NONE)
         describe_flags(settings);
-    argc = mistyped_check(&(mistyped_options){ known, sizeof known / sizeof known[0], elsewhere_answer, refuse_word },
-                          argc, argv);
+    argc = mistyped_check(&(mistyped_options){ known, sizeof known / sizeof known[0], refuse_word }, argc, argv);
     if (argp_parse(&root, argc, argv, ARGP_NO_HELP, NULL, &in) != 0)
         exit(CLI_USAGE); /* out of memory; everything else has ended the process with a message */
     if (cli_choose_model(verb, args, &folder, &diag) != INLAY_OK || outputs_check(&diag) != INLAY_OK)

@@ -2,9 +2,9 @@
 #include "base/nearest.h"
 #include "base/output.h"
 #include "cli/cli.h"
-#include "cli/elsewhere.h"
 #include "cli/outputs.h"
 #include "inlay/check.h"
+#include "shared/elsewhere.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -81,7 +81,7 @@ static const char *option_name(const void *ctx, uint32_t i)
 
 static int unknown_verb(const char *name)
 {
-    const char *elsewhere = elsewhere_answer(name);
+    const char *elsewhere = elsewhere_answer(name, NULL, NULL);
     char otherwise[NEAREST_HINT_BYTES], hint[NEAREST_HINT_BYTES];
 
     if (elsewhere != NULL)

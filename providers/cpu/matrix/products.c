@@ -437,7 +437,7 @@ VEC_INLINE vec load_half(const void *lines, int64_t at)
     return vec_load_half(half);
 }
 
-/* lines: floats, or halves, of which `size` is a multiple of VEC_LANES. */
+/* lines: floats, or halves if `size` is a multiple of VEC_LANES. */
 VEC_INLINE void panel_of(const void *lines, bool halves, int64_t stride, int64_t count, int64_t size, float *out)
 {
     const int64_t past = (count + SGEMM_LANES - 1) / SGEMM_LANES * SGEMM_LANES;
@@ -509,7 +509,7 @@ VEC_INLINE void dots_of(int rows, const float *a, int64_t a_row, const void *b, 
     }
 }
 
-/* b: floats, or halves, of which `size` is a multiple of VEC_LANES. */
+/* b: floats, or halves if `size` is a multiple of VEC_LANES. */
 VEC_INLINE void dots_all(const float *a, int64_t a_row, int64_t rows, const void *b, bool halves, int64_t b_stride,
                          int64_t count, int64_t size, float *out, int64_t out_row)
 {

@@ -110,7 +110,6 @@ float cpu_reduce_empty(const cpu_op *op)
 struct reduction {
     cpu_native native;
     int64_t count, n, inner;
-    int64_t blocks; /* blocks of columns */
     const struct kind *kind;
 };
 
@@ -118,6 +117,7 @@ typedef struct reduction_call {
     const struct reduction *reduction;
     const float *input;
     float *output;
+    int64_t width, blocks; /* columns of a block, and blocks of columns */
 } reduction_call;
 
 static void finish(const struct reduction *reduction, float *output, int64_t count)
@@ -139,7 +139,7 @@ static inlay_status reduce_range(void *user, int64_t begin, int64_t end, uint32_
     const struct reduction *reduction = call->reduction;
 
     (void)worker;
-    INLAY_CHECK(reduction->kind->fold < FOLD_COUNT && end <= reduction->count * reduction->blocks);
+    INLAY_CHECK(reduction->kind->fold < FOLD_COUNT && end <= reduction->count * call->blocks);
     if (reduction->inner == 1) {
         KERNEL_BEST(row_loops)->folds[reduction->kind->fold].rows(call->input + begin * reduction->n,
                                                                   call->output + begin, end - begin, reduction->n);
@@ -147,8 +147,8 @@ static inlay_status reduce_range(void *user, int64_t begin, int64_t end, uint32_
         return INLAY_OK;
     }
     for (int64_t i = begin; i < end; i++) {
-        const int64_t column = i % reduction->blocks * ROW_COLUMNS, outer = i / reduction->blocks;
-        const int64_t width = reduction->inner - column < ROW_COLUMNS ? reduction->inner - column : ROW_COLUMNS;
+        const int64_t column = i % call->blocks * call->width, outer = i / call->blocks;
+        const int64_t width = reduction->inner - column < call->width ? reduction->inner - column : call->width;
         float *output = call->output + outer * reduction->inner + column;
 
         KERNEL_BEST(row_loops)->folds[reduction->kind->fold].columns(
@@ -163,10 +163,15 @@ static inlay_status run_reduction(const cpu_native *native, const cpu_state *sta
                                   uint32_t threads)
 {
     const struct reduction *reduction = (const struct reduction *)(const void *)native;
-    reduction_call call = { reduction, args[0], args[1] };
-    const int64_t items = reduction->count * reduction->blocks,
-                  grain = 32768 / (reduction->n * (reduction->inner > 1 ? ROW_COLUMNS : 1)) + 1;
+    reduction_call call = { reduction, args[0], args[1],
+                            reduction->inner < FOLD_COLUMNS ? reduction->inner : FOLD_COLUMNS, 1 };
+    int64_t items, grain;
 
+    while (call.width > ROW_COLUMNS && reduction->count * (reduction->inner / call.width) < (int64_t)threads)
+        call.width = (call.width / 2 + 15) / 16 * 16;
+    call.blocks = (reduction->inner + call.width - 1) / call.width;
+    items = reduction->count * call.blocks;
+    grain = 32768 / (reduction->n * call.width) + 1;
     if (threads <= 1 || items <= grain)
         return reduce_range(&call, 0, items, 0);
     return state->host->parallel_for(state->host->ctx, run, items, grain, reduce_range, &call);
@@ -260,7 +265,6 @@ static inlay_status lower_reduce(cpu_build *build, const cpu_group *group)
         return cpu_finish(build, group, 0, &in, false);
     }
     INLAY_TRY(cpu_result_place(build, group->out, &layout, &out));
-    reduction.blocks = reduction.inner > 1 ? (reduction.inner + ROW_COLUMNS - 1) / ROW_COLUMNS : 1;
     INLAY_TRY(cpu_emit_step(build, &reduction.native, sizeof reduction, (const cpu_place *const[]){ &in, &out }, 2));
     status = cpu_finish(build, group, 0, &out, false);
 done:

@@ -5,6 +5,7 @@
 #include "simd/vec.h"
 #include "simd/vecmath.h"
 #include <math.h>
+#include <string.h>
 
 /* Sums of `map`, an expression of a, in double; wide_map: the same of vectors. */
 #define SUMS(name, map, wide_map)                                                                                      \
@@ -23,9 +24,10 @@
     }                                                                                                                  \
     static void columns_##name(const float *input, float *output, int64_t n, int64_t step, int64_t width)              \
     {                                                                                                                  \
-        double sum[ROW_COLUMNS] = { 0 };                                                                               \
+        double sum[FOLD_COLUMNS];                                                                                      \
         int64_t i = 0;                                                                                                 \
                                                                                                                        \
+        memset(sum, 0, (size_t)width * sizeof *sum);                                                                   \
         for (; i + 4 <= n; i += 4) /* four rows for each access to the sums */                                         \
             _Pragma("omp simd") for (int64_t j = 0; j < width; j++)                                                    \
             {                                                                                                          \
@@ -56,7 +58,7 @@ SUMS(squares, a *a, a *a)
     }                                                                                                                  \
     static void columns_##name(const float *input, float *output, int64_t n, int64_t step, int64_t width)              \
     {                                                                                                                  \
-        float best[ROW_COLUMNS];                                                                                       \
+        float best[FOLD_COLUMNS];                                                                                      \
         for (int64_t j = 0; j < width; j++)                                                                            \
             best[j] = input[j];                                                                                        \
         for (int64_t i = 1; i < n; i++)                                                                                \
@@ -83,7 +85,7 @@ static void rows_product(const float *input, float *output, int64_t count, int64
 
 static void columns_product(const float *input, float *output, int64_t n, int64_t step, int64_t width)
 {
-    double product[ROW_COLUMNS];
+    double product[FOLD_COLUMNS];
 
     for (int64_t j = 0; j < width; j++)
         product[j] = 1;
@@ -112,8 +114,9 @@ static void rows_exponentials(const float *input, float *output, int64_t count, 
 
 static void columns_exponentials(const float *input, float *output, int64_t n, int64_t step, int64_t width)
 {
-    float sum[ROW_COLUMNS] = { 0 };
+    float sum[FOLD_COLUMNS];
 
+    memset(sum, 0, (size_t)width * sizeof *sum);
     columns_max(input, output, n, step, width);
     for (int64_t i = 0; i < n; i++)
 #pragma omp simd

@@ -93,7 +93,7 @@ typedef struct bytes_case {
     float *scale, *shift; /* [out] of BYTE_FLOATS */
     bytes_floats floats;
     cpu_place others[CPU_MAX_POSTS];
-    uint32_t posts;      /* BYTE_FLOATS: the number of posts that the step does */
+    uint32_t posts;      /* BYTE_FLOATS: the number of following operators (posts) that the step also computes */
     uint8_t border;      /* the padding of the image, as stored */
     int32_t x_zero;      /* the zero point of x */
     int32_t x_offset;    /* what the kernel adds to x */
@@ -149,8 +149,8 @@ static inline int64_t bytes_in_fours(int64_t channels)
 /* Depthwise convolutions (quant_depthwise.c). */
 bool bytes_depthwise_runs(const byte_set *set, const kernel_conv_shape *window);
 inlay_status bytes_lower_depthwise(cpu_build *build, const bytes_case *layer);
-/* The kernels for tiles by the constant `value`, of which `plain` has the dims and strides: [out, in, ...] without
- * groups. Weights are checked once (quant_pairs.c). */
+/* The kernels for tiles by the constant `value`. plain: its dims [out, in, ...] and strides, without groups. Weights
+ * are checked once (quant_pairs.c). */
 const byte_set *bytes_set_for(const cpu_build *build, uint32_t value, const tensor_layout *plain);
 /* The packed layout of weights of one group for tiles: for each panel of output channels (the last may have fewer
  * vectors), for each tap of the window, for each four input channels: [lines * lanes][4], or [2][lines * lanes][2] if

@@ -195,7 +195,7 @@ static bool tensors_fit(const kit_node *node, const cpu_operator *row, uint32_t 
                 return false;
         } else if (kit_output(node, i) != NULL)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "omit all outputs but the first",
-                              "this provider gives one output here");
+                              "provider cpu computes only the first output of this operator");
     return tensor_fits(kit_output(node, 0), "output", 0, true, why);
 }
 
@@ -210,7 +210,7 @@ static bool shapes_fit(const kit_node *node, const cpu_operator *row, kit_refusa
         if (kit_output(node, i) != NULL && row->family->kind != CPU_FAMILY_DYNAMIC &&
             row->family->kind != CPU_FAMILY_BLOCKS)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "omit all outputs but the first",
-                              "this provider gives one output here");
+                              "provider cpu computes only the first output of this operator");
     if (!cpu_known_rank(input, 0, CPU_MAX_RANK, "input 0", why) ||
         !cpu_known_rank(output, 0, CPU_MAX_RANK, "output 0", why))
         return false;

@@ -30,8 +30,8 @@ enum { HAS_TABLES = 1 };
 enum { HAS_TABLES = 0 };
 #endif
 
-/* The kernels of AVX-512 and of WebAssembly take 8 bits instead. */
-#if defined(KERNEL_IS_avx512) || defined(__wasm__)
+/* The kernels of WebAssembly take 8 bits instead. */
+#ifdef __wasm__
 enum { HAS_PLANES = 0 };
 #else
 enum { HAS_PLANES = 1 };
@@ -576,11 +576,13 @@ typedef struct word_pair {
     vint even, odd;
 } word_pair;
 
-VEC_INLINE word_pair spread_pair(vint word, struct coding c, int group)
+VEC_INLINE word_pair spread_pair(const uint8_t *unit, struct coding c, int group)
 {
     const int bits = bits_of(c);
+    const vint word = word_of(unit, c, 4 * group);
     const unsigned_words four = (unsigned_words)(c.coded ? look_up(word, c, group) : word);
-    const uint32_t mask = ((1u << bits) - 1) * 0x00010001u, shift = c.coded ? 0 : (uint32_t)(bits * group);
+    const uint32_t mask = ((1u << bits) - 1) * 0x00010001u;
+    const uint32_t shift = c.coded || nbits_has_planes(c.bits) ? 0 : (uint32_t)(bits * group);
     const uint16_t middle = (uint16_t)subtrahend(bits, false);
 
     return (word_pair){ (vint)((shorts)(four >> shift & mask) - middle),
@@ -604,15 +606,15 @@ VEC_INLINE vint word_at(const int8_t *p)
 VEC_INLINE void dot_words(const uint8_t *weights, const int8_t *limbs, int64_t limbs_row, struct coding c, int part,
                           int rows, vint dot[NBITS_ROWS])
 {
-    const int per = 8 / c.bits, step = per > 2 ? 4 * per : 8; /* groups of a word; k of a step */
+    const int per = nbits_unit(c.bits) / 4, step = per > 2 ? 4 * per : 8; /* groups of a unit; k of a step */
     vint excess = vint_set(0);
 
     VEC_UNROLL
-    for (int k = 0; k < part; k += step, weights += step / 4 / per * NBITS_COLUMNS * 4) {
+    for (int k = 0; k < part; k += step, weights += bytes_of(c, step)) {
         VEC_UNROLL
         for (int g = 0; g < step / 4; g += 2) {
-            const word_pair w = spread_pair(vint_load(weights + g / per * NBITS_COLUMNS * 4), c, g % per),
-                            x = spread_pair(vint_load(weights + (g + 1) / per * NBITS_COLUMNS * 4), c, (g + 1) % per);
+            const word_pair w = spread_pair(weights + bytes_of(c, g / per * 4 * per), c, g % per),
+                            x = spread_pair(weights + bytes_of(c, (g + 1) / per * 4 * per), c, (g + 1) % per);
 
             excess = ints_dot_words(excess, w.even, w.odd);
             VEC_UNROLL

@@ -142,8 +142,9 @@ typedef struct nbits_row {
     int64_t limbs_part; /* bytes from a part to the next */
     float *factors;     /* [nbits_parts] */
     float *sums;        /* [nbits_parts] the sum of a part's integers, which is exact */
-    /* [nbits_parts] the initial value of a dot product: the sum times what the kernel subtracts from weights, minus the
-     * zero point if there is one for all weights; and the negative of what the kernel adds for pairs of activations */
+    /* [nbits_parts] the initial value of a dot product. It undoes two offsets: sums[part] times the number that the
+     * kernel subtracts from each weight (less the zero point, if all weights have the same one), and minus the number
+     * that the kernel adds for each pair of activations */
     int32_t *starts;
     bool blocks; /* for weight blocks; false: for tiles */
     bool single; /* for tiles of one row, or for nbits_tiles: some kernels have a layout for these */

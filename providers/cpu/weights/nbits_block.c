@@ -41,8 +41,9 @@ VEC_INLINE void spread_bits(const nbits_tile *tile, nbits_mode mode, int size, b
                             int at, int8_t *out, int32_t *starts)
 {
     const nbits_shape *shape = tile->shape;
-    const int part = (int)shape->part, per = 8 / size, part_bytes = part * NBITS_COLUMNS * size / 8;
-    const int bits = coded ? 8 : size;
+    const int part = (int)shape->part, per = nbits_unit(size) / 4, part_bytes = part * NBITS_COLUMNS * size / 8;
+    const int unit_bytes = 4 * per * NBITS_COLUMNS * size / 8, bits = coded ? 8 : size;
+    const bool planes = nbits_has_planes(size);
     const vint table = coded ? vint_table(shape->table) : vint_set(0);
     const uint8_t *weights = tile->weights + first * part_bytes,
                   *ahead = weights + parts_ahead(shape, first, parts) * part_bytes;
@@ -51,14 +52,18 @@ VEC_INLINE void spread_bits(const nbits_tile *tile, nbits_mode mode, int size, b
     for (int64_t p = 0; p < parts; p++) {
         vint sum = vint_set(0);
 
-        for (int k = 0; k < part; k += 4 * per, weights += SIZE, ahead += SIZE) {
+        for (int k = 0; k < part; k += 4 * per, weights += unit_bytes, ahead += unit_bytes) {
             const vint packed = vint_load(weights);
 
-            vec_fetch_far(ahead);
+            VEC_UNROLL
+            for (int line = 0; line < unit_bytes; line += SIZE)
+                vec_fetch_far(ahead + line);
             VEC_UNROLL
             for (int g = 0; g < per; g++) {
-                const vint word = coded ? vint_code(packed, 4 * g, table) : packed;
-                const uint32_t shift = coded ? 0 : (uint32_t)(bits * g);
+                const vint word = coded    ? vint_code(packed, 4 * g, table)
+                                  : planes ? join_planes(weights, bits, g)
+                                           : packed;
+                const uint32_t shift = coded || planes ? 0 : (uint32_t)(bits * g);
 
                 if (mode == NBITS_BYTE) {
                     sum = ints_dot_bytes(sum, vint_set(0x01010101), vint_store(out, bytes_of(word, bits, shift)));
@@ -93,6 +98,10 @@ void KERNEL(nbits_spread)(const nbits_tile *tile, nbits_mode mode, int64_t first
         WAYS(4, false)
     } else if (tile->shape->bits == 8) {
         WAYS(8, false)
+    } else if (tile->shape->bits == 5) {
+        WAYS(5, false)
+    } else if (tile->shape->bits == 6) {
+        WAYS(6, false)
     } else {
         WAYS(2, false)
     }

@@ -14,8 +14,8 @@ VEC_INLINE vint vint_store(void *p, vint v)
     return v;
 }
 
-/* Parts from those that are spread, of which `first` is the first, to the data to prefetch: to the next parts of this
- * weight block, or to the next block. */
+/* Distance in parts from the parts that are being expanded, which begin with `first`, to the parts to prefetch: the
+ * next ones of this weight block, or those of the next block. */
 static inline int64_t parts_ahead(const nbits_shape *shape, int64_t first, int64_t parts)
 {
     const int64_t all = nbits_parts(shape);

@@ -11,18 +11,20 @@ enum { MOST_PART = 32 };
 /* coded: the weights are indexes of the table. */
 VEC_INLINE void spread(const nbits_tile *tile, int bits, bool coded, int64_t first, int64_t count, uint8_t *out)
 {
-    const int part = (int)tile->shape->part, per = 8 / bits;
+    const int part = (int)tile->shape->part, per = nbits_unit(bits) / 4;
+    const bool planes = nbits_has_planes(bits);
     const uint8_t *weights = tile->weights + first * part * NBITS_COLUMNS * bits / 8;
     const vint table = coded ? vint_table(tile->shape->table) : vint_set(0);
 
-    for (int64_t k = 0; k < count * part; k += 4 * per, weights += sizeof(vint)) {
+    for (int64_t k = 0; k < count * part; k += 4 * per, weights += 4 * per * NBITS_COLUMNS * bits / 8) {
         const vint word = vint_load(weights);
 
         VEC_UNROLL
         for (int g = 0; g < per; g++, out += sizeof(vint)) {
             const vint quads =
-                coded ? vint_code(word, bits * g, table)
-                      : (vint)((unsigned_words)word >> (uint32_t)(bits * g) & ((1u << bits) - 1) * 0x01010101u);
+                coded    ? vint_code(word, bits * g, table)
+                : planes ? join_planes(weights, bits, g)
+                         : (vint)((unsigned_words)word >> (uint32_t)(bits * g) & ((1u << bits) - 1) * 0x01010101u);
 
             memcpy(out, &quads, sizeof quads);
         }
@@ -135,6 +137,10 @@ VEC_INLINE void multiply_panel(const nbits_tile *tile, const nbits_mode mode, co
             spread(tile, 4, false, first, count, weights);
         else if (tile->shape->bits == 8)
             spread(tile, 8, false, first, count, weights);
+        else if (tile->shape->bits == 5)
+            spread(tile, 5, false, first, count, weights);
+        else if (tile->shape->bits == 6)
+            spread(tile, 6, false, first, count, weights);
         else
             spread(tile, 2, false, first, count, weights);
         for (int64_t row = 0; row < tile->rows; row += TILE_ROWS) {

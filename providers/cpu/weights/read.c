@@ -194,7 +194,7 @@ inlay_status cpu_read_halves(cpu_build *build, uint32_t value, cpu_place *out)
     const inlay_status status = cpu_pack_place(build, constant->halves, (uint64_t)bytes, out);
 
     INLAY_CHECK(cpu_has_halves(build, value));
-    constant->plain_used = true; /* of which the originals are at sources[0] */
+    constant->plain_used = true; /* the originals, at sources[0], are read */
     for (uint32_t i = 0; i < compiled->constant_count; i++)
         compiled->constants[i].plain_used |= compiled->constants[i].value == constant->sources[0];
     layout_plain(&out->layout, 1, &bytes);

@@ -213,8 +213,8 @@ typedef struct text_list {
 } text_list;
 void text_list_add(text_list *list, const char *text, size_t bytes); /* text.failed: no memory */
 void text_list_free(text_list *list);
-/* Appends the texts of `in` to the empty list `out`. inner: the texts are within a longer list, of which they are
- * neither the first nor the last, and bytes that are not UTF-8 stay as they are. */
+/* Appends the texts of `in` to the empty list `out`. inner: the texts are from the middle of a longer list, without its
+ * first and last text, and bytes that are not UTF-8 stay as they are. */
 inlay_status decode_step_apply(const struct decode_step *step, bool inner, const text_list *in, text_list *out,
                                inlay_diag *diag);
 

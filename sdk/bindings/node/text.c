@@ -541,7 +541,7 @@ static napi_value give_vector(napi_env env, text_call *call)
                : NULL;
 }
 
-/* A call whose other arguments are `texts` texts, of which the first one is needed. */
+/* A call whose other arguments are `texts` texts. Only the first text is required. */
 static text_call *call_with_texts(napi_env env, napi_callback_info info, uint32_t texts, napi_value arguments[STRINGS])
 {
     text_call *call = get_arguments(env, info, texts + 1, arguments)

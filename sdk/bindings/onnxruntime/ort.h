@@ -312,9 +312,9 @@ struct OrtSession {
     inlay_context *profiled;
     uint64_t profile_start_ns;
     ort_custom *custom;
-    bool has_libraries;               /* of execution providers */
     bool records_assignment;          /* config entry session.record_ep_graph_assignment_info */
-    OrtEpAssignedSubgraph **assigned; /* [assigned_count] NULL: not read yet; guarded by lock */
+    struct json_t *explanation;       /* NULL: the assignment was not read yet; guarded by lock, as are these two: */
+    OrtEpAssignedSubgraph **assigned; /* [assigned_count] */
     size_t assigned_count;
     uint32_t users;                     /* atomic: calls in progress that use the session, and flags (release.c) */
     void (*clear)(OrtSession *session); /* frees all but the struct itself */

@@ -1,5 +1,6 @@
 /* Sessions: creation from files and memory, and release. */
 #include "custom.h"
+#include "writer.h"
 #include "inlay/check.h"
 #include <errno.h>
 #include <stdio.h>
@@ -105,7 +106,6 @@ static OrtStatus *use_providers(struct creation *creation, const OrtSessionOptio
             has_library = has_library || strncmp(named->keys[i], ORT_EP_PROVIDER "#", sizeof ORT_EP_PROVIDER) == 0;
             at += (size_t)snprintf(list + at, sizeof list - at, "%s,", named->keys[i]);
         }
-    creation->session->has_libraries = has_library;
     if (has_library) {
         ORT_TRY(ort_from(inlay_options_get(creation->to, "providers", others, sizeof others, NULL, &diag), &diag));
         ORT_TRY(set_text(creation, "policy", "priority"));
@@ -198,8 +198,6 @@ static OrtStatus *make_options(struct creation *creation)
     if (status == INLAY_OK) {
         inlay_options_set_log(creation->to, forward_log, &creation->session->logger);
         inlay_options_set_progress(creation->to, check_cancelled, creation);
-        if (creation->session->logger.level <= ORT_LOGGING_LEVEL_INFO)
-            status = inlay_options_set(creation->to, "placement", "1", &diag);
     }
     if (status == INLAY_OK) {
         status = inlay_options_load(creation->to, NULL, &diag);
@@ -368,17 +366,57 @@ static bool records_assignment(const OrtSessionOptions *options)
     return value != NULL && strcmp(value, "1") == 0;
 }
 
+/* Takes option placement, which by default depends on the logger: this library writes the line, so that it has the
+ * level INFO. */
+static OrtStatus *take_placement(struct creation *creation, bool *out_wanted)
+{
+    inlay_setting item = { .struct_size = sizeof item };
+
+    for (uint32_t i = 0; inlay_options_setting(creation->to, i, &item) == INLAY_OK; i++)
+        if (strcmp(item.name, "placement") == 0)
+            *out_wanted = item.source == INLAY_SOURCE_DEFAULT
+                              ? creation->session->logger.level <= ORT_LOGGING_LEVEL_INFO
+                              : strcmp(item.text, "1") == 0;
+    return set_text(creation, "placement", "0");
+}
+
+static void append_text(void *user, const char *text, size_t bytes)
+{
+    ort_put(user, text, bytes);
+}
+
+/* Logs who runs how many nodes, also if the logger's level excludes messages of level INFO. */
+static void log_placement(const OrtSession *session)
+{
+    const inlay_explain_options one = { .struct_size = sizeof one, .format = "line" };
+    OrtLogger logger = session->logger;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    ort_writer line = { 0 };
+    const inlay_status status = inlay_session_explain(session->session, &one, append_text, &line, &diag);
+
+    if (line.count > 0 && !line.failed)
+        line.data[line.count - 1] = '\0'; /* the line feed */
+    logger.level = ORT_LOGGING_LEVEL_VERBOSE;
+    ort_log(&logger, ORT_LOGGING_LEVEL_INFO,
+            status != INLAY_OK               ? diag.text
+            : line.count == 0 || line.failed ? "option placement: out of memory"
+                                             : (const char *)line.data);
+    free(line.data);
+}
+
 /* Loads from path, or from session->bytes. */
 static OrtStatus *make_session(struct creation *creation, const char *path)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     OrtSession *session = creation->session;
+    bool logs_placement = false;
     inlay_status status;
 
     INLAY_CHECK((path == NULL) == (session->bytes != NULL));
     make_logger(creation->options, &session->logger);
     session->records_assignment = records_assignment(creation->options);
     ORT_TRY(make_options(creation));
+    ORT_TRY(take_placement(creation, &logs_placement));
     if (path != NULL)
         ORT_TRY(check_exists(path));
     if (path != NULL && !ort_set_text(&session->path, path))
@@ -390,6 +428,8 @@ static OrtStatus *make_session(struct creation *creation, const char *path)
                                                  &diag);
     if (status != INLAY_OK)
         return explain_failure(path, status, &diag);
+    if (logs_placement)
+        log_placement(session);
     ORT_TRY(sort_inputs(session));
     ORT_TRY(save_optimized(creation, path));
     return start_profile(session, creation->options);

@@ -154,8 +154,8 @@ typedef struct inlay_exec_args {
     inlay_binding *binding;
     /* The first own_wait_count waits are fences that this provider signals. A device may skip the wait for one of them
      * only if the work that signals it was submitted to the same in-order queue as this work; a device with several
-     * queues (for copies and for kernels) waits for the fences of its other queues. 0 is always permitted: fences of
-     * this provider may also be among the other waits */
+     * queues (for copies and for kernels) waits for the fences of its other queues. The count may be smaller than the
+     * number of this provider's fences, even 0: the other waits may also be fences of this provider */
     uint32_t own_wait_count;
     uint32_t priority; /* INLAY_PRIORITY_*; treat an unknown number as NORMAL */
     uint32_t power;    /* INLAY_POWER_*; treat an unknown number as DEFAULT */

@@ -229,7 +229,7 @@ typedef struct inlay_allocator {
     {                                                                                                                  \
         sizeof(inlay_allocator), NULL, NULL, NULL                                                                      \
     }
-/* Since 1.1. Gives the contents of a file of external data, for sessions that are created, and files that are written,
+/* Since 1.1. Gives the contents of a file of external data to sessions that are created, and to files that are written,
  * with these options. `location` is the name in the model, with or without "./" at its beginning. The contents take
  * precedence over a file of that name in the model's folder. location is copied; data, [bytes], is borrowed, and must
  * stay valid and unchanged for the lifetime of these sessions. A later call for the same location replaces the
@@ -1018,8 +1018,8 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_session_rows(inlay_session *session
                                                           inlay_rows_info *out_info, inlay_diag *diag);
 
 /* Makes the context keep all states as rows, at first none. States kept before are dropped. tokens is the initial
- * capacity of a row; it grows. From now on inlay_context_set_tokens() binds the inputs of *info, which was filled for
- * the context's session, and inlay_context_state_rewind(), inlay_context_state_fork() and inlay_context_state_set()
+ * capacity of a row; it grows. *info was filled for the context's session. From now on inlay_context_set_tokens() binds
+ * the inputs of *info. inlay_context_state_rewind(), inlay_context_state_fork() and inlay_context_state_set() then
  * return INLAY_INVALID_ARGUMENT. INLAY_LIMIT_EXCEEDED: tokens is above INT32_MAX. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_context_keep_rows(inlay_context *context, const inlay_rows_info *info,
                                                                uint64_t tokens, inlay_diag *diag);
@@ -1150,9 +1150,9 @@ typedef struct inlay_tune_result {
     uint64_t struct_size;
     uint32_t offer_count;    /* offers of providers in all graphs of the model */
     uint32_t kernel_count;   /* distinct kernels among the plausible offers */
-    uint32_t known_count;    /* of the kernels, those measured by earlier calls */
-    uint32_t measured_count; /* of the kernels, those measured by this call */
-    uint32_t failed_count;   /* of the kernels, those that could not run on random inputs */
+    uint32_t known_count;    /* how many of the kernels earlier calls have measured */
+    uint32_t measured_count; /* how many of the kernels this call has measured */
+    uint32_t failed_count;   /* how many of the kernels could not run on random inputs */
     uint32_t pruned_count;   /* offers skipped because their cost is far above the best one for their nodes */
     uint32_t changed_count;  /* nodes that another provider should run */
     uint32_t stopped;        /* 1: the progress function or the time limit ended the measurements early */

@@ -41,8 +41,8 @@ struct inlay_host;
 #endif
 
 /* Returns the highest instruction-set level of this CPU and operating system, INLAY_ISA_* of inlay/note.h. *out_extra,
- * which may be NULL, gets the INLAY_ISA_* extensions beyond that level. For plugins that select code themselves. Store
- * the result: computing *out_extra takes about 50 us on a virtual machine. Thread-safe. */
+ * which may be NULL, gets the INLAY_ISA_* extensions beyond that level. Plugins that select code themselves call this
+ * function. Store the result: computing *out_extra takes about 50 us on a virtual machine. Thread-safe. */
 uint32_t kit_isa(uint32_t *out_extra);
 
 /* A tensor of a run. data is NULL if and only if an optional input or output is omitted (dtype is then

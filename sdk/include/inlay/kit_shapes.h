@@ -43,8 +43,8 @@ static inline bool kit_attr_is(const inlay_node_info *node, const char *name, co
     return strcmp(kit_attr_string(node, name, otherwise), text) == 0;
 }
 
-/* For kit_kernel.supports, for inputs beyond those of kit_kernel.in_types: false, with the reason, if input i is
- * present and of none of the types. */
+/* Checks the type of an input in kit_kernel.supports, for inputs that kit_kernel.in_types does not list. False, with
+ * the reason, if input i is present and has none of the types. */
 static inline bool kit_input_is(const kit_node *node, uint32_t i, uint64_t types, kit_refusal *why)
 {
     const inlay_dtype dtype = kit_input_dtype(node, i);
@@ -168,8 +168,8 @@ static inline bool kit_broadcast(const int64_t *a, uint32_t a_rank, const int64_
     }
     return true;
 }
-/* The steps, in elements, by which an operand moves along each axis of the result of broadcasting: 0 where it repeats.
- * steps [out_rank]; dims [rank] are those of the operand, which is dense. */
+/* Writes to steps [out_rank], for each axis of the result of broadcasting, how many elements the operand moves for one
+ * step along the axis: 0 where the operand repeats. dims [rank] are the dims of the operand, which is dense. */
 static inline void kit_broadcast_steps(const int64_t *dims, uint32_t rank, uint32_t out_rank, int64_t *steps)
 {
     int64_t step = 1;

@@ -215,7 +215,7 @@ typedef struct inlay_text_info {
     const int64_t *tokens; /* [prompt_tokens + generated_tokens] borrowed until the next step */
     uint64_t prompt_tokens;
     uint64_t generated_tokens;
-    uint64_t reused_tokens; /* of prompt_tokens, those whose states were kept from an earlier text */
+    uint64_t reused_tokens; /* how many of prompt_tokens have states that were kept from an earlier text */
     uint32_t state;         /* INLAY_TEXT_RUNS, or why the text has ended */
     uint32_t reserved;
 } inlay_text_info;

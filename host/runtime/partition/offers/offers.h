@@ -35,7 +35,7 @@ typedef struct tree_read {
 /* Describes the partition of a job. */
 typedef struct tree_places {
     const struct partition *parts;
-    const partition_region *regions; /* of which it was made */
+    const partition_region *regions; /* parts->regions when this description was made */
     uint32_t *made_in;               /* [value_count] domain; INLAY_NONE: no provider computes the value */
     uint32_t *first_read;            /* [value_count + 1] into reads */
     tree_read *reads;                /* by value, in the order of regions */

@@ -42,8 +42,8 @@ typedef enum stream_use {
  * *inout_weights is NULL before the first ones. False: out of memory. */
 bool weight_stream_add(struct weight_stream *stream, struct step_weights **inout_weights, const void *data,
                        uint64_t bytes, stream_use use);
-/* Adds weights of which a step reads some of `count` equal parts, see inlay_ext_packs.divide; they may have been added
- * as weights that the step reads completely. False: out of memory. */
+/* Adds weights that consist of `count` equal parts, some of which a step reads, see inlay_ext_packs.divide. The weights
+ * may have been added before, as weights that the step reads completely. False: out of memory. */
 bool weight_stream_divide(struct weight_stream *stream, struct step_weights **inout_weights, const void *data,
                           uint64_t bytes, uint32_t count);
 /* Sets the step's position in a run, counted from 0; repeated: a run executes it several times. Before
