@@ -94,8 +94,8 @@ bool sparse_entries_expand(const sparse_entries *entries, float *target);
 /* Are the indexes ascending and in range? */
 bool sparse_entries_are_sound(const sparse_entries *entries);
 
-/* GEMM like sgemm_run: job->b is the pack; width, b_panel, b_step and add are not read. Units of work are blocks of rows
- * by chunks of columns. scratch: sparse_scratch_floats(job) floats, one array per worker. */
+/* GEMM like sgemm_run: job->b is the pack; width, b_panel, b_step and add are not read. Units of work are blocks of
+ * rows by chunks of columns. scratch: sparse_scratch_floats(job) floats, one array per worker. */
 int64_t sparse_units(const sgemm_job *job);
 int64_t sparse_scratch_floats(const sgemm_job *job);
 void sparse_run(const sgemm_job *job, float *scratch, int64_t begin, int64_t end);
