@@ -83,7 +83,13 @@ enum gguf_readers {
     GGUF_READ_BY_ENCODERS = 256,
     GGUF_READ_BY_DELTA = 512,
     GGUF_READ_BY_YARN = 1024, /* those that read more about YaRN */
-    GGUF_READ_BY_VISION = 2048
+    GGUF_READ_BY_VISION = 2048,
+    GGUF_READ_BY_LATENT = 4096,  /* those with latent attention */
+    GGUF_READ_BY_DENSE = 8192,   /* those with products of the embedding of a text */
+    GGUF_READ_BY_GAPS = 16384,   /* those with layers without attention, which have 0 heads of keys */
+    GGUF_READ_BY_ROUTED = 32768, /* those that state how experts are chosen */
+    GGUF_READ_BY_STATES = 65536, /* those with states of the delta rule or of Mamba 2 */
+    GGUF_READ_BY_SHORT = 131072  /* those with short convolutions */
 };
 
 enum gguf_key {
@@ -170,6 +176,9 @@ INLAY_NODISCARD inlay_status gguf_write_experts(const struct gguf *gguf, const s
 /* Writes the nodes of output = the rows of the matrix at the indices. */
 INLAY_NODISCARD inlay_status gguf_write_rows(const struct gguf *gguf, struct gguf_tensor *tensor, const char *indices,
                                              const char *output, struct wire *out, inlay_diag *diag);
+/* Writes rows [first, first + count) as floats, the value NAME [count, columns]. */
+INLAY_NODISCARD inlay_status gguf_write_matrix(const struct gguf *gguf, const struct gguf_tensor *tensor, int64_t first,
+                                               int64_t count, const char *name, struct wire *out, inlay_diag *diag);
 /* Writes a tensor of floats as the initializer of that name. */
 INLAY_NODISCARD inlay_status gguf_write_floats(const struct gguf_tensor *tensor, const char *name, struct wire *out,
                                                inlay_diag *diag);

@@ -143,6 +143,22 @@ void gguf_builder_layer_norm(struct builder *b, const char *norm, const char *in
         onnx_node(b->out, "LayerNormalization", inputs, output, attributes, 2);
 }
 
+void gguf_builder_attention(struct builder *b, const char *layer, const char *mask, const char *input,
+                            const char *output)
+{
+    const onnx_attribute heads = { "num_heads", false, b->heads, 0 };
+    char inputs[2 * TEXT], name[GGUF_NAME], product[GGUF_NAME];
+
+    (void)snprintf(inputs, sizeof inputs, "%sattn_q %sattn_k %sattn_v%s%s", layer, layer, layer,
+                   mask != NULL ? " - " : "", mask != NULL ? mask : "");
+    (void)snprintf(name, sizeof name, "%sattn", layer);
+    (void)snprintf(product, sizeof product, "%s%s", layer, output);
+    if (b->gguf->status == INLAY_OK)
+        onnx_node(b->out, "com.microsoft.MultiHeadAttention", inputs, name, &heads, 1);
+    gguf_builder_linear(b, product, b->width, b->width, 0, b->width, name, product);
+    gguf_builder_node(b, "Add", "%s %s -> %s.sum", input, product, product);
+}
+
 void gguf_builder_gated_network(struct builder *b, const char *layer, const char *suffix, int64_t hidden,
                                 const char *input, const char *output)
 {
@@ -216,6 +232,14 @@ static const struct gguf_tensor *divisors(struct builder *b, const struct gguf_t
     return b->gguf->status == INLAY_OK ? one : NULL;
 }
 
+double gguf_builder_stretch(struct builder *b)
+{
+    const struct gguf_text scaling = gguf_string(b->gguf, GGUF_TURN_SCALING);
+    const double factor = gguf_float_or(b->gguf, GGUF_TURN_FACTOR, gguf_float(b->gguf, GGUF_TURN_SCALE_OLD));
+
+    return gguf_text_is(scaling, "none") || factor == 0 ? 1 : factor;
+}
+
 void gguf_builder_rotary(struct builder *b)
 {
     struct gguf *gguf = b->gguf;
@@ -224,19 +248,17 @@ void gguf_builder_rotary(struct builder *b)
                                     .original_context = gguf_int_or(gguf, GGUF_TURN_CONTEXT, b->context),
                                     .size = gguf_int_or(gguf, GGUF_TURN_SIZE, b->head_size),
                                     .base = gguf_float(gguf, GGUF_TURN_BASE),
-                                    .factor =
-                                        gguf_float_or(gguf, GGUF_TURN_FACTOR, gguf_float(gguf, GGUF_TURN_SCALE_OLD)),
+                                    .factor = gguf_builder_stretch(b),
                                     .amplitude = gguf_float(gguf, GGUF_TURN_ATTENTION),
                                     .fast = gguf_float(gguf, GGUF_TURN_FAST),
                                     .slow = gguf_float(gguf, GGUF_TURN_SLOW),
                                     .yarn = gguf_text_is(scaling, "yarn") };
-    const double multiplier = gguf_float(gguf, GGUF_TURN_MULTIPLIER);
+    const double given = gguf_float(gguf, GGUF_TURN_MULTIPLIER);
+    const double multiplier = b->architecture->latent && given != 0 ? 1 : given; /* its scores grow instead */
     const double local = b->architecture->local_base > 0 ? b->architecture->local_base : turning.base;
 
-    if (gguf_text_is(scaling, "none") || turning.factor == 0)
-        turning.factor = 1;
-    else if (scaling.data != NULL && !turning.yarn && !gguf_text_is(scaling, "linear") &&
-             !gguf_text_is(scaling, "longrope"))
+    if (scaling.data != NULL && !turning.yarn && !gguf_text_is(scaling, "none") && !gguf_text_is(scaling, "linear") &&
+        !gguf_text_is(scaling, "longrope"))
         gguf_fail_key(gguf, GGUF_TURN_SCALING, "has another value than none, linear, yarn and longrope for the key");
     if (turning.size < 2 || turning.size > b->head_size || turning.size % 2 != 0 ||
         (turning.size != b->head_size && !b->architecture->halves && !b->architecture->pairs))

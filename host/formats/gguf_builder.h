@@ -43,17 +43,29 @@ struct architecture {
     bool encoder;          /* gguf_encoder.h */
     bool vision;           /* gguf_vision.h */
     bool delta;            /* gguf_delta.h: most layers have the delta rule, and attention has gates */
+    bool latent;           /* gguf_latent.h */
+    bool gaps;             /* layers without heads of keys have a short convolution, or a state; see gguf_delta.h */
+    bool mamba;            /* these layers are those of Mamba 2 */
+    bool both_ways;        /* tokens see later ones, too; makes embeddings */
     bool tiles_keys;       /* value heads of the delta rule share the key heads in turns, not as neighbours */
     double logit_cap;      /* final_logit_softcapping if the file has none; 0: none */
 };
 
-/* Sizes of layers with the gated delta rule. */
+/* Sizes of layers with the gated delta rule, or with a short convolution alone. */
 struct delta {
     int64_t taps;                       /* of the convolution */
     int64_t keys, values;               /* heads */
     int64_t size;                       /* of a head */
+    int64_t rows;                       /* of a state of Mamba 2; its columns are a head's */
     int64_t step;                       /* each step-th layer has attention, if the file has no list */
-    const struct gguf_value *recurrent; /* of the layers with the delta rule; NULL: none */
+    const struct gguf_value *recurrent; /* of the layers with the delta rule, or heads of keys of layers; NULL: none */
+};
+
+/* Sizes of latent attention. */
+struct latent {
+    int64_t rank, queries;       /* of the latent, and of that of queries; queries 0: they have none */
+    int64_t key, turning, value; /* of a head of queries, of its part that rotates, and of values */
+    bool joined;                 /* the matrices of keys and values are one tensor, as in older files */
 };
 
 struct builder {
@@ -68,6 +80,13 @@ struct builder {
     bool turns;                       /* queries and keys, by their positions */
     double temperature;               /* of queries, which grows with their position; 0: none */
     struct delta delta;
+    struct latent latent;
+    int64_t expert_groups,
+        expert_groups_used; /* experts of other groups are not chosen; groups 0 or 1: there are none */
+    int64_t dense_layers;   /* the first ones, which have no experts */
+    bool sigmoid;           /* the router weighs experts by it, not by the softmax */
+    bool keeps_shares;      /* as of the architecture */
+    double share_scale;     /* of the sum of the experts; 0: none */
     float epsilon;
     double residual_scale, attention_scale, embedding_scale, logit_scale, attention_cap, logit_cap;
     char stream[TEXT], pending[TEXT]; /* the hidden states, and what is still to be added to them; "": nothing */
@@ -93,8 +112,14 @@ void gguf_builder_layer_norm(struct builder *b, const char *norm, const char *in
  * up has the rows of the gate first. */
 void gguf_builder_gated_network(struct builder *b, const char *layer, const char *suffix, int64_t hidden,
                                 const char *input, const char *output);
+/* LAYEROUTPUT.sum = the input + the product of the attention of LAYERattn_q, attn_k and attn_v. All tokens see each
+ * other, or those of the key mask only; NULL: none. */
+void gguf_builder_attention(struct builder *b, const char *layer, const char *mask, const char *input,
+                            const char *output);
 /* The last position of each text and the length of the longest, from the attention mask. */
 void gguf_builder_lengths(struct builder *b);
+/* How many positions the angles stretch to one, by the key or keys for that; 1: they do not. */
+double gguf_builder_stretch(struct builder *b);
 /* The angles by which queries and keys rotate, and their positions. */
 void gguf_builder_rotary(struct builder *b);
 /* A size of the file, which must be between 1 and `most`. */

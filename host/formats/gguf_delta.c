@@ -1,18 +1,53 @@
-/* gguf_delta.c - the layers of Qwen3-Next and Qwen3.5 that have a recurrent state instead of attention: a causal
- * convolution, then the gated delta rule (LinearAttention). Keys and values of a token change the state [size, size] of
- * each head, which the query reads. */
+/* gguf_delta.c - layers that have a recurrent state instead of attention. Those of LFM2: a causal convolution between
+ * two gates. Those of Mamba 2: a causal convolution, then a state that decays. Those of Qwen3-Next and Qwen3.5: a
+ * causal convolution, then the gated delta rule. In both, keys and values of a token change the state of each head,
+ * which the query reads (LinearAttention). */
 #include "formats/gguf_delta.h"
 #include "formats/onnx_write.h"
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_TAPS = 64 };
+
+static void read_mamba(struct builder *b)
+{
+    struct delta *d = &b->delta;
+    const int64_t inner = gguf_builder_size(b, GGUF_STATE_WIDTH, 1 << 24);
+
+    d->taps = gguf_builder_size(b, GGUF_TAPS, MAX_TAPS);
+    d->rows = gguf_builder_size(b, GGUF_STATE_SIZE, MAX_HEAD_SIZE);
+    d->keys = gguf_builder_size(b, GGUF_STATE_GROUPS, MAX_HEADS);
+    d->values = gguf_builder_size(b, GGUF_STATE_HEADS, MAX_HEADS);
+    if (b->gguf->status != INLAY_OK)
+        return;
+    d->size = inner / d->values;
+    if (d->values % d->keys != 0)
+        gguf_fail_key(b->gguf, GGUF_STATE_HEADS, "has heads that are not a multiple of the groups by the key");
+    if (inner % d->values != 0 || inner != 2 * b->width)
+        gguf_fail_key(b->gguf, GGUF_STATE_WIDTH, "has another width than two times that of the model by the key");
+}
 
 void gguf_read_delta(struct builder *b)
 {
     struct delta *d = &b->delta;
 
+    if (b->architecture->gaps) {
+        d->recurrent = gguf_find(b->gguf, GGUF_KEY_HEADS);
+        if (d->recurrent != NULL && d->recurrent->type == GGUF_ARRAY && d->recurrent->count < (uint64_t)b->layers)
+            gguf_fail_key(b->gguf, GGUF_KEY_HEADS, "has not a value for each layer for the key");
+    }
+    if (b->architecture->mamba) {
+        read_mamba(b);
+        return;
+    }
+    if (b->architecture->gaps) {
+        d->taps = gguf_builder_size(b, GGUF_SHORT_TAPS, MAX_TAPS);
+        if (d->taps < 2)
+            gguf_fail_key(b->gguf, GGUF_SHORT_TAPS, "has a value that is out of range for the key");
+        return;
+    }
     d->taps = gguf_builder_size(b, GGUF_TAPS, MAX_TAPS);
     d->size = gguf_builder_size(b, GGUF_STATE_SIZE, MAX_HEAD_SIZE);
     d->keys = gguf_builder_size(b, GGUF_STATE_GROUPS, MAX_HEADS);
@@ -31,6 +66,9 @@ bool gguf_is_delta(const struct builder *b, int64_t layer)
 {
     const struct delta *d = &b->delta;
 
+    if (b->architecture->gaps)
+        return d->recurrent != NULL && d->recurrent->type == GGUF_ARRAY &&
+               gguf_item(d->recurrent, (uint64_t)layer) == 0;
     if (!b->architecture->delta)
         return false;
     if (d->recurrent != NULL)
@@ -43,7 +81,7 @@ static void write_list(struct builder *b, const char *name, const int64_t *value
     onnx_tensor(b->out, name, INLAY_INT64, &count, 1, values, (size_t)count * sizeof *values);
 }
 
-void gguf_begin_delta(struct builder *b)
+static void begin_rule(struct builder *b)
 {
     const struct delta *d = &b->delta;
     const int64_t shares = d->values / d->keys, repeats = b->architecture->tiles_keys ? shares : 1, last = -1;
@@ -58,6 +96,38 @@ void gguf_begin_delta(struct builder *b)
     gguf_builder_scalar(b, "delta.least", (double)b->epsilon);
     write_list(b, "gated.heads", (int64_t[]){ 0, 0, b->heads, 2 * b->head_size }, 4);
     write_list(b, "gated.joined", (int64_t[]){ 0, 0, b->heads * b->head_size }, 3);
+}
+
+static void begin_mamba(struct builder *b)
+{
+    const struct delta *d = &b->delta;
+    const int64_t inner = d->values * d->size, part = d->keys * d->rows, last = -1, group = inner / d->keys;
+    float *ones = malloc((size_t)group * sizeof *ones);
+
+    write_list(b, "mamba.parts", (int64_t[]){ inner, inner + 2 * part, d->values }, 3);
+    write_list(b, "mamba.inputs", (int64_t[]){ inner, part, part }, 3);
+    write_list(b, "mamba.heads", (int64_t[]){ 0, 0, d->values, d->size }, 4);
+    write_list(b, "mamba.each", (int64_t[]){ d->values }, 1);
+    write_list(b, "mamba.column", (int64_t[]){ d->values, 1 }, 2);
+    write_list(b, "mamba.joined", (int64_t[]){ 0, 0, inner }, 3);
+    write_list(b, "mamba.groups", (int64_t[]){ 0, 0, d->keys, group }, 4);
+    write_list(b, "mamba.last", &last, 1);
+    for (int64_t i = 0; ones != NULL && i < group; i++)
+        ones[i] = 1;
+    if (ones != NULL)
+        onnx_tensor(b->out, "mamba.ones", INLAY_FLOAT, &group, 1, ones, (size_t)group * sizeof *ones);
+    b->out->failed |= ones == NULL;
+    free(ones);
+}
+
+void gguf_begin_delta(struct builder *b)
+{
+    if (b->architecture->mamba)
+        begin_mamba(b);
+    else if (b->architecture->gaps)
+        write_list(b, "delta.parts", (int64_t[]){ b->width, b->width, b->width }, 3);
+    else
+        begin_rule(b);
 }
 
 /* An input of the graph and the output that is its value in the next run. */
@@ -140,29 +210,141 @@ static void write_gates(struct builder *b, const char *layer, const char *input)
         onnx_node(b->out, "com.microsoft.LinearAttentionGate", inputs, outputs, NULL, 0);
 }
 
-/* The convolution of queries, keys and values together. */
-static void write_convolution(struct builder *b, int64_t layer, const char *prefix)
+/* output = the causal convolution of the input, [.., width], with the taps of that name. */
+static void write_convolution(struct builder *b, int64_t layer, const char *name, int64_t width, bool silu,
+                              const char *input, const char *output)
 {
     const struct delta *d = &b->delta;
-    const int64_t width = (2 * d->keys + d->values) * d->size;
-    const struct gguf_tensor *taps;
-    char name[GGUF_NAME], text[2 * TEXT], outputs[TEXT];
+    const struct gguf_tensor *taps = gguf_builder_tensor(b, name, d->taps, width);
+    char text[2 * TEXT], outputs[TEXT], bias[GGUF_NAME];
+    bool biased;
 
-    (void)snprintf(name, sizeof name, "%sssm_conv1d.weight", prefix);
-    taps = gguf_builder_tensor(b, name, d->taps, width);
     if (b->gguf->status != INLAY_OK)
         return;
     b->gguf->status = gguf_write_floats(taps, name, b->out, b->gguf->diag);
+    (void)snprintf(bias, sizeof bias, "%.*s.bias", (int)(strlen(name) - strlen(".weight")), name);
+    biased = b->architecture->mamba && gguf_builder_has(b, bias);
+    if (biased)
+        gguf_builder_vector(b, bias, width);
     gguf_builder_node(b, "Unsqueeze", "%s axis_one -> %s.taps", name, name);
     (void)snprintf(text, sizeof text, "batch_size %" PRId64 " %" PRId64, d->taps - 1, width);
     write_state(b, layer, "conv", text);
-    (void)snprintf(text, sizeof text, "%sattn_qkv %s.taps - past_key_values.%" PRId64 ".conv", prefix, name, layer);
-    (void)snprintf(outputs, sizeof outputs, "%sdelta_qkv present.%" PRId64 ".conv", prefix, layer);
-    onnx_node(b->out, "com.microsoft.CausalConvWithState", text, outputs,
-              (onnx_attribute[]){ { "activation=silu", false, 0, 0 }, { "channels_last", false, 1, 0 } }, 2);
-    (void)snprintf(text, sizeof text, "%sdelta_qkv delta.parts", prefix);
-    (void)snprintf(outputs, sizeof outputs, "%sdelta_q %sdelta_k %sdelta_v", prefix, prefix, prefix);
-    onnx_node(b->out, "Split", text, outputs, &(onnx_attribute){ "axis", false, -1, 0 }, 1);
+    (void)snprintf(text, sizeof text, "%s %s.taps %s past_key_values.%" PRId64 ".conv", input, name,
+                   biased ? bias : "-", layer);
+    (void)snprintf(outputs, sizeof outputs, "%s present.%" PRId64 ".conv", output, layer);
+    if (b->gguf->status == INLAY_OK)
+        onnx_node(b->out, "com.microsoft.CausalConvWithState", text, outputs,
+                  (onnx_attribute[]){ { "channels_last", false, 1, 0 }, { "activation=silu", false, 0, 0 } },
+                  silu ? 2 : 1);
+}
+
+static void write_parts(struct builder *b, const char *input, const char *sizes, const char *outputs)
+{
+    char inputs[TEXT];
+
+    (void)snprintf(inputs, sizeof inputs, "%s %s", input, sizes);
+    if (b->gguf->status == INLAY_OK)
+        onnx_node(b->out, "Split", inputs, outputs, &(onnx_attribute){ "axis", false, -1, 0 }, 1);
+}
+
+/* output = out(c * convolution(b * x)), where b, c and x are the parts of in(input). */
+static void write_short(struct builder *b, int64_t layer, const char *prefix, const char *input, const char *output)
+{
+    const int64_t width = b->width;
+    char name[GGUF_NAME], text[TEXT], outputs[2 * TEXT];
+
+    (void)snprintf(name, sizeof name, "%sshortconv.in_proj", prefix);
+    gguf_builder_linear(b, name, width, 3 * width, 0, 3 * width, input, name);
+    (void)snprintf(outputs, sizeof outputs, "%sshort.b %sshort.c %sshort.x", prefix, prefix, prefix);
+    write_parts(b, name, "delta.parts", outputs);
+    gguf_builder_node(b, "Mul", "%sshort.b %sshort.x -> %sshort.bx", prefix, prefix, prefix);
+    (void)snprintf(name, sizeof name, "%sshortconv.conv.weight", prefix);
+    (void)snprintf(text, sizeof text, "%sshort.bx", prefix);
+    (void)snprintf(outputs, sizeof outputs, "%sshort.sum", prefix);
+    write_convolution(b, layer, name, width, false, text, outputs);
+    gguf_builder_node(b, "Mul", "%sshort.c %sshort.sum -> %sshort", prefix, prefix, prefix);
+    (void)snprintf(name, sizeof name, "%sshortconv.out_proj", prefix);
+    (void)snprintf(text, sizeof text, "%sshort", prefix);
+    gguf_builder_linear(b, name, width, width, 0, width, text, output);
+}
+
+/* PREFIXNAME, one number for each head of a state, as floats of the shape that the constant SHAPE has. */
+static void write_column(struct builder *b, const char *prefix, const char *name, const char *shape)
+{
+    char full[GGUF_NAME];
+    const struct gguf_tensor *tensor;
+
+    (void)snprintf(full, sizeof full, "%s%s", prefix, name);
+    tensor = gguf_builder_tensor(b, full, 1, b->delta.values);
+    if (b->gguf->status == INLAY_OK)
+        b->gguf->status = gguf_write_floats(tensor, full, b->out, b->gguf->diag);
+    gguf_builder_node(b, "Reshape", "%s %s -> %s.each", full, shape, full);
+}
+
+/* A layer of Mamba 2. A token's x is written into the state with its b, read with its c, and the state decays; both by
+ * a step dt of the token. */
+static void write_mamba(struct builder *b, int64_t layer, const char *prefix, const char *input, const char *output)
+{
+    const struct delta *d = &b->delta;
+    const int64_t inner = d->values * d->size, part = d->keys * d->rows, all = 2 * inner + 2 * part + d->values;
+    const onnx_attribute attributes[] = { { "update_rule=gated", false, 0, 0 },
+                                          { "q_num_heads", false, d->keys, 0 },
+                                          { "kv_num_heads", false, d->values, 0 },
+                                          { "scale", true, 0, 1 } };
+    const onnx_attribute norm[] = { { "epsilon", true, 0, b->epsilon }, { "axis", false, -1, 0 } };
+    const struct gguf_tensor *weights;
+    char name[GGUF_NAME], text[2 * TEXT], outputs[TEXT];
+
+    (void)snprintf(name, sizeof name, "%sssm_in", prefix);
+    gguf_builder_linear(b, name, b->width, all, 0, all, input, name);
+    (void)snprintf(outputs, sizeof outputs, "%smamba.z %smamba.xbc %smamba.dt", prefix, prefix, prefix);
+    write_parts(b, name, "mamba.parts", outputs);
+    (void)snprintf(name, sizeof name, "%sssm_conv1d.weight", prefix);
+    (void)snprintf(text, sizeof text, "%smamba.xbc", prefix);
+    (void)snprintf(outputs, sizeof outputs, "%smamba.inputs", prefix);
+    write_convolution(b, layer, name, inner + 2 * part, true, text, outputs);
+    (void)snprintf(text, sizeof text, "%smamba.x %smamba.b %smamba.c", prefix, prefix, prefix);
+    write_parts(b, outputs, "mamba.inputs", text);
+    (void)snprintf(name, sizeof name, "%sssm_dt.bias", prefix);
+    gguf_builder_vector(b, name, d->values);
+    write_column(b, prefix, "ssm_a", "mamba.each");
+    write_column(b, prefix, "ssm_d", "mamba.column");
+    gguf_builder_node(b, "Add", "%smamba.dt %s -> %smamba.biased", prefix, name, prefix);
+    gguf_builder_node(b, "Softplus", "%smamba.biased -> %smamba.step", prefix, prefix);
+    gguf_builder_node(b, "Mul", "%smamba.step %sssm_a.each -> %smamba.decay", prefix, prefix, prefix);
+    gguf_builder_node(b, "Reshape", "%smamba.x mamba.heads -> %smamba.x.heads", prefix, prefix);
+    gguf_builder_node(b, "Unsqueeze", "%smamba.step mamba.last -> %smamba.step.column", prefix, prefix);
+    gguf_builder_node(b, "Mul", "%smamba.x.heads %smamba.step.column -> %smamba.v.heads", prefix, prefix, prefix);
+    gguf_builder_node(b, "Reshape", "%smamba.v.heads mamba.joined -> %smamba.v", prefix, prefix);
+    if (b->gguf->status != INLAY_OK)
+        return;
+    (void)snprintf(text, sizeof text, "batch_size %" PRId64 " %" PRId64 " %" PRId64, d->values, d->rows, d->size);
+    write_state(b, layer, "recurrent", text);
+    (void)snprintf(text, sizeof text,
+                   "%smamba.c %smamba.b %smamba.v past_key_values.%" PRId64 ".recurrent %smamba.decay", prefix, prefix,
+                   prefix, layer, prefix);
+    (void)snprintf(outputs, sizeof outputs, "%smamba.y present.%" PRId64 ".recurrent", prefix, layer);
+    onnx_node(b->out, "com.microsoft.LinearAttention", text, outputs, attributes, 4);
+    gguf_builder_node(b, "Reshape", "%smamba.y mamba.heads -> %smamba.y.heads", prefix, prefix);
+    gguf_builder_node(b, "Mul", "%smamba.x.heads %sssm_d.each -> %smamba.through", prefix, prefix, prefix);
+    gguf_builder_node(b, "Add", "%smamba.y.heads %smamba.through -> %smamba.sum", prefix, prefix, prefix);
+    gguf_builder_node(b, "Reshape", "%smamba.sum mamba.joined -> %smamba.all", prefix, prefix);
+    gguf_builder_node(b, "Sigmoid", "%smamba.z -> %smamba.z.sigmoid", prefix, prefix);
+    gguf_builder_node(b, "Mul", "%smamba.z %smamba.z.sigmoid -> %smamba.gate", prefix, prefix, prefix);
+    gguf_builder_node(b, "Mul", "%smamba.all %smamba.gate -> %smamba.gated", prefix, prefix, prefix);
+    gguf_builder_node(b, "Reshape", "%smamba.gated mamba.groups -> %smamba.apart", prefix, prefix);
+    (void)snprintf(text, sizeof text, "%smamba.apart mamba.ones", prefix);
+    (void)snprintf(outputs, sizeof outputs, "%smamba.normal", prefix);
+    onnx_node(b->out, "SimplifiedLayerNormalization", text, outputs, norm, 2);
+    (void)snprintf(name, sizeof name, "%sssm_norm.weight", prefix);
+    weights = gguf_builder_tensor(b, name, inner / d->keys, d->keys);
+    if (b->gguf->status == INLAY_OK)
+        b->gguf->status = gguf_write_floats(weights, name, b->out, b->gguf->diag);
+    gguf_builder_node(b, "Mul", "%smamba.normal %s -> %smamba.scaled", prefix, name, prefix);
+    gguf_builder_node(b, "Reshape", "%smamba.scaled mamba.joined -> %smamba.out", prefix, prefix);
+    (void)snprintf(name, sizeof name, "%sssm_out", prefix);
+    (void)snprintf(text, sizeof text, "%smamba.out", prefix);
+    gguf_builder_linear(b, name, inner, b->width, 0, b->width, text, output);
 }
 
 void gguf_write_delta(struct builder *b, int64_t layer, const char *prefix, const char *input, const char *output)
@@ -174,12 +356,22 @@ void gguf_write_delta(struct builder *b, int64_t layer, const char *prefix, cons
     const onnx_attribute epsilon = { "epsilon", true, 0, b->epsilon };
     char name[GGUF_NAME], text[2 * TEXT], outputs[TEXT];
 
+    if (b->architecture->gaps) {
+        (b->architecture->mamba ? write_mamba : write_short)(b, layer, prefix, input, output);
+        return;
+    }
     (void)snprintf(name, sizeof name, "%sattn_qkv", prefix);
     gguf_builder_linear(b, name, b->width, all, 0, all, input, name);
     (void)snprintf(name, sizeof name, "%sattn_gate", prefix);
     gguf_builder_linear(b, name, b->width, values, 0, values, input, name);
     write_gates(b, prefix, input);
-    write_convolution(b, layer, prefix);
+    (void)snprintf(name, sizeof name, "%sssm_conv1d.weight", prefix);
+    (void)snprintf(text, sizeof text, "%sattn_qkv", prefix);
+    (void)snprintf(outputs, sizeof outputs, "%sdelta_qkv", prefix);
+    write_convolution(b, layer, name, all, true, text, outputs);
+    (void)snprintf(text, sizeof text, "%sdelta_qkv", prefix);
+    (void)snprintf(outputs, sizeof outputs, "%sdelta_q %sdelta_k %sdelta_v", prefix, prefix, prefix);
+    write_parts(b, text, "delta.parts", outputs);
     write_units(b, prefix, "q");
     write_units(b, prefix, "k");
     (void)snprintf(name, sizeof name, "%sssm_norm.weight", prefix);

@@ -1,4 +1,5 @@
-/* formats/gguf_delta.h - layers with the gated delta rule, and the attention of models that have them. */
+/* formats/gguf_delta.h - layers with a recurrent state: the gated delta rule, and the attention of models that have it,
+ * Mamba 2, or a short convolution alone. */
 #ifndef FORMATS_GGUF_DELTA_H
 #define FORMATS_GGUF_DELTA_H
 #include "formats/gguf_builder.h"

@@ -74,12 +74,22 @@ static void embed(struct builder *b)
     gguf_builder_layer_norm(b, "token_embd_norm", sum, "embeddings");
 }
 
+/* output = queries or keys, rotated by the angles of that name. */
+static void turn(struct builder *b, const char *angles, int64_t heads, const char *input, const char *output)
+{
+    char inputs[2 * TEXT];
+
+    (void)snprintf(inputs, sizeof inputs, "%s rotary.row %s.cos %s.sin", input, angles, angles);
+    if (b->gguf->status == INLAY_OK)
+        onnx_node(b->out, "com.microsoft.RotaryEmbedding", inputs, output,
+                  (onnx_attribute[]){ { "num_heads", false, heads, 0 }, { "interleaved", false, 0, 0 } }, 2);
+}
+
 /* Queries, keys and values; queries and keys rotate. */
 static void project(struct builder *b, const char *layer, const char *input)
 {
     static const char *const parts[] = { "attn_q", "attn_k", "attn_v" };
-    const onnx_attribute attributes[] = { { "num_heads", false, b->heads, 0 }, { "interleaved", false, 0, 0 } };
-    char prefix[GGUF_NAME], output[GGUF_NAME], inputs[2 * TEXT], fused_name[GGUF_NAME];
+    char prefix[GGUF_NAME], output[GGUF_NAME], turned[GGUF_NAME], fused_name[GGUF_NAME];
     bool fused;
 
     (void)snprintf(fused_name, sizeof fused_name, "%sattn_qkv.weight", layer);
@@ -91,11 +101,9 @@ static void project(struct builder *b, const char *layer, const char *input)
         (void)snprintf(output, sizeof output, "%s%s%s", layer, parts[i], turns ? ".still" : "");
         gguf_builder_linear(b, prefix, b->width, fused ? 3 * b->width : b->width, fused ? i * b->width : 0, b->width,
                             input, output);
-        if (!turns || b->gguf->status != INLAY_OK)
-            continue;
-        (void)snprintf(inputs, sizeof inputs, "%s rotary.row rotary.cos rotary.sin", output);
-        (void)snprintf(output, sizeof output, "%s%s", layer, parts[i]);
-        onnx_node(b->out, "com.microsoft.RotaryEmbedding", inputs, output, attributes, 2);
+        (void)snprintf(turned, sizeof turned, "%s%s", layer, parts[i]);
+        if (turns)
+            turn(b, "rotary", b->heads, output, turned);
     }
 }
 
@@ -123,19 +131,12 @@ static void feed_forward(struct builder *b, const char *layer, const char *input
 
 static void write_layer(struct builder *b, int64_t layer, const char *input, const char *output)
 {
-    const onnx_attribute heads = { "num_heads", false, b->heads, 0 };
     char prefix[32], name[GGUF_NAME], norm[GGUF_NAME], inputs[TEXT];
 
     (void)snprintf(prefix, sizeof prefix, "blk.%" PRId64 ".", layer);
     project(b, prefix, input);
-    (void)snprintf(inputs, sizeof inputs, "%sattn_q %sattn_k %sattn_v - key_mask", prefix, prefix, prefix);
-    (void)snprintf(name, sizeof name, "%sattn", prefix);
-    if (b->gguf->status == INLAY_OK)
-        onnx_node(b->out, "com.microsoft.MultiHeadAttention", inputs, name, &heads, 1);
-    (void)snprintf(norm, sizeof norm, "%sattn_output", prefix);
-    gguf_builder_linear(b, norm, b->width, b->width, 0, b->width, name, norm);
-    gguf_builder_node(b, "Add", "%s %s -> %s.sum", input, norm, norm);
-    (void)snprintf(inputs, sizeof inputs, "%s.sum", norm);
+    gguf_builder_attention(b, prefix, "key_mask", input, "attn_output");
+    (void)snprintf(inputs, sizeof inputs, "%sattn_output.sum", prefix);
     (void)snprintf(name, sizeof name, "%sattn_output_norm", prefix);
     gguf_builder_layer_norm(b, name, inputs, name);
     (void)snprintf(norm, sizeof norm, "%sffn_down", prefix);
@@ -144,6 +145,96 @@ static void write_layer(struct builder *b, int64_t layer, const char *input, con
     (void)snprintf(inputs, sizeof inputs, "%s.sum", norm);
     (void)snprintf(name, sizeof name, "%slayer_output_norm", prefix);
     gguf_builder_layer_norm(b, name, inputs, output);
+}
+
+static void write_list(struct builder *b, const char *name, const int64_t *values, int64_t count)
+{
+    onnx_tensor(b->out, name, INLAY_INT64, &count, 1, values, (size_t)count * sizeof *values);
+}
+
+void gguf_begin_both_ways(struct builder *b)
+{
+    const int64_t half = b->window / 2;
+
+    if (gguf_int_or(b->gguf, GGUF_TURN_SIZE, b->head_size) != b->head_size)
+        gguf_fail_key(b->gguf, GGUF_TURN_SIZE, "rotates a part of a head, which is not supported here, by the key");
+    if (b->window < 1)
+        gguf_fail_key(b->gguf, GGUF_WINDOW, "lacks the key, or its value is out of range:");
+    onnx_node(b->out, "Cast", "attention_mask", "key_mask", &(onnx_attribute){ "to", false, INLAY_INT32, 0 }, 1);
+    write_list(b, "window.axes", (int64_t[]){ 0, 1 }, 2);
+    onnx_tensor(b->out, "window.half", INLAY_INT64, NULL, 0, &half, sizeof half);
+    gguf_builder_scalar(b, "window.none", -1e30);
+    gguf_builder_scalar(b, "window.zero", 0);
+    gguf_builder_node(b, "Unsqueeze", "new_range axis_one -> window.column");
+    gguf_builder_node(b, "Sub", "window.column new_range -> window.distance");
+    gguf_builder_node(b, "Abs", "window.distance -> window.far");
+    gguf_builder_node(b, "Greater", "window.far window.half -> window.beyond");
+    gguf_builder_node(b, "Where", "window.beyond window.none window.zero -> window.flat");
+    gguf_builder_node(b, "Unsqueeze", "window.flat window.axes -> window");
+    write_list(b, "shared.apart", (int64_t[]){ 0, 0, b->key_heads, 1, b->head_size }, 5);
+    write_list(b, "shared.each", (int64_t[]){ 1, 1, b->key_heads, b->heads / b->key_heads, b->head_size }, 5);
+    write_list(b, "shared.joined", (int64_t[]){ 0, 0, b->heads * b->head_size }, 3);
+}
+
+/* NAME.all: keys or values, once for each head of queries. */
+static void repeat(struct builder *b, const char *name)
+{
+    gguf_builder_node(b, "Reshape", "%s shared.apart -> %s.apart", name, name);
+    gguf_builder_node(b, "Expand", "%s.apart shared.each -> %s.each", name, name);
+    gguf_builder_node(b, "Reshape", "%s.each shared.joined -> %s.all", name, name);
+}
+
+void gguf_write_both_ways(struct builder *b, const char *layer, bool is_local)
+{
+    const char *angles = is_local && b->has_local_base ? "local" : "rotary";
+    const onnx_attribute attributes[] = { { "num_heads", false, b->heads, 0 },
+                                          { "scale", true, 0, (float)b->attention_scale } };
+    char queries[GGUF_NAME], keys[GGUF_NAME], values[GGUF_NAME], turned[2][GGUF_NAME + 8], inputs[2 * TEXT];
+
+    (void)snprintf(queries, sizeof queries, "%sattn_q", layer);
+    (void)snprintf(keys, sizeof keys, "%sattn_k", layer);
+    (void)snprintf(values, sizeof values, "%sattn_v", layer);
+    (void)snprintf(turned[0], sizeof turned[0], "%s.turned", queries);
+    (void)snprintf(turned[1], sizeof turned[1], "%s.turned", keys);
+    turn(b, angles, b->heads, queries, turned[0]);
+    turn(b, angles, b->key_heads, keys, turned[1]);
+    repeat(b, turned[1]);
+    repeat(b, values);
+    (void)snprintf(inputs, sizeof inputs, "%s %s.all %s.all - key_mask%s", turned[0], turned[1], values,
+                   is_local ? " window" : "");
+    (void)snprintf(queries, sizeof queries, "%sattn", layer);
+    if (b->gguf->status == INLAY_OK)
+        onnx_node(b->out, "com.microsoft.MultiHeadAttention", inputs, queries, attributes, 2);
+}
+
+bool gguf_has_dense(struct builder *b)
+{
+    return (b->architecture->readers & GGUF_READ_BY_DENSE) != 0 && gguf_builder_has(b, "dense_2.weight") &&
+           gguf_builder_has(b, "dense_3.weight");
+}
+
+void gguf_write_dense(struct builder *b, const char *input)
+{
+    const int64_t between = gguf_int(b->gguf, GGUF_DENSE_2_OUT);
+    char inputs[TEXT];
+
+    if (gguf_int(b->gguf, GGUF_POOLING) > 1)
+        gguf_fail_key(b->gguf, GGUF_POOLING, "has products of another sum than the mean of the tokens, by the key");
+    if (gguf_int_or(b->gguf, GGUF_DENSE_2_IN, b->width) != b->width || gguf_int(b->gguf, GGUF_DENSE_3_IN) != between ||
+        gguf_int_or(b->gguf, GGUF_DENSE_3_OUT, b->width) != b->width)
+        gguf_fail_key(b->gguf, GGUF_DENSE_2_OUT, "has products of sizes that do not follow one another, by the key");
+    onnx_node(b->out, "Cast", "attention_mask", "mask.float", &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
+    onnx_node(b->out, "Cast", "lengths", "lengths.float", &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
+    write_list(b, "mask.axis", (int64_t[]){ 2 }, 1);
+    gguf_builder_node(b, "Unsqueeze", "mask.float mask.axis -> mask.column");
+    gguf_builder_node(b, "Unsqueeze", "lengths.float axis_one -> lengths.column");
+    gguf_builder_node(b, "Mul", "%s mask.column -> pooled.tokens", input);
+    (void)snprintf(inputs, sizeof inputs, "pooled.tokens axis_one");
+    if (b->gguf->status == INLAY_OK)
+        onnx_node(b->out, "ReduceSum", inputs, "pooled.sum", &(onnx_attribute){ "keepdims", false, 0, 0 }, 1);
+    gguf_builder_node(b, "Div", "pooled.sum lengths.column -> pooled");
+    gguf_builder_linear(b, "dense_2", b->width, between, 0, between, "pooled", "dense_2");
+    gguf_builder_linear(b, "dense_3", between, b->width, 0, b->width, "dense_2", "sentence_embedding");
 }
 
 void gguf_write_pooling(struct gguf *gguf, struct wire *out)

@@ -2,6 +2,8 @@
 #include "formats/formats.h"
 #include "formats/gguf_delta.h"
 #include "formats/gguf_encoder.h"
+#include "formats/gguf_experts.h"
+#include "formats/gguf_latent.h"
 #include "formats/gguf_vision.h"
 #include "formats/onnx_write.h"
 #include "inlay/check.h"
@@ -44,12 +46,25 @@ static const struct architecture architectures[] = {
       .local_base = 10000,
       .local_plain = true,
       .wide_layers = 62 },
+    { .name = "gemma-embedding",
+      .halves = true,
+      .gelu = true,
+      .scales_embeddings = true,
+      .both_ways = true,
+      .readers = GGUF_READ_BY_WINDOWS | GGUF_READ_BY_DENSE,
+      .pattern = 6 },
     { .name = "phi3", .halves = true },
     { .name = "granite",
       .readers = GGUF_READ_BY_SCALES | GGUF_READ_BY_GRANITE | GGUF_READ_BY_GRANITE_DENSE | GGUF_READ_BY_SHARED },
     { .name = "granitemoe",
       .experts = true,
       .readers = GGUF_READ_BY_SCALES | GGUF_READ_BY_GRANITE | GGUF_READ_BY_SHARED },
+    { .name = "granitehybrid",
+      .gaps = true,
+      .mamba = true,
+      .experts = true,
+      .readers = GGUF_READ_BY_SCALES | GGUF_READ_BY_GRANITE | GGUF_READ_BY_GRANITE_DENSE | GGUF_READ_BY_SHARED |
+                 GGUF_READ_BY_GAPS | GGUF_READ_BY_STATES },
     { .name = "minicpm", .minicpm = true, .readers = GGUF_READ_BY_SCALES },
     { .name = "smollm3", .still_step = 4 },
     { .name = "seed_oss", .halves = true, .next_norm = true },
@@ -80,14 +95,14 @@ static const struct architecture architectures[] = {
       .experts = true,
       .next_norm = true,
       .delta = true,
-      .readers = GGUF_READ_BY_QWEN_MOE | GGUF_READ_BY_SHARED | GGUF_READ_BY_DELTA },
+      .readers = GGUF_READ_BY_QWEN_MOE | GGUF_READ_BY_SHARED | GGUF_READ_BY_DELTA | GGUF_READ_BY_STATES },
     { .name = "qwen35",
       .halves = true,
       .sections = true,
       .next_norm = true,
       .delta = true,
       .tiles_keys = true,
-      .readers = GGUF_READ_BY_DELTA },
+      .readers = GGUF_READ_BY_DELTA | GGUF_READ_BY_STATES },
     { .name = "qwen35moe",
       .halves = true,
       .sections = true,
@@ -95,8 +110,22 @@ static const struct architecture architectures[] = {
       .next_norm = true,
       .delta = true,
       .tiles_keys = true,
-      .readers = GGUF_READ_BY_QWEN_MOE | GGUF_READ_BY_SHARED | GGUF_READ_BY_DELTA },
+      .readers = GGUF_READ_BY_QWEN_MOE | GGUF_READ_BY_SHARED | GGUF_READ_BY_DELTA | GGUF_READ_BY_STATES },
+    { .name = "lfm2",
+      .halves = true,
+      .gaps = true,
+      .readers = GGUF_READ_BY_WINDOWS | GGUF_READ_BY_GAPS | GGUF_READ_BY_SHORT },
+    { .name = "lfm2moe",
+      .halves = true,
+      .gaps = true,
+      .experts = true,
+      .readers = GGUF_READ_BY_GAPS | GGUF_READ_BY_SHORT | GGUF_READ_BY_QWEN_MOE | GGUF_READ_BY_ROUTED },
     { .name = "mistral3", .experts = true, .readers = GGUF_READ_BY_YARN },
+    { .name = "deepseek2",
+      .experts = true,
+      .pairs = true,
+      .latent = true,
+      .readers = GGUF_READ_BY_QWEN_MOE | GGUF_READ_BY_YARN | GGUF_READ_BY_LATENT | GGUF_READ_BY_ROUTED },
     { .name = "bert", .encoder = true, .readers = GGUF_READ_BY_ENCODERS },
     { .name = "nomic-bert", .encoder = true, .halves = true, .readers = GGUF_READ_BY_ENCODERS },
     { .name = "clip", .vision = true, .pairs = true, .readers = GGUF_READ_BY_VISION },
@@ -268,7 +297,8 @@ static bool rotates(const struct builder *b, int64_t layer)
            (!a->local_turns || b->window == 0 || sees_window(b, layer));
 }
 
-static void attend(struct builder *b, int64_t layer, const char *prefix, const char *input)
+/* LAYERattn: the attention to the tokens up to each one, those of earlier runs included. */
+static void attend_before(struct builder *b, int64_t layer, const char *prefix)
 {
     const bool is_local = sees_window(b, layer);
     const char *rotary = is_local && b->has_local_base ? "local" : "rotary";
@@ -282,7 +312,6 @@ static void attend(struct builder *b, int64_t layer, const char *prefix, const c
                                     { "local_window_size", false, is_local ? b->window : -1, 0 } };
     char inputs[2 * TEXT], outputs[TEXT], name[TEXT], dims[TEXT], past[TEXT];
 
-    project(b, prefix, input);
     (void)snprintf(sinks, sizeof sinks, "%sattn_sinks.weight", prefix);
     if (b->architecture->oai) {
         gguf_builder_vector(b, sinks, b->heads);
@@ -313,119 +342,47 @@ static void attend(struct builder *b, int64_t layer, const char *prefix, const c
                    b->embeds ? "%sattn" : "%sattn present.%" PRId64 ".key present.%" PRId64 ".value", prefix, layer,
                    layer);
     onnx_node(b->out, "com.microsoft.GroupQueryAttention", inputs, outputs, attributes, 7);
-    if (b->architecture->delta)
+}
+
+static void attend(struct builder *b, int64_t layer, const char *prefix, const char *input)
+{
+    const struct architecture *a = b->architecture;
+    char attended[GGUF_NAME + 8], name[GGUF_NAME];
+
+    if (a->latent)
+        gguf_write_latent(b, prefix, input);
+    else
+        project(b, prefix, input);
+    if (a->both_ways)
+        gguf_write_both_ways(b, prefix, sees_window(b, layer));
+    else
+        attend_before(b, layer, prefix);
+    if (a->delta)
         gguf_builder_node(b, "Mul", "%sattn %sattn.share -> %sattn.gated", prefix, prefix, prefix);
-    (void)snprintf(inputs, sizeof inputs, "%sattn%s", prefix, b->architecture->delta ? ".gated" : "");
+    if (a->latent)
+        gguf_write_latent_values(b, prefix);
+    (void)snprintf(attended, sizeof attended, "%sattn%s", prefix, a->delta ? ".gated" : a->latent ? ".values" : "");
     (void)snprintf(name, sizeof name, "%sattn_output", prefix);
-    gguf_builder_linear(b, name, b->heads * b->head_size, b->width, 0, b->width, inputs, name);
-    (void)snprintf(inputs, sizeof inputs, "%spost_attention_norm.weight", prefix);
-    if (b->architecture->next_norm)
+    gguf_builder_linear(b, name, b->heads * (a->latent ? b->latent.value : b->head_size), b->width, 0, b->width,
+                        attended, name);
+    (void)snprintf(attended, sizeof attended, "%spost_attention_norm.weight", prefix);
+    if (a->next_norm)
         add_later(b, name);
     else
-        add_normalized(b, inputs, name);
+        add_normalized(b, attended, name);
 }
 
-/* The tensor of all experts of a layer, [columns, rows, experts]; NULL after a failure. */
-static const struct gguf_tensor *stack_of(struct builder *b, const char *layer, const char *part, int64_t columns,
-                                          int64_t rows)
-{
-    char name[GGUF_NAME];
-    const struct gguf_tensor *tensor;
-
-    (void)snprintf(name, sizeof name, "%sffn_%s_exps.weight", layer, part);
-    tensor = gguf_tensor(b->gguf, name);
-    if (tensor == NULL)
-        gguf_builder_refuse(b, INLAY_UNSUPPORTED, "has experts; those of a layer must be in one tensor,", name);
-    else if (tensor->rank != 3 || tensor->dims[0] != columns || tensor->dims[1] != rows ||
-             tensor->dims[2] != b->experts)
-        gguf_builder_refuse(b, INLAY_INVALID_MODEL, "has a shape that does not match its metadata for the tensor",
-                            name);
-    return tensor;
-}
-
-/* The biases of all experts of a layer, [rows, experts]; NULL: none, or after a failure. */
-static const struct gguf_tensor *biases_of(struct builder *b, const char *layer, const char *part, int64_t rows)
-{
-    char name[GGUF_NAME];
-
-    (void)snprintf(name, sizeof name, "%sffn_%s_exps.bias", layer, part);
-    return b->architecture->oai ? gguf_builder_tensor(b, name, rows, b->experts) : NULL;
-}
-
-/* output = the experts that the router chooses, and the shared expert of the file times the sigmoid of its gate. */
-static void mixture(struct builder *b, const char *layer, const char *input, const char *output)
-{
-    const int64_t logits_shape[2] = { -1, b->experts };
-    const struct gguf_experts experts = { .gate = stack_of(b, layer, "gate", b->width, b->expert_hidden),
-                                          .up = stack_of(b, layer, "up", b->width, b->expert_hidden),
-                                          .down = stack_of(b, layer, "down", b->expert_hidden, b->width),
-                                          .gate_bias = biases_of(b, layer, "gate", b->expert_hidden),
-                                          .up_bias = biases_of(b, layer, "up", b->expert_hidden),
-                                          .down_bias = biases_of(b, layer, "down", b->width),
-                                          .used = b->experts_used,
-                                          .normalizes = !b->architecture->keeps_shares };
-    char router[GGUF_NAME], shape[GGUF_NAME + 8], logits[GGUF_NAME + 8], gate[GGUF_NAME], chosen[TEXT], common[TEXT];
-    bool shared, gated;
-
-    (void)snprintf(router, sizeof router, "%sffn_gate_inp", layer);
-    (void)snprintf(shape, sizeof shape, "%s.shape", router);
-    (void)snprintf(logits, sizeof logits, "%s.logits", router);
-    (void)snprintf(gate, sizeof gate, "%sffn_gate_shexp.weight", layer);
-    shared = gguf_builder_has(b, gate) || gguf_find(b->gguf, GGUF_SHARED_HIDDEN) != NULL;
-    (void)snprintf(chosen, sizeof chosen, "%s%s", output, shared ? ".chosen" : "");
-    gguf_builder_linear(b, router, b->width, b->experts, 0, b->experts, input, router);
-    if (b->gguf->status != INLAY_OK)
-        return;
-    onnx_tensor(b->out, shape, INLAY_INT64, (int64_t[]){ 2 }, 1, logits_shape, sizeof logits_shape);
-    gguf_builder_node(b, "Reshape", "%s %s -> %s", router, shape, logits);
-    b->gguf->status = gguf_write_experts(b->gguf, &experts, input, logits, chosen, b->out, b->gguf->diag);
-    if (!shared)
-        return;
-    (void)snprintf(gate, sizeof gate, "%sffn_gate_inp_shexp.weight", layer);
-    gated = gguf_builder_has(b, gate);
-    (void)snprintf(common, sizeof common, "%sffn_shexp%s", layer, gated ? ".whole" : "");
-    gguf_builder_gated_network(b, layer, "_shexp", b->shared_hidden, input, common);
-    if (gated) {
-        gguf_builder_vector(b, gate, b->width);
-        gguf_builder_node(b, "Unsqueeze", "%s axis_one -> %s.column", gate, gate);
-        gguf_builder_node(b, "MatMul", "%s %s.column -> %s.logit", input, gate, gate);
-        gguf_builder_node(b, "Sigmoid", "%s.logit -> %s.share", gate, gate);
-        gguf_builder_node(b, "Mul", "%s %s.share -> %sffn_shexp", common, gate, layer);
-    }
-    gguf_builder_node(b, "Add", "%s %sffn_shexp -> %s", chosen, layer, output);
-}
-
-static void feed_forward(struct builder *b, const char *layer, const char *input)
+static void feed_forward(struct builder *b, int64_t number, const char *layer, const char *input)
 {
     char output[GGUF_NAME], norm[GGUF_NAME];
 
     (void)snprintf(output, sizeof output, "%sffn_down", layer);
     (void)snprintf(norm, sizeof norm, "%spost_ffw_norm.weight", layer);
-    if (b->experts > 0)
-        mixture(b, layer, input, output);
+    if (b->experts > 0 && number >= b->dense_layers)
+        gguf_write_mixture(b, layer, input, output);
     else
         gguf_builder_gated_network(b, layer, "", b->hidden, input, output);
     add_normalized(b, norm, output);
-}
-
-static void read_experts(struct builder *b)
-{
-    const int64_t used = gguf_int(b->gguf, GGUF_EXPERTS_USED), groups = gguf_int(b->gguf, GGUF_EXPERT_GROUPS);
-
-    b->experts = gguf_int(b->gguf, GGUF_EXPERTS);
-    if (b->experts == 0 ? used != 0 : !b->architecture->experts)
-        gguf_fail_key(b->gguf, GGUF_EXPERTS_USED,
-                      "has experts, which it or its architecture does not know, by the key");
-    if (groups > 1 || (b->experts == 0 && groups != 0))
-        gguf_fail_key(b->gguf, GGUF_EXPERT_GROUPS, "has groups of experts, which are not supported, by the key");
-    if (b->experts == 0)
-        return;
-    b->experts = gguf_builder_size(b, GGUF_EXPERTS, MAX_EXPERTS);
-    b->experts_used = gguf_builder_size(b, GGUF_EXPERTS_USED, b->experts);
-    b->expert_hidden = gguf_builder_size_or(
-        b, GGUF_EXPERT_HIDDEN,
-        (b->architecture->readers & GGUF_READ_BY_QWEN_MOE) != 0 && used > 0 ? b->hidden / used : b->hidden, 1 << 24);
-    b->shared_hidden = gguf_builder_size_or(b, GGUF_SHARED_HIDDEN, b->hidden, 1 << 24);
 }
 
 /* Numbers by which the architectures multiply. */
@@ -440,11 +397,13 @@ static void read_scales(struct builder *b)
     b->residual_scale = gguf_float_or(gguf, GGUF_RESIDUAL_SCALE, minicpm ? 1.4 / sqrt((double)b->layers) : 1);
     b->logit_scale = gguf_float_or(gguf, GGUF_LOGIT_SCALE,
                                    minicpm                                                  ? (double)b->width / 256
+                                   : b->architecture->mamba                                 ? 1
                                    : (b->architecture->readers & GGUF_READ_BY_GRANITE) != 0 ? (double)INFINITY
                                                                                             : 1);
     b->embedding_scale = b->architecture->scales_embeddings
                              ? (double)sqrtf((float)b->width)
                              : gguf_float_or(gguf, GGUF_EMBEDDING_SCALE, minicpm ? 12 : 1);
+    b->logit_scale = b->logit_scale == 0 && b->architecture->mamba ? 1 : b->logit_scale;
     b->residual_scale = b->residual_scale == 0 ? 1 : b->residual_scale; /* "none" */
     b->embedding_scale = b->embedding_scale == 0 ? 1 : b->embedding_scale;
     b->attention_scale = gguf_float_or(gguf, GGUF_ATTENTION_SCALE, 0);
@@ -507,22 +466,25 @@ static void read_sizes(struct builder *b)
     b->head_size = gguf_builder_size_or(b, GGUF_KEY_SIZE, b->heads > 0 ? b->width / b->heads : 0, MAX_HEAD_SIZE);
     b->epsilon = (float)gguf_float(gguf, GGUF_EPSILON);
     b->turns = gguf_int(gguf, GGUF_TURNS) != 0;
-    b->embeds = gguf_int(gguf, GGUF_POOLING) != 0;
+    b->embeds = b->architecture->both_ways || gguf_int(gguf, GGUF_POOLING) != 0;
     b->temperature = gguf_float(gguf, GGUF_TEMPERATURE);
-    read_experts(b);
+    gguf_read_experts(b);
     read_windows(b);
-    if (b->architecture->delta) {
+    if (b->architecture->delta)
         leave_out_guesses(b);
-        gguf_read_delta(b);
-    } else if (gguf_int(gguf, GGUF_NEXT_LAYERS) != 0) {
+    else if (gguf_int(gguf, GGUF_NEXT_LAYERS) != 0)
         gguf_fail_key(gguf, GGUF_NEXT_LAYERS, "has layers for guesses, which are not supported, by the key");
-    }
+    if (b->architecture->delta || b->architecture->gaps)
+        gguf_read_delta(b);
     if (gguf->status != INLAY_OK)
         return;
     read_scales(b);
-    if (gguf_int(gguf, GGUF_CAUSAL) == 0)
+    if (b->architecture->latent)
+        gguf_read_latent(b);
+    if (gguf_int(gguf, GGUF_CAUSAL) == 0 && !b->architecture->both_ways)
         gguf_fail_key(gguf, GGUF_CAUSAL, "has tokens that see later ones, which is not supported, by the key");
-    if (gguf_int_or(gguf, GGUF_VALUE_SIZE, b->head_size) != b->head_size || b->head_size % 2 != 0)
+    if (!b->architecture->latent &&
+        (gguf_int_or(gguf, GGUF_VALUE_SIZE, b->width / b->heads) != b->head_size || b->head_size % 2 != 0))
         gguf_fail_key(gguf, GGUF_VALUE_SIZE, "has values of another size than keys, or an odd one, by the key");
     if (b->heads % b->key_heads != 0)
         gguf_fail_key(gguf, GGUF_KEY_HEADS, "has heads that are not a multiple of the key heads by the key");
@@ -562,7 +524,9 @@ static void embed(struct builder *b, struct gguf_tensor *embedding)
 /* What queries are multiplied by: 1 + the key's value * ln(1 + the number of original contexts before the position). */
 static void write_temperature(struct builder *b)
 {
-    const int64_t context = gguf_int_or(b->gguf, GGUF_TURN_CONTEXT, b->context), last = -1;
+    const int64_t last = -1, context = b->architecture->latent
+                                           ? gguf_builder_size(b, GGUF_TEMPERATURE_STEP, MAX_CONTEXT)
+                                           : gguf_int_or(b->gguf, GGUF_TURN_CONTEXT, b->context);
 
     onnx_tensor(b->out, "temperature.axis", INLAY_INT64, (int64_t[]){ 1 }, 1, &last, sizeof last);
     onnx_tensor(b->out, "temperature.context", INLAY_INT64, NULL, 0, &context, sizeof context);
@@ -581,6 +545,7 @@ static void write_temperature(struct builder *b)
 static void write_graph(struct builder *b)
 {
     struct gguf_tensor *embedding = gguf_tensor(b->gguf, "token_embd.weight");
+    const bool dense = b->embeds && gguf_has_dense(b);
     char prefix[32], name[GGUF_NAME], norm[GGUF_NAME], dims[TEXT];
 
     onnx_value(b->out, ONNX_INPUT, "input_ids", INLAY_INT64, "batch_size sequence_length");
@@ -588,13 +553,25 @@ static void write_graph(struct builder *b)
     (void)snprintf(dims, sizeof dims, "batch_size sequence_length %" PRId64, embedding->dims[1]);
     if (b->embeds)
         (void)snprintf(dims, sizeof dims, "batch_size sequence_length %" PRId64, b->width);
-    onnx_value(b->out, ONNX_OUTPUT, b->embeds ? "last_hidden_state" : "logits", INLAY_FLOAT, dims);
+    if (dense)
+        (void)snprintf(dims, sizeof dims, "batch_size %" PRId64, b->width);
+    onnx_value(b->out, ONNX_OUTPUT,
+               !b->embeds ? "logits"
+               : dense    ? "sentence_embedding"
+                          : "last_hidden_state",
+               INLAY_FLOAT, dims);
     gguf_builder_lengths(b);
     gguf_builder_rotary(b);
     if (b->temperature != 0)
         write_temperature(b);
-    if (b->architecture->delta)
+    if (b->architecture->delta || b->architecture->gaps)
         gguf_begin_delta(b);
+    if (b->architecture->latent)
+        gguf_begin_latent(b);
+    if (b->experts > 0)
+        gguf_begin_experts(b);
+    if (b->architecture->both_ways)
+        gguf_begin_both_ways(b);
     if (b->residual_scale != 1)
         gguf_builder_scalar(b, "residual_scale", b->residual_scale);
     embed(b, embedding);
@@ -614,9 +591,15 @@ static void write_graph(struct builder *b)
         (void)snprintf(name, sizeof name, "%s%s.weight", prefix,
                        b->architecture->next_norm ? "post_attention_norm" : "ffn_norm");
         (void)snprintf(norm, sizeof norm, "%sffn_normal", prefix);
-        feed_forward(b, prefix, before_part(b, name, norm));
+        feed_forward(b, layer, prefix, before_part(b, name, norm));
     }
-    normalize(b, "output_norm.weight", b->embeds ? "last_hidden_state" : "output_normal");
+    /* llama.cpp's converter gives LFM2's norm of the output the name of another one */
+    normalize(b, b->architecture->gaps && !b->architecture->mamba ? "token_embd_norm.weight" : "output_norm.weight",
+              !b->embeds ? "output_normal"
+              : dense    ? "hidden"
+                         : "last_hidden_state");
+    if (dense)
+        gguf_write_dense(b, "hidden");
     if (b->embeds) {
         (void)gguf_builder_has(b, "output.weight"); /* its logits are not used */
         return;
@@ -674,8 +657,10 @@ static inlay_status translate(const format_file *file, struct wire *out, inlay_d
         gguf.status = inlay_fail(
             diag, INLAY_UNSUPPORTED,
             "has the architecture '%.*s'; supported are llama, qwen2, qwen2vl, qwen2moe, qwen3, qwen3vl, "
-            "qwen3moe, qwen3vlmoe, gemma, gemma2, gemma3, phi3, granite, granitemoe, minicpm, smollm3, "
-            "seed_oss, glm4, olmo2, exaone4, gpt-oss, qwen3next, qwen35, qwen35moe, mistral3, bert, nomic-bert, clip",
+            "qwen3moe, qwen3vlmoe, gemma, gemma2, gemma3, phi3, granite, granitemoe, granitehybrid, minicpm, smollm3, "
+            "seed_oss, glm4, olmo2, exaone4, gpt-oss, qwen3next, qwen35, qwen35moe, mistral3, deepseek2, "
+            "lfm2, lfm2moe, "
+            "bert, nomic-bert, clip",
             (int)(gguf.architecture.bytes < 60 ? gguf.architecture.bytes : 60), gguf.architecture.data);
     else if (!b.architecture->encoder && !b.architecture->vision)
         read_sizes(&b);

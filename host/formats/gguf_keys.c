@@ -22,12 +22,18 @@ enum { NAME_BYTES = 128 };
 #define DELTA GGUF_READ_BY_DELTA
 #define YARN GGUF_READ_BY_YARN
 #define VISION GGUF_READ_BY_VISION
+#define LATENT GGUF_READ_BY_LATENT
+#define DENSE GGUF_READ_BY_DENSE
+#define GAPS GGUF_READ_BY_GAPS
+#define ROUTED GGUF_READ_BY_ROUTED
+#define STATES GGUF_READ_BY_STATES
+#define SHORT GGUF_READ_BY_SHORT
 #define REQUIRED INFINITY
 #define COMPUTED NAN
 
 static const struct {
     uint8_t kind;
-    uint16_t readers;
+    uint32_t readers;
     float otherwise;
 } keys[] = {
 #define GGUF_KEY(id, name, kind, readers, otherwise) { kind, readers, otherwise },
@@ -80,8 +86,18 @@ void gguf_fail_key(struct gguf *gguf, enum gguf_key key, const char *what)
     gguf_refuse(gguf, INLAY_INVALID_MODEL, what, name);
 }
 
-/* Why the value has not the kind; NULL: it has. */
-static const char *type_error(const struct gguf_value *value, int kind)
+/* The first item that is not 0; 0: there is none. */
+static double first_item(const struct gguf_value *value)
+{
+    double item = 0;
+
+    for (uint64_t i = 0; i < value->count && item == 0; i++)
+        item = gguf_item(value, i);
+    return item;
+}
+
+/* Why the value has not the kind; NULL: it has. gaps: items of 0 are of layers without. */
+static const char *type_error(const struct gguf_value *value, int kind, bool gaps)
 {
     enum { TRUTH = 1, WHOLE = 2, REAL = 4, LETTERS = 8 };
     static const uint8_t classes[GGUF_TYPES] = { WHOLE, WHOLE,   WHOLE, WHOLE, WHOLE, WHOLE, REAL,
@@ -103,8 +119,8 @@ static const char *type_error(const struct gguf_value *value, int kind)
         return kinds[kind].text;
     if (value->count == 0 && (kind == EACH || kind == LAYERS))
         return "has an empty array for the key";
-    for (uint64_t i = 1; kind == EACH && i < value->count; i++)
-        if (gguf_item(value, i) != gguf_item(value, 0))
+    for (uint64_t i = 0; kind == EACH && i < value->count; i++)
+        if (gguf_item(value, i) != first_item(value) && !(gaps && gguf_item(value, i) == 0))
             return "has layers of different sizes, which are not supported, by the key";
     return NULL;
 }
@@ -114,6 +130,7 @@ struct gguf_value *gguf_find(struct gguf *gguf, enum gguf_key key)
     struct gguf_value *found = NULL;
     char name[NAME_BYTES];
     const char *why;
+    bool gaps;
 
     if (keys[key].readers != ALL && (keys[key].readers & gguf->readers) == 0)
         return NULL;
@@ -126,7 +143,8 @@ struct gguf_value *gguf_find(struct gguf *gguf, enum gguf_key key)
         found = &gguf->values[i];
         found->used = true;
     }
-    why = found != NULL ? type_error(found, keys[key].kind) : NULL;
+    gaps = key == GGUF_KEY_HEADS && (gguf->readers & GGUF_READ_BY_GAPS) != 0;
+    why = found != NULL ? type_error(found, keys[key].kind, gaps) : NULL;
     if (why != NULL)
         gguf_refuse(gguf, INLAY_INVALID_MODEL, why, name);
     return why == NULL ? found : NULL;
@@ -188,7 +206,7 @@ double gguf_float_or(struct gguf *gguf, enum gguf_key key, double otherwise)
     const struct gguf_value *value = gguf_find(gguf, key);
 
     if (value != NULL)
-        return gguf_item(value, 0);
+        return first_item(value);
     if (isinf(otherwise))
         gguf_fail_key(gguf, key, "lacks the key");
     return otherwise;

@@ -43,6 +43,7 @@ struct tokenizer {
     struct gguf_value *tokens, *types, *scores, *merges;
     bool by_scores; /* SentencePiece's BPE, which merges by scores */
     bool of_words;  /* WordPiece */
+    bool of_pieces; /* SentencePiece's unigrams */
     uint64_t names; /* bits of enum end_name: tokens that the vocabulary has */
     int64_t ends[64];
     size_t end_count;
@@ -105,12 +106,16 @@ static int64_t token_id(const struct tokenizer *t, struct gguf *gguf, enum gguf_
 /* Those of llama.cpp if the file lacks the keys. */
 static int64_t first_token(const struct tokenizer *t, struct gguf *gguf)
 {
-    return token_id(t, gguf, GGUF_BEGIN, t->of_words ? 101 : t->by_scores ? 1 : 11);
+    return token_id(t, gguf, GGUF_BEGIN, t->of_words ? 101 : t->of_pieces ? -1 : t->by_scores ? 1 : 11);
 }
 
 static int64_t last_token(const struct tokenizer *t, struct gguf *gguf)
 {
-    return t->of_words ? token_id(t, gguf, GGUF_SEPARATOR, 102) : token_id(t, gguf, GGUF_END, t->by_scores ? 2 : 11);
+    return t->of_words ? token_id(t, gguf, GGUF_SEPARATOR, 102)
+                       : token_id(t, gguf, GGUF_END,
+                                  t->of_pieces   ? 1
+                                  : t->by_scores ? 2
+                                                 : 11);
 }
 
 /* Tokens that are found in a text before it is split. */
@@ -138,7 +143,7 @@ static void add_special_tokens(struct tokenizer *t)
 static void add_post_processor(struct tokenizer *t, struct gguf *gguf, bool begins)
 {
     const int64_t begin = first_token(t, gguf), end = last_token(t, gguf);
-    const bool ends = t->of_words || gguf_int(gguf, GGUF_ADD_END) != 0;
+    const bool ends = t->of_words || gguf_int_or(gguf, GGUF_ADD_END, t->of_pieces) != 0;
 
     begins = gguf_int_or(gguf, GGUF_ADD_BEGIN, begins) != 0;
     if (begins && begin < 0)
@@ -283,6 +288,51 @@ static void add_wordpiece(struct tokenizer *t, struct gguf *gguf)
     strbuf_text(&t->json, "}}");
 }
 
+static void add_base64(struct strbuf *json, const uint8_t *data, uint64_t bytes)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+    for (uint64_t i = 0; i < bytes; i += 3) {
+        const uint32_t left = bytes - i < 3 ? (uint32_t)(bytes - i) : 3;
+        const uint32_t bits = (uint32_t)data[i] << 16 | (left > 1 ? (uint32_t)data[i + 1] << 8 : 0) |
+                              (left > 2 ? (uint32_t)data[i + 2] : 0);
+        const char four[] = { digits[bits >> 18], digits[bits >> 12 & 63], left > 1 ? digits[bits >> 6 & 63] : '=',
+                              left > 2 ? digits[bits & 63] : '=' };
+
+        strbuf_add(json, four, sizeof four);
+    }
+}
+
+/* SentencePiece's unigrams, of words that begin with a mark. */
+static void add_unigrams(struct tokenizer *t, struct gguf *gguf)
+{
+    const struct gguf_value *map = gguf_find(gguf, GGUF_CHARACTERS);
+    const int64_t unknown = token_id(t, gguf, GGUF_UNKNOWN, 2);
+
+    if (t->scores == NULL || t->scores->count < t->tokens->count)
+        gguf_fail_key(gguf, GGUF_SCORES, "has not a number for each token by the key");
+    if (map != NULL && gguf_number_bytes(map->item_type) != 1)
+        gguf_fail_key(gguf, GGUF_CHARACTERS, "needs an array of bytes for the key");
+    if (gguf->status != INLAY_OK)
+        return;
+    add_post_processor(t, gguf, false);
+    strbuf_text(&t->json, ",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[");
+    if (map != NULL && map->count > 0) {
+        strbuf_text(&t->json, "{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"");
+        add_base64(&t->json, map->data, map->count);
+        strbuf_text(&t->json, "\"},");
+    }
+    strbuf_text(&t->json,
+                "{\"type\":\"Strip\"},{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},\"content\":\" "
+                "\"}]},\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\u2581\",\"prepend_scheme\":"
+                "\"always\"},\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"\u2581\",\"prepend_scheme\":"
+                "\"always\"},\"model\":{\"type\":\"Unigram\",");
+    if (unknown >= 0)
+        strbuf_format(&t->json, "\"unk_id\":%" PRId64 ",", unknown);
+    add_vocabulary(t, true);
+    strbuf_text(&t->json, "}}");
+}
+
 /* Adds a token to the list of those that end a text, unless the list has it. */
 static void add_end(struct tokenizer *t, int64_t id)
 {
@@ -380,13 +430,14 @@ void gguf_write_tokenizer(struct gguf *gguf, struct wire *out)
                            .scores = gguf_find(gguf, GGUF_SCORES),
                            .merges = gguf_find(gguf, GGUF_MERGES),
                            .by_scores = gguf_text_is(model, "llama"),
-                           .of_words = gguf_text_is(model, "bert") };
+                           .of_words = gguf_text_is(model, "bert"),
+                           .of_pieces = gguf_text_is(model, "t5") && gguf_int(gguf, GGUF_JOIN_SPACES) != 0 };
 
     if (model.data == NULL) { /* the model runs without, and says so when texts are wanted of it */
         onnx_property(out, "tokenizer.ggml.model", "none", 4);
         return;
     }
-    if (!t.by_scores && !t.of_words && !gguf_text_is(model, "gpt2")) { /* likewise */
+    if (!t.by_scores && !t.of_words && !t.of_pieces && !gguf_text_is(model, "gpt2")) { /* likewise */
         onnx_property(out, "tokenizer.ggml.model", model.data, model.bytes);
         return;
     }
@@ -402,6 +453,8 @@ void gguf_write_tokenizer(struct gguf *gguf, struct wire *out)
         add_sentencepiece(&t, gguf);
     else if (t.of_words)
         add_wordpiece(&t, gguf);
+    else if (t.of_pieces)
+        add_unigrams(&t, gguf);
     else
         add_byte_level(&t, gguf);
     if (gguf->status == INLAY_OK) {

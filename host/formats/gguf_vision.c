@@ -265,13 +265,8 @@ static void write_layer(const struct vision *v, int64_t layer, const char *input
         (void)snprintf(name, sizeof name, "%s%s", prefix, parts[i]);
         gguf_builder_linear(b, name, b->width, b->width, 0, b->width, norm, name);
     }
-    (void)snprintf(inputs, sizeof inputs, "%sattn_q %sattn_k %sattn_v", prefix, prefix, prefix);
-    (void)snprintf(name, sizeof name, "%sattn", prefix);
-    node_of(b, "com.microsoft.MultiHeadAttention", inputs, name, "num_heads", b->heads);
-    (void)snprintf(norm, sizeof norm, "%sattn_out", prefix);
-    gguf_builder_linear(b, norm, b->width, b->width, 0, b->width, name, norm);
-    gguf_builder_node(b, "Add", "%s %s -> %s.sum", input, norm, norm);
-    (void)snprintf(inputs, sizeof inputs, "%s.sum", norm);
+    gguf_builder_attention(b, prefix, NULL, input, "attn_out");
+    (void)snprintf(inputs, sizeof inputs, "%sattn_out.sum", prefix);
     (void)snprintf(name, sizeof name, "%sln2", prefix);
     gguf_builder_layer_norm(b, name, inputs, name);
     (void)snprintf(norm, sizeof norm, "%sffn", prefix);

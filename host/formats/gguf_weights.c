@@ -352,6 +352,47 @@ inlay_status gguf_write_rows(const struct gguf *gguf, struct gguf_tensor *tensor
     return INLAY_OK;
 }
 
+inlay_status gguf_write_matrix(const struct gguf *gguf, const struct gguf_tensor *tensor, int64_t first, int64_t count,
+                               const char *name, struct wire *out, inlay_diag *diag)
+{
+    const kit_block_type *type = gguf_type_of(tensor);
+    const int64_t dims[2] = { count, tensor->dims[0] }, blocks = count * tensor->dims[0] / type->elements;
+    const size_t bytes = (size_t)(count * tensor->dims[0]) * sizeof(float);
+    const uint8_t *block =
+        tensor->part->bytes + tensor->offset + (first * tensor->dims[0] / type->elements * type->bytes);
+    const char *location;
+    char held[LONG_NAMES];
+    float *floats;
+    wire_mark mark;
+
+    INLAY_CHECK(first >= 0 && first + count <= rows_of(tensor));
+    if (type->unpack == NULL) {
+        (void)snprintf(held, sizeof held, "%s.held", name);
+        write_plain(tensor, held, first, dims, 2, out);
+        onnx_node(out, "Cast", held, name, &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
+        return INLAY_OK;
+    }
+    floats = gguf->file->alloc(gguf->file->alloc_ctx, bytes, &location);
+    if (floats == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory for the weights of '%s'", tensor->name);
+    for (int64_t i = 0; i < blocks; i++, block += type->bytes) {
+        float scales[KIT_MAX_BLOCK], zeros[KIT_MAX_BLOCK];
+        uint8_t codes[KIT_MAX_BLOCK];
+
+        type->unpack(block, codes, scales, zeros);
+        for (int64_t j = 0; j < type->elements; j++) {
+            const float zero = type->zeros ? zeros[j / type->group] : (float)(1 << (type->bits - 1));
+            const uint8_t code = type->table != NULL ? type->table[codes[j]] : codes[j];
+
+            floats[i * type->elements + j] = ((float)code - zero) * scales[j / type->group];
+        }
+    }
+    mark = onnx_tensor_begin(out, name, INLAY_FLOAT, dims, 2);
+    onnx_external(out, location, 0, bytes);
+    wire_end(out, mark);
+    return INLAY_OK;
+}
+
 inlay_status gguf_write_floats(const struct gguf_tensor *tensor, const char *name, struct wire *out, inlay_diag *diag)
 {
     if (gguf_type_of(tensor)->id != plain_types[0].id)

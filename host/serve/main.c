@@ -50,31 +50,33 @@ typedef struct program_state {
 } program_state;
 
 /* Reads a PEM file as text. */
-static inlay_status read_pem(const char *path, char **out_text, inlay_diag *diag)
+static inlay_status read_pem(const char *setting, const char *path, char **out_text, inlay_diag *diag)
 {
     enum { MAX_BYTES = 1 << 20 };
     FILE *file;
     size_t bytes;
-    inlay_status status = settings_open(path, &file, diag);
+    inlay_status status = settings_open(setting, path, &file, diag);
 
     if (status != INLAY_OK)
         return status;
     *out_text = calloc(1, MAX_BYTES + 1);
     bytes = *out_text != NULL ? fread(*out_text, 1, MAX_BYTES, file) : 0;
     (void)fclose(file);
-    return bytes > 0 ? INLAY_OK : inlay_fail(diag, INLAY_IO_ERROR, "%s is empty, or memory is exhausted", path);
+    return bytes > 0 ? INLAY_OK
+                     : inlay_fail(diag, INLAY_IO_ERROR, "%s: %s is empty, or memory is exhausted", setting, path);
 }
 
 /* Reads the certificates into server->tls, which is created if necessary. */
 static inlay_status load_tls(struct server *server, inlay_diag *diag)
 {
     static const int files[3] = { SET_tls_cert, SET_tls_key, SET_tls_client_ca };
+    static const char *const names[3] = { "tls_cert", "tls_key", "tls_client_ca" };
     char *texts[3] = { NULL, NULL, NULL };
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; status == INLAY_OK && i < 3; i++)
         if (settings_text(server->settings, files[i])[0] != '\0')
-            status = read_pem(settings_text(server->settings, files[i]), &texts[i], diag);
+            status = read_pem(names[i], settings_text(server->settings, files[i]), &texts[i], diag);
     if (status == INLAY_OK && server->tls != NULL)
         status = tls_reload(server->tls, texts[0], texts[1], texts[2], diag);
     else if (status == INLAY_OK)
@@ -129,9 +131,10 @@ static void reload(struct server *server)
         atomic_store(&server->access_log_cut, false);
         (void)close(fd);
     }
-    diags[0].code = tokens_reload(&server->access.users, settings_text(server->settings, SET_token_file), &diags[0]);
-    diags[1].code =
-        tokens_reload(&server->access.admins, settings_text(server->settings, SET_admin_token_file), &diags[1]);
+    diags[0].code =
+        tokens_reload(&server->access.users, "token_file", settings_text(server->settings, SET_token_file), &diags[0]);
+    diags[1].code = tokens_reload(&server->access.admins, "admin_token_file",
+                                  settings_text(server->settings, SET_admin_token_file), &diags[1]);
     if (server->tls != NULL)
         diags[2].code = load_tls(server, &diags[2]);
     for (uint32_t i = 0; i < 3; i++) {
@@ -221,8 +224,9 @@ static inlay_status start(program_state *state, inlay_diag *diag)
     server->counts = board_own(&server->board);
     atomic_store(&server->counts->pid, (uint64_t)getpid());
     INLAY_TRY(open_log(server, diag));
-    INLAY_TRY(tokens_read(settings_text(&state->settings, SET_token_file), &server->access.users, diag));
-    INLAY_TRY(tokens_read(settings_text(&state->settings, SET_admin_token_file), &server->access.admins, diag));
+    INLAY_TRY(tokens_read("token_file", settings_text(&state->settings, SET_token_file), &server->access.users, diag));
+    INLAY_TRY(tokens_read("admin_token_file", settings_text(&state->settings, SET_admin_token_file),
+                          &server->access.admins, diag));
     INLAY_TRY(open_trace(server, diag));
     INLAY_TRY(
         otlp_create(settings_text(&state->settings, SET_trace_endpoint), settings_text(&state->settings, SET_trace_ca),

@@ -51,13 +51,27 @@ static inlay_status infer_multi_head_attention(op_infer *infer)
 }
 
 /* Attention and QAttention: [batch, rows, columns of the values], a third of the columns of the weights unless
- * qkv_hidden_sizes says otherwise. */
+ * qkv_hidden_sizes says otherwise. The bias has an element for each column. */
 static inlay_status infer_projected_attention(op_infer *infer)
 {
     uint32_t count = 0;
     const int64_t *sizes = infer_attr_ints(infer, "qkv_hidden_sizes", &count);
+    const int64_t heads = infer_attr_int(infer, "num_heads", 0);
+    const inlay_dim columns = infer_dim(infer, 1, 1);
+    inlay_status status = infer_check_count(infer, 2, columns);
     inlay_dim dims[3];
 
+    if (status == INLAY_OK && infer->node->op_type.data[0] == 'Q') /* of the columns: scales and zero points */
+        status = infer_check_list(infer, 4);
+    if (status == INLAY_OK && infer->node->op_type.data[0] == 'Q')
+        status = infer_check_list(infer, 7);
+    if (status != INLAY_OK)
+        return status;
+    if (sizes == NULL && heads > 0 && columns.kind == INLAY_DIM_FIXED &&
+        (columns.value % 3 != 0 || columns.value / 3 % heads != 0))
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH,
+                          "input 1 has %lld columns, which are not queries, keys and values of %lld heads",
+                          (long long)columns.value, (long long)heads);
     if (infer_rank(infer, 0) != 3)
         return INLAY_OK;
     for (uint32_t d = 0; d < 2; d++)

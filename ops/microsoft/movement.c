@@ -5,12 +5,19 @@
 #define QUANTIZED "uint8|int8|uint16|int16|uint4|int4"
 
 /* [batch, length, columns of the table of words], [batch], and the first again. Attention, which reads the second one,
- * is expanded by its rank. */
+ * is expanded by its rank. A node has all inputs of segments (ids, table, and in the quantized form the table's scale
+ * and zero point) or none. */
 static inlay_status infer_embedded(op_infer *infer)
 {
+    static const uint32_t segments[] = { 1, 4, 10, 15 };
+    const uint32_t count = infer->node->op_type.data[0] == 'Q' ? 4 : 2;
     const inlay_dim dims[] = { infer_dim(infer, 0, 0), infer_dim(infer, 0, 1), infer_dim(infer, 2, 1) };
     inlay_status status;
 
+    for (uint32_t i = 1; i < count; i++)
+        if (infer_has_in(infer, segments[i]) != infer_has_in(infer, segments[0]))
+            return infer_fail(infer, INLAY_INVALID_MODEL,
+                              "input %u belongs to input 1 (segment_ids): give both, or leave both out", segments[i]);
     INLAY_TRY(infer_set_shape(infer, 0, 3, dims));
     INLAY_TRY(infer_set_shape(infer, 1, 1, dims));
     INLAY_TRY(infer_set_shape(infer, 2, 3, dims));

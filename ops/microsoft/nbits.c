@@ -82,12 +82,13 @@ static inlay_status set_product(op_infer *infer, int64_t k, int64_t n)
     return infer_set_shape(infer, 0, rank, dims);
 }
 
-/* B is [N, blocks, bytes of a block]. Each block has a scale and a zero point; zero points are packed like B, in whole
- * bytes for each column, or have one element each. */
+/* B is [N, blocks, bytes of a block]; fewer axes, in the same order, are allowed. Each block has a scale and a zero
+ * point; zero points are packed like B, in whole bytes for each column, or have one element each. */
 static inlay_status infer_mat_mul_nbits(op_infer *infer)
 {
     const int64_t bits = infer_attr_int(infer, "bits", 4);
     int64_t k, n, block, blocks, count;
+    uint32_t rank;
     inlay_status status;
 
     INLAY_TRY(read_sizes(infer, &k, &n, &block));
@@ -98,6 +99,14 @@ static inlay_status infer_mat_mul_nbits(op_infer *infer)
                           (long long)block);
     blocks = (k + block - 1) / block;
     INLAY_TRY(check_count(infer, 1, n * blocks * (block * bits / 8), "N x blocks x bytes of a block"));
+    rank = infer_rank(infer, 1);
+    if (rank != INLAY_RANK_UNKNOWN && rank > 3)
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input 1 (B) is of rank %u; it must be [N, blocks, bytes]",
+                          rank);
+    if (rank != INLAY_RANK_UNKNOWN && rank > 1)
+        INLAY_TRY(check_dim(infer, 1, 0, n, "N"));
+    if (rank == 3)
+        INLAY_TRY(check_dim(infer, 1, 1, blocks, "the number of blocks along K"));
     INLAY_TRY(check_count(infer, 2, n * blocks, "one for each block"));
     count = infer_has_in(infer, 3) ? count_of(infer, 3) : -1;
     if (infer_has_in(infer, 3) && infer->in[3]->dtype == INLAY_UINT8)

@@ -7,6 +7,16 @@
 #define CONV AUTO_PAD "dilations:is, group:i=1, kernel_shape:is, pads:is, strides:is"
 #define FUSED "activation:s{''|'Clip'|'HardSigmoid'|'LeakyRelu'|'Relu'|'Sigmoid'|'Tanh'}, activation_params:fs"
 
+/* The bias has an element for each column of B. The output follows from the operators of ONNX. */
+static inlay_status infer_biased_product(op_infer *infer)
+{
+    const uint32_t rank = infer_rank(infer, 1);
+
+    return rank == INLAY_RANK_UNKNOWN || rank == 0
+               ? INLAY_OK
+               : infer_check_count(infer, infer->node->op_type.data[0] == 'D' ? 4 : 6, infer_dim(infer, 1, rank - 1));
+}
+
 static const op_row microsoft_products_rows[] = {
     { "CDist", 1, 0,
       "A:T, B:T -> C:T; T=float|double; metric:s='sqeuclidean'{'sqeuclidean'|'euclidean'|'cityblock'|'manhattan'|"
@@ -24,7 +34,7 @@ static const op_row microsoft_products_rows[] = {
       "hidden_size:i, input_forget:i=0",
       NULL },
     { "DynamicQuantizeMatMul", 1, 0,
-      "A:T1, B:T2, b_scale:T1, b_zero_point?:T2, bias?:T1 -> Y:T1; T1=float, T2=int8|uint8", NULL },
+      "A:T1, B:T2, b_scale:T1, b_zero_point?:T2, bias?:T1 -> Y:T1; T1=float, T2=int8|uint8", infer_biased_product },
     { "FusedConv", 1, 0, "X:T, W:T, B?:T, Z?:T -> Y:T; T=@float; " CONV ", " FUSED, NULL },
     { "FusedGemm", 1, 0,
       "A:T, B:T, C?:T -> Y:T; T=float16|float|double|uint32|uint64|int32|int64; " GEMM ", beta:f=1, "
@@ -37,7 +47,7 @@ static const op_row microsoft_products_rows[] = {
     { "MatMulIntegerToFloat", 1, 0,
       "A:T1, B:T2, a_scale:T3, b_scale:T3, a_zero_point?:T1, b_zero_point?:T2, bias?:T3 -> Y:T3; T1=int8|uint8, "
       "T2=int8|uint8, T3=float|float16",
-      NULL },
+      infer_biased_product },
     { "NhwcFusedConv", 1, 0, "X:T, W:T, B?:T, Z?:T -> Y:T; T=@float; " CONV ", " FUSED, NULL },
     { "NhwcMaxPool", 1, 0,
       "x:T -> y:T; T=int8|uint8; " AUTO_PAD "ceil_mode:i=0, dilations:is, kernel_shape:is!, pads:is, "

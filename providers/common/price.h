@@ -10,6 +10,7 @@
 #define PRICE_CHANNELS_PER_NS 32.0 /* depthwise convolutions: outputs, without the time of their taps */
 #define PRICE_TAP_NS 0.0094        /* depthwise convolutions: one tap of one output */
 #define PRICE_FAR_REORDER 6.0
+#define PRICE_FETCHED 0.6 /* of the lines of memory that are written, those that are read first */
 #define PRICE_OVERLAP 1.4 /* streams through the shared cache, whose reads and writes overlap, relative to reads */
 #define PRICE_CORE_SIZE 32768.0
 #define PRICE_RANGES 4.0 /* parts of a loop for each thread, at most */
@@ -55,18 +56,21 @@ static inline double price_loop_threads(double count, double grain, double threa
     return threads <= 1 || ranges < 2 ? 1 : ranges / ceil(ranges / threads);
 }
 
-/* The share of bytes that come from memory, of those that a step reads and writes in turn. The shared cache keeps
- * them if they are at most half of its size. */
+/* The share of weights that come from memory. The shared cache keeps them if all of a run are at most half of its
+ * size. */
 static inline double price_far_share(const price_memory *memory, double bytes)
 {
     return fmin(fmax(2 * bytes / memory->size - 1, 0), 1);
 }
 
-/* The same of activations, which are read soon after they were written. The cache keeps them up to 0.6 of its size, and
- * a part of those up to three times as large. */
-static inline double price_stream_share(const price_memory *memory, double bytes)
+/* The share of activations that come from memory, of so many bytes that a step reads and writes. The cache keeps up to
+ * 0.4 of its size, and a decreasing part of more; with several threads, a larger part. reach: 1, or less if every byte
+ * is moved twice. */
+static inline double price_stream_share(const price_memory *memory, double bytes, double threads, double reach)
 {
-    return fmin(fmax((bytes / memory->size - 0.6) / 2.4, 0), 1);
+    const double over = fmax(bytes / memory->size - 0.4, 0) / (reach * (threads > 1 ? 1.7 : 1));
+
+    return 1 - 1 / (1 + over + over * over / 2);
 }
 
 /* The time in which threads read weights together. Between two reads of them, a run reads `all` bytes of weights. The
@@ -107,25 +111,32 @@ static inline double price_axis(const inlay_value_state *state, uint32_t d)
                : (double)state->dims[d];
 }
 
-/* The time in which threads stream through activations. A line of memory is read before it is written. Several threads
- * find a part of the data in each other's caches, which are as fast as the shared cache. */
+/* The part of price_stream_ns() that memory takes. Most lines of memory are read before they are written. */
+static inline double price_far_stream_ns(const price_memory *memory, double read, double written, double threads)
+{
+    return price_stream_share(memory, read + written, threads, 1) * (read + (1 + PRICE_FETCHED) * written) /
+           price_memory_rate(memory, threads);
+}
+
+/* The time in which threads stream through activations. Several threads find a part of the data in each other's caches,
+ * which are as fast as the shared cache. */
 static inline double price_stream_ns(const price_memory *memory, double read, double written, double threads)
 {
-    const double bytes = read + written, far = price_stream_share(memory, bytes);
+    const double bytes = read + written, far = price_stream_share(memory, bytes, threads, 1);
     const double rate = threads > 1 || bytes > memory->near_size ? fmin(PRICE_OVERLAP * memory->shared, memory->near)
                         : bytes > PRICE_CORE_SIZE                ? memory->near
                                                                  : memory->core;
 
-    return bytes * (1 - far) / (rate * threads) + (bytes + written) * far / price_memory_rate(memory, threads);
+    return bytes * (1 - far) / (rate * threads) + price_far_stream_ns(memory, read, written, threads);
 }
 
 /* The time to change the layout of bytes, without the call; cached_rate: bytes per nanosecond of one thread, for data
  * in the cache. Layout changes of values too large for two copies in the shared cache are several times slower than
- * plain reads. */
+ * plain reads, and are limited by the latency of memory, which each thread waits for on its own. */
 static inline double price_reorder_ns(const price_memory *memory, double bytes, double cached_rate, double threads)
 {
-    const double far = price_far_share(memory, 3 * bytes);
+    const double far = price_stream_share(memory, 2 * bytes, threads, 0.5);
 
-    return bytes * ((1 - far) / cached_rate / threads + far * PRICE_FAR_REORDER / price_memory_rate(memory, threads));
+    return bytes * ((1 - far) / cached_rate + far * PRICE_FAR_REORDER / memory->memory) / threads;
 }
 #endif

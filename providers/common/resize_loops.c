@@ -73,7 +73,7 @@ TABLE(bf16, NULL)
 #define SUFFIX u8
 #define T uint8_t
 #define LOAD(element) ((float)(element))
-#define STORE(sum) CLAMP_CAST(uint8_t, sum, 0.0f, 255.0f)
+#define STORE(sum) CLAMP_CAST(uint8_t, WHOLE(sum), 0.0f, 255.0f)
 #define ACC float
 #include "common/resize_loops.inc"
 TABLE(u8, NULL)
@@ -86,7 +86,7 @@ TABLE(u8, NULL)
 #define SUFFIX i8
 #define T int8_t
 #define LOAD(element) ((float)(element))
-#define STORE(sum) CLAMP_CAST(int8_t, sum, -128.0f, 127.0f)
+#define STORE(sum) CLAMP_CAST(int8_t, WHOLE(sum), -128.0f, 127.0f)
 #define ACC float
 #include "common/resize_loops.inc"
 TABLE(i8, NULL)

@@ -4,6 +4,10 @@
 #include "common/resize_rows.h"
 #include "simd/instances.h"
 
+/* Integers are truncated towards zero. The sum of an area of one colour is that colour, but computed with rounding
+ * errors it may be slightly smaller; a sum that is as close to an integer as this is taken as that integer. */
+#define RESIZE_ERROR 0x1p-10f
+#define WHOLE(sum) ((sum) + ((sum) < 0 ? -RESIZE_ERROR : RESIZE_ERROR))
 /* Truncates v towards zero and clamps it to [least, most], which must be exactly representable; NaN gives 0. */
 #define CLAMP_CAST(type, v, least, most)                                                                               \
     ((type)((v) >= (most) ? (most) : (v) > (least) ? (v) : (v) == (v) ? (least) : 0))

@@ -103,57 +103,57 @@ static bool resize_next(const resize_plan *plan, resize_cursor *cursor)
 #define SUFFIX u8
 #define T uint8_t
 #define LOAD(element) ((float)(element))
-#define STORE(sum) CLAMP_CAST(uint8_t, sum, 0.0f, 255.0f)
+#define STORE(sum) CLAMP_CAST(uint8_t, WHOLE(sum), 0.0f, 255.0f)
 #define ACC float
 #include "common/resize.inc"
 
 #define SUFFIX i8
 #define T int8_t
 #define LOAD(element) ((float)(element))
-#define STORE(sum) CLAMP_CAST(int8_t, sum, -128.0f, 127.0f)
+#define STORE(sum) CLAMP_CAST(int8_t, WHOLE(sum), -128.0f, 127.0f)
 #define ACC float
 #include "common/resize.inc"
 #undef LEVELS
 
 #define SUFFIX u16
 #define T uint16_t
-#define LOAD(element) ((float)(element))
-#define STORE(sum) CLAMP_CAST(uint16_t, sum, 0.0f, 65535.0f)
-#define ACC float
+#define LOAD(element) ((double)(element))
+#define STORE(sum) CLAMP_CAST(uint16_t, WHOLE(sum), 0.0, 65535.0)
+#define ACC double
 #include "common/resize.inc"
 
 #define SUFFIX i16
 #define T int16_t
-#define LOAD(element) ((float)(element))
-#define STORE(sum) CLAMP_CAST(int16_t, sum, -32768.0f, 32767.0f)
-#define ACC float
+#define LOAD(element) ((double)(element))
+#define STORE(sum) CLAMP_CAST(int16_t, WHOLE(sum), -32768.0, 32767.0)
+#define ACC double
 #include "common/resize.inc"
 
 #define SUFFIX u32
 #define T uint32_t
 #define LOAD(element) ((double)(element))
-#define STORE(sum) CLAMP_CAST(uint32_t, sum, 0.0, 4294967295.0)
+#define STORE(sum) CLAMP_CAST(uint32_t, WHOLE(sum), 0.0, 4294967295.0)
 #define ACC double
 #include "common/resize.inc"
 
 #define SUFFIX i32
 #define T int32_t
 #define LOAD(element) ((double)(element))
-#define STORE(sum) CLAMP_CAST(int32_t, sum, -2147483648.0, 2147483647.0)
+#define STORE(sum) CLAMP_CAST(int32_t, WHOLE(sum), -2147483648.0, 2147483647.0)
 #define ACC double
 #include "common/resize.inc"
 
 #define SUFFIX u64
 #define T uint64_t
 #define LOAD(element) ((double)(element))
-#define STORE(sum) f64_to_u64((sum) > 0 ? (sum) : 0)
+#define STORE(sum) f64_to_u64((sum) > 0 ? WHOLE(sum) : 0)
 #define ACC double
 #include "common/resize.inc"
 
 #define SUFFIX i64
 #define T int64_t
 #define LOAD(element) ((double)(element))
-#define STORE(sum) f64_to_i64(sum)
+#define STORE(sum) f64_to_i64(WHOLE(sum))
 #define ACC double
 #include "common/resize.inc"
 
@@ -180,8 +180,8 @@ resize_rows_fn resize_rows_of(inlay_dtype dtype)
 
 bool resize_wide(inlay_dtype dtype)
 {
-    const uint64_t wide =
-        KIT_BIT(DOUBLE) | KIT_BIT(COMPLEX128) | KIT_BIT(INT32) | KIT_BIT(INT64) | KIT_BIT(UINT32) | KIT_BIT(UINT64);
+    const uint64_t wide = KIT_BIT(DOUBLE) | KIT_BIT(COMPLEX128) | KIT_BIT(INT16) | KIT_BIT(UINT16) | KIT_BIT(INT32) |
+                          KIT_BIT(INT64) | KIT_BIT(UINT32) | KIT_BIT(UINT64);
     return (wide & INLAY_DTYPE_BIT(dtype)) != 0;
 }
 

@@ -41,8 +41,8 @@ enum {
     TRANSPOSED_LD = 256, /* a transposed A with a larger ld misses the caches, and is packed, too */
     SLACK = 64,          /* bytes after packed columns, see gemm_pack_fn */
     MAX_LINES = 1 << 20, /* lines of a tile: far below the limit of BLAS's int */
-    /* Large tiles are divided: up to FEW_TILES tiles while each half has MIN_TILE multiplications (five us), up to
-     * MAX_TILES tiles while each half has LARGE_TILE. */
+    /* A large tile is divided in two as long as each half has MIN_TILE multiplications (five us) and there are at most
+     * FEW_TILES tiles, or each half has LARGE_TILE multiplications and there are at most MAX_TILES tiles. */
     FEW_TILES = 8,
     MAX_TILES = 128,
     MIN_TILE = 1 << 19,

@@ -100,7 +100,8 @@ inlay_status product_conv_run(const kit_call *call)
 #define STAGED_ROW_NS 4.0    /* windows: per row of the copied image, ... */
 #define COPIED_NS 0.04       /* ... and per element of it */
 #define STRIDED_NS 0.12      /* per packed element of a strided window, in addition, at least */
-#define PIECE_NS 1.0         /* windows: per row of the result, the part of it that is packed for a tap */
+#define PIECE_NS 1.0         /* windows: per row of the result, the part of it that is packed for a tap, ... */
+#define STRIDED_PIECE_NS 5.0 /* ... from every second or further pixel */
 #define DEPTHWISE_PER_NS 2.4 /* operations */
 
 /* Time of the copy of the image from which windows are packed. */
@@ -128,7 +129,8 @@ void product_conv_cost(const kit_node *node, const kit_plan *shapes, inlay_cost 
     size.k = (double)geometry.channels / (double)geometry.group * (double)geometry.taps;
     size.b_windows = geometry.taps > 1 || geometry.positions != geometry.in_positions;
     if (size.b_windows)
-        size.window_ns = fmax(PIECE_NS / (double)geometry.out[2], geometry.stride[2] > 1 ? STRIDED_NS : 0);
+        size.window_ns = geometry.stride[2] > 1 ? fmax(STRIDED_PIECE_NS / (double)geometry.out[2], STRIDED_NS)
+                                                : PIECE_NS / (double)geometry.out[2];
     if (geometry.channels == geometry.group &&
         size.m <= 2) /* depthwise: a plane is copied with its border, then summed */
         product_cost_set(node, shapes, gemm_type_of(shapes->in[0].dtype), NULL, 0,

@@ -37,7 +37,7 @@ GENERATED = {
 
 GROUPS = [
     ("Begin", ["install", "tutorial", "from-onnxruntime"]),
-    ("Models", ["models", "choosing", "reading", "speed", "bounded", "quantizing", "numerics", "prepost", "decoding",
+    ("Models", ["models", "choosing", "reading", "speed", "bounded", "quantizing", "numerics", "verifying", "prepost", "decoding",
                 "bundles", "devices", "configuration", "security", "upgrading", "troubleshooting"]),
     ("Programs", ["programs", "guide-python", "guide-cpp", "guide-node", "guide-web", "guide-java", "guide-onnxruntime",
                   "guide-python-onnxruntime", "guide-node-onnxruntime", "guide-web-onnxruntime", "guide-onnxruntime-ep", "server", "guide-packaging"]),

@@ -7,7 +7,9 @@
 ROOT is a Debian root with llama.cpp (llama-server, llama-bench, llama-batched-bench); needs root, for chroot, and for
 `types` the Python package inlay. The programs take turns.
 
-steps: tokens a second of prompts of 128, and of steps of 1 and 8 texts; the fastest of the rounds.
+steps: for each type of weights, tokens in a second of CPU time: of prompts of 128 and of 512, and of steps of 1 and of 8
+    texts; medians of the rounds. Processes are pinned, and what they do before is subtracted (llama.cpp) or not measured
+    (inlay), so other work on the machine matters little. With two threads, CPU time includes waiting for each other.
 servers: inlay-serve and llama-server by /v1/completions, streamed and not, on as many CPUs as threads: tokens a second,
     CPU time of the server for a generated token, which includes its share of the prompt, the time to the first token, and
     p99 of the time between two tokens of a text; medians of the rounds. Last, how many tokens agree before the first
@@ -31,7 +33,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import test_gguf as gguf
 
 PROMPT, TOKENS, WORDS = 64, 32, 31728
-LARGE = gguf.Sizes(896, 14, 2, 64, 4864, 8, 1024, WORDS)  # 0.15 billion weights
+LARGE = gguf.Sizes(1024, 16, 2, 64, 4864, 8, 1024, WORDS)  # 0.17 billion weights
 MIDDLE = gguf.Sizes(512, 8, 2, 64, 1536, 4, 512)
 ARCHS = ("llama", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi3", "granite", "minicpm") + gguf.MIXTURES
 KINDS = ("Q4_0", "Q4_K", "Q6_K", "Q8_0", "F16") + tuple(gguf.FLOATED)
@@ -79,15 +81,50 @@ def write(args, name, data):
     return path, "/texts/" + name
 
 
-def steps(args, ours, theirs):
-    print("| threads | prompt of 128: inlay, llama.cpp | 1 text | 8 texts |\n|-|-|-|-|")
-    for threads in args.threads:
-        a, b = [0] * 3, [0] * 3
-        for _ in range(args.rounds):
-            a = faster([inlay_rate(args, ours, threads, 1, 128, 0), inlay_rate(args, ours, threads, 1, 1, 128),
-                        inlay_rate(args, ours, threads, 8, 1, 128)], a)
-            b = faster(llama_rates(args, theirs, threads, (1, 8)), b)
-        print("| %d | %s |" % (threads, compared(a, b)), flush=True)
+def pinned(threads):
+    return ["taskset", "-c", "0-%d" % (threads - 1)]
+
+
+def inlay_cpu(args, path, threads, rows, columns, past, runs):
+    """ms of CPU time of a run."""
+    command = [*pinned(threads), args.inlay, "bench", path, "--seconds", "1000", "--runs", str(runs), "--warmup", "1", "--json",
+               "--intra-threads", str(threads), "--last-logits", "1", "--input", "last_logits=[0]"]
+    for name, size in (("batch_size", rows), ("sequence_length", columns), ("past_sequence_length", past),
+                       ("total_sequence_length", past + columns)):
+        command += ["--dim", "%s=%d" % (name, size)]
+    out = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(out.stdout)["cpu_ms"]
+
+
+def llama_cpu(args, threads, runs, *command):
+    """ms of CPU time of a run of so many. {} in the command: the number of runs."""
+    spent = []
+    for count in (1, 1 + runs):
+        process = subprocess.Popen([*pinned(threads), "chroot", args.root, *(one.format(count) for one in command)],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            sys.exit("%s failed" % " ".join(command))
+        spent.append((used.ru_utime + used.ru_stime) * 1e3)
+    return (spent[1] - spent[0]) / runs
+
+
+def steps(args):
+    print("| type | threads | prompt of 128: inlay, llama.cpp | of 512 | 1 text | 8 texts |\n|-|-|-|-|-|-|")
+    for kind in args.kinds:
+        ours, theirs = write(args, "steps.gguf", gguf.make("llama", kind, sizes=LARGE, alike=True)[0])
+        for threads in args.threads:
+            prompt = ("llama-bench", "-m", theirs, "-t", str(threads), "-n", "0", "-r", "{}", "-p")
+            text = ("llama-batched-bench", "-m", theirs, "-t", str(threads), "-c", "2048", "-npp", "128", "-ntg", "{}", "-npl")
+            rounds = [], []
+            for _ in range(args.rounds):
+                rounds[0].append([rows * columns * 1e3 / inlay_cpu(args, ours, threads, rows, columns, past, runs)
+                                  for rows, columns, past, runs in ((1, 128, 0, 6), (1, 512, 0, 2), (1, 1, 128, 48), (8, 1, 128, 16))])
+                rounds[1].append([tokens * 1e3 / llama_cpu(args, threads, runs, *command, last) for tokens, runs, command, last in (
+                    (128, 6, prompt, "128"), (512, 2, prompt, "512"), (1, 48, text, "1"), (8, 16, text, "8"))])
+            print("| %s | %d | %s |" % (kind, threads, compared(*([statistics.median(one) for one in zip(*every)] for every in rounds))),
+                  flush=True)
 
 
 def free_port():
@@ -284,10 +321,10 @@ def main():
     parser.add_argument("--archs", default=ARCHS, type=names)
     parser.add_argument("--kinds", default=KINDS, type=names)
     args = parser.parse_args()
-    if args.only != "types":
+    if args.only in (None, "servers"):
         ours, theirs = write(args, "texts.gguf", gguf.make("llama", "Q4_0", sizes=LARGE)[0])
     if args.only in (None, "steps"):
-        steps(args, ours, theirs)
+        steps(args)
     if args.only in (None, "servers"):
         servers(args, ours, theirs)
     if args.only == "types":

@@ -53,6 +53,9 @@ EXPECTED = {
     "inlay test cases/ --match '*conv*' --rtol 1e-5 --verbose": (0, 3),
     "inlay compare a.onnx b.onnx --metric kl --at-least 0.01": (0, 1),
     "inlay compare model.onnx small.onnx --data samples/ --at-least 0.99": (0, 1),
+    # model.onnx is another one than in the example that made the proof
+    "inlay verify-run run.proof": (0, 1), "inlay verify-run run.proof --region 3": (0, 1, 2),
+    "inlay verify-run run.proof --region all --model copy.onnx": (3,),
     "inlay lock --check model.lock": (0, 1),  # compares times
     "inlay diff model.onnx optimized.onnx": (0, 1), "inlay diff a.onnx b.onnx --context 0": (0, 1),
     "inlay diff a.onnx b.onnx --html diff.html": (0, 1),
@@ -406,7 +409,7 @@ class Table(unittest.TestCase):
         "run": [""], "test": ["onnx"], "bench": ["--runs 2", "--sweep batch_size=1/2 --seconds 0.02"],
         "inspect": ["", "--nodes"], "check": [""], "doctor": ["--seconds 0.1"], "optimize": ["-o out.onnx --explain", "--list"],
         "edit": ["--set-metadata a=b -o out.onnx"], "diff": ["small.onnx"], "extract": ["--split 3 -o out.onnx"],
-        "pipe": ["--steps"], "reduce": ["--check ./differs.sh -o out.onnx"], "sparsity": [""], "sign": [], "verify": [], "tune": ["--budget-s 1"],
+        "pipe": ["--steps"], "reduce": ["--check ./differs.sh -o out.onnx"], "sparsity": [""], "sign": [], "verify": [], "verify-run": [], "pack": [], "tune": ["--budget-s 1"],
         "quantize": ["--weights 4 -o out.onnx --samples 2"], "compare": ["small.onnx --samples 2 --layers"],
         "lock": ["-o out.lock --no-time"], "bisect": [""], "profile": ["--runs 2 --no-peak"], "config": [""], "cache": [""], "partition": [""],
         "explain": ["", "--all", "--kernels", "--node op:MatMul", "--what-if op:MatMul=reference"],

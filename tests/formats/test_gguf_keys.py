@@ -22,7 +22,12 @@ TABLE = os.path.join(HERE, "..", "..", "host", "formats", "gguf_keys.def")
 ARCHS = {"llama": "", "gemma3": "", "qwen2moe": "expert|scaling.finetuned", "qwen3moe": "expert|logit_scale",
          "mixtral": "expert", "gemma2": "window|cap|freq_base|attention.scale", "gemma": "window|cap|scale$",
          "qwen2": "window", "phi3": "window|dimension_count", "granite": "scale$|finetuned|expert|cap",
-         "granitemoe": "scale$|finetuned|expert", "qwen35": "ssm|interval|recurrent|nextn", "mistral3": "yarn|temperature",
+         "granitemoe": "scale$|finetuned|expert", "qwen35": "ssm|interval|recurrent|nextn",
+         "qwen3next": "ssm|interval|recurrent|nextn|expert_(count|used|feed|shared)|dimension_count|attention.*length$",
+         "qwen35moe": "ssm|interval|recurrent|nextn|expert_(count|used|feed|shared)|dimension_count|attention.*length$",
+         "mistral3": "yarn|temperature|scaling|expert_count|dimension_count", "lfm2": "shortconv|head_count|window",
+         "deepseek2": "mla|lora|dense|expert|yarn|temperature|scaling|attention.*length$|head_count|dimension",
+         "lfm2moe": "expert|dense|shortconv|head_count_kv", "granitehybrid": "ssm|scale$|finetuned|expert_(used|shared)|head_count_kv",
          "minicpm": "scale$|finetuned|dimension_count"}
 # Another value of each key of the architecture. It changes the tokens of those that read it, or makes the file invalid.
 VALUES = {
@@ -31,16 +36,18 @@ VALUES = {
     ".attention.layer_norm_rms_epsilon": 0.5, ".attention.causal": False, ".attention.sliding_window": 3,
     ".attention.sliding_window_pattern": 3, ".attention.scale": 0.5, ".attn_logit_softcapping": 1.0,
     ".final_logit_softcapping": 0.125, ".logit_scale": 3.0, ".residual_scale": 0.25, ".embedding_scale": 5.0,
-    ".expert_count": 3, ".expert_used_count": 1, ".expert_group_count": 2, ".expert_feed_forward_length": 32,
+    ".expert_count": 3, ".expert_used_count": 1, ".expert_group_count": 2, ".expert_group_used_count": 1, ".expert_feed_forward_length": 32,
     ".expert_shared_feed_forward_length": 32, ".nextn_predict_layers": 1, ".rope.dimension_count": 8,
     ".rope.freq_base": 100.0, ".rope.freq_base_swa": 50.0, ".rope.scale_linear": 3.0, ".rope.scaling.factor": 3.0,
     ".rope.scaling.type": "none", ".rope.scaling.original_context_length": 16, ".rope.scaling.attn_factor": 2.0,
     ".rope.scaling.finetuned": False, ".rope.scaling.yarn_beta_fast": 2.0, ".rope.scaling.yarn_beta_slow": 0.25,
-    ".rope.scaling.yarn_log_multiplier": 20.0, ".attention.temperature_scale": 2.0, ".full_attention_interval": 3,
-    ".attention.recurrent_layers": [True, True, False, False], ".ssm.conv_kernel": 3, ".ssm.inner_size": 32,
+    ".rope.scaling.yarn_log_multiplier": 20.0, ".attention.temperature_scale": 2.0, ".attention.temperature_length": 4, ".full_attention_interval": 3,
+    ".expert_shared_count": 2, ".expert_weights_scale": 0.25, ".expert_weights_norm": False, ".expert_gating_func": 1,
+    ".leading_dense_block_count": 0, ".attention.kv_lora_rank": 16, ".attention.q_lora_rank": 16,
+    ".attention.key_length_mla": 24, ".attention.value_length_mla": 8, ".attention.recurrent_layers": [True, True, False, False], ".shortconv.l_cache": 4, ".ssm.conv_kernel": 3, ".ssm.inner_size": 32,
     ".ssm.state_size": 8, ".ssm.time_step_rank": 2, ".ssm.group_count": 1}
 # Values that llama.cpp has and that are refused.
-REFUSED = {".attention.causal", ".expert_group_count"}
+REFUSED = {".attention.causal"}
 # Several keys together.
 TOGETHER = (
     [("llama", more) for more in (
@@ -62,7 +69,14 @@ TOGETHER = (
         {".attention.sliding_window_pattern": [False, True]}, {".rope.scaling.factor": 4.0, ".rope.freq_base_swa": 50.0})] +
     [("granite", {".residual_scale": 0.0}), ("granite", {".embedding_scale": 0.0}), ("granite", {".attention.scale": 0.0}),
      ("llama", {".attention.head_count_kv": [2, 2], ".feed_forward_length": [128, 128], ".attention.head_count": [4, 4]}),
-     ("mixtral", {".expert_used_count": [1, 1]}), ("llama", {".attention.head_count_kv": [2, 1]})])
+     ("mixtral", {".expert_used_count": [1, 1]}), ("mixtral", {".expert_group_count": 3, ".expert_group_used_count": 1}),
+     ("qwen2moe", {".expert_group_count": 3, ".expert_group_used_count": 2}), ("deepseek2", {".expert_group_count": 2, ".expert_group_used_count": 1}),
+     ("deepseek2", {".expert_group_count": 3, ".expert_group_used_count": 2, ".expert_weights_norm": False}), ("deepseek2", {".expert_gating_func": 1, ".expert_weights_norm": False}),
+     ("deepseek2", {".attention.temperature_scale": 2.0, ".attention.temperature_length": 4}), ("deepseek2", {".rope.scaling.type": "linear"}),
+     ("deepseek2", {".rope.scaling.yarn_log_multiplier": None, ".rope.scaling.attn_factor": 0.5}), ("deepseek2", {".rope.scaling.factor": 0.5}),
+     ("deepseek2", {".rope.scaling.type": None}), ("lfm2", {".attention.head_count_kv": 2}), ("lfm2", {".attention.head_count_kv": [0, 2, 1, 0]}),
+     ("lfm2", {".attention.sliding_window": 5}), ("deepseek2-lite", {}), ("deepseek2-lite", {".attention.q_lora_rank": 5}),
+     ("deepseek2-lite", {".expert_weights_norm": True}), ("deepseek2-lite", {".attention.key_length_mla": 24}), ("llama", {".attention.head_count_kv": [2, 1]})])
 CASES = [(arch, {key: value}) for arch in ARCHS for key in VALUES if re.search(ARCHS[arch], key)
          for value in (None, VALUES[key])] + [(arch, {}) for arch in ARCHS] + TOGETHER
 
@@ -90,7 +104,7 @@ class Keys(unittest.TestCase):
 
     def test_table(self):
         """Each key of an architecture has another value here."""
-        names = [row[0] for row in table() if row[2] not in ("ENCODERS", "VISION") and row[0] != ".pooling_type"]  # those of embeddings
+        names = [row[0] for row in table() if row[2] not in ("ENCODERS", "VISION", "DENSE") and row[0] != ".pooling_type"]  # those of embeddings
         self.assertEqual([name for name in names if name[0] == "."], [key for key in names if key in VALUES])
         self.assertEqual(set(VALUES) - set(names), set())
         self.assertEqual(len(names), len(set(names)))
@@ -115,8 +129,8 @@ class Keys(unittest.TestCase):
                     self.assertEqual(got, want)
                 if want != wanted[case_name(arch, {})]:
                     changed |= set(more)
-        # The values show a key that is ignored, but for two, which change logits only.
-        self.assertEqual(set(VALUES) - changed, {".final_logit_softcapping", ".rope.scaling.finetuned"})
+        # The values show a key that is ignored, but for one, which changes logits only.
+        self.assertEqual(set(VALUES) - changed, {".final_logit_softcapping"})
         for arch, key in (("gemma3", ".final_logit_softcapping"), ("granite", ".rope.scaling.finetuned")):
             logits = []
             for more in ({}, {key: VALUES[key]}):
@@ -133,7 +147,8 @@ class Keys(unittest.TestCase):
         good = {"INT": wholes, "EACH": wholes, "FLOAT": wholes + real, "FLAG": (7,), "TEXT": (8,), "LAYERS": wholes}
         items = {"EACH": wholes, "LAYERS": wholes + (7,), "TEXTS": (8,), "NUMBERS": wholes + real}
         arch_of = {"ALL": "llama", "WINDOWS": "gemma3", "CAPS": "gemma3", "GEMMA2": "gemma2", "SCALES": "granite", "GRANITE": "granite",
-                   "GRANITE_DENSE": "granite", "QWEN_MOE": "qwen3moe", "SHARED": "qwen2moe", "ENCODERS": "bert", "DELTA": "qwen35", "YARN": "mistral3", "VISION": "clip"}
+                   "GRANITE_DENSE": "granite", "QWEN_MOE": "qwen3moe", "SHARED": "qwen2moe", "ENCODERS": "bert", "DELTA": "qwen35", "YARN": "mistral3", "VISION": "clip",
+                   "LATENT": "deepseek2", "DENSE": "gemma-embedding", "GAPS": "lfm2", "ROUTED": "lfm2moe", "STATES": "qwen35", "SHORT": "lfm2"}
         self.assertEqual({row[1] for row in table()}, set(one))
         for name, kind, readers, _ in table():
             arch = arch_of[readers]

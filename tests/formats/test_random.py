@@ -15,7 +15,8 @@ import numpy as np
 
 import test_gguf
 
-ARCHS = ("llama", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi3", "granite", "minicpm") + test_gguf.MIXTURES
+ARCHS = ("llama", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi3", "granite", "minicpm", "lfm2", "granitehybrid-dense") + tuple(
+    arch for arch in test_gguf.MIXTURES if arch not in test_gguf.LATENT)  # whose sizes are fixed
 STEPS = 2
 
 
@@ -30,7 +31,8 @@ class Mixed(test_gguf.Writer):
     def tensor(self, name, shape, kind, data):
         if name == "output.weight" and self.tied:
             return
-        if len(shape) > 1 and not name.endswith(".bias") and "gate_inp" not in name and "conv1d" not in name:
+        plain = ("gate_inp", "conv1d", "conv.weight", "ssm_norm")
+        if len(shape) > 1 and name.endswith(".weight") and not any(part in name for part in plain):
             kinds = [k for k, (_, elements, *_) in test_gguf.TYPES.items() if shape[-1] % elements == 0 and (
                 "exps" not in name or (elements > 1) == self.blocks)]
             kind = self.rng.choice(kinds) if kinds else kind

@@ -4,7 +4,7 @@
  * its elements are known), "float" (rank unknown), "float[?,3]" (a size unknown), "seq(float)[N]", "-" (omitted).
  * Attributes: "axis=1 alpha=0.5 mode='x' pads=[1,1]". Outputs have the same notation; "!1 text" is
  * a failure of a node with one output, whose message contains the text. A row with opset 0 uses the newest opset.
- * "ml:Scaler" is an operator of ai.onnx.ml. */
+ * "ml:Scaler" is an operator of ai.onnx.ml, "ms:QAttention" one of com.microsoft. */
 #include "graph/graph.h"
 #include <ctype.h>
 #include <setjmp.h>
@@ -247,9 +247,11 @@ static uint32_t count_outputs(const char *text)
 static bool check_row(const infer_row *row)
 {
     graph_model *model = graph_model_create();
-    const char *colon = strchr(row->op_type, ':'), *domain = colon == NULL ? "ai.onnx" : "ai.onnx.ml";
+    const char *colon = strchr(row->op_type, ':'), *domain = colon == NULL            ? "ai.onnx"
+                                                             : row->op_type[1] == 's' ? "com.microsoft"
+                                                                                      : "ai.onnx.ml";
     graph_opset opset = { domain, row->opset == 0 ? op_domain_newest(domain) : row->opset };
-    uint32_t inputs[16], input_count, output_count = count_outputs(row->outputs);
+    uint32_t inputs[20], input_count, output_count = count_outputs(row->outputs);
     inlay_diag diag = INLAY_DIAG_INIT;
     char got[1024] = "";
     inlay_status status;

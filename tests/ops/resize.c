@@ -132,6 +132,47 @@ static void random_sizes(void **state)
         check_random_sizes((int)(i % 3), (int)(i / 3 % TRANSFORMS), types[i / 3 / TRANSFORMS % KIT_COUNT(types)]);
 }
 
+/* An image of one colour keeps it: the sums of its integers are truncated, but not below their exact value. */
+static void one_colour(void **state)
+{
+    static const inlay_dtype types[] = { INLAY_UINT8,  INLAY_INT8,  INLAY_UINT16, INLAY_INT16,
+                                         INLAY_UINT32, INLAY_INT32, INLAY_UINT64, INLAY_INT64 };
+
+    (void)state;
+    for (uint32_t i = 0; i < 1600; i++) {
+        const inlay_dtype dtype = types[i % KIT_COUNT(types)];
+        const int bits = (int)inlay_dtype_bits(dtype) - (((KIT_UNSIGNED >> dtype) & 1) == 0);
+        const int64_t most = ((int64_t)1 << (bits < 36 ? bits : 36)) - 1; /* doubles have enough bits for the errors */
+        const double colour = (double)random_between(&seed, ((KIT_UNSIGNED >> dtype) & 1) != 0 ? 0 : -most, most);
+        int64_t in[] = { random_between(&seed, 1, i % 10 == 0 ? 200 : 20), random_between(&seed, 1, 60) };
+        int64_t out[] = { random_between(&seed, 1, 20), random_between(&seed, 1, 90) };
+        struct guard x = guard_alloc((size_t)kit_bytes(dtype, in[0] * in[1])),
+                     y = guard_alloc((size_t)kit_bytes(dtype, out[0] * out[1]));
+        static kernel_case c;
+
+        for (int64_t k = 0; k < in[0] * in[1]; k++)
+            convert_from_f64(dtype, x.data, k, 1, &colour, 0);
+        c = (kernel_case){ .op_type = "Resize", .since_version = 19 };
+        kernel_case_string(&c, "mode", i % 3 == 0 ? "cubic" : "linear");
+        kernel_case_int(&c, "antialias", i / 8 % 2);
+        kernel_case_int(&c, "exclude_outside", i % 3 == 0 && i % 7 == 0);
+        kernel_case_input(&c, dtype, 2, in, x.data, false);
+        kernel_case_input(&c, INLAY_UNDEFINED, 0, NULL, NULL, false);
+        kernel_case_input(&c, INLAY_UNDEFINED, 0, NULL, NULL, false);
+        kernel_case_input(&c, INLAY_INT64, 1, &(int64_t){ 2 }, out, false);
+        kernel_case_output(&c, dtype, 2, out, y.data);
+        assert_int_equal(kernel_case_prepare(&c, &operators_resize), INLAY_OK);
+        assert_int_equal(kernel_case_run(&c), INLAY_OK);
+        for (int64_t k = 0; k < out[0] * out[1]; k++)
+            if (convert_get_f64(dtype, y.data, k) != colour)
+                fail_msg("case %u: %s of %.0f became %.0f", i, inlay_dtype_name(dtype), colour,
+                         convert_get_f64(dtype, y.data, k));
+        kernel_case_deinit(&c);
+        guard_free(&x);
+        guard_free(&y);
+    }
+}
+
 /* The float 0.6f is slightly larger than 0.6: 1.5 divided by it is 2.5 in float and slightly less in double. The kernel
  * must divide in float. */
 static void scales_divide_as_floats(void **state)
@@ -287,8 +328,9 @@ static void strings_and_pairs(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(random_sizes), cmocka_unit_test(scales_divide_as_floats),
-                                        cmocka_unit_test(fractional_lengths), cmocka_unit_test(no_region),
-                                        cmocka_unit_test(strings_and_pairs) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_sizes),       cmocka_unit_test(one_colour), cmocka_unit_test(scales_divide_as_floats),
+        cmocka_unit_test(fractional_lengths), cmocka_unit_test(no_region),  cmocka_unit_test(strings_and_pairs)
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -155,7 +155,11 @@ static void refused_shapes(void **state)
     } rows[] = { { "x : 1,2,4,4,4,4\nw = [3,2,3,3,3,3]\ny = Conv(x, w)\n-> y",
                    "the input has rank 6; convolutions take 3 to 5" },
                  { "x : 6\ndims : int64 R\nt = Reshape(x, dims)\ny = ms.UnfoldTensor(t) size=2\n-> y",
-                   "the optimiser does not replace it: the rank of the input is not known" } };
+                   "the optimiser does not replace it: the rank of the input is not known" },
+                 { "x : 1,1,4,4\ny = Crop(x) border=0,1,0,0 scale=9223372036854775807,1\n-> y",
+                   "border and scale do not fit into the input" },
+                 { "x : 1,1,4,4\ny = Crop(x) border=0,9223372036854775807,0,9223372036854775807\n-> y",
+                   "border and scale do not fit into the input" } };
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

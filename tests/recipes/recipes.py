@@ -57,6 +57,11 @@ RECIPES = {
         "providers/mine/CMakeLists.txt": "samples/provider_skeleton/CMakeLists.txt: skeleton > mine",
         "providers/CMakeLists.txt": [(r"add_subdirectory\(simd\)", "add_subdirectory(mine)")],
     }),
+    "Add a rewrite.": (2, {
+        "host/runtime/passes/rules/fusions.rules": [(r"pass swish .*", "Abs(r:Sigmoid(x)) -> r")],
+        "tests/passes/test_rewrites.c": [
+            (r'        \{ "x / 4", .*', '        { "abs", "x : 2,3\\na = Sigmoid(x)\\ny = Abs(a)\\n-> y", "Sigmoid", 0 },')],
+    }),
     "Add a pass.": (3, {
         "host/runtime/passes/relu_of_clamped.c": "relu_of_clamped.c",
         "host/runtime/passes/passes.def": [(r"PASS\(1, no_op\)", "PASS(1, relu_of_clamped)")],

@@ -86,6 +86,20 @@ if [ "$code" -ne 3 ] || ! cmp "$tmp/expected" "$tmp/out"; then
     echo "inlay config check: exit code $code, $(cat "$tmp/out")"
     failed=1
 fi
+# Under another name, and with files that do not exist, whose settings a start names, too.
+printf 'port: 80\ntoken_file: %s\ntls_key: ""\n' "$tmp/absent" >"$tmp/other.yaml"
+if [ "$("$inlay" config check "$tmp/other.yaml")" != \
+    "$tmp/other.yaml:2: token_file: $tmp/absent: No such file or directory" ]; then
+    echo "inlay config check other.yaml: $("$inlay" config check "$tmp/other.yaml")"
+    failed=1
+fi
+# Every file that has to exist is checked, and no other.
+sed -n -E 's/^SETTING\(([a-z_]+), (READ|PATH),.*/\1: \/absent/p' "$source/host/serve/base/settings.def" >"$tmp/serve.yaml"
+"$inlay" config check "$tmp/serve.yaml" >"$tmp/out" && failed=1
+if [ "$(grep -c ': /absent: No such file or directory$' "$tmp/out")" -ne "$(grep -c '^SETTING([a-z_]*, READ,' "$source/host/serve/base/settings.def")" ]; then
+    echo "inlay config check: files of settings: $(cat "$tmp/out")"
+    failed=1
+fi
 cp "$tmp/all.yaml" "$tmp/serve.yaml"
 if [ "$("$inlay" config check "$tmp/serve.yaml")" != "$tmp/serve.yaml: ok" ]; then
     echo "inlay config check refuses all settings with their defaults"
@@ -114,7 +128,7 @@ for flags in "--token-file $tmp/tokens" "--admin-token-file $tmp/absent" \
     "--tls-cert $tmp/absent --tls-key $tmp/absent"; do
     # shellcheck disable=SC2086
     "$serve" "$tmp/none" --no-config $flags >"$tmp/out" 2>&1 && code=0 || code=$?
-    if [ "$code" -ne 2 ] || ! grep -qE "/(tokens: other users may read|absent: No such file)" "$tmp/out"; then
+    if [ "$code" -ne 2 ] || ! grep -qE "(/tokens: other users may read|(admin_token_file|tls_cert): [^:]*/absent: No such file)" "$tmp/out"; then
         echo "$flags: exit code $code, $(cat "$tmp/out")"
         failed=1
     fi

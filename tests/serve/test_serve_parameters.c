@@ -44,7 +44,8 @@ static void test_chats(void **state)
     } rows[] = {
         { CHAT("{\"role\":\"user\",\"content\":\"xy\"}],\"max_tokens\":5"), "\"object\":\"chat.completion\"", 200 },
         { CHAT("{\"role\":\"user\",\"content\":\"xy\"}],\"max_tokens\":5"),
-          "\"message\":{\"role\":\"assistant\",\"content\":\"CDEFG\"},\"logprobs\":null,\"finish_reason\":\"length\"",
+          "\"message\":{\"role\":\"assistant\",\"refusal\":null,\"content\":\"CDEFG\"},\"logprobs\":null,\"finish_"
+          "reason\":\"length\"",
           200 },
         { CHAT("{\"content\":\"x\",\"role\":\"system\",\"name\":1},{\"role\":\"user\",\"content\":[{\"type\":\"text\","
                "\"text\":"
@@ -130,8 +131,8 @@ static void test_parameters(void **state)
         { "completions", TEXT(",\"n\":3,\"best_of\":2"), REFUSED("best_of"), 400 },
         { "completions", TEXT(",\"best_of\":2,\"stream\":true"), REFUSED("best_of"), 400 },
         { "completions", "{\"model\":\"count\",\"prompt\":[\"x\",\"y\"],\"n\":100}", "more than 128 texts", 400 },
-        { "chat/completions", SAY(",\"n\":2"), "{\"index\":1,\"message\":{\"role\":\"assistant\",\"content\":\"CD\"}",
-          200 },
+        { "chat/completions", SAY(",\"n\":2"),
+          "{\"index\":1,\"message\":{\"role\":\"assistant\",\"refusal\":null,\"content\":\"CD\"}", 200 },
         { "chat/completions", SAY(",\"best_of\":2"), REFUSED("best_of"), 400 },
         /* the choice of tokens: the model is sure of its next one, whose logit is 1 */
         { "completions", TEXT(",\"logit_bias\":{\"113\":50}"), "\"text\":\"qqq\"", 200 },
@@ -513,6 +514,7 @@ static void test_unsupported(void **state)
 static void test_responses(void **state)
 {
 #define RESPOND(more) "{\"model\":\"count\",\"max_output_tokens\":2,\"temperature\":0,\"input\":\"xy\"" more "}"
+#define LONG "{\"model\":\"count\",\"max_output_tokens\":2,\"temperature\":0,\"input\":\"qwertasdfgyxcvbhjkpo\"}"
     static const struct {
         const char *body, *part;
         int code;
@@ -523,7 +525,11 @@ static void test_responses(void **state)
         { RESPOND(""), "\"content\":[{\"type\":\"output_text\",\"text\":\"CD\",\"annotations\":[],\"logprobs\":[]}]",
           200 },
         { RESPOND(""),
-          "\"usage\":{\"input_tokens\":3,\"input_tokens_details\":{\"cached_tokens\":0},\"output_tokens\":2,", 200 },
+          "\"usage\":{\"input_tokens\":3,\"input_tokens_details\":{\"cached_tokens\":0,\"cache_write_tokens\":0},"
+          "\"output_tokens\":2,",
+          200 },
+        { LONG, "\"input_tokens_details\":{\"cached_tokens\":0,\"cache_write_tokens\":21},", 200 },
+        { LONG, "\"input_tokens_details\":{\"cached_tokens\":20,\"cache_write_tokens\":0},", 200 },
         { RESPOND(",\"instructions\":\"a\""), "\"text\":\"EF\"", 200 }, /* "sa" before "uxy" */
         { RESPOND(",\"instructions\":\"a\""), "\"instructions\":\"a\"", 200 },
         { RESPOND(",\"metadata\":{\"k\":\"v\"},\"tools\":[],\"truncation\":\"disabled\""),

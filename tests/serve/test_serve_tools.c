@@ -52,7 +52,7 @@ static const struct said {
 #define SHOWING                                                                                                        \
     "{% for m in messages %}{% if m.content == 'show' %}{{ raise_exception((messages | map(attribute='tool_calls', "   \
     "default='') | list | tojson) ~ (tools | tojson) ~ (messages | map(attribute='reasoning_content', default='') "    \
-    "| join)) }}{% endif %}{% endfor %}"                                                                               \
+    "| join) ~ enable_thinking | default('')) }}{% endif %}{% endfor %}"                                               \
     "{{ ((tools or []) | map(attribute='function') | map(attribute='name') | join ~ '.' * 40)[:40] }}"                 \
     "{% for m in messages if m.role == 'assistant' %}{{ m.content or '' }}{% if m.tool_calls %}"
 
@@ -489,6 +489,8 @@ static void test_reasoning(void **state)
     "\"integer\",\"minimum\":10,\"maximum\":19}},\"required\":[\"a\"]}},{\"type\":\"custom\",\"name\":\"g\",\"input_"  \
     "schema\":{"                                                                                                       \
     "\"type\":\"object\"}}]"
+#define A_SHOW(more)                                                                                                   \
+    "{\"model\":\"hermes\",\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"show\"}]" more "}"
 #define A_ASK(model, more)                                                                                             \
     "{\"model\":\"" model                                                                                              \
     "\",\"temperature\":0,\"max_tokens\":200,\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]" more "}"
@@ -530,8 +532,13 @@ static void test_anthropic(void **state)
         { "{\"model\":\"none\",\"temperature\":0,\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]"
           "}",
           "\"stop_reason\":\"max_tokens\"", 200 },
-        { A_ASK("none", ",\"thinking\":{\"type\":\"enabled\"}"),
-          "{\"type\":\"error\",\"error\":{\"message\":\"thinking: 'enabled' is not supported", 400 },
+        { A_SHOW(",\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":1024}"), "nullTrue", 400 },
+        { A_SHOW(",\"thinking\":{\"type\":\"adaptive\"}"), "nullTrue", 400 },
+        { A_SHOW(",\"thinking\":{\"type\":\"disabled\"}"), "nullFalse", 400 },
+        { A_SHOW(",\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":\"all\"}"),
+          "thinking: budget_tokens is no positive number", 400 },
+        { A_SHOW(",\"thinking\":{\"type\":\"deep\"}"),
+          "{\"type\":\"error\",\"error\":{\"message\":\"thinking: 'deep' is not supported", 400 },
         { "{\"model\":\"hermes\",\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"show\"}]," A_TOOLS "}",
           "[\\\"\\\"][{\\\"type\\\": \\\"function\\\", \\\"function\\\": {\\\"name\\\": \\\"f\\\", "
           "\\\"description\\\": \\\"d\\\", \\\"parameters\\\": {\\\"type\\\": \\\"object\\\"",

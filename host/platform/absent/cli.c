@@ -4,6 +4,7 @@
 #include "cli/cache_file.h"
 #include "cli/fork_server.h"
 #include "cli/types.h"
+#include "lock/proof.h"
 #include <errno.h>
 #include <stdio.h>
 
@@ -24,6 +25,34 @@ inlay_status cli_types_text(plugin_set *set, inlay_diag *diag)
 {
     (void)set;
     return inlay_fail(diag, INLAY_UNSUPPORTED, "--types is not in this build; use a complete build for Linux");
+}
+
+inlay_status proof_cut_make(const char *path, const inlay_options *options, uint32_t count, proof_cut *out,
+                            inlay_diag *diag)
+{
+    (void)path, (void)options, (void)count;
+    *out = (proof_cut){ 0 };
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "--commit is not in this build; use a complete build for Linux");
+}
+
+inlay_status proof_options(const proof_cut *cut, inlay_options *options, inlay_diag *diag)
+{
+    (void)cut, (void)options, (void)diag;
+    return INLAY_OK;
+}
+
+inlay_status proof_write(const proof_cut *cut, const char *path, const char *folder, const inlay_session *session,
+                         inlay_context *context, inlay_value *const *inputs, const inlay_options *options,
+                         char root[65], inlay_diag *diag)
+{
+    (void)cut, (void)path, (void)folder, (void)session, (void)context, (void)inputs, (void)options, (void)root;
+    (void)diag;
+    return INLAY_OK;
+}
+
+void proof_cut_deinit(proof_cut *cut)
+{
+    *cut = (proof_cut){ 0 };
 }
 
 void cli_restart_init(int argc, char **argv)

@@ -70,30 +70,6 @@ static inlay_status part_by_patterns(const struct extraction *extraction, graph_
     return model_part_of(model, nodes, extraction->args->depth, out, extraction->diag);
 }
 
-/* Splits the nodes that the outputs depend on, in execution order, into stages of about the same number of nodes. The
- * other nodes could make a stage without outputs. */
-static inlay_status part_by_number(const struct extraction *extraction, graph_model *model, model_part *out)
-{
-    const struct graph *graph = model->main;
-    const uint64_t part = extraction->args->part, parts = extraction->args->part_count;
-    uint64_t place = 0;
-    inlay_status status =
-        model_part_between(model, NULL, 0, graph->outputs, graph->output_count, out, extraction->diag);
-
-    if (status != INLAY_OK)
-        return status;
-    if (part >= parts || parts > out->kept)
-        return inlay_fail(extraction->diag, INLAY_INVALID_ARGUMENT,
-                          "part %u of %u: the outputs of the main graph depend on %u nodes", extraction->args->part,
-                          extraction->args->part_count, out->kept);
-    for (uint32_t i = 0; i < graph->node_count; i++)
-        if (out->nodes[i]) {
-            out->nodes[i] = place >= out->kept * part / parts && place < out->kept * (part + 1) / parts;
-            place++;
-        }
-    return model_part_of(model, out->nodes, 0, out, extraction->diag);
-}
-
 static inlay_status part_by_names(const struct extraction *extraction, graph_model *model, model_part *out)
 {
     const inlay_extract_args *args = extraction->args;
@@ -123,9 +99,11 @@ static inlay_status extract(const struct extraction *extraction, const struct gr
 
     INLAY_TRY(session_load_model(&raw, &source, extraction->options, extraction->diag));
     extraction->args->nodes_all = raw.model->main->node_count;
-    INLAY_TRY(extraction->args->node_count > 0   ? part_by_patterns(extraction, raw.model, &part)
-              : extraction->args->part_count > 0 ? part_by_number(extraction, raw.model, &part)
-                                                 : part_by_names(extraction, raw.model, &part));
+    INLAY_TRY(
+        extraction->args->node_count > 0 ? part_by_patterns(extraction, raw.model, &part)
+        : extraction->args->part_count > 0
+            ? model_part_stage(raw.model, extraction->args->part, extraction->args->part_count, &part, extraction->diag)
+            : part_by_names(extraction, raw.model, &part));
     INLAY_TRY(model_cut(raw.model, &part, typed, why, extraction->diag));
     extraction->args->nodes_kept = part.kept;
     INLAY_TRY(model_save(raw.model, extraction->args->out_path, &save, extraction->diag));

@@ -3,6 +3,7 @@
 #include "api/insight.h"
 #include "base/sized_struct.h"
 #include "base/strbuf.h"
+#include "session/package.h"
 #include "session/update.h"
 #include <string.h>
 
@@ -37,7 +38,9 @@ static inlay_status create(const session_source *source, const inlay_options *op
     *out_session = NULL;
     if (logs && api_insight("option placement: inlay_session_explain", diag) == NULL)
         return INLAY_UNSUPPORTED;
-    status = session_open(source, options, out_session, diag);
+    status = source->path != NULL && package_is(source->path)
+                 ? package_session(source->path, options, out_session, diag)
+                 : session_open(source, options, out_session, diag);
     if (status == INLAY_OK && logs)
         log_placement(*out_session);
     return status;

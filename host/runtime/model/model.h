@@ -70,6 +70,12 @@ typedef struct model_save_options {
 INLAY_NODISCARD inlay_status model_save(const graph_model *model, const char *path, const model_save_options *options,
                                         inlay_diag *diag);
 
+/* Writes several models, models[i] to paths[i], in one folder, with one file of large tensors for all: each tensor is
+ * stored once, even if several models have it. options->external_file names it. After a failure some
+ * files may exist. */
+INLAY_NODISCARD inlay_status model_save_together(const graph_model *const *models, const char *const *paths,
+                                                 uint32_t count, const model_save_options *options, inlay_diag *diag);
+
 /* Converts nodes to the operator versions that the model imports, so that it can be saved. A node that cannot be
  * converted becomes the call of a function. opset: version of ai.onnx to import; 0 = the model's. The model cannot be
  * run afterwards. */

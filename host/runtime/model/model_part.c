@@ -172,6 +172,26 @@ inlay_status model_part_of(graph_model *model, bool *nodes, uint32_t depth, mode
     return INLAY_OK;
 }
 
+inlay_status model_part_stage(graph_model *model, uint32_t part, uint32_t parts, model_part *out, inlay_diag *diag)
+{
+    const struct graph *graph = model->main;
+    uint64_t place = 0;
+    inlay_status status = model_part_between(model, NULL, 0, graph->outputs, graph->output_count, out, diag);
+
+    if (status != INLAY_OK)
+        return status;
+    if (part >= parts || parts > out->kept)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "part %u of %u: the outputs of the main graph depend on %u nodes", part, parts, out->kept);
+    for (uint32_t i = 0; i < graph->node_count; i++)
+        if (out->nodes[i]) {
+            out->nodes[i] =
+                place >= (uint64_t)out->kept * part / parts && place < (uint64_t)out->kept * (part + 1) / parts;
+            place++;
+        }
+    return model_part_of(model, out->nodes, 0, out, diag);
+}
+
 /* Copies dims of another model, with symbols of this one. NULL: out of memory. */
 static const inlay_dim *copy_dims(graph_model *model, const graph_model *from, const inlay_dim *dims, uint32_t rank)
 {

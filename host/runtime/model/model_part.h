@@ -22,6 +22,12 @@ INLAY_NODISCARD inlay_status model_part_between(graph_model *model, const uint32
 INLAY_NODISCARD inlay_status model_part_of(graph_model *model, bool *nodes, uint32_t depth, model_part *out,
                                            inlay_diag *diag);
 
+/* Splits the nodes that the outputs depend on, in execution order, into `parts` stages of about the same number of
+ * nodes, and selects stage `part`, from 0. (Other nodes could make a stage without outputs.) INLAY_INVALID_ARGUMENT:
+ * there are fewer nodes, or fewer stages. */
+INLAY_NODISCARD inlay_status model_part_stage(graph_model *model, uint32_t part, uint32_t parts, model_part *out,
+                                              inlay_diag *diag);
+
 /* Reduces the model to the part: removes other nodes, values and constants. The types of the part's inputs and outputs
  * come from values of the same name in `typed`, a graph after inference. NULL: only declared types are known, for the
  * reason `why`. An input or output without a type is an error. */

@@ -30,7 +30,7 @@ static bool write_external(const struct saver *saver, int fd)
 
             if (!output_write(fd, piece, bytes))
                 return false;
-            graph_blob_release_pages(saver->model, piece, bytes); /* limits the pages of a mapped file in memory */
+            graph_blob_release_pages(external->model, piece, bytes); /* limits the pages of a mapped file in memory */
         }
         at = external->offset + external->bytes;
     }
@@ -133,6 +133,35 @@ static inlay_status put_model(struct saver *saver)
                           " bytes, but an ONNX file is limited to 2 GiB; put the weights into an external file",
                           wire_size(wire));
 done:
+    return status;
+}
+
+inlay_status model_save_together(const graph_model *const *models, const char *const *paths, uint32_t count,
+                                 const model_save_options *options, inlay_diag *diag)
+{
+    struct saver saver = { .options = options, .shares = true, .diag = diag };
+    struct wire *wires = calloc((size_t)count + 1, sizeof *wires);
+    size_t external_count;
+    inlay_status status = wires != NULL ? INLAY_OK : no_memory(diag, "to save the models");
+
+    for (uint32_t i = 0; i < count && status == INLAY_OK; i++) {
+        saver.model = models[i];
+        status = put_model(&saver);
+        wires[i] = saver.wire;
+        saver.wire = (struct wire){ 0 };
+    }
+    external_count = saver.external_count;
+    for (uint32_t i = 0; i < count && status == INLAY_OK; i++) {
+        saver.model = models[i];
+        saver.wire = wires[i];
+        saver.external_count = i == 0 ? external_count : 0; /* the tensors are written with the first model */
+        status = write_files(&saver, paths[i]);
+    }
+    for (uint32_t i = 0; wires != NULL && i < count; i++)
+        wire_deinit(&wires[i]);
+    free(wires);
+    free(saver.external);
+    arena_deinit(&saver.scratch);
     return status;
 }
 

@@ -11,6 +11,8 @@ typedef struct save_external {
     const void *data;
     uint64_t bytes;
     uint64_t offset; /* in the external file */
+    uint64_t hash;   /* of the data, with saver.shares */
+    const graph_model *model;
 } save_external;
 
 struct saver {
@@ -20,6 +22,7 @@ struct saver {
     save_external *external; /* [external_count] in the order of their offsets */
     size_t external_count;
     uint64_t external_end; /* bytes of the external file so far */
+    bool shares;           /* equal tensors are stored once */
     struct arena scratch;
     inlay_diag *diag;
 };

@@ -9,7 +9,9 @@
 #include "passes/contributed.def"
 #undef CONTRIBUTED
 
-/* The same for an Attention of ai.onnx with past keys and values (attention_past.c). */
+/* Returns true if pass `contributed` decomposes nodes of that operator. */
+bool contributed_has(const char *domain, const char *op_type);
+/* decompose_attention() for an Attention of ai.onnx with past keys and values (attention_past.c). */
 void decompose_attention_past(subgraph_builder *builder);
 /* Applies the activation `name` of FusedConv and FusedGemm to `input`. params holds its alpha, beta and gamma (for Clip
  * the lower and the upper bound); NaN stands for the default. */

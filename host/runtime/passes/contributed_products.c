@@ -81,37 +81,6 @@ uint32_t contributed_scaled_mat_mul(subgraph_builder *builder, uint32_t a, uint3
     return bias == INLAY_NONE ? output : emit_op(builder, "Add", 14, output, bias);
 }
 
-void decompose_mat_mul_integer_to_float(subgraph_builder *builder)
-{
-    builder_set_output(builder, 0,
-                       contributed_scaled_mat_mul(builder, builder_input(builder, 0), builder_input(builder, 1),
-                                                  builder_input(builder, 4), builder_input(builder, 5),
-                                                  builder_input(builder, 2), builder_input(builder, 3),
-                                                  builder_input(builder, 6)));
-}
-
-void decompose_mat_mul_integer_16(subgraph_builder *builder)
-{
-    builder_set_output(builder, 0,
-                       emit_op(builder, "MatMul", 13, emit_cast(builder, builder_input(builder, 0), INLAY_INT32),
-                               emit_cast(builder, builder_input(builder, 1), INLAY_INT32)));
-}
-
-void decompose_dynamic_quantize_mat_mul(subgraph_builder *builder)
-{
-    const uint32_t input = emit_node(builder, "DynamicQuantizeLinear", 11, INLAY_UINT8, 3,
-                                     (const uint32_t[]){ builder_input(builder, 0), EMIT_END });
-    const uint32_t scale = emitted_output(builder, 1), zero = emitted_output(builder, 2);
-
-    if (builder->status != INLAY_OK)
-        return;
-    builder->rewrite->graph->values[scale].info.dtype = INLAY_FLOAT;
-    builder_set_output(builder, 0,
-                       contributed_scaled_mat_mul(builder, input, builder_input(builder, 1), zero,
-                                                  builder_input(builder, 3), scale, builder_input(builder, 2),
-                                                  builder_input(builder, 4)));
-}
-
 /* |a - b|^2 as |a|^2 + |b|^2 - 2 a b, with one Gemm, as in ONNX Runtime. */
 static uint32_t squared_distances(subgraph_builder *builder, uint32_t rows, uint32_t others)
 {

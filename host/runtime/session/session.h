@@ -108,6 +108,7 @@ typedef struct session_loading {
     bool keeps_sparse;          /* set before loading: matrices may stay sparse, because the model is only run */
     uint32_t nodes_in_file;     /* before optimisation, bodies included */
     int64_t lowerings;          /* number of rewrites that the optimiser did before all levels (passes/pass.h) */
+    const char *chosen;         /* which variant of a package the model is, and why; NULL: of none */
 } session_loading;
 
 /* Callback of the caller while the session is being created. */

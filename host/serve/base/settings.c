@@ -30,7 +30,7 @@ static const char doc[] =
 
 static const char default_file[] = "/etc/inlay/serve.yaml";
 
-typedef enum setting_kind { KIND_TEXT, KIND_PATH, KIND_INT } setting_kind;
+typedef enum setting_kind { KIND_TEXT, KIND_PATH, KIND_READ, KIND_INT } setting_kind;
 
 typedef struct setting_row {
     const char *name;
@@ -74,7 +74,7 @@ int64_t settings_int(const struct settings *settings, int setting)
     return strtoll(settings_text(settings, setting), NULL, 10);
 }
 
-inlay_status settings_open(const char *path, FILE **out_file, inlay_diag *diag)
+inlay_status settings_open(const char *setting, const char *path, FILE **out_file, inlay_diag *diag)
 {
     *out_file = fopen(path, "re");
     if (*out_file != NULL)
@@ -82,15 +82,16 @@ inlay_status settings_open(const char *path, FILE **out_file, inlay_diag *diag)
     switch (errno) {
     case EACCES:
     case EPERM:
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "%s: %s for user %u; with systemd, LoadCredential= of the unit gives a copy to the service",
-                          path, strerror(errno), (unsigned)geteuid());
+        return inlay_fail(
+            diag, INLAY_INVALID_ARGUMENT,
+            "%s: %s: %s for user %u; with systemd, LoadCredential= of the unit gives a copy to the service", setting,
+            path, strerror(errno), (unsigned)geteuid());
     case ENOENT:
     case ENOTDIR:
     case ELOOP:
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: %s", path, strerror(errno));
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: %s: %s", setting, path, strerror(errno));
     default:
-        return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s: %s", setting, path, strerror(errno));
     }
 }
 
@@ -156,7 +157,8 @@ static inlay_status read_environment(struct settings *settings, inlay_diag *diag
     return status;
 }
 
-static void read_setting(struct settings *settings, const tree_node *item, struct mistakes *mistakes)
+/* check_files: a file that a setting names and that cannot be read is a mistake. */
+static void read_setting(struct settings *settings, const tree_node *item, bool check_files, struct mistakes *mistakes)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     char hint[NEAREST_HINT_BYTES];
@@ -171,11 +173,15 @@ static void read_setting(struct settings *settings, const tree_node *item, struc
         (void)mistake(mistakes, item->line, INLAY_INVALID_ARGUMENT, "%s must be one value", rows[i].name);
     } else if (set_value(settings, i, item->missing ? "" : item->text, FROM_FILE, "", &diag) != INLAY_OK) {
         (void)mistake(mistakes, item->line, diag.code, "%s", diag.text + strlen(": ")); /* after the empty origin */
+    } else if (check_files && rows[i].kind == KIND_READ && settings_text(settings, i)[0] != '\0' &&
+               access(settings_text(settings, i), R_OK) != 0) {
+        (void)mistake(mistakes, item->line, INLAY_INVALID_ARGUMENT, "%s: %s: %s", rows[i].name,
+                      settings_text(settings, i), strerror(errno));
     }
 }
 
 /* A settings file is a mapping from names to values. */
-static inlay_status read_file(struct settings *settings, struct mistakes *mistakes)
+static inlay_status read_file(struct settings *settings, bool check_files, struct mistakes *mistakes)
 {
     struct arena arena = { 0 };
     tree_node *root = NULL;
@@ -184,7 +190,7 @@ static inlay_status read_file(struct settings *settings, struct mistakes *mistak
         (void)mistake(mistakes, root->line, INLAY_INVALID_ARGUMENT, "not a mapping, as in \"port: 8080\"");
     for (const tree_node *item = root != NULL && root->kind == TREE_MAP ? root->first : NULL; item != NULL;
          item = item->next)
-        read_setting(settings, item, mistakes);
+        read_setting(settings, item, check_files, mistakes);
     arena_deinit(&arena);
     return mistakes->count == 0 ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }
@@ -202,7 +208,7 @@ static void check_file(const char *path)
     struct mistakes mistakes = { .path = path, .log = print_mistake };
     struct settings settings = { .models = NULL };
 
-    exit(read_file(&settings, &mistakes) == INLAY_OK ? 0 : 2);
+    exit(read_file(&settings, true, &mistakes) == INLAY_OK ? 0 : 2);
 }
 
 static struct argp_option flags[SETTING_COUNT + MAX_OPTIONS + 12];
@@ -224,7 +230,7 @@ static void add_flag(uint32_t name_index, const char *name, const char *text, co
 
 static void describe_flags(void)
 {
-    static const char *const args[] = { "TEXT", "PATH", "N" };
+    static const char *const args[] = { "TEXT", "PATH", "FILE", "N" };
     inlay_option_doc option = { .struct_size = sizeof option };
     uint32_t count = 0;
 
@@ -404,7 +410,7 @@ void settings_parse(struct settings *settings, int argc, char **argv)
     if (file == default_file && settings->no_config) {
         log_line(LOG_WARNING_LINE, "%s is not read because of --no-config", file);
     } else if (file != NULL) {
-        status = read_file(settings, &(struct mistakes){ .path = file, .diag = &diag });
+        status = read_file(settings, false, &(struct mistakes){ .path = file, .diag = &diag });
         log_line(LOG_INFO_LINE, "settings: %s", file);
     }
     if (status == INLAY_OK)

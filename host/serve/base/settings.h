@@ -45,8 +45,9 @@ int64_t settings_int(const struct settings *settings, int setting);
 uint64_t settings_models_memory(const struct settings *settings);
 /* Bytes that the runs of all models together may use, by default; 0 = no limit. */
 uint64_t settings_runs_memory(const struct settings *settings);
-/* Opens a file that a setting names. INLAY_INVALID_ARGUMENT: the setting, or the permissions of the file, are wrong. */
-INLAY_NODISCARD inlay_status settings_open(const char *path, FILE **out_file, inlay_diag *diag);
+/* Opens a file that a setting names; messages begin with its name. INLAY_INVALID_ARGUMENT: the setting, or the
+ * permissions of the file, are wrong. */
+INLAY_NODISCARD inlay_status settings_open(const char *setting, const char *path, FILE **out_file, inlay_diag *diag);
 /* Creates the library options for one model. */
 INLAY_NODISCARD inlay_status settings_options(const struct settings *settings, inlay_options **out_options,
                                               inlay_diag *diag);

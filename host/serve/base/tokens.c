@@ -36,7 +36,7 @@ static inlay_status add_line(struct tokens *tokens, char *line, const char *path
     return INLAY_OK;
 }
 
-inlay_status tokens_read(const char *path, struct tokens *out_tokens, inlay_diag *diag)
+inlay_status tokens_read(const char *setting, const char *path, struct tokens *out_tokens, inlay_diag *diag)
 {
     char line[LINE_BYTES];
     inlay_status status = INLAY_OK;
@@ -47,7 +47,7 @@ inlay_status tokens_read(const char *path, struct tokens *out_tokens, inlay_diag
     *out_tokens = (struct tokens){ .texts = NULL };
     if (path[0] == '\0')
         return INLAY_OK;
-    status = settings_open(path, &file, diag);
+    status = settings_open(setting, path, &file, diag);
     if (status != INLAY_OK)
         return status;
     if (fstat(fileno(file), &st) != 0) {
@@ -69,10 +69,10 @@ inlay_status tokens_read(const char *path, struct tokens *out_tokens, inlay_diag
     return status;
 }
 
-inlay_status tokens_reload(struct tokens *tokens, const char *path, inlay_diag *diag)
+inlay_status tokens_reload(struct tokens *tokens, const char *setting, const char *path, inlay_diag *diag)
 {
     struct tokens fresh, old;
-    inlay_status status = tokens_read(path, &fresh, diag);
+    inlay_status status = tokens_read(setting, path, &fresh, diag);
 
     if (status != INLAY_OK)
         return status;

@@ -15,10 +15,12 @@ struct tokens {
 
 /* Reads one token per line; empty lines and lines that begin with # are skipped. path "" gives no tokens. A file that
  * users other than its owner and group may read is refused. */
-INLAY_NODISCARD inlay_status tokens_read(const char *path, struct tokens *out_tokens, inlay_diag *diag);
+INLAY_NODISCARD inlay_status tokens_read(const char *setting, const char *path, struct tokens *out_tokens,
+                                         inlay_diag *diag);
 /* Reads the file again, while other threads use the tokens. If the file cannot be read or has no token, the tokens
  * remain unchanged: without tokens the server would be open to everyone. */
-INLAY_NODISCARD inlay_status tokens_reload(struct tokens *tokens, const char *path, inlay_diag *diag);
+INLAY_NODISCARD inlay_status tokens_reload(struct tokens *tokens, const char *setting, const char *path,
+                                           inlay_diag *diag);
 void tokens_deinit(struct tokens *tokens);
 /* Whether there are none. */
 bool tokens_are_none(struct tokens *tokens);

@@ -175,13 +175,16 @@ static bool read_choice(void *user, json_t *value, body_error *error)
     return request->tools.given_choice != NULL;
 }
 
+/* Whether the model thinks, if its template can tell it so. A budget is a hint there, too, and not kept. */
 static bool read_thinking(void *user, json_t *value, body_error *error)
 {
-    static const char *const kinds[] = { "disabled", NULL };
+    static const char *const kinds[] = { "disabled", "enabled", "adaptive", NULL };
+    const json_t *budget = json_object_get(value, "budget_tokens");
     uint32_t which;
 
-    (void)user;
-    return body_choice(json_object_get(value, "type"), kinds, &which, error);
+    if (budget != NULL && !(json_is_integer(budget) && json_integer_value(budget) > 0))
+        return body_fail(error, "budget_tokens is no positive number");
+    return body_choice(json_object_get(value, "type"), kinds, &which, error) && field_think(user, which != 0, error);
 }
 
 static bool read_tier(void *user, json_t *value, body_error *error)

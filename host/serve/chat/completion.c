@@ -119,6 +119,7 @@ static void end_prompt(completion_choice *choice)
     (void)atomic_fetch_add_explicit(&stats->cached_tokens, choice->base.decoding.reused, memory_order_relaxed);
     if ((size_t)(choice - completion->choices) % completion->asked.candidates == 0)
         completion->cached_tokens += choice->base.decoding.reused;
+    completion->kept_tokens += choice->base.decoding.kept;
     if (completion->asked.echoes)
         echo_prompt(choice);
 }

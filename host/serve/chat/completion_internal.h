@@ -81,6 +81,7 @@ struct completion {
     uint32_t unfinished;                    /* texts that have not ended */
     size_t prompt_tokens, generated_tokens; /* of the whole request */
     size_t cached_tokens;                   /* of prompt_tokens, those whose states were copied from an earlier text */
+    size_t kept_tokens;                     /* of prompt_tokens, those whose states were kept for later texts */
     inlay_diag failure;                     /* of the first text that failed; it ends the others */
 
     choice_scratch scratch;

@@ -301,10 +301,10 @@ static void write_call(struct strbuf *to, const tool_call *call, size_t bytes)
     to->failed |= call->arguments.failed;
 }
 
-/* The message of a chat's reply. */
+/* The message of a chat's reply. A model that refuses says so in its content. */
 static void write_message(struct strbuf *to, const completion_choice *choice, const char *text, size_t bytes)
 {
-    strbuf_text(to, "\"message\":{\"role\":\"assistant\",\"content\":");
+    strbuf_text(to, "\"message\":{\"role\":\"assistant\",\"refusal\":null,\"content\":");
     if (choice->calls.count > 0 && bytes == 0)
         strbuf_text(to, "null");
     else

@@ -19,13 +19,12 @@ static bool read_format(void *user, json_t *value, body_error *error)
 static bool read_think(void *user, json_t *value, body_error *error)
 {
     completion_request *request = user;
-    const bool is_level = json_is_string(value);
 
-    if (!is_level && !json_is_boolean(value))
+    if (json_is_boolean(value))
+        return field_think(request, json_is_true(value), error);
+    if (!json_is_string(value))
         return body_fail(error, "neither true, false nor a text");
-    request->dialog.variables = request_keep(
-        request,
-        is_level ? json_pack("{s:O}", "reasoning_effort", value) : json_pack("{s:O}", "enable_thinking", value), error);
+    request->dialog.variables = request_keep(request, json_pack("{s:O}", "reasoning_effort", value), error);
     return request->dialog.variables != NULL;
 }
 

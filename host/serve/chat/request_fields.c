@@ -74,6 +74,12 @@ bool field_variables(void *user, json_t *value, body_error *error)
     return json_is_object(value) || body_fail(error, "not an object");
 }
 
+bool field_think(completion_request *request, bool thinks, body_error *error)
+{
+    request->dialog.variables = request_keep(request, json_pack("{s:b}", "enable_thinking", (int)thinks), error);
+    return request->dialog.variables != NULL;
+}
+
 bool field_instructions(void *user, json_t *value, body_error *error)
 {
     ((completion_request *)user)->dialog.instructions = json_string_value(value);

@@ -34,6 +34,8 @@ bool field_members(json_t *value, const body_table *table, completion_request *r
 bool field_count(const json_t *value, uint32_t least, uint32_t most, uint32_t *out, body_error *error);
 /* Adds messages with their images. */
 bool field_add_messages(completion_request *request, json_t *messages, bool items, body_error *error);
+/* Tells the model's template whether it thinks, as enable_thinking; templates that do not read it ignore it. */
+bool field_think(completion_request *request, bool thinks, body_error *error);
 /* Adds the value, which it takes, to those that the request points into; NULL: *error says why there is none. */
 json_t *request_keep(completion_request *request, json_t *value, body_error *error);
 #endif

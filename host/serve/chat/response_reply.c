@@ -141,13 +141,15 @@ static void write_response(const struct completion *completion, struct strbuf *t
     strbuf_text(to, "\"usage\":");
     if (choice->reason != NULL)
         strbuf_format(to,
-                      "{\"input_tokens\":%zu,\"input_tokens_details\":{\"cached_tokens\":%zu},\"output_tokens\":%zu,"
+                      "{\"input_tokens\":%zu,\"input_tokens_details\":{\"cached_tokens\":%zu,"
+                      "\"cache_write_tokens\":%zu},\"output_tokens\":%zu,"
                       "\"output_tokens_details\":{\"reasoning_tokens\":%zu},\"total_tokens\":%zu}",
-                      completion->prompt_tokens, completion->cached_tokens, completion->generated_tokens,
-                      choice->thought_tokens, completion->prompt_tokens + completion->generated_tokens);
+                      completion->prompt_tokens, completion->cached_tokens, completion->kept_tokens,
+                      completion->generated_tokens, choice->thought_tokens,
+                      completion->prompt_tokens + completion->generated_tokens);
     else
         strbuf_text(to, "null");
-    strbuf_text(to, ",\"user\":null,\"metadata\":");
+    strbuf_text(to, ",\"metadata\":");
     write_json(to, asked->metadata, "{}");
     strbuf_text(to, "}");
 }

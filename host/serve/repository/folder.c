@@ -2,6 +2,7 @@
 #include "inlay/check.h"
 #include "base/memory.h"
 #include "base/model_folder.h"
+#include "base/model_package.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -198,14 +199,33 @@ static size_t stem_bytes(const char *name)
                                                                                                            : 0;
 }
 
+/* Adds a model package, of which a session chooses a variant, unless one is named. */
+static inlay_status add_package(struct folder *folder, const char *path, const char *name, const char *variant,
+                                inlay_diag *diag)
+{
+    const package_variant *found = NULL;
+    model_package package;
+    inlay_status status = package_read(path, &package, diag);
+
+    if (status == INLAY_OK && variant[0] != '\0')
+        status = package_find(&package, path, variant, &found, diag);
+    if (status == INLAY_OK)
+        status = add(folder, name, strlen(name), found != NULL ? found->file : path, false, diag);
+    package_deinit(&package);
+    return status;
+}
+
 /* Adds the parts of a model as Hugging Face publishes it; nothing, if the folder is none, or has versions. */
 static inlay_status add_published(struct folder *folder, const char *path, const char *name, const char *variant,
                                   inlay_diag *diag)
 {
     model_folder parts;
     inlay_diag why = INLAY_DIAG_INIT;
-    inlay_status status = model_folder_read(path, &parts, &why);
+    inlay_status status;
 
+    if (package_is(path))
+        return add_package(folder, path, name, variant, diag);
+    status = model_folder_read(path, &parts, &why);
     if (status != INLAY_OK && is_shortage(why.text))
         return inlay_fail(diag, INLAY_IO_ERROR, "%s", why.text);
     if (status != INLAY_OK || !parts.is_published)

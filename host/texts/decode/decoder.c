@@ -85,7 +85,7 @@ decoding_text *decoder_begin_first(struct decoder *decoder)
     decoding_text *text = take_first(decoder);
 
     text->order = ++decoder->began;
-    text->read = text->reused = 0;
+    text->read = text->reused = text->kept = 0;
     decoder->active++;
     return text;
 }

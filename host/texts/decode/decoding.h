@@ -56,9 +56,10 @@ struct decoding_text {
     /* The text has ended: failure is NULL if it is complete, or if no memory was left for more tokens. */
     void (*end)(decoding_text *text, const inlay_diag *failure);
 
-    size_t read;          /* tokens whose states the lane has */
-    size_t reused;        /* number of first tokens whose states were copied from another text when this text began */
-    ahead_record ahead;   /* guesses from the text's own tokens */
+    size_t read;        /* tokens whose states the lane has */
+    size_t reused;      /* number of first tokens whose states were copied from another text when this text began */
+    size_t kept;        /* number of tokens of the prompt, beyond the reused ones, whose states later texts may copy */
+    ahead_record ahead; /* guesses from the text's own tokens */
     ahead_record drafted; /* guesses of the draft model */
     hidden_states hidden; /* for a draft model that is a head */
     uint64_t order;       /* number of the text, in the order in which texts began */

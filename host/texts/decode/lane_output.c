@@ -27,13 +27,14 @@ static inlay_row row_of(const struct lane *lane, uint32_t row, const decoding_te
  * later texts may continue from its states. */
 static void end_reading(struct lane *lane)
 {
-    const decoding_text *text = lane->texts[0];
+    decoding_text *text = lane->texts[0];
     inlay_row row = row_of(lane, 0, text);
 
     if (text->read + lane->columns < text->count)
         return;
     row.length = (int64_t)text->count;
-    prefixes_add(lane->decoder->prefixes, text->adapter, text->tokens, &row, decoder_prefix_limit(lane->decoder));
+    if (prefixes_add(lane->decoder->prefixes, text->adapter, text->tokens, &row, decoder_prefix_limit(lane->decoder)))
+        text->kept = text->count - text->reused;
     if (lane->decoder->model->rows.layout != INLAY_ROWS_ALONE)
         add_alike(lane);
     lane->reads = false;
@@ -117,7 +118,7 @@ static bool choose_tokens(struct lane *lane, const decode_output *outputs, inlay
         } else {
             const inlay_row states = row_of(lane, row, text);
 
-            prefixes_add(decoder->prefixes, text->adapter, text->tokens, &states, limit);
+            (void)prefixes_add(decoder->prefixes, text->adapter, text->tokens, &states, limit);
             decoder_end_text(decoder, text, diag.code != INLAY_OK ? &diag : NULL);
         }
     }

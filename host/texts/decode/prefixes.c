@@ -14,7 +14,7 @@ struct entry {
     int64_t *tokens;        /* [count], owned */
     size_t count;
     int64_t adapter; /* with which the states were computed; -1: none */
-    uint64_t used; /* time of the last use, as a number of uses */
+    uint64_t used;   /* time of the last use, as a number of uses */
 };
 
 struct prefix_store {
@@ -167,7 +167,7 @@ static inlay_status copy_row(const prefix_store *store, struct entry *entry, con
     return status == INLAY_OK ? inlay_context_set_rows(entry->context, row, 1, NULL) : status;
 }
 
-void prefixes_add(prefix_store *store, int64_t adapter, const int64_t *tokens, const inlay_row *row, uint64_t limit)
+bool prefixes_add(prefix_store *store, int64_t adapter, const int64_t *tokens, const inlay_row *row, uint64_t limit)
 {
     const size_t count = (size_t)row->length;
     const uint64_t bytes = bytes_of(store, count);
@@ -175,7 +175,7 @@ void prefixes_add(prefix_store *store, int64_t adapter, const int64_t *tokens, c
     inlay_status status;
 
     if (!is_possible(store) || count < LEAST_TOKENS || bytes > limit || is_known(store, adapter, tokens, count))
-        return;
+        return false;
     prefixes_trim(store, limit - bytes, false);
     if (store->count == MOST_ENTRIES)
         prefixes_trim(store, prefixes_bytes(store) - 1, false);
@@ -184,9 +184,10 @@ void prefixes_add(prefix_store *store, int64_t adapter, const int64_t *tokens, c
     if (status != INLAY_OK) {
         store->unsupported = status == INLAY_UNSUPPORTED;
         entry_deinit(&entry);
-        return;
+        return false;
     }
     memcpy(entry.tokens, tokens, count * sizeof *tokens);
     entry.used = ++store->uses;
     store->entries[store->count++] = entry;
+    return true;
 }

@@ -20,8 +20,8 @@ uint64_t prefixes_bytes(const prefix_store *store);
  * Returns their number; 0: too few are in common, and *out_row is a row without tokens. */
 size_t prefixes_find(prefix_store *store, int64_t adapter, const int64_t *tokens, size_t count, inlay_row *out_row);
 /* Adds a copy of the row, the states of `tokens` [row->length], unless an entry has them. The entries, with this one,
- * are limited to `limit` bytes. A failure is not reported: the entry is then missing. */
-void prefixes_add(prefix_store *store, int64_t adapter, const int64_t *tokens, const inlay_row *row, uint64_t limit);
+ * are limited to `limit` bytes. Returns whether it was added; the reason why not is not reported. */
+bool prefixes_add(prefix_store *store, int64_t adapter, const int64_t *tokens, const inlay_row *row, uint64_t limit);
 /* Drops entries until the others have at most `limit` bytes. spare_latest: not the one that was used last. */
 void prefixes_trim(prefix_store *store, uint64_t limit, bool spare_latest);
 #endif

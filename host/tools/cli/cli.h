@@ -76,7 +76,8 @@ int cli_fail(const cli_common *common, const inlay_diag *failure);
 const char *cli_text(const char *text);
 /* {"code": "invalid model", "text": ..., "node": ..., "tensor": ...} */
 json_t *cli_diag_json(const inlay_diag *diag);
-/* Checks a file with settings of inlay-serve: note() gets each mistake. */
+/* Checks a file with settings of inlay-serve: note() gets each mistake. INLAY_NOT_FOUND: inlay-serve cannot be
+ * started. */
 INLAY_NODISCARD inlay_status cli_serve_check(const char *path, inlay_log_fn note, void *user);
 /* The exit code of a status. */
 int cli_exit_code(inlay_status status);

@@ -310,14 +310,11 @@ static json_t *text_json(const char *text)
     return json != NULL ? json : json_string("(not printable)"); /* not UTF-8 */
 }
 
-/* Appends to a JSON array, or prints if there is none. */
+/* Appends to a JSON array. */
 static void note_mistake(void *user, uint32_t level, const char *text)
 {
     (void)level;
-    if (user != NULL)
-        (void)json_array_append_new(user, text_json(text));
-    else
-        (void)printf("%s\n", text);
+    (void)json_array_append_new(user, text_json(text));
 }
 
 static const char *pass_at(const void *ctx, uint32_t i)
@@ -365,30 +362,77 @@ static bool is_of_server(const char *path)
     return bytes >= strlen(name) && strcmp(path + bytes - strlen(name), name) == 0;
 }
 
-/* Checks one file; CLI_OK or CLI_BAD_FILE. A missing file is an error only if it was named. */
-static int check_file(const char *path, bool named, json_t *list)
+/* Lists the mistakes of a file with options of the library. */
+static inlay_status check_options(const char *path, json_t *mistakes)
 {
-    json_t *mistakes = list != NULL ? json_array() : NULL;
     inlay_options *options = NULL;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = inlay_options_create(&options, &diag);
-    bool exists = named || access(path, F_OK) == 0, good;
 
-    if (status == INLAY_OK && is_of_server(path)) {
+    if (status != INLAY_OK)
+        return status;
+    inlay_options_set_log(options, note_mistake, mistakes);
+    status = inlay_options_load(options, path, &diag);
+    if (check_passes(options, mistakes) != INLAY_OK && status == INLAY_OK)
+        status = INLAY_INVALID_ARGUMENT;
+    inlay_options_destroy(options);
+    return status;
+}
+
+static uint32_t unknown_keys(const json_t *mistakes)
+{
+    uint32_t count = 0;
+    const json_t *mistake;
+    size_t i;
+
+    json_array_foreach(mistakes, i, mistake)
+        count += strstr(json_string_value(mistake), ": unknown key '") != NULL;
+    return count;
+}
+
+/* A file with another name than serve.yaml may have settings of the server, too: if the server knows more of its keys,
+ * the server's mistakes replace those in *inout_mistakes. */
+static inlay_status check_as_servers(const char *path, json_t **inout_mistakes, inlay_status status)
+{
+    json_t *mistakes = json_array();
+    const inlay_status of_server = cli_serve_check(path, note_mistake, mistakes);
+
+    if (of_server == INLAY_NOT_FOUND || unknown_keys(mistakes) >= unknown_keys(*inout_mistakes)) {
+        json_decref(mistakes);
+        return status;
+    }
+    json_decref(*inout_mistakes);
+    *inout_mistakes = mistakes;
+    return of_server;
+}
+
+/* Checks one file; CLI_OK or CLI_BAD_FILE. A missing file is an error only if it was named. */
+static int check_file(const char *path, bool named, json_t *list)
+{
+    json_t *mistakes = json_array();
+    const bool exists = named || access(path, F_OK) == 0;
+    inlay_status status = INLAY_OK;
+    bool good;
+    size_t i;
+    json_t *mistake;
+
+    if (is_of_server(path)) {
         status = cli_serve_check(path, note_mistake, mistakes);
-    } else if (status == INLAY_OK && exists) {
-        inlay_options_set_log(options, note_mistake, mistakes);
-        status = inlay_options_load(options, path, &diag);
-        if (check_passes(options, mistakes) != INLAY_OK && status == INLAY_OK)
-            status = INLAY_INVALID_ARGUMENT;
+    } else if (exists) {
+        status = check_options(path, mistakes);
+        if (unknown_keys(mistakes) > 0)
+            status = check_as_servers(path, &mistakes, status);
     }
     good = status == INLAY_OK;
     if (list != NULL)
-        (void)json_array_append_new(list, json_pack("{s:o, s:b, s:b, s:o}", "path", text_json(path), "there", exists,
+        (void)json_array_append_new(list, json_pack("{s:o, s:b, s:b, s:O}", "path", text_json(path), "there", exists,
                                                     "ok", good, "mistakes", mistakes));
     else if (good)
         (void)printf("%s: %s\n", path, exists ? "ok" : "does not exist");
-    inlay_options_destroy(options);
+    else
+        json_array_foreach(mistakes, i, mistake)
+            (void)printf("%s\n", json_string_value(mistake));
+    json_decref(mistakes);
     return good ? CLI_OK : CLI_BAD_FILE;
 }
 

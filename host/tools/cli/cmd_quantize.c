@@ -3,6 +3,7 @@
 #include "simd/cpu.h"
 #include "cli/cells.h"
 #include "cli/cli.h"
+#include "cli/described.h"
 #include "cli/outputs.h"
 #include "cli/fork_server.h"
 #include "cli/inputs.h"
@@ -44,7 +45,7 @@ static const char doc[] =
     "  inlay quantize model.onnx -o small.onnx --weights 4 --format nbits\n"
     "  inlay quantize model.onnx -o q.onnx --skip 'op:Gather' --data samples.npz\n";
 
-enum { MOST_PATTERNS = 256, RANDOM_SAMPLES = 8, MOST_NAME = 256 };
+enum { MOST_PATTERNS = 256, MOST_NAME = 256 };
 
 struct quantize_flags {
     quantize_args args;
@@ -336,53 +337,6 @@ static void print_note(void *user, const char *text)
     (void)fprintf(stderr, "tried: %s\n", text);
 }
 
-/* A session that knows inputs and outputs but loads no weights, which is sufficient to read samples. */
-static inlay_status open_description(cli_common *common, const char *path, inlay_session **out_session,
-                                     inlay_diag *diag)
-{
-    const session_watch watch = { .newest_opset = -1 };
-    const session_source source = { .path = path, .fd = -1 };
-    cli_common own = *common;
-    inlay_session *session = NULL;
-    inlay_status status;
-
-    *out_session = NULL;
-    cli_attach(common);
-    INLAY_TRY(evaluate_options(common->options, "level", "0", &own.options, diag));
-    cli_attach(&own);
-    INLAY_TRY(session_prepare(&source, own.options, &watch, &session, diag));
-    session->log.write = NULL; /* the lifetime of `own` ends here */
-    session->progress.report = NULL;
-    INLAY_TRY(session_describe(session, diag));
-    *out_session = session;
-    session = NULL;
-done:
-    inlay_session_destroy(session);
-    if (own.options != common->options)
-        inlay_options_destroy(own.options);
-    return status;
-}
-
-/* Opens a session that describes the model's inputs, and the samples. The caller closes both, also after a failure. */
-static inlay_status open_samples(const struct quantize_flags *command, cli_common *common, inlay_session **out_session,
-                                 struct dataset **out_set, inlay_diag *diag)
-{
-    inlay_status status;
-
-    INLAY_TRY(isa_cap(options_text(common->options, OPTION_isa), diag));
-    INLAY_TRY(cpu_limit_isa(options_text(common->options, OPTION_isa), diag)); /* for the quantizer's kernels */
-    INLAY_TRY(command->data != NULL
-                  ? open_description(common, command->args.model, out_session, diag)
-                  : cli_open(common, command->args.model, out_session, diag)); /* random inputs need a trial run */
-    status = dataset_open(command->data,
-                          command->samples > 0    ? command->samples
-                          : command->data == NULL ? RANDOM_SAMPLES
-                                                  : 0,
-                          cli_caller(common), *out_session, out_set, diag);
-done:
-    return status;
-}
-
 /* The arguments of time_fresh(). */
 struct timing {
     const struct quantize_flags *command;
@@ -403,7 +357,8 @@ static double time_fresh(void *user, const char *path)
     timing->common.quiet = true; /* the parent process logs once */
     timing->common.verbose = false;
     cli_attach(&timing->common);
-    INLAY_TRY(open_samples(timing->command, &timing->common, &session, &set, &diag));
+    INLAY_TRY(described_open(&timing->common, timing->command->args.model, timing->command->data,
+                             timing->command->samples, &session, &set, &diag));
     list = dataset_samples(set);
     /* Uses the cache, as users do: mapped packed weights have other page placement than weights packed just now. */
     INLAY_TRY(evaluate_time_alone(&list, path, timing->common.options, QUANTIZE_TIMED_S, &ms, &diag));
@@ -445,7 +400,7 @@ int cmd_quantize(int argc, char **argv)
         command.args.timer = request_time;
         command.args.timer_user = &server;
     }
-    INLAY_TRY(open_samples(&command, &common, &session, &set, &diag));
+    INLAY_TRY(described_open(&common, command.args.model, command.data, command.samples, &session, &set, &diag));
     list = dataset_samples(set);
     command.args.data = &list;
     command.args.made_up = command.data == NULL;

@@ -8,7 +8,9 @@
 #include "data/npy.h"
 #include "data/value.h"
 #include "data/view.h"
+#include "tables/words.h"
 #include "cli/watchdog_report.h"
+#include "lock/proof.h"
 #include "cli/watched.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -27,7 +29,10 @@ static const char doc[] =
     "  inlay run model.onnx --input ids=random:1,128 --dim batch=1\n"
     "  inlay run model.onnx --inputs case/ --expect case/ --rtol 1e-4\n"
     "  inlay run model.onnx --watch /encoder/Softmax    # or --watch op:Softmax\n"
-    "  inlay run model.onnx --check-finite\n";
+    "  inlay run model.onnx --check-finite\n"
+    "  inlay run model.onnx --commit run.proof          # for inlay verify-run\n";
+
+enum { DEFAULT_REGIONS = 8 };
 
 typedef struct run_args {
     struct feed feed;
@@ -38,6 +43,9 @@ typedef struct run_args {
     uint64_t timeout_ms;
     struct watched watched;
     bool check_finite;
+    const char *commit;
+    uint32_t regions;
+    proof_cut cut; /* --commit */
 } run_args;
 
 /* --check-finite, --check-finite=1: as the option of other verbs, which --help leaves out. */
@@ -55,33 +63,45 @@ static const cli_option own_options[] = {
     { "expect", "DIR|FILE.npz",
       "Compare each output with DIR/<name>.npy, .pb or .npz, or the arrays of FILE.npz; exit code 1 if one differs",
       CLI_TEXT(run_args, expect) },
-    { "rtol", "X", "Relative tolerance of --expect (default: by type of the expected value; float: 1e-3)",
+    { "rtol", "X", "Relative tolerance of --expect\v (default: by type of the expected value; float: 1e-3)",
       CLI_NUMBER(run_args, rtol, 0, 1e300) },
-    { "atol", "X", "Absolute tolerance of --expect (default: by type; float: 1e-5)",
+    { "atol", "X", "Absolute tolerance of --expect\v (default: by type; float: 1e-5)",
       CLI_NUMBER(run_args, atol, 0, 1e300) },
     { "values", "N", "Print the first N values of each output (default: 8)",
       CLI_NUMBER(run_args, values, 0, UINT32_MAX) },
-    { "watch", "NODE", "Also print the inputs and outputs of these nodes: a glob that matches names, or op:GLOB",
+    { "watch", "NODE", "Also print the inputs and outputs of these nodes\v: a glob that matches names, or op:GLOB",
       CLI_CALL(watched_add, run_args, watched) },
     { "check-finite", "0|1", "Fail at the first node that makes a NaN or an infinity, and report its index and inputs",
       CLI_CALL(take_switch, run_args, check_finite), .flags = OPTION_ARG_OPTIONAL },
+    { "commit", "DIR",
+      "Write what inlay verify-run needs to DIR\v: hashes and tensors of regions; sets reproducible=cpu",
+      CLI_TEXT(run_args, commit) },
+    { "regions", "N", "With --commit: the number of regions (default: 8)", CLI_NUMBER(run_args, regions, 1, 1e6) },
     { "timeout-ms", "MS", "Give up after this many milliseconds of running",
       CLI_NUMBER(run_args, timeout_ms, 0, 1e12) },
     CLI_MODEL(run_args, model),
     { 0 },
 };
 
-/* The number of outputs of the model itself; the watched values follow them. */
+/* The number of outputs of the model itself; the watched values, or the ends of regions, follow them. */
 static uint32_t own_outputs(const run_args *args, const inlay_session *session)
 {
-    return args->watched.count > 0 ? args->watched.own_outputs : inlay_session_output_count(session);
+    return args->watched.count > 0   ? args->watched.own_outputs
+           : args->cut.model != NULL ? args->cut.model->main->output_count
+                                     : inlay_session_output_count(session);
+}
+
+/* The outputs that --outputs writes: also watched values. */
+static uint32_t saved_outputs(const run_args *args, const inlay_session *session)
+{
+    return args->cut.model != NULL ? own_outputs(args, session) : inlay_session_output_count(session);
 }
 
 /* Outputs whose names differ only in '/' and ':' would overwrite each other, and an output may have the name of an
  * input of the same folder; these are errors. */
 static inlay_status check_names(const run_args *args, const inlay_session *session, inlay_diag *diag)
 {
-    uint32_t count = inlay_session_output_count(session);
+    uint32_t count = saved_outputs(args, session);
     struct arena arena = { 0 };
     char **paths = arena_array(&arena, (size_t)count + 1, sizeof *paths);
     inlay_status status = INLAY_OK;
@@ -123,7 +143,7 @@ static inlay_status save_outputs(const run_args *args, const inlay_session *sess
 
     if (status == INLAY_OK && mkdir(args->outputs, 0777) != 0 && errno != EEXIST)
         status = output_not_created(args->outputs, diag);
-    for (uint32_t i = 0; status == INLAY_OK && i < inlay_session_output_count(session); i++) {
+    for (uint32_t i = 0; status == INLAY_OK && i < saved_outputs(args, session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
         const inlay_value *value = inlay_context_output(context, i);
 
@@ -209,7 +229,7 @@ static void print_verdict(const run_args *args, const inlay_session *session, co
 }
 
 static void print_text(const run_args *args, const cli_common *common, inlay_session *session, inlay_context *context,
-                       double create_ms, double run_ms, const struct verdict *verdict)
+                       double create_ms, double run_ms, const struct verdict *verdict, const char *root)
 {
     for (uint32_t i = 0; i < own_outputs(args, session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
@@ -228,12 +248,15 @@ static void print_text(const run_args *args, const cli_common *common, inlay_ses
     watched_print(&args->watched, session, context, args->values);
     if (args->expect != NULL)
         print_verdict(args, session, verdict);
+    if (args->commit != NULL)
+        (void)printf("committed to %u %s in %s: SHA-256 %s\n", args->cut.count,
+                     plural(args->cut.count, "region", "regions"), args->commit, root);
     (void)printf("created in %.1f ms, ran in %.3f ms\n", create_ms, run_ms);
     watchdog_report_print(session);
 }
 
 static json_t *make_json(const run_args *args, inlay_session *session, inlay_context *context, double create_ms,
-                         double run_ms, inlay_value *const *inputs, const struct verdict *verdict)
+                         double run_ms, inlay_value *const *inputs, const struct verdict *verdict, const char *root)
 {
     json_t *outputs = json_array(), *made = json_array(), *json, *watchdog;
 
@@ -257,6 +280,10 @@ static json_t *make_json(const run_args *args, inlay_session *session, inlay_con
     }
     json = json_pack("{s:s, s:o, s:f, s:f, s:o}", "model", cli_text(args->model), "outputs", outputs, "create_ms",
                      create_ms, "run_ms", run_ms, "assumed_inputs", made);
+    if (args->commit != NULL && json != NULL)
+        (void)json_object_set_new(json, "commit",
+                                  json_pack("{s:s, s:i, s:s}", "folder", cli_text(args->commit), "regions",
+                                            (int)args->cut.count, "sha256", root));
     if (args->expect != NULL && json != NULL)
         (void)json_object_set_new(json, "differing_outputs", json_integer(verdict->wrong));
     if (args->expect != NULL && json != NULL && verdict->wrong == 0)
@@ -276,6 +303,7 @@ static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay
     first_run first = { 0 };
     double start = clock_ms(), create_ms;
     struct verdict verdict = { 0 };
+    char root[65] = "";
     inlay_status status;
 
     if (args->expect != NULL)
@@ -284,6 +312,11 @@ static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay
         INLAY_TRY(inlay_options_set_from(common->options, "check_finite", "1", "--check-finite", diag));
     if (args->watched.count > 0)
         INLAY_TRY(watched_tap(&args->watched, common, args->model, diag));
+    if (args->commit != NULL) {
+        INLAY_TRY(proof_cut_make(args->model, common->options, args->regions > 0 ? args->regions : DEFAULT_REGIONS,
+                                 &args->cut, diag));
+        INLAY_TRY(proof_options(&args->cut, common->options, diag));
+    }
     INLAY_TRY(cli_open(common, args->model, &session, diag));
     create_ms = clock_ms() - start;
     options.timeout_ns = args->timeout_ms * 1000000;
@@ -292,21 +325,36 @@ static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay
         INLAY_TRY(save_outputs(args, session, first.context, diag));
     if (args->expect != NULL)
         INLAY_TRY(compare_outputs(args, common, session, first.context, &verdict, diag));
+    if (args->commit != NULL)
+        INLAY_TRY(proof_write(&args->cut, args->model, args->commit, session, first.context, first.inputs,
+                              common->options, root, diag));
     *out_code = verdict.wrong > 0 ? CLI_FAILED : CLI_OK;
     if (common->json)
         *out_code = cli_print_json(
-            common, make_json(args, session, first.context, create_ms, first.ms, first.inputs, &verdict), *out_code);
+            common, make_json(args, session, first.context, create_ms, first.ms, first.inputs, &verdict, root),
+            *out_code);
     else
-        print_text(args, common, session, first.context, create_ms, first.ms, &verdict);
+        print_text(args, common, session, first.context, create_ms, first.ms, &verdict, root);
 done:
     first_run_deinit(&first, session);
     inlay_session_destroy(session);
     return status;
 }
 
+static bool finish(void *user, struct argp_state *state)
+{
+    const run_args *args = user;
+
+    if (args->commit != NULL && args->watched.count > 0)
+        cli_refuse(state, CLI_USAGE, "--commit and --watch exclude each other");
+    if (args->regions > 0 && args->commit == NULL)
+        cli_refuse(state, CLI_USAGE, "--regions requires --commit");
+    return true;
+}
+
 int cmd_run(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc, own_options, NULL };
+    static const cli_verb verb = { "MODEL", doc, own_options, finish };
     run_args args = { .values = 8, .rtol = -1, .atol = -1 };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -315,6 +363,7 @@ int cmd_run(int argc, char **argv)
     cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &args);
     if (run(&args, &common, &code, &diag) != INLAY_OK)
         code = cli_fail(&common, &diag);
+    proof_cut_deinit(&args.cut);
     watched_deinit(&args.watched);
     feed_deinit(&args.feed);
     cli_common_deinit(&common);

@@ -48,12 +48,14 @@ static int print_help(const char *name)
 
 #define TEXT "TEXT"
 #define PATH "PATH"
+#define READ "FILE"
 #define INT "N"
 #define SETTING(setting, kind, default_value, min, max, text) describe(#setting, kind, default_value, text, rows);
 #include "serve/base/settings.def"
 #undef SETTING
 #undef TEXT
 #undef PATH
+#undef READ
 #undef INT
     help_print(&(help_page){ name, &verb, rows, NULL, NULL, false }, false, stdout);
     return CLI_OK;
@@ -103,6 +105,7 @@ inlay_status cli_serve_check(const char *path, inlay_log_fn note, void *user)
     if (code != CLI_USAGE) {
         (void)snprintf(line, sizeof line, "%.1000s: cannot start inlay-serve, which checks it%s", path, absent);
         note(user, 0, line);
+        return INLAY_NOT_FOUND;
     }
     return INLAY_INVALID_ARGUMENT;
 }

@@ -1,4 +1,5 @@
 #include "base/model_folder.h"
+#include "base/model_package.h"
 #include "cli/cli.h"
 #include "cli/outputs.h"
 #include "inlay/check.h"
@@ -52,8 +53,7 @@ static double number_of(const cli_option *option, const char *arg, struct argp_s
     char flag[64];
 
     (void)snprintf(flag, sizeof flag, "--%s", option->name);
-    return (option->kind == CLI_KIND_DOUBLE ? cli_number : whole_number)(state, flag, arg, option->least,
-                                                                         option->most);
+    return (option->kind == CLI_KIND_DOUBLE ? cli_number : whole_number)(state, flag, arg, option->least, option->most);
 }
 
 static error_t take(const cli_option *option, void *args, char *arg, struct argp_state *state)
@@ -185,6 +185,26 @@ error_t cli_take_variant(const cli_option *option, void *field, char *arg, struc
     return 0;
 }
 
+/* The file of the variant of --variant. */
+static inlay_status choose_of_package(const char *path, char out_path[PATH_MAX], inlay_diag *diag)
+{
+    const package_variant *found;
+    model_package package;
+    inlay_status status;
+
+    INLAY_TRY(package_read(path, &package, diag));
+    INLAY_TRY(package_find(&package, path, variant, &found, diag));
+    (void)snprintf(out_path, PATH_MAX, "%s", found->file);
+    if (found->external_dir != NULL)
+        status = inlay_fail(diag, INLAY_UNSUPPORTED,
+                            "%.200s: the weights of variant '%.60s' are in another folder: name %.300s, with "
+                            "--external-dir %.300s",
+                            path, variant, found->file, found->external_dir);
+done:
+    package_deinit(&package);
+    return status;
+}
+
 inlay_status cli_choose_model(const cli_verb *verb, void *args, const char **out_folder, inlay_diag *diag)
 {
     static char chosen[PATH_MAX];
@@ -197,7 +217,12 @@ inlay_status cli_choose_model(const cli_verb *verb, void *args, const char **out
 
         if (option->take != cli_take_model || *model == NULL)
             continue;
-        if (stat(*model, &st) == 0 && S_ISDIR(st.st_mode)) {
+        if (package_is(*model)) { /* a session chooses the variant by its price */
+            if (variant != NULL)
+                status = choose_of_package(*model, chosen, diag);
+            *out_folder = *model;
+            *model = variant != NULL ? chosen : *model;
+        } else if (stat(*model, &st) == 0 && S_ISDIR(st.st_mode)) {
             status = model_folder_find(*model, variant != NULL ? variant : "", chosen, diag);
             *out_folder = *model;
             *model = chosen;

@@ -1,7 +1,9 @@
 #include "cli/types.h"
+#include "base/among.h"
 #include "base/arena.h"
 #include "check/harness.h"
 #include "check/generate.h"
+#include "passes/contributed.h"
 #include "schema.h"
 #include <stdlib.h>
 #include <string.h>
@@ -78,26 +80,9 @@ static void print_row(const types_table *table, const types_row *row)
 /* Does an optimiser pass expand the operator into others? */
 static bool is_expanded(const case_source *source)
 {
-    static const struct {
-        bool onnx;
-        const char *name;
-    } rows[] = {
-#define CONTRIBUTED(name, function) { false, #name },
-#define CONTRIBUTED_ONNX(name, function) { true, #name },
-#include "passes/contributed.def"
-#undef CONTRIBUTED
-        { false, "BeamSearch" },
-        { false, "FlexAttention" },
-        { false, "GreedySearch" },
-        { false, "Sampling" },
-    };
-    const bool onnx = strcmp(source->domain, "ai.onnx") == 0;
-
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (rows[i].onnx == onnx && strcmp(source->op_type, rows[i].name) == 0)
-            return true;
-    return strcmp(source->domain, "com.microsoft") == 0 &&
-           (strncmp(source->op_type, "QLinear", 7) == 0 || strcmp(source->op_type, "QGemm") == 0);
+    return contributed_has(source->domain, source->op_type) ||
+           is_among(source->op_type, "BeamSearch FlexAttention GreedySearch QGemm Sampling") ||
+           (strcmp(source->domain, "com.microsoft") == 0 && strncmp(source->op_type, "QLinear", 7) == 0);
 }
 
 /* Assesses a generated node with each provider. Some providers accept few shapes, so several nodes are tried for each

@@ -71,3 +71,12 @@ void value_hash(struct sha256 *sha256, const inlay_value *value)
     for (int64_t i = 0; value != NULL && i < inlay_value_count(value); i++)
         value_hash(sha256, inlay_value_item(value, (uint32_t)i));
 }
+
+void value_hash_hex(const inlay_value *value, char text[65])
+{
+    struct sha256 sha256;
+
+    sha256_init(&sha256);
+    value_hash(&sha256, value);
+    sha256_hex(&sha256, text);
+}

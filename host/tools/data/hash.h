@@ -7,4 +7,6 @@
 /* Adds kind, type, shape and elements of a value; all NaN count as equal. Elements in memory that the host cannot
  * access are left out. value may be NULL: no value. */
 void value_hash(struct sha256 *sha256, const inlay_value *value);
+/* The hash of one value, as 64 hex digits. */
+void value_hash_hex(const inlay_value *value, char text[65]);
 #endif

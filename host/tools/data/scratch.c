@@ -21,11 +21,17 @@ static bool make_folder(char dir[SCRATCH_BYTES], const char *folder, const char 
     return false;
 }
 
+static bool make_temporary(struct scratch *scratch)
+{
+    const char *folder = getenv("TMPDIR");
+
+    return make_folder(scratch->dir, folder != NULL && folder[0] != '\0' ? folder : "/tmp", "/inlay");
+}
+
 /* Creates the folder, so that an unwritable output is detected early. The folder is next to the output, unless the
  * output is not a regular file or its folder is not writable. */
 static bool make_near_output(struct scratch *scratch)
 {
-    const char *temporary = getenv("TMPDIR");
     char target[PATH_MAX];
     const bool regular = output_target(scratch->output, target);
     const bool exists = regular && access(target, F_OK) == 0;
@@ -34,7 +40,15 @@ static bool make_near_output(struct scratch *scratch)
         return false;
     if (regular && make_folder(scratch->dir, target, ""))
         return true;
-    return (exists || !regular) && make_folder(scratch->dir, temporary != NULL ? temporary : "/tmp", "/inlay");
+    return (exists || !regular) && make_temporary(scratch);
+}
+
+inlay_status scratch_make_temporary(struct scratch *out, inlay_diag *diag)
+{
+    *out = (struct scratch){ .output = NULL };
+    return make_temporary(out)
+               ? INLAY_OK
+               : inlay_fail(diag, INLAY_IO_ERROR, "no temporary folder: %s; set TMPDIR", strerror(errno));
 }
 
 inlay_status scratch_make(const char *output, const char *external, struct scratch *out, inlay_diag *diag)

@@ -16,6 +16,8 @@ struct scratch {
 /* INLAY_IO_ERROR: `output` cannot be written. */
 INLAY_NODISCARD inlay_status scratch_make(const char *output, const char *external, struct scratch *out,
                                           inlay_diag *diag);
+/* A folder among the temporary files. INLAY_IO_ERROR: there is none; set TMPDIR. */
+INLAY_NODISCARD inlay_status scratch_make_temporary(struct scratch *out, inlay_diag *diag);
 /* Removes a folder and its contents. */
 void scratch_remove_folder(const char *path);
 /* Removes the folder and its contents; {0} is a no-op. */

@@ -24,27 +24,24 @@ struct search {
     const lock_other *other;
     const inlay_options *options;
     const struct samples *samples;
-    inlay_value **values;                                                           /* of the first sample */
-    char folder[PATH_MAX], model[OUT_BYTES], inputs[OUT_BYTES], outputs[OUT_BYTES]; /* "" = not created */
-    inlay_session *session;                                                         /* of the model with more outputs */
+    inlay_value **values; /* of the first sample */
+    struct scratch folder;
+    char model[OUT_BYTES], inputs[OUT_BYTES], outputs[OUT_BYTES];
+    inlay_session *session; /* of the model with more outputs */
     inlay_context *context;
 };
 
 static inlay_status make_folders(struct search *search, inlay_diag *diag)
 {
-    const char *tmp = getenv("TMPDIR");
+    const inlay_status status = scratch_make_temporary(&search->folder, diag);
 
-    (void)snprintf(search->folder, sizeof search->folder, "%s/inlay-lock.XXXXXX",
-                   tmp != NULL && tmp[0] != '\0' ? tmp : "/tmp");
-    if (mkdtemp(search->folder) == NULL) {
-        search->folder[0] = '\0';
-        return inlay_fail(diag, INLAY_IO_ERROR, "no temporary folder for --against: %s; set TMPDIR", strerror(errno));
-    }
-    (void)snprintf(search->model, sizeof search->model, "%s/model.onnx", search->folder);
-    (void)snprintf(search->inputs, sizeof search->inputs, "%s/inputs", search->folder);
-    (void)snprintf(search->outputs, sizeof search->outputs, "%s/outputs", search->folder);
+    if (status != INLAY_OK)
+        return status;
+    (void)snprintf(search->model, sizeof search->model, "%s/model.onnx", search->folder.dir);
+    (void)snprintf(search->inputs, sizeof search->inputs, "%s/inputs", search->folder.dir);
+    (void)snprintf(search->outputs, sizeof search->outputs, "%s/outputs", search->folder.dir);
     if (mkdir(search->inputs, 0700) != 0 || mkdir(search->outputs, 0700) != 0)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", search->folder, strerror(errno));
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", search->folder.dir, strerror(errno));
     return INLAY_OK;
 }
 
@@ -281,7 +278,6 @@ done:
     samples_release(samples, search.values);
     inlay_context_destroy(search.context);
     inlay_session_destroy(search.session);
-    if (search.folder[0] != '\0')
-        scratch_remove_folder(search.folder);
+    scratch_remove(&search.folder);
     return status;
 }

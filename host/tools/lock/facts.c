@@ -43,8 +43,7 @@ inlay_status lock_origin(const char *model, json_t **out, inlay_diag *diag)
     return *out != NULL ? INLAY_OK : no_memory(diag, "for a record");
 }
 
-/* Does the option name a place of this machine, or how plugins are loaded there? Neither changes a result. */
-static bool is_local(const char *name)
+bool lock_is_local(const char *name)
 {
     static const char *const others[] = { "probe", "probe_timeout_ms", "crash_report", "cache_max_bytes" };
     inlay_option_doc doc = { .struct_size = sizeof doc };
@@ -64,7 +63,7 @@ json_t *lock_settings(const inlay_options *options)
     json_t *list = json_array();
 
     for (uint32_t i = 0; inlay_options_setting(options, i, &item) == INLAY_OK; i++)
-        if (item.source != INLAY_SOURCE_DEFAULT && item.text[0] != '\0' && !is_local(item.name))
+        if (item.source != INLAY_SOURCE_DEFAULT && item.text[0] != '\0' && !lock_is_local(item.name))
             (void)json_array_append_new(list, json_sprintf("%s=%s", item.name, item.text));
     return list;
 }

@@ -97,18 +97,13 @@ static int write_piece(const char *text, size_t bytes, void *file)
     return fwrite(text, 1, bytes, file) == bytes ? 0 : -1;
 }
 
-inlay_status lock_save(const char *path, const json_t *record, inlay_diag *diag)
+inlay_status lock_write_json(const char *path, const json_t *json, inlay_diag *diag)
 {
-    json_t *all = json_pack("{s:i}", "inlay_lock", FORMAT);
     output_file file = { .fd = -1 };
     inlay_status status;
 
-    if (all == NULL || json_object_update(all, (json_t *)record) != 0) {
-        json_decref(all);
-        return no_memory(diag, "for a record");
-    }
     INLAY_TRY(output_open_stream(&file, path, diag));
-    if (json_dump_callback(all, write_piece, file.to, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) != 0 ||
+    if (json_dump_callback(json, write_piece, file.to, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) != 0 ||
         fputc('\n', file.to) == EOF) {
         status = output_failed(&file, diag);
         goto done;
@@ -116,6 +111,18 @@ inlay_status lock_save(const char *path, const json_t *record, inlay_diag *diag)
     status = output_commit(&file, NULL, diag);
 done:
     output_drop(&file);
+    return status;
+}
+
+inlay_status lock_save(const char *path, const json_t *record, inlay_diag *diag)
+{
+    json_t *all = json_pack("{s:i}", "inlay_lock", FORMAT);
+    inlay_status status;
+
+    if (all == NULL || json_object_update(all, (json_t *)record) != 0)
+        status = no_memory(diag, "for a record");
+    else
+        status = lock_write_json(path, all, diag);
     json_decref(all);
     return status;
 }

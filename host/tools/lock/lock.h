@@ -21,10 +21,14 @@ typedef struct lock_limits {
  * know. The caller releases it. */
 INLAY_NODISCARD inlay_status lock_load(const char *path, json_t **out_record, inlay_diag *diag);
 INLAY_NODISCARD inlay_status lock_save(const char *path, const json_t *record, inlay_diag *diag);
+/* Writes JSON as a text of lines. */
+INLAY_NODISCARD inlay_status lock_write_json(const char *path, const json_t *json, inlay_diag *diag);
 /* Paths in a record are relative to its folder. Both write to out, of PATH_MAX bytes; false: the path does not fit, or
  * does not exist. lock_path_in() makes the path relative, lock_path_from() relative to the working directory again. */
 bool lock_path_in(const char *record, const char *path, char *out);
 bool lock_path_from(const char *record, const char *path, char *out);
+/* Does an option name a place of this machine, or how plugins are loaded there? Neither changes a result. */
+bool lock_is_local(const char *name);
 /* The settings that differ from the defaults, as an array of "NAME=VALUE"; settings that name places of this machine,
  * such as paths, are left out. NULL: no memory. */
 json_t *lock_settings(const inlay_options *options);

@@ -41,12 +41,9 @@ struct run {
 
 static json_t *hash_json(const inlay_value *value)
 {
-    struct sha256 sha256;
     char text[65];
 
-    sha256_init(&sha256);
-    value_hash(&sha256, value);
-    sha256_hex(&sha256, text);
+    value_hash_hex(value, text);
     return json_string(text);
 }
 

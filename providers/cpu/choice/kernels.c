@@ -1,5 +1,5 @@
 /* Convolutions and matrix multiplications: the choice among the kernels of the table. */
-#include "cpu/choice/kernels.h"
+#include "cpu/choice/machine.h"
 #include "inlay/extensions.h"
 #include "cpu/weights/winograd_accuracy.h"
 
@@ -68,6 +68,8 @@ static void keep_strict(kernel_choice *choice)
 /* Ranks the kernels by their models of time. */
 static void rank_by_model(cpu_build *build, const cpu_group *group, const kernel_layer *layer, kernel_choice *choice)
 {
+    const kernel_machine machine = kernel_machine_of(build->state->host);
+
     for (uint32_t k = 0; k < KERNEL_COUNT; k++) {
         const char *why = NULL;
         uint32_t at = 0;
@@ -79,8 +81,8 @@ static void rank_by_model(cpu_build *build, const cpu_group *group, const kernel
             choice->why = why != NULL ? why : choice->why;
             continue;
         }
-        ns = kernel_table[k].ns(build, group, layer) + kernel_gates_ns(build, group, kernel_table[k].gate_ns) +
-             kernel_layout_change_ns(build, group, layer, k);
+        ns = layer->product ? kernel_table[k].ns(build, group, layer)
+                            : kernel_conv_mean_ns(build, group, layer, k, &machine);
         while (at < choice->count && choice->ns[at] <= ns)
             at++;
         insert(choice, at, k, ns);

@@ -67,6 +67,8 @@ typedef enum kernel_id {
     KERNEL_COUNT
 } kernel_id;
 
+struct kernel_machine; /* machine.h */
+
 /* A layer to be lowered: a matrix multiplication (gemm) or a convolution (window and the rest). */
 typedef struct kernel_layer {
     bool product;
@@ -87,8 +89,13 @@ typedef struct deferred_producer {
 typedef struct kernel_entry {
     const char *name; /* in keys and explanations */
     int64_t points;   /* Winograd kernels: transform points along an axis; FFT_POINTS; 0: any other kernel */
+    /* Convolutions: true if the kernel supports this shape; NULL: its price is not that of a shape alone. */
+    bool (*fits)(const cpu_state *state, const kernel_conv_shape *window);
     /* True if the kernel can run the layer. Otherwise *out_why may be set to the reason. */
     bool (*runs)(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
+    /* Models of time: of a convolution (kernels/model.c), of a matrix
+     * multiplication on KERNEL_THREADS threads, or the mean time of a convolution whose weights matter. */
+    double (*conv_ns)(const kernel_conv_shape *window, const struct kernel_machine *machine, double threads);
     double (*ns)(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
     /* Emits the steps. *out_done is false, and nothing was emitted, if the kernel cannot run the layer after all. */
     inlay_status (*lower)(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done);
@@ -159,16 +166,15 @@ void kernel_packs_note(const cpu_build *build, uint8_t kernel);
 /* Appends the choice to the instance. */
 inlay_status kernel_remember(cpu_build *build, const kernel_choice *choice);
 
-/* Models of time (kernels_price.c, kernels/model.c): nanoseconds on KERNEL_THREADS threads, independent of the
- * instance's threads. The choice must not depend on the number of threads, because the kernel determines the order of
- * additions, and results are bit-identical for any number of threads. */
+/* Models of time (kernels_price.c, kernels/model.c), in nanoseconds. The choice must not depend on the number of
+ * threads of the instance, because the kernel determines the order of additions, and results are bit-identical for any
+ * number of threads. So it is made by the mean of the times on one thread and on KERNEL_THREADS. */
 enum { KERNEL_THREADS = 2, GATE_ELEMENTS = 16 };
-/* Time of the group's fused Sigmoids and Swishes (kernel_entry.gate_ns). */
+/* The mean time of a convolution's kernel, with fused functions (kernel_entry.gate_ns) and changes of layout: of a
+ * row-major input and of a row-major result, for kernels that need channels-last. */
+double kernel_conv_mean_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer, kernel_id kernel,
+                           const struct kernel_machine *machine);
+/* The mean time of the group's fused Sigmoids and Swishes. */
 double kernel_gates_ns(const cpu_build *build, const cpu_group *group, double vector_ns);
-/* Time of layout changes for kernels that need channels-last: of a row-major input and of a row-major result. */
-double kernel_layout_change_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer,
-                               kernel_id kernel);
-/* Time to move this many bytes to another layout. */
-double kernel_reorder_ns(double bytes);
 
 #endif

@@ -1,35 +1,75 @@
-/* The parts of a kernel's time that do not depend on the kernel: layout changes and fused functions. */
-#include "cpu/choice/kernels.h"
+/* The parts of a kernel's time that do not depend on the shape alone: layout changes, fused functions, weights. */
+#include "cpu/choice/machine.h"
+#include <math.h>
 
-#define REORDER_BYTES_PER_NS 30.0
-#define NEAR_BYTES 1000000.0 /* data that stay in the cache next to the core */
+#define MEAN_SHARE 0.75    /* time of shared work on one thread and on two, on average, relative to one thread */
+#define TRANSFORM_NS 0.25  /* one transformed number of low-bit weights */
+#define SPREAD_FACTOR 1.35 /* of a consumer whose input's pixels lie in the caches of several cores */
 
-double kernel_reorder_ns(double bytes)
+/* Time of layout changes for kernels that need channels-last: of a row-major input and of a row-major result. */
+static double layout_change_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer,
+                               kernel_id kernel, const kernel_machine *machine, double threads)
 {
-    return 2.0 * bytes / REORDER_BYTES_PER_NS / KERNEL_THREADS;
-}
-
-/* From channels-last to row-major or back. Memory is slower than the caches. */
-static double layout_change_ns(double bytes)
-{
-    return kernel_reorder_ns(bytes) * (bytes > NEAR_BYTES ? 2.5 : 1);
-}
-
-double kernel_layout_change_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer,
-                               kernel_id kernel)
-{
-    const bool row_major = !layout_is_image(&layer->input.layout) && layout_is_plain(&layer->input.layout);
+    const bool row_major = !layout_is_image(&layer->input.layout) && layout_is_plain(&layer->input.layout),
+               leaves = build->compiled->values[group->out].uses == 0; /* consumed outside of the region */
+    const double out = 4.0 * (double)cpu_count(build, group->out), in = (double)layout_bytes(&layer->input.layout);
     double ns = 0;
 
-    if (layer->product || kernel == KERNEL_PLANES || kernel == KERNEL_ROWS)
-        return 0;
+    if (kernel == KERNEL_PLANES || kernel == KERNEL_FFT) /* their results are row-major; most consumers want images */
+        ns += leaves ? 0 : kernel_reorder_ns(machine, out, threads);
     if (kernel == KERNEL_FFT)
-        return row_major ? 0 : layout_change_ns((double)layout_bytes(&layer->input.layout));
+        return ns + (row_major ? 0 : kernel_reorder_ns(machine, in, threads));
+    if (kernel == KERNEL_PLANES || kernel == KERNEL_ROWS)
+        return ns;
+    if (kernel == KERNEL_GROUPS && layer->window.in_concat)
+        ns += kernel_reorder_ns(machine, out, threads) / 2;
     if (row_major)
-        ns += layout_change_ns((double)layout_bytes(&layer->input.layout));
-    if (row_major && build->compiled->values[group->out].uses == 0) /* consumed outside of the region */
-        ns += layout_change_ns(4.0 * (double)cpu_count(build, group->out));
+        ns += kernel_reorder_ns(machine, in, threads) + (leaves ? kernel_reorder_ns(machine, out, threads) : 0);
     return ns;
+}
+
+/* True if the threads that produced the input divided channels, not pixels (lower_depthwise.c). Then each pixel is
+ * spread over the caches of several cores, and a consumer of few pixels at a time waits for them. */
+static bool input_is_spread(const cpu_build *build)
+{
+    for (uint32_t last = 0; last < build->compiled->op_count; last++) {
+        const cpu_group *group = &build->groups[last];
+        const cpu_op *maker = group->op == INLAY_NONE ? NULL : &build->compiled->ops[group->op];
+
+        if (maker != NULL && group->out == build->op->in[0])
+            return maker->in_count > 0 && maker->in[0] != INLAY_NONE && build->ahead[maker->in[0]] != NULL;
+    }
+    return false;
+}
+
+static double conv_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer, kernel_id kernel,
+                      const kernel_machine *machine, double threads)
+{
+    const kernel_conv_shape *window = &layer->window;
+    const int64_t points = kernel_table[kernel].points;
+    const double weights = kernel_conv_bytes(kernel, window);
+    double ns;
+
+    if (kernel_table[kernel].conv_ns != NULL)
+        ns = kernel_table[kernel].conv_ns(window, machine, threads);
+    else
+        ns = kernel_table[kernel].ns(build, group, layer);
+    if (kernel_table[kernel].conv_ns != NULL && weights > KERNEL_NEAR_BYTES)
+        ns = fmax(ns, price_weights_ns(&machine->memory, weights, weights, threads));
+    if ((kernel == KERNEL_GEMM || kernel == KERNEL_GEMM_TERMS) && threads > 1 && input_is_spread(build))
+        ns *= SPREAD_FACTOR;
+    if (points > 0 && points != FFT_POINTS && kernel_weights_are_low_bit(build)) /* transformed in each run */
+        ns += (double)(window->in * window->out * points * points) * TRANSFORM_NS / threads;
+    return ns + layout_change_ns(build, group, layer, kernel, machine, threads);
+}
+
+double kernel_conv_mean_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer, kernel_id kernel,
+                           const kernel_machine *machine)
+{
+    return (conv_ns(build, group, layer, kernel, machine, 1) +
+            conv_ns(build, group, layer, kernel, machine, KERNEL_THREADS)) /
+               2 +
+           kernel_gates_ns(build, group, kernel_table[kernel].gate_ns);
 }
 
 double kernel_gates_ns(const cpu_build *build, const cpu_group *group, double vector_ns)
@@ -42,5 +82,5 @@ double kernel_gates_ns(const cpu_build *build, const cpu_group *group, double ve
         gates += post->kind == CPU_POST_UNARY &&
                  (post->unary.function == FUNCTION_SWISH || post->unary.function == FUNCTION_SIGMOID);
     }
-    return gates * vector_ns * (double)cpu_count(build, group->out) / GATE_ELEMENTS / KERNEL_THREADS;
+    return gates * vector_ns * (double)cpu_count(build, group->out) / GATE_ELEMENTS * MEAN_SHARE;
 }

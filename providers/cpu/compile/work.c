@@ -1,9 +1,8 @@
 /* The time of an op's arithmetic.
  *
  * On this machine it is not that of the reference core divided by one number: with half of the multipliers, a matrix
- * multiplication comes closer to their limit, because loads and stores are hidden behind more of them, and Winograd's
- * algorithm saves more, because its transforms do not multiply. AVX2 has no instructions for exponents of floats, and
- * computes functions in two steps where AVX-512 needs one. */
+ * multiplication comes closer to their limit, because loads and stores are hidden behind more of them. AVX2 has no
+ * instructions for exponents of floats, and computes functions in two steps where AVX-512 needs one. */
 #include "cpu/compile/work.h"
 #include "cpu/region/families.h"
 #include "inlay/check.h"
@@ -14,15 +13,13 @@
 #define TANH_PER_NS 3.8
 #define SQRT_PER_NS 5.0
 #define DENSE_SHARE 0.97    /* of the core's multiply-adds that a matrix multiplication can use */
-#define WINOGRAD_LIMIT 4.0  /* ratio of multiplications that Winograd's algorithm saves, 6x6 */
 #define AVX2_FUNCTIONS 1.4  /* time of functions with exponents, relative to AVX-512 of the same speed */
 #define AVX2_ROWS 1.4       /* time of the starts and ends of rows, relative to AVX-512 */
 #define ROW_NS 5.0          /* start and end of a row of an image; per step of the window */
-#define FILTER_ROW_NS 8.0   /* start and end of a row in depthwise convolutions; per step of the window */
 #define VECTOR_ROW_NS 25.0  /* start and end of a row that is normalised */
 #define REDUCED_ROW_NS 8.0  /* ... that is reduced to a number */
 #define EXTREME_PER_NS 24.0 /* elements of a maximum */
-#define SUM_PER_NS 11.0     /* elements of other reductions */
+#define SUM_PER_NS 12.7     /* elements of other reductions */
 #define POOLED_PER_NS 27.0  /* taps of pools, ... */
 #define EXTREME_TAPS 1.25   /* ... and of MaxPool relative to it */
 #define RESIZED_PER_NS 2.5  /* elements of resized rows */
@@ -62,17 +59,10 @@ static double function_rate(const cpu_unary *function, double exponents)
     }
 }
 
-/* Operations per nanosecond of an op that mostly multiplies. */
+/* Operations per nanosecond of an op that mostly multiplies: limited by loads and stores, or by the multipliers. */
 static double multiply_rate(const op_work *work, const cpu_pace *reference, const cpu_pace *local)
 {
-    const double slower = local->multiply / reference->multiply;
-    double rate = work->rate * local->multiply;
-
-    if (work->dense)
-        rate = fmin(DENSE_SHARE * REFERENCE_FLOPS * local->multiply, work->rate * reference->multiply);
-    if (work->winograd) /* the transforms take as long as on the reference core */
-        rate /= 1 / WINOGRAD_LIMIT + fmax(1 / work->gain - 1 / WINOGRAD_LIMIT, 0) * fmin(slower, 1);
-    return rate;
+    return fmin(DENSE_SHARE * REFERENCE_FLOPS * local->multiply, work->rate * reference->multiply);
 }
 
 static double other_rate(const op_work *work, double exponents)
@@ -109,11 +99,10 @@ static double rows_ns(const op_work *work)
         return work->rows * VECTOR_ROW_NS;
     if (family->kind == CPU_FAMILY_REDUCE)
         return work->rows * REDUCED_ROW_NS;
-    if (!work->planar || (!pools && family->kind != CPU_FAMILY_CONV))
+    if (!work->planar || !pools)
         return 0;
     INLAY_CHECK(work->op->window.spatial > 0);
-    return work->rows *
-           (pools ? ROW_NS * (double)work->op->window.strides[work->op->window.spatial - 1] : FILTER_ROW_NS) *
+    return work->rows * ROW_NS * (double)work->op->window.strides[work->op->window.spatial - 1] *
            (cpu_has(CPU_AVX512) ? 1 : AVX2_ROWS);
 }
 

@@ -17,11 +17,8 @@ typedef struct op_work {
     double flops, rate; /* of the reference core with AVX-512, per nanosecond */
     double threads;     /* threads that share the work */
     bool multiplies;    /* mostly multiply-adds */
-    bool dense;         /* the multiply-adds are limited by the core's multipliers */
-    bool winograd;      /* Winograd's algorithm may be used; gain: its speed-up on the reference core */
-    double gain;
-    bool planar; /* images are row-major */
-    double rows; /* rows of the output, of planar images and of normalisations */
+    bool planar;        /* images are row-major */
+    double rows;        /* rows of the output, of planar images and of normalisations */
 } op_work;
 
 /* Nanoseconds on a core of this machine, without loads and stores. */

@@ -221,11 +221,9 @@ bool conv_rows_reads_in_place(const kernel_conv_shape *window)
            window->kernel[1] == 1;
 }
 
-static bool plan_units(const cpu_build *build, const kernel_layer *layer, conv_rows *rows)
+static bool plan_units(const cpu_state *state, const kernel_conv_shape *window, conv_rows *rows)
 {
-    const kernel_conv_shape *window = &layer->window;
-
-    *rows = (conv_rows){ .kernel = build->state->sgemm,
+    *rows = (conv_rows){ .kernel = state->sgemm,
                          .window = *window,
                          .in = window->in / window->group,
                          .out = window->out / window->group,
@@ -240,16 +238,19 @@ static bool plan_units(const cpu_build *build, const kernel_layer *layer, conv_r
     return cut(rows);
 }
 
-bool conv_rows_run(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
+bool conv_rows_fit(const cpu_state *state, const kernel_conv_shape *window)
 {
-    const kernel_conv_shape *window = &layer->window;
     conv_rows rows;
 
-    return build->state->sgemm != NULL && window->flat && !window->in_concat && kernel_input_is_ready(build) &&
-           layout_is_plain(&layer->input.layout) && !layout_is_image(&layer->input.layout) &&
-           layer->input.layout.type == ELEMENT_FLOAT && build->compiled->values[group->out].uses == 0 &&
-           window->in > window->group && window->out_width > 0 && window->out_height > 0 &&
-           plan_units(build, layer, &rows);
+    return state->sgemm != NULL && window->flat && window->in > window->group && window->out_width > 0 &&
+           window->out_height > 0 && plan_units(state, window, &rows);
+}
+
+bool conv_rows_run(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
+{
+    return !layer->window.in_concat && kernel_input_is_ready(build) && layout_is_plain(&layer->input.layout) &&
+           !layout_is_image(&layer->input.layout) && layer->input.layout.type == ELEMENT_FLOAT &&
+           build->compiled->values[group->out].uses == 0 && conv_rows_fit(build->state, &layer->window);
 }
 
 inlay_status conv_rows_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer)
@@ -264,7 +265,7 @@ inlay_status conv_rows_lower(cpu_build *build, const cpu_group *group, const ker
     conv_rows rows;
     tensor_layout layout;
 
-    if (!plan_units(build, layer, &rows))
+    if (!plan_units(build->state, &layer->window, &rows))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': its rows exceed the buffers", op->name);
     rows.native.run = run_conv_rows;
     rows.chain = sgemm_chain(rows.in * rows.window.kernel[0] * rows.window.kernel[1], build->state->strict);

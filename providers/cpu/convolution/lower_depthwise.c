@@ -6,6 +6,7 @@
  * of a pointer table that point to zeros. */
 #include "cpu/convolution/depthwise.h"
 #include "cpu/convolution/tiles.h"
+#include "cpu/choice/machine.h"
 #include "cpu/weights/read.h"
 #include "inlay/check.h"
 #include "inlay/host.h"
@@ -15,7 +16,7 @@
 /* Programs of `inlay bundle` leave these out. */
 OPTIONAL_IF_CALLED(depthwise_emit);
 OPTIONAL_IF_CALLED(depthwise_supports_producer);
-OPTIONAL_IF_CALLED(depthwise_runs);
+OPTIONAL_IF_CALLED(depthwise_fits);
 OPTIONAL_IF_CALLED(kernel_fused_depthwise_ns);
 
 /* The deferred convolution that produces the input row by row, into a ring buffer of each worker. Positions in the
@@ -388,38 +389,36 @@ bool depthwise_supports_producer(const kernel_conv_shape *shape)
            window_rows * shape->width <= TABLE_PIXELS;
 }
 
-double kernel_fused_depthwise_ns(const kernel_layer *layer, const kernel_layer *depthwise)
+double kernel_fused_depthwise_ns(const kernel_conv_shape *first, const kernel_conv_shape *depthwise,
+                                 const kernel_machine *machine, double threads)
 {
-    double taps = (double)(depthwise->window.kernel[0] * depthwise->window.kernel[1]) * depthwise->window.share;
+    double taps = (double)(depthwise->kernel[0] * depthwise->kernel[1]) * depthwise->share;
     int64_t block, parts;
 
-    return cut_fused(&depthwise->window, TILE_NS + DEPTH_NS * (double)layer->window.in, 0.5 + 0.15 * taps,
-                     KERNEL_THREADS, &block, &parts) +
-           1000;
+    return cut_fused(depthwise, kernel_tile_ns(machine, (double)first->in), kernel_vector_ns(machine, taps),
+                     (uint32_t)threads, &block, &parts) +
+           (threads > 1 ? machine->memory.team_ns : 0);
 }
 
 /* True if there are kernels, and their tables have space for the convolution's window. */
-static bool window_fits(const cpu_build *build, const kernel_conv_shape *window)
+static bool window_fits(const cpu_state *state, const kernel_conv_shape *window)
 {
-    return build->state->tiles != NULL && build->state->sgemm != NULL && window->flat && window->group > 1 &&
+    return state->tiles != NULL && state->sgemm != NULL && window->flat && window->group > 1 &&
            (window->kernel[0] - 1) * window->dilation[0] < TABLE_ROWS && window->kernel[0] <= DEPTHWISE_ROWS &&
            (window->kernel[1] - 1) * window->dilation[1] < TABLE_PIXELS / TABLE_ROWS;
 }
 
-bool depthwise_runs(const cpu_build *build, const kernel_layer *layer)
+bool depthwise_fits(const cpu_state *state, const kernel_conv_shape *window)
 {
-    const kernel_conv_shape *window = &layer->window;
-
-    return window_fits(build, window) && window->in == window->group && window->out == window->group;
+    return window_fits(state, window) && window->in == window->group && window->out == window->group;
 }
 
 /* The sums of a group are not divided into chains (sgemm.h), so that they must be short. */
-bool depthwise_runs_groups(const cpu_build *build, const kernel_layer *layer)
+bool depthwise_fits_groups(const cpu_state *state, const kernel_conv_shape *window)
 {
-    const kernel_conv_shape *window = &layer->window;
     const int64_t depth = window->in / window->group;
 
-    return window_fits(build, window) && window->in == window->out && depth > 1 &&
+    return window_fits(state, window) && window->in == window->out && depth > 1 &&
            (DEPTHWISE_LANES % depth == 0 || depth == 2 * DEPTHWISE_LANES) &&
            window->kernel[0] * window->kernel[1] * depth <= SGEMM_CHAIN;
 }

@@ -107,21 +107,27 @@ static void wide_unit(const group_conv_call *call, int64_t row, int64_t group)
     }
 }
 
-/* Units: rows within a group, or within a block of channels, so that the weights stay in the near cache. */
+static int64_t parts_of(const group_conv *conv)
+{
+    return conv->thin ? (conv->groups + CHANNEL_BLOCK - 1) / CHANNEL_BLOCK : conv->groups;
+}
+
+/* Units: groups, or blocks of channels, of a row. Threads divide rows, since the channels of a pixel share lines of the
+ * caches. */
 static inlay_status group_conv_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const group_conv_call *call = user;
     const group_conv *conv = call->conv;
+    const int64_t parts = parts_of(conv);
 
     (void)worker;
     for (int64_t unit = begin; unit < end; unit++) {
-        int64_t part = unit / conv->rows, first = part * CHANNEL_BLOCK;
+        const int64_t row = unit / parts, part = unit % parts, first = part * CHANNEL_BLOCK;
 
         if (conv->thin)
-            thin_unit(call, unit % conv->rows, first,
-                      conv->groups - first < CHANNEL_BLOCK ? conv->groups - first : CHANNEL_BLOCK);
+            thin_unit(call, row, first, conv->groups - first < CHANNEL_BLOCK ? conv->groups - first : CHANNEL_BLOCK);
         else
-            wide_unit(call, unit % conv->rows, part);
+            wide_unit(call, row, part);
     }
     return INLAY_OK;
 }
@@ -131,8 +137,7 @@ static inlay_status run_group_conv(const cpu_native *native, const cpu_state *st
 {
     const group_conv *conv = (const group_conv *)(const void *)native;
     group_conv_call call = { conv, args };
-    int64_t parts = conv->thin ? (conv->groups + CHANNEL_BLOCK - 1) / CHANNEL_BLOCK : conv->groups,
-            units = parts * conv->rows;
+    const int64_t units = parts_of(conv) * conv->rows;
     int64_t grain;
     double flops =
         2.0 * (double)(conv->rows * conv->sizes[MAX_SPATIAL - 1] * conv->groups) * (double)(conv->out * conv->depth);

@@ -217,20 +217,22 @@ static bool cut_long(struct planes *planes)
     return planes->copy_floats <= LONG_MOST;
 }
 
-bool planes_run(const cpu_build *build, const kernel_layer *layer)
+bool planes_fit(const cpu_state *state, const kernel_conv_shape *window)
 {
-    const kernel_conv_shape *window = &layer->window;
     plane_copy copy;
 
-    if (window->in_concat || !kernel_input_is_ready(build) || layout_is_image(&layer->input.layout) ||
-        layer->input.layout.kind != LAYOUT_STRIDED)
-        return false;
     if (planes_is_long(window))
-        return build->state->tiles != NULL && cut_long(&(struct planes){ .window = *window });
-    if (!depthwise_runs(build, layer) || window->kernel[1] > MAX_TAPS || window->stride[1] > PLANES_LANES)
+        return state->tiles != NULL && cut_long(&(struct planes){ .window = *window });
+    if (!depthwise_fits(state, window) || window->kernel[1] > MAX_TAPS || window->stride[1] > PLANES_LANES)
         return false;
     plane_copy_plan(&copy, window);
     return copy.row * plane_rows_seen(window, 1) <= COPY_FLOATS;
+}
+
+bool planes_run(const cpu_build *build, const kernel_layer *layer)
+{
+    return !layer->window.in_concat && kernel_input_is_ready(build) && !layout_is_image(&layer->input.layout) &&
+           layer->input.layout.kind == LAYOUT_STRIDED && planes_fit(build->state, &layer->window);
 }
 
 /* Chooses as many rows as the copy has space for, evenly divided among units. */

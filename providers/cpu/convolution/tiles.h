@@ -90,12 +90,12 @@ bool tiles_panel_layout(const tensor_layout *weights, tensor_layout *layout);
  * step. places: x, unset, y, the epilogue's, and space for DEPTHWISE_PLACES more. */
 enum { DEPTHWISE_PLACES = 3 };
 bool depthwise_supports_producer(const kernel_conv_shape *window);
-bool depthwise_runs(const cpu_build *build, const kernel_layer *layer);
+bool depthwise_fits(const cpu_state *state, const kernel_conv_shape *window);
 /* True for other convolutions with few channels in a group, which the same step computes. */
-bool depthwise_runs_groups(const cpu_build *build, const kernel_layer *layer);
-/* Time of a depthwise convolution with its deferred producer, without their activations. build->op
- * must be the depthwise convolution. */
-double kernel_fused_depthwise_ns(const kernel_layer *layer, const kernel_layer *depthwise);
+bool depthwise_fits_groups(const cpu_state *state, const kernel_conv_shape *window);
+/* Time of a depthwise convolution with its deferred producer, `first`, without their activations. */
+double kernel_fused_depthwise_ns(const kernel_conv_shape *first, const kernel_conv_shape *depthwise,
+                                 const struct kernel_machine *machine, double threads);
 inlay_status depthwise_emit(cpu_build *build, const kernel_layer *layer, const tile_epilogue *epilogue,
                             const cpu_place **places, uint32_t count);
 /* A grouped convolution (groups.c). *out_done = false: the CPU has no such kernels. weights: the original's layout with
@@ -105,6 +105,7 @@ inlay_status cpu_lower_groups(cpu_build *build, const cpu_group *group, const te
 /* Depthwise convolutions of row-major images (lower_planes.c). planes_is_long: whether the kernel has so
  * many taps that another loop computes it, also for a single channel. */
 bool planes_is_long(const kernel_conv_shape *window);
+bool planes_fit(const cpu_state *state, const kernel_conv_shape *window);
 bool planes_run(const cpu_build *build, const kernel_layer *layer);
 inlay_status planes_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 /* Convolutions of row-major images by the fast Fourier transform (lower_fft.c). */
@@ -129,6 +130,7 @@ inlay_status fft_lower(cpu_build *build, const cpu_group *group, const kernel_la
 bool fft_measure_accuracy(const cpu_state *state, const tensor_layout *plain, const void *source, int64_t points,
                           winograd_accuracy *out);
 /* Other convolutions of row-major images with any number of groups, as GEMM (conv_rows.c). */
+bool conv_rows_fit(const cpu_state *state, const kernel_conv_shape *window);
 bool conv_rows_run(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 /* True if it reads the image in place: for single pixels without border and stride. */
 bool conv_rows_reads_in_place(const kernel_conv_shape *window);

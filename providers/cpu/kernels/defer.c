@@ -1,6 +1,7 @@
 /* Convolutions that are deferred to their consumer, a depthwise convolution, which computes its input row by row. */
 #include "cpu/kernels/table.h"
 #include "cpu/convolution/tiles.h"
+#include <math.h>
 
 /* Describes the consumer as a layer whose input is already computed; false: the consumer is not the first op of a
  * group. */
@@ -28,14 +29,16 @@ static bool may_be_deferred(const cpu_build *build, const cpu_group *group, cons
 
     return !build->state->reproducible &&
            (build->state->kernel == KERNEL_COUNT || build->state->kernel == KERNEL_DEPTHWISE) &&
-           kernel_has_tiles(build, layer) && kernel_input_is_ready(build) && !window->padded && !window->in_concat &&
-           window->kernel[0] == 1 && window->kernel[1] == 1 && window->stride[0] == 1 && window->stride[1] == 1 &&
-           tiles_accept_layout(&layer->input.layout) && tiles_unary_epilogue(group, &epilogue);
+           kernel_has_tiles(build->state, window) && kernel_input_is_ready(build) && !window->padded &&
+           !window->in_concat && window->kernel[0] == 1 && window->kernel[1] == 1 && window->stride[0] == 1 &&
+           window->stride[1] == 1 && tiles_accept_layout(&layer->input.layout) &&
+           tiles_unary_epilogue(group, &epilogue);
 }
 
 inlay_status kernel_defer(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_waits)
 {
     const cpu_op *op = build->op;
+    const kernel_machine machine = kernel_machine_of(build->state->host);
     kernel_choice choice = { .op = group->op,
                              .count = 1,
                              .source = KERNEL_ONLY,
@@ -52,18 +55,16 @@ inlay_status kernel_defer(cpu_build *build, const cpu_group *group, const kernel
     consumer = cpu_only_reader(build->compiled, group->out);
     if (consumer == INLAY_NONE || build->compiled->ops[consumer].row->family->kind != CPU_FAMILY_CONV ||
         build->compiled->ops[consumer].in[0] != group->out ||
-        !describe_consumer(build, group, consumer, &next, &depthwise) || !depthwise_runs(build, &depthwise) ||
-        !depthwise_supports_producer(&depthwise.window))
+        !describe_consumer(build, group, consumer, &next, &depthwise) ||
+        !depthwise_fits(build->state, &depthwise.window) || !depthwise_supports_producer(&depthwise.window))
         return INLAY_OK;
-    choice.ns[0] =
-        kernel_tiles_ns(build, group, layer) + kernel_gates_ns(build, group, kernel_table[KERNEL_TILES].gate_ns);
-    alone = kernel_tiles_ns(build, group, layer);
-    if (kernel_pace(KERNEL_TILES) > 1 && kernel_gemm_ns(build, group, layer) < alone)
-        alone = kernel_gemm_ns(build, group, layer);
-    build->op = &build->compiled->ops[consumer];
-    alone += kernel_depthwise_ns(build, &next, &depthwise);
-    together = kernel_fused_depthwise_ns(layer, &depthwise) * kernel_pace(KERNEL_TILES);
-    build->op = op;
+    choice.ns[0] = kernel_conv_mean_ns(build, group, layer, KERNEL_TILES, &machine);
+    alone = kernel_tiles_ns(&layer->window, &machine, KERNEL_THREADS);
+    if (kernel_pace(KERNEL_TILES) > 1)
+        alone = fmin(alone, kernel_gemm_ns(&layer->window, &machine, KERNEL_THREADS));
+    alone += kernel_depthwise_ns(&depthwise.window, &machine, KERNEL_THREADS);
+    together = kernel_fused_depthwise_ns(&layer->window, &depthwise.window, &machine, KERNEL_THREADS) *
+               kernel_pace(KERNEL_TILES);
     if (together >= alone && build->state->kernel != KERNEL_DEPTHWISE)
         return INLAY_OK;
     build->ahead[group->out] = malloc(sizeof *build->ahead[group->out]);

@@ -17,9 +17,6 @@ OPTIONAL_WITH(kernel_limit_packs, "cpu_conv");
 #define MOST_FACTOR 1000.0 /* of option pack_bytes: larger values are bytes */
 /* By default, packs may exceed the weights by this, so that small models are not slowed down. */
 static const double DEFAULT_EXCESS = 40 << 20;
-/* An additional byte of packs must save this many nanoseconds of a run. */
-static const double LEAST_SAVED = 0.02;
-
 enum { OTHER, POINTS_4, POINTS_6, CHOICES }; /* how weights are packed; OTHER: for another algorithm */
 
 static const uint32_t points_of[] = { [POINTS_4] = 4, [POINTS_6] = 6 };
@@ -162,7 +159,7 @@ static double bytes_of(const window_weights *weights, uint32_t choice)
  * none saves enough. */
 static bool find_step(const window_weights *list, uint32_t count, double left, uint32_t *out_at, uint32_t *out_choice)
 {
-    double best = LEAST_SAVED;
+    double best = KERNEL_LEAST_SAVED;
     bool found = false;
 
     for (uint32_t i = 0; i < count; i++)

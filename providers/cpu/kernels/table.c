@@ -4,20 +4,19 @@
 #include "cpu/product/product.h"
 #include "cpu/convolution/tiles.h"
 
-static const double TRANSFORM_NS = 0.25; /* one transformed number of low-bit weights */
 /* Minimum share of kernel taps inside the image for Winograd's algorithm, which multiplies by the zeros of the
  * border. */
 static const double LEAST_INSIDE = 0.7;
 
-bool kernel_has_tiles(const cpu_build *build, const kernel_layer *layer)
+bool kernel_has_tiles(const cpu_state *state, const kernel_conv_shape *window)
 {
-    return build->state->tiles != NULL && build->state->sgemm != NULL && layer->window.group == 1 && layer->window.flat;
+    return state->tiles != NULL && state->sgemm != NULL && window->group == 1 && window->flat;
 }
 
 static bool tiles_run(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     (void)group, (void)out_why;
-    return kernel_has_tiles(build, layer);
+    return kernel_has_tiles(build->state, &layer->window);
 }
 
 static inlay_status tiles_direct(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
@@ -30,7 +29,7 @@ static inlay_status tiles_direct(cpu_build *build, const cpu_group *group, const
 static bool gemm_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     (void)group, (void)out_why;
-    return kernel_has_tiles(build, layer) && build->scales[build->op->in[0]] == INLAY_NONE;
+    return kernel_has_tiles(build->state, &layer->window) && build->scales[build->op->in[0]] == INLAY_NONE;
 }
 
 static bool gemm_terms_run(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
@@ -39,28 +38,37 @@ static bool gemm_terms_run(cpu_build *build, const cpu_group *group, const kerne
 }
 
 /* True if Winograd's algorithm applies: 3x3, stride 1, no dilation, no groups. */
-static bool winograd_applies(const cpu_build *build, const kernel_layer *layer, const char **out_why)
+static bool winograd_applies(const kernel_conv_shape *window)
 {
-    const kernel_conv_shape *window = &layer->window;
+    return window->flat && window->group == 1 && window->kernel[0] == 3 && window->kernel[1] == 3 &&
+           window->stride[0] == 1 && window->stride[1] == 1 && window->dilation[0] == 1 && window->dilation[1] == 1 &&
+           window->in >= 16 && window->out >= 16;
+}
 
-    if (!window->flat || build->op->window.spatial != 2 || window->group != 1 || window->kernel[0] != 3 ||
-        window->kernel[1] != 3 || window->stride[0] != 1 || window->stride[1] != 1 || window->dilation[0] != 1 ||
-        window->dilation[1] != 1 || window->in < 16 || window->out < 16)
-        return false;
-    if (!build->state->winograd)
-        *out_why = build->state->strict ? "precision strict excludes Winograd's algorithm"
-                                        : "option winograd forbids Winograd's algorithm";
-    return build->state->winograd;
+static bool winograd_fits(const cpu_state *state, const kernel_conv_shape *window, int64_t points)
+{
+    const int64_t side = window->out_height < window->out_width ? window->out_height : window->out_width;
+
+    return kernel_has_tiles(state, window) && winograd_applies(window) && state->winograd &&
+           window->share >= LEAST_INSIDE && window->in <= TILE_CHANNELS && side >= points - 2;
+}
+
+static bool winograd_4_fits(const cpu_state *state, const kernel_conv_shape *window)
+{
+    return winograd_fits(state, window, 6);
+}
+
+static bool winograd_2_fits(const cpu_state *state, const kernel_conv_shape *window)
+{
+    return winograd_fits(state, window, 4);
 }
 
 static bool winograd_runs(const cpu_build *build, const kernel_layer *layer, int64_t points, const char **out_why)
 {
-    int64_t side =
-        layer->window.out_height < layer->window.out_width ? layer->window.out_height : layer->window.out_width;
-
-    return kernel_has_tiles(build, layer) && winograd_applies(build, layer, out_why) &&
-           layer->window.share >= LEAST_INSIDE && layer->window.in <= TILE_CHANNELS && side >= points - 2 &&
-           build->scales[build->op->in[0]] == INLAY_NONE;
+    if (kernel_has_tiles(build->state, &layer->window) && winograd_applies(&layer->window) && !build->state->winograd)
+        *out_why = build->state->strict ? "precision strict excludes Winograd's algorithm"
+                                        : "option winograd forbids Winograd's algorithm";
+    return winograd_fits(build->state, &layer->window, points) && build->scales[build->op->in[0]] == INLAY_NONE;
 }
 
 static bool winograd_4_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
@@ -73,26 +81,6 @@ static bool winograd_2_runs(cpu_build *build, const cpu_group *group, const kern
 {
     (void)group;
     return winograd_runs(build, layer, 4, out_why);
-}
-
-/* Low-bit weights are transformed in each run: `points` numbers for nine weights. */
-static double transform_ns(const cpu_build *build, const kernel_layer *layer, double points)
-{
-    return kernel_weights_are_low_bit(build)
-               ? (double)(layer->window.in * layer->window.out) * points * TRANSFORM_NS / KERNEL_THREADS
-               : 0;
-}
-
-static double winograd_4_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
-{
-    (void)group;
-    return kernel_winograd_ns(layer, 6) + transform_ns(build, layer, 36);
-}
-
-static double winograd_2_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
-{
-    (void)group;
-    return kernel_winograd_ns(layer, 4) + transform_ns(build, layer, 16);
 }
 
 static inlay_status winograd_4(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
@@ -108,6 +96,11 @@ static inlay_status winograd_2(cpu_build *build, const cpu_group *group, const k
 }
 
 /* Group convolution, other than depthwise. */
+static bool groups_fit(const cpu_state *state, const kernel_conv_shape *window)
+{
+    return window->group > 1 && state->tiles != NULL && !depthwise_fits(state, window);
+}
+
 static bool groups_run(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     const bool depthwise = build->op->window.spatial == 2 && layer->window.in == layer->window.group &&
@@ -118,7 +111,7 @@ static bool groups_run(cpu_build *build, const cpu_group *group, const kernel_la
 
 static inlay_status groups(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
 {
-    if (depthwise_runs_groups(build, layer)) {
+    if (depthwise_fits_groups(build->state, &layer->window)) {
         *out_done = true;
         return tiles_lower(build, group, layer, TILES_DEPTHWISE);
     }
@@ -128,7 +121,7 @@ static inlay_status groups(cpu_build *build, const cpu_group *group, const kerne
 static bool depthwise_can_run(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     (void)group, (void)out_why;
-    return depthwise_runs(build, layer);
+    return depthwise_fits(build->state, &layer->window);
 }
 
 static inlay_status depthwise_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
@@ -161,6 +154,11 @@ static inlay_status rows(cpu_build *build, const cpu_group *group, const kernel_
 {
     *out_done = true;
     return conv_rows_lower(build, group, layer);
+}
+
+static bool fft_fits(const cpu_state *state, const kernel_conv_shape *window)
+{
+    return !state->reproducible && state->winograd && fft_applies(window);
 }
 
 static bool fft_can_run(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
@@ -199,31 +197,37 @@ static bool never_runs(cpu_build *build, const cpu_group *group, const kernel_la
 
 /* Of kernels with equal times the first is taken. */
 const kernel_entry kernel_table[KERNEL_COUNT] = {
-    [KERNEL_TILES] = { "tiles", 0, tiles_run, kernel_tiles_ns, tiles_direct, BUILTIN_GATE, .is_strict = true,
-                       .defer = kernel_defer },
-    [KERNEL_WINOGRAD_4] = { "winograd_4x4", 6, winograd_4_runs, winograd_4_ns, winograd_4, BUILTIN_GATE,
-                            .is_strict = false, .measure = winograd_measure_accuracy },
-    [KERNEL_WINOGRAD_2] = { "winograd_2x2", 4, winograd_2_runs, winograd_2_ns, winograd_2, BUILTIN_GATE,
-                            .is_strict = false, .measure = winograd_measure_accuracy },
-    [KERNEL_DEPTHWISE] = { "depthwise", 0, depthwise_can_run, kernel_depthwise_ns, depthwise_lower, BUILTIN_GATE,
-                           .is_strict = true },
-    [KERNEL_PLANES] = { "planes", 0, planes_run_here, kernel_planes_ns, planes, BUILTIN_GATE, .is_strict = true },
-    [KERNEL_ROWS] = { "rows", 0, rows_run, kernel_rows_ns, rows, BUILTIN_GATE, .is_strict = true },
-    [KERNEL_FFT] = { "fft", FFT_POINTS, fft_can_run, kernel_fft_ns, fft, BUILTIN_GATE, .is_strict = false,
-                     .measure = fft_measure_accuracy },
-    [KERNEL_GROUPS] = { "groups", 0, groups_run, kernel_groups_ns, groups, GROUPS_GATE, .is_strict = true },
-    [KERNEL_GEMM] = { "gemm", 0, gemm_runs, kernel_gemm_ns, gemm, BUILTIN_GATE, .is_strict = true },
-    [KERNEL_GEMM_TERMS] = { "gemm_terms", 0, gemm_terms_run, kernel_gemm_terms_ns, gemm_terms, BUILTIN_GATE,
+    [KERNEL_TILES] = { "tiles", 0, kernel_has_tiles, tiles_run, kernel_tiles_ns, NULL, tiles_direct, BUILTIN_GATE,
+                       .is_strict = true, .defer = kernel_defer },
+    [KERNEL_WINOGRAD_4] = { "winograd_4x4", 6, winograd_4_fits, winograd_4_runs, kernel_winograd_4_ns, NULL, winograd_4,
+                            BUILTIN_GATE, .is_strict = false, .measure = winograd_measure_accuracy },
+    [KERNEL_WINOGRAD_2] = { "winograd_2x2", 4, winograd_2_fits, winograd_2_runs, kernel_winograd_2_ns, NULL, winograd_2,
+                            BUILTIN_GATE, .is_strict = false, .measure = winograd_measure_accuracy },
+    [KERNEL_DEPTHWISE] = { "depthwise", 0, depthwise_fits, depthwise_can_run, kernel_depthwise_ns, NULL,
+                           depthwise_lower, BUILTIN_GATE, .is_strict = true },
+    [KERNEL_PLANES] = { "planes", 0, planes_fit, planes_run_here, kernel_planes_ns, NULL, planes, BUILTIN_GATE,
+                        .is_strict = true },
+    [KERNEL_ROWS] = { "rows", 0, conv_rows_fit, rows_run, kernel_rows_ns, NULL, rows, BUILTIN_GATE, .is_strict = true },
+    [KERNEL_FFT] = { "fft", FFT_POINTS, fft_fits, fft_can_run, kernel_fft_ns, NULL, fft, BUILTIN_GATE,
+                     .is_strict = false, .measure = fft_measure_accuracy },
+    [KERNEL_GROUPS] = { "groups", 0, groups_fit, groups_run, kernel_groups_ns, NULL, groups, GROUPS_GATE,
+                        .is_strict = true },
+    [KERNEL_GEMM] = { "gemm", 0, kernel_has_tiles, gemm_runs, kernel_gemm_ns, NULL, gemm, BUILTIN_GATE,
+                      .is_strict = true },
+    [KERNEL_GEMM_TERMS] = { "gemm_terms", 0, NULL, gemm_terms_run, NULL, kernel_gemm_terms_ns, gemm_terms, BUILTIN_GATE,
                             .is_strict = true },
-    [KERNEL_PACKED] = { "packed", 0, kernel_packed_runs, kernel_packed_ns, kernel_packed, 0, .is_strict = true },
-    [KERNEL_TERMS] = { "packed_terms", 0, kernel_terms_run, kernel_terms_ns, kernel_terms, 0, .is_strict = true },
-    [KERNEL_SPARSE] = { "packed_sparse", 0, kernel_sparse_runs, kernel_sparse_ns, kernel_sparse, 0,
+    [KERNEL_PACKED] = { "packed", 0, NULL, kernel_packed_runs, NULL, kernel_packed_ns, kernel_packed, 0,
+                        .is_strict = true },
+    [KERNEL_TERMS] = { "packed_terms", 0, NULL, kernel_terms_run, NULL, kernel_terms_ns, kernel_terms, 0,
+                       .is_strict = true },
+    [KERNEL_SPARSE] = { "packed_sparse", 0, NULL, kernel_sparse_runs, NULL, kernel_sparse_ns, kernel_sparse, 0,
                         .is_strict = false },
-    [KERNEL_BATCHED] = { "batched", 0, kernel_batched_runs, kernel_batched_ns, kernel_batched, 0, .is_strict = true },
-    [KERNEL_BITS_EXACT] = { "bits_exact", 0, never_runs, NULL, NULL, 0, .is_strict = true },
-    [KERNEL_BITS_BYTE] = { "bits_byte", 0, never_runs, NULL, NULL, 0, .is_strict = false },
-    [KERNEL_BITS_FINE] = { "bits_fine", 0, never_runs, NULL, NULL, 0, .is_strict = false },
-    [KERNEL_BYTES_TILES] = { "bytes_tiles", 0, never_runs, NULL, NULL, 0, .is_strict = true },
-    [KERNEL_BYTES_CHANNELS] = { "bytes_depthwise", 0, never_runs, NULL, NULL, 0, .is_strict = true },
-    [KERNEL_BYTES_ROWS] = { "bytes_rows", 0, never_runs, NULL, NULL, 0, .is_strict = true },
+    [KERNEL_BATCHED] = { "batched", 0, NULL, kernel_batched_runs, NULL, kernel_batched_ns, kernel_batched, 0,
+                         .is_strict = true },
+    [KERNEL_BITS_EXACT] = { "bits_exact", 0, NULL, never_runs, NULL, NULL, NULL, 0, .is_strict = true },
+    [KERNEL_BITS_BYTE] = { "bits_byte", 0, NULL, never_runs, NULL, NULL, NULL, 0, .is_strict = false },
+    [KERNEL_BITS_FINE] = { "bits_fine", 0, NULL, never_runs, NULL, NULL, NULL, 0, .is_strict = false },
+    [KERNEL_BYTES_TILES] = { "bytes_tiles", 0, NULL, never_runs, NULL, NULL, NULL, 0, .is_strict = true },
+    [KERNEL_BYTES_CHANNELS] = { "bytes_depthwise", 0, NULL, never_runs, NULL, NULL, NULL, 0, .is_strict = true },
+    [KERNEL_BYTES_ROWS] = { "bytes_rows", 0, NULL, never_runs, NULL, NULL, NULL, 0, .is_strict = true },
 };

@@ -238,7 +238,7 @@ static inlay_status lower_reduce(cpu_build *build, const cpu_group *group)
     bool dense;
     tensor_layout layout;
 
-    INLAY_TRY(cpu_read(build, value, &in));
+    INLAY_TRY(cpu_read_summed(build, value, &in));
     dense = layout_is_dense(&in.layout);
     /* Maxima over all pixels run as pooling, and means if channels are last; other means are sums of rows. A
      * channels-last tensor with one spatial axis is mostly a transposed sequence, which is summed like other rows. */

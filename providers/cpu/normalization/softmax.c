@@ -85,7 +85,8 @@ static inlay_status lower_softmax(cpu_build *build, const cpu_group *group)
     inlay_status status;
 
     /* flattened: several axes are treated as one */
-    INLAY_TRY(op->softmax.flattened ? cpu_read_plain(build, op->in[0], &input) : cpu_read(build, op->in[0], &input));
+    INLAY_TRY(op->softmax.flattened ? cpu_read_plain(build, op->in[0], &input)
+                                    : cpu_read_summed(build, op->in[0], &input));
     overwrite = overwrite && build->places[op->in[0]].buffer == input.buffer;
     if (overwrite && build->compiled->values[group->out].output == INLAY_NONE)
         output = input;

@@ -152,7 +152,7 @@ static inlay_status lower_pool(cpu_build *build, const cpu_group *group)
     if (!cpu_count_fits(build->dims[value], rank) || !cpu_count_fits(build->dims[op->out[0]], build->ranks[op->out[0]]))
         return inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': pooling of more than 2^31 - 1 elements",
                           op->name);
-    INLAY_TRY(cpu_read(build, value, &in));
+    INLAY_TRY(op->function == FUNCTION_POOL_MAX ? cpu_read(build, value, &in) : cpu_read_summed(build, value, &in));
     for (uint32_t d = 0; d < rank; d++)
         dims[d] = d < 2 ? build->dims[value][d] : op->window.global ? 1 : build->dims[op->out[0]][d];
     read_window(op, build->dims[value] + 2, dims + 2, &window, ends);

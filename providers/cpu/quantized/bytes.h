@@ -13,6 +13,8 @@
 /* Returns the kernel of matrix tiles, if this process may use it and it is faster than the kernel of the byte_set for
  * these numbers of rows, taps, quads and columns; otherwise NULL. */
 const byte_tiles *bytes_tiles_for(int64_t rows, int64_t taps, int64_t quads, int64_t columns);
+/* The operations of a product of `rows` rows above which several threads share it. */
+double bytes_alone_flops(double rows);
 /* The text of `inlay explain` on a kernel: `text`, or why this process may not use the tiles that the CPU has. */
 const char *bytes_why(const char *text);
 

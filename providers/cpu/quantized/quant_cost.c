@@ -19,11 +19,13 @@
 #define BYTES_PER_NS 16.0   /* elements quantized or dequantized */
 #define DYNAMIC_PER_NS 10.0 /* elements whose range is found first, ... */
 #define DYNAMIC_NS 350.0    /* ... and the start */
-#define RESULT_NS 0.075     /* a result of a product */
+#define RESULT_NS 0.044     /* a result of a product */
 #define GRAIN 16384.0       /* elements of a thread */
 #define PRODUCT_ROWS 6      /* rows, and columns of panels, that are multiplied together */
 #define PRODUCT_COLUMNS 64
-#define PRODUCT_ALONE 4e5 /* operations; smaller products have one thread */
+#define ALONE_FLOPS 4e5   /* smaller products have one thread, ... */
+#define COLUMNS_FLOPS 5e6 /* ... and those whose threads share the columns of several rows */
+#define SHARED_ROWS 48.0  /* threads share the rows */
 #define CALL_NS 60.0
 
 /* The time of products relative to AVX-512 VNNI. AVX-VNNI has vectors of half the length; AVX2 and NEON widen bytes
@@ -89,13 +91,19 @@ static double count_of(const inlay_cost_request *request, const uint32_t *list, 
     return n;
 }
 
+/* Threads that share columns read the whole input from the cache of another core, which takes microseconds. */
+double bytes_alone_flops(double rows)
+{
+    return rows > 1 && rows < SHARED_ROWS ? COLUMNS_FLOPS / relative_product_time() : ALONE_FLOPS;
+}
+
 /* The threads that share a product of bytes, on average (quant_rows.c). */
 static double product_threads(double rows, double columns, double depth, double threads)
 {
     const double tiles = ceil(rows / PRODUCT_ROWS), panels = columns / PRODUCT_COLUMNS;
     tiles_cut cut;
 
-    if (threads <= 1 || 2 * rows * columns * depth <= PRODUCT_ALONE || tiles < 1)
+    if (threads <= 1 || 2 * rows * columns * depth <= bytes_alone_flops(rows) || tiles < 1)
         return 1;
     tiles_find_cut((int64_t)tiles, (int64_t)(PRODUCT_ROWS * depth), panels, (int64_t)ceil(depth / 4), (uint32_t)threads,
                    &cut);

@@ -138,11 +138,11 @@ inlay_status bytes_run_product(const bytes_product *product, const cpu_state *st
 inlay_status bytes_init_product(cpu_build *build, const cpu_place *place, uint32_t weights, int64_t m, int64_t k,
                                 int64_t n, cpu_place *out_weights, bytes_product *out)
 {
-    enum { ALONE_FLOPS = 400000 };
     const byte_set *set;
     const byte_tiles *tiles = bytes_tiles_for(m, 1, (k + 3) / 4, n);
     const int64_t weights_dims[] = { n, k }, w_strides[] = { 1, n };
-    const uint32_t threads = 2.0 * (double)m * (double)k * (double)n > ALONE_FLOPS ? build->instance->threads : 1;
+    const uint32_t threads =
+        2.0 * (double)m * (double)k * (double)n > bytes_alone_flops((double)m) ? build->instance->threads : 1;
     const bool is_signed = place->layout.type == ELEMENT_INT8;
     int64_t height = STRIP_ROWS;
     inlay_status status;

@@ -163,6 +163,11 @@ done:
     return status;
 }
 
+inlay_status cpu_read_summed(cpu_build *build, uint32_t value, cpu_place *out)
+{
+    return build->state->reproducible ? cpu_read_plain(build, value, out) : cpu_read(build, value, out);
+}
+
 inlay_status cpu_read_unaligned(cpu_build *build, uint32_t value, cpu_place *out)
 {
     const uint32_t index = build->compiled->values[value].constant;

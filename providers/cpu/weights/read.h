@@ -9,6 +9,9 @@ inlay_status cpu_read(cpu_build *build, uint32_t value, cpu_place *out);
 inlay_status cpu_read_strided(cpu_build *build, uint32_t value, cpu_place *out);
 /* The same in row-major order; the elements are reordered if needed. */
 inlay_status cpu_read_plain(cpu_build *build, uint32_t value, cpu_place *out);
+/* The input of an operator that adds elements: cpu_read_plain() with option reproducible, so that the order of sums
+ * does not depend on the layout that other nodes choose, and so not on where a model is cut; otherwise cpu_read(). */
+inlay_status cpu_read_summed(cpu_build *build, uint32_t value, cpu_place *out);
 /* The same; a constant may not be aligned for its type: model files do not align tensors. */
 inlay_status cpu_read_unaligned(cpu_build *build, uint32_t value, cpu_place *out);
 /* The float16 elements of a constant that a Cast makes floats, as the model has them, and not aligned; false: it is

@@ -209,7 +209,7 @@ static OrtStatus *finish_output(const struct fused *node, struct run *of, size_t
 /* Asked once for the shapes of the inputs. */
 static void ask_plan(struct run *with)
 {
-    /* Without the predicted time, which takes as long as many runs of a small model. */
+    /* The struct ends before predicted_ns: predicting takes as long as many runs of a small model. */
     inlay_plan_info plan = { .struct_size = offsetof(inlay_plan_info, predicted_ns) };
 
     if (inlay_context_plan(with->context, &plan) == INLAY_OK)

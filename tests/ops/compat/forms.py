@@ -535,6 +535,7 @@ def main():
     args = parser.parse_args()
     bad = count = 0
     lowered = re.findall(r"^CONTRIBUTED\((\w+),", (PASSES / "contributed.def").read_text(), re.M)
+    lowered += re.findall(r"^com\.microsoft\.(\w+)\(", (PASSES / "rules/contributed.rules").read_text(), re.M)
     lowered += re.findall(r"{ \"(Q\w+)\",", (PASSES / "quantized_functions.c").read_text())
     tables = [(list(forms(base)), False) for base in models.operators()]
     tables += [(list(forms(base)), True) for base in bases()]

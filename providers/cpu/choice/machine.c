@@ -1,0 +1,63 @@
+/* The constants were fitted to layers on a Zen 4, whose vectors of 512 bits take two cycles; multiply-adds and other
+ * instructions are scaled separately. */
+#include "cpu/choice/machine.h"
+#include "inlay/host.h"
+#include "simd/cpu.h"
+#include <math.h>
+
+#define REFERENCE_FLOPS 320.0   /* per nanosecond, of a core of pace 1 ... */
+#define REFERENCE_LIMIT 250.0   /* ... on which loads and stores limit products, too */
+#define DENSE_SHARE 0.97        /* of the core's multiply-adds that a product can use */
+#define AVX2_OTHER 1.2          /* time of other instructions with AVX2, relative to AVX-512, on that core */
+#define FITTED_CORE_BYTES 220.0 /* per nanosecond from the nearest cache, of the core of the constants */
+#define SMALL_MOVE 262144.0     /* bytes of an image that changes its layout in the near cache ... */
+#define SMALL_MOVE_PER_NS 32.0
+#define MOVE_PER_NS 22.0 /* ... or the shared one */
+#define MIN_MOVED 24576  /* elements whose layout several threads change (region/copies.c) */
+#define MOVED_GRAIN 16384
+#define MOVE_CALL_NS 42.0
+enum { LANES = 16, TILE_PIXELS = 14, TILE_VECTORS = 2 };
+
+kernel_machine kernel_machine_of(const inlay_host *host)
+{
+    const cpu_pace reference = cpu_reference_pace(), local = cpu_local_pace(cpu_measured_speed(host));
+    const price_memory memory = price_memory_of(host);
+
+    return (kernel_machine){ .flops = fmin(DENSE_SHARE * REFERENCE_FLOPS * local.multiply,
+                                           REFERENCE_LIMIT * reference.multiply),
+                             .other = FITTED_CORE_BYTES / memory.core * (cpu_has(CPU_AVX512) ? 1 : AVX2_OTHER),
+                             .memory = memory };
+}
+
+double kernel_product_ns(const kernel_machine *machine, double pixels, double vectors, double depth)
+{
+    return 2 * pixels * vectors * LANES * depth / machine->flops;
+}
+
+double kernel_tile_ns(const kernel_machine *machine, double depth)
+{
+    return kernel_product_ns(machine, TILE_PIXELS, TILE_VECTORS, depth) + KERNEL_TILE_START_NS * machine->other;
+}
+
+double kernel_vector_ns(const kernel_machine *machine, double taps)
+{
+    return machine->other * (2.6 + 0.31 * taps);
+}
+
+double kernel_reorder_ns(const kernel_machine *machine, double bytes, double threads)
+{
+    const double sharing = bytes / 4 < MIN_MOVED ? 1 : price_loop_threads(bytes / 4, MOVED_GRAIN, threads);
+
+    return MOVE_CALL_NS + (sharing > 1 ? machine->memory.team_ns : 0) +
+           price_reorder_ns(&machine->memory, bytes, bytes <= SMALL_MOVE ? SMALL_MOVE_PER_NS : MOVE_PER_NS, sharing);
+}
+
+double kernel_conv_bytes(kernel_id kernel, const kernel_conv_shape *window)
+{
+    const double per = (double)(window->in / window->group), points = (double)kernel_table[kernel].points;
+    const double taps = (double)(window->kernel[0] * window->kernel[1]);
+
+    if (kernel == KERNEL_WINOGRAD_4 || kernel == KERNEL_WINOGRAD_2)
+        return 4 * points * points * per * ceil((double)window->out / (TILE_VECTORS * LANES)) * TILE_VECTORS * LANES;
+    return 4 * taps * per * (double)window->out;
+}

@@ -1,0 +1,29 @@
+/* machine.h - what the time of a kernel depends on beside the layer, and the parts that models of several kernels
+ * share. Times are nanoseconds. */
+#ifndef CPU_CHOICE_MACHINE_H
+#define CPU_CHOICE_MACHINE_H
+#include "common/price.h"
+#include "cpu/choice/kernels.h"
+
+typedef struct kernel_machine {
+    double flops; /* operations of a matrix multiplication on one core, per nanosecond */
+    double other; /* time of other vector instructions, relative to a Zen 4 with AVX-512 */
+    price_memory memory;
+} kernel_machine;
+/* This machine, by its kind of CPU or its profile. */
+kernel_machine kernel_machine_of(const inlay_host *host);
+
+#define KERNEL_NEAR_BYTES 1048576.0 /* weights that stay in the cache next to the core */
+
+/* Time of pixels by `vectors` vectors of filters, for sums of `depth` terms. */
+double kernel_product_ns(const kernel_machine *machine, double pixels, double vectors, double depth);
+/* Time of a tile (tile_set.h) of `depth` terms. */
+double kernel_tile_ns(const kernel_machine *machine, double depth);
+#define KERNEL_TILE_START_NS 12.7 /* the part of it that does not depend on the depth; times `other` */
+/* Time of a vector of channels of a pixel of a depthwise convolution. */
+double kernel_vector_ns(const kernel_machine *machine, double taps);
+/* Time to change the layout of bytes. */
+double kernel_reorder_ns(const kernel_machine *machine, double bytes, double threads);
+/* Bytes of the packed weights of a convolution. */
+double kernel_conv_bytes(kernel_id kernel, const kernel_conv_shape *window);
+#endif

@@ -1,0 +1,123 @@
+/* The prices of convolutions: those of the kernels, by the same models that choose among them. */
+#include "cpu/compile/cost.h"
+#include "cpu/convolution/tiles.h"
+#include "cpu/region/window.h"
+#include <math.h>
+
+/* The shape of the convolution at these sizes; axes of unknown size count as 1. */
+static void shape_of(const cpu_op *op, const cost_sizes *sizes, kernel_conv_shape *window)
+{
+    const uint32_t spatial = op->window.spatial, first = spatial <= 2 ? 2 - spatial : 0;
+    int64_t in[TENSOR_MAX_RANK] = { 1, 1, 1 }, out[TENSOR_MAX_RANK] = { 1, 1, 1 };
+    tensor_dims begins, ends;
+
+    *window = (kernel_conv_shape){ .flat = spatial <= 2,
+                                   .images = (int64_t)price_axis(sizes->first, 0),
+                                   .in = (int64_t)price_axis(sizes->first, 1),
+                                   .out = (int64_t)price_axis(sizes->output, 1),
+                                   .group = op->window.group,
+                                   .share = 1,
+                                   .height = 1,
+                                   .out_height = 1,
+                                   .kernel = { 1, 1 },
+                                   .stride = { 1, 1 },
+                                   .dilation = { 1, 1 } };
+    window->flops = 2 * price_count(sizes->output) * price_axis(sizes->second, 1);
+    for (uint32_t i = 0; i < spatial; i++) {
+        in[i] = (int64_t)price_axis(sizes->first, 2 + i);
+        out[i] = (int64_t)price_axis(sizes->output, 2 + i);
+    }
+    cpu_window_pads(op, in, out, op->window.kernel, begins, ends);
+    for (uint32_t i = 0; i < spatial; i++) {
+        const double share = cpu_window_share(op->window.kernel[i], op->window.dilations[i], op->window.strides[i],
+                                              begins[i], in[i], out[i]);
+
+        window->share *= share;
+        window->flops *= (double)op->window.kernel[i] * share;
+        window->padded = window->padded || begins[i] > 0 || ends[i] > 0;
+        if (!window->flat)
+            continue;
+        window->kernel[first + i] = op->window.kernel[i];
+        window->stride[first + i] = op->window.strides[i];
+        window->dilation[first + i] = op->window.dilations[i];
+        window->begin[first + i] = begins[i];
+        window->end[first + i] = ends[i];
+    }
+    if (!window->flat)
+        return;
+    if (spatial == 2) {
+        window->height = in[0];
+        window->out_height = out[0];
+    }
+    window->width = in[spatial - 1];
+    window->out_width = out[spatial - 1];
+}
+
+static bool is_row_major(kernel_id kernel)
+{
+    return kernel == KERNEL_PLANES || kernel == KERNEL_ROWS || kernel == KERNEL_FFT;
+}
+
+/* The time of a kernel at the mean of one thread and KERNEL_THREADS, with the changes of layout of row-major images. */
+static double mean_ns(kernel_id kernel, const kernel_conv_shape *window, const cost_sizes *sizes, bool laid_out,
+                      const kernel_machine *machine)
+{
+    const double counts[] = { 1, KERNEL_THREADS };
+    double ns = 0;
+
+    for (size_t i = 0; i < KIT_COUNT(counts); i++) {
+        ns += kernel_table[kernel].conv_ns(window, machine, counts[i]);
+        if (!laid_out && !is_row_major(kernel))
+            ns += kernel_reorder_ns(machine, sizes->in, counts[i]) + kernel_reorder_ns(machine, sizes->out, counts[i]);
+    }
+    return ns / (double)KIT_COUNT(counts);
+}
+
+/* The fastest kernel. Larger packs must save enough time (pack_limit.c). KERNEL_COUNT: none supports the shape. */
+static kernel_id choose(const cpu_state *state, const kernel_conv_shape *window, const cost_sizes *sizes, bool laid_out,
+                        const kernel_machine *machine)
+{
+    static const kernel_id order[] = { KERNEL_TILES,  KERNEL_DEPTHWISE, KERNEL_PLANES,     KERNEL_ROWS,      KERNEL_FFT,
+                                       KERNEL_GROUPS, KERNEL_GEMM,      KERNEL_WINOGRAD_2, KERNEL_WINOGRAD_4 };
+    kernel_id chosen = KERNEL_COUNT;
+    double least = INFINITY;
+
+    for (size_t i = 0; i < KIT_COUNT(order); i++) {
+        const kernel_id k = order[i];
+        double ns, more = 0;
+
+        if ((laid_out && is_row_major(k)) || !kernel_table[k].fits(state, window))
+            continue;
+        ns = mean_ns(k, window, sizes, laid_out, machine);
+        if (chosen < KERNEL_COUNT)
+            more = fmax(kernel_conv_bytes(k, window) - kernel_conv_bytes(chosen, window), 0);
+        if (chosen < KERNEL_COUNT && least - ns <= KERNEL_LEAST_SAVED * more)
+            continue;
+        least = ns;
+        chosen = k;
+    }
+    return chosen;
+}
+
+bool cost_of_conv(const cpu_state *state, const inlay_graph *graph, const cpu_op *op, const inlay_node_info *info,
+                  const cost_sizes *sizes, const kernel_machine *machine, double threads, cost_conv *out)
+{
+    const bool laid_out =
+        cost_has_layout(state, graph, info->inputs[0]) || cost_wants_layout(state, graph, info->outputs[0]);
+    kernel_id chosen;
+    kernel_conv_shape window;
+
+    if (sizes->first == NULL || sizes->second == NULL || sizes->output == NULL || op->window.spatial < 1 ||
+        op->window.spatial > 3 || sizes->first->rank != op->window.spatial + 2 ||
+        sizes->output->rank != op->window.spatial + 2)
+        return false;
+    shape_of(op, sizes, &window);
+    chosen = choose(state, &window, sizes, laid_out, machine);
+    if (chosen == KERNEL_COUNT)
+        return false;
+    *out = (cost_conv){ .ns = kernel_table[chosen].conv_ns(&window, machine, threads),
+                        .flops = window.flops,
+                        .weights = kernel_conv_bytes(chosen, &window),
+                        .row_major = is_row_major(chosen) };
+    return true;
+}

@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""Tests inlay run --commit and inlay verify-run: every region holds on every level of the CPU, proofs have one SHA-256,
+and a fault in one region is found by the check of that region, and of no other.
+
+  proof.py INLAY [MODELS [EMULATED]]    the executable; generated models (default: 3); an inlay of another architecture
+"""
+import hashlib
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper, save
+
+INLAY = [os.path.abspath(sys.argv[1])]
+MODELS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
+EMULATED = sys.argv[3].split() if len(sys.argv) > 3 else None
+REGIONS = 4
+FEATURES = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
+LEVELS = [level for level, flag in (("avx512", " avx512_vnni"), ("avx2", " avx2 ")) if flag in FEATURES] + ["baseline"]
+
+
+def generated(seed):
+    """A chain of layers with residual sums, a model-local function, an If, and values that enter several regions."""
+    rng, choose = np.random.default_rng(seed), random.Random(seed)
+    nodes, weights, current, older, channels, image = [], [], "x", "x", 8, True
+
+    def weight(*shape):
+        weights.append(numpy_helper.from_array((rng.standard_normal(shape) / 4).astype(np.float32), f"w{len(weights)}"))
+        return weights[-1].name
+
+    def add(op, inputs, **attributes):
+        nodes.append(helper.make_node(op, inputs, [f"v{len(nodes)}"], name=f"n{len(nodes)}", **attributes))
+        return nodes[-1].output[0]
+
+    for layer in range(14):
+        before, kind = current, choose.choice(["mix", "mix", "norm", "unary", "sum", "softmax", "pool", "mean", "constant", "if"])
+        if layer == 8:
+            current, image = add("Flatten", [current]), False
+            current = add("MatMul", [current, weight(channels * 36, 24)])
+        elif kind == "mix" and image:
+            current = add("Relu", [add("Conv", [current, weight(channels, channels, 3, 3)], pads=[1, 1, 1, 1])])
+        elif kind == "mix":
+            current = add("Gemm", [current, weight(24, 24), weight(24)])
+        elif kind == "norm":
+            current = add("LayerNormalization", [current, weight(6 if image else 24)], axis=-1)
+        elif kind == "unary":
+            current = add(choose.choice(["Tanh", "Sigmoid", "Erf", "Exp"]), [current])
+        elif kind == "sum":
+            current = add("Add", [current, older if layer not in (9, 10) else current])
+        elif kind == "softmax":
+            current = add("Softmax", [current], axis=-1)
+        elif kind == "pool" and image:
+            current = add("AveragePool", [current], kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+        elif kind in ("mean", "pool"):
+            op = "GlobalAveragePool" if image and choose.random() < .5 else "ReduceMean"
+            mean = add(op, [current], **({"axes": [choose.choice([1, -1])]} if op == "ReduceMean" else {}))
+            current = add("Sub", [current, mean])
+        elif kind == "constant":
+            value = add("Constant", [], value=numpy_helper.from_array(rng.standard_normal(1).astype(np.float32), "c"))
+            current = add("Mul", [current, value])
+        else:
+            total = add("ReduceSum", [current], keepdims=0)
+            bodies = [helper.make_graph([helper.make_node(op, [current], [f"{op}{layer}"])], op, [],
+                                        [helper.make_tensor_value_info(f"{op}{layer}", TensorProto.FLOAT, None)])
+                      for op in ("Neg", "Abs")]
+            current = add("If", [add("Greater", [total, "zero"])], then_branch=bodies[0], else_branch=bodies[1])
+        older = before if image == (layer < 8) and layer != 8 else current
+    weights.append(numpy_helper.from_array(np.float32(0), "zero"))
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, "g", [value("x", TensorProto.FLOAT, ["batch", channels, 6, 6])],
+                              [value(current, TensorProto.FLOAT, None)], weights)
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "m.onnx")
+
+
+def inlay(*words, codes=(0,), command=None):
+    environment = dict(os.environ, INLAY_CACHE_DIR="", INLAY_PROVIDERS="", XDG_CONFIG_HOME="/nonexistent")
+    environment.pop("INLAY_ISA", None)
+    done = subprocess.run([*(command or INLAY), *words], capture_output=True, text=True, check=False,
+                          env=environment, timeout=300)
+    if done.returncode not in codes:
+        sys.exit(f"inlay {' '.join(words)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+    return done
+
+
+def digest(array):
+    """The hash of a tensor of floats, as host/tools/data/hash.c defines it."""
+    bits = np.ascontiguousarray(array).view(np.uint32).astype(np.uint64).reshape(-1)
+    bits[(bits & 0x7FFFFFFF) > 0x7F800000] = 0x7F800001
+    head = np.array([1, 1, array.ndim], np.uint32).tobytes() + np.array(array.shape, np.int64).tobytes()
+    return hashlib.sha256(head + bits.tobytes()).hexdigest()
+
+
+def write_proof(proof):
+    claim = {"model": proof["model"]["sha256"], **{key: proof[key] for key in ("settings", "regions", "tensors")}}
+    proof["sha256"] = hashlib.sha256(json.dumps(claim, separators=(",", ":"), sort_keys=True).encode()).hexdigest()
+    pathlib.Path("run.proof/proof.json").write_text(json.dumps(proof), encoding="utf-8")
+
+
+def failing(command, level):
+    """The regions that do not hold, and the verdicts of all."""
+    done = inlay("verify-run", "run.proof", "--region", "all", "--json", *(["--isa", level] if level else []),
+                 codes=(0, 1), command=command)
+    checked = json.loads(done.stdout)["checked"]
+    return [c["region"] for c in checked if not c["holds"]], checked
+
+
+def plant(region, seed):
+    """A machine that flips a bit of a tensor which leaves the region, and goes on computing from there."""
+    proof = json.loads(pathlib.Path("run.proof/proof.json").read_text(encoding="utf-8"))
+    names = [n["name"] for n in json.loads(inlay("inspect", f"stage.{region}.onnx", "--json").stdout)["outputs"]]
+    name = random.Random(seed).choice([n for n in names if n in proof["tensors"]] or [None])
+    if name is None:
+        return False
+    pathlib.Path("values").mkdir(exist_ok=True)
+    for other, tensor in proof["tensors"].items():
+        np.save(f"values/{other}.npy", np.load(f"run.proof/{tensor['sha256']}.npy"))
+    changed = np.load(f"values/{name}.npy")
+    if changed.dtype != np.float32:
+        return False
+    changed.reshape(-1).view(np.uint32)[seed % changed.size] ^= 1 << seed % 23
+    np.save(f"values/{name}.npy", changed)
+    for later in range(region + 1, REGIONS):
+        inlay("run", f"stage.{later}.onnx", "--inputs", "values", "--outputs", "values", "--reproducible", "cpu")
+    for other, tensor in proof["tensors"].items():
+        value = np.load(f"values/{other}.npy")
+        if value.dtype == np.float32:
+            tensor["sha256"] = digest(value)
+            np.save(f"run.proof/{tensor['sha256']}.npy", value)
+    write_proof(proof)
+    return True
+
+
+def main():
+    faults = checks = 0
+    for seed in range(MODELS):
+        generated(seed)
+        roots, commands = set(), [(INLAY, level) for level in LEVELS] + ([(EMULATED, None)] if EMULATED else [])
+        for command, level in commands:
+            words = ["--isa", level] if level else []
+            done = inlay("run", "m.onnx", "--dim", "batch=2", "--commit", "run.proof", "--regions", str(REGIONS),
+                         "--json", "--seed", str(seed), *words, command=command)
+            roots.add(json.loads(done.stdout)["commit"]["sha256"])
+        if len(roots) != 1:
+            sys.exit(f"model {seed}: the levels {LEVELS} have {len(roots)} different proofs")
+        for command, level in commands:
+            wrong, checked = failing(command, level)
+            checks += len(checked)
+            if wrong:
+                sys.exit(f"model {seed}, {level}: false alarm in regions {wrong}: {checked}")
+        inlay("extract", "m.onnx", "--split", str(REGIONS), "-o", "stage.onnx")
+        right = pathlib.Path("run.proof/proof.json").read_bytes()
+        for region in range(REGIONS):
+            if plant(region, seed + region):
+                faults += 1
+                wrong, checked = failing(INLAY, LEVELS[-1])
+                if wrong != [region]:
+                    sys.exit(f"model {seed}: a fault in region {region} is found in {wrong}: {checked}")
+            pathlib.Path("run.proof/proof.json").write_bytes(right)
+    if faults < MODELS:
+        sys.exit("too few faults were planted")
+    refused(right)
+    print(f"{MODELS} models on {', '.join(LEVELS)}: one SHA-256 each, {checks} regions hold, {faults} faults found in "
+          "their regions alone")
+
+
+def refused(right):
+    """What is changed, missing or cannot be verified is an error of one line."""
+    def says(text, *words):
+        done = inlay(*words, codes=(1, 2, 3, 4))
+        if text not in done.stdout + done.stderr:
+            sys.exit(f"inlay {' '.join(words)}: not '{text}': {done.stdout}{done.stderr}")
+
+    proof, path = json.loads(right), pathlib.Path("run.proof/proof.json")
+    path.write_text(json.dumps(proof | {"regions": 3}), encoding="utf-8")
+    says("so it was changed", "verify-run", "run.proof")
+    write_proof(proof | {"settings": []})
+    says("not made with reproducible=cpu", "verify-run", "run.proof")
+    path.write_text(json.dumps(proof | {"more": 1}), encoding="utf-8")
+    says("more", "verify-run", "run.proof")
+    path.write_bytes(right)
+    says("the proof has the regions 0 to", "verify-run", "run.proof", "--region", "9")
+    says("is not the model of the proof", "verify-run", "run.proof", "--model", "stage.0.onnx")
+    first = pathlib.Path(f"run.proof/{proof['tensors']['x']['sha256']}.npy")
+    content = first.read_bytes()
+    first.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    says("is not the tensor 'x' of the proof", "verify-run", "run.proof", "--region", "0")
+    first.unlink()
+    says("get it from whom the proof is", "verify-run", "run.proof", "--region", "0")
+    says("--commit needs reproducible=cpu", "run", "m.onnx", "--commit", "other.proof", "--reproducible", "0")
+    graph = helper.make_graph([helper.make_node("RandomNormal", [], ["y"], shape=[2])], "g", [],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])])
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "random.onnx")
+    says("are random", "run", "random.onnx", "--commit", "other.proof")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        main()
