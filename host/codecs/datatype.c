@@ -37,7 +37,7 @@ uint32_t datatype_bytes(inlay_dtype dtype)
     return inlay_dtype_bits(dtype) / 8;
 }
 
-static bool store_signed(int64_t value, inlay_dtype dtype, void *out, uint64_t i)
+bool datatype_store_signed(int64_t value, inlay_dtype dtype, void *out, uint64_t i)
 {
     switch (dtype) {
     case INLAY_INT8:
@@ -55,7 +55,7 @@ static bool store_signed(int64_t value, inlay_dtype dtype, void *out, uint64_t i
     }
 }
 
-static bool store_unsigned(uint64_t value, inlay_dtype dtype, void *out, uint64_t i)
+bool datatype_store_unsigned(uint64_t value, inlay_dtype dtype, void *out, uint64_t i)
 {
     switch (dtype) {
     case INLAY_UINT8:
@@ -124,10 +124,10 @@ static bool store(json_reader *reader, inlay_dtype dtype, void *out, uint64_t i)
     case INLAY_UINT16:
     case INLAY_UINT32:
     case INLAY_UINT64:
-        return (text_to_uint64(text, &unsigned_value) && store_unsigned(unsigned_value, dtype, out, i)) ||
+        return (text_to_uint64(text, &unsigned_value) && datatype_store_unsigned(unsigned_value, dtype, out, i)) ||
                reader_fail(reader, "not an integer of the datatype");
     default:
-        return (text_to_int64(text, &signed_value) && store_signed(signed_value, dtype, out, i)) ||
+        return (text_to_int64(text, &signed_value) && datatype_store_signed(signed_value, dtype, out, i)) ||
                reader_fail(reader, "not an integer of the datatype");
     }
 }

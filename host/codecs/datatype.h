@@ -28,6 +28,9 @@ inlay_dtype datatype_find(const char *name, size_t bytes);
 const char *datatype_name(inlay_dtype dtype);
 /* Size of an element in memory; 16 for BYTES, an inlay_str. */
 uint32_t datatype_bytes(inlay_dtype dtype);
+/* Stores a number as element i of `out`, a tensor of that integer type; false: it is out of range. */
+bool datatype_store_signed(int64_t value, inlay_dtype dtype, void *out, uint64_t i);
+bool datatype_store_unsigned(uint64_t value, inlay_dtype dtype, void *out, uint64_t i);
 
 /* Reads a JSON value with `count` elements, in arrays of any nesting, into out. Strings are decoded in place; out
  * points to them. A failure's message names the tensor `name`. */

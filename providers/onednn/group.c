@@ -258,7 +258,7 @@ static bool read_bound(const kit_node *node, uint32_t i, const char *attribute, 
     const inlay_value_info *value = kit_input(node, i);
 
     *out = otherwise;
-    if (node->info->since_version < 11) {
+    if (kit_since_version(node) < 11) {
         *out = (float)kit_attr_float(node->info, attribute, otherwise);
         return true;
     }

@@ -31,7 +31,7 @@ static bool einsum_supports(const kit_node *node, kit_refusal *why)
 
 bool blas_supports(const kit_node *node, kit_refusal *why)
 {
-    const char *op = node->info->op_type.data;
+    const char *op = kit_op_type(node);
 
     if (strcmp(op, "Conv") == 0 && is_depthwise(node))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "use fewer groups",

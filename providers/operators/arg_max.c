@@ -1,7 +1,6 @@
 /* ArgMax and ArgMin: ONNX 1, 11, 12, 13. */
 #include "operators/instance.h"
 #include "inlay/check.h"
-#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "simd/convert.h"
 #include "operators/operators.h"
@@ -41,7 +40,7 @@ static inlay_status prepare_arg(const kit_node *node, void **out_state, inlay_di
 
     if (status == INLAY_OK) {
         const bool last = kit_attr_int(node->info, "select_last_index", 0) != 0;
-        const bool smallest = strcmp(node->info->op_type.data, "ArgMin") == 0;
+        const bool smallest = strcmp(kit_op_type(node), "ArgMin") == 0;
 
         *(arg_state_data *)*out_state = (arg_state_data){ .axis = kit_attr_int(node->info, "axis", 0),
                                                           .how = (smallest ? ARG_MIN : 0) | (last ? ARG_LAST : 0),

@@ -77,7 +77,7 @@ static inlay_status prepare_batch(const kit_node *node, void **out_state, inlay_
     inlay_dtype dtypes[5] = { 0 };
     int64_t count = 0;
     batch_state *state;
-    uint32_t since = node->info->since_version;
+    uint32_t since = kit_since_version(node);
 
     for (uint32_t i = IN_SCALE; i <= IN_VARIANCE && constant; i++) {
         constant = kit_is_constant(node, i);

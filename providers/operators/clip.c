@@ -62,7 +62,7 @@ static inlay_status prepare_clip(const kit_node *node, void **out_state, inlay_d
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
     state->compute = dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16 ? INLAY_FLOAT : dtype;
     state->fn = by_dtype[state->compute];
-    for (int k = 0; k < 2 && node->info->since_version < 11; k++)
+    for (int k = 0; k < 2 && kit_since_version(node) < 11; k++)
         if (kit_attr(node->info, names[k]) != NULL) {
             double value = kit_attr_float(node->info, names[k], 0);
             state->has[k] = true;

@@ -53,7 +53,7 @@ static inlay_status set_weight_zeros(gemm_operand *weights, const void *zeros, i
 
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    const struct layout *at = strcmp(node->info->op_type.data, "QLinearConv") == 0 ? &linear_inputs : &integer_inputs;
+    const struct layout *at = strcmp(kit_op_type(node), "QLinearConv") == 0 ? &linear_inputs : &integer_inputs;
     const inlay_value_info *zero = kit_input(node, at->w_zero), *weights = kit_input(node, at->w);
     quantized_state *state = NULL;
     int64_t zeros = 1;
@@ -202,7 +202,7 @@ done:
 
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
-    uint32_t weights = strcmp(node->info->op_type.data, "QLinearConv") == 0 ? linear_inputs.w : integer_inputs.w;
+    uint32_t weights = strcmp(kit_op_type(node), "QLinearConv") == 0 ? linear_inputs.w : integer_inputs.w;
     conv_attrs attrs;
     conv_geometry geometry;
 

@@ -1,7 +1,6 @@
 /* CumSum (ONNX 11, 14) and CumProd (26). Integers wrap; float16 and bfloat16 accumulate in float. */
 #include "operators/instance.h"
 #include "inlay/check.h"
-#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "simd/convert.h"
 #include "operators/elementwise.h"
@@ -119,7 +118,7 @@ static inlay_status prepare_cumulate(const kit_node *node, void **out_state, inl
         *(cumulate_state *)*out_state = (cumulate_state){
             .how = (kit_attr_int(node->info, "exclusive", 0) != 0 ? CUMULATE_EXCLUSIVE : 0) |
                    (kit_attr_int(node->info, "reverse", 0) != 0 ? CUMULATE_REVERSE : 0),
-            .product = strcmp(node->info->op_type.data, "CumProd") == 0,
+            .product = strcmp(kit_op_type(node), "CumProd") == 0,
         };
     return status;
 }

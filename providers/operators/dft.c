@@ -1,7 +1,6 @@
 /* DFT: ONNX 17, 20. STFT: ONNX 17. Each line is gathered, transformed in double, and stored. */
 #include "operators/instance.h"
 #include "inlay/check.h"
-#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "simd/convert.h"
 #include "common/fft.h"
@@ -21,10 +20,10 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
 
     if (status != INLAY_OK)
         return status;
-    state->short_time = strcmp(node->info->op_type.data, "STFT") == 0;
+    state->short_time = strcmp(kit_op_type(node), "STFT") == 0;
     state->inverse = kit_attr_int(node->info, "inverse", 0) != 0;
     state->onesided = kit_attr_int(node->info, "onesided", state->short_time) != 0;
-    state->axis_input = node->info->since_version >= 20;
+    state->axis_input = kit_since_version(node) >= 20;
     state->axis = kit_attr_int(node->info, "axis", state->axis_input ? -2 : 1);
     *out_state = state;
     return INLAY_OK;
@@ -238,11 +237,11 @@ static inlay_status run(const kit_call *call)
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
     const kit_tensor *input = &shapes->in[0], *output = &shapes->out[0];
-    const bool short_time = strcmp(node->info->op_type.data, "STFT") == 0;
-    int64_t axis = kit_attr_int(node->info, "axis", node->info->since_version >= 20 ? -2 : 1);
+    const bool short_time = strcmp(kit_op_type(node), "STFT") == 0;
+    int64_t axis = kit_attr_int(node->info, "axis", kit_since_version(node) >= 20 ? -2 : 1);
     double points = work_count(output) / 2, length;
 
-    if (shapes->in_count > 2 && !short_time && shapes->in[2].data != NULL && node->info->since_version >= 20)
+    if (shapes->in_count > 2 && !short_time && shapes->in[2].data != NULL && kit_since_version(node) >= 20)
         axis = arg_index(&shapes->in[2], 0);
     axis = short_time ? 2 : axis + (axis < 0 ? (int64_t)output->rank : 0);
     if (points <= 0 || input->rank == 0 || axis < 0 || axis >= (int64_t)output->rank)

@@ -105,7 +105,7 @@ void elementwise_binary_legacy(const kit_node *node, elementwise_binary *binary)
 {
     binary->broadcast = ELEMENTWISE_NUMPY;
     binary->axis = -1;
-    if (node->info->since_version < 7 && kit_attr_int(node->info, "broadcast", 0) != 0) {
+    if (kit_since_version(node) < 7 && kit_attr_int(node->info, "broadcast", 0) != 0) {
         binary->broadcast = ELEMENTWISE_LEGACY;
         binary->axis = kit_attr_int(node->info, "axis", -1);
     }
@@ -340,7 +340,7 @@ void elementwise_binary_row(const void *state, float *out, const float *const *i
 
 bool elementwise_binary_row_fits(const kit_node *node)
 {
-    return node->info->since_version >= 7;
+    return kit_since_version(node) >= 7;
 }
 
 inlay_status elementwise_binary_run(const kit_call *call)

@@ -31,7 +31,7 @@ typedef struct global_state {
 static inlay_status prepare_global(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     const inlay_attr_info *attribute = kit_attr(node->info, "p"); /* GlobalLpPool-1: a float */
-    const char *name = node->info->op_type.data + strlen("Global");
+    const char *name = kit_op_type(node) + strlen("Global");
     global_state *state = malloc(sizeof *state);
 
     if (state == NULL)

@@ -5,7 +5,6 @@
  * double, otherwise in float. This is at least the precision that stash_type requires. */
 #include "operators/instance.h"
 #include "inlay/check.h"
-#include "inlay/graph_view.h"
 #include "operators/lanes.h"
 #include "operators/operators.h"
 #include "simd/vecmath.h"
@@ -29,7 +28,7 @@ typedef struct instance_state {
 
 static inlay_status prepare_instance(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    bool grouped = node->info->op_type.data[0] == 'G';
+    bool grouped = kit_op_type(node)[0] == 'G';
     int64_t groups = kit_attr_int(node->info, "num_groups", 0);
     instance_state *state;
 
@@ -40,7 +39,7 @@ static inlay_status prepare_instance(const kit_node *node, void **out_state, inl
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the attributes of a normalization");
     state->epsilon = kit_attr_float(node->info, "epsilon", 1e-5);
     state->groups = grouped ? groups : 0;
-    state->per_group = grouped && node->info->since_version < 21;
+    state->per_group = grouped && kit_since_version(node) < 21;
     *out_state = state;
     return INLAY_OK;
 }

@@ -6,7 +6,6 @@
  * sometimes one element. In the rare case that scale or bias differ between rows, they are gathered for each row. */
 #include "operators/instance.h"
 #include "inlay/check.h"
-#include "inlay/graph_view.h"
 #include "operators/lanes.h"
 #include "operators/operators.h"
 #include "simd/vecmath.h"
@@ -63,7 +62,7 @@ static inlay_status prepare_layer(const kit_node *node, void **out_state, inlay_
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the attributes of a normalization");
     state->epsilon = kit_attr_float(node->info, "epsilon", 1e-5);
     state->axis = kit_attr_int(node->info, "axis", -1);
-    state->root_mean_square = node->info->op_type.data[0] == 'R';
+    state->root_mean_square = kit_op_type(node)[0] == 'R';
     *out_state = state;
     return INLAY_OK;
 }
@@ -260,7 +259,7 @@ static inlay_status prepare_skip(const kit_node *node, void **out_state, inlay_d
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the attributes of a normalization");
     state->epsilon = kit_attr_float(node->info, "epsilon", 1e-12);
-    state->simplified = strncmp(node->info->op_type.data, "SkipSimplified", 14) == 0;
+    state->simplified = strncmp(kit_op_type(node), "SkipSimplified", 14) == 0;
     *out_state = state;
     return INLAY_OK;
 }

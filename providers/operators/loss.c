@@ -4,7 +4,6 @@
  * labels. The mean divides by the sum of the weights. */
 #include "operators/instance.h"
 #include "inlay/check.h"
-#include "inlay/graph_view.h"
 #include "operators/operators.h"
 #include "simd/row_set.h"
 #include "simd/vecmath.h"
@@ -74,7 +73,7 @@ static inlay_status prepare_loss(const kit_node *node, void **out_state, inlay_d
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the attributes of a loss");
     state->reduction = found;
-    state->softmax = node->info->op_type.data[0] == 'S';
+    state->softmax = kit_op_type(node)[0] == 'S';
     state->ignores = kit_attr(node->info, "ignore_index") != NULL;
     state->ignored = kit_attr_int(node->info, "ignore_index", 0);
     *out_state = state;

@@ -111,7 +111,7 @@ static inlay_status pack_b(const kit_node *node, quantized_state *state, inlay_d
 
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    bool linear = strcmp(node->info->op_type.data, "QLinearMatMul") == 0;
+    bool linear = strcmp(kit_op_type(node), "QLinearMatMul") == 0;
     const struct layout *at = linear ? &linear_inputs : &integer_inputs;
     quantized_state *state = NULL;
     inlay_status status;

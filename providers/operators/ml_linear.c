@@ -36,7 +36,7 @@ static inlay_status prepare_linear(const kit_node *node, void **out_state, inlay
 
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a linear model");
-    state->classifies = strcmp(node->info->op_type.data, "LinearClassifier") == 0;
+    state->classifies = strcmp(kit_op_type(node), "LinearClassifier") == 0;
     state->intercepts = ml_doubles(&state->pool, node, "intercepts", NULL, &intercepts);
     if (state->classifies) /* two classes may have a single row of coefficients */
         ml_labels_read(&state->pool, node, "classlabels_ints", &state->labels);

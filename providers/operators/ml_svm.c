@@ -156,7 +156,7 @@ static inlay_status prepare_svm(const kit_node *node, void **out_state, inlay_di
 
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a support vector machine");
-    state->classifies = strcmp(node->info->op_type.data, "SVMClassifier") == 0;
+    state->classifies = strcmp(kit_op_type(node), "SVMClassifier") == 0;
     state->one_class = kit_attr_int(node->info, "one_class", 0) != 0;
     for (state->kernel = 0; state->kernel < 4 && strcmp(kernel, kernels[state->kernel]) != 0;)
         state->kernel++;

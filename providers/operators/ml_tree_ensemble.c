@@ -214,13 +214,13 @@ static void tree_flatten(tree_state *state, inlay_dtype dtype)
 
 static inlay_status prepare_tree(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    bool indexed = strcmp(node->info->op_type.data, "TreeEnsemble") == 0;
+    bool indexed = strcmp(kit_op_type(node), "TreeEnsemble") == 0;
     tree_state *state = calloc(1, sizeof *state);
     inlay_status status;
 
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for trees");
-    state->classifies = strcmp(node->info->op_type.data, "TreeEnsembleClassifier") == 0;
+    state->classifies = strcmp(kit_op_type(node), "TreeEnsembleClassifier") == 0;
     INLAY_TRY(tree_numbers(node, state, indexed, diag));
     INLAY_TRY(indexed ? tree_read_indexed(node, state, diag) : tree_read_named(node, state, diag));
     if (state->pool.failed || state->reading.failed) {

@@ -45,7 +45,7 @@ static inlay_status prepare_moe(const kit_node *node, void **out_state, inlay_di
 {
     static const char *const names[] = { "relu", "gelu", "silu", "identity", "swiglu" };
     const char *activation = kit_attr_string(node->info, "activation_type", "relu");
-    const bool quantized = node->info->op_type.data[0] == 'Q';
+    const bool quantized = kit_op_type(node)[0] == 'Q';
     moe_state *state;
     inlay_status status = arg_allocate_state(sizeof *state, out_state, diag);
 

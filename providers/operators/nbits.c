@@ -2,7 +2,6 @@
  * bits. One column of weights, or one row of a table, is converted to float at a time. */
 #include "operators/instance.h"
 #include "inlay/check.h"
-#include "inlay/graph_view.h"
 #include "simd/convert.h"
 #include "operators/args.h"
 #include "operators/elementwise.h"
@@ -56,7 +55,7 @@ typedef struct nbits_plan {
 
 static inlay_status prepare_product(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    const bool bnb = strcmp(node->info->op_type.data, "MatMulBnb4") == 0;
+    const bool bnb = strcmp(kit_op_type(node), "MatMulBnb4") == 0;
     nbits_state *state = calloc(1, sizeof *state);
 
     *out_state = state;

@@ -5,7 +5,6 @@
  * that the input covers by memcpy. Negative pads crop the input first. */
 #include "operators/instance.h"
 #include "inlay/check.h"
-#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "simd/convert.h"
 #include "operators/operators.h"
@@ -26,7 +25,7 @@ static inlay_status prepare_pad(const kit_node *node, void **out_state, inlay_di
 {
     static const char *const modes[] = { "constant", "reflect", "edge", "wrap" };
     const char *mode = kit_attr_string(node->info, "mode", "constant");
-    const uint32_t version = node->info->since_version;
+    const uint32_t version = kit_since_version(node);
     inlay_status status = INLAY_OK;
     pad_state *state;
 

@@ -1,7 +1,6 @@
 /* PRelu: ONNX 1, 6, 7, 9, 16. The slope broadcasts to the input; in versions 1 and 6 a vector applies to dimension
  * 1. */
 #include "operators/instance.h"
-#include "inlay/graph_view.h"
 #include "operators/elementwise.h"
 #include <stdlib.h>
 
@@ -44,7 +43,7 @@ static inlay_status prepare_prelu(const kit_node *node, void **out_state, inlay_
     *out_state = binary;
     if (binary == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
-    binary->broadcast = node->info->since_version < 7 ? ELEMENTWISE_CHANNEL : ELEMENTWISE_NUMPY;
+    binary->broadcast = kit_since_version(node) < 7 ? ELEMENTWISE_CHANNEL : ELEMENTWISE_NUMPY;
     binary->fn = prelu_f32;
     binary->compute = INLAY_FLOAT;
     if (type == KIT_BIT(DOUBLE)) {

@@ -5,7 +5,6 @@
  * innermost axes are reduced, rows of contiguous elements are folded; if they are kept, tiles of several columns. */
 #include "operators/instance.h"
 #include "inlay/check.h"
-#include "inlay/graph_view.h"
 #include "operators/reduce_types.h"
 #include "operators/operators.h"
 #include <stdalign.h>
@@ -58,7 +57,7 @@ static inlay_status prepare_reduce(const kit_node *node, void **out_state, inlay
         return inlay_fail(diag, INLAY_INVALID_MODEL, "axes has %u entries, more than any tensor has axes", count);
     }
     for (uint32_t i = 0; i < KIT_COUNT(reduce_ops); i++)
-        if (strcmp(reduce_ops[i].name, node->info->op_type.data) == 0)
+        if (strcmp(reduce_ops[i].name, kit_op_type(node)) == 0)
             state->op = &reduce_ops[i];
     state->keep_all_when_empty = kit_attr_int(node->info, "noop_with_empty_axes", 0) != 0;
     state->has_axes = axes != NULL;

@@ -1,7 +1,6 @@
 /* RoiAlign (ONNX 10, 16, 22) and MaxRoiPool (1, 22): regions of a feature map, all resized to the same size. */
 #include "operators/instance.h"
 #include "inlay/check.h"
-#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "simd/convert.h"
 #include "operators/operators.h"
@@ -72,7 +71,7 @@ static inlay_status prepare_align(const kit_node *node, void **out_state, inlay_
             .sampling = kit_attr_int(node->info, "sampling_ratio", 0),
             .scale = kit_attr_float(node->info, "spatial_scale", 1),
             .average = strcmp(mode, "avg") == 0,
-            .half_pixel = node->info->since_version >= 16 && strcmp(transform, "half_pixel") == 0,
+            .half_pixel = kit_since_version(node) >= 16 && strcmp(transform, "half_pixel") == 0,
         };
         status = check_state(*out_state, diag);
     }

@@ -3,7 +3,6 @@
  * order. */
 #include "operators/instance.h"
 #include "inlay/check.h"
-#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "simd/convert.h"
 #include "operators/indices.h"
@@ -320,7 +319,7 @@ static void cost_scatter(const kit_node *node, const kit_plan *shapes, inlay_cos
     const kit_tensor *indices = &shapes->in[1];
     double steps = work_count(indices);
 
-    if (strcmp(node->info->op_type.data, "ScatterND") == 0 && indices->rank > 0 && indices->dims[indices->rank - 1] > 0)
+    if (strcmp(kit_op_type(node), "ScatterND") == 0 && indices->rank > 0 && indices->dims[indices->rank - 1] > 0)
         steps /= (double)indices->dims[indices->rank - 1];
     work_cost(shapes, steps, 3, 1, cost);
 }

@@ -1,7 +1,6 @@
 /* Slice: ONNX 1 (attributes), 10, 11, 13 (inputs, steps of either sign). */
 #include "operators/instance.h"
 #include "inlay/check.h"
-#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "operators/operators.h"
 #include "operators/strided.h"
@@ -19,7 +18,7 @@ static inlay_status prepare_slice(const kit_node *node, void **out_state, inlay_
 
     INLAY_TRY(arg_allocate_state(sizeof(slice_state), out_state, diag));
     state = *out_state;
-    state->by_attributes = node->info->since_version < 10;
+    state->by_attributes = kit_since_version(node) < 10;
     if (state->by_attributes) {
         INLAY_TRY(arg_ints(node, "starts", state->starts, INLAY_MAX_RANK, &state->start_count, diag));
         INLAY_TRY(arg_ints(node, "ends", state->ends, INLAY_MAX_RANK, &state->end_count, diag));

@@ -1,7 +1,6 @@
 /* Softmax, LogSoftmax, Hardmax: ONNX 1, 11, 13. Before version 13 the tensor is flattened to a matrix at `axis`. */
 #include "operators/instance.h"
 #include "inlay/check.h"
-#include "inlay/graph_view.h"
 #include "simd/convert.h"
 #include "operators/lanes.h"
 #include "operators/operators.h"
@@ -55,12 +54,12 @@ typedef struct softmax_state {
 static inlay_status prepare_softmax(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     softmax_state *state = malloc(sizeof *state);
-    const char *name = node->info->op_type.data;
+    const char *name = kit_op_type(node);
 
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a softmax's attributes");
     state->kind = name[0] == 'S' ? SOFTMAX : name[0] == 'L' ? LOG_SOFTMAX : HARDMAX;
-    state->flattens = node->info->since_version < 13;
+    state->flattens = kit_since_version(node) < 13;
     state->axis = kit_attr_int(node->info, "axis", state->flattens ? 1 : -1);
     *out_state = state;
     return INLAY_OK;

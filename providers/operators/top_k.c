@@ -2,7 +2,6 @@
  * The output is always sorted. */
 #include "operators/instance.h"
 #include "inlay/check.h"
-#include "inlay/graph_view.h"
 #include "operators/args.h"
 #include "operators/rank.h"
 #include "operators/operators.h"
@@ -117,7 +116,7 @@ static inlay_status prepare_top_k(const kit_node *node, void **out_state, inlay_
     if (status == INLAY_OK)
         *(top_k_state *)*out_state =
             (top_k_state){ .axis = kit_attr_int(node->info, "axis", -1),
-                           .k = node->info->since_version < 10 ? kit_attr_int(node->info, "k", 0) : -1,
+                           .k = kit_since_version(node) < 10 ? kit_attr_int(node->info, "k", 0) : -1,
                            .largest = kit_attr_int(node->info, "largest", 1) != 0 };
     return status;
 }

@@ -1,6 +1,5 @@
 /* Dropout: ONNX 1 and 6 (random unless is_test), 7 and 10 (never random), 12, 13 and 22 (random in training mode). */
 #include "inlay/check.h"
-#include "inlay/graph_view.h"
 #include "operators/elementwise.h"
 #include "reference/twister.h"
 #include <stdlib.h>
@@ -20,7 +19,7 @@ static inlay_status prepare_dropout(const kit_node *node, void **out_state, inla
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
     twister_source_init(&state->source, node);
     state->ratio = kit_attr_float(node->info, "ratio", 0.5);
-    state->training = node->info->since_version < 7 && kit_attr_int(node->info, "is_test", 0) == 0;
+    state->training = kit_since_version(node) < 7 && kit_attr_int(node->info, "is_test", 0) == 0;
     return INLAY_OK;
 }
 

@@ -234,14 +234,14 @@ static void encode_lists(ml_pool *pool, const kit_node *node, encode_list *keys,
     bool from_text = kit_input_dtype(node, 0) == INLAY_STRING;
     encode_list positions = { NULL, INLAY_INT64, 0 };
 
-    if (strcmp(node->info->op_type.data, "CategoryMapper") == 0) {
+    if (strcmp(kit_op_type(node), "CategoryMapper") == 0) {
         *keys = encode_find(pool, node, from_text ? cats_text : cats_number);
         *values = encode_find(pool, node, from_text ? cats_number : cats_text);
-    } else if (strcmp(node->info->op_type.data, "OneHotEncoder") == 0) {
+    } else if (strcmp(kit_op_type(node), "OneHotEncoder") == 0) {
         *keys = encode_find(pool, node, cats);
         *values = positions;
         values->count = keys->count;
-    } else if (node->info->since_version < 2) { /* LabelEncoder-1: strings and their positions */
+    } else if (kit_since_version(node) < 2) { /* LabelEncoder-1: strings and their positions */
         *keys = encode_find(pool, node, classes);
         *values = positions;
         values->count = keys->count;
@@ -265,7 +265,7 @@ static inlay_status prepare_encode(const kit_node *node, void **out_state, inlay
 
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a table of labels");
-    state->one_hot = strcmp(node->info->op_type.data, "OneHotEncoder") == 0;
+    state->one_hot = strcmp(kit_op_type(node), "OneHotEncoder") == 0;
     state->zeros = kit_attr_int(node->info, "zeros", 1) != 0;
     encode_lists(&state->pool, node, &keys, &values);
     state->to = state->one_hot ? INLAY_INT64 : kit_output_dtype(node, 0);

@@ -1,6 +1,5 @@
 /* HannWindow, HammingWindow, BlackmanWindow: ONNX 17; for any numeric output type. */
 #include "simd/convert.h"
-#include "inlay/graph_view.h"
 #include "operators/operators.h"
 #include <math.h>
 #include <stdlib.h>
@@ -28,7 +27,7 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the state of a kernel");
     for (uint32_t i = 0; i < KIT_COUNT(rows); i++)
-        if (strcmp(rows[i].name, node->info->op_type.data) == 0)
+        if (strcmp(rows[i].name, kit_op_type(node)) == 0)
             memcpy(state->coefficient, rows[i].coefficient, sizeof state->coefficient);
     state->periodic = kit_attr_int(node->info, "periodic", 1) != 0;
     *out_state = state;

@@ -87,7 +87,7 @@ static bool function_supports(const kit_node *node, const vulkan_operator *row, 
 {
     const bool is_float_in = vulkan_is_float(kit_input_dtype(node, 0));
 
-    if (node->info->since_version < 7 && kit_attr_int(node->info, "broadcast", 0) != 0)
+    if (kit_since_version(node) < 7 && kit_attr_int(node->info, "broadcast", 0) != 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "convert the model to opset 7",
                           "attribute broadcast is not supported");
     if ((row->number == MOD || row->number == OP_DIV) && !is_float_in && may_be_zero(kit_input(node, 1)))
@@ -142,7 +142,7 @@ static bool batch_norm_supports(const kit_node *node, const vulkan_operator *row
 {
     (void)row;
     if (kit_attr_int(node->info, "training_mode", 0) != 0 ||
-        (node->info->since_version < 7 && kit_attr_int(node->info, "is_test", 0) == 0) ||
+        (kit_since_version(node) < 7 && kit_attr_int(node->info, "is_test", 0) == 0) ||
         kit_attr_int(node->info, "spatial", 1) == 0)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL,
                           "only inference with given means per channel is supported");

@@ -20,6 +20,16 @@ const inlay_value_info *kit_output(const kit_node *node, uint32_t i)
     return value_at(node, node->info->outputs, node->info->output_count, i);
 }
 
+const char *kit_op_type(const kit_node *node)
+{
+    return node->info->op_type.data;
+}
+
+uint32_t kit_since_version(const kit_node *node)
+{
+    return node->info->since_version;
+}
+
 inlay_dtype kit_input_dtype(const kit_node *node, uint32_t i)
 {
     const inlay_value_info *value = kit_input(node, i);

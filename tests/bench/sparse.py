@@ -1,9 +1,8 @@
-"""Matrix multiplications with weights that have 1x16 blocks of zeros or 2:4 sparsity, compared with dense weights:
+"""Matrix multiplications with weights that have 1x16 blocks of zeros, compared with dense weights:
 
     sparse.py INLAY [--sizes 1024x1024,768x3072] [--rounds 7]
 
-For each size, kind of zeros (50 and 80 % of the blocks; 2:4) and number of rows (1, 128; for 2:4 1, 4, 8):
-microseconds per run with dense weights, with zeros in a dense initializer, and with a sparse initializer, and the
+For each size, share of zeros (50 and 80 % of the blocks) and number of rows (1, 128): microseconds per run with dense weights, with zeros in a dense initializer, and with a sparse initializer, and the
 speed-up of the last two. One thread; interleaved runs, minimum time. Needs python3-onnx.
 """
 import argparse
@@ -32,14 +31,6 @@ def write(path, weights, rows, sparse):
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
 
 
-def two_of_four(weights):
-    """Keeps the two largest of each four along the rows."""
-    k, n = weights.shape
-    fours = numpy.pad(weights, ((0, -k % 4), (0, 0))).reshape(-1, 4, n)
-    numpy.put_along_axis(fours, numpy.argsort(numpy.abs(fours), 1)[:, :2], 0, 1)
-    return fours.reshape(-1, n)[:k]
-
-
 def least_ns(inlay, path):
     out = subprocess.run([inlay, "bench", path, "--no-config", "--cache-dir", "", "--intra-threads", "1", "--json",
                           "--seconds", "0.3"], check=True, capture_output=True, text=True).stdout
@@ -59,10 +50,10 @@ def main():
         for size in args.sizes.split(","):
             k, n = map(int, size.split("x"))
             full = dice.randn(k, n).astype(numpy.float32)
-            for share in (0.5, 0.8, None):
-                blocks = dice.rand(k, (n + 15) // 16) >= (share or 0)
-                weights = full * numpy.repeat(blocks, 16, 1)[:, :n] if share else two_of_four(full)
-                for rows in (1, 128) if share else (1, 4, 8):
+            for share in (0.5, 0.8):
+                blocks = dice.rand(k, (n + 15) // 16) >= share
+                weights = full * numpy.repeat(blocks, 16, 1)[:, :n]
+                for rows in (1, 128):
                     paths = [os.path.join(folder, f"{i}.onnx") for i in range(3)]
                     write(paths[0], full, rows, False)
                     write(paths[1], weights, rows, False)
@@ -71,8 +62,7 @@ def main():
                     for _ in range(args.rounds):
                         for i, path in enumerate(paths):
                             least[i] = min(least[i], least_ns(args.inlay, path))
-                    form = f"{share:.0%}" if share else "2:4"
-                    print(f"| {size} | {rows} | {form} | " + " | ".join(f"{t / 1000:.1f} us" for t in least) +
+                    print(f"| {size} | {rows} | {share:.0%} | " + " | ".join(f"{t / 1000:.1f} us" for t in least) +
                           f" | {least[0] / least[1]:.2f}, {least[0] / least[2]:.2f} |", flush=True)
 
 

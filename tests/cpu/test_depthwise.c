@@ -50,7 +50,7 @@ static void windows(void **state)
     uint64_t dice = 3;
 
     (void)state;
-    for (int n = 0; n < 96; n++) {
+    for (uint32_t n = 0; n < random_rounds(96); n++) {
         const int specialised = n % 2 == 0,
                   c = n % 8 == 7 ? (int)random_between(&dice, 250, 530) : (int)random_between(&dice, 2, 80);
         int kernel[2], stride[2], dilation[2], pads[4], size[2];
@@ -82,7 +82,7 @@ static void many_taps(void **state)
     uint64_t dice = 8;
 
     (void)state;
-    for (int n = 0; n < 40; n++) {
+    for (uint32_t n = 0; n < random_rounds(40); n++) {
         const int c = n % 3 == 0 ? (int)random_between(&dice, 2, 5) : 1, spatial = n % 4 == 1 ? 1 : 2;
         int kernel[2], dilation[2], pads[4], size[2], stride = (int)random_between(&dice, 1, 4) == 1 ? 2 : 1;
         char window[200], shape[60], script[700];
@@ -155,7 +155,7 @@ static void deferred_producers(void **state)
     uint64_t dice = 29;
 
     (void)state;
-    for (int n = 0; n < 72; n++) {
+    for (uint32_t n = 0; n < random_rounds(72); n++) {
         const int in = (int)random_between(&dice, 1, n % 6 == 5 ? 500 : 60),
                   c = (int)random_between(&dice, 2, n % 6 == 4 ? 400 : 150);
         int kernel[2], stride[2], dilation[2], pads[4], size[2];
@@ -219,7 +219,7 @@ static void rows(void **state)
     uint64_t dice = 11;
 
     (void)state;
-    for (int n = 0; n < 60; n++) {
+    for (uint32_t n = 0; n < random_rounds(60); n++) {
         const int group = n % 3 == 0 ? (int)random_between(&dice, 2, 3) : 1,
                   in = (int)random_between(&dice, 2, n % 5 == 0 ? 70 : 9), out = (int)random_between(&dice, 1, 40);
         const int linear = n % 4 == 3;

@@ -366,9 +366,9 @@ static void one_integer_conv(uint64_t seed)
 static void convolutions(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 200; seed++)
+    for (uint64_t seed = 1; seed <= random_rounds(200); seed++)
         one_conv(seed);
-    for (uint64_t seed = 1; seed <= 60; seed++)
+    for (uint64_t seed = 1; seed <= random_rounds(60); seed++)
         one_integer_conv(seed);
 }
 
@@ -474,9 +474,9 @@ static void one_linear_product(uint64_t seed)
 static void products(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 150; seed++)
+    for (uint64_t seed = 1; seed <= random_rounds(150); seed++)
         one_product(seed);
-    for (uint64_t seed = 1; seed <= 60; seed++)
+    for (uint64_t seed = 1; seed <= random_rounds(60); seed++)
         one_linear_product(seed);
 }
 
@@ -599,7 +599,7 @@ static void one_network(uint64_t seed)
 static void networks(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 120; seed++)
+    for (uint64_t seed = 1; seed <= random_rounds(120); seed++)
         one_network(seed);
 }
 
@@ -706,7 +706,7 @@ static void one_float_conv(uint64_t seed)
 static void float_convolutions(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 200; seed++)
+    for (uint64_t seed = 1; seed <= random_rounds(200); seed++)
         one_float_conv(seed);
 }
 

@@ -217,7 +217,7 @@ static void errors(void **state)
     const terms_set *set = terms_of_cpu() != NULL ? terms_of_cpu() : &terms_c;
 
     (void)state;
-    for (int kind = 0; kind < 8; kind++)
+    for (uint32_t kind = 0; kind < random_rounds(8); kind++)
         for (int strict = 0; strict < 2; strict++)
             for (int64_t k = 100; k <= 900; k += 200) {
                 double most, mean, float_most, float_mean;
@@ -258,7 +258,7 @@ static void extremes(void **state)
     enum { M = 70, N = 35, K = 40, ROW = 33, COLUMN = 34 };
 
     (void)state;
-    for (size_t i = 0; i < 2 * sizeof numbers / sizeof numbers[0]; i++) {
+    for (size_t i = 0; i < random_rounds(2 * sizeof numbers / sizeof numbers[0]); i++) {
         const float number = numbers[i / 2];
         const bool in_weights = i % 2 != 0;
         struct product p;

@@ -423,7 +423,7 @@ static void products(void **state)
                 const bool is_long = sizes[z].k > 4000;
                 struct weights weights;
 
-                if ((is_long && kind != 0 && kind != 7) ||
+                if ((is_long ? kind != 0 && kind != 7 : !random_takes(b + z + (uint64_t)kind)) ||
                     !nbits_shape_init(&weights.shape, all_bits[b], sizes[z].k, sizes[z].n, sizes[z].block))
                     continue;
                 make_weights(&weights, all_bits[b], sizes[z].k, sizes[z].n, sizes[z].block, kind & 1, kind & 2,

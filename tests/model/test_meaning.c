@@ -357,9 +357,9 @@ static void compare(const graph_model *a, const graph_model *b)
     assert_true(graph.content_hash == other.content_hash);
     arena_deinit(&scratch);
     assert_int_equal(a->ir_version, b->ir_version);
-    assert_int_equal(a->model_version, b->model_version);
-    assert_string_equal(a->producer_name, b->producer_name);
-    assert_string_equal(a->doc, b->doc);
+    assert_int_equal(a->about.version, b->about.version);
+    assert_string_equal(a->about.producer_name, b->about.producer_name);
+    assert_string_equal(a->about.doc, b->about.doc);
     assert_int_equal(a->metadata_count, b->metadata_count);
     assert_int_equal(a->opset_count, b->opset_count);
     assert_int_equal(a->main->extra.bytes, b->main->extra.bytes);
@@ -382,7 +382,7 @@ static void models_survive_saving(void **state)
         fail_msg("%s", diag.text);
     compare(model, again);
     assert_string_equal(again->metadata[0].value, "value");
-    assert_int_equal(again->model_version, -3);
+    assert_int_equal(again->about.version, -3);
     assert_string_equal(again->main->doc, "about the graph");
     assert_non_null(memmem(again->main->extra.data, again->main->extra.bytes, "property", 8));
     node = again->main->nodes[0];

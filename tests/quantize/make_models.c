@@ -126,20 +126,17 @@ static void write_script(const char *folder, const char *name, const char *scrip
     wire_deinit(&wire);
 }
 
-/* Consumers of weights in which four fifths of the 1x16 blocks are zeros, or two of each four inputs. */
+/* Consumers of weights in which four fifths of the 1x16 blocks are zeros. */
 static const struct sparse_kind {
     const char *prefix, *op, *x, *y;
     int64_t dims[4];
     uint32_t rank;
     bool turned; /* Gemm with weights [n, k], and sparse indices with one column per axis */
-    bool fours;
 } sparse_kinds[] = {
-    { "", "MatMul", "40,256", "40,256", { 256, 256 }, 2, false, false },
-    { "conv_", "Conv", "1,256,6,6", "1,256,6,6", { 256, 256, 1, 1 }, 4, false, false },
-    { "gemm_", "Gemm", "7,400", "7,300", { 300, 400 }, 2, true, false },
-    { "wide_", "MatMul", "1,3072", "1,2048", { 3072, 2048 }, 2, false, false },
-    { "fours_", "MatMul", "1,2048", "1,2048", { 2048, 2048 }, 2, false, true },
-    { "fours_gemm_", "Gemm", "1,1002", "1,900", { 900, 1002 }, 2, true, true },
+    { "", "MatMul", "40,256", "40,256", { 256, 256 }, 2, false },
+    { "conv_", "Conv", "1,256,6,6", "1,256,6,6", { 256, 256, 1, 1 }, 4, false },
+    { "gemm_", "Gemm", "7,400", "7,300", { 300, 400 }, 2, true },
+    { "wide_", "MatMul", "1,3072", "1,2048", { 3072, 2048 }, 2, false },
 };
 
 static void put_sparse(struct wire *wire, const struct sparse_kind *kind, const float *weights, int64_t total)
@@ -187,7 +184,6 @@ static void write_sparse(const char *folder, const struct sparse_kind *kind, boo
     for (int64_t k = 0; k < (kind->turned ? columns : rows); k++)
         for (int64_t n = 0; n < (kind->turned ? rows : columns); n++) {
             is_zero = n % 16 == 0 ? random_unit(&state) < 0.8F : is_zero;
-            is_zero = kind->fours ? ((k - n) & 2) != 0 : is_zero;
             weights[kind->turned ? n * columns + k : k * columns + n] = is_zero ? 0 : random_unit(&state) - 1.25F;
         }
     mark = mw_begin(&wire, 8, 17);

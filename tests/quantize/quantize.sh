@@ -186,7 +186,7 @@ does 0 '.outputs[0].score > 0.6' compare mlp.onnx out.onnx --data rows.npz --met
 does 0 '.bytes_after < .bytes_before * 0.9' quantize mlp.onnx -o out.onnx --prune 0.5 --pack
 rm -f out.onnx*
 # Sparse initializers: the results of the dense weights, by the same kernels; convolutions use them like dense ones.
-for kind in "" conv_ gemm_ fours_ fours_gemm_; do
+for kind in "" conv_ gemm_; do
     does 0 '.outputs[0].max_error == 0' compare ${kind}dense.onnx ${kind}sparse.onnx --samples 2
     does 0 '.outputs[0].max_error == 0' compare ${kind}dense.onnx ${kind}sparse.onnx --samples 2 --providers reference
     checks=$((checks + 1))
@@ -212,10 +212,8 @@ if "$inlay" explain sparse.onnx --kernels "${common[@]}" 2>err | grep -q packed_
     as_file 1 sparse.onnx
     as_file 1 gemm_sparse.onnx
     # Not even if other providers would be faster with dense weights.
-    for model in fours_sparse.onnx fours_gemm_sparse.onnx; do
-        as_file 1 $model
-        does 0 '([.. | objects | .kernel? | objects | .name] | any(. == "packed_sparse"))' explain $model --kernels
-    done
+    as_file 1 wide_sparse.onnx
+    does 0 '([.. | objects | .kernel? | objects | .name] | any(. == "packed_sparse"))' explain wide_sparse.onnx --kernels
     "$inlay" run sparse.onnx --quiet "${common[@]}" >all 2>err </dev/null
     for rule in "--pin op:MatMul=reference" "--pin op:SparseToDense=reference" "--forbid op:SparseToDense=cpu" \
         "--pin op:MatMul=reference --pin op:SparseToDense=cpu"; do

@@ -3,6 +3,7 @@
 #ifndef RANDOM_H
 #define RANDOM_H
 #include "base/random.h"
+#include <stdbool.h>
 
 /* Returns the number of random cases to test: `count`, or a quarter of it with a sanitizer, which makes them several
  * times as slow. The optimised build compares the results of all of them; a quarter makes the same memory accesses. */
@@ -13,6 +14,12 @@ static inline uint32_t random_rounds(uint32_t count)
 #else
     return count;
 #endif
+}
+
+/* Returns whether to test case `index` of a table: each, or every fourth with a sanitizer, as random_rounds(). */
+static inline bool random_takes(uint64_t index)
+{
+    return index % (4 / random_rounds(4)) == 0;
 }
 
 /* Returns a number in [low, high]. */

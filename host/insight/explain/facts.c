@@ -24,7 +24,7 @@ const char *facts_domain_name(const struct facts *facts, uint32_t domain)
 
 bool facts_assumed(const struct facts *facts, uint32_t *at, const char **out_name, int64_t *out_size)
 {
-    const cost_sizes *sizes = &facts->session->sizes;
+    const cost_sizes *sizes = &facts->session->costs.sizes;
     const graph_model *model = facts->session->model;
 
     for (; *at < sizes->symbol_count && *at < model->symbol_count; (*at)++) {

@@ -440,7 +440,7 @@ void json_session(const struct facts *facts, const explain_view *view)
     profile_cpu(cpu, sizeof cpu);
     json_open(&json, NULL, '{', false);
     json_whole(&json, "version", 1);
-    json_text(&json, "model", facts->session->model->path);
+    json_text(&json, "model", facts->session->model->source.path);
     json_text(&json, "policy", facts->session->rules.by_priority ? "priority" : "cost");
     json_text(&json, "objective", partition_objective_name(facts->session->rules.objective));
     json_text(&json, "cpu", cpu);
@@ -449,7 +449,7 @@ void json_session(const struct facts *facts, const explain_view *view)
     json_whole(&json, NULL, COST_FEW_THREADS);
     json_whole(&json, NULL, COST_THREADS);
     json_close(&json);
-    json_whole(&json, "nodes_in_file", facts->session->nodes_in_file);
+    json_whole(&json, "nodes_in_file", facts->session->loading.nodes_in_file);
     json_whole(&json, "nodes", facts->node_count);
     json_whole(&json, "regions", facts->region_count);
     json_open(&json, "assumed", '[', false);

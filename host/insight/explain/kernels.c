@@ -72,11 +72,11 @@ static inlay_status list_region_kernels(struct facts *facts, facts_graph *graph,
     if (region->step != NULL)
         status = program_list_kernels((struct program *)(uintptr_t)graph->program, region->step, graph->parts->profile,
                                       add_kernel, &listing, &diag);
-    if (status != INLAY_OK && status != INLAY_OUT_OF_MEMORY && facts->session->log != NULL) {
+    if (status != INLAY_OK && status != INLAY_OUT_OF_MEMORY && facts->session->log.write != NULL) {
         char line[sizeof diag.text + 64];
 
         (void)snprintf(line, sizeof line, "the list of kernels is incomplete: %s", diag.text);
-        facts->session->log(facts->session->log_user, INLAY_LOG_WARNING, line);
+        facts->session->log.write(facts->session->log.user, INLAY_LOG_WARNING, line);
     }
     return status == INLAY_OUT_OF_MEMORY ? status : INLAY_OK;
 }

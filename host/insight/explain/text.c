@@ -47,13 +47,13 @@ static void say_summary(const struct text_page *page)
     const uint32_t threads = profile_threads(env->max_threads);
     char cpu[160], a[FORMATTED_BYTES], b[FORMATTED_BYTES];
 
-    if (facts->session->model->path != NULL) {
-        say_text(page->sink, facts->session->model->path);
+    if (facts->session->model->source.path != NULL) {
+        say_text(page->sink, facts->session->model->source.path);
         say(page->sink, "\n");
     }
     say(page->sink, "%" PRIu32 " %s in the file, %" PRIu32 " after optimisation, in %" PRIu32 " %s\n",
-        facts->session->nodes_in_file, plural(facts->session->nodes_in_file, "node", "nodes"), facts->node_count,
-        facts->region_count, plural(facts->region_count, "region", "regions"));
+        facts->session->loading.nodes_in_file, plural(facts->session->loading.nodes_in_file, "node", "nodes"),
+        facts->node_count, facts->region_count, plural(facts->region_count, "region", "regions"));
     profile_cpu(cpu, sizeof cpu);
     if (profile_is_assumed())
         say(page->sink, "as on %s%s\n", cpu,

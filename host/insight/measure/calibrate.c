@@ -42,9 +42,9 @@ struct calibration {
 
 static bool report_progress(struct calibration *calibration, const char *what)
 {
-    if (!calibration->cancelled && calibration->session->progress != NULL)
-        calibration->cancelled =
-            calibration->session->progress(calibration->session->progress_user, calibration->fraction, what) != 0;
+    if (!calibration->cancelled && calibration->session->progress.report != NULL)
+        calibration->cancelled = calibration->session->progress.report(calibration->session->progress.user,
+                                                                       calibration->fraction, what) != 0;
     return calibration->cancelled;
 }
 
@@ -182,11 +182,11 @@ static inlay_status time_offer(struct calibration *calibration, const case_model
         provider_is_lost(offer->job.provider->state); /* the device hangs: keep everything that it may use */
     if (status == INLAY_CANCELLED || status == INLAY_OUT_OF_MEMORY || status == INLAY_DEVICE_LOST)
         return inlay_fail(calibration->diag, status, "%s", why.text);
-    if (status != INLAY_OK && calibration->session->log != NULL) {
+    if (status != INLAY_OK && calibration->session->log.write != NULL) {
         char line[700];
         (void)snprintf(line, sizeof line, "calibrate: provider %s, %s: %s", offer->job.provider->name, models->row->op,
                        why.text);
-        calibration->session->log(calibration->session->log_user, INLAY_LOG_WARNING, line);
+        calibration->session->log.write(calibration->session->log.user, INLAY_LOG_WARNING, line);
     }
     *out_ns = status == INLAY_OK ? measured.ns : 0;
     calibration->calm = calibration->calm && (status != INLAY_OK || measured.calm);
@@ -590,7 +590,7 @@ static void find_speed(struct calibration *calibration)
 
 static inlay_status calibrate(struct calibration *calibration, const inlay_options *options)
 {
-    cost_log log = { calibration->session->log, calibration->session->log_user };
+    cost_log log = { calibration->session->log.write, calibration->session->log.user };
     cost_profile earlier = { .provider_count = 0 };
     inlay_status status = INLAY_OK;
     char folder[PATH_MAX], location[PATH_MAX];

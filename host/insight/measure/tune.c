@@ -79,8 +79,8 @@ static inlay_status read_inputs(struct tuning *tuning)
         if (value != NULL && value->kind == INLAY_KIND_TENSOR)
             inputs[i] = (cost_input){ value->rank, value->dims };
     }
-    tuning->sizes = (cost_sizes){ .assumed = tuning->session->sizes.assumed,
-                                  .assumed_count = tuning->session->sizes.assumed_count,
+    tuning->sizes = (cost_sizes){ .assumed = tuning->session->costs.sizes.assumed,
+                                  .assumed_count = tuning->session->costs.sizes.assumed_count,
                                   .inputs = inputs,
                                   .input_count = count };
     return INLAY_OK;

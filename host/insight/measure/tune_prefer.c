@@ -328,7 +328,7 @@ static bool record_at(struct comparison *comparison, const struct alternative *c
 {
     struct tuning *tuning = comparison->tuning;
     const program_env *env = &tuning->session->env;
-    const cost_whole_model model = { .hash = tuning->session->model_hash,
+    const cost_whole_model model = { .hash = tuning->session->costs.model_hash,
                                      .graph = tuning->session->main->graph,
                                      .values = values,
                                      .providers = env->providers,

@@ -12,7 +12,7 @@ void profile_json(const profile_report *report, const explain_sink *sink)
     INLAY_CHECK(report->profile->run_count > 0);
     json_open(&json, NULL, '{', false);
     json_whole(&json, "version", 1);
-    json_text(&json, "model", report->profile->session->model->path);
+    json_text(&json, "model", report->profile->session->model->source.path);
     json_whole(&json, "runs", report->profile->run_count);
     json_whole(&json, "threads", report->profile->session->env.max_threads);
     json_number(&json, "run_ns", report->run_ns);

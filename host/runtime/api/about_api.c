@@ -11,15 +11,16 @@ static const char *text_of(const char *text)
 inlay_status inlay_session_model(const inlay_session *session, inlay_model_info *out_info)
 {
     const graph_model *model = session->model;
-    const inlay_model_info info = { .producer_name = text_of(model->producer_name),
-                                    .producer_version = text_of(model->producer_version),
-                                    .domain = text_of(model->domain),
+    const inlay_model_info info = { .producer_name = text_of(model->about.producer_name),
+                                    .producer_version = text_of(model->about.producer_version),
+                                    .domain = text_of(model->about.domain),
                                     .graph_name = text_of(model->main->name),
-                                    .doc = text_of(model->doc),
-                                    .model_version = model->model_version,
+                                    .doc = text_of(model->about.doc),
+                                    .model_version = model->about.version,
                                     .ir_version = model->ir_version,
                                     .metadata_count = model->metadata_count };
 
+    INLAY_CHECK(session_check(session));
     return sized_struct_write(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }
 

@@ -42,8 +42,8 @@ inlay_status inlay_context_create(inlay_session *session, inlay_context **out_co
         free(context);
         return status;
     }
-    if (run_shared_init(&context->shared, session->env.max_threads, session->env.max_run_bytes, session->memory) !=
-        INLAY_OK) {
+    if (run_shared_init(&context->shared, session->env.max_threads, session->env.max_run_bytes,
+                        session->limits.memory) != INLAY_OK) {
         free(context);
         return no_memory(diag, "for a run context");
     }

@@ -65,6 +65,7 @@ inlay_status inlay_device_list(const inlay_options *options, inlay_device_fn dev
 inlay_status session_device(const inlay_session *session, const char *name, const struct provider **out,
                             inlay_diag *diag)
 {
+    INLAY_CHECK(session_check(session));
     for (uint32_t i = 0; name != NULL && i < session->env.provider_count; i++)
         if (strcmp(session->providers[i].name, name) == 0) {
             *out = session->open[i];

@@ -19,6 +19,7 @@ inlay_status inlay_tune(inlay_session *session, const inlay_tune_options *how, i
 
     if (insight == NULL)
         return INLAY_UNSUPPORTED;
+    INLAY_CHECK(session_check(session));
     session_background_wait(session);
     return insight->tune(session, how, out_result, diag);
 }

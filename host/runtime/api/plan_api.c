@@ -9,6 +9,7 @@ inlay_status inlay_session_plan_save(const inlay_session *session, inlay_write_f
     inlay_status status;
     uint32_t count;
 
+    INLAY_CHECK(session_check(session));
     session_background_wait(session);
     session_hold(session);
     count = program_count(session->main);

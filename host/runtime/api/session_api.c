@@ -132,14 +132,16 @@ inlay_status inlay_session_memory(const inlay_session *session, inlay_memory_inf
 {
     inlay_memory_info info;
 
-    run_memory_get_info(session->memory, &info);
+    INLAY_CHECK(session_check(session));
+    run_memory_get_info(session->limits.memory, &info);
     return sized_struct_write(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }
 
 inlay_status inlay_session_value_create(inlay_session *session, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                         inlay_value **out_value, inlay_diag *diag)
 {
-    return value_create_from(session->memory, dtype, rank, dims, false, out_value, diag);
+    INLAY_CHECK(session_check(session));
+    return value_create_from(session->limits.memory, dtype, rank, dims, false, out_value, diag);
 }
 
 inlay_status inlay_plugin_register(inlay_status (*open)(const struct inlay_host *host,

@@ -35,7 +35,7 @@ inlay_status inlay_context_keep_states(inlay_context *context, uint64_t rows, in
                           "of the next run, INPUT=OUTPUT");
     if (rows > UINT32_MAX / 2)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "a state cannot have %llu rows", (unsigned long long)rows);
-    status = run_states_create(context->runner->prog, context->session->memory, rows, &states, diag);
+    status = run_states_create(context->runner->prog, context->session->limits.memory, rows, &states, diag);
     if (status != INLAY_OK)
         return status;
     run_states_destroy(context->states);

@@ -87,21 +87,21 @@ static inlay_status schema_for(struct binder *binder, const struct graph *graph,
                                const char *signature, graph_schema **out)
 {
     graph_model *model = binder->model;
-    uint32_t found = names_find(&model->schema_table, signature, strlen(signature));
+    uint32_t found = names_find(&model->schemas.table, signature, strlen(signature));
     inlay_status status;
 
-    INLAY_CHECK(found == NAMES_NONE || found < model->schema_count);
+    INLAY_CHECK(found == NAMES_NONE || found < model->schemas.count);
     if (found != NAMES_NONE) {
-        *out = model->schemas[found];
+        *out = model->schemas.list[found];
         return INLAY_OK;
     }
     status = parse(binder, graph, node, signature, out);
     if (status != INLAY_OK)
         return status;
-    if (!ARENA_GROW(&model->arena, model->schemas, model->schema_count) ||
-        !names_add(&model->schema_table, signature, strlen(signature), model->schema_count, NULL))
+    if (!ARENA_GROW(&model->arena, model->schemas.list, model->schemas.count) ||
+        !names_add(&model->schemas.table, signature, strlen(signature), model->schemas.count, NULL))
         return no_memory(binder, graph);
-    model->schemas[model->schema_count++] = *out;
+    model->schemas.list[model->schemas.count++] = *out;
     return INLAY_OK;
 }
 

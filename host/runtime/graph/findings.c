@@ -94,7 +94,7 @@ static bool set_path(graph_model *model, graph_finding *finding)
 
 bool graph_update_finding_paths(graph_model *model)
 {
-    for (graph_finding *finding = model->findings; finding != NULL; finding = finding->next)
+    for (graph_finding *finding = model->findings.first; finding != NULL; finding = finding->next)
         if (!set_path(model, finding))
             return false;
     return true;
@@ -105,9 +105,9 @@ static inlay_status add_finding(graph_model *model, inlay_status error, const ch
 {
     graph_finding *finding;
 
-    if (model->finding_count == MAX_FINDINGS)
+    if (model->findings.count == MAX_FINDINGS)
         return INLAY_OK;
-    for (finding = model->findings; finding != NULL;
+    for (finding = model->findings.first; finding != NULL;
          finding = finding->next) /* bodies of loops are inferred repeatedly */
         if (strcmp(finding->text, text) == 0)
             return INLAY_OK;
@@ -123,13 +123,13 @@ static inlay_status add_finding(graph_model *model, inlay_status error, const ch
                                 .node = node == NULL ? "" : node->info.name.data };
     if (!set_path(model, finding) || finding->text == NULL)
         return INLAY_OUT_OF_MEMORY;
-    INLAY_CHECK((model->last_finding == NULL) == (model->finding_count == 0));
-    if (model->last_finding == NULL)
-        model->findings = finding;
+    INLAY_CHECK((model->findings.last == NULL) == (model->findings.count == 0));
+    if (model->findings.last == NULL)
+        model->findings.first = finding;
     else
-        model->last_finding->next = finding;
-    model->last_finding = finding;
-    model->finding_count++;
+        model->findings.last->next = finding;
+    model->findings.last = finding;
+    model->findings.count++;
     return INLAY_OK;
 }
 
@@ -144,8 +144,8 @@ inlay_status graph_tolerate(graph_model *model, const struct graph *graph, const
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     INLAY_CHECK((size_t)fault < sizeof faults / sizeof faults[0]);
-    if (model->strict) {
-        model->fault = (uint32_t)fault + 1;
+    if (model->findings.strict) {
+        model->findings.fault = (uint32_t)fault + 1;
         return graph_fail(graph, node, tensor, INLAY_INVALID_MODEL, diag, "%s; %s", text, faults[fault].fix);
     }
     (void)graph_fail(graph, node, tensor, INLAY_INVALID_MODEL, &located, "%s", text);
@@ -163,7 +163,7 @@ inlay_status graph_fault_fail(const struct graph *graph, const graph_node *node,
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    graph->model->fault = (uint32_t)fault + 1;
+    graph->model->findings.fault = (uint32_t)fault + 1;
     return graph_fail(graph, node, tensor, code, diag, "%s", text);
 }
 
@@ -188,12 +188,12 @@ bool graph_continue_after_error(graph_model *model, const struct graph *graph, c
 {
     const char *code, *fix;
 
-    if (*status == INLAY_OK || !model->collect || *status == INLAY_OUT_OF_MEMORY || *status == INLAY_CANCELLED)
+    if (*status == INLAY_OK || !model->findings.collect || *status == INLAY_OUT_OF_MEMORY || *status == INLAY_CANCELLED)
         return *status == INLAY_OK;
-    graph_fault_text(model->fault, *status, &code, &fix);
+    graph_fault_text(model->findings.fault, *status, &code, &fix);
     if (add_finding(model, *status, code, fix, graph, node, diag == NULL ? "" : diag->text) != INLAY_OK)
         return false;
-    model->fault = 0;
+    model->findings.fault = 0;
     *status = INLAY_OK;
     return true;
 }

@@ -21,7 +21,7 @@ struct graph_blob {
     bool mapped;           /* munmap, otherwise free */
     bool spilled;          /* mapped from a temporary file */
     mapped_file *file;     /* of other mappings */
-    graph_blob *next_file; /* in model->files */
+    graph_blob *next_file; /* in model->memory.files */
 };
 
 /* The name of the node's first output, which identifies a node without a name; or NULL. */
@@ -117,7 +117,7 @@ graph_model *graph_model_create(void)
 
     if (model == NULL)
         return NULL;
-    model->producer_name = model->producer_version = model->domain = model->doc = "";
+    model->about.producer_name = model->about.producer_version = model->about.domain = model->about.doc = "";
     model->main = graph_create(model, NULL, "main");
     if (model->main == NULL || !ARENA_GROW(&model->arena, model->symbols, 0)) {
         graph_model_destroy(model);
@@ -132,10 +132,10 @@ void graph_model_destroy(graph_model *model)
 {
     if (model == NULL)
         return;
-    while (model->blobs != NULL) {
-        graph_blob *blob = model->blobs;
+    while (model->memory.blobs != NULL) {
+        graph_blob *blob = model->memory.blobs;
 
-        model->blobs = blob->next;
+        model->memory.blobs = blob->next;
         mapped_file_forget(blob->file);
         if (blob->mapped)
             (void)munmap(blob->address, blob->bytes);
@@ -144,7 +144,7 @@ void graph_model_destroy(graph_model *model)
         free(blob);
     }
     names_deinit(&model->symbol_table);
-    names_deinit(&model->schema_table);
+    names_deinit(&model->schemas.table);
     arena_deinit(&model->arena);
     free(model);
 }
@@ -155,13 +155,14 @@ static inlay_status add_blob(graph_model *model, void *address, size_t bytes, ma
 
     if (blob == NULL)
         return INLAY_OUT_OF_MEMORY;
-    *blob =
-        (graph_blob){ .next = model->blobs, .address = address, .bytes = bytes, .mapped = file != NULL, .file = file };
+    *blob = (graph_blob){
+        .next = model->memory.blobs, .address = address, .bytes = bytes, .mapped = file != NULL, .file = file
+    };
     if (file != NULL) {
-        blob->next_file = model->files;
-        model->files = blob;
+        blob->next_file = model->memory.files;
+        model->memory.files = blob;
     }
-    model->blobs = blob;
+    model->memory.blobs = blob;
     return INLAY_OK;
 }
 
@@ -189,7 +190,7 @@ static void *map_temporary(const char *folder, size_t bytes)
  * from weights that will not be read again soon, so all pages are released. */
 static void *spill(graph_model *model, size_t bytes)
 {
-    void *address = map_temporary(model->spill_dir, bytes);
+    void *address = map_temporary(model->memory.spill_dir, bytes);
 
     if (address == NULL)
         return NULL;
@@ -198,7 +199,7 @@ static void *spill(graph_model *model, size_t bytes)
         (void)munmap(address, bytes);
         return NULL;
     }
-    model->blobs->mapped = model->blobs->spilled = true;
+    model->memory.blobs->mapped = model->memory.blobs->spilled = true;
     return address;
 }
 
@@ -206,7 +207,7 @@ void *graph_blob_alloc(graph_model *model, size_t bytes)
 {
     enum { MIN_SPILLED = 1 << 16 };
     size_t rounded = bytes;
-    void *address = model->spill_dir != NULL && bytes >= MIN_SPILLED ? spill(model, bytes) : NULL;
+    void *address = model->memory.spill_dir != NULL && bytes >= MIN_SPILLED ? spill(model, bytes) : NULL;
 
     if (address != NULL)
         return address;
@@ -232,7 +233,7 @@ inlay_status graph_blob_adopt(graph_model *model, void *block, size_t bytes)
 
 void graph_blob_free(graph_model *model, const void *data)
 {
-    for (graph_blob **at = &model->blobs; *at != NULL; at = &(*at)->next) {
+    for (graph_blob **at = &model->memory.blobs; *at != NULL; at = &(*at)->next) {
         graph_blob *blob = *at;
 
         if (blob->address != data || blob->mapped)
@@ -246,7 +247,7 @@ void graph_blob_free(graph_model *model, const void *data)
 
 bool graph_blob_owns(const graph_model *model, const void *data)
 {
-    for (const graph_blob *blob = model->blobs; blob != NULL; blob = blob->next)
+    for (const graph_blob *blob = model->memory.blobs; blob != NULL; blob = blob->next)
         if (blob->address == data && (!blob->mapped || blob->spilled))
             return true;
     return false;
@@ -259,8 +260,8 @@ inlay_status graph_blob_map(graph_model *model, void *address, size_t bytes, map
 
 inlay_status graph_files_check(const graph_model *model, inlay_diag *diag)
 {
-    for (; model != NULL; model = model->base) {
-        for (const graph_blob *blob = model->files; blob != NULL; blob = blob->next_file) {
+    for (; model != NULL; model = model->source.base) {
+        for (const graph_blob *blob = model->memory.files; blob != NULL; blob = blob->next_file) {
             const inlay_status status = mapped_file_check(blob->file, diag);
 
             if (status != INLAY_OK)
@@ -273,7 +274,7 @@ inlay_status graph_files_check(const graph_model *model, inlay_diag *diag)
 /* The mapping that contains these bytes; NULL: none. */
 static const graph_blob *find_mapping(const graph_model *model, const void *data, size_t bytes)
 {
-    for (const graph_blob *blob = model->blobs; blob != NULL; blob = blob->next) {
+    for (const graph_blob *blob = model->memory.blobs; blob != NULL; blob = blob->next) {
         const uintptr_t at = (uintptr_t)data - (uintptr_t)blob->address;
 
         if (blob->mapped && (uintptr_t)data >= (uintptr_t)blob->address && at <= blob->bytes &&
@@ -305,16 +306,16 @@ void graph_blob_release_pages(const graph_model *model, const void *data, size_t
 
     if (bytes < page || from >= to)
         return;
-    for (; model != NULL; model = model->base)
-        for (const graph_blob *blob = model->blobs; blob != NULL; blob = blob->next)
+    for (; model != NULL; model = model->source.base)
+        for (const graph_blob *blob = model->memory.blobs; blob != NULL; blob = blob->next)
             if (blob->mapped && from >= (uintptr_t)blob->address && to <= (uintptr_t)blob->address + blob->bytes)
                 (void)madvise((void *)from, to - from, MADV_DONTNEED);
 }
 
 void graph_model_release_pages(const graph_model *model)
 {
-    for (; model != NULL; model = model->base)
-        for (const graph_blob *blob = model->blobs; blob != NULL; blob = blob->next)
+    for (; model != NULL; model = model->source.base)
+        for (const graph_blob *blob = model->memory.blobs; blob != NULL; blob = blob->next)
             if (blob->mapped)
                 graph_blob_release_pages(model, blob->address, blob->bytes);
 }
@@ -516,8 +517,8 @@ graph_node *graph_add_node(struct graph *graph, const char *op_type, const char 
     node->info.attr_stride = sizeof(inlay_attr_info);
     node->opset = graph_model_opset(graph->model, node->info.domain.data);
     node->overload = node->doc = "";
-    node->made_by = graph->model->pass;
-    node->rewrite = graph->model->rewrite;
+    node->made_by = graph->model->rewrite.pass;
+    node->rewrite = graph->model->rewrite.number;
     return graph_append_node(graph, node) == INLAY_OK ? node : NULL;
 }
 

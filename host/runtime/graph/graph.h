@@ -158,11 +158,62 @@ typedef struct graph_external {
 
 typedef struct graph_blob graph_blob; /* a file mapping or a heap block that contains constants; see graph.c */
 
+/* What the file says about the model; texts may be "". */
+typedef struct graph_about {
+    const char *producer_name, *producer_version, *domain, *doc;
+    int64_t version;
+} graph_about;
+
+/* Where a model comes from. */
+typedef struct graph_source {
+    const char *path;  /* of the file, or NULL */
+    const void *bytes; /* [byte_count] that were parsed, for model_load_again() */
+    size_t byte_count;
+    uint64_t identity;         /* hash of the size, beginning and end of these bytes; never 0 for a loaded model */
+    uint64_t stored_bytes;     /* size of the files of the model in the file system, without pipes and packed files */
+    uint64_t copied_bytes;     /* bytes of files that were read into memory instead of being mapped */
+    graph_external *externals; /* external data of the tensors; NULL: none */
+    uint32_t made_externals;   /* those that a translation has made (model/format.h) */
+    /* model_load_again(): the model whose mappings this one reads, which outlives it; otherwise NULL. */
+    const graph_model *base;
+} graph_source;
+
+/* Memory of constants, unmapped or freed with the model. */
+typedef struct graph_memory {
+    graph_blob *blobs;
+    graph_blob *files; /* the blobs that are mapped files */
+    /* Folder for temporary files that hold large blocks of graph_blob_alloc(), whose pages can then be released; NULL:
+     * all are in the heap. From the arena. */
+    const char *spill_dir;
+} graph_memory;
+
+/* Schemas that bind.c has parsed. */
+typedef struct graph_schemas {
+    struct graph_schema **list; /* [count] */
+    uint32_t count;
+    names_table table; /* signature -> index into list */
+} graph_schemas;
+
+/* While the optimiser runs: new nodes are marked with both, and removed nodes are recorded in the history. */
+typedef struct graph_rewrite {
+    const char *pass; /* NULL: the optimiser does not run */
+    int64_t number;   /* of the rewrite; 0 without a pass */
+} graph_rewrite;
+
+/* How faults of the model are handled, and those that were found. */
+typedef struct graph_findings {
+    bool strict;                 /* what violates ONNX but can be interpreted fails, instead of becoming a finding */
+    bool collect;                /* binding and inference continue after an error, see graph_continue_after_error() */
+    uint32_t fault;              /* 1 + the graph_fault of the last error, 0 = none */
+    graph_finding *first, *last; /* in the order of discovery */
+    uint32_t count;              /* at most 1000 are stored */
+} graph_findings;
+
 struct graph_model {
     struct arena arena;
     int64_t ir_version;
-    const char *producer_name, *producer_version, *domain, *doc;
-    int64_t model_version;
+    graph_about about;
+    graph_source source;
     graph_opset *opsets;
     uint32_t opset_count;
     graph_property *metadata;
@@ -172,41 +223,22 @@ struct graph_model {
     struct graph *main;
     inlay_symbol_info *symbols; /* [symbol_count], 0 reserved */
     uint32_t symbol_count;
-    names_table symbol_table;      /* name -> index into symbols */
-    names_table schema_table;      /* signature -> index into schemas */
-    struct graph_schema **schemas; /* [schema_count] parsed by bind.c */
-    uint32_t schema_count;
+    names_table symbol_table; /* name -> index into symbols */
+    graph_schemas schemas;
     uint64_t next_name; /* number of the next name that graph_add_value() generates */
-    graph_blob *blobs;  /* memory that is unmapped or freed with the model */
-    graph_blob *files;  /* the blobs that are mapped files */
-    /* Folder for temporary files that hold large blocks of graph_blob_alloc(), whose pages can then be released; NULL:
-     * all are in the heap. From the arena. */
-    const char *spill_dir;
-    const char *path; /* of the file, or NULL */
-    const void *file; /* [file_bytes] the bytes that were parsed, for model_load_again() */
-    size_t file_bytes;
-    uint64_t identity;         /* hash of the size, beginning and end of these bytes; never 0 for a loaded model */
-    uint64_t stored_bytes;     /* size of the files of the model in the file system, without pipes and packed files */
-    uint64_t copied_bytes;     /* bytes of files that were read into memory instead of being mapped */
-    graph_external *externals; /* external data of the tensors; NULL: none */
-    uint32_t made_externals;   /* those that a translation has made (model/format.h) */
-    /* model_load_again(): the model whose mappings this one reads, which outlives it; otherwise NULL. */
-    const graph_model *base;
+    graph_memory memory;
     inlay_str extra; /* see graph_node.extra */
-    /* While the optimiser runs: the pass and the number of its rewrite. New nodes are marked with both, and removed
-     * nodes are recorded in the history. Otherwise NULL and 0. */
-    const char *pass;
-    int64_t rewrite;
-    bool strict;      /* what violates ONNX but can be interpreted fails, instead of becoming a finding */
+    graph_rewrite rewrite;
+    graph_findings findings;
     bool trusts_file; /* inference used a type or shape that the file declares, which may be wrong */
-    bool collect;     /* binding and inference continue after an error, see graph_continue_after_error() */
-    uint32_t fault;   /* 1 + the graph_fault of the last error, 0 = none */
-    graph_finding *findings, *last_finding; /* list in the order of discovery */
-    uint32_t finding_count;                 /* at most 1000 are stored */
     /* For models that are being converted: if a node has types that its operator version does not support, inference
      * binds it to a later version, up to this opset. 0: inference fails. */
     int64_t later_opset;
 };
+
+/* Checks what holds for a model after graph_finish(), as INLAY_CHECK(graph_model_check(model)): returns true, or the
+ * process ends at the condition that does not hold. In model_check.c. */
+bool graph_model_check(const graph_model *model);
 
 /* The symbol of an open dimension that a user names: by its name, as INPUT:AXIS, or, if no dimension has that name, as
  * "batch", which is the first dimension of the first input. 0: there is none. */
@@ -283,7 +315,7 @@ void *graph_blob_alloc(graph_model *model, size_t bytes);
 inlay_status graph_blob_adopt(graph_model *model, void *block, size_t bytes);
 /* Transfers a mapping and its watch to the model, which ends both. On failure the caller keeps them. */
 inlay_status graph_blob_map(graph_model *model, void *address, size_t bytes, mapped_file *file);
-/* INLAY_IO_ERROR: a mapped file of the model, or of model->base, has changed or cannot be read, so bytes read from
+/* INLAY_IO_ERROR: a mapped file of the model, or of source.base, has changed or cannot be read, so bytes read from
  * it may be wrong. Called after each step that reads constants: loading, compiling, a run. Thread-safe. */
 INLAY_NODISCARD inlay_status graph_files_check(const graph_model *model, inlay_diag *diag);
 /* Computed constants of at least this size are written directly to a block of the model; smaller ones are copied. */
@@ -296,7 +328,7 @@ const file_id *graph_blob_file(const graph_model *model, const void *data, size_
 bool graph_blob_is_mapped(const graph_model *model, const void *data, size_t bytes);
 
 /* A hint that the bytes will probably not be read again. Pages of a mapping that are completely within the range are
- * released; a later read loads them from the file again. No effect on heap memory. Also for mappings of model->base.
+ * released; a later read loads them from the file again. No effect on heap memory. Also for mappings of source.base.
  * Thread-safe. */
 void graph_blob_release_pages(const graph_model *model, const void *data, size_t bytes);
 /* The same for all mapped files of the model. */

@@ -44,7 +44,7 @@ static graph_history *history_of(struct graph *graph)
     graph_history *history = graph->history;
     uint32_t capacity;
 
-    if (graph->model->pass == NULL)
+    if (graph->model->rewrite.pass == NULL)
         return NULL;
     if (history == NULL)
         history = graph->history = arena_alloc(arena, sizeof *history);
@@ -72,7 +72,7 @@ void history_removed(struct graph *graph, graph_node *node)
     earlier = arena_array(&graph->model->arena, (size_t)node->info.output_count + 1, sizeof *earlier);
     if (earlier == NULL)
         return;
-    history->removed[history->removed_count++] = (removed_node){ node, graph->model->rewrite, earlier };
+    history->removed[history->removed_count++] = (removed_node){ node, graph->model->rewrite.number, earlier };
     for (uint32_t i = 0; i < node->info.output_count; i++) {
         if (node->info.outputs[i] == INLAY_NONE)
             continue;

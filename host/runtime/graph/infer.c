@@ -235,7 +235,7 @@ static bool infer_or_note(struct inference *inf, struct graph *graph, graph_node
     *status = infer_one(inf, graph, node);
     if (*status == INLAY_OK)
         return true;
-    for (uint32_t output = 0; inf->model->collect && output < node->info.output_count;
+    for (uint32_t output = 0; inf->model->findings.collect && output < node->info.output_count;
          output++) { /* prevents follow-up errors in later nodes */
         if (node->info.outputs[output] == INLAY_NONE)
             continue;

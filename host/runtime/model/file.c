@@ -185,8 +185,8 @@ inlay_status file_transfer(file_map *map, graph_model *model, inlay_diag *diag)
         file_unmap(map);
         return inlay_fail(diag, status, "out of memory");
     }
-    model->stored_bytes += map->stored;
-    model->copied_bytes += map->watch == NULL ? map->stored : 0;
+    model->source.stored_bytes += map->stored;
+    model->source.copied_bytes += map->watch == NULL ? map->stored : 0;
     return INLAY_OK;
 }
 
@@ -195,7 +195,7 @@ static uint64_t file_copy_left(const model_load_options *options, const graph_mo
 {
     const uint64_t bytes = options != NULL ? options->copy_bytes : 0;
 
-    return bytes > model->copied_bytes ? bytes - model->copied_bytes : 0;
+    return bytes > model->source.copied_bytes ? bytes - model->source.copied_bytes : 0;
 }
 
 /* The part of path below the folder; NULL: it is not below. */
@@ -211,7 +211,7 @@ static char *below(char *path, const char *folder)
 static bool real_folder(const external_files *files, char *folder)
 {
     const bool has_own = files->options == NULL || files->options->external_dir == NULL;
-    char *slash = has_own && files->model->path != NULL && realpath(files->model->path, folder) != NULL
+    char *slash = has_own && files->model->source.path != NULL && realpath(files->model->source.path, folder) != NULL
                       ? strrchr(folder, '/')
                       : NULL;
 
@@ -373,7 +373,7 @@ static inlay_status unpack(const char *location, file_map *map, inlay_diag *diag
 
 static const graph_external *find_recorded(const graph_model *model, const char *location)
 {
-    const graph_external *external = model != NULL ? model->externals : NULL;
+    const graph_external *external = model != NULL ? model->source.externals : NULL;
 
     while (external != NULL && strcmp(external->location, location) != 0)
         external = external->next;
@@ -386,10 +386,11 @@ bool file_record(graph_model *model, const char *location, const void *bytes, si
 
     if (external == NULL)
         return false;
-    *external = (graph_external){
-        .next = model->externals, .location = arena_string(&model->arena, location), .bytes = bytes, .count = count
-    };
-    model->externals = external;
+    *external = (graph_external){ .next = model->source.externals,
+                                  .location = arena_string(&model->arena, location),
+                                  .bytes = bytes,
+                                  .count = count };
+    model->source.externals = external;
     return external->location != NULL;
 }
 
@@ -406,7 +407,7 @@ inlay_status external_open(external_files *files, const char *location, file_map
         *out = files->maps[found];
         return INLAY_OK;
     }
-    external = find_recorded(files->model->base, location);
+    external = find_recorded(files->model->source.base, location);
     if (external == NULL)
         external = find_recorded(files->model, location);
     if (external != NULL) {

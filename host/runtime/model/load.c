@@ -162,12 +162,13 @@ static inlay_status load_model(struct loader *loader, const Onnx__Model *proto)
     if (status != INLAY_OK)
         return status;
     model->ir_version = proto->ir_version;
-    model->model_version = proto->model_version;
-    model->producer_name = load_text(loader, proto->producer_name);
-    model->producer_version = load_text(loader, proto->producer_version);
-    model->domain = load_text(loader, proto->domain);
-    model->doc = load_text(loader, proto->doc_string);
-    if (model->producer_name == NULL || model->producer_version == NULL || model->domain == NULL || model->doc == NULL)
+    model->about.version = proto->model_version;
+    model->about.producer_name = load_text(loader, proto->producer_name);
+    model->about.producer_version = load_text(loader, proto->producer_version);
+    model->about.domain = load_text(loader, proto->domain);
+    model->about.doc = load_text(loader, proto->doc_string);
+    if (model->about.producer_name == NULL || model->about.producer_version == NULL || model->about.domain == NULL ||
+        model->about.doc == NULL)
         return load_no_memory(loader, NULL);
     INLAY_TRY(load_properties(loader, proto));
     INLAY_TRY(load_extra(loader, &proto->base, 0, &model->extra));
@@ -262,11 +263,11 @@ static void *alloc_external(void *ctx, size_t bytes, const char **out_location)
     void *data = graph_blob_alloc(model, bytes);
     char location[24];
 
-    (void)snprintf(location, sizeof location, "\1%u", model->made_externals);
+    (void)snprintf(location, sizeof location, "\1%u", model->source.made_externals);
     if (data == NULL || !file_record(model, location, data, bytes))
         return NULL;
-    model->made_externals++;
-    *out_location = model->externals->location;
+    model->source.made_externals++;
+    *out_location = model->source.externals->location;
     return data;
 }
 
@@ -300,23 +301,24 @@ static inlay_status translate(external_files *files, const void **bytes, size_t 
     graph_model *model = files->model;
     const model_load_options *options = files->options;
     const model_format *format = load_format_of(*bytes, *count);
-    const char *slash = model->path != NULL ? strrchr(model->path, '/') : NULL;
-    const char *name = slash != NULL ? slash + 1 : model->path;
+    const char *slash = model->source.path != NULL ? strrchr(model->source.path, '/') : NULL;
+    const char *name = slash != NULL ? slash + 1 : model->source.path;
     format_file file = { *bytes, *count, name, name, alloc_external, model, open_other, files, false };
     struct wire made = { 0 };
     inlay_status status = INLAY_OK;
 
     if (format == NULL)
         return INLAY_OK;
-    if (model->path == NULL || is_stream(model->path) || (options != NULL && options->external_dir != NULL))
+    if (model->source.path == NULL || is_stream(model->source.path) ||
+        (options != NULL && options->external_dir != NULL))
         file.location = NULL;
     file.keeps_blocks = file.location != NULL && options != NULL && options->keep_blocks;
     if (options != NULL && options->spill_dir != NULL)
-        model->spill_dir = options->spill_dir(options->spill_user, *count);
+        model->memory.spill_dir = options->spill_dir(options->spill_user, *count);
     made.failed = file.location != NULL && !file_record(model, file.location, *bytes, *count);
     if (!made.failed) /* external_open() will find the file by its location, and not map it again */
         status = format->translate(&file, &made, diag);
-    model->spill_dir = NULL;
+    model->memory.spill_dir = NULL;
     if (status == INLAY_OK && (made.failed || graph_blob_adopt(model, made.bytes, made.count) != INLAY_OK))
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory for the model of a %s file", format->name);
     if (status == INLAY_OK) {
@@ -338,7 +340,8 @@ static inlay_status load(graph_model *model, const void *bytes, size_t count, co
     struct loader loader = { .model = model, .limits = with_defaults(options), .diag = diag };
     inlay_status status;
 
-    model->identity = model->base != NULL ? model->base->identity : identity_of(bytes, count);
+    model->source.identity =
+        model->source.base != NULL ? model->source.base->source.identity : identity_of(bytes, count);
     loader.external =
         (external_files){ .model = model,
                           .options = options,
@@ -352,10 +355,10 @@ static inlay_status load(graph_model *model, const void *bytes, size_t count, co
                                      .alloc = blob_alloc,
                                      .alloc_ctx = model,
                                      .densified = &loader.densified };
-    model->file = bytes;
-    model->file_bytes = count;
-    model->strict = options != NULL && options->strict;
-    model->collect = options != NULL && options->collect;
+    model->source.bytes = bytes;
+    model->source.byte_count = count;
+    model->findings.strict = options != NULL && options->strict;
+    model->findings.collect = options != NULL && options->collect;
     loader.keep_sparse = options != NULL && options->keep_sparse;
     loader.drop_metadata = options != NULL && options->drop_metadata;
     INLAY_TRY(check_kind(bytes, count, diag));
@@ -368,7 +371,7 @@ static inlay_status load(graph_model *model, const void *bytes, size_t count, co
     INLAY_TRY(load_model(&loader, proto));
 done:
     if (options != NULL && options->out_fault != NULL)
-        *options->out_fault = model->fault;
+        *options->out_fault = model->findings.fault;
     free(scanned.bytes);
     external_deinit(&loader.external);
     arena_deinit(&parsed);
@@ -391,8 +394,8 @@ static inlay_status load_map(file_map *map, const char *what, const char *path, 
     }
     INLAY_TRY(file_transfer(map, model, diag));
     if (path != NULL) {
-        model->path = arena_string(&model->arena, path);
-        if (model->path == NULL) {
+        model->source.path = arena_string(&model->arena, path);
+        if (model->source.path == NULL) {
             status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
             goto done;
         }
@@ -403,7 +406,8 @@ static inlay_status load_map(file_map *map, const char *what, const char *path, 
         graph_model_destroy(model);
         return files;
     }
-    if (status == INLAY_OK || model->collect) { /* with `collect`, the caller gets the findings before the error */
+    if (status == INLAY_OK ||
+        model->findings.collect) { /* with `collect`, the caller gets the findings before the error */
         *out_model = model;
         model = NULL;
     }
@@ -462,7 +466,7 @@ static inlay_status load_bytes(const void *data, size_t bytes, const graph_model
     *out_model = NULL;
     if (model == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
-    model->base = base;
+    model->source.base = base;
     status = load(model, data, bytes, options, NULL, diag);
     if (status == INLAY_OK) {
         *out_model = model;
@@ -482,5 +486,5 @@ inlay_status model_load_bytes(const void *data, size_t bytes, const model_load_o
 inlay_status model_load_again(const graph_model *base, const model_load_options *options, graph_model **out_model,
                               inlay_diag *diag)
 {
-    return load_bytes(base->file, base->file_bytes, base, options, out_model, diag);
+    return load_bytes(base->source.bytes, base->source.byte_count, base, options, out_model, diag);
 }

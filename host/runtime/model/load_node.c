@@ -284,7 +284,8 @@ inlay_status load_node(struct loader *loader, struct scope *scope, const Onnx__N
         status = scope_resolve(loader, scope, name, &inputs[i]);
         if (status != INLAY_OK)
             return status;
-        if (inputs[i] == INLAY_NONE && loader->model->collect) /* graph_finish() reports the missing producer */
+        if (inputs[i] == INLAY_NONE &&
+            loader->model->findings.collect) /* graph_finish() reports the missing producer */
             status = scope_define(loader, scope, name, "input", &inputs[i]);
         else if (inputs[i] == INLAY_NONE)
             status = graph_fault_fail(

@@ -104,12 +104,12 @@ static inlay_status put_model(struct saver *saver)
     inlay_status status = INLAY_OK;
 
     wire_int(wire, 1, model->ir_version);
-    wire_text_if(wire, 2, model->producer_name);
-    wire_text_if(wire, 3, model->producer_version);
-    wire_text_if(wire, 4, model->domain);
-    if (model->model_version != 0)
-        wire_int(wire, 5, model->model_version);
-    wire_text_if(wire, 6, model->doc);
+    wire_text_if(wire, 2, model->about.producer_name);
+    wire_text_if(wire, 3, model->about.producer_version);
+    wire_text_if(wire, 4, model->about.domain);
+    if (model->about.version != 0)
+        wire_int(wire, 5, model->about.version);
+    wire_text_if(wire, 6, model->about.doc);
     for (uint32_t i = 0; i < model->opset_count; i++)
         put_opset(wire, 8, &model->opsets[i]);
     mark = wire_begin(wire, 7);

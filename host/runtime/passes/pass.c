@@ -123,6 +123,7 @@ static inlay_status complete(pass_ctx *ctx, bool infer)
         status = graph_finish(ctx->model->main, ctx->diag);
     if (status == INLAY_OK && infer)
         status = graph_infer(ctx->model, ctx->diag);
+    INLAY_CHECK(status != INLAY_OK || graph_model_check(ctx->model));
     return status;
 }
 
@@ -142,8 +143,8 @@ static inlay_status run_list(pass_ctx *ctx, bool (*wanted)(const pass_ctx *, uin
 
             if (!wanted(ctx, i, level))
                 continue;
-            ctx->pass = ctx->model->pass = passes[i].name;
-            ctx->model->rewrite = ctx->rewrites + 1;
+            ctx->pass = ctx->model->rewrite.pass = passes[i].name;
+            ctx->model->rewrite.number = ctx->rewrites + 1;
             INLAY_TRY(passes[i].run(ctx, &one));
             if (one)
                 INLAY_TRY(complete(ctx, ctx->after != NULL));
@@ -156,8 +157,8 @@ static inlay_status run_list(pass_ctx *ctx, bool (*wanted)(const pass_ctx *, uin
         INLAY_TRY(type_guard_verify(ctx));
     }
 done:
-    ctx->model->pass = NULL;
-    ctx->model->rewrite = 0;
+    ctx->model->rewrite.pass = NULL;
+    ctx->model->rewrite.number = 0;
     return status;
 }
 
@@ -173,16 +174,16 @@ static inlay_status report_near_misses(pass_ctx *ctx, uint32_t level)
 
         if (!is_wanted(ctx, i, level) || !is_among(passes[i].name, "attention layer_norm"))
             continue;
-        ctx->pass = ctx->model->pass = passes[i].name;
-        ctx->model->rewrite = ctx->rewrites + 1;
+        ctx->pass = ctx->model->rewrite.pass = passes[i].name;
+        ctx->model->rewrite.number = ctx->rewrites + 1;
         INLAY_TRY(passes[i].run(ctx, &changed));
         if (changed)
             INLAY_TRY(complete(ctx, true));
     }
 done:
     ctx->at_end = false;
-    ctx->model->pass = NULL;
-    ctx->model->rewrite = 0;
+    ctx->model->rewrite.pass = NULL;
+    ctx->model->rewrite.number = 0;
     return status;
 }
 
@@ -208,7 +209,7 @@ done:
 void pass_count(pass_ctx *ctx, const struct graph *graph, const graph_node *node, const char *text)
 {
     ctx->rewrites++;
-    ctx->model->rewrite = ctx->rewrites + 1;
+    ctx->model->rewrite.number = ctx->rewrites + 1;
     if (ctx->note != NULL && text != NULL)
         ctx->note(ctx->note_ctx, ctx->pass, ctx->rewrites, graph, node, text);
 }

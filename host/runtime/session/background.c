@@ -40,8 +40,8 @@ static void log_line(const inlay_session *session, uint32_t level, const char *w
     char line[500];
 
     (void)snprintf(line, sizeof line, "option compile_in_background: %s%.300s", what, why);
-    if (session->log != NULL)
-        session->log(session->log_user, level, line);
+    if (session->log.write != NULL)
+        session->log.write(session->log.user, level, line);
 }
 
 /* [provider_count] 1 = the provider has an engine cache. NULL: out of memory. */
@@ -89,8 +89,8 @@ static struct session_background *create_background(inlay_session *session)
     (void)pthread_mutex_init(&background->lock, NULL);
     (void)pthread_cond_init(&background->ended_changed, NULL);
     background->later_env = session->env;
-    background->sizes.assumed = session->sizes.assumed;
-    background->sizes.assumed_count = session->sizes.assumed_count;
+    background->sizes.assumed = session->costs.sizes.assumed;
+    background->sizes.assumed_count = session->costs.sizes.assumed_count;
     return background;
 }
 
@@ -127,7 +127,7 @@ static void *compile_later(void *user)
     struct program *program = background->later;
     inlay_status status;
 
-    crash_here.model = session->model->identity;
+    crash_here.model = session->model->source.identity;
     status = program_finish(&program, &why);
 
     if (status == INLAY_OK)

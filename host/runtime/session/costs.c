@@ -52,8 +52,8 @@ static inlay_status read_assumptions(inlay_session *session, const inlay_options
         if (symbol == 0)
             log_unknown_symbol(session, copy);
     }
-    session->sizes.assumed = list;
-    session->sizes.assumed_count = count;
+    session->costs.sizes.assumed = list;
+    session->costs.sizes.assumed_count = count;
     return INLAY_OK;
 }
 
@@ -92,9 +92,9 @@ inlay_status session_costs_open(inlay_session *session, const inlay_options *opt
     char root[PATH_MAX], folder[PATH_MAX], place[PATH_MAX];
     inlay_status status;
 
-    session->env.sizes = &session->sizes;
-    session->cache_dir = arena_string(&session->arena, options_text(options, OPTION_cache_dir));
-    if (session->cache_dir == NULL)
+    session->env.sizes = &session->costs.sizes;
+    session->costs.cache_dir = arena_string(&session->arena, options_text(options, OPTION_cache_dir));
+    if (session->costs.cache_dir == NULL)
         return no_memory(diag, "for a session");
     status = session_profile_place(options, place, &request.profile_folder, &request.profile_name, diag);
     if (status != INLAY_OK)
@@ -109,10 +109,10 @@ inlay_status session_costs_open(inlay_session *session, const inlay_options *opt
         snprintf(folder, sizeof folder, "%s/costs", root) < (int)sizeof folder)
         request.folder = folder;
     if (request.folder != NULL || request.profile_folder != NULL) {
-        status = cost_book_open(&request, &session->book, diag);
+        status = cost_book_open(&request, &session->costs.book, diag);
         if (status != INLAY_OK)
             return status;
-        session->env.costs = session->book;
+        session->env.costs = session->costs.book;
     }
     return read_assumptions(session, options, diag);
 }
@@ -125,18 +125,18 @@ inlay_status session_read_left_out(inlay_session *session, inlay_diag *diag)
                                .providers = session->providers,
                                .provider_count = session->env.provider_count,
                                .max_threads = session->env.max_threads };
-    cost_sizes sizes = { .assumed = session->sizes.assumed, .assumed_count = session->sizes.assumed_count };
+    cost_sizes sizes = { .assumed = session->costs.sizes.assumed, .assumed_count = session->costs.sizes.assumed_count };
     inlay_status status = INLAY_OK;
     struct arena scratch = { 0 };
     inlay_graph snapshot;
 
     INLAY_TRY(graph_snapshot(graph, &scratch, &snapshot, diag));
-    session->model_hash = model.hash = snapshot.content_hash;
+    session->costs.model_hash = model.hash = snapshot.content_hash;
     if (left_out == NULL) {
         status = no_memory(diag, "for a session");
         goto done;
     }
-    if (session->book == NULL || session->rules.objective != OBJECTIVE_LATENCY) /* the runs compared times */
+    if (session->costs.book == NULL || session->rules.objective != OBJECTIVE_LATENCY) /* the runs compared times */
         goto done;
     model.values = cost_shapes(graph, &snapshot, &sizes, &scratch);
     if (model.values == NULL) {
@@ -144,7 +144,7 @@ inlay_status session_read_left_out(inlay_session *session, inlay_diag *diag)
         goto done;
     }
     for (uint32_t i = 0; i < session->env.provider_count; i++) {
-        left_out[i] = cost_is_left_out(session->book, &model, i);
+        left_out[i] = cost_is_left_out(session->costs.book, &model, i);
         if (left_out[i])
             session->rules.left_out = left_out;
     }
@@ -156,8 +156,8 @@ done:
 
 void session_costs_close(inlay_session *session)
 {
-    cost_book_close(session->book);
-    cost_sizes_deinit(&session->sizes);
+    cost_book_close(session->costs.book);
+    cost_sizes_deinit(&session->costs.sizes);
 }
 
 inlay_status session_costs_folder(const inlay_session *session, char *text, size_t bytes, inlay_diag *diag)
@@ -166,11 +166,11 @@ inlay_status session_costs_folder(const inlay_session *session, char *text, size
     inlay_status status = INLAY_OK;
 
     INLAY_TRY(options_create(&options, diag));
-    INLAY_TRY(options_set(options, "cache_dir", session->cache_dir, diag));
+    INLAY_TRY(options_set(options, "cache_dir", session->costs.cache_dir, diag));
     if (!config_cache_folder(options, "costs", text, bytes))
         status = inlay_fail(diag, INLAY_IO_ERROR,
                             "no cache folder is available for measurements; see option cache_dir, which is '%s'",
-                            session->cache_dir);
+                            session->costs.cache_dir);
 done:
     options_destroy(options);
     return status;

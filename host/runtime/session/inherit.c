@@ -16,16 +16,16 @@ static __attribute__((constructor)) void guard_lock(void)
 
 static bool was_in_use(inlay_session *session)
 {
-    bool used = pthread_mutex_trylock(&session->contexts_lock) != 0 || session_background_runs(session);
+    bool used = pthread_mutex_trylock(&session->contexts.lock) != 0 || session_background_runs(session);
 
     if (used)
         return true;
-    used = pthread_mutex_trylock(&session->update_lock) != 0;
+    used = pthread_mutex_trylock(&session->versions.update_lock) != 0;
     if (!used)
-        (void)pthread_mutex_unlock(&session->update_lock);
-    for (const session_context *context = session->contexts; context != NULL; context = context->next)
+        (void)pthread_mutex_unlock(&session->versions.update_lock);
+    for (const session_context *context = session->contexts.first; context != NULL; context = context->next)
         used |= __atomic_load_n(&context->users, __ATOMIC_RELAXED) != 0;
-    (void)pthread_mutex_unlock(&session->contexts_lock);
+    (void)pthread_mutex_unlock(&session->contexts.lock);
     return used || !program_inherit(session->main);
 }
 
@@ -66,21 +66,21 @@ inlay_status session_adopt_after_fork(const inlay_session *session, inlay_diag *
 
 void session_add_context(inlay_session *session, session_context *context)
 {
-    (void)pthread_mutex_lock(&session->contexts_lock);
-    context->next = session->contexts;
-    session->contexts = context;
-    (void)pthread_mutex_unlock(&session->contexts_lock);
+    (void)pthread_mutex_lock(&session->contexts.lock);
+    context->next = session->contexts.first;
+    session->contexts.first = context;
+    (void)pthread_mutex_unlock(&session->contexts.lock);
 }
 
 void session_remove_context(inlay_session *session, const session_context *context)
 {
-    session_context **link = &session->contexts;
+    session_context **link = &session->contexts.first;
 
-    (void)pthread_mutex_lock(&session->contexts_lock);
+    (void)pthread_mutex_lock(&session->contexts.lock);
     while (*link != context) {
         INLAY_CHECK(*link != NULL);
         link = &(*link)->next;
     }
     *link = context->next;
-    (void)pthread_mutex_unlock(&session->contexts_lock);
+    (void)pthread_mutex_unlock(&session->contexts.lock);
 }

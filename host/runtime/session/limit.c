@@ -69,13 +69,13 @@ inlay_status session_limit_begin(inlay_session *session, bool stream, inlay_diag
     if (session->env.held_bytes == NULL)
         return INLAY_OK;
     mapped = mapped_bytes(session->model->main);
-    if ((stream || mapped + block_bytes(session->model->main) > session->host_limit) && session->env.stream == NULL) {
+    if ((stream || mapped + block_bytes(session->model->main) > session->limits.host) && session->env.stream == NULL) {
         session->env.stream = weight_stream_create();
         if (session->env.stream == NULL)
             return no_memory(diag, "for a session");
         session->env.packs.streamed = true;
         session->env.build_threads = 1; /* each holds the weights of a layer, and their packed form */
-        session->rules.max_weight_bytes = session->host_limit / REGIONS_IN_MEMORY + 1;
+        session->rules.max_weight_bytes = session->limits.host / REGIONS_IN_MEMORY + 1;
     }
     if (session->env.stream != NULL)
         graph_model_release_pages(session->model);
@@ -88,13 +88,13 @@ uint64_t session_limit_room(void *ctx, uint64_t more, uint64_t coming, inlay_dia
     const inlay_session *session = ctx;
     uint64_t required;
 
-    INLAY_CHECK(session->env.held_bytes != NULL && session->host_limit > 0);
+    INLAY_CHECK(session->env.held_bytes != NULL && session->limits.host > 0);
     required = __atomic_load_n(session->env.held_bytes, __ATOMIC_RELAXED) + more;
-    (void)heap_count(&required, session->heap_before, 0);
-    if (required < session->host_limit)
-        return session->host_limit - required;
+    (void)heap_count(&required, session->limits.heap_before, 0);
+    if (required < session->limits.host)
+        return session->limits.host - required;
     if (over != NULL)
-        (void)run_memory_limit_error(session->memory, "the model", required + coming, true, over);
+        (void)run_memory_limit_error(session->limits.memory, "the model", required + coming, true, over);
     return 0;
 }
 
@@ -143,7 +143,7 @@ static uint64_t spare_bytes(void *ctx)
  * that the system reads ahead. */
 static uint64_t margin(const inlay_session *session)
 {
-    return session->host_limit / 16;
+    return session->limits.host / 16;
 }
 
 /* Sets the positions of the program's weights from `next` on; returns the next position. */
@@ -168,18 +168,18 @@ static inlay_status begin_stream(inlay_session *session, uint64_t run, uint64_t 
     enum { OPEN_SHARE = 8 }; /* of the limit, which weights leave to the plans and runs of open sizes */
     struct weight_stream *stream = session->env.stream;
     const uint64_t held = __atomic_add_fetch(session->env.held_bytes, margin(session), __ATOMIC_RELAXED);
-    const uint64_t largest = weight_stream_largest(stream), for_runs = run == 0 ? session->host_limit / OPEN_SHARE : 0;
+    const uint64_t largest = weight_stream_largest(stream), for_runs = run == 0 ? session->limits.host / OPEN_SHARE : 0;
     uint64_t room;
 
     *out_required = held - margin(session) + run + largest;
     *out_required += *out_required / 15 + 1; /* its margin */
-    if (held + run + largest > session->host_limit)
+    if (held + run + largest > session->limits.host)
         return INLAY_LIMIT_EXCEEDED;
     (void)place_weights(session->main, 0, false);
-    room = session->host_limit - held - run;
+    room = session->limits.host - held - run;
     room = room > largest + for_runs ? room - for_runs : largest;
-    (void)__atomic_add_fetch(session->env.held_bytes, weight_stream_begin(stream, room, spare_bytes, session->memory),
-                             __ATOMIC_RELAXED);
+    (void)__atomic_add_fetch(session->env.held_bytes,
+                             weight_stream_begin(stream, room, spare_bytes, session->limits.memory), __ATOMIC_RELAXED);
     return INLAY_OK;
 }
 
@@ -191,21 +191,21 @@ inlay_status session_limit_check(inlay_session *session, inlay_diag *diag)
 
     if (session->env.held_bytes == NULL)
         return INLAY_OK;
-    (void)heap_count(session->env.held_bytes, session->heap_before, 0);
+    (void)heap_count(session->env.held_bytes, session->limits.heap_before, 0);
     (void)__atomic_add_fetch(session->env.held_bytes, packs_counted(session->main->packs).mapped_bytes,
                              __ATOMIC_RELAXED);
     plan = only_plan(session);
     run = plan != NULL ? plan_run_bytes(plan) + context_bytes(plan) : 0;
     if (session->env.stream != NULL)
         status = begin_stream(session, run, &required);
-    else if (!run_memory_fits(session->memory, run, 0, &required))
+    else if (!run_memory_fits(session->limits.memory, run, 0, &required))
         status = INLAY_LIMIT_EXCEEDED;
     if (status == INLAY_LIMIT_EXCEEDED) {
-        if (session->least_limit == 0 || required < session->least_limit)
-            session->least_limit = required;
-        status = run_memory_limit_error(session->memory,
+        if (session->limits.least == 0 || required < session->limits.least)
+            session->limits.least = required;
+        status = run_memory_limit_error(session->limits.memory,
                                         plan != NULL ? "the model" : "the model, excluding the memory of runs,",
-                                        session->least_limit, false, diag);
+                                        session->limits.least, false, diag);
     }
     plan_unref(plan);
     return status;

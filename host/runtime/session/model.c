@@ -77,8 +77,8 @@ inlay_status session_load_model(inlay_session *session, const session_source *so
 
     load.spill_dir = spill_dir;
     load.spill_user = &spill;
-    load.keep_sparse = session->keeps_sparse;
-    load.keep_blocks = session->keeps_sparse;
+    load.keep_sparse = session->loading.keeps_sparse;
+    load.keep_blocks = session->loading.keeps_sparse;
     if (source->path != NULL)
         return model_load_path(source->path, &load, &session->model, diag);
     if (source->data != NULL)
@@ -88,9 +88,9 @@ inlay_status session_load_model(inlay_session *session, const session_source *so
 
 inlay_status session_load_again(const inlay_session *session, graph_model **out_model, inlay_diag *diag)
 {
-    model_load_options load = session_load_options(session->options);
+    model_load_options load = session_load_options(session->versions.options);
 
-    load.keep_sparse = session->keeps_sparse;
+    load.keep_sparse = session->loading.keeps_sparse;
     return model_load_again(session->model, &load, out_model, diag);
 }
 
@@ -313,15 +313,17 @@ static void note(void *ctx, const char *pass, int64_t rewrite, const struct grap
 {
     const inlay_session *session = ctx;
 
-    if (session->watch->note != NULL)
-        session->watch->note(session->watch->ctx, pass, rewrite, graph, node, text);
+    if (session->loading.watch->note != NULL)
+        session->loading.watch->note(session->loading.watch->ctx, pass, rewrite, graph, node, text);
 }
 
 static inlay_status after(void *ctx, const char *pass)
 {
     const inlay_session *session = ctx;
 
-    return session->watch->after == NULL ? INLAY_OK : session->watch->after(session->watch->ctx, session, pass);
+    return session->loading.watch->after == NULL
+               ? INLAY_OK
+               : session->loading.watch->after(session->loading.watch->ctx, session, pass);
 }
 
 /* Warns about unknown attributes, which may be misspelt or belong to a later version of the operator. */
@@ -329,7 +331,7 @@ static void warn_of_attributes(const inlay_session *session, const graph_model *
 {
     char line[512];
 
-    for (const graph_finding *finding = model->findings; finding != NULL; finding = finding->next) {
+    for (const graph_finding *finding = model->findings.first; finding != NULL; finding = finding->next) {
         if (strcmp(finding->code, "attribute-unknown") != 0 || session->env.log == NULL)
             continue;
         (void)snprintf(line, sizeof line, "attribute ignored: %.400s", finding->text);
@@ -408,7 +410,7 @@ inlay_status session_optimise(inlay_session *session, graph_model *model, const 
     passes.widens_halves &= !prefers_gpu;
     if (prefers_gpu) /* it would convert them in each run */
         passes.keeps_weights &= ~(uint32_t)INLAY_WEIGHTS_HALVES;
-    passes.offers_sparse = session->keeps_sparse ? program_offers_sparse : NULL;
+    passes.offers_sparse = session->loading.keeps_sparse ? program_offers_sparse : NULL;
     passes.max_densified_bytes = (uint64_t)options_int(options, OPTION_max_densified_bytes);
     passes.float_activations = options_int(options, OPTION_float_activations) != 0;
     passes.dynamic_rows = options_int(options, OPTION_dynamic_rows) != 0;
@@ -421,33 +423,34 @@ inlay_status session_optimise(inlay_session *session, graph_model *model, const 
     INLAY_TRY(graph_inline_functions(model, diag));
     INLAY_TRY(adapters_add(model, options, diag));
     INLAY_TRY(graph_bind(model, &operators, diag));
-    if (model->base == NULL) {
+    if (model->source.base == NULL) {
         warn_of_attributes(session, model);
         warn_of_activations(session, model, options);
     }
     INLAY_TRY(fix_dims(model, options, diag));
     if (options_int(options, OPTION_free_shapes) != 0)
         free_shapes(model->main);
-    if (model->base == NULL)
-        session->nodes_in_file = session_count_nodes(model->main);
-    model->later_opset = session->watch != NULL ? session->watch->later_opset : 0;
+    if (model->source.base == NULL)
+        session->loading.nodes_in_file = session_count_nodes(model->main);
+    model->later_opset = session->loading.watch != NULL ? session->loading.watch->later_opset : 0;
     INLAY_TRY(graph_infer(model, diag));
     model->later_opset = 0;
-    if (model->strict)
+    INLAY_CHECK(graph_model_check(model));
+    if (model->findings.strict)
         INLAY_TRY(graph_check_declared(model, diag));
     INLAY_TRY(session_take_image_rows(model, options, diag));
     INLAY_TRY(session_keep_last_logits(model, options, diag));
     INLAY_TRY(add_taps(model, options, diag));
     passes.rewrite_limit = options_int(options, OPTION_rewrite_limit);
     INLAY_TRY(session_report(session, 0.2, "optimising", diag));
-    if (session->watch != NULL) {
+    if (session->loading.watch != NULL) {
         passes.note = note;
         passes.after = after;
         passes.note_ctx = session;
-        passes.near_misses = session->watch->near_misses;
-        passes.newest_opset =
-            session->watch->newest_opset >= 0 ? session->watch->newest_opset : graph_model_opset(model, "ai.onnx");
-        if (session->watch->newest_opset < 0 && passes.newest_opset == 0) /* the oldest files have no imports */
+        passes.near_misses = session->loading.watch->near_misses;
+        passes.newest_opset = session->loading.watch->newest_opset >= 0 ? session->loading.watch->newest_opset
+                                                                        : graph_model_opset(model, "ai.onnx");
+        if (session->loading.watch->newest_opset < 0 && passes.newest_opset == 0) /* the oldest files have no imports */
             passes.newest_opset = 1;
         INLAY_TRY(after(session, ""));
     }
@@ -457,8 +460,8 @@ inlay_status session_optimise(inlay_session *session, graph_model *model, const 
     INLAY_TRY(session_check_reductions(passes.reductions, reduction_count, diag));
     if (passes.newest_opset == 0)
         INLAY_TRY(session_shrink_caches(model, options, diag));
-    if (model->base == NULL)
-        session->lowerings = passes.lowerings;
+    if (model->source.base == NULL)
+        session->loading.lowerings = passes.lowerings;
 done:
     program_folder_deinit(&folder);
     return status;

@@ -127,12 +127,12 @@ static inlay_status say_choice(const struct choice *choice)
         strbuf_format(&text, " <= max_error %g", choice->limit);
     if (choice->left_out.size > 0)
         strbuf_format(&text, " (left out: %s)", choice->left_out.data + 2);
-    session->chosen = text.failed ? NULL : arena_string(&session->arena, text.data);
+    session->loading.chosen = text.failed ? NULL : arena_string(&session->arena, text.data);
     strbuf_deinit(&text);
-    if (session->chosen == NULL)
+    if (session->loading.chosen == NULL)
         return no_memory(choice->diag, "for a package");
     if (session->env.log != NULL)
-        session->env.log(session->env.log_ctx, INLAY_LOG_INFO, session->chosen);
+        session->env.log(session->env.log_ctx, INLAY_LOG_INFO, session->loading.chosen);
     return INLAY_OK;
 }
 

@@ -28,18 +28,18 @@ static inlay_status compile_progress(void *ctx, const char *what, uint32_t steps
 {
     inlay_session *session = ctx;
 
-    if (session->progress == NULL)
+    if (session->progress.report == NULL)
         return INLAY_OK;
-    session->progress_done += session->progress_step * steps;
-    return session_report(session, session->progress_done < 1 ? session->progress_done : 1, what, NULL);
+    session->progress.done += session->progress.step * steps;
+    return session_report(session, session->progress.done < 1 ? session->progress.done : 1, what, NULL);
 }
 
 static void log_line(void *ctx, uint32_t level, const char *text)
 {
     const inlay_session *session = ctx;
 
-    if (session->log != NULL)
-        session->log(session->log_user, level, text);
+    if (session->log.write != NULL)
+        session->log.write(session->log.user, level, text);
 }
 
 static const inlay_option *find_option(const inlay_session *session, const char *name, const char *option)
@@ -483,6 +483,7 @@ static inlay_status compile(inlay_session *session, const inlay_options *options
     uint32_t previous_limit = threads_set_limit(session->env.max_threads);
     inlay_status status;
 
+    INLAY_CHECK(graph_model_check(session->model));
     (void)hash_constants(session->model->main,
                          config_cache_folder(options, "hashes", folder, sizeof folder) ? folder : NULL,
                          (int64_t)time(NULL));
@@ -504,11 +505,11 @@ static inlay_status compile(inlay_session *session, const inlay_options *options
         status = session_read_left_out(session, diag);
     if (status != INLAY_OK)
         return status;
-    session->progress_done = 0.4;
-    session->progress_step = 0.6 / (nodes > 0 ? nodes : 1);
+    session->progress.done = 0.4;
+    session->progress.step = 0.6 / (nodes > 0 ? nodes : 1);
     session->env.progress = compile_progress;
     session->env.progress_ctx = session;
-    INLAY_CHECK(session->main == NULL && session->watch == NULL);
+    INLAY_CHECK(session->main == NULL && session->loading.watch == NULL);
     status = session_read_sizes(session, options, diag);
     if (status != INLAY_OK)
         return status;
@@ -543,7 +544,7 @@ static inlay_status check_realtime(const inlay_session *session, const inlay_opt
     const char *with = !session->env.realtime                           ? NULL
                        : session->env.max_threads > 1                   ? "intra_threads above 1"
                        : options_text(options, OPTION_isolate)[0] != 0  ? "isolate"
-                       : session->host_limit > 0                        ? "memory_limit"
+                       : session->limits.host > 0                       ? "memory_limit"
                        : options_int(options, OPTION_idle_trim_ms) != 0 ? "idle_trim_ms"
                        : options_on(options, OPTION_watchdog)           ? "watchdog"
                                                                         : NULL;
@@ -561,10 +562,10 @@ static inlay_session *session_begin(const inlay_options *options)
     if (session == NULL)
         return NULL;
     if (options != NULL) {
-        session->log = options->log;
-        session->log_user = options->log_user;
-        session->progress = options->progress;
-        session->progress_user = options->progress_user;
+        session->log.write = options->log;
+        session->log.user = options->log_user;
+        session->progress.report = options->progress;
+        session->progress.user = options->progress_user;
     }
     session->env.realtime = options_int(options, OPTION_realtime) != 0;
     threads = threads == 0 && session->env.realtime ? 1 : threads;
@@ -577,20 +578,20 @@ static inlay_session *session_begin(const inlay_options *options)
     session->env.priority = priority_option(options);
     session->env.power = power_option(options);
     session->reproducible = options_on(options, OPTION_reproducible);
-    session->host_limit = session_host_limit(options);
-    session->memory = run_memory_create(
+    session->limits.host = session_host_limit(options);
+    session->limits.memory = run_memory_create(
         options != NULL ? &options->allocator : NULL, (uint64_t)options_int(options, OPTION_memory_budget),
-        (uint64_t)options_int(options, OPTION_process_memory_budget), session->host_limit);
-    if (session->memory == NULL) {
+        (uint64_t)options_int(options, OPTION_process_memory_budget), session->limits.host);
+    if (session->limits.memory == NULL) {
         free(session);
         return NULL;
     }
-    (void)pthread_mutex_init(&session->contexts_lock, NULL);
-    (void)pthread_mutex_init(&session->update_lock, NULL);
+    (void)pthread_mutex_init(&session->contexts.lock, NULL);
+    (void)pthread_mutex_init(&session->versions.update_lock, NULL);
     session_versions_begin(session);
     session->forks = fork_count;
-    session->env.held_bytes = run_memory_held(session->memory);
-    session->heap_before = session->env.held_bytes != NULL ? heap_bytes() : 0;
+    session->env.held_bytes = run_memory_held(session->limits.memory);
+    session->limits.heap_before = session->env.held_bytes != NULL ? heap_bytes() : 0;
     session->env.room = session->env.held_bytes != NULL ? session_limit_room : NULL;
     session->env.room_ctx = session;
     session->env.rules = &session->rules;
@@ -641,8 +642,8 @@ static inlay_status load_plugins(inlay_session *session, const inlay_options *op
 
     if (options_int(options, OPTION_crash_report) != 0)
         crash_install();
-    config_search_init(&search, options, session->log, session->log_user);
-    search.search.model = session->model != NULL ? session->model->identity : 0;
+    config_search_init(&search, options, session->log.write, session->log.user);
+    search.search.model = session->model != NULL ? session->model->source.identity : 0;
     status = plugin_set_search_listed(&search.search, search.list, &session->plugins, diag);
     if (status == INLAY_OK)
         status = add_lost(session, options, diag);
@@ -673,8 +674,8 @@ static inlay_status spill_constants(const inlay_session *session, const inlay_op
     if (session->env.stream == NULL || session->env.packs.max_bytes == 0 ||
         !config_cache_folder(options, "packs", folder, sizeof folder))
         return INLAY_OK;
-    session->model->spill_dir = arena_string(&session->model->arena, folder);
-    return session->model->spill_dir != NULL ? INLAY_OK : no_memory(diag, "for a session");
+    session->model->memory.spill_dir = arena_string(&session->model->arena, folder);
+    return session->model->memory.spill_dir != NULL ? INLAY_OK : no_memory(diag, "for a session");
 }
 
 /* stream: see session_limit_begin(). */
@@ -687,12 +688,12 @@ static inlay_status prepare(const session_source *source, const inlay_options *o
     *out_session = NULL;
     if (session == NULL)
         return no_memory(diag, "for a session");
-    session->watch = watch;
-    session->keeps_sparse = watch == NULL; /* an observer may save the model */
+    session->loading.watch = watch;
+    session->loading.keeps_sparse = watch == NULL; /* an observer may save the model */
     INLAY_TRY(check_realtime(session, options, diag));
     INLAY_TRY(session_report(session, 0, "loading", diag));
     INLAY_TRY(session_load_model(session, source, options, diag));
-    crash_here.model = session->model->identity;
+    crash_here.model = session->model->source.identity;
     INLAY_TRY(session_limit_begin(session, stream, diag));
     INLAY_TRY(spill_constants(session, options, diag));
     INLAY_TRY(session_report(session, 0.1, "opening providers", diag));
@@ -700,7 +701,7 @@ static inlay_status prepare(const session_source *source, const inlay_options *o
     INLAY_TRY(session_rules_read(session, options, diag));
     INLAY_TRY(session_optimise(session, session->model, options, diag));
     INLAY_TRY(session_costs_open(session, options, diag));
-    session->watch = NULL;
+    session->loading.watch = NULL;
     *out_session = session;
     session = NULL;
 done:
@@ -756,7 +757,7 @@ static inlay_status open_once(const session_source *source, const inlay_options 
     *out_session = NULL;
     if (status != INLAY_OK)
         return status;
-    session->least_limit = *inout_least;
+    session->limits.least = *inout_least;
     INLAY_TRY(session_report(session, 0.4, "compiling", diag));
     INLAY_TRY(session_limit_begin(session, *inout_stream, diag));
     status = compile(session, options, diag);
@@ -768,11 +769,11 @@ static inlay_status open_once(const session_source *source, const inlay_options 
     INLAY_TRY(status);
     INLAY_TRY(session_limit_check(session, diag));
     INLAY_TRY(session_describe(session, diag));
-    INLAY_TRY(options_copy(options, &session->options, diag));
+    INLAY_TRY(options_copy(options, &session->versions.options, diag));
     INLAY_TRY(session_idle_begin(session, options, diag));
     INLAY_TRY(attach_watchdog(session, options, diag));
     INLAY_TRY(session_report(session, 1, "ready", diag));
-    session->progress = NULL;
+    session->progress.report = NULL;
     session->env.room = NULL;
     session->env.packs.dir = NULL;
     session_background_start(session);
@@ -781,7 +782,7 @@ static inlay_status open_once(const session_source *source, const inlay_options 
 done:
     if (session != NULL) {
         *inout_stream = session->env.stream != NULL;
-        *inout_least = session->least_limit;
+        *inout_least = session->limits.least;
     }
     session_close(session);
     return status;
@@ -842,10 +843,10 @@ void session_close(inlay_session *session)
     for (uint32_t i = 0; i < session->env.provider_count; i++)
         provider_close(session->open[i]);
     plugin_set_destroy(session->plugins);
-    run_memory_unref(session->memory);
-    (void)pthread_mutex_destroy(&session->contexts_lock);
-    (void)pthread_mutex_destroy(&session->update_lock);
-    options_destroy(session->options);
+    run_memory_unref(session->limits.memory);
+    (void)pthread_mutex_destroy(&session->contexts.lock);
+    (void)pthread_mutex_destroy(&session->versions.update_lock);
+    options_destroy(session->versions.options);
     arena_deinit(&session->arena);
     free(session);
 }

@@ -1,7 +1,8 @@
 /* session/session.h - a model that is ready to run: loaded, checked, optimised, partitioned, compiled.
  *
- * Immutable after session_open(), except for the plans of its programs, which are guarded by locks, and for main, which
- * changes once with option compile_in_background, and with each change of weights (update.h). */
+ * Immutable after session_open(), except for the plans of its programs, which are guarded by locks, for the lists of
+ * contexts and versions, and for main, which changes once with option compile_in_background, and with each change of
+ * weights (update.h). */
 #ifndef SESSION_H
 #define SESSION_H
 #include "base/clock.h"
@@ -11,6 +12,7 @@
 #include "partition/cost/cost.h"
 #include "plugin/plugin.h"
 #include "threads/fork.h"
+#include "inlay/check.h"
 
 /* An optional provider that could not be opened. */
 typedef struct session_skipped {
@@ -53,7 +55,14 @@ typedef struct session_context {
     bool (*trim)(struct session_context *context);
 } session_context;
 
-/* The session with certain weights (session/update.h). contexts_lock guards the members that change. */
+/* The contexts of a session. lock also guards the members of session_versions and session_version that change. */
+typedef struct session_contexts {
+    session_context *first;
+    struct session_idle *idle; /* NULL: no option idle_trim_ms */
+    pthread_mutex_t lock;
+} session_contexts;
+
+/* The session with certain weights (session/update.h). contexts.lock guards the members that change. */
 typedef struct session_version {
     struct session_version *next; /* in the list of the session, newest first */
     graph_model *model;
@@ -69,6 +78,58 @@ typedef struct session_version {
     bool ended;     /* the version's regions are released: no context uses it any more */
 } session_version;
 
+typedef struct session_versions {
+    session_version first;
+    session_version *latest; /* with session->main */
+    session_version *all;
+    inlay_options *options;      /* of session_open(), for updates; NULL: none */
+    pthread_mutex_t update_lock; /* held during an update, and while main must not change */
+} session_versions;
+
+/* What runs and weights may take. */
+typedef struct session_limits {
+    run_memory *memory;   /* for runs */
+    uint64_t host;        /* session_host_limit() */
+    uint64_t least;       /* that would have sufficed so far, see session_open(); 0 = not known */
+    uint64_t heap_before; /* heap_bytes() when the session was created; 0 without host */
+} session_limits;
+
+/* What the assignment knows of times and sizes. */
+typedef struct session_costs {
+    cost_sizes sizes;      /* env.sizes */
+    cost_book *book;       /* env.costs; may be NULL */
+    uint64_t model_hash;   /* see cost_whole_model */
+    const char *cache_dir; /* option cache_dir, for later measurements */
+} session_costs;
+
+/* How the model was loaded and optimised. */
+typedef struct session_loading {
+    const session_watch *watch; /* while optimising only */
+    bool keeps_sparse;          /* set before loading: matrices may stay sparse, because the model is only run */
+    uint32_t nodes_in_file;     /* before optimisation, bodies included */
+    int64_t lowerings;          /* number of rewrites that the optimiser did before all levels (passes/pass.h) */
+    const char *chosen;         /* which variant of a package the model is, and why; NULL: of none */
+} session_loading;
+
+/* Callback of the caller while the session is being created. */
+typedef struct session_progress {
+    inlay_progress_fn report; /* NULL: none, or the session is complete */
+    void *user;
+    double done; /* of 1 */
+    double step; /* for a node that is compiled */
+} session_progress;
+
+typedef struct session_log {
+    inlay_log_fn write; /* NULL: none */
+    void *user;
+} session_log;
+
+/* The inputs of option sizes. */
+typedef struct session_sizes {
+    struct plan_input **inputs; /* [count] */
+    uint32_t count;
+} session_sizes;
+
 struct inlay_session {
     graph_model *model; /* of the first version: also has inputs, outputs and metadata of all others */
     plugin_set *plugins;
@@ -77,45 +138,29 @@ struct inlay_session {
     const session_skipped *skipped; /* the latest first */
     program_env env;
     partition_rules rules;
-    cost_sizes sizes;                      /* env.sizes */
-    cost_book *book;                       /* env.costs; may be NULL */
-    run_memory *memory;                    /* for runs */
+    session_costs costs;
+    session_limits limits;
+    session_sizes prepared;
     bool reproducible;                     /* option of this name */
-    uint64_t host_limit;                   /* session_host_limit() */
-    uint64_t least_limit;                  /* that would have sufficed so far, see session_open(); 0 = not known */
-    uint64_t heap_before;                  /* heap_bytes() when the session was created; 0 without host_limit */
-    uint64_t model_hash;                   /* see cost_whole_model */
-    const char *cache_dir;                 /* option cache_dir, for later measurements */
+    bool abandoned;                        /* never freed, because a hung device may still access it */
+    uint32_t forks;                        /* atomic: fork_count of the process that may use the session */
     struct program *main;                  /* atomic: changed by the background and by updates */
     struct session_background *background; /* NULL: nothing was left to the background */
-    struct plan_input **prepared;          /* [prepared_count] the inputs of option sizes */
-    uint32_t prepared_count;
-    struct arena arena;
-    inlay_io_info *inputs; /* [main->graph->input_count] */
+    session_client *client;                /* owned; NULL: none */
+    session_contexts contexts;
+    session_versions versions;
+    inlay_io_info *inputs; /* [main->graph->input_count]; NULL while the session is being created */
     inlay_io_info *outputs;
-    const session_watch *watch; /* while optimising only */
-    bool keeps_sparse;          /* set before loading: matrices may stay sparse, because the model is only run */
-    uint32_t nodes_in_file;     /* before optimisation, bodies included */
-    int64_t lowerings;          /* number of rewrites that the optimiser did before all levels (passes/pass.h) */
-    const char *chosen;         /* which variant of a package the model is, and why; NULL: of none */
-    bool abandoned;             /* never freed, because a hung device may still access it */
-    session_context *contexts;  /* live contexts; contexts_lock guards the list */
-    struct session_idle *idle;  /* NULL: no option idle_trim_ms */
-    session_client *client;     /* owned; NULL: none */
-    pthread_mutex_t contexts_lock;
-    inlay_options *options; /* of session_open(), for updates; NULL: none */
-    session_version first;
-    session_version *version; /* the latest, with main; contexts_lock guards it */
-    session_version *versions;
-    pthread_mutex_t update_lock; /* held during an update, and while main must not change */
-    uint32_t forks;              /* atomic: fork_count of the process that may use the session */
-    inlay_log_fn log;
-    void *log_user;
-    inlay_progress_fn progress; /* only while the session is being created */
-    void *progress_user;
-    double progress_done;
-    double progress_step;
+    session_loading loading;
+    session_progress progress;
+    session_log log;
+    struct arena arena;
 };
+
+/* Checks what holds for a complete session, as INLAY_CHECK(session_check(session)) at the entries of inlay.h: returns
+ * true, or the process ends at the condition that does not hold. No effect while the session is being created. Any
+ * thread. In session_check.c. */
+bool session_check(const inlay_session *session);
 
 /* The source of the model: exactly one of path, data, fd (>= 0). */
 typedef struct session_source {
@@ -151,8 +196,10 @@ INLAY_NODISCARD inlay_status session_adopt_after_fork(const inlay_session *sessi
  * the child; the message is the reason. Any thread. */
 static inline inlay_status session_check_process(const inlay_session *session, inlay_diag *diag)
 {
-    return __atomic_load_n(&session->forks, __ATOMIC_ACQUIRE) == fork_count ? INLAY_OK
-                                                                            : session_adopt_after_fork(session, diag);
+    if (__atomic_load_n(&session->forks, __ATOMIC_ACQUIRE) != fork_count)
+        return session_adopt_after_fork(session, diag);
+    INLAY_CHECK(session_check(session));
+    return INLAY_OK;
 }
 void session_add_context(inlay_session *session, session_context *context);
 void session_remove_context(inlay_session *session, const session_context *context);

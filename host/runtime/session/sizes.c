@@ -141,10 +141,10 @@ inlay_status session_read_sizes(inlay_session *session, const inlay_options *opt
 
     while (options_list(options, OPTION_sizes, count) != NULL)
         count++;
-    session->prepared = arena_array(&session->arena, (size_t)count + 1, sizeof *session->prepared);
-    if (session->prepared == NULL)
+    session->prepared.inputs = arena_array(&session->arena, (size_t)count + 1, sizeof *session->prepared.inputs);
+    if (session->prepared.inputs == NULL)
         return no_memory(diag, "for option sizes");
-    for (; (item = options_list(options, OPTION_sizes, session->prepared_count)) != NULL; session->prepared_count++) {
+    for (; (item = options_list(options, OPTION_sizes, session->prepared.count)) != NULL; session->prepared.count++) {
         plan_input *key = arena_array(&session->arena, (size_t)inputs + 1, sizeof *key);
         inlay_status status = key != NULL ? read_item(item, &sizes, diag) : no_memory(diag, "for option sizes");
 
@@ -154,7 +154,7 @@ inlay_status session_read_sizes(inlay_session *session, const inlay_options *opt
             status = make_key(session, &sizes, &session->arena, key, diag);
         if (status != INLAY_OK)
             return status;
-        session->prepared[session->prepared_count] = key;
+        session->prepared.inputs[session->prepared.count] = key;
     }
     return INLAY_OK;
 }
@@ -164,11 +164,11 @@ inlay_status session_prepare_sizes(const inlay_session *session, struct program 
     const uint32_t held = threads_set_limit(session->env.max_threads);
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; i < session->prepared_count && status == INLAY_OK; i++) {
+    for (uint32_t i = 0; i < session->prepared.count && status == INLAY_OK; i++) {
         if (program->env->progress != NULL)
             status = program->env->progress(program->env->progress_ctx, "preparing sizes", 0);
         if (status == INLAY_OK)
-            status = plan_prepare(program, session->prepared[i], session->model->main->input_count, diag);
+            status = plan_prepare(program, session->prepared.inputs[i], session->model->main->input_count, diag);
         else
             status = inlay_fail(diag, status, "cancelled while sizes were prepared");
     }

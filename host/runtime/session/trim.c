@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define TRIMMING (UINT32_C(1) << 31) /* in session_context.users: the rest counts calls; set under contexts_lock */
+#define TRIMMING (UINT32_C(1) << 31) /* in session_context.users: the rest counts calls; set under contexts.lock */
 
 struct session_idle {
     inlay_session *session;
@@ -34,8 +34,8 @@ void session_context_enter(inlay_session *session, session_context *context)
 {
     if ((__atomic_fetch_add(&context->users, 1, __ATOMIC_ACQ_REL) & TRIMMING) == 0)
         return;
-    (void)pthread_mutex_lock(&session->contexts_lock);
-    (void)pthread_mutex_unlock(&session->contexts_lock);
+    (void)pthread_mutex_lock(&session->contexts.lock);
+    (void)pthread_mutex_unlock(&session->contexts.lock);
     INLAY_CHECK((__atomic_load_n(&context->users, __ATOMIC_ACQUIRE) & TRIMMING) == 0);
 }
 
@@ -47,7 +47,7 @@ void session_context_leave(session_context *context)
 
 void session_context_ran(const inlay_session *session, session_context *context)
 {
-    struct session_idle *idle = session->idle;
+    struct session_idle *idle = session->contexts.idle;
 
     context->used = true;
     if (idle == NULL)
@@ -73,8 +73,8 @@ static trim_result trim_contexts(inlay_session *session, uint64_t until_ns)
 {
     trim_result result = { .first_ns = UINT64_MAX };
 
-    (void)pthread_mutex_lock(&session->contexts_lock);
-    for (session_context *context = session->contexts; context != NULL; context = context->next) {
+    (void)pthread_mutex_lock(&session->contexts.lock);
+    for (session_context *context = session->contexts.first; context != NULL; context = context->next) {
         uint32_t users = 0;
 
         if (!__atomic_compare_exchange_n(&context->users, &users, TRIMMING, false, __ATOMIC_ACQ_REL,
@@ -91,7 +91,7 @@ static trim_result trim_contexts(inlay_session *session, uint64_t until_ns)
         }
         (void)__atomic_fetch_and(&context->users, ~TRIMMING, __ATOMIC_ACQ_REL);
     }
-    (void)pthread_mutex_unlock(&session->contexts_lock);
+    (void)pthread_mutex_unlock(&session->contexts.lock);
     return result;
 }
 
@@ -221,7 +221,7 @@ inlay_status session_idle_begin(inlay_session *session, const inlay_options *opt
 
     if (idle_ms == 0)
         return INLAY_OK;
-    idle = session->idle = calloc(1, sizeof *idle);
+    idle = session->contexts.idle = calloc(1, sizeof *idle);
     if (idle == NULL)
         return no_memory(diag, "for a session");
     idle->session = session;
@@ -232,19 +232,19 @@ inlay_status session_idle_begin(inlay_session *session, const inlay_options *opt
 
 void session_idle_inherit(inlay_session *session)
 {
-    if (session->idle == NULL)
+    if (session->contexts.idle == NULL)
         return;
-    session->idle->armed = 1;          /* the parent's runs */
-    (void)start_thread(session->idle); /* without a thread the child only keeps its memory */
+    session->contexts.idle->armed = 1;          /* the parent's runs */
+    (void)start_thread(session->contexts.idle); /* without a thread the child only keeps its memory */
 }
 
 void session_idle_end(inlay_session *session)
 {
-    struct session_idle *idle = session->idle;
+    struct session_idle *idle = session->contexts.idle;
 
     if (idle == NULL)
         return;
-    session->idle = NULL;
+    session->contexts.idle = NULL;
     if (idle->started && idle->forks == fork_count) {
         (void)pthread_mutex_lock(&idle->mutex);
         idle->ends = true;

@@ -243,8 +243,8 @@ static inlay_status make_program(inlay_session *session, session_version *versio
 
     version->env = session->env;
     version->env.sizes = &version->sizes;
-    version->sizes.assumed = session->sizes.assumed;
-    version->sizes.assumed_count = session->sizes.assumed_count;
+    version->sizes.assumed = session->costs.sizes.assumed;
+    version->sizes.assumed_count = session->costs.sizes.assumed_count;
     version->env.donor = session->main;
     hash_copy(session->main->graph, version->model->main);
     (void)hash_constants(version->model->main, NULL, 0);
@@ -264,7 +264,7 @@ typedef struct home_list {
 static void add_home(void *ctx, const struct program *home)
 {
     home_list *list = ctx;
-    session_version *version = list->version, *found = list->session->versions;
+    session_version *version = list->version, *found = list->session->versions.all;
 
     while (found != NULL && found->main != home)
         found = found->next;
@@ -281,15 +281,15 @@ static inlay_status find_homes(inlay_session *session, session_version *version,
     home_list list = { .session = session, .version = version };
 
     /* contexts may end versions meanwhile, except those in the list of homes */
-    (void)pthread_mutex_lock(&session->contexts_lock);
-    if (session->version == &session->first)
-        session->first.main = session->main;
-    for (const session_version *other = session->versions; other != NULL; other = other->next)
+    (void)pthread_mutex_lock(&session->contexts.lock);
+    if (session->versions.latest == &session->versions.first)
+        session->versions.first.main = session->main;
+    for (const session_version *other = session->versions.all; other != NULL; other = other->next)
         list.capacity++;
     version->homes = calloc((size_t)list.capacity + 1, sizeof(session_version *));
     if (version->homes != NULL)
         program_each_home(version->main, add_home, &list);
-    (void)pthread_mutex_unlock(&session->contexts_lock);
+    (void)pthread_mutex_unlock(&session->contexts.lock);
     return version->homes != NULL ? INLAY_OK : no_memory(diag, "for weights");
 }
 
@@ -301,16 +301,16 @@ static inlay_status check_limit(const inlay_session *session, uint64_t heap_befo
     if (session->env.held_bytes == NULL)
         return INLAY_OK;
     (void)heap_count(&grown, heap_before, 0);
-    return run_memory_fits(session->memory, grown, 0, &required)
+    return run_memory_fits(session->limits.memory, grown, 0, &required)
                ? INLAY_OK
-               : run_memory_limit_error(session->memory, "the session with both versions of its weights", required,
-                                        false, diag);
+               : run_memory_limit_error(session->limits.memory, "the session with both versions of its weights",
+                                        required, false, diag);
 }
 
 /* Optimises and compiles the model of the version. */
 static inlay_status build(inlay_session *session, session_version *version, uint64_t heap_before, inlay_diag *diag)
 {
-    inlay_status status = session_optimise(session, version->model, session->options, diag);
+    inlay_status status = session_optimise(session, version->model, session->versions.options, diag);
 
     if (status == INLAY_OK)
         status = check_interface(session->model, version->model, diag);
@@ -338,7 +338,7 @@ static inlay_status make_version(inlay_session *session, session_version *versio
 {
     const uint64_t heap_before = session->env.held_bytes != NULL ? heap_bytes() : 0;
     inlay_diag why = INLAY_DIAG_INIT;
-    inlay_status status = gather_weights(version, session->version, count, names, values, diag);
+    inlay_status status = gather_weights(version, session->versions.latest, count, names, values, diag);
 
     if (status == INLAY_OK)
         status = load_model(session, version, diag);

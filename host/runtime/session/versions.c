@@ -21,8 +21,8 @@ bool session_device_hangs(const inlay_session *session)
 
 void session_versions_begin(inlay_session *session)
 {
-    session->first.users = 1;
-    session->version = session->versions = &session->first;
+    session->versions.first.users = 1;
+    session->versions.latest = session->versions.all = &session->versions.first;
 }
 
 void session_version_destroy(session_version *version)
@@ -39,12 +39,12 @@ void session_version_destroy(session_version *version)
     free(version);
 }
 
-/* Takes the versions whose data is not needed any more out of the list. contexts_lock is held. */
+/* Takes the versions whose data is not needed any more out of the list. contexts.lock is held. */
 static session_version *unlink_unused(inlay_session *session)
 {
     session_version *unused = NULL;
 
-    for (session_version **link = &session->versions; *link != NULL;) {
+    for (session_version **link = &session->versions.all; *link != NULL;) {
         session_version *version = *link;
 
         if (!version->ended || version->kept > 0) {
@@ -66,7 +66,7 @@ static void end_version(inlay_session *session, session_version *version)
     if (session->client != NULL)
         session->client->calls->forget(session->client);
     program_release_regions(version->main);
-    (void)pthread_mutex_lock(&session->contexts_lock);
+    (void)pthread_mutex_lock(&session->contexts.lock);
     version->ended = true;
     for (uint32_t i = 0; i < version->home_count; i++) {
         INLAY_CHECK(version->homes[i]->kept > 0);
@@ -74,11 +74,11 @@ static void end_version(inlay_session *session, session_version *version)
     }
     version->home_count = 0;
     unused = unlink_unused(session);
-    (void)pthread_mutex_unlock(&session->contexts_lock);
+    (void)pthread_mutex_unlock(&session->contexts.lock);
     while (unused != NULL) {
         session_version *next = unused->next;
 
-        if (unused == &session->first) { /* the first version stays: its model describes the session */
+        if (unused == &session->versions.first) { /* the first version stays: its model describes the session */
             program_destroy(unused->main);
             unused->main = NULL;
         } else {
@@ -92,11 +92,11 @@ session_version *session_version_take(inlay_session *session, struct program **o
 {
     session_version *version;
 
-    (void)pthread_mutex_lock(&session->contexts_lock);
-    version = session->version;
+    (void)pthread_mutex_lock(&session->contexts.lock);
+    version = session->versions.latest;
     version->users++;
     *out_program = __atomic_load_n(&session->main, __ATOMIC_ACQUIRE);
-    (void)pthread_mutex_unlock(&session->contexts_lock);
+    (void)pthread_mutex_unlock(&session->contexts.lock);
     return version;
 }
 
@@ -106,13 +106,14 @@ void session_version_give(inlay_session *session, session_version *version)
 
     if (version == NULL)
         return;
-    (void)pthread_mutex_lock(&session->contexts_lock);
+    (void)pthread_mutex_lock(&session->contexts.lock);
     INLAY_CHECK(version->users > 0);
     unused = --version->users == 0;
-    (void)pthread_mutex_unlock(&session->contexts_lock);
+    (void)pthread_mutex_unlock(&session->contexts.lock);
     /* The environment of programs of the background lives as long as the session, and a hung device may still access
      * the memory of its regions. */
-    if (unused && (version != &session->first || session->background == NULL) && !session_device_hangs(session))
+    if (unused && (version != &session->versions.first || session->background == NULL) &&
+        !session_device_hangs(session))
         end_version(session, version);
 }
 
@@ -120,35 +121,35 @@ void session_version_set(inlay_session *session, session_version *version)
 {
     session_version *before;
 
-    (void)pthread_mutex_lock(&session->contexts_lock);
-    before = session->version;
-    if (before == &session->first)
+    (void)pthread_mutex_lock(&session->contexts.lock);
+    before = session->versions.latest;
+    if (before == &session->versions.first)
         before->main = session->main;
     for (uint32_t i = 0; i < version->home_count; i++)
         version->homes[i]->kept++;
     version->users = 1;
-    version->next = session->versions;
-    session->version = session->versions = version;
+    version->next = session->versions.all;
+    session->versions.latest = session->versions.all = version;
     __atomic_store_n(&session->main, version->main, __ATOMIC_RELEASE);
-    (void)pthread_mutex_unlock(&session->contexts_lock);
+    (void)pthread_mutex_unlock(&session->contexts.lock);
     session_version_give(session, before);
 }
 
 void session_versions_close(inlay_session *session)
 {
-    if (session->version == &session->first)
+    if (session->versions.latest == &session->versions.first)
         return;
-    for (session_version *version = session->versions; version != NULL; version = version->next)
+    for (session_version *version = session->versions.all; version != NULL; version = version->next)
         if (version->main != NULL)
             program_release_regions(version->main);
-    while (session->versions != NULL) {
-        session_version *next = session->versions->next;
+    while (session->versions.all != NULL) {
+        session_version *next = session->versions.all->next;
 
-        if (session->versions != &session->first)
-            session_version_destroy(session->versions);
-        session->versions = next;
+        if (session->versions.all != &session->versions.first)
+            session_version_destroy(session->versions.all);
+        session->versions.all = next;
     }
-    session->main = session->first.main;
+    session->main = session->versions.first.main;
 }
 
 void session_leave_providers(const inlay_session *session)
@@ -173,10 +174,10 @@ inlay_status session_enter_providers(const inlay_session *session, inlay_diag *d
 
 void session_hold(const inlay_session *session)
 {
-    (void)pthread_mutex_lock(&((inlay_session *)(uintptr_t)session)->update_lock);
+    (void)pthread_mutex_lock(&((inlay_session *)(uintptr_t)session)->versions.update_lock);
 }
 
 void session_unhold(const inlay_session *session)
 {
-    (void)pthread_mutex_unlock(&((inlay_session *)(uintptr_t)session)->update_lock);
+    (void)pthread_mutex_unlock(&((inlay_session *)(uintptr_t)session)->versions.update_lock);
 }

@@ -66,26 +66,6 @@ static bool parts_init(reply_parts *parts, uint32_t count)
            parts->owned != NULL && parts->strings != NULL && parts->regions != NULL;
 }
 
-/* Widens the elements of a small type to those of the protobuf field. The parameters are (output, contents, owned). */
-#define WIDEN(field, wide, narrow)                                                                                     \
-    do {                                                                                                               \
-        wide *values = malloc((output->count + 1) * sizeof *values);                                                   \
-        if (values == NULL)                                                                                            \
-            return false;                                                                                              \
-        *owned = values;                                                                                               \
-        for (uint64_t i = 0; i < output->count; i++)                                                                   \
-            values[i] = (wide)((const narrow *)output->data)[i];                                                       \
-        contents->n_##field = output->count;                                                                           \
-        contents->field = values;                                                                                      \
-        return true;                                                                                                   \
-    } while (0)
-#define POINT(field, type)                                                                                             \
-    do {                                                                                                               \
-        contents->n_##field = output->count;                                                                           \
-        contents->field = (type *)(uintptr_t)output->data;                                                             \
-        return true;                                                                                                   \
-    } while (0)
-
 static bool set_strings(const infer_output *output, Inference__Contents *contents, void **owned)
 {
     ProtobufCBinaryData *texts = malloc((output->count + 1) * sizeof *texts);
@@ -100,31 +80,73 @@ static bool set_strings(const infer_output *output, Inference__Contents *content
     return texts != NULL;
 }
 
+/* The elements of an output of 1 or 2 bytes each as int32 or uint32, the types of the fields, or as the int of a bool.
+ * Allocated; NULL: out of memory. */
+static uint32_t *widened(const infer_output *output)
+{
+    uint32_t *values = malloc((output->count + 1) * sizeof *values);
+
+    for (uint64_t i = 0; values != NULL && i < output->count; i++)
+        switch (output->dtype) {
+        case INLAY_INT8:
+            values[i] = (uint32_t)((const int8_t *)output->data)[i];
+            break;
+        case INLAY_INT16:
+            values[i] = (uint32_t)((const int16_t *)output->data)[i];
+            break;
+        case INLAY_UINT16:
+            values[i] = ((const uint16_t *)output->data)[i];
+            break;
+        default: /* INLAY_BOOL and INLAY_UINT8 */
+            values[i] = ((const uint8_t *)output->data)[i];
+        }
+    return values;
+}
+
+/* *owned: memory that lives as long as the contents, to be freed. false: out of memory. */
 static bool set_contents(const infer_output *output, Inference__Contents *contents, void **owned)
 {
+    const bool is_narrow = datatype_bytes(output->dtype) < sizeof(int32_t);
+    void *elements = (void *)(uintptr_t)output->data;
+
+    if (is_narrow) {
+        elements = *owned = widened(output);
+        if (elements == NULL)
+            return false;
+    }
     switch (output->dtype) {
     case INLAY_BOOL:
-        WIDEN(bool_contents, protobuf_c_boolean, uint8_t);
+        contents->n_bool_contents = output->count;
+        contents->bool_contents = elements;
+        return true;
     case INLAY_INT8:
-        WIDEN(int_contents, int32_t, int8_t);
     case INLAY_INT16:
-        WIDEN(int_contents, int32_t, int16_t);
     case INLAY_INT32:
-        POINT(int_contents, int32_t);
+        contents->n_int_contents = output->count;
+        contents->int_contents = elements;
+        return true;
     case INLAY_INT64:
-        POINT(int64_contents, int64_t);
+        contents->n_int64_contents = output->count;
+        contents->int64_contents = elements;
+        return true;
     case INLAY_UINT8:
-        WIDEN(uint_contents, uint32_t, uint8_t);
     case INLAY_UINT16:
-        WIDEN(uint_contents, uint32_t, uint16_t);
     case INLAY_UINT32:
-        POINT(uint_contents, uint32_t);
+        contents->n_uint_contents = output->count;
+        contents->uint_contents = elements;
+        return true;
     case INLAY_UINT64:
-        POINT(uint64_contents, uint64_t);
+        contents->n_uint64_contents = output->count;
+        contents->uint64_contents = elements;
+        return true;
     case INLAY_FLOAT:
-        POINT(fp32_contents, float);
+        contents->n_fp32_contents = output->count;
+        contents->fp32_contents = elements;
+        return true;
     case INLAY_DOUBLE:
-        POINT(fp64_contents, double);
+        contents->n_fp64_contents = output->count;
+        contents->fp64_contents = elements;
+        return true;
     default:
         return set_strings(output, contents, owned);
     }

@@ -6,63 +6,82 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Copies the elements of the typed contents into the tensor; false: wrong count, or a value is out of range. */
-#define TAKE(field, type)                                                                                              \
-    do {                                                                                                               \
-        if (contents->n_##field != tensor->count)                                                                      \
-            return false;                                                                                              \
-        for (uint64_t i = 0; i < tensor->count; i++) {                                                                 \
-            if ((type)contents->field[i] != contents->field[i])                                                        \
-                return false;                                                                                          \
-            ((type *)tensor->data)[i] = (type)contents->field[i];                                                      \
-        }                                                                                                              \
-        return true;                                                                                                   \
-    } while (0)
-/* The same for an element type that has the field's C type: the elements are copied unchanged. */
-#define COPY(field)                                                                                                    \
-    do {                                                                                                               \
-        if (contents->n_##field != tensor->count)                                                                      \
-            return false;                                                                                              \
-        if (tensor->count > 0)                                                                                         \
-            memcpy(tensor->data, contents->field, tensor->bytes);                                                      \
-        return true;                                                                                                   \
-    } while (0)
+/* A list of the typed contents, whose elements may be wider than those of the tensor. */
+typedef struct typed_list {
+    const void *elements;
+    size_t count;
+} typed_list;
 
-static bool take_contents(const Inference__Contents *contents, infer_tensor *tensor)
+/* The list that holds elements of the type; false: there is none, as for FP16 and BF16. */
+static bool find_list(const Inference__Contents *contents, inlay_dtype dtype, typed_list *out)
+{
+    switch (dtype) {
+    case INLAY_BOOL:
+        *out = (typed_list){ contents->bool_contents, contents->n_bool_contents };
+        return true;
+    case INLAY_INT8:
+    case INLAY_INT16:
+    case INLAY_INT32:
+        *out = (typed_list){ contents->int_contents, contents->n_int_contents };
+        return true;
+    case INLAY_INT64:
+        *out = (typed_list){ contents->int64_contents, contents->n_int64_contents };
+        return true;
+    case INLAY_UINT8:
+    case INLAY_UINT16:
+    case INLAY_UINT32:
+        *out = (typed_list){ contents->uint_contents, contents->n_uint_contents };
+        return true;
+    case INLAY_UINT64:
+        *out = (typed_list){ contents->uint64_contents, contents->n_uint64_contents };
+        return true;
+    case INLAY_FLOAT:
+        *out = (typed_list){ contents->fp32_contents, contents->n_fp32_contents };
+        return true;
+    case INLAY_DOUBLE:
+        *out = (typed_list){ contents->fp64_contents, contents->n_fp64_contents };
+        return true;
+    case INLAY_STRING:
+        *out = (typed_list){ contents->bytes_contents, contents->n_bytes_contents };
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Stores element i of a list in a tensor with smaller elements; false: it is out of range. */
+static bool store_narrow(const infer_tensor *tensor, const typed_list *list, uint64_t i)
 {
     switch (tensor->dtype) {
     case INLAY_BOOL:
-        TAKE(bool_contents, uint8_t);
+        ((uint8_t *)tensor->data)[i] = ((const protobuf_c_boolean *)list->elements)[i] != 0;
+        return true;
     case INLAY_INT8:
-        TAKE(int_contents, int8_t);
     case INLAY_INT16:
-        TAKE(int_contents, int16_t);
-    case INLAY_INT32:
-        COPY(int_contents);
-    case INLAY_INT64:
-        COPY(int64_contents);
-    case INLAY_UINT8:
-        TAKE(uint_contents, uint8_t);
-    case INLAY_UINT16:
-        TAKE(uint_contents, uint16_t);
-    case INLAY_UINT32:
-        COPY(uint_contents);
-    case INLAY_UINT64:
-        COPY(uint64_contents);
-    case INLAY_FLOAT:
-        COPY(fp32_contents);
-    case INLAY_DOUBLE:
-        COPY(fp64_contents);
-    case INLAY_STRING:
-        if (contents->n_bytes_contents != tensor->count)
-            return false;
+        return datatype_store_signed(((const int32_t *)list->elements)[i], tensor->dtype, tensor->data, i);
+    default:
+        return datatype_store_unsigned(((const uint32_t *)list->elements)[i], tensor->dtype, tensor->data, i);
+    }
+}
+
+/* Copies the elements of the typed contents into the tensor; false: wrong count, or a value is out of range. */
+static bool take_contents(const Inference__Contents *contents, infer_tensor *tensor)
+{
+    typed_list list;
+    bool fits = true;
+
+    if (!find_list(contents, tensor->dtype, &list) || list.count != tensor->count)
+        return false;
+    if (tensor->dtype == INLAY_STRING)
         for (uint64_t i = 0; i < tensor->count; i++)
             ((inlay_str *)tensor->data)[i] =
                 (inlay_str){ (const char *)contents->bytes_contents[i].data, contents->bytes_contents[i].len };
-        return true;
-    default:
-        return false; /* FP16 and BF16 have no typed field */
-    }
+    else if (datatype_bytes(tensor->dtype) < sizeof(int32_t))
+        for (uint64_t i = 0; fits && i < tensor->count; i++)
+            fits = store_narrow(tensor, &list, i);
+    else if (tensor->count > 0)
+        memcpy(tensor->data, list.elements, tensor->bytes);
+    return fits;
 }
 
 static inlay_status set_contents(infer_request *request, infer_tensor *tensor, const Inference__Contents *contents,

@@ -195,7 +195,7 @@ static inlay_status judge(struct search *search, const struct against *against, 
         goto done;
     /* The first rewrites are lowerings, before all levels of the optimiser. If both runs made the same number of
      * lowerings, the search begins after these. */
-    shared = mine.session->lowerings == good.session->lowerings ? mine.session->lowerings : 0;
+    shared = mine.session->loading.lowerings == good.session->loading.lowerings ? mine.session->loading.lowerings : 0;
     trial_end(&mine);
     (void)snprintf(number, sizeof number, "%lld", (long long)shared);
     INLAY_TRY(trial_differs(search, &(struct setting){ "rewrite_limit", number }, 1, &good, &plain, diag));

@@ -56,7 +56,7 @@ static uint32_t count_errors(const graph_model *model)
 {
     uint32_t count = 0;
 
-    for (const graph_finding *finding = model->findings; finding != NULL; finding = finding->next)
+    for (const graph_finding *finding = model->findings.first; finding != NULL; finding = finding->next)
         count += finding->status != INLAY_OK;
     return count;
 }
@@ -97,7 +97,7 @@ static int print_errors(const cli_common *common, const char *path, const graph_
     const bool stopped_early = last.status != INLAY_OK;
     json_t *list;
 
-    for (const graph_finding *finding = model == NULL ? NULL : model->findings;
+    for (const graph_finding *finding = model == NULL ? NULL : model->findings.first;
          finding != NULL && first.code == INLAY_OK; finding = finding->next) {
         if (finding->status == INLAY_OK)
             continue;
@@ -107,12 +107,12 @@ static int print_errors(const cli_common *common, const char *path, const graph_
     }
     if (stopped_early)
         graph_fault_text(fault, last.status, &last.code, &last.fix);
-    print_findings(common, model == NULL ? NULL : model->findings);
+    print_findings(common, model == NULL ? NULL : model->findings.first);
     if (stopped_early)
         print_findings(common, &last);
     if (!common->json)
         return cli_exit_code(first.code);
-    list = findings_json(model == NULL ? NULL : model->findings);
+    list = findings_json(model == NULL ? NULL : model->findings.first);
     if (stopped_early)
         (void)json_array_append_new(list, finding_json(&last));
     return cli_print_json(
@@ -131,9 +131,9 @@ static int print_ok(const cli_common *common, const char *path, const graph_mode
                               json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o}", "model", path, "ok", 1, "nodes",
                                         (json_int_t)counts.nodes, "values", (json_int_t)counts.values, "typed",
                                         (json_int_t)counts.typed, "ranked", (json_int_t)counts.ranked, "shaped",
-                                        (json_int_t)counts.shaped, "findings", findings_json(model->findings)),
+                                        (json_int_t)counts.shaped, "findings", findings_json(model->findings.first)),
                               CLI_OK);
-    print_findings(common, model->findings);
+    print_findings(common, model->findings.first);
     (void)printf(
         "%s: OK: %llu nodes; of %llu values %llu have a type, %llu a rank, %llu a fully fixed or named shape\n", path,
         (unsigned long long)counts.nodes, (unsigned long long)counts.values, (unsigned long long)counts.typed,

@@ -271,7 +271,7 @@ static inlay_diag first_error(const graph_model *model, const inlay_diag *why)
 {
     inlay_diag first = *why;
 
-    for (const graph_finding *finding = model->findings; finding != NULL && first.code == INLAY_OK;
+    for (const graph_finding *finding = model->findings.first; finding != NULL && first.code == INLAY_OK;
          finding = finding->next)
         if (finding->status != INLAY_OK) {
             (void)inlay_fail(&first, finding->status, "%s", finding->text);

@@ -254,9 +254,9 @@ static json_t *value_to_json(const graph_model *model, const graph_value *value)
 static void print_header(const graph_model *model, const char *path)
 {
     (void)printf("%s: IR version %lld", path, (long long)model->ir_version);
-    if (model->producer_name != NULL && model->producer_name[0] != '\0')
-        (void)printf(", by %s %s", model->producer_name,
-                     model->producer_version != NULL ? model->producer_version : "");
+    if (model->about.producer_name != NULL && model->about.producer_name[0] != '\0')
+        (void)printf(", by %s %s", model->about.producer_name,
+                     model->about.producer_version != NULL ? model->about.producer_version : "");
     (void)printf("\nopsets:");
     for (uint32_t i = 0; i < model->opset_count; i++)
         (void)printf(" %s %lld", model->opsets[i].domain, (long long)model->opsets[i].version);
@@ -343,14 +343,14 @@ static json_t *make_json(const inspect_args *args, const graph_model *model, con
                                                          (json_int_t)model->functions[i].body->node_count));
     for (uint32_t i = 0; i < model->metadata_count; i++)
         (void)json_object_set_new(metadata, model->metadata[i].key, json_string(model->metadata[i].value));
-    json =
-        json_pack("{s:s, s:I, s:s?, s:s?, s:o, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "model",
-                  cli_text(args->model), "ir_version", (json_int_t)model->ir_version, "producer", model->producer_name,
-                  "producer_version", model->producer_version, "opsets", opsets, "graph", model->main->name, "inputs",
-                  inputs, "outputs", outputs, "nodes", (json_int_t)summary->nodes, "parameters",
-                  (json_int_t)summary->parameters, "parameter_bytes", (json_int_t)summary->bytes, "initializers",
-                  (json_int_t)summary->initializers, "subgraphs", (json_int_t)summary->subgraphs, "subgraph_depth",
-                  (json_int_t)summary->depth, "operators", ops, "functions", functions, "metadata", metadata);
+    json = json_pack("{s:s, s:I, s:s?, s:s?, s:o, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "model",
+                     cli_text(args->model), "ir_version", (json_int_t)model->ir_version, "producer",
+                     model->about.producer_name, "producer_version", model->about.producer_version, "opsets", opsets,
+                     "graph", model->main->name, "inputs", inputs, "outputs", outputs, "nodes",
+                     (json_int_t)summary->nodes, "parameters", (json_int_t)summary->parameters, "parameter_bytes",
+                     (json_int_t)summary->bytes, "initializers", (json_int_t)summary->initializers, "subgraphs",
+                     (json_int_t)summary->subgraphs, "subgraph_depth", (json_int_t)summary->depth, "operators", ops,
+                     "functions", functions, "metadata", metadata);
     if (args->nodes && json != NULL)
         (void)json_object_set_new(json, "node_list", nodes_to_json(model->main));
     if (args->quantization && json != NULL)

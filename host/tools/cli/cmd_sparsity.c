@@ -7,7 +7,8 @@
 
 static const char doc[] =
     "Shows how many weights of MODEL are zero, and in which patterns: 2:4, rows (filters), columns, blocks of 4 x 4.\v"
-    "A kernel can use a pattern if all groups have it: 100 % of 2:4, or many zero rows. Small weights are those below "
+    "A device can use 2:4 if all groups have it (100 %), and zero rows if there are many. Small weights are those "
+    "below "
     "1 % of the root mean square of their tensor. Tensors are listed by decreasing size; --least omits small ones.\n\n"
     "Examples:\n"
     "  inlay sparsity model.onnx\n"

@@ -407,8 +407,8 @@ inlay_status cli_open(cli_common *common, const char *path, inlay_session **out_
     }
     if (!common->many_sessions)
         cli_progress_clear();
-    if (status == INLAY_OK && !common->quiet && (*out_session)->chosen != NULL)
-        cli_say(common, "%s", (*out_session)->chosen);
+    if (status == INLAY_OK && !common->quiet && (*out_session)->loading.chosen != NULL)
+        cli_say(common, "%s", (*out_session)->loading.chosen);
     if (!had_packs && status == INLAY_OK && !common->quiet && has_packs(common, folder)) /* the first session */
         cli_say(common,
                 "packed weights are stored in %s for faster starts, at most 1 GiB or 5 %% of the free disk; "

@@ -23,8 +23,8 @@ static inlay_status open_description(cli_common *common, const char *path, inlay
     INLAY_TRY(evaluate_options(common->options, "level", "0", &own.options, diag));
     cli_attach(&own);
     INLAY_TRY(session_prepare(&source, own.options, &watch, &session, diag));
-    session->log = NULL; /* the lifetime of `own` ends here */
-    session->progress = NULL;
+    session->log.write = NULL; /* the lifetime of `own` ends here */
+    session->progress.report = NULL;
     INLAY_TRY(session_describe(session, diag));
     *out_session = session;
     session = NULL;

@@ -24,7 +24,7 @@ static void add_findings(struct doctor *doctor, const plugin_file *file)
 inlay_status doctor_plugins_find(struct doctor *doctor, const cli_common *common, inlay_diag *diag)
 {
     plugin_set *set = NULL;
-    const inlay_status status = cli_plugins(common, doctor->model->identity, &set, diag);
+    const inlay_status status = cli_plugins(common, doctor->model->source.identity, &set, diag);
 
     for (uint32_t i = 0; status == INLAY_OK && i < plugin_set_file_count(set); i++)
         add_findings(doctor, plugin_set_file(set, i));

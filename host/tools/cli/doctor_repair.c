@@ -16,7 +16,7 @@ static inlay_status load(const cli_common *common, const char *path, graph_model
     inlay_status status = cli_load_model(common, path, &options, out_model, diag);
 
     *out_error = (inlay_diag)INLAY_DIAG_INIT;
-    for (const graph_finding *found = status == INLAY_OK ? (*out_model)->findings : NULL;
+    for (const graph_finding *found = status == INLAY_OK ? (*out_model)->findings.first : NULL;
          found != NULL && out_error->code == INLAY_OK; found = found->next)
         if (found->status != INLAY_OK)
             (void)inlay_fail(out_error, found->status, "%s", found->text);

@@ -22,7 +22,7 @@ inlay_status cli_load_model(const cli_common *common, const char *path, const mo
     INLAY_TRY(graph_check_declared(model, diag));
 done:
     if (model != NULL && load->out_fault != NULL)
-        *load->out_fault = model->fault;
+        *load->out_fault = model->findings.fault;
     if (status == INLAY_OK) /* collected errors are among the findings */
         *diag = (inlay_diag)INLAY_DIAG_INIT;
     cli_progress_clear();

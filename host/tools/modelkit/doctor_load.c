@@ -197,7 +197,7 @@ static void report_error(struct doctor *doctor, const char *path, const graph_fi
 
 void doctor_check_imports(struct doctor *doctor)
 {
-    for (const graph_finding *found = doctor->model->findings; found != NULL; found = found->next) {
+    for (const graph_finding *found = doctor->model->findings.first; found != NULL; found = found->next) {
         const char *domain = found->n == NULL ? "" : found->n->info.domain.data;
         bool is_known = false;
         doctor_finding *finding;
@@ -228,7 +228,7 @@ inlay_status doctor_diagnose(struct doctor *doctor, const char *path, const inla
 
     if (missing == NULL)
         return no_memory(diag, "for the findings");
-    for (const graph_finding *error = doctor->model->findings; error != NULL; error = error->next) {
+    for (const graph_finding *error = doctor->model->findings.first; error != NULL; error = error->next) {
         if (error->status == INLAY_OK)
             continue;
         if (is_fault(error, GRAPH_NO_PLUGIN) && error->n != NULL && count < GROUPED)

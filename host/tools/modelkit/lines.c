@@ -298,10 +298,10 @@ void lines_of(graph_model *model, struct lines *out)
     for (uint32_t i = 0; i < model->opset_count; i++)
         add_line(out, part,
                  arena_format(&out->arena, "opset %s %" PRId64, model->opsets[i].domain, model->opsets[i].version));
-    if (model->producer_name != NULL && model->producer_name[0] != '\0')
+    if (model->about.producer_name != NULL && model->about.producer_name[0] != '\0')
         add_line(out, part,
-                 arena_format(&out->arena, "producer %s %s", model->producer_name,
-                              model->producer_version != NULL ? model->producer_version : ""));
+                 arena_format(&out->arena, "producer %s %s", model->about.producer_name,
+                              model->about.producer_version != NULL ? model->about.producer_version : ""));
     part = add_part(out, "metadata");
     for (uint32_t i = 0; i < model->metadata_count; i++)
         add_line(out, part, arena_format(&out->arena, "%s = %s", model->metadata[i].key, model->metadata[i].value));

@@ -438,11 +438,11 @@ static inlay_status pack_tensors(const struct job *job)
 static inlay_status measure_before(struct job *job)
 {
     const session_source source = { .path = job->args->model, .fd = -1 };
-    inlay_session raw = { .keeps_sparse = true };
+    inlay_session raw = { .loading.keeps_sparse = true };
     inlay_status status = session_load_model(&raw, &source, job->args->options, job->diag);
 
     if (status == INLAY_OK)
-        job->report->bytes_before = raw.model->stored_bytes;
+        job->report->bytes_before = raw.model->source.stored_bytes;
     graph_model_destroy(raw.model);
     return status;
 }

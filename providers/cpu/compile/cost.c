@@ -425,7 +425,7 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
             continue;
         }
         if (i == 1 && op.row->family->kind == CPU_FAMILY_PRODUCT &&
-            sparse_share_of(request->graph, value, !op.product.trans_b, price_count(sizes.first), &share)) {
+            sparse_share_of(request->graph, value, !op.product.trans_b, &share)) {
             share = state->strict || state->reproducible ? 1 : share;
             sizes.weights += bytes * share;
             continue;

@@ -14,7 +14,7 @@
 static bool clip_bounds(const kit_node *node, cpu_unary *unary, kit_refusal *why)
 {
     *unary = (cpu_unary){ FUNCTION_CLIP, -INFINITY, INFINITY };
-    if (node->info->since_version < 11) {
+    if (kit_since_version(node) < 11) {
         unary->alpha = (float)kit_attr_float(node->info, "min", -(double)FLT_MAX);
         unary->beta = (float)kit_attr_float(node->info, "max", (double)FLT_MAX);
     } else if ((kit_input(node, 1) != NULL && !cpu_known_scalar(kit_input(node, 1), &unary->alpha)) ||

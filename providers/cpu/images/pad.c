@@ -33,7 +33,7 @@ static bool parse_pads(const kit_node *node, cpu_op *op, kit_refusal *why)
     uint32_t count = 0, axis_count = 0, named = 0; /* named: bit mask of axes */
     bool has_axes = false;
 
-    if (node->info->since_version < 11) {
+    if (kit_since_version(node) < 11) {
         const int64_t *list = kit_attr_ints(node->info, "pads", &count);
 
         if (list == NULL || count != 2 * rank)
@@ -46,7 +46,7 @@ static bool parse_pads(const kit_node *node, cpu_op *op, kit_refusal *why)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "make constant_value a constant",
                           "constant_value is not constant");
     }
-    if (node->info->since_version >= 18 && kit_input(node, 3) != NULL) {
+    if (kit_since_version(node) >= 18 && kit_input(node, 3) != NULL) {
         has_axes = true;
         if (!cpu_known_ints(kit_input(node, 3), axes, CPU_MAX_RANK, &axis_count))
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "make axes a constant", "axes are not constant");

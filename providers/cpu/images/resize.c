@@ -21,15 +21,15 @@ static const inlay_value_info *input_of(const kit_node *node, uint32_t i)
 
 static bool read_scales(const kit_node *node, uint32_t rank, cpu_op *op, kit_refusal *why)
 {
-    bool upsample = node->info->op_type.data[0] == 'U', old = upsample || node->info->since_version < 11;
+    bool upsample = kit_op_type(node)[0] == 'U', old = upsample || kit_since_version(node) < 11;
     const inlay_attr_info *given = kit_attr(node->info, "scales"), *axes = kit_attr(node->info, "axes");
-    const inlay_value_info *input = upsample && node->info->since_version < 9 ? NULL : input_of(node, old ? 1 : 2);
+    const inlay_value_info *input = upsample && kit_since_version(node) < 9 ? NULL : input_of(node, old ? 1 : 2);
     uint32_t count = 0;
     float list[CPU_MAX_RANK];
 
     if (!old && input_of(node, 3) != NULL)
         return true; /* with `sizes`, the output's shape suffices */
-    if (upsample && node->info->since_version < 9) {
+    if (upsample && kit_since_version(node) < 9) {
         if (given == NULL || given->kind != INLAY_ATTR_FLOATS || given->count != rank)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "scales do not fit the input");
         memcpy(list, given->floats, rank * sizeof *list);

@@ -8,8 +8,7 @@
 #include "cpu/weights/terms_weights.h"
 
 #define BUILTIN_FLOPS_PER_NS 250.0
-#define SPARSE_FLOPS_PER_NS 120.0   /* of nonzero blocks, including the transposition of rows */
-#define SPARSE24_FLOPS_PER_NS 265.0 /* of 2:4 sparse matrices, zeros included */
+#define SPARSE_FLOPS_PER_NS 120.0 /* of nonzero blocks, including the transposition of rows */
 #define BATCHED_FLOPS_PER_NS 205.0
 #define LOOP_NS 1000.0          /* start and end of a parallel loop */
 #define START_NS 150.0          /* of a built-in kernel */
@@ -79,27 +78,21 @@ double kernel_terms_ns(const cpu_build *build, const cpu_group *group, const ker
 bool kernel_sparse_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     return kernel_packed_runs(build, group, layer, out_why) && !build->state->reproducible &&
-           (sparse_blocks_of(build, build->op) >= 0 ||
-            (sparse24_pays((double)layer->gemm.m, (double)layer->gemm.k, (double)layer->gemm.n) &&
-             sparse24_matrix_of(build, build->op)));
+           sparse_blocks_of(build, build->op) >= 0;
 }
 
 double kernel_sparse_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
     const cpu_constant *weights = &build->compiled->constants[build->compiled->values[build->op->in[1]].constant];
-    const bool is_sparse24 = weights->sparse_blocks < 0;
-    const double blocks =
+    const double share =
         (double)(weights->sparse_blocks - 1) * SPARSE_WIDTH / ((double)layer->gemm.n * (double)layer->gemm.k);
-    const double share = is_sparse24 ? 1 : blocks;
     const double flops = 2.0 * (double)layer->gemm.batch * ((double)layer->gemm.m + 1) * (double)layer->gemm.n *
                          (double)layer->gemm.k * share;
-    const double bytes =
-        weights_bytes(&layer->gemm) * (is_sparse24 ? SPARSE24_SHARE : share * (1 + 1.0 / SPARSE_WIDTH));
+    const double bytes = weights_bytes(&layer->gemm) * share * (1 + 1.0 / SPARSE_WIDTH);
     const double stream = bytes / (bytes > NEAR_BYTES ? FAR_BYTES_PER_NS : NEAR_BYTES_PER_NS);
 
     (void)group;
-    return START_NS + LOOP_NS +
-           larger(flops / (is_sparse24 ? SPARSE24_FLOPS_PER_NS : SPARSE_FLOPS_PER_NS), stream) / KERNEL_THREADS;
+    return START_NS + LOOP_NS + larger(flops / SPARSE_FLOPS_PER_NS, stream) / KERNEL_THREADS;
 }
 
 bool kernel_batched_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)

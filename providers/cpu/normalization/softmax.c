@@ -13,7 +13,7 @@
 static bool parse_softmax(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const inlay_value_info *input = kit_input(node, 0);
-    const bool old = node->info->since_version < 13;
+    const bool old = kit_since_version(node) < 13;
 
     if (!cpu_known_rank(input, 1, CPU_MAX_RANK, "input 0", why))
         return false;

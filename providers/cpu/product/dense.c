@@ -463,7 +463,7 @@ inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t 
     layout_strides(&w_plain, 2, weights_dims, w_strides);
     if (dense.sparse) {
         sparse_layout(&w_plain, sparse_blocks_of(build, op), &w_layout);
-        dense.job.width = sparse24_matrix_of(build, op) ? SPARSE24_WIDTH : SPARSE_WIDTH;
+        dense.job.width = SPARSE_WIDTH;
     } else if (dense.terms != NULL) {
         dense.job.b_terms = terms_of_constant(build, weights_value);
         terms_layout(&w_plain, dense.job.b_terms, &w_layout);

@@ -65,7 +65,7 @@ inlay_status kernel_terms(cpu_build *build, const cpu_group *group, const kernel
 inlay_status kernel_sparse(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
 {
     (void)layer;
-    *out_done = sparse_blocks_of(build, build->op) >= 0 || sparse24_matrix_of(build, build->op);
+    *out_done = sparse_blocks_of(build, build->op) >= 0;
     return *out_done ? cpu_lower_dense(build, group, bias_of(build->op, group), DENSE_SPARSE) : INLAY_OK;
 }
 

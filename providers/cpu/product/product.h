@@ -7,8 +7,8 @@
  * and one of these two axes is contiguous, otherwise row-major. */
 inlay_status cpu_read_matrix(cpu_build *build, uint32_t value, uint32_t rank, bool trans, cpu_place *out);
 
-/* The constant matrix of a GEMM: floats (sgemm.h), terms for matrix tiles (terms.h), without its zeros (sparse.h,
- * sparse24.h), or the model's float16 elements, [n, k]. */
+/* The constant matrix of a GEMM: floats (sgemm.h), terms for matrix tiles (terms.h), without its zero blocks
+ * (sparse.h), or the model's float16 elements, [n, k]. */
 typedef enum dense_kind { DENSE_FLOATS, DENSE_TERMS, DENSE_SPARSE, DENSE_HALVES } dense_kind;
 /* A GEMM with a constant matrix by built-in kernels (dense.c). Requires state->sgemm. bias: one element per column, or
  * INLAY_NONE. */

@@ -515,7 +515,7 @@ static double projection_saving(const cpu_state *state, const kit_node *node, co
 
     if (terms_of_cpu() == NULL || state->reproducible || x->count < 0 || x->rank != 3 || w->rank != 3 || r->rank != 3 ||
         w->count <= 0 || r->count <= 0 || !kit_is_constant(node, IN_W) || !kit_is_constant(node, IN_R) ||
-        !recurrent_read_cell(node->info->op_type.data, false, &cell) ||
+        !recurrent_read_cell(kit_op_type(node), false, &cell) ||
         !recurrent_compute_layout(&cell, w->dims[2], r->dims[2], &layout))
         return 0;
     saved = projection_saves_ns(&layout.panels, x->dims[0] * x->dims[1], state->strict, 1);

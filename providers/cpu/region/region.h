@@ -363,7 +363,6 @@ typedef struct cpu_constant {
     const void *block_data;
     uint8_t block_part;      /* output of the UnpackBlocks */
     bool sparse_turned;      /* sparse_blocks were counted for a matrix [n, k] */
-    bool sparse_fours;       /* 2:4 sparse (sparse24.h); sparse_blocks is -1 */
     int64_t sparse_blocks;   /* 1 + nonzero blocks of a float matrix (sparse.h); 0: not counted yet, -1: too many */
     uint32_t refused_points; /* bits 1 << points: Winograd packs that are too large (kernels/pack_limit.c) */
     struct winograd_accuracy

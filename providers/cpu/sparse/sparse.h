@@ -5,7 +5,6 @@
  * A block is one row of B by 16 columns (1x16; a larger block, such as 1x64, is several of them). Zero blocks are
  * neither stored nor multiplied: each panel of 16 columns has a list of the k whose block is not zero, and these
  * blocks. Zeros within a block save nothing, since a vector holds 16 columns.
- * Matrices that are 2:4 sparse have separate kernels (sparse24.h).
  *
  * Rows of A are transposed to [k][rows] first, so that a block is multiplied by as many rows as there are registers. If
  * a row has NaN or infinity, it is multiplied by the zero blocks, too: infinity times zero is NaN. */
@@ -95,16 +94,11 @@ bool sparse_entries_expand(const sparse_entries *entries, float *target);
 /* Are the indexes ascending and in range? */
 bool sparse_entries_are_sound(const sparse_entries *entries);
 
-/* GEMM like sgemm_run: job->b is the pack, and job->width is SPARSE24_WIDTH for packs of sparse24.h; b_panel, b_step
- * and add are not read. Units of work are blocks of rows by chunks of columns. scratch: sparse_scratch_floats(job)
- * floats, one array per worker. */
+/* GEMM like sgemm_run: job->b is the pack; width, b_panel, b_step and add are not read. Units of work are blocks of
+ * rows by chunks of columns. scratch: sparse_scratch_floats(job) floats, one array per worker. */
 int64_t sparse_units(const sgemm_job *job);
 int64_t sparse_scratch_floats(const sgemm_job *job);
 void sparse_run(const sgemm_job *job, float *scratch, int64_t begin, int64_t end);
-/* The same for block-sparse packs only. */
-int64_t sparse_blocks_units(const sgemm_job *job);
-int64_t sparse_blocks_scratch_floats(const sgemm_job *job);
-void sparse_blocks_run(const sgemm_job *job, float *scratch, int64_t begin, int64_t end);
 /* Applies the epilogue to SGEMM_WIDTH columns from `at` on. */
 void sparse_finish(const sgemm_job *job, int64_t row, int64_t rows, int64_t at);
 #endif

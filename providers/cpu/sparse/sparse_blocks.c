@@ -29,12 +29,12 @@ static int64_t chunks_of(const sgemm_job *job)
     return groups < wanted ? groups : wanted;
 }
 
-int64_t sparse_blocks_units(const sgemm_job *job)
+int64_t sparse_units(const sgemm_job *job)
 {
     return row_blocks(job) * chunks_of(job);
 }
 
-int64_t sparse_blocks_scratch_floats(const sgemm_job *job)
+int64_t sparse_scratch_floats(const sgemm_job *job)
 {
     return (job->k + 1) * SPARSE_MOST_ROWS;
 }
@@ -118,7 +118,7 @@ static bool is_finite(const float *a, int64_t k)
     return zeros == 0;
 }
 
-void sparse_blocks_run(const sgemm_job *job, float *scratch, int64_t begin, int64_t end)
+void sparse_run(const sgemm_job *job, float *scratch, int64_t begin, int64_t end)
 {
     const sparse_set *set = sparse_of_cpu();
     const int64_t chunks = chunks_of(job), groups = (job->n + SGEMM_WIDTH - 1) / SGEMM_WIDTH,
@@ -127,7 +127,7 @@ void sparse_blocks_run(const sgemm_job *job, float *scratch, int64_t begin, int6
     int64_t turned = -1;
     bool finite = true;
 
-    INLAY_CHECK(begin >= 0 && end <= sparse_blocks_units(job));
+    INLAY_CHECK(begin >= 0 && end <= sparse_units(job));
     for (int64_t u = begin; u < end; u++) {
         const int64_t block = u / chunks, chunk = u % chunks, row = block * height;
         const int64_t rows = job->m - row < height ? job->m - row : height;

@@ -22,7 +22,7 @@ static bool read_list(const kit_node *node, const char *name, uint32_t input, in
                       bool *out_there)
 {
     *out_there = true;
-    if (node->info->since_version < 10) {
+    if (kit_since_version(node) < 10) {
         const int64_t *list = kit_attr_ints(node->info, name, out_count);
 
         *out_there = list != NULL;
@@ -59,7 +59,7 @@ static bool parse_slice(const kit_node *node, cpu_op *op, kit_refusal *why)
         return false;
     if (!read_list(node, "starts", 1, starts, &count, &has_starts) || !has_starts ||
         !read_list(node, "axes", 3, axes, &axis_count, &has_axes) || (has_axes && axis_count != count) ||
-        (node->info->since_version >= 10 && !read_list(node, "", 4, steps, &step_count, &has_steps)) ||
+        (kit_since_version(node) >= 10 && !read_list(node, "", 4, steps, &step_count, &has_steps)) ||
         (has_steps && step_count != count) || count > kit_input(node, 0)->rank)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "make starts, axes and steps constants",
                           "starts, axes or steps are not known");

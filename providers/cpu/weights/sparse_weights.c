@@ -34,22 +34,14 @@ static sparse_entries entries_of(const cpu_constant *constant, bool turned)
     return entries;
 }
 
-/* Of a matrix, as stored in the host's cache. */
-typedef struct sparse_facts {
-    int64_t blocks; /* cpu_constant.sparse_blocks */
-    uint64_t fours; /* cpu_constant.sparse_fours */
-} sparse_facts;
-
-static sparse_facts examine(const cpu_constant *constant, const sparse_packed_weights *weights, bool turned)
+/* cpu_constant.sparse_blocks */
+static int64_t count_blocks(const cpu_constant *constant, const sparse_packed_weights *weights, bool turned)
 {
     const sparse_entries entries = entries_of(constant, turned);
-    const bool has_entries = constant->entries.count > 0;
-    sparse_facts facts = { .blocks = has_entries ? sparse_entries_count(&entries, MOST_SHARE)
-                                                 : sparse_count(weights, MOST_SHARE) };
+    const int64_t blocks =
+        constant->entries.count > 0 ? sparse_entries_count(&entries, MOST_SHARE) : sparse_count(weights, MOST_SHARE);
 
-    facts.fours = facts.blocks < 0 && (has_entries ? sparse24_entries_are(&entries) : sparse24_is(weights));
-    facts.blocks += facts.blocks >= 0;
-    return facts;
+    return blocks + (blocks >= 0);
 }
 
 int64_t sparse_blocks_of(cpu_build *build, const cpu_op *op)
@@ -68,70 +60,51 @@ int64_t sparse_blocks_of(cpu_build *build, const cpu_op *op)
                                                 .n = dims[turned ? 0 : 1],
                                                 .k_step = turned ? 1 : dims[1],
                                                 .n_step = turned ? dims[1] : 1 };
-        const uint64_t key[] = { constant->content_hash, UINT64_C(0x7370617273650001), (uint64_t)weights.k,
+        const uint64_t key[] = { constant->content_hash, UINT64_C(0x7370617273650002), (uint64_t)weights.k,
                                  (uint64_t)weights.n, turned };
-        sparse_facts facts, *kept;
+        int64_t *kept; /* in the host's cache */
         bool known;
 
         if ((uint64_t)weights.k * (uint64_t)weights.n * sizeof(float) != constant->bytes || weights.k > UINT32_MAX)
             return -1;
         kept = constant->entries.count > 0
                    ? NULL
-                   : cpu_constant_fact(compiled, constant, key, KIT_COUNT(key), sizeof facts, &known);
+                   : cpu_constant_fact(compiled, constant, key, KIT_COUNT(key), sizeof *kept, &known);
         if (kept != NULL && known) {
-            facts = *kept;
+            constant->sparse_blocks = *kept;
         } else {
-            facts = examine(constant, &weights, turned);
+            constant->sparse_blocks = count_blocks(constant, &weights, turned);
             if (kept != NULL) {
-                *kept = facts;
+                *kept = constant->sparse_blocks;
                 compiled->state->packs->keep(compiled->state->host->ctx, compiled->compiling, kept);
             }
         }
-        constant->sparse_blocks = facts.blocks;
-        constant->sparse_fours = facts.fours != 0;
         constant->sparse_turned = turned;
     }
     return constant->sparse_blocks > 0 && constant->sparse_turned == turned ? constant->sparse_blocks - 1 : -1;
 }
 
-bool sparse24_matrix_of(cpu_build *build, const cpu_op *op)
-{
-    const uint32_t number = build->compiled->values[op->in[1]].constant;
-
-    return sparse_blocks_of(build, op) < 0 && number != INLAY_NONE && build->compiled->constants[number].sparse_fours &&
-           build->compiled->constants[number].sparse_turned == op->product.trans_b;
-}
-
-/* The first dim of the layout of 2:4 sparse matrices; the layout of block-sparse matrices begins with 1. */
-enum { FOURS = 4 };
-
 void sparse_layout(const tensor_layout *plain, int64_t count, tensor_layout *layout)
 {
     const sparse_packed_weights weights = weights_of(plain, NULL);
-    const bool fours = count < 0;
-    const int64_t lines = fours ? (weights.n + SPARSE_WIDTH - 1) / SPARSE_WIDTH : count + 1;
-    const int64_t floats =
-        fours ? sparse24_pack_floats(weights.k, weights.n) / FOURS : sparse_pack_floats(&weights, count);
-    const int64_t dims[] = { fours ? FOURS : 1, lines, (floats + lines - 1) / lines };
+    const int64_t lines = count + 1, floats = sparse_pack_floats(&weights, count);
+    const int64_t dims[] = { 1, lines, (floats + lines - 1) / lines };
 
     INLAY_CHECK(plain->rank == 2 && lines > 0);
     layout_plain(layout, 3, dims);
 }
 
-enum { OTHER = -2 };
-
-/* The number of nonzero blocks of layout layout, read from its dims; -1: 2:4 sparse; OTHER: not a layout of
- * sparse_layout. */
+/* The number of nonzero blocks of layout layout, read from its dims; -1: not a layout of sparse_layout. */
 static int64_t block_count_of(const tensor_layout *plain, const tensor_layout *layout)
 {
-    const int64_t count = layout->rank != 3 ? OTHER : layout->dims[0] == FOURS ? -1 : layout->dims[1] - 1;
+    const int64_t count = layout->rank == 3 ? layout->dims[1] - 1 : -1;
     tensor_layout same;
 
-    if (count == OTHER || plain->rank != 2 || plain->kind != LAYOUT_STRIDED || layout_is_blocked(plain) ||
+    if (count < 0 || plain->rank != 2 || plain->kind != LAYOUT_STRIDED || layout_is_blocked(plain) ||
         plain->type != ELEMENT_FLOAT || layout->type != ELEMENT_FLOAT)
-        return OTHER;
+        return -1;
     sparse_layout(plain, count, &same);
-    return layout_equal(&same, layout) ? count : OTHER;
+    return layout_equal(&same, layout) ? count : -1;
 }
 
 bool sparse_pack_weights(const tensor_layout *plain, const void *source, const tensor_layout *layout, void *target)
@@ -139,7 +112,7 @@ bool sparse_pack_weights(const tensor_layout *plain, const void *source, const t
     const int64_t count = block_count_of(plain, layout);
     const sparse_packed_weights weights = weights_of(plain, source);
 
-    return count >= 0 ? sparse_pack(&weights, count, target) : count != OTHER && sparse24_pack(&weights, target);
+    return count >= 0 && sparse_pack(&weights, count, target);
 }
 
 bool sparse_pack_entries(const cpu_state *state, const cpu_constant *constant, const tensor_layout *plain,
@@ -147,12 +120,11 @@ bool sparse_pack_entries(const cpu_state *state, const cpu_constant *constant, c
 {
     const int64_t count = block_count_of(plain, layout);
     const sparse_entries entries =
-        entries_of(constant, count != OTHER && plain->dims[0] == constant->entries.k && plain->strides[1] == 1 &&
+        entries_of(constant, count >= 0 && plain->dims[0] == constant->entries.k && plain->strides[1] == 1 &&
                                  plain->strides[0] == constant->entries.n);
 
     (void)state;
-    return count >= 0 ? sparse_entries_pack(&entries, count, target)
-                      : count != OTHER && sparse24_entries_pack(&entries, target);
+    return count >= 0 && sparse_entries_pack(&entries, count, target);
 }
 
 inlay_status sparse_unfold(const inlay_compiled *compiled, const cpu_constant *constant, void *out, inlay_diag *diag)
@@ -237,31 +209,23 @@ void sparse_make_constants(inlay_compiled *compiled)
 /* A cache of shares. A sample touches most pages of a matrix, so a cost that is computed after packing would bring the
  * original back into memory. A word holds 48 bits of the content hash and 16 bits for the share, so that no lock is
  * needed. If two matrices have the same slot, they evict each other. */
-enum { SHARES = 4096, SHARE_ONE = 1 << 15, SHARE_FOURS, SHARE_MASK = 0xffff };
+enum { SHARES = 4096, SHARE_ONE = 1 << 15, SHARE_MASK = 0xffff };
 static uint64_t shares[SHARES];
 
-static double fours_share(double elements, int64_t k, int64_t n)
-{
-    return sparse24_pays(elements / (double)k, (double)k, (double)n) ? SPARSE24_SHARE : 1;
-}
-
-static double share_of(uint64_t content, const sparse_packed_weights *weights, double fours)
+static double share_of(uint64_t content, const sparse_packed_weights *weights)
 {
     const uint64_t key = content & ~(uint64_t)SHARE_MASK;
     uint64_t *place = &shares[(key >> 16 ^ (uint64_t)(weights->k_step == 1)) % SHARES];
     uint64_t word = __atomic_load_n(place, __ATOMIC_RELAXED);
 
     if (content == 0 || (word & ~(uint64_t)SHARE_MASK) != key || word == key) {
-        const double share = sparse_share(weights);
-
-        word = key | (uint64_t)(share < 1 ? share * SHARE_ONE : sparse24_is(weights) ? SHARE_FOURS : SHARE_ONE);
+        word = key | (uint64_t)(sparse_share(weights) * SHARE_ONE);
         __atomic_store_n(place, word, __ATOMIC_RELAXED);
     }
-    return (word & SHARE_MASK) == SHARE_FOURS ? fours : (double)(word & SHARE_MASK) / SHARE_ONE;
+    return (double)(word & SHARE_MASK) / SHARE_ONE;
 }
 
-bool sparse_share_of(const inlay_graph *graph, const inlay_value_info *value, bool upright, double elements,
-                     double *out_share)
+bool sparse_share_of(const inlay_graph *graph, const inlay_value_info *value, bool upright, double *out_share)
 {
     const inlay_node_info *maker =
         value->producer < graph->node_count ? inlay_graph_node(graph, value->producer) : NULL;
@@ -274,8 +238,6 @@ bool sparse_share_of(const inlay_graph *graph, const inlay_value_info *value, bo
 
         entries = entries_of(&constant, !upright);
         *out_share = sparse_entries_share(&entries);
-        if (*out_share == 1 && sparse24_entries_are(&entries))
-            *out_share = fours_share(elements, entries.k, entries.n);
         return true;
     }
     if ((value->flags & INLAY_VALUE_CONSTANT) == 0 || value->data == NULL || value->dtype != INLAY_FLOAT ||
@@ -286,6 +248,6 @@ bool sparse_share_of(const inlay_graph *graph, const inlay_value_info *value, bo
                                        .n = value->dims[upright ? 1 : 0].value,
                                        .k_step = upright ? value->dims[1].value : 1,
                                        .n_step = upright ? 1 : value->dims[1].value };
-    *out_share = share_of(value->content_hash, &weights, fours_share(elements, weights.k, weights.n));
+    *out_share = share_of(value->content_hash, &weights);
     return true;
 }

@@ -1,8 +1,8 @@
-/* sparse_weights.h - packed weights of block-sparse (sparse.h) and 2:4 sparse (sparse24.h) matrices. */
+/* sparse_weights.h - packed weights of block-sparse matrices (sparse.h). */
 #ifndef CPU_SPARSE_WEIGHTS_H
 #define CPU_SPARSE_WEIGHTS_H
 #include "cpu/region/build.h"
-#include "cpu/sparse/sparse24.h"
+#include "cpu/sparse/sparse.h"
 
 struct inlay_graph;
 struct inlay_value_info;
@@ -12,10 +12,8 @@ bool sparse_parse(const kit_node *node, cpu_op *op, kit_refusal *why);
 /* The number of nonzero blocks of the op's constant matrix. -1: too many to gain by block sparsity, or not known,
  * because the original was dropped before they were counted. */
 int64_t sparse_blocks_of(cpu_build *build, const cpu_op *op);
-/* Is the matrix 2:4 sparse, and not block-sparse? */
-bool sparse24_matrix_of(cpu_build *build, const cpu_op *op);
-/* The layout of a matrix packed with `count` nonzero blocks; -1: packed as 2:4 sparse. It has three axes, the last one
- * of floats. plain: [n, k]. */
+/* The layout of a matrix packed with `count` nonzero blocks. It has three axes, the last one of floats. plain:
+ * [n, k]. */
 void sparse_layout(const tensor_layout *plain, int64_t count, tensor_layout *layout);
 /* A packer (packs.h) for these layouts. */
 bool sparse_pack_weights(const tensor_layout *plain, const void *source, const tensor_layout *layout, void *target);
@@ -27,9 +25,8 @@ INLAY_NODISCARD inlay_status sparse_unfold(const inlay_compiled *compiled, const
                                            inlay_diag *diag);
 /* Turns the outputs of SparseToDense into constants of the region. Called when all nodes of a region are parsed. */
 void sparse_make_constants(inlay_compiled *compiled);
-/* For the cost model: the share of a matrix that a GEMM multiplies. It is the share of nonzero blocks, estimated from a
- * sample, or SPARSE24_SHARE if the matrix is 2:4 sparse and there are few rows. upright: the matrix is [k, n].
- * elements: of the other operand. false: `value` is not a constant float matrix. */
+/* For the cost model: the share of a matrix that a GEMM multiplies, that of nonzero blocks, estimated from a sample.
+ * upright: the matrix is [k, n]. false: `value` is not a constant float matrix. */
 bool sparse_share_of(const struct inlay_graph *graph, const struct inlay_value_info *value, bool upright,
-                     double elements, double *out_share);
+                     double *out_share);
 #endif

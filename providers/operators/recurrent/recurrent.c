@@ -101,7 +101,7 @@ inlay_status recurrent_read_attributes(const kit_node *node, recurrent_state *st
     const char *direction = kit_attr_string(node->info, "direction", "forward");
 
     for (uint32_t i = 0; i < KIT_COUNT(cell_kinds); i++)
-        if (strcmp(node->info->op_type.data, cell_kinds[i].name) == 0)
+        if (strcmp(kit_op_type(node), cell_kinds[i].name) == 0)
             state->cell = i;
     state->gates = cell_kinds[state->cell].gates;
     state->functions = cell_kinds[state->cell].functions;

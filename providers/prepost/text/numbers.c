@@ -8,7 +8,7 @@
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const double count = shapes->in[0].count >= 0 ? (double)shapes->in[0].count : 4096;
-    const bool inverse = strcmp(node->info->op_type.data, "Inverse") == 0;
+    const bool inverse = strcmp(kit_op_type(node), "Inverse") == 0;
 
     prepost_cost(cost, shapes->in[0].count >= 0,
                  node->info->output_count == 2 ? 0.5 * count + 500

@@ -346,7 +346,7 @@ static inlay_status prepare_regex(const kit_node *node, void **out_state, inlay_
 
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a pattern");
-    state->ecma = strstr(node->info->op_type.data, "ECMA") != NULL;
+    state->ecma = strstr(kit_op_type(node), "ECMA") != NULL;
     state->all = kit_attr_int(node->info, "global_replace", 1) != 0;
     state->caseless = kit_attr_int(node->info, "ignore_case", 0) != 0;
     *out_state = state;

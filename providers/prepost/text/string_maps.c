@@ -174,7 +174,7 @@ done:
 
 static inlay_status create_table(const kit_node *node, map_kind kind, void **out, inlay_diag *diag)
 {
-    const char *op = node->info->op_type.data;
+    const char *op = kit_op_type(node);
     const inlay_str map = tokens_attr(node->info, "map"), unknown = tokens_attr(node->info, "unk");
     struct map_table *table = calloc(1, sizeof *table);
     inlay_status status = INLAY_OK;

@@ -27,6 +27,9 @@ typedef struct kit_node {
     uint8_t *constant_fate; /* internal */
 } kit_node;
 
+/* Returns the name of the operator, "Softmax", and the opset version that introduced its definition. */
+const char *kit_op_type(const kit_node *node);
+uint32_t kit_since_version(const kit_node *node);
 /* Returns input or output i of the node; NULL if it is omitted or does not exist. */
 const struct inlay_value_info *kit_input(const kit_node *node, uint32_t i);
 const struct inlay_value_info *kit_output(const kit_node *node, uint32_t i);

@@ -158,8 +158,8 @@ static inline inlay_status inlay_fail(inlay_diag *diag, inlay_status code, const
     return code;
 }
 
-/* The only control-flow macro of inlay: evaluates a call, and jumps to the label `done` if the call fails.
- * Requires a local variable `inlay_status status`, which receives the result, and the label. */
+/* Evaluates a call and jumps to the label `done` if it fails. Needs a variable `inlay_status status`, which gets the
+ * result. Only ORT_TRY and ORT_NEED, in the bindings to ONNX Runtime, are other macros that leave a function. */
 #define INLAY_TRY(call)                                                                                                \
     do {                                                                                                               \
         status = (call);                                                                                               \

@@ -1,6 +1,5 @@
 #include "exec/loop/finite.h"
 #include "base/element.h"
-#include "base/isa.h"
 #include "base/memory.h"
 #include "exec/device/residency.h"
 #include "inlay/check.h"
@@ -69,56 +68,28 @@ static value_facts *facts_of(struct finite_check *check, const struct program *p
     return known->values;
 }
 
-/* Defines all_finite_<level>(), which returns whether all elements are finite, and their range. False also for types
- * without such a loop. */
-#define DEFINE_ALL_FINITE(level)                                                                                       \
-    static bool all_finite_##level(inlay_dtype dtype, const void *data, int64_t count, double *low, double *high)      \
-    {                                                                                                                  \
-        switch (dtype) {                                                                                               \
-        case INLAY_FLOAT:                                                                                              \
-            return range_of_32_##level(dtype, data, count, 0x7f800000, low, high);                                     \
-        case INLAY_FLOAT16:                                                                                            \
-            return range_of_16_##level(dtype, data, count, 0x7c00, low, high);                                         \
-        case INLAY_BFLOAT16:                                                                                           \
-            return range_of_16_##level(dtype, data, count, 0x7f80, low, high);                                         \
-        case INLAY_DOUBLE:                                                                                             \
-            return range_of_64_##level(dtype, data, count, 0x7ff0000000000000, low, high);                             \
-        default:                                                                                                       \
-            return false;                                                                                              \
-        }                                                                                                              \
-    }
-
-#define LEVEL baseline
-#define TARGET
 #define BITS 16
 #include "exec/loop/finite_range.inc"
 #define BITS 32
 #include "exec/loop/finite_range.inc"
 #define BITS 64
 #include "exec/loop/finite_range.inc"
-#undef LEVEL
-#undef TARGET
-DEFINE_ALL_FINITE(baseline)
 
-#if defined(__x86_64__)
-#define LEVEL avx2
-#define TARGET __attribute__((target("avx2")))
-#define BITS 16
-#include "exec/loop/finite_range.inc"
-#define BITS 32
-#include "exec/loop/finite_range.inc"
-#define BITS 64
-#include "exec/loop/finite_range.inc"
-DEFINE_ALL_FINITE(avx2)
-#endif
-
+/* Returns whether all elements are finite, and their range. False also for types without such a loop. */
 static bool all_finite(inlay_dtype dtype, const void *data, int64_t count, double *low, double *high)
 {
-#if defined(__x86_64__)
-    if (isa_in_use() >= INLAY_ISA_X86_64_V3)
-        return all_finite_avx2(dtype, data, count, low, high);
-#endif
-    return all_finite_baseline(dtype, data, count, low, high);
+    switch (dtype) {
+    case INLAY_FLOAT:
+        return range_of_32(dtype, data, count, 0x7f800000, low, high);
+    case INLAY_FLOAT16:
+        return range_of_16(dtype, data, count, 0x7c00, low, high);
+    case INLAY_BFLOAT16:
+        return range_of_16(dtype, data, count, 0x7f80, low, high);
+    case INLAY_DOUBLE:
+        return range_of_64(dtype, data, count, 0x7ff0000000000000, low, high);
+    default:
+        return false;
+    }
 }
 
 static void note_element(value_facts *facts, int64_t index, double number)

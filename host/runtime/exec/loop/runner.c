@@ -305,7 +305,7 @@ static inlay_status run_steps(struct runner *runner, struct bound *bound, const 
     in_sequence = runner->shared->observers.used != 0 && observers_mark(runner->shared, bound);
     crash_thread();
     before = crash_here;
-    crash_here = (crash_scene){ .describe = describe_step, .model = runner->prog->model->identity };
+    crash_here = (crash_scene){ .describe = describe_step, .model = runner->prog->model->source.identity };
     status = bound->parallel != NULL && !in_sequence ? run_steps_with_branches(runner, bound, diag)
                                                      : steps_walk(runner, bound, 0, bound->plan->step_count, diag);
     crash_leave(&before);

@@ -195,7 +195,7 @@ static void *run_builds(void *user)
     uint8_t *fates = calloc((size_t)work->builds[0].program->graph->value_count + 1, 1);
     const uint32_t held = threads_set_limit(work->share);
 
-    crash_here.model = work->builds[0].program->model->identity;
+    crash_here.model = work->builds[0].program->model->source.identity;
     for (;;) {
         const uint32_t position = __atomic_fetch_add(&work->next, 1, __ATOMIC_RELAXED);
         region_build *build;
