@@ -79,8 +79,10 @@ static int64_t pick_size(const struct change *change, int64_t now)
         return 1 + below(change, MOST_SIZE);
     case 6: /* equal sizes, such as those of a square matrix */
         return other != NULL ? other->dims[below(change, other->rank)] : now;
+    case 7:
+        return 1 + below(change, change->is_wide ? MOST_SIZE : 9);
     default:
-        return 1 + below(change, change->is_wide && below(change, 3) == 0 ? MOST_SIZE : 9);
+        return 1 + below(change, 9);
     }
 }
 
