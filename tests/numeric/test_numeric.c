@@ -35,7 +35,7 @@ static const nm_layer layers[] = {
 enum { LAYERS = sizeof layers / sizeof *layers };
 
 static const char *const threads[] = { "1", "2", "3" };
-static uint32_t kind_count; /* the first kinds of data; they read the same memory */
+static uint32_t kind_count; /* of data: all, or some at equal distances, among them those with zero weights */
 static nm_case *cases;      /* [LAYERS][kind_count] */
 
 static int draw_cases(void **state)
@@ -45,7 +45,8 @@ static int draw_cases(void **state)
     cases = calloc(LAYERS * kind_count, sizeof *cases);
     assert_non_null(cases);
     for (uint32_t i = 0; i < LAYERS * kind_count; i++)
-        nm_case_init(&cases[i], &layers[i / kind_count], &nm_kinds[i % kind_count]);
+        nm_case_init(&cases[i], &layers[i / kind_count],
+                     &nm_kinds[i % kind_count * (nm_kind_count - 1) / (kind_count - 1)]);
     return 0;
 }
 
