@@ -36,9 +36,11 @@ typedef struct rule_attr {
     uint8_t kind, slot;
     bool is_int;
     uint16_t count; /* of ints */
-    double number;
-    const char *text;
-    const int64_t *ints;
+    union {
+        double number;
+        const char *text;
+        const int64_t *ints;
+    };
     const char *why; /* the near miss if it differs, see rule_term */
 } rule_attr;
 
@@ -60,15 +62,21 @@ typedef struct rule_term {
     bool optional;       /* pattern: VALUE may be an omitted input */
     bool commutes;       /* pattern: the two inputs may be swapped */
     bool compares;       /* GIVEN: the slot holds a number */
-    double number;
     const char *domain, *text; /* of the operator */
-    uint32_t inputs[2]; /* operator that a rule begins with: RULE_LETTER of what may produce its inputs, 1 for nothing;
-                           0, 0: not stated */
-    const struct rule_term *args;
+    union {
+        double number;
+        uint32_t inputs[2]; /* operator that a rule begins with: RULE_LETTER of what may produce its inputs, 1 for
+                               nothing; 0, 0: not stated */
+    };
+    union {
+        const struct rule_term *args;
+        const int64_t *ints; /* of LIST */
+    };
     const rule_attr *attrs;
-    const int64_t *ints;  /* of LIST */
-    const uint8_t *types; /* [outputs] of a result: a dtype, or RULE_LIKE + the index of an input of that type */
-    const char *why;      /* pattern: the near miss if this alone does not hold; NULL: not reported */
+    union {
+        const uint8_t *types; /* [outputs] of a result: a dtype, or RULE_LIKE + the index of an input of that type */
+        const char *why;      /* pattern: the near miss if this alone does not hold; NULL: not reported */
+    };
 } rule_term;
 
 struct rule_match;
