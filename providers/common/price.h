@@ -63,7 +63,7 @@ static inline double price_far_share(const price_memory *memory, double bytes)
     return fmin(fmax(2 * bytes / memory->size - 1, 0), 1);
 }
 
-/* The share of activations that come from memory, of so many bytes that a step reads and writes. The cache keeps up to
+/* The share of activations that come from memory, of `bytes` that a step reads and writes in all. The cache keeps up to
  * 0.4 of its size, and a decreasing part of more; with several threads, a larger part. reach: 1, or less if every byte
  * is moved twice. */
 static inline double price_stream_share(const price_memory *memory, double bytes, double threads, double reach)

@@ -4,7 +4,8 @@
 #include "simd/vec.h"
 #include <stdbool.h>
 
-/* BAND: squares side by side before those below them, so that rows are read in pieces of several cache lines. */
+/* BAND: squares of a row that are transposed before those of the next row, so that several adjacent cache lines of a
+ * row are read one after another. */
 enum { WORD = sizeof(float), BAND = 8 };
 
 /* Interleaves three rows: output[pixels][3]. */

@@ -103,6 +103,10 @@ def mean(rows, threads, networks):
     return f"{np.exp(np.mean(np.log(ratios))):.2f} of {len(ratios)}" if ratios else "none"
 
 
+def counted(threads):
+    return "1 thread" if threads == "1" else f"{threads} threads"
+
+
 def page_of(record, cpu, rows, differ, old, old_date, threads):
     fields = re.findall(r"\{([^{}]*)\}|,\s*(\d+)\s*,\s*\{", record.strip().split("\n")[-1])
     roofs = [a or b for a, b in fields]
@@ -110,20 +114,20 @@ def page_of(record, cpu, rows, differ, old, old_date, threads):
            f"Measured on {datetime.date.today()} by `tests/bench/machine.sh` on {os.cpu_count()} processors; load at the end "
            f"{os.getloadavg()[1]:.1f}.", "Minimum of the rounds; ratio: time of ONNX Runtime 1.30 / inlay's.", "",
            "| roof | |", "|---|---|", *(f"| {name} | {value.strip()} |" for name, value in zip(ROOFS, roofs)), "",
-           "| geometric mean of ratios | " + " | ".join(f"{t} threads" for t in threads) + " |",
+           "| geometric mean of ratios | " + " | ".join(map(counted, threads)) + " |",
            "|---" * (1 + len(threads)) + "|",
            "| single operators | " + " | ".join(mean(rows, t, False) for t in threads) + " |",
            "| networks | " + " | ".join(mean(rows, t, True) for t in threads) + " |", "", "## Below 1.0", ""]
     for t in threads:
         low = sorted((r[t][1], name) for name, r in rows.items() if t in r and r[t][1] < 0.995)
-        out += [f"{t} threads: " + (", ".join(f"{name} {ratio:.2f}" for ratio, name in low) or "none") + ".", ""]
+        out += [f"{counted(t)}: " + (", ".join(f"{name} {ratio:.2f}" for ratio, name in low) or "none") + ".", ""]
     out += ["## Fell since the last page", ""]
-    fell = [f"{name} ({t} threads): {old[name][t][1]:.2f} to {r[t][1]:.2f}" for name, r in sorted(rows.items())
+    fell = [f"{name} ({counted(t)}): {old[name][t][1]:.2f} to {r[t][1]:.2f}" for name, r in sorted(rows.items())
             for t in threads if t in r and t in old.get(name, {}) and r[t][1] < FELL * old[name][t][1]]
     out += [f"Compared with {old_date}: " + ("; ".join(fell) or "none") + "." if old_date else "There is no earlier page.", ""]
     if differ:
         out += ["## Outputs differ", "", *(f"- {line}" for line in differ), ""]
-    out += ["## Rows", "", "| row | " + " | ".join(f"{t} threads, us | ratio" for t in threads) + " |",
+    out += ["## Rows", "", "| row | " + " | ".join(f"{counted(t)}, us | ratio" for t in threads) + " |",
             "|---" * (1 + 2 * len(threads)) + "|"]
     for name, r in rows.items():
         out.append(f"| {name} | " + " | ".join(f"{r[t][0]:.4g} | {r[t][1]:.2f}" if t in r else " | " for t in threads) + " |")

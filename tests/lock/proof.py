@@ -180,6 +180,9 @@ def refused(right):
     says("so it was changed", "verify-run", "run.proof")
     write_proof(proof | {"settings": []})
     says("not made with reproducible=cpu", "verify-run", "run.proof")
+    for setting in ("plugin_dirs=evil", "ort_ep.library=evil.so"):  # what a stranger's proof must not load
+        write_proof(proof | {"settings": ["reproducible=cpu", setting]})
+        says(setting.split("=", maxsplit=1)[0], "verify-run", "run.proof")
     path.write_text(json.dumps(proof | {"more": 1}), encoding="utf-8")
     says("more", "verify-run", "run.proof")
     path.write_bytes(right)
@@ -190,7 +193,8 @@ def refused(right):
     first.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     says("is not the tensor 'x' of the proof", "verify-run", "run.proof", "--region", "0")
     first.unlink()
-    says("get it from whom the proof is", "verify-run", "run.proof", "--region", "0")
+    says("ask for it whoever made the proof", "verify-run", "run.proof", "--region", "0")
+    says("--commit permits options of", "run", "m.onnx", "--commit", "other.proof", "--option", "openblas.x=1")
     says("--commit needs reproducible=cpu", "run", "m.onnx", "--commit", "other.proof", "--reproducible", "0")
     graph = helper.make_graph([helper.make_node("RandomNormal", [], ["y"], shape=[2])], "g", [],
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])])

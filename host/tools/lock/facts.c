@@ -87,6 +87,13 @@ inlay_status lock_apply_settings(const json_t *settings, inlay_options *options,
             goto done;
         }
         (void)snprintf(name, sizeof name, "%.*s", (int)(equals - text), text);
+        if (lock_is_local(name)) { /* such as plugin_dirs: a file that others wrote must not choose what is loaded */
+            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                                "settings of the record: %s is a setting of a machine, which records do not have; "
+                                "remove it",
+                                name);
+            goto done;
+        }
         if (json_object_get(given, name) == NULL)
             INLAY_TRY(options_set_item(options, name, equals + 1, diag));
     }

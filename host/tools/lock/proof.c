@@ -91,18 +91,33 @@ void proof_cut_deinit(proof_cut *cut)
 
 /* ---- the run */
 
+/* Is NAME or NAME=VALUE an option of another provider than those that reproducible=cpu runs? It may name a library to
+ * load, which a proof of a stranger must not. */
+static bool is_of_other_provider(const char *setting)
+{
+    return setting[strcspn(setting, ".=")] == '.' && strncmp(setting, "cpu.", 4) != 0 &&
+           strncmp(setting, "reference.", 10) != 0;
+}
+
 inlay_status proof_options(const proof_cut *cut, inlay_options *options, inlay_diag *diag)
 {
     inlay_setting item = { .struct_size = sizeof item };
     const struct graph *graph = cut->model->main;
     inlay_status status;
 
-    for (uint32_t i = 0; inlay_options_setting(options, i, &item) == INLAY_OK; i++)
-        if (strcmp(item.name, "reproducible") == 0 && item.source != INLAY_SOURCE_DEFAULT &&
-            strcmp(item.text, "cpu") != 0)
+    for (uint32_t i = 0; inlay_options_setting(options, i, &item) == INLAY_OK; i++) {
+        if (item.source == INLAY_SOURCE_DEFAULT)
+            continue;
+        if (is_of_other_provider(item.name))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "--commit permits options of the providers cpu and reference only, and %.100s sets "
+                              "%.100s; remove that",
+                              item.origin, item.name);
+        if (strcmp(item.name, "reproducible") == 0 && strcmp(item.text, "cpu") != 0)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                               "--commit needs reproducible=cpu, and %.100s sets it to %.20s; remove that", item.origin,
                               item.text);
+    }
     INLAY_TRY(inlay_options_set_from(options, "reproducible", "cpu", "--commit", diag));
     for (uint32_t r = 0; r < cut->count; r++)
         for (uint32_t i = 0; i < cut->regions[r].output_count; i++) {
@@ -310,9 +325,15 @@ static inlay_status make_options(proof_file *proof, const inlay_options *local, 
             (lock_is_local(item.name) || strcmp(item.name, "isa") == 0 || strcmp(item.name, "intra_threads") == 0))
             INLAY_TRY(options_set_item(proof->options, item.name, item.text, diag));
     INLAY_TRY(lock_apply_settings(json_object_get(proof->json, "settings"), proof->options, diag));
-    json_array_foreach(json_object_get(proof->json, "settings"), i, entry)
+    json_array_foreach(json_object_get(proof->json, "settings"), i, entry) {
+        if (is_of_other_provider(json_string_value(entry)))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "%s/proof.json: setting %.100s: a proof may only set options of the providers cpu and "
+                              "reference",
+                              proof->folder, json_string_value(entry));
         if (strcmp(json_string_value(entry), "reproducible=cpu") == 0)
             reproducible = json_string_value(entry);
+    }
     if (reproducible == NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "%s/proof.json: the run was not made with reproducible=cpu, so other machines may have other "
@@ -406,8 +427,8 @@ static inlay_status bind_inputs(const proof_file *proof, const inlay_session *se
         INLAY_TRY(value_load_named(proof->folder, &file, &value, diag));
         if (value == NULL) {
             status = inlay_fail(diag, INLAY_NOT_FOUND,
-                                "%s has no file %s.npy of tensor '%.200s': get it from whom the "
-                                "proof is",
+                                "%s has no file %s.npy of tensor '%.200s': ask for it whoever "
+                                "made the proof",
                                 proof->folder, want, info.name);
             goto done;
         }

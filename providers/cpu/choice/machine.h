@@ -1,5 +1,5 @@
-/* machine.h - what the time of a kernel depends on beside the layer, and the parts that models of several kernels
- * share. Times are nanoseconds. */
+/* machine.h - the properties of a machine that determine the time of a kernel, and the terms that the models of several
+ * kernels share. Times are nanoseconds. */
 #ifndef CPU_CHOICE_MACHINE_H
 #define CPU_CHOICE_MACHINE_H
 #include "common/price.h"

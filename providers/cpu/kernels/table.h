@@ -19,7 +19,7 @@ inlay_status kernel_defer(cpu_build *build, const cpu_group *group, const kernel
 
 /* Factor by which a kernel is slower at this instruction set than its model says. */
 double kernel_pace(kernel_id kernel);
-/* Time of a convolution on so many threads, without changes of layout from and to row-major, and without the time to
+/* Time of a convolution on `threads` threads, without changes of layout from and to row-major, and without the time to
  * read weights. The images are channels-last; of kernels planes, rows and fft, row-major. */
 double kernel_tiles_ns(const kernel_conv_shape *window, const kernel_machine *machine, double threads);
 double kernel_winograd_4_ns(const kernel_conv_shape *window, const kernel_machine *machine, double threads);

@@ -405,8 +405,8 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_device_list(const inlay_options *op
 
 typedef struct inlay_session inlay_session;
 
-/* Loads, validates and optimises the model, assigns its nodes to providers, and compiles it. options may be NULL (all
- * defaults; the environment and configuration files are not read). Typical failures:
+/* Loads, validates and optimises the model of a file or of a package (a folder), assigns its nodes to providers, and
+ * compiles it. options may be NULL (all defaults; the environment and configuration files are not read). Failures:
  *     INLAY_NOT_FOUND         the model file, or a folder of option plugin_dirs, does not exist
  *     INLAY_INVALID_ARGUMENT  an option names a provider, or an option of a provider, that does not exist
  *     INLAY_IO_ERROR          the file cannot be read
