@@ -133,8 +133,7 @@ static void report_constants(inlay_compiled *compiled, const inlay_compile_reque
                                      : NULL;
         bool packed;
 
-        if (constant == NULL || constant->narrow != NULL || constant->entries.count > 0 ||
-            constant->half_type != INLAY_UNDEFINED || constant->blocks.type != NULL) /* not a constant of the host */
+        if (constant == NULL || constant->kind != CONSTANT_PLAIN) /* not a constant of the host */
             continue;
         packed = (compiled->ready != NULL && (pack_replaces(compiled, constant) || nbits_replaces(compiled, value))) ||
                  (constant->repacked_ops > 0 && constant->repacked_ops == compiled->values[value].uses &&
