@@ -20,14 +20,14 @@ typedef struct session_skipped {
     const char *name, *reason;
 } session_skipped;
 
-/* Callbacks that observe the optimiser; see pass_ctx. */
+/* Callbacks that observe the optimiser; see pass_report. */
 typedef struct session_watch {
     void (*note)(void *ctx, const char *pass, int64_t rewrite, const struct graph *graph, const graph_node *node,
                  const char *text);
     inlay_status (*after)(void *ctx, const inlay_session *session, const char *pass); /* "" = before the first */
     void *ctx;
-    bool near_misses;     /* see pass_ctx */
-    int64_t newest_opset; /* see pass_ctx; -1: the imported opset */
+    bool near_misses;     /* see pass_report */
+    int64_t newest_opset; /* see pass_options; -1: the imported opset */
     int64_t later_opset;  /* see graph_model */
 } session_watch;
 
