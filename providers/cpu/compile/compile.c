@@ -224,7 +224,7 @@ void cpu_release_compiled(void *state, inlay_compiled *compiled)
         cpu_constant_deinit(&compiled->constants[i]);
     for (uint32_t o = 0; o < compiled->op_count; o++)
         cpu_recurrent_release(&compiled->ops[o]);
-    free(compiled->spans);
+    free(compiled->placed.spans);
     free(compiled->constants);
     free(compiled->values);
     free(compiled->numbers);

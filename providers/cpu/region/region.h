@@ -416,17 +416,21 @@ struct inlay_compiled {
     cpu_value *values;
     cpu_constant *constants;
     uint32_t op_count, value_count, constant_count;
-    uint32_t input_count, output_count;                     /* of the region */
-    uint32_t *numbers;                                      /* storage of cpu_op.in and out */
-    pthread_mutex_t lock;                                   /* guards constants, ready and last */
-    void *compiling;                                        /* the request's handle, during compile */
-    const void *timings;                                    /* measured times of kernels, or NULL */
-    uint32_t builds;                                        /* instances made so far */
-    uint64_t pack_share;                                    /* bytes that packs may take in addition to the weights */
-    uint32_t step_hint, arg_hint, buffer_hint, choice_hint; /* counts of the last instance */
-    struct span *spans; /* [span_count] placement of the last instance's buffers in its workspace, in their order */
-    uint32_t span_count;
-    uint64_t span_bytes;   /* workspace of these spans */
+    uint32_t input_count, output_count; /* of the region */
+    uint32_t *numbers;                  /* storage of cpu_op.in and out */
+    pthread_mutex_t lock;               /* guards constants, ready and last */
+    void *compiling;                    /* the request's handle, during compile */
+    const void *timings;                /* measured times of kernels, or NULL */
+    uint32_t builds;                    /* instances made so far */
+    uint64_t pack_share;                /* bytes that packs may take in addition to the weights */
+    struct {
+        uint32_t steps, args, buffers, choices;
+    } last_counts; /* of the last instance */
+    struct {
+        struct span *spans; /* [count] placement of the last instance's buffers in its workspace, in their order */
+        uint32_t count;
+        uint64_t bytes; /* workspace of these spans */
+    } placed;
     bool keep_last_bit;    /* DynamicQuantizeLinear rounds floats here: an error in the last bit changes integers */
     cpu_scratch *spare;    /* atomic: memory of a destroyed instance, or NULL */
     bool trying;           /* an instance is being built for the timing of kernels (compile/tune.c) */
