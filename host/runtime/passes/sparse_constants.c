@@ -63,7 +63,8 @@ static inlay_status make_dense(pass_ctx *ctx, struct graph *graph, const graph_n
         __builtin_add_overflow(ctx->run.densified, bytes, &ctx->run.densified) ||
         ctx->run.densified > ctx->limits.densified_bytes)
         return graph_fail(graph, node, NULL, INLAY_LIMIT_EXCEEDED, ctx->diag,
-                          "sparse tensors converted to dense ones take more than max_densified_bytes (%" PRIu64 ")",
+                          "sparse tensors converted to dense ones take more than model_limits densified_bytes (%" PRIu64
+                          ")",
                           ctx->limits.densified_bytes);
     data = graph_blob_alloc(ctx->model, bytes + 1);
     if (data == NULL)

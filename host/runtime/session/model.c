@@ -1,6 +1,7 @@
 /* session/model.c - the first half of creating a session: from the file to the optimised graph. */
 #include "base/cpus.h"
 #include "base/memory.h"
+#include "config/checks.h"
 #include "config/dirs.h"
 #include "inlay/extensions.h"
 #include "inlay/plugin.h"
@@ -25,6 +26,24 @@ uint32_t session_count_nodes(const struct graph *graph)
     return count;
 }
 
+/* Option model_limits over the defaults; each item was checked when it was set. */
+static model_limits read_limits(const inlay_options *options)
+{
+    model_limits limits = model_limits_default();
+    option_pair pair;
+
+    for (uint32_t i = 0; options_pair(options, OPTION_model_limits, i, &pair); i++) {
+        uint64_t number = 0;
+
+        (void)option_bytes(pair.value, &number);
+#define LIMIT(name, preset, most, what)                                                                                \
+    if (pair.key_bytes == sizeof #name - 1 && memcmp(pair.key, #name, pair.key_bytes) == 0)                            \
+        limits.name = number;
+#include "base/model_limits.def"
+    }
+    return limits;
+}
+
 model_load_options session_load_options(const inlay_options *options)
 {
     const char *dir = options_text(options, OPTION_external_dir);
@@ -36,13 +55,7 @@ model_load_options session_load_options(const inlay_options *options)
     }
     load.drop_metadata = options_int(options, OPTION_node_metadata) == 0;
     load.strict = options_int(options, OPTION_strict_model) != 0;
-    load.limits.max_depth = (uint32_t)options_int(options, OPTION_max_depth);
-    load.limits.max_subgraph_depth = (uint32_t)options_int(options, OPTION_max_subgraph_depth);
-    load.limits.max_nodes = (uint64_t)options_int(options, OPTION_max_nodes);
-    load.limits.max_values = (uint64_t)options_int(options, OPTION_max_values);
-    load.limits.max_tensor_bytes = (uint64_t)options_int(options, OPTION_max_tensor_bytes);
-    load.limits.max_densified_bytes = (uint64_t)options_int(options, OPTION_max_densified_bytes);
-    load.limits.max_parsed_bytes = (uint64_t)options_int(options, OPTION_max_parsed_bytes);
+    load.limits = read_limits(options);
     if (options_int(options, OPTION_realtime) != 0) /* after a run, mapped files are looked at with a system call */
         load.copy_bytes = UINT64_MAX;
     else if (session_host_limit(options) == 0) /* only mapped weights can leave the memory again */
@@ -411,7 +424,7 @@ inlay_status session_optimise(inlay_session *session, graph_model *model, const 
     if (prefers_gpu) /* it would convert them in each run */
         passes.providers.keeps_weights &= ~(uint32_t)INLAY_WEIGHTS_HALVES;
     passes.providers.offers_sparse = session->loading.keeps_sparse ? program_offers_sparse : NULL;
-    passes.limits.densified_bytes = (uint64_t)options_int(options, OPTION_max_densified_bytes);
+    passes.limits.densified_bytes = read_limits(options).densified_bytes;
     passes.options.float_activations = options_int(options, OPTION_float_activations) != 0;
     passes.options.dynamic_rows = options_int(options, OPTION_dynamic_rows) != 0;
     passes.chosen.only = list_option(model, options, OPTION_pass, &passes.chosen.only_count);
