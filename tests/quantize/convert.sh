@@ -118,9 +118,8 @@ open.onnx --device-timeout-ms=1000
 open.onnx --dim=batch=1
 open.onnx --dim=batch?=1
 open.onnx --dim=batch~=4
-open.onnx --dynamic-rows=1
+open.onnx --dynamic-activations=rows
 outside.onnx --external-dir=elsewhere
-open.onnx --float-activations=1
 open.onnx --copy-file-bytes=100000
 open.onnx --fold-max-bytes=100000
 open.onnx --forbid=vulkan

@@ -1,12 +1,12 @@
-/* Option float_activations: dynamically quantized models keep their integer weights but compute with float activations.
- * On [.., k]:
+/* Option dynamic_activations. floats: dynamically quantized models keep their integer weights but compute with float
+ * activations. On [.., k]:
  *
  *     q, s, z = DynamicQuantizeLinear(x)
  *     Mul(Cast(MatMulInteger(q, w, z, wz)), Mul(s, ws))     ->  MatMul(x, DequantizeLinear(w, ws, wz))
  *
  * DynamicQuantizeLinear uses one scale for all rows of x, which loses small elements next to large ones.
  *
- * Option dynamic_rows: x is rounded as by DynamicQuantizeLinear, but with a scale and zero point for each row. */
+ * rows: x is rounded as by DynamicQuantizeLinear, but with a scale and zero point for each row. */
 #include "passes/rewrite.h"
 #include <float.h>
 

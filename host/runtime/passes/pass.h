@@ -69,8 +69,8 @@ typedef struct pass_options {
     /* The model will be written to a file with this opset of ai.onnx: passes make no operators of later opsets, and
      * keep operators of ONNX Runtime, which can read them. 0: no restriction. */
     int64_t newest_opset;
-    bool float_activations;     /* option float_activations */
-    bool dynamic_rows;          /* option dynamic_rows */
+    bool float_activations;     /* option dynamic_activations is floats */
+    bool dynamic_rows;          /* option dynamic_activations is rows */
     pass_reduction *reductions; /* [reduction_count] option reduce */
     uint32_t reduction_count;
 } pass_options;

@@ -360,8 +360,7 @@ static void warn_of_activations(const inlay_session *session, const graph_model 
     bool is_decoder = false;
     char line[512];
 
-    if (session->env.log == NULL || options_int(options, OPTION_float_activations) != 0 ||
-        options_int(options, OPTION_dynamic_rows) != 0)
+    if (session->env.log == NULL || strcmp(options_text(options, OPTION_dynamic_activations), "tensor") != 0)
         return;
     for (uint32_t i = 0; i < graph->input_count && !is_decoder; i++)
         is_decoder = strncmp(graph->values[graph->inputs[i]].info.name.data, "past_key", 8) == 0;
@@ -371,7 +370,7 @@ static void warn_of_activations(const inlay_session *session, const graph_model 
         return;
     (void)snprintf(line, sizeof line,
                    "this decoder quantizes activations in %u places, by one scale for all rows; if its texts make no "
-                   "sense, set the option float_activations to 1",
+                   "sense, set the option dynamic_activations to floats",
                    products);
     session->env.log(session->env.log_ctx, INLAY_LOG_WARNING, line);
 }
@@ -425,8 +424,8 @@ inlay_status session_optimise(inlay_session *session, graph_model *model, const 
         passes.providers.keeps_weights &= ~(uint32_t)INLAY_WEIGHTS_HALVES;
     passes.providers.offers_sparse = session->loading.keeps_sparse ? program_offers_sparse : NULL;
     passes.limits.densified_bytes = read_limits(options).densified_bytes;
-    passes.options.float_activations = options_int(options, OPTION_float_activations) != 0;
-    passes.options.dynamic_rows = options_int(options, OPTION_dynamic_rows) != 0;
+    passes.options.float_activations = strcmp(options_text(options, OPTION_dynamic_activations), "floats") == 0;
+    passes.options.dynamic_rows = strcmp(options_text(options, OPTION_dynamic_activations), "rows") == 0;
     passes.chosen.only = list_option(model, options, OPTION_pass, &passes.chosen.only_count);
     passes.chosen.never = list_option(model, options, OPTION_no_pass, &passes.chosen.never_count);
     if (passes.chosen.only == NULL || passes.chosen.never == NULL)
