@@ -218,7 +218,7 @@ uint64_t session_host_limit(const inlay_options *options);
 /* Counts the graph's mapped weights. Called after loading, and again after optimisation. stream: with a limit, weights
  * are read during runs even if those of the files fit. */
 INLAY_NODISCARD inlay_status session_limit_begin(inlay_session *session, bool stream, inlay_diag *diag);
-/* Implements program_env.room for a session with such a limit. */
+/* Implements program_env.memory.room for a session with such a limit. */
 uint64_t session_limit_room(void *ctx, uint64_t more, uint64_t coming, inlay_diag *over);
 /* Checks the limit after compilation, including the memory of a first run if the input shapes are fixed. The message of
  * INLAY_LIMIT_EXCEEDED contains the minimum required limit. */
