@@ -34,7 +34,6 @@
 #define COMPUTED_PER_NS 55.0   /* bytes of a matrix that is not packed, whose rows are read in pieces */
 #define NEAR_WEIGHTS 1e6       /* bytes of a graph's weights that stay in the core's cache between runs */
 #define FETCHED_AHEAD 1.3      /* speed of packed weights from the shared cache, relative to other data */
-#define REFERENCE_SHARED 105.0 /* bytes per nanosecond of the reference core from the shared cache */
 /* How dense.c divides a multiplication among threads, by its own estimate of the time. */
 #define WAKE_NS 4000.0
 #define ESTIMATED_FLOPS_PER_NS 200.0
@@ -365,16 +364,6 @@ static void describe_work(const cpu_state *state, const inlay_graph *graph, cons
         work->rows = reduced_rows(sizes);
 }
 
-/* The time of a recurrent layer of `rows` sequences relative to the reference core. The time of a step of few sequences
- * is that of reading the weights from the caches; the time of a step of more sequences is that of the
- * multiplications. */
-static double recurrent_factor(const cost_machine *machine, double rows)
-{
-    const double multiplies = machine->reference.multiply / machine->local.multiply;
-
-    return fmin(multiplies, REFERENCE_SHARED / machine->memory.shared * fmax(1, rows / 2));
-}
-
 static void add(const inlay_cost *op, inlay_cost *sum)
 {
     sum->ns += op->ns;
@@ -453,7 +442,6 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
         inlay_cost layer = { .ns = 0 };
 
         cpu_recurrent_cost(state, request, info, &layer);
-        layer.ns *= recurrent_factor(machine, price_axis(sizes.first, 1));
         add(&layer, cost);
         return INLAY_OK;
     }
