@@ -423,6 +423,7 @@ struct inlay_compiled {
     const void *timings;                /* measured times of kernels, or NULL */
     uint32_t builds;                    /* instances made so far */
     uint64_t pack_share;                /* bytes that packs may take in addition to the weights */
+    double graph_weights;               /* bytes of all weights of the graph */
     struct {
         uint32_t steps, args, buffers, choices;
     } last_counts; /* of the last instance */
