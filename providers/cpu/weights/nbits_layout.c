@@ -41,12 +41,12 @@ void nbits_take_blocks(const inlay_compiled *compiled, cpu_nbits *nbits)
 {
     const cpu_constant *codes = constant_of(compiled, nbits->q), *scales = constant_of(compiled, nbits->scale),
                        *zeros = constant_of(compiled, nbits->zero);
-    const kit_blocks *blocks = blocks_of(codes);
+    const kit_blocks *blocks = blocks_of_constant(codes);
     nbits_shape shape;
 
-    if (blocks == NULL || blocks_of(scales) == NULL || codes->sources[0] != scales->sources[0] ||
-        (nbits->zero != INLAY_NONE && (blocks_of(zeros) == NULL || zeros->sources[0] != codes->sources[0])) ||
-        !blocks_fit(blocks, nbits->k, nbits->block) || !blocks_fit(blocks_of(scales), nbits->k, nbits->block))
+    if (blocks == NULL || blocks_of_constant(scales) == NULL || codes->sources[0] != scales->sources[0] ||
+        (nbits->zero != INLAY_NONE && (blocks_of_constant(zeros) == NULL || zeros->sources[0] != codes->sources[0])) ||
+        !blocks_fit(blocks, nbits->k, nbits->block) || !blocks_fit(blocks_of_constant(scales), nbits->k, nbits->block))
         return;
     nbits->joint = blocks->type->read_scales != NULL &&
                    nbits_shape_init(&shape, nbits->bits, nbits->k, nbits->n, nbits->block) && nbits_join_scales(&shape);
@@ -64,7 +64,7 @@ void nbits_take_blocks(const inlay_compiled *compiled, cpu_nbits *nbits)
 void nbits_merge_zeros(const inlay_compiled *compiled, cpu_nbits *nbits)
 {
     const cpu_constant *constant = constant_of(compiled, nbits->zero);
-    const kit_blocks *stored = blocks_of(constant);
+    const kit_blocks *stored = blocks_of_constant(constant);
     const int64_t blocks = (nbits->k + nbits->block - 1) / nbits->block;
     float first = 0;
 
