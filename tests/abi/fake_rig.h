@@ -134,7 +134,7 @@ static inline void close_rig(struct rig *rig)
  * machine is not mistaken for a hung device. */
 static inline void shorten_timeout(struct rig *rig)
 {
-    rig->session->env.device_timeout_ms = 100;
+    rig->session->env.runs.device_timeout_ms = 100;
 }
 
 extern void *left_models[MAX_LEFT_MODELS];

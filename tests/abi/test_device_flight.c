@@ -627,7 +627,7 @@ static void late_work_ends_before_the_session(void **state)
     counters = rig.counters;
     await(&counters->begun, 1);
     assert_true(counted(&counters->begun) > counted(&counters->ended));
-    rig.session->env.device_timeout_ms = 0; /* the session waits for such work without a limit */
+    rig.session->env.runs.device_timeout_ms = 0; /* the session waits for such work without a limit */
     assert_int_equal(pthread_create(&thread, NULL, release_later, (void *)(uintptr_t)rig.device), 0);
     leave_rig(&rig);
     assert_true(counted(&counters->begun) <= counted(&counters->ended));

@@ -141,9 +141,9 @@ class Failures(unittest.TestCase):
             graph = helper.make_graph(nodes, "g", [value("x", TensorProto.FLOAT, [4, 16]), value(state, TensorProto.FLOAT, [16])],
                                       [value("y", TensorProto.FLOAT, None)], [numpy_helper.from_array(np.ones((16, 16), np.int8), "w")])
             save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "decoder.onnx")
-            for more in (), ("--float-activations", "1"):
+            for more in (), ("--dynamic-activations", "floats"):
                 done = self.inlay("run", "decoder.onnx", *more)
-                self.assertEqual((done.returncode, "set the option float_activations to 1" in done.stderr),
+                self.assertEqual((done.returncode, "set the option dynamic_activations to floats" in done.stderr),
                                  (0, state != "b" and not more), done.stderr)
 
     def test_strange_models(self):

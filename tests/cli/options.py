@@ -21,9 +21,9 @@ from verb_lines import PLAIN, save_model, stage_keys
 INLAY, VERBS_DEF = (os.path.abspath(a) for a in sys.argv[1:3])
 VERBS = [name.replace("_", "-") for name in re.findall(r"^VERB\((\w+),", pathlib.Path(VERBS_DEF).read_text(), re.M)]
 # Values with an effect on the verbs that create no session: what the message has.
-EFFECTS = {"max-depth": ("1", "max_depth"), "max-nodes": ("1", "max_nodes"), "max-values": ("1", "max_values"),
-           "max-tensor-bytes": ("8", "max_tensor_bytes"), "max-parsed-bytes": ("8", "max_parsed_bytes"),
-           "plugin-dirs": ("none", "none"), "external-dir": ("none", "none")}
+EFFECTS = [("model-limits", f"{name}={number}", f"model_limits {name} ({number})")
+           for name, number in (("depth", 1), ("nodes", 1), ("values", 1), ("tensor_bytes", 8), ("parsed_bytes", 8))]
+EFFECTS += [("plugin-dirs", "none", "none"), ("external-dir", "none", "none")]
 CHECKING = {"check": "external.onnx", "edit": "external.onnx --set-metadata a=b -o out.onnx",
             "pipe": "external.onnx --post softmax -o out.onnx", "reduce": "external.onnx --check false -o out.onnx",
             "extract": "external.onnx --outputs y -o out.onnx", "doctor": "external.onnx --seconds 0"}
@@ -118,7 +118,7 @@ class Options(unittest.TestCase):
         """Modes of a verb that read no session option."""
         for line, mode in (("optimize --list", "--list"), ("doctor --list", "--list"),
                            ("explain --from a.json --html out.html", "--from"), ("profile --from a.json --html out.html", "--from")):
-            for flag, name in (("--providers=cpu", "providers"), ("--max-nodes=9", "max_nodes"), ("--option=cpu.isa=auto", "cpu.isa")):
+            for flag, name in (("--providers=cpu", "providers"), ("--model-limits=nodes=9", "model_limits"), ("--option=cpu.isa=auto", "cpu.isa")):
                 done = self.inlay(*line.split(), flag)
                 self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
                 self.assertIn(f": option {name} has no effect with {mode}\n", done.stderr)
@@ -134,7 +134,7 @@ class Options(unittest.TestCase):
             done = self.inlay(*words, "--external-dir", "weights")
             self.assertIn(done.returncode, (0, 1) if verb == "doctor" else (0,), f"{verb}: {done.stderr}")
             self.assertNotIn("w.bin", done.stderr + done.stdout, verb)
-            for name, (value, part) in EFFECTS.items():
+            for name, value, part in EFFECTS:
                 flags = [f"--{name}={value}"] + ([] if name == "external-dir" else ["--external-dir=weights"])
                 with self.subTest(verb=verb, flags=flags):
                     done = self.inlay(*words, *flags)

@@ -23,7 +23,7 @@ done
     [.name, .value] | @tsv' >"$work/set"
 "$inlay" config --no-config --json | jq -r '.settings[] | [.name, .value] | @tsv' >"$work/defaults"
 grep -vxFf "$work/defaults" "$work/set" | cut -f 1 | sort -u | tr '\n' ' ' >"$work/others"
-wanted='adapter cpu.pack_bytes dim error_table forbid isolate max_error memory_limit pin plugin_dirs power_watts providers reduce reference.preview require sizes state trust '
+wanted='adapter cpu.pack_bytes dim error_table forbid isolate max_error memory_limit model_limits pin plugin_dirs power_watts providers reduce reference.preview require sizes state trust '
 [ "$(cat "$work/others")" = "$wanted" ] || {
     echo "these keys have another value than the default: $(cat "$work/others"), not $wanted"
     failed=1

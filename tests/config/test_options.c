@@ -271,6 +271,13 @@ static void invalid_values(void **state)
         { "isolate_memory", "much",
           "option isolate_memory: 'much' is not a number of BYTES (which may end in K, M or G)" },
         { "memory_limit", "a", "option memory_limit: 'a' is not NAME=VALUE" },
+        { "model_limits", "node=5",
+          "option model_limits: 'node=5' is not NAME=NUMBER; the names are depth, subgraphs, nodes, values, "
+          "tensor_bytes, densified_bytes, parsed_bytes" },
+        { "model_limits", "nodes=0",
+          "option model_limits: 'nodes=0' has no number from 1 to 9223372036854775807 (which may end in K, M or G)" },
+        { "model_limits", "nodes=5,subgraphs=1K",
+          "option model_limits: 'subgraphs=1K' has no number from 1 to 1000 (which may end in K, M or G)" },
         { "power_watts", "a=0", "option power_watts: 'a=0' is not NAME=WATTS, a number above 0 such as 45 or 2.5" },
         { "power_watts", "a=4,5", "option power_watts: '5' is not NAME=VALUE" },
         { "objective", "speed", "option objective: 'speed' is not one of latency, energy, memory" },
@@ -294,33 +301,6 @@ static void invalid_values(void **state)
                              INLAY_OK);
         inlay_options_destroy(options);
     }
-}
-
-/* Loading a model without settings applies the limits that are the settings' defaults. */
-static void limits_of_models(void **state)
-{
-    const model_limits limits = model_limits_default();
-    const struct {
-        const char *name;
-        uint64_t value;
-    } rows[] = {
-        { "max_depth", limits.max_depth },
-        { "max_subgraph_depth", limits.max_subgraph_depth },
-        { "max_nodes", limits.max_nodes },
-        { "max_values", limits.max_values },
-        { "max_tensor_bytes", limits.max_tensor_bytes },
-        { "max_densified_bytes", limits.max_densified_bytes },
-        { "max_parsed_bytes", limits.max_parsed_bytes },
-    };
-    inlay_options *options = make();
-    char text[32];
-
-    (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        (void)snprintf(text, sizeof text, "%" PRIu64, rows[i].value);
-        has(options, rows[i].name, text);
-    }
-    inlay_options_destroy(options);
 }
 
 /* A value that does not fit is cut, fails, and states the size that it needs; size 0 only asks for it. */
@@ -356,8 +336,7 @@ static void sizes_of_values(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(limits_of_models),
-                                        cmocka_unit_test(sources),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sources),
                                         cmocka_unit_test(pairs),
                                         cmocka_unit_test(lists),
                                         cmocka_unit_test(commas),

@@ -9,6 +9,7 @@ those of tests/package/readme.sh, which compares their output, too."""
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -69,8 +70,7 @@ def main():
     wrong, ran, used = [], 0, set()
     with tempfile.TemporaryDirectory() as folder:
         home, work = pathlib.Path(folder) / "home", pathlib.Path(folder) / "checkout"
-        subprocess.run(["cmake", "--install", BUILD, "--prefix", home / "opt/inlay"], check=True,
-                       stdout=subprocess.DEVNULL)
+        shutil.copytree(BUILD / "installed", home / "opt/inlay", symlinks=True)
         work.mkdir()
         for name in os.listdir(ROOT):
             if name not in ("build", "samples"):

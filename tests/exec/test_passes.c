@@ -30,9 +30,10 @@ static struct rig expect_ops(struct wire *wire, const char *level, const char *o
 {
     struct rig rig = rig_open(wire, (const char *const[]){ "level", level, NULL });
     program_folder folder = { .env = &rig.session->env };
-    pass_ctx again = {
-        .model = rig.session->model, .fold = program_fold_node, .fold_ctx = &folder, .fold_max_bytes = 1 << 20
-    };
+    pass_ctx again = { .model = rig.session->model,
+                       .providers.fold = program_fold_node,
+                       .providers.ctx = &folder,
+                       .limits.fold_bytes = 1 << 20 };
     char *before = graph_to_text(rig.session->model->main), *after, text[512] = "";
 
     list_ops(rig.session->model->main, text, sizeof text);
@@ -103,7 +104,9 @@ static void large_constants_share_memory(void **state)
     struct wire wire = { 0 };
     struct rig rig;
     program_folder folder = { 0 };
-    pass_ctx ctx = { .fold = fold_and_count, .fold_ctx = &folder, .fold_max_bytes = 1024, .rewrite_limit = -1 };
+    pass_ctx ctx = {
+        .providers.fold = fold_and_count, .providers.ctx = &folder, .limits.fold_bytes = 1024, .limits.rewrites = -1
+    };
     char text[512] = "";
     uint32_t large = 0;
 

@@ -112,9 +112,14 @@ static void invalid_options(void **state)
     static const struct {
         const char *name, *value, *said;
     } rows[] = {
-        { "intra_thread", "1", "intra_threads" }, { "level", "many", "level" }, { "level", "100", "level" },
-        { "policy", "best", "policy" },           { "dim", "N", "NAME=N" },     { "dim", "N=-1", "dim" },
-        { "max_nodes", "", "max_nodes" },         { "level", "1 ", "level" },
+        { "intra_thread", "1", "intra_threads" },
+        { "level", "many", "level" },
+        { "level", "100", "level" },
+        { "policy", "best", "policy" },
+        { "dim", "N", "NAME=N" },
+        { "dim", "N=-1", "dim" },
+        { "max_partitions", "", "max_partitions" },
+        { "level", "1 ", "level" },
     };
     inlay_option_doc doc = { .struct_size = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;

@@ -267,7 +267,7 @@ static void write_profile(const inlay_session *session)
 static void prepare(float *output)
 {
     static const char settings[] = "providers: [onednn?, openblas?, reference]\nintra_threads: 1\npolicy: cost\n"
-                                   "pins: ['op:Relu=reference']\nmax_run_bytes: 1G\nmax_tensor_bytes: 64M\n"
+                                   "pins: ['op:Relu=reference']\nmax_run_bytes: 1G\nmodel_limits: {tensor_bytes: 64M}\n"
                                    "dim: [N=3]\nassume: {batch: 8}\nlevel: 99\npass: []\nprecision: f32\n";
     static onnx_bytes tensor;
     inlay_tune_options choice = { .struct_size = sizeof choice, .runs = 2, .budget_s = 5 };

@@ -277,8 +277,7 @@ static bool try_model(const uint8_t *data, size_t bytes, uint64_t *seed, bool ve
     (void)clock_gettime(CLOCK_MONOTONIC, &start);
     if (inlay_options_create(&options, &diag) != INLAY_OK ||
         inlay_options_set(options, "intra_threads", "1", &diag) != INLAY_OK ||
-        inlay_options_set_int(options, "max_tensor_bytes", 1 << 26, &diag) != INLAY_OK ||
-        inlay_options_set_int(options, "max_densified_bytes", 1 << 24, &diag) != INLAY_OK ||
+        inlay_options_set(options, "model_limits", "tensor_bytes=64M,densified_bytes=16M", &diag) != INLAY_OK ||
         inlay_options_set_int(options, "max_run_bytes", 1 << 26, &diag) != INLAY_OK ||
         inlay_options_set_int(options, "free_shapes", random_below(seed, 4) == 0, &diag) != INLAY_OK ||
         inlay_options_set_int(options, "level", random_below(seed, 8) == 0 ? 0 : 99, &diag) != INLAY_OK)

@@ -17,11 +17,11 @@ static void count(void *ctx, const char *text, size_t bytes)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     /* Small limits, so that inputs do not spend time on running out of memory. */
-    model_load_options options = { .limits = { .max_nodes = 10000,
-                                               .max_values = 10000,
-                                               .max_tensor_bytes = 1 << 24,
-                                               .max_densified_bytes = 1 << 16,
-                                               .max_parsed_bytes = 1 << 22 } };
+    model_load_options options = { .limits = { .nodes = 10000,
+                                               .values = 10000,
+                                               .tensor_bytes = 1 << 24,
+                                               .densified_bytes = 1 << 16,
+                                               .parsed_bytes = 1 << 22 } };
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model;
     size_t written = 0;

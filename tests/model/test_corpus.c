@@ -179,7 +179,7 @@ static size_t read_small(const char *path, uint8_t *bytes)
 
 static void mutants_are_handled(void **state)
 {
-    model_load_options options = { .limits = { .max_densified_bytes = 1 << 20 } };
+    model_load_options options = { .limits = { .densified_bytes = 1 << 20 } };
     size_t refused = 0, total = 0;
     uint8_t original[SMALL + 1], *mutant;
 

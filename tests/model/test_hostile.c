@@ -311,9 +311,9 @@ static const struct {
     inlay_status status;
     const char *text;
 } rows[] = {
-    { "3000 subgraphs", subgraphs_3000, INLAY_LIMIT_EXCEEDED, "exceeds max_subgraph_depth (32)" },
-    { "33 subgraphs", subgraphs_33, INLAY_LIMIT_EXCEEDED, "exceeds max_subgraph_depth (32)" },
-    { "deep types", types_400, INLAY_LIMIT_EXCEEDED, "exceeds max_depth (100)" },
+    { "3000 subgraphs", subgraphs_3000, INLAY_LIMIT_EXCEEDED, "exceeds model_limits subgraphs (32)" },
+    { "33 subgraphs", subgraphs_33, INLAY_LIMIT_EXCEEDED, "exceeds model_limits subgraphs (32)" },
+    { "deep types", types_400, INLAY_LIMIT_EXCEEDED, "exceeds model_limits depth (100)" },
     { "seq of seq of seq", types_3, INLAY_UNSUPPORTED, "value 'x' has a type of more than two levels" },
     { "cycle", cycle, INLAY_INVALID_MODEL, "graph 'g': nodes form a cycle of 3: " },
     { "self", self_cycle, INLAY_INVALID_MODEL, "nodes form a cycle of 1: 'Relu#0' -> " },
@@ -404,12 +404,12 @@ static void limits_are_options(void **state)
         model_load_options options;
         const char *text;
     } cases[] = {
-        { { .limits = { .max_nodes = 2 } }, "max_nodes (2)" },
-        { { .limits = { .max_values = 3 } }, "max_values" },
-        { { .limits = { .max_depth = 5 } }, "max_depth (5)" },
-        { { .limits = { .max_subgraph_depth = 1 } }, "max_subgraph_depth (1)" },
-        { { .limits = { .max_tensor_bytes = 8 } }, "max_tensor_bytes (8)" },
-        { { .limits = { .max_parsed_bytes = 100 } }, "max_parsed_bytes (100)" },
+        { { .limits = { .nodes = 2 } }, "model_limits nodes (2)" },
+        { { .limits = { .values = 3 } }, "model_limits values" },
+        { { .limits = { .depth = 5 } }, "model_limits depth (5)" },
+        { { .limits = { .subgraphs = 1 } }, "model_limits subgraphs (1)" },
+        { { .limits = { .tensor_bytes = 8 } }, "model_limits tensor_bytes (8)" },
+        { { .limits = { .parsed_bytes = 100 } }, "model_limits parsed_bytes (100)" },
     };
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);

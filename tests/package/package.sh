@@ -16,9 +16,9 @@ quietly() { # COMMAND...: prints its output only if it fails
 }
 
 # An installation can be moved: it contains no absolute paths.
-quietly cmake --install "$build" --prefix "$tmp/first"
+first=$build/installed
 mkdir "$tmp/elsewhere"
-mv "$tmp/first" "$tmp/elsewhere/inlay"
+cp -a "$first" "$tmp/elsewhere/inlay"
 prefix=$tmp/elsewhere/inlay
 lib=$(dirname "$(find "$prefix" -name libinlay.so)")
 for file in bin/inlay libexec/inlay/inlay-probe include/inlay/inlay.h include/inlay/plugin.h include/inlay/kit.h \
@@ -41,8 +41,8 @@ if [ -e "$build/lib/inlay/onnxruntime/libonnxruntime.so.1" ]; then
         ldd "$file" | grep -q "libinlay.so.1 => $lib/" || die "$file does not find libinlay"
     done
 fi
-if grep -rl "$tmp/first" "$prefix" >/dev/null; then
-    die "these files contain the first installation path: $(grep -rl "$tmp/first" "$prefix" | tr '\n' ' ')"
+if grep -rl "$first" "$prefix" >/dev/null; then
+    die "these files contain the first installation path: $(grep -rl "$first" "$prefix" | tr '\n' ' ')"
 fi
 
 configure() { # SOURCE BUILD ARGUMENTS...

@@ -25,8 +25,8 @@ export HOME=$tmp/home CC=$3 CMAKE_GENERATOR=$4 LC_ALL=C PYTHONDONTWRITEBYTECODE=
 shift 4
 pages=("$readme" "$@")
 export XDG_CACHE_HOME=$HOME/.cache XDG_CONFIG_HOME=$HOME/.config
-mkdir -p "$HOME" "$tmp/checkout/sdk"
-cmake --install "$build" --prefix "$HOME/opt/inlay" >"$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
+mkdir -p "$HOME/opt" "$tmp/checkout/sdk"
+cp -a "$build/installed" "$HOME/opt/inlay"
 cp -r "$tree/samples" "$tmp/checkout/samples"
 cp -r "$tree/sdk/bindings" "$tmp/checkout/sdk/bindings"
 cd "$tmp/checkout" || exit 1

@@ -15,8 +15,8 @@ die() {
     [ ! -s "$work/log" ] || tail -n 20 "$work/log"
     exit 1
 }
-cmake --install "$build" --prefix "$work/prefix" >"$work/log" 2>&1 || die "cmake --install failed"
-"$make/bundle.sh" "$work/prefix" "$work/bundle" >"$work/log" 2>&1 || die "bundle.sh failed"
+prefix=$build/installed
+"$make/bundle.sh" "$prefix" "$work/bundle" >"$work/log" 2>&1 || die "bundle.sh failed"
 ldd "$work/bundle/lib/libinlay.so.1" "$work/bundle/bin/inlay" "$work/bundle/libexec/inlay/inlay-probe" >"$work/log"
 outside=$(awk '$2 == "=>" { print $3 }' "$work/log" | grep -vE "^$work/|/(libc|libm|libdl|libpthread|librt)\.so")
 [ -z "$outside" ] || die "the bundle uses $outside"
@@ -130,7 +130,7 @@ fi
 
 # ---- npm
 if [ -e "$build/lib/inlay/node/inlay.node" ]; then
-    "$make/npm.sh" "$work/prefix" "$work/bundle" "$work/npm" >"$work/log" 2>&1 || die "npm.sh failed"
+    "$make/npm.sh" "$prefix" "$work/bundle" "$work/npm" >"$work/log" 2>&1 || die "npm.sh failed"
     mkdir -p node_modules
     tar -x -C node_modules -f "$work"/npm/inlay-[0-9]*.tgz && mv node_modules/package node_modules/inlay
     node -e "

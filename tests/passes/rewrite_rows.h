@@ -176,7 +176,7 @@ static inline void check_starved(const struct row *row)
     for (uint64_t n = 0; failed; n += ROWS_STARVE) {
         inlay_diag diag = INLAY_DIAG_INIT;
         graph_model *model = NULL;
-        pass_ctx passes = { .rewrite_limit = -1, .diag = &diag };
+        pass_ctx passes = { .limits.rewrites = -1, .diag = &diag };
         inlay_status status;
 
         assert_int_equal(model_load_bytes(wire.bytes, wire.count, NULL, &model, &diag), INLAY_OK);

@@ -243,7 +243,7 @@ static void faulty_passes(void **state)
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         struct rig rig = open_row(&rows[0], (const char *const[]){ "level", "0", NULL });
         inlay_diag diag = INLAY_DIAG_INIT;
-        pass_ctx ctx = { .model = rig.session->model, .rewrite_limit = -1, .pass = "careless", .diag = &diag };
+        pass_ctx ctx = { .model = rig.session->model, .limits.rewrites = -1, .run.pass = "careless", .diag = &diag };
         bool changed = false;
         char ops[128];
 

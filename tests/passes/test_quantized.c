@@ -68,7 +68,7 @@ static void round_row(const float *input, float *out)
         out[i] = (fminf(fmaxf(nearbyintf(input[i] / scale) + zero, 0), 255) - zero) * scale;
 }
 
-/* Options float_activations and dynamic_rows: a row of large numbers does not affect the accuracy of the others. */
+/* Option dynamic_activations: a row of large numbers does not affect the accuracy of the others. */
 static void float_activations(void **state)
 {
     static const struct row with = {
@@ -78,8 +78,8 @@ static void float_activations(void **state)
         "u = Mul(s, ws)\ny = Mul(f, u)\n-> y",
         "", 0
     };
-    static const char *const on[] = { "float_activations", "1", NULL };
-    static const char *const rows[] = { "dynamic_rows", "1", NULL };
+    static const char *const on[] = { "dynamic_activations", "floats", NULL };
+    static const char *const rows[] = { "dynamic_activations", "rows", NULL };
     static const float x[] = { 0.1f, 0.2f, 1000, 2000, -0.3f, 0.4f }, w[] = { 5, -3, 7, 1, 0, -2 };
     float rounded[6];
 

@@ -156,7 +156,9 @@ static void wrong_edits_are_not_propagated(void **state)
     for (size_t i = 0; i < 2 * (sizeof edits / sizeof edits[0]); i++) {
         const struct wrong_edit *wrong_edit = &edits[i / 2];
         graph_model *model = load_script(wrong_edit->script);
-        pass_ctx ctx = { .model = model, .fold = fold_views_only, .fold_max_bytes = 1 << 20, .rewrite_limit = -1 };
+        pass_ctx ctx = {
+            .model = model, .providers.fold = fold_views_only, .limits.fold_bytes = 1 << 20, .limits.rewrites = -1
+        };
         bool changed = false;
 
         if (i % 2 == 0)
@@ -175,7 +177,7 @@ static void wrong_declaration(void **state)
     graph_model *model =
         load_script("x : 2,3\nz : 3\nc = bool[] 1\na = If(c) then:Neg(x) else:Neg(z)\ny = Abs(a)\n=> y");
     graph_value *branch_value = &model->main->values[value(model->main, "a")];
-    pass_ctx ctx = { .model = model, .rewrite_limit = -1 };
+    pass_ctx ctx = { .model = model, .limits.rewrites = -1 };
     bool changed = false;
 
     (void)state;
@@ -199,7 +201,7 @@ static void captured_constants(void **state)
     (void)state;
     for (int wrong = 0; wrong < 2; wrong++) {
         graph_model *model = load_script(script);
-        pass_ctx ctx = { .model = model, .rewrite_limit = -1 };
+        pass_ctx ctx = { .model = model, .limits.rewrites = -1 };
         bool changed = false;
 
         assert_int_equal(captures(model->main), 2);
@@ -252,7 +254,7 @@ static void unrolled_loops(void **state)
         graph_model *model = load_loop(wrong == 3);
         struct graph *body = model->main->nodes[0]->bodies[0].graph;
         const uint32_t nodes = model->main->node_count;
-        pass_ctx ctx = { .model = model, .rewrite_limit = -1 };
+        pass_ctx ctx = { .model = model, .limits.rewrites = -1 };
         bool changed = false;
 
         if (wrong > 0)
@@ -286,7 +288,9 @@ static inlay_status fold_wrongly(void *ctx, struct graph *graph, graph_node *nod
 
 static inlay_status run(graph_model *model, pass_fold_fn fold, inlay_diag *diag)
 {
-    pass_ctx ctx = { .model = model, .fold = fold, .fold_max_bytes = 1 << 20, .rewrite_limit = -1, .diag = diag };
+    pass_ctx ctx = {
+        .model = model, .providers.fold = fold, .limits.fold_bytes = 1 << 20, .limits.rewrites = -1, .diag = diag
+    };
 
     return passes_run(&ctx, 1);
 }
@@ -376,7 +380,7 @@ static void edited_nodes(void **state)
     for (planted = 0; planted < MISTAKES; planted++) {
         graph_model *model = load_script("x : 2,3\nk = [3,2]\nc = [2,3]\na = Flatten(x) axis=1\nb = Add(a, c)\n"
                                          "d = Abs(k)\n-> b, d");
-        pass_ctx ctx = { .model = model, .rewrite_limit = -1, .pass = "careless" };
+        pass_ctx ctx = { .model = model, .limits.rewrites = -1, .run.pass = "careless" };
         const graph_node *flatten = model->main->nodes[0];
         const uint32_t read = flatten->info.inputs[0];
         bool changed = false;
@@ -433,7 +437,7 @@ static void expected_values(void **state)
     for (int mistaken = 0; mistaken < 2; mistaken++) {
         graph_model *model = load_script(script);
         inlay_diag diag = INLAY_DIAG_INIT;
-        pass_ctx ctx = { .model = model, .rewrite_limit = -1, .diag = &diag };
+        pass_ctx ctx = { .model = model, .limits.rewrites = -1, .diag = &diag };
 
         model->trusts_file = false;
         if (mistaken)
@@ -450,7 +454,7 @@ static void verified_after_each_round(void **state)
     for (int wrong = 0; wrong < 2; wrong++) {
         graph_model *model = load_script("x : 2,3\nz : 3\na = Neg(x)\ny = Abs(a)\n-> y");
         inlay_diag diag = INLAY_DIAG_INIT;
-        pass_ctx ctx = { .model = model, .pass = "careless", .diag = &diag };
+        pass_ctx ctx = { .model = model, .run.pass = "careless", .diag = &diag };
 
         model->trusts_file = false;
         type_guard_expect_all(&ctx);

@@ -118,9 +118,8 @@ open.onnx --device-timeout-ms=1000
 open.onnx --dim=batch=1
 open.onnx --dim=batch?=1
 open.onnx --dim=batch~=4
-open.onnx --dynamic-rows=1
+open.onnx --dynamic-activations=rows
 outside.onnx --external-dir=elsewhere
-open.onnx --float-activations=1
 open.onnx --copy-file-bytes=100000
 open.onnx --fold-max-bytes=100000
 open.onnx --forbid=vulkan
@@ -136,15 +135,9 @@ open.onnx --kv-cache-bits=8
 open.onnx --image-rows=1
 open.onnx --last-logits=1
 open.onnx --level=1
-open.onnx --max-densified-bytes=100000
-open.onnx --max-depth=50
-open.onnx --max-nodes=100
-open.onnx --max-parsed-bytes=100000
+open.onnx --model-limits=nodes=100
 open.onnx --max-partitions=10
 open.onnx --max-run-bytes=100000000
-open.onnx --max-subgraph-depth=5
-open.onnx --max-tensor-bytes=100000
-open.onnx --max-values=1000
 open.onnx --memory-budget=100000000
 open.onnx --memory-limit=host=1G
 open.onnx --no-config

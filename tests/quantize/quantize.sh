@@ -160,7 +160,7 @@ agrees mlp.onnx 0.999 --weights 8 --mode dynamic
 agrees old.onnx 0.999 --weights 8 --mode dynamic
 # The same integers, large enough to stay packed, with activations that are not rounded.
 does 0 '.handed_back == null' quantize table.onnx -o out.onnx --weights 8 --mode dynamic
-does 0 '.outputs[0].score > 0.9999' compare table.onnx out.onnx --metric cosine --float-activations 1
+does 0 '.outputs[0].score > 0.9999' compare table.onnx out.onnx --metric cosine --dynamic-activations floats
 rm -f out.onnx
 # The bytes before quantization are those of the file, also if passes fold constants, and for sparse tensors.
 for model in mlp branch table sparse; do

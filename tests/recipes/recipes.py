@@ -74,7 +74,7 @@ RECIPES = {
     }),
     "Add an option.": (2, {
         "host/runtime/config/options.def": [
-            (r'OPTION\(max_nodes, .*', 'OPTION(greeting, TEXT, "hello", 0, 0, "what inlay greet prints")')],
+            (r'OPTION\(copy_file_bytes, .*', 'OPTION(greeting, TEXT, "hello", 0, 0, "what inlay greet prints")')],
         "samples/inlay.yaml": [(r"#isa: auto", "#greeting: hello")],
     }),
 }

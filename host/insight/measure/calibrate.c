@@ -173,7 +173,7 @@ static inlay_status time_offer(struct calibration *calibration, const case_model
     struct measurement measured = { .ns = 0 };
     inlay_status status;
 
-    offer->job.device_timeout_ms = calibration->session->env.device_timeout_ms;
+    offer->job.device_timeout_ms = calibration->session->env.runs.device_timeout_ms;
     offer->job.weights_in = cost_weights_in(offer->parts.weight_bytes);
     status = measure_offer(&offer->job, &calibration->plan, &calibration->sweep, &measured, &why);
 
@@ -424,7 +424,7 @@ static inlay_status time_link(struct calibration *calibration, const partition_p
     for (int i = 0; i < LINK_SIZES; i++) {
         struct measurement measured;
 
-        status = measure_copy(provider, domain, to_device, sizes[i], calibration->session->env.device_timeout_ms,
+        status = measure_copy(provider, domain, to_device, sizes[i], calibration->session->env.runs.device_timeout_ms,
                               &calibration->plan, &measured, calibration->diag);
         calibration->session->abandoned |= status == INLAY_DEVICE_LOST && provider_is_lost(provider->state);
         if (status != INLAY_OK)

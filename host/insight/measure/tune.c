@@ -103,7 +103,7 @@ static inlay_status run_model(struct tuning *tuning)
         values[i] = run_value_of(tuning->options.inputs[i]);
     }
     status =
-        run_shared_init(&tuning->shared, tuning->session->env.max_threads, tuning->session->env.max_run_bytes, NULL);
+        run_shared_init(&tuning->shared, tuning->session->env.max_threads, tuning->session->env.runs.max_bytes, NULL);
     tuning->has_shared = status == INLAY_OK;
     if (status == INLAY_OK)
         status = runner_create(tuning->session->main, &tuning->shared, &tuning->runner, &why);
@@ -206,11 +206,11 @@ static inlay_status measure_kernel(struct tuning *tuning, const tuned_kernel *ke
                         .offer = offer,
                         .values = kernel->graph->values,
                         .max_threads = program->env->max_threads,
-                        .max_bytes = program->env->max_run_bytes,
+                        .max_bytes = program->env->runs.max_bytes,
                         .stop = tune_stop_kernel,
                         .stop_ctx = tuning,
                         .deadline_ns = tuning->unlimited ? 0 : (uint64_t)(tuning->end * 1e9),
-                        .device_timeout_ms = program->env->device_timeout_ms,
+                        .device_timeout_ms = program->env->runs.device_timeout_ms,
                         .weights_in = cost_weights_in(program->parts.weight_bytes) };
     struct timing_context timings = { tuning, job.provider };
     const run_timings figures = { &timings, find_timing };

@@ -75,7 +75,7 @@ inlay_status tune_variant_open(struct tuning *tuning, struct program *program, i
     if (variant->values == NULL)
         return INLAY_OUT_OF_MEMORY;
     status =
-        run_shared_init(&variant->shared, tuning->session->env.max_threads, tuning->session->env.max_run_bytes, NULL);
+        run_shared_init(&variant->shared, tuning->session->env.max_threads, tuning->session->env.runs.max_bytes, NULL);
     variant->has_shared = status == INLAY_OK;
     return status == INLAY_OK ? runner_create(program, &variant->shared, &variant->runner, NULL) : status;
 }

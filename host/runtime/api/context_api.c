@@ -42,7 +42,7 @@ inlay_status inlay_context_create(inlay_session *session, inlay_context **out_co
         free(context);
         return status;
     }
-    if (run_shared_init(&context->shared, session->env.max_threads, session->env.max_run_bytes,
+    if (run_shared_init(&context->shared, session->env.max_threads, session->env.runs.max_bytes,
                         session->limits.memory) != INLAY_OK) {
         free(context);
         return no_memory(diag, "for a run context");

@@ -87,7 +87,7 @@ inlay_status inlay_session_value_create_on(inlay_session *session, const char *p
         status = provider_begin_use(provider, diag);
     if (status != INLAY_OK)
         return status;
-    status = value_create_on(provider, session->env.priority, dtype, rank, dims, out_value, diag);
+    status = value_create_on(provider, session->env.runs.priority, dtype, rank, dims, out_value, diag);
     provider_end_use(provider);
     return status;
 }

@@ -290,15 +290,15 @@ static inlay_status start_run(inlay_context *context, const inlay_run_options *o
     run_shared *shared = &context->shared;
     inlay_status status = gather_inputs(context, diag);
 
-    if (shared->hang.abandoned && !context->session->env.without_failed)
+    if (shared->hang.abandoned && !context->session->env.runs.without_failed)
         return inlay_fail(diag, INLAY_DEVICE_LOST,
                           "a device with work of this context does not respond; create a new session");
     shared->hang.unwinding = false;
     shared->run.cancel = &never;
     shared->run.deadline_ns = 0;
     shared->run.max_threads = context->session->env.max_threads;
-    shared->run.priority = context->session->env.priority;
-    shared->run.power = context->session->env.power;
+    shared->run.priority = context->session->env.runs.priority;
+    shared->run.power = context->session->env.runs.power;
     shared->run.parts = weight_stream_parts(context->session->env.stream);
     INLAY_CHECK(shared->run.max_threads > 0);
     if (status == INLAY_OK && options != NULL) {

@@ -108,6 +108,36 @@ static inlay_status check_memory_limit(const char *text, inlay_diag *diag)
                       "option memory_limit: '%s' is not NAME=BYTES (BYTES may end in K, M or G)", text);
 }
 
+static inlay_status check_model_limits(const char *text, inlay_diag *diag)
+{
+    static const struct {
+        const char *name;
+        uint64_t most;
+    } limits[] = {
+#define LIMIT(name, preset, most, what) { #name, most },
+#include "base/model_limits.def"
+    };
+    static const char names[] =
+#define LIMIT(name, preset, most, what) ", " #name
+#include "base/model_limits.def"
+        ;
+    const char *equals = strrchr(text, '='); /* the option's kind guarantees it */
+    uint64_t number;
+
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        if (strlen(limits[i].name) != (size_t)(equals - text) ||
+            memcmp(limits[i].name, text, (size_t)(equals - text)) != 0)
+            continue;
+        if (option_bytes(equals + 1, &number) && number <= limits[i].most)
+            return INLAY_OK;
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "option model_limits: '%s' has no number from 1 to %llu (which may end in K, M or G)", text,
+                          (unsigned long long)limits[i].most);
+    }
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option model_limits: '%s' is not NAME=NUMBER; the names are %s",
+                      text, &names[2]);
+}
+
 static inlay_status check_isolate_memory(const char *text, inlay_diag *diag)
 {
     uint64_t bytes;
@@ -166,6 +196,8 @@ inlay_status option_check(uint32_t option, const char *text, inlay_diag *diag)
         return check_forbid(text, diag);
     case OPTION_memory_limit:
         return check_memory_limit(text, diag);
+    case OPTION_model_limits:
+        return check_model_limits(text, diag);
     case OPTION_isolate_memory:
         return check_isolate_memory(text, diag);
     case OPTION_power_watts:

@@ -14,27 +14,18 @@ enum { OLDEST_IR = 3, NEWEST_IR = 14, MAX_OPSETS = 256, IDENTITY_PART = 65536 };
 
 model_limits model_limits_default(void)
 {
-    return (model_limits){ .max_depth = 100,
-                           .max_subgraph_depth = 32,
-                           .max_nodes = 4000000,
-                           .max_values = 16000000,
-                           .max_tensor_bytes = UINT64_C(1) << 40,
-                           .max_densified_bytes = UINT64_C(1) << 30,
-                           .max_parsed_bytes = UINT64_C(1) << 30 };
+    return (model_limits){
+#define LIMIT(name, preset, most, what) .name = preset,
+#include "base/model_limits.def"
+    };
 }
 
 static model_limits with_defaults(const model_load_options *options)
 {
     model_limits given = options == NULL ? (model_limits){ 0 } : options->limits, limits = model_limits_default();
 
-    limits.max_depth = given.max_depth == 0 ? limits.max_depth : given.max_depth;
-    limits.max_subgraph_depth = given.max_subgraph_depth == 0 ? limits.max_subgraph_depth : given.max_subgraph_depth;
-    limits.max_nodes = given.max_nodes == 0 ? limits.max_nodes : given.max_nodes;
-    limits.max_values = given.max_values == 0 ? limits.max_values : given.max_values;
-    limits.max_tensor_bytes = given.max_tensor_bytes == 0 ? limits.max_tensor_bytes : given.max_tensor_bytes;
-    limits.max_densified_bytes =
-        given.max_densified_bytes == 0 ? limits.max_densified_bytes : given.max_densified_bytes;
-    limits.max_parsed_bytes = given.max_parsed_bytes == 0 ? limits.max_parsed_bytes : given.max_parsed_bytes;
+#define LIMIT(name, preset, most, what) limits.name = given.name == 0 ? limits.name : given.name;
+#include "base/model_limits.def"
     return limits;
 }
 

@@ -52,7 +52,7 @@ typedef struct tensor_source {
     void *(*alloc)(void *ctx, size_t bytes); /* for elements, aligned to 16 bytes or more */
     void *alloc_ctx;
     bool copy;           /* copy the elements instead of pointing into file */
-    uint64_t *densified; /* total bytes of converted sparse tensors; at most max_densified_bytes */
+    uint64_t *densified; /* total bytes of converted sparse tensors; at most model_limits.densified_bytes */
 } tensor_source;
 
 /* Reads a tensor in any storage format. out->data points into the file if the format allows that, otherwise to memory

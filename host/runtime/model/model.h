@@ -10,13 +10,8 @@
 
 /* Limits for a file. 0 means the default, see model_limits_default(). */
 typedef struct model_limits {
-    uint32_t max_depth;           /* nested messages of any kind; default 100 */
-    uint32_t max_subgraph_depth;  /* graphs within graphs; default 32 */
-    uint64_t max_nodes;           /* of all graphs together; default 4 million */
-    uint64_t max_values;          /* default 16 million */
-    uint64_t max_tensor_bytes;    /* of one tensor; default 1 TiB */
-    uint64_t max_densified_bytes; /* of all sparse tensors in dense form; default 1 GiB */
-    uint64_t max_parsed_bytes;    /* of the file without tensor payloads; default 1 GiB */
+#define LIMIT(name, preset, most, what) uint64_t name;
+#include "base/model_limits.def"
 } model_limits;
 model_limits model_limits_default(void);
 

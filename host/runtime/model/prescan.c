@@ -165,7 +165,7 @@ struct scan {
     size_t out_count;
     uint64_t nodes, tensors, values, items, list_bytes;
     uint32_t depth, graph_depth;
-    struct frame *stack; /* [max_depth] */
+    struct frame *stack; /* [limits->depth] */
 };
 
 static inlay_status fail_at(const struct scan *scan, const uint8_t *at, const char *name, const char *text)
@@ -179,7 +179,7 @@ static inlay_status fail_at(const struct scan *scan, const uint8_t *at, const ch
 static inlay_status fail_limit(const struct scan *scan, const char *limit, uint64_t value)
 {
     return inlay_fail(scan->diag, INLAY_LIMIT_EXCEEDED,
-                      "byte %zu: the model exceeds %s (%llu); raise it if you trust the file",
+                      "byte %zu: the model exceeds model_limits %s (%llu); raise it if you trust the file",
                       (size_t)(scan->at - scan->file), limit, (unsigned long long)value);
 }
 
@@ -187,8 +187,8 @@ static inlay_status reserve(struct scan *scan, size_t more)
 {
     size_t wanted = scan->out_count;
 
-    if (__builtin_add_overflow(wanted, more, &wanted) || wanted > scan->limits->max_parsed_bytes)
-        return fail_limit(scan, "max_parsed_bytes", scan->limits->max_parsed_bytes);
+    if (__builtin_add_overflow(wanted, more, &wanted) || wanted > scan->limits->parsed_bytes)
+        return fail_limit(scan, "parsed_bytes", scan->limits->parsed_bytes);
     return list_reserve(&scan->out, scan->out_count, more, 1)
                ? INLAY_OK
                : no_memory(scan->diag, "for the parsed form (%zu bytes)", list_room(wanted));
@@ -247,20 +247,20 @@ static inlay_status put_tagged(struct scan *scan, const struct field *field, con
 
 static inlay_status count_message(struct scan *scan, message kind)
 {
-    if (kind == NODE && ++scan->nodes > scan->limits->max_nodes)
-        return fail_limit(scan, "max_nodes", scan->limits->max_nodes);
+    if (kind == NODE && ++scan->nodes > scan->limits->nodes)
+        return fail_limit(scan, "nodes", scan->limits->nodes);
     scan->tensors += kind == TENSOR;
-    if ((kind == TENSOR || kind == VALUE_INFO) && ++scan->values > scan->limits->max_values)
-        return fail_limit(scan, "max_values", scan->limits->max_values);
-    if (kind == GRAPH && ++scan->graph_depth > scan->limits->max_subgraph_depth)
-        return fail_limit(scan, "max_subgraph_depth", scan->limits->max_subgraph_depth);
+    if ((kind == TENSOR || kind == VALUE_INFO) && ++scan->values > scan->limits->values)
+        return fail_limit(scan, "values", scan->limits->values);
+    if (kind == GRAPH && ++scan->graph_depth > scan->limits->subgraphs)
+        return fail_limit(scan, "subgraphs", scan->limits->subgraphs);
     return INLAY_OK;
 }
 
 static inlay_status push(struct scan *scan, message kind, const uint8_t *end, size_t length_at)
 {
-    if (scan->depth == scan->limits->max_depth || scan->depth == DEPTH_CAP)
-        return fail_limit(scan, "max_depth", scan->depth);
+    if (scan->depth == scan->limits->depth || scan->depth == DEPTH_CAP)
+        return fail_limit(scan, "depth", scan->depth);
     scan->stack[scan->depth++] = (struct frame){ .end = end, .length_at = length_at, .kind = (uint8_t)kind };
     return count_message(scan, kind);
 }
@@ -350,8 +350,8 @@ static inlay_status scan_list(struct scan *scan, const struct field *field, unsi
     if (!packed && *tag < 0x80 && scan->at < scan->stack[scan->depth - 1].end && *scan->at == *tag)
         scan->items += prescan_run(&scan->at, scan->stack[scan->depth - 1].end, wire);
     scan->list_bytes += (uint64_t)(scan->at - tag);
-    if (scan->list_bytes + scan->out_count > scan->limits->max_parsed_bytes)
-        return fail_limit(scan, "max_parsed_bytes", scan->limits->max_parsed_bytes);
+    if (scan->list_bytes + scan->out_count > scan->limits->parsed_bytes)
+        return fail_limit(scan, "parsed_bytes", scan->limits->parsed_bytes);
     return packed ? put_place(scan, field->number, payload, (size_t)(scan->at - payload))
                   : put_tagged(scan, field, tag, scan->at);
 }
@@ -425,8 +425,8 @@ static inlay_status scan_field(struct scan *scan)
     wire_fault fault;
     wire_field found;
 
-    if (++scan->items / 8 > scan->limits->max_values)
-        return fail_limit(scan, "8 * max_values fields", scan->limits->max_values);
+    if (++scan->items / 8 > scan->limits->values)
+        return fail_limit(scan, "values", scan->limits->values);
     fault = wire_read(&rest, &found);
     if (fault != WIRE_OK)
         return fail_field(scan, fault, &found);
@@ -441,7 +441,7 @@ inlay_status prescan(const void *file, size_t bytes, prescan_root root, const mo
         [PRESCAN_MODEL] = MODEL,       [PRESCAN_TENSOR] = TENSOR, [PRESCAN_SEQUENCE] = SEQUENCE,
         [PRESCAN_OPTIONAL] = OPTIONAL, [PRESCAN_MAP] = MAP,       [PRESCAN_SPARSE] = SPARSE_TENSOR
     };
-    uint32_t depth = limits->max_depth < DEPTH_CAP ? limits->max_depth : DEPTH_CAP;
+    uint32_t depth = limits->depth < DEPTH_CAP ? (uint32_t)limits->depth : DEPTH_CAP;
     const uint8_t *first = file == NULL ? (const uint8_t *)"" : file; /* an empty file is not mapped */
     struct scan scan = { .file = first, .at = first, .limits = limits, .diag = diag };
     inlay_status status;

@@ -164,9 +164,10 @@ static inlay_status read_shape(const tensor_source *source, int32_t data_type, s
                               "dimension %zu is %" PRId64 "; a tensor's must not be negative", i, dims[i]);
     if (!dims_count(dims, (uint32_t)n_dims, out_count) || !dtype_bytes(data_type, *out_count, &bytes))
         return inlay_fail(diag, INLAY_INVALID_MODEL, "its dimensions overflow: the product does not fit 64 bits");
-    if (bytes > source->limits->max_tensor_bytes)
-        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "needs %zu bytes, more than max_tensor_bytes (%" PRIu64 ")",
-                          bytes, source->limits->max_tensor_bytes);
+    if (bytes > source->limits->tensor_bytes)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
+                          "needs %zu bytes, more than model_limits tensor_bytes (%" PRIu64 ")", bytes,
+                          source->limits->tensor_bytes);
     out->dims = n_dims == 0 ? arena_alloc(source->arena, 0) : arena_copy(source->arena, dims, n_dims * sizeof *dims);
     if (out->dims == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
@@ -433,11 +434,11 @@ static inlay_status check_sparse(const inlay_tensor_view *values, const inlay_te
 static inlay_status take_budget(const tensor_source *source, const inlay_tensor_view *dense, inlay_diag *diag)
 {
     if (__builtin_add_overflow(*source->densified, dense->bytes, source->densified) ||
-        *source->densified > source->limits->max_densified_bytes)
+        *source->densified > source->limits->densified_bytes)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
                           "a sparse tensor needs %" PRIu64 " bytes in dense form; all sparse tensors together may take "
-                          "max_densified_bytes (%" PRIu64 ")",
-                          dense->bytes, source->limits->max_densified_bytes);
+                          "model_limits densified_bytes (%" PRIu64 ")",
+                          dense->bytes, source->limits->densified_bytes);
     return INLAY_OK;
 }
 

@@ -266,7 +266,7 @@ static inlay_status near_miss(const struct rewrite *rewrite, const graph_node *n
                               const char *why)
 {
     uint32_t visits = 16;
-    const graph_node *softmax = !rewrite->ctx->at_end || reshape != NULL
+    const graph_node *softmax = !rewrite->ctx->run.at_end || reshape != NULL
                                     ? NULL
                                     : find_behind(rewrite, rewrite_input(rewrite, node, 0), "Softmax", &visits);
 
@@ -315,11 +315,11 @@ static inlay_status match_matmul(struct rewrite *rewrite, graph_node *node, cons
 
     if (softmax == NULL)
         return near_miss(rewrite, node, reshape, why_no_softmax(rewrite, rewrite_input(rewrite, node, 0)));
-    if (rewrite->ctx->newest_opset != 0)
+    if (rewrite->ctx->options.newest_opset != 0)
         return near_miss(rewrite, node, reshape,
                          "no operator of ONNX treats NaN and hidden rows as these nodes do; sessions fuse them");
     /* Values that are quantized later are fused at every level (by the lowering), or at none. */
-    if (rewrite->ctx->lowers != rewrite_is_quantized_later(rewrite, node->info.outputs[0]))
+    if (rewrite->ctx->run.lowers != rewrite_is_quantized_later(rewrite, node->info.outputs[0]))
         return near_miss(rewrite, node, reshape, "its result is quantized while the model runs");
     rank = rewrite_value_info(rewrite, softmax->info.outputs[0])->rank;
     axis = graph_attr_int(softmax, "axis", softmax->info.since_version < 13 ? 1 : -1);

@@ -40,12 +40,12 @@ static bool feeds_products(const struct graph *graph, const graph_node *node, ui
 static bool stays(const pass_ctx *ctx, const struct graph *graph, const graph_node *node)
 {
     /* which a GPU clears: it has no kernel for blocks */
-    if ((ctx->keeps_weights & INLAY_WEIGHTS_HALVES) == 0 || ctx->offers_sparse == NULL)
+    if ((ctx->providers.keeps_weights & INLAY_WEIGHTS_HALVES) == 0 || ctx->providers.offers_sparse == NULL)
         return false;
     for (uint32_t o = 0; o < node->info.output_count; o++)
         if (node->info.outputs[o] != INLAY_NONE && !feeds_products(graph, node, o))
             return false;
-    return ctx->offers_sparse(ctx->fold_ctx, graph, node, NULL);
+    return ctx->providers.offers_sparse(ctx->providers.ctx, graph, node, NULL);
 }
 
 static inlay_status fail(pass_ctx *ctx, const struct graph *graph, const graph_node *node)

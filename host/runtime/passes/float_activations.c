@@ -1,12 +1,12 @@
-/* Option float_activations: dynamically quantized models keep their integer weights but compute with float activations.
- * On [.., k]:
+/* Option dynamic_activations. floats: dynamically quantized models keep their integer weights but compute with float
+ * activations. On [.., k]:
  *
  *     q, s, z = DynamicQuantizeLinear(x)
  *     Mul(Cast(MatMulInteger(q, w, z, wz)), Mul(s, ws))     ->  MatMul(x, DequantizeLinear(w, ws, wz))
  *
  * DynamicQuantizeLinear uses one scale for all rows of x, which loses small elements next to large ones.
  *
- * Option dynamic_rows: x is rounded as by DynamicQuantizeLinear, but with a scale and zero point for each row. */
+ * rows: x is rounded as by DynamicQuantizeLinear, but with a scale and zero point for each row. */
 #include "passes/rewrite.h"
 #include <float.h>
 
@@ -128,7 +128,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     if (status != INLAY_OK || weights == INLAY_NONE)
         return status;
     input = rewrite_input(rewrite, dynamic, 0);
-    if (!rewrite->ctx->float_activations && (input = quantize_rows(rewrite, input)) == INLAY_NONE)
+    if (!rewrite->ctx->options.float_activations && (input = quantize_rows(rewrite, input)) == INLAY_NONE)
         return rewrite_no_memory(rewrite);
     new_node = rewrite_make_node(rewrite, "MatMul", 13, node, (const uint32_t[]){ input, weights }, 2, 1);
     return new_node == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, new_node);
@@ -136,5 +136,6 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 
 inlay_status pass_float_activations(pass_ctx *ctx, bool *out_changed)
 {
-    return ctx->float_activations || ctx->dynamic_rows ? rewrite_each_graph(ctx, match, out_changed) : INLAY_OK;
+    return ctx->options.float_activations || ctx->options.dynamic_rows ? rewrite_each_graph(ctx, match, out_changed)
+                                                                       : INLAY_OK;
 }

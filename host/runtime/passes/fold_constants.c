@@ -52,7 +52,7 @@ static bool is_quantized_weights(const struct graph *graph, const graph_node *no
 static uint64_t size_limit(const pass_ctx *ctx, const struct graph *graph, const graph_node *node)
 {
     const uint64_t times = pass_is_op(node, "DequantizeLinear") || pass_is_op(node, "Cast") ? 16 : 1;
-    uint64_t bytes = ctx->fold_max_bytes;
+    uint64_t bytes = ctx->limits.fold_bytes;
 
     for (uint32_t i = 0; i < node->info.input_count; i++)
         if (node->info.inputs[i] != INLAY_NONE)
@@ -128,7 +128,7 @@ enum { CACHED_BYTES = 256 << 10 };
 /* Finds a large result of the same operator with the same attributes and input addresses; NULL: none. */
 static const inlay_tensor_view *find_cached(const pass_ctx *ctx, const struct graph *graph, const graph_node *node)
 {
-    for (const pass_folded *folded = ctx->folded; folded != NULL; folded = folded->next) {
+    for (const pass_folded *folded = ctx->run.folded; folded != NULL; folded = folded->next) {
         const graph_node *other = folded->node;
         bool same = other->row == node->row && other->custom == node->custom &&
                     (other->row != NULL || other->custom != NULL) &&
@@ -155,13 +155,13 @@ static void cache_result(pass_ctx *ctx, const struct graph *graph, const graph_n
     if (result->bytes < CACHED_BYTES || node->info.output_count != 1 ||
         (folded = arena_alloc(arena, sizeof *folded)) == NULL)
         return;
-    *folded = (pass_folded){ .next = ctx->folded,
+    *folded = (pass_folded){ .next = ctx->run.folded,
                              .node = arena_copy(arena, node, sizeof *node),
                              .inputs = copy_inputs(graph, node, arena),
                              .result = *result };
     folded->result.dims = arena_copy(arena, result->dims, result->rank * sizeof *result->dims);
     if (folded->node != NULL && folded->inputs != NULL && folded->result.dims != NULL)
-        ctx->folded = folded;
+        ctx->run.folded = folded;
 }
 
 /* Releases large inputs from memory. A later reader brings their pages back from the file. */
@@ -322,7 +322,7 @@ static inlay_status fold_node(pass_ctx *ctx, struct graph *graph, graph_node *no
     if (cached != NULL)
         results[0] = *cached;
     else
-        status = ctx->fold(ctx->fold_ctx, graph, node, dying, limit, results, scratch, &quiet);
+        status = ctx->providers.fold(ctx->providers.ctx, graph, node, dying, limit, results, scratch, &quiet);
     if (cached == NULL)
         release_inputs(graph, node);
     if (status == INLAY_OUT_OF_MEMORY)
@@ -401,7 +401,7 @@ static bool find_pure(pass_ctx *ctx, const struct graph *graph, const bool *pack
         chain->pure[i] = pure && bytes > 0;
         if (chain->pure[i]) {
             chain->bytes[node->info.outputs[0]] = bytes;
-            ctx->large_most = bytes > ctx->large_most ? bytes : ctx->large_most;
+            ctx->run.large_most = bytes > ctx->run.large_most ? bytes : ctx->run.large_most;
         }
         any |= chain->pure[i];
         for (uint32_t k = 0; !chain->pure[i] && !folded[i] && k < node->info.input_count; k++)
@@ -528,17 +528,17 @@ static inlay_status fold_chains(pass_ctx *ctx, struct graph *graph, const bool *
         goto done;
     for (uint32_t i = 0; i < graph->node_count && status == INLAY_OK; i++) {
         const uint64_t bytes = chain.pure[i] ? chain.bytes[graph->nodes[i]->info.outputs[0]] : 0;
-        const bool small = bytes <= ctx->fold_max_bytes, kept = ctx->newest_opset == 0 &&
-                                                                ctx->large_folded + bytes <= ctx->large_most &&
-                                                                chain.is_read[graph->nodes[i]->info.outputs[0]];
+        const bool small = bytes <= ctx->limits.fold_bytes,
+                   kept = ctx->options.newest_opset == 0 && ctx->run.large_folded + bytes <= ctx->run.large_most &&
+                          chain.is_read[graph->nodes[i]->info.outputs[0]];
 
-        if (bytes == 0 || (!small && !kept) || ctx->fold_max_bytes == 0 || !pass_may(ctx) ||
+        if (bytes == 0 || (!small && !kept) || ctx->limits.fold_bytes == 0 || !pass_may(ctx) ||
             mark_needed(graph, i, &chain) > CHAIN_MOST || bytes > CHAIN_MOST)
             continue;
         INLAY_TRY(fold_end(ctx, graph, i, bytes, &chain, &drop[i]));
         if (!drop[i])
             continue;
-        ctx->large_folded += small ? 0 : bytes;
+        ctx->run.large_folded += small ? 0 : bytes;
         *any = true;
         pass_count(ctx, graph, graph->nodes[i], "is constant");
     }
@@ -590,10 +590,10 @@ static inlay_status visit_weights(pass_ctx *ctx, struct graph *graph, bool *chan
 
 inlay_status pass_fold_constants(pass_ctx *ctx, bool *out_changed)
 {
-    return ctx->fold == NULL ? INLAY_OK : pass_each_graph(ctx, ctx->model->main, visit_others, out_changed);
+    return ctx->providers.fold == NULL ? INLAY_OK : pass_each_graph(ctx, ctx->model->main, visit_others, out_changed);
 }
 
 inlay_status pass_fold_weights(pass_ctx *ctx, bool *out_changed)
 {
-    return ctx->fold == NULL ? INLAY_OK : pass_each_graph(ctx, ctx->model->main, visit_weights, out_changed);
+    return ctx->providers.fold == NULL ? INLAY_OK : pass_each_graph(ctx, ctx->model->main, visit_weights, out_changed);
 }

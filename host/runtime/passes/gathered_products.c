@@ -167,5 +167,5 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 inlay_status pass_gathered_products(pass_ctx *ctx, bool *out_changed)
 {
     /* GatherMatMul is not an operator of ONNX, so files do not get it */
-    return ctx->newest_opset == 0 ? rewrite_each_graph(ctx, match, out_changed) : INLAY_OK;
+    return ctx->options.newest_opset == 0 ? rewrite_each_graph(ctx, match, out_changed) : INLAY_OK;
 }

@@ -220,7 +220,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     rows = count_rows(rewrite_value_info(rewrite, input));
     if (rewrite_value_info(rewrite, input)->rank == INLAY_RANK_UNKNOWN ||
         rewrite_value_info(rewrite, input)->rank < 2 ||
-        (rows < 0 && !is_text_listed(ctx->only, ctx->only_count, ctx->pass)))
+        (rows < 0 && !is_text_listed(ctx->chosen.only, ctx->chosen.only_count, ctx->run.pass)))
         return INLAY_OK;
     collect_branches(rewrite, readers, node, input, &group);
     if (group.count < 2)

@@ -157,13 +157,13 @@ static uint64_t deciding_bytes(const struct graph *graph, const graph_node *node
 static uint64_t unpack_limit(const pass_ctx *ctx, const struct graph *graph, const graph_node *node,
                              const inlay_value_info *weights, bool core_converted)
 {
-    const uint64_t limit = ctx->fold_max_bytes * SMALL_TIMES;
+    const uint64_t limit = ctx->limits.fold_bytes * SMALL_TIMES;
     bool prefers_floats = false, square = weights->rank == 4;
 
     if (weights->rank > INLAY_MAX_RANK) /* not inferred yet: the question is repeated once shapes are known */
         return 0;
     if (pass_is_among(node, "LSTM GRU RNN"))
-        return core_converted ? ctx->fold_max_bytes * CACHE_TIMES : limit;
+        return core_converted ? ctx->limits.fold_bytes * CACHE_TIMES : limit;
     for (uint32_t d = 2; weights->rank <= INLAY_MAX_RANK && d < weights->rank; d++) {
         prefers_floats |= weights->dims[d].value > 1;
         square &= weights->dims[d].value == 3;
@@ -220,7 +220,7 @@ static bool keeps_packed(const pass_ctx *ctx, const struct graph *graph, const s
     if (!is_narrow(input->dtype) || scale->dtype != INLAY_FLOAT ||
         graph->values[node->info.outputs[0]].info.dtype != INLAY_FLOAT || elements < MIN_FLOATS)
         return false;
-    if ((ctx->keeps_weights & INLAY_WEIGHTS_ANY) != 0)
+    if ((ctx->providers.keeps_weights & INLAY_WEIGHTS_ANY) != 0)
         return only_weights_read(ctx, graph, readers, node->info.outputs[0], (uint64_t)elements * sizeof(float),
                                  is_core_converted(input->dtype), 0);
     for (uint32_t d = 0; d < scale->rank; d++)
@@ -262,7 +262,7 @@ static bool keeps_halves(const pass_ctx *ctx, const struct graph *graph, const s
 {
     const inlay_value_info *input, *output;
 
-    if ((ctx->keeps_weights & INLAY_WEIGHTS_HALVES) == 0 || !pass_is_op(node, "Cast") ||
+    if ((ctx->providers.keeps_weights & INLAY_WEIGHTS_HALVES) == 0 || !pass_is_op(node, "Cast") ||
         node->info.inputs[0] == INLAY_NONE || node->info.outputs[0] == INLAY_NONE)
         return false;
     input = &graph->values[node->info.inputs[0]].info;
@@ -294,9 +294,9 @@ bool *pass_packed_weights(const pass_ctx *ctx, const struct graph *graph, struct
     bool *found = NULL, any = false;
     struct readers readers;
 
-    for (uint32_t node = 0; ctx->keeps_weights != 0 && !any && node < graph->node_count; node++)
+    for (uint32_t node = 0; ctx->providers.keeps_weights != 0 && !any && node < graph->node_count; node++)
         any = pass_is_op(graph->nodes[node], "DequantizeLinear") ||
-              ((ctx->keeps_weights & INLAY_WEIGHTS_HALVES) != 0 && pass_is_op(graph->nodes[node], "Cast"));
+              ((ctx->providers.keeps_weights & INLAY_WEIGHTS_HALVES) != 0 && pass_is_op(graph->nodes[node], "Cast"));
     if (!any || (found = arena_array(arena, (size_t)graph->node_count + 1, sizeof *found)) == NULL ||
         !find_readers(graph, &readers, arena))
         return NULL;

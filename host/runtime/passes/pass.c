@@ -68,12 +68,13 @@ static bool is_wanted(const pass_ctx *ctx, uint32_t pass, uint32_t level)
     INLAY_CHECK(pass < PASS_COUNT);
     if (passes[pass].lowers)
         return false; /* run_list(is_lowering) has run it */
-    if (ctx->newest_opset != 0 && is_decomposition(pass))
+    if (ctx->options.newest_opset != 0 && is_decomposition(pass))
         return false;
     if (passes[pass].level == 0)
         return true;
-    return passes[pass].level <= level && !is_text_listed(ctx->never, ctx->never_count, passes[pass].name) &&
-           (ctx->only_count == 0 || is_text_listed(ctx->only, ctx->only_count, passes[pass].name));
+    return passes[pass].level <= level &&
+           !is_text_listed(ctx->chosen.never, ctx->chosen.never_count, passes[pass].name) &&
+           (ctx->chosen.only_count == 0 || is_text_listed(ctx->chosen.only, ctx->chosen.only_count, passes[pass].name));
 }
 
 /* Returns true if the pass runs before all levels. These are the lowering passes, and passes without which lowering
@@ -82,10 +83,11 @@ static bool is_wanted(const pass_ctx *ctx, uint32_t pass, uint32_t level)
 static bool is_lowering(const pass_ctx *ctx, uint32_t pass, uint32_t level)
 {
     (void)level;
-    if (is_text_listed(ctx->never, ctx->never_count, passes[pass].name) ||
-        (ctx->newest_opset != 0 && is_decomposition(pass)))
+    if (is_text_listed(ctx->chosen.never, ctx->chosen.never_count, passes[pass].name) ||
+        (ctx->options.newest_opset != 0 && is_decomposition(pass)))
         return false;
-    return passes[pass].lowers || passes[pass].level == 0 || (ctx->quantizes && passes[pass].run == pass_attention) ||
+    return passes[pass].lowers || passes[pass].level == 0 ||
+           (ctx->run.quantizes && passes[pass].run == pass_attention) ||
            passes[pass].run == pass_widen_halves /* for scales */ ||
            is_among(passes[pass].name, "fold_constants no_op");
 }
@@ -108,10 +110,11 @@ static bool has_op(const struct graph *graph, const char *op_type)
  * weights must be constants at every level: the choice of provider, and with it the last bits, depends on it. */
 static bool must_lower(const pass_ctx *ctx)
 {
-    bool wanted = ctx->offers_integers != NULL || is_text_listed(ctx->only, ctx->only_count, "quantized_ops");
+    bool wanted = ctx->providers.offers_integers != NULL ||
+                  is_text_listed(ctx->chosen.only, ctx->chosen.only_count, "quantized_ops");
 
-    return !is_text_listed(ctx->never, ctx->never_count, "quantized_ops") &&
-           (ctx->quantizes || (wanted && has_op(ctx->model->main, "DequantizeLinear")));
+    return !is_text_listed(ctx->chosen.never, ctx->chosen.never_count, "quantized_ops") &&
+           (ctx->run.quantizes || (wanted && has_op(ctx->model->main, "DequantizeLinear")));
 }
 
 /* After a change: binds new nodes to their schemas, sorts all nodes and infers shapes. */
@@ -143,13 +146,13 @@ static inlay_status run_list(pass_ctx *ctx, bool (*wanted)(const pass_ctx *, uin
 
             if (!wanted(ctx, i, level))
                 continue;
-            ctx->pass = ctx->model->rewrite.pass = passes[i].name;
-            ctx->model->rewrite.number = ctx->rewrites + 1;
+            ctx->run.pass = ctx->model->rewrite.pass = passes[i].name;
+            ctx->model->rewrite.number = ctx->run.rewrites + 1;
             INLAY_TRY(passes[i].run(ctx, &one));
             if (one)
-                INLAY_TRY(complete(ctx, ctx->after != NULL));
-            if (one && ctx->after != NULL)
-                INLAY_TRY(ctx->after(ctx->note_ctx, ctx->pass));
+                INLAY_TRY(complete(ctx, ctx->report.after != NULL));
+            if (one && ctx->report.after != NULL)
+                INLAY_TRY(ctx->report.after(ctx->report.ctx, ctx->run.pass));
             changed |= one;
         }
         if (changed)
@@ -168,20 +171,20 @@ static inlay_status report_near_misses(pass_ctx *ctx, uint32_t level)
 {
     inlay_status status = INLAY_OK;
 
-    ctx->at_end = true;
+    ctx->run.at_end = true;
     for (uint32_t i = 0; i < PASS_COUNT; i++) {
         bool changed = false;
 
         if (!is_wanted(ctx, i, level) || !is_among(passes[i].name, "attention layer_norm"))
             continue;
-        ctx->pass = ctx->model->rewrite.pass = passes[i].name;
-        ctx->model->rewrite.number = ctx->rewrites + 1;
+        ctx->run.pass = ctx->model->rewrite.pass = passes[i].name;
+        ctx->model->rewrite.number = ctx->run.rewrites + 1;
         INLAY_TRY(passes[i].run(ctx, &changed));
         if (changed)
             INLAY_TRY(complete(ctx, true));
     }
 done:
-    ctx->at_end = false;
+    ctx->run.at_end = false;
     ctx->model->rewrite.pass = NULL;
     ctx->model->rewrite.number = 0;
     return status;
@@ -191,16 +194,16 @@ inlay_status passes_run(pass_ctx *ctx, uint32_t level)
 {
     inlay_status status = INLAY_OK;
 
-    INLAY_TRY(check_names(ctx->only, ctx->only_count, ctx->diag));
-    INLAY_TRY(check_names(ctx->never, ctx->never_count, ctx->diag));
-    ctx->quantizes = has_op(ctx->model->main, "DynamicQuantizeLinear");
-    ctx->lowers = must_lower(ctx);
-    if (ctx->lowers)
+    INLAY_TRY(check_names(ctx->chosen.only, ctx->chosen.only_count, ctx->diag));
+    INLAY_TRY(check_names(ctx->chosen.never, ctx->chosen.never_count, ctx->diag));
+    ctx->run.quantizes = has_op(ctx->model->main, "DynamicQuantizeLinear");
+    ctx->run.lowers = must_lower(ctx);
+    if (ctx->run.lowers)
         INLAY_TRY(run_list(ctx, is_lowering, 0));
-    ctx->lowers = false;
-    ctx->lowerings = ctx->rewrites;
+    ctx->run.lowers = false;
+    ctx->run.lowerings = ctx->run.rewrites;
     INLAY_TRY(run_list(ctx, is_wanted, level));
-    if (ctx->near_misses)
+    if (ctx->report.near_misses)
         status = report_near_misses(ctx, level);
 done:
     return status;
@@ -208,10 +211,10 @@ done:
 
 void pass_count(pass_ctx *ctx, const struct graph *graph, const graph_node *node, const char *text)
 {
-    ctx->rewrites++;
-    ctx->model->rewrite.number = ctx->rewrites + 1;
-    if (ctx->note != NULL && text != NULL)
-        ctx->note(ctx->note_ctx, ctx->pass, ctx->rewrites, graph, node, text);
+    ctx->run.rewrites++;
+    ctx->model->rewrite.number = ctx->run.rewrites + 1;
+    if (ctx->report.note != NULL && text != NULL)
+        ctx->report.note(ctx->report.ctx, ctx->run.pass, ctx->run.rewrites, graph, node, text);
 }
 
 inlay_status pass_each_graph(pass_ctx *ctx, struct graph *graph, pass_graph_fn fn, bool *changed)

@@ -22,54 +22,83 @@ typedef inlay_status (*pass_fold_fn)(void *fold_ctx, struct graph *graph, graph_
 typedef bool (*pass_offers_fn)(void *fold_ctx, const struct graph *graph, const graph_node *node,
                                const inlay_value_info *made);
 
-typedef struct pass_ctx {
-    graph_model *model;
-    /* Evaluates constant nodes. It is a callback because providers are chosen in a later stage. NULL: no folding. */
-    pass_fold_fn fold;
-    void *fold_ctx;
-    uint64_t fold_max_bytes; /* a folded constant may exceed the size of its inputs by this much */
-    /* Of constant values above fold_max_bytes: bytes of the largest value, and the sum of the bytes of all values that
-     * were folded because a run reads them. large_folded may not exceed large_most. Both start at 0. */
-    uint64_t large_most, large_folded;
-    const char *const *only;  /* [only_count] names of the passes to run in addition to level 0; none = all */
-    const char *const *never; /* [never_count] names of passes to skip; level 0 always runs */
-    uint32_t only_count, never_count;
+/* What the providers of the session do for the optimiser: callbacks, because providers are chosen in a later stage. */
+typedef struct pass_providers {
+    void *ctx;                      /* of these functions */
+    pass_fold_fn fold;              /* evaluates constant nodes; NULL: no folding */
     pass_offers_fn offers_integers; /* NULL: no provider has fast integers, and QDQ models are left unchanged */
     /* Returns true if a provider with packed weights offers the node with its sparse matrix unconverted (`made` is
-     * NULL). NULL: no such provider, and sparse matrices become dense, together at most max_densified_bytes. */
+     * NULL). NULL: no such provider, and sparse matrices become dense. */
     pass_offers_fn offers_sparse;
-    uint64_t max_densified_bytes, densified;
     /* The packed_products (inlay_ext_weights) of all providers, combined by bitwise or: which low-bit weights a
      * provider reads directly. 0: none. */
     uint32_t keeps_weights;
-    int64_t rewrite_limit; /* stop after this many rewrites (at level 0 only lowering counts); negative = no limit */
-    int64_t rewrites;      /* rewrites done; starts at 0 */
-    int64_t lowerings;     /* out: how many of them the lowering before level 1 did */
+    bool widens_halves; /* a CPU provider is fast at float32: float16 matrix multiplications run in float32 */
+} pass_providers;
+
+typedef struct pass_limits {
+    uint64_t fold_bytes;      /* a folded constant may exceed the size of its inputs by this much; 0: no folding */
+    uint64_t densified_bytes; /* of all sparse matrices that become dense */
+    int64_t rewrites;         /* stop after this many rewrites (at level 0 only lowering counts); negative = no limit */
+} pass_limits;
+
+/* Names of passes. Level 0 always runs. */
+typedef struct pass_choice {
+    const char *const *only;  /* [only_count] passes to run in addition to level 0; none = all */
+    const char *const *never; /* [never_count] passes to skip */
+    uint32_t only_count, never_count;
+} pass_choice;
+
+/* What the caller is told of each rewrite. */
+typedef struct pass_report {
+    void *ctx; /* of both functions */
     /* Called for each node that a rewrite changes or removes. `rewrite` counts from 1; all notes of one rewrite carry
-     * the same number. 0: a near miss, see near_misses. May be NULL. */
+     * the same number. 0: a near miss. May be NULL. */
     void (*note)(void *ctx, const char *pass, int64_t rewrite, const struct graph *graph, const graph_node *node,
                  const char *text);
     /* Called after each pass that changed something, when the model is complete again. A status other than INLAY_OK
      * stops the optimiser. May be NULL. */
     inlay_status (*after)(void *ctx, const char *pass);
-    void *note_ctx;
     /* Report patterns that nearly match after the last round: `note` gets the number 0, the node that would have been
      * replaced, and the condition that failed. */
     bool near_misses;
-    bool at_end;      /* the visit for near misses is running, which changes nothing */
-    const char *pass; /* the running pass */
+} pass_report;
+
+/* Options of the session that passes read. */
+typedef struct pass_options {
     /* The model will be written to a file with this opset of ai.onnx: passes make no operators of later opsets, and
      * keep operators of ONNX Runtime, which can read them. 0: no restriction. */
     int64_t newest_opset;
-    bool float_activations;     /* option float_activations */
-    bool dynamic_rows;          /* option dynamic_rows */
+    bool float_activations;     /* option dynamic_activations is floats */
+    bool dynamic_rows;          /* option dynamic_activations is rows */
     pass_reduction *reductions; /* [reduction_count] option reduce */
     uint32_t reduction_count;
-    bool widens_halves; /* a CPU provider is fast at float32: float16 matrix multiplications run in float32 */
-    bool quantizes;     /* the model has a DynamicQuantizeLinear */
-    bool lowers;        /* the lowering before level 1 is running */
-    struct type_guard_expected *expected; /* types and shapes that the next inference must confirm; starts as NULL */
-    struct pass_folded *folded;           /* large folded constants, reused in other bodies; starts as NULL */
+} pass_options;
+
+/* The state of a run of the optimiser; starts as zeros. */
+typedef struct pass_progress {
+    const char *pass;  /* the running pass */
+    int64_t rewrites;  /* done so far */
+    int64_t lowerings; /* how many of them the lowering before level 1 did */
+    /* Of constant values above limits.fold_bytes: bytes of the largest value, and the sum of the bytes of all values
+     * that were folded because a run reads them, which may not exceed large_most. */
+    uint64_t large_most, large_folded;
+    uint64_t densified;                   /* bytes of sparse matrices that became dense */
+    bool at_end;                          /* the visit for near misses is running, which changes nothing */
+    bool quantizes;                       /* the model has a DynamicQuantizeLinear */
+    bool lowers;                          /* the lowering before level 1 is running */
+    struct type_guard_expected *expected; /* types and shapes that the next inference must confirm */
+    struct pass_folded *folded;           /* large folded constants, reused in other bodies */
+} pass_progress;
+
+typedef struct pass_ctx {
+    graph_model *model;
+    pass_providers providers;
+    pass_limits limits;
+    pass_choice chosen;
+    pass_options options;
+    pass_report report;
+    pass_progress run;
     inlay_diag *diag;
 } pass_ctx;
 
@@ -94,12 +123,12 @@ bool *pass_packed_weights(const pass_ctx *ctx, const struct graph *graph, struct
  * pass_count. */
 static inline bool pass_may(const pass_ctx *ctx)
 {
-    return ctx->rewrite_limit < 0 || ctx->rewrites < ctx->rewrite_limit;
+    return ctx->limits.rewrites < 0 || ctx->run.rewrites < ctx->limits.rewrites;
 }
 /* Returns true if operators of that version of ai.onnx may be made. */
 static inline bool pass_allows(const pass_ctx *ctx, int64_t opset)
 {
-    return ctx->newest_opset == 0 || opset <= ctx->newest_opset;
+    return ctx->options.newest_opset == 0 || opset <= ctx->options.newest_opset;
 }
 /* Counts a rewrite and reports `text`; text NULL: the rewrite has been reported already. */
 void pass_count(pass_ctx *ctx, const struct graph *graph, const graph_node *node, const char *text);

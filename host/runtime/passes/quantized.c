@@ -127,7 +127,7 @@ bool quant_is_offered(const struct rewrite *rewrite, graph_node *new_node, uint3
 {
     inlay_value_info made = *rewrite_value_info(rewrite, like);
 
-    if (rewrite->ctx->offers_integers == NULL)
+    if (rewrite->ctx->providers.offers_integers == NULL)
         return true;
     made.dtype = dtype;
     made.flags = 0;
@@ -135,7 +135,7 @@ bool quant_is_offered(const struct rewrite *rewrite, graph_node *new_node, uint3
     made.data_bytes = 0;
     if (new_node->info.since_version == 0) /* set by binding, which happens once the node is in the graph */
         new_node->info.since_version = 10;
-    return rewrite->ctx->offers_integers(rewrite->ctx->fold_ctx, rewrite->graph, new_node, &made);
+    return rewrite->ctx->providers.offers_integers(rewrite->ctx->providers.ctx, rewrite->graph, new_node, &made);
 }
 
 /* Returns true if value is omitted or a constant of zeros. */

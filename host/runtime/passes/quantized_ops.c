@@ -147,7 +147,8 @@ static inlay_status replace_conv(struct rewrite *rewrite, graph_node *node, cons
 static bool types_are_portable(const struct rewrite *rewrite, inlay_dtype input, inlay_dtype weights,
                                inlay_dtype output)
 {
-    return rewrite->ctx->newest_opset == 0 || (input == output && (input == INLAY_UINT8 || weights == INLAY_INT8));
+    return rewrite->ctx->options.newest_opset == 0 ||
+           (input == output && (input == INLAY_UINT8 || weights == INLAY_INT8));
 }
 
 /* A convolution whose result is read only by QuantizeLinear. */

@@ -238,14 +238,14 @@ static void report_left_out(const struct rewrite *rewrite, const graph_node *nod
 {
     const pass_ctx *ctx = rewrite->ctx;
 
-    if (ctx->note != NULL)
-        ctx->note(ctx->note_ctx, ctx->pass, 0, rewrite->graph, node, "a weight is NaN or infinite");
+    if (ctx->report.note != NULL)
+        ctx->report.note(ctx->report.ctx, ctx->run.pass, 0, rewrite->graph, node, "a weight is NaN or infinite");
 }
 
 static pass_reduction *find(const struct rewrite *rewrite, const graph_node *node)
 {
-    for (uint32_t i = 0; i < rewrite->ctx->reduction_count; i++) {
-        pass_reduction *reduction = &rewrite->ctx->reductions[i];
+    for (uint32_t i = 0; i < rewrite->ctx->options.reduction_count; i++) {
+        pass_reduction *reduction = &rewrite->ctx->options.reductions[i];
 
         if (reduced_product_fits(rewrite->graph, node, reduction->arithmetic) &&
             (reduction->is_name ? strcmp(reduction->pattern, node->info.name.data) == 0
@@ -282,8 +282,9 @@ done:
 
 inlay_status pass_reduced_products(pass_ctx *ctx, bool *out_changed)
 {
-    const inlay_status status = ctx->reduction_count > 0 ? rewrite_each_graph(ctx, match, out_changed) : INLAY_OK;
+    const inlay_status status =
+        ctx->options.reduction_count > 0 ? rewrite_each_graph(ctx, match, out_changed) : INLAY_OK;
 
-    ctx->reduction_count = 0; /* folded weights of weights8 are not rounded again */
+    ctx->options.reduction_count = 0; /* folded weights of weights8 are not rounded again */
     return status;
 }

@@ -9,7 +9,8 @@
 
 inlay_status rewrite_no_memory(const struct rewrite *rewrite)
 {
-    return no_memory(rewrite->ctx->diag, "to optimise graph '%s' (pass %s)", rewrite->graph->name, rewrite->ctx->pass);
+    return no_memory(rewrite->ctx->diag, "to optimise graph '%s' (pass %s)", rewrite->graph->name,
+                     rewrite->ctx->run.pass);
 }
 
 /* Grows the arrays to hold all values of the graph. On failure they stay unchanged. */
@@ -96,13 +97,13 @@ static void note(const struct rewrite *rewrite, const graph_node *node, const ch
     char text[256];
     va_list args;
 
-    if (rewrite->ctx->note == NULL)
+    if (rewrite->ctx->report.note == NULL)
         return;
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    rewrite->ctx->note(rewrite->ctx->note_ctx, rewrite->ctx->pass, rewrite->ctx->rewrites + 1, rewrite->graph, node,
-                       text);
+    rewrite->ctx->report.note(rewrite->ctx->report.ctx, rewrite->ctx->run.pass, rewrite->ctx->run.rewrites + 1,
+                              rewrite->graph, node, text);
 }
 
 void rewrite_near_miss(const struct rewrite *rewrite, const graph_node *node, const char *why, ...)
@@ -110,12 +111,12 @@ void rewrite_near_miss(const struct rewrite *rewrite, const graph_node *node, co
     char text[256];
     va_list args;
 
-    if (!rewrite->ctx->at_end || rewrite->ctx->note == NULL)
+    if (!rewrite->ctx->run.at_end || rewrite->ctx->report.note == NULL)
         return;
     va_start(args, why);
     (void)vsnprintf(text, sizeof text, why, args);
     va_end(args);
-    rewrite->ctx->note(rewrite->ctx->note_ctx, rewrite->ctx->pass, 0, rewrite->graph, node, text);
+    rewrite->ctx->report.note(rewrite->ctx->report.ctx, rewrite->ctx->run.pass, 0, rewrite->graph, node, text);
 }
 
 /* Removes one reader of value. A producer without readers left is removed, then the producers of its inputs, and so on.
@@ -296,7 +297,7 @@ static bool find_quantized(struct rewrite *rewrite)
 
 bool rewrite_is_quantized_later(struct rewrite *rewrite, uint32_t value)
 {
-    if (!rewrite->ctx->quantizes || (rewrite->quantized == NULL && !find_quantized(rewrite)))
+    if (!rewrite->ctx->run.quantizes || (rewrite->quantized == NULL && !find_quantized(rewrite)))
         return false;
     return value >= rewrite->quantized_count || rewrite->quantized[value];
 }

@@ -141,7 +141,7 @@ uint32_t rewrite_constant_blob(struct rewrite *rewrite, inlay_dtype dtype, uint3
                                const void *data, uint64_t bytes);
 uint32_t rewrite_constant_ints(struct rewrite *rewrite, const int64_t *values, uint32_t count); /* rank 1 */
 /* Reports that `node` ends a pattern of the pass that is not replaced, and why: "the scores have another reader". Only
- * the visit after the last round reports (pass_ctx.near_misses). */
+ * the visit after the last round reports (pass_report.near_misses). */
 INLAY_PRINTF(3, 4) void rewrite_near_miss(const struct rewrite *rewrite, const graph_node *node, const char *why, ...);
 /* Reports "no memory in pass ..."; a pass returns it when one of the functions above returned NULL or INLAY_NONE. */
 inlay_status rewrite_no_memory(const struct rewrite *rewrite);

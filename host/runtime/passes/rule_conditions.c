@@ -153,7 +153,7 @@ bool rule_if_nonzero(rule_match *match, const uint8_t *slots, double number)
 bool rule_if_not_in_file(rule_match *match, const uint8_t *slots, double number)
 {
     (void)slots, (void)number;
-    return match->rewrite->ctx->newest_opset == 0;
+    return match->rewrite->ctx->options.newest_opset == 0;
 }
 
 /* Binds a scale of ones for the axes of the value from an axis on. */

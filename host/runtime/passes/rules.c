@@ -333,7 +333,7 @@ static inlay_status apply(const rule_set *set, const rule_anchor *anchor, struct
     for (uint32_t i = 0; i < anchor->count; i++)
         if (match_rule(&match, &set->rules[anchor->rules[i]]))
             return rule_replace(&set->rules[anchor->rules[i]], &match, set->decomposes);
-    match.forgives = rewrite->ctx->at_end;
+    match.forgives = rewrite->ctx->run.at_end;
     match.letters[0] = match.letters[1] = ~0u;
     for (uint32_t i = 0; match.forgives && i < anchor->count; i++) {
         const rewrite_rule *rule = &set->rules[anchor->rules[i]];

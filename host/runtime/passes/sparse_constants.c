@@ -50,8 +50,8 @@ static inlay_status make_dense(pass_ctx *ctx, struct graph *graph, const graph_n
     float *data;
 
     if (node->info.input_count != 2 || node->info.output_count != 1 || node->info.outputs[0] == INLAY_NONE ||
-        (ctx->offers_sparse != NULL && feeds_products(graph, node->info.outputs[0]) &&
-         ctx->offers_sparse(ctx->fold_ctx, graph, node, NULL)))
+        (ctx->providers.offers_sparse != NULL && feeds_products(graph, node->info.outputs[0]) &&
+         ctx->providers.offers_sparse(ctx->providers.ctx, graph, node, NULL)))
         return INLAY_OK;
     values = constant_of(graph, node->info.inputs[0], INLAY_FLOAT);
     indices = constant_of(graph, node->info.inputs[1], INLAY_INT64);
@@ -60,10 +60,12 @@ static inlay_status make_dense(pass_ctx *ctx, struct graph *graph, const graph_n
         return INLAY_OK; /* reported when it runs */
     entries = values->data_bytes / sizeof(float);
     if (!dims_count(shape->ints, shape->count, &count) || !dtype_bytes(INLAY_FLOAT, count, &bytes) ||
-        __builtin_add_overflow(ctx->densified, bytes, &ctx->densified) || ctx->densified > ctx->max_densified_bytes)
+        __builtin_add_overflow(ctx->run.densified, bytes, &ctx->run.densified) ||
+        ctx->run.densified > ctx->limits.densified_bytes)
         return graph_fail(graph, node, NULL, INLAY_LIMIT_EXCEEDED, ctx->diag,
-                          "sparse tensors converted to dense ones take more than max_densified_bytes (%" PRIu64 ")",
-                          ctx->max_densified_bytes);
+                          "sparse tensors converted to dense ones take more than model_limits densified_bytes (%" PRIu64
+                          ")",
+                          ctx->limits.densified_bytes);
     data = graph_blob_alloc(ctx->model, bytes + 1);
     if (data == NULL)
         return fail(ctx, graph, node, INLAY_OUT_OF_MEMORY, "no memory to convert it to a dense tensor");

@@ -147,8 +147,8 @@ static type_guard_expected *expect(pass_ctx *ctx, const struct graph *graph, uin
 
     if (expected == NULL)
         return NULL;
-    *expected = (type_guard_expected){ .next = ctx->expected, .graph = graph, .pass = ctx->pass };
-    ctx->expected = expected;
+    *expected = (type_guard_expected){ .next = ctx->run.expected, .graph = graph, .pass = ctx->run.pass };
+    ctx->run.expected = expected;
     return expected;
 }
 
@@ -185,7 +185,7 @@ inlay_status type_guard_verify(pass_ctx *ctx)
 {
     inlay_status status = INLAY_OK;
 
-    for (const type_guard_expected *expected = ctx->model->trusts_file ? NULL : ctx->expected; expected != NULL;
+    for (const type_guard_expected *expected = ctx->model->trusts_file ? NULL : ctx->run.expected; expected != NULL;
          expected = expected->next)
         for (uint32_t i = 0; i < expected->count && status == INLAY_OK; i++) {
             const uint32_t value = expected->list[i].value;
@@ -199,6 +199,6 @@ inlay_status type_guard_verify(pass_ctx *ctx)
                                "model",
                                expected->pass, now->info.name.data);
         }
-    ctx->expected = NULL;
+    ctx->run.expected = NULL;
     return status;
 }

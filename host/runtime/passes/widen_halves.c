@@ -77,9 +77,10 @@ static bool should_widen(const struct rewrite *rewrite, const graph_node *node)
         if (node->info.outputs[i] != INLAY_NONE)
             return false;
     if (pass_is_among(node, "Conv ConvTranspose Gemm MatMul"))
-        return !rewrite->ctx->lowers || (node->info.input_count > 1 &&
-                                         is_weights(rewrite, float_source(rewrite, rewrite_input(rewrite, node, 1))));
-    if (rewrite->ctx->lowers)
+        return !rewrite->ctx->run.lowers ||
+               (node->info.input_count > 1 &&
+                is_weights(rewrite, float_source(rewrite, rewrite_input(rewrite, node, 1))));
+    if (rewrite->ctx->run.lowers)
         return false;
     for (uint32_t i = 0; i < node->info.input_count; i++)
         if (float_source(rewrite, rewrite_input(rewrite, node, i)) != INLAY_NONE)
@@ -217,5 +218,6 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 inlay_status pass_widen_halves(pass_ctx *ctx, bool *out_changed)
 {
     *out_changed = false;
-    return ctx->widens_halves && ctx->newest_opset == 0 ? rewrite_each_graph(ctx, match, out_changed) : INLAY_OK;
+    return ctx->providers.widens_halves && ctx->options.newest_opset == 0 ? rewrite_each_graph(ctx, match, out_changed)
+                                                                          : INLAY_OK;
 }

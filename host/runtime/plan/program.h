@@ -16,28 +16,38 @@ typedef struct program_state {
 } program_state;
 
 /* The environment that all programs of a session share. */
-typedef struct program_env {
-    const partition_provider *providers; /* [provider_count] */
-    uint32_t provider_count;
-    uint32_t max_threads;
-    uint32_t inter_threads;   /* option inter_threads */
-    uint32_t build_threads;   /* threads that compile regions at the same time; 0 = 1 */
-    uint64_t *device_bytes;   /* [provider_count] atomic: device memory held by runs; may be NULL */
-    uint64_t *resident_bytes; /* [provider_count] atomic: device memory held by compiled regions; likewise */
-    uint64_t *held_bytes;     /* atomic: host memory held between runs (option memory_limit); NULL = not counted */
+/* Options of the runs of a session. */
+typedef struct program_runs {
+    uint32_t inter_threads;     /* option inter_threads */
+    uint32_t priority;          /* option priority: INLAY_PRIORITY_* of runs that state none, and of device memory */
+    uint32_t power;             /* option power: INLAY_POWER_* of runs that state none */
+    bool realtime;              /* option realtime, see exec/loop/realtime.h */
+    bool without_failed;        /* option device_failure: repeat runs without a device that failed */
+    uint64_t device_timeout_ms; /* time after which a device that does not finish its work counts as hung; 0 = never */
+    uint64_t max_bytes;         /* limit for one tensor created in a run, and for one slab of host memory */
+} program_runs;
+
+/* Counts of the memory of a session. The counts are atomic. */
+typedef struct program_memory {
+    uint64_t *device_bytes;   /* [provider_count] device memory held by runs; may be NULL */
+    uint64_t *resident_bytes; /* [provider_count] device memory held by compiled regions; likewise */
+    uint64_t *held_bytes;     /* host memory held between runs (option memory_limit); NULL = not counted */
     /* Used while a session with such a limit is created. Returns how many bytes the session may still allocate, given
      * that `more` uncounted bytes are about to be allocated; 0: none. If `over` is not NULL, it receives the required
      * limit, assuming that `coming` further bytes will be needed. */
     uint64_t (*room)(void *ctx, uint64_t more, uint64_t coming, inlay_diag *over);
     void *room_ctx;
+} program_memory;
+
+typedef struct program_env {
+    const partition_provider *providers; /* [provider_count] */
+    uint32_t provider_count;
+    uint32_t max_threads;
+    uint32_t build_threads; /* threads that compile regions at the same time; 0 = 1 */
+    program_runs runs;
+    program_memory memory;
     struct weight_stream
-        *stream;         /* reads weights while the model runs (plan/stream/stream.h); NULL: all stay in memory */
-    bool without_failed; /* option device_failure: repeat runs without a device that failed */
-    bool realtime;       /* option realtime, see exec/loop/realtime.h */
-    uint64_t device_timeout_ms; /* time after which a device that does not finish its work counts as hung; 0 = never */
-    uint32_t priority;          /* option priority: INLAY_PRIORITY_* of runs that state none, and of device memory */
-    uint32_t power;             /* option power: INLAY_POWER_* of runs that state none */
-    uint64_t max_run_bytes;     /* limit for one tensor created in a run, and for one slab of host memory */
+        *stream; /* reads weights while the model runs (plan/stream/stream.h); NULL: all stay in memory */
     const partition_rules *rules;  /* NULL = none */
     const struct cost_book *costs; /* NULL = none */
     struct cost_sizes *sizes;      /* NULL = none; used while programs are created */

@@ -156,7 +156,7 @@ void session_background_start(inlay_session *session)
 
     if (background == NULL || background->later == NULL)
         return;
-    background->first_env.room = NULL; /* as the members of session->env after the creation */
+    background->first_env.memory.room = NULL; /* as the members of session->env after the creation */
     background->first_env.progress = NULL;
     background->first_env.packs.dir = NULL;
     background->later_env.sizes = &background->sizes;

@@ -156,9 +156,9 @@ static inlay_status read_items(const inlay_options *options, pass_ctx *passes)
         pass_reduction *item;
 
         INLAY_CHECK(equals != NULL); /* option_check() */
-        if (!ARENA_GROW(arena, passes->reductions, passes->reduction_count))
+        if (!ARENA_GROW(arena, passes->options.reductions, passes->options.reduction_count))
             return no_memory(passes->diag, "for option reduce");
-        item = &passes->reductions[passes->reduction_count++];
+        item = &passes->options.reductions[passes->options.reduction_count++];
         *item = (pass_reduction){ .pattern = arena_string_n(arena, text, (size_t)(equals - text)),
                                   .arithmetic = reduced_arithmetic_find(equals + 1) };
         INLAY_CHECK(item->arithmetic < REDUCED_ARITHMETICS);
@@ -193,11 +193,11 @@ inlay_status session_read_reductions(const inlay_options *options, pass_ctx *pas
 
         if (!row->chosen)
             continue;
-        if (!ARENA_GROW(arena, passes->reductions, passes->reduction_count)) {
+        if (!ARENA_GROW(arena, passes->options.reductions, passes->options.reduction_count)) {
             status = no_memory(passes->diag, "for option max_error");
             goto done;
         }
-        passes->reductions[passes->reduction_count++] = (pass_reduction){
+        passes->options.reductions[passes->options.reduction_count++] = (pass_reduction){
             .pattern = row->node, .is_name = true, .arithmetic = row->arithmetic, .weights = row->weights
         };
     }

@@ -66,7 +66,7 @@ inlay_status session_limit_begin(inlay_session *session, bool stream, inlay_diag
 {
     uint64_t mapped;
 
-    if (session->env.held_bytes == NULL)
+    if (session->env.memory.held_bytes == NULL)
         return INLAY_OK;
     mapped = mapped_bytes(session->model->main);
     if ((stream || mapped + block_bytes(session->model->main) > session->limits.host) && session->env.stream == NULL) {
@@ -79,7 +79,7 @@ inlay_status session_limit_begin(inlay_session *session, bool stream, inlay_diag
     }
     if (session->env.stream != NULL)
         graph_model_release_pages(session->model);
-    __atomic_store_n(session->env.held_bytes, session->env.stream == NULL ? mapped : 0, __ATOMIC_RELAXED);
+    __atomic_store_n(session->env.memory.held_bytes, session->env.stream == NULL ? mapped : 0, __ATOMIC_RELAXED);
     return INLAY_OK;
 }
 
@@ -88,8 +88,8 @@ uint64_t session_limit_room(void *ctx, uint64_t more, uint64_t coming, inlay_dia
     const inlay_session *session = ctx;
     uint64_t required;
 
-    INLAY_CHECK(session->env.held_bytes != NULL && session->limits.host > 0);
-    required = __atomic_load_n(session->env.held_bytes, __ATOMIC_RELAXED) + more;
+    INLAY_CHECK(session->env.memory.held_bytes != NULL && session->limits.host > 0);
+    required = __atomic_load_n(session->env.memory.held_bytes, __ATOMIC_RELAXED) + more;
     (void)heap_count(&required, session->limits.heap_before, 0);
     if (required < session->limits.host)
         return session->limits.host - required;
@@ -167,7 +167,7 @@ static inlay_status begin_stream(inlay_session *session, uint64_t run, uint64_t 
 {
     enum { OPEN_SHARE = 8 }; /* of the limit, which weights leave to the plans and runs of open sizes */
     struct weight_stream *stream = session->env.stream;
-    const uint64_t held = __atomic_add_fetch(session->env.held_bytes, margin(session), __ATOMIC_RELAXED);
+    const uint64_t held = __atomic_add_fetch(session->env.memory.held_bytes, margin(session), __ATOMIC_RELAXED);
     const uint64_t largest = weight_stream_largest(stream), for_runs = run == 0 ? session->limits.host / OPEN_SHARE : 0;
     uint64_t room;
 
@@ -178,7 +178,7 @@ static inlay_status begin_stream(inlay_session *session, uint64_t run, uint64_t 
     (void)place_weights(session->main, 0, false);
     room = session->limits.host - held - run;
     room = room > largest + for_runs ? room - for_runs : largest;
-    (void)__atomic_add_fetch(session->env.held_bytes,
+    (void)__atomic_add_fetch(session->env.memory.held_bytes,
                              weight_stream_begin(stream, room, spare_bytes, session->limits.memory), __ATOMIC_RELAXED);
     return INLAY_OK;
 }
@@ -189,10 +189,10 @@ inlay_status session_limit_check(inlay_session *session, inlay_diag *diag)
     uint64_t required, run;
     struct plan *plan;
 
-    if (session->env.held_bytes == NULL)
+    if (session->env.memory.held_bytes == NULL)
         return INLAY_OK;
-    (void)heap_count(session->env.held_bytes, session->limits.heap_before, 0);
-    (void)__atomic_add_fetch(session->env.held_bytes, packs_counted(session->main->packs).mapped_bytes,
+    (void)heap_count(session->env.memory.held_bytes, session->limits.heap_before, 0);
+    (void)__atomic_add_fetch(session->env.memory.held_bytes, packs_counted(session->main->packs).mapped_bytes,
                              __ATOMIC_RELAXED);
     plan = only_plan(session);
     run = plan != NULL ? plan_run_bytes(plan) + context_bytes(plan) : 0;

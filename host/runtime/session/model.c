@@ -1,6 +1,7 @@
 /* session/model.c - the first half of creating a session: from the file to the optimised graph. */
 #include "base/cpus.h"
 #include "base/memory.h"
+#include "config/checks.h"
 #include "config/dirs.h"
 #include "inlay/extensions.h"
 #include "inlay/plugin.h"
@@ -25,6 +26,24 @@ uint32_t session_count_nodes(const struct graph *graph)
     return count;
 }
 
+/* Option model_limits over the defaults; each item was checked when it was set. */
+static model_limits read_limits(const inlay_options *options)
+{
+    model_limits limits = model_limits_default();
+    option_pair pair;
+
+    for (uint32_t i = 0; options_pair(options, OPTION_model_limits, i, &pair); i++) {
+        uint64_t number = 0;
+
+        (void)option_bytes(pair.value, &number);
+#define LIMIT(name, preset, most, what)                                                                                \
+    if (pair.key_bytes == sizeof #name - 1 && memcmp(pair.key, #name, pair.key_bytes) == 0)                            \
+        limits.name = number;
+#include "base/model_limits.def"
+    }
+    return limits;
+}
+
 model_load_options session_load_options(const inlay_options *options)
 {
     const char *dir = options_text(options, OPTION_external_dir);
@@ -36,13 +55,7 @@ model_load_options session_load_options(const inlay_options *options)
     }
     load.drop_metadata = options_int(options, OPTION_node_metadata) == 0;
     load.strict = options_int(options, OPTION_strict_model) != 0;
-    load.limits.max_depth = (uint32_t)options_int(options, OPTION_max_depth);
-    load.limits.max_subgraph_depth = (uint32_t)options_int(options, OPTION_max_subgraph_depth);
-    load.limits.max_nodes = (uint64_t)options_int(options, OPTION_max_nodes);
-    load.limits.max_values = (uint64_t)options_int(options, OPTION_max_values);
-    load.limits.max_tensor_bytes = (uint64_t)options_int(options, OPTION_max_tensor_bytes);
-    load.limits.max_densified_bytes = (uint64_t)options_int(options, OPTION_max_densified_bytes);
-    load.limits.max_parsed_bytes = (uint64_t)options_int(options, OPTION_max_parsed_bytes);
+    load.limits = read_limits(options);
     if (options_int(options, OPTION_realtime) != 0) /* after a run, mapped files are looked at with a system call */
         load.copy_bytes = UINT64_MAX;
     else if (session_host_limit(options) == 0) /* only mapped weights can leave the memory again */
@@ -347,8 +360,7 @@ static void warn_of_activations(const inlay_session *session, const graph_model 
     bool is_decoder = false;
     char line[512];
 
-    if (session->env.log == NULL || options_int(options, OPTION_float_activations) != 0 ||
-        options_int(options, OPTION_dynamic_rows) != 0)
+    if (session->env.log == NULL || strcmp(options_text(options, OPTION_dynamic_activations), "tensor") != 0)
         return;
     for (uint32_t i = 0; i < graph->input_count && !is_decoder; i++)
         is_decoder = strncmp(graph->values[graph->inputs[i]].info.name.data, "past_key", 8) == 0;
@@ -358,7 +370,7 @@ static void warn_of_activations(const inlay_session *session, const graph_model 
         return;
     (void)snprintf(line, sizeof line,
                    "this decoder quantizes activations in %u places, by one scale for all rows; if its texts make no "
-                   "sense, set the option float_activations to 1",
+                   "sense, set the option dynamic_activations to floats",
                    products);
     session->env.log(session->env.log_ctx, INLAY_LOG_WARNING, line);
 }
@@ -391,10 +403,10 @@ inlay_status session_optimise(inlay_session *session, graph_model *model, const 
                                         .searched = plugin_set_operators(session->plugins)->searched };
     program_folder folder = { .env = &session->env };
     pass_ctx passes = { .model = model,
-                        .fold = program_fold_node,
-                        .fold_ctx = &folder,
+                        .providers.fold = program_fold_node,
+                        .providers.ctx = &folder,
                         .diag = diag,
-                        .fold_max_bytes = (uint64_t)options_int(options, OPTION_fold_max_bytes) };
+                        .limits.fold_bytes = (uint64_t)options_int(options, OPTION_fold_max_bytes) };
     uint32_t reduction_count;
     inlay_status status = INLAY_OK;
     /* Real GPUs multiply float16 faster than float32. */
@@ -402,21 +414,21 @@ inlay_status session_optimise(inlay_session *session, graph_model *model, const 
 
     for (uint32_t i = 0; i < session->env.provider_count; i++) {
         if (program_has_integers(&session->providers[i])) {
-            passes.offers_integers = program_offers_integers;
-            passes.widens_halves |= session->providers[i].table->device_kind == INLAY_DEVICE_CPU;
+            passes.providers.offers_integers = program_offers_integers;
+            passes.providers.widens_halves |= session->providers[i].table->device_kind == INLAY_DEVICE_CPU;
         }
-        passes.keeps_weights |= program_has_weights(&session->providers[i]);
+        passes.providers.keeps_weights |= program_has_weights(&session->providers[i]);
     }
-    passes.widens_halves &= !prefers_gpu;
+    passes.providers.widens_halves &= !prefers_gpu;
     if (prefers_gpu) /* it would convert them in each run */
-        passes.keeps_weights &= ~(uint32_t)INLAY_WEIGHTS_HALVES;
-    passes.offers_sparse = session->loading.keeps_sparse ? program_offers_sparse : NULL;
-    passes.max_densified_bytes = (uint64_t)options_int(options, OPTION_max_densified_bytes);
-    passes.float_activations = options_int(options, OPTION_float_activations) != 0;
-    passes.dynamic_rows = options_int(options, OPTION_dynamic_rows) != 0;
-    passes.only = list_option(model, options, OPTION_pass, &passes.only_count);
-    passes.never = list_option(model, options, OPTION_no_pass, &passes.never_count);
-    if (passes.only == NULL || passes.never == NULL)
+        passes.providers.keeps_weights &= ~(uint32_t)INLAY_WEIGHTS_HALVES;
+    passes.providers.offers_sparse = session->loading.keeps_sparse ? program_offers_sparse : NULL;
+    passes.limits.densified_bytes = read_limits(options).densified_bytes;
+    passes.options.float_activations = strcmp(options_text(options, OPTION_dynamic_activations), "floats") == 0;
+    passes.options.dynamic_rows = strcmp(options_text(options, OPTION_dynamic_activations), "rows") == 0;
+    passes.chosen.only = list_option(model, options, OPTION_pass, &passes.chosen.only_count);
+    passes.chosen.never = list_option(model, options, OPTION_no_pass, &passes.chosen.never_count);
+    if (passes.chosen.only == NULL || passes.chosen.never == NULL)
         return no_memory(diag, "for the list of passes");
     if (options_int(options, OPTION_freeze_defaults) != 0 && graph_freeze_defaults(model->main) != INLAY_OK)
         return no_memory(diag, "to make default values constant");
@@ -441,27 +453,28 @@ inlay_status session_optimise(inlay_session *session, graph_model *model, const 
     INLAY_TRY(session_take_image_rows(model, options, diag));
     INLAY_TRY(session_keep_last_logits(model, options, diag));
     INLAY_TRY(add_taps(model, options, diag));
-    passes.rewrite_limit = options_int(options, OPTION_rewrite_limit);
+    passes.limits.rewrites = options_int(options, OPTION_rewrite_limit);
     INLAY_TRY(session_report(session, 0.2, "optimising", diag));
     if (session->loading.watch != NULL) {
-        passes.note = note;
-        passes.after = after;
-        passes.note_ctx = session;
-        passes.near_misses = session->loading.watch->near_misses;
-        passes.newest_opset = session->loading.watch->newest_opset >= 0 ? session->loading.watch->newest_opset
-                                                                        : graph_model_opset(model, "ai.onnx");
-        if (session->loading.watch->newest_opset < 0 && passes.newest_opset == 0) /* the oldest files have no imports */
-            passes.newest_opset = 1;
+        passes.report.note = note;
+        passes.report.after = after;
+        passes.report.ctx = session;
+        passes.report.near_misses = session->loading.watch->near_misses;
+        passes.options.newest_opset = session->loading.watch->newest_opset >= 0 ? session->loading.watch->newest_opset
+                                                                                : graph_model_opset(model, "ai.onnx");
+        if (session->loading.watch->newest_opset < 0 &&
+            passes.options.newest_opset == 0) /* the oldest files have no imports */
+            passes.options.newest_opset = 1;
         INLAY_TRY(after(session, ""));
     }
     INLAY_TRY(session_read_reductions(options, &passes));
-    reduction_count = passes.reduction_count;
+    reduction_count = passes.options.reduction_count;
     INLAY_TRY(passes_run(&passes, (uint32_t)options_int(options, OPTION_level)));
-    INLAY_TRY(session_check_reductions(passes.reductions, reduction_count, diag));
-    if (passes.newest_opset == 0)
+    INLAY_TRY(session_check_reductions(passes.options.reductions, reduction_count, diag));
+    if (passes.options.newest_opset == 0)
         INLAY_TRY(session_shrink_caches(model, options, diag));
     if (model->source.base == NULL)
-        session->loading.lowerings = passes.lowerings;
+        session->loading.lowerings = passes.run.lowerings;
 done:
     program_folder_deinit(&folder);
     return status;

@@ -315,10 +315,11 @@ static inlay_status open_providers(inlay_session *session, const inlay_options *
 
     session->open = arena_array(&session->arena, capacity, sizeof *session->open);
     session->providers = arena_array(&session->arena, capacity, sizeof *session->providers);
-    session->env.device_bytes = arena_array(&session->arena, capacity, sizeof *session->env.device_bytes);
-    session->env.resident_bytes = arena_array(&session->arena, capacity, sizeof *session->env.resident_bytes);
-    if (session->open == NULL || session->providers == NULL || session->env.device_bytes == NULL ||
-        session->env.resident_bytes == NULL)
+    session->env.memory.device_bytes = arena_array(&session->arena, capacity, sizeof *session->env.memory.device_bytes);
+    session->env.memory.resident_bytes =
+        arena_array(&session->arena, capacity, sizeof *session->env.memory.resident_bytes);
+    if (session->open == NULL || session->providers == NULL || session->env.memory.device_bytes == NULL ||
+        session->env.memory.resident_bytes == NULL)
         return no_memory(diag, "for providers");
     session->env.providers = session->providers;
     status = list[0] != '\0' ? open_listed(session, options, list, diag) : open_all(session, options, diag);
@@ -513,7 +514,7 @@ static inlay_status compile(inlay_session *session, const inlay_options *options
     status = session_read_sizes(session, options, diag);
     if (status != INLAY_OK)
         return status;
-    if (options_int(options, OPTION_compile_in_background) != 0 && session->env.held_bytes == NULL)
+    if (options_int(options, OPTION_compile_in_background) != 0 && session->env.memory.held_bytes == NULL)
         status = session_background_prepare(session, diag);
     else
         status = program_create(session->model->main, &session->env, &session->main, diag);
@@ -541,7 +542,7 @@ static uint32_t power_option(const inlay_options *options)
 /* Options of runs that wait for threads, processes or files, or that give memory back. */
 static inlay_status check_realtime(const inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
-    const char *with = !session->env.realtime                           ? NULL
+    const char *with = !session->env.runs.realtime                      ? NULL
                        : session->env.max_threads > 1                   ? "intra_threads above 1"
                        : options_text(options, OPTION_isolate)[0] != 0  ? "isolate"
                        : session->limits.host > 0                       ? "memory_limit"
@@ -567,16 +568,16 @@ static inlay_session *session_begin(const inlay_options *options)
         session->progress.report = options->progress;
         session->progress.user = options->progress_user;
     }
-    session->env.realtime = options_int(options, OPTION_realtime) != 0;
-    threads = threads == 0 && session->env.realtime ? 1 : threads;
+    session->env.runs.realtime = options_int(options, OPTION_realtime) != 0;
+    threads = threads == 0 && session->env.runs.realtime ? 1 : threads;
     session->env.max_threads = threads == 0 || threads > budget ? budget : threads;
     session->env.build_threads = threads == 0 ? budget : threads; /* compilers may wait more than they compute */
-    session->env.inter_threads = (uint32_t)options_int(options, OPTION_inter_threads);
-    session->env.max_run_bytes = run_limit(options);
-    session->env.without_failed = strcmp(options_text(options, OPTION_device_failure), "other") == 0;
-    session->env.device_timeout_ms = (uint64_t)options_int(options, OPTION_device_timeout_ms);
-    session->env.priority = priority_option(options);
-    session->env.power = power_option(options);
+    session->env.runs.inter_threads = (uint32_t)options_int(options, OPTION_inter_threads);
+    session->env.runs.max_bytes = run_limit(options);
+    session->env.runs.without_failed = strcmp(options_text(options, OPTION_device_failure), "other") == 0;
+    session->env.runs.device_timeout_ms = (uint64_t)options_int(options, OPTION_device_timeout_ms);
+    session->env.runs.priority = priority_option(options);
+    session->env.runs.power = power_option(options);
     session->reproducible = options_on(options, OPTION_reproducible);
     session->limits.host = session_host_limit(options);
     session->limits.memory = run_memory_create(
@@ -590,10 +591,10 @@ static inlay_session *session_begin(const inlay_options *options)
     (void)pthread_mutex_init(&session->versions.update_lock, NULL);
     session_versions_begin(session);
     session->forks = fork_count;
-    session->env.held_bytes = run_memory_held(session->limits.memory);
-    session->limits.heap_before = session->env.held_bytes != NULL ? heap_bytes() : 0;
-    session->env.room = session->env.held_bytes != NULL ? session_limit_room : NULL;
-    session->env.room_ctx = session;
+    session->env.memory.held_bytes = run_memory_held(session->limits.memory);
+    session->limits.heap_before = session->env.memory.held_bytes != NULL ? heap_bytes() : 0;
+    session->env.memory.room = session->env.memory.held_bytes != NULL ? session_limit_room : NULL;
+    session->env.memory.room_ctx = session;
     session->env.rules = &session->rules;
     session->env.packs = (packs_place){ .max_bytes = cache_limit(options), .log = log_line, .log_ctx = session };
     session->env.log = log_line;
@@ -774,7 +775,7 @@ static inlay_status open_once(const session_source *source, const inlay_options 
     INLAY_TRY(attach_watchdog(session, options, diag));
     INLAY_TRY(session_report(session, 1, "ready", diag));
     session->progress.report = NULL;
-    session->env.room = NULL;
+    session->env.memory.room = NULL;
     session->env.packs.dir = NULL;
     session_background_start(session);
     *out_session = session;
@@ -811,7 +812,7 @@ enum { GRACE_FACTOR = 4, GRACE_MS = 10000 };
 /* Quiesces the lost devices of an abandoned session, which is not freed. */
 static void abandon(const inlay_session *session)
 {
-    const uint64_t limit = session->env.device_timeout_ms, max_ms = GRACE_MS;
+    const uint64_t limit = session->env.runs.device_timeout_ms, max_ms = GRACE_MS;
 
     for (uint32_t i = 0; i < session->env.provider_count; i++)
         if (provider_is_lost(session->open[i]->state))

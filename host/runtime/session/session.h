@@ -20,14 +20,14 @@ typedef struct session_skipped {
     const char *name, *reason;
 } session_skipped;
 
-/* Callbacks that observe the optimiser; see pass_ctx. */
+/* Callbacks that observe the optimiser; see pass_report. */
 typedef struct session_watch {
     void (*note)(void *ctx, const char *pass, int64_t rewrite, const struct graph *graph, const graph_node *node,
                  const char *text);
     inlay_status (*after)(void *ctx, const inlay_session *session, const char *pass); /* "" = before the first */
     void *ctx;
-    bool near_misses;     /* see pass_ctx */
-    int64_t newest_opset; /* see pass_ctx; -1: the imported opset */
+    bool near_misses;     /* see pass_report */
+    int64_t newest_opset; /* see pass_options; -1: the imported opset */
     int64_t later_opset;  /* see graph_model */
 } session_watch;
 
@@ -218,7 +218,7 @@ uint64_t session_host_limit(const inlay_options *options);
 /* Counts the graph's mapped weights. Called after loading, and again after optimisation. stream: with a limit, weights
  * are read during runs even if those of the files fit. */
 INLAY_NODISCARD inlay_status session_limit_begin(inlay_session *session, bool stream, inlay_diag *diag);
-/* Implements program_env.room for a session with such a limit. */
+/* Implements program_env.memory.room for a session with such a limit. */
 uint64_t session_limit_room(void *ctx, uint64_t more, uint64_t coming, inlay_diag *over);
 /* Checks the limit after compilation, including the memory of a first run if the input shapes are fixed. The message of
  * INLAY_LIMIT_EXCEEDED contains the minimum required limit. */

@@ -29,7 +29,7 @@ bool session_check(const inlay_session *session)
     INLAY_CHECK(session->model != NULL && session->plugins != NULL && session->limits.memory != NULL);
     INLAY_CHECK(session->env.rules == &session->rules && session->env.sizes == &session->costs.sizes);
     INLAY_CHECK(session->env.costs == session->costs.book);
-    INLAY_CHECK((session->env.held_bytes != NULL) == (session->limits.host > 0));
+    INLAY_CHECK((session->env.memory.held_bytes != NULL) == (session->limits.host > 0));
     INLAY_CHECK(session->limits.heap_before == 0 || session->limits.host > 0);
     INLAY_CHECK(session->prepared.count == 0 || session->prepared.inputs != NULL);
     INLAY_CHECK(session->main != NULL && session->outputs != NULL && session->loading.watch == NULL);

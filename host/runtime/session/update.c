@@ -298,7 +298,7 @@ static inlay_status check_limit(const inlay_session *session, uint64_t heap_befo
 {
     uint64_t grown = 0, required;
 
-    if (session->env.held_bytes == NULL)
+    if (session->env.memory.held_bytes == NULL)
         return INLAY_OK;
     (void)heap_count(&grown, heap_before, 0);
     return run_memory_fits(session->limits.memory, grown, 0, &required)
@@ -336,7 +336,7 @@ static inlay_status fail_build(const session_version *version, uint32_t count, i
 static inlay_status make_version(inlay_session *session, session_version *version, uint32_t count,
                                  const char *const *names, inlay_value *const *values, inlay_diag *diag)
 {
-    const uint64_t heap_before = session->env.held_bytes != NULL ? heap_bytes() : 0;
+    const uint64_t heap_before = session->env.memory.held_bytes != NULL ? heap_bytes() : 0;
     inlay_diag why = INLAY_DIAG_INIT;
     inlay_status status = gather_weights(version, session->versions.latest, count, names, values, diag);
 

@@ -456,13 +456,41 @@ static const inlay_op_example *example_at(const case_source *source, uint32_t i)
     return INLAY_AT(inlay_op_example, source->own->examples, source->own->example_stride, i);
 }
 
+/* Would an input of the example have many elements if each of its axes grew by `more`? */
+static bool grows_large(const inlay_op_example *example, int64_t more)
+{
+    enum { MANY = 1 << 17 };
+    bool large = false;
+
+    for (uint32_t i = 0; i < example->input_count; i++) {
+        double elements = 1;
+
+        for (uint32_t d = 0; d < example->inputs[i].rank; d++)
+            elements *= (double)(example->inputs[i].dims[d] + more);
+        large |= elements > MANY;
+    }
+    return large;
+}
+
+/* The size of the last axis of the first input that has axes; -1: none has. */
+static int64_t last_axis(const inlay_op_example *example)
+{
+    for (uint32_t i = 0; i < example->input_count; i++)
+        if (example->inputs[i].rank > 0)
+            return example->inputs[i].dims[example->inputs[i].rank - 1];
+    return -1;
+}
+
 void generate_larger_examples(const case_source *source, const case_range *range, int64_t more, case_fn fn, void *user)
 {
     struct generator generator = { .source = source, .range = range, .fn = fn, .user = user, .state = range->seed };
 
-    for (uint32_t i = 0; source->own != NULL && i < source->own->example_count && !generator.stopped; i++)
-        generate_resized(&generator, example_at(source, i), example_at(source, i)->input_count, -1,
-                         (struct resize){ 1, more });
+    for (uint32_t i = 0; source->own != NULL && i < source->own->example_count && !generator.stopped; i++) {
+        const inlay_op_example *example = example_at(source, i);
+
+        generate_resized(&generator, example, example->input_count,
+                         grows_large(example, more) ? last_axis(example) : -1, (struct resize){ 1, more });
+    }
 }
 
 void generate_empty(const case_source *source, const case_range *range, case_fn fn, void *user)

@@ -391,7 +391,7 @@ static inlay_status draw(const inspect_args *args, const cli_common *common, gra
 
 static inlay_status inspect_quantization(graph_model *model, quant_report *out, inlay_diag *diag)
 {
-    pass_ctx passes = { .model = model, .rewrite_limit = -1, .diag = diag };
+    pass_ctx passes = { .model = model, .limits.rewrites = -1, .diag = diag };
     bool ignored = false;
     inlay_status status = pass_constant_nodes(&passes, &ignored);
 

@@ -86,13 +86,7 @@ static uint32_t reader_of(uint32_t option)
     case OPTION_copy_file_bytes:
     case OPTION_node_metadata:
     case OPTION_strict_model:
-    case OPTION_max_depth:
-    case OPTION_max_subgraph_depth:
-    case OPTION_max_nodes:
-    case OPTION_max_values:
-    case OPTION_max_tensor_bytes:
-    case OPTION_max_densified_bytes:
-    case OPTION_max_parsed_bytes:
+    case OPTION_model_limits:
         return CLI_SETTINGS_MODEL;
     default:
         return CLI_SETTINGS_SESSION & ~(CLI_SETTINGS_CHECK | CLI_SETTINGS_PROVIDERS);

@@ -14,8 +14,8 @@ static const struct {
     [QUANT_DYNAMIC] = { "dynamic-one-range",
                         "activations are quantized in each run with one range for all rows: a large value in one row "
                         "reduces the precision of the others",
-                        "--float-activations 1 keeps the integer weights and computes with floats, --dynamic-rows 1 "
-                        "gives each row a separate range" },
+                        "--dynamic-activations floats keeps the integer weights and computes with floats, "
+                        "--dynamic-activations rows gives each row a separate range" },
     [QUANT_HALVES] = { "float16-in-float", "float constants contain only float16 numbers",
                        "inlay quantize --weights exact stores them as float16" },
     [QUANT_DEAD] = { "dead-channel", "channels of quantized weights are entirely zero",

@@ -141,7 +141,7 @@ bool kernel_weights_are_low_bit(const cpu_build *build)
 {
     const uint32_t constant = build->op->in_count > 1 ? build->compiled->values[build->op->in[1]].constant : INLAY_NONE;
 
-    return constant != INLAY_NONE && build->compiled->constants[constant].narrow != NULL;
+    return constant != INLAY_NONE && build->compiled->constants[constant].kind == CONSTANT_LOW_BIT;
 }
 
 /* Deferred channel scales and deferred producers are supported by tiled kernels only. */

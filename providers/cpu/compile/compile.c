@@ -134,8 +134,7 @@ static void report_constants(inlay_compiled *compiled, const inlay_compile_reque
                                      : NULL;
         bool packed;
 
-        if (constant == NULL || constant->narrow != NULL || constant->entries.count > 0 ||
-            constant->half_type != INLAY_UNDEFINED || constant->blocks.type != NULL) /* not a constant of the host */
+        if (constant == NULL || constant->kind != CONSTANT_PLAIN) /* not a constant of the host */
             continue;
         packed = (compiled->ready != NULL && (pack_replaces(compiled, constant) || nbits_replaces(compiled, value))) ||
                  (constant->repacked_ops > 0 && constant->repacked_ops == compiled->values[value].uses &&
@@ -227,7 +226,7 @@ void cpu_release_compiled(void *state, inlay_compiled *compiled)
         cpu_constant_deinit(&compiled->constants[i]);
     for (uint32_t o = 0; o < compiled->op_count; o++)
         cpu_recurrent_release(&compiled->ops[o]);
-    free(compiled->spans);
+    free(compiled->placed.spans);
     free(compiled->constants);
     free(compiled->values);
     free(compiled->numbers);

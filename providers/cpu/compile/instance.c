@@ -177,12 +177,14 @@ static bool allocate_build(cpu_build *build)
         build->scales == NULL || build->ahead == NULL || build->rooms == NULL || build->groups == NULL ||
         build->key == NULL)
         return false;
-    return reserve(instance, &instance->steps, compiled->step_hint, &build->step_capacity, sizeof *instance->steps) &&
-           reserve(instance, &instance->args, compiled->arg_hint, &build->arg_capacity, sizeof *instance->args) &&
-           reserve(instance, &instance->buffers, compiled->buffer_hint, &build->buffer_capacity,
+    return reserve(instance, &instance->steps, compiled->last_counts.steps, &build->step_capacity,
+                   sizeof *instance->steps) &&
+           reserve(instance, &instance->args, compiled->last_counts.args, &build->arg_capacity,
+                   sizeof *instance->args) &&
+           reserve(instance, &instance->buffers, compiled->last_counts.buffers, &build->buffer_capacity,
                    sizeof *instance->buffers) &&
-           (compiled->choice_hint == 0 || reserve(instance, &instance->choices, compiled->choice_hint,
-                                                  &build->choice_capacity, sizeof *instance->choices));
+           (compiled->last_counts.choices == 0 || reserve(instance, &instance->choices, compiled->last_counts.choices,
+                                                          &build->choice_capacity, sizeof *instance->choices));
 }
 
 static void release_build(cpu_build *build)
@@ -218,10 +220,10 @@ inlay_status cpu_instance_build(inlay_compiled *compiled, const inlay_value_stat
     INLAY_TRY(cpu_plan(&build));
     INLAY_TRY(cpu_context_prepare(build.instance, diag));
     compiled->builds++;
-    compiled->step_hint = build.instance->step_count;
-    compiled->arg_hint = build.instance->arg_count;
-    compiled->buffer_hint = build.instance->buffer_count;
-    compiled->choice_hint = build.instance->choice_count;
+    compiled->last_counts.steps = build.instance->step_count;
+    compiled->last_counts.args = build.instance->arg_count;
+    compiled->last_counts.buffers = build.instance->buffer_count;
+    compiled->last_counts.choices = build.instance->choice_count;
     *out_instance = build.instance;
     build.instance = NULL;
 done:

@@ -24,7 +24,7 @@ static bool is_readable(const cpu_build *build, uint32_t value)
 {
     const uint32_t constant = build->compiled->values[value].constant;
 
-    return constant != INLAY_NONE && build->compiled->constants[constant].narrow == NULL;
+    return constant != INLAY_NONE && build->compiled->constants[constant].kind != CONSTANT_LOW_BIT;
 }
 
 static bool is_constant(const cpu_build *build, const cpu_group *group, const cpu_post *post, element_function function)

@@ -329,7 +329,7 @@ static bool is_low_bit(const cpu_build *build, uint32_t value)
 {
     const uint32_t k = build->compiled->values[value].constant;
 
-    return k != INLAY_NONE && build->compiled->constants[k].narrow != NULL;
+    return k != INLAY_NONE && build->compiled->constants[k].kind == CONSTANT_LOW_BIT;
 }
 
 /* Do all rows of a matrix have the scales of its first row? */

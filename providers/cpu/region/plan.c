@@ -17,10 +17,10 @@ static uint64_t room_of(uint64_t bytes)
  * about as many bytes. list: by id. */
 static bool last_placement_fits(const inlay_compiled *compiled, const struct span *list, uint32_t count)
 {
-    if (count != compiled->span_count)
+    if (count != compiled->placed.count)
         return false;
     for (uint32_t k = 0; k < count; k++) {
-        const struct span *last = &compiled->spans[k];
+        const struct span *last = &compiled->placed.spans[k];
 
         if (list[k].first != last->first || list[k].last != last->last || list[k].id != last->id ||
             list[k].bytes > last->bytes || last->bytes > list[k].bytes + room_of(list[k].bytes) + ALIGN)
@@ -33,7 +33,7 @@ static bool last_placement_fits(const inlay_compiled *compiled, const struct spa
  * temporary. */
 static void place_anew(inlay_compiled *compiled, struct span *list, uint32_t count, struct span *sorted)
 {
-    const struct span *last = count == compiled->span_count ? compiled->spans : NULL;
+    const struct span *last = count == compiled->placed.count ? compiled->placed.spans : NULL;
     struct span *kept;
 
     for (uint32_t k = 0; k < count; k++) {
@@ -44,17 +44,17 @@ static void place_anew(inlay_compiled *compiled, struct span *list, uint32_t cou
         if (last != NULL && bytes != last[k].bytes && bytes <= last[k].bytes + room && last[k].bytes <= bytes + room)
             sorted[k].bytes += room;
     }
-    compiled->span_bytes = spans_place(sorted, count, ALIGN);
+    compiled->placed.bytes = spans_place(sorted, count, ALIGN);
     for (uint32_t k = 0; k < count; k++) {
         list[sorted[k].id].bytes = sorted[k].bytes;
         list[sorted[k].id].offset = sorted[k].offset;
     }
-    kept = last != NULL ? compiled->spans : realloc(compiled->spans, (count + 1u) * sizeof *kept);
+    kept = last != NULL ? compiled->placed.spans : realloc(compiled->placed.spans, (count + 1u) * sizeof *kept);
     if (kept == NULL) /* the next instance places its buffers anew */
         return;
     memcpy(kept, list, count * sizeof *kept);
-    compiled->spans = kept;
-    compiled->span_count = count;
+    compiled->placed.spans = kept;
+    compiled->placed.count = count;
 }
 
 inlay_status cpu_plan(cpu_build *build)
@@ -75,10 +75,10 @@ inlay_status cpu_plan(cpu_build *build)
             list[count++] = (struct span){ buffer->bytes, buffer->first, buffer->last, k, 0 };
     }
     if (last_placement_fits(compiled, list, count))
-        placed = compiled->spans;
+        placed = compiled->placed.spans;
     else
         place_anew(compiled, list, count, list + count);
-    instance->workspace_bytes = compiled->span_bytes;
+    instance->workspace_bytes = compiled->placed.bytes;
     for (uint32_t k = 0; k < count; k++)
         instance->buffers[placed[k].id].offset = placed[k].offset;
     for (uint32_t k = 0; k < instance->buffer_count; k++) {

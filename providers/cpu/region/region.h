@@ -343,31 +343,58 @@ typedef struct cpu_pack {
     bool trial;     /* made for the timing of kernels only, and freed after it */
 } cpu_pack;
 
-/* A constant of the region. Only weights/weights.c reads and writes the packs. */
+/* The form in which the model has a constant; weights/weights.c has a row for each. */
+typedef enum constant_kind {
+    CONSTANT_PLAIN,   /* the elements */
+    CONSTANT_SPARSE,  /* the nonzero elements of a matrix, and their places (sparse_weights.c) */
+    CONSTANT_HALVES,  /* float16 or bfloat16, converted for each pack (halves.h) */
+    CONSTANT_BLOCKS,  /* blocks of a quantized type, of which it is one part (blocks.h) */
+    CONSTANT_LOW_BIT, /* a DequantizeLinear, whose floats are made in each run (low_bit.h) */
+    CONSTANT_KINDS
+} constant_kind;
+
+/* A constant of the region. Only weights/weights.c reads and writes the packs. The kind is set when the region is
+ * parsed, and says which member of `stored` is valid. `data`, or that of halves or blocks, is NULL once it is dropped
+ * (cpu_constant_is_dropped): the elements are then in a pack. */
 typedef struct cpu_constant {
+    constant_kind kind;
     uint32_t value;   /* index in the host's graph */
-    const void *data; /* the original; NULL once it is dropped */
-    uint64_t bytes;   /* of the plain elements: of floats, for low-bit constants */
+    const void *data; /* CONSTANT_PLAIN: the elements; NULL for other kinds */
+    union {
+        sparse_entries entries;
+        struct {
+            const void *data;
+            inlay_dtype type;
+        } halves;
+        struct {
+            const void *data;
+            kit_blocks of;
+            uint8_t part; /* output of the UnpackBlocks */
+        } blocks;
+        struct low_bit_constant *low_bit; /* owned */
+    } stored;
+    uint32_t sources[2]; /* values of the host's graph that hold entries, halves or blocks */
+    uint64_t bytes;      /* of the plain elements: of floats, for low-bit constants */
     uint64_t content_hash;
-    struct low_bit_constant *narrow; /* low-bit constant whose floats are made in each run (low_bit.h), or NULL */
     cpu_pack *packs;
-    bool plain_used;        /* a step reads the original unpacked */
-    uint32_t repacked_ops;  /* ops that have packed it themselves (recurrent.c) */
-    int8_t pairs;           /* 1: weights of bytes_set_for() fit, -1: they do not; 0: not known yet */
-    uint8_t shift;          /* not 0: packs hold int8, the original's uint8 minus this */
-    sparse_entries entries; /* count > 0: stored sparse in the model (sparse_weights.c); data is NULL */
-    uint32_t sources[2];    /* values of the host's graph that hold entries, halves or blocks */
-    const void *halves;     /* elements of half_type, converted for each pack (halves.h); data is NULL */
-    inlay_dtype half_type;
-    kit_blocks blocks; /* type not NULL: read from block_data, blocks of the model (blocks.h); data is NULL */
-    const void *block_data;
-    uint8_t block_part;      /* output of the UnpackBlocks */
+    bool plain_used;         /* a step reads the original unpacked */
+    uint32_t repacked_ops;   /* ops that have packed it themselves (recurrent.c) */
+    int8_t pairs;            /* 1: weights of bytes_set_for() fit, -1: they do not; 0: not known yet */
+    uint8_t shift;           /* not 0: packs hold int8, the original's uint8 minus this */
     bool sparse_turned;      /* sparse_blocks were counted for a matrix [n, k] */
     int64_t sparse_blocks;   /* 1 + nonzero blocks of a float matrix (sparse.h); 0: not counted yet, -1: too many */
     uint32_t refused_points; /* bits 1 << points: Winograd packs that are too large (kernels/pack_limit.c) */
     struct winograd_accuracy
         *trusts[3]; /* of Winograd with 4 and 6 points, and FFT (tiles.h); NULL: not measured yet */
 } cpu_constant;
+
+/* Whether the memory of the host that held its elements is no longer read. */
+static inline bool cpu_constant_is_dropped(const cpu_constant *constant)
+{
+    return (constant->kind == CONSTANT_PLAIN && constant->data == NULL) ||
+           (constant->kind == CONSTANT_HALVES && constant->stored.halves.data == NULL) ||
+           (constant->kind == CONSTANT_BLOCKS && constant->stored.blocks.data == NULL);
+}
 
 typedef struct cpu_value {
     uint32_t snapshot;      /* index in the host's graph */
@@ -389,18 +416,22 @@ struct inlay_compiled {
     cpu_value *values;
     cpu_constant *constants;
     uint32_t op_count, value_count, constant_count;
-    uint32_t input_count, output_count;                     /* of the region */
-    uint32_t *numbers;                                      /* storage of cpu_op.in and out */
-    pthread_mutex_t lock;                                   /* guards constants, ready and last */
-    void *compiling;                                        /* the request's handle, during compile */
-    const void *timings;                                    /* measured times of kernels, or NULL */
-    uint32_t builds;                                        /* instances made so far */
-    uint64_t pack_share;                                    /* bytes that packs may take in addition to the weights */
-    double graph_weights;                                   /* bytes of all weights of the graph */
-    uint32_t step_hint, arg_hint, buffer_hint, choice_hint; /* counts of the last instance */
-    struct span *spans; /* [span_count] placement of the last instance's buffers in its workspace, in their order */
-    uint32_t span_count;
-    uint64_t span_bytes;   /* workspace of these spans */
+    uint32_t input_count, output_count; /* of the region */
+    uint32_t *numbers;                  /* storage of cpu_op.in and out */
+    pthread_mutex_t lock;               /* guards constants, ready and last */
+    void *compiling;                    /* the request's handle, during compile */
+    const void *timings;                /* measured times of kernels, or NULL */
+    uint32_t builds;                    /* instances made so far */
+    uint64_t pack_share;                /* bytes that packs may take in addition to the weights */
+    double graph_weights;               /* bytes of all weights of the graph */
+    struct {
+        uint32_t steps, args, buffers, choices;
+    } last_counts; /* of the last instance */
+    struct {
+        struct span *spans; /* [count] placement of the last instance's buffers in its workspace, in their order */
+        uint32_t count;
+        uint64_t bytes; /* workspace of these spans */
+    } placed;
     bool keep_last_bit;    /* DynamicQuantizeLinear rounds floats here: an error in the last bit changes integers */
     cpu_scratch *spare;    /* atomic: memory of a destroyed instance, or NULL */
     bool trying;           /* an instance is being built for the timing of kernels (compile/tune.c) */

@@ -35,6 +35,7 @@ void blocks_make_constants(inlay_compiled *compiled, const inlay_graph *graph)
             for (uint32_t d = 0; d < info->rank; d++)
                 value->dims[d] = info->dims[d].value;
             compiled->constants[compiled->constant_count++] = (cpu_constant){
+                .kind = CONSTANT_BLOCKS,
                 .value = value->snapshot,
                 .bytes = (uint64_t)cpu_known_count(info) * (part == BLOCKS_CODES ? 1 : sizeof(float)),
                 .content_hash = from->content_hash == 0 ? 0
@@ -42,9 +43,7 @@ void blocks_make_constants(inlay_compiled *compiled, const inlay_graph *graph)
                                                            op->blocks.type->id * 4 + part) ^
                                                               (uint64_t)(op->blocks.bits << 32 | op->blocks.group),
                 .sources = { from->value },
-                .blocks = op->blocks,
-                .block_data = from->data,
-                .block_part = (uint8_t)part,
+                .stored.blocks = { .data = from->data, .of = op->blocks, .part = (uint8_t)part },
             };
             op->silent &= value->output == INLAY_NONE;
         }
@@ -70,7 +69,7 @@ void blocks_mark_packed(inlay_compiled *compiled)
             continue;
         for (uint32_t part = BLOCKS_CODES; part < op->out_count; part++)
             if (!is_unread(compiled, op, part))
-                compiled->constants[compiled->values[op->out[part]].constant].block_data = NULL;
+                compiled->constants[compiled->values[op->out[part]].constant].stored.blocks.data = NULL;
         compiled->constants[compiled->values[op->in[0]].constant].repacked_ops++;
     }
 }
@@ -84,13 +83,13 @@ static void read_part(const kit_blocks *blocks, int part, const void *from, int6
 
 inlay_status blocks_write(const inlay_compiled *compiled, const cpu_constant *constant, void *out, inlay_diag *diag)
 {
-    const kit_blocks *blocks = &constant->blocks;
+    const kit_blocks *blocks = &constant->stored.blocks.of;
     const int64_t group_bytes =
-        constant->block_part == BLOCKS_CODES ? blocks->group * blocks->bits / 8 : (int64_t)sizeof(float);
+        constant->stored.blocks.part == BLOCKS_CODES ? blocks->group * blocks->bits / 8 : (int64_t)sizeof(float);
 
     (void)compiled, (void)diag;
-    INLAY_CHECK(constant->block_data != NULL);
-    read_part(blocks, constant->block_part, constant->block_data,
+    INLAY_CHECK(constant->kind == CONSTANT_BLOCKS && constant->stored.blocks.data != NULL);
+    read_part(blocks, constant->stored.blocks.part, constant->stored.blocks.data,
               (int64_t)constant->bytes / (blocks->type->elements / blocks->group * group_bytes), out);
     return INLAY_OK;
 }
@@ -182,11 +181,14 @@ bool blocks_pack(const cpu_state *state, const cpu_constant *constant, const ten
 {
     enum { GRAIN = 8 };
     pack_call call = {
-        .data = constant->block_data, .blocks = constant->blocks, .part = constant->block_part, .out = target
+        .data = constant->stored.blocks.data,
+        .blocks = constant->stored.blocks.of,
+        .part = constant->stored.blocks.part,
+        .out = target,
     };
 
     (void)plain;
-    INLAY_CHECK(constant->block_data != NULL);
+    INLAY_CHECK(constant->kind == CONSTANT_BLOCKS && constant->stored.blocks.data != NULL);
     if (!nbits_is_pack(layout) || !nbits_shape_of(layout, &call.shape) ||
         !blocks_fit(&call.blocks, call.shape.k, call.shape.block))
         return false;

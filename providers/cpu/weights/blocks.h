@@ -10,6 +10,11 @@ enum { BLOCKS_CODES, BLOCKS_SCALES, BLOCKS_ZEROS }; /* outputs */
 
 /* Reads an UnpackBlocks (cpu_family.parse). */
 bool blocks_parse(const kit_node *node, cpu_op *op, kit_refusal *why);
+/* The blocks that the constant is a part of; NULL: none. */
+static inline const kit_blocks *blocks_of_constant(const cpu_constant *constant)
+{
+    return constant != NULL && constant->kind == CONSTANT_BLOCKS ? &constant->stored.blocks.of : NULL;
+}
 /* Is the value a result of such a node? */
 bool blocks_is_constant(const struct inlay_graph *graph, uint32_t value);
 /* Turns these results into constants of the region. Called when all nodes of a region are parsed. */

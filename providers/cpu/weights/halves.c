@@ -67,7 +67,7 @@ static void skip_transpose(inlay_compiled *compiled, uint32_t reader)
     if (turn == NULL || turn->row->family->kind != CPU_FAMILY_TRANSPOSE || turn->perm[0] != 1 || turn->perm[1] != 0)
         return;
     constant = compiled->values[turn->in[0]].constant;
-    if (constant == INLAY_NONE || compiled->constants[constant].halves == NULL)
+    if (constant == INLAY_NONE || compiled->constants[constant].kind != CONSTANT_HALVES)
         return;
     product->in[1] = turn->in[0];
     product->product.trans_b = !product->product.trans_b;
@@ -95,12 +95,12 @@ void halves_make_constants(inlay_compiled *compiled, const inlay_graph *graph)
         value->rank = input->rank;
         memcpy(value->dims, input->dims, sizeof value->dims);
         compiled->constants[compiled->constant_count++] = (cpu_constant){
+            .kind = CONSTANT_HALVES,
             .value = value->snapshot,
             .bytes = from->bytes * 2,
             .content_hash = from->content_hash == 0 ? 0 : from->content_hash * UINT64_C(0x9e3779b97f4a7c15) + 1,
             .sources = { from->value, from->value },
-            .halves = from->data,
-            .half_type = inlay_graph_value(graph, input->snapshot)->dtype,
+            .stored.halves = { from->data, inlay_graph_value(graph, input->snapshot)->dtype },
         };
         op->silent = value->output == INLAY_NONE;
         any = true;
@@ -120,7 +120,7 @@ void halves_mark_packed(inlay_compiled *compiled)
 
         if (constant == NULL || !op->silent || !pack_replaces(compiled, constant))
             continue;
-        constant->halves = NULL; /* further packs are made from the existing ones */
+        constant->stored.halves.data = NULL; /* further packs are made from the existing ones */
         compiled->constants[compiled->values[op->in[0]].constant].repacked_ops++;
     }
 }
@@ -131,14 +131,14 @@ inlay_status halves_floats(const inlay_compiled *compiled, const cpu_constant *c
     const int64_t count = (int64_t)(constant->bytes / sizeof(float));
 
     (void)compiled, (void)diag;
-    INLAY_CHECK(constant->halves != NULL);
+    INLAY_CHECK(constant->kind == CONSTANT_HALVES && constant->stored.halves.data != NULL);
     /* The elements are converted from an aligned buffer, since files do not align them. */
     for (int64_t at = 0, part_count; at < count; at += part_count) {
         uint16_t part[PART];
 
         part_count = count - at < PART ? count - at : PART;
-        memcpy(part, (const char *)constant->halves + 2 * at, (size_t)part_count * sizeof *part);
-        convert_to_f32((float *)out + at, constant->half_type, part, 0, part_count);
+        memcpy(part, (const char *)constant->stored.halves.data + 2 * at, (size_t)part_count * sizeof *part);
+        convert_to_f32((float *)out + at, constant->stored.halves.type, part, 0, part_count);
     }
     return INLAY_OK;
 }

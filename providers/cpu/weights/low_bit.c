@@ -147,8 +147,10 @@ static bool make_constant(inlay_compiled *compiled, const inlay_graph *graph, ui
     *own = *narrow;
     output->constant = compiled->constant_count;
     output->rank = inlay_graph_value(graph, output->snapshot)->rank;
-    compiled->constants[compiled->constant_count++] =
-        (cpu_constant){ .value = output->snapshot, .bytes = (uint64_t)narrow->count * sizeof(float), .narrow = own };
+    compiled->constants[compiled->constant_count++] = (cpu_constant){ .kind = CONSTANT_LOW_BIT,
+                                                                      .value = output->snapshot,
+                                                                      .bytes = (uint64_t)narrow->count * sizeof(float),
+                                                                      .stored.low_bit = own };
     return true;
 }
 
@@ -180,9 +182,9 @@ inlay_status low_bit_make_constants(inlay_compiled *compiled, const inlay_graph 
         } else if (any && (op->row->family->kind == CPU_FAMILY_TRANSPOSE || op->row->family->kind == CPU_FAMILY_VIEW) &&
                    compiled->values[op->in[0]].constant != INLAY_NONE) {
             from = &compiled->constants[compiled->values[op->in[0]].constant];
-            if (from->narrow == NULL || from->narrow->turn_count == LOW_BIT_MAX_VIEWS)
+            if (from->kind != CONSTANT_LOW_BIT || from->stored.low_bit->turn_count == LOW_BIT_MAX_VIEWS)
                 continue;
-            narrow = *from->narrow;
+            narrow = *from->stored.low_bit;
             if (op->row->family->kind == CPU_FAMILY_TRANSPOSE)
                 narrow.turns[narrow.turn_count++] = op_index;
             ok = make_constant(compiled, graph, op->out[0], &narrow);
@@ -205,16 +207,12 @@ void low_bit_mark_packed(inlay_compiled *compiled)
 
         if (op->row->family->kind != CPU_FAMILY_NARROW)
             continue;
-        for (uint32_t i = 0; i < compiled->constant_count; i++) {
-            const struct low_bit_constant *narrow = compiled->constants[i].narrow;
-
-            packed |= narrow != NULL && narrow->maker == op_index && compiled->constants[i].packs != NULL;
-        }
+        for (uint32_t i = 0; i < compiled->constant_count; i++)
+            packed |= low_bit_is_of(&compiled->constants[i], op_index) && compiled->constants[i].packs != NULL;
         /* An output of the region may be read from a constant without a pack, so the originals must stay. */
         for (uint32_t value = 0; value < compiled->value_count; value++)
             read |= compiled->values[value].constant != INLAY_NONE &&
-                    compiled->constants[compiled->values[value].constant].narrow != NULL &&
-                    compiled->constants[compiled->values[value].constant].narrow->maker == op_index &&
+                    low_bit_is_of(&compiled->constants[compiled->values[value].constant], op_index) &&
                     compiled->values[value].output != INLAY_NONE;
         for (uint32_t i = 0; packed && !read && i < op->in_count; i++)
             if (op->in[i] != INLAY_NONE)

@@ -155,7 +155,7 @@ static inlay_status no_memory(inlay_diag *diag, int64_t count)
  * transposes. NULL: out of memory. The caller frees them. */
 static int32_t *number_elements(const inlay_compiled *compiled, const cpu_constant *constant)
 {
-    const struct low_bit_constant *narrow = constant->narrow;
+    const struct low_bit_constant *narrow = constant->stored.low_bit;
     int32_t *numbers = malloc((size_t)narrow->count * sizeof *numbers), *other = NULL;
 
     INLAY_CHECK(narrow->turn_count <= LOW_BIT_MAX_VIEWS);
@@ -216,7 +216,7 @@ static inlay_status order_elements(const inlay_compiled *compiled, const cpu_con
     else if (!layout_copy(plain, numbers, packed, laid))
         INLAY_TRY(cpu_reorder_now(compiled->state, plain, numbers, packed, laid, diag));
     for (int64_t i = 0; i < count; i++) {
-        if (laid[i] < 0 || laid[i] > constant->narrow->count)
+        if (laid[i] < 0 || laid[i] > constant->stored.low_bit->count)
             status = INLAY_INTERNAL;
         found += laid[i] != PADDING;
     }
@@ -253,7 +253,7 @@ static inlay_status to_floats(const cpu_constant *from, inlay_dtype dtype, int64
 static inlay_status open_source(const inlay_compiled *compiled, const cpu_constant *constant, struct source *source,
                                 inlay_diag *diag)
 {
-    const struct low_bit_constant *narrow = constant->narrow;
+    const struct low_bit_constant *narrow = constant->stored.low_bit;
     const cpu_pack *pack = constant->packs;
     inlay_status status = INLAY_OK;
     int32_t *laid = NULL;
@@ -270,7 +270,7 @@ static inlay_status open_source(const inlay_compiled *compiled, const cpu_consta
     }
     /* Otherwise the source is the pack of another view of the same constant. */
     for (uint32_t i = 0; pack == NULL && i < compiled->constant_count; i++)
-        if (compiled->constants[i].narrow != NULL && compiled->constants[i].narrow->maker == narrow->maker) {
+        if (low_bit_is_of(&compiled->constants[i], narrow->maker)) {
             constant = &compiled->constants[i];
             pack = constant->packs;
         }
@@ -440,7 +440,7 @@ inlay_status low_bit_pack(const inlay_compiled *compiled, const cpu_constant *co
 {
     struct packing packing = { .count = (int64_t)(layout_bytes(packed) / sizeof(float)) };
     const uint64_t groups = (uint64_t)(packing.count + LANES - 1) / LANES;
-    pack_head head = { .count = packing.count, .dtype = constant->narrow->dtype, .bytes = sizeof head };
+    pack_head head = { .count = packing.count, .dtype = constant->stored.low_bit->dtype, .bytes = sizeof head };
     inlay_status status = INLAY_OK;
 
     *out = NULL;
@@ -472,7 +472,7 @@ done:
 
 inlay_status low_bit_floats(const inlay_compiled *compiled, const cpu_constant *constant, void *out, inlay_diag *diag)
 {
-    const int64_t count = constant->narrow->count;
+    const int64_t count = constant->stored.low_bit->count;
     inlay_status status = INLAY_OK;
     int32_t *numbers = NULL;
     struct source source = { 0 };
@@ -488,7 +488,7 @@ inlay_status low_bit_floats(const inlay_compiled *compiled, const cpu_constant *
         float scale, zero, x;
         uint32_t bits = read_element(&source, numbers[i] - 1, &scale, &zero);
 
-        convert_to_f32(&x, constant->narrow->dtype, &bits, 0, 1);
+        convert_to_f32(&x, constant->stored.low_bit->dtype, &bits, 0, 1);
         ((float *)out)[i] = (x - zero) * scale;
     }
 done:

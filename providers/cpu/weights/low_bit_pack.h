@@ -23,6 +23,11 @@ struct low_bit_constant {
     uint32_t turn_count;
     uint32_t turns[LOW_BIT_MAX_VIEWS]; /* Transposes, as ops */
 };
+/* Is it a low-bit constant of this DequantizeLinear? */
+static inline bool low_bit_is_of(const cpu_constant *constant, uint32_t maker)
+{
+    return constant->kind == CONSTANT_LOW_BIT && constant->stored.low_bit->maker == maker;
+}
 
 /* The kernels over codes for this CPU; NULL: none, and no pack holds codes. */
 const unfold_kernel *unfold_of_cpu(void);

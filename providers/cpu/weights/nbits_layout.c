@@ -41,35 +41,36 @@ void nbits_take_blocks(const inlay_compiled *compiled, cpu_nbits *nbits)
 {
     const cpu_constant *codes = constant_of(compiled, nbits->q), *scales = constant_of(compiled, nbits->scale),
                        *zeros = constant_of(compiled, nbits->zero);
+    const kit_blocks *blocks = blocks_of_constant(codes);
     nbits_shape shape;
 
-    if (codes == NULL || scales == NULL || codes->blocks.type == NULL || codes->sources[0] != scales->sources[0] ||
-        (nbits->zero != INLAY_NONE &&
-         (zeros == NULL || zeros->blocks.type == NULL || zeros->sources[0] != codes->sources[0])) ||
-        !blocks_fit(&codes->blocks, nbits->k, nbits->block) || !blocks_fit(&scales->blocks, nbits->k, nbits->block))
+    if (blocks == NULL || blocks_of_constant(scales) == NULL || codes->sources[0] != scales->sources[0] ||
+        (nbits->zero != INLAY_NONE && (blocks_of_constant(zeros) == NULL || zeros->sources[0] != codes->sources[0])) ||
+        !blocks_fit(blocks, nbits->k, nbits->block) || !blocks_fit(blocks_of_constant(scales), nbits->k, nbits->block))
         return;
-    nbits->joint = codes->blocks.type->read_scales != NULL &&
+    nbits->joint = blocks->type->read_scales != NULL &&
                    nbits_shape_init(&shape, nbits->bits, nbits->k, nbits->n, nbits->block) && nbits_join_scales(&shape);
     if (nbits->bits == 8 && nbits->zero == INLAY_NONE && nbits->all == NBITS_TABLE_ZERO &&
         compiled->state->nbits != NULL && compiled->state->nbits->tables)
-        nbits->table = blocks_table(&codes->blocks);
-    nbits->bits = nbits->table != NULL ? 4 : (uint8_t)codes->blocks.type->bits;
-    if (compiled->state->nbits == NULL || !compiled->state->nbits->planes || blocks_plane_bits(&codes->blocks) == 0)
+        nbits->table = blocks_table(blocks);
+    nbits->bits = nbits->table != NULL ? 4 : (uint8_t)blocks->type->bits;
+    if (compiled->state->nbits == NULL || !compiled->state->nbits->planes || blocks_plane_bits(blocks) == 0)
         return;
-    nbits->bits = blocks_plane_bits(&codes->blocks);
-    if (nbits->zero == INLAY_NONE && !codes->blocks.type->zeros) /* the middle of the codes is packed as that of bits */
-        nbits->all += (float)(1 << (nbits->bits - 1)) - kit_blocks_zero(&codes->blocks);
+    nbits->bits = blocks_plane_bits(blocks);
+    if (nbits->zero == INLAY_NONE && !blocks->type->zeros) /* the middle of the codes is packed as that of bits */
+        nbits->all += (float)(1 << (nbits->bits - 1)) - kit_blocks_zero(blocks);
 }
 
 void nbits_merge_zeros(const inlay_compiled *compiled, cpu_nbits *nbits)
 {
     const cpu_constant *constant = constant_of(compiled, nbits->zero);
+    const kit_blocks *stored = blocks_of_constant(constant);
     const int64_t blocks = (nbits->k + nbits->block - 1) / nbits->block;
     float first = 0;
 
-    if (constant != NULL && constant->blocks.type != NULL && !constant->blocks.type->zeros) {
+    if (stored != NULL && !stored->type->zeros) {
         nbits->zero = INLAY_NONE;
-        nbits->all = kit_blocks_zero(&constant->blocks);
+        nbits->all = kit_blocks_zero(stored);
     }
     if (constant == NULL || constant->data == NULL)
         return;

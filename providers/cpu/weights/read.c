@@ -12,7 +12,7 @@ inlay_status cpu_read_constant(cpu_build *build, uint32_t value, const tensor_la
     inlay_status status;
 
     INLAY_CHECK(build->compiled->values[value].constant < build->compiled->constant_count);
-    if (constant->narrow != NULL)
+    if (constant->kind == CONSTANT_LOW_BIT)
         return low_bit_read(build, value, plain, layout, out);
     status = cpu_constant_pack(build, constant, plain, layout, &pack);
     if (status != INLAY_OK)
@@ -36,7 +36,7 @@ static inlay_status place_constant(cpu_build *build, uint32_t value, cpu_place *
     alignment = plain.type == ELEMENT_INT64 ? sizeof(int64_t) : sizeof(float);
     /* The original was dropped, or is not aligned for its type: model files do not align tensors. */
     if (constant->data == NULL || (uintptr_t)constant->data % alignment != 0) {
-        INLAY_CHECK(constant->narrow != NULL || cpu_type_bytes(plain.type) > 0);
+        INLAY_CHECK(constant->kind == CONSTANT_LOW_BIT || cpu_type_bytes(plain.type) > 0);
         return cpu_read_constant(build, value, &plain, &plain, out);
     }
     constant->plain_used = true;
@@ -187,8 +187,10 @@ bool cpu_has_halves(const cpu_build *build, uint32_t value)
 {
     const uint32_t index = build->compiled->values[value].constant;
 
-    return index != INLAY_NONE && build->compiled->constants[index].halves != NULL &&
-           build->compiled->constants[index].half_type == INLAY_FLOAT16;
+    const cpu_constant *constant = index == INLAY_NONE ? NULL : &build->compiled->constants[index];
+
+    return constant != NULL && constant->kind == CONSTANT_HALVES && !cpu_constant_is_dropped(constant) &&
+           constant->stored.halves.type == INLAY_FLOAT16;
 }
 
 inlay_status cpu_read_halves(cpu_build *build, uint32_t value, cpu_place *out)
@@ -196,7 +198,7 @@ inlay_status cpu_read_halves(cpu_build *build, uint32_t value, cpu_place *out)
     inlay_compiled *compiled = build->compiled;
     cpu_constant *constant = &compiled->constants[compiled->values[value].constant];
     const int64_t bytes = (int64_t)(constant->bytes / 2);
-    const inlay_status status = cpu_pack_place(build, constant->halves, (uint64_t)bytes, out);
+    const inlay_status status = cpu_pack_place(build, constant->stored.halves.data, (uint64_t)bytes, out);
 
     INLAY_CHECK(cpu_has_halves(build, value));
     constant->plain_used = true; /* the originals, at sources[0], are read */
@@ -218,7 +220,7 @@ inlay_status cpu_read_original(cpu_build *build, uint32_t value, const void **ou
     *out = NULL;
     if (constant == NULL)
         return INLAY_OK;
-    INLAY_CHECK(constant->narrow == NULL);
+    INLAY_CHECK(constant->kind != CONSTANT_LOW_BIT);
     if (constant->data != NULL) {
         constant->plain_used = true;
         *out = constant->data;

@@ -26,21 +26,28 @@ static sparse_packed_weights weights_of(const tensor_layout *plain, const void *
 /* The entries of a constant as the operand [k, n] of a GEMM; turned: the GEMM transposes the constant. */
 static sparse_entries entries_of(const cpu_constant *constant, bool turned)
 {
-    sparse_entries entries = constant->entries;
+    const sparse_entries *stored = &constant->stored.entries;
+    sparse_entries entries = *stored;
 
+    INLAY_CHECK(constant->kind == CONSTANT_SPARSE);
     entries.upright = !turned;
-    entries.k = turned ? constant->entries.n : constant->entries.k;
-    entries.n = turned ? constant->entries.k : constant->entries.n;
+    entries.k = turned ? stored->n : stored->k;
+    entries.n = turned ? stored->k : stored->n;
     return entries;
 }
 
 /* cpu_constant.sparse_blocks */
 static int64_t count_blocks(const cpu_constant *constant, const sparse_packed_weights *weights, bool turned)
 {
-    const sparse_entries entries = entries_of(constant, turned);
-    const int64_t blocks =
-        constant->entries.count > 0 ? sparse_entries_count(&entries, MOST_SHARE) : sparse_count(weights, MOST_SHARE);
+    int64_t blocks;
 
+    if (constant->kind == CONSTANT_SPARSE) {
+        const sparse_entries entries = entries_of(constant, turned);
+
+        blocks = sparse_entries_count(&entries, MOST_SHARE);
+    } else {
+        blocks = sparse_count(weights, MOST_SHARE);
+    }
     return blocks + (blocks >= 0);
 }
 
@@ -54,7 +61,7 @@ int64_t sparse_blocks_of(cpu_build *build, const cpu_op *op)
 
     if (constant == NULL || sparse_of_cpu() == NULL)
         return -1;
-    if (constant->sparse_blocks == 0 && (constant->data != NULL || constant->entries.count > 0)) {
+    if (constant->sparse_blocks == 0 && (constant->data != NULL || constant->kind == CONSTANT_SPARSE)) {
         const sparse_packed_weights weights = { .data = constant->data,
                                                 .k = dims[turned ? 1 : 0],
                                                 .n = dims[turned ? 0 : 1],
@@ -67,7 +74,7 @@ int64_t sparse_blocks_of(cpu_build *build, const cpu_op *op)
 
         if ((uint64_t)weights.k * (uint64_t)weights.n * sizeof(float) != constant->bytes || weights.k > UINT32_MAX)
             return -1;
-        kept = constant->entries.count > 0
+        kept = constant->kind == CONSTANT_SPARSE
                    ? NULL
                    : cpu_constant_fact(compiled, constant, key, KIT_COUNT(key), sizeof *kept, &known);
         if (kept != NULL && known) {
@@ -120,8 +127,8 @@ bool sparse_pack_entries(const cpu_state *state, const cpu_constant *constant, c
 {
     const int64_t count = block_count_of(plain, layout);
     const sparse_entries entries =
-        entries_of(constant, count >= 0 && plain->dims[0] == constant->entries.k && plain->strides[1] == 1 &&
-                                 plain->strides[0] == constant->entries.n);
+        entries_of(constant, count >= 0 && plain->dims[0] == constant->stored.entries.k && plain->strides[1] == 1 &&
+                                 plain->strides[0] == constant->stored.entries.n);
 
     (void)state;
     return count >= 0 && sparse_entries_pack(&entries, count, target);
@@ -130,7 +137,7 @@ bool sparse_pack_entries(const cpu_state *state, const cpu_constant *constant, c
 inlay_status sparse_unfold(const inlay_compiled *compiled, const cpu_constant *constant, void *out, inlay_diag *diag)
 {
     (void)compiled;
-    return sparse_entries_expand(&constant->entries, out)
+    return sparse_entries_expand(&constant->stored.entries, out)
                ? INLAY_OK
                : inlay_fail(diag, INLAY_INVALID_MODEL, "the indices of a sparse matrix are out of order or range");
 }
@@ -193,14 +200,15 @@ void sparse_make_constants(inlay_compiled *compiled)
         value->rank = 2;
         memcpy(value->dims, op->window.kernel, 2 * sizeof *value->dims);
         compiled->constants[compiled->constant_count++] = (cpu_constant){
+            .kind = CONSTANT_SPARSE,
             .value = value->snapshot,
             .bytes = (uint64_t)(value->dims[0] * value->dims[1]) * sizeof(float),
             .content_hash = values->content_hash == 0 || places->content_hash == 0
                                 ? 0
                                 : values->content_hash * UINT64_C(0x9e3779b97f4a7c15) + places->content_hash,
             .sources = { values->value, places->value },
-            .entries = { values->data, places->data, (int64_t)(values->bytes / sizeof(float)), value->dims[0],
-                         value->dims[1], true },
+            .stored.entries = { values->data, places->data, (int64_t)(values->bytes / sizeof(float)), value->dims[0],
+                                value->dims[1], true },
         };
         op->silent = value->output == INLAY_NONE;
     }
@@ -234,7 +242,7 @@ bool sparse_share_of(const inlay_graph *graph, const inlay_value_info *value, bo
 
     if (maker != NULL && strcmp(maker->op_type.data, "SparseToDense") == 0 && sparse_of_cpu() != NULL &&
         read_node(graph, maker, &entries)) {
-        const cpu_constant constant = { .entries = entries };
+        const cpu_constant constant = { .kind = CONSTANT_SPARSE, .stored.entries = entries };
 
         entries = entries_of(&constant, !upright);
         *out_share = sparse_entries_share(&entries);

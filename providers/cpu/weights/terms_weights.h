@@ -7,8 +7,10 @@
 /* The number of terms of the elements of a constant: floats that are converted from a 16-bit type have fewer. */
 static inline int terms_of_constant(const cpu_build *build, uint32_t value)
 {
-    const uint32_t constant = build->compiled->values[value].constant;
-    const inlay_dtype type = constant == INLAY_NONE ? INLAY_UNDEFINED : build->compiled->constants[constant].half_type;
+    const uint32_t index = build->compiled->values[value].constant;
+    const cpu_constant *constant = index == INLAY_NONE ? NULL : &build->compiled->constants[index];
+    const inlay_dtype type =
+        constant == NULL || constant->kind != CONSTANT_HALVES ? INLAY_UNDEFINED : constant->stored.halves.type;
 
     return type == INLAY_BFLOAT16 ? 1 : type == INLAY_FLOAT16 ? 2 : TERMS;
 }

@@ -24,77 +24,39 @@ static inlay_status unpack(const inlay_compiled *compiled, const cpu_constant *c
     return cpu_reorder_now(compiled->state, &from->layout, from->data, &from->plain, out, diag);
 }
 
-/* Converts uint8 to int8, the type of the kernels' weights, by subtracting their zero point. */
-static inlay_status shift_to_int8(const inlay_compiled *compiled, const cpu_constant *constant, void *out,
-                                  inlay_diag *diag)
+/* Can kernels read the elements where they lie? */
+static bool is_in_place(const cpu_constant *constant)
+{
+    return constant->data != NULL && constant->shift == 0 &&
+           !(MUST_ALIGN && (uintptr_t)constant->data % sizeof(float) != 0);
+}
+
+/* Copies elements that are not aligned, or converts uint8 to int8, the type of the kernels' weights, by subtracting
+ * their zero point. */
+static inlay_status write_plain(const inlay_compiled *compiled, const cpu_constant *constant, void *out,
+                                inlay_diag *diag)
 {
     const uint8_t *from = constant->data;
 
     (void)compiled, (void)diag;
+    if (constant->shift == 0) {
+        memcpy(out, from, constant->bytes);
+        return INLAY_OK;
+    }
     for (uint64_t i = 0; i < constant->bytes; i++)
         ((uint8_t *)out)[i] = (uint8_t)(from[i] - constant->shift);
     return INLAY_OK;
 }
 
-static inlay_status copy_aligned(const inlay_compiled *compiled, const cpu_constant *constant, void *out,
-                                 inlay_diag *diag)
-{
-    (void)compiled, (void)diag;
-    memcpy(out, constant->data, constant->bytes);
-    return INLAY_OK;
-}
-
-static bool is_sparse(const cpu_constant *constant)
-{
-    return constant->entries.count > 0;
-}
-
-static bool is_halves(const cpu_constant *constant)
-{
-    return constant->halves != NULL;
-}
-
-static bool is_blocks(const cpu_constant *constant)
-{
-    return constant->blocks.type != NULL && constant->block_data != NULL;
-}
-
-static bool is_low_bit(const cpu_constant *constant)
-{
-    return constant->narrow != NULL;
-}
-
-static bool is_dropped(const cpu_constant *constant)
-{
-    return constant->data == NULL;
-}
-
-static bool is_shifted(const cpu_constant *constant)
-{
-    return constant->shift != 0;
-}
-
-static bool is_unaligned(const cpu_constant *constant)
-{
-    return MUST_ALIGN && (uintptr_t)constant->data % sizeof(float) != 0;
-}
-
-static bool is_plain(const cpu_constant *constant)
-{
-    (void)constant;
-    return true;
-}
-
 static void free_low_bit(cpu_constant *constant)
 {
-    low_bit_destroy(constant->narrow);
-    constant->narrow = NULL;
+    low_bit_destroy(constant->stored.low_bit);
+    constant->stored.low_bit = NULL;
 }
 
-/* The kinds of weights. The first row that applies counts. */
-static const struct weight_kind {
-    bool (*is)(const cpu_constant *constant);
-    /* Writes the elements, with dense strides, to constant->bytes bytes. NULL: constant->data are the elements. */
+/* What is done with a constant of a kind. */
+struct weight_kind {
+    /* Writes the elements, with dense strides, to constant->bytes bytes. */
     inlay_status (*write)(const inlay_compiled *compiled, const cpu_constant *constant, void *out, inlay_diag *diag);
     /* Fills memory of the size of the layout from what the model stores. NULL: never; false: not in this layout; the
      * elements are then written, and reordered. */
@@ -106,24 +68,22 @@ static const struct weight_kind {
                          const tensor_layout *layout, void **out, uint64_t *out_bytes, inlay_diag *diag);
     void (*free)(cpu_constant *constant); /* what the constant owns; NULL: nothing */
     uint32_t source_count;                /* of cpu_constant.sources */
-} kinds[] = {
-    { .is = is_sparse, .write = sparse_unfold, .fill = sparse_pack_entries, .source_count = 2 },
-    { .is = is_blocks, .write = blocks_write, .fill = blocks_pack, .source_count = 1 },
-    { .is = is_halves, .write = halves_floats, .source_count = 2 },
-    { .is = is_low_bit, .write = low_bit_floats, .make = low_bit_pack, .free = free_low_bit },
-    { .is = is_dropped, .write = unpack },
-    { .is = is_shifted, .write = shift_to_int8 },
-    { .is = is_unaligned, .write = copy_aligned },
-    { .is = is_plain },
+};
+
+static const struct weight_kind kinds[CONSTANT_KINDS] = {
+    [CONSTANT_PLAIN] = { .write = write_plain },
+    [CONSTANT_SPARSE] = { .write = sparse_unfold, .fill = sparse_pack_entries, .source_count = 2 },
+    [CONSTANT_HALVES] = { .write = halves_floats, .source_count = 2 },
+    [CONSTANT_BLOCKS] = { .write = blocks_write, .fill = blocks_pack, .source_count = 1 },
+    [CONSTANT_LOW_BIT] = { .write = low_bit_floats, .make = low_bit_pack, .free = free_low_bit },
 };
 
 static const struct weight_kind *kind_of(const cpu_constant *constant)
 {
-    const struct weight_kind *kind = kinds;
+    static const struct weight_kind dropped = { .write = unpack };
 
-    while (!kind->is(constant))
-        kind++;
-    return kind;
+    INLAY_CHECK(constant->kind < CONSTANT_KINDS && (constant->kind == CONSTANT_PLAIN || constant->data == NULL));
+    return cpu_constant_is_dropped(constant) ? &dropped : &kinds[constant->kind];
 }
 
 void cpu_constant_deinit(cpu_constant *constant)
@@ -196,7 +156,7 @@ static inlay_status read_source(const inlay_compiled *compiled, const cpu_consta
 
     *out_copy = NULL;
     *out_source = constant->data;
-    if (kind->write == NULL)
+    if (is_in_place(constant))
         return INLAY_OK;
     if (posix_memalign(out_copy, 64, constant->bytes + 64) != 0) {
         *out_copy = NULL;

@@ -134,7 +134,7 @@ inlay_status loop_upload_carried(struct loop *loop)
         loop->held[i] = NULL;
         loop->in[loop->first_input + i] = before[i];
     }
-    return is_out_of_room(status) || loop->body->prog->env->without_failed ? INLAY_OK : status;
+    return is_out_of_room(status) || loop->body->prog->env->runs.without_failed ? INLAY_OK : status;
 }
 
 inlay_status loop_download_carried(struct loop *loop)

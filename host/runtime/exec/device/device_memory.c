@@ -11,8 +11,9 @@
 static uint64_t limit_of(const struct runner *runner, uint32_t provider)
 {
     const program_env *env = runner->prog->env;
-    const uint64_t resident =
-        env->resident_bytes != NULL ? __atomic_load_n(&env->resident_bytes[provider], __ATOMIC_RELAXED) : 0;
+    const uint64_t resident = env->memory.resident_bytes != NULL
+                                  ? __atomic_load_n(&env->memory.resident_bytes[provider], __ATOMIC_RELAXED)
+                                  : 0;
 
     for (uint32_t i = 0; env->rules != NULL && i < env->rules->limit_count; i++)
         if (strcmp(env->rules->limits[i].provider, env->providers[provider].name) == 0)
@@ -22,11 +23,11 @@ static uint64_t limit_of(const struct runner *runner, uint32_t provider)
 
 static bool reserve(const program_env *env, uint32_t provider, uint64_t bytes, uint64_t limit)
 {
-    uint64_t used = __atomic_add_fetch(&env->device_bytes[provider], bytes, __ATOMIC_RELAXED);
+    uint64_t used = __atomic_add_fetch(&env->memory.device_bytes[provider], bytes, __ATOMIC_RELAXED);
 
     if (limit == 0 || used <= limit)
         return true;
-    (void)__atomic_sub_fetch(&env->device_bytes[provider], bytes, __ATOMIC_RELAXED);
+    (void)__atomic_sub_fetch(&env->memory.device_bytes[provider], bytes, __ATOMIC_RELAXED);
     return false;
 }
 
@@ -40,17 +41,17 @@ inlay_status device_memory_try_alloc(struct runner *runner, uint32_t provider, u
     INLAY_CHECK(provider < env->provider_count);
 
     *out = (inlay_buffer){ 0 };
-    if (env->device_bytes != NULL && !reserve(env, provider, bytes, limit))
+    if (env->memory.device_bytes != NULL && !reserve(env, provider, bytes, limit))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
                           "the run needs %llu more bytes of provider %s, above its limit (option memory_limit, %llu "
                           "without weights)",
                           (unsigned long long)bytes, owner->name, (unsigned long long)limit);
-    use.priority = env->priority;
+    use.priority = env->runs.priority;
     status = call_alloc(owner->table, owner->state, owner->first_domain, domain, bytes, use, out, diag);
     if (status == INLAY_OK)
         return status;
-    if (env->device_bytes != NULL)
-        (void)__atomic_sub_fetch(&env->device_bytes[provider], bytes, __ATOMIC_RELAXED);
+    if (env->memory.device_bytes != NULL)
+        (void)__atomic_sub_fetch(&env->memory.device_bytes[provider], bytes, __ATOMIC_RELAXED);
     if (status == INLAY_DEVICE_LOST)
         provider_lost(owner->state);
     *out = (inlay_buffer){ 0 };
@@ -78,10 +79,10 @@ void device_memory_free(const program_env *env, uint32_t provider, inlay_buffer 
     if (buffer->handle == 0)
         return;
     INLAY_CHECK(provider < env->provider_count);
-    INLAY_CHECK(env->device_bytes == NULL ||
-                __atomic_load_n(&env->device_bytes[provider], __ATOMIC_RELAXED) >= buffer->bytes);
-    if (env->device_bytes != NULL)
-        (void)__atomic_sub_fetch(&env->device_bytes[provider], buffer->bytes, __ATOMIC_RELAXED);
+    INLAY_CHECK(env->memory.device_bytes == NULL ||
+                __atomic_load_n(&env->memory.device_bytes[provider], __ATOMIC_RELAXED) >= buffer->bytes);
+    if (env->memory.device_bytes != NULL)
+        (void)__atomic_sub_fetch(&env->memory.device_bytes[provider], buffer->bytes, __ATOMIC_RELAXED);
     call_free(env->providers[provider].table, env->providers[provider].state, buffer);
     *buffer = (inlay_buffer){ 0 };
 }

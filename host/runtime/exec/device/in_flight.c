@@ -63,7 +63,7 @@ static inlay_status abandon(struct runner *runner, const partition_provider *pro
     return inlay_fail(diag, INLAY_DEVICE_LOST,
                       "the device of %s did not finish its work within %llu ms%s; create a new session", provider->name,
                       (unsigned long long)limit_ms,
-                      limit_ms == runner->prog->env->device_timeout_ms ? " (option device_timeout_ms)" : "");
+                      limit_ms == runner->prog->env->runs.device_timeout_ms ? " (option device_timeout_ms)" : "");
 }
 
 static uint64_t deadline_after(uint64_t limit_ms)
@@ -87,7 +87,7 @@ static uint64_t grace_ms(const struct runner *runner, const partition_provider *
     const uint64_t promised = (uint64_t)provider->table->poll_ms * GRACE_POLLS;
 
     if (provider->table->poll_ms == 0)
-        return runner->prog->env->device_timeout_ms;
+        return runner->prog->env->runs.device_timeout_ms;
     return promised > GRACE_MS ? promised : GRACE_MS;
 }
 
@@ -101,10 +101,11 @@ inlay_status in_flight_wait_fence(struct runner *runner, const partition_provide
                                   inlay_diag *diag)
 {
     bool hangs;
-    inlay_status status = wait_for(fence, &runner->shared->run, runner->prog->env->device_timeout_ms, &hangs, diag);
+    inlay_status status =
+        wait_for(fence, &runner->shared->run, runner->prog->env->runs.device_timeout_ms, &hangs, diag);
 
     if (hangs)
-        return abandon(runner, provider, runner->prog->env->device_timeout_ms, diag);
+        return abandon(runner, provider, runner->prog->env->runs.device_timeout_ms, diag);
     if (status == INLAY_OK)
         return status;
     (void)wait_grace_period(runner, provider, fence, &hangs);
@@ -115,12 +116,12 @@ inlay_status in_flight_wait(struct runner *runner, struct bound *bound, const bo
 {
     bool hangs;
     inlay_status status =
-        wait_for(step->fence, &runner->shared->run, runner->prog->env->device_timeout_ms, &hangs, diag);
+        wait_for(step->fence, &runner->shared->run, runner->prog->env->runs.device_timeout_ms, &hangs, diag);
 
     if (!hangs)
         return status;
-    status = abandon(runner, provider_of(runner, find_origin(bound, step, true)), runner->prog->env->device_timeout_ms,
-                     diag);
+    status = abandon(runner, provider_of(runner, find_origin(bound, step, true)),
+                     runner->prog->env->runs.device_timeout_ms, diag);
     for (uint32_t i = 0; i < bound->plan->step_count; i++) /* steps that wait for its fence must not wait forever */
         if (bound->steps[i].async)
             fence_signal(bound->steps[i].fence, status, diag);

@@ -315,8 +315,8 @@ bool domain_is_shared(const program_env *env, uint32_t domain)
 inlay_status shared_value_create(const struct runner *runner, uint32_t domain, inlay_dtype dtype, uint32_t rank,
                                  const int64_t *dims, inlay_value **out, inlay_diag *diag)
 {
-    return value_create_shared(provider_of_domain(domain, NULL), runner->prog->env->priority, dtype, rank, dims, out,
-                               diag);
+    return value_create_shared(provider_of_domain(domain, NULL), runner->prog->env->runs.priority, dtype, rank, dims,
+                               out, diag);
 }
 
 bool map_into_domain(const struct runner *runner, inlay_value *value, uint32_t domain, inlay_buffer *device_buffer)
@@ -337,7 +337,7 @@ inlay_status create_host_value(struct runner *runner, uint32_t value, inlay_dtyp
         value != INLAY_NONE && dtype != INLAY_STRING ? next_reader_domain(runner, value) : (uint32_t)INLAY_DOMAIN_HOST;
 
     /* With a limit of host memory, allocate from the host, where memory is counted and the error names the limit. */
-    if (runner->prog->env->held_bytes == NULL && domain_is_shared(runner->prog->env, domain) &&
+    if (runner->prog->env->memory.held_bytes == NULL && domain_is_shared(runner->prog->env, domain) &&
         shared_value_create(runner, domain, dtype, rank, dims, out, NULL) == INLAY_OK) {
         if ((*out)->buffer.bytes <= runner->shared->tensors.max_bytes)
             return INLAY_OK;

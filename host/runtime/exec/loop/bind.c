@@ -660,9 +660,9 @@ inlay_status bound_create(struct runner *runner, struct plan *plan, struct bound
     for (uint32_t i = 0; i < plan->step_count; i++)
         INLAY_TRY(bind_step(&binder, i));
     INLAY_TRY(allocate_copy_lists(bound, diag));
-    if (runner->prog->env->held_bytes != NULL) {
+    if (runner->prog->env->memory.held_bytes != NULL) {
         bound->memory.counted_bytes = bound->arena.total_bytes;
-        (void)__atomic_add_fetch(runner->prog->env->held_bytes, bound->memory.counted_bytes, __ATOMIC_RELAXED);
+        (void)__atomic_add_fetch(runner->prog->env->memory.held_bytes, bound->memory.counted_bytes, __ATOMIC_RELAXED);
     }
     INLAY_TRY(runner_enforce_memory_limit(runner, bound, diag));
     INLAY_TRY(parallel_branches_create(bound, diag));

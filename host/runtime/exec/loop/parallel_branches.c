@@ -47,7 +47,7 @@ inlay_status parallel_branches_create(struct bound *bound, inlay_diag *diag)
 
 uint64_t parallel_branches_choose(const struct runner *runner, parallel_branches *parallel)
 {
-    const bool forced = runner->prog->env->inter_threads > 1;
+    const bool forced = runner->prog->env->runs.inter_threads > 1;
 
     if (forced || parallel->runs > 2 * TRIAL) {
         parallel->concurrent = forced || (double)parallel->best_ns[1] < (double)parallel->best_ns[0] * GAIN;

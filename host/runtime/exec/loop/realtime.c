@@ -16,7 +16,7 @@ static const char *obstacle(const plan_step *step)
 
 inlay_status realtime_prepare(const struct runner *runner, const struct plan *plan, inlay_diag *diag)
 {
-    if (!runner->prog->env->realtime)
+    if (!runner->prog->env->runs.realtime)
         return INLAY_OK;
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const char *why = obstacle(&plan->steps[i]);
@@ -36,7 +36,7 @@ inlay_status realtime_prepare(const struct runner *runner, const struct plan *pl
 
 inlay_status realtime_forbid_growth(const struct runner *runner, inlay_diag *diag)
 {
-    if (!runner->prog->env->realtime || runner->plans.now == NULL)
+    if (!runner->prog->env->runs.realtime || runner->plans.now == NULL)
         return INLAY_OK;
     return inlay_fail(diag, INLAY_UNSUPPORTED,
                       "option realtime: other input sizes than in the first run; use a context for each");

@@ -361,7 +361,7 @@ static inlay_status run_own(struct runner *runner, const run_value *inputs, uint
 /* Returns whether the run can continue without the device that failed. */
 static bool can_exclude_device(const struct runner *runner, inlay_status status)
 {
-    return runner->failed != NULL && runner->prog->env->without_failed &&
+    return runner->failed != NULL && runner->prog->env->runs.without_failed &&
            (status == INLAY_DEVICE_LOST || status == INLAY_OUT_OF_MEMORY || status == INLAY_LIMIT_EXCEEDED);
 }
 
@@ -413,7 +413,7 @@ inlay_status runner_run(struct runner *runner, const run_value *inputs, inlay_di
 {
     const inlay_status status = run_once(runner, inputs, diag);
 
-    return status == INLAY_DEVICE_LOST && runner == runner->shared->root && runner->prog->env->without_failed &&
+    return status == INLAY_DEVICE_LOST && runner == runner->shared->root && runner->prog->env->runs.without_failed &&
                    !runner->shared->hang.abandoned
                ? run_once(runner, inputs, diag)
                : status;

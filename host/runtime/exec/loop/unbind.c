@@ -27,8 +27,8 @@ void bound_destroy(struct runner *runner, struct bound *bound)
     if (bound == NULL)
         return;
     INLAY_CHECK(bound->plan != NULL);
-    if (env->held_bytes != NULL)
-        (void)__atomic_sub_fetch(env->held_bytes, bound->memory.counted_bytes, __ATOMIC_RELAXED);
+    if (env->memory.held_bytes != NULL)
+        (void)__atomic_sub_fetch(env->memory.held_bytes, bound->memory.counted_bytes, __ATOMIC_RELAXED);
     for (uint32_t i = 0; bound->steps != NULL && i < bound->plan->step_count; i++) {
         bound_release_binding(&bound->steps[i]);
         timeline_destroy(bound->steps[i].fence.timeline);

@@ -162,7 +162,7 @@ typedef struct bound_memory {
     inlay_buffer *buffers; /* [place_count] current addresses */
     /* runner_inputs.captures of the run whose captured values the device has copies of; 0 = none */
     uint64_t captures;
-    uint64_t counted_bytes; /* bytes added to program_env.held_bytes */
+    uint64_t counted_bytes; /* bytes added to program_env.memory.held_bytes */
 } bound_memory;
 
 /* Inputs and outputs that belong to the caller. */

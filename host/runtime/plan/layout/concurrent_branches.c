@@ -132,7 +132,8 @@ static uint32_t branch_threads(const struct program *prog)
 {
     const uint32_t most = prog->env->max_threads < MAX_BRANCHES ? prog->env->max_threads : MAX_BRANCHES;
 
-    return prog->env->inter_threads == 0 || prog->env->inter_threads > most ? most : prog->env->inter_threads;
+    return prog->env->runs.inter_threads == 0 || prog->env->runs.inter_threads > most ? most
+                                                                                      : prog->env->runs.inter_threads;
 }
 
 static int longer_first(const void *a, const void *b)
@@ -405,7 +406,7 @@ inlay_status planner_find_concurrent_branches(struct planner *planner)
 {
     struct program *prog = planner->prog;
     struct plan *plan = planner->plan;
-    branch_search search = { .planner = planner, .forced = prog->env->inter_threads > 1 };
+    branch_search search = { .planner = planner, .forced = prog->env->runs.inter_threads > 1 };
     inlay_status status = INLAY_OK;
 
     plan->branch_group_count = 0;

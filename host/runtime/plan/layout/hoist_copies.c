@@ -34,12 +34,12 @@ static bool can_hoist(const struct planner *planner, const plan_step *step)
 static bool is_scarce(const program_env *env, uint32_t domain, uint64_t most)
 {
     const uint32_t provider = plan_owner_of(env, domain);
-    uint64_t bytes = provider != INLAY_NONE ? plan_domain(env, domain)->memory_bytes : env->max_run_bytes;
+    uint64_t bytes = provider != INLAY_NONE ? plan_domain(env, domain)->memory_bytes : env->runs.max_bytes;
 
     for (uint32_t i = 0; provider != INLAY_NONE && env->rules != NULL && i < env->rules->limit_count; i++)
         if (strcmp(env->rules->limits[i].provider, env->providers[provider].name) == 0)
             bytes = env->rules->limits[i].bytes;
-    return (provider == INLAY_NONE && env->held_bytes != NULL) || (bytes > 0 && bytes / SCARCE_RATIO < most);
+    return (provider == INLAY_NONE && env->memory.held_bytes != NULL) || (bytes > 0 && bytes / SCARCE_RATIO < most);
 }
 
 static void set_available(struct hoisting *hoisting, uint32_t place, uint32_t position)

@@ -343,7 +343,7 @@ static inlay_status fail_too_large(struct planner *planner, uint64_t bytes)
     return inlay_fail(
         planner->diag, INLAY_LIMIT_EXCEEDED,
         "graph '%s' needs %llu bytes to run, above the limit of %llu; raise max_run_bytes if that is meant",
-        planner->prog->graph->name, (unsigned long long)bytes, (unsigned long long)planner->prog->env->max_run_bytes);
+        planner->prog->graph->name, (unsigned long long)bytes, (unsigned long long)planner->prog->env->runs.max_bytes);
 }
 
 /* The alignment of places in the slab of the domain, which other devices may import. */
@@ -391,7 +391,7 @@ inlay_status planner_assign_offsets(struct planner *planner)
         if (!memory_place(items, count, plan->step_count, slab_alignment(planner, domain), planner->scratch,
                           &plan->slab_bytes[domain], &bound))
             return planner_no_memory(planner);
-        if (domain == INLAY_DOMAIN_HOST && plan->slab_bytes[domain] > planner->prog->env->max_run_bytes)
+        if (domain == INLAY_DOMAIN_HOST && plan->slab_bytes[domain] > planner->prog->env->runs.max_bytes)
             return fail_too_large(planner, plan->slab_bytes[domain]);
         plan->lower_bound_bytes += bound;
         for (uint32_t i = 0; i < count; i++)

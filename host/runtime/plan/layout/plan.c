@@ -347,8 +347,9 @@ static inlay_status plan_region(struct planner *planner, uint32_t step_index, co
     for (uint32_t i = 0; i < region->output_count; i++)
         outputs[i].alias = INLAY_NONE;
     status = program_specialize(planner->prog, step, planner->run, &request, &instance, &blob, &why);
-    if (status == INLAY_UNSUPPORTED || (planner->prog->env->without_failed && step->provider->table->domain_count > 0 &&
-                                        (status == INLAY_DEVICE_LOST || status == INLAY_OUT_OF_MEMORY)))
+    if (status == INLAY_UNSUPPORTED ||
+        (planner->prog->env->runs.without_failed && step->provider->table->domain_count > 0 &&
+         (status == INLAY_DEVICE_LOST || status == INLAY_OUT_OF_MEMORY)))
         return decline(planner, step_index, &why); /* other providers run it, see option device_failure */
     if (status != INLAY_OK) {
         if (planner->diag != NULL)

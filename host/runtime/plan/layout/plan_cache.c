@@ -140,11 +140,11 @@ inlay_status plan_get(struct program *prog, const plan_input *inputs, uint32_t c
         }
     }
     if (found == NULL) {
-        const uint64_t before = prog->env->held_bytes != NULL ? heap_bytes() : 0;
+        const uint64_t before = prog->env->memory.held_bytes != NULL ? heap_bytes() : 0;
 
         status = plan_build(prog, inputs, count, run, &found, diag);
         if (status == INLAY_OK) {
-            found->held_bytes = heap_count(prog->env->held_bytes, before, 0);
+            found->held_bytes = heap_count(prog->env->memory.held_bytes, before, 0);
             found->hash = hash;
             prog->kept.sizes_return = prog->kept.sizes_return || was_dropped(prog, hash);
             count_plan(prog, found, 1);

@@ -89,10 +89,10 @@ static inlay_status check_output_bytes(const struct program *program, const part
         const inlay_value_info *info = &infos[region->outputs[i]];
         size_t bytes = 0;
 
-        if (info->kind == INLAY_VALUE_TENSOR && plan_info_bytes(info, &bytes) && bytes > program->env->max_run_bytes)
+        if (info->kind == INLAY_VALUE_TENSOR && plan_info_bytes(info, &bytes) && bytes > program->env->runs.max_bytes)
             return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
                               "'%s' has %zu bytes, above the limit of %llu; raise max_run_bytes if that is meant",
-                              info->name.data, bytes, (unsigned long long)program->env->max_run_bytes);
+                              info->name.data, bytes, (unsigned long long)program->env->runs.max_bytes);
     }
     return INLAY_OK;
 }

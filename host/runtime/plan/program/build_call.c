@@ -7,8 +7,9 @@ static inlay_status within_limit(build_call *call, uint64_t more)
 {
     const program_env *env = call->program->env;
 
-    if (env->room == NULL || env->room(env->room_ctx, more + packs_counted(call->program->packs).mapped_bytes,
-                                       call->coming, &call->over) > 0)
+    if (env->memory.room == NULL ||
+        env->memory.room(env->memory.room_ctx, more + packs_counted(call->program->packs).mapped_bytes, call->coming,
+                         &call->over) > 0)
         return INLAY_OK;
     return INLAY_LIMIT_EXCEEDED;
 }

@@ -17,7 +17,7 @@ typedef struct program_declined {
  * *out_declined, which must be {0} before, has the declined offers of the program or of one of its bodies. Call again
  * after that program was partitioned without them. */
 INLAY_NODISCARD inlay_status program_compile(struct program *program, program_declined *out_declined, inlay_diag *diag);
-/* Adds the device memory of the step's region to program_env.resident_bytes, or subtracts it. */
+/* Adds the device memory of the step's region to program_env.memory.resident_bytes, or subtracts it. */
 void program_count_resident(const program_env *env, const program_step *step, bool released);
 inlay_status program_no_memory(const struct graph *graph, inlay_diag *diag);
 /* Finds the states that the program's regions append to in place (states.c). False: out of memory. */

@@ -49,7 +49,7 @@ inlay_status region_build_begin(region_build *build, struct program *program, pr
     step->placements = placements;
     step->has_key = blob_key(program->env, step->provider, &build->request, &step->key);
     build->timings = program_timings(program, step->provider);
-    if (program->env->room != NULL)
+    if (program->env->memory.room != NULL)
         build->coming = program_expected_bytes(program, (uint32_t)(step - program->steps));
     return INLAY_OK;
 }

@@ -33,9 +33,9 @@ void program_release_pages(const struct program *program, const inlay_value_info
     uint64_t at;
 
     graph_blob_release_pages(program->model, value->data, (size_t)value->data_bytes);
-    if (program->env->held_bytes != NULL && program->env->stream == NULL &&
+    if (program->env->memory.held_bytes != NULL && program->env->stream == NULL &&
         graph_blob_file(program->model, value->data, (size_t)value->data_bytes, &at) != NULL)
-        (void)__atomic_sub_fetch(program->env->held_bytes, value->data_bytes, __ATOMIC_RELAXED);
+        (void)__atomic_sub_fetch(program->env->memory.held_bytes, value->data_bytes, __ATOMIC_RELAXED);
 }
 
 /* A copy of a constant, aligned to 64 bytes or more; large ones are cached between sessions. NULL: out of memory. */

@@ -404,8 +404,8 @@ inlay_status program_fold_node(void *fold_ctx, struct graph *graph, graph_node *
     program_folder *folder = fold_ctx;
     const program_env *env = folder->env;
 
-    if (env->room != NULL) {
-        const uint64_t room = env->room(env->room_ctx, 0, 0, NULL);
+    if (env->memory.room != NULL) {
+        const uint64_t room = env->memory.room(env->memory.room_ctx, 0, 0, NULL);
 
         if (room == 0)
             return INLAY_UNSUPPORTED;

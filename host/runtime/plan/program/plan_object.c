@@ -101,7 +101,7 @@ void plan_unref(struct plan *plan)
         blob_unmap(&plan->steps[i].blob);
     }
     if (plan->held_bytes > 0)
-        (void)__atomic_sub_fetch(plan->program->env->held_bytes, plan->held_bytes, __ATOMIC_RELAXED);
+        (void)__atomic_sub_fetch(plan->program->env->memory.held_bytes, plan->held_bytes, __ATOMIC_RELAXED);
     reuse_memory(plan);
 }
 

@@ -9,7 +9,8 @@
 
 void program_count_resident(const program_env *env, const program_step *step, bool released)
 {
-    uint64_t *all = env->resident_bytes != NULL ? &env->resident_bytes[step->provider - env->providers] : NULL;
+    uint64_t *all =
+        env->memory.resident_bytes != NULL ? &env->memory.resident_bytes[step->provider - env->providers] : NULL;
 
     INLAY_CHECK(step->provider >= env->providers && step->provider < env->providers + env->provider_count);
     if (all != NULL)
