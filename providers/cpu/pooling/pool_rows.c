@@ -400,7 +400,7 @@ static inlay_status run_rows(const cpu_native *native, const cpu_state *state, i
     const int64_t one = (window->kernel[0] < window->in[0] ? window->kernel[0] : window->in[0]) *
                         (window->kernel[1] < window->in[1] ? window->kernel[1] : window->in[1]) * pool->reach *
                         (whole ? window->out[1] : 1);
-    const int64_t grain = 65536 / (one + 1) + 1;
+    const int64_t grain = 32768 / (one + 1) + 1;
     const inlay_parallel_fn run_range = whole ? whole_range : rows_range;
 
     if (threads <= 1 || units <= grain)
