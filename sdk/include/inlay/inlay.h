@@ -650,7 +650,10 @@ enum {
     INLAY_EXPLAIN_ALL = 1u << 0,     /* the whole report, nothing summarised or truncated */
     INLAY_EXPLAIN_KERNELS = 1u << 1, /* also the kernels that providers chose, and why (inlay.kernels/1) */
     /* also the time, the energy and the memory of the assignment that each value of option objective leads to */
-    INLAY_EXPLAIN_OBJECTIVES = 1u << 2
+    INLAY_EXPLAIN_OBJECTIVES = 1u << 2,
+    /* also the times of this assignment on 1, 2, 4, 8 and 16 threads, as the prices predict them, with the barriers,
+     * the waiting and the longest chain of nodes */
+    INLAY_EXPLAIN_SCALING = 1u << 3
 };
 struct inlay_context;
 /* Contents and format of a report. Zero it, then set struct_size. */
