@@ -6,6 +6,7 @@
 #include "session/package.h"
 #include "session/update.h"
 #include <string.h>
+#include <unistd.h>
 
 const char *inlay_version(void)
 {
@@ -36,7 +37,8 @@ static inlay_status create(const session_source *source, const inlay_options *op
     inlay_status status;
 
     *out_session = NULL;
-    if (options_text(options, OPTION_ladder)[0] != '\0' && (source->path == NULL || !package_is(source->path)))
+    if (options_text(options, OPTION_ladder)[0] != '\0' &&
+        (source->path == NULL || (access(source->path, F_OK) == 0 && !package_is(source->path))))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "option ladder names variants of a model package, which the model is not; make one with "
                           "inlay pack");

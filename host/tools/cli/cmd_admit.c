@@ -419,12 +419,13 @@ static int print_result(const struct admission *admission, size_t nodes)
                               code);
     cells_print(&table);
     if (admission->failed_count > 0)
-        (void)printf("not admitted: %u checks failed, the first: %s\n", admission->failed_count,
-                     admission->first_failure);
+        (void)printf("not admitted: %u %s failed, the first: %s\n", admission->failed_count,
+                     plural(admission->failed_count, "check", "checks"), admission->first_failure);
     else if (nodes == 0)
         (void)printf("not admitted: no model is faster with it\n");
     else
-        (void)printf("admitted for %zu nodes: --plugin-dirs %s --trust %s\n", nodes, args->file, args->output);
+        (void)printf("admitted for %zu %s: --plugin-dirs %s --trust %s\n", nodes,
+                     plural(nodes, "node", "nodes"), args->file, args->output);
     return code;
 }
 
