@@ -165,6 +165,9 @@ expect 0 'ran in' run "$log"
 expect 0 'ran in' run "$add" --check-finite
 expect 2 'no plugin file given' plugin-check
 expect 2 'only one plugin can be checked' plugin-check a.so b.so
+expect 2 'no plugin file given' admit -o a.trust
+expect 2 'name it with --model' admit a.so -o a.trust
+expect 2 'no certificate given' admit a.so --model a.onnx
 refuses 2 'expected one of file open' plugin-check a.so --group nonsense
 expect 2 'accepts no arguments' providers x
 
