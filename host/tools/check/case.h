@@ -31,6 +31,7 @@ typedef struct case_tensor {
     uint32_t given_count;
     int64_t low, high;  /* range of random integers */
     uint32_t magnitude; /* CASE_USUAL ..., of FLOAT, DOUBLE and integers */
+    uint32_t same_as;   /* 1 + the index of an earlier input whose value the node reads here, too; 0: its own */
     bool constant;
 } case_tensor;
 
@@ -59,13 +60,14 @@ INLAY_NODISCARD inlay_status case_fill(op_case *entry, uint64_t seed);
 bool case_vary(const op_case *from, uint64_t seed, op_case *out);
 /* A copy of the case whose float and double inputs hold special values. CASE_SPECIAL: NaN, infinities, denormals, zeros
  * of both signs and the largest numbers, in changing combinations; CASE_NO_NAN: the same without NaN; CASE_ONE_NAN: the
- * first of these inputs has a NaN, all other elements are equal. False: as in case_vary(). */
-enum { CASE_SPECIAL, CASE_NO_NAN, CASE_ONE_NAN };
+ * first of these inputs has a NaN, all other elements are equal; CASE_ONE_LOW: likewise minus infinity. False: as in
+ * case_vary(). */
+enum { CASE_SPECIAL, CASE_NO_NAN, CASE_ONE_NAN, CASE_ONE_LOW };
 bool case_special(const op_case *from, uint32_t values, op_case *out);
 /* A copy in which input `input` is a constant; it borrows the arena of the original. */
 op_case case_with_constant(const op_case *from, uint32_t input);
 /* "Conv-22 float[2,3,9,7](large) float[4,3,3,3]! pads=[1,1,1,1]", cut to fit; ! marks constants, = the elements of
- * short lists, (large) and (shifted) the magnitude of random elements. */
+ * short lists, (large) and (shifted) the magnitude of random elements, (input 0) the value of another input. */
 char *case_text(const op_case *entry, char *text, size_t bytes);
 
 typedef struct case_instance {
