@@ -159,7 +159,11 @@ static void set_magnitude(const case_tensor *tensor, uint64_t *state)
         return;
     if (tensor->dtype == INLAY_FLOAT || tensor->dtype == INLAY_DOUBLE)
         for (int64_t i = 0; i < tensor->count && element_number(tensor->dtype, tensor->data, i, &re, &im); i++)
-            put_float(tensor->dtype, tensor->data, i, is_large ? 64 * re : 100 + re);
+            put_float(tensor->dtype, tensor->data, i,
+                      is_large                         ? 64 * re
+                      : tensor->magnitude == CASE_FEW  ? floor(2 * re + 0.5) / 2
+                      : tensor->magnitude == CASE_HUGE ? 0x1p20 * re
+                                                       : 100 + re);
     else if (is_large && is_integer(tensor->dtype) && !is_ranged && (high == 255 || tensor->count <= FEW_INTEGERS))
         case_random_elements(tensor->dtype, tensor->data, tensor->count, is_unsigned(tensor->dtype) ? 0 : -high, high,
                              state, NULL);
@@ -256,7 +260,7 @@ static size_t add_elements(char *text, size_t bytes, size_t used, const case_ten
 
 char *case_text(const op_case *entry, char *text, size_t bytes)
 {
-    static const char *const magnitudes[CASE_MAGNITUDES] = { "", "(large)", "(shifted)" };
+    static const char *const magnitudes[CASE_MAGNITUDES] = { "", "(large)", "(shifted)", "(few)", "(huge)" };
     size_t used = add(text, bytes, 0, "%s-%lld", entry->op_type, (long long)entry->opset);
 
     for (uint32_t i = 0; i < entry->in_count; i++) {

@@ -17,6 +17,8 @@ enum {
     CASE_USUAL,   /* floats in [-2, 2), integers in [low, high] */
     CASE_LARGE,   /* floats in [-128, 128); 8-bit integers of every value; a few integers beyond those of a float */
     CASE_SHIFTED, /* floats in [98, 102) */
+    CASE_FEW,     /* floats that are multiples of 0.5 in [-2, 2]: many are equal */
+    CASE_HUGE,    /* floats in [-2^21, 2^21), beyond the numbers of float16 */
     CASE_MAGNITUDES
 };
 
@@ -67,7 +69,7 @@ bool case_special(const op_case *from, uint32_t values, op_case *out);
 /* A copy in which input `input` is a constant; it borrows the arena of the original. */
 op_case case_with_constant(const op_case *from, uint32_t input);
 /* "Conv-22 float[2,3,9,7](large) float[4,3,3,3]! pads=[1,1,1,1]", cut to fit; ! marks constants, = the elements of
- * short lists, (large) and (shifted) the magnitude of random elements, (input 0) the value of another input. */
+ * short lists, (large) and the like the magnitude of random elements, (input 0) the value of another input. */
 char *case_text(const op_case *entry, char *text, size_t bytes);
 
 typedef struct case_instance {
