@@ -258,7 +258,7 @@ static void change_outputs(const struct change *change)
         change->entry->out_count = least + below(change, most - least + 1);
 }
 
-/* Are results for numbers of this magnitude defined, and found in the same way by each kernel? Equal numbers are not for
+/* Are results for numbers of this magnitude defined, and found alike by each kernel? Equal numbers are not for
  * operators that choose among them; only sums, quotients and moves are compared for huge ones. */
 static bool may_have(const op_case *entry, uint32_t magnitude)
 {
