@@ -1,9 +1,12 @@
 /* panels.c - packs weights for multiplications of few rows, see panels.h. */
+#include "common/price.h"
 #include "inlay/check.h"
+#include "inlay/extensions.h"
 #include "operators/panels.h"
 #include "simd/convert.h"
 #include "simd/cpu.h"
 #include "operators/panels/set.h"
+#include <math.h>
 
 static int64_t lanes_of(const struct panels *panels)
 {
@@ -137,15 +140,40 @@ panels_fn panels_product(bool wide)
     return panels_product_at(wide, 0);
 }
 
-/* Measured on one core of a Zen 5 (1 MB of second-level cache, 32 MB of third): weights are read at 190 bytes per
- * nanosecond from the second level and at 135 from the third; arithmetic does 200 operations per nanosecond. */
-double panels_ns(const struct panels *panels, int64_t rows, uint64_t resident)
-{
-    double work = 2.0 * (double)rows * (double)panels->stored * (double)panels->depth / (panels->wide ? 100 : 200);
-    double passes = (double)((rows + 5) / 6);
-    double memory = (double)panels->bytes / (resident < (1u << 20) ? 190 : resident < (24u << 20) ? 135 : 40);
+#define NEAR_SHARE 0.88    /* of the rate of the second level that rows of weights reach */
+#define FETCHED_AHEAD 1.45 /* weights from the third level, which are read in order, relative to other data */
+#define SHARED_PART 0.75   /* of the third level that weights may fill */
+#define PEAK_FLOPS 320.0   /* of a core of pace 1 */
+#define DENSE_SHARE 0.95   /* of the core's multiply-adds ... */
+#define DENSE_FLOPS 200.0  /* ... up to the limit of loads and stores */
+#define UNIFORM_SHARE 0.66 /* of the multiply-adds of the baseline, for sums that are the same on every CPU */
 
-    memory += (passes > 0 ? passes - 1 : 0) * (double)panels->bytes /
-              190; /* further passes over the rows read the panel from the cache */
+panels_rates panels_rates_here(const inlay_host *host)
+{
+    const inlay_speed *speed = cpu_measured_speed(host);
+    const price_memory memory = price_memory_of(host);
+    const double peak = PEAK_FLOPS * cpu_local_pace(speed).multiply;
+
+    return (panels_rates){ .flops = cpu_uniform() != CPU_UNIFORM_NO && speed != NULL
+                                        ? UNIFORM_SHARE * speed->flops_baseline
+                                        : fmin(DENSE_SHARE * peak, DENSE_FLOPS),
+                           .near = NEAR_SHARE * memory.near,
+                           .shared = fmin(FETCHED_AHEAD * memory.shared, NEAR_SHARE * memory.near),
+                           .far = memory.memory,
+                           .near_size = memory.near_size,
+                           .shared_size = SHARED_PART * memory.size };
+}
+
+double panels_ns(const struct panels *panels, int64_t rows, uint64_t resident, const panels_rates *rates)
+{
+    const double operations = 2.0 * (double)rows * (double)panels->stored * (double)panels->depth,
+                 bytes = (double)panels->bytes, passes = (double)((rows + 5) / 6);
+    const double work = operations / rates->flops * (panels->wide ? 2 : 1);
+    const double rate = (double)resident < rates->near_size     ? rates->near
+                        : (double)resident < rates->shared_size ? rates->shared
+                                                                : rates->far;
+    /* Further passes over the rows read the panel from the cache. */
+    const double memory = bytes / rate + (passes > 0 ? passes - 1 : 0) * bytes / rates->near;
+
     return work > memory ? work : memory;
 }

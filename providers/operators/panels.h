@@ -65,7 +65,20 @@ panels_fn panels_product(bool wide);
 /* The i-th function that this CPU can run, best first; NULL after the last. For tests. */
 panels_fn panels_product_at(bool wide, uint32_t i);
 
+/* What determines the time of a multiplication: operations on floats, and bytes of weights from the second and the
+ * third level of cache and from memory, per nanosecond; the bytes of both caches. */
+typedef struct panels_rates {
+    double flops, near, shared, far, near_size, shared_size;
+} panels_rates;
+/* Of one core of a Zen 5. */
+#define PANELS_REFERENCE                                                                                               \
+    {                                                                                                                  \
+        200, 190, 135, 40, 1 << 20, 24 << 20                                                                           \
+    }
+struct inlay_host;
+/* Of this machine, for the functions of panels_product(). */
+panels_rates panels_rates_here(const struct inlay_host *host);
 /* Estimated nanoseconds of a multiplication on one thread: arithmetic, or reading the weights from the cache level
  * that holds them. resident: bytes that are read repeatedly, including these weights. */
-double panels_ns(const struct panels *panels, int64_t rows, uint64_t resident);
+double panels_ns(const struct panels *panels, int64_t rows, uint64_t resident, const panels_rates *rates);
 #endif

@@ -114,6 +114,88 @@ static void a_node_taken_out_saves_nothing(void **state)
     }
 }
 
+static uint32_t draw(uint32_t low, uint32_t high)
+{
+    return (uint32_t)random_between(&seed, low, high);
+}
+
+/* A random convolution or matrix multiplication. */
+static void write_layer(char *script, size_t bytes)
+{
+    static const uint32_t taps[] = { 1, 3, 3, 5, 7 };
+    const uint32_t kind = draw(0, 4), kernel = taps[draw(0, 4)], pad = kernel / 2, group = kind == 2 ? 4 : 1,
+                   side = draw(7, 46), stride = draw(1, 2), in = group * draw(1, 40), out = group * draw(1, 40);
+
+    if (kind == 0)
+        (void)snprintf(script, bytes, "x : %u,%u\nw = [%u,%u]\nc = [%u]\ny = Gemm(x, w, c)\n-> y", draw(1, 64), 8 * in,
+                       8 * in, 8 * out, 8 * out);
+    else if (kind == 1)
+        (void)snprintf(script, bytes, "x : 2,%u,%u\nz : 2,%u,%u\ny = MatMul(x, z)\n-> y", draw(1, 64), 4 * in, 4 * in,
+                       4 * out);
+    else
+        (void)snprintf(script, bytes,
+                       "x : 1,%u,%u,%u\nw = [%u,%u,%u,%u]\n"
+                       "y = Conv(x, w) pads=%u,%u,%u,%u, strides=%u,%u, group=%u\n-> y",
+                       in, side, side, kind == 3 ? in : out, kind == 3 ? 1 : in / group, kernel, kernel, pad, pad, pad,
+                       pad, stride, stride, kind == 3 ? in : group);
+}
+
+static json_t *explain_layer(const char *script, const char *threads)
+{
+    const inlay_explain_options options = { .struct_size = sizeof options,
+                                            .format = "json",
+                                            .flags = INLAY_EXPLAIN_KERNELS };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    struct text_buffer output = { 0 };
+    struct wire wire = { 0 };
+    struct rig rig;
+    json_t *json;
+
+    script_model(&wire, 17, script);
+    rig = rig_open(&wire, (const char *const[]){ "providers", "cpu,reference", "policy", "priority", "intra_threads",
+                                                 threads, "cache_dir", "", NULL });
+    assert_int_equal(inlay_session_explain(rig.session, &options, text_buffer_append, &output, &diag), INLAY_OK);
+    json = json_loadb(output.data, output.bytes, 0, NULL);
+    assert_non_null(json);
+    text_buffer_free(&output);
+    rig_close(&rig);
+    return json;
+}
+
+/* The time of the kernel that `inlay explain --kernels` prints is the price of the node, apart from entering the
+ * region, for any number of threads. */
+static void kernels_have_the_price_of_their_node(void **state)
+{
+    enum { ENTER_NS = 200 };
+    uint32_t compared = 0;
+
+    (void)state;
+    for (uint32_t n = 0; n < random_rounds(60); n++) {
+        const json_t *node, *kernel;
+        char script[512];
+        json_t *json;
+        size_t i;
+
+        write_layer(script, sizeof script);
+        json = explain_layer(script, n % 2 == 0 ? "1" : "2");
+        json_array_foreach(json_object_get(json_object_get(json, "main"), "nodes"), i, node) {
+            const double price = json_number_value(json_object_get(json, "cost_ns"));
+            double ns;
+
+            /* A price cannot know that the errors with these weights exclude a kernel. */
+            if ((kernel = json_object_get(node, "kernel")) == NULL || json_object_get(kernel, "why") != NULL)
+                continue;
+            ns = json_number_value(json_object_get(kernel, "ns"));
+            compared++;
+            if (!(ns > 0 && ns <= price && price <= 1.001 * ns + ENTER_NS))
+                fail_msg("kernel %s takes %.0f ns, and the node %.0f ns:\n%s",
+                         json_string_value(json_object_get(kernel, "name")), ns, price, script);
+        }
+        json_decref(json);
+    }
+    assert_true(compared > 30);
+}
+
 /* Attention that the host fused: its price grows with the square of the tokens. */
 static void attention_costs_its_scores(void **state)
 {
@@ -161,6 +243,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chains_cost_less_than_their_parts),
         cmocka_unit_test(a_node_taken_out_saves_nothing),
+        cmocka_unit_test(kernels_have_the_price_of_their_node),
         cmocka_unit_test(attention_costs_its_scores),
         cmocka_unit_test(integers_cost_as_floats),
     };

@@ -395,6 +395,16 @@ static void set_attributes(struct trial *trial, struct layer *layer)
     choose_functions(trial, layer);
 }
 
+/* A parallel_for() that expects a range for each thread: the host divides a loop into at most count / grain ranges. */
+static inlay_status shared_loop(void *ctx, inlay_run *run, int64_t count, int64_t grain, inlay_parallel_fn fn,
+                                void *user)
+{
+    const int64_t threads = ((const kernel_case *)ctx)->plan.max_threads;
+
+    assert_true(grain >= 1 && count / grain >= (count < threads ? count : threads));
+    return kernel_case_loop(ctx, run, count, grain, fn, user);
+}
+
 static void check_random_layer(const char *op, int64_t gates, bool large)
 {
     static const inlay_dtype types[] = { INLAY_FLOAT,  INLAY_FLOAT,   INLAY_FLOAT,
@@ -453,6 +463,7 @@ static void check_random_layer(const char *op, int64_t gates, bool large)
     run_by_definition(&layer);
     if (kernel_case_prepare(&trial.kernel_case, &operators_recurrent) != INLAY_OK)
         fail_msg("%s: %s", op, trial.kernel_case.diag.text);
+    trial.kernel_case.host.parallel_for = shared_loop;
     for (int again = 0; again < 2; again++) { /* the second run reuses the workspace of the first one */
         if (kernel_case_run(&trial.kernel_case) != INLAY_OK)
             fail_msg("%s: %s", op, trial.kernel_case.diag.text);

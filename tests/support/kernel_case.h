@@ -123,6 +123,13 @@ static inline inlay_status kernel_case_loop(void *ctx, inlay_run *run, int64_t c
     return status;
 }
 
+static inline const void *kernel_case_extension(void *ctx, const char *name)
+{
+    (void)ctx;
+    (void)name;
+    return NULL;
+}
+
 /* Calls prepare and shape of the table's kernel for the operator; a refusal is INLAY_UNSUPPORTED. */
 static inline inlay_status kernel_case_prepare(kernel_case *test, const kit_table *table)
 {
@@ -139,6 +146,7 @@ static inline inlay_status kernel_case_prepare(kernel_case *test, const kit_tabl
     test->diag = (inlay_diag)INLAY_DIAG_INIT;
     test->host = (inlay_host){ .struct_size = sizeof test->host,
                                .ctx = test,
+                               .extension = kernel_case_extension,
                                .align_constant = kernel_case_align,
                                .parallel_for = kernel_case_loop };
     test->info = (inlay_node_info){ .name = { "case", 4 },

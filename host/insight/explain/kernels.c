@@ -1,5 +1,4 @@
 /* The kernels by which the providers of a session run nodes. */
-#include "base/core_speed.h"
 #include "base/order.h"
 #include "tables/table.h"
 #include "explain/internal.h"
@@ -36,23 +35,18 @@ static inlay_status add_kernel(void *ctx, const inlay_kernel *kernel)
 {
     struct listing *listing = ctx;
     facts_kernel *copy;
-    double factor;
 
     if (kernel == NULL || !INLAY_HAS(kernel, why) || kernel->name == NULL ||
         !is_listed(listing->region->region->nodes, listing->region->region->node_count, kernel->node))
         return INLAY_OK;
-    factor = kernel->reason == INLAY_KERNEL_TIMED ||
-                     (listing->region->step->provider->table->flags & INLAY_PROVIDER_REFERENCE_CORE) == 0
-                 ? 1
-                 : core_time_factor();
     copy = arena_alloc(&listing->facts->arena, sizeof *copy);
     if (copy == NULL)
         return INLAY_OUT_OF_MEMORY;
     *copy = (facts_kernel){ .name = copy_text(&listing->facts->arena, kernel->name),
                             .runner_up = copy_text(&listing->facts->arena, kernel->runner_up),
                             .why = copy_text(&listing->facts->arena, kernel->why),
-                            .ns = factor * kernel->ns,
-                            .runner_up_ns = factor * kernel->runner_up_ns,
+                            .ns = kernel->ns,
+                            .runner_up_ns = kernel->runner_up_ns,
                             .reason = kernel->reason,
                             .error = INLAY_HAS(kernel, error) ? kernel->error : 0,
                             .error_bound = INLAY_HAS(kernel, error_bound) ? kernel->error_bound : 0 };

@@ -413,7 +413,7 @@ static inlay_status run_attend(const cpu_native *native, const cpu_state *state,
     while (grain < count && ns * (double)grain / (double)count < WAKE_NS / 4)
         grain *= 2;
     if (attend_has_terms(attend)) { /* whole heads of keys, if there are enough */
-        const int64_t head = attend->blocks * attend->shared, part = (count + threads - 1) / threads,
+        const int64_t head = attend->blocks * attend->shared, part = count > threads ? count / threads : 1,
                       whole = head < part ? head : part;
 
         grain = grain < whole ? whole : grain;

@@ -69,6 +69,7 @@ static void keep_strict(kernel_choice *choice)
 static void rank_by_model(cpu_build *build, const cpu_group *group, const kernel_layer *layer, kernel_choice *choice)
 {
     const kernel_machine machine = kernel_machine_of(build->state->host);
+    const double threads = build->instance->threads > 0 ? build->instance->threads : 1;
 
     for (uint32_t k = 0; k < KERNEL_COUNT; k++) {
         const char *why = NULL;
@@ -81,8 +82,8 @@ static void rank_by_model(cpu_build *build, const cpu_group *group, const kernel
             choice->why = why != NULL ? why : choice->why;
             continue;
         }
-        ns = layer->product ? kernel_table[k].ns(build, group, layer)
-                            : kernel_conv_mean_ns(build, group, layer, k, &machine);
+        ns = kernel_layer_mean_ns(build, group, layer, k, &machine);
+        choice->expected_ns[k] = kernel_layer_ns(build, group, layer, k, &machine, threads);
         while (at < choice->count && choice->ns[at] <= ns)
             at++;
         insert(choice, at, k, ns);

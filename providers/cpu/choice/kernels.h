@@ -93,10 +93,11 @@ typedef struct kernel_entry {
     bool (*fits)(const cpu_state *state, const kernel_conv_shape *window);
     /* True if the kernel can run the layer. Otherwise *out_why may be set to the reason. */
     bool (*runs)(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
-    /* Models of time: of a convolution (kernels/model.c), of a matrix
-     * multiplication on KERNEL_THREADS threads, or the mean time of a convolution whose weights matter. */
+    /* Models of time on `threads` threads: of a convolution without its weights (kernels/model.c), or of a layer whose
+     * weights matter. */
     double (*conv_ns)(const kernel_conv_shape *window, const struct kernel_machine *machine, double threads);
-    double (*ns)(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
+    double (*ns)(const cpu_build *build, const kernel_layer *layer, const struct kernel_machine *machine,
+                 double threads);
     /* Emits the steps. *out_done is false, and nothing was emitted, if the kernel cannot run the layer after all. */
     inlay_status (*lower)(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done);
     double gate_ns;            /* time of a fused Sigmoid or Swish for GATE_ELEMENTS elements */
@@ -117,7 +118,9 @@ struct kernel_choice {
     uint32_t count;  /* kernels that can run */
     uint32_t source; /* KERNEL_BY_MODEL ... */
     uint8_t kernel[KERNEL_COUNT];
-    double ns[KERNEL_COUNT]; /* predicted, or measured */
+    /* What the order compares: the predicted mean of one thread and KERNEL_THREADS; by time, what was measured. */
+    double ns[KERNEL_COUNT];
+    double expected_ns[KERNEL_COUNT]; /* by kernel: predicted for the threads of the instance; 0: unknown */
     /* By kernel: the error of Winograd kernels as measured with the weights; NULL: not measured. */
     const struct winograd_accuracy *accuracies[KERNEL_COUNT];
     const char *why; /* static text, for instance why Winograd was rejected; NULL: none */
@@ -170,11 +173,11 @@ inlay_status kernel_remember(cpu_build *build, const kernel_choice *choice);
  * threads of the instance, because the kernel determines the order of additions, and results are bit-identical for any
  * number of threads. So it is made by the mean of the times on one thread and on KERNEL_THREADS. */
 enum { KERNEL_THREADS = 2, GATE_ELEMENTS = 16 };
-/* The mean time of a convolution's kernel, with fused functions (kernel_entry.gate_ns) and changes of layout: of a
- * row-major input and of a row-major result, for kernels that need channels-last. */
-double kernel_conv_mean_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer, kernel_id kernel,
-                           const struct kernel_machine *machine);
-/* The mean time of the group's fused Sigmoids and Swishes. */
-double kernel_gates_ns(const cpu_build *build, const cpu_group *group, double vector_ns);
+/* The time of a layer by a kernel. Of a convolution, with fused functions (kernel_entry.gate_ns) and changes of layout:
+ * of a row-major input and of a row-major result, for kernels that need channels-last. */
+double kernel_layer_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer, kernel_id kernel,
+                       const struct kernel_machine *machine, double threads);
+double kernel_layer_mean_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer, kernel_id kernel,
+                            const struct kernel_machine *machine);
 
 #endif

@@ -2,8 +2,6 @@
 #include "cpu/choice/machine.h"
 #include <math.h>
 
-#define MEAN_SHARE 0.75    /* time of shared work on one thread and on two, on average, relative to one thread */
-#define TRANSFORM_NS 0.25  /* one transformed number of low-bit weights */
 #define SPREAD_FACTOR 1.35 /* of a consumer whose input's pixels lie in the caches of several cores */
 
 /* Time of layout changes for kernels that need channels-last: of a row-major input and of a row-major result. */
@@ -24,7 +22,8 @@ static double layout_change_ns(const cpu_build *build, const cpu_group *group, c
     if (kernel == KERNEL_GROUPS && layer->window.in_concat)
         ns += kernel_reorder_ns(machine, out, threads) / 2;
     if (row_major)
-        ns += kernel_reorder_ns(machine, in, threads) + (leaves ? kernel_reorder_ns(machine, out, threads) : 0);
+        ns += (layer->window.in > KERNEL_FEW_CHANNELS ? kernel_reorder_ns(machine, in, threads) : 0) +
+              (leaves ? kernel_reorder_ns(machine, out, threads) : 0);
     return ns;
 }
 
@@ -42,37 +41,8 @@ static bool input_is_spread(const cpu_build *build)
     return false;
 }
 
-static double conv_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer, kernel_id kernel,
-                      const kernel_machine *machine, double threads)
-{
-    const kernel_conv_shape *window = &layer->window;
-    const int64_t points = kernel_table[kernel].points;
-    const double weights = kernel_conv_bytes(kernel, window);
-    double ns;
-
-    if (kernel_table[kernel].conv_ns != NULL)
-        ns = kernel_table[kernel].conv_ns(window, machine, threads);
-    else
-        ns = kernel_table[kernel].ns(build, group, layer);
-    if (kernel_table[kernel].conv_ns != NULL && weights > KERNEL_NEAR_BYTES)
-        ns = fmax(ns, price_weights_ns(&machine->memory, weights, weights, threads));
-    if ((kernel == KERNEL_GEMM || kernel == KERNEL_GEMM_TERMS) && threads > 1 && input_is_spread(build))
-        ns *= SPREAD_FACTOR;
-    if (points > 0 && points != FFT_POINTS && kernel_weights_are_low_bit(build)) /* transformed in each run */
-        ns += (double)(window->in * window->out * points * points) * TRANSFORM_NS / threads;
-    return ns + layout_change_ns(build, group, layer, kernel, machine, threads);
-}
-
-double kernel_conv_mean_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer, kernel_id kernel,
-                           const kernel_machine *machine)
-{
-    return (conv_ns(build, group, layer, kernel, machine, 1) +
-            conv_ns(build, group, layer, kernel, machine, KERNEL_THREADS)) /
-               2 +
-           kernel_gates_ns(build, group, kernel_table[kernel].gate_ns);
-}
-
-double kernel_gates_ns(const cpu_build *build, const cpu_group *group, double vector_ns)
+/* The group's fused Sigmoids and Swishes. */
+static double gates_ns(const cpu_build *build, const cpu_group *group, double vector_ns, double threads)
 {
     double gates = 0;
 
@@ -82,5 +52,30 @@ double kernel_gates_ns(const cpu_build *build, const cpu_group *group, double ve
         gates += post->kind == CPU_POST_UNARY &&
                  (post->unary.function == FUNCTION_SWISH || post->unary.function == FUNCTION_SIGMOID);
     }
-    return gates * vector_ns * (double)cpu_count(build, group->out) / GATE_ELEMENTS * MEAN_SHARE;
+    return gates * vector_ns * (double)cpu_count(build, group->out) / GATE_ELEMENTS / threads;
+}
+
+double kernel_layer_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer, kernel_id kernel,
+                       const kernel_machine *machine, double threads)
+{
+    double ns;
+
+    if (layer->product)
+        return kernel_table[kernel].ns(build, layer, machine, threads);
+    ns = kernel_table[kernel].conv_ns != NULL
+             ? kernel_conv_ns(kernel, &layer->window, machine, build->compiled->graph_weights,
+                              kernel_weights_are_low_bit(build), threads)
+             : kernel_table[kernel].ns(build, layer, machine, threads);
+    if ((kernel == KERNEL_GEMM || kernel == KERNEL_GEMM_TERMS) && threads > 1 && input_is_spread(build))
+        ns *= SPREAD_FACTOR;
+    return ns + layout_change_ns(build, group, layer, kernel, machine, threads) +
+           gates_ns(build, group, kernel_table[kernel].gate_ns, threads);
+}
+
+double kernel_layer_mean_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer, kernel_id kernel,
+                            const kernel_machine *machine)
+{
+    return (kernel_layer_ns(build, group, layer, kernel, machine, 1) +
+            kernel_layer_ns(build, group, layer, kernel, machine, KERNEL_THREADS)) /
+           2;
 }

@@ -1,6 +1,7 @@
 /* The constants were fitted to layers on a Zen 4, whose vectors of 512 bits take two cycles; multiply-adds and other
  * instructions are scaled separately. */
 #include "cpu/choice/machine.h"
+#include "inlay/check.h"
 #include "inlay/host.h"
 #include "simd/cpu.h"
 #include <math.h>
@@ -15,7 +16,9 @@
 #define MOVE_PER_NS 22.0 /* ... or the shared one */
 #define MIN_MOVED 24576  /* elements whose layout several threads change (region/copies.c) */
 #define MOVED_GRAIN 16384
-#define MOVE_CALL_NS 42.0
+#define NEAR_WEIGHTS 1e6  /* bytes of a graph's weights that stay in the core's cache between runs */
+#define FETCHED_AHEAD 1.3 /* speed of packed weights from the shared cache, relative to other data */
+#define TRANSFORM_NS 0.25 /* Winograd's transform of one number of low-bit weights */
 enum { LANES = 16, TILE_PIXELS = 14, TILE_VECTORS = 2 };
 
 kernel_machine kernel_machine_of(const inlay_host *host)
@@ -48,7 +51,7 @@ double kernel_reorder_ns(const kernel_machine *machine, double bytes, double thr
 {
     const double sharing = bytes / 4 < MIN_MOVED ? 1 : price_loop_threads(bytes / 4, MOVED_GRAIN, threads);
 
-    return MOVE_CALL_NS + (sharing > 1 ? machine->memory.team_ns : 0) +
+    return KERNEL_CALL_NS + (sharing > 1 ? machine->memory.team_ns : 0) +
            price_reorder_ns(&machine->memory, bytes, bytes <= SMALL_MOVE ? SMALL_MOVE_PER_NS : MOVE_PER_NS, sharing);
 }
 
@@ -60,4 +63,25 @@ double kernel_conv_bytes(kernel_id kernel, const kernel_conv_shape *window)
     if (kernel == KERNEL_WINOGRAD_4 || kernel == KERNEL_WINOGRAD_2)
         return 4 * points * points * per * ceil((double)window->out / (TILE_VECTORS * LANES)) * TILE_VECTORS * LANES;
     return 4 * taps * per * (double)window->out;
+}
+
+double kernel_weights_ns(const kernel_machine *machine, double bytes, double all, double threads)
+{
+    price_memory memory = machine->memory;
+
+    INLAY_CHECK(threads >= 1);
+    memory.shared *= FETCHED_AHEAD;
+    return all < NEAR_WEIGHTS ? bytes / memory.near / threads : price_weights_ns(&memory, bytes, all, threads);
+}
+
+double kernel_conv_ns(kernel_id kernel, const kernel_conv_shape *window, const kernel_machine *machine, double all,
+                      bool low_bit, double threads)
+{
+    const int64_t points = kernel_table[kernel].points;
+    const double ns = fmax(kernel_table[kernel].conv_ns(window, machine, threads),
+                           kernel_weights_ns(machine, kernel_conv_bytes(kernel, window), all, threads));
+
+    return points > 0 && points != FFT_POINTS && low_bit
+               ? ns + (double)(window->in * window->out * points * points) * TRANSFORM_NS / threads
+               : ns;
 }

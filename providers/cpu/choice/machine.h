@@ -13,6 +13,7 @@ typedef struct kernel_machine {
 /* This machine, by its kind of CPU or its profile. */
 kernel_machine kernel_machine_of(const inlay_host *host);
 
+#define KERNEL_CALL_NS 42.0         /* one more step in a region */
 #define KERNEL_NEAR_BYTES 1048576.0 /* weights that stay in the cache next to the core */
 
 /* Time of pixels by `vectors` vectors of filters, for sums of `depth` terms. */
@@ -22,8 +23,17 @@ double kernel_tile_ns(const kernel_machine *machine, double depth);
 #define KERNEL_TILE_START_NS 12.7 /* the part of it that does not depend on the depth; times `other` */
 /* Time of a vector of channels of a pixel of a depthwise convolution. */
 double kernel_vector_ns(const kernel_machine *machine, double taps);
+/* Convolutions with up to this many channels read row-major images. */
+enum { KERNEL_FEW_CHANNELS = 4 };
 /* Time to change the layout of bytes. */
 double kernel_reorder_ns(const kernel_machine *machine, double bytes, double threads);
 /* Bytes of the packed weights of a convolution. */
 double kernel_conv_bytes(kernel_id kernel, const kernel_conv_shape *window);
+/* Time to read weights during the computation. all: bytes of all weights of the graph, which a run reads between two
+ * reads of these. */
+double kernel_weights_ns(const kernel_machine *machine, double bytes, double all, double threads);
+/* Time of a convolution with its weights: the price of its node, and what the choice among kernels compares. low_bit:
+ * the weights are expanded in each run. */
+double kernel_conv_ns(kernel_id kernel, const kernel_conv_shape *window, const kernel_machine *machine, double all,
+                      bool low_bit, double threads);
 #endif

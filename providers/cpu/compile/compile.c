@@ -12,6 +12,7 @@
 #include "cpu/weights/packs.h"
 #include "cpu/weights/blocks.h"
 #include "cpu/weights/sparse_weights.h"
+#include "common/weights.h"
 #include <stdio.h>
 
 static void name_op(cpu_op *op, const inlay_node_info *info)
@@ -187,6 +188,7 @@ inlay_status cpu_compile(void *state, const inlay_compile_request *request, inla
     INLAY_TRY(nbits_bind_weights(compiled, diag));
     sparse_make_constants(compiled);
     compiled->pack_share = kernel_pack_share(compiled, request->graph);
+    compiled->graph_weights = weights_of_graph(request->graph);
     if (profile_is_complete(compiled, request)) {
         /* Packs the weights, so that the host can free the originals. A failure is not an error here: the shapes of the
          * run decide. */

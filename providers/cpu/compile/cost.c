@@ -22,26 +22,14 @@
 #include <math.h>
 
 #define CORE_FLOPS_PER_NS 250.0 /* convolutions and matrix multiplications with packed weights */
-#define SPARSE_PACE 0.48        /* speed of block-sparse matrix multiplication relative to dense, per non-zero block */
-#define LANES 16.0              /* columns of a product, or filters of a group, are computed in such steps */
 #define ATTENTION_FLOPS_PER_NS 210.0
 #define SCORE_NS 0.55          /* attention: softmax of one score */
 #define PACK_BYTES_PER_NS 20.0 /* attention: keys and values */
 #define POOL_FLOPS_PER_NS 8.0
-#define GATE_PER_NS 10.0       /* elements of a Sigmoid fused into a convolution or matrix multiplication */
-#define NORM_PER_NS 3.6        /* elements of a normalisation, which reads its rows twice or more */
-#define REDUCE_PER_NS 8.0      /* elements that a reduction reads */
-#define COMPUTED_PER_NS 55.0   /* bytes of a matrix that is not packed, whose rows are read in pieces */
-#define NEAR_WEIGHTS 1e6       /* bytes of a graph's weights that stay in the core's cache between runs */
-#define FETCHED_AHEAD 1.3      /* speed of packed weights from the shared cache, relative to other data */
-#define REFERENCE_SHARED 105.0 /* bytes per nanosecond of the reference core from the shared cache */
-/* How dense.c divides a multiplication among threads, by its own estimate of the time. */
-#define WAKE_NS 4000.0
-#define ESTIMATED_FLOPS_PER_NS 200.0
-#define ESTIMATED_BYTES_PER_NS 30.0
-#define BLOCK_ROWS 160.0
-#define MIN_THREAD_ROWS 48.0
-#define PANEL_COLUMNS 64.0
+#define GATE_PER_NS 10.0   /* elements of a Sigmoid fused into a convolution or matrix multiplication */
+#define NORM_PER_NS 3.6    /* elements of a normalisation, which reads its rows twice or more */
+#define REDUCED_LANES 16.0 /* numbers that a reduction along other axes than the last computes together */
+#define REDUCE_PER_NS 8.0  /* elements that a reduction reads */
 /* How threads share loops: each takes at least this many ... */
 #define ELEMENTS_GRAIN 16384.0 /* elements of elementwise functions, ... */
 #define SOFTMAX_GRAIN 8192.0
@@ -57,23 +45,11 @@
 #define NEAR_BYTES (256 * 1024)
 #define TRANSPOSE_BYTES_PER_NS 22.0 /* axes change places, and rows stay rows */
 #define THIN_TRANSPOSE_BYTES_PER_NS 8.0
-#define THIN_ROW 4     /* elements */
-#define FEW_CHANNELS 4 /* convolutions with up to this many channels read row-major images */
+#define THIN_ROW 4 /* elements */
 
 static double stream_ns(const cost_machine *machine, double read, double written, double threads)
 {
     return price_stream_ns(&machine->memory, read, written, threads);
-}
-
-/* Time to read weights during the computation. */
-static double weights_ns(const cost_machine *machine, const inlay_graph *graph, double bytes, double threads)
-{
-    const double all = bytes > 0 ? weights_of_graph(graph) : 0;
-    price_memory memory = machine->memory;
-
-    INLAY_CHECK(threads >= 1);
-    memory.shared *= FETCHED_AHEAD;
-    return all < NEAR_WEIGHTS ? bytes / memory.near / threads : price_weights_ns(&memory, bytes, all, threads);
 }
 
 /* Elements per nanosecond of the elementwise functions of an op. */
@@ -118,13 +94,24 @@ static double width_of(const inlay_value_state *state)
     return state == NULL ? 0 : inlay_dtype_bits(state->dtype) / 8.0;
 }
 
-/* By how much vectors exceed the columns that they hold. */
-static double padded(double columns)
+/* The sizes of a product. Several rows by constant weights count as one matrix. */
+static void gemm_shape_of(const cpu_op *op, const cost_sizes *sizes, kernel_gemm_shape *product)
 {
-    return columns > 0 ? ceil(columns / LANES) * LANES / columns : 1;
+    const inlay_value_state *output = sizes->output, *first = sizes->first;
+    const uint32_t rank = output == NULL || output->rank == INLAY_RANK_UNKNOWN ? 0 : output->rank;
+    const double n = rank > 0 ? price_axis(output, rank - 1) : 1, rows = price_count(output) / n;
+    const double m = sizes->weights > 0 || rank < 2 ? rows : price_axis(output, rank - 2);
+    const double k =
+        first == NULL || first->rank == INLAY_RANK_UNKNOWN || first->rank == 0
+            ? 1
+            : price_axis(first, op->product.trans_a && first->rank > 1 ? first->rank - 2 : first->rank - 1);
+
+    *product = (kernel_gemm_shape){
+        .batch = m >= 1 ? (int64_t)(rows / m) : 1, .m = (int64_t)m, .n = (int64_t)n, .k = (int64_t)k
+    };
 }
 
-/* The number of multiplications and additions, with those of padding; *out_rate: how many per nanosecond. */
+/* The number of multiplications and additions; *out_rate: how many per nanosecond. */
 static double flops_of(const cpu_op *op, const cost_sizes *sizes, double *out_rate)
 {
     const cpu_family *family = op->row->family;
@@ -137,12 +124,11 @@ static double flops_of(const cpu_op *op, const cost_sizes *sizes, double *out_ra
         return 2 * (family->kind == CPU_FAMILY_CONV ? outputs : price_count(sizes->first)) *
                price_axis(sizes->second, 1) * window;
     }
-    if (family->kind == CPU_FAMILY_PRODUCT && sizes->first != NULL && sizes->first->rank != INLAY_RANK_UNKNOWN &&
-        sizes->first->rank >= 2) {
-        const double depth = price_axis(sizes->first, sizes->first->rank - (op->product.trans_a ? 2 : 1));
+    if (family->kind == CPU_FAMILY_PRODUCT) {
+        kernel_gemm_shape product;
 
-        return 2 * outputs *
-               padded(sizes->output == NULL ? LANES : price_axis(sizes->output, sizes->output->rank - 1)) * depth;
+        gemm_shape_of(op, sizes, &product);
+        return 2 * outputs * (double)product.k;
     }
     if (family->kind == CPU_FAMILY_ATTENTION) {
         const double per = 4 * price_axis(sizes->first, 3); /* FLOPs of a score */
@@ -182,14 +168,14 @@ static double transpose_ns(const cost_machine *machine, const inlay_value_state 
     if (!thin && bytes <= NEAR_BYTES)
         return kernel_reorder_ns(&machine->kernels, bytes, threads);
     threads = bytes / 4 < MIN_MOVED ? 1 : price_loop_threads(bytes / 4, MOVED_GRAIN, threads);
-    return COST_CALL_NS + price_reorder_ns(&machine->memory, bytes,
-                                           thin ? THIN_TRANSPOSE_BYTES_PER_NS : TRANSPOSE_BYTES_PER_NS, threads);
+    return KERNEL_CALL_NS + price_reorder_ns(&machine->memory, bytes,
+                                             thin ? THIN_TRANSPOSE_BYTES_PER_NS : TRANSPOSE_BYTES_PER_NS, threads);
 }
 
 /* Time to make a part of a tensor contiguous: its rows are copied. */
 static double part_ns(const cost_machine *machine, double bytes, double threads)
 {
-    return COST_CALL_NS + stream_ns(machine, bytes, bytes, threads);
+    return KERNEL_CALL_NS + stream_ns(machine, bytes, bytes, threads);
 }
 
 /* True if the op only changes strides and offsets. */
@@ -209,32 +195,6 @@ static bool is_strided(const cpu_op *op)
     return family->kind == CPU_FAMILY_TRANSPOSE || family->kind == CPU_FAMILY_SPLIT || family->kind == CPU_FAMILY_SLICE;
 }
 
-/* The threads that share a multiplication, on average (dense.c). They divide it into panels of columns, and many rows
- * into blocks. */
-static double product_threads(const cpu_op *op, const cost_sizes *sizes, double threads)
-{
-    const inlay_value_state *output = sizes->output, *first = sizes->first;
-    const uint32_t rank = output == NULL || output->rank == INLAY_RANK_UNKNOWN ? 0 : output->rank;
-    const double n = rank > 0 ? price_axis(output, rank - 1) : 1, rows = price_count(output) / n,
-                 m = sizes->weights > 0 || rank < 2 ? rows : price_axis(output, rank - 2);
-    const double k = first == NULL || first->rank == INLAY_RANK_UNKNOWN || first->rank < 2
-                         ? 1
-                         : price_axis(first, first->rank - (op->product.trans_a ? 2 : 1));
-    const double flops_ns = 2 * m * n * k / ESTIMATED_FLOPS_PER_NS, bytes_ns = 4 * n * k / ESTIMATED_BYTES_PER_NS;
-    double batch, blocks = ceil(m / BLOCK_ROWS), units;
-
-    if (m < 1 || threads <= 1)
-        return 1;
-    batch = rows / m;
-    if (batch * fmax(flops_ns, bytes_ns) < WAKE_NS)
-        return 1;
-    if (m / threads >= MIN_THREAD_ROWS)
-        blocks = ceil(blocks / threads) * threads;
-    units = fmin(batch * blocks * ceil(n / PANEL_COLUMNS), batch * fmax(flops_ns, bytes_ns) * 4 / WAKE_NS);
-    units = fmin(units, 4 * threads);
-    return units <= 1 ? 1 : units / ceil(units / threads);
-}
-
 /* The threads that share a loop over rows of n elements, if a grain has about `elements` of them. */
 static double row_threads(double rows, double n, double elements, double threads)
 {
@@ -247,8 +207,6 @@ static double step_threads(const op_work *work, const cost_sizes *sizes, double 
     const cpu_family *family = work->op->row->family;
     const double elements = fmax(sizes->in, sizes->out) / 4, n = elements / fmax(work->rows, 1);
 
-    if (family->kind == CPU_FAMILY_PRODUCT)
-        return product_threads(work->op, sizes, threads);
     if (family->kind == CPU_FAMILY_ATTENTION)
         return work->flops / ATTENTION_WAKE_PER_NS < ATTENTION_WAKE_NS ? 1 : threads;
     if (family->kind == CPU_FAMILY_CONV) /* of unknown size */
@@ -273,7 +231,7 @@ static double layout_ns(const cost_machine *machine, const inlay_cost_request *r
     const inlay_value_info *value = inlay_graph_value(request->graph, info->inputs[i]);
 
     if (state == NULL || value == NULL || (value->flags & INLAY_VALUE_CONSTANT) != 0 ||
-        state->rank == INLAY_RANK_UNKNOWN || state->rank < 3 || price_axis(state, 1) <= FEW_CHANNELS ||
+        state->rank == INLAY_RANK_UNKNOWN || state->rank < 3 || price_axis(state, 1) <= KERNEL_FEW_CHANNELS ||
         (i > 0 && cost_chooses_layout(op->row->family)))
         return 0;
     return kernel_reorder_ns(&machine->kernels, width_of(state) * price_count(state), threads);
@@ -329,7 +287,7 @@ static double alone_ns(const cost_sizes *sizes, const op_work *work, double read
     const double waits = waiting_share(work->op->row->family) *
                          price_far_stream_ns(&machine->memory, sizes->in, sizes->out, 1) / work->threads;
 
-    return fmax(work_ns(work, machine) + waits, streams) + COST_CALL_NS +
+    return fmax(work_ns(work, machine) + waits, streams) + KERNEL_CALL_NS +
            (work->threads > 1 ? machine->memory.team_ns : 0);
 }
 
@@ -342,7 +300,22 @@ static double reduced_rows(const cost_sizes *sizes)
         sizes->first->rank > 0 &&
         price_axis(sizes->first, sizes->first->rank - 1) == price_axis(sizes->output, sizes->output->rank - 1);
 
-    return keeps_last ? all / LANES : all;
+    return keeps_last ? all / REDUCED_LANES : all;
+}
+
+static double product_ns(const cpu_op *op, const cost_sizes *sizes, double graph_weights, double share,
+                         const cost_machine *machine, double threads)
+{
+    const kernel_gemm_bytes bytes = { .read = sizes->in,
+                                      .written = sizes->out,
+                                      .weights = sizes->weights,
+                                      .graph = graph_weights,
+                                      .matrix = sizes->weights > 0 ? 0 : 4 * price_count(sizes->second),
+                                      .share = share };
+    kernel_gemm_shape product;
+
+    gemm_shape_of(op, sizes, &product);
+    return kernel_gemm_product_ns(&product, &bytes, &machine->kernels, threads);
 }
 
 /* The properties of the work that flops_of() does not set. */
@@ -354,7 +327,7 @@ static void describe_work(const cpu_state *state, const inlay_graph *graph, cons
     const bool slides = family->kind == CPU_FAMILY_POOL || family->kind == CPU_FAMILY_RESIZE;
 
     work->multiplies = family->kind == CPU_FAMILY_CONV || family->kind == CPU_FAMILY_CONV_TRANSPOSE ||
-                       family->kind == CPU_FAMILY_PRODUCT || family->kind == CPU_FAMILY_ATTENTION;
+                       family->kind == CPU_FAMILY_ATTENTION;
     work->planar = slides && info->output_count > 0 && sizes->output != NULL &&
                    sizes->output->rank != INLAY_RANK_UNKNOWN && sizes->output->rank > 2 &&
                    !cost_has_layout(state, graph, info->inputs[0]) &&
@@ -363,16 +336,6 @@ static void describe_work(const cpu_state *state, const inlay_graph *graph, cons
         work->rows = price_count(sizes->output) / price_axis(sizes->output, sizes->output->rank - 1);
     if (family->kind == CPU_FAMILY_REDUCE && sizes->first != NULL && sizes->output != NULL)
         work->rows = reduced_rows(sizes);
-}
-
-/* The time of a recurrent layer of `rows` sequences relative to the reference core. The time of a step of few sequences
- * is that of reading the weights from the caches; the time of a step of more sequences is that of the
- * multiplications. */
-static double recurrent_factor(const cost_machine *machine, double rows)
-{
-    const double multiplies = machine->reference.multiply / machine->local.multiply;
-
-    return fmin(multiplies, REFERENCE_SHARED / machine->memory.shared * fmax(1, rows / 2));
 }
 
 static void add(const inlay_cost *op, inlay_cost *sum)
@@ -453,7 +416,6 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
         inlay_cost layer = { .ns = 0 };
 
         cpu_recurrent_cost(state, request, info, &layer);
-        layer.ns *= recurrent_factor(machine, price_axis(sizes.first, 1));
         add(&layer, cost);
         return INLAY_OK;
     }
@@ -483,30 +445,33 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
         cpu_quant_cost(&op, request, info, &integers, &multiply_ns, &weight_bytes);
         cost->enter_ns += enter_ns;
         cost->leave_ns += leave_ns;
-        integers.ns += fmax(multiply_ns * slower, weights_ns(machine, request->graph, weight_bytes, threads));
+        integers.ns += fmax(multiply_ns * slower, kernel_weights_ns(&machine->kernels, weight_bytes,
+                                                                    weights_of_graph(request->graph), threads));
         add(&integers, cost);
         return INLAY_OK;
     }
-    work.flops =
-        priced ? conv.flops : flops_of(&op, &sizes, &work.rate) * (share < SPARSE_PACE ? share / SPARSE_PACE : 1);
+    work.flops = priced ? conv.flops : flops_of(&op, &sizes, &work.rate) * share;
     cost->flops += work.flops;
     cost->bytes_read += (uint64_t)(sizes.in + sizes.weights);
     cost->bytes_written += (uint64_t)sizes.out;
     if (priced) {
         cost->enter_ns += enter_ns;
         cost->leave_ns += leave_ns;
-        cost->ns += fmax(conv.ns, weights_ns(machine, request->graph, conv.weights, threads));
+        cost->ns += conv.ns;
         return INLAY_OK;
     }
     describe_work(state, request->graph, info, &sizes, &work);
     if (fused || is_view(&op))
         inside = fused_ns(&sizes, work, machine);
     work.threads = step_threads(&work, &sizes, threads);
-    alone = alone_ns(&sizes, &work, weights_ns(machine, request->graph, sizes.weights, work.threads), machine);
+    alone = op.row->family->kind == CPU_FAMILY_PRODUCT
+                ? product_ns(&op, &sizes, weights_of_graph(request->graph), share, machine, threads)
+                : alone_ns(&sizes, &work,
+                           kernel_weights_ns(&machine->kernels, sizes.weights, weights_of_graph(request->graph),
+                                             work.threads),
+                           machine);
     if (op.row->family->kind == CPU_FAMILY_ATTENTION)
         alone += 2 * 4 * price_count(sizes.second) / PACK_BYTES_PER_NS / work.threads;
-    if (op.row->family->kind == CPU_FAMILY_PRODUCT && sizes.weights <= 0)
-        alone = fmax(alone, COST_CALL_NS + 4 * price_count(sizes.second) / COMPUTED_PER_NS / work.threads);
     cost->enter_ns += enter_ns;
     cost->leave_ns += leave_ns;
     cost->ns += inside >= 0 ? inside : alone;

@@ -7,8 +7,6 @@
 #include "cpu/region/build.h"
 #include "simd/cpu.h"
 
-#define COST_CALL_NS 42.0 /* one more step in a region */
-
 /* What the price of an op depends on beside the op: the machine, and the threads of the run. */
 typedef struct cost_machine {
     cpu_pace reference, local;
@@ -39,9 +37,8 @@ bool cost_reads_layout(const cpu_state *state, const inlay_graph *graph, const c
 
 /* The price of a convolution, by the kernel that the region will choose (choice/kernels.c). */
 typedef struct cost_conv {
-    double ns;      /* without the time to read weights, and without changes of layout if row_major is false */
+    double ns;      /* without changes of layout if row_major is false */
     double flops;   /* without the taps outside the image */
-    double weights; /* bytes of the packed weights */
     bool row_major; /* the kernel reads and writes row-major images */
 } cost_conv;
 /* false: a size is unknown, or no kernel supports the shape. */

@@ -2,6 +2,8 @@
 #include "cpu/compile/cost.h"
 #include "cpu/convolution/tiles.h"
 #include "cpu/region/window.h"
+#include "cpu/weights/low_bit.h"
+#include "common/weights.h"
 #include <math.h>
 
 /* The shape of the convolution at these sizes; axes of unknown size count as 1. */
@@ -58,24 +60,37 @@ static bool is_row_major(kernel_id kernel)
     return kernel == KERNEL_PLANES || kernel == KERNEL_ROWS || kernel == KERNEL_FFT;
 }
 
+/* What the time of a convolution depends on beside the kernel. */
+struct layer {
+    kernel_conv_shape window;
+    const cost_sizes *sizes;
+    double graph_weights;
+    bool low_bit, laid_out;
+};
+
+static double layer_ns(kernel_id kernel, const struct layer *layer, const kernel_machine *machine, double threads)
+{
+    return kernel_conv_ns(kernel, &layer->window, machine, layer->graph_weights, layer->low_bit, threads);
+}
+
 /* The time of a kernel at the mean of one thread and KERNEL_THREADS, with the changes of layout of row-major images. */
-static double mean_ns(kernel_id kernel, const kernel_conv_shape *window, const cost_sizes *sizes, bool laid_out,
-                      const kernel_machine *machine)
+static double mean_ns(kernel_id kernel, const struct layer *layer, const kernel_machine *machine)
 {
     const double counts[] = { 1, KERNEL_THREADS };
     double ns = 0;
 
     for (size_t i = 0; i < KIT_COUNT(counts); i++) {
-        ns += kernel_table[kernel].conv_ns(window, machine, counts[i]);
-        if (!laid_out && !is_row_major(kernel))
-            ns += kernel_reorder_ns(machine, sizes->in, counts[i]) + kernel_reorder_ns(machine, sizes->out, counts[i]);
+        ns += layer_ns(kernel, layer, machine, counts[i]);
+        if (!layer->laid_out && !is_row_major(kernel))
+            ns +=
+                (layer->window.in > KERNEL_FEW_CHANNELS ? kernel_reorder_ns(machine, layer->sizes->in, counts[i]) : 0) +
+                kernel_reorder_ns(machine, layer->sizes->out, counts[i]);
     }
     return ns / (double)KIT_COUNT(counts);
 }
 
 /* The fastest kernel. Larger packs must save enough time (pack_limit.c). KERNEL_COUNT: none supports the shape. */
-static kernel_id choose(const cpu_state *state, const kernel_conv_shape *window, const cost_sizes *sizes, bool laid_out,
-                        const kernel_machine *machine)
+static kernel_id choose(const cpu_state *state, const struct layer *layer, const kernel_machine *machine)
 {
     static const kernel_id order[] = { KERNEL_TILES,  KERNEL_DEPTHWISE, KERNEL_PLANES,     KERNEL_ROWS,      KERNEL_FFT,
                                        KERNEL_GROUPS, KERNEL_GEMM,      KERNEL_WINOGRAD_2, KERNEL_WINOGRAD_4 };
@@ -86,11 +101,11 @@ static kernel_id choose(const cpu_state *state, const kernel_conv_shape *window,
         const kernel_id k = order[i];
         double ns, more = 0;
 
-        if ((laid_out && is_row_major(k)) || !kernel_table[k].fits(state, window))
+        if ((layer->laid_out && is_row_major(k)) || !kernel_table[k].fits(state, &layer->window))
             continue;
-        ns = mean_ns(k, window, sizes, laid_out, machine);
+        ns = mean_ns(k, layer, machine);
         if (chosen < KERNEL_COUNT)
-            more = fmax(kernel_conv_bytes(k, window) - kernel_conv_bytes(chosen, window), 0);
+            more = fmax(kernel_conv_bytes(k, &layer->window) - kernel_conv_bytes(chosen, &layer->window), 0);
         if (chosen < KERNEL_COUNT && least - ns <= KERNEL_LEAST_SAVED * more)
             continue;
         least = ns;
@@ -102,22 +117,23 @@ static kernel_id choose(const cpu_state *state, const kernel_conv_shape *window,
 bool cost_of_conv(const cpu_state *state, const inlay_graph *graph, const cpu_op *op, const inlay_node_info *info,
                   const cost_sizes *sizes, const kernel_machine *machine, double threads, cost_conv *out)
 {
-    const bool laid_out =
-        cost_has_layout(state, graph, info->inputs[0]) || cost_wants_layout(state, graph, info->outputs[0]);
+    struct layer layer = { .sizes = sizes,
+                           .graph_weights = weights_of_graph(graph),
+                           .low_bit = low_bit_is_constant(graph, info->inputs[1], NULL),
+                           .laid_out = cost_has_layout(state, graph, info->inputs[0]) ||
+                                       cost_wants_layout(state, graph, info->outputs[0]) };
     kernel_id chosen;
-    kernel_conv_shape window;
 
     if (sizes->first == NULL || sizes->second == NULL || sizes->output == NULL || op->window.spatial < 1 ||
         op->window.spatial > 3 || sizes->first->rank != op->window.spatial + 2 ||
         sizes->output->rank != op->window.spatial + 2)
         return false;
-    shape_of(op, sizes, &window);
-    chosen = choose(state, &window, sizes, laid_out, machine);
+    shape_of(op, sizes, &layer.window);
+    chosen = choose(state, &layer, machine);
     if (chosen == KERNEL_COUNT)
         return false;
-    *out = (cost_conv){ .ns = kernel_table[chosen].conv_ns(&window, machine, threads),
-                        .flops = window.flops,
-                        .weights = kernel_conv_bytes(chosen, &window),
+    *out = (cost_conv){ .ns = layer_ns(chosen, &layer, machine, threads),
+                        .flops = layer.window.flops,
                         .row_major = is_row_major(chosen) };
     return true;
 }

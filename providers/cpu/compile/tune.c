@@ -291,6 +291,16 @@ static const char *say_why(const cpu_state *state, const kernel_choice *choice, 
     return choice->why;
 }
 
+/* The time of candidate i; negative: unknown. */
+static double candidate_ns(const kernel_choice *choice, uint32_t i)
+{
+    const double expected = choice->expected_ns[choice->kernel[i]];
+
+    if (choice->source == KERNEL_BY_TIME)
+        return choice->ns[i];
+    return expected > 0 ? expected : -1;
+}
+
 inlay_status kernel_list(void *state, const inlay_kernel_list *request, inlay_diag *diag)
 {
     static const uint32_t reasons[] = { [KERNEL_BY_MODEL] = INLAY_KERNEL_MODEL,
@@ -311,9 +321,9 @@ inlay_status kernel_list(void *state, const inlay_kernel_list *request, inlay_di
             .node = compiled->ops[choice->op].node,
             .reason = reasons[choice->source],
             .name = kernel_table[choice->kernel[0]].name,
-            .ns = choice->ns[0],
+            .ns = candidate_ns(choice, 0),
             .runner_up = other ? kernel_table[choice->kernel[1]].name : NULL,
-            .runner_up_ns = other ? choice->ns[1] : -1,
+            .runner_up_ns = other ? candidate_ns(choice, 1) : -1,
             .why = say_why(state, choice, text, sizeof text),
             .error = accuracy != NULL ? accuracy->error : 0,
             .error_bound = accuracy == NULL        ? 0

@@ -58,7 +58,8 @@ inlay_status kernel_defer(cpu_build *build, const cpu_group *group, const kernel
         !describe_consumer(build, group, consumer, &next, &depthwise) ||
         !depthwise_fits(build->state, &depthwise.window) || !depthwise_supports_producer(&depthwise.window))
         return INLAY_OK;
-    choice.ns[0] = kernel_conv_mean_ns(build, group, layer, KERNEL_TILES, &machine);
+    choice.expected_ns[KERNEL_TILES] = kernel_layer_ns(build, group, layer, KERNEL_TILES, &machine,
+                                                       build->instance->threads > 0 ? build->instance->threads : 1);
     alone = kernel_tiles_ns(&layer->window, &machine, KERNEL_THREADS);
     if (kernel_pace(KERNEL_TILES) > 1)
         alone = fmin(alone, kernel_gemm_ns(&layer->window, &machine, KERNEL_THREADS));

@@ -79,7 +79,7 @@ static double bytes_out(const kernel_conv_shape *window)
     return 4.0 * (double)window->out * pixels_of(window);
 }
 
-/* The threads that share so many units of the same size, on average. */
+/* The average number of threads that work at a time, if `threads` share `units` units of the same size. */
 static double sharers(double units, double threads)
 {
     return units < 2 || threads <= 1 ? 1 : units / ceil(units / threads);
@@ -321,21 +321,19 @@ double kernel_gemm_ns(const kernel_conv_shape *window, const kernel_machine *mac
 }
 
 /* With all taps, also those outside the image. */
-double kernel_gemm_terms_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
+double kernel_gemm_terms_ns(const cpu_build *build, const kernel_layer *layer, const kernel_machine *machine,
+                            double threads)
 {
-    const kernel_machine machine = kernel_machine_of(build->state->host);
     const kernel_conv_shape *window = &layer->window;
     const int64_t taps = window->kernel[0] * window->kernel[1], depth = window->in * taps;
     const int terms = terms_of_constant(build, build->op->in[1]);
-    const double bytes = terms_bytes(depth, terms, build->state->strict) * (double)(depth * window->out),
-                 far = bytes > KERNEL_NEAR_BYTES ? bytes / machine.memory.memory : 0;
+    const double bytes = terms_bytes(depth, terms, build->state->strict) * (double)(depth * window->out);
     const double ns = terms_ns((int64_t)pixels_of(window), window->out, depth, terms, build->state->strict,
                                cpu_tile_pace(cpu_measured_speed(build->state->host))) *
-                      TERMS_FLOPS / machine.flops;
-    const double all = fmax(ns, far) + unfold_ns(window, (double)taps) * machine.other;
+                      TERMS_FLOPS / machine->flops;
 
-    (void)group;
-    return (shared_ns(all, 1, &machine) + shared_ns(all, KERNEL_THREADS, &machine)) / 2;
+    return fmax(shared_ns(ns + unfold_ns(window, (double)taps) * machine->other, threads, machine),
+                kernel_weights_ns(machine, bytes, build->compiled->graph_weights, threads));
 }
 
 /* Tiles of pixels by the filters of a group; threads divide the rows. */

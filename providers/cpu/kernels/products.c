@@ -1,4 +1,4 @@
-/* Kernels of matrix multiplications: where they run, and models of their time on cores with AVX-512. */
+/* Kernels of matrix multiplications: where they run, and the model of their time, which is also the price of nodes. */
 #include "cpu/elementwise/elementwise.h"
 #include "cpu/kernels/table.h"
 #include "inlay/check.h"
@@ -6,38 +6,64 @@
 #include "cpu/matrix/terms.h"
 #include "cpu/weights/sparse_weights.h"
 #include "cpu/weights/terms_weights.h"
+#include <math.h>
 
-#define BUILTIN_FLOPS_PER_NS 250.0
-#define SPARSE_FLOPS_PER_NS 120.0 /* of nonzero blocks, including the transposition of rows */
-#define BATCHED_FLOPS_PER_NS 205.0
-#define LOOP_NS 1000.0          /* start and end of a parallel loop */
-#define START_NS 150.0          /* of a built-in kernel */
-#define FAR_BYTES_PER_NS 30.0   /* weights from memory */
-#define NEAR_BYTES_PER_NS 105.0 /* from the caches */
-#define NEAR_BYTES 1000000.0
-#define COPY_BYTES_PER_NS 12.0 /* a matrix that is packed into panels for one run */
+#define TERMS_FLOPS 250.0    /* the products in whose times terms_ns() is stated */
+#define SPARSE_PACE 0.48     /* speed of block-sparse relative to dense multiplication, per non-zero block */
+#define COMPUTED_PER_NS 55.0 /* bytes of a matrix that is not packed, whose rows are read in pieces */
+/* How dense.c divides a multiplication among threads, by its own estimate of the time. */
+#define WAKE_NS 4000.0
+#define ESTIMATED_FLOPS_PER_NS 200.0
+#define ESTIMATED_BYTES_PER_NS 30.0
+#define BLOCK_ROWS 160.0
+#define MIN_THREAD_ROWS 48.0
+#define PANEL_COLUMNS 64.0
 
-static double weights_bytes(const kernel_gemm_shape *product)
+double kernel_gemm_threads(const kernel_gemm_shape *product, double threads)
 {
-    return 4.0 * (double)product->n * (double)product->k;
+    const double m = (double)product->m, n = (double)product->n, k = (double)product->k, batch = (double)product->batch;
+    const double flops_ns = 2 * m * n * k / ESTIMATED_FLOPS_PER_NS, bytes_ns = 4 * n * k / ESTIMATED_BYTES_PER_NS;
+    double blocks = ceil(m / BLOCK_ROWS), units;
+
+    if (m < 1 || threads <= 1 || batch * fmax(flops_ns, bytes_ns) < WAKE_NS)
+        return 1;
+    if (m / threads >= MIN_THREAD_ROWS)
+        blocks = ceil(blocks / threads) * threads;
+    units = fmin(batch * blocks * ceil(n / PANEL_COLUMNS), batch * fmax(flops_ns, bytes_ns) * 4 / WAKE_NS);
+    units = fmin(units, 4 * threads);
+    return units <= 1 ? 1 : units / ceil(units / threads);
 }
 
-static double larger(double x, double y)
+double kernel_gemm_product_ns(const kernel_gemm_shape *product, const kernel_gemm_bytes *bytes,
+                              const kernel_machine *machine, double threads)
 {
-    return x > y ? x : y;
+    const double sharing = kernel_gemm_threads(product, threads);
+    const double rows = (double)product->batch * (double)product->m, vectors = ceil((double)product->n / SGEMM_LANES);
+    const double share = bytes->share < SPARSE_PACE ? bytes->share / SPARSE_PACE : 1;
+    const double work = share * kernel_product_ns(machine, rows, vectors, (double)product->k) / sharing;
+    const double streams = price_stream_ns(&machine->memory, bytes->read, bytes->written, sharing) +
+                           kernel_weights_ns(machine, bytes->weights, bytes->graph, sharing);
+    const double ns = KERNEL_CALL_NS + fmax(work, streams) + (sharing > 1 ? machine->memory.team_ns : 0);
+
+    INLAY_CHECK(product->n >= 0 && product->k >= 0 && bytes->share >= 0);
+    return fmax(ns, KERNEL_CALL_NS + bytes->matrix / COMPUTED_PER_NS / sharing);
 }
 
-/* Time of the multiplication at `rate` operations in a nanosecond. Rows are processed in blocks of about twelve,
- * columns in vectors, and weights arrive no faster than memory delivers them. */
-static double work_ns(const kernel_gemm_shape *product, double rate)
+/* The time if a share of the weights is multiplied. */
+static double product_ns(const cpu_build *build, const kernel_layer *layer, const kernel_machine *machine, double share,
+                         double threads)
 {
-    const double bytes = weights_bytes(product),
-                 columns = (double)((product->n + SGEMM_LANES - 1) / SGEMM_LANES * SGEMM_LANES);
-    const double flops = 2.0 * (double)product->batch * ((double)product->m + 1) * columns * (double)product->k;
-    const double stream = (double)product->batch * bytes / (bytes > NEAR_BYTES ? FAR_BYTES_PER_NS : NEAR_BYTES_PER_NS);
+    const kernel_gemm_shape *product = &layer->gemm;
+    const double first = 4.0 * (double)cpu_count(build, build->op->in[0]),
+                 second = 4.0 * (double)cpu_count(build, build->op->in[1]);
+    const kernel_gemm_bytes bytes = { .read = first + (product->packed ? 0 : second),
+                                      .written = 4.0 * (double)(product->batch * product->m * product->n),
+                                      .weights = product->packed ? share * second : 0,
+                                      .graph = build->compiled->graph_weights,
+                                      .matrix = product->packed ? 0 : second,
+                                      .share = share };
 
-    INLAY_CHECK(product->n >= 0 && product->k >= 0 && rate > 0);
-    return larger(flops / rate, stream) / KERNEL_THREADS;
+    return kernel_gemm_product_ns(product, &bytes, machine, threads);
 }
 
 bool kernel_packed_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
@@ -46,10 +72,10 @@ bool kernel_packed_runs(cpu_build *build, const cpu_group *group, const kernel_l
     return layer->gemm.packed && build->state->sgemm != NULL;
 }
 
-double kernel_packed_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
+double kernel_packed_ns(const cpu_build *build, const kernel_layer *layer, const kernel_machine *machine,
+                        double threads)
 {
-    (void)build, (void)group;
-    return START_NS + LOOP_NS + work_ns(&layer->gemm, BUILTIN_FLOPS_PER_NS);
+    return product_ns(build, layer, machine, 1, threads);
 }
 
 bool kernel_terms_run(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
@@ -58,19 +84,19 @@ bool kernel_terms_run(cpu_build *build, const cpu_group *group, const kernel_lay
            !kernel_weights_are_low_bit(build);
 }
 
-double kernel_terms_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
+double kernel_terms_ns(const cpu_build *build, const kernel_layer *layer, const kernel_machine *machine, double threads)
 {
     const kernel_gemm_shape *product = &layer->gemm;
-    const double columns = (double)(terms_panels(product->n) * TERMS_WIDTH);
     const int terms = terms_of_constant(build, build->op->in[1]);
-    const double bytes = columns * (double)product->k * terms_bytes(product->k, terms, build->state->strict);
-    const double stream = bytes / (bytes > NEAR_BYTES ? FAR_BYTES_PER_NS : NEAR_BYTES_PER_NS);
-    const double pace = cpu_tile_pace(cpu_measured_speed(build->state->host));
+    const double bytes = (double)(terms_panels(product->n) * TERMS_WIDTH) * (double)product->k *
+                         terms_bytes(product->k, terms, build->state->strict);
+    const double pace = cpu_tile_pace(cpu_measured_speed(build->state->host)),
+                 sharing = kernel_gemm_threads(product, threads);
 
-    (void)group;
-    return START_NS + LOOP_NS +
-           larger(terms_ns(product->m, product->n, product->k, terms, build->state->strict, pace), stream) /
-               KERNEL_THREADS;
+    return KERNEL_CALL_NS + (sharing > 1 ? machine->memory.team_ns : 0) +
+           fmax(terms_ns(product->m, product->n, product->k, terms, build->state->strict, pace) * TERMS_FLOPS /
+                    machine->flops / sharing,
+                kernel_weights_ns(machine, bytes, build->compiled->graph_weights, sharing));
 }
 
 /* Not with option reproducible: sums that skip zeros are added in another order, and the order for one row differs from
@@ -81,18 +107,14 @@ bool kernel_sparse_runs(cpu_build *build, const cpu_group *group, const kernel_l
            sparse_blocks_of(build, build->op) >= 0;
 }
 
-double kernel_sparse_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
+double kernel_sparse_ns(const cpu_build *build, const kernel_layer *layer, const kernel_machine *machine,
+                        double threads)
 {
     const cpu_constant *weights = &build->compiled->constants[build->compiled->values[build->op->in[1]].constant];
     const double share =
         (double)(weights->sparse_blocks - 1) * SPARSE_WIDTH / ((double)layer->gemm.n * (double)layer->gemm.k);
-    const double flops = 2.0 * (double)layer->gemm.batch * ((double)layer->gemm.m + 1) * (double)layer->gemm.n *
-                         (double)layer->gemm.k * share;
-    const double bytes = weights_bytes(&layer->gemm) * share * (1 + 1.0 / SPARSE_WIDTH);
-    const double stream = bytes / (bytes > NEAR_BYTES ? FAR_BYTES_PER_NS : NEAR_BYTES_PER_NS);
 
-    (void)group;
-    return START_NS + LOOP_NS + larger(flops / SPARSE_FLOPS_PER_NS, stream) / KERNEL_THREADS;
+    return product_ns(build, layer, machine, share, threads);
 }
 
 bool kernel_batched_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
@@ -103,13 +125,8 @@ bool kernel_batched_runs(cpu_build *build, const cpu_group *group, const kernel_
            layer->gemm.n > 0 && layer->gemm.k > 0;
 }
 
-double kernel_batched_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
+double kernel_batched_ns(const cpu_build *build, const kernel_layer *layer, const kernel_machine *machine,
+                         double threads)
 {
-    const kernel_gemm_shape *product = &layer->gemm;
-    const double panels = (double)product->batch * weights_bytes(product) / COPY_BYTES_PER_NS;
-    const double each =
-        (double)product->batch * START_NS + (product->transposed && product->m > SGEMM_FEW ? panels : 0);
-
-    (void)build, (void)group;
-    return LOOP_NS + each / KERNEL_THREADS + work_ns(product, BATCHED_FLOPS_PER_NS);
+    return product_ns(build, layer, machine, 1, threads);
 }

@@ -30,15 +30,35 @@ double kernel_rows_ns(const kernel_conv_shape *window, const kernel_machine *mac
 double kernel_fft_ns(const kernel_conv_shape *window, const kernel_machine *machine, double threads);
 double kernel_groups_ns(const kernel_conv_shape *window, const kernel_machine *machine, double threads);
 double kernel_gemm_ns(const kernel_conv_shape *window, const kernel_machine *machine, double threads);
-/* The mean of one thread and KERNEL_THREADS, with the time to read weights; kernel_entry.ns. */
-double kernel_gemm_terms_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
+/* With the time to read weights; kernel_entry.ns. */
+double kernel_gemm_terms_ns(const cpu_build *build, const kernel_layer *layer, const kernel_machine *machine,
+                            double threads);
 /* Matrix multiplications (kernels/products.c; the lowerings are in product/product.c). */
 bool kernel_packed_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
 bool kernel_terms_run(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
 bool kernel_sparse_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
 bool kernel_batched_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
-double kernel_packed_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-double kernel_terms_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-double kernel_sparse_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-double kernel_batched_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
+/* kernel_entry.ns. */
+double kernel_packed_ns(const cpu_build *build, const kernel_layer *layer, const kernel_machine *machine,
+                        double threads);
+double kernel_terms_ns(const cpu_build *build, const kernel_layer *layer, const kernel_machine *machine,
+                       double threads);
+double kernel_sparse_ns(const cpu_build *build, const kernel_layer *layer, const kernel_machine *machine,
+                        double threads);
+double kernel_batched_ns(const cpu_build *build, const kernel_layer *layer, const kernel_machine *machine,
+                         double threads);
+/* What a matrix multiplication reads and writes, in bytes. */
+typedef struct kernel_gemm_bytes {
+    double read, written; /* activations */
+    double weights;       /* constants */
+    double graph;         /* all weights of the graph */
+    double matrix;        /* the second operand if it is computed, otherwise 0 */
+    double share;         /* of the second operand that is multiplied: below 1, its other blocks are zeros */
+} kernel_gemm_bytes;
+/* The price of a matrix multiplication of floats. */
+double kernel_gemm_product_ns(const kernel_gemm_shape *product, const kernel_gemm_bytes *bytes,
+                              const kernel_machine *machine, double threads);
+/* The threads that share it, on average (dense.c). They divide it into panels of columns, and many rows into
+ * blocks. */
+double kernel_gemm_threads(const kernel_gemm_shape *product, double threads);
 #endif

@@ -17,8 +17,9 @@ enum {
 double projection_saves_ns(const struct panels *weights, int64_t rows, bool strict, double tile_pace)
 {
     const double bytes = (double)rows * (double)weights->stored * sizeof(float);
-    const double floats =
-        panels_ns(weights, rows < CHUNK ? rows : CHUNK, weights->bytes) * (rows < CHUNK ? 1 : (double)rows / CHUNK);
+    const panels_rates rates = PANELS_REFERENCE; /* of the core that terms_ns() refers to */
+    const double floats = panels_ns(weights, rows < CHUNK ? rows : CHUNK, weights->bytes, &rates) *
+                          (rows < CHUNK ? 1 : (double)rows / CHUNK);
 
     return floats - terms_ns(rows, weights->stored, weights->depth, TERMS, strict, tile_pace) -
            (bytes > NEAR_BYTES ? 2 * bytes / FAR_BYTES_PER_NS : 0);

@@ -396,6 +396,7 @@ struct inlay_compiled {
     const void *timings;                                    /* measured times of kernels, or NULL */
     uint32_t builds;                                        /* instances made so far */
     uint64_t pack_share;                                    /* bytes that packs may take in addition to the weights */
+    double graph_weights;                                   /* bytes of all weights of the graph */
     uint32_t step_hint, arg_hint, buffer_hint, choice_hint; /* counts of the last instance */
     struct span *spans; /* [span_count] placement of the last instance's buffers in its workspace, in their order */
     uint32_t span_count;

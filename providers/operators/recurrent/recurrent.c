@@ -5,6 +5,7 @@
 #include "inlay/graph_view.h"
 #include "operators/recurrent/recurrent.h"
 #include "operators/args.h"
+#include <math.h>
 #include <stdlib.h>
 #include <strings.h>
 
@@ -322,6 +323,7 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     state->product = panels_product(state->wide);
     INLAY_TRY(recurrent_read_attributes(node, state, diag));
     state->plain = is_plain(state);
+    state->rates = panels_rates_here(node->host);
     INLAY_TRY(pack_constants(node, state, diag));
     *out_state = state;
     state = NULL;
@@ -380,30 +382,44 @@ static inlay_status check_shapes(const recurrent_state *state, const kit_plan *p
     return INLAY_OK;
 }
 
-/* Starting a loop on spinning threads and ending it takes 0.5 us on a core of a Zen 5, and fetching data
- * that another core wrote takes as long; a sleeping team takes tens of microseconds. Threads are used only if they
- * save several microseconds. */
+/* Starting a loop on spinning threads, ending it and fetching data that another core wrote take 0.4 to 0.7 us on two
+ * cores of a Zen 4 that share a cache, and 1.5 to 3 us on two that do not, as virtual machines assign them at times; a
+ * sleeping team takes tens of microseconds. So threads must save a fifth of the time, and several microseconds. */
 #define TEAM_NS 1000.0
 #define WORTH_NS 3000.0
+#define WORTH_SHARE 0.2
 enum { CHUNK_ROWS = 96 }; /* rows of input that stay in the second-level cache while W is read */
 
-/* The estimated nanoseconds of one direction of `rows` samples on one thread. */
-static double unit_ns(const recurrent_state *state, const recurrent_plan *plan, int64_t rows)
+/* The threads that share the panels of both directions, on average. */
+static double sharers(const struct panels *panels, const recurrent_plan *plan, uint32_t threads)
+{
+    const double count = (double)panels->count * (double)plan->directions;
+
+    return threads <= 1 || count < 2 ? 1 : count / ceil(count / threads);
+}
+
+/* The estimated nanoseconds of one direction of `rows` samples, if `threads` threads share the panels. */
+static double unit_ns(const recurrent_state *state, const recurrent_plan *plan, int64_t rows, uint32_t threads)
 {
     const recurrent_layout *layout = &plan->weights;
+    const panels_rates *rates = &state->rates;
     const bool two = state->cell == CELL_GRU && !state->linear_before_reset;
     /* Bytes that are read again in each step. */
     const uint64_t again = layout->r.bytes + (two ? layout->candidate.bytes : 0);
     const uint64_t resident = plan->steps > 4 ? again : again + layout->panels.bytes;
-    const double all = (double)plan->steps * (double)rows;
-    double step =
-        30 + panels_ns(&layout->r, rows, resident) + (two ? panels_ns(&layout->candidate, rows, resident) : 0);
-    double projection = all >= CHUNK_ROWS
-                            ? panels_ns(&layout->panels, CHUNK_ROWS, again + layout->panels.bytes) * all / CHUNK_ROWS
-                            : panels_ns(&layout->panels, (int64_t)all, again + layout->panels.bytes);
+    const double all = (double)plan->steps * (double)rows, by_gates = sharers(&layout->r, plan, threads);
+    const double projection =
+        all >= CHUNK_ROWS
+            ? panels_ns(&layout->panels, CHUNK_ROWS, again + layout->panels.bytes, rates) * all / CHUNK_ROWS
+            : panels_ns(&layout->panels, (int64_t)all, again + layout->panels.bytes, rates);
+    double step = panels_ns(&layout->r, rows, resident, rates) / by_gates;
 
-    step += (double)rows * (20 + (double)layout->panels.stored * (state->plain ? 0.25 : 1.5) * (state->wide ? 10 : 1));
-    return projection + step * (double)plan->steps;
+    if (two)
+        step += panels_ns(&layout->candidate, rows, resident, rates) / sharers(&layout->candidate, plan, threads);
+    step +=
+        (double)rows * (double)layout->panels.stored * (state->plain ? 0.25 : 1.5) * (state->wide ? 10 : 1) / by_gates;
+    step += 30 + 20 * (double)rows;
+    return projection / sharers(&layout->panels, plan, threads) + step * (double)plan->steps;
 }
 
 /* Divides the work: one thread does everything, or threads share directions, or also samples, or the panels of each
@@ -411,7 +427,7 @@ static double unit_ns(const recurrent_state *state, const recurrent_plan *plan, 
 static void partition_work(const recurrent_state *state, recurrent_plan *plan, uint32_t threads)
 {
     const bool two = state->cell == CELL_GRU && !state->linear_before_reset;
-    const double whole = unit_ns(state, plan, plan->batch) * (double)plan->directions;
+    const double whole = unit_ns(state, plan, plan->batch, 1) * (double)plan->directions;
     int64_t most = threads / (plan->directions > 0 ? plan->directions : 1);
 
     plan->weights.panels.lone = plan->weights.r.lone = plan->weights.candidate.lone = plan->batch == 1;
@@ -424,7 +440,8 @@ static void partition_work(const recurrent_state *state, recurrent_plan *plan, u
         const int64_t rows = i == 0 || most == 0 ? plan->batch : plan->batch / most + (plan->batch % most != 0);
         const int64_t units = rows > 0 ? plan->batch / rows + (plan->batch % rows != 0) : 1,
                       all = units * plan->directions;
-        const double ns = unit_ns(state, plan, rows) * (double)(all / threads + (all % threads != 0)) + TEAM_NS;
+        const double ns = unit_ns(state, plan, rows, 1) * (double)(all / threads + (all % threads != 0)) + TEAM_NS;
+
         if (all > 1 && ns + WORTH_NS < whole && ns < plan->ns) {
             plan->calling_thread_only = false;
             plan->units = units;
@@ -435,14 +452,15 @@ static void partition_work(const recurrent_state *state, recurrent_plan *plan, u
     if (threads > 1) {
         const double teams =
             (double)plan->steps * (two ? 2 : 1) + (double)plan->steps * (double)plan->batch / CHUNK_ROWS + 1;
-        const double ns = whole / threads + teams * TEAM_NS;
-        plan->shared = ns + WORTH_NS < whole && ns < plan->ns;
+        const double ns = unit_ns(state, plan, plan->batch, threads) * (double)plan->directions + teams * TEAM_NS;
+
+        plan->shared = ns + fmax(WORTH_NS, WORTH_SHARE * whole) < whole && ns < plan->ns;
+        plan->ns = plan->shared ? ns : plan->ns;
     }
     if (plan->shared) {
         plan->calling_thread_only = false;
         plan->units = 1;
         plan->rows = plan->batch;
-        plan->ns = whole / threads + ((double)plan->steps * (two ? 2 : 1) + 1) * TEAM_NS;
     }
     plan->chunk_rows = plan->steps > 0 && plan->rows > INT64_MAX / plan->steps ? INT64_MAX : plan->rows * plan->steps;
     if (plan->chunk_rows > CHUNK_ROWS)
@@ -501,7 +519,9 @@ done:
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
     const kit_tensor *input = &shapes->in[IN_X], *weights = &shapes->in[IN_W], *tensor = &shapes->in[IN_R];
-    recurrent_state state = { .plain = true, .wide = input->dtype == INLAY_DOUBLE };
+    recurrent_state state = { .plain = true,
+                              .wide = input->dtype == INLAY_DOUBLE,
+                              .rates = panels_rates_here(node->host) };
     recurrent_plan plan = { .directions = 1 };
 
     if (input->rank != 3 || weights->rank != 3 || tensor->rank != 3 || input->count < 0 || weights->count < 0 ||
@@ -523,6 +543,8 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
     out->ns = CALL_NS + plan.ns;
     if (!kit_is_constant(node, IN_W) || !kit_is_constant(node, IN_R))
         out->ns += 0.5 * ((double)weights->count + (double)tensor->count);
+    if (INLAY_HAS(out, local_ns))
+        out->local_ns = out->ns;
     out->confidence = INLAY_CONFIDENCE_MODEL;
 }
 

@@ -60,7 +60,8 @@ typedef struct recurrent_state {
     double clip;
     int64_t layout;
     panels_fn product;
-    kit_pack pack; /* constant weights; empty: packed in each run */
+    panels_rates rates; /* for the division among threads */
+    kit_pack pack;      /* constant weights; empty: packed in each run */
     recurrent_weights constant[2];
 } recurrent_state;
 

@@ -363,7 +363,8 @@ static inlay_status run_on_threads(const recurrent_call *call, struct shared_ste
 
     share->what = what;
     share->count = count;
-    return kit_parallel(call->call, all, all / threads + (all % threads != 0), run_shared_part, share);
+    /* A grain rounded up would leave fewer ranges than threads if the count is not a multiple of them. */
+    return kit_parallel(call->call, all, all >= threads ? all / threads : 1, run_shared_part, share);
 }
 
 static inlay_status run_shared(const recurrent_call *call)

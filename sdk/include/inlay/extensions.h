@@ -114,8 +114,10 @@ typedef struct inlay_kernel {
     uint32_t reason;       /* INLAY_KERNEL_* */
     const char *name;      /* [a-z0-9_] */
     const char *runner_up; /* name of the second best kernel; NULL = none */
-    double ns;             /* expected time in nanoseconds or, if TIMED, measured time; negative: unknown */
-    double runner_up_ns;   /* the time of runner_up, likewise */
+    /* time in nanoseconds on this machine, for the instance's threads: expected, as the price of the node states it, or
+     * if TIMED, measured; negative: unknown */
+    double ns;
+    double runner_up_ns; /* the time of runner_up, likewise */
     /* a reason for the choice, such as why another kernel cannot be used; NULL = no reason to report */
     const char *why;
     /* for a kernel with larger rounding errors than the plain sum: its error with these weights, the largest difference
