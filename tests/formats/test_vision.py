@@ -288,17 +288,19 @@ class Vision(unittest.TestCase):
             # Files and rows count in max_inflight_bytes, beside the body of another request that is not complete.
             body, held = {"model": "see", "max_tokens": 2, "messages": [{"role": "user", "content": [good, text]}]}, 5000
             most = held + len(json.dumps(body)) + len(image("square")) // 2
-            with Server(folder, "--max-inflight-bytes", str(most)) as server, socket.create_connection(("127.0.0.1", server.port)) as other:
+            part_of_body = b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % held + b" " * (held - 1)
+            with Server(folder, "--max-inflight-bytes", str(most)) as server:
                 server.ask("v1/chat/completions", body)  # alone, it may exceed the limit
-                other.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % held + b" " * (held - 1))
                 for _ in range(100):
-                    try:
-                        server.ask("v1/chat/completions", body)
-                        time.sleep(0.05)  # the other body has not arrived
-                    except urllib.error.HTTPError as error:
-                        self.assertEqual(error.code, 429)
-                        self.assertIn("max_inflight_bytes", json.load(error)["error"]["message"])
-                        break
+                    with socket.create_connection(("127.0.0.1", server.port)) as other:
+                        other.sendall(part_of_body)
+                        time.sleep(0.05)
+                        try:
+                            server.ask("v1/chat/completions", body)  # the other body has not arrived
+                        except urllib.error.HTTPError as error:
+                            self.assertEqual(error.code, 429)
+                            self.assertIn("max_inflight_bytes", json.load(error)["error"]["message"])
+                            break
                 else:
                     self.fail("the image was not refused")
                 body["messages"][0]["content"] = [text]
