@@ -10,7 +10,7 @@ enum { K = 104, N = 168, MOST_ROWS = 20 };
 
 static uint64_t state_of_noise = 7;
 
-/* A code of so many bits; every fourth one is the smallest, and every fourth the largest. */
+/* A code of `bits` bits; every fourth one is the smallest, and every fourth the largest. */
 static int32_t noise_code(int bits)
 {
     const uint32_t random = (uint32_t)random_bits(&state_of_noise), most = (1u << bits) - 1;

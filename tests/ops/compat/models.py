@@ -660,6 +660,21 @@ def token_lists():
     yield one("SampleOp", {"x": x}, [x])
 
 
+def any_crop(attributes):
+    """Crop of images of any size."""
+    return model([helper.make_node("Crop", ["x"], ["y"], **attributes)], [info("x", ["n", 3, "h", "w"])],
+                 [info("y", None)], imports=[("", 7)])
+
+
+def small_images():
+    """(name, model, inputs, part of the message): images that are smaller than what Crop removes or keeps."""
+    for name, attributes, size, text in (("height", {"border": [0, 2, 0, 2]}, (3, 5), "Pad"),
+                                         ("width", {"border": [3, 0, 3, 0]}, (5, 5), "Pad"),
+                                         ("rows", {"border": [1, 1, 0, 0], "scale": [5, 2]}, (5, 5), "Reshape"),
+                                         ("columns", {"border": [1, 1, 0, 0], "scale": [2, 5]}, (5, 5), "Reshape")):
+        yield f"Crop of an image with too few {name}", any_crop(attributes), {"x": floats(1, 3, *size)}, text
+
+
 def experiments():
     """Operators that ai.onnx had below opset 10."""
     image = floats(2, 3, 6, 7, low=-2, high=2)
@@ -674,6 +689,9 @@ def experiments():
               codes=["operator-newer-than-opset"])
     yield old("Crop", image[:, :, 2:-1, 1:].copy(), {"border": [1, 2, 0, 1]})
     yield old("Crop", image[:, :, 2:5, 1:3].copy(), {"border": [1, 2, 0, 1], "scale": [3, 2]}, name="Crop_scale")
+    for name, attributes, y in (("border", {"border": [1, 2, 0, 1]}, image[:, :, 2:-1, 1:]),
+                                ("size", {"border": [1, 2, 0, 1], "scale": [3, 2]}, image[:, :, 2:5, 1:3])):
+        yield Case(f"Crop_{name}_of_unknown", any_crop(attributes), {"x": image}, [y.copy()], peer=False)
     bounds = {"x": image, "b": np.array([1, -4]), "e": np.array([99, -1])}
     yield old("DynamicSlice", image[1:, -1:].copy(), {}, {"x": image, "b": np.array([1, -1]), "e": np.array([99, 99])})
     yield old("DynamicSlice", image[:, :, 1:99, -4:-1].copy(), {}, {**bounds, "a": np.array([2, 3])}, name="DynamicSlice_axes")
