@@ -89,7 +89,9 @@ enum gguf_readers {
     GGUF_READ_BY_GAPS = 16384,   /* those with layers without attention, which have 0 heads of keys */
     GGUF_READ_BY_ROUTED = 32768, /* those that state how experts are chosen */
     GGUF_READ_BY_STATES = 65536, /* those with states of the delta rule or of Mamba 2 */
-    GGUF_READ_BY_SHORT = 131072  /* those with short convolutions */
+    GGUF_READ_BY_SHORT = 131072, /* those with short convolutions */
+    GGUF_READ_BY_STEPS = 262144, /* those whose layers have experts at a distance */
+    GGUF_READ_BY_COHERE = 524288
 };
 
 enum gguf_key {
@@ -114,6 +116,7 @@ struct gguf {
     uint64_t tensor_count;
     struct gguf_text architecture;
     unsigned readers; /* bits of enum gguf_readers: what the architecture reads */
+    int64_t context;  /* most tokens of a text */
 };
 
 /* gguf_read.c, gguf_keys.c */
@@ -182,6 +185,9 @@ INLAY_NODISCARD inlay_status gguf_write_matrix(const struct gguf *gguf, const st
 /* Writes a tensor of floats as the initializer of that name. */
 INLAY_NODISCARD inlay_status gguf_write_floats(const struct gguf_tensor *tensor, const char *name, struct wire *out,
                                                inlay_diag *diag);
+/* Writes elements [first, first + count) of a vector of floats as the initializer of that name. */
+INLAY_NODISCARD inlay_status gguf_write_part(const struct gguf_tensor *vector, const char *name, int64_t first,
+                                             int64_t count, struct wire *out, inlay_diag *diag);
 /* Element i of a tensor of type F32. */
 float gguf_element(const struct gguf_tensor *tensor, int64_t i);
 

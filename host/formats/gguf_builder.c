@@ -29,6 +29,21 @@ void gguf_builder_node(struct builder *b, const char *op, const char *format, ..
         onnx_node(b->out, op, text, arrow + 4, NULL, 0);
 }
 
+void gguf_builder_node_of(struct builder *b, const char *op, const char *inputs, const char *outputs,
+                          const char *attribute, int64_t number)
+{
+    if (b->gguf->status == INLAY_OK)
+        onnx_node(b->out, op, inputs, outputs, &(onnx_attribute){ attribute, false, number, 0 }, 1);
+}
+
+void gguf_builder_split(struct builder *b, const char *input, const char *sizes, const char *outputs)
+{
+    char inputs[TEXT];
+
+    (void)snprintf(inputs, sizeof inputs, "%s %s", input, sizes);
+    gguf_builder_node_of(b, "Split", inputs, outputs, "axis", -1);
+}
+
 struct gguf_tensor *gguf_builder_tensor(struct builder *b, const char *name, int64_t columns, int64_t rows)
 {
     struct gguf_tensor *tensor = gguf_tensor(b->gguf, name);
@@ -63,6 +78,11 @@ void gguf_builder_scalar(struct builder *b, const char *name, double value)
     const float number = (float)value;
 
     onnx_tensor(b->out, name, INLAY_FLOAT, NULL, 0, &number, sizeof number);
+}
+
+void gguf_builder_list(struct builder *b, const char *name, const int64_t *values, int64_t count)
+{
+    onnx_tensor(b->out, name, INLAY_INT64, &count, 1, values, (size_t)count * sizeof *values);
 }
 
 bool gguf_module_name(const char *prefix, char *out, size_t bytes)
@@ -108,8 +128,6 @@ void gguf_builder_linear(struct builder *b, const char *prefix, int64_t columns,
     rows.tensor = gguf_builder_tensor(b, name, columns, all);
     biased = gguf_builder_has(b, bias);
     has_scale = gguf_builder_has(b, scale);
-    if (biased && count != all)
-        gguf_builder_refuse(b, INLAY_UNSUPPORTED, "has a bias of fused weights, which is not supported:", bias);
     if (b->gguf->status != INLAY_OK)
         return;
     (void)snprintf(scaled, sizeof scaled, "%s%s", output, biased ? ".product" : "");
@@ -124,9 +142,25 @@ void gguf_builder_linear(struct builder *b, const char *prefix, int64_t columns,
         gguf_builder_node(b, "Mul", "%s %s -> %s", product, scale, scaled);
     }
     if (biased) {
-        gguf_builder_vector(b, bias, count);
+        const struct gguf_tensor *vector = gguf_builder_tensor(b, bias, all, 0);
+
+        if (count != all)
+            (void)snprintf(bias, sizeof bias, "%s.bias", output);
+        if (b->gguf->status == INLAY_OK)
+            b->gguf->status = gguf_write_part(vector, bias, first, count, b->out, b->gguf->diag);
         gguf_builder_node(b, "Add", "%s %s -> %s", scaled, bias, output);
     }
+}
+
+void gguf_builder_rms_norm(struct builder *b, const char *weight, int64_t size, const char *input, const char *output)
+{
+    const onnx_attribute attributes[] = { { "epsilon", true, 0, b->epsilon }, { "axis", false, -1, 0 } };
+    char inputs[2 * TEXT];
+
+    gguf_builder_vector(b, weight, size);
+    (void)snprintf(inputs, sizeof inputs, "%s %s", input, weight);
+    if (b->gguf->status == INLAY_OK)
+        onnx_node(b->out, "SimplifiedLayerNormalization", inputs, output, attributes, 2);
 }
 
 void gguf_builder_layer_norm(struct builder *b, const char *norm, const char *input, const char *output)
@@ -149,8 +183,8 @@ void gguf_builder_attention(struct builder *b, const char *layer, const char *ma
     const onnx_attribute heads = { "num_heads", false, b->heads, 0 };
     char inputs[2 * TEXT], name[GGUF_NAME], product[GGUF_NAME];
 
-    (void)snprintf(inputs, sizeof inputs, "%sattn_q %sattn_k %sattn_v%s%s", layer, layer, layer,
-                   mask != NULL ? " - " : "", mask != NULL ? mask : "");
+    (void)snprintf(inputs, sizeof inputs, "%sattn_q %sattn_k %sattn_v%s%s%s", layer, layer, layer,
+                   mask != NULL ? " - " : "", mask != NULL ? mask : "", b->architecture->alibi ? " alibi" : "");
     (void)snprintf(name, sizeof name, "%sattn", layer);
     (void)snprintf(product, sizeof product, "%s%s", layer, output);
     if (b->gguf->status == INLAY_OK)
@@ -191,14 +225,12 @@ void gguf_builder_lengths(struct builder *b)
 
     onnx_tensor(b->out, "one", INLAY_INT64, NULL, 0, &one, sizeof one);
     onnx_tensor(b->out, "axis_one", INLAY_INT64, (int64_t[]){ 1 }, 1, &one, sizeof one);
-    onnx_node(b->out, "ReduceSum", "attention_mask axis_one", "lengths", &(onnx_attribute){ "keepdims", false, 0, 0 },
-              1);
+    gguf_builder_node_of(b, "ReduceSum", "attention_mask axis_one", "lengths", "keepdims", 0);
     onnx_node(b->out, "Sub", "lengths one", "last_positions.wide", NULL, 0);
-    onnx_node(b->out, "Cast", "last_positions.wide", "last_positions", &(onnx_attribute){ "to", false, INLAY_INT32, 0 },
-              1);
+    gguf_builder_node_of(b, "Cast", "last_positions.wide", "last_positions", "to", INLAY_INT32);
     onnx_node(b->out, "Shape", "attention_mask", "mask_shape", NULL, 0);
     onnx_node(b->out, "Gather", "mask_shape one", "total_length.wide", NULL, 0);
-    onnx_node(b->out, "Cast", "total_length.wide", "total_length", &(onnx_attribute){ "to", false, INLAY_INT32, 0 }, 1);
+    gguf_builder_node_of(b, "Cast", "total_length.wide", "total_length", "to", INLAY_INT32);
 }
 
 int64_t gguf_builder_size_or(struct builder *b, enum gguf_key key, int64_t otherwise, int64_t most)

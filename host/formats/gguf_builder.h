@@ -41,11 +41,16 @@ struct architecture {
     bool oai;              /* experts have biases, and SwiGLU with a limit */
     bool sections;         /* positions of images have a row and a column, which is not supported */
     bool encoder;          /* gguf_encoder.h */
+    bool alibi;            /* an encoder whose attention falls with the distance of tokens, without positions */
+    bool ranks;            /* a decoder whose last token may say how well two texts match */
     bool vision;           /* gguf_vision.h */
     bool delta;            /* gguf_delta.h: most layers have the delta rule, and attention has gates */
     bool latent;           /* gguf_latent.h */
     bool gaps;             /* layers without heads of keys have a short convolution, or a state; see gguf_delta.h */
     bool mamba;            /* these layers are those of Mamba 2 */
+    bool parallel;         /* each layer has a state beside its attention */
+    bool cohere;           /* norms subtract the mean; attention and the network of a layer read the same norm */
+    bool llama4;           /* unit queries and keys where they rotate, experts in some layers; see gguf_experts.c */
     bool both_ways;        /* tokens see later ones, too; makes embeddings */
     bool tiles_keys;       /* value heads of the delta rule share the key heads in turns, not as neighbours */
     double logit_cap;      /* final_logit_softcapping if the file has none; 0: none */
@@ -84,6 +89,7 @@ struct builder {
     int64_t expert_groups,
         expert_groups_used; /* experts of other groups are not chosen; groups 0 or 1: there are none */
     int64_t dense_layers;   /* the first ones, which have no experts */
+    int64_t expert_step;    /* each expert_step-th layer has experts; 0: none has */
     bool sigmoid;           /* the router weighs experts by it, not by the softmax */
     bool keeps_shares;      /* as of the architecture */
     double share_scale;     /* of the sum of the experts; 0: none */
@@ -96,16 +102,25 @@ struct builder {
 void gguf_builder_refuse(struct builder *b, inlay_status status, const char *text, const char *which);
 /* Writes a node without attributes: "input input -> output". */
 INLAY_PRINTF(3, 4) void gguf_builder_node(struct builder *b, const char *op, const char *format, ...);
+/* The same with one attribute, a whole number (or "name=text"). Inputs and outputs are separated by spaces. */
+void gguf_builder_node_of(struct builder *b, const char *op, const char *inputs, const char *outputs,
+                          const char *attribute, int64_t number);
+/* Parts along the last axis, of the sizes that a constant has. outputs: separated by spaces. */
+void gguf_builder_split(struct builder *b, const char *input, const char *sizes, const char *outputs);
 /* The tensor, or NULL after a failure. columns, rows: its shape; rows 0: a vector. */
 struct gguf_tensor *gguf_builder_tensor(struct builder *b, const char *name, int64_t columns, int64_t rows);
 bool gguf_builder_has(struct builder *b, const char *name);
 /* A vector of floats as an initializer of its own name. */
 void gguf_builder_vector(struct builder *b, const char *name, int64_t count);
 void gguf_builder_scalar(struct builder *b, const char *name, double value);
+/* A vector of whole numbers. */
+void gguf_builder_list(struct builder *b, const char *name, const int64_t *values, int64_t count);
 /* output = input x rows [first, first + count) of PREFIX.weight, times PREFIX.scale [1], plus PREFIX.bias, if the file
  * has them. all: the rows of the tensor. */
 void gguf_builder_linear(struct builder *b, const char *prefix, int64_t columns, int64_t all, int64_t first,
                          int64_t count, const char *input, const char *output);
+/* output = the RMS normalization of the input, with a weight of `size` elements. */
+void gguf_builder_rms_norm(struct builder *b, const char *weight, int64_t size, const char *input, const char *output);
 /* output = the layer normalization of the input, with NORM.weight and NORM.bias. */
 void gguf_builder_layer_norm(struct builder *b, const char *norm, const char *input, const char *output);
 /* output = down(activation(gate(x)) * up(x)), with the weights LAYERffn_gateSUFFIX and so on of `hidden` rows. A fused

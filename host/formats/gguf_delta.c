@@ -25,8 +25,10 @@ static void read_mamba(struct builder *b)
     d->size = inner / d->values;
     if (d->values % d->keys != 0)
         gguf_fail_key(b->gguf, GGUF_STATE_HEADS, "has heads that are not a multiple of the groups by the key");
-    if (inner % d->values != 0 || inner != 2 * b->width)
-        gguf_fail_key(b->gguf, GGUF_STATE_WIDTH, "has another width than two times that of the model by the key");
+    if (inner % d->values != 0 || (b->architecture->gaps && inner != 2 * b->width))
+        gguf_fail_key(b->gguf, GGUF_STATE_WIDTH,
+                      "has a width that its heads do not divide, or that is not two times that of the model, by the "
+                      "key");
 }
 
 void gguf_read_delta(struct builder *b)
@@ -76,26 +78,21 @@ bool gguf_is_delta(const struct builder *b, int64_t layer)
     return (layer + 1) % d->step != 0;
 }
 
-static void write_list(struct builder *b, const char *name, const int64_t *values, int64_t count)
-{
-    onnx_tensor(b->out, name, INLAY_INT64, &count, 1, values, (size_t)count * sizeof *values);
-}
-
 static void begin_rule(struct builder *b)
 {
     const struct delta *d = &b->delta;
     const int64_t shares = d->values / d->keys, repeats = b->architecture->tiles_keys ? shares : 1, last = -1;
 
-    write_list(b, "delta.parts", (int64_t[]){ d->keys * d->size, d->keys * d->size, d->values * d->size }, 3);
-    write_list(b, "delta.heads", (int64_t[]){ 0, 0, d->keys, d->size }, 4);
-    write_list(b, "delta.joined", (int64_t[]){ 0, 0, repeats * d->keys * d->size }, 3);
-    write_list(b, "delta.repeats", (int64_t[]){ 1, 1, repeats, 1 }, 4);
-    write_list(b, "delta.last", &last, 1);
-    write_list(b, "delta.groups", (int64_t[]){ 0, 0, d->keys, 2 * shares }, 4);
-    write_list(b, "delta.each", (int64_t[]){ 0, 0, d->values }, 3);
+    gguf_builder_list(b, "delta.parts", (int64_t[]){ d->keys * d->size, d->keys * d->size, d->values * d->size }, 3);
+    gguf_builder_list(b, "delta.heads", (int64_t[]){ 0, 0, d->keys, d->size }, 4);
+    gguf_builder_list(b, "delta.joined", (int64_t[]){ 0, 0, repeats * d->keys * d->size }, 3);
+    gguf_builder_list(b, "delta.repeats", (int64_t[]){ 1, 1, repeats, 1 }, 4);
+    gguf_builder_list(b, "delta.last", &last, 1);
+    gguf_builder_list(b, "delta.groups", (int64_t[]){ 0, 0, d->keys, 2 * shares }, 4);
+    gguf_builder_list(b, "delta.each", (int64_t[]){ 0, 0, d->values }, 3);
     gguf_builder_scalar(b, "delta.least", (double)b->epsilon);
-    write_list(b, "gated.heads", (int64_t[]){ 0, 0, b->heads, 2 * b->head_size }, 4);
-    write_list(b, "gated.joined", (int64_t[]){ 0, 0, b->heads * b->head_size }, 3);
+    gguf_builder_list(b, "gated.heads", (int64_t[]){ 0, 0, b->heads, 2 * b->head_size }, 4);
+    gguf_builder_list(b, "gated.joined", (int64_t[]){ 0, 0, b->heads * b->head_size }, 3);
 }
 
 static void begin_mamba(struct builder *b)
@@ -104,14 +101,14 @@ static void begin_mamba(struct builder *b)
     const int64_t inner = d->values * d->size, part = d->keys * d->rows, last = -1, group = inner / d->keys;
     float *ones = malloc((size_t)group * sizeof *ones);
 
-    write_list(b, "mamba.parts", (int64_t[]){ inner, inner + 2 * part, d->values }, 3);
-    write_list(b, "mamba.inputs", (int64_t[]){ inner, part, part }, 3);
-    write_list(b, "mamba.heads", (int64_t[]){ 0, 0, d->values, d->size }, 4);
-    write_list(b, "mamba.each", (int64_t[]){ d->values }, 1);
-    write_list(b, "mamba.column", (int64_t[]){ d->values, 1 }, 2);
-    write_list(b, "mamba.joined", (int64_t[]){ 0, 0, inner }, 3);
-    write_list(b, "mamba.groups", (int64_t[]){ 0, 0, d->keys, group }, 4);
-    write_list(b, "mamba.last", &last, 1);
+    gguf_builder_list(b, "mamba.parts", (int64_t[]){ inner, inner + 2 * part, d->values }, 3);
+    gguf_builder_list(b, "mamba.inputs", (int64_t[]){ inner, part, part }, 3);
+    gguf_builder_list(b, "mamba.heads", (int64_t[]){ 0, 0, d->values, d->size }, 4);
+    gguf_builder_list(b, "mamba.each", (int64_t[]){ d->values }, 1);
+    gguf_builder_list(b, "mamba.column", (int64_t[]){ d->values, 1 }, 2);
+    gguf_builder_list(b, "mamba.joined", (int64_t[]){ 0, 0, inner }, 3);
+    gguf_builder_list(b, "mamba.groups", (int64_t[]){ 0, 0, d->keys, group }, 4);
+    gguf_builder_list(b, "mamba.last", &last, 1);
     for (int64_t i = 0; ones != NULL && i < group; i++)
         ones[i] = 1;
     if (ones != NULL)
@@ -125,7 +122,7 @@ void gguf_begin_delta(struct builder *b)
     if (b->architecture->mamba)
         begin_mamba(b);
     else if (b->architecture->gaps)
-        write_list(b, "delta.parts", (int64_t[]){ b->width, b->width, b->width }, 3);
+        gguf_builder_list(b, "delta.parts", (int64_t[]){ b->width, b->width, b->width }, 3);
     else
         begin_rule(b);
 }
@@ -238,15 +235,6 @@ static void write_convolution(struct builder *b, int64_t layer, const char *name
                   silu ? 2 : 1);
 }
 
-static void write_parts(struct builder *b, const char *input, const char *sizes, const char *outputs)
-{
-    char inputs[TEXT];
-
-    (void)snprintf(inputs, sizeof inputs, "%s %s", input, sizes);
-    if (b->gguf->status == INLAY_OK)
-        onnx_node(b->out, "Split", inputs, outputs, &(onnx_attribute){ "axis", false, -1, 0 }, 1);
-}
-
 /* output = out(c * convolution(b * x)), where b, c and x are the parts of in(input). */
 static void write_short(struct builder *b, int64_t layer, const char *prefix, const char *input, const char *output)
 {
@@ -256,7 +244,7 @@ static void write_short(struct builder *b, int64_t layer, const char *prefix, co
     (void)snprintf(name, sizeof name, "%sshortconv.in_proj", prefix);
     gguf_builder_linear(b, name, width, 3 * width, 0, 3 * width, input, name);
     (void)snprintf(outputs, sizeof outputs, "%sshort.b %sshort.c %sshort.x", prefix, prefix, prefix);
-    write_parts(b, name, "delta.parts", outputs);
+    gguf_builder_split(b, name, "delta.parts", outputs);
     gguf_builder_node(b, "Mul", "%sshort.b %sshort.x -> %sshort.bx", prefix, prefix, prefix);
     (void)snprintf(name, sizeof name, "%sshortconv.conv.weight", prefix);
     (void)snprintf(text, sizeof text, "%sshort.bx", prefix);
@@ -294,17 +282,18 @@ static void write_mamba(struct builder *b, int64_t layer, const char *prefix, co
     const onnx_attribute norm[] = { { "epsilon", true, 0, b->epsilon }, { "axis", false, -1, 0 } };
     const struct gguf_tensor *weights;
     char name[GGUF_NAME], text[2 * TEXT], outputs[TEXT];
+    bool normed;
 
     (void)snprintf(name, sizeof name, "%sssm_in", prefix);
     gguf_builder_linear(b, name, b->width, all, 0, all, input, name);
     (void)snprintf(outputs, sizeof outputs, "%smamba.z %smamba.xbc %smamba.dt", prefix, prefix, prefix);
-    write_parts(b, name, "mamba.parts", outputs);
+    gguf_builder_split(b, name, "mamba.parts", outputs);
     (void)snprintf(name, sizeof name, "%sssm_conv1d.weight", prefix);
     (void)snprintf(text, sizeof text, "%smamba.xbc", prefix);
     (void)snprintf(outputs, sizeof outputs, "%smamba.inputs", prefix);
     write_convolution(b, layer, name, inner + 2 * part, true, text, outputs);
     (void)snprintf(text, sizeof text, "%smamba.x %smamba.b %smamba.c", prefix, prefix, prefix);
-    write_parts(b, outputs, "mamba.inputs", text);
+    gguf_builder_split(b, outputs, "mamba.inputs", text);
     (void)snprintf(name, sizeof name, "%sssm_dt.bias", prefix);
     gguf_builder_vector(b, name, d->values);
     write_column(b, prefix, "ssm_a", "mamba.each");
@@ -333,17 +322,20 @@ static void write_mamba(struct builder *b, int64_t layer, const char *prefix, co
     gguf_builder_node(b, "Mul", "%smamba.z %smamba.z.sigmoid -> %smamba.gate", prefix, prefix, prefix);
     gguf_builder_node(b, "Mul", "%smamba.all %smamba.gate -> %smamba.gated", prefix, prefix, prefix);
     gguf_builder_node(b, "Reshape", "%smamba.gated mamba.groups -> %smamba.apart", prefix, prefix);
-    (void)snprintf(text, sizeof text, "%smamba.apart mamba.ones", prefix);
-    (void)snprintf(outputs, sizeof outputs, "%smamba.normal", prefix);
-    onnx_node(b->out, "SimplifiedLayerNormalization", text, outputs, norm, 2);
     (void)snprintf(name, sizeof name, "%sssm_norm.weight", prefix);
-    weights = gguf_builder_tensor(b, name, inner / d->keys, d->keys);
-    if (b->gguf->status == INLAY_OK)
-        b->gguf->status = gguf_write_floats(weights, name, b->out, b->gguf->diag);
-    gguf_builder_node(b, "Mul", "%smamba.normal %s -> %smamba.scaled", prefix, name, prefix);
-    gguf_builder_node(b, "Reshape", "%smamba.scaled mamba.joined -> %smamba.out", prefix, prefix);
+    normed = !b->architecture->parallel || gguf_builder_has(b, name);
+    if (normed) {
+        (void)snprintf(text, sizeof text, "%smamba.apart mamba.ones", prefix);
+        (void)snprintf(outputs, sizeof outputs, "%smamba.normal", prefix);
+        onnx_node(b->out, "SimplifiedLayerNormalization", text, outputs, norm, 2);
+        weights = gguf_builder_tensor(b, name, inner / d->keys, d->keys);
+        if (b->gguf->status == INLAY_OK)
+            b->gguf->status = gguf_write_floats(weights, name, b->out, b->gguf->diag);
+        gguf_builder_node(b, "Mul", "%smamba.normal %s -> %smamba.scaled", prefix, name, prefix);
+        gguf_builder_node(b, "Reshape", "%smamba.scaled mamba.joined -> %smamba.out", prefix, prefix);
+    }
     (void)snprintf(name, sizeof name, "%sssm_out", prefix);
-    (void)snprintf(text, sizeof text, "%smamba.out", prefix);
+    (void)snprintf(text, sizeof text, "%smamba.%s", prefix, normed ? "out" : "gated");
     gguf_builder_linear(b, name, inner, b->width, 0, b->width, text, output);
 }
 
@@ -356,7 +348,7 @@ void gguf_write_delta(struct builder *b, int64_t layer, const char *prefix, cons
     const onnx_attribute epsilon = { "epsilon", true, 0, b->epsilon };
     char name[GGUF_NAME], text[2 * TEXT], outputs[TEXT];
 
-    if (b->architecture->gaps) {
+    if (b->architecture->gaps || b->architecture->mamba) {
         (b->architecture->mamba ? write_mamba : write_short)(b, layer, prefix, input, output);
         return;
     }
@@ -371,7 +363,7 @@ void gguf_write_delta(struct builder *b, int64_t layer, const char *prefix, cons
     write_convolution(b, layer, name, all, true, text, outputs);
     (void)snprintf(text, sizeof text, "%sdelta_qkv", prefix);
     (void)snprintf(outputs, sizeof outputs, "%sdelta_q %sdelta_k %sdelta_v", prefix, prefix, prefix);
-    write_parts(b, text, "delta.parts", outputs);
+    gguf_builder_split(b, text, "delta.parts", outputs);
     write_units(b, prefix, "q");
     write_units(b, prefix, "k");
     (void)snprintf(name, sizeof name, "%sssm_norm.weight", prefix);

@@ -1,12 +1,14 @@
-/* gguf_encoder.c - the graphs of encoders, whose tokens see all tokens of the text: BERT, with learned positions, and
- * Nomic's BERT, which rotates queries and keys and has gated networks. Norms are behind the parts of a layer. */
+/* gguf_encoder.c - the graphs of encoders, whose tokens see all tokens of the text: BERT, with learned positions;
+ * Nomic's BERT and Jina's third one, which rotate queries and keys; and Jina's second one, whose scores fall with the
+ * distance of tokens (ALiBi). Norms are behind the parts of a layer. */
 #include "formats/gguf_encoder.h"
 #include "formats/onnx_write.h"
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_ENCODER_CONTEXT = 1 << 20 };
+enum { MAX_ENCODER_CONTEXT = 1 << 20, RANKS = 4 /* of the key pooling_type */ };
 
 static void read_sizes(struct builder *b)
 {
@@ -61,7 +63,7 @@ static void embed(struct builder *b)
         gguf_builder_node(b, "Add", "tokens type_row -> typed");
         sum = "typed";
     }
-    if (!b->turns) {
+    if (!b->turns && !b->architecture->alibi) {
         struct gguf_tensor *positions = gguf_tensor(b->gguf, "position_embd.weight");
 
         look_up(b, "position_embd.weight", "new_range", "position_rows");
@@ -96,11 +98,20 @@ static void project(struct builder *b, const char *layer, const char *input)
     fused = gguf_builder_has(b, fused_name);
     for (int i = 0; i < 3; i++) {
         const bool turns = i < 2 && b->turns;
+        bool normed;
 
+        (void)snprintf(turned, sizeof turned, "%s%s_norm.weight", layer, parts[i]);
+        normed = i < 2 && gguf_builder_has(b, turned);
         (void)snprintf(prefix, sizeof prefix, "%s%s", layer, fused ? "attn_qkv" : parts[i]);
-        (void)snprintf(output, sizeof output, "%s%s%s", layer, parts[i], turns ? ".still" : "");
+        (void)snprintf(output, sizeof output, "%s%s%s", layer, parts[i], normed ? ".raw" : turns ? ".still" : "");
         gguf_builder_linear(b, prefix, b->width, fused ? 3 * b->width : b->width, fused ? i * b->width : 0, b->width,
                             input, output);
+        if (normed) { /* all heads of a token together */
+            (void)snprintf(prefix, sizeof prefix, "%s%s_norm", layer, parts[i]);
+            (void)snprintf(turned, sizeof turned, "%s%s%s", layer, parts[i], turns ? ".still" : "");
+            gguf_builder_layer_norm(b, prefix, output, turned);
+            memcpy(output, turned, sizeof output);
+        }
         (void)snprintf(turned, sizeof turned, "%s%s", layer, parts[i]);
         if (turns)
             turn(b, "rotary", b->heads, output, turned);
@@ -111,9 +122,12 @@ static void project(struct builder *b, const char *layer, const char *input)
 static void feed_forward(struct builder *b, const char *layer, const char *input, const char *output)
 {
     char up[GGUF_NAME], gate[GGUF_NAME];
+    const struct gguf_tensor *both;
 
     (void)snprintf(gate, sizeof gate, "%sffn_gate.weight", layer);
-    if (gguf_builder_has(b, gate)) {
+    (void)snprintf(up, sizeof up, "%sffn_up.weight", layer);
+    both = gguf_tensor(b->gguf, up);
+    if (gguf_builder_has(b, gate) || (both != NULL && both->rank == 2 && both->dims[1] == 2 * b->hidden)) {
         gguf_builder_gated_network(b, layer, "", b->hidden, input, output);
         return;
     }
@@ -139,6 +153,14 @@ static void write_layer(struct builder *b, int64_t layer, const char *input, con
     (void)snprintf(inputs, sizeof inputs, "%sattn_output.sum", prefix);
     (void)snprintf(name, sizeof name, "%sattn_output_norm", prefix);
     gguf_builder_layer_norm(b, name, inputs, name);
+    (void)snprintf(norm, sizeof norm, "%sattn_norm_2.weight", prefix);
+    if (gguf_builder_has(b, norm)) { /* another sum with the input of the layer */
+        (void)snprintf(norm, sizeof norm, "%sattn_norm_2", prefix);
+        gguf_builder_node(b, "Add", "%s %s -> %s.sum", name, input, norm);
+        (void)snprintf(inputs, sizeof inputs, "%s.sum", norm);
+        gguf_builder_layer_norm(b, norm, inputs, norm);
+        (void)snprintf(name, sizeof name, "%s", norm);
+    }
     (void)snprintf(norm, sizeof norm, "%sffn_down", prefix);
     feed_forward(b, prefix, name, norm);
     gguf_builder_node(b, "Add", "%s %s -> %s.sum", name, norm, norm);
@@ -147,9 +169,26 @@ static void write_layer(struct builder *b, int64_t layer, const char *input, con
     gguf_builder_layer_norm(b, name, inputs, output);
 }
 
-static void write_list(struct builder *b, const char *name, const int64_t *values, int64_t count)
+/* alibi [1, heads, tokens, tokens]: what scores lose by the distance of two tokens, in each head at another rate: those
+ * of the paper for 8 heads, and between them for numbers of heads that are no power of two. */
+static void write_alibi(struct builder *b)
 {
-    onnx_tensor(b->out, name, INLAY_INT64, &count, 1, values, (size_t)count * sizeof *values);
+    const int64_t dims[] = { 1, b->heads, 1, 1 };
+    float rates[MAX_HEADS];
+    int64_t regular = 1;
+
+    while (2 * regular <= b->heads)
+        regular *= 2;
+    for (int64_t i = 0; i < b->heads; i++)
+        rates[i] = -(float)(i < regular ? exp2(-8.0 * (double)(i + 1) / (double)regular)
+                                        : exp2(-4.0 * (double)(2 * (i - regular) + 1) / (double)regular));
+    gguf_builder_list(b, "alibi.axis", (int64_t[]){ 1 }, 1);
+    onnx_tensor(b->out, "alibi.rates", INLAY_FLOAT, dims, 4, rates, (size_t)b->heads * sizeof *rates);
+    gguf_builder_node(b, "Unsqueeze", "new_range alibi.axis -> alibi.column");
+    gguf_builder_node(b, "Sub", "alibi.column new_range -> alibi.signed");
+    gguf_builder_node(b, "Abs", "alibi.signed -> alibi.distance");
+    gguf_builder_node_of(b, "Cast", "alibi.distance", "alibi.float", "to", INLAY_FLOAT);
+    gguf_builder_node(b, "Mul", "alibi.float alibi.rates -> alibi");
 }
 
 void gguf_begin_both_ways(struct builder *b)
@@ -160,8 +199,8 @@ void gguf_begin_both_ways(struct builder *b)
         gguf_fail_key(b->gguf, GGUF_TURN_SIZE, "rotates a part of a head, which is not supported here, by the key");
     if (b->window < 1)
         gguf_fail_key(b->gguf, GGUF_WINDOW, "lacks the key, or its value is out of range:");
-    onnx_node(b->out, "Cast", "attention_mask", "key_mask", &(onnx_attribute){ "to", false, INLAY_INT32, 0 }, 1);
-    write_list(b, "window.axes", (int64_t[]){ 0, 1 }, 2);
+    gguf_builder_node_of(b, "Cast", "attention_mask", "key_mask", "to", INLAY_INT32);
+    gguf_builder_list(b, "window.axes", (int64_t[]){ 0, 1 }, 2);
     onnx_tensor(b->out, "window.half", INLAY_INT64, NULL, 0, &half, sizeof half);
     gguf_builder_scalar(b, "window.none", -1e30);
     gguf_builder_scalar(b, "window.zero", 0);
@@ -171,9 +210,9 @@ void gguf_begin_both_ways(struct builder *b)
     gguf_builder_node(b, "Greater", "window.far window.half -> window.beyond");
     gguf_builder_node(b, "Where", "window.beyond window.none window.zero -> window.flat");
     gguf_builder_node(b, "Unsqueeze", "window.flat window.axes -> window");
-    write_list(b, "shared.apart", (int64_t[]){ 0, 0, b->key_heads, 1, b->head_size }, 5);
-    write_list(b, "shared.each", (int64_t[]){ 1, 1, b->key_heads, b->heads / b->key_heads, b->head_size }, 5);
-    write_list(b, "shared.joined", (int64_t[]){ 0, 0, b->heads * b->head_size }, 3);
+    gguf_builder_list(b, "shared.apart", (int64_t[]){ 0, 0, b->key_heads, 1, b->head_size }, 5);
+    gguf_builder_list(b, "shared.each", (int64_t[]){ 1, 1, b->key_heads, b->heads / b->key_heads, b->head_size }, 5);
+    gguf_builder_list(b, "shared.joined", (int64_t[]){ 0, 0, b->heads * b->head_size }, 3);
 }
 
 /* NAME.all: keys or values, once for each head of queries. */
@@ -223,18 +262,75 @@ void gguf_write_dense(struct builder *b, const char *input)
     if (gguf_int_or(b->gguf, GGUF_DENSE_2_IN, b->width) != b->width || gguf_int(b->gguf, GGUF_DENSE_3_IN) != between ||
         gguf_int_or(b->gguf, GGUF_DENSE_3_OUT, b->width) != b->width)
         gguf_fail_key(b->gguf, GGUF_DENSE_2_OUT, "has products of sizes that do not follow one another, by the key");
-    onnx_node(b->out, "Cast", "attention_mask", "mask.float", &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
-    onnx_node(b->out, "Cast", "lengths", "lengths.float", &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
-    write_list(b, "mask.axis", (int64_t[]){ 2 }, 1);
+    gguf_builder_node_of(b, "Cast", "attention_mask", "mask.float", "to", INLAY_FLOAT);
+    gguf_builder_node_of(b, "Cast", "lengths", "lengths.float", "to", INLAY_FLOAT);
+    gguf_builder_list(b, "mask.axis", (int64_t[]){ 2 }, 1);
     gguf_builder_node(b, "Unsqueeze", "mask.float mask.axis -> mask.column");
     gguf_builder_node(b, "Unsqueeze", "lengths.float axis_one -> lengths.column");
     gguf_builder_node(b, "Mul", "%s mask.column -> pooled.tokens", input);
     (void)snprintf(inputs, sizeof inputs, "pooled.tokens axis_one");
-    if (b->gguf->status == INLAY_OK)
-        onnx_node(b->out, "ReduceSum", inputs, "pooled.sum", &(onnx_attribute){ "keepdims", false, 0, 0 }, 1);
+    gguf_builder_node_of(b, "ReduceSum", inputs, "pooled.sum", "keepdims", 0);
     gguf_builder_node(b, "Div", "pooled.sum lengths.column -> pooled");
     gguf_builder_linear(b, "dense_2", b->width, between, 0, between, "pooled", "dense_2");
     gguf_builder_linear(b, "dense_3", between, b->width, 0, b->width, "dense_2", "sentence_embedding");
+}
+
+bool gguf_ranks(struct builder *b)
+{
+    const bool ranks = gguf_int(b->gguf, GGUF_POOLING) == RANKS;
+
+    if (ranks && !b->architecture->encoder && !b->architecture->ranks)
+        gguf_fail_key(b->gguf, GGUF_POOLING, "compares texts, which is not supported for its architecture, by the key");
+    return ranks;
+}
+
+/* output = input x the rows of NAME.weight, how many there may be. Returns how many there are. */
+static int64_t rank_product(struct builder *b, const char *name, const char *input, const char *output)
+{
+    const struct gguf_tensor *weight;
+    char full[GGUF_NAME];
+    int64_t rows;
+
+    (void)snprintf(full, sizeof full, "%s.weight", name);
+    weight = gguf_tensor(b->gguf, full);
+    rows = weight != NULL && weight->rank == 2 ? weight->dims[1] : 1;
+    gguf_builder_linear(b, name, b->width, rows, 0, rows, input, output);
+    return rows;
+}
+
+void gguf_write_ranks(struct builder *b, const char *input, const char *last)
+{
+    const int64_t first = 0;
+    const bool has_output = gguf_builder_has(b, "cls.output.weight");
+    const char *row = "ranks.row";
+    int64_t labels = 0;
+    char inputs[TEXT], dims[TEXT];
+
+    if (last != NULL) {
+        gguf_builder_node(b, "Unsqueeze", "%s axis_one -> ranks.place", last);
+        (void)snprintf(inputs, sizeof inputs, "%s ranks.place", input);
+        gguf_builder_node_of(b, "GatherND", inputs, row, "batch_dims", 1);
+    } else {
+        onnx_tensor(b->out, "ranks.place", INLAY_INT64, NULL, 0, &first, sizeof first);
+        (void)snprintf(inputs, sizeof inputs, "%s ranks.place", input);
+        gguf_builder_node_of(b, "Gather", inputs, row, "axis", 1);
+    }
+    if (gguf_builder_has(b, "cls.weight") || !has_output) {
+        labels = rank_product(b, "cls", row, "ranks.product");
+        gguf_builder_node(b, "Tanh", "ranks.product -> %s", has_output ? "ranks.dense" : "logits");
+        row = "ranks.dense";
+    }
+    if (has_output)
+        labels = rank_product(b, "cls.output", row, last != NULL ? "ranks.labels" : "logits");
+    if (last != NULL) { /* the first label of a decoder is "yes" */
+        gguf_builder_list(b, "ranks.from", (int64_t[]){ 0 }, 1);
+        gguf_builder_list(b, "ranks.to", (int64_t[]){ 1 }, 1);
+        gguf_builder_node_of(b, "Softmax", "ranks.labels", "ranks.shares", "axis", -1);
+        gguf_builder_node(b, "Slice", "ranks.shares ranks.from ranks.to ranks.to -> logits");
+        labels = 1;
+    }
+    (void)snprintf(dims, sizeof dims, "batch_size %" PRId64, labels);
+    onnx_value(b->out, ONNX_OUTPUT, "logits", INLAY_FLOAT, dims);
 }
 
 void gguf_write_pooling(struct gguf *gguf, struct wire *out)
@@ -244,8 +340,10 @@ void gguf_write_pooling(struct gguf *gguf, struct wire *out)
     const int64_t kind = gguf_int(gguf, GGUF_POOLING);
     char text[64];
 
+    if (kind == RANKS) /* makes no embeddings */
+        return;
     if (kind < 0 || kind > 3) {
-        gguf_fail_key(gguf, GGUF_POOLING, "makes no embeddings, or pools them in another way than 0 to 3, by the key");
+        gguf_fail_key(gguf, GGUF_POOLING, "pools embeddings in another way than 0 to 4 by the key");
         return;
     }
     (void)snprintf(text, sizeof text, "{\"%s\": true}", kinds[kind == 0 ? 1 : kind]);
@@ -254,26 +352,33 @@ void gguf_write_pooling(struct gguf *gguf, struct wire *out)
 
 void gguf_write_encoder(struct builder *b)
 {
+    const bool ranks = gguf_ranks(b);
+    const char *last = ranks ? "hidden" : "last_hidden_state";
     char dims[TEXT], names[2][32] = { "embeddings", "" };
 
     read_sizes(b);
     b->embeds = true;
-    b->turns = !gguf_builder_has(b, "position_embd.weight");
+    b->turns = b->architecture->halves;
     if (b->gguf->status != INLAY_OK)
         return;
     onnx_value(b->out, ONNX_INPUT, "input_ids", INLAY_INT64, "batch_size sequence_length");
     onnx_value(b->out, ONNX_INPUT, "attention_mask", INLAY_INT64, "batch_size sequence_length");
     (void)snprintf(dims, sizeof dims, "batch_size sequence_length %" PRId64, b->width);
-    onnx_value(b->out, ONNX_OUTPUT, "last_hidden_state", INLAY_FLOAT, dims);
+    if (!ranks)
+        onnx_value(b->out, ONNX_OUTPUT, last, INLAY_FLOAT, dims);
     gguf_builder_lengths(b);
     if (b->turns)
         gguf_builder_rotary(b);
     else
         gguf_write_positions(b->context, b->out);
-    onnx_node(b->out, "Cast", "attention_mask", "key_mask", &(onnx_attribute){ "to", false, INLAY_INT32, 0 }, 1);
+    gguf_builder_node_of(b, "Cast", "attention_mask", "key_mask", "to", INLAY_INT32);
     embed(b);
+    if (b->architecture->alibi)
+        write_alibi(b);
     for (int64_t layer = 0; layer < b->layers && b->gguf->status == INLAY_OK; layer++) {
         (void)snprintf(names[(layer + 1) % 2], sizeof names[0], "layer.%" PRId64, layer);
-        write_layer(b, layer, names[layer % 2], layer + 1 < b->layers ? names[(layer + 1) % 2] : "last_hidden_state");
+        write_layer(b, layer, names[layer % 2], layer + 1 < b->layers ? names[(layer + 1) % 2] : last);
     }
+    if (ranks)
+        gguf_write_ranks(b, last, NULL);
 }

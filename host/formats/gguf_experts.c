@@ -62,8 +62,11 @@ void gguf_read_experts(struct builder *b)
 {
     const int64_t used = gguf_int(b->gguf, GGUF_EXPERTS_USED);
 
+    b->expert_step = 1;
     b->experts = gguf_int(b->gguf, GGUF_EXPERTS);
     b->expert_groups = gguf_int(b->gguf, GGUF_EXPERT_GROUPS);
+    if (b->experts == 0 && b->architecture->llama4)
+        gguf_fail_key(b->gguf, GGUF_EXPERTS, "has no experts by the key");
     if (b->experts == 0 ? used != 0 : !b->architecture->experts)
         gguf_fail_key(b->gguf, GGUF_EXPERTS_USED,
                       "has experts, which it or its architecture does not know, by the key");
@@ -74,7 +77,7 @@ void gguf_read_experts(struct builder *b)
     b->experts = gguf_builder_size(b, GGUF_EXPERTS, MAX_EXPERTS);
     b->experts_used = gguf_builder_size(b, GGUF_EXPERTS_USED, b->experts);
     b->expert_hidden = b->hidden;
-    if ((b->architecture->readers & GGUF_READ_BY_ROUTED) != 0)
+    if ((b->architecture->readers & GGUF_READ_BY_ROUTED) != 0 || b->architecture->llama4)
         b->expert_hidden = (int64_t)gguf_float_or(b->gguf, GGUF_EXPERT_HIDDEN, (double)INFINITY);
     else if ((b->architecture->readers & GGUF_READ_BY_QWEN_MOE) != 0)
         b->expert_hidden = gguf_int_or(b->gguf, GGUF_EXPERT_HIDDEN, used > 0 ? b->hidden / used : 0);
@@ -92,30 +95,32 @@ void gguf_read_experts(struct builder *b)
     }
     if ((b->architecture->readers & GGUF_READ_BY_ROUTED) != 0)
         read_routing(b);
-}
-
-static void write_list(struct builder *b, const char *name, const int64_t *values, int64_t count)
-{
-    onnx_tensor(b->out, name, INLAY_INT64, &count, 1, values, (size_t)count * sizeof *values);
+    if (!b->architecture->llama4)
+        return;
+    b->expert_step = gguf_builder_size(b, GGUF_EXPERT_STEP, MAX_LAYERS);
+    b->shared_hidden = b->expert_hidden;
+    b->sigmoid = true;
+    if (b->experts_used != 1)
+        gguf_fail_key(b->gguf, GGUF_EXPERTS_USED, "uses several experts, which is not supported here, by the key");
 }
 
 void gguf_begin_experts(struct builder *b)
 {
     const int64_t last[] = { -1 }, two[] = { 2 };
 
-    write_list(b, "router.shape", (int64_t[]){ -1, b->experts }, 2);
-    write_list(b, "router.last", last, 1);
-    write_list(b, "router.used", &b->experts_used, 1);
+    gguf_builder_list(b, "router.shape", (int64_t[]){ -1, b->experts }, 2);
+    gguf_builder_list(b, "router.last", last, 1);
+    gguf_builder_list(b, "router.used", &b->experts_used, 1);
     gguf_builder_scalar(b, "router.none", -1e30);
     gguf_builder_scalar(b, "router.zero", 0);
     if (b->share_scale != 0)
         gguf_builder_scalar(b, "router.scale", b->share_scale);
     if (b->expert_groups <= 1)
         return;
-    write_list(b, "router.two", two, 1);
-    write_list(b, "router.groups", (int64_t[]){ 0, 0, b->expert_groups, b->experts / b->expert_groups }, 4);
-    write_list(b, "router.joined", (int64_t[]){ 0, 0, b->experts }, 3);
-    write_list(b, "router.groups_used", &b->expert_groups_used, 1);
+    gguf_builder_list(b, "router.two", two, 1);
+    gguf_builder_list(b, "router.groups", (int64_t[]){ 0, 0, b->expert_groups, b->experts / b->expert_groups }, 4);
+    gguf_builder_list(b, "router.joined", (int64_t[]){ 0, 0, b->experts }, 3);
+    gguf_builder_list(b, "router.groups_used", &b->expert_groups_used, 1);
 }
 
 static void sum_last(struct builder *b, const char *input, bool keeps, const char *output)
@@ -123,8 +128,7 @@ static void sum_last(struct builder *b, const char *input, bool keeps, const cha
     char inputs[TEXT];
 
     (void)snprintf(inputs, sizeof inputs, "%.200s router.last", input);
-    if (b->gguf->status == INLAY_OK)
-        onnx_node(b->out, "ReduceSum", inputs, output, &(onnx_attribute){ "keepdims", false, keeps, 0 }, 1);
+    gguf_builder_node_of(b, "ReduceSum", inputs, output, "keepdims", keeps);
 }
 
 /* output = which values are among the largest of the last axis; count: the name of how many. */
@@ -135,8 +139,7 @@ static void write_chosen(struct builder *b, const char *values, const char *coun
     gguf_builder_node(b, "TopK", "%s %s -> %s.top %s.places", values, count, output, output);
     (void)snprintf(inputs, sizeof inputs, "%.100s.top router.last", output);
     (void)snprintf(least, sizeof least, "%.100s.least", output);
-    if (b->gguf->status == INLAY_OK) /* the last of the sorted ones */
-        onnx_node(b->out, "ReduceMin", inputs, least, &(onnx_attribute){ "keepdims", false, 1, 0 }, 1);
+    gguf_builder_node_of(b, "ReduceMin", inputs, least, "keepdims", 1); /* the last of the sorted ones */
     gguf_builder_node(b, "GreaterOrEqual", "%s %s -> %s", values, least, output);
 }
 
@@ -155,6 +158,21 @@ static void write_groups(struct builder *b, const char *chances, const char *out
     gguf_builder_node(b, "Unsqueeze", "%s router.last -> %s.column", kept, output);
     gguf_builder_node(b, "Where", "%s.column %s.groups router.none -> %s.left", output, output, output);
     gguf_builder_node(b, "Reshape", "%s.left router.joined -> %s", output, output);
+}
+
+/* output = the input times the sigmoid of its best expert's logit, for the only expert of a token in Llama 4. */
+static void write_share(struct builder *b, const char *router, const char *input, const char *output)
+{
+    const bool grouped = b->expert_groups > 1;
+    char inputs[TEXT], best[TEXT];
+
+    if (grouped)
+        gguf_builder_node(b, "Where", "%s.chosen %s router.none -> %s.reached", router, router, router);
+    (void)snprintf(inputs, sizeof inputs, "%s%s router.last", router, grouped ? ".reached" : "");
+    (void)snprintf(best, sizeof best, "%s.best", router);
+    gguf_builder_node_of(b, "ReduceMax", inputs, best, "keepdims", 1);
+    gguf_builder_node(b, "Sigmoid", "%s -> %s.sigmoid", best, best);
+    gguf_builder_node(b, "Mul", "%s %s.sigmoid -> %s", input, best, output);
 }
 
 /* The logits of the router, [rows, experts], as the operators need them. Returns what the output of the experts is
@@ -218,15 +236,21 @@ void gguf_write_mixture(struct builder *b, const char *layer, const char *input,
     (void)snprintf(router, sizeof router, "%sffn_gate_inp", layer);
     (void)snprintf(logits, sizeof logits, "%s.logits", router);
     (void)snprintf(gate, sizeof gate, "%sffn_gate_shexp.weight", layer);
-    shared = gguf_builder_has(b, gate) || b->architecture->latent || gguf_find(b->gguf, GGUF_SHARED_HIDDEN) != NULL;
+    shared = gguf_builder_has(b, gate) || b->architecture->latent || b->architecture->llama4 ||
+             gguf_find(b->gguf, GGUF_SHARED_HIDDEN) != NULL;
     gguf_builder_linear(b, router, b->width, b->experts, 0, b->experts, input, router);
     factor = route(b, layer, router, share);
+    if (b->architecture->llama4) {
+        (void)snprintf(share, sizeof share, "%s.share", router);
+        write_share(b, router, input, share);
+    }
     experts.normalizes = !b->keeps_shares || factor != NULL;
     (void)snprintf(sum, sizeof sum, "%s%s", output, shared ? ".chosen" : "");
     (void)snprintf(product, sizeof product, "%.100s%s%s", sum, b->share_scale != 0 ? ".small" : "",
                    factor != NULL ? ".equal" : "");
     if (b->gguf->status == INLAY_OK)
-        b->gguf->status = gguf_write_experts(b->gguf, &experts, input, logits, product, b->out, b->gguf->diag);
+        b->gguf->status = gguf_write_experts(b->gguf, &experts, b->architecture->llama4 ? share : input, logits,
+                                             product, b->out, b->gguf->diag);
     if (factor != NULL)
         gguf_builder_node(b, "Mul", "%s %s -> %.100s%s", product, factor, sum, b->share_scale != 0 ? ".small" : "");
     if (b->share_scale != 0)

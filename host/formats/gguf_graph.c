@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define UNIT_HEAD "unit_head" /* ones for the elements of a head */
+
 static const struct architecture architectures[] = {
     { .name = "llama", .experts = true }, /* also Mistral, Mixtral and SmolLM */
     { .name = "qwen2", .halves = true },
@@ -23,7 +25,7 @@ static const struct architecture architectures[] = {
       .experts = true,
       .keeps_shares = true,
       .readers = GGUF_READ_BY_QWEN_MOE | GGUF_READ_BY_SHARED },
-    { .name = "qwen3", .halves = true },
+    { .name = "qwen3", .halves = true, .ranks = true },
     { .name = "qwen3vl", .halves = true, .sections = true },
     { .name = "qwen3moe", .halves = true, .experts = true, .readers = GGUF_READ_BY_QWEN_MOE },
     { .name = "qwen3vlmoe", .halves = true, .sections = true, .experts = true, .readers = GGUF_READ_BY_QWEN_MOE },
@@ -65,6 +67,21 @@ static const struct architecture architectures[] = {
       .experts = true,
       .readers = GGUF_READ_BY_SCALES | GGUF_READ_BY_GRANITE | GGUF_READ_BY_GRANITE_DENSE | GGUF_READ_BY_SHARED |
                  GGUF_READ_BY_GAPS | GGUF_READ_BY_STATES },
+    { .name = "falcon-h1", .halves = true, .mamba = true, .parallel = true, .readers = GGUF_READ_BY_STATES },
+    { .name = "command-r", .pairs = true, .cohere = true, .readers = GGUF_READ_BY_COHERE },
+    { .name = "cohere2",
+      .pairs = true,
+      .cohere = true,
+      .local_turns = true,
+      .readers = GGUF_READ_BY_WINDOWS | GGUF_READ_BY_COHERE,
+      .pattern = 4 },
+    { .name = "llama4",
+      .experts = true,
+      .llama4 = true,
+      .readers = GGUF_READ_BY_WINDOWS | GGUF_READ_BY_QWEN_MOE | GGUF_READ_BY_STEPS,
+      .pattern = 4,
+      .window = 8192,
+      .still_step = 4 },
     { .name = "minicpm", .minicpm = true, .readers = GGUF_READ_BY_SCALES },
     { .name = "smollm3", .still_step = 4 },
     { .name = "seed_oss", .halves = true, .next_norm = true },
@@ -128,10 +145,23 @@ static const struct architecture architectures[] = {
       .readers = GGUF_READ_BY_QWEN_MOE | GGUF_READ_BY_YARN | GGUF_READ_BY_LATENT | GGUF_READ_BY_ROUTED },
     { .name = "bert", .encoder = true, .readers = GGUF_READ_BY_ENCODERS },
     { .name = "nomic-bert", .encoder = true, .halves = true, .readers = GGUF_READ_BY_ENCODERS },
+    { .name = "jina-bert-v2", .encoder = true, .gelu = true, .alibi = true, .readers = GGUF_READ_BY_ENCODERS },
+    { .name = "jina-bert-v3", .encoder = true, .halves = true, .readers = GGUF_READ_BY_ENCODERS },
     { .name = "clip", .vision = true, .pairs = true, .readers = GGUF_READ_BY_VISION },
 };
 
-/* output = RMS normalization of the hidden states, to which what is pending is added first. */
+/* The hidden states, to which what is pending is added. output: their name if something is. */
+static const char *unnormalized(struct builder *b, const char *output)
+{
+    if (b->pending[0] != '\0') {
+        gguf_builder_node(b, "Add", "%s %s -> %s", b->stream, b->pending, output);
+        (void)snprintf(b->stream, sizeof b->stream, "%s", output);
+        b->pending[0] = '\0';
+    }
+    return b->stream;
+}
+
+/* output = RMS normalization, or that of Cohere, of the hidden states, to which what is pending is added first. */
 static void normalize(struct builder *b, const char *weight, const char *output)
 {
     const onnx_attribute attributes[] = { { "epsilon", true, 0, b->epsilon }, { "axis", false, -1, 0 } };
@@ -140,6 +170,12 @@ static void normalize(struct builder *b, const char *weight, const char *output)
     gguf_builder_vector(b, weight, b->width);
     if (b->gguf->status != INLAY_OK)
         return;
+    if (b->architecture->cohere) {
+        (void)snprintf(sum, sizeof sum, "%.200s.sum", output);
+        (void)snprintf(text, sizeof text, "%s %s", unnormalized(b, sum), weight);
+        onnx_node(b->out, "LayerNormalization", text, output, attributes, 2);
+        return;
+    }
     if (b->pending[0] == '\0') {
         (void)snprintf(text, sizeof text, "%s %s", b->stream, weight);
         onnx_node(b->out, "SimplifiedLayerNormalization", text, output, attributes, 2);
@@ -171,56 +207,39 @@ static void add_later(struct builder *b, const char *value)
     }
 }
 
+/* Adds another value with the pending one. */
+static void add_beside(struct builder *b, const char *value)
+{
+    char sum[TEXT];
+
+    (void)snprintf(sum, sizeof sum, "%.200s.beside", value);
+    gguf_builder_node(b, "Add", "%s %s -> %s", b->pending, value, sum);
+    memcpy(b->pending, sum, sizeof sum);
+}
+
 /* Adds the output of a part of a layer, which a norm of the file may change first. */
 static void add_normalized(struct builder *b, const char *norm, const char *value)
 {
-    const onnx_attribute attributes[] = { { "epsilon", true, 0, b->epsilon }, { "axis", false, -1, 0 } };
-    char text[3 * TEXT], normal[TEXT];
+    char normal[TEXT];
 
     if (!gguf_builder_has(b, norm)) {
         add_later(b, value);
         return;
     }
-    gguf_builder_vector(b, norm, b->width);
-    if (b->gguf->status != INLAY_OK)
-        return;
-    (void)snprintf(text, sizeof text, "%s %s", value, norm);
     (void)snprintf(normal, sizeof normal, "%.200s.normal", value);
-    onnx_node(b->out, "SimplifiedLayerNormalization", text, normal, attributes, 2);
+    gguf_builder_rms_norm(b, norm, b->width, value, normal);
     add_later(b, normal);
 }
 
-/* The hidden states, to which what is pending is added. output: their name if something is. */
-static const char *unnormalized(struct builder *b, const char *output)
-{
-    if (b->pending[0] != '\0') {
-        gguf_builder_node(b, "Add", "%s %s -> %s", b->stream, b->pending, output);
-        (void)snprintf(b->stream, sizeof b->stream, "%s", output);
-        b->pending[0] = '\0';
-    }
-    return b->stream;
-}
-
-/* Normalizes all queries or keys of a token together. */
-static void normalize_all(struct builder *b, const char *weight, int64_t size, const char *input, const char *output)
-{
-    const onnx_attribute attributes[] = { { "epsilon", true, 0, b->epsilon }, { "axis", false, -1, 0 } };
-    char text[3 * TEXT];
-
-    gguf_builder_vector(b, weight, size);
-    (void)snprintf(text, sizeof text, "%s %s", input, weight);
-    if (b->gguf->status == INLAY_OK)
-        onnx_node(b->out, "SimplifiedLayerNormalization", text, output, attributes, 2);
-}
-
-/* Normalizes each head of queries or keys. */
+/* Normalizes each head of queries or keys, by a vector of the file, or by ones (weight: unit_head). */
 static void normalize_heads(struct builder *b, const char *weight, int64_t heads, const char *input, const char *output)
 {
     const onnx_attribute attributes[] = { { "epsilon", true, 0, b->epsilon }, { "axis", false, -1, 0 } };
     const int64_t apart[4] = { 0, 0, heads, b->head_size }, joined[3] = { 0, 0, heads * b->head_size };
     char text[3 * TEXT];
 
-    gguf_builder_vector(b, weight, b->head_size);
+    if (strcmp(weight, UNIT_HEAD) != 0)
+        gguf_builder_vector(b, weight, b->head_size);
     if (b->gguf->status != INLAY_OK)
         return;
     (void)snprintf(text, sizeof text, "%s.apart", output);
@@ -238,8 +257,9 @@ static void normalize_heads(struct builder *b, const char *weight, int64_t heads
     gguf_builder_node(b, "Reshape", "%s.normal %s.joined -> %s", output, output, output);
 }
 
-/* Queries, keys and values of a layer, from weights of their own or fused ones. */
-static void project(struct builder *b, const char *layer, const char *input)
+/* Queries, keys and values of a layer, from weights of their own or fused ones. units: queries and keys without a norm
+ * become vectors of the same length; turning does not change it. */
+static void project(struct builder *b, const char *layer, bool units, const char *input)
 {
     static const char *const parts[] = { "attn_q", "attn_k", "attn_v" };
     const bool gated = b->architecture->delta;
@@ -256,17 +276,22 @@ static void project(struct builder *b, const char *layer, const char *input)
         (void)snprintf(prefix, sizeof prefix, "%s%s", layer, fused ? "attn_qkv" : parts[i]);
         (void)snprintf(norm, sizeof norm, "%s%s_norm.weight", layer, parts[i]);
         (void)snprintf(output, sizeof output, "%s%s%s", layer, parts[i],
-                       i < 2 && gguf_builder_has(b, norm) ? ".raw" : "");
+                       i < 2 && (units || gguf_builder_has(b, norm)) ? ".raw" : "");
         (void)snprintf(rows, sizeof rows, "%s%s", output, gated && i == 0 ? ".both" : "");
         gguf_builder_linear(b, prefix, b->width, fused ? all : sizes[i], fused ? first : 0, sizes[i], input, rows);
         if (gated && i == 0)
             gguf_split_gates(b, layer, output);
-        if (i < 2 && gguf_builder_has(b, norm)) {
+        if (i < 2 && units) {
+            char whole[GGUF_NAME];
+
+            (void)snprintf(whole, sizeof whole, "%s%s", layer, parts[i]);
+            normalize_heads(b, UNIT_HEAD, i == 0 ? b->heads : b->key_heads, output, whole);
+        } else if (i < 2 && gguf_builder_has(b, norm)) {
             char whole[GGUF_NAME];
 
             (void)snprintf(whole, sizeof whole, "%s%s", layer, parts[i]);
             if (gguf_tensor(b->gguf, norm)->dims[0] == sizes[i])
-                normalize_all(b, norm, sizes[i], output, whole);
+                gguf_builder_rms_norm(b, norm, sizes[i], output, whole);
             else
                 normalize_heads(b, norm, i == 0 ? b->heads : b->key_heads, output, whole);
         }
@@ -352,7 +377,7 @@ static void attend(struct builder *b, int64_t layer, const char *prefix, const c
     if (a->latent)
         gguf_write_latent(b, prefix, input);
     else
-        project(b, prefix, input);
+        project(b, prefix, a->llama4 && rotates(b, layer) && b->experts != 128, input); /* Maverick has 128 */
     if (a->both_ways)
         gguf_write_both_ways(b, prefix, sees_window(b, layer));
     else
@@ -378,11 +403,14 @@ static void feed_forward(struct builder *b, int64_t number, const char *layer, c
 
     (void)snprintf(output, sizeof output, "%sffn_down", layer);
     (void)snprintf(norm, sizeof norm, "%spost_ffw_norm.weight", layer);
-    if (b->experts > 0 && number >= b->dense_layers)
+    if (b->experts > 0 && number >= b->dense_layers && (number + 1) % b->expert_step == 0)
         gguf_write_mixture(b, layer, input, output);
     else
         gguf_builder_gated_network(b, layer, "", b->hidden, input, output);
-    add_normalized(b, norm, output);
+    if (b->architecture->cohere)
+        add_beside(b, output);
+    else
+        add_normalized(b, norm, output);
 }
 
 /* Numbers by which the architectures multiply. */
@@ -403,7 +431,9 @@ static void read_scales(struct builder *b)
     b->embedding_scale = b->architecture->scales_embeddings
                              ? (double)sqrtf((float)b->width)
                              : gguf_float_or(gguf, GGUF_EMBEDDING_SCALE, minicpm ? 12 : 1);
-    b->logit_scale = b->logit_scale == 0 && b->architecture->mamba ? 1 : b->logit_scale;
+    if (b->architecture->cohere)
+        b->logit_scale = gguf_float_or(gguf, GGUF_LOGIT_SCALE, b->architecture->local_turns ? (double)INFINITY : 0);
+    b->logit_scale = b->logit_scale == 0 && (b->architecture->mamba || b->architecture->cohere) ? 1 : b->logit_scale;
     b->residual_scale = b->residual_scale == 0 ? 1 : b->residual_scale; /* "none" */
     b->embedding_scale = b->embedding_scale == 0 ? 1 : b->embedding_scale;
     b->attention_scale = gguf_float_or(gguf, GGUF_ATTENTION_SCALE, 0);
@@ -423,14 +453,21 @@ static void read_windows(struct builder *b)
     b->window = gguf_int_or(b->gguf, GGUF_WINDOW, b->architecture->window);
     if (b->window < (b->architecture->window > 0) || b->window > INT32_MAX)
         gguf_fail_key(b->gguf, GGUF_WINDOW, "has a value that is out of range for the key");
+    if (b->architecture->cohere && b->architecture->local_turns && b->window < 1)
+        gguf_fail_key(b->gguf, GGUF_WINDOW, "lacks the key, or its value is out of range:");
+    /* Llama 4 has chunks of this size, whatever the key says; the first one is all that is supported. */
+    if (b->architecture->llama4) {
+        b->window = b->architecture->window;
+        b->context = b->context < b->window ? b->context : b->window - 1;
+    }
     if (b->architecture->window_layers > 0 && b->layers != b->architecture->window_layers)
         b->window = 0;
     b->pattern = gguf_find(b->gguf, GGUF_PATTERN);
     if (b->pattern != NULL &&
         (b->pattern->type == GGUF_ARRAY ? b->pattern->count < (uint64_t)b->layers : !(gguf_item(b->pattern, 0) >= 0)))
         gguf_fail_key(b->gguf, GGUF_PATTERN, "has a negative number, or not one for each layer, for the key");
-    b->has_local_base =
-        b->window > 0 && (b->architecture->local_plain || gguf_find(b->gguf, GGUF_TURN_BASE_LOCAL) != NULL);
+    b->has_local_base = b->window > 0 && !b->architecture->cohere &&
+                        (b->architecture->local_plain || gguf_find(b->gguf, GGUF_TURN_BASE_LOCAL) != NULL);
 }
 
 /* The layers for guesses of the next tokens, behind the others, and their tensors are left out. */
@@ -464,7 +501,7 @@ static void read_sizes(struct builder *b)
     b->heads = gguf_builder_size(b, GGUF_HEADS, MAX_HEADS);
     b->key_heads = gguf_builder_size_or(b, GGUF_KEY_HEADS, b->heads, MAX_HEADS);
     b->head_size = gguf_builder_size_or(b, GGUF_KEY_SIZE, b->heads > 0 ? b->width / b->heads : 0, MAX_HEAD_SIZE);
-    b->epsilon = (float)gguf_float(gguf, GGUF_EPSILON);
+    b->epsilon = (float)gguf_float(gguf, b->architecture->cohere ? GGUF_LAYER_EPSILON : GGUF_EPSILON);
     b->turns = gguf_int(gguf, GGUF_TURNS) != 0;
     b->embeds = b->architecture->both_ways || gguf_int(gguf, GGUF_POOLING) != 0;
     b->temperature = gguf_float(gguf, GGUF_TEMPERATURE);
@@ -474,7 +511,7 @@ static void read_sizes(struct builder *b)
         leave_out_guesses(b);
     else if (gguf_int(gguf, GGUF_NEXT_LAYERS) != 0)
         gguf_fail_key(gguf, GGUF_NEXT_LAYERS, "has layers for guesses, which are not supported, by the key");
-    if (b->architecture->delta || b->architecture->gaps)
+    if (b->architecture->delta || b->architecture->gaps || b->architecture->parallel)
         gguf_read_delta(b);
     if (gguf->status != INLAY_OK)
         return;
@@ -533,8 +570,7 @@ static void write_temperature(struct builder *b)
     gguf_builder_scalar(b, "temperature.one", 1);
     gguf_builder_scalar(b, "temperature.scale", b->temperature);
     gguf_builder_node(b, "Div", "positions temperature.context -> temperature.contexts");
-    onnx_node(b->out, "Cast", "temperature.contexts", "temperature.float",
-              &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
+    gguf_builder_node_of(b, "Cast", "temperature.contexts", "temperature.float", "to", INLAY_FLOAT);
     gguf_builder_node(b, "Add", "temperature.float temperature.one -> temperature.count");
     gguf_builder_node(b, "Log", "temperature.count -> temperature.log");
     gguf_builder_node(b, "Mul", "temperature.log temperature.scale -> temperature.part");
@@ -542,10 +578,19 @@ static void write_temperature(struct builder *b)
     gguf_builder_node(b, "Unsqueeze", "temperature.rows temperature.axis -> temperature");
 }
 
+static void write_unit_head(struct builder *b)
+{
+    float ones[MAX_HEAD_SIZE];
+
+    for (int64_t i = 0; i < b->head_size; i++)
+        ones[i] = 1;
+    onnx_tensor(b->out, UNIT_HEAD, INLAY_FLOAT, &b->head_size, 1, ones, (size_t)b->head_size * sizeof *ones);
+}
+
 static void write_graph(struct builder *b)
 {
     struct gguf_tensor *embedding = gguf_tensor(b->gguf, "token_embd.weight");
-    const bool dense = b->embeds && gguf_has_dense(b);
+    const bool dense = b->embeds && gguf_has_dense(b), ranks = b->embeds && gguf_ranks(b);
     char prefix[32], name[GGUF_NAME], norm[GGUF_NAME], dims[TEXT];
 
     onnx_value(b->out, ONNX_INPUT, "input_ids", INLAY_INT64, "batch_size sequence_length");
@@ -555,17 +600,20 @@ static void write_graph(struct builder *b)
         (void)snprintf(dims, sizeof dims, "batch_size sequence_length %" PRId64, b->width);
     if (dense)
         (void)snprintf(dims, sizeof dims, "batch_size %" PRId64, b->width);
-    onnx_value(b->out, ONNX_OUTPUT,
-               !b->embeds ? "logits"
-               : dense    ? "sentence_embedding"
-                          : "last_hidden_state",
-               INLAY_FLOAT, dims);
+    if (!ranks)
+        onnx_value(b->out, ONNX_OUTPUT,
+                   !b->embeds ? "logits"
+                   : dense    ? "sentence_embedding"
+                              : "last_hidden_state",
+                   INLAY_FLOAT, dims);
     gguf_builder_lengths(b);
     gguf_builder_rotary(b);
     if (b->temperature != 0)
         write_temperature(b);
-    if (b->architecture->delta || b->architecture->gaps)
+    if (b->architecture->delta || b->architecture->gaps || b->architecture->parallel)
         gguf_begin_delta(b);
+    if (b->architecture->llama4)
+        write_unit_head(b);
     if (b->architecture->latent)
         gguf_begin_latent(b);
     if (b->experts > 0)
@@ -586,20 +634,34 @@ static void write_graph(struct builder *b)
             gguf_write_delta(b, layer, prefix, input, name);
             add_later(b, name);
         } else {
-            attend(b, layer, prefix, before_part(b, name, norm));
+            const char *input = before_part(b, name, norm);
+
+            attend(b, layer, prefix, input);
+            if (b->architecture->parallel) {
+                (void)snprintf(name, sizeof name, "%sssm_out", prefix);
+                gguf_write_delta(b, layer, prefix, input, name);
+                add_beside(b, name);
+            }
         }
-        (void)snprintf(name, sizeof name, "%s%s.weight", prefix,
-                       b->architecture->next_norm ? "post_attention_norm" : "ffn_norm");
+        if (b->architecture->cohere) {
+            feed_forward(b, layer, prefix, norm);
+            continue;
+        }
+        (void)snprintf(name, sizeof name, "%s%s%s", prefix,
+                       b->architecture->next_norm ? "post_attention_norm" : "ffn_norm",
+                       b->architecture->parallel ? "" : ".weight");
         (void)snprintf(norm, sizeof norm, "%sffn_normal", prefix);
         feed_forward(b, layer, prefix, before_part(b, name, norm));
     }
     /* llama.cpp's converter gives LFM2's norm of the output the name of another one */
     normalize(b, b->architecture->gaps && !b->architecture->mamba ? "token_embd_norm.weight" : "output_norm.weight",
-              !b->embeds ? "output_normal"
-              : dense    ? "hidden"
-                         : "last_hidden_state");
+              !b->embeds       ? "output_normal"
+              : dense || ranks ? "hidden"
+                               : "last_hidden_state");
     if (dense)
         gguf_write_dense(b, "hidden");
+    if (ranks)
+        gguf_write_ranks(b, "hidden", "last_positions.wide");
     if (b->embeds) {
         (void)gguf_builder_has(b, "output.weight"); /* its logits are not used */
         return;
@@ -609,7 +671,7 @@ static void write_graph(struct builder *b)
                         b->logit_scale != 1 || b->logit_cap > 0 ? "logits.large" : "logits");
     if (b->logit_scale != 1) { /* Granite divides by it */
         gguf_builder_scalar(b, "logit_scale", b->logit_scale);
-        gguf_builder_node(b, "Div", "logits.large logit_scale -> logits");
+        gguf_builder_node(b, b->architecture->cohere ? "Mul" : "Div", "logits.large logit_scale -> logits");
     } else if (b->logit_cap > 0) { /* tanh(x / cap) * cap */
         gguf_builder_scalar(b, "logit_cap", b->logit_cap);
         gguf_builder_node(b, "Div", "logits.large logit_cap -> logits.part");
@@ -658,9 +720,9 @@ static inlay_status translate(const format_file *file, struct wire *out, inlay_d
             diag, INLAY_UNSUPPORTED,
             "has the architecture '%.*s'; supported are llama, qwen2, qwen2vl, qwen2moe, qwen3, qwen3vl, "
             "qwen3moe, qwen3vlmoe, gemma, gemma2, gemma3, phi3, granite, granitemoe, granitehybrid, minicpm, smollm3, "
+            "falcon-h1, llama4, command-r, cohere2, "
             "seed_oss, glm4, olmo2, exaone4, gpt-oss, qwen3next, qwen35, qwen35moe, mistral3, deepseek2, "
-            "lfm2, lfm2moe, "
-            "bert, nomic-bert, clip",
+            "lfm2, lfm2moe, gemma-embedding, bert, nomic-bert, jina-bert-v2, jina-bert-v3, clip",
             (int)(gguf.architecture.bytes < 60 ? gguf.architecture.bytes : 60), gguf.architecture.data);
     else if (!b.architecture->encoder && !b.architecture->vision)
         read_sizes(&b);
@@ -680,6 +742,7 @@ static inlay_status translate(const format_file *file, struct wire *out, inlay_d
             onnx_property(out, FORMAT_PAIRED_ROWS, "true", 4);
         check_all_used(&b);
     }
+    gguf.context = b.context;
     if (gguf.status == INLAY_OK)
         gguf_write_tokenizer(&gguf, out);
     status = gguf.status;

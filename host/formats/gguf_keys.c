@@ -28,6 +28,9 @@ enum { NAME_BYTES = 128 };
 #define ROUTED GGUF_READ_BY_ROUTED
 #define STATES GGUF_READ_BY_STATES
 #define SHORT GGUF_READ_BY_SHORT
+#define STEPS GGUF_READ_BY_STEPS
+#define MEANS (GGUF_READ_BY_ENCODERS | GGUF_READ_BY_COHERE) /* norms without the mean */
+#define LOGITS (GGUF_READ_BY_SCALES | GGUF_READ_BY_COHERE)
 #define REQUIRED INFINITY
 #define COMPUTED NAN
 
@@ -281,6 +284,7 @@ static bool is_ignored(const char *key, size_t bytes)
 
 void gguf_check_keys(struct gguf *gguf, struct strbuf *ignored)
 {
+    static const char usual[] = "general.sampling."; /* other parameters of requests than those of the table */
     const size_t prefix = gguf->architecture.bytes;
 
     for (int key = 0; key < GGUF_KEYS; key++) /* also those that nothing depends on in this file need their types */
@@ -289,12 +293,14 @@ void gguf_check_keys(struct gguf *gguf, struct strbuf *ignored)
         const struct gguf_value *value = &gguf->values[i];
         char key[NAME_BYTES];
 
-        if (value->used || value->key.bytes <= prefix || value->key.data[prefix] != '.' ||
-            memcmp(value->key.data, gguf->architecture.data, prefix) != 0)
+        const bool is_usual = value->key.bytes > sizeof usual && memcmp(value->key.data, usual, sizeof usual - 1) == 0;
+
+        if (value->used || (!is_usual && (value->key.bytes <= prefix || value->key.data[prefix] != '.' ||
+                                          memcmp(value->key.data, gguf->architecture.data, prefix) != 0)))
             continue;
         (void)snprintf(key, sizeof key, "%.*s", (int)(value->key.bytes < 100 ? value->key.bytes : 100),
                        value->key.data);
-        if (is_ignored(value->key.data + prefix, value->key.bytes - prefix))
+        if (is_usual || is_ignored(value->key.data + prefix, value->key.bytes - prefix))
             strbuf_format(ignored, "%s%s", ignored->size > 0 ? " " : "", key);
         else
             gguf_refuse(gguf, INLAY_UNSUPPORTED, "has a key that is not understood:", key);

@@ -43,49 +43,17 @@ void gguf_read_latent(struct builder *b)
     b->attention_scale = scale_of(b);
 }
 
-static void write_list(struct builder *b, const char *name, const int64_t *values, int64_t count)
-{
-    onnx_tensor(b->out, name, INLAY_INT64, &count, 1, values, (size_t)count * sizeof *values);
-}
-
 void gguf_begin_latent(struct builder *b)
 {
     const struct latent *l = &b->latent;
 
-    write_list(b, "latent.queries", (int64_t[]){ 0, 0, b->heads, l->key }, 4);
-    write_list(b, "latent.parts", (int64_t[]){ l->key - l->turning, l->turning }, 2);
-    write_list(b, "latent.joined", (int64_t[]){ 0, 0, b->heads * b->head_size }, 3);
-    write_list(b, "latent.sizes", (int64_t[]){ l->rank, l->turning }, 2);
-    write_list(b, "latent.heads", (int64_t[]){ 0, 0, b->heads, b->head_size }, 4);
-    write_list(b, "latent.ends", (int64_t[]){ l->turning, l->rank }, 2);
-    write_list(b, "latent.values", (int64_t[]){ 0, 0, b->heads * l->value }, 3);
-}
-
-/* Parts along the last axis, of the sizes of a constant. */
-static void split(struct builder *b, const char *input, const char *sizes, const char *outputs)
-{
-    char inputs[TEXT];
-
-    (void)snprintf(inputs, sizeof inputs, "%s %s", input, sizes);
-    if (b->gguf->status == INLAY_OK)
-        onnx_node(b->out, "Split", inputs, outputs, &(onnx_attribute){ "axis", false, -1, 0 }, 1);
-}
-
-static void join(struct builder *b, const char *inputs, int64_t axis, const char *output)
-{
-    if (b->gguf->status == INLAY_OK)
-        onnx_node(b->out, "Concat", inputs, output, &(onnx_attribute){ "axis", false, axis, 0 }, 1);
-}
-
-static void normalize(struct builder *b, const char *weight, int64_t size, const char *input, const char *output)
-{
-    const onnx_attribute attributes[] = { { "epsilon", true, 0, b->epsilon }, { "axis", false, -1, 0 } };
-    char inputs[TEXT];
-
-    gguf_builder_vector(b, weight, size);
-    (void)snprintf(inputs, sizeof inputs, "%s %s", input, weight);
-    if (b->gguf->status == INLAY_OK)
-        onnx_node(b->out, "SimplifiedLayerNormalization", inputs, output, attributes, 2);
+    gguf_builder_list(b, "latent.queries", (int64_t[]){ 0, 0, b->heads, l->key }, 4);
+    gguf_builder_list(b, "latent.parts", (int64_t[]){ l->key - l->turning, l->turning }, 2);
+    gguf_builder_list(b, "latent.joined", (int64_t[]){ 0, 0, b->heads * b->head_size }, 3);
+    gguf_builder_list(b, "latent.sizes", (int64_t[]){ l->rank, l->turning }, 2);
+    gguf_builder_list(b, "latent.heads", (int64_t[]){ 0, 0, b->heads, b->head_size }, 4);
+    gguf_builder_list(b, "latent.ends", (int64_t[]){ l->turning, l->rank }, 2);
+    gguf_builder_list(b, "latent.values", (int64_t[]){ 0, 0, b->heads * l->value }, 3);
 }
 
 /* Weights of the heads: those of a head are rows [first, first + rows) of `all` rows of a tensor. */
@@ -132,7 +100,7 @@ static void write_heads(struct builder *b, const struct heads *heads, const char
         onnx_node(b->out, "MatMul", inputs, product, NULL, 0);
     }
     if (b->gguf->status == INLAY_OK)
-        join(b, products.data, 2, output);
+        gguf_builder_node_of(b, "Concat", products.data, output, "axis", 2);
     strbuf_deinit(&parts);
     strbuf_deinit(&products);
 }
@@ -149,7 +117,7 @@ void gguf_write_latent(struct builder *b, const char *layer, const char *input)
         (void)snprintf(norm, sizeof norm, "%sattn_q_a_norm.weight", layer);
         (void)snprintf(text, sizeof text, "%sattn_q_a.normal", layer);
         gguf_builder_linear(b, name, b->width, l->queries, 0, l->queries, input, name);
-        normalize(b, norm, l->queries, name, text);
+        gguf_builder_rms_norm(b, norm, l->queries, name, text);
         (void)snprintf(name, sizeof name, "%sattn_q_b", layer);
     }
     (void)snprintf(other, sizeof other, "%sattn_q.all", layer);
@@ -158,7 +126,7 @@ void gguf_write_latent(struct builder *b, const char *layer, const char *input)
     gguf_builder_node(b, "Reshape", "%s latent.queries -> %sattn_q.apart", other, layer);
     (void)snprintf(text, sizeof text, "%sattn_q.apart", layer);
     (void)snprintf(other, sizeof other, "%sattn_q.still %sattn_q.turning", layer, layer);
-    split(b, text, "latent.parts", other);
+    gguf_builder_split(b, text, "latent.parts", other);
     (void)snprintf(name, sizeof name, "%sattn_%s.weight", layer, l->joined ? "kv_b" : "k_b");
     (void)snprintf(text, sizeof text, "%sattn_q.still", layer);
     (void)snprintf(other, sizeof other, "%sattn_q.latent", layer);
@@ -168,20 +136,20 @@ void gguf_write_latent(struct builder *b, const char *layer, const char *input)
                 text, other);
     (void)snprintf(text, sizeof text, "%sattn_q.turning %sattn_q.latent", layer, layer);
     (void)snprintf(other, sizeof other, "%sattn_q.heads", layer);
-    join(b, text, -1, other);
+    gguf_builder_node_of(b, "Concat", text, other, "axis", -1);
     gguf_builder_node(b, "Reshape", "%sattn_q.heads latent.joined -> %sattn_q", layer, layer);
 
     (void)snprintf(name, sizeof name, "%sattn_kv_a_mqa", layer);
     gguf_builder_linear(b, name, b->width, both, 0, both, input, name);
     (void)snprintf(other, sizeof other, "%sattn_k.latent %sattn_k.turning", layer, layer);
-    split(b, name, "latent.sizes", other);
+    gguf_builder_split(b, name, "latent.sizes", other);
     (void)snprintf(norm, sizeof norm, "%sattn_kv_a_norm.weight", layer);
     (void)snprintf(text, sizeof text, "%sattn_k.latent", layer);
     (void)snprintf(other, sizeof other, "%sattn_k.normal", layer);
-    normalize(b, norm, l->rank, text, other);
+    gguf_builder_rms_norm(b, norm, l->rank, text, other);
     (void)snprintf(text, sizeof text, "%sattn_k.turning %sattn_k.normal", layer, layer);
     (void)snprintf(other, sizeof other, "%sattn_k", layer);
-    join(b, text, -1, other);
+    gguf_builder_node_of(b, "Concat", text, other, "axis", -1);
     gguf_builder_node(b, "Identity", "%sattn_k -> %sattn_v", layer, layer);
 }
 
@@ -194,7 +162,7 @@ void gguf_write_latent_values(struct builder *b, const char *layer)
     gguf_builder_node(b, "Reshape", "%sattn latent.heads -> %sattn.heads", layer, layer);
     (void)snprintf(text, sizeof text, "%sattn.heads", layer);
     (void)snprintf(other, sizeof other, "%sattn.turned %sattn.latent", layer, layer);
-    split(b, text, "latent.ends", other);
+    gguf_builder_split(b, text, "latent.ends", other);
     (void)snprintf(name, sizeof name, "%sattn_%s.weight", layer, l->joined ? "kv_b" : "v_b");
     (void)snprintf(text, sizeof text, "%sattn.latent", layer);
     (void)snprintf(other, sizeof other, "%sattn.each", layer);

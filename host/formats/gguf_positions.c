@@ -72,8 +72,8 @@ void gguf_write_positions(int64_t context, struct wire *out)
                   "");
 }
 
-/* The pair from which on YaRN interpolates fully (turns: slow), or up to which not at all (fast), as a fraction: the
- * one that makes so many turns within the original context. */
+/* The index, as a fraction, of the pair that makes `turns` turns within the original context. YaRN interpolates fully
+ * from the pair of the slow turns on, and not at all up to the pair of the fast turns. */
 static float pair_of(const struct gguf_turning *turning, double turns)
 {
     return (float)turning->size *

@@ -103,14 +103,12 @@ static inlay_status read_tensor(struct reader *reader, struct gguf_tensor *tenso
     return INLAY_OK;
 }
 
-/* Types that are not supported: codebooks, newer ones, and blocks of activations. */
+/* Types that are not supported: newer ones, and blocks of activations. */
 static const struct {
     uint8_t type;
     char name[8];
 } other_types[] = {
-    { 9, "Q8_1" },   { 15, "Q8_K" },  { 16, "IQ2_XXS" }, { 17, "IQ2_XS" }, { 18, "IQ3_XXS" },
-    { 19, "IQ1_S" }, { 21, "IQ3_S" }, { 22, "IQ2_S" },   { 24, "I8" },     { 29, "IQ1_M" },
-    { 40, "NVFP4" }, { 41, "Q1_0" },  { 42, "Q2_0" },
+    { 9, "Q8_1" }, { 15, "Q8_K" }, { 24, "I8" }, { 41, "Q1_0" }, { 42, "Q2_0" },
 };
 
 static inlay_status refuse_type(const struct gguf_tensor *tensor, inlay_diag *diag)

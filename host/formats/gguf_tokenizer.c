@@ -4,6 +4,7 @@
 #include "formats/onnx_write.h"
 #include "inlay/check.h"
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -139,11 +140,13 @@ static void add_special_tokens(struct tokenizer *t)
     strbuf_text(&t->json, "]");
 }
 
-/* The token that begins a text, if the file wants one, and the one that ends it. */
+/* The token that begins a text, if the file wants one, the one that ends it, and those between two texts. */
 static void add_post_processor(struct tokenizer *t, struct gguf *gguf, bool begins)
 {
     const int64_t begin = first_token(t, gguf), end = last_token(t, gguf);
-    const bool ends = t->of_words || gguf_int_or(gguf, GGUF_ADD_END, t->of_pieces) != 0;
+    const bool states_end = gguf_int_or(gguf, GGUF_ADD_END, t->of_pieces) != 0, ends = t->of_words || states_end;
+    const bool separates = gguf_int_or(gguf, GGUF_ADD_SEPARATOR, t->of_words) != 0;
+    const int64_t separator = token_id(t, gguf, GGUF_SEPARATOR, end);
 
     begins = gguf_int_or(gguf, GGUF_ADD_BEGIN, begins) != 0;
     if (begins && begin < 0)
@@ -156,8 +159,15 @@ static void add_post_processor(struct tokenizer *t, struct gguf *gguf, bool begi
     strbuf_text(&t->json, "{\"Sequence\":{\"id\":\"A\"}}");
     if (ends)
         strbuf_text(&t->json, ",{\"SpecialToken\":{\"id\":\"end\"}}");
-    strbuf_format(&t->json, "],\"special_tokens\":{\"begin\":{\"ids\":[%" PRId64 "]},\"end\":{\"ids\":[%" PRId64 "]}}}",
-                  begin, end);
+    strbuf_text(&t->json, "],\"pair\":[{\"Sequence\":{\"id\":\"A\"}}");
+    if (states_end)
+        strbuf_text(&t->json, ",{\"SpecialToken\":{\"id\":\"end\"}}");
+    if (separates && separator >= 0)
+        strbuf_text(&t->json, ",{\"SpecialToken\":{\"id\":\"separator\"}}");
+    strbuf_format(&t->json,
+                  ",{\"Sequence\":{\"id\":\"B\"}}],\"special_tokens\":{\"begin\":{\"ids\":[%" PRId64
+                  "]},\"end\":{\"ids\":[%" PRId64 "]},\"separator\":{\"ids\":[%" PRId64 "]}}}",
+                  begin, end, separator);
 }
 
 /* The token of WordPiece as Hugging Face writes it: a part within a word begins with ##. llama.cpp marks the beginnings
@@ -271,16 +281,20 @@ static void add_wordpiece(struct tokenizer *t, struct gguf *gguf)
 {
     const int64_t unknown = token_id(t, gguf, GGUF_UNKNOWN, 100);
     const struct gguf_text text = text_of(t, unknown);
+    const bool lower = gguf_int(gguf, GGUF_LOWER_CASE) != 0;
 
     if (text.data == NULL) {
         gguf_fail_key(gguf, GGUF_UNKNOWN, "has no token of the vocabulary for other words by the key");
         return;
     }
     add_post_processor(t, gguf, true);
+    strbuf_format(&t->json,
+                  ",\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":true,"
+                  "\"strip_accents\":%s,\"lowercase\":%s}",
+                  gguf_int_or(gguf, GGUF_STRIP_ACCENTS, lower) != 0 ? "true" : "false", lower ? "true" : "false");
     strbuf_text(&t->json,
-                ",\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":true,"
-                "\"strip_accents\":true,\"lowercase\":true},\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},"
-                "\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true},\"model\":{\"type\":"
+                ",\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##"
+                "\",\"cleanup\":true},\"model\":{\"type\":"
                 "\"WordPiece\",\"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":100,\"unk_token\":");
     add_quoted(&t->json, text);
     strbuf_text(&t->json, ",");
@@ -376,8 +390,38 @@ static void write_config(struct tokenizer *t, struct gguf *gguf, struct wire *ou
     strbuf_text(&json, "{\"eos_token_id\":[");
     for (size_t i = 0; i < t->end_count; i++)
         strbuf_format(&json, "%s%" PRId64, i == 0 ? "" : ",", t->ends[i]);
-    strbuf_format(&json, "],\"max_position_embeddings\":%" PRId64 "}", gguf_int(gguf, GGUF_CONTEXT));
+    strbuf_format(&json, "],\"max_position_embeddings\":%" PRId64 "}", gguf->context);
     onnx_property(out, "config.json", json.data, json.size);
+    out->failed |= json.failed;
+    strbuf_deinit(&json);
+}
+
+/* generation_config.json: the parameters of requests that do not state them. */
+static void write_sampling(struct gguf *gguf, struct wire *out)
+{
+    static const struct {
+        enum gguf_key key;
+        const char *name;
+        double least, most;
+    } rows[] = { { GGUF_USUAL_TEMPERATURE, "temperature", 0, 2 },
+                 { GGUF_USUAL_TOP_K, "top_k", -1, 1 << 24 },
+                 { GGUF_USUAL_TOP_P, "top_p", 0, 1 },
+                 { GGUF_USUAL_MIN_P, "min_p", 0, 1 },
+                 { GGUF_USUAL_PENALTY, "repetition_penalty", 0.01, 100 } };
+    struct strbuf json = { 0 };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const double value = gguf_float_or(gguf, rows[i].key, NAN);
+
+        if (isnan(value) && gguf_find(gguf, rows[i].key) == NULL)
+            continue;
+        if (!(value >= rows[i].least && value <= rows[i].most))
+            gguf_fail_key(gguf, rows[i].key, "has a value that is out of range for the key");
+        strbuf_format(&json, "%s\"%s\":%.9g", json.size == 0 ? "{" : ",", rows[i].name, value);
+    }
+    strbuf_text(&json, "}");
+    if (json.size > 1)
+        onnx_property(out, "generation_config.json", json.data, json.size);
     out->failed |= json.failed;
     strbuf_deinit(&json);
 }
@@ -390,7 +434,35 @@ static void add_member(struct strbuf *json, const char *key, struct gguf_text te
     add_quoted(json, text);
 }
 
-/* tokenizer_config.json: the chat template and the texts of the tokens that begin and end a text. */
+/* chat_template: a text, or an array of named ones. */
+static void add_templates(struct strbuf *json, struct gguf *gguf)
+{
+    static const struct {
+        enum gguf_key key;
+        char name[9];
+    } forms[] = { { GGUF_TEMPLATE, "default" }, { GGUF_TOOL_TEMPLATE, "tool_use" }, { GGUF_PAIR_TEMPLATE, "rerank" } };
+    const struct gguf_text own = gguf_string(gguf, GGUF_TEMPLATE);
+    bool first = true;
+
+    if (gguf_find(gguf, GGUF_TOOL_TEMPLATE) == NULL && gguf_find(gguf, GGUF_PAIR_TEMPLATE) == NULL) {
+        add_member(json, "chat_template", own);
+        return;
+    }
+    strbuf_format(json, "%s\"chat_template\":[", json->size > 1 ? "," : "");
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        const struct gguf_text form = gguf_string(gguf, forms[i].key);
+
+        if (form.data == NULL)
+            continue;
+        strbuf_format(json, "%s{\"name\":\"%s\",\"template\":", first ? "" : ",", forms[i].name);
+        add_quoted(json, form);
+        strbuf_text(json, "}");
+        first = false;
+    }
+    strbuf_text(json, "]");
+}
+
+/* tokenizer_config.json: the chat templates and the texts of the tokens that begin and end a text. */
 static void write_tokenizer_config(struct tokenizer *t, struct gguf *gguf, struct wire *out)
 {
     struct strbuf json = { 0 };
@@ -398,7 +470,7 @@ static void write_tokenizer_config(struct tokenizer *t, struct gguf *gguf, struc
     strbuf_text(&json, "{");
     add_member(&json, "bos_token", text_of(t, first_token(t, gguf)));
     add_member(&json, "eos_token", text_of(t, last_token(t, gguf)));
-    add_member(&json, "chat_template", gguf_string(gguf, GGUF_TEMPLATE));
+    add_templates(&json, gguf);
     strbuf_text(&json, "}");
     onnx_property(out, "tokenizer_config.json", json.data, json.size);
     out->failed |= json.failed;
@@ -461,6 +533,7 @@ void gguf_write_tokenizer(struct gguf *gguf, struct wire *out)
         onnx_property(out, "tokenizer.json", t.json.data, t.json.size);
         write_tokenizer_config(&t, gguf, out);
         write_config(&t, gguf, out);
+        write_sampling(gguf, out);
         out->failed |= t.json.failed;
     }
     strbuf_deinit(&t.json);

@@ -31,28 +31,9 @@ static void floats(struct builder *b, const char *name, const float *data, int64
                 (size_t)(rows * columns) * sizeof *data);
 }
 
-static void wholes(struct builder *b, const char *name, const int64_t *data, int64_t count)
-{
-    onnx_tensor(b->out, name, INLAY_INT64, &count, 1, data, (size_t)count * sizeof *data);
-}
-
 static void whole(struct builder *b, const char *name, int64_t number)
 {
     onnx_tensor(b->out, name, INLAY_INT64, NULL, 0, &number, sizeof number);
-}
-
-static void cast(struct builder *b, const char *input, const char *output, inlay_dtype to)
-{
-    if (b->gguf->status == INLAY_OK)
-        onnx_node(b->out, "Cast", input, output, &(onnx_attribute){ "to", false, to, 0 }, 1);
-}
-
-/* A node with one attribute that is a text or a whole number. */
-static void node_of(struct builder *b, const char *op, const char *inputs, const char *output, const char *attribute,
-                    int64_t number)
-{
-    if (b->gguf->status == INLAY_OK)
-        onnx_node(b->out, op, inputs, output, &(onnx_attribute){ attribute, false, number, 0 }, 1);
 }
 
 /* output = the input, [height, width, 3], resized along one axis to whole values from 0 to 255. sizes: those of the
@@ -81,26 +62,26 @@ static void resize(struct builder *b, int64_t side)
     gguf_builder_scalar(b, "image.half", 0.5);
     gguf_builder_scalar(b, "image.darkest", 0);
     gguf_builder_scalar(b, "image.brightest", 255);
-    wholes(b, "image.axes0", (int64_t[]){ 0 }, 1);
-    wholes(b, "image.axes1", (int64_t[]){ 1 }, 1);
-    wholes(b, "image.axes2", (int64_t[]){ 2 }, 1);
-    wholes(b, "image.colours", (int64_t[]){ 3 }, 1);
+    gguf_builder_list(b, "image.axes0", (int64_t[]){ 0 }, 1);
+    gguf_builder_list(b, "image.axes1", (int64_t[]){ 1 }, 1);
+    gguf_builder_list(b, "image.axes2", (int64_t[]){ 2 }, 1);
+    gguf_builder_list(b, "image.colours", (int64_t[]){ 3 }, 1);
     gguf_builder_node(b, "ImageDecoder", "image -> image.decoded");
     gguf_builder_node(b, "Shape", "image.decoded -> image.shape");
     gguf_builder_node(b, "Slice", "image.shape image.axes0 image.axes2 -> image.size");
-    cast(b, "image.size", "image.size.float", INLAY_FLOAT);
+    gguf_builder_node_of(b, "Cast", "image.size", "image.size.float", "to", INLAY_FLOAT);
     gguf_builder_node(b, "Div", "image.side image.size.float -> image.scales");
-    node_of(b, "ReduceMin", "image.scales", "image.scale", "keepdims", 0);
+    gguf_builder_node_of(b, "ReduceMin", "image.scales", "image.scale", "keepdims", 0);
     gguf_builder_node(b, "Mul", "image.size.float image.scale -> image.wanted");
     gguf_builder_node(b, "Ceil", "image.wanted -> image.whole");
     gguf_builder_node(b, "Min", "image.whole image.side -> image.fitted.float");
-    cast(b, "image.fitted.float", "image.fitted", INLAY_INT64);
+    gguf_builder_node_of(b, "Cast", "image.fitted.float", "image.fitted", "to", INLAY_INT64);
     gguf_builder_node(b, "Slice", "image.size image.axes0 image.axes1 -> image.height");
     gguf_builder_node(b, "Slice", "image.fitted image.axes0 image.axes1 -> image.fitted.height");
     gguf_builder_node(b, "Slice", "image.fitted image.axes1 image.axes2 -> image.fitted.width");
-    node_of(b, "Concat", "image.height image.fitted.width image.colours", "image.narrow.sizes", "axis", 0);
-    node_of(b, "Concat", "image.fitted.height image.fitted.width image.colours", "image.sizes", "axis", 0);
-    cast(b, "image.decoded", "image.pixels", INLAY_FLOAT);
+    gguf_builder_node_of(b, "Concat", "image.height image.fitted.width image.colours", "image.narrow.sizes", "axis", 0);
+    gguf_builder_node_of(b, "Concat", "image.fitted.height image.fitted.width image.colours", "image.sizes", "axis", 0);
+    gguf_builder_node_of(b, "Cast", "image.decoded", "image.pixels", "to", INLAY_FLOAT);
     resample(b, "image.row", "image.pixels", "image.narrow.sizes", "image.narrow");
     resample(b, "image.column", "image.narrow", "image.sizes", "image.resized");
 }
@@ -134,20 +115,20 @@ static void square(struct vision *v)
     floats(b, "image.around", around, 1, 3);
     whole(b, "image.side.whole", v->side);
     whole(b, "image.two", 2);
-    wholes(b, "image.none", (int64_t[]){ 0 }, 1);
+    gguf_builder_list(b, "image.none", (int64_t[]){ 0 }, 1);
     gguf_builder_node(b, "Sub", "image.resized image.around -> image.centred");
     gguf_builder_node(b, "Sub", "image.side.whole image.fitted -> image.left");
     gguf_builder_node(b, "Div", "image.left image.two -> image.before");
     gguf_builder_node(b, "Sub", "image.left image.before -> image.after");
-    node_of(b, "Concat", "image.before image.none image.after image.none", "image.pads", "axis", 0);
+    gguf_builder_node_of(b, "Concat", "image.before image.none image.after image.none", "image.pads", "axis", 0);
     gguf_builder_node(b, "Pad", "image.centred image.pads -> image.padded");
     gguf_builder_node(b, "Add", "image.padded image.around -> image.square");
     gguf_builder_node(b, "Div", "image.square image.brightest -> image.unit");
     gguf_builder_node(b, "Sub", "image.unit image.mean -> image.shifted");
     gguf_builder_node(b, "Div", "image.shifted image.deviation -> image.%s", used < v->side ? "normal.all" : "normal");
     if (used < v->side) { /* pixels beyond the last patch are not read */
-        wholes(b, "image.slice.from", (int64_t[]){ 0, 0 }, 2);
-        wholes(b, "image.slice.to", (int64_t[]){ used, used }, 2);
+        gguf_builder_list(b, "image.slice.from", (int64_t[]){ 0, 0 }, 2);
+        gguf_builder_list(b, "image.slice.to", (int64_t[]){ used, used }, 2);
         gguf_builder_node(b, "Slice", "image.normal.all image.slice.from image.slice.to -> image.normal");
     }
 }
@@ -185,10 +166,10 @@ static int64_t embed(struct vision *v)
     const char *rows = "patch_rows";
     int64_t count = patches + has_class;
 
-    wholes(b, "patches.apart", (int64_t[]){ v->grid, v->patch, v->grid, v->patch, 3 }, 5);
-    wholes(b, "patches.joined", (int64_t[]){ 1, patches, 3 * v->patch * v->patch }, 3);
+    gguf_builder_list(b, "patches.apart", (int64_t[]){ v->grid, v->patch, v->grid, v->patch, 3 }, 5);
+    gguf_builder_list(b, "patches.joined", (int64_t[]){ 1, patches, 3 * v->patch * v->patch }, 3);
     gguf_builder_node(b, "Reshape", "image.normal patches.apart -> patches.cut");
-    node_of(b, "Einsum", "patches.cut", "patches.grid", "equation=yaxbc->yxcab", 0);
+    gguf_builder_node_of(b, "Einsum", "patches.cut", "patches.grid", "equation=yaxbc->yxcab", 0);
     gguf_builder_node(b, "Reshape", "patches.grid patches.joined -> patches.flat");
     patch_product(v, "patches.flat", "patch_rows");
     if (gguf_builder_has(b, "v.patch_embd.bias")) {
@@ -199,11 +180,11 @@ static int64_t embed(struct vision *v)
     if (has_class) {
         char inputs[TEXT];
 
-        wholes(b, "class.axes", (int64_t[]){ 0, 1 }, 2);
+        gguf_builder_list(b, "class.axes", (int64_t[]){ 0, 1 }, 2);
         gguf_builder_vector(b, "v.class_embd", b->width);
         gguf_builder_node(b, "Unsqueeze", "v.class_embd class.axes -> class.row");
         (void)snprintf(inputs, sizeof inputs, "%s class.row", rows);
-        node_of(b, "Concat", inputs, "class_and_patches", "axis", 1);
+        gguf_builder_node_of(b, "Concat", inputs, "class_and_patches", "axis", 1);
         rows = "class_and_patches";
     }
     if (positions == NULL || positions->rank != 2 || positions->dims[0] != b->width || positions->dims[1] < count)
@@ -280,8 +261,16 @@ static void leave_out(struct builder *b, int64_t layer)
     char prefix[32];
     const int bytes = snprintf(prefix, sizeof prefix, "v.blk.%" PRId64 ".", layer);
 
-    for (uint64_t i = 0; i < b->gguf->tensor_count; i++)
-        b->gguf->tensors[i].used |= strncmp(b->gguf->tensors[i].name, prefix, (size_t)bytes) == 0;
+    bool found = false;
+
+    for (uint64_t i = 0; i < b->gguf->tensor_count; i++) {
+        const bool belongs = strncmp(b->gguf->tensors[i].name, prefix, (size_t)bytes) == 0;
+
+        b->gguf->tensors[i].used |= belongs;
+        found |= belongs;
+    }
+    if (!found)
+        gguf_builder_refuse(b, INLAY_INVALID_MODEL, "lacks the tensors", prefix);
 }
 
 static void project(struct builder *b, const char *input)
@@ -298,7 +287,7 @@ static void project(struct builder *b, const char *input)
     activate(b, "gelu", "mm.0", "mm.act");
     if (second != NULL)
         gguf_builder_linear(b, "mm.2", hidden, width, 0, width, "mm.act", "mm.2");
-    wholes(b, "rows.shape", (int64_t[]){ -1, width }, 2);
+    gguf_builder_list(b, "rows.shape", (int64_t[]){ -1, width }, 2);
     gguf_builder_node(b, "Reshape", "%s rows.shape -> image_rows", second != NULL ? "mm.2" : "mm.act");
     (void)snprintf(dims, sizeof dims, "image_tokens %" PRId64, width);
     onnx_value(b->out, ONNX_OUTPUT, "image_rows", INLAY_FLOAT, dims);
@@ -368,7 +357,7 @@ void gguf_write_vision(struct builder *b)
         last = "v.post_ln";
     }
     if (count > v.grid * v.grid) { /* the row of the class */
-        wholes(b, "class.end", &count, 1);
+        gguf_builder_list(b, "class.end", &count, 1);
         gguf_builder_node(b, "Slice", "%s image.axes1 class.end image.axes1 -> encoded", last);
         last = "encoded";
     }

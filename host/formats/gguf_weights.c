@@ -393,14 +393,35 @@ inlay_status gguf_write_matrix(const struct gguf *gguf, const struct gguf_tensor
     return INLAY_OK;
 }
 
+static inlay_status check_floats(const struct gguf_tensor *tensor, inlay_diag *diag)
+{
+    if (gguf_type_of(tensor)->id == plain_types[0].id)
+        return INLAY_OK;
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "tensor '%s' has type %s; it must be F32", tensor->name,
+                      gguf_type_of(tensor)->name);
+}
+
 inlay_status gguf_write_floats(const struct gguf_tensor *tensor, const char *name, struct wire *out, inlay_diag *diag)
 {
-    if (gguf_type_of(tensor)->id != plain_types[0].id)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "tensor '%s' has type %s; it must be F32", tensor->name,
-                          gguf_type_of(tensor)->name);
+    const inlay_status status = check_floats(tensor, diag);
+
     INLAY_CHECK(tensor->rank == 1 || tensor->rank == 2);
-    write_plain(tensor, name, 0, (int64_t[]){ tensor->dims[tensor->rank - 1], tensor->dims[0] }, tensor->rank, out);
-    return INLAY_OK;
+    if (status == INLAY_OK)
+        write_plain(tensor, name, 0, (int64_t[]){ tensor->dims[tensor->rank - 1], tensor->dims[0] }, tensor->rank, out);
+    return status;
+}
+
+inlay_status gguf_write_part(const struct gguf_tensor *vector, const char *name, int64_t first, int64_t count,
+                             struct wire *out, inlay_diag *diag)
+{
+    const inlay_status status = check_floats(vector, diag);
+    struct gguf_tensor column = *vector; /* rows of one element */
+
+    INLAY_CHECK(vector->rank == 1 && first >= 0 && first + count <= vector->dims[0]);
+    column.dims[0] = 1;
+    if (status == INLAY_OK)
+        write_plain(&column, name, first, &count, 1, out);
+    return status;
 }
 
 float gguf_element(const struct gguf_tensor *tensor, int64_t i)

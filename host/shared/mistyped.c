@@ -150,6 +150,18 @@ static bool means_other(const mistyped_options *known, const char *word, const s
                               strcspn(answer + 2, "= ") != bytes);
 }
 
+/* Whether the last word of the option's name is the unit of its value, which an abbreviation would hide. */
+static bool ends_in_unit(const char *name)
+{
+    static const char *const units[] = { "ms", "us", "s", "seconds", "bytes", "percent", "watts" };
+    const char *last = strrchr(name, '-');
+
+    for (size_t i = 0; last != NULL && i < sizeof units / sizeof units[0]; i++)
+        if (strcmp(last + 1, units[i]) == 0)
+            return true;
+    return false;
+}
+
 /* Checks a long option: name[bytes] is the name in word i of the command line, without its "--" and its value. */
 static const struct argp_option *check_long(const mistyped_options *known, const struct argp_state *state,
                                             const char *name, size_t bytes, int i)
@@ -163,6 +175,8 @@ static const struct argp_option *check_long(const mistyped_options *known, const
     if (other != NULL)
         refuse(known, state, "option '--%.*s' is ambiguous: '--%s' or '--%s'", (int)bytes, name, row->name,
                other->name);
+    if (row->name[bytes] != '\0' && ends_in_unit(row->name))
+        refuse(known, state, "unknown option '%s'; did you mean '--%s'?", word, row->name);
     if (row->arg == NULL && name[bytes] == '=')
         refuse(known, state, "option '--%s' takes no value", row->name);
     if (takes_next(row) && name[bytes] == '\0' && i + 1 >= state->argc)

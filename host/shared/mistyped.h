@@ -13,9 +13,9 @@ typedef struct mistyped_options {
 } mistyped_options;
 
 /* Checks that every option in argv is one of the lists, or the only beginning of one, and has a value if it needs one.
- * Otherwise calls refuse() with one line that has what elsewhere.h says, or the nearest option; argp
- * would print two lines, and no JSON. argv[0]
- * is the name of the verb, "inlay run". Also makes -h --help, and gives an option whose argument is optional a
- * following 0 or 1. Returns the number of words that argv then has. */
+ * A name that ends in a unit, as timeout-ms does, has to be complete. Otherwise calls refuse() with one line that has
+ * what elsewhere.h says, or the nearest option; argp would print two lines, and no JSON. argv[0] is the name of the
+ * verb, "inlay run". Also makes -h --help, and gives an option whose argument is optional a following 0 or 1. Returns
+ * the number of words that argv then has. */
 int mistyped_check(const mistyped_options *options, int argc, char **argv);
 #endif

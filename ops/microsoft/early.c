@@ -29,11 +29,25 @@ static inlay_status infer_crop(op_infer *infer)
     return rank == 4 ? infer_set_shape(infer, 0, 4, dims) : INLAY_OK;
 }
 
+/* The bias has an element for each channel of an image [.., channels, height, width]. */
+static inlay_status infer_image_scaler(op_infer *infer)
+{
+    const inlay_attr_info *bias = infer_attr(infer, "bias");
+    const uint32_t rank = infer_rank(infer, 0);
+    const inlay_dim channels = rank != INLAY_RANK_UNKNOWN && rank >= 3 ? infer_dim(infer, 0, rank - 3) : dim_unknown();
+
+    if (bias != NULL &&
+        (bias->count == 0 || (channels.kind == INLAY_DIM_FIXED && channels.value != (int64_t)bias->count)))
+        return infer_fail(infer, INLAY_INVALID_MODEL, "bias has %llu elements; it must have one for each channel",
+                          (unsigned long long)bias->count);
+    return infer_same_as_first(infer);
+}
+
 static const op_row microsoft_early_rows[] = {
     { "Affine", 1, 0, "X:T -> Y:T; T=@float; alpha:f=1, beta:f=0", infer_same_as_first },
     { "Crop", 1, 0, "input:T -> output:T; T=@float; border:is!, scale:is", infer_crop },
     { "DynamicSlice", 1, 0, "data:T, starts:Tind, ends:Tind, axes?:Tind -> output:T; T=@all, Tind=int32|int64", NULL },
-    { "ImageScaler", 1, 0, "input:T -> output:T; T=@float; bias:fs=[], scale:f=1", infer_same_as_first },
+    { "ImageScaler", 1, 0, "input:T -> output:T; T=@float; bias:fs=[], scale:f=1", infer_image_scaler },
     { "ParametricSoftplus", 1, 0, "X:T -> Y:T; T=@float; alpha:f!, beta:f!", infer_same_as_first },
     { "Scale", 1, 0, "input:T -> output:T; T=@float; scale:f=1", infer_same_as_first },
     { "ScaledTanh", 1, 0, "input:T -> output:T; T=@float; alpha:f!, beta:f!", infer_same_as_first },

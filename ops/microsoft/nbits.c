@@ -196,9 +196,8 @@ static inlay_status gathered_axes(const op_infer *infer, uint32_t rank, int64_t 
         status = infer_axis(infer, infer_attr_int(infer, "quantize_axis", 1), rank, "quantize_axis", out_quantize);
     if (status != INLAY_OK)
         return status;
-    if (*out_gather == *out_quantize || (per_byte > 1 && *out_gather == rank - 1))
-        return infer_fail(infer, INLAY_INVALID_MODEL, "gather_axis %u is the axis that is quantized or packed",
-                          *out_gather);
+    if (per_byte > 1 && *out_gather == rank - 1)
+        return infer_fail(infer, INLAY_INVALID_MODEL, "gather_axis %u is the axis that is packed", *out_gather);
     return INLAY_OK;
 }
 

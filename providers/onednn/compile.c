@@ -34,6 +34,16 @@ static inlay_status find_operands(const onednn_state *state, const inlay_compile
     return INLAY_OK;
 }
 
+/* Is the constant of the weights another operand, too, of which there is no pack? */
+static bool is_read_elsewhere(const struct group *group)
+{
+    bool found = false;
+
+    for (uint32_t i = 0; i < OPERAND_COUNT; i++)
+        found = found || (i != OPERAND_WEIGHTS && group->values[i] == group->values[OPERAND_WEIGHTS]);
+    return found;
+}
+
 static bool is_fixed(const inlay_value_info *value)
 {
     for (uint32_t d = 0; d < value->rank; d++)
@@ -66,7 +76,7 @@ static inlay_status pack_weights(const onednn_state *state, const inlay_compile_
     instance_destroy(instance);
     if (status != INLAY_OK)
         return status == INLAY_UNSUPPORTED ? INLAY_OK : status; /* the shapes of the runs may be others */
-    if (compiled->packs == NULL || weights == compiled->group.values[OPERAND_BIAS] || request->constants == NULL ||
+    if (compiled->packs == NULL || is_read_elsewhere(&compiled->group) || request->constants == NULL ||
         !is_fixed(inlay_graph_value(request->graph, compiled->group.values[OPERAND_INPUT])))
         return INLAY_OK;
     request->constants[weights] = INLAY_CONST_PACKED;

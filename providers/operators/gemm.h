@@ -210,7 +210,7 @@ void gemm_set_output(gemm_job *job, gemm_half_output *out, inlay_dtype dtype, vo
 
 /* Depth of a block of k for a kernel, both for packing and for computing. */
 int64_t gemm_depth(const gemm_kernel *kernel, int64_t k);
-/* Bytes of a packed operand with that many lines; false on overflow. */
+/* Bytes of a packed operand with `lines` lines; false on overflow. */
 bool gemm_packed_bytes(const gemm_kernel *kernel, uint32_t width, int64_t lines, int64_t k, uint64_t *out_bytes);
 /* Packs each of the `matrices` in constant input `input`, block of k after block, into memory that the host caches
  * between sessions if possible. Strides, zero points and pack function of *operand must be set; sets packed and

@@ -479,11 +479,9 @@ static inlay_status run_gathered(const kit_call *call)
 
     gather += gather < 0 ? (int64_t)input->rank : 0;
     quantize += quantize < 0 ? (int64_t)input->rank : 0;
-    if (gather < 0 || quantize < 0 || gather >= (int64_t)input->rank || quantize >= (int64_t)input->rank ||
-        gather == quantize)
+    if (gather < 0 || quantize < 0 || gather >= (int64_t)input->rank || quantize >= (int64_t)input->rank)
         return inlay_fail(call->diag, INLAY_INVALID_MODEL,
-                          "gather_axis %lld and quantize_axis %lld must be two axes of "
-                          "data of rank %u",
+                          "gather_axis %lld and quantize_axis %lld must be axes of data of rank %u",
                           (long long)state->gather_axis, (long long)state->quantize_axis, input->rank);
     for (int64_t d = 0; d < (int64_t)input->rank; d++) {
         const int64_t dim = input->dims[d] * (d + 1 == (int64_t)input->rank ? per_byte : 1);

@@ -5,13 +5,15 @@
 #include "operators/args.h"
 #include "operators/rank.h"
 #include "operators/operators.h"
+#include "simd/move_set.h"
 #include "simd/row_set.h"
 #include "operators/strided.h"
 #include "operators/work.h"
 
-/* BLOCK: elements tested at once before single ones. FEW: maximum k for a heap. SHORT: maximum elements for
- * counting. COLUMNS: rows along an axis that is not the last, copied together: they share cache lines. */
-enum { BLOCK = 64, FEW = 16, SHORT = 192, COLUMNS = 16 };
+/* BLOCK, PART: elements tested at once, first BLOCK, then PART of them, before single ones. FEW: maximum k for a heap.
+ * SHORT: maximum elements for counting. COLUMNS: rows along an axis that is not the last, copied together: they share
+ * cache lines. */
+enum { BLOCK = 64, PART = 16, FEW = 16, SHORT = 192, COLUMNS = 16 };
 
 /* Returns the number of elements of a part, if the maxima of parts are used as a bound for the best k of a row; 0 if
  * they are not. */
@@ -188,27 +190,18 @@ static void put_best(const top_k_job *job, const char *from, const rank_entry *b
     }
 }
 
-#define COPY_COLUMNS(bits)                                                                                             \
-    static void copy_columns_##bits(void *to, const void *from, int64_t columns, int64_t count, int64_t inner)         \
-    {                                                                                                                  \
-        uint##bits##_t *output = to;                                                                                   \
-        const uint##bits##_t *input = from;                                                                            \
-        for (int64_t i = 0; i < count; i++)                                                                            \
-            for (int64_t c = 0; c < columns; c++)                                                                      \
-                output[c * count + i] = input[i * inner + c];                                                          \
-    }
-COPY_COLUMNS(8)
-COPY_COLUMNS(16)
-COPY_COLUMNS(32)
-COPY_COLUMNS(64)
-
 /* Makes contiguous rows of elements that are inner apart. */
-static void copy_columns(const top_k_job *job, void *to, const char *from, int64_t columns)
+static void copy_columns(const top_k_job *job, char *to, const char *from, int64_t columns)
 {
-    (job->element == 1   ? copy_columns_8
-     : job->element == 2 ? copy_columns_16
-     : job->element == 4 ? copy_columns_32
-                         : copy_columns_64)(to, from, columns, job->count, job->inner);
+    const int64_t count = job->count, inner = job->inner, element = job->element;
+
+    if (element < 8) {
+        KERNEL_BEST(moves)->transpose_elements[element / 2](from, inner * element, to, count * element, count, columns);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t c = 0; c < columns; c++)
+            memcpy(to + (c * count + i) * element, from + (i * inner + c) * element, 8);
 }
 
 /* A unit of work is a row: (index before the axis, index after it). */

@@ -101,7 +101,7 @@ void ep_tensors_close(void)
     empty(&shape_structs);
 }
 
-/* Makes a pool have that many structs. */
+/* Lets a pool have at least `count` structs. */
 static bool reserve(struct pool *pool, size_t count)
 {
     enum { MOST = 64 };

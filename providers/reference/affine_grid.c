@@ -35,42 +35,58 @@ static double grid_coordinate(int64_t index, int64_t count, bool corners)
     return (2 * (double)index + 1) / (double)count - 1;
 }
 
+enum { COLUMNS = 256 }; /* points of a row that are computed at once */
+
+/* Computes points of a row: out[i][c] = theta[c] . (x[i], point[1], ..., 1). spatial is a constant after inlining. */
+static inline __attribute__((always_inline)) void row_points(const double *theta, const double *x, const double *point,
+                                                             int64_t count, const uint32_t spatial, double *out)
+{
+    double terms[3][3]; /* [coordinate]: of the axes other than x, and the constant */
+
+    for (uint32_t coordinate = 0; coordinate < spatial; coordinate++)
+        for (uint32_t term = 0; term < spatial; term++)
+            terms[coordinate][term] = theta[coordinate * (spatial + 1) + term + 1] * point[term + 1];
+    for (int64_t i = 0; i < count; i++)
+        for (uint32_t coordinate = 0; coordinate < spatial; coordinate++) {
+            double sum = theta[coordinate * (spatial + 1)] * x[i];
+
+            for (uint32_t term = 0; term < spatial; term++)
+                sum += terms[coordinate][term];
+            out[i * spatial + coordinate] = sum;
+        }
+}
+
 /* Computes rows [begin, end) of the grid; the rows are along its last spatial axis. */
 static inlay_status affine_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    enum { COLUMNS = 64 };
     const affine_job *job = user;
     const uint32_t spatial = job->spatial;
     const int64_t width = job->dims[spatial - 1];
     INLAY_CHECK(job->spatial == 2 || job->spatial == 3);
 
     (void)worker;
-    for (int64_t row = begin; row < end; row++) {
-        const int64_t batch = row / job->rows;
-        double theta[12], point[4] = { 0, 0, 0, 1 };
-        int64_t remaining = row % job->rows;
+    for (int64_t column = 0; column < width; column += COLUMNS) {
+        const int64_t count = width - column < COLUMNS ? width - column : COLUMNS;
+        double x[COLUMNS], out[COLUMNS * 3];
 
-        convert_to_f64(theta, job->theta->dtype, job->theta->data, batch * spatial * (spatial + 1),
-                       spatial * (spatial + 1));
-        for (uint32_t d = spatial - 1; d-- > 0;) {
-            point[spatial - 1 - d] = grid_coordinate(remaining % job->dims[d], job->dims[d], job->corners);
-            remaining /= job->dims[d];
-        }
-        point[spatial] = 1;
-        for (int64_t column = 0; column < width; column += COLUMNS) { /* one call to convert many points */
-            const int64_t count = width - column < COLUMNS ? width - column : COLUMNS;
-            double out[COLUMNS * 3];
+        for (int64_t i = 0; i < count; i++) /* the same in all rows */
+            x[i] = grid_coordinate(column + i, width, job->corners);
+        for (int64_t row = begin; row < end; row++) {
+            const int64_t batch = row / job->rows;
+            double theta[12], point[4];
+            int64_t remaining = row % job->rows;
 
-            for (int64_t i = 0; i < count; i++) {
-                point[0] = grid_coordinate(column + i, width, job->corners);
-                for (uint32_t coordinate = 0; coordinate < spatial; coordinate++) {
-                    double sum = 0;
-
-                    for (uint32_t term = 0; term <= spatial; term++)
-                        sum += theta[coordinate * (spatial + 1) + term] * point[term];
-                    out[i * spatial + coordinate] = sum;
-                }
+            convert_to_f64(theta, job->theta->dtype, job->theta->data, batch * spatial * (spatial + 1),
+                           spatial * (spatial + 1));
+            for (uint32_t d = spatial - 1; d-- > 0;) {
+                point[spatial - 1 - d] = grid_coordinate(remaining % job->dims[d], job->dims[d], job->corners);
+                remaining /= job->dims[d];
             }
+            point[spatial] = 1;
+            if (spatial == 2)
+                row_points(theta, x, point, count, 2, out);
+            else
+                row_points(theta, x, point, count, 3, out);
             convert_from_f64(job->output->dtype, job->output->data, (row * width + column) * spatial, count * spatial,
                              out, 0);
         }

@@ -184,7 +184,7 @@ static inline void isolate_put_text(isolate_writer *writer, const char *text)
         isolate_put(writer, text, strlen(text) + 1);
 }
 
-/* Returns the next bytes; NULL: there are not so many. */
+/* Returns the next `bytes` bytes; NULL: fewer are left. */
 static inline const void *isolate_get(isolate_reader *reader, uint64_t bytes)
 {
     const char *data = reader->at;

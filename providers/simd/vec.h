@@ -28,11 +28,13 @@
  *   vec_part_3(p, x, y, z)       the inverse: loads three vectors, each of every third float
  *   vec_zip_bytes_low high (x, y), vec_zip_halves_low high (x, y)  x0 y0 x1 y1 ... of the bytes, or the 16-bit words,
  *                                in the lower or upper half of each 128 bits
- * Doubles, for sums of floats that are rounded once; a header without them leaves VEC_WIDE undefined:
+ * Doubles, for sums of floats that are rounded once; a header without them leaves VEC_WIDE undefined, and it is 1:
  *   vec_wide                     VEC_WIDE doubles, double if VEC_WIDE is 1
  *   vec_widen(p)                 VEC_WIDE floats as doubles
  *   vec_widen_some(n, p)         the first n > 0 of them: others are not read, and are 0
  *   vec_wide_abs(x)
+ *   vec_wide_sum(x)              of 16 doubles in 16 / VEC_WIDE vectors: those 8 apart are added, then those 4, 2 and
+ *                                1 apart; not defined if VEC_WIDE is 1
  * and these constants:
  *   VEC_LOOKUP                   size of a table that one instruction can index: 32, 8 or 0
  *   VEC_FUSES                    vec_fma rounds once
@@ -93,6 +95,10 @@
 #define VEC_WIDE 1
 typedef double vec_wide;
 
+VEC_INLINE vec_wide vec_widen(const float *p)
+{
+    return (double)*p;
+}
 VEC_INLINE vec_wide vec_wide_abs(vec_wide x)
 {
     return __builtin_fabs(x);

@@ -172,6 +172,13 @@ VEC_INLINE vec_wide vec_wide_abs(vec_wide x)
     return _mm256_andnot_pd(_mm256_set1_pd(-0.0), x);
 }
 
+VEC_INLINE double vec_wide_sum(const vec_wide *x)
+{
+    const vec_wide sum = (x[0] + x[2]) + (x[1] + x[3]);
+
+    return (sum[0] + sum[2]) + (sum[1] + sum[3]);
+}
+
 /* Three steps exchange blocks of 1, 2 and 4 elements. */
 VEC_INLINE void vec_transpose(vec *r)
 {

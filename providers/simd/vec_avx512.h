@@ -125,6 +125,31 @@ VEC_INLINE vec vec_lookup_some(const float *table, vec i)
     return vec_lookup(table, i);
 }
 
+#define VEC_WIDE 8
+typedef __m512d vec_wide;
+
+VEC_INLINE vec_wide vec_widen(const float *p)
+{
+    return _mm512_cvtps_pd(_mm256_loadu_ps(p));
+}
+VEC_INLINE vec_wide vec_widen_some(int64_t n, const float *p)
+{
+    return _mm512_cvtps_pd(_mm256_maskz_loadu_ps((__mmask8)vec_first(n), p));
+}
+VEC_INLINE vec_wide vec_wide_abs(vec_wide x)
+{
+    return _mm512_abs_pd(x);
+}
+
+VEC_INLINE double vec_wide_sum(const vec_wide *x)
+{
+    const vec_wide both = x[0] + x[1];
+    const __m256d sum = _mm512_castpd512_pd256(both) + _mm512_extractf64x4_pd(both, 1);
+    const __m128d half = _mm256_castpd256_pd128(sum) + _mm256_extractf128_pd(sum, 1);
+
+    return half[0] + half[1];
+}
+
 /* Four steps exchange blocks of 1, 2, 4 and 8 elements. */
 VEC_INLINE void vec_transpose(vec *r)
 {

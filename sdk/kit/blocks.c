@@ -1,11 +1,12 @@
 /* The types of blocks of quantized weights, and their unpacking. Only zero points are rounded, to single precision. */
 #include "blocks.h"
+#include "grids.h"
 #include "inlay/graph_view.h"
 #include "inlay/kit_node.h"
 #include <string.h>
 
-/* A float16; each block has one or two: element_convert() took a sixth of the time of a translation. */
-static float half_at(const uint8_t *at)
+/* Each block has one or two: element_convert() took a sixth of the time of a translation. */
+float kit_half_at(const uint8_t *at)
 {
     const uint32_t bits = (uint32_t)at[0] | (uint32_t)at[1] << 8, rest = (bits & 0x7fff) << 13;
     const bool special = (bits & 0x7c00) == 0x7c00;                          /* infinity or NaN */
@@ -73,7 +74,7 @@ static void add_fifth_bits(const uint8_t *word, uint8_t *codes)
 static void unpack_q4_0(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
 {
     (void)zeros;
-    scales[0] = half_at(block);
+    scales[0] = kit_half_at(block);
     if (codes != NULL)
         split_nibbles(block + 2, 16, codes);
 }
@@ -82,13 +83,13 @@ static void unpack_q4_1(const uint8_t *block, uint8_t *codes, float *scales, flo
 {
     if (codes != NULL)
         split_nibbles(block + 4, 16, codes);
-    set_minimum(half_at(block), -half_at(block + 2), codes, 32, scales, zeros);
+    set_minimum(kit_half_at(block), -kit_half_at(block + 2), codes, 32, scales, zeros);
 }
 
 static void unpack_q5_0(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
 {
     (void)zeros;
-    scales[0] = half_at(block);
+    scales[0] = kit_half_at(block);
     if (codes == NULL)
         return;
     split_nibbles(block + 6, 16, codes);
@@ -103,13 +104,13 @@ static void unpack_q5_1(const uint8_t *block, uint8_t *codes, float *scales, flo
         split_nibbles(block + 8, 16, codes);
         add_fifth_bits(block + 4, codes);
     }
-    set_minimum(half_at(block), -half_at(block + 2), codes, 32, scales, zeros);
+    set_minimum(kit_half_at(block), -kit_half_at(block + 2), codes, 32, scales, zeros);
 }
 
 static void unpack_q8_0(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
 {
     (void)zeros;
-    scales[0] = half_at(block);
+    scales[0] = kit_half_at(block);
     for (size_t i = 0; codes != NULL && i < 32; i++)
         codes[i] = block[2 + i] ^ 0x80; /* -128 becomes 0 */
 }
@@ -132,8 +133,8 @@ static void read_six_bits(const uint8_t *block, kit_block_scales *out)
 {
     const uint8_t *packed = block + 4;
 
-    out->factor = half_at(block);
-    out->minimum_factor = half_at(block + 2);
+    out->factor = kit_half_at(block);
+    out->minimum_factor = kit_half_at(block + 2);
     for (size_t i = 0; i < 4; i++) {
         out->scales[i] = (int8_t)(packed[i] & 63);
         out->minimums[i] = (int8_t)(packed[i + 4] & 63);
@@ -168,7 +169,7 @@ static void unpack_q5_k(const uint8_t *block, uint8_t *codes, float *scales, flo
 
 static void read_scales_q6_k(const uint8_t *block, kit_block_scales *out)
 {
-    out->factor = half_at(block + 208);
+    out->factor = kit_half_at(block + 208);
     memcpy(out->scales, block + 192, sizeof out->scales);
 }
 
@@ -226,7 +227,7 @@ static const uint8_t iq4_table[16] = { 1, 24, 45, 63, 79, 93, 106, 118, 129, 141
 static void unpack_iq4_nl(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
 {
     (void)zeros;
-    scales[0] = half_at(block);
+    scales[0] = kit_half_at(block);
     if (codes != NULL)
         split_nibbles(block + 2, 16, codes);
 }
@@ -234,7 +235,7 @@ static void unpack_iq4_nl(const uint8_t *block, uint8_t *codes, float *scales, f
 /* Scales of 6 bits: the low ones in bytes 4 to 7, the high ones in bytes 2 and 3. */
 static void read_scales_iq4_xs(const uint8_t *block, kit_block_scales *out)
 {
-    out->factor = half_at(block);
+    out->factor = kit_half_at(block);
     for (size_t i = 0; i < 8; i++) {
         const int low = block[4 + i / 2] >> 4 * (i % 2) & 15, high = block[2 + i / 4] >> 2 * (i % 4) & 3;
 
@@ -262,8 +263,8 @@ static void split_pairs(const uint8_t *packed, uint8_t *codes)
 
 static void read_scales_q2_k(const uint8_t *block, kit_block_scales *out)
 {
-    out->factor = half_at(block + 80);
-    out->minimum_factor = half_at(block + 82);
+    out->factor = kit_half_at(block + 80);
+    out->minimum_factor = kit_half_at(block + 82);
     for (size_t i = 0; i < 16; i++) {
         out->scales[i] = (int8_t)(block[i] & 15);
         out->minimums[i] = (int8_t)(block[i] >> 4);
@@ -285,7 +286,7 @@ static void read_scales_q3_k(const uint8_t *block, kit_block_scales *out)
 {
     const uint8_t *packed = block + 96;
 
-    out->factor = half_at(block + 108);
+    out->factor = kit_half_at(block + 108);
     for (size_t i = 0; i < 16; i++) {
         const int low = packed[i % 8] >> i / 8 * 4 & 15, high = packed[8 + i % 4] >> i / 4 * 2 & 3;
 
@@ -311,7 +312,7 @@ static void unpack_q3_k(const uint8_t *block, uint8_t *codes, float *scales, flo
 static void unpack_tq2_0(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
 {
     (void)zeros;
-    scales[0] = half_at(block + 64);
+    scales[0] = kit_half_at(block + 64);
     if (codes != NULL)
         split_pairs(block, codes);
     for (size_t i = 0; codes != NULL && i < 256; i++)
@@ -332,7 +333,7 @@ static uint8_t *unpack_digits(const uint8_t *packed, size_t count, size_t digits
 static void unpack_tq1_0(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
 {
     (void)zeros;
-    scales[0] = half_at(block + 52);
+    scales[0] = kit_half_at(block + 52);
     if (codes != NULL)
         unpack_digits(block + 48, 4, 4, unpack_digits(block + 32, 16, 5, unpack_digits(block, 32, 5, codes)));
 }
@@ -361,6 +362,9 @@ const kit_block_type *kit_block_type_of(int64_t id)
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i].id == id)
             return &types[i];
+    for (size_t i = 0; i < KIT_GRID_TYPES; i++)
+        if (kit_grid_types[i].id == id)
+            return &kit_grid_types[i];
     return NULL;
 }
 

@@ -80,22 +80,25 @@ def network(row):
 
 
 # ----------------------------------------------------------------- the page
-def read_page(path):
-    """The rows of an earlier page and its date; none where there is no page."""
-    rows, date, threads = {}, None, []
-    if not os.path.exists(path):
-        return rows, date
-    with open(path) as f:
-        for line in f:
-            found = re.match(r"Measured on (\d{4}-\d\d-\d\d)", line)
-            date = found.group(1) if found else date
+class Page:
+    """An earlier page: its rows, the lines that say when they were measured, and the section on outputs that differ, of
+    which all lines but those of the list are written by hand."""
+
+    def __init__(self, path):
+        self.rows, self.measured, self.judged, self.differ = {}, [], [], []
+        threads, section = [], ""
+        for line in open(path) if os.path.exists(path) else []:
+            section = line[3:].strip() if line.startswith("## ") else section
+            if line.startswith("Measured "):
+                self.measured.append(line.strip())
+            if section == "Outputs differ" and not line.startswith("## "):
+                (self.differ if line.startswith("- ") else self.judged).append(line.strip().removeprefix("- "))
             cells = [c.strip() for c in line.strip().strip("|").split("|")]
             if cells[0] == "row":
                 threads = [c.split()[0] for c in cells[1::2]]
             elif threads and len(cells) == 1 + 2 * len(threads) and not cells[0].startswith("--"):
-                rows[cells[0]] = {t: (float(cells[1 + 2 * i]), float(cells[2 + 2 * i])) for i, t in enumerate(threads)
-                                  if cells[1 + 2 * i]}
-    return rows, date
+                self.rows[cells[0]] = {t: (float(cells[1 + 2 * i]), float(cells[2 + 2 * i]))
+                                       for i, t in enumerate(threads) if cells[1 + 2 * i]}
 
 
 def mean(rows, threads, networks):
@@ -107,12 +110,27 @@ def counted(threads):
     return "1 thread" if threads == "1" else f"{threads} threads"
 
 
-def page_of(record, cpu, rows, differ, old, old_date, threads):
+def merge(old, rows, differ, args):
+    """Rows of the earlier page that this run left out stay: the rows of the page, its differences, and its first lines."""
+    left_out = {name: row for name, row in old.rows.items() if name not in rows and
+                (args.models != "all" if name.startswith("network ") else args.match != "*")}
+    how = (f"on {datetime.date.today()} by `tests/bench/machine.sh` on {os.cpu_count()} processors; load at the end "
+           f"{os.getloadavg()[1]:.1f}")
+    if not left_out:
+        return rows, differ, ["Measured " + how + "."]
+    merged = {name: {**old.rows.get(name, {}), **rows.get(name, {})} for name in {**old.rows, **rows}
+              if name in left_out or name in rows}
+    differ = [line for line in old.differ if line.split(": ")[0] in left_out] + differ
+    return merged, differ, [*old.measured, "Measured again " + how + ": " + ", ".join(rows) + "."]
+
+
+def page_of(record, cpu, made, differ, old, args):
+    rows, differ, measured = merge(old, made, differ, args)
+    threads = sorted({t for row in rows.values() for t in row} | set(args.threads.split(",")), key=int)
     fields = re.findall(r"\{([^{}]*)\}|,\s*(\d+)\s*,\s*\{", record.strip().split("\n")[-1])
     roofs = [a or b for a, b in fields]
     out = [f"# {cpu}", "",
-           f"Measured on {datetime.date.today()} by `tests/bench/machine.sh` on {os.cpu_count()} processors; load at the end "
-           f"{os.getloadavg()[1]:.1f}.", "Minimum of the rounds; ratio: time of ONNX Runtime 1.30 / inlay's.", "",
+           *measured, "", "Minimum of the rounds; ratio: time of ONNX Runtime 1.30 / inlay's.", "",
            "| roof | |", "|---|---|", *(f"| {name} | {value.strip()} |" for name, value in zip(ROOFS, roofs)), "",
            "| geometric mean of ratios | " + " | ".join(map(counted, threads)) + " |",
            "|---" * (1 + len(threads)) + "|",
@@ -122,11 +140,12 @@ def page_of(record, cpu, rows, differ, old, old_date, threads):
         low = sorted((r[t][1], name) for name, r in rows.items() if t in r and r[t][1] < 0.995)
         out += [f"{counted(t)}: " + (", ".join(f"{name} {ratio:.2f}" for ratio, name in low) or "none") + ".", ""]
     out += ["## Fell since the last page", ""]
-    fell = [f"{name} ({counted(t)}): {old[name][t][1]:.2f} to {r[t][1]:.2f}" for name, r in sorted(rows.items())
-            for t in threads if t in r and t in old.get(name, {}) and r[t][1] < FELL * old[name][t][1]]
-    out += [f"Compared with {old_date}: " + ("; ".join(fell) or "none") + "." if old_date else "There is no earlier page.", ""]
-    if differ:
-        out += ["## Outputs differ", "", *(f"- {line}" for line in differ), ""]
+    fell = [f"{name} ({counted(t)}): {old.rows[name][t][1]:.2f} to {r[t][1]:.2f}" for name, r in sorted(made.items())
+            for t in threads if t in r and t in old.rows.get(name, {}) and r[t][1] < FELL * old.rows[name][t][1]]
+    out += [f"Of {len(made)} rows: " + ("; ".join(fell) or "none") + "." if old.rows else "There is no earlier page.", ""]
+    if differ or any(old.judged):
+        judged = "\n".join(old.judged).strip()
+        out += ["## Outputs differ", "", *([judged, ""] if judged else []), *(f"- {line}" for line in differ), ""]
     out += ["## Rows", "", "| row | " + " | ".join(f"{counted(t)}, us | ratio" for t in threads) + " |",
             "|---" * (1 + 2 * len(threads)) + "|"]
     for name, r in rows.items():
@@ -140,7 +159,7 @@ def main():
     cpu = record[record.index("/* ") + 3:].split(", 20")[0]  # `AMD EPYC (family 25, model 17)`
     page = args.page or os.path.join(HERE, "machines", re.sub(r"[^a-z0-9]+", "-", cpu.lower()).strip("-") + ".md")
     rows, differ = measure(args)
-    text = page_of(record, cpu, rows, differ, *read_page(page), args.threads.split(","))
+    text = page_of(record, cpu, rows, differ, Page(page), args)
     os.makedirs(os.path.dirname(os.path.abspath(page)), exist_ok=True)
     with open(page, "w") as f:
         f.write(text)

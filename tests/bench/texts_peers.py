@@ -97,7 +97,7 @@ def inlay_cpu(args, path, threads, rows, columns, past, runs):
 
 
 def llama_cpu(args, threads, runs, *command):
-    """ms of CPU time of a run of so many. {} in the command: the number of runs."""
+    """ms of CPU time of one run. {} in the command is replaced by the number of runs."""
     spent = []
     for count in (1, 1 + runs):
         process = subprocess.Popen([*pinned(threads), "chroot", args.root, *(one.format(count) for one in command)],
@@ -194,7 +194,7 @@ def p99(values):
 
 
 def load(peer, clients, streamed, first):
-    """Texts of so many clients, one text for each client and two for a single one: tokens a second, CPU ms a token, and
+    """Texts of `clients` clients, one text for each client and two for a single one: tokens a second, CPU ms a token, and
     with streams s to the first token (median) and ms between tokens (p99)."""
     count = max(2, clients)
     times, numbers, lock = [], iter(range(first, first + count)), threading.Lock()

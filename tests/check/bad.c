@@ -370,12 +370,24 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     int *volatile last = NULL; /* volatile: the compiler would remove the leaked allocations */
     int *state;
 
-    (void)node, (void)diag;
     if (is("tenth")) {
         static int calls;
 
         if (++calls % 10 == 0)
             last = malloc(100);
+    }
+    if (is("forgetful")) { /* when memory runs out */
+        int *volatile first = malloc(100);
+
+        last = malloc(100);
+        if (last == NULL)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "bad");
+        free(first);
+        free(last);
+    }
+    if (is("declines") && kit_input(node, 0)->rank == 2) {
+        last = malloc(100);
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "not matrices");
     }
     for (int i = 0; i < leaks; i++)
         last = malloc(100);
@@ -496,6 +508,21 @@ static inlay_operator operators[] = { { .struct_size = sizeof(inlay_operator),
 static kit_kernel kernels[] = { { .op_type = "Relu", .in_types = { KIT_BIT(FLOAT) }, .run = run } };
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
 
+/* Ends the process with a crash unless the provider was closed before. */
+static int open_states;
+
+static void close_state(void *state)
+{
+    (void)state;
+    open_states--;
+}
+
+__attribute__((destructor)) static void destruct(void)
+{
+    if (open_states > 0)
+        *nowhere = 1;
+}
+
 static inlay_status open_bad(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
 {
     (void)host, (void)args, (void)diag;
@@ -504,6 +531,11 @@ static inlay_status open_bad(const inlay_host *host, const inlay_create_args *ar
     } else if (is("create_key")) {
         (void)pthread_key_create(&key, drop_key);
         (void)pthread_setspecific(key, &key);
+    }
+    if (is("destructs")) {
+        open_states++;
+        *out = &open_states;
+        return INLAY_OK;
     }
     if (is("leak")) {
         *out = malloc(24);
@@ -525,6 +557,8 @@ static void describe(void)
     read_defect();
     if (is("leak"))
         leaks = 2;
+    if (is("destructs"))
+        provider.close = close_state;
     if (is("hush"))
         operators[0].doc = NULL;
     if (is("own") || is("hush")) {
@@ -545,13 +579,14 @@ static void describe(void)
         kernel->flags = KIT_IN_PLACE;
     if (is("workspace") || is("workspace_far") || is("dirty") || is("workspace_state"))
         kernel->shape = shape;
-    if (is("leak") || is("oom") || is("oom_abort") || is("oom_rust") || is("tenth"))
+    if (is("leak") || is("oom") || is("oom_abort") || is("oom_rust") || is("tenth") || is("forgetful") ||
+        is("declines"))
         kernel->prepare = prepare;
     if (is("leak"))
         kernel->release = release_nothing;
-    else if (is("tenth") || is("oom_abort") || is("oom_rust"))
+    else if (is("tenth") || is("oom_abort") || is("oom_rust") || is("forgetful") || is("declines"))
         kernel->release = release_state;
-    if (is("files") || is("leak") || is("create_key"))
+    if (is("files") || is("leak") || is("create_key") || is("destructs"))
         provider.open = open_bad;
     if (is("stated_flush"))
         provider.flags = INLAY_PROVIDER_FLUSHES_DENORMALS;

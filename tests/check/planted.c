@@ -1,12 +1,9 @@
 /* Correct kernels of Conv, MaxPool, AveragePool, Gemm, Slice, Resize and QuantizeLinear, in which option `fault` plants
  * one of the defects that kernels of a part of an operator have: an attribute, an input, a shape or a value that they
  * do not regard. Without a fault nothing is wrong. Option `narrow` restricts Conv to kernels of size 1. */
-#include "inlay/kit.h"
-#include <float.h>
-#include <math.h>
+#include "planted.h"
 
-/* The planted defect; 0: none. */
-static int64_t planted, is_narrow;
+static int64_t is_narrow;
 
 enum fault {
     NONE,
@@ -78,11 +75,6 @@ enum fault {
     QUANTIZE_ZERO_POINT,
     FAULTS
 };
-
-static bool has(enum fault fault)
-{
-    return planted == (int64_t)fault;
-}
 
 static int64_t list_at(const inlay_node_info *node, const char *name, uint32_t i, int64_t otherwise)
 {
@@ -227,7 +219,7 @@ static inlay_status conv_planes(void *user, int64_t begin, int64_t end, uint32_t
     return INLAY_OK;
 }
 
-static inlay_status conv_run(const kit_call *call)
+PLANTED_KERNEL(conv_run)
 {
     static float kept[4];
     struct conv_loop loop = { call, call->in[1].data };
@@ -303,12 +295,12 @@ static inlay_status pool(const kit_call *call, bool is_max)
     return INLAY_OK;
 }
 
-static inlay_status max_run(const kit_call *call)
+PLANTED_KERNEL(max_run)
 {
     return pool(call, true);
 }
 
-static inlay_status average_run(const kit_call *call)
+PLANTED_KERNEL(average_run)
 {
     return pool(call, false);
 }
@@ -347,7 +339,7 @@ static double gemm_term(const kit_call *call, int64_t i, int64_t j)
     return (double)((const float *)c->data)[(rows > 1 ? i * columns : 0) + (columns > 1 ? j : 0)];
 }
 
-static inlay_status gemm_run(const kit_call *call)
+PLANTED_KERNEL(gemm_run)
 {
     const struct gemm *gemm = call->state;
     const int64_t m = call->out[0].dims[0], n = call->out[0].dims[1];
@@ -379,8 +371,6 @@ static inlay_status gemm_run(const kit_call *call)
         }
     return INLAY_OK;
 }
-
-enum { MOST_RANK = 8 };
 
 struct slice {
     int64_t start[MOST_RANK], step[MOST_RANK];
@@ -438,7 +428,7 @@ static inlay_status slice_prepare(const kit_node *node, void **out_state, inlay_
     return INLAY_OK;
 }
 
-static inlay_status slice_run(const kit_call *call)
+PLANTED_KERNEL(slice_run)
 {
     const struct slice *slice = call->state;
     const kit_tensor *in = &call->in[0], *out = &call->out[0];
@@ -542,7 +532,7 @@ static int64_t resize_index(const struct resize *resize, double scale, int64_t i
     return found < 0 ? 0 : found >= from ? from - 1 : found;
 }
 
-static inlay_status resize_run(const kit_call *call)
+PLANTED_KERNEL(resize_run)
 {
     const struct resize *resize = call->state;
     const kit_tensor *in = &call->in[0], *out = &call->out[0];
@@ -575,7 +565,7 @@ static bool quantize_supports(const kit_node *node, kit_refusal *why)
     return kit_refuse(why, INLAY_REFUSE_SHAPE, "", "one scale, in the precision of the input");
 }
 
-static inlay_status quantize_run(const kit_call *call)
+PLANTED_KERNEL(quantize_run)
 {
     const float *x = call->in[0].data, scale = *(const float *)call->in[1].data;
     const float zero_point =
@@ -625,27 +615,15 @@ static const kit_kernel kernels[] = {
       .supports = quantize_supports,
       .run = quantize_run },
 };
-static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
-
 static const inlay_option options[] = {
-    { .name = "fault", .doc = "the planted defect", .default_value = "0", .kind = INLAY_OPTION_INT, .max = FAULTS - 1 },
-    { .name = "narrow", .doc = "Conv of kernels of size 1 only", .default_value = "0", .kind = INLAY_OPTION_BOOL },
+    PLANTED_OPTIONS,
+    { .name = "narrow", .doc = "1: Conv of kernels of size 1 only", .default_value = "0", .kind = INLAY_OPTION_STRING },
 };
 
-static inlay_status planted_open(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
+static inlay_status open_narrow(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
 {
-    (void)host, (void)out, (void)diag;
-    planted = INLAY_AT(inlay_option_value, args->options, args->option_stride, 0)->i;
-    is_narrow = INLAY_AT(inlay_option_value, args->options, args->option_stride, 1)->i;
-    return INLAY_OK;
+    is_narrow = planted_option(args, 2);
+    return planted_open(host, args, out, diag);
 }
 
-static const kit_provider provider = { .name = "planted",
-                                       .description = "kernels with a planted defect",
-                                       .tables = tables,
-                                       .table_count = KIT_COUNT(tables),
-                                       .options = options,
-                                       .option_count = KIT_COUNT(options),
-                                       .open = planted_open };
-static const kit_plugin plugin = { .name = "planted", .version = "1.0.0", .provider = &provider };
-KIT_PLUGIN_NAMED(plugin, "planted", "planted", "")
+PLANTED_PLUGIN("planted", "kernels with a planted defect", open_narrow)

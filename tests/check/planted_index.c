@@ -2,10 +2,7 @@
  * DequantizeLinear and TopK, in which option `fault` plants one of the defects that kernels have which compute where an
  * element comes from: an order of axes, a broadcast, an end, a border, a tie or a type that they do not regard. Without
  * a fault nothing is wrong. */
-#include "inlay/kit.h"
-#include <math.h>
-
-static int64_t planted; /* the planted defect; 0: none */
+#include "planted.h"
 
 enum fault {
     NONE,
@@ -17,6 +14,7 @@ enum fault {
     PAD_VALUE,
     PAD_REFLECT,
     PAD_LAST,
+    PAD_HALVES,
     WHERE_CONDITION,
     WHERE_SCALAR,
     WHERE_OUTER,
@@ -54,13 +52,6 @@ enum fault {
     FAULTS
 };
 
-enum { MOST_RANK = 8 };
-
-static bool has(enum fault fault)
-{
-    return planted == (int64_t)fault;
-}
-
 /* Attributes of a node, and numbers of its constants. */
 struct setup {
     int64_t list[2 * MOST_RANK]; /* perm, pads, repeats */
@@ -76,7 +67,8 @@ static int64_t number_of(const kit_node *node, uint32_t input, int64_t i, int64_
 
     if (data == NULL)
         return otherwise;
-    return kit_input_dtype(node, input) == INLAY_INT32 ? ((const int32_t *)data)[i] : ((const int64_t *)data)[i];
+    return kit_input_dtype(node, input) == INLAY_INT32 || has(PAD_HALVES) ? ((const int32_t *)data)[i]
+                                                                          : ((const int64_t *)data)[i];
 }
 
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -115,10 +107,13 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
 
 static bool constants_only(const kit_node *node, kit_refusal *why)
 {
+    const inlay_value_info *out = kit_output(node, 0);
+
     for (uint32_t i = 1; i < node->info->input_count; i++)
         if (kit_input(node, i) != NULL && !kit_is_constant(node, i))
             return kit_refuse(why, INLAY_REFUSE_SHAPE, "", "inputs after the first must be constants");
-    return kit_input(node, 0)->rank <= MOST_RANK || kit_refuse(why, INLAY_REFUSE_SHAPE, "", "too many axes");
+    return (kit_input(node, 0)->rank <= MOST_RANK && out->rank <= MOST_RANK) ||
+           kit_refuse(why, INLAY_REFUSE_SHAPE, "", "too many axes");
 }
 
 static bool rank_fits(const kit_node *node, kit_refusal *why)
@@ -156,7 +151,7 @@ static void move(const kit_tensor *to, int64_t i, const kit_tensor *from, int64_
     memcpy((char *)to->data + (size_t)i * bytes, (const char *)from->data + (size_t)k * bytes, moved);
 }
 
-static inlay_status transpose_run(const kit_call *call)
+PLANTED_KERNEL(transpose_run)
 {
     const struct setup *setup = call->state;
     const kit_tensor *in = &call->in[0], *out = &call->out[0];
@@ -191,10 +186,15 @@ static bool pad_supports(const kit_node *node, kit_refusal *why)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "", "mode wrap is not supported");
     if (kit_input(node, 3) != NULL)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "", "axes are not supported");
-    return constants_only(node, why);
+    if (!constants_only(node, why))
+        return false;
+    for (int64_t i = 0; strcmp(mode, "constant") != 0 && i < kit_input(node, 1)->dims[0].value; i++)
+        if (((const int64_t *)kit_constant_unaligned(node, 1))[i] < 0)
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, "", "only mode constant may have negative pads");
+    return true;
 }
 
-static inlay_status pad_run(const kit_call *call)
+PLANTED_KERNEL(pad_run)
 {
     const struct setup *setup = call->state;
     const kit_tensor *in = &call->in[0], *out = &call->out[0];
@@ -236,7 +236,7 @@ static int64_t broadcast(const kit_tensor *tensor, const int64_t *index, uint32_
     return at;
 }
 
-static inlay_status where_run(const kit_call *call)
+PLANTED_KERNEL(where_run)
 {
     const kit_tensor *condition = &call->in[0], *out = &call->out[0];
     int64_t index[MOST_RANK];
@@ -260,7 +260,7 @@ static inlay_status where_run(const kit_call *call)
     return INLAY_OK;
 }
 
-static inlay_status clip_run(const kit_call *call)
+PLANTED_KERNEL(clip_run)
 {
     const float *x = call->in[0].data;
     const bool has_min = kit_has_input(call, 1), has_max = kit_has_input(call, 2);
@@ -279,7 +279,7 @@ static inlay_status clip_run(const kit_call *call)
     return INLAY_OK;
 }
 
-static inlay_status expand_run(const kit_call *call)
+PLANTED_KERNEL(expand_run)
 {
     const kit_tensor *in = &call->in[0], *out = &call->out[0];
     int64_t index[MOST_RANK];
@@ -300,7 +300,7 @@ static inlay_status expand_run(const kit_call *call)
     return INLAY_OK;
 }
 
-static inlay_status tile_run(const kit_call *call)
+PLANTED_KERNEL(tile_run)
 {
     const struct setup *setup = call->state;
     const kit_tensor *in = &call->in[0], *out = &call->out[0];
@@ -320,7 +320,7 @@ static inlay_status tile_run(const kit_call *call)
     return INLAY_OK;
 }
 
-static inlay_status sum_run(const kit_call *call)
+PLANTED_KERNEL(sum_run)
 {
     const struct setup *setup = call->state;
     const kit_tensor *in = &call->in[0];
@@ -347,7 +347,7 @@ static inlay_status sum_run(const kit_call *call)
     return INLAY_OK;
 }
 
-static inlay_status depth_run(const kit_call *call)
+PLANTED_KERNEL(depth_run)
 {
     const struct setup *setup = call->state;
     const kit_tensor *in = &call->in[0], *out = &call->out[0];
@@ -372,7 +372,7 @@ static inlay_status depth_run(const kit_call *call)
     return INLAY_OK;
 }
 
-static inlay_status matmul_run(const kit_call *call)
+PLANTED_KERNEL(matmul_run)
 {
     const kit_tensor *a = &call->in[0], *b = &call->in[1], *out = &call->out[0];
     const int64_t m = a->rank > 1 ? a->dims[a->rank - 2] : 1, n = b->rank > 1 ? b->dims[b->rank - 1] : 1;
@@ -421,7 +421,7 @@ static bool batch_supports(const kit_node *node, kit_refusal *why)
     return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "", "training is not supported");
 }
 
-static inlay_status batch_run(const kit_call *call)
+PLANTED_KERNEL(batch_run)
 {
     const struct setup *setup = call->state;
     const kit_tensor *in = &call->in[0];
@@ -454,11 +454,11 @@ static bool dequantize_supports(const kit_node *node, kit_refusal *why)
     return true;
 }
 
-static inlay_status dequantize_run(const kit_call *call)
+PLANTED_KERNEL(dequantize_run)
 {
     const struct setup *setup = call->state;
     const kit_tensor *in = &call->in[0];
-    const bool one = call->in[1].rank == 0, is_signed = in->dtype == INLAY_INT8 && !has(DEQUANTIZE_SIGN);
+    const bool one = call->in[1].count == 1, is_signed = in->dtype == INLAY_INT8 && !has(DEQUANTIZE_SIGN);
     const int64_t given = has(DEQUANTIZE_AXIS) && setup->axis < 0 ? 0 : setup->axis;
     const int64_t axis = given < 0 ? given + in->rank : given;
     int64_t pitch = 1;
@@ -486,7 +486,7 @@ static bool precedes(const struct setup *setup, float a, float b)
     return has(TOP_TIE) ? (smallest ? a <= b : a >= b) : (smallest ? a < b : a > b);
 }
 
-static inlay_status top_run(const kit_call *call)
+PLANTED_KERNEL(top_run)
 {
     const struct setup *setup = call->state;
     const kit_tensor *in = &call->in[0], *out = &call->out[0];
@@ -538,7 +538,7 @@ static const kit_kernel kernels[] = {
     ROW("Transpose", 1, BYTES, rank_fits, transpose_run),
     ROW("Pad", 11, KIT_BIT(FLOAT), pad_supports, pad_run),
     { .op_type = "Where", .in_types = { KIT_ANY, BYTES }, .supports = rank_fits, .run = where_run },
-    ROW("Clip", 11, KIT_BIT(FLOAT), NULL, clip_run),
+    { .op_type = "Clip", .since_min = 11, .in_types = { KIT_BIT(FLOAT) }, .flags = KIT_IN_PLACE, .run = clip_run },
     ROW("Expand", 8, BYTES, constants_only, expand_run),
     ROW("Tile", 6, BYTES, constants_only, tile_run),
     ROW("CumSum", 11, KIT_BIT(FLOAT), constants_only, sum_run),
@@ -553,30 +553,12 @@ static const kit_kernel kernels[] = {
     { .op_type = "DequantizeLinear",
       .since_min = 10,
       .in_types = { KIT_BIT(INT8) | KIT_BIT(UINT8), KIT_BIT(FLOAT) },
+      .out_types = { KIT_BIT(FLOAT) },
       .supports = dequantize_supports,
       .prepare = prepare,
       .run = dequantize_run },
     ROW("TopK", 11, KIT_BIT(FLOAT), top_supports, top_run),
 };
-static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
+static const inlay_option options[] = { PLANTED_OPTIONS };
 
-static const inlay_option options[] = {
-    { .name = "fault", .doc = "the planted defect", .default_value = "0", .kind = INLAY_OPTION_INT, .max = FAULTS - 1 },
-};
-
-static inlay_status planted_open(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
-{
-    (void)host, (void)out, (void)diag;
-    planted = INLAY_AT(inlay_option_value, args->options, args->option_stride, 0)->i;
-    return INLAY_OK;
-}
-
-static const kit_provider provider = { .name = "planted_index",
-                                       .description = "kernels that compute indices, with a planted defect",
-                                       .tables = tables,
-                                       .table_count = KIT_COUNT(tables),
-                                       .options = options,
-                                       .option_count = KIT_COUNT(options),
-                                       .open = planted_open };
-static const kit_plugin plugin = { .name = "planted_index", .version = "1.0.0", .provider = &provider };
-KIT_PLUGIN_NAMED(plugin, "planted_index", "planted_index", "")
+PLANTED_PLUGIN("planted_index", "kernels that compute indices, with a planted defect", planted_open)

@@ -12,7 +12,7 @@ check() {
     "$inlay" plugin-check "$plugin" --quick --no-timing "$@" >"$work/out" 2>"$work/err" </dev/null
 }
 
-# says COUNT PATTERN   the report has so many lines that match
+# says COUNT PATTERN   the report has COUNT lines that match
 says() {
     [ "$(grep -c "$2" "$work/out")" -eq "$1" ] || { failed=1; echo "not $1 lines like '$2'"; cat "$work/out"; }
 }

@@ -1,10 +1,7 @@
 /* Correct kernels of Softmax, Gather, Concat, LayerNormalization and the reductions, in which option `fault` plants one
  * of the defects that kernels along an axis have: an attribute, an input, a shape, a type or a value that they do not
  * regard. Without a fault nothing is wrong. */
-#include "inlay/kit.h"
-#include <math.h>
-
-static int64_t planted; /* the planted defect; 0: none */
+#include "planted.h"
 
 enum fault {
     NONE,
@@ -19,6 +16,7 @@ enum fault {
     GATHER_AXIS,
     GATHER_LAST,
     GATHER_BYTES,
+    GATHER_HALVES,
     CONCAT_EMPTY,
     CONCAT_MANY,
     CONCAT_NEGATIVE_AXIS,
@@ -39,15 +37,9 @@ enum fault {
     REDUCE_ZERO,
     REDUCE_EMPTY,
     REDUCE_LARGE,
+    REDUCE_HALVES,
     FAULTS
 };
-
-enum { MOST_RANK = 8 };
-
-static bool has(enum fault fault)
-{
-    return planted == (int64_t)fault;
-}
 
 static inlay_status no_memory(inlay_diag *diag)
 {
@@ -99,7 +91,7 @@ static void softmax_row(const float *x, float *y, int64_t count, int64_t pitch)
         y[i * pitch] = has(SOFTMAX_SINGLE) && count == 1 ? y[0] / (1 + sum) : y[i * pitch] / sum;
 }
 
-static inlay_status softmax_run(const kit_call *call)
+PLANTED_KERNEL(softmax_run)
 {
     const kit_tensor *in = &call->in[0];
     const int64_t given = *(const int64_t *)call->state;
@@ -115,7 +107,7 @@ static inlay_status softmax_run(const kit_call *call)
     return INLAY_OK;
 }
 
-static inlay_status gather_run(const kit_call *call)
+PLANTED_KERNEL(gather_run)
 {
     const kit_tensor *in = &call->in[0], *indices = &call->in[1];
     const uint32_t axis = has(GATHER_SCALAR) && indices->rank == 0 ? 0
@@ -127,8 +119,8 @@ static inlay_status gather_run(const kit_call *call)
 
     for (int64_t i = 0; i < product(in->dims, 0, axis) * indices->count; i++) {
         const int64_t k = i % indices->count;
-        int64_t index =
-            indices->dtype == INLAY_INT64 ? ((const int64_t *)indices->data)[k] : ((const int32_t *)indices->data)[k];
+        int64_t index = indices->dtype == INLAY_INT64 && !has(GATHER_HALVES) ? ((const int64_t *)indices->data)[k]
+                                                                             : ((const int32_t *)indices->data)[k];
 
         if (has(GATHER_INT32) && indices->dtype == INLAY_INT32)
             index = index < 0 ? 0 : index;
@@ -146,7 +138,7 @@ static inlay_status gather_run(const kit_call *call)
     return INLAY_OK;
 }
 
-static inlay_status concat_run(const kit_call *call)
+PLANTED_KERNEL(concat_run)
 {
     const kit_tensor *out = &call->out[0];
     const uint32_t axis = axis_of(call, has(CONCAT_NEGATIVE_AXIS));
@@ -224,7 +216,7 @@ static void norm_statistics(const float *x, int64_t count, double *out_mean, dou
     }
 }
 
-static inlay_status norm_run(const kit_call *call)
+PLANTED_KERNEL(norm_run)
 {
     const struct norm *norm = call->state;
     const kit_tensor *x = &call->in[0];
@@ -275,7 +267,8 @@ static inlay_status reduce_prepare(const kit_node *node, void **out_state, inlay
         return no_memory(diag);
     reduce->is_max = strcmp(node->info->op_type.data, "ReduceMax") == 0;
     for (uint32_t i = 0; axes != NULL && i < MOST_RANK && (int64_t)i < (axes->rank > 0 ? axes->dims[0].value : 1); i++)
-        reduce->axes[reduce->count++] = ((const int64_t *)kit_constant(node, 1))[i];
+        reduce->axes[reduce->count++] = has(REDUCE_HALVES) ? ((const int32_t *)kit_constant(node, 1))[i]
+                                                           : ((const int64_t *)kit_constant(node, 1))[i];
     reduce->does_nothing =
         reduce->count == 0 && kit_attr_int(node->info, "noop_with_empty_axes", 0) != 0 && !has(REDUCE_NOOP);
     *out_state = reduce;
@@ -321,7 +314,7 @@ static inlay_status reduce_shape(const void *state, kit_plan *plan, inlay_diag *
     return INLAY_OK;
 }
 
-static inlay_status reduce_run(const kit_call *call)
+PLANTED_KERNEL(reduce_run)
 {
     const struct reduce *reduce = call->state;
     const kit_tensor *in = &call->in[0], *out = &call->out[0];
@@ -381,25 +374,6 @@ static const kit_kernel kernels[] = {
       .shape = reduce_shape,
       .run = reduce_run },
 };
-static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
+static const inlay_option options[] = { PLANTED_OPTIONS };
 
-static const inlay_option options[] = {
-    { .name = "fault", .doc = "the planted defect", .default_value = "0", .kind = INLAY_OPTION_INT, .max = FAULTS - 1 },
-};
-
-static inlay_status planted_open(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
-{
-    (void)host, (void)out, (void)diag;
-    planted = INLAY_AT(inlay_option_value, args->options, args->option_stride, 0)->i;
-    return INLAY_OK;
-}
-
-static const kit_provider provider = { .name = "planted_rows",
-                                       .description = "kernels along an axis with a planted defect",
-                                       .tables = tables,
-                                       .table_count = KIT_COUNT(tables),
-                                       .options = options,
-                                       .option_count = KIT_COUNT(options),
-                                       .open = planted_open };
-static const kit_plugin plugin = { .name = "planted_rows", .version = "1.0.0", .provider = &provider };
-KIT_PLUGIN_NAMED(plugin, "planted_rows", "planted_rows", "")
+PLANTED_PLUGIN("planted_rows", "kernels along an axis with a planted defect", planted_open)

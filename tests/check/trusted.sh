@@ -6,40 +6,12 @@
 #                                       folder of ONNX test cases
 set -u
 shopt -s nullglob
+. "${0%/*}/planted.bash"
 inlay=$1 dir=$2 sources=$3 data=$4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 faults=0 right=0 stay=0 wrong=0
 cases=("$data/node" "$data/pytorch-converted")
-
-# operators PREFIX   the glob of the operators in which a defect with the prefix is, and that of the names of test cases
-operators() {
-    case $1 in
-    CONV) echo 'Conv *[cC]onv*' ;;
-    POOL) echo '*Pool *[pP]ool*' ;;
-    GEMM) echo 'Gemm *gemm*' ;;
-    SLICE) echo 'Slice *slice*' ;;
-    RESIZE) echo 'Resize *resize*' ;;
-    QUANTIZE) echo 'QuantizeLinear *quantizelinear*' ;;
-    SOFTMAX) echo 'Softmax *[sS]oftmax*' ;;
-    GATHER) echo 'Gather *gather*' ;;
-    CONCAT) echo 'Concat *concat*' ;;
-    NORM) echo 'LayerNormalization *layer_norm*' ;;
-    REDUCE) echo 'Reduce* *reduce_*' ;;
-    TRANSPOSE) echo 'Transpose *transpose*' ;;
-    PAD) echo 'Pad *pad*' ;;
-    WHERE) echo 'Where *where*' ;;
-    CLIP) echo 'Clip *clip*' ;;
-    EXPAND) echo 'Expand *expand*' ;;
-    TILE) echo 'Tile *tile*' ;;
-    SUM) echo 'CumSum *cumsum*' ;;
-    DEPTH) echo 'DepthToSpace *depthtospace*' ;;
-    MATMUL) echo 'MatMul *matmul*' ;;
-    BATCH) echo 'BatchNormalization *[bB]atch*orm*' ;;
-    DEQUANTIZE) echo 'DequantizeLinear *dequantizelinear*' ;;
-    TOP) echo 'TopK *top_k*' ;;
-    esac
-}
 
 # runs PLUGIN FAULT GLOB OPTION...   prints how many cases are right, how many wrong
 runs() {
@@ -74,7 +46,7 @@ tries() {
 
 for plugin in planted planted_rows planted_index; do
     fault=0
-    for name in $(sed -n '/^enum fault/,/^};/s/^    \([A-Z_0-9]*\),$/\1/p' "$sources/$plugin.c"); do
+    for name in $(faults "$sources/$plugin.c"); do
         # every fourth; TRUSTED=all: each
         if [ "$name" != NONE ] && { [ $((fault % 4)) -eq 1 ] || [ "${TRUSTED:-}" = all ]; }; then
             tries $plugin $fault "$name"

@@ -35,7 +35,7 @@ TENSOR = helper.make_tensor_value_info
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 
 TIMED = ("bench", "doctor", "profile")  # verbs that time a model for --seconds
-SLOW = ("tune", "bundle", "plugin-check")
+SLOW = ("tune", "bundle", "plugin-check", "admit")
 # Examples that need something missing on this machine or in this folder, with their exit code.
 EXPECTED = {
     "inlay cache import fleet.cache": (0, 3),
@@ -47,6 +47,9 @@ EXPECTED = {
     "inlay providers --retry my_plugin": (3,),
     "inlay plugin-check build/fast_blur.so --with build/blur.so": (0, 1),
     "inlay plugin-check build/mine.so --op 'Conv*' --quick --json": (0, 2),
+    "inlay admit build/fast_gelu.so --model bert.onnx -o fast_gelu.trust": (1, 3),
+    "inlay run bert.onnx --plugin-dirs build/fast_gelu.so --trust fast_gelu.trust": (3,),
+    "inlay bench model.pkg --ladder all --deadline-ms 5 --rate 200": (0, 3),
     "inlay plugin-check --ort-ep /opt/vendor/libvendor_ep.so --certificate vendor.trust": (3,),
     "inlay reduce model.onnx --check 'inlay run' -o small.onnx": (2,),  # the check has to fail, and that model runs
     "inlay reduce model.onnx --check 'inlay run' --text 'wrong shape' -o small.onnx": (2,),
@@ -416,7 +419,7 @@ class Table(unittest.TestCase):
         "advise": ["--deadline-ms 1000", "--deadline-ms 1000 --on zen4,amx --all --price zen4=1"],
         "providers": ["", "--options", "--operators", "--kernels"],
         # These have no tables, or need minutes; `plugin-check` prints lines as they come.
-        "bundle": [], "serve": [], "plugin-check": [], "generate": [], "chat": [], "tokenize": [],
+        "bundle": [], "serve": [], "plugin-check": [], "admit": [], "generate": [], "chat": [], "tokenize": [],
     }
 
     def test_lines_fit_80_columns(self):

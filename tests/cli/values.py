@@ -170,6 +170,11 @@ def check_archives():
     expect("= 4 5" in run("--inputs", path("in.npz"), "--expect", path("out.npz")), "an archive of inputs")
     np.savez(path("out.npz"), y=np.array([4, 6], np.float32))
     run("--inputs", path("in.npz"), "--expect", path("out.npz"), code=1)
+    np.save(path("one.npy"), np.array([4, 5], np.float32))
+    expect("every element is equal" in run("--inputs", path("in.npz"), "--expect", path("one.npy")), "an only output")
+    np.save(path("one.npy"), np.array([4, 6], np.float32))
+    run("--inputs", path("in.npz"), "--expect", path("one.npy"), code=1)
+    expect("none.npy: No such file" in run("--inputs", path("in.npz"), "--expect", path("none.npy"), code=3), "no file")
     np.savez(path("less.npz"), c=np.array([1, 2], np.float32))
     expect("input 'a/b': no array with that name in" in run("--inputs", path("less.npz"), code=3), "an array is missing")
     np.savez(path("less.npz"), a_b=np.array([5, 0.1]), c=np.array([1, 2], np.float32))
@@ -178,6 +183,9 @@ def check_archives():
     expect("has type double, but input 'a/b' is float, in which element 1, 1e+39, is too large" in run("--inputs", path("less.npz"), code=2), "another type")
     for flag in "--inputs", "--expect":
         expect(f"{flag} {path('m.onnx')}: expected a folder, or a .npz" in run(flag, path("m.onnx"), code=2), flag)
+    save([helper.make_node("Split", ["c"], ["y", "z"])], two[1:],
+         [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1]) for n in ("y", "z")])
+    expect("one.npy: the model has 2 outputs; give a folder" in run("--expect", path("one.npy"), code=2), "two outputs")
 
 
 def check_tolerance():

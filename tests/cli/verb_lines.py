@@ -11,7 +11,7 @@ PLAIN = {
     "edit": "model.onnx --set-metadata a=b -o out.onnx", "diff": "model.onnx model.onnx",
     "extract": "model.onnx --outputs features -o out.onnx", "bundle": None, "pipe": "classify.onnx --post softmax -o out.onnx",
     "reduce": "model.onnx --check false -o out.onnx", "sparsity": "model.onnx",
-    "sign": "model.onnx --key key.pem", "verify": None, "verify-run": None, "pack": None,
+    "sign": "model.onnx --key key.pem", "verify": None, "verify-run": None, "pack": None, "admit": None,
     "tune": "model.onnx --budget-s 0.1", "quantize": "model.onnx -o out.onnx", "compare": "model.onnx model.onnx",
     "lock": "model.onnx -o out.lock --no-time", "bisect": "model.onnx", "profile": "model.onnx --runs 2 --no-peak", "explain": "model.onnx",
     "advise": "model.onnx --deadline-ms 1000 --on zen4 --threads 1", "partition": "model.onnx", "config": "", "cache": "", "providers": "", "plugin-check": None,
@@ -33,7 +33,7 @@ BEHIND = {"advise": "--deadline-ms 1000 --on zen4", "generate": "--prompt x", "t
           "extract": "--outputs y -o out.onnx", "edit": "--set-metadata a=b -o out.onnx", "bundle": "-o out",
           "pipe": "--post softmax -o out.onnx", "reduce": "--check false -o out.onnx", "quantize": "-o out.onnx", "lock": "-o out.lock",
           "optimize": "-o out.onnx", "doctor": "--seconds 0", "compare": "@", "diff": "@", "serve": None, "test": "",
-          "sign": "--key key.pem", "verify": "--key key.pem", "verify-run": None, "pack": "--variants fp32 -o out.pkg", "plugin-check": "", "config": None, "cache": None, "providers": None}
+          "sign": "--key key.pem", "verify": "--key key.pem", "verify-run": None, "pack": "--variants fp32 -o out.pkg", "admit": None, "plugin-check": "", "config": None, "cache": None, "providers": None}
 
 
 def save_model(path, output):

@@ -97,6 +97,7 @@ refuses 2 "unknown option '--n-predict'; try --tokens=N$" generate "$add" --n-pr
 refuses 2 "unknown option '--n-predict'; try inlay generate --tokens=N$" run "$add" --n-predict 3
 refuses 2 "unknown option '--threads'; inlay inspect --help-all lists the options$" inspect "$add" --threads 2
 refuses 2 "unknown option 'x'; .inlay config., or inlay_options_describe.. in C, lists all options$" run "$add" --option x=1
+refuses 2 "unknown option '--timeout'; did you mean '--timeout-ms'\\?$" run "$add" --timeout 600
 refuses 2 "unknown verb 'convert'; try inlay optimize --opset=N$" convert "$add"
 refuses 2 "unknown option '--verison'; did you mean '--version'\\?$" --verison
 expect 0 'Usage: inlay run' run -h
@@ -164,6 +165,9 @@ expect 0 'ran in' run "$log"
 expect 0 'ran in' run "$add" --check-finite
 expect 2 'no plugin file given' plugin-check
 expect 2 'only one plugin can be checked' plugin-check a.so b.so
+expect 2 'no plugin file given' admit -o a.trust
+expect 2 'name it with --model' admit a.so -o a.trust
+expect 2 'no certificate given' admit a.so --model a.onnx
 refuses 2 'expected one of file open' plugin-check a.so --group nonsense
 expect 2 'accepts no arguments' providers x
 

@@ -10,7 +10,7 @@ enum { K = 104, N = 168, MOST_ROWS = 20 };
 
 static uint64_t state_of_noise = 7;
 
-/* A code of so many bits; every fourth one is the smallest, and every fourth the largest. */
+/* A code of `bits` bits; every fourth one is the smallest, and every fourth the largest. */
 static int32_t noise_code(int bits)
 {
     const uint32_t random = (uint32_t)random_bits(&state_of_noise), most = (1u << bits) - 1;
@@ -523,11 +523,12 @@ static void gathered(void **state)
 
     (void)state;
     for (int kind = 0; kind < 3; kind++)
-        for (int zeros = 0; zeros < 2; zeros++) {
+        for (int variant = 0; variant < (kind == 1 ? 2 : 4); variant++) {
             const int bits = kind == 2 ? 8 : 4;
+            const bool zeros = variant % 2 != 0, columns = variant / 2 != 0; /* gathers along the axis of the blocks */
             const int64_t dims[2] = { ROWS, kind == 1 ? COLUMNS / 2 : COLUMNS }, scale_dims[2] = { ROWS, BLOCKS };
             const int64_t zero_dims[2] = { ROWS, kind == 1 ? (BLOCKS + 1) / 2 : BLOCKS };
-            const int64_t rows[3] = { 2, -1, 0 };
+            const int64_t indices[3] = { 2, -1, 0 };
             const int low = kind == 0 ? -8 : 0;
             int32_t q[ROWS * COLUMNS], z[ROWS * BLOCKS];
             float scales[ROWS * BLOCKS];
@@ -551,19 +552,22 @@ static void gathered(void **state)
             node = contributed(&wire, "GatherBlockQuantized", zeros ? "q,i,s,z" : "q,i,s");
             mw_attr_int(&wire, "bits", bits);
             mw_attr_int(&wire, "block_size", BLOCK);
+            mw_attr_int(&wire, "gather_axis", columns);
             wire_end(&wire, node);
             mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
             wire_end(&wire, mark);
             rig = rig_open(&wire, NULL);
-            rig_set(&rig, 0, INLAY_INT64, "3", rows);
+            rig_set(&rig, 0, INLAY_INT64, "3", indices);
             rig_run(&rig);
-            for (int i = 0; i < 3; i++)
-                for (int c = 0; c < COLUMNS; c++) {
-                    const int64_t row = rows[i] < 0 ? rows[i] + ROWS : rows[i], at = row * BLOCKS + c / BLOCK;
+            const float *output = inlay_value_data(inlay_context_output(rig.context, 0));
+            for (int64_t i = 0; i < (columns ? ROWS : 3); i++)
+                for (int64_t c = 0; c < (columns ? 3 : COLUMNS); c++) {
+                    const int64_t row = columns ? i : (indices[i] + ROWS) % ROWS;
+                    const int64_t column = columns ? (indices[c] + COLUMNS) % COLUMNS : c;
+                    const int64_t at = row * BLOCKS + column / BLOCK;
                     const int32_t zero = zeros ? z[at] : kind == 0 ? 0 : 1 << (bits - 1);
-                    const float *output = inlay_value_data(inlay_context_output(rig.context, 0));
 
-                    assert_true(output[i * COLUMNS + c] == (float)(q[row * COLUMNS + c] - zero) * scales[at]);
+                    assert_true(*output++ == (float)(q[row * COLUMNS + column] - zero) * scales[at]);
                 }
             rig_close(&rig);
         }

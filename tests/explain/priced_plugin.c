@@ -1,7 +1,8 @@
 /* Three providers whose offers the names of nodes describe: "n0_50_60_0" costs 50 us on pa, 60 us on pb, and is not
  * offered by pd, which has memory of its own. Letters after a further "_" concern one provider each, "Af" for instance
  * the price of pa:
- *   f  cost fails      n  the price is NaN      r  the node keeps 700 KiB      l  the device is lost when it runs */
+ *   f  cost fails      n  the price is NaN      r  the node keeps 700 KiB      l  the device is lost when it runs
+ *   p  the price is divided by the number of threads */
 #include "inlay/plugin.h"
 #include <math.h>
 #include <stdbool.h>
@@ -92,6 +93,8 @@ static inlay_status cost(void *ctx, const inlay_cost_request *request, inlay_cos
     if (has_letter(node, state->index, 'f'))
         return inlay_fail(diag, INLAY_INTERNAL, "no table of times for this chip");
     out->ns = has_letter(node, state->index, 'n') ? NAN : price_of(node, state->index) * 1000;
+    if (has_letter(node, state->index, 'p'))
+        out->ns /= request->max_threads;
     out->confidence = INLAY_CONFIDENCE_MODEL;
     return INLAY_OK;
 }

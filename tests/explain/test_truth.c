@@ -2,6 +2,7 @@
  * (priced_plugin.c), so a chain of nodes can be priced for all assignments without the solver. */
 #include "random.h"
 #include "reports.h"
+#include "tables/words.h"
 #include <math.h>
 
 enum { MOST_NODES = 4, PROVIDERS = 3, CHOICES = 81, KEPT_BYTES = 700 << 10, VALUE_BYTES = 64 * 64 * 4 };
@@ -147,6 +148,52 @@ static void nodes_without_prices_are_recorded(void **state)
     rig_close(&rig);
     (void)snprintf(command, sizeof command, "rm -r %s", folder);
     assert_int_equal(system(command), 0);
+}
+
+/* A node of 100 us that every thread makes faster, one of 50 us that runs on one thread, and a second branch. */
+static void scaling_follows_from_prices(void **state)
+{
+    static const double us[] = { 0, 100, 50, 20 };
+    static const char *const options[] = { "plugin_dirs", PRICED_DIR, "providers", "pa,pb,pd", "level", "0", NULL };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    struct wire wire = { 0 };
+    struct text_buffer text;
+    const json_t *rows;
+    struct rig rig;
+    json_t *json;
+    wire_mark mark = mw_begin(&wire, 8, 17);
+
+    (void)state;
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "64,64");
+    named_node(&wire, "Erf", "x", "a", "n1_100_0_0_Ap");
+    named_node(&wire, "Atan", "a", "y", "n2_50_0_0");
+    named_node(&wire, "Erf", "x", "z", "n3_20_0_0");
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "64,64");
+    mw_value(&wire, MW_OUTPUT, "z", INLAY_FLOAT, "64,64");
+    wire_end(&wire, mark);
+    if (rig_try_open(&wire, options, &rig, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    json = explain_json(rig.session, (inlay_explain_options){ .flags = INLAY_EXPLAIN_SCALING });
+    text = explain(rig.session, (inlay_explain_options){ .flags = INLAY_EXPLAIN_SCALING });
+    rows = json_object_get(json, "scaling");
+    assert_int_equal(json_array_size(rows), 5);
+    for (size_t i = 0; i < 5; i++) {
+        const json_t *row = json_array_get(rows, i);
+        const double threads = (double)(1 << i), chain = 1e3 * (us[1] / threads + us[2]), ns = chain + 1e3 * us[3];
+        char figure[FORMATTED_BYTES];
+
+        assert_float_equal(number(row, "threads"), threads, 0);
+        assert_float_equal(number(row, "cost_ns"), ns, 1);
+        assert_float_equal(number(row, "longest_chain_ns"), chain, 1);
+        assert_float_equal(number(row, "waiting_ns"), (threads - 1) * 1e3 * (us[2] + us[3]), threads);
+        assert_float_equal(number(row, "one_thread_ns"), i == 0 ? ns : 1e3 * (us[2] + us[3]), 1);
+        assert_float_equal(number(row, "barriers"), i == 0 ? 0 : 1, 0);
+        assert_non_null(strstr(text.data, format_ns(ns, figure)));
+        assert_non_null(strstr(text.data, format_ns(chain, figure)));
+    }
+    text_buffer_free(&text);
+    json_decref(json);
+    rig_close(&rig);
 }
 
 /* A random chain with its rules. */
@@ -337,6 +384,7 @@ int main(void)
         cmocka_unit_test(what_reports_say),
         cmocka_unit_test(measured_runs_of_another_assignment),
         cmocka_unit_test(nodes_without_prices_are_recorded),
+        cmocka_unit_test(scaling_follows_from_prices),
         cmocka_unit_test(random_situations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -185,7 +185,7 @@ static inlay_status attempt_explanations(const char *path, inlay_diag *diag)
         { .struct_size = sizeof questions[0], .format = "json", .what_ifs = rules, .what_if_count = 2 },
         { .struct_size = sizeof questions[0],
           .format = "json",
-          .flags = INLAY_EXPLAIN_KERNELS | INLAY_EXPLAIN_OBJECTIVES },
+          .flags = INLAY_EXPLAIN_KERNELS | INLAY_EXPLAIN_OBJECTIVES | INLAY_EXPLAIN_SCALING },
         { .struct_size = sizeof questions[0], .format = "text", .node = "op:*" },
         { .struct_size = sizeof questions[0], .format = "json", .node = "*" },
     };

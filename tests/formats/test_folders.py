@@ -124,6 +124,61 @@ class Folders(unittest.TestCase):
             file.truncate(1 << 43)
         self.assertEqual(self.number(folder), 1)  # the smallest
 
+    def rank(self, server, **more):
+        return server.ask("v1/rerank", {"model": "ranks", "query": test_gguf.TEXTS[0], "documents": test_gguf.EMBEDDED, **more})
+
+    def test_ranks(self):
+        """Models that read two texts together rank documents: those of llama.cpp in GGUF, whose scores gguf_tokens.json has,
+        and those of ONNX, whose second text has the token type 1."""
+        with open(test_gguf.TOKENS, encoding="utf-8") as file:
+            wanted = json.load(file)
+        for name, make in test_gguf.RANKERS.items():
+            want = wanted["rank " + name]
+            os.makedirs(self.path(name, "ranks", "1"))
+            with open(self.path(name, "ranks", "1", "model.gguf"), "wb") as file:
+                file.write(make())
+            with Server(self.path(name)) as server:
+                reply = self.rank(server)
+                self.assertEqual(reply["usage"]["prompt_tokens"], want["tokens"], name)
+                found = reply["results"]
+                self.assertEqual([one["document"]["text"] for one in found], [test_gguf.EMBEDDED[one["index"]] for one in found])
+                self.assertEqual([one["relevance_score"] for one in found], sorted((one["relevance_score"] for one in found), reverse=True))
+                scores = {one["index"]: one["relevance_score"] for one in found}
+                for i, score in enumerate(want["scores"]):
+                    self.assertAlmostEqual(scores[i], score, delta=2e-3, msg=name)
+                self.assertEqual(self.rank(server, top_n=2)["results"], found[:2])
+                pair = server.ask("v1/score", {"model": "ranks", "text_1": test_gguf.TEXTS[0], "text_2": test_gguf.EMBEDDED[1:]})["data"]
+                self.assertEqual([one["score"] for one in pair], [scores[i] for i in range(1, len(scores))])
+                with self.assertRaises(urllib.error.HTTPError) as refused:
+                    server.ask("v1/embeddings", {"model": "ranks", "input": "a"})
+                self.assertIn("reads two texts together", refused.exception.read().decode())
+
+    def test_ranks_onnx(self):
+        ids, types, logits = (helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in (
+            ("input_ids", TensorProto.INT64, ["n", "m"]), ("token_type_ids", TensorProto.INT64, ["n", "m"]), ("logits", TensorProto.FLOAT, ["n", 1])))
+        nodes = [helper.make_node("Mul", ["input_ids", "token_type_ids"], ["second"]), helper.make_node("Constant", [], ["one"], value_ints=[1]),
+                 helper.make_node("ReduceSum", ["second", "one"], ["sum"]), helper.make_node("Cast", ["sum"], ["logits"], to=TensorProto.FLOAT)]
+        graph = helper.make_graph(nodes, "g", [ids, types], [logits])
+        os.makedirs(self.path("ranks", "1"))
+        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), self.path("ranks", "1", "model.onnx"))
+        words = {"type": "WordLevel", "vocab": {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "a": 5, "b": 7}, "unk_token": "[UNK]"}
+        template = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "c"}}, {"Sequence": {"id": "A"}}, {"SpecialToken": {"id": "s"}}],
+                    "pair": [{"SpecialToken": {"id": "c"}}, {"Sequence": {"id": "A"}}, {"SpecialToken": {"id": "s"}}, {"Sequence": {"id": "B"}},
+                             {"SpecialToken": {"id": "s"}}], "special_tokens": {"c": {"ids": [1]}, "s": {"ids": [2]}}}
+        split = {"type": "WhitespaceSplit"}
+        for post, want in ((template, [16, 7]), ({"type": "BertProcessing", "cls": ["[CLS]", 1], "sep": ["[SEP]", 2]}, [16, 7]),
+                           ({"type": "RobertaProcessing", "cls": ["[CLS]", 1], "sep": ["[SEP]", 2]}, [16, 7]),
+                           (dict(template, pair=None), "post_processor has no list 'pair'")):
+            write_text(self.path("ranks", "1", "tokenizer.json"), {"model": words, "pre_tokenizer": split, "post_processor": post})
+            with Server(self.root) as server:
+                body = {"model": "ranks", "query": "a a", "documents": ["a", "b b"]}
+                if isinstance(want, list):
+                    self.assertEqual([one["relevance_score"] for one in server.ask("v1/rerank", body)["results"]], want)
+                    continue
+                with self.assertRaises(urllib.error.HTTPError) as refused:
+                    server.ask("v1/rerank", body)
+                self.assertIn(want, refused.exception.read().decode())
+
     def test_parts(self):
         folder = self.folder(["onnx/encoder_model", "onnx/decoder_model", "onnx/decoder_model_merged",
                               "onnx/decoder_with_past_model", "onnx/encoder_model_q4"])

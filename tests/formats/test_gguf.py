@@ -5,7 +5,7 @@ gguf_tokens.json has, for each architecture and each type of weights.
 test_gguf.py --make ROOT [ARCH...] adds the cases that the file lacks, or asks again for those of these architectures, by
 hand: ROOT is a Debian (sid) with llama.cpp-tools and python3-gguf. Quantized files are given to llama.cpp with their
 weights as F32, because it rounds activations to 8 bits in products.
-test_gguf.py --seed PATH writes the file of tests/fuzz/corpus/model that has the types of weights in FLOATED."""
+test_gguf.py --seed PATH writes the file of tests/fuzz/corpus/model that has the types of weights in FLOATED, but for GRIDS."""
 import contextlib
 import json
 import os
@@ -17,6 +17,7 @@ import time
 import typing
 import unittest
 import urllib.request
+import zlib
 
 import numpy as np
 
@@ -39,21 +40,27 @@ CASES += [(arch, "F32") for arch in ("qwen2vl", "qwen3vl", "qwen3vlmoe", "smollm
 DELTA = ("qwen3next", "qwen35", "qwen35moe")  # each other layer has the gated delta rule
 LATENT = ("deepseek2", "deepseek2-lite")  # lite: as older files of V2 Lite
 MAMBA = ("granitehybrid", "granitehybrid-dense")
+COHERE = ("command-r", "cohere2")
+PARALLEL = ("falcon-h1", "falcon-h1-plain")  # each layer has a state beside its attention; plain: without a norm
 GAPS = ("lfm2", "lfm2moe") + MAMBA  # some layers have a short convolution, or a state, instead of attention
-MIXTURES += ("qwen3next", "qwen35moe", "lfm2moe", "granitehybrid") + LATENT
-CASES += [(arch, "F32") for arch in DELTA + LATENT + GAPS + ("mistral3",)] + [(arch, "Q8_0") for arch in LATENT] + [
+MIXTURES += ("qwen3next", "qwen35moe", "lfm2moe", "granitehybrid", "llama4") + LATENT
+CASES += [(arch, "F32") for arch in DELTA + LATENT + GAPS + PARALLEL + COHERE + ("mistral3", "llama4")] + [(arch, "Q8_0") for arch in LATENT] + [
     ("qwen35", "Q8_0"), ("qwen35moe", "Q4_0")]
 # Types that are also compared with their floats, made here.
 FLOATED = {"Q2_K": (10, 256, 84, (80, 82)), "Q3_K": (11, 256, 110, (108,)), "IQ4_NL": (20, 32, 18, (0,)),
            "IQ4_XS": (23, 256, 136, (0,)), "TQ1_0": (34, 256, 54, (52,)), "TQ2_0": (35, 256, 66, (64,)),
            "MXFP4": (39, 32, 17, ()), "NVFP4": (40, 64, 36, ())}
+# Types whose codes are rows of a table.
+GRIDS = {"IQ2_XXS": (16, 256, 66, (0,)), "IQ2_XS": (17, 256, 74, (0,)), "IQ2_S": (22, 256, 82, (0,)), "IQ3_XXS": (18, 256, 98, (0,)),
+         "IQ3_S": (21, 256, 110, (0,)), "IQ1_S": (19, 256, 50, (0,)), "IQ1_M": (29, 256, 56, ())}
+FLOATED.update(GRIDS)
 TYPES.update(FLOATED)
 CASES += [("llama", kind) for kind in FLOATED] + [("gemma2", "Q3_K"), ("qwen3moe", "Q2_K"), ("qwen3moe", "MXFP4"),
-                                                   ("gpt-oss", "MXFP4")]
+                                                   ("gpt-oss", "MXFP4"), ("mixtral", "IQ2_XS"), ("qwen3moe", "IQ3_S")]
 # Types that are not supported.
-OTHERS = {9: "Q8_1", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 21: "IQ3_S", 22: "IQ2_S",
-          24: "I8", 29: "IQ1_M", 41: "Q1_0", 99: "unknown"}
-RANGE.update({"Q2_K": 50, "Q3_K": 128, "IQ4_NL": 127, "IQ4_XS": 4000, "TQ1_0": 1, "TQ2_0": 1})
+OTHERS = {9: "Q8_1", 15: "Q8_K", 24: "I8", 41: "Q1_0", 99: "unknown"}
+RANGE.update({"Q2_K": 50, "Q3_K": 128, "IQ4_NL": 127, "IQ4_XS": 4000, "TQ1_0": 1, "TQ2_0": 1,
+              "IQ2_XXS": 80, "IQ2_XS": 80, "IQ2_S": 80, "IQ3_XXS": 250, "IQ3_S": 250, "IQ1_S": 10, "IQ1_M": 10})
 MEAN = {"Q2_K": 1.5, "Q4_K": 8, "Q5_K": 16}  # of the codes, for minimums that make that of the weights about 0
 # Types with packs that are smaller than codes of whole bytes with floats for scales, and their size as a multiple of that
 # of the file.
@@ -80,7 +87,7 @@ class Writer:
     def __init__(self, arch, others, more=()):
         self.values, self.tensors, self.data, self.others = [], [], bytearray(), others
         self.arch = {"mixtral": "llama", "olmo3": "olmo2", "exaone4-32b": "exaone4", "deepseek2-lite": "deepseek2",
-                     "granitehybrid-dense": "granitehybrid"}.get(arch, arch)
+                     "granitehybrid-dense": "granitehybrid", "falcon-h1-plain": "falcon-h1"}.get(arch, arch)
         self.more = {one[0]: one[1:] for one in more}
         self.add("general.architecture", self.arch)
 
@@ -178,6 +185,10 @@ def matrix(rng, rows, columns, kind, scale):
         blocks[:, at:at + 2] = factor.view(np.uint8).reshape(-1, 2)
     if kind == "TQ2_0":  # no code 3
         blocks[:, :64] &= ~((blocks[:, :64] >> 1 & blocks[:, :64] & 0x55) << 1)
+    if kind == "IQ1_M":  # a quarter of the factor in each of four words
+        factor = (rng.integers(500, 1001, len(blocks)) / 1000 * 2 * scale / RANGE[kind]).astype(np.float16).view(np.uint16)
+        for i in range(4):
+            blocks[:, 49 + 2 * i] = (blocks[:, 49 + 2 * i] & 15) | ((factor >> 4 * i & 15) << 4)
     if kind == "MXFP4":
         blocks[:, 0] = 127 + round(np.log2(scale)) - rng.integers(1, 4, len(blocks))
     if kind == "NVFP4":
@@ -185,8 +196,28 @@ def matrix(rng, rows, columns, kind, scale):
     return blocks.tobytes()
 
 
+def unpacked(kind, data):
+    """All elements of the blocks, as the reference provider unpacks them."""
+    import inlay
+    from onnx import TensorProto, helper, numpy_helper
+    number, elements, size, _ = TYPES[kind]
+    group = 16 if kind in ("IQ2_XS", "IQ2_S", "IQ1_M") else 32
+    node = helper.make_node("UnpackBlocks", ["b"], ["codes", "scales"], domain="ai.inlay", type=number, columns=elements, bits=8,
+                            block_size=group)
+    blocks = np.frombuffer(data, np.uint8).reshape(-1, 1, size)
+    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("b", TensorProto.UINT8, blocks.shape)],
+                              [helper.ValueInfoProto(name=name) for name in node.output])
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.inlay", 1)]
+    with inlay.Session(helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString(), ["reference"],
+                       config=False) as session:
+        made = session.run({"b": blocks})
+    return (made["codes"].reshape(-1, group).astype(np.float32) - 128) * made["scales"].reshape(-1, 1)
+
+
 def floats_of(kind, data):
     """All elements of the blocks, dequantized, in the order of the file."""
+    if kind in GRIDS:
+        return unpacked(kind, data)
     _, elements, size, factors = TYPES[kind]
     b = np.frombuffer(data, np.uint8).reshape(-1, size)
     f = [b[:, at:at + 2].copy().view(np.float16).astype(np.float64) for at in factors]
@@ -227,6 +258,10 @@ def floats_of(kind, data):
     return out.astype(np.float32)
 
 
+def grid_blocks(kind):
+    return matrix(np.random.default_rng(8), 1024, 256, kind, 1.0)
+
+
 def vocabulary(model, arch, more):
     """Adds the tokenizer, with `more` tokens that occur in no text; returns the number of tokens."""
     unused = [f"w{i}." for i in range(more)]
@@ -249,7 +284,8 @@ def vocabulary(model, arch, more):
         tokens += [a + b for a, b in pairs] + unused + ["<|begin|>", "<|end|>", "<|user|>"]
         model.add("tokenizer.ggml.model", "gpt2")
         model.add("tokenizer.ggml.pre", {"llama": "llama-bpe", "mixtral": "llama-bpe", "granite": "refact",
-                                           "granitemoe": "refact", "granitehybrid": "refact", "mistral3": "llama-bpe"}.get(arch, "qwen2"))
+                                           "granitemoe": "refact", "granitehybrid": "refact", "mistral3": "llama-bpe", "llama4": "llama4", "command-r": "command-r", "cohere2": "command-r",
+                                           "falcon-h1": "falcon-h1"}.get(arch, "qwen2"))
         model.add("tokenizer.ggml.tokens", tokens)
         model.add("tokenizer.ggml.token_type", [1] * (len(tokens) - 3) + [3] * 3)
         model.add("tokenizer.ggml.merges", [" ".join(pair) for pair in pairs])
@@ -316,14 +352,14 @@ def small(arch, kind):
         return Sizes(width, 4, 1, 40, 2 * width, 3)
     if arch == "deepseek2-lite":  # llama.cpp knows it by the number of layers
         return Sizes(32, 4, 4, 24, 64, 27)
-    return Sizes(width, 4, 2, width // 4, 2 * width, {"gemma3": 7, "gemma-embedding": 7, "smollm3": 5, "olmo3": 5}.get(arch, 4 if arch in DELTA + GAPS else 2))
+    return Sizes(width, 4, 2, width // 4, 2 * width, {"gemma3": 7, "gemma-embedding": 7, "smollm3": 5, "olmo3": 5, "cohere2": 5, "llama4": 4}.get(arch, 4 if arch in DELTA + GAPS else 2))
 
 
 def make(arch, kind, more=(), sizes=None, others=None, floats=False, alike=False):
     """A model with random weights, by default a small one; more: further keys with values; others: bytes of tensors by
     name, in place of random ones. Q4_K_M: some weights are Q6_K. floats: F32 instead of blocks. alike: the weights of
     each layer are those of the first, moved by a block for each layer, because random numbers take most of the time."""
-    mixed, kind = kind == "Q4_K_M", kind.removesuffix("_M")
+    mixed, kind = kind == "Q4_K_M", "Q4_K" if kind == "Q4_K_M" else kind
     width, heads, keys, size, hidden, layers, context, words = sizes or small(arch, kind)
     rng, model = np.random.default_rng(7), Writer(arch, others or {}, more)
     size *= 2 if arch in DELTA + ("qwen3", "qwen3moe", "qwen3vl", "qwen3vlmoe", "seed_oss", "gpt-oss") else 1
@@ -332,7 +368,8 @@ def make(arch, kind, more=(), sizes=None, others=None, floats=False, alike=False
     for key, value in ((".context_length", context), (".embedding_length", width), (".block_count", layers),
                        (".feed_forward_length", expert_hidden if arch in ("granitemoe", "granitehybrid") else hidden),
                        (".attention.head_count", heads),
-                       (".attention.head_count_kv", [0, keys, keys, 0] if arch in GAPS else keys), (".attention.layer_norm_rms_epsilon", 1e-6),
+                       (".attention.head_count_kv", [0, keys, keys, 0] if arch in GAPS else keys),
+                       (f".attention.layer_norm_{'' if arch in COHERE else 'rms_'}epsilon", 1e-6),
                        (".rope.dimension_count", 8 if arch in LATENT else size // (2 if arch in DELTA + ("glm4",) else 1)), (".rope.freq_base", 10000.0)):
         model.add(key, value)
     if arch in DELTA + ("qwen3", "qwen3moe", "gemma", "gemma2", "gemma3", "gemma-embedding", "qwen3vl", "qwen3vlmoe", "seed_oss", "gpt-oss"):
@@ -340,7 +377,9 @@ def make(arch, kind, more=(), sizes=None, others=None, floats=False, alike=False
         model.add(".attention.value_length", size)
     if experts:
         model.add(".expert_count", experts)
-        model.add(".expert_used_count", 2)
+        model.add(".expert_used_count", 1 if arch == "llama4" else 2)
+    if arch == "llama4":
+        model.add(".interleave_moe_layer_step", 2)
     if "vl" in arch or arch in DELTA:
         model.add(".rope.dimension_sections", [size // 4, size // 8, size // 8, 0] if "vl" in arch else [3, 3, 2, 0])
     if arch in DELTA:
@@ -358,8 +397,8 @@ def make(arch, kind, more=(), sizes=None, others=None, floats=False, alike=False
         for key, value in () if lite else ((".attention.q_lora_rank", 32), (".attention.key_length_mla", 40), (".attention.value_length_mla", 16),
                                            (".expert_weights_norm", True), (".expert_gating_func", 2)):
             model.add(key, value)
-    if arch in MAMBA:
-        for key, value in (("conv_kernel", 4), ("inner_size", 2 * width), ("state_size", 16), ("time_step_rank", 8), ("group_count", 2)):
+    if arch in MAMBA + PARALLEL:
+        for key, value in (("conv_kernel", 4), ("inner_size", 96 if arch in PARALLEL else 2 * width), ("state_size", 16), ("time_step_rank", 8), ("group_count", 2)):
             model.add(f".ssm.{key}", value)
     elif arch in GAPS:
         model.add(".shortconv.l_cache", 3)
@@ -374,7 +413,7 @@ def make(arch, kind, more=(), sizes=None, others=None, floats=False, alike=False
         model.add(".rope.scaling.type", "yarn")
         model.add(".rope.scaling.factor", 4.0)
         model.add(".rope.scaling.original_context_length", 32)
-    if experts and arch in DELTA + ("qwen2moe", "qwen3moe", "qwen3vlmoe", "gpt-oss", "lfm2moe") + LATENT:
+    if experts and arch in DELTA + ("qwen2moe", "qwen3moe", "qwen3vlmoe", "gpt-oss", "lfm2moe", "llama4") + LATENT:
         model.add(".expert_feed_forward_length", expert_hidden)
     if experts and arch in DELTA + ("qwen2moe", "granitehybrid"):
         model.add(".expert_shared_feed_forward_length", hidden)
@@ -383,7 +422,9 @@ def make(arch, kind, more=(), sizes=None, others=None, floats=False, alike=False
                            (".logit_scale", 0.5)):
             if arch != "minicpm" or key != ".attention.scale":
                 model.add(key, value)
-    if arch in ("phi3", "gemma2", "gemma3", "gemma-embedding", "olmo3", "exaone4-32b", "gpt-oss"):
+    if arch in COHERE:
+        model.add(".logit_scale", 0.5)
+    if arch in ("cohere2", "phi3", "gemma2", "gemma3", "gemma-embedding", "olmo3", "exaone4-32b", "gpt-oss"):
         model.add(".attention.sliding_window", 8)
     if arch == "gemma2":
         model.add(".attn_logit_softcapping", 5.0)
@@ -412,23 +453,25 @@ def make(arch, kind, more=(), sizes=None, others=None, floats=False, alike=False
         p = f"blk.{layer}."
         if not norms_after:
             vector(p + "attn_norm.weight", width)
-            vector(p + ("post_attention_norm" if arch in DELTA + ("seed_oss", "gpt-oss") else "ffn_norm") + ".weight", width)
+        if not norms_after and arch not in COHERE:
+            vector(p + ("post_attention_norm.weight" if arch in DELTA + ("seed_oss", "gpt-oss") else "ffn_norm" if arch in PARALLEL else "ffn_norm.weight"), width)
         recurrent = (arch in DELTA and layer % 2 == 0) or (arch in GAPS and layer in (0, 3))
-        if recurrent and arch in MAMBA:
-            inner = 2 * width
+        if (recurrent and arch in MAMBA) or arch in PARALLEL:
+            inner = 96 if arch in PARALLEL else 2 * width
             weights(p + "ssm_in.weight", 2 * inner + 64 + 8, width)
             model.tensor(p + "ssm_conv1d.weight", (inner + 64, 4), "F32", matrix(rng, inner + 64, 4, "F32", 1.0))
             vector(p + "ssm_conv1d.bias", inner + 64, 0.0)
             vector(p + "ssm_dt.bias", 8, 0.5)
             for part, around in (("a", -0.5), ("d", 1.0)):
                 model.tensor(p + "ssm_" + part, (8, 1), "F32", (around + rng.integers(-100, 101, 8) / 400).astype(np.float32).tobytes())
-            model.tensor(p + "ssm_norm.weight", (2, width), "F32", (1 + rng.integers(-100, 101, inner) / 400).astype(np.float32).tobytes())
+            if arch != "falcon-h1-plain":
+                model.tensor(p + "ssm_norm.weight", (2, inner // 2), "F32", (1 + rng.integers(-100, 101, inner) / 400).astype(np.float32).tobytes())
             weights(p + "ssm_out.weight", width, inner)
-        elif recurrent and arch in GAPS:
+        if recurrent and arch in ("lfm2", "lfm2moe"):
             weights(p + "shortconv.in_proj.weight", 3 * width, width)
             model.tensor(p + "shortconv.conv.weight", (width, 3), "F32", matrix(rng, width, 3, "F32", 1.0))
             weights(p + "shortconv.out_proj.weight", width, width)
-        elif recurrent:
+        elif recurrent and arch in DELTA:
             weights(p + "attn_qkv.weight", 128, width)
             for part, n in (("attn_gate", 64),) + ((("ssm_ba", 8),) if arch == "qwen3next" else (("ssm_alpha", 4), ("ssm_beta", 4))):
                 weights(f"{p}{part}.weight", n, width)
@@ -447,7 +490,7 @@ def make(arch, kind, more=(), sizes=None, others=None, floats=False, alike=False
             weights(p + "attn_output.weight", width, 64)
         elif arch == "phi3":
             weights(p + "attn_qkv.weight", (heads + 2 * keys) * size, width)
-        else:
+        elif not recurrent:
             for part, n in (("q", heads), ("k", keys), ("v", keys)):
                 weights(p + f"attn_{part}.weight", n * size * (2 if arch in DELTA and part == "q" else 1), width)
                 if arch in ("qwen2", "qwen2moe", "qwen2vl", "seed_oss", "glm4", "gpt-oss"):
@@ -461,7 +504,7 @@ def make(arch, kind, more=(), sizes=None, others=None, floats=False, alike=False
             vector(p + "attn_k_norm.weight", keys * size if whole else size)
         if not recurrent and arch not in LATENT:
             weights(p + "attn_output.weight", width, heads * size)
-        dense = (arch in LATENT and layer == 0) or (arch == "lfm2moe" and layer < 2)
+        dense = (arch in LATENT and layer == 0) or (arch == "lfm2moe" and layer < 2) or (arch == "llama4" and layer % 2 == 0)
         if experts and not dense:
             weights(p + "ffn_gate_inp.weight", experts, width, 3.0)
             weights(p + "ffn_gate_exps.weight", expert_hidden, width, stacked=experts)
@@ -480,6 +523,9 @@ def make(arch, kind, more=(), sizes=None, others=None, floats=False, alike=False
             weights(p + "ffn_gate_shexp.weight", hidden, width)
             weights(p + "ffn_up_shexp.weight", hidden, width)
             weights(p + "ffn_down_shexp.weight", width, hidden)
+        if arch == "llama4" and not dense:
+            for part in ("gate", "up", "down"):
+                weights(f"{p}ffn_{part}_shexp.weight", expert_hidden if part != "down" else width, width if part != "down" else expert_hidden)
         if arch == "lfm2moe" and not dense:
             vector(p + "exp_probs_b.bias", experts, 0.0)
         if arch in LATENT and not dense:
@@ -500,8 +546,10 @@ def make(arch, kind, more=(), sizes=None, others=None, floats=False, alike=False
     if arch == "gemma-embedding" and ".dense_2_feat_out" in (one[0] for one in more):
         weights("dense_2.weight", 96, width)
         weights("dense_3.weight", width, 96)
-    if not arch.startswith("gemma"):
+    if not arch.startswith("gemma") and arch not in COHERE:
         weights("output.weight", count, width)
+    if (".pooling_type", 4) in more:
+        weights("cls.output.weight", 2, width)
     return model.bytes(), count
 
 
@@ -509,9 +557,11 @@ WORDS = ("[PAD] [UNK] [CLS] [SEP] [MASK] the \u2581the \u2581inner \u2581th \u25
          "\u2581, \u2581\u4e2d \u2581\u6587 \u2581cafe s \u2581be").split()
 
 
-def encoder(arch, more=()):
-    """A small encoder with random weights and a WordPiece tokenizer."""
-    width, heads, hidden, layers, rng = 32, 2, 48, 2, np.random.default_rng(9)
+def encoder(arch, more=(), parts=(), labels=()):
+    """A small encoder with random weights and a WordPiece tokenizer. parts: "norms" of queries and keys, or "joined" weights of
+    gates, as some files of jina-bert-v2 have; labels: rows of the weights that compare two texts, cls and cls.output."""
+    width, heads, hidden, layers, rng = (48, 6, 48, 2, np.random.default_rng(9)) if arch == "jina-bert-v2" else (32, 2, 48, 2, np.random.default_rng(9))
+    fused, gated, biased = arch in ("nomic-bert", "jina-bert-v3"), arch in ("nomic-bert", "jina-bert-v2"), arch != "nomic-bert"
     words = WORDS + [f"\u2581{chr(c)}" for c in range(97, 123)] + [chr(c) for c in range(97, 123)]
     words = dict(one[:2] for one in more).get("tokenizer.ggml.tokens") or list(dict.fromkeys(words))
     model = Writer(arch, {}, more)
@@ -523,7 +573,7 @@ def encoder(arch, more=()):
                        ("tokenizer.ggml.token_type_count", 2), ("tokenizer.ggml.bos_token_id", 2),
                        ("tokenizer.ggml.seperator_token_id", 3), ("tokenizer.ggml.unknown_token_id", 1),
                        ("tokenizer.ggml.padding_token_id", 0), ("tokenizer.ggml.mask_token_id", 4)):
-        if arch != "bert" or key != ".rope.freq_base":
+        if arch in ("nomic-bert", "jina-bert-v3") or key != ".rope.freq_base":
             model.add(key, value)
 
     def both(name, *shape, around=0.0):
@@ -541,44 +591,64 @@ def encoder(arch, more=()):
     norm("token_embd_norm")
     for layer in range(layers):
         p = f"blk.{layer}."
-        if arch == "bert":
-            for part in "qkv":
-                both(f"{p}attn_{part}.weight", width, width)
-                both(f"{p}attn_{part}.bias", width)
-        else:
-            both(p + "attn_qkv.weight", 3 * width, width)
+        for part in ("qkv",) if fused else "qkv":
+            both(f"{p}attn_{part}.weight", len(part) * width, width)
+            if biased:
+                both(f"{p}attn_{part}.bias", len(part) * width)
         both(p + "attn_output.weight", width, width)
         norm(p + "attn_output_norm")
-        for part, rows, columns in (("up", hidden, width), ("down", width, hidden)):
+        joined = "joined" in parts
+        for part, rows, columns in (("up", hidden * (2 if joined else 1), width), ("down", width, hidden)):
             both(f"{p}ffn_{part}.weight", rows, columns)
-            if arch == "bert":
+            if biased and not (gated and part == "up"):
                 both(f"{p}ffn_{part}.bias", rows)
-        if arch == "bert":
+        if biased:
             both(p + "attn_output.bias", width)
-        else:
+        if gated and not joined:
             both(p + "ffn_gate.weight", hidden, width)
+        if "norms" in parts:
+            for part in ("attn_q_norm", "attn_k_norm", "attn_norm_2"):
+                norm(p + part)
         norm(p + "layer_output_norm")
+    for name, rows in zip(("cls", "cls.output"), labels):
+        if rows > 0:
+            both(name + ".weight", rows, width)
+            both(name + ".bias", rows)
     return model.bytes()
 
 
-def pieces():
+def pieces(arch="bert", more=(), labels=()):
     """The same encoder with a vocabulary of SentencePiece's unigrams."""
     words = ["<pad>", "<unk>", "<s>", "</s>"] + WORDS[5:] + ["\u2581", "two", "spa", "ces"] + [chr(c) for c in range(97, 123)]
     words = list(dict.fromkeys(words))
     keys = {"model": "t5", "tokens": words, "scores": [0.0] * 4 + [-1.0 - i / 8 for i in range(len(words) - 4)],
             "token_type": [3, 2, 3, 3] + [1] * (len(words) - 4), "seperator_token_id": None, "eos_token_id": 3, "add_bos_token": True,
             "add_eos_token": True, "add_space_prefix": True, "remove_extra_whitespaces": True}
-    return encoder("bert", [("tokenizer.ggml." + key, value) for key, value in keys.items()])
+    return encoder(arch, [("tokenizer.ggml." + key, value) for key, value in keys.items()] + list(more), labels=labels)
 
 
 EMBEDDERS = {"bert": lambda: encoder("bert"), "nomic-bert": lambda: encoder("nomic-bert"),
+             "bert cased": lambda: encoder("bert", [("tokenizer.ggml.normalizer.lowercase", False)]),
+             "bert accents": lambda: encoder("bert", [("tokenizer.ggml.normalizer.strip_accents", False)]),
              "bert cls": lambda: encoder("bert", [(".pooling_type", 2)]),
              "qwen3": lambda: make("qwen3", "F32", [(".pooling_type", 3)])[0],
-             "bert pieces": lambda: pieces(),
+             "bert pieces": lambda: pieces(), "jina-bert-v2": lambda: encoder("jina-bert-v2"),
+             "jina-bert-v2 norms": lambda: encoder("jina-bert-v2", parts=("norms",)),
+             "jina-bert-v2 joined": lambda: encoder("jina-bert-v2", parts=("joined",)), "jina-bert-v3": lambda: encoder("jina-bert-v3"),
+             "jina-bert-v3 pieces": lambda: pieces("jina-bert-v3"),
              "gemma-embedding": lambda: make("gemma-embedding", "F32", [(".pooling_type", 1)])[0],
              "gemma-embedding dense": lambda: make("gemma-embedding", "F32", [
                  (".pooling_type", 1), (".dense_2_feat_in", 64), (".dense_2_feat_out", 96), (".dense_3_feat_in", 96),
                  (".dense_3_feat_out", 64), (".rope.freq_base_swa", 100.0), (".attention.sliding_window_pattern", 2)])[0]}
+# Models that say how well a document matches a query.
+RANKS = [(".pooling_type", 4)]
+QWEN_RANKS = RANKS + [(".classifier.output_labels", ["yes", "no"]), ("tokenizer.chat_template.rerank", "<|user|>{query}<|end|>{document} {query}")]
+RANKERS = {"bert": lambda: encoder("bert", RANKS + [("tokenizer.ggml.add_eos_token", True), ("tokenizer.ggml.add_sep_token", False)], labels=(32, 1)),
+           "jina-bert-v2": lambda: encoder("jina-bert-v2", RANKS + [("tokenizer.ggml.add_eos_token", True), ("tokenizer.ggml.add_sep_token", False)],
+                                           labels=(1,)),
+           "pieces": lambda: pieces("bert", RANKS + [("tokenizer.ggml.add_sep_token", True), ("tokenizer.ggml.seperator_token_id", 3)], labels=(32, 1)),
+           "output alone": lambda: encoder("bert", RANKS + [("tokenizer.ggml.add_eos_token", True), ("tokenizer.ggml.add_sep_token", False)], labels=(0, 1)),
+           "qwen3": lambda: make("qwen3", "F32", QWEN_RANKS)[0]}
 # Parameters of llama-server's /completion, and with "lora" the adapter.
 SERVED = {"greedy": {}, "dry": {"dry_multiplier": 1.5, "dry_base": 1.75, "dry_allowed_length": 1, "dry_penalty_last_n": 64},
           "breakers": {"dry_multiplier": 1.5, "dry_allowed_length": 1, "dry_penalty_last_n": 64, "dry_sequence_breakers": ["t"]},
@@ -809,6 +879,12 @@ class Gguf(unittest.TestCase):
                     np.testing.assert_allclose(other.run(feeds)["logits"], want, rtol=1e-3, atol=1e-3 * np.ptp(want),
                                                err_msg=f"{arch} {kind}")
 
+    def test_grids(self):
+        """The elements of blocks with all rows of the tables are those of gguf-py."""
+        with open(TOKENS, encoding="utf-8") as f:
+            wanted = json.load(f)["grids"]
+        self.assertEqual({kind: zlib.crc32(unpacked(kind, grid_blocks(kind)).tobytes()) for kind in GRIDS}, wanted)
+
     def test_sizes_of_blocks(self):
         """Blocks whose size does not match their type, codes or columns are refused by each provider."""
         import inlay
@@ -998,11 +1074,14 @@ class Gguf(unittest.TestCase):
             for one, row, goal in zip(ids, rows, want["embeddings"]):
                 got = pools[kind.removeprefix("pooling_mode_")](row[:len(one)]) if row.ndim > 1 else row
                 np.testing.assert_allclose(got / np.linalg.norm(got), goal, atol=2e-3, err_msg=name)
-        for more, words in (((".pooling_type", 4), "makes no embeddings.*pooling_type"), ((".attention.causal", True), "causal"),
+        for more, words in (((".pooling_type", 4), "lacks the tensor 'cls.weight'"), ((".pooling_type", 5), "pools embeddings.*pooling_type"),
+                            ((".attention.causal", True), "causal"),
                             ((".attention.head_count", 3), "head_count")):
             import inlay
             with self.assertRaisesRegex(inlay.InlayError, words):
                 self.open(encoder("bert", [more]))
+        with self.assertRaisesRegex(inlay.InlayError, "compares texts, which is not supported.*pooling_type"):
+            self.open(make("llama", "F32", RANKS)[0])
 
     def test_splitters(self):
         """The ids of texts in 23 scripts are those of llama.cpp for each pre-tokenizer, except those of gpt-4o, tekken,
@@ -1108,6 +1187,21 @@ class Gguf(unittest.TestCase):
             with self.open(make("llama", "F32", more)[0]) as session:
                 self.assertEqual(session.model.metadata["tokenizer.json"], types)
 
+    def test_sampling(self):
+        """Parameters of the file are those of requests that do not state them; others are listed."""
+        import inlay
+        keys = {"temp": 0.25, "top_k": 7, "top_p": 0.5, "min_p": 0.125, "penalty_repeat": 1.5}
+        more = [("general.sampling." + name, value) for name, value in keys.items()]
+        with self.open(make("llama", "F32", more + [("general.sampling.mirostat", 1)])[0]) as session:
+            self.assertEqual(json.loads(session.model.metadata["generation_config.json"]),
+                             {"temperature": 0.25, "top_k": 7, "top_p": 0.5, "min_p": 0.125, "repetition_penalty": 1.5})
+            self.assertEqual(session.model.metadata["ignored keys"], "general.sampling.mirostat")
+        with self.open(make("llama", "F32")[0]) as session:
+            self.assertNotIn("generation_config.json", session.model.metadata)
+        for name, value in (("temp", 3.0), ("top_p", -0.5), ("min_p", float("nan")), ("penalty_repeat", 0.0)):
+            with self.assertRaisesRegex(inlay.InlayError, f"out of range for the key 'general.sampling.{name}'"):
+                self.open(make("llama", "F32", [("general.sampling." + name, value)])[0])
+
     def test_ends(self):
         """The tokens that end a text: those of keys, and those that llama.cpp takes by their text."""
         names = ("<|eot_id|> <|im_end|> <end_of_turn> <|endoftext|> <|eom_id|> <EOT> <|end_of_text|> <|return|> <|call|> "
@@ -1200,6 +1294,14 @@ writer.write_header_to_file(); writer.write_kv_data_to_file(); writer.write_tens
 """
 
 
+GRID_FLOATS = """
+import gguf, numpy as np, sys, zlib
+from gguf import quants
+blocks = np.fromfile('/tmp/model.gguf', np.uint8).reshape(-1, int(sys.argv[2]))
+print(zlib.crc32(quants.dequantize(blocks, gguf.GGMLQuantizationType(int(sys.argv[1]))).astype(np.float32).tobytes()))
+"""
+
+
 @contextlib.contextmanager
 def peer(root, *flags):
     """Runs llama.cpp's server in the root, with /tmp/float.gguf. False: it refuses the file."""
@@ -1226,9 +1328,16 @@ def save(made):
 
 
 def record(root, archs):
-    """Asks llama.cpp in the root."""
+    """Asks llama.cpp in the root. What it said is kept if it refuses a later file."""
     with open(TOKENS, encoding="utf-8") as f:
         made = json.load(f)
+    try:
+        ask_all(root, archs, made)
+    finally:
+        save(made)
+
+
+def ask_all(root, archs, made):
     for arch, kind in [case for case in CASES if (case[0] in archs if archs else " ".join(case) not in made)]:
         data, count = make(arch, kind)
         with open(os.path.join(root, "tmp", "model.gguf"), "wb") as f:
@@ -1242,6 +1351,11 @@ def record(root, archs):
             if kind == "F32":
                 one["texts"] = [ask(PORT, "tokenize", content=t, add_special=True)["tokens"] for t in TEXTS]
         made[f"{arch} {kind}"] = one
+    for kind, (number, _, size, _) in GRIDS.items() if ("grids" in archs if archs else "grids" not in made) else ():
+        with open(os.path.join(root, "tmp", "model.gguf"), "wb") as f:
+            f.write(grid_blocks(kind))
+        made.setdefault("grids", {})[kind] = int(subprocess.run(
+            ["chroot", root, "python3", "-c", GRID_FLOATS, str(number), str(size)], check=True, capture_output=True).stdout)
     for name, make_one in EMBEDDERS.items():
         if (name in archs) if archs else name not in made:
             with open(os.path.join(root, "tmp", "float.gguf"), "wb") as f:
@@ -1252,6 +1366,16 @@ def record(root, archs):
                 made[name] = {"embeddings": [[round(x, 5) for x in ask(PORT, "embedding", content=t)[0]["embedding"][0]]
                                              for t in EMBEDDED],
                               "texts": [ask(PORT, "tokenize", content=t, add_special=True)["tokens"] for t in EMBEDDED]}
+    for name, make_one in RANKERS.items():
+        if ("rank " + name in archs) if archs else "rank " + name not in made:
+            with open(os.path.join(root, "tmp", "float.gguf"), "wb") as f:
+                f.write(make_one())
+            with peer(root, "--reranking") as ready:
+                if not ready:
+                    raise RuntimeError(f"llama.cpp refuses {name}")
+                reply = ask(PORT, "v1/rerank", query=TEXTS[0], documents=EMBEDDED)
+            made["rank " + name] = {"scores": [one["relevance_score"] for one in sorted(reply["results"], key=lambda one: one["index"])],
+                                    "tokens": reply["usage"]["prompt_tokens"]}
     if ("llama server" in archs) if archs else "llama server" not in made:
         for name, data in (("float", make("llama", "F32")[0]), ("adapter", server_adapter())):
             with open(os.path.join(root, "tmp", name + ".gguf"), "wb") as f:
@@ -1263,7 +1387,6 @@ def record(root, archs):
                     raise RuntimeError("llama.cpp refuses the adapter")
                 made["llama server"].append([ask(PORT, "completion", prompt=t, n_predict=24, temperature=0, cache_prompt=False,
                                                  **more)["content"] for t in TEXTS])
-    save(made)
 
 
 if __name__ == "__main__":

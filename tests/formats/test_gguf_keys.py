@@ -28,12 +28,14 @@ ARCHS = {"llama": "", "gemma3": "", "qwen2moe": "expert|scaling.finetuned", "qwe
          "mistral3": "yarn|temperature|scaling|expert_count|dimension_count", "lfm2": "shortconv|head_count|window",
          "deepseek2": "mla|lora|dense|expert|yarn|temperature|scaling|attention.*length$|head_count|dimension",
          "lfm2moe": "expert|dense|shortconv|head_count_kv", "granitehybrid": "ssm|scale$|finetuned|expert_(used|shared)|head_count_kv",
-         "minicpm": "scale$|finetuned|dimension_count"}
+         "minicpm": "scale$|finetuned|dimension_count", "llama4": "expert|window|interleave|freq_base|dimension_count",
+         "cohere2": "layer_norm|logit_scale|window|freq_base|dimension_count", "command-r": "layer_norm|logit_scale",
+         "falcon-h1": "ssm|head_count|dimension_count|attention.*length$|feed_forward"}
 # Another value of each key of the architecture. It changes the tokens of those that read it, or makes the file invalid.
 VALUES = {
     ".context_length": 64, ".embedding_length": 32, ".block_count": 1, ".feed_forward_length": 32,
     ".attention.head_count": 2, ".attention.head_count_kv": 4, ".attention.key_length": 8, ".attention.value_length": 8,
-    ".attention.layer_norm_rms_epsilon": 0.5, ".attention.causal": False, ".attention.sliding_window": 3,
+    ".attention.layer_norm_rms_epsilon": 0.5, ".attention.layer_norm_epsilon": 0.5, ".attention.causal": False, ".attention.sliding_window": 3,
     ".attention.sliding_window_pattern": 3, ".attention.scale": 0.5, ".attn_logit_softcapping": 1.0,
     ".final_logit_softcapping": 0.125, ".logit_scale": 3.0, ".residual_scale": 0.25, ".embedding_scale": 5.0,
     ".expert_count": 3, ".expert_used_count": 1, ".expert_group_count": 2, ".expert_group_used_count": 1, ".expert_feed_forward_length": 32,
@@ -45,6 +47,7 @@ VALUES = {
     ".expert_shared_count": 2, ".expert_weights_scale": 0.25, ".expert_weights_norm": False, ".expert_gating_func": 1,
     ".leading_dense_block_count": 0, ".attention.kv_lora_rank": 16, ".attention.q_lora_rank": 16,
     ".attention.key_length_mla": 24, ".attention.value_length_mla": 8, ".attention.recurrent_layers": [True, True, False, False], ".shortconv.l_cache": 4, ".ssm.conv_kernel": 3, ".ssm.inner_size": 32,
+    ".interleave_moe_layer_step": 1,
     ".ssm.state_size": 8, ".ssm.time_step_rank": 2, ".ssm.group_count": 1}
 # Values that llama.cpp has and that are refused.
 REFUSED = {".attention.causal"}
@@ -104,7 +107,7 @@ class Keys(unittest.TestCase):
 
     def test_table(self):
         """Each key of an architecture has another value here."""
-        names = [row[0] for row in table() if row[2] not in ("ENCODERS", "VISION", "DENSE") and row[0] != ".pooling_type"]  # those of embeddings
+        names = [row[0] for row in table() if row[2] not in ("ENCODERS", "VISION", "DENSE") and row[0] != ".pooling_type"]  # of embeddings, of images (test_vision.py)
         self.assertEqual([name for name in names if name[0] == "."], [key for key in names if key in VALUES])
         self.assertEqual(set(VALUES) - set(names), set())
         self.assertEqual(len(names), len(set(names)))
@@ -148,7 +151,7 @@ class Keys(unittest.TestCase):
         items = {"EACH": wholes, "LAYERS": wholes + (7,), "TEXTS": (8,), "NUMBERS": wholes + real}
         arch_of = {"ALL": "llama", "WINDOWS": "gemma3", "CAPS": "gemma3", "GEMMA2": "gemma2", "SCALES": "granite", "GRANITE": "granite",
                    "GRANITE_DENSE": "granite", "QWEN_MOE": "qwen3moe", "SHARED": "qwen2moe", "ENCODERS": "bert", "DELTA": "qwen35", "YARN": "mistral3", "VISION": "clip",
-                   "LATENT": "deepseek2", "DENSE": "gemma-embedding", "GAPS": "lfm2", "ROUTED": "lfm2moe", "STATES": "qwen35", "SHORT": "lfm2"}
+                   "LATENT": "deepseek2", "DENSE": "gemma-embedding", "GAPS": "lfm2", "ROUTED": "lfm2moe", "STATES": "qwen35", "SHORT": "lfm2", "STEPS": "llama4", "MEANS": "bert", "LOGITS": "granite"}
         self.assertEqual({row[1] for row in table()}, set(one))
         for name, kind, readers, _ in table():
             arch = arch_of[readers]

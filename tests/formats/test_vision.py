@@ -8,10 +8,12 @@ import base64
 import json
 import os
 import re
+import socket
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import urllib.error
 import urllib.request
@@ -27,6 +29,19 @@ SIDE, PATCH, WIDTH = 28, 7, 64  # of the encoder's image; of a row
 # name: class, activation, bias of patches, norm before the layers, exchanged names of the network, type
 KINDS = {"clip": (True, "quick", False, True, False, "F32"), "siglip": (False, "gelu", True, False, False, "F32"),
          "older": (True, "quick", False, True, True, "F16"), "silu": (False, "silu", True, True, False, "F32")}
+# Another value of each key, and what a refusal says if it names a tensor of another shape, or one that is not read, instead.
+VALUES = {".has_vision_encoder": False, ".has_audio_encoder": True, ".projector_type": "gemma3", ".vision.projector_type": "gemma3",
+          ".use_gelu": True, ".use_silu": True, ".vision.image_size": 27, ".vision.patch_size": 5, ".vision.image_mean": [0.1, 0.2, 0.9],
+          ".vision.image_std": [0.9, 0.5, 0.1], ".vision.image_grid_pinpoints": [56, 28], ".vision.feature_layer": [1],
+          ".vision.embedding_length": 16, ".vision.feed_forward_length": 40, ".vision.attention.head_count": 4,
+          ".vision.block_count": 2, ".vision.attention.layer_norm_epsilon": 0.5}
+TENSORS = {".vision.patch_size": "'v.patch_embd.weight'", ".vision.embedding_length": "'v.patch_embd.weight'",
+           ".vision.feed_forward_length": r"'v\.blk\.0\.ffn_\w+\.weight'", ".vision.block_count": r"'v\.blk\.[23]\."}
+TOGETHER = ({".projector_type": None, ".vision.projector_type": "mlp"}, {".use_gelu": True, ".use_silu": True},
+            {".use_gelu": None, ".use_silu": None}, {".vision.image_mean": [0.1, 0.2, 0.9, 0.5]}, {".vision.image_mean": []},
+            {".vision.image_grid_pinpoints": []}, {".vision.feature_layer": []}, {".vision.block_count": 4},
+            {".vision.image_crop_resolution": 14}, {".vision.mm_patch_merge_type": "spatial_unpad"}, {".has_llava_projector": False})
+CASES = [{key: value} for key in VALUES for value in (None, VALUES[key])] + list(TOGETHER)
 IMAGES = {"square": (SIDE, SIDE), "wide": (61, 23), "tall": (9, 40), "grey": (SIDE, SIDE)}
 
 
@@ -98,8 +113,44 @@ def image(name):
     return png(*IMAGES[name], grey=name == "grey")
 
 
+def with_keys(more):
+    """The vision part of CLIP with other values of keys. An empty array has items of the type of llama.cpp's files."""
+    return vision("clip", [(key, ([], 6 if "image_mean" in key else 5), 9) if value == [] else (key, value) for key, value in more.items()])
+
+
+def some(rows):
+    return np.concatenate([rows[0][:16], rows[0][-16:], [rows.mean(), rows.std(), rows.min(), rows.max()]])
+
+
 class Vision(unittest.TestCase):
     open = files.Gguf.open
+
+    def test_keys(self):
+        """Each key absent and at another value: the rows are those of llama.cpp, or the refusal names it. What llama.cpp
+        refuses is refused."""
+        import inlay
+        from test_gguf_keys import table
+        with open(ROWS, encoding="utf-8") as f:
+            wanted = json.load(f)
+        self.assertEqual(sorted(VALUES), sorted(row[0] for row in table() if row[2] == "VISION"))
+        obeyed, refused = set(), set()
+        for more in CASES:
+            want, name = wanted["keys " + json.dumps(more)], json.dumps(more)
+            words = "|".join([re.escape(key) for key in more] + [TENSORS[key] for key in more if key in TENSORS])
+            with self.subTest(name):
+                try:
+                    with self.open(with_keys(more)) as session:
+                        rows = session.run({"image": np.frombuffer(image("wide"), np.uint8)})["image_rows"]
+                except inlay.InlayError as error:
+                    self.assertRegex(str(error), words)
+                    refused |= set(more)
+                    continue
+                self.assertIsNotNone(want, "llama.cpp refuses it")
+                self.assertEqual(list(rows.shape), want["shape"])
+                np.testing.assert_allclose(some(rows), want["values"], atol=3e-3)
+                if want != wanted["keys {}"]:
+                    obeyed |= set(more)
+        self.assertEqual(set(VALUES) - obeyed - refused, {".vision.projector_type"})
 
     def test_rows(self):
         with open(ROWS, encoding="utf-8") as f:
@@ -111,8 +162,7 @@ class Vision(unittest.TestCase):
                     want = wanted[f"{kind} {name}"]
                     with self.subTest(f"{kind} {name}"):
                         self.assertEqual(list(rows.shape), want["shape"])
-                        got = np.concatenate([rows[0][:16], rows[0][-16:], [rows.mean(), rows.std(), rows.min(), rows.max()]])
-                        np.testing.assert_allclose(got, want["values"], atol=3e-3)
+                        np.testing.assert_allclose(some(rows), want["values"], atol=3e-3)
 
     def test_answers(self):
         """A model with option image_rows continues an image and a text as llama.cpp does."""
@@ -235,6 +285,27 @@ class Vision(unittest.TestCase):
                                      (chat([good, text], prompt_logprobs=1), "prompt_logprobs"), (chat([good, text], model="blind"), "texts only")):
                     self.assertRegex(json.dumps(reply.get("error")), words)
 
+            # Files and rows count in max_inflight_bytes, beside the body of another request that is not complete.
+            body, held = {"model": "see", "max_tokens": 2, "messages": [{"role": "user", "content": [good, text]}]}, 5000
+            most = held + len(json.dumps(body)) + len(image("square")) // 2
+            part_of_body = b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % held + b" " * (held - 1)
+            with Server(folder, "--max-inflight-bytes", str(most)) as server:
+                server.ask("v1/chat/completions", body)  # alone, it may exceed the limit
+                for _ in range(100):
+                    with socket.create_connection(("127.0.0.1", server.port)) as other:
+                        other.sendall(part_of_body)
+                        time.sleep(0.05)
+                        try:
+                            server.ask("v1/chat/completions", body)  # the other body has not arrived
+                        except urllib.error.HTTPError as error:
+                            self.assertEqual(error.code, 429)
+                            self.assertIn("max_inflight_bytes", json.load(error)["error"]["message"])
+                            break
+                else:
+                    self.fail("the image was not refused")
+                body["messages"][0]["content"] = [text]
+                server.ask("v1/chat/completions", body)
+
 
 def language():
     """A language model whose chats are the texts of the messages."""
@@ -256,27 +327,41 @@ def record_answers(root, made):
         made["text"] = files.ask(files.PORT, "tokenize", content="the inner", add_special=True)["tokens"]
 
 
+def rows_of_peer(root, data, name):
+    """The rows of llama.cpp; None: it refuses the vision part, three times, because its log may be cut short at its end."""
+    for file, content in (("float.gguf", files.make("llama", "F32")[0]), ("mmproj.gguf", data), ("image.png", image(name))):
+        with open(os.path.join(root, "tmp", file), "wb") as f:
+            f.write(content)
+    number, shape = r"-?\d+\.\d+", []
+    for _ in range(3):
+        done = subprocess.run(["chroot", root, "env", "MTMD_DEBUG_EMBEDDINGS=1", "llama-mtmd-cli", "-m", "/tmp/float.gguf", "--mmproj",
+                               "/tmp/mmproj.gguf", "--image", "/tmp/image.png", "-p", "a", "-n", "1", "-t", "1", "-c", "128", "--no-warmup",
+                               "--chat-template", "chatml", "-fa", "off", "-v"],
+                              capture_output=True, text=True, errors="replace", check=False)
+        out = re.sub(r"\d+\.\d+\.\d+\.\d+ I ", "", done.stdout + done.stderr)
+        shape = shape or re.findall(r"Shape: \[(\d+), (\d+)\]", out)
+        if shape:
+            break
+    else:
+        return None
+    lines = [re.findall(number, line) for line in re.findall(r"16 values\):(.*)", out)[-2:]]
+    stats = re.findall(rf"Stats: mean=({number}), std=({number}), min=({number}), max=({number})", out)[-1]
+    return {"shape": [int(shape[-1][1]), int(shape[-1][0])], "values": [float(v) for v in sum(lines, []) + list(stats)]}
+
+
 def record(root):
-    made = {}
-    record_answers(root, made)
+    """Adds what the file lacks."""
+    with open(ROWS, encoding="utf-8") as f:
+        made = json.load(f)
+    if "text" not in made:
+        record_answers(root, made)
     for kind in KINDS:
         for name in IMAGES:
-            for file, data in (("float.gguf", files.make("llama", "F32")[0]), ("mmproj.gguf", vision(kind)), ("image.png", image(name))):
-                with open(os.path.join(root, "tmp", file), "wb") as f:
-                    f.write(data)
-            done = subprocess.run(["chroot", root, "env", "MTMD_DEBUG_EMBEDDINGS=1", "llama-mtmd-cli", "-m", "/tmp/float.gguf", "--mmproj",
-                                   "/tmp/mmproj.gguf", "--image", "/tmp/image.png", "-p", "a", "-n", "1", "-t", "1", "-c", "128", "--no-warmup",
-                                   "--chat-template", "chatml", "-fa", "off", "-v"],
-                                  capture_output=True, text=True, errors="replace", check=False)
-            out = done.stdout + done.stderr
-            out, number = re.sub(r"\d+\.\d+\.\d+\.\d+ I ", "", out), r"-?\d+\.\d+"
-            shape = re.findall(r"Shape: \[(\d+), (\d+)\]", out)
-            if not shape:
-                raise RuntimeError(f"llama.cpp refuses {kind}:\n{out[-3000:]}")
-            lines = [re.findall(number, line) for line in re.findall(r"16 values\):(.*)", out)[-2:]]
-            stats = re.findall(rf"Stats: mean=({number}), std=({number}), min=({number}), max=({number})", out)[-1]
-            made[f"{kind} {name}"] = {"shape": [int(shape[-1][1]), int(shape[-1][0])],
-                                      "values": [float(v) for v in sum(lines, []) + list(stats)]}
+            if f"{kind} {name}" not in made:
+                made[f"{kind} {name}"] = rows_of_peer(root, vision(kind), name)
+    for more in [{}] + CASES:
+        if "keys " + json.dumps(more) not in made:
+            made["keys " + json.dumps(more)] = rows_of_peer(root, with_keys(more), "wide")
     with open(ROWS, "w", encoding="utf-8") as f:
         f.write("{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in made.items()) + "\n}\n")
 

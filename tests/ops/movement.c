@@ -318,9 +318,143 @@ static void test_top_k_columns(void **unused)
     }
 }
 
+static void run_case(kernel_case *c)
+{
+    if (kernel_case_prepare(c, find_table(c->op_type)) != INLAY_OK || kernel_case_run(c) != INLAY_OK)
+        fail_msg("%s: %s", c->op_type, c->diag.text);
+    kernel_case_deinit(c);
+}
+
+/* Windows of many lengths by their definition; the ends and the center are exact, and windows are symmetric. */
+static void test_windows(void **unused)
+{
+    static const struct {
+        const char *name;
+        double of[3];
+    } kinds[] = { { "HannWindow", { 0.5, -0.5, 0 } },
+                  { "HammingWindow", { 25.0 / 46, -21.0 / 46, 0 } },
+                  { "BlackmanWindow", { 0.42, -0.5, 0.08 } } };
+    enum { LONGEST = 1030 };
+    static double y[LONGEST];
+    static kernel_case c;
+    const long double pi = 3.14159265358979323846264L;
+
+    (void)unused;
+    for (int64_t n = 1; n <= LONGEST; n += n < 40 ? 1 : 33)
+        for (int way = 0; way < 6; way++) {
+            const bool periodic = way % 2 != 0;
+            const int64_t period = periodic ? n : n - 1;
+            const double *of = kinds[way / 2].of;
+
+            c = (kernel_case){ .op_type = kinds[way / 2].name, .since_version = 17 };
+            kernel_case_input(&c, INLAY_INT64, 0, NULL, &n, false);
+            kernel_case_output(&c, INLAY_DOUBLE, 1, &n, y);
+            kernel_case_int(&c, "output_datatype", 11);
+            kernel_case_int(&c, "periodic", periodic);
+            run_case(&c);
+            for (int64_t i = 0; i < n; i++) {
+                const long double angle = period == 0 ? pi : 2 * pi * (long double)i / (long double)period;
+
+                assert_float_equal(y[i], (double)(of[0] + of[1] * cosl(angle) + of[2] * cosl(2 * angle)), 6e-16);
+                if (i > 0 && i <= period)
+                    assert_float_equal(y[i], i == period && periodic ? y[0] : y[period - i], 0);
+            }
+            assert_float_equal(y[0], period == 0 ? of[0] - of[1] + of[2] : of[0] + of[1] + of[2], 0);
+            if (period > 0 && period % 2 == 0)
+                assert_float_equal(y[period / 2], of[0] - of[1] + of[2], 0);
+        }
+}
+
+/* Grids of two and three axes by their definition, with rows around the number of points that are computed at once. */
+static void test_affine_grids(void **unused)
+{
+    static const int64_t widths[] = { 1, 2, 3, 255, 256, 257, 600 };
+    enum { BATCHES = 2, DEPTH = 2, HEIGHT = 3, MOST = BATCHES * DEPTH * HEIGHT * 600 * 3 };
+    static double y[MOST];
+    static kernel_case c;
+    uint64_t seed = 3;
+
+    (void)unused;
+    for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++)
+        for (int way = 0; way < 4; way++) {
+            const int64_t axes = 2 + way % 2, corners = way / 2, theta_dims[] = { BATCHES, axes, axes + 1 },
+                          size_dims[] = { axes + 2 }, depth = axes == 3 ? DEPTH : 1,
+                          spatial[] = { widths[w], HEIGHT, depth };
+            const int64_t size[] = { BATCHES, 1, axes == 3 ? DEPTH : HEIGHT, axes == 3 ? HEIGHT : widths[w],
+                                     widths[w] };
+            const int64_t dims[] = { BATCHES, size[2], size[3], axes == 3 ? size[4] : axes, axes };
+            double theta[BATCHES * 12];
+
+            for (int64_t i = 0; i < BATCHES * axes * (axes + 1); i++)
+                theta[i] = (double)random_signed(&seed);
+            c = (kernel_case){ .op_type = "AffineGrid", .since_version = 20, .threads = 2 };
+            kernel_case_input(&c, INLAY_DOUBLE, 3, theta_dims, theta, false);
+            kernel_case_input(&c, INLAY_INT64, 1, size_dims, size, false);
+            kernel_case_output(&c, INLAY_DOUBLE, (uint32_t)axes + 2, dims, y);
+            kernel_case_int(&c, "align_corners", corners);
+            run_case(&c);
+            for (int64_t p = 0; p < BATCHES * depth * HEIGHT * widths[w]; p++) {
+                double point[4];
+                int64_t rest = p;
+
+                for (int a = 0; a < axes; rest /= spatial[a], a++) {
+                    const double at = (double)(rest % spatial[a]), count = (double)spatial[a];
+
+                    point[a] = corners == 0 ? (2 * at + 1) / count - 1 : count > 1 ? 2 * at / (count - 1) - 1 : 0;
+                }
+                point[axes] = 1;
+                for (int64_t k = 0; k < axes; k++) {
+                    double sum = 0;
+
+                    for (int64_t a = 0; a <= axes; a++)
+                        sum += theta[(rest * axes + k) * (axes + 1) + a] * point[a];
+                    assert_float_equal(y[p * axes + k], sum, 1e-14);
+                }
+            }
+        }
+}
+
+/* The bins of MelWeightMatrix at the edges of bands are those that powers of ten give: also where the lower edge is
+ * exactly a bin, which a rounding error would change. Each band rises to 1 at its center. */
+static void test_mel_bins(void **unused)
+{
+    enum { MOST = 300 * 60 };
+    static float y[MOST];
+    static kernel_case c;
+    uint64_t seed = 9;
+
+    (void)unused;
+    for (int round = 0; round < 400; round++) {
+        const int64_t bands = 1 + (int64_t)random_below(&seed, 60), length = 16 + (int64_t)random_below(&seed, 580),
+                      rate = 8000 + 1000 * (int64_t)random_below(&seed, 40);
+        const int64_t dims[] = { length / 2 + 1, bands };
+        const float low = (float)((double)rate / (double)(length + 1) * random_below(&seed, 4)), high = (float)rate / 2;
+        const double from = 2595 * log10(1 + (double)low / 700), to = 2595 * log10(1 + (double)high / 700);
+
+        c = (kernel_case){ .op_type = "MelWeightMatrix", .since_version = 17 };
+        kernel_case_input(&c, INLAY_INT64, 0, NULL, &bands, false);
+        kernel_case_input(&c, INLAY_INT64, 0, NULL, &length, false);
+        kernel_case_input(&c, INLAY_INT64, 0, NULL, &rate, false);
+        kernel_case_input(&c, INLAY_FLOAT, 0, NULL, &low, false);
+        kernel_case_input(&c, INLAY_FLOAT, 0, NULL, &high, false);
+        kernel_case_output(&c, INLAY_FLOAT, 2, dims, y);
+        run_case(&c);
+        for (int64_t band = 0; band < bands; band++) {
+            const double mel = from + (double)(band + 1) * (to - from) / (double)(bands + 2);
+            const int64_t center =
+                (int64_t)floor((double)(length + 1) * 700 * (pow(10, mel / 2595) - 1) / (double)rate);
+
+            assert_in_range(center, 0, dims[0] - 1);
+            assert_float_equal(y[center * bands + band], 1, 0);
+        }
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_rows), cmocka_unit_test(test_top_k_ties),
-                                        cmocka_unit_test(test_top_k_rows), cmocka_unit_test(test_top_k_columns) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_rows),       cmocka_unit_test(test_top_k_ties),
+                                        cmocka_unit_test(test_top_k_rows), cmocka_unit_test(test_top_k_columns),
+                                        cmocka_unit_test(test_windows),    cmocka_unit_test(test_affine_grids),
+                                        cmocka_unit_test(test_mel_bins) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,7 +53,10 @@ configure() { # SOURCE BUILD ARGUMENTS...
     quietly cmake --build "$into"
 }
 plugins=
-for sample in provider_skeleton device_skeleton custom_op custom_op_cpp; do
+samples='provider_skeleton device_skeleton devices_meet custom_op custom_op_cpp'
+[ ! -e "$build/samples/plugins/xnnpack.so" ] || samples="$samples provider_xnnpack"
+[ ! -e "$build/samples/plugins/oxide.so" ] || samples="$samples provider_rust"
+for sample in $samples; do
     # The installed copy, moved, so that it cannot use neighbouring files.
     cp -r "$prefix/share/inlay/samples/$sample" "$tmp/$sample"
     configure "$tmp/$sample" "$tmp/build-$sample"

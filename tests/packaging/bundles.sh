@@ -73,6 +73,26 @@ if /usr/bin/python3 -c 'import ensurepip' 2>/dev/null; then
         die "the wheel's command uses other plugins than those of the wheel"
     venv/bin/inlay run missing.onnx >"$work/log" 2>&1
     [ $? = "$("$build/bin/inlay" run missing.onnx >/dev/null 2>&1; echo $?)" ] || die "the exit code is lost"
+    # A vendor's wheel as shipping.md describes it: its provider is found without a setting, until it is uninstalled.
+    /usr/bin/python3 - "$build/tests/support/counting/counting.so" <<'END' || die "the vendor's wheel cannot be made"
+import sys, zipfile
+info = "acme_inlay-1.1.0.dist-info/"
+files = {"inlay/lib/inlay/plugins/acme.so": open(sys.argv[1], "rb").read(),
+         info + "METADATA": "Metadata-Version: 2.1\nName: acme-inlay\nVersion: 1.1.0\nRequires-Dist: inlay\n",
+         info + "WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}
+files[info + "RECORD"] = "".join(name + ",,\n" for name in [*files, info + "RECORD"])
+with zipfile.ZipFile("acme_inlay-1.1.0-py3-none-any.whl", "w") as wheel:
+    for name, data in files.items():
+        wheel.writestr(name, data)
+END
+    venv/bin/pip install --no-index --no-deps --disable-pip-version-check acme_inlay-*.whl >"$work/log" 2>&1 ||
+        die "pip refuses the vendor's wheel"
+    venv/bin/inlay providers >"$work/log" 2>&1
+    grep -q "^$installed/lib/inlay/plugins/acme.so: counting " "$work/log" || die "the vendor's provider is not found"
+    venv/bin/pip uninstall --yes --disable-pip-version-check acme-inlay >"$work/log" 2>&1 || die "pip uninstall failed"
+    venv/bin/inlay providers >"$work/log" 2>&1
+    ! grep -q counting "$work/log" || die "the vendor's provider is still found"
+    [ -e "$installed/lib/inlay/plugins/inlay-cpu.so" ] || die "inlay's own plugins are gone"
 fi
 "$make/wheel.py" --onnxruntime --name onnxruntime "$work/required" >"$work/log" 2>&1 || die "wheel.py --name failed"
 if /usr/bin/python3 -c 'import numpy' 2>/dev/null; then

@@ -1,16 +1,15 @@
-/* One plugin in several variants, selected by -DVARIANT_<name>: cases that a host may find in its plugin folders. It
- * uses plugin.h only. Its provider offers nothing; only its description matters. */
+/* A plugin in several variants, cases that a host may find in its plugin folders. The name of the file selects the
+ * variant: all files are copies of one, except no_symbol, which exports another name. It uses plugin.h only. Its
+ * provider offers nothing; only its description matters. */
+#include "defect.h"
 #include "inlay/extensions.h"
 #include "inlay/plugin.h"
-#include <string.h>
 
-#define UNUSED __attribute__((unused))
+static int opened, created;
+static const inlay_host *teller; /* of the latest open or create */
 
-static UNUSED int opened, created;
-static UNUSED const inlay_host *teller; /* of the latest open or create */
-
-static UNUSED inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
-                                  inlay_diag *diag)
+static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
+                           inlay_diag *diag)
 {
     (void)ctx;
     if (args->option_count > 0 && args->options[0].i == 13)
@@ -21,56 +20,55 @@ static UNUSED inlay_status create(void *ctx, const inlay_host *host, const inlay
     *out_state = &created;
     return INLAY_OK;
 }
-static UNUSED void destroy(void *state)
+static void destroy(void *state)
 {
     (*(int *)state)--;
 }
-static UNUSED inlay_status assess(void *state, const inlay_assess_request *request, inlay_diag *diag)
+static inlay_status assess(void *state, const inlay_assess_request *request, inlay_diag *diag)
 {
     (void)state, (void)request, (void)diag;
     return INLAY_OK;
 }
-static UNUSED inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag)
+static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag)
 {
     (void)state, (void)diag, (void)request, (void)out;
     return INLAY_OK;
 }
-static UNUSED inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
-                                   inlay_diag *diag)
+static inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
+                            inlay_diag *diag)
 {
     (void)state, (void)request, (void)out_compiled;
     return inlay_fail(diag, INLAY_UNSUPPORTED, "offers nothing");
 }
-static UNUSED void release_compiled(void *state, inlay_compiled *compiled)
+static void release_compiled(void *state, inlay_compiled *compiled)
 {
     (void)state, (void)compiled;
 }
-static UNUSED inlay_status specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
-                                      inlay_instance **out_instance, inlay_diag *diag)
+static inlay_status specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
+                               inlay_instance **out_instance, inlay_diag *diag)
 {
     (void)state, (void)compiled, (void)request, (void)out_instance, (void)diag;
     return INLAY_UNSUPPORTED;
 }
-static UNUSED void release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance)
+static void release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance)
 {
     (void)state, (void)compiled, (void)instance;
 }
-static UNUSED inlay_status execute(void *state, inlay_compiled *compiled, inlay_instance *instance,
-                                   const inlay_exec_args *args)
+static inlay_status execute(void *state, inlay_compiled *compiled, inlay_instance *instance,
+                            const inlay_exec_args *args)
 {
     (void)state, (void)compiled, (void)instance, (void)args;
     return INLAY_UNSUPPORTED;
 }
-static UNUSED void shutdown(void *ctx)
+static void shutdown(void *ctx)
 {
     (void)ctx;
     opened--;
-#ifdef VARIANT_again
-    teller->log(teller->ctx, INLAY_LOG_INFO, "shut down");
-#endif
+    if (is("again"))
+        teller->log(teller->ctx, INLAY_LOG_INFO, "shut down");
 }
 
-static UNUSED const inlay_option options[] = {
+static const inlay_option options[] = {
     { .name = "device", .doc = "which one", .default_value = "0", .min = 0, .max = 15, .kind = INLAY_OPTION_INT },
     { .name = "fast_math", .doc = "faster", .default_value = "false", .kind = INLAY_OPTION_BOOL },
     { .name = "tile",
@@ -80,54 +78,45 @@ static UNUSED const inlay_option options[] = {
       .kind = INLAY_OPTION_ENUM },
     { .name = "scale", .doc = "factor", .default_value = "0.5", .kind = INLAY_OPTION_FLOAT },
     { .name = "label", .doc = "text", .kind = INLAY_OPTION_STRING },
-#ifdef VARIANT_reserved_option
-    { .name = "later", .doc = "", .kind = INLAY_OPTION_STRING, .reserved = 1 },
-#endif
-#ifdef VARIANT_bad_default
-    { .name = "broken", .doc = "", .default_value = "many", .kind = INLAY_OPTION_INT },
-#endif
 };
+static const inlay_option bad_default = { .name = "broken", .default_value = "many", .kind = INLAY_OPTION_INT };
+static const inlay_option reserved_option = { .name = "later", .kind = INLAY_OPTION_STRING, .reserved = 1 };
 
 /* A device that cannot be described: the log shows how it is closed. */
-static UNUSED inlay_status describe(void *state, const inlay_describe_request *request, inlay_diag *diag)
+static inlay_status describe(void *state, const inlay_describe_request *request, inlay_diag *diag)
 {
     (void)state, (void)request;
     return inlay_fail(diag, INLAY_DEVICE_LOST, "it does not answer");
 }
 /* A device that has another domain than the plugin states, which nothing can announce at this time. */
-static UNUSED inlay_status describe_more(void *state, const inlay_describe_request *request, inlay_diag *diag)
+static inlay_status describe_more(void *state, const inlay_describe_request *request, inlay_diag *diag)
 {
     (void)state, (void)diag;
     ((inlay_describe_request *)(uintptr_t)request)->domain_count++;
     return INLAY_OK;
 }
-static UNUSED void quiesce(void *state)
+static void quiesce(void *state)
 {
     (void)state;
     teller->log(teller->ctx, INLAY_LOG_INFO, "quiesced");
 }
-static UNUSED void tell_destroy(void *state)
+static void tell_destroy(void *state)
 {
     (*(int *)state)--;
     teller->log(teller->ctx, INLAY_LOG_INFO, "destroyed");
 }
 
 /* Operators that are known once the provider is open. */
-static UNUSED const void *extension(void *state, const char *name)
+static const void *extension(void *state, const char *name)
 {
-#ifdef VARIANT_late_onnx_domain
-    static const char domain[] = "ai.onnx";
-#else
-    static const char domain[] = "com.example";
-#endif
-    static const inlay_operator operators[] = {
+    static inlay_operator operators[] = {
         { .struct_size = sizeof operators[0],
-          .domain = domain,
+          .domain = "com.example",
           .op_type = "Late",
           .signature = "x:float -> y:float",
           .since_version = 1 },
         { .struct_size = sizeof operators[0],
-          .domain = domain,
+          .domain = "com.example",
           .op_type = "Late",
           .signature = "x:double -> y:double",
           .since_version = 3 },
@@ -137,157 +126,172 @@ static UNUSED const void *extension(void *state, const char *name)
     };
 
     (void)state;
+    if (is("late_onnx_domain"))
+        operators[0].domain = operators[1].domain = "ai.onnx";
     return strcmp(name, INLAY_EXT_OPERATORS) == 0 ? &table : NULL;
 }
 
-#define PROVIDER(name_)                                                                                                \
-    {                                                                                                                  \
-        .struct_size = sizeof(inlay_provider), .name = name_, .description = "offers nothing",                         \
-        .device_kind = INLAY_DEVICE_CPU, .options = options, .option_count = sizeof options / sizeof options[0],       \
-        .option_stride = sizeof options[0], .create = create, .destroy = destroy, .assess = assess, .cost = cost,      \
-        .compile = compile, .release_compiled = release_compiled, .specialize = specialize,                            \
-        .release_instance = release_instance, .execute = execute                                                       \
-    }
+static inlay_provider provider = { .struct_size = sizeof(inlay_provider),
+                                   .name = "variant",
+                                   .description = "offers nothing",
+                                   .device_kind = INLAY_DEVICE_CPU,
+                                   .options = options,
+                                   .option_count = sizeof options / sizeof options[0],
+                                   .option_stride = sizeof options[0],
+                                   .create = create,
+                                   .destroy = destroy,
+                                   .assess = assess,
+                                   .cost = cost,
+                                   .compile = compile,
+                                   .release_compiled = release_compiled,
+                                   .specialize = specialize,
+                                   .release_instance = release_instance,
+                                   .execute = execute };
+static inlay_plugin plugin = { .struct_size = sizeof(inlay_plugin),
+                               .abi_major = INLAY_ABI_MAJOR,
+                               .abi_minor = INLAY_ABI_MINOR,
+                               .name = "variant",
+                               .version = "1.0",
+                               .build_id = "v",
+                               .providers = &provider,
+                               .provider_count = 1,
+                               .provider_stride = sizeof provider,
+                               .shutdown = shutdown };
 
-#ifdef VARIANT_no_shutdown
-#define SHUTDOWN NULL
-#else
-#define SHUTDOWN shutdown
-#endif
-#define PLUGIN(list)                                                                                                   \
-    .struct_size = sizeof(inlay_plugin), .abi_major = INLAY_ABI_MAJOR, .abi_minor = INLAY_ABI_MINOR,                   \
-    .name = "variant", .version = "1.0", .build_id = "v", .providers = list, .provider_count = 1,                      \
-    .provider_stride = sizeof list[0], .shutdown = SHUTDOWN
-
-#if defined(VARIANT_older)
-/* As compiled when inlay_provider ended with execute and inlay_plugin with operator_stride: following memory does
- * not belong to them. */
-static inlay_provider providers[] = { PROVIDER("older") };
-static UNUSED inlay_plugin plugin = { PLUGIN(providers) };
-static void prepare(void)
+/* As compiled when inlay_provider ended with execute and inlay_plugin with operator_stride: following memory does not
+ * belong to them. */
+static void shorten(void)
 {
-    inlay_provider *provider = &providers[0];
-
-    provider->struct_size = offsetof(inlay_provider, fingerprint);
-    memset((char *)provider + provider->struct_size, 1, sizeof *provider - provider->struct_size);
+    provider.name = "older";
+    provider.struct_size = offsetof(inlay_provider, fingerprint);
+    memset((char *)&provider + provider.struct_size, 1, sizeof provider - provider.struct_size);
     plugin.struct_size = offsetof(inlay_plugin, reserved);
     memset((char *)&plugin + plugin.struct_size, 1, sizeof plugin - plugin.struct_size);
 }
-#elif defined(VARIANT_newer)
+
 /* As compiled with longer structs, including elements of arrays. */
-typedef struct new_provider {
-    inlay_provider v1;
-    uint64_t more[7];
-} new_provider;
-typedef struct new_option {
-    inlay_option v1;
-    uint64_t more[3];
-} new_option;
-typedef struct new_plugin {
-    inlay_plugin v1;
-    uint64_t more[5];
-} new_plugin;
-static new_option new_options[2];
-static new_provider providers[] = { { PROVIDER("newer"), { 1, 2, 3 } }, { PROVIDER("newer2"), { 1, 2, 3 } } };
-static new_plugin plugin_new = { { PLUGIN((&providers[0].v1)) }, { 9 } };
-#define plugin plugin_new.v1
-static void prepare(void)
+static const inlay_plugin *lengthen(void)
 {
+    static struct new_option {
+        inlay_option v1;
+        uint64_t more[3];
+    } new_options[2];
+    static struct new_provider {
+        inlay_provider v1;
+        uint64_t more[7];
+    } providers[2] = { { .more = { 1, 2, 3 } }, { .more = { 1, 2, 3 } } };
+    static struct new_plugin {
+        inlay_plugin v1;
+        uint64_t more[5];
+    } plugin_new = { .more = { 9 } };
+
     new_options[0].v1 = options[0];
     new_options[1].v1 = options[3];
     for (int i = 0; i < 2; i++) {
+        providers[i].v1 = provider;
+        providers[i].v1.name = i == 0 ? "newer" : "newer2";
         providers[i].v1.struct_size = sizeof providers[i];
         providers[i].v1.options = &new_options[0].v1;
         providers[i].v1.option_count = 2;
         providers[i].v1.option_stride = sizeof new_options[0];
     }
-    plugin.struct_size = sizeof plugin_new;
-    plugin.abi_minor = 99;
-    plugin.provider_count = 2;
-    plugin.provider_stride = sizeof providers[0];
+    plugin_new.v1 = plugin;
+    plugin_new.v1.struct_size = sizeof plugin_new;
+    plugin_new.v1.abi_minor = 99;
+    plugin_new.v1.providers = &providers[0].v1;
+    plugin_new.v1.provider_count = 2;
+    plugin_new.v1.provider_stride = sizeof providers[0];
+    return &plugin_new.v1;
 }
-#elif defined(VARIANT_onnx_domain) || defined(VARIANT_bad_signature)
-static const inlay_operator operators[] = { {
-    .struct_size = sizeof(inlay_operator),
-#ifdef VARIANT_onnx_domain
-    .domain = "ai.onnx",
-    .signature = "X:T -> Y:T; T=float",
-#else
-    .domain = "com.example",
-    .signature = "X:T -> Y:T; T=flaot",
-#endif
-    .op_type = "Blur",
-    .since_version = 1,
-} };
-static inlay_plugin plugin = { .struct_size = sizeof(inlay_plugin),
-                               .abi_major = 1,
-                               .name = "variant",
-                               .build_id = "v",
-                               .operators = operators,
-                               .operator_count = 1,
-                               .operator_stride = sizeof operators[0] };
-static void prepare(void)
-{
-}
-#elif defined(VARIANT_nothing)
-static inlay_plugin plugin = {
-    .struct_size = sizeof(inlay_plugin), .abi_major = 1, .name = "variant", .build_id = "v"
-};
-static void prepare(void)
-{
-}
-#else
-static inlay_provider providers[] = { PROVIDER("variant") };
-static UNUSED inlay_plugin plugin = { PLUGIN(providers) };
-static UNUSED void prepare(void)
-{
-#if defined(VARIANT_next_major)
-    plugin.abi_major = INLAY_ABI_MAJOR + 1;
-#elif defined(VARIANT_no_build_id)
-    plugin.build_id = NULL;
-#elif defined(VARIANT_no_execute)
-    providers[0].execute = NULL;
-#elif defined(VARIANT_low_flag)
-    providers[0].flags = 1u << 9;
-#elif defined(VARIANT_high_flag)
-    providers[0].name = "high_flag";
-    providers[0].flags = 1u << 29;
-#elif defined(VARIANT_reserved_plugin)
-    plugin.reserved = 1;
-#elif defined(VARIANT_reserved_provider)
-    providers[0].reserved = 1;
-#elif defined(VARIANT_more_domains)
-    providers[0].name = "more_domains";
-    providers[0].describe = describe_more;
-#elif defined(VARIANT_late_operator) || defined(VARIANT_late_onnx_domain)
-    providers[0].name = "late_operator";
-    providers[0].extension = extension;
-#elif defined(VARIANT_bad_describe)
-    providers[0].name = "bad_describe";
-    providers[0].describe = describe;
-    providers[0].quiesce = quiesce;
-    providers[0].destroy = tell_destroy;
-#endif
-}
-#endif
 
-#ifndef VARIANT_no_symbol
+/* An operator instead of the provider, or nothing. */
+static void leave_provider_out(bool has_operator)
+{
+    static inlay_operator operators[] = { { .struct_size = sizeof(inlay_operator),
+                                            .domain = "ai.onnx",
+                                            .signature = "X:T -> Y:T; T=float",
+                                            .op_type = "Blur",
+                                            .since_version = 1 } };
+
+    if (is("bad_signature")) {
+        operators[0].domain = "com.example";
+        operators[0].signature = "X:T -> Y:T; T=flaot";
+    }
+    plugin = (inlay_plugin){ .struct_size = sizeof(inlay_plugin),
+                             .abi_major = 1,
+                             .name = "variant",
+                             .build_id = "v",
+                             .operators = has_operator ? operators : NULL,
+                             .operator_count = has_operator,
+                             .operator_stride = has_operator ? sizeof operators[0] : 0 };
+}
+
+static void add_option(const inlay_option *option)
+{
+    enum { OPTIONS = sizeof options / sizeof options[0] };
+    static inlay_option more[OPTIONS + 1];
+
+    memcpy(more, options, sizeof options);
+    more[OPTIONS] = *option;
+    provider.options = more;
+    provider.option_count = OPTIONS + 1;
+}
+
+/* Gives the plugin what the variant has. */
+static const inlay_plugin *vary(void)
+{
+    if (is("newer"))
+        return lengthen();
+    if (is("older"))
+        shorten();
+    if (is("onnx_domain") || is("bad_signature") || is("nothing"))
+        leave_provider_out(!is("nothing"));
+    if (is("reserved_option") || is("bad_default"))
+        add_option(is("bad_default") ? &bad_default : &reserved_option);
+    if (is("next_major"))
+        plugin.abi_major = INLAY_ABI_MAJOR + 1;
+    if (is("no_build_id"))
+        plugin.build_id = NULL;
+    if (is("no_execute"))
+        provider.execute = NULL;
+    if (is("low_flag"))
+        provider.flags = 1u << 9;
+    if (is("high_flag") || is("more_domains") || is("bad_describe"))
+        provider.name = defect;
+    if (is("high_flag"))
+        provider.flags = 1u << 29;
+    if (is("reserved_plugin"))
+        plugin.reserved = 1;
+    if (is("reserved_provider"))
+        provider.reserved = 1;
+    if (is("more_domains"))
+        provider.describe = describe_more;
+    if (is("late_operator") || is("late_onnx_domain")) {
+        provider.name = "late_operator";
+        provider.extension = extension;
+    }
+    if (is("bad_describe")) {
+        provider.describe = describe;
+        provider.quiesce = quiesce;
+        provider.destroy = tell_destroy;
+    }
+    if (is("no_shutdown"))
+        plugin.shutdown = NULL;
+    return &plugin;
+}
+
 inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
 {
+    read_defect();
     if (host->abi_major != INLAY_ABI_MAJOR)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "the host is too old");
-#ifdef VARIANT_refuses
-    (void)out_plugin;
-    return inlay_fail(diag, INLAY_UNSUPPORTED, "not on a Friday");
-#else
-    prepare();
+    if (is("refuses"))
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "not on a Friday");
     opened++;
-#if defined(VARIANT_again) || defined(VARIANT_no_shutdown)
-    teller = host;
-    host->log(host->ctx, INLAY_LOG_INFO, opened == 1 ? "opened once" : "opened twice");
-#endif
-    *out_plugin = &plugin;
+    if (is("again") || is("no_shutdown")) {
+        teller = host;
+        host->log(host->ctx, INLAY_LOG_INFO, opened == 1 ? "opened once" : "opened twice");
+    }
+    *out_plugin = vary();
     return INLAY_OK;
-#endif
 }
-#endif

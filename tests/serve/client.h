@@ -122,7 +122,7 @@ void write_counting(const char *path);
 /* A decoder that says `saying` after a prompt of 40 tokens, which are codes of characters, and then 'z'. */
 void write_saying(const char *path);
 extern const char *saying;
-/* A decoder that says the last `tokens` tokens again and again: those of its prompt, if it has so many. */
+/* A decoder that says the last `tokens` tokens again and again: those of its prompt, if that is long enough. */
 void write_repeating(const char *path, int64_t tokens);
 /* Decoders of one layer with random weights, 128 tokens and states of 128 bytes per token: with GroupQueryAttention,
  * which counts the tokens of each row by the mask; with Attention-23, whose mask hides tokens. */

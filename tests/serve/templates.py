@@ -54,11 +54,15 @@ CONVERSATIONS = [
     {"messages": HELLO, "tools": [{"type": "function", "function": {"name": "now", "description": "",
                                                                     "parameters": {}}}]},
     {"messages": [{"role": "judge", "content": "No."}]},
+    {"messages": HELLO + [{"role": "assistant", "content": None}], "add_generation_prompt": True},
+    {"messages": SYSTEM + HELLO + [{"role": "assistant", "content": "<b>&'\""}, {"role": "user", "content": "x"}],
+     "tools": None},
+    {"messages": HELLO + HELLO},
 ]
 
 # Random expressions. Tuples are printed as lists by inlay, and only letters of ASCII change their case: no value here has
 # others, or is a tuple.
-VALUES = ["'Abc d'", "' x\\ny '", "''", "'\u20ac\u2603'", "'12'", "'a,b,c'", "0", "3", "-7", "2.5", "true", "false",
+VALUES = ["'Abc d'", "'<b>&'", "' x\\ny '", "''", "'\u20ac\u2603'", "'12'", "'a,b,c'", "0", "3", "-7", "2.5", "true", "false",
           "none", "missing", "[]", "[3, 1, 2]", "['b', 'A', 'c', 'a']", "[[1, 2], [3]]", "{}", "{'b': 1, 'a': [2]}", "word",
           "people", "number", "real"]
 FILTERS = ["abs", "capitalize", "count", "default('d')", "default('d', true)", "escape", "first", "float", "float(1)", "indent",

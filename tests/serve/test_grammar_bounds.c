@@ -21,8 +21,7 @@ static size_t below(size_t count)
     return count > 0 ? random_below(&seed, count) : 0;
 }
 
-/* A number of parts of a text that has 1 KB to 1 MB, if each part has so many bytes. All magnitudes are equally
- * frequent. */
+/* A number of parts of `part_bytes` bytes that make a text of 1 KB to 1 MB. All magnitudes are equally frequent. */
 static size_t some(size_t part_bytes)
 {
     const size_t least = (size_t)SMALLEST << below(10);
@@ -373,7 +372,7 @@ static double processor_seconds(void)
            (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1e-6;
 }
 
-/* The bytes of data that this process may have from now on: so many more than it has, or as many as at first. */
+/* Limits the data of this process to `more` bytes beyond its present data; 0: to the first limit. */
 static void limit_memory(size_t more)
 {
 #ifdef __SANITIZE_ADDRESS__

@@ -243,7 +243,7 @@ static double seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Only so many runs have spans of their steps: 256, and then one a second. */
+/* The first 256 runs have spans of their steps, and then one run a second. */
 static void test_many_steps(void **state)
 {
     enum { REQUESTS = 400, PROFILES = 256, PROFILES_A_SECOND = 1 };

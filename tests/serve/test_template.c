@@ -164,6 +164,16 @@ static void test_constructions(void **state)
           ") | join }}",
           "three-----" },
         { "{{ range(1, 7, 2) | list }}{{ range(3, 0, -1) | join('-') }}", "[1, 3, 5]3-2-1" },
+        { "{{ none | selectattr('type') | list }}{{ 0 | map('upper') | list }}{{ nope | rejectattr('a') | list | length"
+          " }}",
+          "[][]0" },
+        /* a text that is safe escapes what is added to it */
+        { "{{ '<'|safe + '<' }} {{ ('a' + '&'|safe)|upper + '>' }} {{ '&'|e|e }} {{ ('<'|safe ~ '<') + '<' }} "
+          "{{ '<b>'|safe * 2 + '\"' }} {{ ('<a'|safe)[1:] + '<' }}",
+          "<&lt; A&&gt; &amp; <<< <b><b>&#34; a&lt;" },
+        { "{{ ('<'|safe|reverse) + '<' }} {{ ('<'|safe|replace('a','b')) + '<' }} {{ ' <'|safe|trim + '<' }} "
+          "{{ ('<'|safe|title) + '<' }}",
+          "<&lt; << <&lt; <<" },
         /* the content of a message with calls counts as "" where a text is needed */
         { "{{ '</think>' in messages[2].content }}{{ 'a' not in none }}{{ messages[2].content | length }}"
           "{{ 'x' + messages[2].content + 'y' }}{{ none + 'z' }}{{ messages[2].content }}",

@@ -15,7 +15,8 @@ static inlay_status check_options(const inlay_explain_options *options, const ch
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "the explanation in one line has no flags, nodes or what-ifs; use format text");
     if ((options->flags & 0xffffu &
-         ~(uint32_t)(INLAY_EXPLAIN_ALL | INLAY_EXPLAIN_KERNELS | INLAY_EXPLAIN_OBJECTIVES)) != 0)
+         ~(uint32_t)(INLAY_EXPLAIN_ALL | INLAY_EXPLAIN_KERNELS | INLAY_EXPLAIN_OBJECTIVES | INLAY_EXPLAIN_SCALING)) !=
+        0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_explain_options.flags: %#x has an unknown bit",
                           options->flags);
     if (options->node != NULL && options->what_if_count > 0)
@@ -36,6 +37,7 @@ inlay_status explain_session(const inlay_session *session, const inlay_explain_o
                           .what_if_count = options->what_if_count,
                           .all = (options->flags & INLAY_EXPLAIN_ALL) != 0 };
     facts_outcome *outcome = NULL, **objectives = NULL;
+    facts_scale scaling[FACTS_SCALES];
     inlay_status status = INLAY_OK;
     struct facts *facts = NULL;
 
@@ -62,6 +64,10 @@ inlay_status explain_session(const inlay_session *session, const inlay_explain_o
     if ((options->flags & INLAY_EXPLAIN_OBJECTIVES) != 0)
         INLAY_TRY(facts_objectives(facts, &objectives, diag));
     view.objectives = objectives;
+    if ((options->flags & INLAY_EXPLAIN_SCALING) != 0) {
+        INLAY_TRY(facts_scaling(facts, scaling, diag));
+        view.scaling = scaling;
+    }
     INLAY_TRY(facts_find_runner_ups(facts, diag));
     INLAY_TRY(facts_find_kept_back(facts, diag));
     if (json)

@@ -228,8 +228,7 @@ double facts_displayed_ns(const partition_offer *offer, double ns)
     return ns * offer->threads_factor;
 }
 
-/* The time of the region without its launch. */
-static double displayed_region_ns(const struct partition *partition, const partition_region *region)
+double facts_displayed_region_ns(const struct partition *partition, const partition_region *region)
 {
     double ns = 0, displayed = 0;
 
@@ -247,7 +246,7 @@ double facts_displayed_sum(const struct partition *partition)
     double ns = partition->cost_ns;
 
     for (uint32_t i = 0; i < partition->region_count; i++)
-        ns += displayed_region_ns(partition, &partition->regions[i]) - partition->regions[i].cost_ns -
+        ns += facts_displayed_region_ns(partition, &partition->regions[i]) - partition->regions[i].cost_ns -
               partition->regions[i].border_ns;
     return ns;
 }
@@ -260,7 +259,7 @@ double facts_displayed_energy(const struct facts *facts, const struct partition 
         const partition_region *region = &partition->regions[i];
 
         if (region->provider != INLAY_NONE)
-            nj += (displayed_region_ns(partition, region) - region->cost_ns - region->border_ns) *
+            nj += (facts_displayed_region_ns(partition, region) - region->cost_ns - region->border_ns) *
                   facts->session->providers[region->provider].watts;
     }
     return nj;
@@ -328,7 +327,7 @@ static bool gather_regions(struct facts *facts, facts_graph *graph)
                 r->source = offer->cost_source < r->source ? offer->cost_source : r->source;
             r->region_price |= offer->region_price;
         }
-        r->ns = displayed_region_ns(graph->parts, region) + region->launch_ns;
+        r->ns = facts_displayed_region_ns(graph->parts, region) + region->launch_ns;
         if (facts->timings != NULL && facts->instead == NULL)
             r->measured_ns = timings_step_ns(facts->timings, program, i, &r->calls);
         graph->executions = r->calls > graph->executions ? r->calls : graph->executions;

@@ -159,6 +159,8 @@ struct facts {
 /* The expected time, on the session's threads, of a price of the offer, and of a whole assignment. */
 double facts_displayed_ns(const partition_offer *offer, double ns);
 double facts_displayed_sum(const struct partition *partition);
+/* The time of a region without its launch. */
+double facts_displayed_region_ns(const struct partition *partition, const partition_region *region);
 /* The energy of a whole assignment in nanojoules, of its displayed times; 0 = a power is unknown. */
 double facts_displayed_energy(const struct facts *facts, const struct partition *partition);
 
@@ -219,6 +221,24 @@ INLAY_NODISCARD inlay_status facts_what_if(struct facts *facts, const char *cons
  * margins for errors of prices and for the order of providers, and keeps no regions whole. 0 if prices do not decide:
  * policy priority, a saved plan, other objectives than latency. */
 INLAY_NODISCARD inlay_status facts_find_kept_back(struct facts *facts, inlay_diag *diag);
+
+/* A copy of the graph's partition with its offers priced for another number of threads, in the arena; NULL: out of
+ * memory. */
+const struct partition *facts_at_threads(const facts_graph *graph, uint32_t threads, struct arena *arena);
+
+/* The assignment of the session on another number of threads, in times of one run that follow from the prices. */
+typedef struct facts_scale {
+    uint32_t threads;
+    double ns;
+    double waiting_ns; /* time of all threads less the work, which is the time on one thread */
+    double alone_ns;   /* part of ns: nodes that more threads do not make faster, and copies */
+    double barriers;   /* ends of parallel loops: nodes that more threads make faster */
+    double chain_ns;   /* the longest chain of nodes, each of which needs the result of the one before */
+} facts_scale;
+enum { FACTS_SCALES = 5 };
+
+/* out: [FACTS_SCALES] for 1, 2, 4, 8 and 16 threads. */
+INLAY_NODISCARD inlay_status facts_scaling(const struct facts *facts, facts_scale *out, inlay_diag *diag);
 
 /* The assignments that each objective would lead to: *out [OBJECTIVE_COUNT], under the session's other rules. */
 INLAY_NODISCARD inlay_status facts_objectives(struct facts *facts, facts_outcome ***out, inlay_diag *diag);

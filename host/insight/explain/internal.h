@@ -16,6 +16,7 @@ typedef struct explain_view {
     uint32_t what_if_count;
     const facts_outcome *outcome;     /* of the what_ifs; NULL = no what-if requested */
     facts_outcome *const *objectives; /* [OBJECTIVE_COUNT], see facts_objectives(); NULL = not requested */
+    const facts_scale *scaling;       /* [FACTS_SCALES], see facts_scaling(); NULL = not requested */
 } explain_view;
 
 /* The session as one line, as text, or as JSON. */
@@ -28,6 +29,8 @@ void json_value(json_out *json, const char *key, const facts_graph *graph, uint3
 /* The kernels of nodes, if requested. */
 void text_kernels(const struct facts *facts, const explain_view *view);
 void json_kernel(json_out *json, const facts_kernel *kernel);
+/* The member "scaling": times on other numbers of threads. */
+void json_scaling(json_out *json, const facts_scale *scales);
 
 /* Limits for the nodes that match a pattern. */
 enum {

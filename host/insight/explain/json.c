@@ -477,6 +477,8 @@ void json_session(const struct facts *facts, const explain_view *view)
         write_outcome(&json_writer, view);
     if (view->objectives != NULL)
         write_objectives(&json_writer, view);
+    if (view->scaling != NULL)
+        json_scaling(&json, view->scaling);
     write_providers(&json_writer);
     write_refusals(&json_writer);
     write_declined(&json_writer);

@@ -427,6 +427,8 @@ void text_session(const struct facts *facts, const explain_view *view)
         say_outcome(&page, view);
     if (view->objectives != NULL)
         say_objectives(&page, view);
+    if (view->scaling != NULL)
+        text_scaling(&page, view->scaling);
     say_providers(&page);
     if (facts->region_count > 0)
         text_stretches(&page);

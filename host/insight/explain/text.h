@@ -21,6 +21,8 @@ static inline void text_table(const struct text_page *page, struct table *table)
 }
 /* The table of stretches, including those of bodies. */
 void text_stretches(const struct text_page *page);
+/* The table of times on other numbers of threads. */
+void text_scaling(const struct text_page *page, const facts_scale *scales);
 /* The expected time of each module; nothing if the file names no modules. */
 void text_modules(const struct text_page *page);
 

@@ -158,24 +158,23 @@ static inlay_status make_rules(struct scenario *scenario, const char *const *rul
     return status;
 }
 
-/* The offers of the graph, priced for another number of threads if the rules change it. */
-static const struct partition *offers_at_threads(struct scenario *scenario, const facts_graph *graph,
-                                                 const partition_request *request)
+const struct partition *facts_at_threads(const facts_graph *graph, uint32_t threads, struct arena *arena)
 {
-    struct partition *base = arena_copy(&scenario->scratch, graph->parts, sizeof *base);
+    const partition_request request = facts_request(graph);
+    struct partition *base = arena_copy(arena, graph->parts, sizeof *base);
 
-    if (base == NULL || scenario->max_threads == 0)
-        return base;
-    base->offers = arena_copy(&scenario->scratch, base->offers, base->offer_count * sizeof *base->offers);
+    if (base == NULL)
+        return NULL;
+    base->offers = arena_copy(arena, base->offers, base->offer_count * sizeof *base->offers);
     for (uint32_t i = 0; base->offers != NULL && i < base->offer_count; i++) {
         partition_offer *offer = &base->offers[i];
-        cost_question question = { .graph = request->snapshot,
-                                   .provider = &request->providers[offer->provider],
-                                   .offer = offer,
-                                   .values = base->profile,
-                                   .max_threads = request->max_threads,
-                                   .weight_bytes = base->weight_bytes };
-        cost_price_offer(request->costs, &question, offer);
+        const cost_question question = { .graph = request.snapshot,
+                                         .provider = &request.providers[offer->provider],
+                                         .offer = offer,
+                                         .values = base->profile,
+                                         .max_threads = threads,
+                                         .weight_bytes = base->weight_bytes };
+        cost_price_offer(request.costs, &question, offer);
     }
     return base->offers == NULL && base->offer_count > 0 ? NULL : base;
 }
@@ -185,12 +184,14 @@ static inlay_status assign_again(struct scenario *scenario, uint32_t index, bool
 {
     const facts_graph *graph = scenario->facts->graphs[index];
     partition_request request = facts_request(graph);
-    const struct partition *base;
+    const struct partition *base = graph->parts;
     inlay_status status;
 
     request.rules = &scenario->rules;
-    request.max_threads = scenario->max_threads != 0 ? scenario->max_threads : request.max_threads;
-    base = offers_at_threads(scenario, graph, &request);
+    if (scenario->max_threads != 0) {
+        request.max_threads = scenario->max_threads;
+        base = facts_at_threads(graph, scenario->max_threads, &scenario->scratch);
+    }
     if (base == NULL)
         return no_memory(diag, "for a what-if");
     status = partition_again(&request, base, &scenario->scratch, &scenario->choices[index], diag);

@@ -1,6 +1,7 @@
 /* api/context.h - the struct behind inlay_context, for the files of the API. */
 #ifndef API_CONTEXT_H
 #define API_CONTEXT_H
+#include "api/ladder.h"
 #include "exec/context/run_shared.h"
 #include "exec/context/run_states.h"
 #include "session/trim.h"
@@ -33,6 +34,7 @@ struct inlay_context {
     struct inlay_context *next; /* in the list of abandoned contexts */
     struct async_runs *async;   /* NULL: no asynchronous run was started */
     run_observer *measuring;    /* of host/insight, while runs are measured or profiled; otherwise NULL */
+    context_ladder *ladder;     /* NULL: without option ladder */
 };
 
 /* *out: the open provider of that name. INLAY_NOT_FOUND: the session has none. */
@@ -49,6 +51,11 @@ void context_find_ready(inlay_context *context);
 /* The part of inlay_context_run() after context_find_ready(). Both are called between session_context_enter() and
  * session_context_leave(). */
 inlay_status context_run_ready(inlay_context *context, const inlay_run_options *options, inlay_diag *diag);
+/* The context whose runner did the last run. */
+static inline inlay_context *context_last(inlay_context *context)
+{
+    return context->ladder != NULL ? context->ladder->contexts[context->ladder->last] : context;
+}
 /* Before a run of a context that keeps rows: its tokens are bound, and its states are not. */
 INLAY_NODISCARD inlay_status context_check_rows(const inlay_context *context, inlay_diag *diag);
 /* The context keeps no rows any more. */

@@ -27,6 +27,21 @@ done:
     return status;
 }
 
+/* Option ladder: a context for each of the session's other variants. */
+static inlay_status create_variants(inlay_context *context, inlay_diag *diag)
+{
+    const session_ladder *variants = &context->session->ladder;
+    inlay_status status = INLAY_OK;
+
+    context->ladder = ladder_create(variants->count);
+    if (context->ladder == NULL)
+        return no_memory(diag, "for a run context");
+    context->ladder->contexts[0] = context;
+    for (uint32_t i = 1; i < variants->count && status == INLAY_OK; i++)
+        status = inlay_context_create(variants->variants[i], &context->ladder->contexts[i], diag);
+    return status;
+}
+
 inlay_status inlay_context_create(inlay_session *session, inlay_context **out_context, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
@@ -62,6 +77,8 @@ inlay_status inlay_context_create(inlay_session *session, inlay_context **out_co
     INLAY_TRY(add_observers(context, diag));
     INLAY_TRY(runner_create(program, &context->shared, &context->runner, diag));
     INLAY_TRY(context_make_defaults(context, program, diag));
+    if (session->ladder.count > 0)
+        INLAY_TRY(create_variants(context, diag));
     *out_context = context;
     context = NULL;
 done:
@@ -90,6 +107,10 @@ void inlay_context_destroy(inlay_context *context)
         return;
     }
     context_end_async(context);
+    for (uint32_t i = 1; context->ladder != NULL && i < context->ladder->count; i++)
+        inlay_context_destroy(context->ladder->contexts[i]);
+    ladder_destroy(context->ladder);
+    context->ladder = NULL;
     if (context->shared.hang.abandoned || session_device_hangs(context->session)) {
         abandon(context);
         return;
@@ -202,6 +223,9 @@ inlay_status inlay_context_set_input(inlay_context *context, uint32_t index, inl
     inlay_value_ref(value);
     inlay_value_unref(context->inputs[index]);
     context->inputs[index] = value;
+    for (uint32_t i = 1; context->ladder != NULL && i < context->ladder->count; i++)
+        if (inlay_context_set_input(context->ladder->contexts[i], index, value, diag) != INLAY_OK)
+            return INLAY_SHAPE_MISMATCH;
     return INLAY_OK;
 }
 
@@ -222,5 +246,8 @@ inlay_status inlay_context_set_output(inlay_context *context, uint32_t index, in
     inlay_value_unref(context->bound_outputs[index]);
     context->bound_outputs[index] = value;
     context->runner->out.wanted[index] = value;
+    for (uint32_t i = 1; context->ladder != NULL && i < context->ladder->count; i++)
+        if (inlay_context_set_output(context->ladder->contexts[i], index, value, diag) != INLAY_OK)
+            return INLAY_SHAPE_MISMATCH;
     return INLAY_OK;
 }

@@ -80,9 +80,10 @@ static inlay_status describe_plan(const struct runner *runner, const inlay_plan_
     return INLAY_OK;
 }
 
-inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *out_info)
+inlay_status inlay_context_plan(const inlay_context *of, inlay_plan_info *out_info)
 {
-    inlay_context *writable = (inlay_context *)(uintptr_t)context;
+    inlay_context *writable = context_last((inlay_context *)(uintptr_t)of);
+    const inlay_context *context = writable;
     inlay_plan_info info = { .struct_size = sizeof info };
     inlay_status status;
 
@@ -92,4 +93,13 @@ inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *o
     if (status != INLAY_OK)
         return status;
     return sized_struct_write(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
+}
+
+const char *inlay_context_variant(const inlay_context *context, double *out_error)
+{
+    const session_loading *loading = &context_last((inlay_context *)(uintptr_t)context)->session->loading;
+
+    if (out_error != NULL)
+        *out_error = loading->variant != NULL ? loading->variant_error : -1;
+    return loading->variant;
 }

@@ -129,6 +129,13 @@ void context_find_ready(inlay_context *context)
         context->ready[i] = value->ready;
         context->runner->in.ready = context->ready;
     }
+    for (uint32_t i = 1; context->ladder != NULL && i < context->ladder->count; i++) {
+        inlay_context *variant = context->ladder->contexts[i];
+
+        session_context_enter(variant->session, &variant->entry);
+        context_find_ready(variant);
+        session_context_leave(&variant->entry);
+    }
 }
 
 static inlay_status gather_inputs(inlay_context *context, inlay_diag *diag)
@@ -258,7 +265,8 @@ inlay_status inlay_context_run(inlay_context *context, const inlay_run_options *
     return status;
 }
 
-inlay_status context_run_ready(inlay_context *context, const inlay_run_options *options, inlay_diag *diag)
+/* Runs the context's own program. */
+static inlay_status run_own(inlay_context *context, const inlay_run_options *options, inlay_diag *diag)
 {
     bool must_fit = options != NULL && INLAY_HAS(options, flags) && (options->flags & INLAY_RUN_OUTPUTS_BOUND) != 0;
     inlay_status status, files;
@@ -282,6 +290,94 @@ inlay_status context_run_ready(inlay_context *context, const inlay_run_options *
     session_context_ran(context->session, &context->entry);
     session_leave_providers(context->session);
     return status == INLAY_OK && must_fit ? check_outputs(context, diag) : status;
+}
+
+/* Option ladder: timed runs of each variant in the first run of a context, after one that plans. */
+enum { FIRST_RUNS = 3 };
+
+/* Runs a variant, until until_ns at most (0: without limit), and notes its time. */
+static inlay_status run_variant(inlay_context *context, ladder_times *times, uint32_t variant,
+                                const inlay_run_options *options, uint64_t until_ns, inlay_diag *diag)
+{
+    inlay_context *runs = context->ladder->contexts[variant];
+    const uint64_t begin = clock_ns();
+    inlay_run_options limited = *options;
+    inlay_status status;
+
+    limited.timeout_ns = until_ns == 0 ? 0 : until_ns > begin ? until_ns - begin : 1;
+    context->ladder->last = variant;
+    session_context_enter(runs->session, &runs->entry);
+    status = run_own(runs, &limited, diag);
+    session_context_leave(&runs->entry);
+    if (status == INLAY_OK || status == INLAY_DEADLINE_EXCEEDED)
+        ladder_note(context->ladder, times, variant, (double)(clock_ns() - begin), status != INLAY_OK);
+    return status;
+}
+
+/* The first run of the context: the last one is that of the most exact variant. */
+static inlay_status run_all_variants(inlay_context *context, ladder_times *times, const inlay_run_options *options,
+                                     uint64_t stop_ns, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t variant = context->ladder->count; variant-- > 0;)
+        for (uint32_t i = 0; i < 1 + FIRST_RUNS; i++)
+            INLAY_TRY(run_variant(context, times, variant, options, stop_ns, diag));
+    ladder_forget_loads(context->ladder);
+done:
+    if (status != INLAY_OK)
+        ladder_reset(context->ladder);
+    return status;
+}
+
+/* Runs the most exact variant that is expected to end by the deadline, and the quickest one if it takes longer. */
+static inlay_status run_in_time(inlay_context *context, ladder_times *times, const inlay_run_options *options,
+                                uint64_t stop_ns, inlay_diag *diag)
+{
+    const uint64_t begin = clock_ns(), deadline = options->deadline_ns;
+    const double left = deadline > begin ? (double)(deadline - begin) : 0;
+    const ladder_choice choice = ladder_choose(context->ladder, times, left);
+    inlay_diag late = INLAY_DIAG_INIT;
+    uint64_t until;
+    inlay_status status;
+
+    if (choice.variant == choice.quickest)
+        return run_variant(context, times, choice.variant, options, stop_ns, diag);
+    until = deadline - (uint64_t)choice.reserve_ns;
+    if (stop_ns != 0 && stop_ns <= until)
+        return run_variant(context, times, choice.variant, options, stop_ns, diag);
+    status = run_variant(context, times, choice.variant, options, until, &late);
+    if (status == INLAY_DEADLINE_EXCEEDED)
+        return run_variant(context, times, choice.quickest, options, stop_ns, diag);
+    if (status != INLAY_OK && diag != NULL && INLAY_HAS(diag, tensor)) {
+        late.struct_size = diag->struct_size;
+        *diag = late;
+    }
+    return status;
+}
+
+static inlay_status run_ladder(inlay_context *context, const inlay_run_options *options, inlay_diag *diag)
+{
+    inlay_run_options given = INLAY_RUN_OPTIONS_INIT;
+    ladder_times *times =
+        ladder_find_times(context->ladder, context->inputs, inlay_session_input_count(context->session));
+    uint64_t stop_ns = 0;
+
+    if (options != NULL)
+        sized_struct_read(&given, sizeof given, options, options->struct_size);
+    given.struct_size = sizeof given;
+    if (given.timeout_ns > 0)
+        stop_ns = deadline_after(given.timeout_ns);
+    if (ladder_is_new(context->ladder))
+        return run_all_variants(context, times, &given, stop_ns, diag);
+    if (given.deadline_ns == 0 || context->measuring != NULL) /* measurements are those of the most exact variant */
+        return run_variant(context, times, 0, &given, stop_ns, diag);
+    return run_in_time(context, times, &given, stop_ns, diag);
+}
+
+inlay_status context_run_ready(inlay_context *context, const inlay_run_options *options, inlay_diag *diag)
+{
+    return context->ladder != NULL ? run_ladder(context, options, diag) : run_own(context, options, diag);
 }
 
 static inlay_status start_run(inlay_context *context, const inlay_run_options *options, inlay_diag *diag)
@@ -337,7 +433,9 @@ static inlay_status start_run(inlay_context *context, const inlay_run_options *o
 
 inlay_value *inlay_context_output(inlay_context *context, uint32_t index)
 {
-    if (context->shared.hang.unwinding || index >= inlay_session_output_count(context->session))
+    const inlay_context *last = context_last(context);
+
+    if (last->shared.hang.unwinding || index >= inlay_session_output_count(context->session))
         return NULL;
-    return context->runner->out.values[index];
+    return last->runner->out.values[index];
 }

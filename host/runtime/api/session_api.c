@@ -6,6 +6,7 @@
 #include "session/package.h"
 #include "session/update.h"
 #include <string.h>
+#include <unistd.h>
 
 const char *inlay_version(void)
 {
@@ -36,6 +37,11 @@ static inlay_status create(const session_source *source, const inlay_options *op
     inlay_status status;
 
     *out_session = NULL;
+    if (options_text(options, OPTION_ladder)[0] != '\0' &&
+        (source->path == NULL || (access(source->path, F_OK) == 0 && !package_is(source->path))))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "option ladder names variants of a model package, which the model is not; make one with "
+                          "inlay pack");
     if (logs && api_insight("option placement: inlay_session_explain", diag) == NULL)
         return INLAY_UNSUPPORTED;
     status = source->path != NULL && package_is(source->path)
@@ -125,6 +131,8 @@ inlay_status inlay_session_update(inlay_session *session, uint32_t count, const 
 {
     const inlay_status status = session_check_process(session, diag);
 
+    if (status == INLAY_OK && session->ladder.count > 0 && count > 0)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "weights of a session with option ladder cannot be replaced");
     return status == INLAY_OK ? session_update(session, count, names, values, diag) : status;
 }
 
@@ -134,6 +142,14 @@ inlay_status inlay_session_memory(const inlay_session *session, inlay_memory_inf
 
     INLAY_CHECK(session_check(session));
     run_memory_get_info(session->limits.memory, &info);
+    for (uint32_t i = 1; i < session->ladder.count; i++) {
+        inlay_memory_info more;
+
+        run_memory_get_info(session->ladder.variants[i]->limits.memory, &more);
+        info.used_bytes += more.used_bytes;
+        info.peak_bytes += more.peak_bytes;
+        info.allocations += more.allocations;
+    }
     return sized_struct_write(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }
 

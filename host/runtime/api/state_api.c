@@ -33,6 +33,9 @@ inlay_status inlay_context_keep_states(inlay_context *context, uint64_t rows, in
         return inlay_fail(diag, INLAY_NOT_FOUND,
                           "the model has no known states; option state declares outputs that are inputs "
                           "of the next run, INPUT=OUTPUT");
+    if (context->ladder != NULL)
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "a context of a session with option ladder keeps no states: each variant has its own");
     if (rows > UINT32_MAX / 2)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "a state cannot have %llu rows", (unsigned long long)rows);
     status = run_states_create(context->runner->prog, context->session->limits.memory, rows, &states, diag);

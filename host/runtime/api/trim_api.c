@@ -34,6 +34,8 @@ inlay_status inlay_context_trim(inlay_context *context, inlay_diag *diag)
         context->entry.used = false;
     }
     session_context_leave(&context->entry);
+    for (uint32_t i = 1; context->ladder != NULL && i < context->ladder->count && status == INLAY_OK; i++)
+        status = inlay_context_trim(context->ladder->contexts[i], diag);
     if (status == INLAY_OK)
         heap_trim();
     return status;
@@ -41,7 +43,11 @@ inlay_status inlay_context_trim(inlay_context *context, inlay_diag *diag)
 
 inlay_status inlay_session_trim(inlay_session *session, inlay_diag *diag)
 {
-    const inlay_status status = session_check_process(session, diag);
+    inlay_status status = session_check_process(session, diag);
 
-    return status == INLAY_OK ? session_trim(session, diag) : status;
+    if (status == INLAY_OK)
+        status = session_trim(session, diag);
+    for (uint32_t i = 1; i < session->ladder.count && status == INLAY_OK; i++)
+        status = inlay_session_trim(session->ladder.variants[i], diag);
+    return status;
 }

@@ -153,12 +153,15 @@ void decompose_crop(subgraph_builder *builder)
                       : sized && sizes != 2                   ? "scale must have two elements, height and width"
                                                               : NULL;
     int64_t begins[2], ends[2];
+    bool known = true; /* the height and the width of the image */
+    uint32_t output;
 
     for (uint32_t i = 0; why == NULL && i < 2; i++) { /* the axis of the height, then that of the width */
         const int64_t dim =
             rank == 4 ? rewrite_dim(rewrite_value_info(builder->rewrite, builder_input(builder, 0)), 2 + i) : -1;
         int64_t least; /* size of the input along the axis */
 
+        known = known && dim >= 0;
         begins[i] = border[1 - i];
         if (border[1 - i] < 0 || border[3 - i] < 0 || (sized && size[i] < 0))
             why = "border or scale is negative";
@@ -171,7 +174,15 @@ void decompose_crop(subgraph_builder *builder)
     }
     if (builder_refuse(builder, why))
         return;
-    builder_set_output(builder, 0,
-                       emit_op(builder, "Slice", 13, builder_input(builder, 0), emit_integers(builder, begins, 2),
-                               emit_integers(builder, ends, 2), emit_list(builder, 2, 3)));
+    /* Slice takes what there is. If the size of the image is not known yet, the run has to fail for a smaller image:
+     * negative pads and a fixed size do. */
+    if (known || sized)
+        output = emit_op(builder, "Slice", 13, builder_input(builder, 0), emit_integers(builder, begins, 2),
+                         emit_integers(builder, ends, 2), emit_list(builder, 2, 3));
+    else
+        output = emit_op(builder, "Pad", 13, builder_input(builder, 0),
+                         emit_list(builder, 0, 0, -begins[0], -begins[1], 0, 0, -border[3], -border[2]));
+    if (!known && sized)
+        output = emit_op(builder, "Reshape", 13, output, emit_list(builder, 0, 0, size[0], size[1]));
+    builder_set_output(builder, 0, output);
 }

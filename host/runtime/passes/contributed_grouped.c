@@ -311,6 +311,21 @@ static uint32_t emit_before(subgraph_builder *builder, uint32_t end, uint32_t le
                       RESHAPED(builder, end, -1, 1, 1, 1));
 }
 
+/* Positions of the new keys: those of the queries. A layer that attends to the keys of another layer, all in its past,
+ * has no new keys, and so no positions. */
+static uint32_t key_positions(subgraph_builder *builder, uint32_t positions, uint32_t rows)
+{
+    const uint32_t key = builder_input(builder, 1);
+    const inlay_value_info *query = rewrite_value_info(builder->rewrite, builder_input(builder, 0)),
+                           *info = key != INLAY_NONE ? rewrite_value_info(builder->rewrite, key) : NULL;
+
+    if (info == NULL || (query->rank == 3 && info->rank == 3 && rewrite_same_dim(&query->dims[1], &info->dims[1])))
+        return positions;
+    return emit_op(builder, "Slice", 13, positions, emit_list(builder, 0),
+                   RESHAPED(builder, emit_op(builder, "Mul", 14, emit_size(builder, key, 1), rows), 1),
+                   emit_list(builder, 1));
+}
+
 void decompose_group_query_attention(subgraph_builder *builder)
 {
     static const grouped_inputs group = { 5, 6, 7, 8, 9, 10, 11, 14, 15 },
@@ -372,11 +387,12 @@ void decompose_group_query_attention(subgraph_builder *builder)
                        given = stated != INLAY_NONE ? stated : positions;
         const bool interleaved = graph_attr_int(node, "rotary_interleaved", 0) != 0;
         const int64_t half = rewrite_dim(rewrite_value_info(builder->rewrite, cosines), -1);
+        const uint32_t places[] = { given, key_positions(builder, given, rows) };
         uint32_t *const both[] = { &operands.q, &operands.k };
 
         for (uint32_t i = 0; i < 2; i++)
-            *both[i] = half < 0 ? emit_partial_rotary(builder, *both[i], cosines, sines, given, interleaved)
-                                : emit_rotary(builder, *both[i], cosines, sines, given, interleaved, 2 * half, 0);
+            *both[i] = half < 0 ? emit_partial_rotary(builder, *both[i], cosines, sines, places[i], interleaved)
+                                : emit_rotary(builder, *both[i], cosines, sines, places[i], interleaved, 2 * half, 0);
     }
     length = builder_input(builder, 3) == INLAY_NONE
                  ? rows

@@ -80,7 +80,7 @@ static bool find_trips(const struct graph *graph, const graph_node *node, const 
     return true;
 }
 
-/* Returns true if the body is small enough for that many copies. */
+/* Returns true if the body is small enough for `trips` copies. */
 static bool is_small(const struct graph *body, int64_t trips)
 {
     uint64_t constants = 0;

@@ -299,7 +299,7 @@ static bool is_plugin_file(const char *path)
            stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* Loads a file that the search path names. Its folder has to pass the same checks as if it were searched. */
+/* Loads a file that the search path names. Its folder has to pass the checks of a searched folder. */
 static inlay_status load_named_file(plugin_set *set, const plugin_search *search, const char *path, inlay_diag *diag)
 {
     char dir[PATH_MAX], real[PATH_MAX];

@@ -29,37 +29,45 @@ static bool was_in_use(inlay_session *session)
     return used || !program_inherit(session->main);
 }
 
+static inlay_status adopt(inlay_session *session, inlay_diag *diag)
+{
+    const partition_provider *device = program_device(session->main);
+    inlay_status status = INLAY_OK;
+
+    INLAY_CHECK(session->forks < fork_count);
+    if (device != NULL)
+        status = inlay_fail(diag, INLAY_UNSUPPORTED,
+                            "the session was created before fork() and runs on a device (provider %s), which the "
+                            "child cannot use: create a session in the child",
+                            device->name);
+    else if (was_in_use(session))
+        status = inlay_fail(diag, INLAY_UNSUPPORTED,
+                            "the session was created before fork() and was in use by another thread: create a "
+                            "session in the child");
+    if (status == INLAY_OK)
+        session_background_inherit(session);
+    if (status == INLAY_OK)
+        session_idle_inherit(session);
+    if (status == INLAY_OK && session->client != NULL)
+        session->client->calls->inherit(session->client);
+    if (status == INLAY_OK)
+        weight_stream_inherit(session->env.stream);
+    if (status == INLAY_OK)
+        __atomic_store_n(&session->forks, fork_count, __ATOMIC_RELEASE);
+    return status;
+}
+
 inlay_status session_adopt_after_fork(const inlay_session *session, inlay_diag *diag)
 {
     inlay_session *writable = (inlay_session *)(uintptr_t)session;
     inlay_status status = INLAY_OK;
 
     (void)pthread_mutex_lock(&lock);
-    if (writable->forks != fork_count) {
-        const partition_provider *device = program_device(writable->main);
-
-        INLAY_CHECK(writable->forks < fork_count);
-
-        if (device != NULL)
-            status = inlay_fail(diag, INLAY_UNSUPPORTED,
-                                "the session was created before fork() and runs on a device (provider %s), which the "
-                                "child cannot use: create a session in the child",
-                                device->name);
-        else if (was_in_use(writable))
-            status = inlay_fail(diag, INLAY_UNSUPPORTED,
-                                "the session was created before fork() and was in use by another thread: create a "
-                                "session in the child");
-        if (status == INLAY_OK)
-            session_background_inherit(writable);
-        if (status == INLAY_OK)
-            session_idle_inherit(writable);
-        if (status == INLAY_OK && writable->client != NULL)
-            writable->client->calls->inherit(writable->client);
-        if (status == INLAY_OK)
-            weight_stream_inherit(writable->env.stream);
-        if (status == INLAY_OK)
-            __atomic_store_n(&writable->forks, fork_count, __ATOMIC_RELEASE);
-    }
+    for (uint32_t i = 1; i < writable->ladder.count && status == INLAY_OK; i++)
+        if (writable->ladder.variants[i]->forks != fork_count)
+            status = adopt(writable->ladder.variants[i], diag);
+    if (status == INLAY_OK && writable->forks != fork_count)
+        status = adopt(writable, diag);
     (void)pthread_mutex_unlock(&lock);
     return status;
 }

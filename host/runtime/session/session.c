@@ -825,6 +825,9 @@ void session_close(inlay_session *session)
     if (session == NULL)
         return;
     session_idle_end(session);
+    for (uint32_t i = 1; i < session->ladder.count; i++)
+        session_close(session->ladder.variants[i]);
+    session->ladder.count = 0;
     if (session->client != NULL && session_check_process(session, NULL) == INLAY_OK) {
         session->client->calls->destroy(session->client);
         session->client = NULL;
@@ -848,6 +851,7 @@ void session_close(inlay_session *session)
     (void)pthread_mutex_destroy(&session->contexts.lock);
     (void)pthread_mutex_destroy(&session->versions.update_lock);
     options_destroy(session->versions.options);
+    free(session->ladder.variants);
     arena_deinit(&session->arena);
     free(session);
 }

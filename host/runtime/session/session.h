@@ -109,7 +109,15 @@ typedef struct session_loading {
     uint32_t nodes_in_file;     /* before optimisation, bodies included */
     int64_t lowerings;          /* number of rewrites that the optimiser did before all levels (passes/pass.h) */
     const char *chosen;         /* which variant of a package the model is, and why; NULL: of none */
+    const char *variant;        /* its name */
+    double variant_error;       /* that the package states; negative: none */
 } session_loading;
+
+/* The variants of a package, with option ladder. */
+typedef struct session_ladder {
+    inlay_session **variants; /* [count] the most exact one first, which is this session; it owns the others */
+    uint32_t count;           /* 0: without the option */
+} session_ladder;
 
 /* Callback of the caller while the session is being created. */
 typedef struct session_progress {
@@ -152,6 +160,7 @@ struct inlay_session {
     inlay_io_info *inputs; /* [main->graph->input_count]; NULL while the session is being created */
     inlay_io_info *outputs;
     session_loading loading;
+    session_ladder ladder;
     session_progress progress;
     session_log log;
     struct arena arena;

@@ -367,6 +367,7 @@ inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t g
     loop.floats = float_state_get();
     if (loop.ranges > (int64_t)team * RANGES_PER_WORKER)
         loop.ranges = (int64_t)team * RANGES_PER_WORKER;
+    loop.ranges -= loop.ranges % team; /* as many for each worker: with one more, some would take twice as long */
     share_ranges(&loop, team);
     if (team <= 1)
         run_worker(&loop, 0);

@@ -66,11 +66,10 @@ static bool may_grow(size_t bytes)
     if (wanted > FREE_BYTES + tree.held) {
         const uint64_t more = (wanted - FREE_BYTES - tree.held + HELD_STEP - 1) / HELD_STEP * HELD_STEP;
 
-        tree.is_refused = !server_hold(request->server, request->held_bytes, more);
+        tree.is_refused = !request_count(request, more);
         if (tree.is_refused)
             return false;
         tree.held += more;
-        request->held_bytes += more;
     }
     return true;
 }
@@ -123,8 +122,7 @@ static json_t *load(struct exchange *exchange, body_error *error)
                         (unsigned long long)tree.most);
     } else if (tree.is_refused) {
         error->status = HTTP_TOO_MANY_REQUESTS;
-        exchange->request.retry_after = 1;
-        (void)body_fail(error, "all requests in progress exceed max_inflight_bytes; try again later");
+        (void)body_fail(error, REQUEST_IS_LARGE);
     } else {
         (void)body_fail(error, "the request's JSON, byte %d: %s", wrong.position,
                         json_error_code(&wrong) == json_error_null_character ||

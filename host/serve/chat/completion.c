@@ -477,20 +477,36 @@ static bool render_chat(struct completion *completion, char **out_text, inlay_di
     return true;
 }
 
-/* Makes the tokens of the prompt of messages with images. */
+static bool refuse_large(body_error *error)
+{
+    error->status = HTTP_TOO_MANY_REQUESTS;
+    return body_fail(error, REQUEST_IS_LARGE);
+}
+
+/* Makes the tokens of the prompt of messages with images, whose files and rows count in max_inflight_bytes. */
 static bool read_images(struct completion *completion, input_text *prompt, body_error *error)
 {
     const completion_request *asked = &completion->asked;
-    const struct model *model = completion->exchange->request.job.model;
+    struct request *request = &completion->exchange->request;
+    const struct model *model = request->job.model;
+    uint64_t files = 0, rows = 0;
     inlay_diag diag = INLAY_DIAG_INIT;
 
     if (model->vision.encoder == NULL)
         return body_fail(error, "the messages have images; the model takes texts only, as it has no vision part");
+    for (uint32_t i = 0; i < asked->image_count; i++)
+        files += asked->images[i].bytes;
     if (strlen(prompt->text) > model->text->most_bytes)
         return body_fail_length(error, "the prompt", strlen(prompt->text), model->text->most_bytes);
+    if (!request_count(request, files))
+        return refuse_large(error);
     if (image_prompt_read(model->vision.encoder, model->text->tokenizer, prompt->text, asked->images,
                           asked->image_count, &completion->images, &diag) != INLAY_OK)
         return body_fail(error, "%s", diag.text);
+    for (uint32_t i = 0; i < completion->images.image_count; i++)
+        rows += completion->images.spans[i].count;
+    if (!request_count(request, rows * (uint64_t)model->text->decode.image_width * sizeof(float)))
+        return refuse_large(error);
     prompt->tokens = completion->images.tokens; /* now owned by the prompt */
     prompt->token_count = completion->images.count;
     completion->images.tokens = NULL;
@@ -572,7 +588,8 @@ static bool read_prompts(struct exchange *exchange, struct completion *completio
 
         good = read_prompt(completion, prompt, &error);
         if (!good)
-            exchange_fail_parameter(exchange, HTTP_BAD_REQUEST, error.text, completion->asked.prompt_name, error.code);
+            exchange_fail_parameter(exchange, error.status != 0 ? error.status : HTTP_BAD_REQUEST, error.text,
+                                    completion->asked.prompt_name, error.code);
         completion->prompt_tokens += prompt->token_count;
         prompt->text = NULL; /* the tokens are used from here on */
     }

@@ -166,6 +166,8 @@ static void store_vector(embedded_text *text, const float *vectors, size_t count
         (void)no_memory(diag, "for the vectors");
     else if (size != embedding->size)
         (void)inlay_fail(diag, INLAY_UNSUPPORTED, "the model's embeddings have different sizes");
+    else if (embedding->is_joined) /* of size 1 */
+        embedding->vectors[text - embedding->texts] = vectors[0];
     else if (embedding->dimensions > size)
         (void)inlay_fail(diag, INLAY_INVALID_ARGUMENT, "dimensions: the model's embeddings have %zu", size);
     else
@@ -303,9 +305,17 @@ static bool tokenize(struct exchange *exchange, struct embedding *embedding)
 static void compute(struct exchange *exchange)
 {
     struct embedding *embedding = exchange->embedding;
+    const text_model *text = exchange->request.job.model->text;
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (exchange->request.job.model->text == NULL || exchange->request.job.model->text->vectors == INLAY_NONE)
+    if (text != NULL && text->vectors == INLAY_NONE && text->scores != INLAY_NONE &&
+        exchange->route.kind != ROUTE_EMBEDDINGS)
+        similarity_join(embedding);
+    else if (text != NULL && text->vectors == INLAY_NONE && text->scores != INLAY_NONE)
+        exchange_fail_parameter(exchange, HTTP_BAD_REQUEST,
+                                "not an embedding model: it reads two texts together, for /v1/rerank and /v1/score",
+                                "model", NULL);
+    else if (text == NULL || text->vectors == INLAY_NONE)
         exchange_fail_parameter(exchange, HTTP_BAD_REQUEST,
                                 "not an embedding model; that needs an output sentence_embedding or last_hidden_state "
                                 "and a tokenizer.json",
@@ -319,16 +329,17 @@ static void compute(struct exchange *exchange)
         return;
     }
     for (uint32_t i = 0; i < embedding->inputs.count; i++) {
-        embedded_text *text = &embedding->texts[i];
+        embedded_text *one = &embedding->texts[i];
         const input_text *input = &embedding->inputs.texts[i];
 
-        text->embedding = embedding;
-        text->encoding = (encoding_text){ .request = &exchange->request.job,
-                                          .tokens = input->tokens,
-                                          .count = input->token_count,
-                                          .next = i + 1 < embedding->inputs.count ? &text[1].encoding : NULL,
-                                          .take = take_vectors,
-                                          .end = end_texts };
+        one->embedding = embedding;
+        one->encoding = (encoding_text){ .request = &exchange->request.job,
+                                         .tokens = input->tokens,
+                                         .count = input->token_count,
+                                         .second = input->second_begin,
+                                         .next = i + 1 < embedding->inputs.count ? &one[1].encoding : NULL,
+                                         .take = take_vectors,
+                                         .end = end_texts };
     }
     request_suspend(&exchange->request);
     watch_add(exchange->request.server->watch, &exchange->request);

@@ -26,7 +26,8 @@ struct embedding {
     /* /v1/rerank and /v1/score only: the texts of `query`, followed by those of `documents`, are embedded. */
     json_t *query, *documents; /* borrowed from the body */
     uint32_t query_count;
-    uint32_t top; /* documents in the reply; 0: all */
+    bool is_joined; /* each text is read with its query, and query_count is 0; see similarity_join() */
+    uint32_t top;   /* documents in the reply; 0: all */
     bool hides_documents;
 
     float *vectors; /* [inputs.count x size], after the first run */
@@ -35,7 +36,9 @@ struct embedding {
     inlay_diag failure; /* of the first text that failed */
 };
 
-/* similarity.c: adds the texts to compare; writes how similar they are. */
+/* similarity.c: adds the texts to compare; joins them to pairs, for a model that reads two texts together; writes how
+ * similar they are. */
 bool similarity_texts(struct embedding *embedding, body_error *error);
+void similarity_join(struct embedding *embedding);
 void similarity_write(struct embedding *embedding);
 #endif

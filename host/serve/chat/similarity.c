@@ -1,6 +1,6 @@
-/* POST /v1/rerank and /v1/score: the similarity of texts, by the cosine of their vectors. */
+/* POST /v1/rerank and /v1/score: the similarity of texts, by the cosine of their vectors, or by the score of a model
+ * that reads two texts together. */
 #include "serve/chat/embedding_internal.h"
-#include "inlay/check.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +44,21 @@ bool similarity_texts(struct embedding *embedding, body_error *error)
     return true;
 }
 
+void similarity_join(struct embedding *embedding)
+{
+    input_text *texts = embedding->inputs.texts;
+    const uint32_t queries = embedding->query_count, count = embedding->inputs.count - queries;
+
+    for (uint32_t i = 0; i < count; i++)
+        texts[queries + i].second = texts[queries + i].text;
+    for (uint32_t i = 0; i < count; i++)
+        texts[queries + i].text = texts[queries > 1 ? i : 0].text;
+    memmove(texts, texts + queries, count * sizeof *texts);
+    embedding->inputs.count = count;
+    embedding->query_count = 0;
+    embedding->is_joined = true;
+}
+
 static double cosine(const struct embedding *embedding, uint32_t left, uint32_t right)
 {
     const float *a = embedding->vectors + left * embedding->size, *b = embedding->vectors + right * embedding->size;
@@ -55,6 +70,13 @@ static double cosine(const struct embedding *embedding, uint32_t left, uint32_t 
         b_norm += (double)b[i] * (double)b[i];
     }
     return a_norm > 0 && b_norm > 0 ? product / sqrt(a_norm * b_norm) : 0;
+}
+
+/* How similar text i is to its query. */
+static double score_of(const struct embedding *embedding, uint32_t i)
+{
+    return embedding->is_joined ? (double)embedding->vectors[i]
+                                : cosine(embedding, embedding->query_count > 1 ? i : 0, embedding->query_count + i);
 }
 
 typedef struct scored_text {
@@ -79,7 +101,8 @@ static void write_ranks(const struct embedding *embedding, const scored_text *sc
 {
     strbuf_text(to, "\"results\":[");
     for (uint32_t i = 0; i < count && (embedding->top == 0 || i < embedding->top); i++) {
-        const char *text = embedding->inputs.texts[embedding->query_count + scores[i].index].text;
+        const input_text *input = &embedding->inputs.texts[embedding->query_count + scores[i].index];
+        const char *text = input->second != NULL ? input->second : input->text;
 
         strbuf_format(to, "%s{\"index\":%u,", i > 0 ? "," : "", scores[i].index);
         if (!embedding->hides_documents) {
@@ -113,14 +136,12 @@ void similarity_write(struct embedding *embedding)
     struct strbuf *to = &exchange->reply;
     const size_t tokens = input_list_tokens(&embedding->inputs);
 
-    INLAY_CHECK(embedding->query_count > 0);
     if (scores == NULL) {
         exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the texts");
         return;
     }
     for (uint32_t i = 0; i < count; i++)
-        scores[i] =
-            (scored_text){ i, cosine(embedding, embedding->query_count > 1 ? i : 0, embedding->query_count + i) };
+        scores[i] = (scored_text){ i, score_of(embedding, i) };
     strbuf_text(to, "{\"model\":");
     strbuf_json(to, embedding->model, strlen(embedding->model));
     strbuf_format(to, ",\"usage\":{\"prompt_tokens\":%zu,\"total_tokens\":%zu},", tokens, tokens);

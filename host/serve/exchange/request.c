@@ -30,16 +30,21 @@ void request_deinit(struct request *request)
     request_release_reply(request);
 }
 
+bool request_count(struct request *request, uint64_t bytes)
+{
+    if (bytes > 0 && !server_hold(request->server, request->held_bytes, bytes)) {
+        request->retry_after = 1;
+        return false;
+    }
+    request->held_bytes += bytes;
+    return true;
+}
+
 inlay_status request_hold(struct request *request, uint64_t bytes, inlay_diag *diag)
 {
     if (bytes > request->server->limits.body_bytes)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the inputs are larger than max_body_bytes");
-    if (bytes > 0 && !server_hold(request->server, request->held_bytes, bytes)) {
-        request->retry_after = 1;
-        return inlay_fail(diag, INLAY_BUSY, "all requests in progress exceed max_inflight_bytes; try again later");
-    }
-    request->held_bytes += bytes;
-    return INLAY_OK;
+    return request_count(request, bytes) ? INLAY_OK : inlay_fail(diag, INLAY_BUSY, REQUEST_IS_LARGE);
 }
 
 inlay_status request_hold_reply(struct request *request, uint64_t bytes, bool is_result, inlay_diag *diag)

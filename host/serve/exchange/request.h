@@ -51,6 +51,9 @@ void request_init(struct request *request, struct server *server, struct connect
                   void (*resume)(front_task *task));
 /* The request is over: gives back what it holds. */
 void request_deinit(struct request *request);
+/* Counts memory of the request in max_inflight_bytes until it ends. false: REQUEST_IS_LARGE; retry_after is set. */
+bool request_count(struct request *request, uint64_t bytes);
+#define REQUEST_IS_LARGE "all requests in progress exceed max_inflight_bytes; try again later"
 /* Counts further bytes that the request makes the server hold. INLAY_LIMIT_EXCEEDED: they are more than max_body_bytes;
  * INLAY_BUSY: they exceed max_inflight_bytes, and retry_after is set. */
 INLAY_NODISCARD inlay_status request_hold(struct request *request, uint64_t bytes, inlay_diag *diag);

@@ -164,6 +164,17 @@ static uint64_t time_left(const struct instance *instance, uint32_t count, uint6
     return latest > now ? latest - now : 1;
 }
 
+/* The earliest deadline of the jobs, for option ladder; 0 = none. */
+static uint64_t first_deadline(const struct instance *instance, uint32_t count)
+{
+    uint64_t first = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        if (instance->jobs[i]->deadline_ns != 0 && (first == 0 || instance->jobs[i]->deadline_ns < first))
+            first = instance->jobs[i]->deadline_ns;
+    return first;
+}
+
 /* Runs each job alone after a batched run failed, so that an invalid request does not fail the others. */
 static void run_each(struct model *model, struct instance *instance, uint32_t count)
 {
@@ -206,6 +217,7 @@ static inlay_status run_in_budget(const struct model *model, struct instance *in
 
     run.cancel = &instance->cancel;
     run.max_threads = instance->threads;
+    run.deadline_ns = first_deadline(instance, count);
     do {
         const uint64_t now = clock_ns();
 

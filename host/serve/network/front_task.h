@@ -21,7 +21,7 @@ typedef struct front_task {
 /* Hands a task back to its thread. Any thread; from here the task may be freed. */
 void front_wake(front_task *task);
 /* Resumes a task on this thread, which is the task's, at that time. At most a quarter of max_connections are delayed at
- * a time, so that clients that guess tokens do not lock others out. false: that many are delayed already, and the task
+ * a time, so that clients that guess tokens do not lock others out. false: a quarter is delayed already, and the task
  * is not resumed. */
 bool front_delay(front_task *task, uint64_t resume_ns);
 /* As front_delay(), without the limit: for tasks of clients that do not guess tokens. */

@@ -114,7 +114,7 @@ static void add_input(struct batch *batch, const char *name, uint32_t input, int
                                                                   .data = data };
 }
 
-/* Sets the inputs of the run: tokens, a mask, positions, token types of zero. */
+/* Sets the inputs of the run: tokens, a mask, positions, token types. */
 static bool make_inputs(struct batch *batch, inlay_diag *diag)
 {
     const text_model *model = batch->encoder->model->text;
@@ -132,7 +132,6 @@ static bool make_inputs(struct batch *batch, inlay_diag *diag)
     mask = tokens + count;
     positions = mask + count;
     types = positions + count;
-    memset(types, 0, count * sizeof *types);
     for (uint32_t row = 0; row < batch->rows; row++) {
         const encoding_text *text = batch->texts[row];
 
@@ -141,6 +140,7 @@ static bool make_inputs(struct batch *batch, inlay_diag *diag)
 
             tokens[at] = i < text->count ? text->tokens[i] : 0;
             mask[at] = i < text->count;
+            types[at] = text->second > 0 && i >= text->second && i < text->count;
             positions[at] = (int64_t)i;
         }
     }
@@ -302,7 +302,10 @@ static void batch_init(struct batch *batch, struct encoder *encoder)
     struct model *model = encoder->model;
 
     batch->encoder = encoder;
-    batch->wanted = (infer_wanted){ .name = model->outputs[model->text->vectors].name, .binary = -1 };
+    batch->wanted = (infer_wanted){
+        .name = model->outputs[model->text->vectors != INLAY_NONE ? model->text->vectors : model->text->scores].name,
+        .binary = -1
+    };
     batch->request.id = "";
     batch->request.inputs = batch->inputs;
     batch->request.outputs = &batch->wanted;

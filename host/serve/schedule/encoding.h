@@ -15,6 +15,7 @@ struct encoding_text {
     struct job *request;   /* of its request: deadline_ns, cancelled; in no queue itself */
     const int64_t *tokens; /* [count] */
     size_t count;
+    size_t second;       /* the first token of a second text, whose token type is 1; 0: there is none */
     encoding_text *next; /* the request's next text */
     /* Takes the vectors [vectors, size] of the text, one or one for each token; or else failure, which is NULL if there
      * are vectors. Returns whether this was the last text of its request. Under the model's lock of texts. */

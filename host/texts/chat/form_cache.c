@@ -70,7 +70,7 @@ struct grammar *form_cache_find(const struct strbuf *key, struct strbuf *warning
     return copy;
 }
 
-/* A place for a form of that many bytes. */
+/* Makes room for a form of `bytes` bytes. */
 static kept_form *make_room(uint64_t bytes)
 {
     for (;;) {

@@ -1,5 +1,6 @@
 #include "texts/model/input_text.h"
 #include "base/memory.h"
+#include "base/strbuf.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,12 +46,53 @@ void input_list_deinit(input_list *list)
     free(list->texts);
 }
 
+/* The text of two texts in the model's form, with a NUL. */
+static void join_pair(const input_text *text, const char *form, struct strbuf *joined)
+{
+    static const char query[] = "{query}", document[] = "{document}";
+
+    while (form[0] != '\0') {
+        if (strncmp(form, query, sizeof query - 1) == 0) {
+            strbuf_text(joined, text->text);
+            form += sizeof query - 1;
+        } else if (strncmp(form, document, sizeof document - 1) == 0) {
+            strbuf_text(joined, text->second);
+            form += sizeof document - 1;
+        } else {
+            strbuf_add(joined, form++, 1);
+        }
+    }
+    strbuf_add(joined, "", 1);
+}
+
+/* Makes the tokens of two texts. */
+static bool tokenize_pair(input_text *text, const text_model *model, const char *name, body_error *error)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    struct strbuf joined = { 0 };
+    bool good;
+
+    if (model->pair_template == NULL)
+        return tokenizer_encode_pair(model->tokenizer, text->text, text->second, &text->tokens, &text->token_count,
+                                     &text->second_begin, &diag) == INLAY_OK ||
+               body_fail(error, "%s: %s", name, diag.text);
+    join_pair(text, model->pair_template, &joined);
+    good = !joined.failed && tokenizer_encode(model->tokenizer, joined.data, false, &text->tokens, &text->token_count);
+    strbuf_deinit(&joined);
+    return good || body_fail(error, "out of memory for the tokens of %s", name);
+}
+
 bool input_text_tokenize(input_text *text, const text_model *model, bool whole, const char *name, body_error *error)
 {
+    size_t bytes;
+
     if (text->text == NULL)
         return true;
-    if (strlen(text->text) > model->most_bytes)
-        return body_fail_length(error, name, strlen(text->text), model->most_bytes);
+    bytes = strlen(text->text) + (text->second != NULL ? strlen(text->second) : 0);
+    if (bytes > model->most_bytes)
+        return body_fail_length(error, name, bytes, model->most_bytes);
+    if (text->second != NULL)
+        return tokenize_pair(text, model, name, error);
     return tokenizer_encode(model->tokenizer, text->text, whole, &text->tokens, &text->token_count) ||
            body_fail(error, "out of memory for the tokens of %s", name);
 }

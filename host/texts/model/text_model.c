@@ -207,7 +207,8 @@ static bool read_chat(text_model *text, const text_source *source)
 {
     char file[PATH_MAX];
     json_t *root = load_json(source, "tokenizer_config.json");
-    const char *form = find_template(root, "default"), *tools = find_template(root, "tool_use");
+    const char *form = find_template(root, "default"), *tools = find_template(root, "tool_use"),
+               *pair = find_template(root, "rerank");
     int64_t end;
     bool good;
 
@@ -221,7 +222,9 @@ static bool read_chat(text_model *text, const text_source *source)
     if (text->chat_template == NULL && form != NULL)
         text->chat_template = strdup(form);
     text->tool_template = tools != NULL ? strdup(tools) : NULL;
-    good = (form == NULL || text->chat_template != NULL) && (tools == NULL || text->tool_template != NULL);
+    text->pair_template = pair != NULL ? strdup(pair) : NULL;
+    good = (form == NULL || text->chat_template != NULL) && (tools == NULL || text->tool_template != NULL) &&
+           (pair == NULL || text->pair_template != NULL);
     end = text->end != NULL && text->end[0] != '\0' ? tokenizer_id(text->tokenizer, text->end) : -1;
     json_decref(root);
     if (end >= 0 && !text_model_is_end(text, end) && !add_end(text, end))
@@ -347,9 +350,17 @@ static void find_outputs(const text_source *source, text_model *text)
 
     decode->has_states = inlay_session_state_count(source->session) > 0;
     decode->logits = decode->has_states ? inlay_session_find_output(source->session, "logits") : INLAY_NONE;
-    text->vectors = INLAY_NONE;
+    text->vectors = text->scores = INLAY_NONE;
     for (size_t i = 0; i < sizeof names / sizeof names[0] && !decode->has_states && text->vectors == INLAY_NONE; i++)
         text->vectors = inlay_session_find_output(source->session, names[i]);
+    if (text->vectors == INLAY_NONE && !decode->has_states) {
+        const uint32_t logits = inlay_session_find_output(source->session, "logits");
+        inlay_io_info info = { .struct_size = sizeof info };
+
+        if (logits != INLAY_NONE && inlay_session_output(source->session, logits, &info) == INLAY_OK &&
+            info.rank == 2 && info.dims[1] == 1)
+            text->scores = logits;
+    }
 }
 
 /* A text that fits the context has at most as many bytes as the context's tokens can have. */
@@ -401,7 +412,7 @@ inlay_status text_model_open(const text_source *source, text_model **out_text, i
     find_inputs(source, text);
     find_outputs(source, text);
     status = text->decode.ids == INLAY_NONE || find_unknown(source, text, &unknown) ||
-                     (text->decode.logits == INLAY_NONE && text->vectors == INLAY_NONE)
+                     (text->decode.logits == INLAY_NONE && text->vectors == INLAY_NONE && text->scores == INLAY_NONE)
                  ? INLAY_NOT_FOUND
                  : open_tokenizer(source, &text->tokenizer, diag);
     if (status == INLAY_NOT_FOUND) {
@@ -457,6 +468,7 @@ void text_model_close(text_model *model)
     template_close(model->tool_tree);
     free(model->chat_template);
     free(model->tool_template);
+    free(model->pair_template);
     free(model->tool_form);
     free(model->ends);
     free(model->begin);

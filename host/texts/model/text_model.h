@@ -23,19 +23,21 @@ typedef struct text_model {
     struct tokenizer *tokenizer;
     decode_model decode;     /* logits: INLAY_NONE unless it is a decoder with states */
     uint32_t types, vectors; /* input token_type_ids; output of an embedding model; INLAY_NONE: missing */
-    int64_t *ends;           /* [end_count] tokens that end a text */
+    uint32_t scores; /* output `logits` [texts, 1] of a model that reads two texts together; INLAY_NONE: missing */
+    int64_t *ends;   /* [end_count] tokens that end a text */
     uint32_t end_count;
     token_index *index;    /* the vocabulary, for grammars; made by text_model_index() */
     ascii_set *characters; /* [tokenizer_count()] of each token; made by text_model_characters() */
     /* What generation_config.json says of the choice of a token: temperature (0 with do_sample false), top_p, top_k,
      * min_p, penalty; for requests that do not. */
     struct sampler sampler;
-    size_t most_bytes;                    /* of a text before it is split into tokens */
-    text_pooling pooling;                 /* how an embedding is computed from the vectors of the tokens */
-    bool is_normalized;                   /* embeddings are normalised to the length 1 */
-    char *chat_template;                  /* of tokenizer_config.json or chat_template.jinja; NULL: none */
-    char *tool_template;                  /* the one named tool_use, for requests with tools; NULL: chat_template */
-    bool assumes_chat_ml;                 /* chat_template is ChatML, because the model has none */
+    size_t most_bytes;    /* of a text before it is split into tokens */
+    text_pooling pooling; /* how an embedding is computed from the vectors of the tokens */
+    bool is_normalized;   /* embeddings are normalised to the length 1 */
+    char *chat_template;  /* of tokenizer_config.json or chat_template.jinja; NULL: none */
+    char *pair_template;  /* the one named rerank, with {query} and {document}: how two texts are read; NULL: none */
+    char *tool_template;  /* the one named tool_use, for requests with tools; NULL: chat_template */
+    bool assumes_chat_ml; /* chat_template is ChatML, because the model has none */
     template_tree *chat_tree, *tool_tree; /* these templates, parsed by text_model_template() */
     char *begin, *end;                    /* bos_token and eos_token of tokenizer_config.json */
     tool_form *tool_form;                 /* how calls of tools are written; read by text_model_tool_form() */

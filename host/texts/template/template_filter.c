@@ -226,7 +226,7 @@ static bool filter_items(const filter_call *call, struct value *value)
 
 static bool filter_reverse(const filter_call *call, struct value *value)
 {
-    bool text = value->kind == VALUE_TEXT;
+    bool text = value->kind == VALUE_TEXT, safe = text && value->is_safe;
     struct value *list;
     struct strbuf whole = { 0 };
 
@@ -238,7 +238,10 @@ static bool filter_reverse(const filter_call *call, struct value *value)
     *value = list_value(list, value->count);
     for (size_t i = 0; text && list != NULL && i < value->count; i++)
         strbuf_add(&whole, list[i].text, list[i].count);
-    return list != NULL && (!text || machine_take(call->machine, &whole, value));
+    if (list == NULL || (text && !machine_take(call->machine, &whole, value)))
+        return false;
+    value->is_safe = safe;
+    return true;
 }
 
 /* How a list is ordered, or its elements are compared. */
@@ -424,6 +427,14 @@ static struct arguments rest_of(const struct arguments *given, uint32_t first)
     return rest;
 }
 
+/* The elements that select and map take: as in Jinja, a value that counts as false has none. */
+static bool elements_if_true(const filter_call *call, struct value *value)
+{
+    if (!value_truth(value))
+        *value = list_value(NULL, 0);
+    return value_elements(call->machine, value);
+}
+
 /* select, reject, selectattr, rejectattr: by a test, or by the truth. */
 static bool filter_select(const filter_call *call, struct value *value)
 {
@@ -436,7 +447,7 @@ static bool filter_select(const filter_call *call, struct value *value)
 
     if (by_attribute && path == NULL)
         return fail(call, "without a name, the filter");
-    if (!value_elements(call->machine, value))
+    if (!elements_if_true(call, value))
         return false;
     list = machine_memory(call->machine, value->count * sizeof *list);
     for (size_t i = 0; list != NULL && i < value->count; i++) {
@@ -464,7 +475,7 @@ static bool filter_map(const filter_call *call, struct value *value)
 
     if (!good || (path == NULL && (filter == NULL || filter->kind != VALUE_TEXT)))
         return fail(call, "without a filter or an attribute, the filter");
-    good = value_elements(call->machine, value);
+    good = elements_if_true(call, value);
     list = good ? machine_memory(call->machine, value->count * sizeof *list) : NULL;
     for (size_t i = 0; list != NULL && good && i < value->count; i++) {
         list[i] = path != NULL ? attribute_of(call->machine, &value->list[i], path) : value->list[i];
@@ -504,23 +515,39 @@ static bool filter_indent(const filter_call *call, struct value *value)
     return machine_take(call->machine, &text, value);
 }
 
-static bool filter_escape(const filter_call *call, struct value *value)
+bool value_escape(struct machine *machine, struct value *text)
 {
     static const char signs[] = "&<>'\"";
     static const char *const names[] = { "&amp;", "&lt;", "&gt;", "&#39;", "&#34;" };
-    struct strbuf text = { 0 };
+    struct strbuf escaped = { 0 };
 
-    if (!filter_string(call, value))
-        return false;
-    for (size_t i = 0; i < value->count; i++) {
-        const char *at = memchr(signs, value->text[i], sizeof signs - 1);
+    if (text->is_safe)
+        return true;
+    for (size_t i = 0; i < text->count; i++) {
+        const char *at = memchr(signs, text->text[i], sizeof signs - 1);
 
         if (at != NULL)
-            strbuf_text(&text, names[at - signs]);
+            strbuf_text(&escaped, names[at - signs]);
         else
-            strbuf_add(&text, &value->text[i], 1);
+            strbuf_add(&escaped, &text->text[i], 1);
     }
-    return machine_take(call->machine, &text, value);
+    if (!machine_take(machine, &escaped, text))
+        return false;
+    text->is_safe = true;
+    return true;
+}
+
+static bool filter_escape(const filter_call *call, struct value *value)
+{
+    return filter_string(call, value) && value_escape(call->machine, value);
+}
+
+static bool filter_safe(const filter_call *call, struct value *value)
+{
+    if (!filter_string(call, value))
+        return false;
+    value->is_safe = true;
+    return true;
 }
 
 /* Filters that are also methods of texts. As in Jinja, other values are converted to texts first. */
@@ -567,7 +594,7 @@ bool value_filter(struct machine *machine, const struct value *name, struct valu
         { "lower", filter_text },        { "map", filter_map },         { "max", filter_extreme },
         { "min", filter_extreme },       { "reject", filter_select },   { "rejectattr", filter_select },
         { "replace", filter_text },      { "reverse", filter_reverse }, { "round", filter_round },
-        { "safe", filter_string },       { "select", filter_select },   { "selectattr", filter_select },
+        { "safe", filter_safe },         { "select", filter_select },   { "selectattr", filter_select },
         { "sort", filter_sort },         { "string", filter_string },   { "sum", filter_sum },
         { "title", filter_title },       { "tojson", filter_tojson },   { "trim", filter_text },
         { "unique", filter_unique },     { "upper", filter_text },

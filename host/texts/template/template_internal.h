@@ -37,6 +37,7 @@ typedef struct value_macro value_macro;
 struct value {
     value_kind kind;
     bool is_json; /* MAP: it is printed as JSON */
+    bool is_safe; /* TEXT: of the filters safe and escape, as Jinja's Markup; what is added to it is escaped */
     size_t count; /* bytes of TEXT, elements of LIST, pairs of MAP */
     union {
         int64_t number; /* NUMBER, BOOL */
@@ -286,6 +287,8 @@ bool value_is_function(const struct value *name);
 /* Functions without an object; *known: there is one of this name. */
 bool value_function(struct machine *machine, const struct value *name, const struct arguments *arguments,
                     struct value *out, bool *known);
+/* Escapes &, <, >, ' and " in a text that is not safe, which then is. */
+bool value_escape(struct machine *machine, struct value *text);
 /* Changes of texts that are both filters and methods; *known as above. */
 bool value_change_text(struct machine *machine, const struct value *name, struct value *text,
                        const struct arguments *arguments, bool *known);

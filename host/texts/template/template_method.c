@@ -51,7 +51,7 @@ static bool change_case(struct machine *machine, struct value *text, letter_case
         changed[i] = (char)(upper ? (c >= 'a' && c <= 'z' ? c - 32 : c) : c >= 'A' && c <= 'Z' ? c + 32 : c);
         within = letter;
     }
-    *text = text_value(changed, text->count);
+    text->text = changed;
     return changed != NULL;
 }
 

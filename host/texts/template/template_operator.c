@@ -14,6 +14,7 @@ static int64_t bound(const struct value *given, int64_t otherwise, int64_t count
 
 bool value_slice(struct machine *machine, const struct value *of, const struct value given[3], struct value *out)
 {
+    const bool safe = of->kind == VALUE_TEXT && of->is_safe;
     struct value whole = *of, *list;
     int64_t step, from, to, count;
     size_t length, used = 0;
@@ -37,6 +38,7 @@ bool value_slice(struct machine *machine, const struct value *of, const struct v
         size_t first = value_character(of, (size_t)from), last = value_character(of, (size_t)to);
 
         *out = text_value(of->text + first, last > first ? last - first : 0);
+        out->is_safe = safe;
         return true;
     }
     if (!value_elements(machine, &whole))
@@ -52,7 +54,25 @@ bool value_slice(struct machine *machine, const struct value *of, const struct v
 
     for (size_t i = 0; i < used; i++)
         strbuf_add(&text, list[i].text, list[i].count);
-    return machine_take(machine, &text, out);
+    if (!machine_take(machine, &text, out))
+        return false;
+    out->is_safe = safe;
+    return true;
+}
+
+/* The sum of two texts of which one is safe: the other one is escaped. */
+static bool add_safe(struct machine *machine, struct value left, struct value right, struct value *out)
+{
+    struct strbuf text = { 0 };
+
+    if (!value_escape(machine, &left) || !value_escape(machine, &right))
+        return false;
+    strbuf_add(&text, left.text, left.count);
+    strbuf_add(&text, right.text, right.count);
+    if (!machine_take(machine, &text, out))
+        return false;
+    out->is_safe = true;
+    return true;
 }
 
 static bool concatenate(struct machine *machine, const struct value *left, const struct value *right, struct value *out)
@@ -79,13 +99,17 @@ static bool join_lists(struct machine *machine, const struct value *left, const 
 
 static bool multiply_text(struct machine *machine, const struct value *text, int64_t times, struct value *out)
 {
+    const bool safe = text->is_safe; /* `out` may be `text` */
     struct strbuf whole = { 0 };
 
     if (times > 0 && text->count > (size_t)TEMPLATE_TEXT / (size_t)times)
         return machine_fail(machine, INLAY_LIMIT_EXCEEDED, "the text has more than 16 MiB", "", 0);
     for (int64_t i = 0; i < times && text->count > 0; i++)
         strbuf_add(&whole, text->text, text->count);
-    return machine_take(machine, &whole, out);
+    if (!machine_take(machine, &whole, out))
+        return false;
+    out->is_safe = safe;
+    return true;
 }
 
 /* Quotients and remainders are rounded down, as in Python. */
@@ -160,6 +184,8 @@ bool value_compute(struct machine *machine, sign_kind sign, const struct value *
         *out = *left;
         return true;
     }
+    if (sign == SIGN_ADD && left->kind == VALUE_TEXT && right->kind == VALUE_TEXT && (left->is_safe || right->is_safe))
+        return add_safe(machine, *left, *right, out);
     /* The result of a macro, and JSON, count as texts; see template_variable. */
     if (sign == SIGN_ADD && ((left->kind == VALUE_TEXT && (right->kind == VALUE_TEXT || right->is_json)) ||
                              (left->is_json && right->kind == VALUE_TEXT)))

@@ -35,7 +35,7 @@ struct sampler {
     float presence;    /* subtracted from the logits of generated tokens, once per token */
     float frequency;   /* subtracted from the logit once per occurrence */
     /* Further choices of llama.cpp; 0: off. */
-    float top_n_sigma;     /* samples from logits at most so many standard deviations of all below the largest */
+    float top_n_sigma;     /* samples from logits that are at most this many standard deviations below the largest */
     float typical_p;       /* samples from a set of this probability, of information nearest to the mean */
     float xtc_probability; /* the chance to drop all tokens of at least xtc_threshold but the least probable */
     float xtc_threshold;

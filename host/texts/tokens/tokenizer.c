@@ -127,6 +127,17 @@ bool tokenizer_encode(const struct tokenizer *tokenizer, const char *text, bool 
     return ok;
 }
 
+inlay_status tokenizer_encode_pair(const struct tokenizer *tokenizer, const char *first, const char *second,
+                                   int64_t **tokens, size_t *count, size_t *begin, inlay_diag *diag)
+{
+    text_ids ids = { *tokens, *count, *count };
+    const inlay_status status = text_encode_pair(tokenizer->text, first, second, &ids, begin, diag);
+
+    *tokens = ids.list;
+    *count = ids.count;
+    return status;
+}
+
 const char *tokenizer_bytes(const struct tokenizer *tokenizer, int64_t id, size_t *bytes, bool *special)
 {
     size_t begin;

@@ -2,6 +2,7 @@
  * the library of providers/prepost/text, whose header text.h lists the supported files. */
 #ifndef TEXTS_TOKENIZER_H
 #define TEXTS_TOKENIZER_H
+#include "inlay/status.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,6 +20,11 @@ void tokenizer_close(struct tokenizer *tokenizer); /* NULL is a no-op */
  * <|im_start|>, are recognised in the text. whole: adds the special tokens that the file puts around a text ([CLS] ...
  * [SEP], <s>). false: out of memory; *tokens stays valid. */
 bool tokenizer_encode(const struct tokenizer *tokenizer, const char *text, bool whole, int64_t **tokens, size_t *count);
+/* The same for two texts together, with the special tokens around and between them. *begin: the first token of the
+ * second text. INLAY_UNSUPPORTED: the file does not say how. */
+INLAY_NODISCARD inlay_status tokenizer_encode_pair(const struct tokenizer *tokenizer, const char *first,
+                                                   const char *second, int64_t **tokens, size_t *count, size_t *begin,
+                                                   inlay_diag *diag);
 /* Returns the bytes that a token adds to a text, possibly part of a character; NULL: the token does not exist.
  * *special: the token is not text. */
 const char *tokenizer_bytes(const struct tokenizer *tokenizer, int64_t id, size_t *bytes, bool *special);

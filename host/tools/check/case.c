@@ -159,7 +159,11 @@ static void set_magnitude(const case_tensor *tensor, uint64_t *state)
         return;
     if (tensor->dtype == INLAY_FLOAT || tensor->dtype == INLAY_DOUBLE)
         for (int64_t i = 0; i < tensor->count && element_number(tensor->dtype, tensor->data, i, &re, &im); i++)
-            put_float(tensor->dtype, tensor->data, i, is_large ? 64 * re : 100 + re);
+            put_float(tensor->dtype, tensor->data, i,
+                      is_large                         ? 64 * re
+                      : tensor->magnitude == CASE_FEW  ? floor(2 * re + 0.5) / 2
+                      : tensor->magnitude == CASE_HUGE ? 0x1p20 * re
+                                                       : 100 + re);
     else if (is_large && is_integer(tensor->dtype) && !is_ranged && (high == 255 || tensor->count <= FEW_INTEGERS))
         case_random_elements(tensor->dtype, tensor->data, tensor->count, is_unsigned(tensor->dtype) ? 0 : -high, high,
                              state, NULL);
@@ -186,6 +190,13 @@ inlay_status case_fill(op_case *entry, uint64_t seed)
         size_t bytes;
         char *room;
 
+        if (tensor->same_as > 0) {
+            const case_tensor *same = &entry->in[tensor->same_as - 1];
+
+            tensor->data = same->data;
+            tensor->bytes = same->bytes;
+            tensor->count = same->count;
+        }
         if (tensor->dtype == INLAY_UNDEFINED || tensor->data != NULL)
             continue;
         if (!dims_count(tensor->dims, tensor->rank, &tensor->count) ||
@@ -249,7 +260,7 @@ static size_t add_elements(char *text, size_t bytes, size_t used, const case_ten
 
 char *case_text(const op_case *entry, char *text, size_t bytes)
 {
-    static const char *const magnitudes[CASE_MAGNITUDES] = { "", "(large)", "(shifted)" };
+    static const char *const magnitudes[CASE_MAGNITUDES] = { "", "(large)", "(shifted)", "(few)", "(huge)" };
     size_t used = add(text, bytes, 0, "%s-%lld", entry->op_type, (long long)entry->opset);
 
     for (uint32_t i = 0; i < entry->in_count; i++) {
@@ -266,6 +277,8 @@ char *case_text(const op_case *entry, char *text, size_t bytes)
         used = add_elements(text, bytes, used, tensor);
         used = add(text, bytes, used, "%s", magnitudes[tensor->magnitude]);
         used = add(text, bytes, used, "%s", tensor->constant ? "!" : "");
+        if (tensor->same_as > 0)
+            used = add(text, bytes, used, "(input %u)", tensor->same_as - 1);
     }
     for (uint32_t i = 0; i < entry->attr_count; i++)
         used = add_attr(text, bytes, used, &entry->attrs[i]);
@@ -344,7 +357,9 @@ graph_node *case_add(const op_case *entry, struct graph *graph, uint32_t known)
     for (uint32_t i = 0; i < entry->in_count; i++) {
         if (entry->in[i].dtype == INLAY_UNDEFINED)
             continue;
-        ((uint32_t *)(uintptr_t)node->info.inputs)[i] = add_input(&entry->in[i], graph, known);
+        ((uint32_t *)(uintptr_t)node->info.inputs)[i] = entry->in[i].same_as > 0
+                                                            ? node->info.inputs[entry->in[i].same_as - 1]
+                                                            : add_input(&entry->in[i], graph, known);
         if (node->info.inputs[i] == INLAY_NONE)
             return NULL;
     }
@@ -445,7 +460,7 @@ static inlay_status make_states(const op_case *entry, case_instance *built, inla
     for (uint32_t i = 0; i < entry->in_count; i++) {
         const case_tensor *tensor = &entry->in[i];
 
-        if (tensor->dtype == INLAY_UNDEFINED)
+        if (tensor->dtype == INLAY_UNDEFINED || tensor->same_as > 0)
             continue;
         built->states[node->info.inputs[i]] =
             (inlay_value_state){ .dims = tensor->dims, .rank = tensor->rank, .dtype = tensor->dtype };

@@ -17,6 +17,8 @@ enum {
     CASE_USUAL,   /* floats in [-2, 2), integers in [low, high] */
     CASE_LARGE,   /* floats in [-128, 128); 8-bit integers of every value; a few integers beyond those of a float */
     CASE_SHIFTED, /* floats in [98, 102) */
+    CASE_FEW,     /* floats that are multiples of 0.5 in [-2, 2]: many are equal */
+    CASE_HUGE,    /* floats in [-2^21, 2^21), beyond the numbers of float16 */
     CASE_MAGNITUDES
 };
 
@@ -31,6 +33,7 @@ typedef struct case_tensor {
     uint32_t given_count;
     int64_t low, high;  /* range of random integers */
     uint32_t magnitude; /* CASE_USUAL ..., of FLOAT, DOUBLE and integers */
+    uint32_t same_as;   /* 1 + the index of an earlier input whose value the node reads here, too; 0: its own */
     bool constant;
 } case_tensor;
 
@@ -59,13 +62,14 @@ INLAY_NODISCARD inlay_status case_fill(op_case *entry, uint64_t seed);
 bool case_vary(const op_case *from, uint64_t seed, op_case *out);
 /* A copy of the case whose float and double inputs hold special values. CASE_SPECIAL: NaN, infinities, denormals, zeros
  * of both signs and the largest numbers, in changing combinations; CASE_NO_NAN: the same without NaN; CASE_ONE_NAN: the
- * first of these inputs has a NaN, all other elements are equal. False: as in case_vary(). */
-enum { CASE_SPECIAL, CASE_NO_NAN, CASE_ONE_NAN };
+ * first of these inputs has a NaN, all other elements are equal; CASE_ONE_LOW: likewise minus infinity. False: as in
+ * case_vary(). */
+enum { CASE_SPECIAL, CASE_NO_NAN, CASE_ONE_NAN, CASE_ONE_LOW };
 bool case_special(const op_case *from, uint32_t values, op_case *out);
 /* A copy in which input `input` is a constant; it borrows the arena of the original. */
 op_case case_with_constant(const op_case *from, uint32_t input);
 /* "Conv-22 float[2,3,9,7](large) float[4,3,3,3]! pads=[1,1,1,1]", cut to fit; ! marks constants, = the elements of
- * short lists, (large) and (shifted) the magnitude of random elements. */
+ * short lists, (large) and the like the magnitude of random elements, (input 0) the value of another input. */
 char *case_text(const op_case *entry, char *text, size_t bytes);
 
 typedef struct case_instance {

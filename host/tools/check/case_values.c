@@ -9,7 +9,7 @@
 static bool is_free(const case_tensor *tensor)
 {
     return tensor->dtype != INLAY_UNDEFINED && tensor->dtype != INLAY_STRING && !tensor->constant &&
-           tensor->given_count == 0 && tensor->count > 0;
+           tensor->same_as == 0 && tensor->given_count == 0 && tensor->count > 0;
 }
 
 static bool is_float(inlay_dtype dtype)
@@ -76,14 +76,17 @@ bool case_special(const op_case *from, uint32_t values, op_case *out)
         }
         memcpy(data, tensor->data, (size_t)tensor->bytes);
         tensor->data = data;
-        if (values != CASE_ONE_NAN)
+        if (values == CASE_SPECIAL || values == CASE_NO_NAN)
             fill_special(tensor, i, values == CASE_SPECIAL);
         else if (tensor->dtype == INLAY_FLOAT && !varied)
-            ((float *)data)[tensor->count / 2] = NAN;
+            ((float *)data)[tensor->count / 2] = values == CASE_ONE_LOW ? -INFINITY : NAN;
         else if (!varied)
-            ((double *)data)[tensor->count / 2] = (double)NAN;
+            ((double *)data)[tensor->count / 2] = values == CASE_ONE_LOW ? -(double)INFINITY : (double)NAN;
         varied = true;
     }
+    for (uint32_t i = 0; i < from->in_count; i++)
+        if (out->in[i].same_as > 0)
+            out->in[i].data = out->in[out->in[i].same_as - 1].data;
     return varied;
 }
 
@@ -94,5 +97,6 @@ op_case case_with_constant(const op_case *from, uint32_t input)
     INLAY_CHECK(input < from->in_count);
     copy.arena = (struct arena){ 0 };
     copy.in[input].constant = true;
+    copy.in[input].same_as = 0;
     return copy;
 }

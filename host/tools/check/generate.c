@@ -176,6 +176,13 @@ static bool has_attr(const op_case *entry, const char *name)
     return false;
 }
 
+/* Has an attribute of this kind a plain value? The others are tensors, graphs and types. */
+static bool is_plain(uint32_t kind)
+{
+    return kind == INLAY_ATTR_INT || kind == INLAY_ATTR_FLOAT || kind == INLAY_ATTR_STRING || kind == INLAY_ATTR_INTS ||
+           kind == INLAY_ATTR_FLOATS || kind == INLAY_ATTR_STRINGS;
+}
+
 /* Adds default values for required attributes. */
 static bool add_required(const struct generator *generator, op_case *entry)
 {
@@ -196,7 +203,7 @@ static bool add_required(const struct generator *generator, op_case *entry)
         value.count = attribute->kind == INLAY_ATTR_INTS || attribute->kind == INLAY_ATTR_FLOATS;
         value.ints = attribute->kind == INLAY_ATTR_INTS ? &one : NULL;
         value.floats = attribute->kind == INLAY_ATTR_FLOATS ? &half : NULL;
-        if (attribute->kind == INLAY_ATTR_TENSOR || attribute->kind > INLAY_ATTR_STRINGS || !case_attr(entry, &value))
+        if (!is_plain(attribute->kind) || !case_attr(entry, &value))
             return false;
     }
     return true;
@@ -219,7 +226,7 @@ static void generate_from_recipe(struct generator *generator, const struct recip
         at = read_attr(&entry, at);
         ok = at != NULL;
     }
-    if (ok && generator->source->own != NULL)
+    if (ok)
         ok = add_required(generator, &entry);
     if (ok)
         emit_case(generator, &entry);

@@ -21,6 +21,8 @@ enum {
     CALLS = 40,         /* of each half of a loop */
     TENTH = CALLS / 20, /* a leak in every tenth call leaves twice as many */
     LOOP_CASES = 4,
+    TRIES = 96, /* compiles that may find a declined case */
+    QUICK_TRIES = 24,
     LOOP_MS = 2000
 };
 
@@ -32,7 +34,22 @@ struct selected_cases {
     op_case cases[CASES];
     case_instance ones[CASES];
     uint32_t count, most;
+    bool declined;  /* selects those that are offered, but declined by compile or specialize */
+    uint32_t tries; /* compiles that may still be tried to find them */
 };
+
+/* Is the case declined, although it was offered? */
+static bool is_declined(struct selected_cases *selected, const op_case *entry, const case_instance *built)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    struct harness harness;
+    const inlay_status status = harness_open(selected->check, selected->provider, built, entry, 1, &harness, &diag);
+
+    selected->tries -= selected->tries > 0;
+    if (status == INLAY_OK)
+        harness_close(&harness);
+    return status == INLAY_UNSUPPORTED && strcmp(harness.phase, "assess") != 0 && strcmp(harness.phase, "budget") != 0;
+}
 
 static bool pick_case(void *user, op_case *entry)
 {
@@ -40,14 +57,16 @@ static bool pick_case(void *user, op_case *entry)
     inlay_diag diag = INLAY_DIAG_INIT;
     harness_answer answer;
     case_instance built;
+    bool fits;
 
     if (case_graph(entry, &selected->fixture->operators, CASE_SIZES, &built, &diag) != INLAY_OK)
         return true;
     check_phase(selected->check, "assess");
     harness_assess(selected->provider, &built, &answer);
+    fits = answer.kind == HARNESS_OFFERED && (!selected->declined || is_declined(selected, entry, &built));
     case_instance_deinit(&built);
-    if (answer.kind != HARNESS_OFFERED)
-        return true;
+    if (!fits)
+        return !selected->declined || selected->tries > 0;
     INLAY_CHECK(selected->count < selected->most && selected->most <= CASES);
     selected->cases[selected->count] = *entry;
     entry->arena = (struct arena){ 0 }; /* selected->cases owns it now */
@@ -71,7 +90,7 @@ static bool select_source(void *user, const case_source *source)
         return true;
     check_subject(selected->check, "%s-%lld", source->op_type, (long long)source->opset);
     generate_cases(source, &range, pick_case, selected);
-    return selected->count < selected->most;
+    return selected->count < selected->most && (!selected->declined || selected->tries > 0);
 }
 
 static void release_cases(struct selected_cases *selected)
@@ -119,15 +138,17 @@ static void run_lifecycle(const struct selected_cases *selected, uint32_t index,
     check_phase(selected->check, "the checker");
 }
 
-static void report_heap(struct check *check, const char *subject, const heap_counts *left, uint32_t cycles)
+/* least: the number of blocks that is a leak. */
+static void report_heap(struct check *check, const char *subject, const heap_counts *left, uint32_t cycles,
+                        uint32_t least)
 {
     char at[64], words[220] = "";
 
-    INLAY_CHECK(cycles > 0);
+    INLAY_CHECK(least > 0);
     heap_main_caller(at, sizeof at);
     if (at[0] != '\0')
         (void)snprintf(words, sizeof words, ", most allocated at offset %s of the file (addr2line -e FILE %s)", at, at);
-    if (left->live_blocks >= cycles)
+    if (left->live_blocks >= least)
         check_fail(check, "leaks", subject, "no block is leaked",
                    "free the blocks in release_instance, release_compiled and destroy",
                    "%llu bytes in %llu blocks after %u cycles%s", (unsigned long long)left->live_bytes,
@@ -189,7 +210,7 @@ static void check_cycles(const struct selected_cases *selected, uint32_t index, 
         run_lifecycle(selected, index, false);
     left = heap_read_counts();
     after = process_read_settled(&before);
-    report_heap(selected->check, subject, &left, cycles);
+    report_heap(selected->check, subject, &left, cycles, cycles);
     if (left.live_blocks < cycles)
         report_libraries(selected->check, subject, in_use, heap_in_use(), cycles);
     report_process(selected->check, subject, &before, &after, cycles);
@@ -253,6 +274,18 @@ static bool loop_compile(struct call_loop *loop)
         return false;
     harness_close(&harness);
     return true;
+}
+
+static bool loop_declined(struct call_loop *loop)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    struct harness harness;
+
+    if (harness_open(loop->selected->check, loop->selected->provider, &loop->selected->ones[loop->which],
+                     &loop->selected->cases[loop->which], 1, &harness, &diag) != INLAY_OK)
+        return true;
+    harness_close(&harness);
+    return false;
 }
 
 static bool loop_create(struct call_loop *loop)
@@ -334,6 +367,31 @@ static bool check_loop(struct call_loop *loop, bool (*once)(struct call_loop *lo
     return false;
 }
 
+/* Repeats a compile that declines an offer. False: reported. */
+static bool check_declined(const struct selected_cases *selected, const char *subject)
+{
+    const inlay_operator *custom[64];
+    struct selected_cases *declined = calloc(1, sizeof *declined);
+    struct call_loop loop = { .selected = declined };
+    bool ok = true;
+
+    if (declined == NULL)
+        return true;
+    *declined = (struct selected_cases){ .check = selected->check,
+                                         .fixture = selected->fixture,
+                                         .provider = selected->provider,
+                                         .most = 1,
+                                         .declined = true,
+                                         .tries = selected->check->args->quick ? QUICK_TRIES : TRIES };
+    generate_sources(custom, fixture_operators(selected->fixture, custom, 64), selected->check->args->op, true,
+                     select_source, declined);
+    if (declined->count > 0)
+        ok = check_loop(&loop, loop_declined, "compile, declined", subject);
+    release_cases(declined);
+    free(declined);
+    return ok;
+}
+
 /* Repeats execute, specialize, compile and create. */
 static void check_loops(const struct selected_cases *selected, uint32_t index, const char *name)
 {
@@ -358,20 +416,16 @@ static void check_loops(const struct selected_cases *selected, uint32_t index, c
             harness_close(&loop.harness);
         ok = ok && check_loop(&loop, loop_compile, "compile", subject);
     }
-    if (ok)
+    if (ok && check_declined(selected, subject))
         check_pass(selected->check, "leaks", subject, "create, compile, specialize and execute leave nothing behind");
     check_phase(selected->check, "the checker");
 }
 
-static void check_failures(const struct selected_cases *selected, uint32_t index, const char *name)
+/* Lets each allocation of a life cycle fail in turn. Returns the number of life cycles. */
+static uint32_t fail_allocations(const struct selected_cases *selected, uint32_t index)
 {
-    heap_counts left;
-    uint64_t n = 1;
-    char subject[200];
+    uint32_t n = 1;
 
-    (void)snprintf(subject, sizeof subject, "%s, when memory runs out", name);
-    check_subject(selected->check, "%s", subject);
-    heap_mark();
     for (; n <= MOST_FAILURES; n++) {
         heap_fail_at(n);
         run_lifecycle(selected, index, true);
@@ -379,8 +433,25 @@ static void check_failures(const struct selected_cases *selected, uint32_t index
             break; /* no more allocations */
     }
     heap_fail_at(0);
-    left = heap_read_counts();
-    report_heap(selected->check, subject, &left, (uint32_t)n < 8 ? (uint32_t)n + 1 : 8);
+    return n;
+}
+
+/* The first time fills what the plugin keeps; what remains each further time is a leak. */
+static void check_failures(const struct selected_cases *selected, uint32_t index, const char *name)
+{
+    heap_counts left = { .live_blocks = 1 };
+    uint32_t cycles;
+    char subject[200];
+
+    (void)snprintf(subject, sizeof subject, "%s, when memory runs out", name);
+    check_subject(selected->check, "%s", subject);
+    cycles = fail_allocations(selected, index);
+    for (uint32_t i = 0; i < 2 && left.live_blocks > 0; i++) {
+        heap_mark();
+        cycles = fail_allocations(selected, index);
+        left = heap_read_counts();
+    }
+    report_heap(selected->check, subject, &left, cycles, 1);
 }
 
 /* A thread that runs a case, and ends after the plugin was unmapped: destructors of thread-local variables run then. */

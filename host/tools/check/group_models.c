@@ -114,10 +114,10 @@ static bool compare(struct nodes *nodes, const op_case *entry, const struct node
     return has_want && ran;
 }
 
-/* Runs the node with one NaN in its inputs. */
-static void compare_special(struct nodes *nodes, const op_case *entry)
+/* Runs the node with values to which the rules apply, such as one NaN. */
+static void compare_special(struct nodes *nodes, const op_case *entry, uint32_t all)
 {
-    const uint32_t all = special_rules(entry->op_type), failures = nodes->failures;
+    const uint32_t failures = nodes->failures;
     const uint32_t rules = (all & SPECIAL_ONE_NAN) != 0 ? all | SPECIAL_LOST : all;
     const harness_options options = { .fill = 0x11 };
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -255,7 +255,8 @@ static bool try_node(void *user, op_case *entry)
         return true;
     for (uint32_t v = 0; v < (nodes->ns > SHORT_NS ? 1 : VARIANTS); v++)
         compare_varied(nodes, entry, &variants[v], v == 0 ? others : first, v == 0 ? 2 : 1);
-    compare_special(nodes, entry);
+    for (uint32_t turn = 0; turn < SPECIAL_TURNS; turn++)
+        compare_special(nodes, entry, special_rules(entry->op_type, turn));
     return true;
 }
 

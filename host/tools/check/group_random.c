@@ -9,6 +9,7 @@
 #include "check/concurrent.h"
 #include "check/coverage.h"
 #include "check/defined.h"
+#include "check/features.h"
 #include "check/host.h"
 #include "check/models.h"
 #include "check/mutate.h"
@@ -16,12 +17,14 @@
 #include "check/special.h"
 #include "inlay/check.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
     SEEDS = 64,
     MODEL_SEEDS = 48, /* nodes of models that the walk starts from, too */
     POOL = 192,
+    CANDIDATES = 4,     /* changed cases, of which the walk takes the newest */
     ATTEMPTS_EACH = 40, /* changes that are tried for each run */
     RUNS = 1500,        /* offers of an operator that are run ... */
     QUICK_RUNS = 600,   /* ... with --quick, where all operators together have QUICK_TOTAL, and each at least ... */
@@ -66,6 +69,7 @@ struct walk {
     uint32_t types[INLAY_DTYPE_COUNT]; /* of the first input */
     bool is_known;                     /* the provider knows the operator */
     bool is_large;                     /* the current case may have more than MOST_RESULT elements */
+    feature_map *features;             /* NULL: no memory */
     uint32_t large;                    /* such cases so far */
 };
 
@@ -225,10 +229,21 @@ static void report_failure(struct walk *walk, const op_case *entry, const char *
     check_fail(walk->check, "random", case_text(entry, text, sizeof text), expected, fix, "%s", got);
 }
 
+/* Does the node read a value at two inputs? */
+static bool has_same(const op_case *entry)
+{
+    for (uint32_t i = 0; i < entry->in_count; i++)
+        if (entry->in[i].same_as > 0)
+            return true;
+    return false;
+}
+
 /* Runs with one NaN in the inputs: the results must have NaN where the results of the other provider have it. */
 static void run_special(struct walk *walk, const struct harness *harness)
 {
-    const uint32_t all = special_rules(harness->entry->op_type);
+    const uint32_t masked = special_rules(harness->entry->op_type, 1);
+    const uint32_t all =
+        masked != 0 && random_below(&walk->state, 2) == 0 ? masked : special_rules(harness->entry->op_type, 0);
     /* Attributes such as an alpha of 0 leave open whether a sum has the NaN of a term. */
     const uint32_t rules = (all & SPECIAL_ONE_NAN) != 0 ? all | SPECIAL_LOST : all;
     const harness_options options = { .fill = 0x11 };
@@ -238,8 +253,8 @@ static void run_special(struct walk *walk, const struct harness *harness)
     op_case entry;
     char text[400];
 
-    /* A constant weight that is NaN meets padding, which kernels may skip. */
-    if (rules == 0 || harness->entry->in_count == 0 || harness->entry->in[0].constant ||
+    /* A weight that is NaN meets padding, which kernels may skip. */
+    if (rules == 0 || harness->entry->in_count == 0 || harness->entry->in[0].constant || has_same(harness->entry) ||
         !case_special(harness->entry, special_values(rules), &entry))
         return;
     other.entry = &entry;
@@ -502,7 +517,7 @@ static bool take_model_seed(void *user, op_case *entry)
 }
 
 /* The first case from a random place on that is offered (trait NONE) or has the trait; any case if there is none. */
-static const op_case *find_parent(struct walk *walk, uint32_t trait)
+static const op_case *find_one_parent(struct walk *walk, uint32_t trait)
 {
     uint32_t at = random_below(&walk->state, walk->count);
 
@@ -510,6 +525,16 @@ static const op_case *find_parent(struct walk *walk, uint32_t trait)
         if (trait == INLAY_NONE ? walk->offered[at] : has_trait(walk, &walk->pool[at], trait))
             break;
     return &walk->pool[at];
+}
+
+/* Of two such cases the one whose type fewer offers had, so that the walk does not stay with a type. */
+static const op_case *find_parent(struct walk *walk, uint32_t trait)
+{
+    const op_case *one = find_one_parent(walk, trait), *other = find_one_parent(walk, trait);
+
+    if (one->in_count == 0 || other->in_count == 0)
+        return one;
+    return walk->types[other->in[0].dtype] < walk->types[one->in[0].dtype] ? other : one;
 }
 
 /* The trait that the fewest offers had so far, among attributes and traits that some legal case had. NONE: none. */
@@ -541,6 +566,35 @@ static bool next_case(struct walk *walk, op_case *out)
     return mutate_case(find_parent(walk, sets ? INLAY_NONE : trait), walk->source,
                        sets ? &walk->source->schema->attrs[trait] : NULL, walk->check->args->certify, &walk->state,
                        out);
+}
+
+/* Half of the time the newest of several changed cases. */
+static bool next_new_case(struct walk *walk, op_case *out)
+{
+    const uint32_t candidates = walk->features != NULL && random_below(&walk->state, 2) == 0 ? CANDIDATES : 1;
+    uint32_t most = 0;
+    bool found = false;
+
+    for (uint32_t c = 0; c < candidates; c++) {
+        op_case entry;
+        uint32_t newness;
+
+        if (!next_case(walk, &entry))
+            continue;
+        newness = candidates > 1 ? features_new(walk->features, &entry) : 0;
+        if (found && newness <= most) {
+            case_deinit(&entry);
+            continue;
+        }
+        if (found)
+            case_deinit(out);
+        *out = entry;
+        most = newness;
+        found = true;
+    }
+    if (found && walk->features != NULL)
+        features_note(walk->features, out);
+    return found;
 }
 
 /* Is there a trait of legal cases with fewer than FEW_RUNS offers and fewer than MOST_TRIES tries? */
@@ -606,6 +660,8 @@ static bool try_source(void *user, const case_source *source)
     walk->count = walk->runs = walk->special = walk->failures = 0;
     walk->is_known = false;
     memset(walk->types, 0, sizeof walk->types);
+    if (walk->features != NULL)
+        memset(walk->features, 0, sizeof *walk->features);
     list_traits(walk);
     walk->state = walk->check->args->seed + walk->check->unit;
     generate_cases(source, &range, take_seed, walk);
@@ -618,7 +674,7 @@ static bool try_source(void *user, const case_source *source)
          left > 0 && walk->check->compiles.left_out == left_out && walk->count > 0 && walk->is_known &&
          walk->failures < most_failures(walk->check, MOST_FAILURES) && (walk->runs < walk->wanted || lacks_trait(walk));
          left--)
-        if (next_case(walk, &entry) && !visit(walk, &entry))
+        if (next_new_case(walk, &entry) && !visit(walk, &entry))
             case_deinit(&entry);
     walk->is_large = walk->check->args->certify;
     walk->large = 0;
@@ -645,10 +701,15 @@ void check_group_random(struct check *check)
     models_open(check, "random", &models);
     custom_count = fixture_operators(&fixture, custom, 64);
     for (uint32_t i = 0; i < fixture.own_count; i++) {
-        walk = (struct walk){ .check = check, .fixture = &fixture, .provider = &fixture.own[i], .models = &models };
+        walk = (struct walk){ .check = check,
+                              .fixture = &fixture,
+                              .provider = &fixture.own[i],
+                              .models = &models,
+                              .features = malloc(sizeof(feature_map)) };
         coverage_plan(check, &fixture, walk.provider, custom, custom_count);
         generate_sources(custom, custom_count, check->args->op, check->args->quick && !check->args->certify, try_source,
                          &walk);
+        free(walk.features);
     }
     models_close(&models);
     fixture_close(&fixture);

@@ -120,9 +120,8 @@ static void report_flushed(struct values *values, const op_case *entry, const ch
     values->flush_reported = true;
 }
 
-static void check_special(struct values *values, const struct harness *harness)
+static void check_special(struct values *values, const struct harness *harness, uint32_t rules)
 {
-    const uint32_t rules = special_rules(harness->entry->op_type);
     const harness_options options = { .fill = 0x11 };
     inlay_diag diag = INLAY_DIAG_INIT;
     harness_result want = { .out_count = 0 }, got;
@@ -268,7 +267,8 @@ static bool try_form(struct values *values, const op_case *entry)
             values->cases++;
             if (!entry->random) {
                 check_reuse(values, &harness);
-                check_special(values, &harness);
+                for (uint32_t turn = 0; turn < SPECIAL_TURNS; turn++)
+                    check_special(values, &harness, special_rules(entry->op_type, turn));
             }
             check_cancelled(values, &harness, &want, false);
             check_cancelled(values, &harness, &want, true);

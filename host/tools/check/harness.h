@@ -160,7 +160,7 @@ typedef struct harness_options {
     uint32_t priority;            /* INLAY_PRIORITY_* */
     const uint32_t *cancel;       /* NULL = never */
     /* Not NULL: execute stops when it first reads the second page of its largest input. The harness sets from and
-     * bytes; they stay 0 if no input in host memory has so many pages. */
+     * bytes; they stay 0 if no input in host memory has two pages. */
     struct crash_hold *hold;
 } harness_options;
 

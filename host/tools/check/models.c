@@ -98,9 +98,16 @@ static bool read_node(const struct graph *graph, const graph_node *node, uint32_
     entry->out_count = node->info.output_count;
     for (uint32_t i = 0; i < node->info.attr_count && ok; i++)
         ok = case_attr(entry, &node->info.attrs[i]);
-    for (uint32_t i = 0; i < node->info.input_count && ok; i++)
+    for (uint32_t i = 0; i < node->info.input_count && ok; i++) {
+        uint32_t same = 0;
+
+        while (node->info.inputs[same] != node->info.inputs[i])
+            same++;
         ok = node->info.inputs[i] == INLAY_NONE ? case_input(entry, INLAY_UNDEFINED, 0, NULL, false) != NULL
                                                 : add_input(entry, &graph->values[node->info.inputs[i]].info, sizes);
+        if (ok && same < i && node->info.inputs[i] != INLAY_NONE)
+            entry->in[i].same_as = same + 1;
+    }
     return ok && case_fill(entry, SEED) == INLAY_OK;
 }
 

@@ -1,5 +1,6 @@
 #include "check/mutate.h"
 #include "base/random.h"
+#include "check/special.h"
 #include "inlay/check.h"
 #include <string.h>
 
@@ -130,7 +131,7 @@ static void change_rank(const struct change *change)
     const bool all = below(change, 2) == 0, more = below(change, 3) > 0;
     const uint32_t added = below(change, 3) > 0 ? 1 : 2 + below(change, 4);
     op_case *entry = change->entry;
-    const int64_t size = 1 + below(change, 3);
+    const int64_t size = 1 + below(change, below(change, 2) == 0 ? 3 : 9);
     uint32_t first = entry->in_count > 0 ? below(change, entry->in_count) : 0, at;
 
     for (uint32_t i = 0; i < entry->in_count && entry->in[first].given_count > 0; i++)
@@ -143,8 +144,8 @@ static void change_rank(const struct change *change)
             continue;
         for (uint32_t k = 0; k < added && more; k++)
             insert_dim(tensor, at, size);
-        if (!more)
-            remove_dim(tensor, at);
+        for (uint32_t k = 0; k < added && !more; k++)
+            remove_dim(tensor, at < tensor->rank ? at : 0);
     }
 }
 
@@ -156,7 +157,7 @@ static void change_given(const struct change *change)
     static const double factors[] = { 0.5, 0.75, 1.25, 1.5, 2, 3 };
     op_case *entry = change->entry;
     uint32_t at = entry->in_count > 0 ? below(change, entry->in_count) : 0;
-    case_tensor *tensor;
+    case_tensor *tensor, *other;
     double *number;
 
     for (uint32_t i = 0; i < entry->in_count && entry->in[at].given_count == 0; i++)
@@ -164,6 +165,14 @@ static void change_given(const struct change *change)
     if (entry->in_count == 0 || entry->in[at].given_count == 0)
         return;
     tensor = &entry->in[at];
+    other = &entry->in[below(change, entry->in_count)];
+    if (other->dtype == tensor->dtype && other->given_count == tensor->given_count && below(change, 4) == 0) {
+        const double *given = tensor->given; /* such as a lower bound above the upper one */
+
+        tensor->given = other->given;
+        other->given = given;
+        return;
+    }
     number = (double *)(uintptr_t)&tensor->given[below(change, tensor->given_count)];
     if (inlay_dtype_bits(tensor->dtype) > 0 && tensor->dtype != INLAY_INT64 && tensor->dtype != INLAY_INT32)
         *number *= PICK(change, factors);
@@ -249,13 +258,25 @@ static void change_outputs(const struct change *change)
         change->entry->out_count = least + below(change, most - least + 1);
 }
 
+/* Are results for numbers of this magnitude defined, and found alike by each kernel? Equal numbers are not for
+ * operators that choose among them; only sums, quotients and moves are compared for huge ones. */
+static bool may_have(const op_case *entry, uint32_t magnitude)
+{
+    const uint32_t rules = special_rules(entry->op_type, 0);
+
+    if (magnitude == CASE_FEW)
+        return rules != 0 && (strcmp(entry->op_type, "MaxPool") != 0 || entry->out_count == 1);
+    return magnitude != CASE_HUGE || ((rules & SPECIAL_LOST) == 0 && (rules & (SPECIAL_VALUE | SPECIAL_ONE_NAN)) != 0);
+}
+
 /* Another magnitude of the random elements of an input. The plugin's own operators may permit certain values only. */
 static void change_values(const struct change *change)
 {
     case_tensor *tensor = pick_input(change, false);
+    const uint32_t magnitude = below(change, CASE_MAGNITUDES);
 
-    if (tensor != NULL && change->source->own == NULL)
-        tensor->magnitude = below(change, CASE_MAGNITUDES);
+    if (tensor != NULL && change->source->own == NULL && may_have(change->entry, magnitude))
+        tensor->magnitude = magnitude;
 }
 
 static void change_constant(const struct change *change)
@@ -264,6 +285,41 @@ static void change_constant(const struct change *change)
 
     if (tensor != NULL && tensor->dtype != INLAY_STRING)
         tensor->constant = !tensor->constant;
+}
+
+/* Lets the node read the value of an earlier input at another one, too, or no longer. */
+static void change_same(const struct change *change)
+{
+    op_case *entry = change->entry;
+    uint32_t at, from;
+
+    if (entry->in_count < 2)
+        return;
+    at = 1 + below(change, entry->in_count - 1);
+    from = below(change, at);
+    if (entry->in[at].dtype == entry->in[from].dtype)
+        entry->in[at].same_as = entry->in[at].same_as > 0 ? 0 : from + 1;
+}
+
+/* Makes inputs that read the value of an earlier one equal to it, or gives them their own if it is a list. */
+static void settle_same(op_case *entry)
+{
+    for (uint32_t i = 0; i < entry->in_count; i++) {
+        case_tensor *tensor = &entry->in[i];
+        const case_tensor *same = tensor->same_as > 0 ? &entry->in[tensor->same_as - 1] : tensor;
+
+        if (same == tensor)
+            continue;
+        if (same->dtype == INLAY_UNDEFINED || tensor->dtype == INLAY_UNDEFINED || same->given_count > 0 ||
+            tensor->given_count > 0 || same->same_as > 0) {
+            tensor->same_as = 0;
+            continue;
+        }
+        tensor->dtype = same->dtype;
+        tensor->rank = same->rank;
+        tensor->constant = same->constant;
+        memcpy(tensor->dims, same->dims, sizeof tensor->dims);
+    }
 }
 
 static uint32_t rank_of(const op_case *entry)
@@ -452,10 +508,10 @@ static bool is_small(const op_case *entry)
 bool mutate_case(const op_case *from, const case_source *source, const op_attr *attr, bool is_wide, uint64_t *state,
                  op_case *out)
 {
-    static void (*const changes[])(const struct change *change) = {
-        change_size,  change_size,  change_size,     change_attr,     change_attr, change_attr,    change_rank,
-        change_given, change_given, change_optional, change_constant, change_type, change_outputs, change_values
-    };
+    static void (*const changes[])(
+        const struct change *change) = { change_size,     change_size, change_size,    change_attr,   change_attr,
+                                         change_attr,     change_rank, change_given,   change_given,  change_optional,
+                                         change_constant, change_type, change_outputs, change_values, change_same };
     const struct change change = { source, out, state, is_wide };
 
     *out = *from;
@@ -466,6 +522,7 @@ bool mutate_case(const op_case *from, const case_source *source, const op_attr *
         set_attr(&change, attr);
     for (uint32_t i = below(&change, MOST_CHANGES) + (attr == NULL); i > 0; i--)
         PICK(&change, changes)(&change);
+    settle_same(out);
     if (is_small(out) && case_fill(out, random_bits(state)) == INLAY_OK)
         return true;
 failed:

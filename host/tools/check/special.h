@@ -11,13 +11,17 @@ enum {
     SPECIAL_ZERO_SIGN = 1u << 3,
     SPECIAL_ONE_NAN = 1u << 4, /* a sum of several elements: special values other than NaN depend on its order */
     SPECIAL_LOST = 1u << 5,    /* only a NaN that is missing is a difference */
-    SPECIAL_NO_NAN = 1u << 6   /* ONNX leaves open what it makes of NaN: the inputs have none */
+    SPECIAL_NO_NAN = 1u << 6,  /* ONNX leaves open what it makes of NaN: the inputs have none */
+    SPECIAL_MASKED =
+        1u << 7, /* of a row: its inputs have minus infinity where it is masked, in a turn of its own ... */
+    SPECIAL_ONE_LOW = 1u << 8 /* ... with these rules: one element is minus infinity */
 };
 /* The values for case_special() to which the rules apply. */
 uint32_t special_values(uint32_t rules);
-/* The rules of an operator; 0: its special values are not compared. Without a row in special.def: one NaN is not
- * lost. */
-uint32_t special_rules(const char *op_type);
+/* The rules of an operator for one kind of values; 0: it has no (further) ones. Without a row in special.def: one NaN
+ * is not lost. turn: 0 to SPECIAL_TURNS - 1. */
+enum { SPECIAL_TURNS = 2 };
+uint32_t special_rules(const char *op_type, uint32_t turn);
 
 /* Results of special_compare(). */
 enum { SPECIAL_SAME, SPECIAL_FLUSHED, SPECIAL_DIFFERENT };

@@ -13,6 +13,10 @@ static const char doc[] =
     "process in MiB. With --grow every run has new sizes; the number of runs is 64 or that of --runs, regardless of "
     "--seconds and --warmup. With --callers, that many threads run one session concurrently, each with --intra-threads "
     "threads; rate counts the runs of all threads together.\n\n"
+    "--rate and --deadline-ms make requests at fixed times, which do not wait for each other, and count the runs that "
+    "end "
+    "later than MS after their request. A package with --ladder runs the most exact variant that is expected to end in "
+    "time; the result lists how often each ran.\n\n"
     "--sweep times all combinations of settings and reports the one with the most items a second whose p95 is within "
     "--latency-ms. A range is NAME=FIRST..LAST (powers of two and both ends; threads one by one up to 8, N is the "
     "number of processors), FIRST..LAST+STEP, or N/N/N. NAME is a dimension of the model (batch: the first axis of the "
@@ -21,10 +25,8 @@ static const char doc[] =
     "measures joules with powercap or hwmon, or reads them from the output of COMMAND.\n\n"
     "Examples:\n"
     "  inlay bench model.onnx\n"
-    "  inlay bench model.onnx --intra-threads 1 --seconds 5 --json\n"
-    "  inlay bench model.onnx --dim batch=8 --warmup 3\n"
     "  inlay bench model.onnx --callers 4 --intra-threads 1\n"
-    "  inlay bench model.onnx --interval 30             # wait 30 ms before each run\n"
+    "  inlay bench model.pkg --ladder all --deadline-ms 5 --rate 200\n"
     "  inlay bench decoder.onnx --grow past=16+1 --grow total=17+1\n"
     "  inlay bench model.onnx --sweep batch=1..64,threads=1..4\n"
     "  inlay bench model.onnx --sweep N=8..64+8 --latency-ms 50 --html s.html\n"
@@ -42,7 +44,8 @@ typedef struct bench_args {
     bool record;
     uint32_t callers;
     double interval_ms;
-    sweep_args sweep; /* axis_count 0 = one measurement */
+    double rate, deadline_ms; /* 0 = none */
+    sweep_args sweep;         /* axis_count 0 = one measurement */
     bool energy;
     const char *energy_command;
     struct energy meter;
@@ -62,10 +65,11 @@ static void check_sweep(const bench_args *args, struct argp_state *state)
 
     if (s->axis_count == 0 && (s->latency_ms > 0 || s->csv != NULL || s->html != NULL))
         cli_refuse(state, CLI_USAGE, "--latency-ms, --csv and --html require --sweep");
-    if (s->axis_count > 0 &&
-        (args->grow.count > 0 || args->callers > 1 || args->interval_ms > 0 || args->record || args->max_runs > 0))
+    if (s->axis_count > 0 && (args->grow.count > 0 || args->callers > 1 || args->interval_ms > 0 || args->rate > 0 ||
+                              args->deadline_ms > 0 || args->record || args->max_runs > 0))
         cli_refuse(state, CLI_USAGE,
-                   "--sweep cannot be combined with --grow, --callers, --interval, --record or --runs");
+                   "--sweep cannot be combined with --grow, --callers, --interval, --rate, --deadline-ms, --record or "
+                   "--runs");
 }
 
 static error_t take_energy(const cli_option *option, void *field, char *arg, struct argp_state *state)
@@ -89,6 +93,10 @@ static const cli_option own_options[] = {
       CLI_NUMBER(bench_args, callers, 1, MAX_CALLERS) },
     { "interval", "MS", "Sleep MS milliseconds before each run (default: 0)",
       CLI_NUMBER(bench_args, interval_ms, 0, 1e6) },
+    { "rate", "N", "Make N requests a second\v, at fixed times; a time includes the wait for a free caller",
+      CLI_NUMBER(bench_args, rate, 0.001, 1e6) },
+    { "deadline-ms", "MS", "Count runs that end later than MS after their request\v(--ladder: choose variants by it)",
+      CLI_NUMBER(bench_args, deadline_ms, 0.001, 1e9) },
     GROW_OPTION(bench_args, grow),
     { "sweep", "NAME=RANGE,...", "Time all these settings and report the best",
       CLI_CALL(sweep_parse, bench_args, sweep) },
@@ -113,8 +121,10 @@ static bool finish(void *user, struct argp_state *state)
         args->sweep.seconds = args->seconds;
     else
         args->seconds = 3;
-    if (args->grow.count > 0 && (args->callers > 1 || args->interval_ms > 0))
-        cli_refuse(state, CLI_USAGE, "--grow cannot be combined with --callers or --interval");
+    if (args->grow.count > 0 && (args->callers > 1 || args->interval_ms > 0 || args->rate > 0 || args->deadline_ms > 0))
+        cli_refuse(state, CLI_USAGE, "--grow cannot be combined with --callers, --interval, --rate or --deadline-ms");
+    if (args->rate > 0 && args->interval_ms > 0)
+        cli_refuse(state, CLI_USAGE, "--rate cannot be combined with --interval");
     check_sweep(args, state);
     return true;
 }
@@ -180,6 +190,8 @@ static inlay_status bench(bench_args *args, cli_common *common, bench_result *re
     const struct callers how = { .count = args->callers,
                                  .seconds = args->seconds,
                                  .interval_ms = args->interval_ms,
+                                 .rate = args->rate,
+                                 .deadline_ms = args->deadline_ms,
                                  .warmup = args->warmup,
                                  .most = args->max_runs > 0 ? args->max_runs : MAX_RUNS,
                                  .options = &options,
@@ -222,32 +234,60 @@ static json_t *with_energy(const bench_args *args, const bench_result *result, j
     return json;
 }
 
+/* The runs that ended too late, and which variants of a package ran. */
+static json_t *deadline_json(const bench_args *args, const struct calls *calls)
+{
+    json_t *variants = json_array();
+
+    for (uint32_t i = 0; i < calls->variant_count && calls->variants[i].name != NULL; i++)
+        (void)json_array_append_new(variants,
+                                    json_pack("{s:s, s:f, s:I}", "name", calls->variants[i].name, "error",
+                                              calls->variants[i].error, "runs", (json_int_t)calls->variants[i].count));
+    return json_pack("{s:f, s:I, s:o}", "deadline_ms", args->deadline_ms, "late", (json_int_t)calls->late, "variants",
+                     variants);
+}
+
+static void print_deadline(const bench_args *args, const struct calls *calls)
+{
+    const double percent = 100 / (double)calls->times.count;
+
+    (void)printf("late    %10zu runs, %.4g %% of %zu, after %g ms\n", calls->late, (double)calls->late * percent,
+                 calls->times.count, args->deadline_ms);
+    for (uint32_t i = 0; i < calls->variant_count && calls->variants[i].name != NULL; i++)
+        (void)printf("variant %10s    %.4g %% of the runs, error %.2g\n", calls->variants[i].name,
+                     (double)calls->variants[i].count * percent, calls->variants[i].error);
+}
+
 static int print_result(const bench_args *args, const cli_common *common, const bench_result *result)
 {
     const struct calls *calls = &result->calls;
     double median = timing_quantile(&calls->times, 0.5), p95 = timing_quantile(&calls->times, 0.95);
     double p99 = timing_quantile(&calls->times, 0.99), rate = (double)calls->times.count / calls->elapsed_ms * 1e3;
 
-    if (common->json)
-        return cli_print_json(
-            common,
-            with_energy(args, result,
-                        json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:I, s:I, s:I, s:I, "
-                                  "s:I, s:I, s:f}",
-                                  "model", cli_text(args->model), "create_ms", result->create_ms, "first_ms",
-                                  result->first_ms, "median_ms", median, "min_ms", calls->times.ms[0], "p95_ms", p95,
-                                  "p99_ms", p99, "cpu_ms", calls->cpu_ms, "predicted_ms",
-                                  result->plan.predicted_ns * 1e-6, "runs", (json_int_t)calls->times.count, "peak_mb",
-                                  timing_peak_mb(), "slab_bytes", (json_int_t)result->plan.slab_bytes,
-                                  "lower_bound_bytes", (json_int_t)result->plan.lower_bound_bytes, "constant_bytes",
-                                  (json_int_t)result->plan.constant_bytes, "steps", (json_int_t)result->plan.step_count,
-                                  "recorded", (json_int_t)result->recorded, "callers", (json_int_t)args->callers,
-                                  "runs_per_s", rate)),
-            CLI_OK);
+    if (common->json) {
+        json_t *json = with_energy(
+            args, result,
+            json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:I, s:I, s:I, s:I, "
+                      "s:I, s:I, s:f}",
+                      "model", cli_text(args->model), "create_ms", result->create_ms, "first_ms", result->first_ms,
+                      "median_ms", median, "min_ms", calls->times.ms[0], "p95_ms", p95, "p99_ms", p99, "cpu_ms",
+                      calls->cpu_ms, "predicted_ms", result->plan.predicted_ns * 1e-6, "runs",
+                      (json_int_t)calls->times.count, "peak_mb", timing_peak_mb(), "slab_bytes",
+                      (json_int_t)result->plan.slab_bytes, "lower_bound_bytes",
+                      (json_int_t)result->plan.lower_bound_bytes, "constant_bytes",
+                      (json_int_t)result->plan.constant_bytes, "steps", (json_int_t)result->plan.step_count, "recorded",
+                      (json_int_t)result->recorded, "callers", (json_int_t)args->callers, "runs_per_s", rate));
+
+        if (args->deadline_ms > 0)
+            (void)json_object_set_new(json, "deadline", deadline_json(args, calls));
+        return cli_print_json(common, json, CLI_OK);
+    }
     (void)printf("create  %10.1f ms\nfirst   %10.3f ms\n", result->create_ms, result->first_ms);
     (void)printf("median  %10.4f ms   (%zu runs)\nmin     %10.4f ms\np95     %10.4f ms\np99     %10.4f ms\n", median,
                  calls->times.count, calls->times.ms[0], p95, p99);
     (void)printf("rate    %10.1f runs a second%s\n", rate, args->callers > 1 ? ", all callers together" : "");
+    if (args->deadline_ms > 0)
+        print_deadline(args, calls);
     (void)printf("cpu     %10.4f ms   per run, all threads together\n", calls->cpu_ms);
     (void)printf("expected%10.4f ms   from known costs; inlay tune improves them\n", result->plan.predicted_ns * 1e-6);
     (void)printf("memory  %10.1f MiB  peak of the process\n", timing_peak_mb());

@@ -24,7 +24,6 @@ static const char doc[] =
     "--measure, measured times.\v"
     "Examples:\n"
     "  inlay explain model.onnx --providers openblas,reference --dim batch=1 --json\n"
-    "  inlay explain model.onnx --measure --seconds 3\n"
     "  inlay explain model.onnx --if fleet.cache\n"
     "  inlay explain model.onnx --on zen4 --intra-threads 8\n"
     "  inlay explain model.onnx --node '/layer1/*'     or --node op:Conv\n"
@@ -38,7 +37,7 @@ static const char doc[] =
 typedef struct explain_args {
     struct feed feed;
     const char *model;
-    bool all, measure, kernels, objectives, errors;
+    bool all, measure, kernels, objectives, scaling, errors;
     double seconds;
     explain_errors_args reduced; /* of --errors */
     const char *node, *html, *from, *elsewhere, *kind;
@@ -71,6 +70,9 @@ static const cli_option own_options[] = {
     { "objectives", NULL,
       "Compare the assignments by latency, energy and memory\v(see --objective; energy requires --power-watts)",
       CLI_SET(explain_args, objectives) },
+    { "scaling", NULL,
+      "Predict the time on 1 to 16 threads\v(with the waiting, the barriers and the longest chain of nodes)",
+      CLI_SET(explain_args, scaling) },
     { "node", "PATTERN", "Show each provider's answer for these nodes\vand why it was not chosen",
       CLI_TEXT(explain_args, node) },
     { "html", "FILE", "Write an HTML page with the graph to FILE\v(- is standard output)",
@@ -212,7 +214,8 @@ static inlay_status explain(const explain_args *args, cli_common *common, inlay_
     options.what_ifs = args->what_ifs;
     options.what_if_count = args->what_if_count;
     options.flags = (args->all ? INLAY_EXPLAIN_ALL : 0u) | (args->kernels ? INLAY_EXPLAIN_KERNELS : 0u) |
-                    (args->objectives ? INLAY_EXPLAIN_OBJECTIVES : 0u) | (screen.bold ? EXPLAIN_BOLD : 0u);
+                    (args->objectives ? INLAY_EXPLAIN_OBJECTIVES : 0u) | (args->scaling ? INLAY_EXPLAIN_SCALING : 0u) |
+                    (screen.bold ? EXPLAIN_BOLD : 0u);
     if (args->elsewhere != NULL)
         INLAY_TRY(open_elsewhere(args, common, &session, diag));
     else if (args->kind != NULL)

@@ -60,8 +60,8 @@ static error_t take_switch(const cli_option *option, void *field, char *arg, str
 static const cli_option own_options[] = {
     FEED_OPTIONS(run_args, feed),
     { "outputs", "DIR", "Write outputs to DIR/<name>.npy; DIR may be new", CLI_TEXT(run_args, outputs) },
-    { "expect", "DIR|FILE.npz",
-      "Compare each output with DIR/<name>.npy, .pb or .npz, or the arrays of FILE.npz; exit code 1 if one differs",
+    { "expect", "DIR|FILE",
+      "Compare outputs with <name>.npy, .pb or .npz in DIR, FILE.npz or FILE.npy; exit code 1 if one differs",
       CLI_TEXT(run_args, expect) },
     { "rtol", "X", "Relative tolerance of --expect\v (default: by type of the expected value; float: 1e-3)",
       CLI_NUMBER(run_args, rtol, 0, 1e300) },
@@ -177,6 +177,15 @@ static void add_error(struct verdict *verdict, const char *name, const inlay_val
     }
 }
 
+/* Whether --expect is a file of one value. */
+static bool expects_one(const run_args *args)
+{
+    struct stat st;
+
+    return (value_has_suffix(args->expect, ".npy") || value_has_suffix(args->expect, ".pb")) &&
+           (stat(args->expect, &st) != 0 || !S_ISDIR(st.st_mode));
+}
+
 /* Compares every output with the value of --expect. Prints a line to stderr for each output that differs. */
 static inlay_status compare_outputs(const run_args *args, const cli_common *common, const inlay_session *session,
                                     inlay_context *context, struct verdict *out, inlay_diag *diag)
@@ -193,7 +202,8 @@ static inlay_status compare_outputs(const run_args *args, const cli_common *comm
         char text[256] = "is empty";
 
         INLAY_TRY(inlay_session_output(session, i, &info));
-        INLAY_TRY(value_load_named(args->expect, &info, &want, diag));
+        INLAY_TRY(expects_one(args) ? value_load(args->expect, &info, &want, diag)
+                                    : value_load_named(args->expect, &info, &want, diag));
         if (want == NULL)
             return value_missing("output", args->expect, &info, diag);
         element_tolerance(inlay_value_dtype(want), &rtol, &atol);
@@ -306,7 +316,7 @@ static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay
     char root[65] = "";
     inlay_status status;
 
-    if (args->expect != NULL)
+    if (args->expect != NULL && !expects_one(args))
         INLAY_TRY(value_source("--expect", args->expect, diag));
     if (args->check_finite)
         INLAY_TRY(inlay_options_set_from(common->options, "check_finite", "1", "--check-finite", diag));
@@ -319,6 +329,10 @@ static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay
     }
     INLAY_TRY(cli_open(common, args->model, &session, diag));
     create_ms = clock_ms() - start;
+    if (args->expect != NULL && expects_one(args) && own_outputs(args, session) != 1)
+        INLAY_TRY(inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                             "--expect %s: the model has %u outputs; give a folder, or a .npz archive of named arrays",
+                             args->expect, own_outputs(args, session)));
     options.timeout_ns = args->timeout_ms * 1000000;
     INLAY_TRY(first_run_make(&args->feed, NULL, common, session, &options, &first, diag));
     if (args->outputs != NULL)

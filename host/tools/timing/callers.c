@@ -11,7 +11,7 @@
 
 struct caller_group {
     const struct callers *how;
-    double end;
+    double begin, end;
     size_t begun; /* atomic: number of timed runs that have begun */
     bool failed;  /* atomic */
 };
@@ -20,9 +20,11 @@ struct caller {
     struct caller_group *all;
     inlay_context *context;
     pthread_t thread;
-    bool started; /* the thread has to be joined */
-    bool shows;   /* this caller reports progress */
+    bool started;   /* the thread has to be joined */
+    bool shows;     /* this caller reports progress */
+    size_t request; /* number of the present one */
     run_times times;
+    struct calls counted; /* only `late` and `variants` */
     inlay_status status;
     inlay_diag diag;
 };
@@ -44,20 +46,60 @@ static void pause_ms(double ms, const inlay_run_options *options)
 /* Whether another caller has failed, or all callers together have begun the maximum number of runs. */
 static bool is_over(void *user)
 {
-    struct caller_group *all = user;
+    struct caller *caller = user;
+    struct caller_group *all = caller->all;
 
-    return __atomic_load_n(&all->failed, __ATOMIC_RELAXED) ||
-           __atomic_fetch_add(&all->begun, 1, __ATOMIC_RELAXED) >= all->how->most;
+    caller->request = __atomic_fetch_add(&all->begun, 1, __ATOMIC_RELAXED);
+    return __atomic_load_n(&all->failed, __ATOMIC_RELAXED) || caller->request >= all->how->most;
+}
+
+static void count_variant(struct calls *calls, const char *name, double error, size_t count)
+{
+    struct variant_calls *at = calls->variants, *end = at + calls->variant_count;
+
+    while (at < end && (at->name == NULL || name == NULL ? at->name != name : strcmp(at->name, name) != 0))
+        at++;
+    if (at == end && calls->variant_count < CALLS_VARIANTS)
+        calls->variants[calls->variant_count++] = (struct variant_calls){ name, error, 0 };
+    calls->variants[at == end ? calls->variant_count - 1 : (uint32_t)(at - calls->variants)].count += count;
+}
+
+/* A run that should end at a time. */
+static inlay_status run_by_deadline(struct caller *caller, double request_ms, double *out_ms, inlay_diag *diag)
+{
+    const struct callers *how = caller->all->how;
+    inlay_run_options options = *how->options;
+    const char *variant;
+    double error;
+    inlay_status status;
+
+    options.struct_size = sizeof options;
+    options.deadline_ns = (uint64_t)((request_ms + how->deadline_ms) * 1e6);
+    status = inlay_context_run(caller->context, &options, diag);
+    if (status != INLAY_OK)
+        return status;
+    *out_ms = clock_ms() - request_ms;
+    caller->counted.late += *out_ms > how->deadline_ms;
+    variant = inlay_context_variant(caller->context, &error);
+    count_variant(&caller->counted, variant, error, 1);
+    return INLAY_OK;
 }
 
 static inlay_status run_once(void *subject, double *out_ms, inlay_diag *diag)
 {
-    const struct caller *caller = subject;
+    struct caller *caller = subject;
     const struct callers *how = caller->all->how;
+    const double due = how->rate > 0 ? caller->all->begin + (double)caller->request / how->rate * 1e3 : 0;
+    inlay_status status;
 
-    if (how->interval_ms > 0)
-        pause_ms(how->interval_ms, how->options);
-    return timing_run(caller->context, how->options, out_ms, diag);
+    if (how->interval_ms > 0 || due > clock_ms())
+        pause_ms(due > 0 ? due - clock_ms() : how->interval_ms, how->options);
+    if (how->deadline_ms > 0)
+        return run_by_deadline(caller, due > 0 ? due : clock_ms(), out_ms, diag);
+    status = timing_run(caller->context, how->options, out_ms, diag);
+    if (status == INLAY_OK && due > 0)
+        *out_ms = clock_ms() - due;
+    return status;
 }
 
 static void *call(void *user)
@@ -68,7 +110,7 @@ static void *call(void *user)
                                .least = 1,
                                .most = how->most,
                                .stop = is_over,
-                               .stop_user = caller->all,
+                               .stop_user = caller,
                                .progress = caller->shows && how->seconds > 0 ? how->progress : NULL,
                                .what = "timing" };
 
@@ -150,11 +192,18 @@ inlay_status callers_run(const struct callers *how, inlay_session *session, inla
     }
     cpu = clock_cpu_ms();
     begin = clock_ms();
+    all.begin = begin;
     all.end = begin + how->seconds * 1e3;
     status = run_all(list, how->count, diag);
     out->elapsed_ms = clock_ms() - begin;
     merged = merge_times(list, how->count, &out->times, diag);
     status = status != INLAY_OK ? status : merged;
+    for (uint32_t i = 0; i < how->count; i++) {
+        out->late += list[i].counted.late;
+        for (uint32_t k = 0; k < list[i].counted.variant_count; k++)
+            count_variant(out, list[i].counted.variants[k].name, list[i].counted.variants[k].error,
+                          list[i].counted.variants[k].count);
+    }
     out->cpu_ms = out->times.count > 0 ? (clock_cpu_ms() - cpu) / (double)out->times.count : 0;
 done:
     for (uint32_t i = 0; i < how->count; i++) {

@@ -7,16 +7,30 @@ struct callers {
     uint32_t count;                   /* number of threads, including the calling one; at least 1 */
     double seconds;                   /* after that time, no caller begins another run */
     double interval_ms;               /* pause of each caller before a run */
+    double rate;                      /* requests a second, which the callers share; 0 = as many as they can run */
+    double deadline_ms;               /* of each run after its request, or without `rate` after its start; 0 = none */
     size_t warmup;                    /* untimed runs of each caller */
     size_t most;                      /* limit of the timed runs of all callers together */
     const inlay_run_options *options; /* with `cancel` */
     inlay_progress_fn progress;       /* called by the calling thread; may be NULL */
 };
 
+/* The runs of one variant of a model package. */
+struct variant_calls {
+    const char *name; /* borrowed from the session; NULL: the model is not of a package */
+    double error;     /* negative: not stated */
+    size_t count;
+};
+enum { CALLS_VARIANTS = 16 }; /* others are counted with the last one */
+
 struct calls {
-    run_times times;   /* sorted; the caller of the function frees the memory */
-    double elapsed_ms; /* of all runs together */
-    double cpu_ms;     /* CPU time of the process per run, of all threads */
+    run_times
+        times; /* sorted, from the request to the result with `rate`; the caller of the function frees the memory */
+    double elapsed_ms;                             /* of all runs together */
+    double cpu_ms;                                 /* CPU time of the process per run, of all threads */
+    size_t late;                                   /* runs that ended after their deadline */
+    struct variant_calls variants[CALLS_VARIANTS]; /* [variant_count] with deadline_ms */
+    uint32_t variant_count;
 };
 
 /* Each caller runs the model: the first one in `context`, every other one in a new context with the same inputs. Each

@@ -166,7 +166,7 @@ static inlay_status run_conv_rows(const cpu_native *native, const cpu_state *sta
                      : state->host->parallel_for(state->host->ctx, run, units, 1, conv_units, &call);
 }
 
-/* The columns of all vectors of an image that is divided into units of so many rows. */
+/* The columns of all vectors of an image that is divided into units of `unit` rows. */
 static int64_t vector_columns(const conv_rows *rows, int64_t unit)
 {
     const int64_t whole = rows->height / unit, rest = rows->height % unit;

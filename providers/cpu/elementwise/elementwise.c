@@ -102,6 +102,8 @@ static bool parse_unary(const kit_node *node, cpu_op *op, kit_refusal *why)
 
         if (strcmp(type, known[i].op_type) != 0)
             continue;
+        if (strcmp(type, "LeakyRelu") == 0 && kit_attr_float(node->info, "alpha", alpha) == 0)
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use Relu", "0 times minus infinity is not 0");
         op->unary[0] =
             (cpu_unary){ (element_function)known[i].function,
                          (float)(known[i].alpha != NULL ? kit_attr_float(node->info, known[i].alpha, alpha) : alpha),

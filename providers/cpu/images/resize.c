@@ -89,7 +89,7 @@ struct call {
     char *scratch;
 };
 
-enum { GRAIN = 1 << 14 };
+enum { GRAIN = 1 << 11 };
 
 static inlay_status run_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {

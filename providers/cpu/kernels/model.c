@@ -79,7 +79,7 @@ static double bytes_out(const kernel_conv_shape *window)
     return 4.0 * (double)window->out * pixels_of(window);
 }
 
-/* The threads that share so many units of the same size, on average. */
+/* The average number of threads that work at a time, if `threads` share `units` units of the same size. */
 static double sharers(double units, double threads)
 {
     return units < 2 || threads <= 1 ? 1 : units / ceil(units / threads);

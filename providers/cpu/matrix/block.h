@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 /* The read position of a block; it advances as the block reads. One base address serves three rows, because one x86
- * instruction can address that many. */
+ * instruction can address three: base, base + index and base + 2 * index. */
 enum { BLOCK_ROWS = 14, BLOCK_LINES = 64 / VEC_LANES, BLOCK_BASES = (BLOCK_ROWS + 2) / 3 };
 typedef struct block_source {
     const float *a[BLOCK_BASES]; /* base addresses of rows 0, 3, 6, ...: the next element */

@@ -66,7 +66,7 @@ static inlay_status run_rows(const cpu_native *native, const cpu_state *state, i
 {
     const struct rows *rows = (const struct rows *)(const void *)native;
     rows_call call = { rows, args[0], args[1], rows->has_bias ? args[2] : NULL, args[rows->has_bias ? 3 : 2] };
-    int64_t grain = 32768 / (rows->n > 0 ? rows->n : 1) + 1;
+    int64_t grain = 8192 / (rows->n > 0 ? rows->n : 1) + 1;
 
     if (threads <= 1 || rows->count <= grain)
         return rows_range(&call, 0, rows->count, 0);

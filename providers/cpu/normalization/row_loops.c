@@ -5,7 +5,33 @@
 #include "simd/vec.h"
 #include "simd/vecmath.h"
 #include <math.h>
+#include <stdalign.h>
 #include <string.h>
+
+/* CACHED: elements that a core's second-level cache holds. AHEAD: rows between one that is read and one that is fetched
+ * from memory. */
+enum { CACHED = 1 << 16, AHEAD = 4 };
+
+/* sum[j] += term(input[j]). ahead: distance of the elements that are fetched from memory. */
+ROWS_INLINE void add_row(double *sum, const float *input, int64_t width, int64_t ahead, double (*term)(double a),
+                         vec_wide (*wide_term)(vec_wide a))
+{
+    enum { LINE = 16 }; /* floats */
+    int64_t j = 0;
+
+    for (; VEC_WIDE > 1 && j + LINE <= width; j += LINE) {
+        vec_fetch_far(input + j + ahead);
+        VEC_UNROLL
+        for (int k = 0; k < LINE; k += VEC_WIDE) {
+            vec_wide *at = (vec_wide *)(void *)(sum + j + k);
+
+            *at += wide_term(vec_widen(input + j + k));
+        }
+    }
+#pragma omp simd
+    for (int64_t i = j; i < width; i++)
+        sum[i] += term((double)input[i]);
+}
 
 /* Sums of `map`, an expression of a, in double; wide_map: the same of vectors. */
 #define SUMS(name, map, wide_map)                                                                                      \
@@ -24,11 +50,11 @@
     }                                                                                                                  \
     static void columns_##name(const float *input, float *output, int64_t n, int64_t step, int64_t width)              \
     {                                                                                                                  \
-        double sum[FOLD_COLUMNS];                                                                                      \
+        alignas(64) double sum[FOLD_COLUMNS];                                                                          \
         int64_t i = 0;                                                                                                 \
                                                                                                                        \
         memset(sum, 0, (size_t)width * sizeof *sum);                                                                   \
-        for (; i + 4 <= n; i += 4) /* four rows for each access to the sums */                                         \
+        for (; n * step <= CACHED && i + 4 <= n; i += 4) /* four rows for each access to the sums */                   \
             _Pragma("omp simd") for (int64_t j = 0; j < width; j++)                                                    \
             {                                                                                                          \
                 const float *at = input + i * step + j;                                                                \
@@ -38,11 +64,8 @@
                 some += map_##name((double)at[2 * step]);                                                              \
                 sum[j] = some + map_##name((double)at[3 * step]);                                                      \
             }                                                                                                          \
-        for (; i < n; i++)                                                                                             \
-            _Pragma("omp simd") for (int64_t j = 0; j < width; j++)                                                    \
-            {                                                                                                          \
-                sum[j] += map_##name((double)input[i * step + j]);                                                     \
-            }                                                                                                          \
+        for (; i < n; i++) /* rows come from memory fastest one after the other */                                     \
+            add_row(sum, input + i * step, width, AHEAD * step, map_##name, wide_##name);                              \
         for (int64_t j = 0; j < width; j++)                                                                            \
             output[j] = (float)sum[j];                                                                                 \
     }

@@ -36,21 +36,21 @@
 /* The sum of term(a) of n elements a, where term(0) is 0. With wide vectors the order is that of ROWS_JOIN. */
 ROWS_INLINE double row_terms(const float *input, int64_t n, vec_wide (*term)(vec_wide a))
 {
-#if VEC_WIDE == 4
-    vec_wide chains[4] = { { 0 } };
+#if VEC_WIDE > 1
+    enum { COUNT = 16 / VEC_WIDE };
+    vec_wide chains[COUNT] = { { 0 } };
     int64_t i = 0;
 
     for (; i + 16 <= n; i += 16) {
         VEC_UNROLL
-        for (int k = 0; k < 4; k++)
-            chains[k] += term(vec_widen(input + i + 4 * k));
+        for (int k = 0; k < COUNT; k++)
+            chains[k] += term(vec_widen(input + i + VEC_WIDE * k));
     }
     VEC_UNROLL
-    for (int k = 0; k < 4; k++)
-        if (i + 4 * k < n)
-            chains[k] += term(vec_widen_some(n - i - 4 * k, input + i + 4 * k));
-    chains[0] = (chains[0] + chains[2]) + (chains[1] + chains[3]);
-    return (chains[0][0] + chains[0][2]) + (chains[0][1] + chains[0][3]);
+    for (int k = 0; k < COUNT; k++)
+        if (i + VEC_WIDE * k < n)
+            chains[k] += term(vec_widen_some(n - i - VEC_WIDE * k, input + i + VEC_WIDE * k));
+    return vec_wide_sum(chains);
 #else
     double sum;
 

@@ -116,13 +116,22 @@ static void divide(float *restrict output, const float *restrict columns, float 
         output[i] /= columns[i] * rows;
 }
 
-/* Rows are added before columns, as window_sum does, so that the sums are the same. */
+/* Rows are combined before columns, as window_sum and window_max do, so that the results are the same. */
 static void mean_of_squares(const float *restrict input, float *restrict output, int64_t n, int64_t row_step)
 {
     for (int64_t i = 0; i < n; i++) {
         const float *upper = input + 2 * i, *lower = upper + row_step;
 
         output[i] = (upper[0] + lower[0] + (upper[1] + lower[1])) * 0.25F;
+    }
+}
+
+static void max_of_squares(const float *restrict input, float *restrict output, int64_t n, int64_t row_step)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const float *upper = input + 2 * i, *lower = upper + row_step;
+
+        output[i] = larger_of(larger_of(upper[0], lower[0]), larger_of(upper[1], lower[1]));
     }
 }
 
@@ -222,6 +231,7 @@ const pool_loops KERNEL(pool_loops) = {
     .window_sum = window_sum,
     .divide = divide,
     .mean_of_squares = mean_of_squares,
+    .max_of_squares = max_of_squares,
     .take_strided = take_strided,
     .window_max_two = window_max_two,
     .mean_of_lanes = mean_of_lanes,

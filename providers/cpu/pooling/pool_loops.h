@@ -24,8 +24,9 @@ typedef struct pool_loops {
                        bool accumulate);
     /* output[i] /= columns[i] * rows: sums become means. */
     void (*divide)(float *restrict output, const float *restrict columns, float rows, int64_t n);
-    /* output[i] = the mean of input[2 i], input[2 i + 1] and the two elements row_step after them. */
+    /* output[i] = the mean, or the maximum, of input[2 i], input[2 i + 1] and the two elements row_step after them. */
     void (*mean_of_squares)(const float *restrict input, float *restrict output, int64_t n, int64_t row_step);
+    void (*max_of_squares)(const float *restrict input, float *restrict output, int64_t n, int64_t row_step);
     /* output[i] = input[i * stride] */
     void (*take_strided)(const float *restrict input, float *restrict output, int64_t n, int64_t stride);
     /* output[i] = the maximum of input[2 i + k * step] for k < taps, 2 or 3; no input is NaN. */

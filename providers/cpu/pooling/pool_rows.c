@@ -16,14 +16,15 @@
 OPTIONAL_IF_CALLED(cpu_lower_planes);
 OPTIONAL_IF_CALLED(cpu_lower_rows);
 
-enum { MAX_ROW = 4096 }; /* elements of a row with its padding */
+/* MAX_ROW: elements of a row with its padding. WIDE: of a row of the output that fills vectors by itself. */
+enum { MAX_ROW = 4096, WIDE = 16 };
 
 typedef struct row_pool {
     cpu_native native;
     pool_window window;
     int64_t images; /* of one channel */
     int64_t reach;  /* width of a row with the padding that windows cover */
-    bool is_square; /* means of windows of 2x2 with stride 2, inside the image */
+    bool is_square; /* windows of 2x2 with stride 2, inside the image */
 } row_pool;
 
 typedef struct row_pool_call {
@@ -205,6 +206,7 @@ static void row_buffer_init(row_buffer *buffer, const row_pool *pool)
 static void make_rows(const row_pool *pool, const float *input, float *output, int64_t begin, int64_t end, float slices,
                       row_buffer *buffer)
 {
+    const pool_loops *const loops = KERNEL_BEST(pool_loops);
     const pool_window *window = &pool->window;
 
     for (int64_t r = begin, done; r < end; r += done) {
@@ -212,8 +214,8 @@ static void make_rows(const row_pool *pool, const float *input, float *output, i
 
         done = 1;
         if (pool->is_square) {
-            KERNEL_BEST(pool_loops)
-                ->mean_of_squares(input + r * window->stride[1] * window->in[2], row, window->out[2], window->in[2]);
+            (window->is_mean ? loops->mean_of_squares : loops->max_of_squares)(
+                input + r * window->stride[1] * window->in[2], row, window->out[2], window->in[2]);
             continue;
         }
         done = max_rows_count(pool, input, r, end - r);
@@ -268,7 +270,7 @@ static small_plane small_plane_of(const row_pool *pool)
 
 static bool is_small(const row_pool *pool)
 {
-    enum { DENSE = 2, WIDE = 16 }; /* largest stride, and rows that fill vectors by themselves */
+    enum { DENSE = 2 }; /* the largest stride */
     const pool_window *window = &pool->window;
 
     return !pool->is_square && window->stride[1] <= DENSE && window->stride[2] <= DENSE &&
@@ -398,7 +400,7 @@ static inlay_status run_rows(const cpu_native *native, const cpu_state *state, i
     const int64_t one = (window->kernel[0] < window->in[0] ? window->kernel[0] : window->in[0]) *
                         (window->kernel[1] < window->in[1] ? window->kernel[1] : window->in[1]) * pool->reach *
                         (whole ? window->out[1] : 1);
-    const int64_t grain = 65536 / (one + 1) + 1;
+    const int64_t grain = 32768 / (one + 1) + 1;
     const inlay_parallel_fn run_range = whole ? whole_range : rows_range;
 
     if (threads <= 1 || units <= grain)
@@ -426,7 +428,7 @@ inlay_status cpu_lower_rows(cpu_build *build, const cpu_place *input, const int6
     pool.reach = (window->out[2] - 1) * window->stride[2] + (window->kernel[2] - 1) * window->dilation[2] + 1;
     if (pool.reach > MAX_ROW || window->begin[2] >= pool.reach || pool.images == 0)
         goto done;
-    pool.is_square = window->is_mean && !is_volume(&pool);
+    pool.is_square = !is_volume(&pool) && (window->is_mean || window->out[2] >= WIDE);
     for (int axis = 1; axis < 3; axis++)
         pool.is_square = pool.is_square && window->kernel[axis] == 2 && window->stride[axis] == 2 &&
                          window->dilation[axis] == 1 && window->begin[axis] == 0 &&

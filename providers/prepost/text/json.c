@@ -173,10 +173,15 @@ static inlay_status read_added(const struct source *source, const json_t *list)
     return INLAY_OK;
 }
 
-static inlay_status put_around(const struct source *source, bool behind, int64_t id)
+/* Where special tokens are: before a text, behind it, between two texts. */
+enum place { BEFORE, BEHIND, BETWEEN };
+
+static inlay_status put_around(const struct source *source, enum place place, int64_t id)
 {
     text_tokenizer *tokenizer = source->tokenizer;
-    size_t *count = behind ? &tokenizer->suffix_count : &tokenizer->prefix_count;
+    size_t *const counts[] = { &tokenizer->prefix_count, &tokenizer->suffix_count, &tokenizer->between_count };
+    int64_t *const lists[] = { tokenizer->prefix_ids, tokenizer->suffix_ids, tokenizer->between_ids };
+    size_t *count = counts[place];
 
     INLAY_CHECK(*count <= MAX_AFFIX);
     if (*count == MAX_AFFIX)
@@ -185,37 +190,64 @@ static inlay_status put_around(const struct source *source, bool behind, int64_t
         return inlay_fail(source->diag, INLAY_INVALID_ARGUMENT,
                           "tokenizer.json: post_processor names token %lld, but the last token is %lld", (long long)id,
                           (long long)tokenizer->model.vocabulary.count - 1);
-    (behind ? tokenizer->suffix_ids : tokenizer->prefix_ids)[(*count)++] = id;
+    lists[place][(*count)++] = id;
     return INLAY_OK;
 }
 
-static inlay_status read_template(const struct source *source, const json_t *step)
+/* The special tokens of a template. pair: only those between the two texts; others are as those of a single text. */
+static inlay_status read_places(const struct source *source, const json_t *list, const json_t *special, bool pair)
 {
-    const json_t *special = json_object_get(step, "special_tokens");
-    bool behind = false;
+    size_t sequences = 0, i, k;
     json_t *item;
-    size_t i, k;
 
-    if (!json_is_array(json_object_get(step, "single")))
-        return fail_unsupported(source, "post_processor TemplateProcessing", "without a list 'single'");
-    json_array_foreach(json_object_get(step, "single"), i, item) {
+    json_array_foreach(list, i, item) {
+        const enum place place = sequences == 0 ? BEFORE : pair && sequences == 1 ? BETWEEN : BEHIND;
         const char *name = json_text(json_object_get(item, "SpecialToken"), "id");
         json_t *id;
 
         if (json_object_get(item, "Sequence") != NULL) {
-            behind = true;
+            sequences++;
             continue;
         }
+        if (pair && place != BETWEEN)
+            continue;
         if (!json_is_array(json_object_get(json_object_get(special, name), "ids")))
             return fail_unsupported(source, "post_processor TemplateProcessing with no special token", name);
         json_array_foreach(json_object_get(json_object_get(special, name), "ids"), k, id) {
-            const inlay_status status = put_around(source, behind, json_integer_value(id));
+            const inlay_status status = put_around(source, place, json_integer_value(id));
 
             if (status != INLAY_OK)
                 return status;
         }
     }
     return INLAY_OK;
+}
+
+static inlay_status read_template(const struct source *source, const json_t *step)
+{
+    const json_t *special = json_object_get(step, "special_tokens"), *pair = json_object_get(step, "pair");
+    inlay_status status;
+
+    if (!json_is_array(json_object_get(step, "single")))
+        return fail_unsupported(source, "post_processor TemplateProcessing", "without a list 'single'");
+    status = read_places(source, json_object_get(step, "single"), special, false);
+    source->tokenizer->takes_pairs = json_is_array(pair);
+    return status == INLAY_OK && json_is_array(pair) ? read_places(source, pair, special, true) : status;
+}
+
+/* [CLS] text [SEP], or with two texts [CLS] text [SEP] text [SEP]; RoBERTa has two separators between them. */
+static inlay_status read_separators(const struct source *source, const json_t *step, size_t between)
+{
+    const int64_t begin = json_integer_value(json_array_get(json_object_get(step, "cls"), 1)),
+                  end = json_integer_value(json_array_get(json_object_get(step, "sep"), 1));
+    inlay_status status = put_around(source, BEFORE, begin);
+
+    if (status == INLAY_OK)
+        status = put_around(source, BEHIND, end);
+    for (size_t i = 0; i < between && status == INLAY_OK; i++)
+        status = put_around(source, BETWEEN, end);
+    source->tokenizer->takes_pairs = true;
+    return status;
 }
 
 static inlay_status read_post(const struct source *source, const json_t *step)
@@ -239,10 +271,7 @@ static inlay_status read_post(const struct source *source, const json_t *step)
         return read_template(source, step);
     if (strcmp(type, "BertProcessing") != 0 && strcmp(type, "RobertaProcessing") != 0)
         return fail_unsupported(source, "post_processor", type);
-    status = put_around(source, false, json_integer_value(json_array_get(json_object_get(step, "cls"), 1)));
-    return status != INLAY_OK
-               ? status
-               : put_around(source, true, json_integer_value(json_array_get(json_object_get(step, "sep"), 1)));
+    return read_separators(source, step, strcmp(type, "BertProcessing") == 0 ? 1 : 2);
 }
 
 inlay_status read_json(text_tokenizer *tokenizer, const char *file, size_t bytes, inlay_diag *diag)

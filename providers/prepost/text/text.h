@@ -37,6 +37,10 @@ typedef struct text_ids {
  * are not valid UTF-8 are encoded as U+FFFD. */
 inlay_status text_encode(const text_tokenizer *tokenizer, const char *text, size_t bytes, bool special, text_ids *out,
                          inlay_diag *diag);
+/* Encodes two texts together, such as a question and an answer, with the tokens that the file puts around and between
+ * them. *begin: where the tokens of the second text begin. INLAY_UNSUPPORTED: the file does not say how. */
+inlay_status text_encode_pair(const text_tokenizer *tokenizer, const char *first, const char *second, text_ids *out,
+                              size_t *begin, inlay_diag *diag);
 /* Decodes ids to text; the caller frees *out. `skip` skips special tokens. Ids without a token are skipped, too. */
 inlay_status text_decode(const text_tokenizer *tokenizer, const int64_t *ids, size_t count, bool skip, char **out,
                          size_t *out_bytes, inlay_diag *diag);

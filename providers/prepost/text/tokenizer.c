@@ -196,21 +196,47 @@ static bool push_all(struct encoder *encoder, const int64_t *ids, size_t count)
     return true;
 }
 
+/* Encodes a text without tokens around it. */
+static bool encode_text(struct encoder *encoder, const char *text, size_t bytes)
+{
+    text_buf clean = { 0 };
+    bool good;
+
+    buf_append_valid(&clean, text, bytes);
+    good = clean.failed ? out_of_memory(encoder)
+                        : split_at_added(encoder, false, clean.data, clean.count, true, encode_normalized);
+    free(clean.data);
+    return good;
+}
+
 inlay_status text_encode(const text_tokenizer *tokenizer, const char *text, size_t bytes, bool special, text_ids *out,
                          inlay_diag *diag)
 {
     struct encoder encoder = { .tokenizer = tokenizer, .out = out, .diag = diag, .status = INLAY_OK };
-    text_buf clean = { 0 };
 
     INLAY_CHECK(tokenizer->prefix_count <= MAX_AFFIX && tokenizer->suffix_count <= MAX_AFFIX);
-    buf_append_valid(&clean, text, bytes);
-    if (clean.failed)
-        (void)out_of_memory(&encoder);
-    else
-        (void)((!special || push_all(&encoder, tokenizer->prefix_ids, tokenizer->prefix_count)) &&
-               split_at_added(&encoder, false, clean.data, clean.count, true, encode_normalized) &&
-               (!special || push_all(&encoder, tokenizer->suffix_ids, tokenizer->suffix_count)));
-    free(clean.data);
+    (void)((!special || push_all(&encoder, tokenizer->prefix_ids, tokenizer->prefix_count)) &&
+           encode_text(&encoder, text, bytes) &&
+           (!special || push_all(&encoder, tokenizer->suffix_ids, tokenizer->suffix_count)));
+    return encoder.status;
+}
+
+inlay_status text_encode_pair(const text_tokenizer *tokenizer, const char *first, const char *second, text_ids *out,
+                              size_t *begin, inlay_diag *diag)
+{
+    struct encoder encoder = { .tokenizer = tokenizer, .out = out, .diag = diag, .status = INLAY_OK };
+
+    if (!tokenizer->takes_pairs)
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "the tokenizer does not say how two texts are encoded together: its post_processor has no "
+                          "list 'pair'");
+    if (push_all(&encoder, tokenizer->prefix_ids, tokenizer->prefix_count) &&
+        encode_text(&encoder, first, strlen(first)) &&
+        push_all(&encoder, tokenizer->between_ids, tokenizer->between_count)) {
+        *begin = out->count;
+        (void)(encode_text(&encoder, second, strlen(second)) &&
+               push_all(&encoder, tokenizer->suffix_ids, tokenizer->suffix_count));
+    }
     return encoder.status;
 }
 

@@ -238,7 +238,9 @@ struct text_tokenizer {
     size_t added_count;
     bool begins_added[2][256];                            /* [normalized][byte]: a token begins with that byte */
     int64_t prefix_ids[MAX_AFFIX], suffix_ids[MAX_AFFIX]; /* special tokens before and after a text */
-    size_t prefix_count, suffix_count;
+    int64_t between_ids[MAX_AFFIX];                       /* and between two texts, if takes_pairs */
+    size_t prefix_count, suffix_count, between_count;
+    bool takes_pairs; /* the file says how two texts are encoded together */
     int64_t pad_id;
 };
 /* Read the files into a tokenizer that has only defaults. */

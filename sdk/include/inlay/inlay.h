@@ -554,7 +554,7 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_session_control(inlay_session *sess
 typedef struct inlay_memory_info {
     uint64_t struct_size;
     uint64_t used_bytes;   /* in use by contexts and by values that the caller holds */
-    uint64_t peak_bytes;   /* highest value of used_bytes so far */
+    uint64_t peak_bytes;   /* highest value of used_bytes so far; with option ladder the sum of those of its variants */
     uint64_t budget_bytes; /* option memory_budget; 0 = none */
     uint64_t allocations;  /* number of allocations so far */
 } inlay_memory_info;
@@ -650,7 +650,10 @@ enum {
     INLAY_EXPLAIN_ALL = 1u << 0,     /* the whole report, nothing summarised or truncated */
     INLAY_EXPLAIN_KERNELS = 1u << 1, /* also the kernels that providers chose, and why (inlay.kernels/1) */
     /* also the time, the energy and the memory of the assignment that each value of option objective leads to */
-    INLAY_EXPLAIN_OBJECTIVES = 1u << 2
+    INLAY_EXPLAIN_OBJECTIVES = 1u << 2,
+    /* also the times of this assignment on 1, 2, 4, 8 and 16 threads, as the prices predict them, with the barriers,
+     * the waiting and the longest chain of nodes */
+    INLAY_EXPLAIN_SCALING = 1u << 3
 };
 struct inlay_context;
 /* Contents and format of a report. Zero it, then set struct_size. */
@@ -811,10 +814,14 @@ typedef struct inlay_run_options {
      * other if each has few threads. The results have the same bits for every number of threads */
     uint32_t max_threads;
     uint32_t power; /* INLAY_POWER_*, a hint for the devices of the run; DEFAULT = that of option power */
+    /* Since 1.1. The time of CLOCK_MONOTONIC at which the result is needed; 0 = any. In a session with option ladder
+     * the run uses the most exact variant that is expected to end by then, or else the quickest one;
+     * inlay_context_variant() tells which. A late run is not stopped: that is timeout_ns */
+    uint64_t deadline_ns;
 } inlay_run_options;
 #define INLAY_RUN_OPTIONS_INIT                                                                                         \
     {                                                                                                                  \
-        sizeof(inlay_run_options), NULL, 0, 0, 0, 0, 0                                                                 \
+        sizeof(inlay_run_options), NULL, 0, 0, 0, 0, 0, 0                                                              \
     }
 enum {
     /* The run fails with INLAY_SHAPE_MISMATCH if an output does not fit the value of inlay_context_set_output(); the
@@ -920,6 +927,10 @@ typedef struct inlay_plan_info {
 /* Fills *out_info (set struct_size). INLAY_NOT_FOUND: the context has not run yet, or not since it was trimmed. Not
  * while the context runs. */
 INLAY_API inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *out_info);
+/* Since 1.1. Returns the name of the variant of a model package that the last run used, borrowed until the session is
+ * destroyed; NULL: the model is not of a package. *out_error (may be NULL): the error that the package states for it;
+ * negative: none. Not while the context runs. */
+INLAY_API const char *inlay_context_variant(const inlay_context *context, double *out_error);
 
 /* States.
  *

@@ -161,10 +161,11 @@ typedef struct inlay_text_request {
     float top_p;         /* sample from the smallest set of tokens with this total probability, 0 to 1 (1) */
     /* sample from tokens with at least this fraction of the highest probability, 0 to 1 (0) */
     float min_p;
-    float repetition_penalty; /* logits of tokens in the text: divided by it if positive, otherwise multiplied (1) */
-    float presence_penalty;   /* subtracted from the logits of generated tokens, once per token; -2 to 2 */
-    float frequency_penalty;  /* subtracted once per occurrence; -2 to 2 */
-    const char *adapter;      /* name of a LoRA adapter of the session's option adapter; NULL: none */
+    /* divides the positive logits of tokens that are in the text, and multiplies their other logits (1) */
+    float repetition_penalty;
+    float presence_penalty;  /* subtracted from the logits of generated tokens, once per token; -2 to 2 */
+    float frequency_penalty; /* subtracted once per occurrence; -2 to 2 */
+    const char *adapter;     /* name of a LoRA adapter of the session's option adapter; NULL: none */
     /* [image_count] of a prompt with INLAY_TEXT_RENDERED, which has the mark as many times. The model encodes them
      * during the call, and keeps what it made of the latest ones. In the tokens of the text, the places of an image are
      * negative numbers. */
@@ -188,9 +189,9 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_text_create(inlay_text_model *model
                                                          inlay_text **out_text, inlay_diag *diag);
 /* Destroys a text, which may still be in progress. NULL is a no-op. */
 INLAY_API void inlay_text_destroy(inlay_text *text);
-/* Runs the model once: reads a part of a prompt, or makes the next token, or several, of each text that has read its
- * prompt. Returns the number of texts in progress; 0: nothing is left to run. If the run fails, its texts end, and
- * inlay_text_take() returns the failure. */
+/* Runs the model once. The run reads a part of a prompt, or it makes the next token (or several) of every text whose
+ * prompt has been read. Returns the number of texts in progress; 0: nothing is left to run. If the run fails, its texts
+ * end, and inlay_text_take() returns the failure. */
 INLAY_API uint32_t inlay_text_model_step(inlay_text_model *model);
 /* Returns the text that was generated since the last call, which may be empty: whole characters in UTF-8,
  * NUL-terminated. *out_piece [*out_bytes without the NUL] is borrowed until the next call for this text. Generated

@@ -133,10 +133,10 @@ def is_refused(done, text=""):
     return 0 < done.returncode < 128 and len(done.stderr.strip().splitlines()) == 1 and text in done.stderr
 
 
-def refuses_searches(inlay):
-    """Wrong settings and damaged states of a search give an error of one line, never a crash."""
+def refuses_inputs(inlay):
+    """Images that are too small, wrong settings and damaged states of a search give an error of one line, never a crash."""
     wrong = []
-    for name, made, inputs, text in searches.refusals():
+    for name, made, inputs, text in [*searches.refusals(), *models.small_images()]:
         with tempfile.TemporaryDirectory() as folder:
             path = feed(folder, made, inputs)
             done = run(inlay, "run", path, "--inputs", os.path.join(folder, "in"))
@@ -172,7 +172,7 @@ def main():
         for text in wrong:
             print(f"{case.name}: {text}")
         bad += bool(wrong)
-    refused = [] if args.names else refuses_searches(args.inlay)
+    refused = [] if args.names else refuses_inputs(args.inlay)
     for text in refused:
         print(text)
     bad += len(refused)

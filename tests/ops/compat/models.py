@@ -487,7 +487,7 @@ def random_experts():
 
 def gathered_blocks():
     for bits in (2, 4, 8):
-        for axis, has_zeros in ((1, False), (1, True), (2, True)): # five blocks along the last axis
+        for axis, gather, has_zeros in ((1, 0, False), (1, 0, True), (1, 1, True), (2, 0, True)): # axis 2: 5 blocks
             shape, block = (6, 32, 80), 16
             codes = RNG.integers(0, 256, (*shape[:2], shape[2] * bits // 8)).astype(np.uint8)
             unpack = lambda t: np.stack([t >> i & (1 << bits) - 1 for i in range(0, 8, bits)], -1).reshape(*t.shape[:-1], -1)
@@ -498,9 +498,10 @@ def gathered_blocks():
             wide = lambda t: np.repeat(t.astype(np.float32), block, axis)
             table = (unpack(codes).astype(np.float32) - wide(zero)) * wide(scales)
             at = np.array([[5, 0], [-1, 2]])
-            yield one("GatherBlockQuantized", {"c_": codes, "i": at, "s_": scales, "z_": zeros}, [table[at]],
-                      {"bits": bits, "block_size": block, "gather_axis": 0, "quantize_axis": axis},
-                      name=f"GatherBlockQuantized_{bits}_{axis}_{has_zeros}", peer=axis == 2)
+            yield one("GatherBlockQuantized", {"c_": codes, "i": at, "s_": scales, "z_": zeros},
+                      [table.take(at, gather)],
+                      {"bits": bits, "block_size": block, "gather_axis": gather, "quantize_axis": axis},
+                      name=f"GatherBlockQuantized_{bits}_{axis}_{gather}_{has_zeros}", peer=axis == 2)
 
 
 def linear_attention(q, k, v, heads_q, heads_v, rule, scale=0.0, past=None, decay=None, beta=None):
@@ -660,6 +661,21 @@ def token_lists():
     yield one("SampleOp", {"x": x}, [x])
 
 
+def any_crop(attributes):
+    """Crop of images of any size."""
+    return model([helper.make_node("Crop", ["x"], ["y"], **attributes)], [info("x", ["n", 3, "h", "w"])],
+                 [info("y", None)], imports=[("", 7)])
+
+
+def small_images():
+    """(name, model, inputs, part of the message): images that are smaller than what Crop removes or keeps."""
+    for name, attributes, size, text in (("height", {"border": [0, 2, 0, 2]}, (3, 5), "Pad"),
+                                         ("width", {"border": [3, 0, 3, 0]}, (5, 5), "Pad"),
+                                         ("rows", {"border": [1, 1, 0, 0], "scale": [5, 2]}, (5, 5), "Reshape"),
+                                         ("columns", {"border": [1, 1, 0, 0], "scale": [2, 5]}, (5, 5), "Reshape")):
+        yield f"Crop of an image with too few {name}", any_crop(attributes), {"x": floats(1, 3, *size)}, text
+
+
 def experiments():
     """Operators that ai.onnx had below opset 10."""
     image = floats(2, 3, 6, 7, low=-2, high=2)
@@ -674,6 +690,9 @@ def experiments():
               codes=["operator-newer-than-opset"])
     yield old("Crop", image[:, :, 2:-1, 1:].copy(), {"border": [1, 2, 0, 1]})
     yield old("Crop", image[:, :, 2:5, 1:3].copy(), {"border": [1, 2, 0, 1], "scale": [3, 2]}, name="Crop_scale")
+    for name, attributes, y in (("border", {"border": [1, 2, 0, 1]}, image[:, :, 2:-1, 1:]),
+                                ("size", {"border": [1, 2, 0, 1], "scale": [3, 2]}, image[:, :, 2:5, 1:3])):
+        yield Case(f"Crop_{name}_of_unknown", any_crop(attributes), {"x": image}, [y.copy()], peer=False)
     bounds = {"x": image, "b": np.array([1, -4]), "e": np.array([99, -1])}
     yield old("DynamicSlice", image[1:, -1:].copy(), {}, {"x": image, "b": np.array([1, -1]), "e": np.array([99, 99])})
     yield old("DynamicSlice", image[:, :, 1:99, -4:-1].copy(), {}, {**bounds, "a": np.array([2, 3])}, name="DynamicSlice_axes")
@@ -1104,6 +1123,13 @@ def group_queries():
         yield one("GroupQueryAttention", inputs, [y, keys, values], {"num_heads": 4, "kv_num_heads": 2, **attributes},
                   name=f"GroupQueryAttention_{name}",
                   peer=name != "room" and not normed) # the rest of its cache is undefined
+    for rows in (1, 3): # all keys are those of another layer, in the past
+        q, pk, pv, empty = floats(n, rows, 4 * size), floats(n, 2, 6, size), floats(n, 2, 6, size), floats(n, 0, 2 * size)
+        places = np.arange(6 - rows, 6)[None].repeat(n, 0)
+        y = attend(rotate(heads(q, 4), cosines, sines, places, 0), pk.repeat(2, 1), pv.repeat(2, 1), causal(rows, 6))
+        yield one("GroupQueryAttention", {"q": q, "k": empty, "v": empty, "pk": pk, "pv": pv, "l": np.full(n, 5, np.int32),
+                  "t": np.int32(6), "c_": cosines, "s_": sines}, [y, pk, pv],
+                  {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1}, name=f"GroupQueryAttention_shared_{rows}", peer=False)
     q, k, v = floats(n, 3, 64), floats(n, 3, 32), floats(n, 3, 32)
     y = attend(heads(q, 4), heads(k, 2).repeat(2, 1), heads(v, 2).repeat(2, 1), causal(3, 3))
     yield one("GroupQueryAttention", {"q": np.concatenate([q, k, v], -1), "k": None, "v": None, "pk": None, "pv": None,

@@ -495,6 +495,13 @@ void traits_list(const struct graph *graph, uint32_t node_index, traits_magnitud
             add_input(out, value, formal_name(node, i, name),
                       magnitude != NULL ? magnitude(user, i) : constant_magnitude(value), largest, &is_open);
     }
+    for (uint32_t i = 0; i < node->info.input_count; i++)
+        for (uint32_t k = 0; k < i && node->info.inputs[i] != INLAY_NONE; k++)
+            if (node->info.inputs[k] == node->info.inputs[i]) {
+                char other[MOST_TEXT];
+
+                add_form(out, "%s is %s", formal_name(node, i, name), formal_name(node, k, other));
+            }
     for (uint32_t i = node->info.input_count; node->schema != NULL && i < node->schema->input_count; i++)
         add_form(out, "%s omitted", node->schema->inputs[i].name);
     if (node->schema != NULL && node->schema->input_count > 0 &&
@@ -631,7 +638,11 @@ bool traits_exact(const struct graph *graph, uint32_t node_index, char out_text[
     while (inputs > 0 && info->inputs[inputs - 1] == INLAY_NONE)
         inputs--;
     for (uint32_t i = 0; i < inputs; i++) {
-        add_exact_number(&exact, info->inputs[i] == INLAY_NONE);
+        uint32_t same = 0; /* the first input with this value */
+
+        while (info->inputs[same] != info->inputs[i])
+            same++;
+        add_exact_number(&exact, info->inputs[i] == INLAY_NONE ? INLAY_NONE : same);
         if (info->inputs[i] != INLAY_NONE && !add_exact_value(&exact, &graph->values[info->inputs[i]].info))
             return false;
     }

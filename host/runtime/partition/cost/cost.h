@@ -86,7 +86,7 @@ double cost_roof_ns(const cost_question *question, const inlay_cost *cost);
  * (tests/bench/results.md). Reports state the time at the threads of a run (partition_offer.threads_factor,
  * border_factor).
  *
- * A limitation: on a machine with many cores, a provider that scales badly is compared as if there were two. With the
+ * A limitation: on a machine with many cores, a provider that scales badly is compared by its time on two. With the
  * session's intra_threads instead, one model would have different assignments, and so different bits, with each number
  * of threads, and saved plans would be tied to it. Measured and calibrated prices are looked up by the threads of
  * the run, so the limitation does not apply after `inlay tune`. */

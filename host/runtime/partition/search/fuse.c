@@ -5,8 +5,8 @@
  * is copied to domain t if m's variable places it elsewhere and the variable of any reader requires it in t. An
  * auxiliary variable that must be 1 if any of these readers is 1 represents "any"; the cost of the copy is then a pair
  * of the auxiliary variable and m. If copies between devices go through the host, and the proposal is one provider for
- * all nodes, every term has this form, and the cut is the best mix. Other terms are charged as if m's variable did not
- * matter, which is an upper bound; partition_evaluate() decides whether the mix is taken. */
+ * all nodes, every term has this form, and the cut is the best mix. Other terms ignore m's variable, which gives
+ * an upper bound; partition_evaluate() decides whether the mix is taken. */
 #include "inlay/check.h"
 #include "partition/search/search.h"
 #include "partition/problem/flow.h"

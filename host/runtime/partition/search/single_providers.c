@@ -8,8 +8,9 @@
 #include "partition/search/search.h"
 #include <string.h>
 
-/* If the first provider does not run all nodes, each other provider is tried as the second in the order, in graphs up
- * to this size, and among that many providers of the user's order: each pair takes a pass over all offers. */
+/* If the first provider does not run all nodes, each other provider is tried as the second in the order. A trial takes
+ * a pass over all offers, so this is done only for graphs of at most SECOND_NODES nodes, and for the first
+ * SECOND_PROVIDERS providers of the user's order. */
 enum { SECOND_NODES = 512, SECOND_PROVIDERS = 16 };
 
 struct singles {

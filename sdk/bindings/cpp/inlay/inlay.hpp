@@ -389,6 +389,8 @@ struct RunOptions {
     std::uint32_t max_threads = 0;         // at most intra_threads of the session; 0: intra_threads
     std::uint32_t priority = INLAY_PRIORITY_NORMAL; // NORMAL: that of option priority
     std::uint32_t power = INLAY_POWER_DEFAULT;      // DEFAULT: that of option power
+    // when the result is needed (option ladder); the epoch: any time
+    std::chrono::steady_clock::time_point deadline{};
 };
 
 using Feeds = std::vector<std::pair<std::string, Value>>;
@@ -446,6 +448,8 @@ public:
         run_options.max_threads = options.max_threads;
         run_options.priority = options.priority;
         run_options.power = options.power;
+        run_options.deadline_ns = static_cast<std::uint64_t>(
+            std::chrono::duration_cast<std::chrono::nanoseconds>(options.deadline.time_since_epoch()).count());
         diag.check(inlay_context_run(live(), &run_options, diag));
     }
     // Gives memory of runs back to the system, the outputs of the last run included, see inlay_context_trim().

@@ -65,7 +65,8 @@ class ProfileOptions(Structure):
 
 class RunOptions(Structure):
     _fields_ = [("struct_size", c_uint64), ("cancel", POINTER(c_uint32)), ("timeout_ns", c_uint64),
-                ("flags", c_uint32), ("priority", c_uint32), ("max_threads", c_uint32), ("power", c_uint32)]
+                ("flags", c_uint32), ("priority", c_uint32), ("max_threads", c_uint32), ("power", c_uint32),
+                ("deadline_ns", c_uint64)]
 
 
 class ControlRequest(Structure):
@@ -155,6 +156,7 @@ _PROTOTYPES = {
     "context_profile": (_STATUS, [c_void_p, c_uint32, c_uint32, _DIAG]),
     "context_profile_write": (_STATUS, [c_void_p, POINTER(ProfileOptions), WriteFn, c_void_p, _DIAG]),
     "context_output": (c_void_p, [c_void_p, c_uint32]),
+    "context_variant": (c_char_p, [c_void_p, POINTER(c_double)]),
     "context_plan": (_STATUS, [c_void_p, POINTER(PlanInfo)]),
 }
 

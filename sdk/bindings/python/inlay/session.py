@@ -290,14 +290,17 @@ class Cancel:
 
 
 def _run_options(timeout: Optional[float], cancel: Optional[Cancel], max_threads: int, priority: str,
-                 power: str) -> Optional[RunOptions]:
+                 power: str, deadline: Optional[float]) -> Optional[RunOptions]:
     """The options of a run; None: the defaults."""
-    if timeout is None and cancel is None and max_threads == 0 and priority == "normal" and power == "default":
+    if (timeout is None and cancel is None and max_threads == 0 and priority == "normal" and power == "default"
+            and deadline is None):
         return None
     how = RunOptions(struct_size=ctypes.sizeof(RunOptions), max_threads=max_threads,
                      priority=_choice("priority", PRIORITIES, priority), power=_choice("power", POWERS, power))
     if timeout is not None:
         how.timeout_ns = max(1, int(timeout * 1e9))
+    if deadline is not None:
+        how.deadline_ns = max(1, int(deadline * 1e9))
     if cancel is not None:
         how.cancel = ctypes.pointer(cancel._flag)
     return how
@@ -344,13 +347,15 @@ class Context:
 
     def run(self, feeds: Feeds, outputs: Optional[Mapping[str, Any]] = None, *, timeout: Optional[float] = None,
             cancel: Optional[Cancel] = None, max_threads: int = 0, priority: str = "normal",
-            power: str = "default") -> Dict[str, Value]:
+            power: str = "default", deadline: Optional[float] = None) -> Dict[str, Value]:
         """Runs the model. feeds: by name, or in the order of the inputs. outputs: arrays or tensors that receive
         results if type and shape match. timeout: seconds. max_threads: at most intra_threads of the session; 0:
         intra_threads. priority ("low", "normal", "high") and power ("default", "efficiency", "performance"): hints to
-        devices; "normal" and "default": as the session's options say. Returns the outputs by name."""
+        devices; "normal" and "default": as the session's options say. deadline: the time, by time.monotonic(), at which
+        the result is needed: with option ladder the run uses the most exact variant that is expected to end by then.
+        Returns the outputs by name."""
         self._open()
-        how = _run_options(timeout, cancel, max_threads, priority, power)
+        how = _run_options(timeout, cancel, max_threads, priority, power, deadline)
         if self._runner is not None and not outputs:
             return self._runner.run(self, feeds, None if how is None else ctypes.addressof(how), None, False)
         try:
@@ -494,6 +499,14 @@ class Context:
         check(lib.context_trim, self._open())
 
     @property
+    def variant(self) -> Optional[Tuple[str, Optional[float]]]:
+        """The variant of a model package that the last run used, and the error that the package states for it; None: the
+        model is not of a package."""
+        error = ctypes.c_double()
+        name = lib.context_variant(self._open(), ctypes.byref(error))
+        return None if name is None else (name.decode(), error.value if error.value >= 0 else None)
+
+    @property
     def plan(self) -> Plan:
         info = PlanInfo(struct_size=ctypes.sizeof(PlanInfo))
         lib.context_plan(self._open(), ctypes.byref(info))
@@ -576,11 +589,12 @@ class Binding:
         return repr(self._context).replace("Context", "Binding", 1)
 
     def run(self, *, timeout: Optional[float] = None, cancel: Optional[Cancel] = None, max_threads: int = 0,
-            priority: str = "normal", power: str = "default") -> None:
+            priority: str = "normal", power: str = "default",
+            deadline: Optional[float] = None) -> None:
         """Runs the model on the present contents of the bound arrays. The arguments are those of Context.run."""
         context = self._context
         context._open()
-        context._run_bound(_run_options(timeout, cancel, max_threads, priority, power))
+        context._run_bound(_run_options(timeout, cancel, max_threads, priority, power, deadline))
 
     def outputs(self) -> Dict[str, Value]:
         """The outputs of the last run by name. A bound output is the memory that the caller gave; the others keep their
@@ -923,13 +937,13 @@ class Session:
 
     def run(self, feeds: Feeds, outputs: Optional[Iterable[str]] = None, *, timeout: Optional[float] = None,
             cancel: Optional[Cancel] = None, max_threads: int = 0, priority: str = "normal",
-            power: str = "default") -> Dict[str, Any]:
+            power: str = "default", deadline: Optional[float] = None) -> Dict[str, Any]:
         """Runs the model and returns all outputs, or the named ones, as numpy arrays (lists of them for sequences,
         dicts for maps). feeds: by name or in order: numpy arrays, torch tensors, numbers, strings, dicts,
         DataFrames; or one DataFrame, whose columns have the names of the inputs. Numbers of another type are converted:
         to floats they are rounded, to integers they must be exact. The other arguments are those of Context.run."""
         wanted = None if outputs is None else tuple(self._output_index(name) for name in outputs)
-        how = _run_options(timeout, cancel, max_threads, priority, power)
+        how = _run_options(timeout, cancel, max_threads, priority, power, deadline)
         context = self._take_context()
         try:
             if context._runner is not None:
