@@ -29,8 +29,8 @@ void generate_cases(const case_source *source, const case_range *range, case_fn 
  * for every required input. false: fn has ended the generation. */
 bool generate_one(const case_source *source, const case_range *range, const char *inputs, const char *shape,
                   uint32_t outputs, const char *attrs, case_fn fn, void *user);
-/* Calls fn with the examples of a plugin's operator, `more` added to all of their sizes; where that makes many elements,
- * to the sizes alone that are equal to that of the last axis. */
+/* Calls fn with the examples of a plugin's operator, `more` added to all of their sizes; where that makes many
+ * elements, to the sizes alone that are equal to that of the last axis. */
 void generate_larger_examples(const case_source *source, const case_range *range, int64_t more, case_fn fn, void *user);
 /* Calls fn with cases of an operator of a plugin in which tensors have no elements: shapes of a general list, and its
  * examples with some or all of their sizes 0. */
