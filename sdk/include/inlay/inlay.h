@@ -587,7 +587,7 @@ typedef struct inlay_watchdog_finding {
     const char *node;       /* the wrong node; if there are several, the first of them */
     const char *output;     /* name of the output with the largest error */
     const char *text;       /* the whole message, one line */
-    const char *model_path; /* a model of the nodes, which has their inputs as defaults; "" = none */
+    const char *model_path; /* a model file of these nodes, whose inputs have the values as defaults; "" = none */
     double error;        /* the largest error; infinity if one of the two numbers is not finite, or the shapes differ */
     double bound;        /* the largest error that counts as right */
     uint32_t node_count; /* 1, or more if the nodes are wrong only together */

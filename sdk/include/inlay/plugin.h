@@ -96,10 +96,10 @@
  * scheduling class of threads that it did not start; stdin, stdout and stderr, to which it prints nothing (use
  * inlay_host.log). It writes files only in inlay_create_args.cache_dir, in temporary folders, and where an option of
  * the user says so. It does not fork and calls neither exit nor abort. It starts threads in create or later and joins
- * them in destroy. It relies on no thread-local variable between calls, as the host calls from any thread, and with
- * INLAY_PLUGIN_DLCLOSE leaves none with a destructor, which would run after it is unmapped. C++ exceptions are caught
- * within it. A function uses at most 512 KiB of its caller's stack, also a body of parallel_for and `reached` of a
- * notice. `inlay plugin-check` detects many violations.
+ * them in destroy. The host calls from any thread, so the plugin relies on no thread-local variable between calls. With
+ * INLAY_PLUGIN_DLCLOSE it leaves no thread-local variable with a destructor, which would run after the plugin is
+ * unmapped. C++ exceptions are caught within it. A function uses at most 512 KiB of its caller's stack, also a body of
+ * parallel_for and `reached` of a notice. `inlay plugin-check` detects many violations.
  *
  * Threads of a wrapped library (OpenMP, pthreadpool, TBB). The rules above apply to them as to threads of the plugin:
  * none before create, none after destroy; the plugin may set their affinity. The host leaves no core free for them: it
