@@ -24,7 +24,8 @@ struct image_encoder {
     inlay_context *context;
     uint32_t input, output;
     int64_t width;
-    pthread_mutex_t lock;
+    pthread_mutex_t turn; /* held while the context runs; taken before `lock` */
+    pthread_mutex_t lock; /* of the following, held briefly: the server's network threads free prompts */
     struct encoded_image *first;
     uint64_t images, uses;
 };
@@ -54,6 +55,7 @@ inlay_status image_encoder_create(inlay_session *session, const decode_model *mo
     if (encoder == NULL)
         return no_memory(diag, "for the encoder of images");
     encoder->width = model->image_width;
+    (void)pthread_mutex_init(&encoder->turn, NULL);
     (void)pthread_mutex_init(&encoder->lock, NULL);
     status = inlay_context_create(session, &encoder->context, diag);
     if (status == INLAY_OK) {
@@ -81,6 +83,7 @@ void image_encoder_destroy(image_encoder *encoder)
         free_image(image);
     }
     inlay_context_destroy(encoder->context);
+    (void)pthread_mutex_destroy(&encoder->turn);
     (void)pthread_mutex_destroy(&encoder->lock);
     free(encoder);
 }
@@ -133,44 +136,70 @@ static inlay_status encode(image_encoder *encoder, struct encoded_image *image, 
     return INLAY_OK;
 }
 
-/* The image of a file, encoded now or earlier, with a reference. */
-static inlay_status acquire(image_encoder *encoder, const image_file *file, struct encoded_image **out,
-                            inlay_diag *diag)
+/* An image that was encoded earlier, with a reference; NULL: there is none. */
+static struct encoded_image *find(image_encoder *encoder, const image_file *file)
 {
     struct encoded_image *image;
-    inlay_status status = INLAY_OK;
 
     (void)pthread_mutex_lock(&encoder->lock);
     for (image = encoder->first; image != NULL; image = image->next)
         if (image->file_bytes == file->bytes && memcmp(image->file, file->data, file->bytes) == 0)
             break;
-    if (image == NULL) {
-        image = calloc(1, sizeof *image);
-        if (image != NULL)
-            image->file = malloc(file->bytes > 0 ? file->bytes : 1);
-        if (image == NULL || image->file == NULL) {
-            status = no_memory(diag, "for an image");
-        } else {
-            if (file->bytes > 0)
-                memcpy(image->file, file->data, file->bytes);
-            image->file_bytes = file->bytes;
-            status = encode(encoder, image, diag);
-        }
-        if (status == INLAY_OK) {
-            image->number = encoder->images++;
-            image->next = encoder->first;
-            encoder->first = image;
-        } else if (image != NULL) {
-            free_image(image);
-        }
-    }
-    if (status == INLAY_OK) {
+    if (image != NULL) {
         image->references++;
         image->used = ++encoder->uses;
-        *out = image;
-        trim(encoder);
     }
     (void)pthread_mutex_unlock(&encoder->lock);
+    return image;
+}
+
+/* Encodes an image, with a reference. The caller has the turn. */
+static inlay_status add_encoded(image_encoder *encoder, const image_file *file, struct encoded_image **out,
+                                inlay_diag *diag)
+{
+    struct encoded_image *image = calloc(1, sizeof *image);
+    inlay_status status;
+
+    if (image != NULL)
+        image->file = malloc(file->bytes > 0 ? file->bytes : 1);
+    if (image == NULL || image->file == NULL) {
+        free(image);
+        return no_memory(diag, "for an image");
+    }
+    if (file->bytes > 0)
+        memcpy(image->file, file->data, file->bytes);
+    image->file_bytes = file->bytes;
+    status = encode(encoder, image, diag);
+    if (status != INLAY_OK) {
+        free_image(image);
+        return status;
+    }
+    (void)pthread_mutex_lock(&encoder->lock);
+    image->number = encoder->images++;
+    image->next = encoder->first;
+    encoder->first = image;
+    image->references = 1;
+    image->used = ++encoder->uses;
+    trim(encoder);
+    (void)pthread_mutex_unlock(&encoder->lock);
+    *out = image;
+    return INLAY_OK;
+}
+
+/* The image of a file, encoded now or earlier, with a reference. */
+static inlay_status acquire(image_encoder *encoder, const image_file *file, struct encoded_image **out,
+                            inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    *out = find(encoder, file);
+    if (*out != NULL)
+        return INLAY_OK;
+    (void)pthread_mutex_lock(&encoder->turn);
+    *out = find(encoder, file); /* it may have been encoded meanwhile */
+    if (*out == NULL)
+        status = add_encoded(encoder, file, out, diag);
+    (void)pthread_mutex_unlock(&encoder->turn);
     return status;
 }
 
