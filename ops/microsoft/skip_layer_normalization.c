@@ -14,6 +14,16 @@ static inlay_status infer_skip(op_infer *infer)
         goto done;
     for (uint32_t d = 0; d < rank; d++)
         dims[d] = infer_dim(infer, 0, d);
+    for (uint32_t i = 1; i < infer->node->input_count; i++) {
+        const uint32_t axes = infer_has_in(infer, i) ? infer_rank(infer, i) : INLAY_RANK_UNKNOWN;
+        const inlay_dim wide = axes != INLAY_RANK_UNKNOWN && axes > 0 ? infer_dim(infer, i, axes - 1) : dim_unknown();
+
+        if (wide.kind == INLAY_DIM_FIXED && dims[rank - 1].kind == INLAY_DIM_FIXED &&
+            wide.value != dims[rank - 1].value)
+            return infer_fail(infer, INLAY_SHAPE_MISMATCH,
+                              "input %u has %lld elements along its last axis; input 0 has %lld", i,
+                              (long long)wide.value, (long long)dims[rank - 1].value);
+    }
     INLAY_TRY(infer_set_shape(infer, 3, rank, dims));
     dims[rank - 1] = dim_fixed(1);
     for (uint32_t o = 1; o <= 2; o++)

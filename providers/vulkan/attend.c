@@ -297,6 +297,14 @@ static inlay_status lower_skip_norm(vulkan_build *build, const vulkan_op *op)
     vulkan_rows rows = vulkan_rows_of(build, op, op->row->number, input->rank - 1);
     uint32_t sum = vulkan_output_value(op, 3);
 
+    for (uint32_t i = 1; i < 5; i++) {
+        const uint32_t value = vulkan_input_value(op, i);
+        const vulkan_tensor *tensor = value != INLAY_NONE ? &build->tensors[value] : NULL;
+
+        if (tensor != NULL && (tensor->rank == 0 || tensor->dims[tensor->rank - 1] != rows.length))
+            return vulkan_decline(build, op, "input %u has not %lld elements along its last axis", i,
+                                  (long long)rows.length);
+    }
     rows.scale = op->info.inputs[2];
     rows.bias = simple ? INLAY_NONE : vulkan_input_value(op, 3);
     rows.epsilon = (float)kit_attr_float(&op->info, "epsilon", 1e-12);

@@ -8,12 +8,18 @@ static inlay_status emit_indexed_move(vulkan_build *build, const vulkan_op *op, 
 {
     const uint32_t *inputs = op->info.inputs, to = op->info.outputs[0];
     const vulkan_box given = *box;
+    int64_t updates = 1;
 
     if (vulkan_input(build, op, 0)->count == 0 && vulkan_input(build, op, 1)->count > 0)
         return vulkan_decline(build, op, "it indexes an empty tensor");
     box->indexes = inputs[1];
     if (!box->scatters)
         return vulkan_emit_move(build, box, inputs[0], to);
+    for (uint32_t d = 0; d < box->rank; d++)
+        updates *= box->dims[d];
+    if (vulkan_input(build, op, 2)->count != updates)
+        return vulkan_decline(build, op, "updates have %lld elements, not %lld",
+                              (long long)vulkan_input(build, op, 2)->count, (long long)updates);
     memcpy(box->to, given.from, sizeof box->to);
     memcpy(box->from, given.to, sizeof box->from);
     (void)vulkan_emit_copy(build, inputs[0], to);

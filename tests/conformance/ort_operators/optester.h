@@ -97,6 +97,87 @@ struct TensorProto {
                               FLOAT8E5M2FNUZ = TensorProto_DataType_FLOAT8E5M2FNUZ, UINT4 = TensorProto_DataType_UINT4,
                               INT4 = TensorProto_DataType_INT4, FLOAT4E2M1 = TensorProto_DataType_FLOAT4E2M1,
                               UINT2 = TensorProto_DataType_UINT2, INT2 = TensorProto_DataType_INT2;
+
+    /* An attribute. */
+    std::string name;
+    int type = 0;
+    std::vector<int64_t> dims;
+    std::map<int, std::string> packed; /* bytes of a field of numbers */
+    std::vector<std::string> texts;
+
+    void set_name(const std::string &text)
+    {
+        name = text;
+    }
+    void set_data_type(int code)
+    {
+        type = code;
+    }
+    void add_dims(int64_t dim)
+    {
+        dims.push_back(dim);
+    }
+    template <class T> void add_fixed(int field, T value)
+    {
+        packed[field].append(reinterpret_cast<char *>(&value), sizeof value);
+    }
+    void add_varint(int field, uint64_t value)
+    {
+        for (; value >= 128; value >>= 7)
+            packed[field] += char(value | 128);
+        packed[field] += char(value);
+    }
+    void add_float_data(float value)
+    {
+        add_fixed(4, value);
+    }
+    void add_int32_data(int32_t value)
+    {
+        add_varint(5, uint64_t(int64_t(value)));
+    }
+    void add_string_data(const std::string &value)
+    {
+        texts.push_back(value);
+    }
+    void add_int64_data(int64_t value)
+    {
+        add_varint(7, uint64_t(value));
+    }
+    void add_double_data(double value)
+    {
+        add_fixed(10, value);
+    }
+    template <class Function> struct Repeated {
+        Function Add;
+        Repeated *operator->()
+        {
+            return this;
+        }
+    };
+    auto mutable_dims()
+    {
+        return Repeated([this](int64_t value) { add_dims(value); });
+    }
+    auto mutable_float_data()
+    {
+        return Repeated([this](float value) { add_float_data(value); });
+    }
+    auto mutable_int32_data()
+    {
+        return Repeated([this](int32_t value) { add_int32_data(value); });
+    }
+    auto mutable_int64_data()
+    {
+        return Repeated([this](int64_t value) { add_int64_data(value); });
+    }
+    auto mutable_uint64_data()
+    {
+        return Repeated([this](uint64_t value) { add_varint(11, value); });
+    }
+    auto mutable_double_data()
+    {
+        return Repeated([this](double value) { add_double_data(value); });
+    }
 };
 } // namespace onnx
 
@@ -198,11 +279,36 @@ template <class T> struct SafeInt {
     }
 };
 
+struct KernelCreateInfo;
+/* Tests ask whether a provider has a kernel. */
+struct KernelRegistry {
+    using TypeConstraintMap = std::map<std::string, std::string>;
+    template <class... Arguments> common::Status TryFindKernel(Arguments &&...)
+    {
+        return common::Status::OK();
+    }
+};
+
+struct LoggingManager {
+    int DefaultLogger() const
+    {
+        return 0;
+    }
+};
+inline LoggingManager DefaultLoggingManager()
+{
+    return {};
+}
+
 struct IExecutionProvider {
     std::string type;
     const std::string &Type() const
     {
         return type;
+    }
+    std::shared_ptr<KernelRegistry> GetKernelRegistry() const
+    {
+        return std::make_shared<KernelRegistry>();
     }
 };
 
@@ -237,10 +343,21 @@ struct RunOptions {
     std::string run_tag;
 };
 
+struct NodeArg;
+struct Node {
+    void SetExecutionProviderType(const std::string &)
+    {
+    }
+};
+
 struct Graph {
     struct ResolveOptions {
         bool override_types = false;
     };
+    std::vector<Node> Nodes()
+    {
+        return {};
+    }
 };
 
 using ProviderOptions = std::unordered_map<std::string, std::string>;
@@ -306,6 +423,10 @@ namespace utils
 template <class T> constexpr onnx::TensorProto_DataType ToTensorProtoElementType()
 {
     return onnx::TensorProto_DataType(test::ElementType<T>::code);
+}
+inline void SetRawDataInTensorProto(onnx::TensorProto &tensor, const void *data, size_t bytes)
+{
+    tensor.packed[9].assign(static_cast<const char *>(data), bytes);
 }
 } // namespace utils
 
@@ -772,6 +893,18 @@ class OpTester : public BaseTester
         } else if constexpr (std::is_convertible_v<T, std::string>) {
             made.integer(20, 3);
             made.text(4, std::string(value));
+        } else if constexpr (std::is_same_v<T, onnx::TensorProto>) {
+            Message tensor;
+            for (int64_t dim : value.dims)
+                tensor.integer(1, dim);
+            tensor.integer(2, value.type);
+            for (const auto &[field, bytes] : value.packed)
+                tensor.text(field, bytes);
+            for (const std::string &text : value.texts)
+                tensor.text(6, text);
+            tensor.text(8, value.name);
+            made.integer(20, 4);
+            made.text(5, tensor.bytes);
         } else {
             using Element = std::remove_cvref_t<decltype(*value.begin())>;
             made.integer(20, std::is_integral_v<Element> ? 7 : std::is_floating_point_v<Element> ? 6 : 8);
@@ -785,6 +918,10 @@ class OpTester : public BaseTester
             }
         }
         attributes_[name] = made.bytes;
+    }
+    virtual void AddNodes(Graph &, std::vector<NodeArg *> &, std::vector<NodeArg *> &,
+                          std::vector<std::function<void(Node &)>> &)
+    {
     }
 };
 
