@@ -144,7 +144,7 @@ def slug(text, taken):
 
 def label_cells(tokens, start):
     """Gives each cell of a table the title of its column, and marks a table that a narrow screen shows row by row."""
-    titles, longest, column = [], [], 0
+    titles, longest, widths, column = [], [], [], 0
     for index in range(start + 1, len(tokens)):
         token = tokens[index]
         if token.type == "table_close":
@@ -158,12 +158,15 @@ def label_cells(tokens, start):
             if token.type == "th_open":
                 titles.append(text)
                 longest.append(0)
+                widths.append(0)
             elif titles[column]:
                 token.attrSet("data-label", titles[column])
+            words = [word for child in tokens[index + 1].children if child.type == "text" for word in child.content.split()]
             longest[column] = max(longest[column], len(text))
+            widths[column] = max([widths[column], min(len(text), 14), *map(len, words)])  # code may be parted anywhere
             column += 1
     classes = ["many"] if len(longest) > 8 else []
-    if longest[0] > 16 or sum(min(length, 14) for length in longest) > 40:
+    if longest[0] > 16 or sum(widths) > 40:
         classes.append("rows")
     tokens[start].attrSet("class", " ".join(classes))
 

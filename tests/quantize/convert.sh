@@ -132,6 +132,7 @@ open.onnx --isa=avx2
 open.onnx --isolate=
 open.onnx --isolate-memory=1073741824
 open.onnx --kv-cache-bits=8
+open.onnx --ladder=all
 open.onnx --image-rows=1
 open.onnx --last-logits=1
 open.onnx --level=1

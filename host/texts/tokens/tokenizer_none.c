@@ -11,6 +11,18 @@ bool tokenizer_encode(const struct tokenizer *model, const char *text, bool whol
     return false;
 }
 
+inlay_status tokenizer_encode_pair(const struct tokenizer *model, const char *first, const char *second,
+                                   int64_t **tokens, size_t *count, size_t *begin, inlay_diag *diag)
+{
+    (void)model;
+    (void)first;
+    (void)second;
+    (void)tokens;
+    (void)count;
+    (void)begin;
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "this build of inlay has no tokenizers (libunistring was not installed)");
+}
+
 size_t tokenizer_count(const struct tokenizer *model)
 {
     (void)model;
