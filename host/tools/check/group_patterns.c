@@ -301,8 +301,10 @@ static void change_node(const struct variation *v)
         return;
     case_deinit(&part->entry);
     part->entry = changed;
-    for (uint32_t i = 0; i < part->entry.in_count; i++)
+    for (uint32_t i = 0; i < part->entry.in_count; i++) {
         part->entry.in[i].data = NULL;
+        part->entry.in[i].same_as = 0; /* `shared` says which inputs are one value */
+    }
     for (uint32_t i = part->entry.in_count; i < CASE_INPUTS; i++)
         part->producer[i] = part->shared[i] = INLAY_NONE;
 }
