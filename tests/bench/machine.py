@@ -81,11 +81,11 @@ def network(row):
 
 # ----------------------------------------------------------------- the page
 class Page:
-    """An earlier page: its rows, the lines that say when they were measured, and the section on outputs that differ, of
-    which all lines but those of the list are written by hand."""
+    """An earlier page: its rows and roofs, the lines that say when they were measured, and the section on outputs that
+    differ, of which all lines but those of the list are written by hand."""
 
     def __init__(self, path):
-        self.rows, self.measured, self.judged, self.differ = {}, [], [], []
+        self.rows, self.roofs, self.measured, self.judged, self.differ = {}, [], [], [], []
         threads, section = [], ""
         for line in open(path) if os.path.exists(path) else []:
             section = line[3:].strip() if line.startswith("## ") else section
@@ -94,6 +94,8 @@ class Page:
             if section == "Outputs differ" and not line.startswith("## "):
                 (self.differ if line.startswith("- ") else self.judged).append(line.strip().removeprefix("- "))
             cells = [c.strip() for c in line.strip().strip("|").split("|")]
+            if cells[0] in ROOFS:
+                self.roofs.append(line.strip())
             if cells[0] == "row":
                 threads = [c.split()[0] for c in cells[1::2]]
             elif threads and len(cells) == 1 + 2 * len(threads) and not cells[0].startswith("--"):
@@ -111,7 +113,8 @@ def counted(threads):
 
 
 def merge(old, rows, differ, args):
-    """Rows of the earlier page that this run left out stay: the rows of the page, its differences, and its first lines."""
+    """Rows of the earlier page that this run left out stay, and then its roofs, too: the rows of the page, its differences,
+    and its first lines, of which the earlier page's are the first."""
     left_out = {name: row for name, row in old.rows.items() if name not in rows and
                 (args.models != "all" if name.startswith("network ") else args.match != "*")}
     how = (f"on {datetime.date.today()} by `tests/bench/machine.sh` on {os.cpu_count()} processors; load at the end "
@@ -128,10 +131,10 @@ def page_of(record, cpu, made, differ, old, args):
     rows, differ, measured = merge(old, made, differ, args)
     threads = sorted({t for row in rows.values() for t in row} | set(args.threads.split(",")), key=int)
     fields = re.findall(r"\{([^{}]*)\}|,\s*(\d+)\s*,\s*\{", record.strip().split("\n")[-1])
-    roofs = [a or b for a, b in fields]
+    roofs = [f"| {name} | {(a or b).strip()} |" for name, (a, b) in zip(ROOFS, fields)]
     out = [f"# {cpu}", "",
            *measured, "", "Minimum of the rounds; ratio: time of ONNX Runtime 1.30 / inlay's.", "",
-           "| roof | |", "|---|---|", *(f"| {name} | {value.strip()} |" for name, value in zip(ROOFS, roofs)), "",
+           "| roof | |", "|---|---|", *(old.roofs if len(measured) > 1 else roofs), "",
            "| geometric mean of ratios | " + " | ".join(map(counted, threads)) + " |",
            "|---" * (1 + len(threads)) + "|",
            "| single operators | " + " | ".join(mean(rows, t, False) for t in threads) + " |",
