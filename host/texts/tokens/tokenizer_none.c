@@ -20,7 +20,7 @@ inlay_status tokenizer_encode_pair(const struct tokenizer *model, const char *fi
     (void)tokens;
     (void)count;
     (void)begin;
-    return inlay_fail(diag, INLAY_UNSUPPORTED, "this build of inlay has no tokenizers (libunistring was not installed)");
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "this build has no tokenizers: libunistring was not installed");
 }
 
 size_t tokenizer_count(const struct tokenizer *model)
