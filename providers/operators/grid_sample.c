@@ -112,96 +112,27 @@ static inlay_status prepare_sample(const kit_node *node, void **out_state, inlay
     return status;
 }
 
-/* Reflects a value at the bounds until it is in [low, high]. */
-static float reflect(float value, float low, float high)
-{
-    const float range = high - low;
-    float past, reflections, rest;
-    const bool below = value < low;
+#define P float
+#define AXIS(what) what##_f32
+#define MATH(name) name##f
+#include "operators/grid_sample_axis.inc"
 
-    if (value >= low && value <= high)
-        return value;
-    if (!(range > 0))
-        return low;
-    past = below ? low - value : value - high;
-    reflections = floorf(past / range);
-    rest = past - reflections * range;
-    return (fmodf(reflections, 2) == 0) == below ? low + rest : high - rest;
-}
-
-/* Converts a grid value in [-1, 1] to a pixel position on an axis of `size` pixels, subject to the padding mode. */
-static float locate(const sample_job *job, float value, int64_t pixels)
-{
-    const float size = (float)pixels, low = job->corners ? 0.0f : -0.5f, high = job->corners ? size - 1 : size - 0.5f;
-    float position = job->corners ? (value + 1) / 2 * (size - 1) : ((value + 1) * size - 1) / 2;
-
-    if (!(position > -1e9f)) /* also true for NaN */
-        position = -1e9f;
-    if (position > 1e9f)
-        position = 1e9f;
-    if (job->mode == MODE_NEAREST)
-        position = nearbyintf(position);
-    if (position >= low && position <= high)
-        return position;
-    /* Cubic weights depend on the original position; only the pixels are clamped to the border. */
-    if (job->padding == PAD_BORDER)
-        return job->mode == MODE_CUBIC ? position : position < 0 ? 0 : size - 1;
-    return job->padding == PAD_REFLECTION ? reflect(position, low, high) : position;
-}
-
-/* Returns the pixel that is read for position `index` of an axis, or -1 if the value is 0 (padding). */
-static int64_t find_pixel(const sample_job *job, int64_t index, int64_t pixels)
-{
-    INLAY_CHECK(pixels > 0);
-    if (index >= 0 && index < pixels)
-        return index;
-    if (job->padding == PAD_ZEROS)
-        return -1;
-    if (job->padding == PAD_REFLECTION) {
-        const float size = (float)pixels;
-
-        index = (int64_t)reflect((float)index, job->corners ? 0.0f : -0.5f, job->corners ? size - 1 : size - 0.5f);
-    }
-    return index < 0 ? 0 : index >= pixels ? pixels - 1 : index;
-}
-
-/* Computes the pixels and weights along one axis; returns their number. */
-static uint32_t axis_taps(const sample_job *job, float position, int64_t size, int64_t *pixel, double *weight)
-{
-    const float a = -0.75f;
-    const int64_t base = (int64_t)floorf(position);
-    const float t = position - (float)base;
-
-    switch (job->mode) {
-    case MODE_NEAREST:
-        pixel[0] = find_pixel(job, (int64_t)position, size);
-        weight[0] = 1;
-        return 1;
-    case MODE_LINEAR:
-        pixel[0] = find_pixel(job, base, size);
-        pixel[1] = find_pixel(job, base + 1, size);
-        weight[0] = (double)(1 - t);
-        weight[1] = (double)t;
-        return 2;
-    default:
-        for (int tap = 0; tap < 4; tap++)
-            pixel[tap] = find_pixel(job, base - 1 + tap, size);
-        weight[0] = (double)(((a * (t + 1) - 5 * a) * (t + 1) + 8 * a) * (t + 1) - 4 * a);
-        weight[1] = (double)(((a + 2) * t - (a + 3)) * t * t + 1);
-        weight[2] = (double)(((a + 2) * (1 - t) - (a + 3)) * (1 - t) * (1 - t) + 1);
-        weight[3] = (double)(((a * (2 - t) - 5 * a) * (2 - t) + 8 * a) * (2 - t) - 4 * a);
-        return 4;
-    }
-}
+#define P double
+#define AXIS(what) what##_f64
+#define MATH(name) name
+#include "operators/grid_sample_axis.inc"
 
 /* Computes the taps of a point: all combinations of the taps of the axes, except those in the padding. The grid
  * contains the coordinate of the last axis (x) first. */
 static void point_taps(const sample_job *job, int64_t point, sample_taps *taps)
 {
+    const double *exact =
+        job->grid->dtype == INLAY_DOUBLE ? (const double *)job->grid->data + point * job->spatial : NULL;
     float coordinates[INLAY_MAX_RANK];
 
     INLAY_CHECK(job->spatial + 2 <= INLAY_MAX_RANK);
-    convert_to_f32(coordinates, job->grid->dtype, job->grid->data, point * job->spatial, job->spatial);
+    if (exact == NULL)
+        convert_to_f32(coordinates, job->grid->dtype, job->grid->data, point * job->spatial, job->spatial);
     taps->count = 1;
     taps->offset[0] = 0;
     taps->weight[0] = 1;
@@ -209,8 +140,10 @@ static void point_taps(const sample_job *job, int64_t point, sample_taps *taps)
         const int64_t size = job->input->dims[2 + axis];
         int64_t pixel[4];
         double weight[4];
+        const uint32_t coordinate = job->spatial - 1 - axis;
         const uint32_t tap_count =
-            axis_taps(job, locate(job, coordinates[job->spatial - 1 - axis], size), size, pixel, weight);
+            exact != NULL ? axis_taps_f64(job, locate_f64(job, exact[coordinate], size), size, pixel, weight)
+                          : axis_taps_f32(job, locate_f32(job, coordinates[coordinate], size), size, pixel, weight);
         const uint32_t before = taps->count;
         uint32_t count = 0;
         int64_t offset[MAX_TAPS];
@@ -248,9 +181,10 @@ static void block_taps(const sample_job *job, int64_t point, int64_t count, samp
     for (int64_t i = 0; i < count; i++) {
         int64_t pixel_x[4], pixel_y[4];
         double weight_x[4], weight_y[4];
-        const uint32_t axis_tap_count = axis_taps(job, locate(job, grid[2 * i], width), width, pixel_x, weight_x);
+        const uint32_t axis_tap_count =
+            axis_taps_f32(job, locate_f32(job, grid[2 * i], width), width, pixel_x, weight_x);
 
-        (void)axis_taps(job, locate(job, grid[2 * i + 1], height), height, pixel_y, weight_y);
+        (void)axis_taps_f32(job, locate_f32(job, grid[2 * i + 1], height), height, pixel_y, weight_y);
         for (uint32_t tap = 0; tap < axis_tap_count * axis_tap_count; tap++) {
             block->offset[tap][i] =
                 pixel_x[tap % axis_tap_count] < 0 || pixel_y[tap / axis_tap_count] < 0

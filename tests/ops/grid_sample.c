@@ -14,9 +14,10 @@
 
 static uint64_t seed = 77;
 
-/* Runs the kernel on images of this type, with the same points and attributes. */
-static void sample(inlay_dtype dtype, const char *mode, const char *padding, bool corners, const int64_t *x_dims,
-                   const void *input, const int64_t *grid_dims, const float *grid, const int64_t *y_dims, void *output)
+/* Runs the kernel on images of type dtype, with points of type grid_dtype. */
+static void sample_at(inlay_dtype grid_dtype, inlay_dtype dtype, const char *mode, const char *padding, bool corners,
+                      const int64_t *x_dims, const void *input, const int64_t *grid_dims, const void *grid,
+                      const int64_t *y_dims, void *output)
 {
     static kernel_case c;
 
@@ -25,11 +26,17 @@ static void sample(inlay_dtype dtype, const char *mode, const char *padding, boo
     kernel_case_string(&c, "padding_mode", padding);
     kernel_case_int(&c, "align_corners", corners);
     kernel_case_input(&c, dtype, 4, x_dims, (void *)(uintptr_t)input, false);
-    kernel_case_input(&c, INLAY_FLOAT, 4, grid_dims, (void *)(uintptr_t)grid, false);
+    kernel_case_input(&c, grid_dtype, 4, grid_dims, (void *)(uintptr_t)grid, false);
     kernel_case_output(&c, dtype, 4, y_dims, output);
     assert_int_equal(kernel_case_prepare(&c, &operators_grid_sample), INLAY_OK);
     assert_int_equal(kernel_case_run(&c), INLAY_OK);
     kernel_case_deinit(&c);
+}
+
+static void sample(inlay_dtype dtype, const char *mode, const char *padding, bool corners, const int64_t *x_dims,
+                   const void *input, const int64_t *grid_dims, const float *grid, const int64_t *y_dims, void *output)
+{
+    sample_at(INLAY_FLOAT, dtype, mode, padding, corners, x_dims, input, grid_dims, grid, y_dims, output);
 }
 
 static void check_random_grids(const char *mode, const char *padding, bool corners, int64_t few, int64_t many)
@@ -102,12 +109,41 @@ static void cubic_beyond_a_border(void **state)
         assert_float_equal(y[i], want[i], 1e-4f);
 }
 
+/* Points of type double are located with the precision of doubles: interpolation of a row with the values 0, 1, 2 ... is
+ * the position in the row. */
+static void double_points(void **state)
+{
+    enum { POINTS = 200, PIXELS = 9 };
+    const int64_t x_dims[] = { 1, 1, 1, PIXELS }, grid_dims[] = { 1, 1, POINTS, 2 }, y_dims[] = { 1, 1, 1, POINTS };
+    double x[PIXELS], grid[2 * POINTS], y[POINTS];
+
+    (void)state;
+    for (int i = 0; i < PIXELS; i++)
+        x[i] = i;
+    for (int i = 0; i < POINTS; i++) {
+        grid[2 * i] = (double)random_between(&seed, -700000000, 700000000) / 999999999;
+        grid[2 * i + 1] = 0;
+    }
+    for (int i = 0; i < 2; i++) {
+        const bool corners = i == 0;
+
+        sample_at(INLAY_DOUBLE, INLAY_DOUBLE, "bilinear", "border", corners, x_dims, x, grid_dims, grid, y_dims, y);
+        for (int k = 0; k < POINTS; k++) {
+            const double want = corners ? (grid[2 * k] + 1) / 2 * (PIXELS - 1) : ((grid[2 * k] + 1) * PIXELS - 1) / 2;
+
+            if (!(fabs(y[k] - want) <= 1e-13))
+                fail_msg("point %d is %.17g, not %.17g", k, y[k], want);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(floats_as_doubles),
         cmocka_unit_test(many_channels),
         cmocka_unit_test(cubic_beyond_a_border),
+        cmocka_unit_test(double_points),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
