@@ -109,8 +109,8 @@ static void cubic_beyond_a_border(void **state)
         assert_float_equal(y[i], want[i], 1e-4f);
 }
 
-/* Points of type double are located with the precision of doubles: interpolation of a row with the values 0, 1, 2 ... is
- * the position in the row. */
+/* Points of type double are located with the precision of doubles: interpolation of a row with the values 0, 1, 2 ...
+ * is the position in the row. */
 static void double_points(void **state)
 {
     enum { POINTS = 200, PIXELS = 9 };
