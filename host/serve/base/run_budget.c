@@ -26,6 +26,7 @@ void run_budget_begin(struct run_budget *budget, run_turn *turn)
     (void)pthread_mutex_lock(&budget->lock);
     turn->was_alone = budget->running == 0;
     turn->number = ++budget->begun;
+    turn->ended = budget->ended;
     turn->attempts++;
     budget->running++;
     (void)pthread_mutex_unlock(&budget->lock);
@@ -36,6 +37,7 @@ void run_budget_end(struct run_budget *budget)
     (void)pthread_mutex_lock(&budget->lock);
     INLAY_CHECK(budget->running > 0);
     budget->running--;
+    budget->ended++;
     (void)pthread_mutex_unlock(&budget->lock);
 }
 
@@ -65,10 +67,14 @@ void run_budget_leave(struct run_budget *budget, run_turn *turn)
     (void)pthread_mutex_unlock(&budget->lock);
 }
 
-/* Whether no other run has held memory while the last attempt was in progress. The lock is held. */
+/* Whether no other run has held memory while the last attempt was in progress; others: bytes that they hold now, which
+ * says nothing of the attempt if one of them has ended since it began. The lock is held. */
 static bool was_alone(const struct run_budget *budget, const run_turn *turn, uint64_t others)
 {
-    return (turn->was_alone && budget->begun == turn->number) || others <= budget->bytes / NOTHING_SHARE;
+    const bool others_ended = budget->ended - turn->ended > 1; /* the attempt has ended, too */
+
+    return (turn->was_alone && budget->begun == turn->number) ||
+           (!others_ended && others <= budget->bytes / NOTHING_SHARE);
 }
 
 /* Whether the run may be attempted again, because other runs have freed memory, or none is in progress. */
@@ -104,8 +110,10 @@ inlay_status run_budget_wait(struct run_budget *budget, run_turn *turn, inlay_di
         (void)atomic_fetch_add_explicit(budget->waits, 1, memory_order_relaxed);
     do { /* each time: runs that end meanwhile leave idle memory */
         budget->release_idle(budget->user);
-        if (take_turn(budget, turn, most))
+        if (take_turn(budget, turn, most)) {
+            budget->release_idle(budget->user); /* of runs that have ended since */
             return INLAY_OK;
+        }
         (void)nanosleep(&pause, NULL);
         status = check_end(turn, diag);
     } while (status == INLAY_OK);

@@ -22,12 +22,14 @@ struct run_budget {
     pthread_mutex_t lock;
     uint32_t running; /* runs in progress, without those that wait */
     uint64_t begun;   /* runs so far */
+    uint64_t ended;   /* of them */
     bool is_taken;    /* a run that has waited is attempted again now */
 };
 
 /* A run, from its first attempt to the last; zero it before. */
 typedef struct run_turn {
     uint64_t number; /* of the attempt */
+    uint64_t ended;  /* runs that had ended when it began */
     bool was_alone;  /* no other run was in progress when the attempt began */
     bool is_next;    /* it has waited, and is attempted again now */
     uint32_t attempts;
