@@ -1,5 +1,5 @@
-/* Runs that wait for memory: which of them may be attempted again, and which fail, in orders of events that a server meets
- * rarely. */
+/* Runs that wait for memory: which of them may be attempted again, and which fail, in orders of events that a server
+ * meets rarely. */
 #include "serve/base/run_budget.h"
 #include "cmocka_all.h"
 
