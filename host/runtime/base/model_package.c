@@ -306,8 +306,9 @@ inlay_status package_find(const model_package *package, const char *path, const 
             return (*out)->file != NULL
                        ? INLAY_OK
                        : inlay_fail(diag, INLAY_UNSUPPORTED, "%.300s: variant '%.60s': %s", path, name, (*out)->why);
-        strbuf_format(&names, "%s%s", i > 0 ? ", " : "", (*out)->name);
     }
+    for (uint32_t i = 0; i < package->count; i++)
+        strbuf_format(&names, "%s%s", i > 0 ? ", " : "", package->variants[i].name);
     status = inlay_fail(diag, INLAY_NOT_FOUND, "%.300s has no variant '%.60s'; it has: %.300s", path, name,
                         names.data != NULL ? names.data : "none");
     strbuf_deinit(&names);
