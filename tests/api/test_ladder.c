@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 /* exact: x x x ..., which is x for the unit matrix; rough: -x, in no time; worse: 2 x, after as long as exact. other
- * has another input. */
-enum { EXACT, ROUGH, WORSE, OTHER, VARIANTS };
-static const char *const names[VARIANTS] = { "exact", "rough", "worse", "other" };
-static const float factor[VARIANTS] = { 1, -1, 2, 0 };
+ * has another input; fixed: -x of one size. */
+enum { EXACT, ROUGH, WORSE, OTHER, FIXED, VARIANTS };
+static const char *const names[VARIANTS] = { "exact", "rough", "worse", "other", "fixed" };
+static const float factor[VARIANTS] = { 1, -1, 2, 0, -1 };
 enum { SMALL = 96, LARGE = 512, PRODUCTS = 8 };
 static const uint64_t HOUR_NS = UINT64_C(3600000000000);
 
@@ -37,7 +37,7 @@ static void write_file(const char *name, const void *data, size_t bytes)
 
 static void write_model(uint32_t variant)
 {
-    static const int64_t dims[] = { -1, -1 };
+    const int64_t size = variant == FIXED ? SMALL : -1, dims[] = { size, size };
     static onnx_bytes graph, file;
     char from[8] = "x", to[8], name[32];
 
@@ -73,6 +73,8 @@ static int set_up(void **state)
         " \"additional_metadata\": {\"inlay\": {\"error\": 0.1}}},"
         "\"other\": {\"variant_directory\": \".\", \"executor_info\": {\"ort\": {\"model_file\": \"other.onnx\"}},"
         " \"additional_metadata\": {\"inlay\": {\"error\": 0.2}}},"
+        "\"fixed\": {\"variant_directory\": \".\", \"executor_info\": {\"ort\": {\"model_file\": \"fixed.onnx\"}},"
+        " \"additional_metadata\": {\"inlay\": {\"error\": 0.15}}},"
         "\"none\": {\"variant_directory\": \".\", \"executor_info\": {\"ort\": {\"model_file\": \"rough.onnx\"}}},"
         "\"exact\": {\"variant_directory\": \".\", \"executor_info\": {\"ort\": {\"model_file\": \"exact.onnx\"}},"
         " \"additional_metadata\": {\"inlay\": {\"error\": 0}}}}}}}";
@@ -294,13 +296,36 @@ static void the_rest_is_refused(void **state)
     close_ladder(&subject);
 }
 
+/* A value that one variant refuses is bound in none. */
+static void refused_values_are_not_bound(void **state)
+{
+    struct subject subject;
+    inlay_value *large = NULL;
+    const inlay_value *y;
+
+    (void)state;
+    open_ladder(&subject, "exact,rough,fixed");
+    bind(&subject, SMALL);
+    run_by(&subject, 0);
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (int64_t[]){ LARGE, LARGE }, &large, NULL), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(subject.context, 0, large, &subject.diag), INLAY_SHAPE_MISMATCH);
+    inlay_value_unref(large);
+    for (int i = 0; i < 2; i++) {
+        run_by(&subject, i == 0 ? 0 : 1); /* the most exact variant, the quickest one */
+        y = inlay_context_output(subject.context, 0);
+        assert_non_null(y);
+        assert_int_equal(inlay_value_bytes(y), SMALL * SMALL * sizeof(float));
+        assert_true(((const float *)inlay_value_data((inlay_value *)(uintptr_t)y))[0] == (i == 0 ? 1 : -1));
+    }
+    close_ladder(&subject);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_choose_by_deadline),
-        cmocka_unit_test(a_slow_run_gives_way),
-        cmocka_unit_test(limits_hold_for_each_variant),
-        cmocka_unit_test(the_rest_is_refused),
+        cmocka_unit_test(runs_choose_by_deadline),      cmocka_unit_test(a_slow_run_gives_way),
+        cmocka_unit_test(limits_hold_for_each_variant), cmocka_unit_test(the_rest_is_refused),
+        cmocka_unit_test(refused_values_are_not_bound),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -1,5 +1,5 @@
-/* A provider that offers each node alone, whatever its operator, and computes zeros: group `results` then says for how
- * many operators plugin-check has a case. */
+/* A provider that offers every node of every operator and computes zeros. With it, group `results` prints the number of
+ * operators for which plugin-check has a case. */
 #include "plugin_entry.h"
 #include <stdbool.h>
 #include <stdlib.h>

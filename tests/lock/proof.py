@@ -193,7 +193,7 @@ def refused(right):
     first.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     says("is not the tensor 'x' of the proof", "verify-run", "run.proof", "--region", "0")
     first.unlink()
-    says("ask for it whoever made the proof", "verify-run", "run.proof", "--region", "0")
+    says("the maker of the proof has it", "verify-run", "run.proof", "--region", "0")
     says("--commit permits options of", "run", "m.onnx", "--commit", "other.proof", "--option", "openblas.x=1")
     says("--commit needs reproducible=cpu", "run", "m.onnx", "--commit", "other.proof", "--reproducible", "0")
     graph = helper.make_graph([helper.make_node("RandomNormal", [], ["y"], shape=[2])], "g", [],

@@ -167,7 +167,7 @@ static void test_constructions(void **state)
         { "{{ none | selectattr('type') | list }}{{ 0 | map('upper') | list }}{{ nope | rejectattr('a') | list | length"
           " }}",
           "[][]0" },
-        /* a text that is safe escapes what is added to it */
+        /* text that is appended to a safe string is escaped */
         { "{{ '<'|safe + '<' }} {{ ('a' + '&'|safe)|upper + '>' }} {{ '&'|e|e }} {{ ('<'|safe ~ '<') + '<' }} "
           "{{ '<b>'|safe * 2 + '\"' }} {{ ('<a'|safe)[1:] + '<' }}",
           "<&lt; A&&gt; &amp; <<< <b><b>&#34; a&lt;" },

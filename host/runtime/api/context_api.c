@@ -209,9 +209,27 @@ static inlay_status check_device(const inlay_session *session, const inlay_value
                                                     inlay_value_device(value));
 }
 
+/* Option ladder: binds the value in the contexts of the other variants by `set`; if one refuses it, binds `old` there
+ * again. */
+static inlay_status set_in_variants(inlay_context *context, uint32_t index, inlay_value *value, inlay_value *old,
+                                    inlay_status (*set)(inlay_context *, uint32_t, inlay_value *, inlay_diag *),
+                                    inlay_diag *diag)
+{
+    const uint32_t count = context->ladder != NULL ? context->ladder->count : 0;
+    inlay_status status = INLAY_OK;
+    uint32_t done = 1;
+
+    while (done < count && (status = set(context->ladder->contexts[done], index, value, diag)) == INLAY_OK)
+        done++;
+    while (status != INLAY_OK && --done > 0)
+        (void)set(context->ladder->contexts[done], index, old, NULL);
+    return status;
+}
+
 inlay_status inlay_context_set_input(inlay_context *context, uint32_t index, inlay_value *value, inlay_diag *diag)
 {
     inlay_session *session = context->session;
+    inlay_status status;
 
     if (index >= inlay_session_input_count(session))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input %u of a model with %u inputs", index,
@@ -220,18 +238,19 @@ inlay_status inlay_context_set_input(inlay_context *context, uint32_t index, inl
         return fail_mismatch(&session->inputs[index], value, "input", diag);
     if (check_device(session, value, diag) != INLAY_OK)
         return INLAY_INVALID_ARGUMENT;
+    status = set_in_variants(context, index, value, context->inputs[index], inlay_context_set_input, diag);
+    if (status != INLAY_OK)
+        return status;
     inlay_value_ref(value);
     inlay_value_unref(context->inputs[index]);
     context->inputs[index] = value;
-    for (uint32_t i = 1; context->ladder != NULL && i < context->ladder->count; i++)
-        if (inlay_context_set_input(context->ladder->contexts[i], index, value, diag) != INLAY_OK)
-            return INLAY_SHAPE_MISMATCH;
     return INLAY_OK;
 }
 
 inlay_status inlay_context_set_output(inlay_context *context, uint32_t index, inlay_value *value, inlay_diag *diag)
 {
     inlay_session *session = context->session;
+    inlay_status status;
 
     if (index >= inlay_session_output_count(session))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "output %u of a model with %u outputs", index,
@@ -242,12 +261,12 @@ inlay_status inlay_context_set_output(inlay_context *context, uint32_t index, in
         return fail_mismatch(&session->outputs[index], value, "output", diag);
     if (check_device(session, value, diag) != INLAY_OK)
         return INLAY_INVALID_ARGUMENT;
+    status = set_in_variants(context, index, value, context->bound_outputs[index], inlay_context_set_output, diag);
+    if (status != INLAY_OK)
+        return status;
     inlay_value_ref(value);
     inlay_value_unref(context->bound_outputs[index]);
     context->bound_outputs[index] = value;
     context->runner->out.wanted[index] = value;
-    for (uint32_t i = 1; context->ladder != NULL && i < context->ladder->count; i++)
-        if (inlay_context_set_output(context->ladder->contexts[i], index, value, diag) != INLAY_OK)
-            return INLAY_SHAPE_MISMATCH;
     return INLAY_OK;
 }

@@ -8,7 +8,7 @@
 /* Opens a session with the variant that is cheapest on this machine: without option max_error among those with the
  * least error, otherwise among those whose error is at most max_error. If no variant states an error, among all. A less
  * exact one has to be cheaper by 3 %. Variants that cannot be run are left out; INLAY_UNSUPPORTED, with the reasons, if
- * none can. session_loading.chosen tells the choice.
+ * none can. session_loading.chosen is a line about the choice.
  *
  * With option ladder, the session is that of the most exact of the listed variants, and holds one of each other
  * (session_ladder). INLAY_INVALID_ARGUMENT: a listed variant states no error, or a larger one than max_error. */

@@ -69,7 +69,7 @@ bool case_special(const op_case *from, uint32_t values, op_case *out);
 /* A copy in which input `input` is a constant; it borrows the arena of the original. */
 op_case case_with_constant(const op_case *from, uint32_t input);
 /* "Conv-22 float[2,3,9,7](large) float[4,3,3,3]! pads=[1,1,1,1]", cut to fit; ! marks constants, = the elements of
- * short lists, (large) and the like the magnitude of random elements, (input 0) the value of another input. */
+ * short lists, (large) and other words the magnitude of random elements, (input 0) the value of another input. */
 char *case_text(const op_case *entry, char *text, size_t bytes);
 
 typedef struct case_instance {

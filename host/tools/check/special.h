@@ -11,7 +11,7 @@ enum {
     SPECIAL_ZERO_SIGN = 1u << 3,
     SPECIAL_ONE_NAN = 1u << 4, /* a sum of several elements: special values other than NaN depend on its order */
     SPECIAL_LOST = 1u << 5,    /* only a NaN that is missing is a difference */
-    SPECIAL_NO_NAN = 1u << 6,  /* ONNX leaves open what it makes of NaN: the inputs have none */
+    SPECIAL_NO_NAN = 1u << 6,  /* ONNX does not define its results for NaN, so its inputs have none */
     SPECIAL_MASKED =
         1u << 7, /* of a row: its inputs have minus infinity where it is masked, in a turn of its own ... */
     SPECIAL_ONE_LOW = 1u << 8 /* ... with these rules: one element is minus infinity */

@@ -18,12 +18,12 @@
 static const char doc[] =
     "Checks the plugin FILE, measures it on each --model, and writes the certificate -o: option trust with this file "
     "makes sessions use the plugin only for the nodes for which it was right and faster.\v"
-    "1. `inlay plugin-check FILE` with the nodes of the models, in separate processes. One FAIL line, and the plugin "
-    "is "
-    "not admitted.\n"
+    "1. `inlay plugin-check FILE` with the nodes of the models, in separate processes. If one line is FAIL, the plugin "
+    "is not admitted.\n"
     "2. `inlay tune` of each model times its kernels and those of the other providers, at the sizes of the model; the "
     "times stay in the cache folder.\n"
-    "3. The model runs with and without the plugin in turn. Its nodes are admitted if the runs with it are faster by "
+    "3. Runs of the model with the plugin and without it take turns. Its nodes are admitted if it makes the runs "
+    "faster by "
     "2 % or more; a node that occurs in a model that is not faster is admitted in none.\n\n"
     "The exit code is 1 if nothing is admitted; then no file is written. The sums of the plugin and of the kernels are "
     "in the certificate: it holds for this build only. The admitted kernels run one node each; offers for groups of "
@@ -263,6 +263,7 @@ static inlay_status measure(struct admission *admission, uint32_t index, inlay_d
     INLAY_TRY(open_model(admission, path, true, &sessions[1], diag));
     INLAY_TRY(inlay_tune(sessions[1], &how, NULL, diag));
     inlay_session_destroy(sessions[1]);
+    sessions[1] = NULL;
     INLAY_TRY(open_model(admission, path, true, &sessions[1], diag)); /* with the measured times */
     INLAY_TRY(find_won(admission, sessions[1], model, diag));
     if (model->won_count > 0) {
@@ -339,6 +340,12 @@ done:
     return status;
 }
 
+/* "FIRST:REST"; false: too long. */
+static bool join_lists(char *list, size_t bytes, const char *first, const char *rest)
+{
+    return (size_t)snprintf(list, bytes, "%s%s%s", first, rest[0] != '\0' ? ":" : "", rest) < bytes;
+}
+
 static inlay_status admit(struct admission *admission, size_t *out_nodes, inlay_diag *diag)
 {
     const admit_args *args = admission->args;
@@ -362,10 +369,11 @@ static inlay_status admit(struct admission *admission, size_t *out_nodes, inlay_
     INLAY_TRY(scratch_make_temporary(&scratch, diag));
     (void)snprintf(certificate, sizeof certificate, "%s/certificate", scratch.dir);
     admission->certificate = certificate;
-    (void)snprintf(admission->dirs, sizeof admission->dirs, "%s%s%s", args->file,
-                   admission->own_dirs[0] != '\0' ? ":" : "", admission->own_dirs);
-    (void)snprintf(admission->trust, sizeof admission->trust, "%s%s%s", certificate,
-                   admission->own_trust[0] != '\0' ? ":" : "", admission->own_trust);
+    if (!join_lists(admission->dirs, sizeof admission->dirs, args->file, admission->own_dirs) ||
+        !join_lists(admission->trust, sizeof admission->trust, certificate, admission->own_trust)) {
+        status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "option plugin_dirs or trust is too long for inlay admit");
+        goto done;
+    }
     INLAY_TRY(check(admission, diag));
     for (uint32_t i = 0; i < args->model_count && admission->failed_count == 0; i++)
         INLAY_TRY(measure(admission, i, diag));
@@ -424,8 +432,8 @@ static int print_result(const struct admission *admission, size_t nodes)
     else if (nodes == 0)
         (void)printf("not admitted: no model is faster with it\n");
     else
-        (void)printf("admitted for %zu %s: --plugin-dirs %s --trust %s\n", nodes,
-                     plural(nodes, "node", "nodes"), args->file, args->output);
+        (void)printf("admitted for %zu %s: --plugin-dirs %s --trust %s\n", nodes, plural(nodes, "node", "nodes"),
+                     args->file, args->output);
     return code;
 }
 

@@ -427,8 +427,7 @@ static inlay_status bind_inputs(const proof_file *proof, const inlay_session *se
         INLAY_TRY(value_load_named(proof->folder, &file, &value, diag));
         if (value == NULL) {
             status = inlay_fail(diag, INLAY_NOT_FOUND,
-                                "%s has no file %s.npy of tensor '%.200s': ask for it whoever "
-                                "made the proof",
+                                "%s has no file %s.npy of tensor '%.200s'; the maker of the proof has it",
                                 proof->folder, want, info.name);
             goto done;
         }
