@@ -1,5 +1,5 @@
-/* Runs a command without a network: the kernel kills every process of it that makes a socket, by signal SIGSYS. Pairs
- * of sockets, which connect two processes of this machine, are allowed.
+/* Runs a command without a network: the kernel kills every process of it that makes a socket, by signal SIGSYS. Local
+ * sockets and pairs of sockets, which connect processes of this machine, are allowed.
  *   no_network COMMAND [ARGUMENT...]
  * First checks that a process with the filter does die of a socket. Where the kernel has no filters (qemu-user), says
  * so and runs the command without. */
@@ -16,11 +16,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* io_uring makes sockets, too. */
+/* io_uring makes sockets, too. A socket of this machine (AF_UNIX) is what the C library asks for a user's name. */
 static struct sock_filter filter[] = {
     BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 1, 0),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 3, 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_UNIX, 1, 0),
     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 };
