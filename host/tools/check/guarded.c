@@ -12,8 +12,8 @@ enum {
     POOL_MAPS = 64
 };
 
-/* Mappings without a user, inaccessible as unmapped memory is. They are used again in the order in which they were freed,
- * because the kernel needs most of the time of an allocation to map, to clear and to unmap pages. */
+/* Mappings without a user, inaccessible as unmapped memory is. They are used again in the order in which they were
+ * freed, because the kernel needs most of the time of an allocation to map, to clear and to unmap pages. */
 struct guarded_pool {
     char *maps[POOL_MAPS]; /* ring of [count] from first on */
     uint32_t first, count;
