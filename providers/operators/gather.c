@@ -291,7 +291,7 @@ done:
     return status;
 }
 
-/* The cost of reading the selected elements only, with one step for each index and each of `outer` parts of the data. */
+/* The cost of reading the selected elements only, in one step for each index and each of `outer` parts of the data. */
 static void cost_of_steps(const kit_plan *shapes, int64_t outer, inlay_cost *out)
 {
     const kit_tensor *indices = &shapes->in[1], *output = &shapes->out[0];
