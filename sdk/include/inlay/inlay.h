@@ -162,9 +162,9 @@ enum {
 
 /* Reads options from a YAML file; samples/inlay.yaml shows the complete format. If path is NULL, reads the two standard
  * files, if they exist; the user's file is skipped if the process is privileged (AT_SECURE). Files are rejected if they
- * are larger than 1 MiB, writable by others (also by a group that is not root or the owner), or owned by neither root nor the
- * user. Each mistake is passed to the log function (inlay_options_set_log) as one line "FILE:LINE: problem and fix";
- * diag receives the first one. A file with a mistake sets no option.
+ * are larger than 1 MiB, writable by others (or by a group that is neither root's nor the owner's own), or owned by
+ * neither root nor the user. Each mistake is passed to the log function (inlay_options_set_log) as one line
+ * "FILE:LINE: problem and fix"; diag receives the first one. A file with a mistake sets no option.
  *     INLAY_NOT_FOUND         path does not exist
  *     INLAY_IO_ERROR          the file cannot be read, or its owner or permissions are rejected
  *     INLAY_INVALID_ARGUMENT  a mistake in the file
