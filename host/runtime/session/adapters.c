@@ -538,7 +538,7 @@ static inlay_status add_tensors(struct adding *adding, const struct adapter *ada
         other[bytes + 6] = first ? 'B' : 'A';
         second = safetensors_find(&adapter->file, other);
         if (second == NULL)
-            return tensor_fail(adding, adapter, name, first ? "has no lora_B beside it" : "has no lora_A beside it");
+            return tensor_fail(adding, adapter, name, first ? "has no matching lora_B" : "has no matching lora_A");
         if (!first)
             continue;
         if (strncmp(name, wrapper, sizeof wrapper - 1) == 0) {

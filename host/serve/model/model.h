@@ -124,7 +124,7 @@ typedef struct model_decoding {
     struct model *draft; /* a smaller model, which guesses tokens of the texts; NULL: none; a reference */
     char **adapters;     /* [adapter_count] names of LoRA adapters, in the order of option adapter; owned */
     uint32_t adapter_count;
-    struct sched *sched; /* of its texts, see schedule/text_jobs.h; NULL before the first one */
+    struct sched *sched; /* the scheduler of its texts, see schedule/text_jobs.h; NULL before the first one */
 } model_decoding;
 
 /* The part of a model for texts that reads images. */

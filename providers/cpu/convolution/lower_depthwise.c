@@ -14,7 +14,7 @@
 #include "simd/optional.h"
 #include <math.h>
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_IF_CALLED(depthwise_emit);
 OPTIONAL_IF_CALLED(depthwise_supports_producer);
 OPTIONAL_IF_CALLED(depthwise_fits);

@@ -5,7 +5,7 @@
 #include "simd/optional.h"
 #include <stddef.h>
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_WITH(sgemm_kernel_best,
               "cpu_product cpu_conv cpu_conv_transpose cpu_attention cpu_nbits_product cpu_experts cpu_recurrent");
 

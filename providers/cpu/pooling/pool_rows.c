@@ -12,7 +12,7 @@
 #include "simd/optional.h"
 #include <math.h>
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_IF_CALLED(cpu_lower_planes);
 OPTIONAL_IF_CALLED(cpu_lower_rows);
 
