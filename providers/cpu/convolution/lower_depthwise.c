@@ -59,7 +59,9 @@ typedef struct depthwise_call {
 
 enum { ARG_X, ARG_W, ARG_Y };
 #define PAIRED_PACE 0.87 /* time of a vector of outputs, if rows are computed in pairs */
-enum { RING_BYTES = 64 * 1024, UNIT_NS = 150, FETCHED_BYTES = 4 << 20 };
+enum { RING_BYTES = 64 * 1024, UNIT_NS = 150 };
+/* Larger images are prefetched. Loops that read each row for two output rows wait less for the shared cache. */
+enum { FETCHED_BYTES = 1 << 20, FETCHED_PAIRED_BYTES = 16 << 20 };
 enum { TABLE_ROWS = 32, TABLE_PIXELS = 2048 };
 enum { NEAR_BYTES = 32 * 1024, MIN_CHANNELS = 64, ALONE_FLOPS = 200000, FETCHING_TILES = 8 };
 
@@ -417,12 +419,12 @@ static double cut_fused(const kernel_conv_shape *shape, double tile_ns, double v
     return best;
 }
 
-/* Rows to prefetch for an output row: prefetches of data in the second-level cache would only take time. */
+/* Rows to prefetch for an output row: prefetches of data in the near caches would only take time. */
 static int64_t fetched_rows(const kernel_conv_shape *window, bool produced)
 {
     const int64_t bytes = window->images * window->in * window->height * window->width * (int64_t)sizeof(float);
 
-    return !produced && bytes > FETCHED_BYTES ? window->stride[0] : 0;
+    return !produced && bytes > (cpu_has(CPU_AVX512) ? FETCHED_PAIRED_BYTES : FETCHED_BYTES) ? window->stride[0] : 0;
 }
 
 bool depthwise_supports_producer(const kernel_conv_shape *shape)
