@@ -197,8 +197,8 @@ VEC_INLINE void vector(const enum rows rows, const enum reading reading, const i
         any_width(reading, pixels, block, c, full);
 }
 
-/* width 0: any kernel size. Full vectors first, then the last one. Loops without masks take up to a tenth less time, but
- * twice the code, so only those of groups of one channel have both. */
+/* width 0: any kernel size. Full vectors first, then the last one. Loops without masks take up to a tenth less time,
+ * but twice the code, so only those of groups of one channel have both. */
 VEC_INLINE void channels(const enum rows rows, const enum reading reading, const int width, const int stride,
                          const int pixels, const depthwise_block *block)
 {

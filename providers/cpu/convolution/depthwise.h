@@ -28,9 +28,9 @@ typedef struct depthwise_block {
     int64_t width; /* taps of a row */
     int64_t ahead; /* distance from a pixel to a later one that is prefetched, in the last `fetch` rows */
     int64_t fetch;
-    /* Two output rows, if depthwise_pairs(): `rows` are those inside the image of the windows of both, from row `top` of
-     * the first window on; `weights` begin with row 0 of the kernel. The second row's addresses are y_row and add_row
-     * floats further. */
+    /* Two output rows, if depthwise_pairs(): `rows` are those inside the image of the windows of both, from row `top`
+     * of the first window on; `weights` begin with row 0 of the kernel. The second row's addresses are y_row and
+     * add_row floats further. */
     bool paired;
     int64_t top, height, y_row, add_row; /* height: rows of the kernel */
     const float *weights;
