@@ -329,7 +329,9 @@ static bool skip_norm_supports(const kit_node *node, const vulkan_operator *row,
     return true;
 }
 
-const vulkan_family vulkan_attention = { .supports = attention_supports, .lower = lower_attention };
+const vulkan_family vulkan_attention = { .supports = attention_supports,
+                                         .lower = lower_attention,
+                                         .strided_inputs = 3 };
 const vulkan_family vulkan_skip_norm = {
     .supports = skip_norm_supports, .lower = lower_skip_norm, .multiple_outputs = true, .min_rank = 1
 };
