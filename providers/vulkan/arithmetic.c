@@ -14,11 +14,11 @@ vulkan_arithmetic vulkan_arithmetic_of(inlay_dtype dtype)
 bool vulkan_computes_in(const vulkan_build *build, const vulkan_op *op, vulkan_arithmetic arithmetic)
 {
     const vulkan_family *family = op->row->family;
-    const bool is_function = family == &vulkan_pointwise;
+    const bool is_function = family->has_opcode;
     const inlay_dtype dtype = vulkan_input(build, op, is_function && op->row->number == OP_WHERE)->dtype,
                       result_dtype = vulkan_output(build, op, 0)->dtype;
 
-    if (family == &vulkan_quantize || family == &vulkan_dequantize)
+    if (family->is_float)
         return arithmetic == VULKAN_SINGLE;
     if (dtype == INLAY_DOUBLE || result_dtype == INLAY_DOUBLE)
         return arithmetic == VULKAN_DOUBLE;

@@ -8,7 +8,7 @@ enum { MAX_ATTENTION_ROWS = 4, MAX_ATTENTION_LANES = 64, MAX_ATTENTION_BLOCK = 1
 
 /* What a workgroup keeps in its shared memory. */
 typedef struct attend_tile {
-    uint32_t rows;  /* of the result; 0: not one fits */
+    uint32_t rows;  /* rows of the result; 0: the tile of one row does not fit */
     uint32_t block; /* keys at a time; 0: all */
 } attend_tile;
 
@@ -329,7 +329,9 @@ static bool skip_norm_supports(const kit_node *node, const vulkan_operator *row,
     return true;
 }
 
-const vulkan_family vulkan_attention = { .supports = attention_supports, .lower = lower_attention };
+const vulkan_family vulkan_attention = { .supports = attention_supports,
+                                         .lower = lower_attention,
+                                         .strided_inputs = 3 };
 const vulkan_family vulkan_skip_norm = {
     .supports = skip_norm_supports, .lower = lower_skip_norm, .multiple_outputs = true, .min_rank = 1
 };

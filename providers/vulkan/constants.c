@@ -39,22 +39,21 @@ int64_t vulkan_panels_rows(const vulkan_panels *panels)
 bool vulkan_wants_panels(const vulkan_op *op, uint32_t input, uint32_t rank, const int64_t *dims, vulkan_panels *out)
 {
     const bool transposed = kit_attr_int(&op->info, "transB", 0) != 0;
+    const vulkan_weights weights = op->row->family->weights;
     vulkan_panels panels = { .groups = 1, .taps = 1 };
 
     if (input != vulkan_second_factor(op))
         return false;
-    if (op->row->family == &vulkan_blocks) {
+    if (weights == VULKAN_BLOCKS) {
         *out = vulkan_block_panels(op);
         return true;
     }
-    if (rank > 2 && (op->row->family == &vulkan_conv || op->row->family == &vulkan_conv_transpose ||
-                     op->row->family == &vulkan_conv_integer)) {
+    if (rank > 2 && (weights == VULKAN_WINDOW || weights == VULKAN_TRANSPOSED_WINDOW)) {
         panels.groups = kit_attr_int(&op->info, "group", 1);
         for (uint32_t d = 2; d < rank; d++)
             panels.taps *= dims[d];
         const int64_t first = panels.groups > 0 ? dims[0] / panels.groups : 0, second = dims[1];
-        const bool back =
-            op->row->family == &vulkan_conv_transpose; /* weights of ConvTranspose are [C, M / groups, window] */
+        const bool back = weights == VULKAN_TRANSPOSED_WINDOW;
 
         panels = (vulkan_panels){ .groups = panels.groups,
                                   .columns = back ? second : first,
@@ -64,8 +63,7 @@ bool vulkan_wants_panels(const vulkan_op *op, uint32_t input, uint32_t rank, con
                                   .column_step = back ? panels.taps : second * panels.taps,
                                   .tap_step = 1,
                                   .k_step = back ? second * panels.taps : panels.taps };
-    } else if (rank == 2 && (op->row->family == &vulkan_mat_mul || op->row->family == &vulkan_gemm ||
-                             op->row->family == &vulkan_mat_mul_integer)) {
+    } else if (rank == 2 && weights == VULKAN_MATRIX) {
         panels.k = dims[transposed];
         panels.columns = dims[!transposed];
         panels.k_step = transposed ? 1 : panels.columns;

@@ -132,8 +132,14 @@ static inlay_status lower_conv_transpose(vulkan_build *build, const vulkan_op *o
     return emit_conv(build, op, image, &window, &program);
 }
 
-const vulkan_family vulkan_conv = { .lower = lower_conv, .min_rank = 3, .max_rank = 5 };
-const vulkan_family vulkan_conv_integer = {
-    .supports = vulkan_integers_support, .lower = lower_conv, .checks_types = true, .min_rank = 3, .max_rank = 5
+const vulkan_family vulkan_conv = { .lower = lower_conv, .weights = VULKAN_WINDOW, .min_rank = 3, .max_rank = 5 };
+const vulkan_family vulkan_conv_integer = { .supports = vulkan_integers_support,
+                                            .lower = lower_conv,
+                                            .checks_types = true,
+                                            .is_integer = true,
+                                            .weights = VULKAN_WINDOW,
+                                            .min_rank = 3,
+                                            .max_rank = 5 };
+const vulkan_family vulkan_conv_transpose = {
+    .lower = lower_conv_transpose, .weights = VULKAN_TRANSPOSED_WINDOW, .min_rank = 3, .max_rank = 5
 };
-const vulkan_family vulkan_conv_transpose = { .lower = lower_conv_transpose, .min_rank = 3, .max_rank = 5 };

@@ -209,6 +209,8 @@ const vulkan_family vulkan_constant_of_shape = { .lower = lower_constant, .typed
 const vulkan_family vulkan_gather = { INDEXES, .lower = lower_gather };
 const vulkan_family vulkan_elements = { INDEXES, .lower = lower_elements };
 const vulkan_family vulkan_tuples = { INDEXES, .lower = lower_tuples };
-const vulkan_family vulkan_generated = {
-    .supports = generated_supports, .lower = lower_generated, .checks_types = true, .typed_output = true
-};
+const vulkan_family vulkan_generated = { .supports = generated_supports,
+                                         .lower = lower_generated,
+                                         .checks_types = true,
+                                         .typed_output = true,
+                                         .is_sized_by_inputs = true };

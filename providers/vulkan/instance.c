@@ -67,7 +67,7 @@ static inlay_status lower_all(vulkan_build *build)
         if (build->done[index])
             continue;
         build->done[index] = true;
-        if (output == NULL || output->count > 0 || op->row->family == &vulkan_split)
+        if (output == NULL || output->count > 0 || op->row->family->may_be_part_empty)
             (void)op->row->family->lower(build, op);
         else /* an empty result needs a place, but no dispatch */
             for (uint32_t i = 0; i < op->info.output_count; i++)

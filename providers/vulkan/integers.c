@@ -6,7 +6,7 @@ enum { A_SCALE = 1, A_ZERO, B, B_SCALE, B_ZERO, Y_SCALE, Y_ZERO, BIAS };
 
 bool vulkan_is_integer_product(const vulkan_op *op)
 {
-    return op->row->family == &vulkan_mat_mul_integer || op->row->family == &vulkan_conv_integer;
+    return op->row->family->is_integer;
 }
 
 static bool is_linear(const vulkan_operator *row)

@@ -69,7 +69,7 @@ static bool is_same_form(const vulkan_build *build, const vulkan_program *progra
 /* Starts the program of a MatMul or MatMulNBits: its bias, and the ops that follow. */
 static void start_program(vulkan_build *build, const vulkan_op *op, vulkan_program *program)
 {
-    const bool has_bias = op->row->family == &vulkan_blocks && vulkan_input(build, op, 5) != NULL;
+    const bool has_bias = op->row->family->weights == VULKAN_BLOCKS && vulkan_input(build, op, 5) != NULL;
 
     vulkan_program_start(build, program, op->info.outputs[0], VULKAN_SINGLE);
     if (has_bias)
@@ -224,11 +224,19 @@ static bool gemm_supports(const kit_node *node, const vulkan_operator *row, kit_
            kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "with alpha 0, products that are NaN would be lost");
 }
 
-const vulkan_family vulkan_mat_mul = { .supports = mat_mul_supports, .lower = lower_mat_mul, .min_rank = 1 };
-const vulkan_family vulkan_mat_mul_integer = {
-    .supports = vulkan_integers_support, .lower = lower_integers, .checks_types = true, .min_rank = 1
-};
-const vulkan_family vulkan_gemm = { .supports = gemm_supports, .lower = lower_gemm };
+const vulkan_family vulkan_mat_mul = { .supports = mat_mul_supports,
+                                       .lower = lower_mat_mul,
+                                       .weights = VULKAN_MATRIX,
+                                       .min_rank = 1,
+                                       .strided_inputs = 2,
+                                       .strided_rank = 5 };
+const vulkan_family vulkan_mat_mul_integer = { .supports = vulkan_integers_support,
+                                               .lower = lower_integers,
+                                               .checks_types = true,
+                                               .is_integer = true,
+                                               .weights = VULKAN_MATRIX,
+                                               .min_rank = 1 };
+const vulkan_family vulkan_gemm = { .supports = gemm_supports, .lower = lower_gemm, .weights = VULKAN_MATRIX };
 const vulkan_family vulkan_blocks = {
-    .supports = blocks_support, .lower = lower_blocks, .checks_types = true, .min_rank = 1
+    .supports = blocks_support, .lower = lower_blocks, .checks_types = true, .weights = VULKAN_BLOCKS, .min_rank = 1
 };

@@ -87,9 +87,9 @@ static bool is_read_by_strides(const vulkan_build *build, uint32_t value)
         const vulkan_family *family = op->row->family;
 
         for (uint32_t i = 0; i < op->info.input_count; i++)
-            if (op->info.inputs[i] == value && family->append_slots == NULL && family != &vulkan_transpose &&
-                (family != &vulkan_attention || i > 2) &&
-                (family != &vulkan_mat_mul || build->tensors[op->info.outputs[0]].rank > 5))
+            if (op->info.inputs[i] == value && family->append_slots == NULL &&
+                (i >= family->strided_inputs ||
+                 (family->strided_rank > 0 && build->tensors[op->info.outputs[0]].rank > family->strided_rank)))
                 return false;
     }
     return !vulkan_is_output(build, value);
@@ -300,10 +300,10 @@ static inlay_status lower_tile(vulkan_build *build, const vulkan_op *op)
 }
 
 const vulkan_family vulkan_view = { .supports = view_supports, .lower = lower_view, .multiple_outputs = true };
-const vulkan_family vulkan_transpose = { .lower = lower_transpose };
+const vulkan_family vulkan_transpose = { .lower = lower_transpose, .strided_inputs = 1 };
 const vulkan_family vulkan_space_depth = { .lower = lower_space_depth, .min_rank = 4, .max_rank = 4 };
 const vulkan_family vulkan_concat = { .lower = lower_concat };
-const vulkan_family vulkan_split = { .lower = lower_split, .multiple_outputs = true };
+const vulkan_family vulkan_split = { .lower = lower_split, .multiple_outputs = true, .may_be_part_empty = true };
 const vulkan_family vulkan_slice = { .lower = lower_slice, .needs_known_inputs = true };
 const vulkan_family vulkan_pad = { .supports = pad_supports, .lower = lower_pad, .needs_known_inputs = true };
 const vulkan_family vulkan_tile = { .lower = lower_tile };

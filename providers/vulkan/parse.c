@@ -135,7 +135,7 @@ static bool is_sized_by_contents(const kit_node *node, const vulkan_operator *ro
 
     for (uint32_t i = 0; i < node->info->input_count; i++)
         varies |= kit_input(node, i) != NULL && kit_input(node, i)->data == NULL &&
-                  (vulkan_is_host_input(row, i) || row->family == &vulkan_generated);
+                  (vulkan_is_host_input(row, i) || row->family->is_sized_by_inputs);
     return varies && is_sized_later(node);
 }
 

@@ -236,15 +236,17 @@ static inlay_status lower(vulkan_build *build, const vulkan_op *op)
     return vulkan_emit_program(build, op, &program);
 }
 
-const vulkan_family vulkan_pointwise = { .supports = function_supports,
-                                         .lower = lower,
-                                         .append_slots = function_slots };
+const vulkan_family vulkan_pointwise = {
+    .supports = function_supports, .lower = lower, .append_slots = function_slots, .has_opcode = true
+};
 const vulkan_family vulkan_variadic = { .supports = variadic_supports, .lower = lower, .append_slots = variadic_slots };
 const vulkan_family vulkan_batch_norm = {
     .supports = batch_norm_supports, .lower = lower, .append_slots = batch_norm_slots, .min_rank = 2
 };
 const vulkan_family vulkan_cast = { .lower = lower, .append_slots = cast_slots, .typed_output = true };
-const vulkan_family vulkan_quantize = { .supports = quantize_supports, .lower = lower, .append_slots = quantize_slots };
-const vulkan_family vulkan_dequantize = { .supports = quantize_supports,
-                                          .lower = lower,
-                                          .append_slots = dequantize_slots };
+const vulkan_family vulkan_quantize = {
+    .supports = quantize_supports, .lower = lower, .append_slots = quantize_slots, .is_float = true
+};
+const vulkan_family vulkan_dequantize = {
+    .supports = quantize_supports, .lower = lower, .append_slots = dequantize_slots, .is_float = true
+};

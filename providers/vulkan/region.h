@@ -95,6 +95,15 @@ typedef struct vulkan_operator vulkan_operator;
 
 typedef struct vulkan_program vulkan_program;
 
+/* The form of the weights of a product: its second factor. */
+typedef enum vulkan_weights {
+    VULKAN_NO_WEIGHTS,
+    VULKAN_MATRIX,
+    VULKAN_WINDOW,            /* [M, C / groups, window] */
+    VULKAN_TRANSPOSED_WINDOW, /* [C, M / groups, window] */
+    VULKAN_BLOCKS             /* of few bits */
+} vulkan_weights;
+
 /* The code and constraints that the operators of a family share. */
 typedef struct vulkan_family {
     bool (*supports)(const kit_node *node, const vulkan_operator *row,
@@ -102,11 +111,19 @@ typedef struct vulkan_family {
     inlay_status (*lower)(vulkan_build *build, const vulkan_op *op);
     /* Elementwise operators only: appends the op to a program. The result is the last slot. */
     uint32_t (*append_slots)(const vulkan_build *build, vulkan_program *program, const vulkan_op *op);
-    bool checks_types;          /* supports() checks the types of inputs itself */
-    bool multiple_outputs;      /* computes more outputs than the first */
-    bool typed_output;          /* the row's types also apply to the result */
-    bool needs_known_inputs;    /* host inputs must be known before the run */
+    bool checks_types;       /* supports() checks the types of inputs itself */
+    bool multiple_outputs;   /* computes more outputs than the first */
+    bool typed_output;       /* the row's types also apply to the result */
+    bool needs_known_inputs; /* host inputs must be known before the run */
+    bool is_sized_by_inputs; /* the contents of any input may determine the size of the result */
+    bool has_opcode;         /* the row's number is an opcode */
+    bool is_float;           /* computes in float for every type */
+    bool is_integer;         /* products of 8-bit integers */
+    bool may_be_part_empty;  /* one of its outputs may be empty and another one not */
+    vulkan_weights weights;
     uint8_t min_rank, max_rank; /* of the first input; 0: no limit */
+    uint8_t strided_inputs;     /* the first inputs may have any strides ... */
+    uint8_t strided_rank;       /* ... up to this rank of the result; 0: no limit */
 } vulkan_family;
 
 struct vulkan_operator {

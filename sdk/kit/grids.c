@@ -402,21 +402,22 @@ static uint32_t piece_of(uint32_t rows, uint32_t flags)
     return rows | flags << 24;
 }
 
-/* Of the kinds of rows that a type has. */
-static void unpack(const uint8_t *block, read_piece read, int bits, uint8_t *codes)
+/* The codes of a block, unless they are NULL, and its scales. bits: of each element of a row. */
+static void unpack(const uint8_t *block, read_piece read, int bits,
+                   void (*read_scales)(const uint8_t *block, kit_block_scales *out), size_t groups, uint8_t *codes,
+                   float *scales)
 {
+    kit_block_scales own;
+
+    read_scales(block, &own);
+    for (size_t i = 0; i < groups; i++)
+        scales[i] = own.factor * (float)own.scales[i];
     for (size_t piece = 0; codes != NULL && piece < PIECES; piece++) {
         const uint32_t rows = read(block, piece);
 
         for (int i = 0; i < PIECE; i++)
             *codes++ = (uint8_t)((rows >> bits * i & ((1u << bits) - 1)) | (rows >> (24 + i) & 1) << 3);
     }
-}
-
-static void set_scales(const kit_block_scales *from, size_t groups, float *scales)
-{
-    for (size_t i = 0; i < groups; i++)
-        scales[i] = from->factor * (float)from->scales[i];
 }
 
 /* An odd scale for each of the groups, from numbers of 4 bits. */
@@ -449,12 +450,8 @@ static void read_scales_iq2_xxs(const uint8_t *block, kit_block_scales *out)
 
 static void unpack_iq2_xxs(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
 {
-    kit_block_scales own;
-
     (void)zeros;
-    read_scales_iq2_xxs(block, &own);
-    set_scales(&own, 8, scales);
-    unpack(block, piece_iq2_xxs, 2, codes);
+    unpack(block, piece_iq2_xxs, 2, read_scales_iq2_xxs, 8, codes, scales);
 }
 
 /* Words with the number of a row and seven signs. */
@@ -473,12 +470,8 @@ static void read_scales_iq2_xs(const uint8_t *block, kit_block_scales *out)
 
 static void unpack_iq2_xs(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
 {
-    kit_block_scales own;
-
     (void)zeros;
-    read_scales_iq2_xs(block, &own);
-    set_scales(&own, 16, scales);
-    unpack(block, piece_iq2_xs, 2, codes);
+    unpack(block, piece_iq2_xs, 2, read_scales_iq2_xs, 16, codes, scales);
 }
 
 /* Low bits of the numbers, signs, high bits, scales. */
@@ -495,12 +488,8 @@ static void read_scales_iq2_s(const uint8_t *block, kit_block_scales *out)
 
 static void unpack_iq2_s(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
 {
-    kit_block_scales own;
-
     (void)zeros;
-    read_scales_iq2_s(block, &own);
-    set_scales(&own, 16, scales);
-    unpack(block, piece_iq2_s, 2, codes);
+    unpack(block, piece_iq2_s, 2, read_scales_iq2_s, 16, codes, scales);
 }
 
 /* Numbers of rows; then each 4 bytes: four times seven signs, and a scale. */
@@ -520,12 +509,8 @@ static void read_scales_iq3_xxs(const uint8_t *block, kit_block_scales *out)
 
 static void unpack_iq3_xxs(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
 {
-    kit_block_scales own;
-
     (void)zeros;
-    read_scales_iq3_xxs(block, &own);
-    set_scales(&own, 8, scales);
-    unpack(block, piece_iq3_xxs, 3, codes);
+    unpack(block, piece_iq3_xxs, 3, read_scales_iq3_xxs, 8, codes, scales);
 }
 
 /* Low bits of the numbers, high bits, signs, scales. */
@@ -545,12 +530,8 @@ static void read_scales_iq3_s(const uint8_t *block, kit_block_scales *out)
 
 static void unpack_iq3_s(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
 {
-    kit_block_scales own;
-
     (void)zeros;
-    read_scales_iq3_s(block, &own);
-    set_scales(&own, 8, scales);
-    unpack(block, piece_iq3_s, 3, codes);
+    unpack(block, piece_iq3_s, 3, read_scales_iq3_s, 8, codes, scales);
 }
 
 /* Low bits of the numbers; then words: four times three high bits, a scale of 3 bits, and whether an eighth is
@@ -571,12 +552,8 @@ static void read_scales_iq1_s(const uint8_t *block, kit_block_scales *out)
 
 static void unpack_iq1_s(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
 {
-    kit_block_scales own;
-
     (void)zeros;
-    read_scales_iq1_s(block, &own);
-    set_scales(&own, 8, scales);
-    unpack(block, piece_iq1_s, 2, codes);
+    unpack(block, piece_iq1_s, 2, read_scales_iq1_s, 8, codes, scales);
 }
 
 /* Low bits of the numbers; half bytes: three high bits, and whether an eighth is subtracted; then words: four scales of
@@ -601,12 +578,8 @@ static void read_scales_iq1_m(const uint8_t *block, kit_block_scales *out)
 
 static void unpack_iq1_m(const uint8_t *block, uint8_t *codes, float *scales, float *zeros)
 {
-    kit_block_scales own;
-
     (void)zeros;
-    read_scales_iq1_m(block, &own);
-    set_scales(&own, 16, scales);
-    unpack(block, piece_iq1_m, 2, codes);
+    unpack(block, piece_iq1_m, 2, read_scales_iq1_m, 16, codes, scales);
 }
 
 const kit_block_type kit_grid_types[KIT_GRID_TYPES] = {

@@ -106,7 +106,7 @@ class Typed(unittest.TestCase):
 
     def test_wrong_lists(self):
         path = model(self.at / "m.onnx", {"x": ("FLOAT", ["n", 2]), "i": ("INT8", [1]), "b": ("BOOL", [1])})
-        for argument, part in (("x=1,2,3", "do not fill float[?,2]"), ("x=[[1,2],[3]]", "list of 1 beside lists of 2"),
+        for argument, part in (("x=1,2,3", "do not fill float[?,2]"), ("x=[[1,2],[3]]", "list of 1 among lists of 2"),
                                ("x=[1,[2]]", "a number where a list is expected"), ("x=[1,2", "not closed"),
                                ("x=[1,,2]", "missing"),
                                ("x=[1,2]]", "text after the list"), ("x=[1,e]", "is not a number"),

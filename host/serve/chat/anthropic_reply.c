@@ -33,8 +33,8 @@ static void write_reason(const completion_choice *choice, struct strbuf *to)
 static void write_usage(const struct completion *completion, struct strbuf *to)
 {
     strbuf_format(to, "\"usage\":{\"input_tokens\":%zu,\"cache_read_input_tokens\":%zu,\"output_tokens\":%zu}",
-                  completion->prompt_tokens - completion->cached_tokens, completion->cached_tokens,
-                  completion->generated_tokens);
+                  completion->tokens.prompt - completion->tokens.cached, completion->tokens.cached,
+                  completion->tokens.generated);
 }
 
 static void write_call_block(const tool_call *call, struct strbuf *to, bool with_input)
@@ -57,7 +57,7 @@ static void begin_message(const struct completion *completion, struct strbuf *to
 {
     strbuf_format(to, "{\"id\":\"msg_%llu\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"%s\",",
                   (unsigned long long)completion->id, completion->asked.model);
-    tool_set_write_warnings(&completion->asked.tools, to);
+    tool_set_write_warnings(&completion->asked.calls.tools, to);
     strbuf_text(to, "\"content\":[");
 }
 
@@ -99,14 +99,14 @@ static void write_whole(struct completion *completion, struct strbuf *to)
 
 static struct strbuf *begin_event(struct completion *completion, const char *type)
 {
-    strbuf_format(&completion->out, "event: %s\ndata: {\"type\":\"%s\"", type, type);
-    completion->event_count++;
-    return &completion->out;
+    strbuf_format(&completion->events.out, "event: %s\ndata: {\"type\":\"%s\"", type, type);
+    completion->events.count++;
+    return &completion->events.out;
 }
 
 static void end_event(struct completion *completion)
 {
-    strbuf_text(&completion->out, "}\n\n");
+    strbuf_text(&completion->events.out, "}\n\n");
 }
 
 static void begin_events(struct completion *completion)
@@ -114,7 +114,7 @@ static void begin_events(struct completion *completion)
     const completion_choice unfinished = { .reason = NULL };
     struct strbuf *to;
 
-    if (completion->event_count > 0)
+    if (completion->events.count > 0)
         return;
     to = begin_event(completion, "message_start");
     strbuf_text(to, ",\"message\":");
@@ -143,9 +143,9 @@ static void write_delta(struct completion *completion, uint32_t block, const cha
 
 static void end_thought(struct completion *completion)
 {
-    if (!completion->thought_began || completion->thought_ended)
+    if (!completion->events.thought_began || completion->events.thought_ended)
         return;
-    completion->thought_ended = true;
+    completion->events.thought_ended = true;
     write_delta(completion, 0, "signature_delta", "signature", "", 0);
     end_block(completion, 0);
 }
@@ -153,17 +153,17 @@ static void end_thought(struct completion *completion)
 static void end_text(struct completion *completion)
 {
     end_thought(completion);
-    if (!completion->message_began || completion->message_ended)
+    if (!completion->events.message_began || completion->events.message_ended)
         return;
-    completion->message_ended = true;
-    end_block(completion, completion->thought_began);
+    completion->events.message_ended = true;
+    end_block(completion, completion->events.thought_began);
 }
 
 static void write_thought(struct completion *completion, const char *text, size_t bytes)
 {
     begin_events(completion);
-    if (!completion->thought_began) {
-        completion->thought_began = true;
+    if (!completion->events.thought_began) {
+        completion->events.thought_began = true;
         strbuf_text(begin_event(completion, "content_block_start"),
                     ",\"index\":0,\"content_block\":{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}");
         end_event(completion);
@@ -173,14 +173,14 @@ static void write_thought(struct completion *completion, const char *text, size_
 
 static void write_part(struct completion *completion, const char *text, size_t bytes)
 {
-    const uint32_t block = completion->thought_began;
+    const uint32_t block = completion->events.thought_began;
 
     begin_events(completion);
     if (bytes == 0)
         return;
     end_thought(completion);
-    if (!completion->message_began) {
-        completion->message_began = true;
+    if (!completion->events.message_began) {
+        completion->events.message_began = true;
         strbuf_format(begin_event(completion, "content_block_start"),
                       ",\"index\":%u,\"content_block\":{\"type\":\"text\",\"text\":\"\"}", block);
         end_event(completion);
@@ -191,7 +191,7 @@ static void write_part(struct completion *completion, const char *text, size_t b
 static void write_call(struct completion *completion, uint32_t index, size_t bytes)
 {
     const tool_call *call = &choice_of(completion)->calls.calls[index];
-    const uint32_t block = index + completion->thought_began + completion->message_began;
+    const uint32_t block = index + completion->events.thought_began + completion->events.message_began;
     struct strbuf *to;
 
     begin_events(completion);
@@ -215,7 +215,8 @@ static void write_end(struct completion *completion)
 
     end_text(completion);
     if (choice->calls.count > 0 && choice->calls.calls[0].began)
-        end_block(completion, choice->calls.count - 1 + completion->thought_began + completion->message_began);
+        end_block(completion,
+                  choice->calls.count - 1 + completion->events.thought_began + completion->events.message_began);
     to = begin_event(completion, "message_delta");
     strbuf_text(to, ",\"delta\":{");
     write_reason(choice, to);
@@ -228,10 +229,10 @@ static void write_end(struct completion *completion)
 
 static void write_failure(struct completion *completion, const inlay_diag *failure)
 {
-    strbuf_text(&completion->out, "event: error\ndata: ");
-    exchange_write_error(completion->exchange, &completion->out, exchange_code_of(failure->code), failure->text, NULL,
-                         NULL);
-    strbuf_text(&completion->out, "\n\n");
+    strbuf_text(&completion->events.out, "event: error\ndata: ");
+    exchange_write_error(completion->exchange, &completion->events.out, exchange_code_of(failure->code), failure->text,
+                         NULL, NULL);
+    strbuf_text(&completion->events.out, "\n\n");
 }
 
 const reply_form anthropic_reply = {

@@ -164,15 +164,16 @@ static bool read_tools(void *user, json_t *value, body_error *error)
     completion_request *request = user;
     json_t *list = request_keep(request, convert_tools(value, error), error);
 
-    return list != NULL && tool_set_read(&request->tools, list, false, error);
+    return list != NULL && tool_set_read(&request->calls.tools, list, false, error);
 }
 
 static bool read_choice(void *user, json_t *value, body_error *error)
 {
     completion_request *request = user;
 
-    request->tools.given_choice = request_keep(request, convert_choice(value, &request->tools.single, error), error);
-    return request->tools.given_choice != NULL;
+    request->calls.tools.given_choice =
+        request_keep(request, convert_choice(value, &request->calls.tools.single, error), error);
+    return request->calls.tools.given_choice != NULL;
 }
 
 /* Whether the model thinks, if its template can tell it so. A budget is a hint there, too, and not kept. */

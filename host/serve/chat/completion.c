@@ -18,8 +18,8 @@ static void release(struct exchange *exchange)
     free(completion->choices);
     image_prompt_deinit(&completion->images);
     completion_request_deinit(&completion->asked);
-    strbuf_deinit(&completion->out);
-    server_release(exchange->request.server, completion->counted);
+    strbuf_deinit(&completion->events.out);
+    server_release(exchange->request.server, completion->events.counted);
     (void)pthread_mutex_destroy(&completion->lock);
     free(completion);
 }
@@ -34,10 +34,10 @@ static bool may_call(const completion_choice *choice)
 {
     const completion_request *asked = &choice->completion->asked;
 
-    if (asked->tool_form == NULL || choice->calling || is_thinking(choice))
+    if (asked->calls.form == NULL || choice->calling || is_thinking(choice))
         return false;
     return asked->form != NULL ? choice->base.states[CALLS] != GRAMMAR_DEAD
-                               : !(asked->tool_form->at_start && choice->said);
+                               : !(asked->calls.form->at_start && choice->said);
 }
 
 /* Number of bytes at the end of the unsent text that may begin a stop word, a call or a character. */
@@ -47,7 +47,7 @@ static size_t held_back(const completion_choice *choice)
 
     if ((asked->form != NULL && may_call(choice)) || is_thinking(choice))
         return choice->base.unsent.size;
-    return text_choice_held_back(&choice->base, may_call(choice) ? asked->tool_form->trigger : "");
+    return text_choice_held_back(&choice->base, may_call(choice) ? asked->calls.form->trigger : "");
 }
 
 completion_state completion_take(struct completion *completion, struct strbuf *to)
@@ -55,10 +55,10 @@ completion_state completion_take(struct completion *completion, struct strbuf *t
     completion_state state = COMPLETION_SENDS;
 
     (void)pthread_mutex_lock(&completion->lock);
-    *to = completion->out;
-    completion->out = (struct strbuf){ .failed = to->failed };
-    server_release(completion->exchange->request.server, completion->counted);
-    completion->counted = 0;
+    *to = completion->events.out;
+    completion->events.out = (struct strbuf){ .failed = to->failed };
+    server_release(completion->exchange->request.server, completion->events.counted);
+    completion->events.counted = 0;
     if (completion->done || to->failed) {
         state = completion->done ? COMPLETION_DONE : COMPLETION_WAITS; /* out of memory: choose_token() ends the text */
     } else if (to->size == 0) {
@@ -79,7 +79,7 @@ static void count_token(completion_choice *choice)
     model_stats *stats = exchange->request.job.model->metrics.stats;
     const uint64_t now = clock_ns();
 
-    completion->generated_tokens++;
+    completion->tokens.generated++;
     (void)atomic_fetch_add_explicit(&stats->generated_tokens, 1, memory_order_relaxed);
     if (choice->base.token_count > 1)
         stats_add_time(&stats->next_token, now - choice->token_ns);
@@ -118,8 +118,8 @@ static void end_prompt(completion_choice *choice)
     (void)atomic_fetch_add_explicit(&stats->prompt_tokens, choice->base.prompt_count, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&stats->cached_tokens, choice->base.decoding.reused, memory_order_relaxed);
     if ((size_t)(choice - completion->choices) % completion->asked.candidates == 0)
-        completion->cached_tokens += choice->base.decoding.reused;
-    completion->kept_tokens += choice->base.decoding.kept;
+        completion->tokens.cached += choice->base.decoding.reused;
+    completion->tokens.kept += choice->base.decoding.kept;
     if (completion->asked.echoes)
         echo_prompt(choice);
 }
@@ -131,7 +131,7 @@ static bool is_incomplete(completion_choice *choice)
     bool failed;
 
     (void)pthread_mutex_lock(&completion->lock);
-    failed = completion->out.failed;
+    failed = completion->events.out.failed;
     (void)pthread_mutex_unlock(&completion->lock);
     return failed || choice->base.unsent.failed || choice->calls.failed || choice->thought.failed ||
            choice->thoughts.failed;
@@ -151,7 +151,7 @@ static void take_calls(completion_choice *choice, size_t from, uint32_t state)
     struct strbuf *text = &choice->base.unsent;
 
     tool_reader_add(&choice->calls, text->data + from, text->size - from, call_seed(choice));
-    text->size = choice->completion->asked.tool_form->at_start ? 0 : from;
+    text->size = choice->completion->asked.calls.form->at_start ? 0 : from;
     choice->calling = choice->base.is_bound = true;
     choice->base.states[ANSWER] = GRAMMAR_DEAD;
     choice->base.states[CALLS] = state;
@@ -163,22 +163,22 @@ static void begin_calls(completion_choice *choice, bool is_complete)
 {
     const completion_request *asked = &choice->completion->asked;
     struct strbuf *text = &choice->base.unsent;
-    const char *trigger = asked->tool_form->trigger;
+    const char *trigger = asked->calls.form->trigger;
     const char *at = text->size > 0 ? memmem(text->data, text->size, trigger, strlen(trigger)) : NULL;
     size_t before = at != NULL ? (size_t)(at - text->data) : 0;
-    uint32_t state = grammar_start(asked->calls);
+    uint32_t state = grammar_start(asked->calls.grammar);
 
     if (asked->form != NULL) {
-        if (is_complete ? grammar_accepts(asked->calls, choice->base.states[CALLS])
+        if (is_complete ? grammar_accepts(asked->calls.grammar, choice->base.states[CALLS])
                         : choice->base.states[ANSWER] == GRAMMAR_DEAD)
             take_calls(choice, 0, choice->base.states[CALLS]);
         return;
     }
-    for (size_t i = 0; at != NULL && asked->tool_form->at_start && i < before; i++)
+    for (size_t i = 0; at != NULL && asked->calls.form->at_start && i < before; i++)
         if (strchr(" \n\t\r", text->data[i]) == NULL)
             return;
     for (size_t i = before; at != NULL && i < text->size; i++)
-        state = grammar_next(asked->calls, state, (uint8_t)text->data[i]);
+        state = grammar_next(asked->calls.grammar, state, (uint8_t)text->data[i]);
     if (at != NULL && state != GRAMMAR_DEAD) /* otherwise no call, or not one of these tools: a text */
         take_calls(choice, before, state);
 }
@@ -341,7 +341,7 @@ static bool is_over(const decoding_text *decoding, inlay_diag *diag)
     bool is_unread;
 
     (void)pthread_mutex_lock(&completion->lock);
-    is_unread = completion->is_unread;
+    is_unread = completion->events.is_unread;
     (void)pthread_mutex_unlock(&completion->lock);
     if (is_unread)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
@@ -390,40 +390,41 @@ static void end_choice(decoding_text *decoding, const inlay_diag *failure)
 static bool prepare_choice(struct completion *completion, uint32_t index)
 {
     const completion_request *asked = &completion->asked;
-    const input_text *prompt = &asked->prompts.texts[index / asked->candidates];
+    const input_text *prompt = &asked->prompt.list.texts[index / asked->candidates];
     completion_choice *choice = &completion->choices[index];
     text_choice *base = &choice->base;
 
     choice->completion = completion;
     base->decoding = (decoding_text){ .images = completion->images.spans,
                                       .image_count = completion->images.image_count,
-                                      .adapter = completion->adapter,
+                                      .adapter = completion->adapter.number,
                                       .like = prompt,
                                       .next = index + 1 < completion->choice_count ? &choice[1].base.decoding : NULL,
                                       .choose = choose_token,
                                       .is_over = is_over,
                                       .guess = guess_token,
                                       .end = end_choice };
-    if ((asked->echoes && asked->logprobs) || asked->prompt_logprobs >= 0) {
+    if ((asked->echoes && asked->logs.wanted) || asked->logs.prompt >= 0) {
         base->decoding.like = NULL;
         base->decoding.score = score_prompt;
     }
     base->model = completion->exchange->request.job.model->text;
     base->ends = &asked->ends;
     base->scratch = &completion->scratch;
-    base->marks = asked->form != NULL || asked->tool_form != NULL ? completion->marks : NULL;
+    base->marks = asked->form != NULL || asked->calls.form != NULL ? completion->marks : NULL;
     base->sampler = asked->sampler;
     base->sampler.state = completion->seed + index;
-    choice->calls.form = asked->tool_form;
-    choice->calling = asked->calls != NULL && asked->tools.choice == TOOLS_REQUIRED;
+    choice->calls.form = asked->calls.form;
+    choice->calling = asked->calls.grammar != NULL && asked->calls.tools.choice == TOOLS_REQUIRED;
     base->is_bound = choice->calling || asked->form != NULL;
     if (asked->chat && !asked->keeps_thoughts && !base->is_bound &&
         (completion->reply == NULL || completion->reply->write_thought != NULL))
         choice->thinking = completion->begins_thought ? THOUGHT_RUNS : THOUGHT_AHEAD;
     base->forms[ANSWER] = asked->form;
-    base->forms[CALLS] = asked->calls;
+    base->forms[CALLS] = asked->calls.grammar;
     base->states[ANSWER] = asked->form != NULL && !choice->calling ? grammar_start(asked->form) : GRAMMAR_DEAD;
-    base->states[CALLS] = asked->calls != NULL && base->is_bound ? grammar_start(asked->calls) : GRAMMAR_DEAD;
+    base->states[CALLS] =
+        asked->calls.grammar != NULL && base->is_bound ? grammar_start(asked->calls.grammar) : GRAMMAR_DEAD;
     return text_choice_begin(base, prompt->tokens, prompt->token_count);
 }
 
@@ -444,31 +445,32 @@ static bool prepare_tools(struct exchange *exchange, struct completion *completi
         return true;
     /* Independent of the request's tools, since the model's index of tokens is made once. */
     completion->marks = text_model_tool_form(model);
-    if (!tool_set_is_used(&asked->tools))
+    if (!tool_set_is_used(&asked->calls.tools))
         return true;
-    asked->tool_form = completion->marks;
-    if (asked->tool_form == NULL)
+    asked->calls.form = completion->marks;
+    if (asked->calls.form == NULL)
         (void)body_fail(&error, "tools: %s", model->tool_refusal.text);
     else
-        asked->calls = tool_set_grammar(&asked->tools, asked->tool_form, &error);
-    if (asked->calls != NULL && asked->tool_form->in_messages)
-        tool_set_warn(&asked->tools, "the model's chat template takes no tools; the first message describes them");
-    if (asked->calls == NULL)
+        asked->calls.grammar = tool_set_grammar(&asked->calls.tools, asked->calls.form, &error);
+    if (asked->calls.grammar != NULL && asked->calls.form->in_messages)
+        tool_set_warn(&asked->calls.tools,
+                      "the model's chat template takes no tools; the first message describes them");
+    if (asked->calls.grammar == NULL)
         body_refuse(exchange, &error);
     else
         (void)atomic_fetch_add_explicit(&exchange->request.job.model->metrics.stats->loose_tools,
-                                        asked->tools.loose_count, memory_order_relaxed);
-    return asked->calls != NULL;
+                                        asked->calls.tools.loose_count, memory_order_relaxed);
+    return asked->calls.grammar != NULL;
 }
 
 /* Renders the messages with the model's template, as the request's only prompt. */
 static bool render_chat(struct completion *completion, char **out_text, inlay_diag *diag)
 {
     const completion_request *asked = &completion->asked;
-    input_list *prompts = &completion->asked.prompts;
+    input_list *prompts = &completion->asked.prompt.list;
 
     if (messages_render(completion->exchange->request.job.model->text, asked->dialog.messages,
-                        asked->tool_form != NULL ? asked->tools.list : NULL, asked->dialog.variables,
+                        asked->calls.form != NULL ? asked->calls.tools.list : NULL, asked->dialog.variables,
                         asked->dialog.continues, out_text, diag) != INLAY_OK)
         return false;
     if (!LIST_GROW(prompts->texts, 0))
@@ -494,14 +496,14 @@ static bool read_images(struct completion *completion, input_text *prompt, body_
 
     if (model->vision.encoder == NULL)
         return body_fail(error, "the messages have images; the model takes texts only, as it has no vision part");
-    for (uint32_t i = 0; i < asked->image_count; i++)
-        files += asked->images[i].bytes;
+    for (uint32_t i = 0; i < asked->images.count; i++)
+        files += asked->images.list[i].bytes;
     if (strlen(prompt->text) > model->text->most_bytes)
         return body_fail_length(error, "the prompt", strlen(prompt->text), model->text->most_bytes);
     if (!request_count(request, files))
         return refuse_large(error);
-    if (image_prompt_read(model->vision.encoder, model->text->tokenizer, prompt->text, asked->images,
-                          asked->image_count, &completion->images, &diag) != INLAY_OK)
+    if (image_prompt_read(model->vision.encoder, model->text->tokenizer, prompt->text, asked->images.list,
+                          asked->images.count, &completion->images, &diag) != INLAY_OK)
         return body_fail(error, "%s", diag.text);
     for (uint32_t i = 0; i < completion->images.image_count; i++)
         rows += completion->images.spans[i].count;
@@ -519,10 +521,11 @@ static bool read_prompt(struct completion *completion, input_text *prompt, body_
     const completion_request *asked = &completion->asked;
     const text_model *model = completion->exchange->request.job.model->text;
 
-    if (asked->image_count > 0)
+    if (asked->images.count > 0)
         return read_images(completion, prompt, error);
-    return (asked->infill != NULL ? infill_tokenize(asked->infill, model, prompt, asked->suffix, error)
-                                  : input_text_tokenize(prompt, model, !asked->chat, "the prompt", error)) &&
+    return (asked->prompt.infill != NULL
+                ? infill_tokenize(asked->prompt.infill, model, prompt, asked->prompt.suffix, error)
+                : input_text_tokenize(prompt, model, !asked->chat, "the prompt", error)) &&
            input_text_check(prompt, model, true, "the prompt", error);
 }
 
@@ -532,21 +535,21 @@ static bool prepare_infill(struct exchange *exchange, struct completion *complet
     completion_request *asked = &completion->asked;
     const struct tokenizer *tokenizer = exchange->request.job.model->text->tokenizer;
 
-    if (asked->suffix == NULL)
+    if (asked->prompt.suffix == NULL)
         return true;
-    asked->infill = infill_form_of(tokenizer);
-    if (asked->infill == NULL) {
+    asked->prompt.infill = infill_form_of(tokenizer);
+    if (asked->prompt.infill == NULL) {
         exchange_fail_parameter(exchange, HTTP_BAD_REQUEST,
                                 "suffix: the model's tokenizer has no tokens for a text between two others, such as "
                                 "<|fim_prefix|>",
                                 "suffix", NULL);
         return false;
     }
-    for (int i = 0; i < INFILL_ENDS && asked->infill->ends[i] != NULL; i++) {
-        const int64_t token = tokenizer_id(tokenizer, asked->infill->ends[i]);
+    for (int i = 0; i < INFILL_ENDS && asked->prompt.infill->ends[i] != NULL; i++) {
+        const int64_t token = tokenizer_id(tokenizer, asked->prompt.infill->ends[i]);
 
         if (token >= 0)
-            asked->stop_tokens[asked->ends.stop_token_count++] = token;
+            asked->stops.tokens[asked->ends.stop_token_count++] = token;
     }
     return true;
 }
@@ -561,7 +564,7 @@ static bool check_tokens(struct exchange *exchange, const struct completion *com
     size_t bytes;
 
     for (size_t i = 0; i < count; i++) {
-        const int64_t token = i < bias_count ? asked->bias[i].token : asked->stop_tokens[i - bias_count];
+        const int64_t token = i < bias_count ? asked->bias[i].token : asked->stops.tokens[i - bias_count];
         const char *parameter = i < bias_count ? "logit_bias" : "stop_token_ids";
 
         if (tokenizer_bytes(exchange->request.job.model->text->tokenizer, token, &bytes, &special) != NULL)
@@ -583,14 +586,14 @@ static bool read_prompts(struct exchange *exchange, struct completion *completio
     if (!good)
         exchange_fail_diag(exchange, &diag);
     completion->begins_thought = rendered != NULL && messages_begin_thought(rendered);
-    for (uint32_t i = 0; good && i < completion->asked.prompts.count; i++) {
-        input_text *prompt = &completion->asked.prompts.texts[i];
+    for (uint32_t i = 0; good && i < completion->asked.prompt.list.count; i++) {
+        input_text *prompt = &completion->asked.prompt.list.texts[i];
 
         good = read_prompt(completion, prompt, &error);
         if (!good)
             exchange_fail_parameter(exchange, error.status != 0 ? error.status : HTTP_BAD_REQUEST, error.text,
-                                    completion->asked.prompt_name, error.code);
-        completion->prompt_tokens += prompt->token_count;
+                                    completion->asked.prompt.name, error.code);
+        completion->tokens.prompt += prompt->token_count;
         prompt->text = NULL; /* the tokens are used from here on */
     }
     free(rendered);
@@ -602,15 +605,15 @@ static bool find_adapter(struct exchange *exchange, struct completion *completio
 {
     const struct model *model = exchange->request.job.model;
 
-    completion->adapter = -1;
-    if (completion->adapter_name == NULL)
+    completion->adapter.number = -1;
+    if (completion->adapter.name == NULL)
         return true;
-    for (uint32_t i = 0; i < model->decoding.adapter_count && completion->adapter < 0; i++)
-        if (strcmp(model->decoding.adapters[i], completion->adapter_name) == 0)
-            completion->adapter = i;
-    if (completion->adapter < 0)
+    for (uint32_t i = 0; i < model->decoding.adapter_count && completion->adapter.number < 0; i++)
+        if (strcmp(model->decoding.adapters[i], completion->adapter.name) == 0)
+            completion->adapter.number = i;
+    if (completion->adapter.number < 0)
         models_fail_unknown(exchange);
-    return completion->adapter >= 0;
+    return completion->adapter.number >= 0;
 }
 
 /* Takes what the request leaves open from the model's generation_config.json. */
@@ -652,8 +655,8 @@ static bool begin(struct exchange *exchange, struct completion *completion)
     uint32_t choices;
     bool good;
 
-    completion->asked.ends.stops = completion->asked.stops;
-    completion->asked.ends.stop_tokens = completion->asked.stop_tokens;
+    completion->asked.ends.stops = completion->asked.stops.texts;
+    completion->asked.ends.stop_tokens = completion->asked.stops.tokens;
     if (exchange->request.job.model->text == NULL || exchange->request.job.model->text->decode.logits == INLAY_NONE) {
         char why[240];
         const text_source source = text_source_of(exchange->request.job.model);
@@ -671,7 +674,7 @@ static bool begin(struct exchange *exchange, struct completion *completion)
         exchange_fail_diag(exchange, &diag);
         return false;
     }
-    choices = completion->asked.prompts.count * completion->asked.candidates;
+    choices = completion->asked.prompt.list.count * completion->asked.candidates;
     completion->choices = calloc(choices, sizeof *completion->choices);
     good = completion->choices != NULL && find_characters(completion);
     completion->choice_count = completion->choices != NULL ? choices : 0;
@@ -680,7 +683,7 @@ static bool begin(struct exchange *exchange, struct completion *completion)
     completion->unfinished = completion->choice_count;
     for (uint32_t i = 0; good && i < completion->choice_count; i++)
         good = prepare_choice(completion, i);
-    if (!good || ((completion->asked.form != NULL || completion->asked.calls != NULL) &&
+    if (!good || ((completion->asked.form != NULL || completion->asked.calls.grammar != NULL) &&
                   !text_model_index(exchange->request.job.model->text))) {
         (void)no_memory(&diag, "for the text");
         exchange_fail_diag(exchange, &diag);
@@ -783,6 +786,6 @@ void answer_completions(struct exchange *exchange)
         exchange_drop(exchange);
         return;
     }
-    if (models_acquire(exchange, completion->asked.model, &completion->adapter_name, model_loaded) == ACQUIRED_MODEL)
+    if (models_acquire(exchange, completion->asked.model, &completion->adapter.name, model_loaded) == ACQUIRED_MODEL)
         generate(exchange);
 }

@@ -70,33 +70,37 @@ struct completion {
     uint64_t id;
     uint64_t seed; /* of the first choice; the others have the next numbers */
     completion_request asked;
-    const char *adapter_name; /* of asked.model: after its last ':'; NULL: the request names no adapter */
-    int64_t adapter;          /* its number in the model; -1: none */
+    struct {
+        const char *name; /* of asked.model: after its last ':'; NULL: the request names no adapter */
+        int64_t number;   /* in the model; -1: none */
+    } adapter;
     bool streams;
     bool begins_thought;    /* the prompt ends with <think> */
     const tool_form *marks; /* special tokens of this form are text; NULL: none */
 
     completion_choice *choices; /* [choice_count] all texts */
     uint32_t choice_count;
-    uint32_t unfinished;                    /* texts that have not ended */
-    size_t prompt_tokens, generated_tokens; /* of the whole request */
-    size_t cached_tokens;                   /* of prompt_tokens, those whose states were copied from an earlier text */
-    size_t kept_tokens;                     /* of prompt_tokens, those whose states were kept for later texts */
-    inlay_diag failure;                     /* of the first text that failed; it ends the others */
+    uint32_t unfinished; /* texts that have not ended */
+    struct {             /* of the whole request */
+        size_t prompt, generated;
+        size_t cached; /* of the prompt, those whose states were copied from an earlier text */
+        size_t kept;   /* of the prompt, those whose states were kept for later texts */
+    } tokens;
+    inlay_diag failure; /* of the first text that failed; it ends the others */
 
     choice_scratch scratch;
     image_prompt images; /* of a request with images */
 
-    pthread_mutex_t lock; /* guards the fields below */
-    struct strbuf out;    /* events */
-    uint64_t counted;     /* of their bytes, in max_inflight_bytes */
-    bool is_unread;       /* more than COMPLETION_UNREAD_BYTES waited, or that limit is exceeded: the texts end */
-    uint32_t event_count; /* of a response */
-    bool thought_began;   /* the event of its thought was written */
-    bool thought_ended;
-    bool message_began; /* that of its message */
-    bool message_ended;
-    bool waiting; /* the exchange is suspended until `out` has events */
+    pthread_mutex_t lock;  /* guards the fields below */
+    struct {               /* the events of a stream */
+        struct strbuf out; /* that were not taken yet */
+        uint64_t counted;  /* of their bytes, in max_inflight_bytes */
+        bool is_unread;    /* more than COMPLETION_UNREAD_BYTES waited, or that limit is exceeded: the texts end */
+        uint32_t count;    /* of a response */
+        bool thought_began, thought_ended; /* the events of its thought were written */
+        bool message_began, message_ended; /* those of its message */
+    } events;
+    bool waiting; /* the exchange is suspended until there are events */
     bool done;    /* the texts are complete */
 };
 

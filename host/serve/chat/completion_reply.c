@@ -151,7 +151,7 @@ static void log_token(completion_choice *choice, int64_t token, const float *log
     bool special = false;
     const char *text = tokenizer_bytes(tokenizer, token, &bytes, &special);
     int64_t top[MAX_TOP];
-    const uint32_t found = logits != NULL ? most_probable(logits, count, asked->top_logprobs, top) : 0;
+    const uint32_t found = logits != NULL ? most_probable(logits, count, asked->logs.top, top) : 0;
 
     write_comma(&log->tokens);
     if (asked->chat) {
@@ -185,11 +185,11 @@ void completion_log_token(completion_choice *choice, int64_t token, const float 
     const completion_request *asked = &choice->completion->asked;
     double total;
 
-    if (!asked->logprobs && asked->candidates == asked->choices)
+    if (!asked->logs.wanted && asked->candidates == asked->choices)
         return;
     total = log_sum(logits, count);
     choice->log_probability += (double)logits[token] - total;
-    if (asked->logprobs)
+    if (asked->logs.wanted)
         log_token(choice, token, logits, count, total);
 }
 
@@ -210,7 +210,7 @@ static void write_prompt_token(completion_choice *choice, int64_t token, const f
     const struct tokenizer *tokenizer = choice->base.model->tokenizer;
     struct strbuf *to = &choice->prompt_log;
     int64_t top[MAX_TOP];
-    const uint32_t found = most_probable(logits, count, (uint32_t)choice->completion->asked.prompt_logprobs, top);
+    const uint32_t found = most_probable(logits, count, (uint32_t)choice->completion->asked.logs.prompt, top);
     size_t rank = 1;
 
     for (size_t i = 0; i < count; i++)
@@ -231,9 +231,9 @@ void completion_log_prompt(completion_choice *choice, const float *logits, size_
     const int64_t token = choice->base.tokens[choice->scored++];
     const double total = logits != NULL ? log_sum(logits, count) : 0;
 
-    if (asked->echoes && asked->logprobs)
+    if (asked->echoes && asked->logs.wanted)
         log_token(choice, token, logits, count, total);
-    if (asked->prompt_logprobs < 0)
+    if (asked->logs.prompt < 0)
         return;
     write_comma(&choice->prompt_log);
     if (logits == NULL)
@@ -251,7 +251,7 @@ static void add(struct strbuf *to, const struct strbuf *from)
 /* Writes the member "logprobs" and empties the log. */
 static void write_logprobs(const struct completion *completion, struct strbuf *to, token_log *log)
 {
-    if (!completion->asked.logprobs) {
+    if (!completion->asked.logs.wanted) {
         strbuf_text(to, "\"logprobs\":null");
         return;
     }
@@ -263,7 +263,7 @@ static void write_logprobs(const struct completion *completion, struct strbuf *t
         strbuf_text(to, "],\"token_logprobs\":[");
         add(to, &log->values);
         strbuf_text(to, "],\"top_logprobs\":");
-        if (completion->asked.top_logprobs > 0) {
+        if (completion->asked.logs.top > 0) {
             strbuf_text(to, "[");
             add(to, &log->tops);
             strbuf_text(to, "]");
@@ -287,7 +287,7 @@ static void write_head(const struct completion *completion, struct strbuf *to)
     strbuf_format(to, "{\"id\":\"%s-%llu\",\"object\":\"%s\",\"created\":%lld,\"model\":\"%s\",",
                   completion->asked.chat ? "chatcmpl" : "cmpl", (unsigned long long)completion->id, kind,
                   (long long)time(NULL), completion->asked.model);
-    tool_set_write_warnings(&completion->asked.tools, to);
+    tool_set_write_warnings(&completion->asked.calls.tools, to);
     strbuf_text(to, "\"choices\":[");
 }
 
@@ -342,7 +342,7 @@ static void write_reason(struct strbuf *to, const char *reason)
 /* Writes the member "prompt_logprobs", if it is wanted. */
 static void write_prompt_logprobs(const completion_choice *choice, struct strbuf *to)
 {
-    if (choice->completion->asked.prompt_logprobs < 0)
+    if (choice->completion->asked.logs.prompt < 0)
         return;
     strbuf_text(to, ",\"prompt_logprobs\":[");
     add(to, &choice->prompt_log);
@@ -374,27 +374,27 @@ static void write_usage(const struct completion *completion, struct strbuf *to)
     strbuf_format(to,
                   ",\"usage\":{\"prompt_tokens\":%zu,\"completion_tokens\":%zu,\"total_tokens\":%zu,"
                   "\"prompt_tokens_details\":{\"cached_tokens\":%zu}}",
-                  completion->prompt_tokens, completion->generated_tokens,
-                  completion->prompt_tokens + completion->generated_tokens, completion->cached_tokens);
+                  completion->tokens.prompt, completion->tokens.generated,
+                  completion->tokens.prompt + completion->tokens.generated, completion->tokens.cached);
 }
 
 /* Counts the events that were added. */
 static void count_events(struct completion *completion)
 {
     struct request *request = &completion->exchange->request;
-    const uint64_t more = completion->out.size - completion->counted;
+    const uint64_t more = completion->events.out.size - completion->events.counted;
 
-    if (completion->counted > COMPLETION_UNREAD_BYTES ||
-        !server_hold(request->server, request->held_bytes + completion->counted, more))
-        completion->is_unread = true;
+    if (completion->events.counted > COMPLETION_UNREAD_BYTES ||
+        !server_hold(request->server, request->held_bytes + completion->events.counted, more))
+        completion->events.is_unread = true;
     else
-        completion->counted += more;
+        completion->events.counted += more;
 }
 
 /* Resumes the exchange, which has data to send. The caller holds the lock. */
 static void wake(struct completion *completion)
 {
-    if (!completion->is_unread)
+    if (!completion->events.is_unread)
         count_events(completion);
     if (!completion->waiting)
         return;
@@ -411,7 +411,7 @@ static void end_event(const struct completion *completion, struct strbuf *to)
 /* The event of a call: its id and name, then parts of its arguments. */
 static void write_call_event(struct completion *completion, completion_choice *choice, uint32_t index, size_t bytes)
 {
-    struct strbuf *to = &completion->out;
+    struct strbuf *to = &completion->events.out;
     tool_call *call = &choice->calls.calls[index];
 
     strbuf_text(to, "data: ");
@@ -461,7 +461,7 @@ void completion_emit_calls(completion_choice *choice)
 
 static void write_thought_event(struct completion *completion, completion_choice *choice)
 {
-    struct strbuf *to = &completion->out;
+    struct strbuf *to = &completion->events.out;
 
     strbuf_text(to, "data: ");
     write_head(completion, to);
@@ -511,11 +511,11 @@ void completion_emit(completion_choice *choice, size_t bytes, const char *reason
         if (completion->reply != NULL) {
             completion->reply->write_part(completion, text, bytes);
         } else {
-            strbuf_text(&completion->out, "data: ");
-            write_head(completion, &completion->out);
-            write_choice(completion, choice, &completion->out, (uint32_t)(choice - completion->choices), text, bytes,
-                         reason);
-            end_event(completion, &completion->out);
+            strbuf_text(&completion->events.out, "data: ");
+            write_head(completion, &completion->events.out);
+            write_choice(completion, choice, &completion->events.out, (uint32_t)(choice - completion->choices), text,
+                         bytes, reason);
+            end_event(completion, &completion->events.out);
         }
         wake(completion);
         (void)pthread_mutex_unlock(&completion->lock);
@@ -593,18 +593,19 @@ void completion_reply(struct completion *completion, const inlay_diag *failure)
     } else if (completion->reply != NULL) {
         completion->reply->write_end(completion);
     } else if (failure != NULL) {
-        strbuf_text(&completion->out, "data: ");
-        exchange_write_error(exchange, &completion->out, exchange_code_of(failure->code), failure->text, NULL, NULL);
-        strbuf_text(&completion->out, "\n\n");
+        strbuf_text(&completion->events.out, "data: ");
+        exchange_write_error(exchange, &completion->events.out, exchange_code_of(failure->code), failure->text, NULL,
+                             NULL);
+        strbuf_text(&completion->events.out, "\n\n");
     } else {
         if (completion->asked.stream_usage) {
-            strbuf_text(&completion->out, "data: ");
-            write_head(completion, &completion->out);
-            strbuf_text(&completion->out, "]");
-            write_usage(completion, &completion->out);
-            strbuf_text(&completion->out, "}\n\n");
+            strbuf_text(&completion->events.out, "data: ");
+            write_head(completion, &completion->events.out);
+            strbuf_text(&completion->events.out, "]");
+            write_usage(completion, &completion->events.out);
+            strbuf_text(&completion->events.out, "}\n\n");
         }
-        strbuf_text(&completion->out, "data: [DONE]\n\n");
+        strbuf_text(&completion->events.out, "data: [DONE]\n\n");
     }
     completion->done = true;
     wake(completion);

@@ -20,7 +20,7 @@ static void find_model(completion_request *request, const request_form *form, co
         (void)snprintf(note, sizeof note, "%s%.*s%s; the only one for texts, '%s', answers",
                        request->model != NULL ? "there is no model '" : "the request names no model", MODELS_NAME_BYTES,
                        request->model != NULL ? request->model : "", request->model != NULL ? "'" : "", only);
-        tool_set_warn(&request->tools, note);
+        tool_set_warn(&request->calls.tools, note);
         name = json_string(only);
     }
     if (name != NULL && json_array_append_new(request->made, name) == 0)
@@ -29,7 +29,7 @@ static void find_model(completion_request *request, const request_form *form, co
 
 static bool check_tools(completion_request *request, body_error *error)
 {
-    tool_set *tools = &request->tools;
+    tool_set *tools = &request->calls.tools;
 
     if (tools->given_choice != NULL && !tool_set_choose(tools, tools->given_choice, error)) {
         char why[sizeof error->text];
@@ -44,11 +44,11 @@ bool completion_request_read(completion_request *request, const request_form *fo
                              body_error *error)
 {
     *request = (completion_request){ .chat = form->chat,
-                                     .prompt_name = form->prompt,
+                                     .prompt.name = form->prompt,
                                      .response = form->response,
                                      .streams = form->streams,
                                      .choices = 1,
-                                     .prompt_logprobs = -1,
+                                     .logs.prompt = -1,
                                      .sampler = { .temperature = NAN,
                                                   .top_p = NAN,
                                                   .min_p = NAN,
@@ -73,15 +73,15 @@ bool completion_request_read(completion_request *request, const request_form *fo
         return body_fail_parameter(error, "model", "the request has no model, and there are several, or none");
     if (form->finish != NULL && !form->finish(request, error))
         return false;
-    if (request->chat ? json_array_size(request->dialog.messages) == 0 : request->prompts.count == 0) {
+    if (request->chat ? json_array_size(request->dialog.messages) == 0 : request->prompt.list.count == 0) {
         char why[80];
 
         (void)snprintf(why, sizeof why, "the request has no %s%s", form->prompt, request->chat ? "" : " (a text)");
         return body_fail_parameter(error, form->prompt, why);
     }
-    if (form->is_single && (request->prompts.count > 1 || request->choices > 1))
+    if (form->is_single && (request->prompt.list.count > 1 || request->choices > 1))
         return body_fail_parameter(error, form->prompt, "this path takes one text and returns one");
-    if (form->is_single && (request->logprobs || request->prompt_logprobs >= 0))
+    if (form->is_single && (request->logs.wanted || request->logs.prompt >= 0))
         return body_fail_parameter(error, "logprobs", "this path returns no log probabilities");
     if (request->dialog.instructions != NULL) {
         json_t *first = json_pack("{s:s, s:s}", "role", "system", "content", request->dialog.instructions);
@@ -94,38 +94,37 @@ bool completion_request_read(completion_request *request, const request_form *fo
     if (request->candidates < request->choices)
         return body_fail_parameter(error, "best_of", "best_of is smaller than n");
     if (request->streams && request->candidates > request->choices)
-        return body_fail_parameter(error, "best_of",
-                                   "a stream cannot choose the best of several texts; leave out best_of");
+        return body_fail_parameter(error, "best_of", "a stream cannot choose the best of several texts; omit best_of");
     if (request->ends.min_tokens > request->ends.max_tokens)
         return body_fail_parameter(error, "min_tokens", "min_tokens is larger than max_tokens");
-    if (request->streams && request->prompt_logprobs >= 0)
+    if (request->streams && request->logs.prompt >= 0)
         return body_fail_parameter(error, "prompt_logprobs", "prompt_logprobs is not supported in a stream");
-    if (request->echoes && request->suffix != NULL)
+    if (request->echoes && request->prompt.suffix != NULL)
         return body_fail_parameter(error, "echo", "echo is not supported together with suffix");
-    for (uint32_t i = 0; request->suffix != NULL && i < request->prompts.count; i++)
-        if (request->prompts.texts[i].text == NULL)
+    for (uint32_t i = 0; request->prompt.suffix != NULL && i < request->prompt.list.count; i++)
+        if (request->prompt.list.texts[i].text == NULL)
             return body_fail_parameter(error, "suffix", "suffix needs prompts that are texts, not tokens");
-    if (request->image_count > 0 && request->prompt_logprobs >= 0)
+    if (request->images.count > 0 && request->logs.prompt >= 0)
         return body_fail_parameter(error, "prompt_logprobs", "prompt_logprobs is not supported together with images");
-    if (request->chat && request->top_logprobs > 0 && !request->logprobs)
+    if (request->chat && request->logs.top > 0 && !request->logs.wanted)
         return body_fail_parameter(error, "top_logprobs", "top_logprobs needs \"logprobs\": true");
     if (request->chat)
         return check_tools(request, error);
-    if (request->prompts.count * request->candidates > MAX_TEXTS)
+    if (request->prompt.list.count * request->candidates > MAX_TEXTS)
         return body_fail_parameter(error, "n", "more than 128 texts in one request");
     return true;
 }
 
 void completion_request_deinit(completion_request *request)
 {
-    input_list_deinit(&request->prompts);
-    for (uint32_t i = 0; i < request->image_count; i++)
-        free((void *)(uintptr_t)request->images[i].data);
-    free(request->images);
+    input_list_deinit(&request->prompt.list);
+    for (uint32_t i = 0; i < request->images.count; i++)
+        free((void *)(uintptr_t)request->images.list[i].data);
+    free(request->images.list);
     free(request->bias);
     grammar_destroy(request->form);
-    grammar_destroy(request->calls);
-    tool_set_deinit(&request->tools);
+    grammar_destroy(request->calls.grammar);
+    tool_set_deinit(&request->calls.tools);
     sampler_deinit(&request->sampler);
     json_decref(request->dialog.messages);
     json_decref(request->made);

@@ -25,42 +25,52 @@ typedef struct completion_request {
     json_t *body;  /* owned; model, stops and the texts of prompts and messages point into it */
     json_t *made;  /* owned: an array of values that they point into, made of other forms of requests */
     const char *model;
-    const char *prompt_name; /* the parameter of the prompts, or of messages */
-    input_list prompts;
-    const char *given_prompt;  /* of /api/generate: a message, or a prompt; NULL: none */
-    bool is_raw;               /* it is a prompt */
-    const char *suffix;        /* each text is generated between its prompt and this; NULL: none */
-    const infill_form *infill; /* of the model; NULL: no suffix */
-    text_ends ends;            /* of stops and stop_tokens */
-    const char *stops[MAX_STOPS];
-    int64_t stop_tokens[MAX_STOP_TOKENS + INFILL_ENDS];
+    struct {
+        const char *name; /* the parameter of the prompts, or of messages */
+        input_list list;
+        const char *given;         /* of /api/generate: a message, or a prompt; NULL: none */
+        bool is_raw;               /* it is a prompt */
+        const char *suffix;        /* each text is generated between its prompt and this; NULL: none */
+        const infill_form *infill; /* of the model; NULL: no suffix */
+    } prompt;
+    text_ends ends; /* of stops */
+    struct {
+        const char *texts[MAX_STOPS];
+        int64_t tokens[MAX_STOP_TOKENS + INFILL_ENDS];
+    } stops;
     struct {
         json_t *messages;         /* owned; objects, as the template takes them */
         json_t *variables;        /* of the template; NULL: none */
         const char *instructions; /* the first message; NULL: none */
         bool continues;           /* the last message may be the beginning of the answer */
     } dialog;
-    image_file *images; /* [image_count] of the messages, in their order; owned, with their data */
-    uint32_t image_count;
+    struct {
+        image_file *list; /* [count] of the messages, in their order; owned, with their data */
+        uint32_t count;
+    } images;
     json_t *metadata;    /* returned as it came; NULL: none */
     json_t *format;      /* the form of the text, returned as it came */
     uint32_t choices;    /* n: number of texts for each prompt in the reply */
     uint32_t candidates; /* best_of: number of texts generated for each prompt */
     bool streams;
     bool stream_usage;
-    bool logprobs;
-    uint32_t top_logprobs;
+    struct { /* log probabilities */
+        bool wanted;
+        uint32_t top;   /* number of most probable tokens for each generated token */
+        int32_t prompt; /* likewise for each token of the prompt; -1: none are wanted */
+    } logs;
     bool keeps_thoughts; /* in the text of the answer */
     bool echoes;         /* the reply begins with the prompt */
     bool has_max_tokens;
-    int32_t prompt_logprobs; /* number of most probable tokens for each token of the prompt; -1: none are wanted */
     bool seeded;
     struct grammar *form; /* of the texts, owned; NULL: any */
-    tool_set tools;
-    const tool_form *tool_form; /* of the model; NULL: the request has no tools that may be called */
-    struct grammar *calls;      /* of the texts that call tools, owned; NULL: as above */
-    struct token_bias *bias;    /* [MAX_BIAS], owned; NULL: none */
-    struct sampler sampler;     /* what the request leaves open is NAN, and top_k OPEN_TOP_K */
+    struct {
+        tool_set tools;
+        const tool_form *form;   /* of the model; NULL: the request has no tools that may be called */
+        struct grammar *grammar; /* of the texts that call tools, owned; NULL: as above */
+    } calls;
+    struct token_bias *bias; /* [MAX_BIAS], owned; NULL: none */
+    struct sampler sampler;  /* what the request leaves open is NAN, and top_k OPEN_TOP_K */
 } completion_request;
 
 #define OPEN_TOP_K UINT32_MAX

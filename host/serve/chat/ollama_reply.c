@@ -32,7 +32,7 @@ static void begin_object(const struct completion *completion, struct strbuf *to)
     (void)strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
     strbuf_format(to, "{\"model\":\"%s\",\"created_at\":\"%s.%06ldZ\",", completion->asked.model, text,
                   now.tv_nsec / 1000);
-    tool_set_write_warnings(&completion->asked.tools, to);
+    tool_set_write_warnings(&completion->asked.calls.tools, to);
 }
 
 static void write_calls(const completion_choice *choice, struct strbuf *to)
@@ -82,8 +82,8 @@ static void end_object(const struct completion *completion, struct strbuf *to)
                   "\"done\":true,\"done_reason\":\"%s\",\"total_duration\":%llu,\"load_duration\":0,"
                   "\"prompt_eval_count\":%zu,\"prompt_eval_duration\":%llu,\"eval_count\":%zu,\"eval_duration\":%llu}",
                   strcmp(choice->reason, "length") == 0 ? "length" : "stop",
-                  (unsigned long long)(clock_ns() - request->arrived_ns), completion->prompt_tokens,
-                  (unsigned long long)(first - request->received_ns), completion->generated_tokens,
+                  (unsigned long long)(clock_ns() - request->arrived_ns), completion->tokens.prompt,
+                  (unsigned long long)(first - request->received_ns), completion->tokens.generated,
                   (unsigned long long)(last - first));
 }
 
@@ -99,9 +99,9 @@ static void write_whole(struct completion *completion, struct strbuf *to)
 
 static void write_line(struct completion *completion, const char *text, size_t bytes, const struct strbuf *thought)
 {
-    begin_object(completion, &completion->out);
-    write_said(completion, &completion->out, text, bytes, thought, false);
-    strbuf_text(&completion->out, "\"done\":false}\n");
+    begin_object(completion, &completion->events.out);
+    write_said(completion, &completion->events.out, text, bytes, thought, false);
+    strbuf_text(&completion->events.out, "\"done\":false}\n");
 }
 
 static void write_part(struct completion *completion, const char *text, size_t bytes)
@@ -127,17 +127,17 @@ static void write_call(struct completion *completion, uint32_t index, size_t byt
 
 static void write_end(struct completion *completion)
 {
-    begin_object(completion, &completion->out);
-    write_said(completion, &completion->out, "", 0, NULL, true);
-    end_object(completion, &completion->out);
-    strbuf_text(&completion->out, "\n");
+    begin_object(completion, &completion->events.out);
+    write_said(completion, &completion->events.out, "", 0, NULL, true);
+    end_object(completion, &completion->events.out);
+    strbuf_text(&completion->events.out, "\n");
 }
 
 static void write_failure(struct completion *completion, const inlay_diag *failure)
 {
-    exchange_write_error(completion->exchange, &completion->out, exchange_code_of(failure->code), failure->text, NULL,
-                         NULL);
-    strbuf_text(&completion->out, "\n");
+    exchange_write_error(completion->exchange, &completion->events.out, exchange_code_of(failure->code), failure->text,
+                         NULL, NULL);
+    strbuf_text(&completion->events.out, "\n");
 }
 
 const reply_form ollama_reply = {

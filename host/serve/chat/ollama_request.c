@@ -74,13 +74,13 @@ static bool read_messages(void *user, json_t *value, body_error *error)
 
 static bool read_given_prompt(void *user, json_t *value, body_error *error)
 {
-    ((completion_request *)user)->given_prompt = json_string_value(value);
+    ((completion_request *)user)->prompt.given = json_string_value(value);
     return json_is_string(value) || body_fail(error, "not a text");
 }
 
 static bool read_raw(void *user, json_t *value, body_error *error)
 {
-    return body_bool(value, &((completion_request *)user)->is_raw, error);
+    return body_bool(value, &((completion_request *)user)->prompt.is_raw, error);
 }
 
 /* -2 is "until the context is full". */
@@ -143,13 +143,13 @@ static bool take_given_prompt(completion_request *request, body_error *error)
 {
     const json_t *text;
 
-    if (request->given_prompt == NULL)
+    if (request->prompt.given == NULL)
         return true;
-    request->chat = !request->is_raw && request->suffix == NULL;
-    text = request->chat ? NULL : request_keep(request, json_string(request->given_prompt), error);
+    request->chat = !request->prompt.is_raw && request->prompt.suffix == NULL;
+    text = request->chat ? NULL : request_keep(request, json_string(request->prompt.given), error);
     if (request->chat)
-        return messages_add(request->dialog.messages, "user", request->given_prompt, error);
-    return text != NULL && input_list_read(&request->prompts, text, MAX_TEXTS, error);
+        return messages_add(request->dialog.messages, "user", request->prompt.given, error);
+    return text != NULL && input_list_read(&request->prompt.list, text, MAX_TEXTS, error);
 }
 
 static const char latest[] = ":latest"; /* Ollama adds it to names */

@@ -34,7 +34,7 @@ static bool read_reasoning(void *user, json_t *value, body_error *error)
 
 static bool read_top_logprobs(void *user, json_t *value, body_error *error)
 {
-    return field_count(value, 0, MAX_TOP, &((completion_request *)user)->top_logprobs, error);
+    return field_count(value, 0, MAX_TOP, &((completion_request *)user)->logs.top, error);
 }
 
 static bool read_modalities(void *user, json_t *value, body_error *error)

@@ -10,7 +10,7 @@ static void write_llama(const struct completion *completion, struct strbuf *to, 
     const completion_choice *choice = &completion->choices[0];
 
     strbuf_text(to, "{\"index\":0,");
-    tool_set_write_warnings(&completion->asked.tools, to);
+    tool_set_write_warnings(&completion->asked.calls.tools, to);
     strbuf_text(to, "\"content\":");
     strbuf_json(to, text, bytes);
     strbuf_format(to, ",\"stop\":%s", reason != NULL ? "true" : "false");
@@ -22,7 +22,7 @@ static void write_llama(const struct completion *completion, struct strbuf *to, 
                       strcmp(reason, "length") == 0 ? "limit"
                       : choice->base.stop != NULL   ? "word"
                                                     : "eos",
-                      completion->generated_tokens, completion->prompt_tokens, completion->cached_tokens);
+                      completion->tokens.generated, completion->tokens.prompt, completion->tokens.cached);
     if (reason != NULL)
         strbuf_json(to, choice->base.stop != NULL ? choice->base.stop : "",
                     choice->base.stop != NULL ? strlen(choice->base.stop) : 0);
@@ -41,7 +41,7 @@ static void write_generated(const struct completion *completion, struct strbuf *
                       strcmp(reason, "length") == 0              ? "length"
                       : completion->choices[0].base.stop != NULL ? "stop_sequence"
                                                                  : "eos_token",
-                      completion->generated_tokens);
+                      completion->tokens.generated);
     strbuf_text(to, "}");
 }
 
@@ -64,9 +64,9 @@ static void write_whole(struct completion *completion, struct strbuf *to)
 
 static void write_event(struct completion *completion, const char *text, size_t bytes, const char *reason)
 {
-    strbuf_text(&completion->out, "data: ");
-    write_object(completion, &completion->out, text, bytes, reason);
-    strbuf_text(&completion->out, "\n\n");
+    strbuf_text(&completion->events.out, "data: ");
+    write_object(completion, &completion->events.out, text, bytes, reason);
+    strbuf_text(&completion->events.out, "\n\n");
 }
 
 static void write_part(struct completion *completion, const char *text, size_t bytes)
@@ -82,10 +82,10 @@ static void write_end(struct completion *completion)
 
 static void write_failure(struct completion *completion, const inlay_diag *failure)
 {
-    strbuf_text(&completion->out, "data: ");
-    exchange_write_error(completion->exchange, &completion->out, exchange_code_of(failure->code), failure->text, NULL,
-                         NULL);
-    strbuf_text(&completion->out, "\n\n");
+    strbuf_text(&completion->events.out, "data: ");
+    exchange_write_error(completion->exchange, &completion->events.out, exchange_code_of(failure->code), failure->text,
+                         NULL, NULL);
+    strbuf_text(&completion->events.out, "\n\n");
 }
 
 const reply_form llama_reply = { write_whole, write_part, NULL, write_end, write_failure, NULL, NULL };

@@ -4,13 +4,13 @@
 /* Also if it is empty. */
 static bool read_input_suffix(void *user, json_t *value, body_error *error)
 {
-    ((completion_request *)user)->suffix = json_string_value(value);
+    ((completion_request *)user)->prompt.suffix = json_string_value(value);
     return json_is_string(value) || body_fail(error, "not a text");
 }
 
 static bool check_suffix(completion_request *request, body_error *error)
 {
-    return request->prompts.count == 0 || request->suffix != NULL ||
+    return request->prompt.list.count == 0 || request->prompt.suffix != NULL ||
            body_fail_parameter(error, "input_suffix", "the request has no input_suffix (a text)");
 }
 

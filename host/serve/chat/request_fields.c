@@ -17,7 +17,7 @@ bool field_model(void *user, json_t *value, body_error *error)
 
 bool field_prompts(void *user, json_t *value, body_error *error)
 {
-    return input_list_read(&((completion_request *)user)->prompts, value, MAX_TEXTS, error);
+    return input_list_read(&((completion_request *)user)->prompt.list, value, MAX_TEXTS, error);
 }
 
 /* "" is none. */
@@ -25,7 +25,7 @@ bool field_suffix(void *user, json_t *value, body_error *error)
 {
     const char *text = json_string_value(value);
 
-    ((completion_request *)user)->suffix = text != NULL && text[0] != '\0' ? text : NULL;
+    ((completion_request *)user)->prompt.suffix = text != NULL && text[0] != '\0' ? text : NULL;
     return text != NULL || body_fail(error, "not a text");
 }
 
@@ -42,16 +42,16 @@ static bool take_image(void *user, const char *address, body_error *error)
         return body_fail(error, "an image must be a data URI, data:image/png;base64,...; addresses are not fetched");
     if (head < sizeof marker || strncasecmp(comma + 1 - (sizeof marker - 1), marker, sizeof marker - 1) != 0)
         return body_fail(error, "the data URI of an image must be in base64");
-    if (request->image_count == MAX_IMAGES)
+    if (request->images.count == MAX_IMAGES)
         return body_fail(error, "more than %d images", MAX_IMAGES);
-    if (request->images == NULL)
-        request->images = calloc(MAX_IMAGES, sizeof *request->images);
-    if (request->images == NULL)
+    if (request->images.list == NULL)
+        request->images.list = calloc(MAX_IMAGES, sizeof *request->images.list);
+    if (request->images.list == NULL)
         return body_fail(error, "out of memory for the images");
     text = (gnutls_datum_t){ (unsigned char *)(uintptr_t)(address + head), (unsigned)strlen(address + head) };
     if (text.size == 0 || gnutls_base64_decode2(&text, &file) != GNUTLS_E_SUCCESS)
         return body_fail(error, "the image is not in base64");
-    request->images[request->image_count++] = (image_file){ file.data, file.size };
+    request->images.list[request->images.count++] = (image_file){ file.data, file.size };
     return true;
 }
 
@@ -99,7 +99,7 @@ bool field_stops(void *user, json_t *value, body_error *error)
         if (text == NULL)
             return body_fail(error, "not a text");
         if (text[0] != '\0')
-            request->stops[request->ends.stop_count++] = text;
+            request->stops.texts[request->ends.stop_count++] = text;
     }
     return true;
 }
@@ -149,7 +149,7 @@ static bool read_stop_tokens(void *user, json_t *value, body_error *error)
     for (size_t i = 0; i < json_array_size(value); i++) {
         if (!json_is_integer(json_array_get(value, i)))
             return body_fail(error, "element %zu is not a token id", i);
-        request->stop_tokens[request->ends.stop_token_count++] = json_integer_value(json_array_get(value, i));
+        request->stops.tokens[request->ends.stop_token_count++] = json_integer_value(json_array_get(value, i));
     }
     return true;
 }
@@ -170,9 +170,9 @@ static bool read_logprobs(void *user, json_t *value, body_error *error)
     completion_request *request = user;
 
     if (request->chat)
-        return body_bool(value, &request->logprobs, error);
-    request->logprobs = true;
-    return field_count(value, 0, MAX_TOP, &request->top_logprobs, error);
+        return body_bool(value, &request->logs.wanted, error);
+    request->logs.wanted = true;
+    return field_count(value, 0, MAX_TOP, &request->logs.top, error);
 }
 
 static bool read_prompt_logprobs(void *user, json_t *value, body_error *error)
@@ -180,7 +180,7 @@ static bool read_prompt_logprobs(void *user, json_t *value, body_error *error)
     uint32_t count = 0;
     const bool good = field_count(value, 0, MAX_TOP, &count, error);
 
-    ((completion_request *)user)->prompt_logprobs = good ? (int32_t)count : -1;
+    ((completion_request *)user)->logs.prompt = good ? (int32_t)count : -1;
     return good;
 }
 
@@ -229,14 +229,14 @@ bool field_tools(void *user, json_t *value, body_error *error)
 {
     completion_request *request = user;
 
-    return tool_set_read(&request->tools, value, request->response, error);
+    return tool_set_read(&request->calls.tools, value, request->response, error);
 }
 
 /* Its meaning depends on the tools; see completion_request_read(). */
 bool field_tool_choice(void *user, json_t *value, body_error *error)
 {
     (void)error;
-    ((completion_request *)user)->tools.given_choice = value;
+    ((completion_request *)user)->calls.tools.given_choice = value;
     return true;
 }
 
@@ -245,7 +245,7 @@ bool field_parallel(void *user, json_t *value, body_error *error)
     bool several = true;
     bool good = body_bool(value, &several, error);
 
-    ((completion_request *)user)->tools.single = !several;
+    ((completion_request *)user)->calls.tools.single = !several;
     return good;
 }
 

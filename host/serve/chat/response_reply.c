@@ -58,7 +58,7 @@ static bool has_message(const struct completion *completion)
 {
     const completion_choice *choice = &completion->choices[0];
 
-    return completion->message_began || choice->text.size > 0 || !choice->calling;
+    return completion->events.message_began || choice->text.size > 0 || !choice->calling;
 }
 
 static void write_call_item(const struct completion *completion, struct strbuf *to, uint32_t index, bool done)
@@ -130,23 +130,23 @@ static void write_response(const struct completion *completion, struct strbuf *t
     strbuf_format(to,
                   "],\"parallel_tool_calls\":%s,\"previous_response_id\":null,\"reasoning\":{\"effort\":null,"
                   "\"summary\":null},\"store\":false,\"temperature\":%.9g,\"text\":{\"format\":",
-                  asked->tools.single ? "false" : "true", (double)asked->sampler.temperature);
+                  asked->calls.tools.single ? "false" : "true", (double)asked->sampler.temperature);
     write_json(to, asked->format, "{\"type\":\"text\"}");
     strbuf_text(to, "},\"tool_choice\":");
-    write_json(to, asked->tools.given_choice, "\"auto\"");
+    write_json(to, asked->calls.tools.given_choice, "\"auto\"");
     strbuf_text(to, ",\"tools\":");
-    write_json(to, asked->tools.given, "[]");
+    write_json(to, asked->calls.tools.given, "[]");
     strbuf_format(to, ",\"top_p\":%.9g,\"truncation\":\"disabled\",", (double)asked->sampler.top_p);
-    tool_set_write_warnings(&asked->tools, to);
+    tool_set_write_warnings(&asked->calls.tools, to);
     strbuf_text(to, "\"usage\":");
     if (choice->reason != NULL)
         strbuf_format(to,
                       "{\"input_tokens\":%zu,\"input_tokens_details\":{\"cached_tokens\":%zu,"
                       "\"cache_write_tokens\":%zu},\"output_tokens\":%zu,"
                       "\"output_tokens_details\":{\"reasoning_tokens\":%zu},\"total_tokens\":%zu}",
-                      completion->prompt_tokens, completion->cached_tokens, completion->kept_tokens,
-                      completion->generated_tokens, choice->thought_tokens,
-                      completion->prompt_tokens + completion->generated_tokens);
+                      completion->tokens.prompt, completion->tokens.cached, completion->tokens.kept,
+                      completion->tokens.generated, choice->thought_tokens,
+                      completion->tokens.prompt + completion->tokens.generated);
     else
         strbuf_text(to, "null");
     strbuf_text(to, ",\"metadata\":");
@@ -161,33 +161,34 @@ static void response_write(struct completion *completion, struct strbuf *to)
 
 static void begin_event(struct completion *completion, const char *type)
 {
-    strbuf_format(&completion->out, "event: %s\ndata: {\"type\":\"%s\",\"sequence_number\":%u", type, type,
-                  completion->event_count++);
+    strbuf_format(&completion->events.out, "event: %s\ndata: {\"type\":\"%s\",\"sequence_number\":%u", type, type,
+                  completion->events.count++);
 }
 
 /* Writes the members that name a place in the response: that of the message's text, or that of the thought. */
 static void write_place(struct completion *completion, bool thought)
 {
-    strbuf_format(&completion->out, ",\"item_id\":\"%s_%llu\",\"output_index\":%u,\"content_index\":0",
-                  thought ? "rs" : "msg", (unsigned long long)completion->id, thought ? 0 : completion->thought_began);
+    strbuf_format(&completion->events.out, ",\"item_id\":\"%s_%llu\",\"output_index\":%u,\"content_index\":0",
+                  thought ? "rs" : "msg", (unsigned long long)completion->id,
+                  thought ? 0 : completion->events.thought_began);
 }
 
 static void end_event(struct completion *completion)
 {
-    strbuf_text(&completion->out, "}\n\n");
+    strbuf_text(&completion->events.out, "}\n\n");
 }
 
 static void write_response_event(struct completion *completion, const char *type, const inlay_diag *failure)
 {
     begin_event(completion, type);
-    strbuf_text(&completion->out, ",\"response\":");
-    write_response(completion, &completion->out, failure);
+    strbuf_text(&completion->events.out, ",\"response\":");
+    write_response(completion, &completion->events.out, failure);
     end_event(completion);
 }
 
 static void begin_events(struct completion *completion)
 {
-    if (completion->event_count > 0)
+    if (completion->events.count > 0)
         return;
     write_response_event(completion, "response.created", NULL);
     write_response_event(completion, "response.in_progress", NULL);
@@ -197,11 +198,12 @@ static void begin_events(struct completion *completion)
 static void write_item_event(struct completion *completion, const char *type, bool thought, bool done)
 {
     begin_event(completion, type);
-    strbuf_format(&completion->out, ",\"output_index\":%u,\"item\":", thought ? 0 : completion->thought_began);
+    strbuf_format(&completion->events.out,
+                  ",\"output_index\":%u,\"item\":", thought ? 0 : completion->events.thought_began);
     if (thought)
-        write_thought_item(completion, &completion->out, done);
+        write_thought_item(completion, &completion->events.out, done);
     else
-        write_message(completion, &completion->out, done);
+        write_message(completion, &completion->events.out, done);
     end_event(completion);
 }
 
@@ -213,18 +215,18 @@ static void response_write_thought(struct completion *completion, const char *te
     choice->reason = NULL;
     begin_events(completion);
     choice->reason = reason;
-    if (!completion->thought_began) {
-        completion->thought_began = true;
+    if (!completion->events.thought_began) {
+        completion->events.thought_began = true;
         write_item_event(completion, "response.output_item.added", true, false);
         begin_event(completion, "response.content_part.added");
         write_place(completion, true);
-        strbuf_text(&completion->out, ",\"part\":{\"type\":\"reasoning_text\",\"text\":\"\"}");
+        strbuf_text(&completion->events.out, ",\"part\":{\"type\":\"reasoning_text\",\"text\":\"\"}");
         end_event(completion);
     }
     begin_event(completion, "response.reasoning_text.delta");
     write_place(completion, true);
-    strbuf_text(&completion->out, ",\"delta\":");
-    strbuf_json(&completion->out, text, bytes);
+    strbuf_text(&completion->events.out, ",\"delta\":");
+    strbuf_json(&completion->events.out, text, bytes);
     end_event(completion);
 }
 
@@ -232,30 +234,30 @@ static void end_thought(struct completion *completion)
 {
     const completion_choice *choice = &completion->choices[0];
 
-    if (!completion->thought_began || completion->thought_ended)
+    if (!completion->events.thought_began || completion->events.thought_ended)
         return;
-    completion->thought_ended = true;
+    completion->events.thought_ended = true;
     begin_event(completion, "response.reasoning_text.done");
     write_place(completion, true);
-    strbuf_text(&completion->out, ",\"text\":");
-    strbuf_json(&completion->out, choice->thoughts.data, choice->thoughts.size);
+    strbuf_text(&completion->events.out, ",\"text\":");
+    strbuf_json(&completion->events.out, choice->thoughts.data, choice->thoughts.size);
     end_event(completion);
     begin_event(completion, "response.content_part.done");
     write_place(completion, true);
-    strbuf_text(&completion->out, ",\"part\":");
-    write_thought_part(choice, &completion->out);
+    strbuf_text(&completion->events.out, ",\"part\":");
+    write_thought_part(choice, &completion->events.out);
     end_event(completion);
     write_item_event(completion, "response.output_item.done", true, true);
 }
 
 static void begin_message(struct completion *completion)
 {
-    struct strbuf *to = &completion->out;
+    struct strbuf *to = &completion->events.out;
 
-    if (completion->message_began)
+    if (completion->events.message_began)
         return;
     end_thought(completion);
-    completion->message_began = true;
+    completion->events.message_began = true;
     write_item_event(completion, "response.output_item.added", false, false);
     begin_event(completion, "response.content_part.added");
     write_place(completion, false);
@@ -277,20 +279,20 @@ static void response_write_part(struct completion *completion, const char *text,
         return;
     begin_event(completion, "response.output_text.delta");
     write_place(completion, false);
-    strbuf_text(&completion->out, ",\"logprobs\":[],\"delta\":");
-    strbuf_json(&completion->out, text, bytes);
+    strbuf_text(&completion->events.out, ",\"logprobs\":[],\"delta\":");
+    strbuf_json(&completion->events.out, text, bytes);
     end_event(completion);
 }
 
 static void end_message(struct completion *completion)
 {
     const completion_choice *choice = &completion->choices[0];
-    struct strbuf *to = &completion->out;
+    struct strbuf *to = &completion->events.out;
 
     end_thought(completion);
-    if (!completion->message_began || completion->message_ended)
+    if (!completion->events.message_began || completion->events.message_ended)
         return;
-    completion->message_ended = true;
+    completion->events.message_ended = true;
     begin_event(completion, "response.output_text.done");
     write_place(completion, false);
     strbuf_text(to, ",\"logprobs\":[],\"text\":");
@@ -307,21 +309,21 @@ static void end_message(struct completion *completion)
 /* The index of a call among the items of the response. */
 static uint32_t item_of(const struct completion *completion, uint32_t call)
 {
-    return call + completion->thought_began + completion->message_began;
+    return call + completion->events.thought_began + completion->events.message_began;
 }
 
 /* The members that name the call's place in the response. */
 static void write_call_place(struct completion *completion, uint32_t index)
 {
-    strbuf_format(&completion->out, ",\"item_id\":\"fc_%llu_%u\",\"output_index\":%u",
+    strbuf_format(&completion->events.out, ",\"item_id\":\"fc_%llu_%u\",\"output_index\":%u",
                   (unsigned long long)completion->id, index, item_of(completion, index));
 }
 
 static void write_call_event(struct completion *completion, const char *type, uint32_t index, bool done)
 {
     begin_event(completion, type);
-    strbuf_format(&completion->out, ",\"output_index\":%u,\"item\":", item_of(completion, index));
-    write_call_item(completion, &completion->out, index, done);
+    strbuf_format(&completion->events.out, ",\"output_index\":%u,\"item\":", item_of(completion, index));
+    write_call_item(completion, &completion->events.out, index, done);
     end_event(completion);
 }
 
@@ -342,8 +344,8 @@ static void response_write_call(struct completion *completion, uint32_t index, s
     }
     begin_event(completion, "response.function_call_arguments.delta");
     write_call_place(completion, index);
-    strbuf_text(&completion->out, ",\"delta\":");
-    strbuf_json(&completion->out, call->arguments.data + call->sent, bytes);
+    strbuf_text(&completion->events.out, ",\"delta\":");
+    strbuf_json(&completion->events.out, call->arguments.data + call->sent, bytes);
     end_event(completion);
 }
 
@@ -353,8 +355,9 @@ static void end_call(struct completion *completion, uint32_t index)
 
     begin_event(completion, "response.function_call_arguments.done");
     write_call_place(completion, index);
-    strbuf_format(&completion->out, ",\"name\":\"%s\",\"arguments\":", call->name);
-    strbuf_json(&completion->out, call->arguments.data != NULL ? call->arguments.data : "", call->arguments.size);
+    strbuf_format(&completion->events.out, ",\"name\":\"%s\",\"arguments\":", call->name);
+    strbuf_json(&completion->events.out, call->arguments.data != NULL ? call->arguments.data : "",
+                call->arguments.size);
     end_event(completion);
     write_call_event(completion, "response.output_item.done", index, true);
 }

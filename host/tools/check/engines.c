@@ -1,8 +1,11 @@
 #include "check/engines.h"
 #include "base/hash.h"
+#include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The share of each group in the budget, in percent. The other groups compile little. */
 static const struct {
@@ -117,11 +120,102 @@ static inlay_status store_write(void *ctx, const void *data, uint64_t bytes)
     return INLAY_OK;
 }
 
+/* The blobs that the processes of a check have stored, one after the other in a file: a file for each takes most of the
+ * time of the check where a file system is slow to create thousands. */
+struct stored_blob {
+    uint64_t key, bytes;
+    long from; /* offset in the file, which has these numbers without `from` in front of it */
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct stored_blob *list; /* [count] */
+    size_t count, room;
+    bool is_read; /* those of earlier processes are in the list */
+} index_of_blobs = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static FILE *open_blobs(const check_args *args, const char *mode)
+{
+    char path[4400];
+
+    (void)snprintf(path, sizeof path, "%s/blobs/engines", args->work);
+    return fopen(path, mode);
+}
+
+static bool add_blob(const struct stored_blob *blob)
+{
+    if (index_of_blobs.count == index_of_blobs.room) {
+        const size_t room = index_of_blobs.room * 2 + 64;
+        struct stored_blob *list = realloc(index_of_blobs.list, room * sizeof *list);
+
+        if (list == NULL)
+            return false;
+        index_of_blobs.list = list;
+        index_of_blobs.room = room;
+    }
+    index_of_blobs.list[index_of_blobs.count++] = *blob;
+    return true;
+}
+
+/* Lists the blobs of earlier processes. A process that crashed may have left a part of one at the end. */
+static void read_index(const check_args *args)
+{
+    FILE *file = open_blobs(args, "r+be");
+    struct stored_blob blob;
+    long end, from = 0;
+
+    index_of_blobs.is_read = true;
+    if (file == NULL)
+        return;
+    end = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : 0;
+    while (fseek(file, from, SEEK_SET) == 0 && fread(&blob, offsetof(struct stored_blob, from), 1, file) == 1) {
+        blob.from = from + (long)offsetof(struct stored_blob, from);
+        if (blob.bytes > (uint64_t)(end - blob.from) || !add_blob(&blob))
+            break;
+        from = blob.from + (long)blob.bytes;
+    }
+    if (from < end)
+        (void)!ftruncate(fileno(file), from);
+    (void)fclose(file);
+}
+
+static bool find_blob(const check_args *args, uint64_t key, struct stored_blob *out)
+{
+    bool found = false;
+
+    (void)pthread_mutex_lock(&index_of_blobs.lock);
+    if (!index_of_blobs.is_read)
+        read_index(args);
+    for (size_t i = index_of_blobs.count; i > 0 && !found; i--) {
+        *out = index_of_blobs.list[i - 1];
+        found = out->key == key;
+    }
+    (void)pthread_mutex_unlock(&index_of_blobs.lock);
+    return found;
+}
+
+static bool keep_blob(const struct engine_call *call)
+{
+    struct stored_blob blob = { .key = call->key, .bytes = call->stored_bytes };
+    FILE *file;
+    bool ok = false;
+
+    (void)pthread_mutex_lock(&index_of_blobs.lock);
+    file = open_blobs(call->check->args, "abe");
+    if (file != NULL) {
+        ok = fseek(file, 0, SEEK_END) == 0 && (blob.from = ftell(file)) >= 0 &&
+             fwrite(&blob, offsetof(struct stored_blob, from), 1, file) == 1 &&
+             fwrite(call->stored, 1, (size_t)blob.bytes, file) == blob.bytes;
+        blob.from += (long)offsetof(struct stored_blob, from);
+        ok = fclose(file) == 0 && ok && add_blob(&blob);
+    }
+    (void)pthread_mutex_unlock(&index_of_blobs.lock);
+    return ok;
+}
+
 static inlay_status store_end(void *ctx)
 {
     struct engine_call *call = ctx;
-    FILE *file;
-    bool ok;
 
     if (!call->is_storing)
         check_rule(call->check, "store_begin, store_write for each piece, store_end", "call store_begin first",
@@ -134,11 +228,7 @@ static inlay_status store_end(void *ctx)
         call->probe->stored_bytes = call->probe->stored != NULL ? call->stored_bytes : 0;
         return call->probe->stored != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;
     }
-    file = call->path[0] != '\0' ? fopen(call->path, "wbe") : NULL;
-    if (file == NULL)
-        return INLAY_IO_ERROR;
-    ok = fwrite(call->stored, 1, (size_t)call->stored_bytes, file) == call->stored_bytes;
-    return fclose(file) == 0 && ok ? INLAY_OK : INLAY_IO_ERROR;
+    return call->is_kept && keep_blob(call) ? INLAY_OK : INLAY_IO_ERROR;
 }
 
 bool engines_same_print(struct check *check, const loaded_provider *provider)
@@ -171,21 +261,24 @@ bool engines_same_print(struct check *check, const loaded_provider *provider)
 /* Reads the blob of an earlier compile, if the provider accepts it. */
 static void load(struct engine_call *call, struct arena *arena, inlay_compile_request *request)
 {
-    FILE *file = fopen(call->path, "rbe");
     inlay_diag why = INLAY_DIAG_INIT;
+    struct stored_blob found;
     void *blob = NULL;
-    long bytes = 0;
     uint32_t verdict;
+    FILE *file;
 
+    if (!find_blob(call->check->args, call->key, &found) || found.bytes == 0)
+        return;
+    file = open_blobs(call->check->args, "rbe");
     if (file == NULL)
         return;
-    if (fseek(file, 0, SEEK_END) == 0 && (bytes = ftell(file)) > 0 && fseek(file, 0, SEEK_SET) == 0)
-        blob = arena_alloc(arena, (size_t)bytes);
-    if (blob != NULL && fread(blob, 1, (size_t)bytes, file) == (size_t)bytes &&
-        engines_verdict(call->provider, blob, (uint64_t)bytes, &verdict, &why) == INLAY_OK &&
+    if (fseek(file, found.from, SEEK_SET) == 0)
+        blob = arena_alloc(arena, (size_t)found.bytes);
+    if (blob != NULL && fread(blob, 1, (size_t)found.bytes, file) == found.bytes &&
+        engines_verdict(call->provider, blob, found.bytes, &verdict, &why) == INLAY_OK &&
         verdict == INLAY_CACHE_OPTIMAL) {
         request->cache_blob = blob;
-        request->cache_bytes = (uint64_t)bytes;
+        request->cache_bytes = found.bytes;
     }
     (void)fclose(file);
 }
@@ -197,7 +290,8 @@ void engines_begin(struct check *check, const loaded_provider *provider, uint64_
     inlay_fingerprint print;
 
     *call = (struct engine_call){ .check = check, .provider = provider, .probe = check->probe };
-    call->begin = process_clock_start();
+    if (provider->is_own)
+        call->begin = process_clock_start();
     if (check->bare)
         return;
     if (provider->is_own && provider->table->fingerprint != NULL && provider->table->cache_verdict != NULL) {
@@ -209,8 +303,9 @@ void engines_begin(struct check *check, const loaded_provider *provider, uint64_
             request->cache_bytes = call->probe->blob_bytes;
         } else if (check->args->work != NULL && engines_fingerprint(provider, &print, &ignored) == INLAY_OK &&
                    print.bytes <= INLAY_MAX_FINGERPRINT_BYTES) {
-            (void)snprintf(call->path, sizeof call->path, "%s/blobs/%s-%016llx", check->args->work, provider->name,
-                           (unsigned long long)hash_bytes(print.data, print.bytes, key));
+            key = hash_bytes(print.data, print.bytes, key);
+            call->key = hash_bytes(provider->name, strlen(provider->name), key);
+            call->is_kept = true;
             load(call, arena, request);
         }
     }
@@ -236,6 +331,6 @@ void engines_report(struct check *check)
 
     if (compiles->left_out > 0)
         check_skip(check, check->args->group, "budget",
-                   "%u compiles were left out, %u done: one takes %.0f ms (see --compile-budget and --max-compiles)",
+                   "%u compiles were skipped, %u done: one takes %.0f ms (see --compile-budget and --max-compiles)",
                    compiles->left_out, compiles->count, compiles->ms / (compiles->count > 0 ? compiles->count : 1));
 }

@@ -28,8 +28,9 @@ struct engine_call {
     struct check *check;
     const loaded_provider *provider;
     struct engine_probe *probe; /* or NULL */
-    char path[4400];            /* file of the blob; empty: no cache */
-    char *stored;               /* [stored_bytes] the pieces so far; owned */
+    bool is_kept;               /* the blob is stored for later compiles, under this key */
+    uint64_t key;
+    char *stored; /* [stored_bytes] the pieces so far; owned */
     uint64_t stored_bytes, stored_room;
     process_clock begin;
     bool is_storing; /* between store_begin and store_end */

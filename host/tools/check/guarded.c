@@ -1,45 +1,110 @@
 #include "check/harness.h"
 #include "inlay/check.h"
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 enum {
     PATTERN = 0xca,
-    GUARD_BYTES = 1 << 20 /* inaccessible on each side: an access far beyond the end does not reach another mapping */
+    GUARD_BYTES = 1 << 20, /* inaccessible on each side: an access far beyond the end does not reach another mapping */
+    POOLS = 5,             /* of mappings with 1, 2, 4, 8 and 16 pages between their guards */
+    POOL_MAPS = 64
 };
+
+/* Mappings without a user, inaccessible as unmapped memory is. They are used again in the order in which they were
+ * freed, because the kernel needs most of the time of an allocation to map, to clear and to unmap pages. */
+struct guarded_pool {
+    char *maps[POOL_MAPS]; /* ring of [count] from first on */
+    uint32_t first, count;
+};
+
+static struct guarded_pool pools[POOLS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The pool whose mappings have at least so many pages. NULL: none. */
+static struct guarded_pool *pool_of(size_t pages)
+{
+    for (uint32_t i = 0; i < POOLS; i++)
+        if (pages <= (size_t)1 << i)
+            return &pools[i];
+    return NULL;
+}
+
+static char *take_map(struct guarded_pool *pool)
+{
+    char *map = NULL;
+
+    (void)pthread_mutex_lock(&lock);
+    if (pool->count > 0) {
+        map = pool->maps[pool->first];
+        pool->first = (pool->first + 1) % POOL_MAPS;
+        pool->count--;
+    }
+    (void)pthread_mutex_unlock(&lock);
+    return map;
+}
+
+static bool keep_map(struct guarded_pool *pool, char *map)
+{
+    bool kept;
+
+    (void)pthread_mutex_lock(&lock);
+    kept = pool->count < POOL_MAPS;
+    if (kept)
+        pool->maps[(pool->first + pool->count++) % POOL_MAPS] = map;
+    (void)pthread_mutex_unlock(&lock);
+    return kept;
+}
+
+/* Maps inaccessible memory with room for so many bytes, whole pages, that end at out_end, where a guard begins. */
+static bool map_guarded(size_t bytes, size_t alignment, struct guarded *out, char **out_end)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    struct guarded_pool *pool = alignment > page ? NULL : pool_of(bytes / page);
+    size_t room = pool == NULL ? bytes : page << (pool - pools);
+
+    if (alignment > page)
+        room += alignment; /* so that the end can be aligned */
+    out->map_bytes = room + 2 * GUARD_BYTES;
+    out->pool = pool;
+    out->map = pool == NULL ? NULL : take_map(pool);
+    if (out->map == NULL) {
+        out->map = mmap(NULL, out->map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (out->map == MAP_FAILED)
+            out->map = NULL;
+    }
+    *out_end = out->map + GUARD_BYTES + room;
+    if (alignment > page)
+        *out_end -= (uintptr_t)*out_end % alignment;
+    return out->map != NULL;
+}
 
 static bool alloc(size_t bytes, size_t alignment, bool exact, uint8_t fill, const char *description,
                   struct guarded *out)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), room, pages;
+    char *end;
 
     *out = (struct guarded){ .bytes = bytes };
     if (alignment == 0 || bytes > SIZE_MAX / 4)
         return false;
-    if (alignment > page)
-        page = alignment; /* the mapping is larger than needed then, and data is aligned within it */
     room = (bytes + alignment - 1) / alignment * alignment;
     if (exact && room / alignment % 2 == 0)
         room += alignment;
     pages = (room + page - 1) / page * page;
-    out->map_bytes = pages + page + 2 * GUARD_BYTES;
-    out->map = mmap(NULL, out->map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (out->map == MAP_FAILED) {
-        out->map = NULL;
+    if (!map_guarded(pages, alignment, out, &end))
         return false;
-    }
-    out->data = out->map + GUARD_BYTES;
-    out->data += (page - (uintptr_t)out->data % page) % page;
-    if (pages > 0 && mprotect(out->data, pages, PROT_READ | PROT_WRITE) != 0) {
+    if (pages > 0 && mprotect(end - pages, pages, PROT_READ | PROT_WRITE) != 0) {
         guarded_free(out);
         return false;
     }
-    memset(out->data, PATTERN, pages);
-    out->data += pages - room;
+    out->data = end - room;
     out->slack = room - bytes;
+    memset(end - pages, PATTERN, pages - room);
     memset(out->data, fill, bytes);
-    crash_describe_range(out->data + room, (size_t)(out->map + out->map_bytes - out->data) - room, description);
+    memset(out->data + bytes, PATTERN, out->slack);
+    crash_describe_range(end, (size_t)(out->map + out->map_bytes - end), description);
     return true;
 }
 
@@ -66,24 +131,25 @@ bool guarded_is_damaged(const struct guarded *guarded)
     return false;
 }
 
-static void set_access(const struct guarded *guarded, int access)
+static bool set_access(const struct guarded *guarded, int access)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     char *start = guarded->data - (uintptr_t)guarded->data % page;
 
     INLAY_CHECK(guarded->map != NULL && guarded->data > guarded->map);
-    if (guarded->bytes > 0)
-        (void)mprotect(start, (size_t)(guarded->data + guarded->bytes + guarded->slack - start), access);
+    return guarded->bytes + guarded->slack == 0 ||
+           mprotect(start, (size_t)(guarded->data + guarded->bytes + guarded->slack - start), access) == 0;
 }
 
 void guarded_protect(struct guarded *guarded, bool read_only)
 {
-    set_access(guarded, read_only ? PROT_READ : PROT_READ | PROT_WRITE);
+    guarded->hidden = false;
+    (void)set_access(guarded, read_only ? PROT_READ : PROT_READ | PROT_WRITE);
 }
 
 void guarded_hide(struct guarded *guarded, const char *description)
 {
-    set_access(guarded, PROT_NONE);
+    guarded->hidden = set_access(guarded, PROT_NONE);
     crash_forget_range(guarded->data);
     if (guarded->bytes > 0)
         crash_describe_range(guarded->data, guarded->bytes, description);
@@ -97,6 +163,8 @@ void guarded_free(struct guarded *guarded)
         crash_forget_range(guarded->data);
         crash_forget_range(guarded->data + guarded->bytes + guarded->slack);
     }
-    (void)munmap(guarded->map, guarded->map_bytes);
+    if (guarded->data == NULL || guarded->pool == NULL || !(guarded->hidden || set_access(guarded, PROT_NONE)) ||
+        !keep_map(guarded->pool, guarded->map))
+        (void)munmap(guarded->map, guarded->map_bytes);
     guarded->map = NULL;
 }

@@ -5,12 +5,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct guarded_pool; /* mappings that are used again */
+
 struct guarded {
     char *map; /* NULL: none */
     size_t map_bytes;
     char *data;
     size_t bytes;
-    size_t slack; /* bytes of a pattern between the data and the guard page */
+    size_t slack;              /* bytes of a pattern between the data and the guard page */
+    bool hidden;               /* inaccessible */
+    struct guarded_pool *pool; /* that the mapping returns to; NULL: it is unmapped */
 };
 
 /* Allocates `bytes` bytes and sets them to fill. Their address is the multiple of alignment (a power of two) nearest to

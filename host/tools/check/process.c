@@ -67,18 +67,32 @@ static double waited_ms(const char *thread)
     return (double)waited * 1e-6;
 }
 
-process_clock process_clock_start(void)
+/* The time that all threads waited. It takes a file for each thread, so a reading serves for some milliseconds. */
+static double all_waited_ms(double now)
 {
-    process_clock now = { clock_cpu_ms(), clock_ms() };
-    DIR *dir = opendir("/proc/self/task");
+    enum { FRESH_MS = 5 };
+    static _Thread_local double read_at, waited;
     struct dirent *entry;
+    DIR *dir;
 
+    if (read_at > 0 && now - read_at < FRESH_MS)
+        return waited;
+    read_at = now;
+    waited = 0;
+    dir = opendir("/proc/self/task");
     while (dir != NULL && (entry = readdir(dir)) != NULL)
         if (entry->d_name[0] != '.')
-            now.idle_ms -= waited_ms(entry->d_name);
+            waited += waited_ms(entry->d_name);
     if (dir != NULL)
         (void)closedir(dir);
-    return now;
+    return waited;
+}
+
+process_clock process_clock_start(void)
+{
+    const double now = clock_ms();
+
+    return (process_clock){ clock_cpu_ms(), now - all_waited_ms(now) };
 }
 
 double process_clock_ms(const process_clock *start)
