@@ -22,7 +22,7 @@ static void read_sizes(struct builder *b)
     b->head_size = b->heads > 0 ? b->width / b->heads : 0;
     b->epsilon = (float)gguf_float(gguf, GGUF_LAYER_EPSILON);
     if (gguf->status == INLAY_OK && b->width % (2 * b->heads) != 0)
-        gguf_fail_key(gguf, GGUF_HEADS, "has heads that do not divide the width into even sizes by the key");
+        gguf_fail_key(gguf, GGUF_HEADS, "has a width that its heads do not divide into even sizes, by the key");
     if (gguf_int_or(gguf, GGUF_KEY_HEADS, b->heads) != b->heads)
         gguf_fail_key(gguf, GGUF_KEY_HEADS, "has fewer key heads than heads, which is not supported here, by the key");
     if (gguf_int(gguf, GGUF_CAUSAL) != 0)
@@ -40,7 +40,7 @@ static void look_up(struct builder *b, const char *name, const char *indices, co
     struct gguf_tensor *table = gguf_tensor(b->gguf, name);
 
     if (table == NULL || table->rank != 2 || table->dims[0] != b->width)
-        gguf_builder_refuse(b, INLAY_INVALID_MODEL, "lacks a tensor, or it has another shape:", name);
+        gguf_builder_refuse(b, INLAY_INVALID_MODEL, "has no tensor of the expected name and shape:", name);
     else if (b->gguf->status == INLAY_OK)
         b->gguf->status = gguf_write_floats(table, name, b->out, b->gguf->diag);
     gguf_builder_node(b, "Gather", "%s %s -> %s", name, indices, output);
@@ -54,7 +54,8 @@ static void embed(struct builder *b)
     struct gguf_tensor *tokens = gguf_tensor(b->gguf, "token_embd.weight");
 
     if (tokens == NULL || tokens->rank != 2 || tokens->dims[0] != b->width)
-        gguf_builder_refuse(b, INLAY_INVALID_MODEL, "lacks a tensor, or it has another shape:", "token_embd.weight");
+        gguf_builder_refuse(b, INLAY_INVALID_MODEL,
+                            "has no tensor of the expected name and shape:", "token_embd.weight");
     if (b->gguf->status == INLAY_OK)
         b->gguf->status = gguf_write_rows(b->gguf, tokens, "input_ids", "tokens", b->out, b->gguf->diag);
     if (gguf_builder_has(b, "token_types.weight")) {

@@ -68,8 +68,7 @@ void gguf_read_experts(struct builder *b)
     if (b->experts == 0 && b->architecture->llama4)
         gguf_fail_key(b->gguf, GGUF_EXPERTS, "has no experts by the key");
     if (b->experts == 0 ? used != 0 : !b->architecture->experts)
-        gguf_fail_key(b->gguf, GGUF_EXPERTS_USED,
-                      "has experts, which it or its architecture does not know, by the key");
+        gguf_fail_key(b->gguf, GGUF_EXPERTS_USED, "uses experts, but it or its architecture has none, by the key");
     if (b->expert_groups < 0 || (b->experts == 0 && b->expert_groups != 0))
         gguf_fail_key(b->gguf, GGUF_EXPERT_GROUPS, "has groups of experts that it does not have, by the key");
     if (b->experts == 0)

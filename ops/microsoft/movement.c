@@ -17,7 +17,7 @@ static inlay_status infer_embedded(op_infer *infer)
     for (uint32_t i = 1; i < count; i++)
         if (infer_has_in(infer, segments[i]) != infer_has_in(infer, segments[0]))
             return infer_fail(infer, INLAY_INVALID_MODEL,
-                              "input %u belongs to input 1 (segment_ids): give both, or leave both out", segments[i]);
+                              "input %u belongs to input 1 (segment_ids): give both, or neither", segments[i]);
     INLAY_TRY(infer_set_shape(infer, 0, 3, dims));
     INLAY_TRY(infer_set_shape(infer, 1, 1, dims));
     INLAY_TRY(infer_set_shape(infer, 2, 3, dims));

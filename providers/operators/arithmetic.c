@@ -1,9 +1,11 @@
 /* Add, Sub, Mul, Div (ONNX 1, 6, 7, 13, 14), Pow (1, 7, 12, 13, 15), Mod (10, 13). */
+#include "inlay/cost.h"
 #include "operators/instance.h"
 #include "operators/elementwise.h"
 #include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define T float
 #define RESULT float
@@ -143,6 +145,24 @@ static bool pow_by_constant(float *output, const float *input, float exponent, i
         return false;
     }
     return true;
+}
+
+/* Is the exponent a constant of pow_by_constant()? */
+static bool has_usual_exponent(const kit_tensor *exponent)
+{
+    float value;
+
+    if (exponent->count != 1 || exponent->data == NULL || exponent->dtype != INLAY_FLOAT)
+        return false;
+    memcpy(&value, exponent->data, sizeof value);
+    return value == 2.0f || value == 3.0f || value == 0.5f || value == -1.0f || value == 1.0f;
+}
+
+/* In operations of the kit's estimate; work.def has the rest. */
+static void cost_pow(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    (void)node;
+    cost->flops *= has_usual_exponent(&shapes->in[1]) ? 1 : 7200;
 }
 
 static void pow_f32(void *output, const void *base, int64_t base_step, const void *exponent, int64_t exponent_step,
@@ -288,6 +308,7 @@ static const kit_kernel kernels[] = {
       .flags = KIT_IN_PLACE,
       .prepare = prepare_pow,
       .shape = elementwise_binary_shape,
+      .cost = cost_pow,
       .run = elementwise_binary_run,
       .row = elementwise_binary_row,
       .row_inputs = 2,

@@ -291,21 +291,36 @@ done:
     return status;
 }
 
-/* The cost of reading the selected elements only. */
-static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
+/* The cost of reading the selected elements only, in one step for each index and each of `outer` parts of the data. */
+static void cost_of_steps(const kit_plan *shapes, int64_t outer, inlay_cost *out)
 {
     const kit_tensor *indices = &shapes->in[1], *output = &shapes->out[0];
 
-    (void)node;
     if (indices->count < 0 || output->count < 0)
         return;
     out->bytes_written = kit_bytes(output->dtype, output->count);
     out->bytes_read = out->bytes_written + kit_bytes(indices->dtype, indices->count);
-    work_cost_of_moves(shapes, (double)indices->count, out);
+    work_cost_of_moves(shapes, (double)outer * (double)indices->count, out);
+}
+
+static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
+{
+    (void)node;
+    cost_of_steps(shapes, 1, out);
+}
+
+static void cost_gather(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
+{
+    const kit_tensor *data = &shapes->in[0];
+    int64_t axis = kit_attr_int(node->info, "axis", 0);
+
+    axis += axis < 0 ? (int64_t)data->rank : 0;
+    if (data->count >= 0 && axis >= 0 && axis < (int64_t)data->rank)
+        cost_of_steps(shapes, strided_product(data->dims, 0, (uint32_t)axis), out);
 }
 
 static const kit_kernel kernels[] = {
-    { .op_type = "Gather", .prepare = prepare_rows, .run = run_gather, .cost = cost },
+    { .op_type = "Gather", .prepare = prepare_rows, .run = run_gather, .cost = cost_gather },
     { .op_type = "GatherElements", .prepare = prepare_gather, .run = run_gather_elements, .cost = cost },
     { .op_type = "GatherND", .prepare = prepare_rows, .run = run_gather_nd, .cost = cost },
 };

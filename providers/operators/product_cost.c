@@ -15,6 +15,7 @@
  * their limit, because loads and stores are hidden behind more of the multiplications. */
 #define REFERENCE_SHARE 0.765
 #define MOST_SHARE 0.95
+#define UNIFORM_BASELINE 48.0 /* operations of the baseline on the core of the constants, in a nanosecond */
 
 struct machine {
     price_memory memory;
@@ -70,13 +71,19 @@ static double multiply_ns(const struct machine *machine, const gemm_kernel *kern
     return ns;
 }
 
+/* Uniform kernels do not fuse multiplications and additions, and have half of the longest vectors. */
+static double slowdown(const inlay_speed *speed)
+{
+    if (cpu_uniform() != CPU_UNIFORM_NO)
+        return speed != NULL && speed->flops_baseline > 0 ? UNIFORM_BASELINE / speed->flops_baseline : 1;
+    return fmax(1, REFERENCE_SHARE / MOST_SHARE * cpu_reference_pace().multiply / cpu_local_pace(speed).multiply);
+}
+
 void product_cost_set(const kit_node *node, const kit_plan *shapes, uint32_t type, const product_size *sizes,
                       uint32_t count, double more, inlay_cost *cost)
 {
     const inlay_speed *speed = cpu_measured_speed(node->host);
-    const double slower = cpu_reference_pace().multiply / cpu_local_pace(speed).multiply;
-    const struct machine machine = { price_memory_of(node->host), fmax(1, REFERENCE_SHARE / MOST_SHARE * slower),
-                                     weights_of_graph(node->graph) };
+    const struct machine machine = { price_memory_of(node->host), slowdown(speed), weights_of_graph(node->graph) };
     const gemm_kernel *kernel = type < GEMM_TYPE_COUNT ? gemm_kernel_for(node, type) : NULL;
     const double threads = shapes->max_threads > 1 ? shapes->max_threads : 1;
     double ns = more;

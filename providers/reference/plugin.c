@@ -2,6 +2,7 @@
 #define INLAY_NOTE_VERSION INLAY_VERSION
 #include "operators/operator_settings.h"
 #include "operators/tables.h"
+#include "operators/work_ns.h"
 #include "reference/reference_tables.h"
 #include "inlay/kit.h"
 #include "inlay/plugin.h"
@@ -45,6 +46,8 @@ static const kit_provider provider = {
     .open = operator_settings_open,
     .close = free,
     .flags = INLAY_PROVIDER_REFERENCE_CORE,
+    .work_ns = operator_plain_work_ns,
+    .bytes_per_ns = 8,
 };
 
 static const kit_plugin plugin = {

@@ -8,7 +8,7 @@ enum { MAX_ATTENTION_ROWS = 4, MAX_ATTENTION_LANES = 64, MAX_ATTENTION_BLOCK = 1
 
 /* What a workgroup keeps in its shared memory. */
 typedef struct attend_tile {
-    uint32_t rows;  /* of the result; 0: not one fits */
+    uint32_t rows;  /* rows of the result; 0: the tile of one row does not fit */
     uint32_t block; /* keys at a time; 0: all */
 } attend_tile;
 

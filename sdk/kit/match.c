@@ -1,6 +1,8 @@
 /* Selects the kernel of a node; implements assess and cost. */
 #include "internal.h"
+#include "inlay/extensions.h"
 #include "inlay/kit_region.h"
+#include "memory_speed.h"
 #include <stdio.h>
 
 static const char *domain_of(const kit_kernel *kernel)
@@ -210,20 +212,80 @@ inlay_status kit_assess(void *state_, const inlay_assess_request *request, inlay
 #define ELEMENT_NS 0.25
 #define CALL_NS 60.0
 #define PARALLEL_NS 20000.0 /* shorter loops run on one thread */
+#define KEPT_SHARE 0.4      /* of the shared cache, for the tensors of a node */
+#define FETCHED 0.6         /* of the lines of memory that are written, those that are read first */
 
-static double roofline(const inlay_cost *cost, double elements, uint32_t threads)
+/* The time in which threads read and write so many bytes, from the cache that holds them. */
+static double stream_ns(const inlay_host *host, double read, double written, double threads)
 {
-    double memory = ((double)cost->bytes_read + (double)cost->bytes_written) / CORE_BYTES_PER_NS;
-    double work = cost->flops / CORE_FLOPS_PER_NS + elements * ELEMENT_NS;
-    double ns = memory > work ? memory : work;
+    const inlay_ext_speed *core = host->extension(host->ctx, INLAY_EXT_SPEED);
+    const ext_memory_speed *rest = host->extension(host->ctx, EXT_MEMORY_SPEED);
+    const inlay_speed *speed = core != NULL ? core->get(host->ctx) : NULL;
+    const memory_speed *memory = rest != NULL ? rest->get(host->ctx) : NULL;
+    const double bytes = read + written;
+    double over, far, rate;
 
-    if (threads > 1 && ns > PARALLEL_NS)
-        ns = PARALLEL_NS + (ns - PARALLEL_NS) / threads;
-    return CALL_NS + ns;
+    if (speed == NULL || memory == NULL || !INLAY_HAS(speed, memory_bytes) || !(speed->shared_bytes > 0) ||
+        !(speed->memory_bytes > 0) || !(memory->shared_size > 0))
+        return bytes / CORE_BYTES_PER_NS / threads;
+    if (bytes <= memory->near_size)
+        return bytes / speed->near_bytes;
+    over = bytes / memory->shared_size - KEPT_SHARE;
+    far = over > 0 ? 1 - 1 / (1 + over + over * over / 2) : 0;
+    rate = threads * speed->memory_bytes < memory->all_bytes ? threads * speed->memory_bytes : memory->all_bytes;
+    return bytes * (1 - far) / speed->shared_bytes / threads + (bytes + FETCHED * written) * far / rate;
 }
 
+static double on_threads(double ns, uint32_t threads)
+{
+    return threads > 1 && ns > PARALLEL_NS ? PARALLEL_NS + (ns - PARALLEL_NS) / threads : ns;
+}
+
+/* Sets the expected time of a kernel with so much work, in nanoseconds on one thread. A provider that knows its work
+ * has prices of this machine. */
+static void set_time(const kit_state *state, double work, uint32_t threads, inlay_cost *cost)
+{
+    const double read = (double)cost->bytes_read, written = (double)cost->bytes_written;
+    double memory = (read + written) / CORE_BYTES_PER_NS;
+
+    if (state->self->bytes_per_ns > 0)
+        memory = (read + written) / state->self->bytes_per_ns;
+    if (state->self->work_ns == NULL || state->self->bytes_per_ns > 0) {
+        cost->ns = CALL_NS + on_threads(memory > work ? memory : work, threads);
+    } else {
+        work = on_threads(work, threads);
+        memory = stream_ns(state->host, read, written, threads > 1 && work > PARALLEL_NS ? threads : 1);
+        cost->ns = CALL_NS + (memory > work ? memory : work);
+    }
+    if (INLAY_HAS(cost, local_ns) && state->self->work_ns != NULL)
+        cost->local_ns = cost->ns;
+}
+
+/* The work of a kernel, from its operations and elements. */
+static double work_of(const kit_state *state, const kit_node *node, const kit_plan *shapes, double elements,
+                      const inlay_cost *cost)
+{
+    const double work = cost->flops / CORE_FLOPS_PER_NS + elements * ELEMENT_NS;
+
+    return state->self->work_ns != NULL ? state->self->work_ns(node, shapes, work) : work;
+}
+
+/* Completes the cost of a kernel that states a time of the reference core, and returns its work. */
+static double own_work(const kit_state *state, const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    double work = cost->ns > CALL_NS ? cost->ns - CALL_NS : 0;
+
+    cost->local_ns = 0;
+    if (state->self->work_ns == NULL)
+        return work;
+    work = state->self->work_ns(node, shapes, work);
+    cost->local_ns = CALL_NS + work;
+    return work;
+}
+
+/* *out_work: on one thread, without reading and writing memory. */
 static inlay_status cost_of_node(const kit_state *state, const inlay_cost_request *request, uint32_t node_index,
-                                 inlay_cost *cost)
+                                 inlay_cost *cost, double *out_work)
 {
     const inlay_node_info *info = inlay_graph_node(request->graph, node_index);
     const kit_node node = { .host = state->host, .graph = request->graph, .info = info, .provider = state->user };
@@ -258,16 +320,22 @@ static inlay_status cost_of_node(const kit_state *state, const inlay_cost_reques
         elements += output ? (double)count : 0;
     }
     cost->flops = flops = elements;
-    cost->ns = guess = roofline(cost, elements, request->max_threads);
+    plan = (kit_plan){ .in = tensor,
+                       .out = tensor + info->input_count,
+                       .in_count = info->input_count,
+                       .out_count = info->output_count,
+                       .max_threads = request->max_threads };
+    *out_work = work_of(state, &node, &plan, elements, cost);
+    set_time(state, *out_work, request->max_threads, cost);
     if (kernel->cost != NULL) {
-        plan = (kit_plan){ .in = tensor,
-                           .out = tensor + info->input_count,
-                           .in_count = info->input_count,
-                           .out_count = info->output_count,
-                           .max_threads = request->max_threads };
+        guess = cost->ns;
         kernel->cost(&node, &plan, cost);
-        if (cost->ns == guess && cost->flops != flops)
-            cost->ns = roofline(cost, elements, request->max_threads);
+        if (cost->ns == guess && cost->flops != flops) {
+            *out_work = work_of(state, &node, &plan, elements, cost);
+            set_time(state, *out_work, request->max_threads, cost);
+        } else if (cost->ns != guess && (cost->local_ns == guess || cost->local_ns <= 0)) {
+            *out_work = own_work(state, &node, &plan, cost);
+        }
     }
 done:
     if (tensor != local)
@@ -295,13 +363,12 @@ static bool computed_within(const inlay_graph *graph, const uint32_t *nodes, uin
     return false;
 }
 
-/* Corrects the cost of a chain: it computes as much as its nodes, but only its inputs and its output are in memory. On
- * entry, `cost` has the sums of its nodes. */
-static void cost_of_chain(const inlay_cost_request *request, inlay_cost *cost)
+/* Corrects the cost of a chain: it computes as much as its nodes, but only its inputs and its output are in memory.
+ * work: the sum of its nodes. */
+static void cost_of_chain(const kit_state *state, const inlay_cost_request *request, double work, inlay_cost *cost)
 {
     const inlay_offer *offer = request->offer;
     const inlay_node_info *last = inlay_graph_node(request->graph, offer->nodes[offer->node_count - 1]);
-    double elements = (double)cost->bytes_written / sizeof(float);
     kit_tensor tensor;
 
     INLAY_CHECK(offer->node_count > 0);
@@ -320,13 +387,13 @@ static void cost_of_chain(const inlay_cost_request *request, inlay_cost *cost)
             INLAY_OK &&
         tensor.count > 0)
         cost->bytes_written = kit_bytes(tensor.dtype, tensor.count);
-    cost->ns = roofline(cost, elements, request->max_threads);
+    set_time(state, work, request->max_threads, cost);
 }
 
 inlay_status kit_cost(void *state, const inlay_cost_request *request, inlay_cost *cost, inlay_diag *diag)
 {
     bool is_local = INLAY_HAS(cost, local_ns); /* every node so far has a local time */
-    double local_ns = 0;
+    double local_ns = 0, work = 0, node_work = 0;
 
     cost->ns = 0;
     cost->flops = 0;
@@ -335,13 +402,14 @@ inlay_status kit_cost(void *state, const inlay_cost_request *request, inlay_cost
     cost->confidence = INLAY_CONFIDENCE_MODEL;
     for (uint32_t i = 0; i < request->offer->node_count; i++) {
         inlay_cost node_cost = { .struct_size = sizeof node_cost, .confidence = INLAY_CONFIDENCE_GUESS };
-        inlay_status status = cost_of_node(state, request, request->offer->nodes[i], &node_cost);
+        inlay_status status = cost_of_node(state, request, request->offer->nodes[i], &node_cost, &node_work);
 
         if (status != INLAY_OK)
             return inlay_fail(diag, status, "the cost of %s is not known",
                               inlay_graph_node(request->graph, request->offer->nodes[i])->name.data);
         cost->ns += node_cost.ns;
         local_ns += node_cost.local_ns;
+        work += node_work;
         is_local = is_local && node_cost.local_ns > 0;
         cost->flops += node_cost.flops;
         cost->bytes_read += node_cost.bytes_read;
@@ -350,7 +418,7 @@ inlay_status kit_cost(void *state, const inlay_cost_request *request, inlay_cost
             cost->confidence = node_cost.confidence;
     }
     if (request->offer->cookie == KIT_COOKIE_CHAIN)
-        cost_of_chain(request, cost);
+        cost_of_chain(state, request, work, cost);
     else if (is_local)
         cost->local_ns = local_ns;
     return INLAY_OK;

@@ -32,7 +32,7 @@ static const kit_kernel kernels[] = { { NULL, "Relu", 0, 0, { KIT_FLOATS, 0, 0, 
                                         NULL, NULL, NULL, run, NULL, 0, NULL } };
 static const kit_table table = { kernels, KIT_COUNT(kernels) };
 static const kit_table *const tables[] = { &table };
-static const kit_provider provider = { "a", "b", tables, 1, 0, NULL, NULL, NULL, 0, 0 };
+static const kit_provider provider = { "a", "b", tables, 1, 0, NULL, NULL, NULL, 0, 0, NULL, 0 };
 static const kit_plugin plugin = { "a", "1", &provider, NULL, 0, 0 };
 KIT_PLUGIN(plugin)
 EOF

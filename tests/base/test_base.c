@@ -1,8 +1,9 @@
-/* Tests of base/: among.h, memory.h, arena.h, output.h, strbuf.h, utf8.h, spawn.h. */
+/* Tests of base/: among.h, memory.h, arena.h, output.h, sha256.h, strbuf.h, utf8.h, spawn.h. */
 #include "base/among.h"
 #include "base/arena.h"
 #include "base/memory.h"
 #include "base/output.h"
+#include "base/sha256.h"
 #include "base/spawn.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
@@ -230,15 +231,73 @@ static void programs_are_killed(void **state)
     assert_int_equal(run("sleep 1000 & wait", SPAWN_NULL, 0, always), 128 + 9);
 }
 
+/* FIPS 180-4's examples; pieces of any size; the instructions of the CPU and the code in C. */
+static void hashes_are_those_of_the_standard(void **state)
+{
+    static const struct {
+        const char *text;
+        uint32_t times;
+        const char *hash;
+    } rows[] = {
+        { "", 1, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" },
+        { "abc", 1, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" },
+        { "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 1,
+          "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1" },
+        { "a", 1000000, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0" },
+    };
+    enum { BLOCKS = 9 };
+    uint8_t data[64 * BLOCKS];
+    struct sha256 whole, parts;
+    char hash[65], other[65];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        sha256_init(&whole);
+        for (uint32_t k = 0; k < rows[i].times; k++)
+            sha256_update(&whole, rows[i].text, strlen(rows[i].text));
+        sha256_hex(&whole, hash);
+        assert_string_equal(hash, rows[i].hash);
+    }
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (uint8_t)(i * i * 31 + i / 7);
+    for (size_t count = 0; count <= BLOCKS; count++) {
+        uint32_t by_cpu[8], plain[8];
+
+        sha256_init(&whole);
+        memcpy(by_cpu, whole.state, sizeof by_cpu);
+        memcpy(plain, whole.state, sizeof plain);
+        sha256_blocks(by_cpu, data, count);
+        sha256_blocks_plain(plain, data, count);
+        assert_memory_equal(by_cpu, plain, sizeof plain);
+    }
+    for (size_t piece = 1; piece < sizeof data; piece++) {
+        sha256_init(&whole);
+        sha256_update(&whole, data, sizeof data);
+        sha256_hex(&whole, hash);
+        sha256_init(&parts);
+        for (size_t at = 0; at < sizeof data; at += piece)
+            sha256_update(&parts, data + at, at + piece < sizeof data ? piece : sizeof data - at);
+        sha256_hex(&parts, other);
+        assert_string_equal(hash, other);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lists_keep_their_items), cmocka_unit_test(lists_grow_seldom),
-        cmocka_unit_test(lists_refuse_overflow),  cmocka_unit_test(no_memory_names_the_purpose),
-        cmocka_unit_test(texts_are_appended),     cmocka_unit_test(formats_of_any_length),
-        cmocka_unit_test(characters_round_trip),  cmocka_unit_test(invalid_utf8_is_refused),
-        cmocka_unit_test(programs_run_and_end),   cmocka_unit_test(programs_are_killed),
-        cmocka_unit_test(words_are_whole),        cmocka_unit_test(output_errors_have_reasons),
+        cmocka_unit_test(lists_keep_their_items),
+        cmocka_unit_test(lists_grow_seldom),
+        cmocka_unit_test(lists_refuse_overflow),
+        cmocka_unit_test(no_memory_names_the_purpose),
+        cmocka_unit_test(texts_are_appended),
+        cmocka_unit_test(formats_of_any_length),
+        cmocka_unit_test(characters_round_trip),
+        cmocka_unit_test(invalid_utf8_is_refused),
+        cmocka_unit_test(programs_run_and_end),
+        cmocka_unit_test(programs_are_killed),
+        cmocka_unit_test(hashes_are_those_of_the_standard),
+        cmocka_unit_test(words_are_whole),
+        cmocka_unit_test(output_errors_have_reasons),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

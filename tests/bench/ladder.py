@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 """A package of several precisions whose runs have a deadline, compared with its most exact variant alone, while other
 processes use the CPUs in turns.
-    ladder.py INLAY MODEL [--variants fp32,int8,int4] [--deadline-ms MS] [--rate N] [--seconds S] [--threads N]
+    ladder.py INLAY MODEL [--variants fp32,int8] [--data FILE] [--deadline-ms MS] [--rate N]
+        [--seconds S] [--threads N]
 
+--data: samples for inlay pack, without which int8 has smaller weights but computes with floats as fast as fp32.
 --deadline-ms: by default twice the median of the most exact variant on the idle machine. The load changes every
 second: none, one process, two. The variants run in turn, --seconds (60) each. Prints for each the runs, those that were
 late, the median and the 99th percentile, and how often each variant ran."""
@@ -48,7 +50,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("inlay")
     parser.add_argument("model")
-    parser.add_argument("--variants", default="fp32,int8,int4")
+    parser.add_argument("--variants", default="fp32,int8")
+    parser.add_argument("--data")
     parser.add_argument("--deadline-ms", type=float)
     parser.add_argument("--rate", type=float, default=50)
     parser.add_argument("--seconds", type=float, default=60)
@@ -56,9 +59,10 @@ def main():
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as top:
         package = str(pathlib.Path(top) / "model.pkg")
-        subprocess.run([args.inlay, "pack", args.model, "--variants", args.variants, "-o", package], check=True,
-                       stdout=subprocess.DEVNULL)
         threads = ["--intra-threads", args.threads]
+        data = ["--data", args.data] if args.data else []
+        subprocess.run([args.inlay, "pack", args.model, "--variants", args.variants, "-o", package, *data, *threads],
+                       check=True, stdout=subprocess.DEVNULL)
         deadline = args.deadline_ms or 2 * bench(args.inlay, package, "--seconds", "3", *threads)["median_ms"]
         print(f"deadline {deadline:.3g} ms, {args.rate:g} requests a second, {args.seconds:g} s each")
         for name, words in (("the most exact variant", []), ("--ladder all", ["--ladder", "all"])):

@@ -165,7 +165,7 @@ class Packages(unittest.TestCase):
         self.foreign()
         name, got, line = self.chosen(package="foreign")
         self.assertEqual(name, "cpu")
-        self.assertIn("left out: qnn: it is made for another runtime than ONNX Runtime", line)
+        self.assertIn("skipped: qnn: it is made for another runtime than ONNX Runtime", line)
         self.inlay("run", "model.onnx", "--outputs", "want")
         np.testing.assert_array_equal(got, np.load("want/y.npy"))
         self.assertIn("no variant states its error", self.inlay("run", "foreign", "--max-error", "0.1", code=2).stderr)

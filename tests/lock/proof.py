@@ -2,7 +2,8 @@
 """Tests inlay run --commit and inlay verify-run: every region holds on every level of the CPU, proofs have one SHA-256,
 and a fault in one region is found by the check of that region, and of no other.
 
-  proof.py INLAY [MODELS [EMULATED]]    the executable; generated models (default: 3); an inlay of another architecture
+  proof.py INLAY [MODELS [OTHER...]]    the executable; generated models (default: 3); commands of inlay on other
+                                        architectures, in an emulator
 """
 import hashlib
 import json
@@ -17,8 +18,6 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper, save
 
 INLAY = [os.path.abspath(sys.argv[1])]
-MODELS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
-EMULATED = sys.argv[3].split() if len(sys.argv) > 3 else None
 REGIONS = 4
 FEATURES = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
 LEVELS = [level for level, flag in (("avx512", " avx512_vnni"), ("avx2", " avx2 ")) if flag in FEATURES] + ["baseline"]
@@ -88,10 +87,13 @@ def inlay(*words, codes=(0,), command=None):
 
 
 def digest(array):
-    """The hash of a tensor of floats, as host/tools/data/hash.c defines it."""
-    bits = np.ascontiguousarray(array).view(np.uint32).astype(np.uint64).reshape(-1)
-    bits[(bits & 0x7FFFFFFF) > 0x7F800000] = 0x7F800001
-    head = np.array([1, 1, array.ndim], np.uint32).tobytes() + np.array(array.shape, np.int64).tobytes()
+    """The hash of a tensor, as host/tools/data/hash.c defines it."""
+    kind = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "bool": TensorProto.BOOL}[array.dtype.name]
+    bits = np.ascontiguousarray(array).reshape(-1)
+    if kind == TensorProto.FLOAT:
+        bits = bits.view(np.uint32).astype(np.uint64)
+        bits[(bits & 0x7FFFFFFF) > 0x7F800000] = 0x7F800001
+    head = np.array([1, kind, array.ndim], np.uint32).tobytes() + np.array(array.shape, np.int64).tobytes()
     return hashlib.sha256(head + bits.tobytes()).hexdigest()
 
 
@@ -136,10 +138,12 @@ def plant(region, seed):
 
 
 def main():
+    models = int(sys.argv[2]) if len(sys.argv) > 2 else 3
+    others = [command.split() for command in sys.argv[3:]]
     faults = checks = 0
-    for seed in range(MODELS):
+    for seed in range(models):
         generated(seed)
-        roots, commands = set(), [(INLAY, level) for level in LEVELS] + ([(EMULATED, None)] if EMULATED else [])
+        roots, commands = set(), [(INLAY, level) for level in LEVELS] + [(command, None) for command in others]
         for command, level in commands:
             words = ["--isa", level] if level else []
             done = inlay("run", "m.onnx", "--dim", "batch=2", "--commit", "run.proof", "--regions", str(REGIONS),
@@ -161,10 +165,10 @@ def main():
                 if wrong != [region]:
                     sys.exit(f"model {seed}: a fault in region {region} is found in {wrong}: {checked}")
             pathlib.Path("run.proof/proof.json").write_bytes(right)
-    if faults < MODELS:
+    if faults < models:
         sys.exit("too few faults were planted")
     refused(right)
-    print(f"{MODELS} models on {', '.join(LEVELS)}: one SHA-256 each, {checks} regions hold, {faults} faults found in "
+    print(f"{models} models on {', '.join([*LEVELS, *sys.argv[3:]])}: one SHA-256 each, {checks} regions hold, {faults} faults found in "
           "their regions alone")
 
 

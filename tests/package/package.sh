@@ -53,7 +53,7 @@ configure() { # SOURCE BUILD ARGUMENTS...
     quietly cmake --build "$into"
 }
 plugins=
-samples='provider_skeleton device_skeleton devices_meet custom_op custom_op_cpp'
+samples='provider_skeleton provider_tvm_ffi device_skeleton devices_meet custom_op custom_op_cpp'
 [ ! -e "$build/samples/plugins/xnnpack.so" ] || samples="$samples provider_xnnpack"
 [ ! -e "$build/samples/plugins/oxide.so" ] || samples="$samples provider_rust"
 for sample in $samples; do
@@ -66,7 +66,7 @@ for sample in $samples; do
         names=$(nm -D --defined-only "$plugin" | awk '{ print $NF }' | tr '\n' ' ')
         [ "$names" = "inlay_plugin_open " ] || die "$plugin exports '$names'"
     done
-    plugins=$plugins${plugins:+:}$tmp/build-$sample
+    [ "$sample" = provider_tvm_ffi ] || plugins=$plugins${plugins:+:}$tmp/build-$sample # that one needs a library
 done
 
 consumer=$source/tests/package/consumer

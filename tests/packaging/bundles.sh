@@ -55,7 +55,7 @@ for path in sorted(pathlib.Path(sys.argv[1]).glob("*.whl")):
     assert extension == (bundled and sys.argv[2] == "yes"), path
 END
 export AUTOPKGTEST_TMP=$work
-HOME_BEFORE=$HOME
+HOME_BEFORE=${HOME:-$work}
 # shellcheck disable=SC1091
 . "$source/sdk/packaging/debian/tests/model"
 export HOME=$HOME_BEFORE

@@ -15,7 +15,7 @@ die() {
 files() { (cd "$1" && find . ! -type d | sort); }
 # The model of debian's tests: y = Relu(x + [10, 20, 30]).
 export AUTOPKGTEST_TMP=$work
-HOME_BEFORE=$HOME
+HOME_BEFORE=${HOME:-$work}
 # shellcheck disable=SC1091
 . "$source/sdk/packaging/debian/tests/model"
 export HOME=$HOME_BEFORE

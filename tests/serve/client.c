@@ -158,6 +158,29 @@ void serving_model(const struct serving *serving, const char *name, const char *
         serving_file(serving, below, config, 0644);
 }
 
+void serving_package(const struct serving *serving, const char *name, const char *config, const struct packed *variants,
+                     uint32_t count)
+{
+    char below[128], text[4096] = "{\"schema_version\":\"1.0\",\"components\":{\"model\":{\"variants\":{";
+
+    for (uint32_t i = 0; i < count; i++) {
+        const size_t used = strlen(text);
+
+        (void)snprintf(text + used, sizeof text - used,
+                       "%s\"%s\":{\"variant_directory\":\".\",\"executor_info\":{\"ort\":{\"model_file\":\"%s.onnx\"}},"
+                       "\"additional_metadata\":{\"inlay\":{\"error\":%g}}}",
+                       i > 0 ? "," : "", variants[i].variant, variants[i].variant, variants[i].error);
+    }
+    (void)strncat(text, "}}}}", sizeof text - strlen(text) - 1);
+    (void)snprintf(below, sizeof below, "models/%s", name);
+    serving_folder(serving, below);
+    (void)snprintf(below, sizeof below, "models/%s/manifest.json", name);
+    serving_file(serving, below, text, 0644);
+    (void)snprintf(below, sizeof below, "models/%s/config.yaml", name);
+    if (config != NULL)
+        serving_file(serving, below, config, 0644);
+}
+
 void serving_plugin(const struct serving *serving, const char *from, const char *name)
 {
     char below[128];

@@ -32,6 +32,15 @@ void serving_tokenizer(const struct serving *serving, const char *model, const c
 /* Creates version 1 of a model with one of the functions below, and its config.yaml unless that is NULL. */
 void serving_model(const struct serving *serving, const char *name, const char *config,
                    void (*write)(const char *path));
+/* A variant of a model package: its file is VARIANT.onnx. */
+struct packed {
+    const char *variant;
+    double error;
+};
+/* Creates the package models/NAME with these variants [count], whose files the caller writes, and its config.yaml
+ * unless that is NULL. */
+void serving_package(const struct serving *serving, const char *name, const char *config, const struct packed *variants,
+                     uint32_t count);
 /* Creates the folder `plugins` with this file as NAME.so. */
 void serving_plugin(const struct serving *serving, const char *from, const char *name);
 /* Creates a folder, and its parents, in the test's folder. */

@@ -131,6 +131,24 @@ KINDS = {
     "contains": lambda: {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 20},
                          "contains": {"minimum": 5, "maximum": 6}, "minContains": number(1, 2),
                          "maxItems": number(2, 6)},
+    "several contains": lambda: {
+        "type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 9}, "maxItems": number(3, 6),
+        "allOf": [{"contains": {"minimum": number(4, 8)}, "maxContains": number(1, 3)},
+                  {"contains": {"multipleOf": number(2, 4)}, "minContains": number(0, 2)}]},
+    "not contains": lambda: {"type": "array", "items": {"enum": [1, 2, None]}, "maxItems": number(3, 6), "not": {
+        "contains": {"const": 1}, "minContains": number(1, 2), "maxContains": number(2, 4)}},
+    "overlapping multiples": lambda: {"type": choice(["integer", "number"]), "oneOf": [
+        {"multipleOf": choice([2, 0.5, 0.03])}, {"multipleOf": choice([3, 1.5, 0.02])}]},
+    "not an array or an object": lambda: {"type": ["array", "object"], "items": {"enum": [1, 2]}, "maxItems": 3,
+                                          "properties": {"a": {"enum": [1, 2]}, "b": {}},
+                                          "not": {"enum": [[1], {"a": 1}, [], {}, [1, 2], 3][number(0, 2):]}},
+    "not a format": lambda: {"type": "string", "maxLength": number(9, 40), "not": {
+        "format": choice(["date", "time", "date-time", "email", "ipv4", "ipv6", "uri", "hostname"])}},
+    "not a tuple": lambda: {"type": "array", "items": {"enum": [1, None]}, "maxItems": 4,
+                            "not": {"prefixItems": [{"const": choice([1, None])} for _ in range(number(1, 3))]}},
+    "not dependent": lambda: {"type": "object", "properties": {name: simple() for name in "abc"}, "not": choice([
+        {"dependentRequired": {"a": ["b", "c"]}}, {"dependentSchemas": {"b": {"required": ["a"]}}},
+        {"if": {"required": ["a"]}, "then": {"required": ["b"]}, "else": {"required": ["c"]}}])},
     "lengths": lambda: {"type": "string", "minLength": number(0, 3), "maxLength": choice([3, 1500, 100000])},
 }
 

@@ -75,8 +75,14 @@ static int start(void **state)
         "--grpc-port", "0", "--receive-timeout-ms", "2000", "--max-body-bytes", "4096", "--instances", "1", NULL
     };
 
+    static const struct packed variants[] = { { "one", 0.5 } };
+    char path[256];
+
     *state = &server;
-    serving_open(&server, flags);
+    serving_prepare(&server);
+    serving_package(&server, "package", NULL, variants, 1);
+    write_doubling(serving_path(&server, "models/package/one.onnx", path, sizeof path), 1);
+    serving_start(&server, flags);
     grpc_port = grpc_port_of(&server);
     return 0;
 }
@@ -104,6 +110,27 @@ static void test_infer(void **state)
         assert_true(y == 42);
         protobuf_c_message_free_unpacked(&reply->base, NULL);
     }
+}
+
+/* The reply of a model package names its variant. */
+static void test_package(void **state)
+{
+    static grpc_call call;
+    Inference__InferReply *reply;
+
+    (void)state;
+    call = (grpc_call){ .path = NULL };
+    add_twice(&call, "package", 21, false);
+    expect(SERVICE "ModelInfer", &call, 0, "");
+    reply = grpc_message(&call, 0, &inference__infer_reply__descriptor);
+    assert_non_null(reply);
+    assert_int_equal(reply->n_parameters, 2);
+    assert_string_equal(reply->parameters[0]->key, "variant");
+    assert_string_equal(reply->parameters[0]->value->string_value, "one");
+    assert_string_equal(reply->parameters[1]->key, "variant_error");
+    assert_true(reply->parameters[1]->value->double_value == 0.5);
+    assert_true(reply->outputs[0]->contents->fp32_contents[0] == 42);
+    protobuf_c_message_free_unpacked(&reply->base, NULL);
 }
 
 static void test_metadata(void **state)
@@ -504,6 +531,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_infer),
+        cmocka_unit_test(test_package),
         cmocka_unit_test(test_tritonclient),
         cmocka_unit_test(test_metadata),
         cmocka_unit_test(test_statuses),

@@ -221,7 +221,7 @@ static void test_the_same_model_is_promoted(void **state)
     client_expect(&server, "GET", "/v2/models/same/rollout", "", NULL, 404, "has no rollout");
     add_version("same", 2, write_once);
     load("same", 200, "");
-    await_index("same", "2", "READY", "candidate of a canary rollout beside version 1");
+    await_index("same", "2", "READY", "candidate of a canary rollout against version 1");
     client_expect(&server, "GET", "/v2/models/same", "", NULL, 200, "\"versions\":[\"1\",\"2\"]");
     /* Explicit versions are served by these; of two requests without one, the candidate answers the second. */
     assert_true(asks("same", "1", BODY("4"), "\"model_version\":\"1\""));
@@ -404,7 +404,7 @@ static void test_an_administrator_decides(void **state)
     /* New files of the same version are a candidate, too; unloading ends its rollout. */
     serving_file(&server, "models/manual/config.yaml", "rollout: shadow\nrollout_percent: 50\n" RULES, 0644);
     load("manual", 200, "");
-    await_index("manual", "2", "READY", "candidate of a shadow rollout beside version 2");
+    await_index("manual", "2", "READY", "candidate of a shadow rollout against version 2");
     client_expect(&server, "POST", "/v2/models/manual/rollout", AS_ADMIN, "{\"state\":\"dropped\"}", 200, "dropped");
     await_index("manual", "2", "READY", "new files dropped: by an administrator");
     load("manual", 200, "");

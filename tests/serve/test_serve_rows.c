@@ -25,6 +25,10 @@ static const struct {
     { "fixed", "", "1,5", 0 },
 };
 
+/* Variants of a package: -x after 40 ms, x in no time. */
+static const struct packed rungs[] = { { "exact", 0 }, { "rough", 0.25 } };
+static const char *const rung_operators[] = { "Exp", "Ceil" };
+
 enum { OPERATORS = sizeof operators / sizeof operators[0], FORMS = sizeof forms / sizeof forms[0], CHOSEN = 4 };
 
 static struct serving server;
@@ -55,6 +59,13 @@ static int start(void **state)
     for (size_t op = 0; op < OPERATORS; op++)
         for (size_t form = 0; form < FORMS; form++)
             add_model(operators[op].op, forms[form].name, forms[form].config, forms[form].dims);
+    serving_package(&server, "rungs", "options: [\"providers=rows,reference\", ladder=all]\nmax_batch: 1\n", rungs, 2);
+    for (size_t i = 0; i < 2; i++) {
+        char name[64], path[256];
+
+        (void)snprintf(name, sizeof name, "models/rungs/%s.onnx", rungs[i].variant);
+        write_one(serving_path(&server, name, path, sizeof path), rung_operators[i], "N,5");
+    }
     serving_start(&server, flags);
     return 0;
 }
@@ -127,11 +138,45 @@ static void test_waiting_requests_share_runs(void **state)
         (void)close(fds[i]);
 }
 
+/* With option ladder, the deadline of a request chooses the variant of the package, which the reply names. */
+static void test_deadlines_choose_variants(void **state)
+{
+    static const char inputs[] =
+        "\"inputs\":[{\"name\":\"x\",\"shape\":[1,5],\"datatype\":\"FP32\",\"data\":[1,2,3,4,5]}]}";
+    static const struct {
+        const char *headers, *parameters, *variant, *data;
+    } rows[] = {
+        { "", "", "{\"variant\":\"exact\",\"variant_error\":0}", "[-1.0,-2.0,-3.0,-4.0,-5.0]" },
+        { "", "\"parameters\":{\"timeout\":30000},", "{\"variant\":\"rough\",\"variant_error\":0.25}",
+          "[1.0,2.0,3.0,4.0,5.0]" },
+        { "Inference-Timeout-Ms: 30\r\n", "", "{\"variant\":\"rough\",\"variant_error\":0.25}",
+          "[1.0,2.0,3.0,4.0,5.0]" },
+        { "Inference-Timeout-Ms: 600000\r\n", "", "{\"variant\":\"exact\",\"variant_error\":0}",
+          "[-1.0,-2.0,-3.0,-4.0,-5.0]" },
+    };
+    enum { MOST_TRIES = 200 };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct answer answer = { .code = 504 };
+        char body[512];
+
+        (void)snprintf(body, sizeof body, "{%s%s", rows[i].parameters, inputs);
+        for (int k = 0; answer.code == 504 && k < MOST_TRIES; k++) /* the machine may be busy for 30 ms */
+            client_once(&server, "POST", "/v2/models/rungs/infer", rows[i].headers, body, &answer);
+        if (answer.code != 200 || strstr(answer.body, rows[i].variant) == NULL ||
+            strstr(answer.body, rows[i].data) == NULL)
+            fail_msg("row %zu: expected %s and %s, got %d: %s", i, rows[i].variant, rows[i].data, answer.code,
+                     answer.body);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chosen_batches),
         cmocka_unit_test(test_waiting_requests_share_runs),
+        cmocka_unit_test(test_deadlines_choose_variants),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

@@ -170,6 +170,16 @@ refuses 3 'empty: the folder has no files to sign' sign empty --key key.pem
 cp f/model.sig m.onnx.sig
 refuses 1 'm.onnx: is not in the signature' verify m.onnx --key pub.pem
 
+# ---- a package, which moves as one file
+"$inlay" pack m.onnx --variants fp32 -o p.pkg >out 2>err </dev/null || complain "no package was made"
+signs p.pkg
+tar cf p.tar p.pkg
+rm -r p.pkg
+tar xf p.tar
+verifies p.pkg
+sed -i 's/"error": 0/"error": 1/' p.pkg/manifest.json
+refuses 1 'p.pkg/manifest.json: has changed' verify p.pkg --key pub.pem
+
 # ---- the command line
 for line in 'sign m.onnx' 'verify m.onnx'; do
     checks=$((checks + 1))

@@ -94,8 +94,8 @@ struct facts_graph {
     double ns;           /* predicted: regions, copies, bodies */
     double bodies_ns;    /* the part of ns that is bodies */
     double copies_ns;    /* the part of ns that is copies */
-    /* What the session's rules leave to this graph beside the others: a provider that must run a node here, or NULL;
-     * partitions, 0 = any number; memory that the other graphs need, NULL = they need none */
+    /* The part of the session's rules that applies to this graph, given the other graphs: a provider that must run a
+     * node here, or NULL; partitions, 0 = any number; memory that the other graphs need, NULL = they need none */
     const char *must_run;
     uint32_t max_partitions;
     uint64_t *used_bytes;  /* [provider_count] */

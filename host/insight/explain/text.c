@@ -144,7 +144,7 @@ static void add_provider(struct table *table, const struct text_page *page, uint
     if (provider->limit_bytes > 0)
         table_add(table, PEAK, " of %s", format_bytes(provider->limit_bytes, text));
     if (facts->session->rules.left_out != NULL && facts->session->rules.left_out[i])
-        table_text(table, NOTE, "left out: measured runs are faster without it (inlay tune)");
+        table_text(table, NOTE, "not used: measured runs are faster without it (inlay tune)");
 }
 
 static void say_providers(const struct text_page *page)

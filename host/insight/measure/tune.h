@@ -37,7 +37,7 @@ struct tuning {
     tuned_kernel *kernels; /* [kernel_count] owned */
     uint32_t kernel_count;
     cost_list list;   /* the new measurements; owned */
-    cost_list only;   /* of these, of offers that no provider has a price for; sorted; owned */
+    cost_list only;   /* the measurements of `list` for offers without a price; sorted; owned */
     cost_store store; /* earlier measurements */
     measure_sweep sweep;
     double begin, end;     /* seconds */

@@ -17,7 +17,7 @@
 
 static const double TIME_SHARE = 0.5;  /* of the budget, on top of it: the time for comparing */
 static const double RELEVANT = 0.5;    /* a provider that runs alone must offer this share of the assignment's price */
-static const double RUNS_OF_ROUND = 4; /* of a slow model; a run that is expected to exceed its time is left out */
+static const double RUNS_OF_ROUND = 4; /* of a slow model; a run that is expected to exceed its time is skipped */
 static const double FAR_SLOWER = 0.25; /* one round that is this much slower ends a comparison */
 static const double CLEARLY_SLOWER = 0.9, CLEARLY_FASTER = 1.25; /* if all rounds are, no more are needed */
 static const double BETTER = 1.01;                               /* the median of the rounds must exceed this ratio */

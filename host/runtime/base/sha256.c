@@ -1,6 +1,12 @@
 #include "base/sha256.h"
 #include "inlay/check.h"
+#include <stdbool.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#include <stdatomic.h>
+#endif
 
 /* The first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
 static const uint32_t k[64] = {
@@ -44,6 +50,76 @@ static void hash_block(uint32_t state[8], const uint8_t block[64])
         state[i] += v[i];
 }
 
+void sha256_blocks_plain(uint32_t state[8], const uint8_t *blocks, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        hash_block(state, blocks + 64 * i);
+}
+
+#if defined(__x86_64__)
+/* Four rounds an iteration. The instructions take the state as ABEF and CDGH, from the highest word to the lowest. */
+__attribute__((target("sha,sse4.1"))) static void hash_blocks_by_cpu(uint32_t state[8], const uint8_t *blocks,
+                                                                     size_t count)
+{
+    const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+    const __m128i cdab = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)(const void *)state), 0xb1);
+    const __m128i efgh = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)(const void *)(state + 4)), 0x1b);
+    __m128i abef = _mm_alignr_epi8(cdab, efgh, 8), cdgh = _mm_blend_epi16(efgh, cdab, 0xf0), feba, dchg;
+
+    for (size_t block = 0; block < count; block++) {
+        const __m128i *in = (const __m128i *)(const void *)(blocks + 64 * block);
+        const __m128i old_abef = abef, old_cdgh = cdgh;
+        __m128i w[4]; /* the last 16 words of the message */
+
+        for (int i = 0; i < 16; i++) {
+            __m128i *next = &w[i % 4], sum;
+
+            if (i < 4)
+                *next = _mm_shuffle_epi8(_mm_loadu_si128(in + i), swap);
+            else
+                *next = _mm_sha256msg2_epu32(_mm_add_epi32(_mm_sha256msg1_epu32(*next, w[(i + 1) % 4]),
+                                                           _mm_alignr_epi8(w[(i + 3) % 4], w[(i + 2) % 4], 4)),
+                                             w[(i + 3) % 4]);
+            sum = _mm_add_epi32(*next, _mm_loadu_si128((const __m128i *)(const void *)(k + 4 * i)));
+            cdgh = _mm_sha256rnds2_epu32(cdgh, abef, sum);
+            abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(sum, 0x0e));
+        }
+        abef = _mm_add_epi32(abef, old_abef);
+        cdgh = _mm_add_epi32(cdgh, old_cdgh);
+    }
+    feba = _mm_shuffle_epi32(abef, 0x1b);
+    dchg = _mm_shuffle_epi32(cdgh, 0xb1);
+    _mm_storeu_si128((__m128i *)(void *)state, _mm_blend_epi16(feba, dchg, 0xf0));
+    _mm_storeu_si128((__m128i *)(void *)(state + 4), _mm_alignr_epi8(dchg, feba, 8));
+}
+
+static bool has_instructions(void)
+{
+    static atomic_int known; /* 1: it has none; 2: it has them */
+    int is = atomic_load_explicit(&known, memory_order_relaxed);
+
+    if (is == 0) {
+        uint32_t a, b = 0, c = 0, d;
+        const bool has_sse = __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_SSE4_1) != 0;
+
+        is = has_sse && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & bit_SHA) != 0 ? 2 : 1;
+        atomic_store_explicit(&known, is, memory_order_relaxed);
+    }
+    return is == 2;
+}
+#endif
+
+void sha256_blocks(uint32_t state[8], const uint8_t *blocks, size_t count)
+{
+#if defined(__x86_64__)
+    if (has_instructions()) {
+        hash_blocks_by_cpu(state, blocks, count);
+        return;
+    }
+#endif
+    sha256_blocks_plain(state, blocks, count);
+}
+
 void sha256_init(struct sha256 *sha256)
 {
     static const uint32_t start[8] = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
@@ -60,12 +136,17 @@ void sha256_update(struct sha256 *sha256, const void *data, size_t bytes)
     while (bytes > 0) {
         size_t used = sha256->bytes % 64, taken = bytes < 64 - used ? bytes : 64 - used;
 
-        memcpy(sha256->block + used, in, taken);
+        if (used == 0 && bytes >= 64) {
+            taken = bytes - bytes % 64;
+            sha256_blocks(sha256->state, in, taken / 64);
+        } else {
+            memcpy(sha256->block + used, in, taken);
+            if (used + taken == 64)
+                sha256_blocks(sha256->state, sha256->block, 1);
+        }
         sha256->bytes += taken;
         in += taken;
         bytes -= taken;
-        if (used + taken == 64)
-            hash_block(sha256->state, sha256->block);
     }
 }
 

@@ -256,7 +256,7 @@ enum { GRAPH_SCOPE = 256 };
 const char *graph_node_scope(const graph_node *node, char text[GRAPH_SCOPE]);
 /* Tables of modules are at the deepest level with at most this many of them. */
 enum { GRAPH_SCOPE_ROWS = 40 };
-/* Cuts a text of graph_node_scope() to its first `parts` (at least one) parts. False: it has no more than these. */
+/* Cuts a text of graph_node_scope() to its first `parts` (at least one) parts. False: it has no further parts. */
 bool graph_scope_cut(char *scope, uint32_t parts);
 /* Appends " (from SOURCE)" to the message, if the node has a source, the message does not have it yet, and both fit. */
 void graph_add_source(const graph_node *node, inlay_diag *diag);

@@ -10,8 +10,9 @@
  * reason. Such a verdict on a plugin of the host's own folder is never stored, so that no single event takes it from
  * all programs of a user.
  *
- * Crashes with a model, in the process of a program, are kept beside the verdict: up to CRASH_MARKS files, one for each
- * model, which count for a day. The plugin is not loaded for these models, and with CRASH_MARKS of them for none.
+ * Crashes with a model, in the process of a program, are kept in the folder of the verdict: up to CRASH_MARKS files,
+ * one for each model, which count for a day. The plugin is not loaded for these models, and with CRASH_MARKS of them
+ * for none.
  *
  * Any thread may call these functions; a signal handler only verdict_mark_crash(). */
 #ifndef PLUGIN_VERDICT_H

@@ -538,7 +538,8 @@ static inlay_status add_tensors(struct adding *adding, const struct adapter *ada
         other[bytes + 6] = first ? 'B' : 'A';
         second = safetensors_find(&adapter->file, other);
         if (second == NULL)
-            return tensor_fail(adding, adapter, name, first ? "has no lora_B beside it" : "has no lora_A beside it");
+            return tensor_fail(adding, adapter, name,
+                               first ? "has no lora_B of the same module" : "has no lora_A of the same module");
         if (!first)
             continue;
         if (strncmp(name, wrapper, sizeof wrapper - 1) == 0) {

@@ -149,7 +149,7 @@ static inlay_status say_choice(const struct choice *choice)
     if (choice->is_demanded)
         strbuf_format(&text, " <= max_error %g", choice->limit);
     if (choice->left_out.size > 0)
-        strbuf_format(&text, " (left out: %s)", choice->left_out.data + 2);
+        strbuf_format(&text, " (skipped: %s)", choice->left_out.data + 2);
     session->loading.chosen = text.failed ? NULL : arena_string(&session->arena, text.data);
     strbuf_deinit(&text);
     if (session->loading.chosen == NULL)

@@ -45,7 +45,7 @@ struct pool_worker {
     struct pool_worker *older; /* in `workers` */
 };
 
-static struct pool_worker *workers;                 /* atomic: all, never freed */
+static struct pool_worker *workers;                 /* atomic: the list of all workers, which are never freed */
 static _Thread_local struct pool_worker *preferred; /* the first worker that this thread claimed last */
 
 /* The k-th allowed CPU after `cpu`; -1 = there are fewer others. */

@@ -1,4 +1,4 @@
-/* serve/base/rollout.h - a new version of a model beside the one that is served: its rules, its statistics, and the
+/* serve/base/rollout.h - a new version of a model while another one is served: its rules, its statistics, and the
  * decision that follows from both.
  *
  * Some of the requests without a version run on both versions: with ROLLOUT_CANARY, the new one (the candidate) answers

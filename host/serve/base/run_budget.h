@@ -22,7 +22,7 @@ struct run_budget {
     pthread_mutex_t lock;
     uint32_t running; /* runs in progress, without those that wait */
     uint64_t begun;   /* runs so far */
-    uint64_t ended;   /* of them */
+    uint64_t ended;   /* runs that have ended */
     bool is_taken;    /* a run that has waited is attempted again now */
 };
 

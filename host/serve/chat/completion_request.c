@@ -94,8 +94,7 @@ bool completion_request_read(completion_request *request, const request_form *fo
     if (request->candidates < request->choices)
         return body_fail_parameter(error, "best_of", "best_of is smaller than n");
     if (request->streams && request->candidates > request->choices)
-        return body_fail_parameter(error, "best_of",
-                                   "a stream cannot choose the best of several texts; leave out best_of");
+        return body_fail_parameter(error, "best_of", "a stream cannot choose the best of several texts; omit best_of");
     if (request->ends.min_tokens > request->ends.max_tokens)
         return body_fail_parameter(error, "min_tokens", "min_tokens is larger than max_tokens");
     if (request->streams && request->logs.prompt >= 0)

@@ -29,10 +29,11 @@ typedef struct reply_parts {
     ProtobufCBinaryData *raws;
     void **owned;           /* [output_count] */
     struct strbuf *strings; /* [output_count] */
-    struct region_parameters {
+    struct reply_parameters {
         Inference__Parameter parameters[3], *list[3];
         Inference__ParameterValue values[3];
     } * regions; /* [output_count] */
+    struct reply_parameters variant;
 } reply_parts;
 
 static void parts_deinit(reply_parts *parts, uint32_t count)
@@ -165,20 +166,43 @@ static bool is_raw(const struct call *call, const infer_output *outputs, uint32_
     return raw;
 }
 
-/* The output was written to shared memory: its message names the place. */
-static void set_region(Inference__Tensor *tensor, struct region_parameters *to, const infer_region *region)
+/* Sets the names and the types of parameters. */
+static void set_parameters(struct reply_parameters *to, const char *const *keys, uint32_t count,
+                           const Inference__ParameterValue__ChoiceCase *types)
 {
-    static const char *const keys[] = { "shared_memory_region", "shared_memory_offset", "shared_memory_byte_size" };
-
-    for (uint32_t i = 0; i < 3; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         inference__parameter__init(&to->parameters[i]);
         inference__parameter_value__init(&to->values[i]);
         to->parameters[i].key = (char *)(uintptr_t)keys[i];
         to->parameters[i].value = &to->values[i];
         to->list[i] = &to->parameters[i];
-        to->values[i].choice_case =
-            i == 0 ? INFERENCE__PARAMETER_VALUE__CHOICE_STRING_VALUE : INFERENCE__PARAMETER_VALUE__CHOICE_INT64_VALUE;
+        to->values[i].choice_case = types[i];
     }
+}
+
+/* The model is a package: the reply names the variant that ran, and its error. */
+static void set_variant(reply_parts *parts, const job_run *run)
+{
+    static const char *const keys[] = { "variant", "variant_error" };
+    static const Inference__ParameterValue__ChoiceCase types[] = { INFERENCE__PARAMETER_VALUE__CHOICE_STRING_VALUE,
+                                                                   INFERENCE__PARAMETER_VALUE__CHOICE_DOUBLE_VALUE };
+
+    set_parameters(&parts->variant, keys, 2, types);
+    parts->variant.values[0].string_value = (char *)(uintptr_t)run->variant;
+    parts->variant.values[1].double_value = run->variant_error;
+    parts->reply.parameters = parts->variant.list;
+    parts->reply.n_parameters = run->variant_error >= 0 ? 2 : 1;
+}
+
+/* The output was written to shared memory: its message names the place. */
+static void set_region(Inference__Tensor *tensor, struct reply_parameters *to, const infer_region *region)
+{
+    static const char *const keys[] = { "shared_memory_region", "shared_memory_offset", "shared_memory_byte_size" };
+    static const Inference__ParameterValue__ChoiceCase types[] = { INFERENCE__PARAMETER_VALUE__CHOICE_STRING_VALUE,
+                                                                   INFERENCE__PARAMETER_VALUE__CHOICE_INT64_VALUE,
+                                                                   INFERENCE__PARAMETER_VALUE__CHOICE_INT64_VALUE };
+
+    set_parameters(to, keys, 3, types);
     to->values[0].string_value = (char *)(uintptr_t)region->name;
     to->values[1].int64_value = (int64_t)region->offset;
     to->values[2].int64_value = (int64_t)region->bytes;
@@ -242,6 +266,8 @@ static inlay_status write(struct request *request, const infer_output *outputs, 
         parts.reply.model_name = call->request.job.model->name;
         parts.reply.model_version = call->request.job.model->version;
         parts.reply.id = call->unpacked->id;
+        if (call->request.job.run.variant != NULL)
+            set_variant(&parts, &call->request.job.run);
         parts.reply.n_outputs = count;
         parts.reply.outputs = parts.tensor_list;
         parts.reply.n_raw_output_contents = raw ? count : 0;

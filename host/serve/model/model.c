@@ -207,25 +207,43 @@ static void warm_all(struct model *model)
     }
 }
 
-uint64_t model_file_bytes(const char *path, bool whole_folder)
+/* The files of a folder, and of the folders in it if `deep`. */
+static uint64_t folder_bytes(const char *path, bool deep)
 {
-    const char *slash = strrchr(path, '/');
+    DIR *dir = opendir(path);
     const struct dirent *entry;
-    struct stat st;
     uint64_t bytes = 0;
-    char folder[4200];
-    DIR *dir;
+    char inner[4600];
+    struct stat st;
 
-    if (!whole_folder || slash == NULL)
-        return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
-    (void)snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
-    dir = opendir(folder);
-    while (dir != NULL && (entry = readdir(dir)) != NULL)
-        if (fstatat(dirfd(dir), entry->d_name, &st, 0) == 0 && S_ISREG(st.st_mode))
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        if (fstatat(dirfd(dir), entry->d_name, &st, 0) != 0)
+            continue;
+        if (S_ISREG(st.st_mode))
             bytes += (uint64_t)st.st_size;
+        if (!S_ISDIR(st.st_mode) || !deep || entry->d_name[0] == '.')
+            continue;
+        (void)snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name);
+        bytes += folder_bytes(inner, false);
+    }
     if (dir != NULL)
         (void)closedir(dir);
     return bytes;
+}
+
+uint64_t model_file_bytes(const char *path, bool whole_folder)
+{
+    const char *slash = strrchr(path, '/');
+    struct stat st;
+    char folder[4200];
+
+    if (whole_folder && slash != NULL) {
+        (void)snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
+        return folder_bytes(folder, false);
+    }
+    if (stat(path, &st) != 0)
+        return 0;
+    return S_ISDIR(st.st_mode) ? folder_bytes(path, true) : (uint64_t)st.st_size;
 }
 
 uint64_t model_run_bytes(struct model *model)

@@ -124,7 +124,7 @@ typedef struct model_decoding {
     struct model *draft; /* a smaller model, which guesses tokens of the texts; NULL: none; a reference */
     char **adapters;     /* [adapter_count] names of LoRA adapters, in the order of option adapter; owned */
     uint32_t adapter_count;
-    struct sched *sched; /* of its texts, see schedule/text_jobs.h; NULL before the first one */
+    struct sched *sched; /* the scheduler of its texts, see schedule/text_jobs.h; NULL before the first one */
 } model_decoding;
 
 /* The part of a model for texts that reads images. */
@@ -186,6 +186,8 @@ typedef struct job_run {
     uint64_t queued_ns, started_ns, compute_ns, ended_ns;
     uint64_t rows;               /* of all jobs of the run */
     uint32_t threads;            /* most threads */
+    const char *variant;         /* of a package that ran; borrowed from the session; NULL: none */
+    double variant_error;        /* negative: not stated */
     struct run_profile *profile; /* NULL: it is not profiled; otlp_add() takes it */
 } job_run;
 
@@ -227,7 +229,7 @@ INLAY_NODISCARD inlay_status model_load(const char *name, uint64_t version, cons
 INLAY_NODISCARD inlay_status model_load_ensemble(const char *name, uint64_t version, const char *path,
                                                  const model_settings *settings, struct ensemble *ensemble,
                                                  struct model **out_model, inlay_diag *diag);
-/* Size of the model's files: of `path`, or of all files in its folder. */
+/* Size of the model's files: of `path`, which may be a package, or of all files in its folder. */
 uint64_t model_file_bytes(const char *path, bool whole_folder);
 /* Bytes of its files, and of the memory of its contexts, sequences and batches at this moment. */
 uint64_t model_bytes(struct model *model);

@@ -245,6 +245,8 @@ bool model_run(struct model *model, struct instance *instance, uint32_t count)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     uint64_t rows = 0, from = 0, start = clock_ns(), bound, ended;
+    const char *variant = NULL;
+    double variant_error = -1;
     run_profile *profile;
     inlay_status status;
 
@@ -260,6 +262,8 @@ bool model_run(struct model *model, struct instance *instance, uint32_t count)
     if (status == INLAY_IO_ERROR && model->ensemble == NULL)
         atomic_store(&model->file.lost, true);
     ended = clock_ns();
+    if (instance->context != NULL)
+        variant = inlay_context_variant(instance->context, &variant_error);
     run_profile_end(model, instance, profile, status == INLAY_OK);
     instance_unbind(model, instance);
     model_count_watchdog(model);
@@ -281,6 +285,8 @@ bool model_run(struct model *model, struct instance *instance, uint32_t count)
         job->run.ended_ns = ended;
         job->run.rows = rows;
         job->run.threads = instance->threads;
+        job->run.variant = variant;
+        job->run.variant_error = variant_error;
         job->run.profile = profile != NULL && job->sampled ? run_profile_ref(profile) : NULL;
         if (!job->is_copy)
             stats_add_time(&model->metrics.stats->queue, start - job->received_ns);

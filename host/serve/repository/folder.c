@@ -10,13 +10,18 @@
 #include <sys/stat.h>
 #include <time.h>
 
+static void free_model(const found_model *model)
+{
+    free(model->name);
+    free(model->path);
+    free(model->config);
+    free(model->versions);
+}
+
 void folder_deinit(struct folder *folder)
 {
-    for (uint32_t i = 0; i < folder->count; i++) {
-        free(folder->models[i].name);
-        free(folder->models[i].path);
-        free(folder->models[i].versions);
-    }
+    for (uint32_t i = 0; i < folder->count; i++)
+        free_model(&folder->models[i]);
     free(folder->models);
     *folder = (struct folder){ .models = NULL };
 }
@@ -134,17 +139,20 @@ static inlay_status read_versions(found_model *model, inlay_diag *diag)
     return INLAY_OK;
 }
 
-/* Appends a model with the first name_bytes of `name` as its name; `path` is its file or folder. */
-static inlay_status add(struct folder *folder, const char *name, size_t name_bytes, const char *path, bool is_folder,
-                        inlay_diag *diag)
+/* Appends a model with the first name_bytes of `name` as its name. config: see found_model; copied. */
+static inlay_status add(struct folder *folder, const char *name, size_t name_bytes, const char *path,
+                        const char *config, bool is_folder, inlay_diag *diag)
 {
     found_model *model;
 
     if (!LIST_GROW(folder->models, folder->count))
         return no_memory_for_list(diag);
     model = &folder->models[folder->count++];
-    *model = (found_model){ .name = strndup(name, name_bytes), .path = strdup(path), .is_folder = is_folder };
-    if (model->name == NULL || model->path == NULL)
+    *model = (found_model){ .name = strndup(name, name_bytes),
+                            .path = strdup(path),
+                            .config = config != NULL ? strdup(config) : NULL,
+                            .is_folder = is_folder };
+    if (model->name == NULL || model->path == NULL || (config != NULL && model->config == NULL))
         return no_memory_for_list(diag);
     if (is_folder)
         return read_versions(model, diag);
@@ -210,7 +218,7 @@ static inlay_status add_package(struct folder *folder, const char *path, const c
     if (status == INLAY_OK && variant[0] != '\0')
         status = package_find(&package, path, variant, &found, diag);
     if (status == INLAY_OK)
-        status = add(folder, name, strlen(name), found != NULL ? found->file : path, false, diag);
+        status = add(folder, name, strlen(name), found != NULL ? found->file : path, path, false, diag);
     package_deinit(&package);
     return status;
 }
@@ -241,7 +249,7 @@ static inlay_status add_published(struct folder *folder, const char *path, const
                                 "the folder, or set model_name",
                                 full, FOLDER_MAX_NAME);
         if (status == INLAY_OK)
-            status = add(folder, full, strlen(full), file, false, diag);
+            status = add(folder, full, strlen(full), file, path, false, diag);
     }
     return status;
 }
@@ -277,13 +285,13 @@ static inlay_status add_entry(struct folder *folder, const char *path, const cha
     if (follows_part(path, name))
         return INLAY_OK;
     if (S_ISREG(st.st_mode) && folder_is_name(name, bytes))
-        status = add(folder, name, bytes, full, false, diag);
+        status = add(folder, name, bytes, full, NULL, false, diag);
     else if (S_ISREG(st.st_mode) ? bytes > 0
                                  : name[0] != '.' && !folder_is_name(name, strlen(name)) && has_versions(full))
         refuse_name(folder, name);
     if (!S_ISDIR(st.st_mode) || !folder_is_name(name, strlen(name)))
         return status;
-    status = add(folder, name, strlen(name), full, true, diag);
+    status = add(folder, name, strlen(name), full, full, true, diag);
     return status == INLAY_OK && folder->models[folder->count - 1].version_count == 0
                ? add_published(folder, full, name, variant, diag)
                : status;
@@ -303,18 +311,11 @@ static void sort_unique(struct folder *folder)
 
         INLAY_CHECK(kept <= i);
         if (model->version_count == 0 || (duplicate && !model->is_folder)) {
-            free(model->name);
-            free(model->path);
-            free(model->versions);
+            free_model(model);
             continue;
         }
-        if (duplicate) {
-            found_model file = folder->models[--kept];
-
-            free(file.name);
-            free(file.path);
-            free(file.versions);
-        }
+        if (duplicate)
+            free_model(&folder->models[--kept]);
         folder->models[kept++] = *model;
     }
     folder->count = kept;
@@ -325,7 +326,7 @@ static inlay_status add_itself(struct folder *folder, const char *path, const ch
                                inlay_diag *diag)
 {
     char file[FOLDER_PATH_BYTES];
-    const inlay_status status = add(folder, name, strlen(name), path, true, diag);
+    const inlay_status status = add(folder, name, strlen(name), path, path, true, diag);
 
     if (status != INLAY_OK)
         return status;
@@ -336,7 +337,7 @@ static inlay_status add_itself(struct folder *folder, const char *path, const ch
     *out_is_model = folder_file(path, file);
     if (!*out_is_model)
         return INLAY_OK;
-    return add(folder, name, strlen(name), file, false, diag);
+    return add(folder, name, strlen(name), file, path, false, diag);
 }
 
 static inlay_status add_entries(struct folder *folder, const char *path, const char *variant, inlay_diag *diag)
@@ -424,7 +425,7 @@ inlay_status folder_read(const char *path, const char *name, const char *variant
                               "%s: the name of a model has letters, digits, '.', '_' and '-', and at most %d bytes; "
                               "rename the file, or set model_name",
                               path, FOLDER_MAX_NAME);
-        status = add(out_folder, base, stem_bytes(base), path, false, diag);
+        status = add(out_folder, base, stem_bytes(base), path, NULL, false, diag);
     } else {
         status = read_folder(path, name, variant, out_folder, diag);
     }
@@ -610,22 +611,37 @@ static void mix_part(files_state *state, const found_model *model, uint64_t vers
     }
 }
 
+static void mix_package(files_state *state, const char *path)
+{
+    model_package package;
+
+    if (package_read(path, &package, NULL) == INLAY_OK)
+        for (uint32_t i = 0; i < package.count; i++)
+            if (package.variants[i].file != NULL)
+                mix_file(state, package.variants[i].file);
+    package_deinit(&package);
+}
+
 static files_state state_of(const found_model *model, uint64_t version)
 {
     char path[FOLDER_PATH_BYTES], version_path[FOLDER_PATH_BYTES - 16];
     files_state state = { .sum = 0 };
     unsigned number, count;
 
+    if (model->config != NULL) {
+        (void)snprintf(path, sizeof path, "%s/config.yaml", model->config);
+        mix_file(&state, path);
+        (void)snprintf(path, sizeof path, "%s/config.pbtxt", model->config);
+        mix_file(&state, path);
+    }
     if (!model->is_folder) {
         mix_file(&state, model->path);
         if (is_part(model->path, &number, &count))
             mix_parts(&state, model->path, count);
+        if (package_is(model->path))
+            mix_package(&state, model->path);
         return state;
     }
-    (void)snprintf(path, sizeof path, "%s/config.yaml", model->path);
-    mix_file(&state, path);
-    (void)snprintf(path, sizeof path, "%s/config.pbtxt", model->path);
-    mix_file(&state, path);
     for (uint32_t i = 0; i < model->version_count; i++) {
         if (version != 0 && model->versions[i] != version)
             continue;

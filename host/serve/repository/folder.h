@@ -8,7 +8,8 @@ enum { FOLDER_MAX_NAME = 128, FOLDER_PATH_BYTES = 4200 };
 
 typedef struct found_model {
     char *name;
-    char *path; /* the model's file or folder */
+    char *path;   /* the model's file, its package, or the folder of its versions */
+    char *config; /* the folder in which config.yaml or config.pbtxt may be; NULL: the model is a file alone */
     bool is_folder;
     uint64_t *versions; /* [version_count] ascending; 1 for a file */
     uint32_t version_count;

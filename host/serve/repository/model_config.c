@@ -195,6 +195,15 @@ bool model_config_is_ensemble(const char *folder)
     return is_ensemble;
 }
 
+bool model_config_exists(const char *folder)
+{
+    char yaml[4200], text[4200];
+
+    (void)snprintf(yaml, sizeof yaml, "%s/config.yaml", folder);
+    (void)snprintf(text, sizeof text, "%s/config.pbtxt", folder);
+    return access(yaml, F_OK) == 0 || access(text, F_OK) == 0;
+}
+
 inlay_status model_config_read(const char *folder, const char *name, model_config *config, inlay_diag *diag)
 {
     char yaml[4200], text[4200];

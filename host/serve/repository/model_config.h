@@ -1,4 +1,5 @@
-/* serve/repository/model_config.h - NAME/config.yaml or NAME/config.pbtxt: how one model is served. config.yaml:
+/* serve/repository/model_config.h - config.yaml or config.pbtxt, in the folder NAME of the model or of its package: how
+ * one model is served. config.yaml:
  *
  *     max_batch: 32          # the server's settings of the same names, for this model
  *     batch_delay_us: 500
@@ -41,6 +42,8 @@ typedef struct model_config {
 INLAY_NODISCARD inlay_status model_config_read(const char *folder, const char *name, model_config *config,
                                                inlay_diag *diag);
 void model_config_deinit(model_config *config);
+/* Whether the folder has one of these files. */
+bool model_config_exists(const char *folder);
 /* Appends a library option; origin, of the setting, is the beginning of messages. */
 INLAY_NODISCARD inlay_status model_config_add_option(model_config *config, const char *origin, const char *name,
                                                      size_t name_bytes, const char *value, inlay_diag *diag);

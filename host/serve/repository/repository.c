@@ -112,7 +112,7 @@ void repository_close(struct repository *repository)
 
 static bool is_wanted(const found_model *model, const model_config *config, uint32_t i)
 {
-    if (config->all_versions || !model->is_folder)
+    if (config->all_versions || model->config == NULL)
         return true;
     for (uint32_t k = 0; k < config->version_count; k++)
         if (config->versions[k] == model->versions[i])
@@ -387,6 +387,11 @@ static inlay_status check_trust(const struct repository *repository, const found
             "%.300s: a signature of one file does not include its tokenizer; move both into a folder %s/1 "
             "as model.onnx and tokenizer.json, and sign the folder %s",
             model->path, model->name, model->name);
+    if (model->config != NULL && strcmp(model->config, model->path) != 0 && model_config_exists(model->config))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "%.300s: its signature does not include the configuration in %.300s; move the model into a "
+                          "folder %s/1 beside it, and sign the folder %s",
+                          model->path, model->config, model->name, model->name);
     return signing_check(model->path, NULL, keys, &report, diag);
 }
 
@@ -462,8 +467,12 @@ static inlay_status load_model(struct repository *repository, const found_model 
 
     INLAY_CHECK(model->version_count > 0);
     status = check_trust(repository, model, diag);
-    if (status == INLAY_OK && model->is_folder)
-        status = model_config_read(model->path, model->name, &config, diag);
+    if (status == INLAY_OK && model->config != NULL)
+        status = model_config_read(model->config, model->name, &config, diag);
+    if (status == INLAY_OK && config.is_ensemble && !model->is_folder)
+        status =
+            inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                       "%.300s/config.pbtxt: platform: the folder has a model, so it is no ensemble", model->config);
     if (status != INLAY_OK) {
         repository_set_failed(repository, model->name, model->versions[model->version_count - 1], diag,
                               reason != LOAD_RETRIED);

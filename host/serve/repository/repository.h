@@ -89,7 +89,7 @@ uint64_t repository_run_bytes(struct repository *repository);
 /* A reference to the next loaded model, from position *at on, which begins at 0; NULL: there are no more. */
 struct model *repository_next(struct repository *repository, uint32_t *at);
 
-/* A new version beside the served one, see serve/base/rollout.h. Reference-counted. */
+/* A new version that is compared with the served one, see serve/base/rollout.h. Reference-counted. */
 struct rollout {
     atomic_uint refs;
     struct board *board;

@@ -170,7 +170,7 @@ static bool add(struct repository *repository, struct rollout *rollout)
     struct entry *entry = NULL;
     char reason[128];
 
-    (void)snprintf(reason, sizeof reason, "candidate of a %s rollout beside version %s, with %g %% of the requests",
+    (void)snprintf(reason, sizeof reason, "candidate of a %s rollout against version %s, with %g %% of the requests",
                    rollout_mode_name(rollout->rules.mode), rollout->stable->version, rollout->rules.percent);
     (void)pthread_mutex_lock(&repository->lock);
     if (LIST_GROW(repository->rollouts, repository->rollout_count))

@@ -94,9 +94,16 @@ INLAY_NODISCARD inlay_status infer_output_copy(const infer_output *output, infer
 uint64_t infer_request_bytes(const infer_request *request);
 uint64_t infer_output_bytes(const infer_output *output);
 
+/* What computed a reply; borrowed. */
+typedef struct infer_source {
+    const char *model, *version;
+    const char *variant;  /* of a model package; NULL: none */
+    double variant_error; /* negative: not stated */
+} infer_source;
+
 /* Writes the reply of POST .../infer into out. *out_header_bytes is the length of its JSON if binary tensors follow,
  * otherwise 0. */
-INLAY_NODISCARD inlay_status infer_write_rest(const infer_request *request, const char *model, const char *version,
+INLAY_NODISCARD inlay_status infer_write_rest(const infer_request *request, const infer_source *source,
                                               const infer_output *outputs, uint32_t output_count, struct strbuf *out,
                                               size_t *out_header_bytes, inlay_diag *diag);
 #endif

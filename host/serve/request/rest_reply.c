@@ -60,22 +60,33 @@ static inlay_status write_output(const infer_output *output, const infer_region 
     return status;
 }
 
-inlay_status infer_write_rest(const infer_request *request, const char *model, const char *version,
-                              const infer_output *outputs, uint32_t output_count, struct strbuf *out,
-                              size_t *out_header_bytes, inlay_diag *diag)
+/* The parameters of a reply of a model package: the variant that ran, and its error. */
+static void write_variant(struct strbuf *out, const infer_source *source)
+{
+    strbuf_text(out, ",\"parameters\":{\"variant\":");
+    strbuf_json(out, source->variant, strlen(source->variant));
+    if (source->variant_error >= 0)
+        strbuf_format(out, ",\"variant_error\":%.9g", source->variant_error);
+    strbuf_text(out, "}");
+}
+
+inlay_status infer_write_rest(const infer_request *request, const infer_source *source, const infer_output *outputs,
+                              uint32_t output_count, struct strbuf *out, size_t *out_header_bytes, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     bool any = false;
 
     *out_header_bytes = 0;
     strbuf_text(out, "{\"model_name\":");
-    strbuf_json(out, model, strlen(model));
+    strbuf_json(out, source->model, strlen(source->model));
     strbuf_text(out, ",\"model_version\":");
-    strbuf_json(out, version, strlen(version));
+    strbuf_json(out, source->version, strlen(source->version));
     if (request->id[0] != '\0') {
         strbuf_text(out, ",\"id\":");
         strbuf_json(out, request->id, strlen(request->id));
     }
+    if (source->variant != NULL)
+        write_variant(out, source);
     strbuf_text(out, ",\"outputs\":[");
     for (uint32_t i = 0; status == INLAY_OK && i < output_count; i++) {
         if (i > 0)

@@ -22,9 +22,13 @@ static void fail(struct request *request, const inlay_diag *diag, bool is_busy)
 static inlay_status write(struct request *request, const infer_output *outputs, uint32_t output_count, inlay_diag *diag)
 {
     struct exchange *exchange = exchange_of_request(request);
-    const struct model *model = request->job.model;
-    inlay_status status = infer_write_rest(&request->infer, model->name, model->version, outputs, output_count,
-                                           &exchange->reply, &exchange->reply_json_bytes, diag);
+    const struct job *job = &request->job;
+    const infer_source source = { .model = job->model->name,
+                                  .version = job->model->version,
+                                  .variant = job->run.variant,
+                                  .variant_error = job->run.variant_error };
+    inlay_status status = infer_write_rest(&request->infer, &source, outputs, output_count, &exchange->reply,
+                                           &exchange->reply_json_bytes, diag);
 
     if (status != INLAY_OK)
         return status;

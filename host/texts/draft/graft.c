@@ -103,7 +103,7 @@ static bool add_constant(const onnx_file *model, wire_span value, uint32_t depth
     wire_span found;
     wire_field input;
 
-    if (value.count == 0) /* an input that is left out */
+    if (value.count == 0) /* an omitted input */
         return true;
     if (onnx_named(model->graph, GRAPH_INITIALIZER, TENSOR_NAME, value, &found))
         return add_once(part->weights, &part->weight_count, found);

@@ -31,14 +31,6 @@ static bool refuse_keywords(const schema_reader *reader, const json_t *schema)
     return json_object_get(schema, "$recursiveRef") == NULL || schema_fail(reader, "$recursiveRef", "not supported");
 }
 
-/* Whether `not` excludes values or a pattern only, which the types take into account. */
-static bool is_plain_not(const json_t *excluded)
-{
-    return json_object_size(excluded) == 1 &&
-           (json_object_get(excluded, "const") != NULL || json_object_get(excluded, "enum") != NULL ||
-            json_object_get(excluded, "pattern") != NULL);
-}
-
 static bool add_part(schema_reader *reader, schema_list *list, json_t *part, schema_list *active);
 
 /* Adds the schemas that the keywords of the part stand for. */
@@ -62,7 +54,8 @@ static bool add_implied(schema_reader *reader, schema_list *list, json_t *part, 
         return false;
     if (json_object_get(part, "if") != NULL && !add_part(reader, list, schema_if(reader, part), active))
         return false;
-    if (excluded != NULL && !is_plain_not(excluded) && !add_part(reader, list, schema_not(reader, excluded), active))
+    if (excluded != NULL && schema_plain_not(part) == NULL &&
+        !add_part(reader, list, schema_not(reader, excluded), active))
         return false;
     for (size_t i = 0; i < sizeof dependent / sizeof *dependent; i++)
         if (json_object_get(part, dependent[i]) != NULL &&
@@ -150,9 +143,11 @@ static bool types_of(const schema_reader *reader, const schema_list *list, uint3
         if (type != NULL && !schema_types(reader, type, &types))
             return false;
         given |= type != NULL;
-        if (json_object_get(json_object_get(list->parts[i], "not"), "pattern") != NULL &&
-            is_plain_not(json_object_get(list->parts[i], "not")))
+        if (json_object_get(schema_plain_not(list->parts[i]), "pattern") != NULL ||
+            json_object_get(schema_plain_not(list->parts[i]), "format") != NULL)
             types &= SCHEMA_STRING;
+        if (json_object_get(schema_plain_not(list->parts[i]), "multipleOf") != NULL)
+            types &= SCHEMA_NUMBER;
         *out &= types;
     }
     if (!given)
@@ -166,10 +161,8 @@ static json_t *excluded_values(const schema_list *list)
     json_t *all = json_array();
 
     for (uint32_t i = 0; i < list->count; i++) {
-        const json_t *excluded = json_object_get(list->parts[i], "not");
+        const json_t *excluded = schema_plain_not(list->parts[i]);
 
-        if (!is_plain_not(excluded))
-            continue;
         if (json_object_get(excluded, "const") != NULL)
             (void)json_array_append(all, json_object_get(excluded, "const"));
         (void)json_array_extend(all, json_object_get(excluded, "enum"));
@@ -211,13 +204,14 @@ static void make_value(schema_reader *reader)
 /* The keywords of a schema that concern numbers, or strings. A new object. */
 static json_t *keywords_of(const json_t *schema, uint32_t types)
 {
-    static const char *const of_numbers[] = { "minimum",          "maximum",    "exclusiveMinimum",
-                                              "exclusiveMaximum", "multipleOf", NULL };
+    static const char *const of_numbers[] = {
+        "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "not", NULL
+    };
     static const char *const of_strings[] = { "minLength", "maxLength", "pattern", "format", "not", NULL };
     json_t *own = json_object();
 
     for (const char *const *name = (types & SCHEMA_NUMBER) != 0 ? of_numbers : of_strings; *name != NULL; name++)
-        if (strcmp(*name, "not") != 0 || is_plain_not(json_object_get(schema, *name)))
+        if (strcmp(*name, "not") != 0 || schema_plain_not(schema) != NULL)
             (void)json_object_set(own, *name, json_object_get(schema, *name));
     return own;
 }
@@ -268,10 +262,6 @@ static bool values_of_types(schema_reader *reader, const schema_list *list, uint
             *out = schema_either(reader, *out, schema_words(reader, words[i].text));
         json_decref(value);
     }
-    for (size_t i = 0; i < json_array_size(excluded); i++)
-        if ((types & (SCHEMA_ARRAY | SCHEMA_OBJECT)) != 0 &&
-            (json_is_array(json_array_get(excluded, i)) || json_is_object(json_array_get(excluded, i))))
-            return schema_fail(reader, "not", "an array or an object cannot be excluded");
     for (uint32_t i = 0; i < 2; i++) {
         const uint32_t scalar = types & (i == 0 ? (uint32_t)SCHEMA_NUMBER : (uint32_t)SCHEMA_STRING);
 

@@ -99,6 +99,10 @@ bool schema_types(const schema_reader *reader, const json_t *type, uint32_t *out
 bool schema_count(const schema_reader *reader, const schema_list *list, const char *keyword, bool largest,
                   uint32_t *out);
 
+/* The part's `not` if it excludes only scalars, a pattern, a format or multiples, which the types take into account;
+ * else NULL. */
+const json_t *schema_plain_not(const json_t *part);
+
 /* Combinations of expressions; an expression without any text is left out. */
 grammar_node schema_join(const schema_reader *reader, grammar_node first, grammar_node second);
 grammar_node schema_either(const schema_reader *reader, grammar_node first, grammar_node second);
@@ -128,6 +132,9 @@ grammar_node schema_list_of(const schema_reader *reader, const char *open, gramm
                             uint32_t least, uint32_t most);
 /* The regular expression of a format, or of what a text with a pattern may be; NULL: the format has no meaning here. */
 const char *schema_format(const char *format, bool has_pattern);
+/* The regular expression of a set that has all texts of a format; NULL: the format has no meaning here, or no set that
+ * leaves out many others. */
+const char *schema_format_cover(const char *format);
 
 /* schema_rewrite.c: schemas that express these keywords by others. NULL: the reason is set. They live as long as the
  * reader. */

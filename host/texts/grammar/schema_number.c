@@ -353,30 +353,44 @@ static bool one_side(const schema_reader *reader, const schema_list *list, const
 {
     const bool whole_only = (types & SCHEMA_FRACTION) == 0;
     magnitude_bound low, high;
-    grammar_node with[MAX_TERMS + 2], without[2];
-    uint32_t with_count = 0, without_count = 0;
+    grammar_node with[MAX_TERMS + 2], without[MAX_TERMS + 2];
+    uint32_t with_count = 0, without_count = 0, most_scale = 0;
+    bool has_not = false;
+    char digits[32];
 
     *out = grammar_never(reader->grammar);
     if (!one_sign(range, negative, &low, &high))
         return true;
     with[with_count++] = magnitudes(reader, &low, &high, whole_only ? 0 : DIGITS);
-    for (uint32_t i = 0; i < list->count; i++) {
-        const json_t *value = json_object_get(list->parts[i], "multipleOf");
+    for (uint32_t i = 0; i < 2 * list->count; i++) {
+        const json_t *part = list->parts[i / 2];
+        const bool in_not = i % 2 == 1;
+        const json_t *value = json_object_get(in_not ? schema_plain_not(part) : part, "multipleOf");
         uint32_t number, scale;
 
         if (value == NULL)
             continue;
-        if (with_count == MAX_TERMS || !read_multiple(value, &number, &scale))
+        if (with_count + without_count == MAX_TERMS || !read_multiple(value, &number, &scale))
             return schema_fail(reader, "multipleOf", "must be above 0 and have at most 4096 remainders");
-        with[with_count++] = multiples(reader, number, scale);
+        if (in_not)
+            without[without_count++] =
+                schema_join(reader, multiples(reader, number, scale),
+                            schema_regex(reader, scale > 0 ? "0*" : "(?:\\.0*)?", false)); /* in every form */
+        else
+            with[with_count++] = multiples(reader, number, scale);
+        has_not |= in_not;
+        most_scale = in_not && scale > most_scale ? scale : most_scale;
     }
     without[without_count] = forms_of_all(reader, excluded, negative);
     without_count += !grammar_is_never(reader->grammar, without[without_count]);
     if ((types & SCHEMA_INTEGER) == 0)
         without[without_count++] = schema_regex(reader, "[0-9]+(?:\\.0*)?", false);
-    if (without_count > 0 &&
-        !whole_only) /* at most DIGITS, so that no double's reader takes one for an excluded number */
-        with[with_count++] = schema_regex(reader, "[0-9.]{1,16}", false);
+    if (without_count > 0 && (!whole_only || has_not)) {
+        /* At most DIGITS, so that no double's reader takes one for an excluded number, and fewer by the digits of the
+         * fraction of a number whose multiples are excluded, for readers that divide by it. */
+        (void)snprintf(digits, sizeof digits, "[0-9.]{1,%u}", has_not ? DIGITS - most_scale : DIGITS + 1u);
+        with[with_count++] = schema_regex(reader, digits, false);
+    }
     if (!schema_product(reader, "multipleOf", with, with_count, without, without_count, out))
         return false;
     if (negative)
@@ -402,7 +416,8 @@ bool schema_numbers(const schema_reader *reader, const schema_list *list, uint32
         !take_bound(reader, list, "exclusiveMaximum", false, true, &range.high))
         return false;
     for (uint32_t i = 0; i < list->count; i++)
-        has_multiple |= json_object_get(list->parts[i], "multipleOf") != NULL;
+        has_multiple |= json_object_get(list->parts[i], "multipleOf") != NULL ||
+                        json_object_get(schema_plain_not(list->parts[i]), "multipleOf") != NULL;
     if (types == SCHEMA_NUMBER && range.low.none && range.high.none && !has_multiple &&
         json_array_size(excluded) == 0) {
         *out = schema_any_number(reader);

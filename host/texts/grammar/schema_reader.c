@@ -129,6 +129,26 @@ bool schema_count(const schema_reader *reader, const schema_list *list, const ch
     return true;
 }
 
+static bool is_scalar(const json_t *value)
+{
+    return value != NULL && !json_is_array(value) && !json_is_object(value);
+}
+
+const json_t *schema_plain_not(const json_t *part)
+{
+    static const char *const keywords[] = { "pattern", "format", "multipleOf" };
+    const json_t *excluded = json_object_get(part, "not"), *values = json_object_get(excluded, "enum"), *value;
+    bool plain = json_is_array(values);
+    size_t i;
+
+    json_array_foreach(values, i, value)
+        plain = plain && is_scalar(value);
+    plain = plain || is_scalar(json_object_get(excluded, "const"));
+    for (i = 0; i < sizeof keywords / sizeof *keywords; i++)
+        plain = plain || json_object_get(excluded, keywords[i]) != NULL;
+    return plain && json_object_size(excluded) == 1 ? excluded : NULL;
+}
+
 grammar_node schema_join(const schema_reader *reader, grammar_node first, grammar_node second)
 {
     if (grammar_is_never(reader->grammar, first))

@@ -106,8 +106,8 @@ static bool add_opposite(json_t *alternatives, const char *keyword, json_t *valu
                 alternatives, json_pack("{s:s, s:O}", "type", opposites[i].type, opposites[i].opposite, value));
         else if (json_number_value(value) + opposites[i].step >= 0)
             (void)json_array_append_new(alternatives,
-                                        json_pack("{s:s, s:I}", "type", opposites[i].type, opposites[i].opposite,
-                                                  (json_int_t)json_number_value(value) + opposites[i].step));
+                                        json_pack("{s:s, s:f}", "type", opposites[i].type, opposites[i].opposite,
+                                                  json_number_value(value) + opposites[i].step));
         return true;
     }
     return false;
@@ -143,26 +143,155 @@ static void add_negations(json_t *alternatives, const json_t *schemas, bool toge
         (void)json_array_append_new(alternatives, json_pack("{s:o}", "allOf", all));
 }
 
-/* Keywords whose negation is left out. */
+/* The values of const or enum. A new array; NULL: there are none. */
+static json_t *listed_values(const json_t *schema)
+{
+    json_t *constant = json_object_get(schema, "const"), *values = json_object_get(schema, "enum");
+
+    return constant != NULL ? json_pack("[O]", constant) : json_incref(values);
+}
+
+/* Adds arrays in which too few items match `contains`, or too many. */
+static void add_wrong_counts(json_t *alternatives, const json_t *schema, json_t *contains)
+{
+    const json_t *least = json_object_get(schema, "minContains"), *most = json_object_get(schema, "maxContains");
+    const double needed = least != NULL ? json_number_value(least) : 1;
+
+    if (needed == 1)
+        (void)json_array_append_new(alternatives,
+                                    json_pack("{s:s, s:o}", "type", "array", "items", negation_of(contains)));
+    else if (needed > 1)
+        (void)json_array_append_new(alternatives, json_pack("{s:s, s:O, s:i, s:f}", "type", "array", "contains",
+                                                            contains, "minContains", 0, "maxContains", needed - 1));
+    if (most != NULL)
+        (void)json_array_append_new(alternatives, json_pack("{s:s, s:O, s:f}", "type", "array", "contains", contains,
+                                                            "minContains", json_number_value(most) + 1));
+}
+
+/* Adds arrays whose item at an index does not match the schema, which it takes. */
+static void add_wrong_item(const schema_reader *reader, json_t *alternatives, size_t index, json_t *schema)
+{
+    json_t *items = json_array();
+
+    for (size_t i = 0; schema_take(reader, 1) && i < index; i++)
+        (void)json_array_append_new(items, json_true());
+    (void)json_array_append_new(items, json_pack("{s:o}", "not", schema));
+    (void)json_array_append_new(alternatives, json_pack("{s:s, s:o, s:I}", "type", "array", "prefixItems", items,
+                                                        "minItems", (json_int_t)index + 1));
+}
+
+/* Adds objects that have a member, but lack members that it needs, or do not match a schema. */
+static void add_wrong_dependents(json_t *alternatives, json_t *dependent)
+{
+    const char *name;
+    json_t *needed;
+
+    json_object_foreach(dependent, name, needed) {
+        for (size_t i = 0; i < json_array_size(needed); i++)
+            if (json_is_string(json_array_get(needed, i)))
+                (void)json_array_append_new(alternatives,
+                                            json_pack("{s:s, s:[s], s:{s:b}}", "type", "object", "required", name,
+                                                      "properties", json_string_value(json_array_get(needed, i)), 0));
+        if (!json_is_array(needed))
+            (void)json_array_append_new(
+                alternatives, json_pack("{s:s, s:[s], s:O}", "type", "object", "required", name, "not", needed));
+    }
+}
+
+/* Adds what the branches of `if` exclude. */
+static void add_wrong_branches(json_t *alternatives, const json_t *schema, json_t *condition)
+{
+    json_t *good = json_object_get(schema, "then"), *bad = json_object_get(schema, "else");
+
+    if (good != NULL)
+        (void)json_array_append_new(alternatives, json_pack("{s:[O, o]}", "allOf", condition, negation_of(good)));
+    if (bad != NULL)
+        (void)json_array_append_new(alternatives,
+                                    json_pack("{s:[o, o]}", "allOf", negation_of(condition), negation_of(bad)));
+}
+
+/* If propertyNames excludes names that are listed: adds objects that have one of them. */
+static bool add_listed_names(json_t *alternatives, const json_t *names)
+{
+    json_t *excluded = json_object_get(names, "not"), *values = listed_values(excluded), *name;
+    const bool listed = json_object_size(names) == 1 && json_object_size(excluded) == 1 && values != NULL;
+    size_t i;
+
+    json_array_foreach(values, i, name)
+        if (listed && json_is_string(name))
+            (void)json_array_append_new(alternatives, json_pack("{s:s, s:[O]}", "type", "object", "required", name));
+    json_decref(values);
+    return listed;
+}
+
+/* Adds values other than an array or an object. */
+static void add_other_values(const schema_reader *reader, json_t *alternatives, const json_t *value)
+{
+    const bool is_array = json_is_array(value);
+    const char *type = is_array ? "array" : "object", *name;
+    const size_t count = is_array ? json_array_size(value) : json_object_size(value);
+    json_t *one;
+    size_t i;
+
+    (void)json_array_append_new(alternatives, json_pack("{s:{s:s}}", "not", "type", type));
+    if (is_array || count == 0) /* that an object has more members is left out */
+        (void)json_array_append_new(
+            alternatives,
+            json_pack("{s:s, s:I}", "type", type, is_array ? "minItems" : "minProperties", (json_int_t)count + 1));
+    if (is_array && count > 0)
+        (void)json_array_append_new(alternatives,
+                                    json_pack("{s:s, s:I}", "type", type, "maxItems", (json_int_t)count - 1));
+    json_array_foreach(value, i, one)
+        add_wrong_item(reader, alternatives, i, json_pack("{s:O}", "const", one));
+    json_object_foreach((json_t *)(uintptr_t)value, name, one) {
+        (void)json_array_append_new(alternatives, json_pack("{s:s, s:{s:b}}", "type", type, "properties", name, 0));
+        (void)json_array_append_new(alternatives, json_pack("{s:s, s:[s], s:{s:{s:{s:O}}}}", "type", type, "required",
+                                                            name, "properties", name, "not", "const", one));
+    }
+}
+
+/* The schema of all values that are not listed. A new one. */
+static json_t *unlisted(const schema_reader *reader, const json_t *values)
+{
+    json_t *all = json_array(), *plain = json_array(), *one;
+    size_t i;
+
+    json_array_foreach(values, i, one) {
+        json_t *others = json_array();
+
+        if (json_is_array(one) || json_is_object(one)) {
+            add_other_values(reader, others, one);
+            (void)json_array_append_new(all, json_pack("{s:O}", "anyOf", others));
+        } else {
+            (void)json_array_append(plain, one);
+        }
+        json_decref(others);
+    }
+    if (json_array_size(plain) > 0 || json_array_size(all) == 0)
+        (void)json_array_append_new(all, json_pack("{s:{s:O}}", "not", "enum", plain));
+    json_decref(plain);
+    return json_pack("{s:o}", "allOf", all);
+}
+
+/* Whether a format has a meaning, but no set of texts that can be excluded for it. */
+static bool has_no_cover(const json_t *format)
+{
+    const char *name = json_string_value(format);
+
+    return name != NULL && schema_format(name, false) != NULL && schema_format_cover(name) == NULL;
+}
+
+/* Keywords whose negation is left out, apart from propertyNames. */
 static bool has_no_negation(const char *keyword, const json_t *value)
 {
-    static const char *const keywords[] = { "if",
-                                            "format",
-                                            "multipleOf",
-                                            "patternProperties",
-                                            "propertyNames",
-                                            "prefixItems",
-                                            "dependentRequired",
-                                            "dependentSchemas",
-                                            "dependencies",
-                                            "$recursiveRef",
-                                            "unevaluatedItems",
+    static const char *const keywords[] = { "patternProperties", "$recursiveRef", "unevaluatedItems",
                                             "unevaluatedProperties" };
 
     for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
         if (strcmp(keyword, keywords[i]) == 0)
             return true;
-    return (strcmp(keyword, "additionalProperties") == 0 && !json_is_true(value)) ||
+    return (strcmp(keyword, "format") == 0 && has_no_cover(value)) ||
+           (strcmp(keyword, "additionalProperties") == 0 && !json_is_true(value)) ||
            (strcmp(keyword, "uniqueItems") == 0 && json_is_true(value));
 }
 
@@ -172,10 +301,21 @@ static bool negate_keyword(schema_reader *reader, json_t *alternatives, const js
 {
     if (strcmp(keyword, "type") == 0)
         return add_other_types(reader, alternatives, value);
-    if (strcmp(keyword, "const") == 0 || strcmp(keyword, "enum") == 0) {
-        (void)json_array_append_new(alternatives, json_pack("{s:{s:O}}", "not", keyword, value));
+    if (strcmp(keyword, "const") == 0) {
+        json_t *values = json_pack("[O]", value);
+
+        (void)json_array_append_new(alternatives, unlisted(reader, values));
+        json_decref(values);
+    } else if (strcmp(keyword, "enum") == 0) {
+        (void)json_array_append_new(alternatives, unlisted(reader, value));
     } else if (strcmp(keyword, "pattern") == 0) {
         (void)json_array_append_new(alternatives, json_pack("{s:s, s:{s:O}}", "type", "string", "not", keyword, value));
+    } else if (strcmp(keyword, "format") == 0) { /* one without a meaning excludes nothing */
+        if (json_is_string(value) && schema_format_cover(json_string_value(value)) != NULL)
+            (void)json_array_append_new(alternatives,
+                                        json_pack("{s:s, s:{s:O}}", "type", "string", "not", keyword, value));
+    } else if (strcmp(keyword, "multipleOf") == 0) {
+        (void)json_array_append_new(alternatives, json_pack("{s:s, s:{s:O}}", "type", "number", "not", keyword, value));
     } else if (strcmp(keyword, "required") == 0) {
         add_missing(alternatives, value);
     } else if (strcmp(keyword, "properties") == 0) {
@@ -183,9 +323,15 @@ static bool negate_keyword(schema_reader *reader, json_t *alternatives, const js
     } else if (strcmp(keyword, "items") == 0 && json_object_get(schema, "prefixItems") == NULL) {
         (void)json_array_append_new(alternatives,
                                     json_pack("{s:s, s:o}", "type", "array", "contains", negation_of(value)));
-    } else if (strcmp(keyword, "contains") == 0 && json_object_get(schema, "minContains") == NULL) {
-        (void)json_array_append_new(alternatives,
-                                    json_pack("{s:s, s:o}", "type", "array", "items", negation_of(value)));
+    } else if (strcmp(keyword, "contains") == 0) {
+        add_wrong_counts(alternatives, schema, value);
+    } else if (strcmp(keyword, "prefixItems") == 0) {
+        for (size_t i = 0; i < json_array_size(value); i++)
+            add_wrong_item(reader, alternatives, i, json_incref(json_array_get(value, i)));
+    } else if (strncmp(keyword, "depend", 6) == 0) {
+        add_wrong_dependents(alternatives, value);
+    } else if (strcmp(keyword, "if") == 0) {
+        add_wrong_branches(alternatives, schema, value);
     } else if (strcmp(keyword, "not") == 0) {
         (void)json_array_append(alternatives, value);
     } else if (strcmp(keyword, "allOf") == 0) {
@@ -218,7 +364,8 @@ json_t *schema_not(schema_reader *reader, json_t *schema)
     }
     alternatives = json_array();
     json_object_foreach(schema, keyword, value) {
-        if (has_no_negation(keyword, value))
+        if (has_no_negation(keyword, value) ||
+            (strcmp(keyword, "propertyNames") == 0 && !add_listed_names(alternatives, value)))
             left_out = keyword;
         else if (!negate_keyword(reader, alternatives, schema, keyword, value)) {
             json_decref(alternatives);
@@ -240,14 +387,6 @@ static json_t *target_of(const schema_reader *reader, json_t *schema)
     for (int i = 0; i < MAX_REFERENCES && schema != NULL && json_object_get(schema, "$ref") != NULL; i++)
         schema = schema_resolve(reader, json_object_get(schema, "$ref"));
     return schema;
-}
-
-/* The values of const or enum. A new array; NULL: there are none. */
-static json_t *listed_values(const json_t *schema)
-{
-    json_t *constant = json_object_get(schema, "const"), *values = json_object_get(schema, "enum");
-
-    return constant != NULL ? json_pack("[O]", constant) : json_incref(values);
 }
 
 /* Whether no listed value of `left` matches `right`. */

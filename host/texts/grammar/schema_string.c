@@ -43,33 +43,49 @@
     "(?:(?:[a-zA-Z0-9 "                                                                                                \
     "_/:;,@#%&=<>!~'\"-]|\\\\[dDwWsS.+*?()\\[\\]{}|^$\\\\/]|\\.|\\[\\^?[a-zA-Z0-9_]+\\])[*+?]?|[|^$])*"
 
+/* For `not`: a set of texts that has all of a format, also those that its expression lacks. The last label of a host
+ * is not a number (RFC 1123, 2.1). */
+#define ANY_DATE "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+#define ANY_HOST "(?:[a-zA-Z0-9_-]*\\.)*[a-zA-Z0-9_-]*[a-zA-Z_-][a-zA-Z0-9_-]*\\.?"
+#define ANY_IPV6 "[0-9a-fA-F:.]*:[0-9a-fA-F:.]*(?:%.*)?"
+#define ANY_URI "[a-zA-Z][a-zA-Z0-9+.-]*:.*"
+
 static const struct {
     const char *name, *expression, *with_pattern; /* with_pattern: NULL: the same */
-} formats[] = { { "date", DATE, NULL },
-                { "time", CLOCK_TIME ZONE, SOME_TIME },
-                { "date-time", DATE "T" CLOCK_TIME ZONE, DATE "T" SOME_TIME },
-                { "duration", DURATION, NULL },
-                { "email", MAILBOX, NULL },
-                { "idn-email", MAILBOX, NULL },
-                { "hostname", HOST, SHORT_HOST },
-                { "idn-hostname", HOST, NULL },
-                { "ipv4", "(?:" BYTE "\\.){3}" BYTE, NULL },
-                { "ipv6", IPV6, NULL },
-                { "uri", URI, NULL },
-                { "iri", URI, NULL },
-                { "uri-reference", URI, NULL },
-                { "iri-reference", URI, NULL },
-                { "uri-template", URI, NULL },
-                { "uuid", UUID, NULL },
-                { "json-pointer", POINTER, NULL },
-                { "relative-json-pointer", "(?:0|[1-9][0-9]{0,8})(?:#|" POINTER ")", NULL },
-                { "regex", EXPRESSION, NULL } };
+    const char *cover;                            /* NULL: not supported within `not` */
+} formats[] = { { "date", DATE, NULL, ANY_DATE },
+                { "time", CLOCK_TIME ZONE, SOME_TIME, "[0-9]{2}:.*" },
+                { "date-time", DATE "T" CLOCK_TIME ZONE, DATE "T" SOME_TIME, ANY_DATE ".+" },
+                { "duration", DURATION, NULL, "P.*" },
+                { "email", MAILBOX, NULL, ".*@.*" },
+                { "idn-email", MAILBOX, NULL, ".*@.*" },
+                { "hostname", HOST, SHORT_HOST, ANY_HOST },
+                { "idn-hostname", HOST, NULL, NULL },
+                { "ipv4", "(?:" BYTE "\\.){3}" BYTE, NULL, "[0-9.]+" },
+                { "ipv6", IPV6, NULL, ANY_IPV6 },
+                { "uri", URI, NULL, ANY_URI },
+                { "iri", URI, NULL, ANY_URI },
+                { "uri-reference", URI, NULL, NULL },
+                { "iri-reference", URI, NULL, NULL },
+                { "uri-template", URI, NULL, NULL },
+                { "uuid", UUID, NULL, UUID },
+                { "json-pointer", POINTER, NULL, "(?:/.*)?" },
+                { "relative-json-pointer", "(?:0|[1-9][0-9]{0,8})(?:#|" POINTER ")", NULL, "[0-9].*" },
+                { "regex", EXPRESSION, NULL, NULL } };
 
 const char *schema_format(const char *format, bool has_pattern)
 {
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (strcmp(format, formats[i].name) == 0)
             return has_pattern && formats[i].with_pattern != NULL ? formats[i].with_pattern : formats[i].expression;
+    return NULL;
+}
+
+const char *schema_format_cover(const char *format)
+{
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (strcmp(format, formats[i].name) == 0)
+            return formats[i].cover;
     return NULL;
 }
 
@@ -180,6 +196,25 @@ static bool add_format(const schema_reader *reader, const json_t *part, string_t
     return true;
 }
 
+/* Adds the texts of a format that `not` excludes. */
+static bool add_other_format(const schema_reader *reader, const json_t *excluded, string_terms *terms)
+{
+    const char *format = json_string_value(json_object_get(excluded, "format"));
+
+    if (format == NULL)
+        return excluded == NULL || json_object_get(excluded, "format") == NULL ||
+               schema_fail(reader, "format", "not a text");
+    if (terms->without_count == MAX_TERMS)
+        return schema_fail(reader, "format", "more than 15 for one text");
+    if (schema_format(format, false) != NULL && schema_format_cover(format) == NULL)
+        return schema_fail(reader, "format", "this one is not supported within 'not'");
+    /* A format without a meaning takes every text. */
+    terms->without[terms->without_count++] = schema_regex(
+        reader, schema_format(format, false) != NULL ? schema_format_cover(format) : "(?:.|[\\n\\r\\u2028\\u2029])*",
+        true);
+    return true;
+}
+
 /* Adds the texts among the values. */
 static bool add_values(const schema_reader *reader, const json_t *values, string_terms *terms)
 {
@@ -205,8 +240,9 @@ bool schema_strings(const schema_reader *reader, const schema_list *list, const 
         const json_t *part = list->parts[i];
 
         if (!add_own_pattern(reader, json_object_get(part, "pattern"), &terms) || !add_format(reader, part, &terms) ||
-            !add_pattern(reader, json_object_get(json_object_get(part, "not"), "pattern"), terms.without,
-                         &terms.without_count))
+            !add_pattern(reader, json_object_get(schema_plain_not(part), "pattern"), terms.without,
+                         &terms.without_count) ||
+            !add_other_format(reader, schema_plain_not(part), &terms))
             return false;
     }
     if (!add_values(reader, excluded, &terms))

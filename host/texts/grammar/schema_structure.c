@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_LISTED = 200, MAX_SUBSETS = 8, MAX_COUNTED = 200, MAX_NAMES = 5000 };
+enum { MAX_LISTED = 200, MAX_SUBSETS = 8, MAX_COUNTED = 200, MAX_NAMES = 5000, MAX_CONTAINS = 4, MAX_TALLIES = 1000 };
 
 static grammar_node with_comma(const schema_reader *reader, grammar_node node)
 {
@@ -21,14 +21,21 @@ static grammar_node in_brackets(const schema_reader *reader, const char *open, g
             schema_join(reader, inner, schema_join(reader, schema_blank(reader), schema_words(reader, close)))));
 }
 
+/* A schema of `contains`, and how many items match it. */
+typedef struct array_contains {
+    json_t *schema;
+    uint32_t least, most; /* most: GRAMMAR_MANY without maxContains */
+} array_contains;
+
 /* What arrays have to be. */
 typedef struct array_form {
     const schema_list *list;
     uint32_t least, most, fixed; /* items; those with a schema of their own */
-    json_t *contains;            /* NULL: none */
-    uint32_t wanted;             /* items that match it, at least */
-    grammar_node *items; /* [2 * (fixed + 1)] each item, and the last for all further ones; then those that match
-                                    `contains`, too */
+    array_contains contains[MAX_CONTAINS];
+    uint32_t contains_count;
+    uint32_t tallies;    /* states of the numbers of items that match each one, see count_item() */
+    grammar_node *items; /* [(fixed + 1) << contains_count] each item, and the last for all further ones, for each set
+                            of `contains` that it is counted for */
 } array_form;
 
 /* Adds the schemas of the item at an index; all items after the fixed ones have one form. */
@@ -52,7 +59,7 @@ static bool add_item_schemas(schema_reader *reader, const array_form *form, uint
         if (others == NULL)
             continue;
         good = schema_described(reader, form->list, form->list->parts[i], "unevaluatedItems", describes, &described);
-        if (good && !described && form->contains != NULL && !json_is_true(others))
+        if (good && !described && form->contains_count > 0 && !json_is_true(others))
             good = schema_fail(reader, "unevaluatedItems", "not supported with contains");
         good = good && (described || schema_add(reader, list, others));
     }
@@ -60,75 +67,132 @@ static bool add_item_schemas(schema_reader *reader, const array_form *form, uint
     return good || schema_fail(reader, "items", "out of memory");
 }
 
-/* The item at an index. also: a further schema, NULL: none. */
-static bool read_item(schema_reader *reader, const array_form *form, uint32_t index, json_t *also, grammar_node *out)
+/* The item at an index that is counted for a set of `contains`. If the number of items that match one of the others is
+ * bounded, the item does not match it. */
+static bool read_item(schema_reader *reader, const array_form *form, uint32_t index, uint32_t set, grammar_node *out)
 {
     schema_list list = { .count = 0 };
-    const bool good = schema_add(reader, &list, also) && add_item_schemas(reader, form, index, &list) &&
-                      reader->make_value(reader, &list, out);
+    bool good = true;
 
+    for (uint32_t i = 0; good && i < form->contains_count; i++) {
+        const array_contains *contains = &form->contains[i];
+        json_t *schema = contains->schema;
+
+        if ((set >> i & 1) == 0)
+            schema = contains->most == GRAMMAR_MANY ? json_true() : schema_not(reader, schema);
+        good = schema != NULL && schema_add(reader, &list, schema);
+    }
+    good = good && add_item_schemas(reader, form, index, &list) && reader->make_value(reader, &list, out);
     free(list.parts);
     return good;
 }
 
+static bool add_contains(const schema_reader *reader, array_form *form, json_t *part)
+{
+    array_contains added = { .schema = json_object_get(part, "contains"), .least = 1, .most = GRAMMAR_MANY };
+    const schema_list list = { &part, 1 };
+    uint32_t states;
+
+    if (added.schema == NULL)
+        return true;
+    if (form->contains_count == MAX_CONTAINS)
+        return schema_fail(reader, "contains", "more than 4 for one array");
+    if (!schema_count(reader, &list, "minContains", true, &added.least) ||
+        !schema_count(reader, &list, "maxContains", false, &added.most))
+        return false;
+    form->contains[form->contains_count++] = added;
+    states = (added.most == GRAMMAR_MANY ? added.least : added.most) + 1;
+    if (states > MAX_TALLIES / form->tallies)
+        return schema_fail(reader, "contains", "more than 1,000 combinations of the numbers of items that match");
+    form->tallies *= states;
+    return true;
+}
+
 static bool read_array(schema_reader *reader, const schema_list *list, array_form *form)
 {
-    *form = (array_form){ .list = list, .most = GRAMMAR_MANY };
+    *form = (array_form){ .list = list, .most = GRAMMAR_MANY, .tallies = 1 };
     if (!schema_count(reader, list, "minItems", true, &form->least) ||
         !schema_count(reader, list, "maxItems", false, &form->most))
         return false;
     for (uint32_t i = 0; i < list->count; i++) {
         json_t *part = list->parts[i], *items = json_object_get(part, "items");
-        json_t *contains = json_object_get(part, "contains");
         const size_t fixed = json_array_size(json_is_array(items) ? items : json_object_get(part, "prefixItems"));
 
         if (fixed > MAX_LISTED)
             return schema_fail(reader, "prefixItems", "more than 200");
         if (fixed > form->fixed)
             form->fixed = (uint32_t)fixed;
-        if (contains == NULL)
-            continue;
-        if (form->contains != NULL || json_object_get(part, "maxContains") != NULL)
-            return schema_fail(reader, "contains", "supported at most once, and not with maxContains");
-        form->contains = contains;
-        form->wanted = 1;
-        if (!schema_count(reader, &(schema_list){ &part, 1 }, "minContains", true, &form->wanted))
+        if (!add_contains(reader, form, part))
             return false;
     }
     return true;
 }
 
-/* The expressions of the items from an index on, after a number of items that match `contains`. */
+/* The expressions of the items from an index on, after numbers of items that match each `contains`. */
 typedef struct array_walk {
     schema_reader *reader;
     const array_form *form;
-    grammar_node *made; /* [(last + 1) * (wanted + 1)] */
+    grammar_node *made; /* [(last + 1) * tallies] */
     bool loops;         /* any number of items may follow from `last` on; else none follows it */
     uint32_t last;
 } array_walk;
 
-/* The items from `index` on; `found` earlier items match `contains`. Those that may follow are made already. */
-static grammar_node walk_items(const array_walk *walk, uint32_t index, uint32_t found)
+/* A tally is the numbers of items so far that match each `contains`, as the digits of a number. Without maxContains
+ * they are counted up to minContains. Sets *tally to the one after an item that is counted for the set. false: one of
+ * the set has enough items. */
+static bool count_item(const array_form *form, uint32_t set, uint32_t *tally)
+{
+    const uint32_t before = *tally;
+    uint32_t place = 1;
+
+    for (uint32_t i = 0; i < form->contains_count; i++) {
+        const array_contains *contains = &form->contains[i];
+        const uint32_t enough = contains->most == GRAMMAR_MANY ? contains->least : contains->most;
+
+        if ((set >> i & 1) != 0 && before / place % (enough + 1) == enough)
+            return false;
+        *tally += (set >> i & 1) != 0 ? place : 0;
+        place *= enough + 1;
+    }
+    return true;
+}
+
+static bool has_least(const array_form *form, uint32_t tally)
+{
+    for (uint32_t i = 0; i < form->contains_count; i++) {
+        const array_contains *contains = &form->contains[i];
+        const uint32_t states = (contains->most == GRAMMAR_MANY ? contains->least : contains->most) + 1;
+
+        if (tally % states < contains->least)
+            return false;
+        tally /= states;
+    }
+    return true;
+}
+
+/* The items from `index` on, after the items of a tally. Those that may follow are made already. */
+static grammar_node walk_items(const array_walk *walk, uint32_t index, uint32_t tally)
 {
     const array_form *form = walk->form;
     const schema_reader *reader = walk->reader;
-    const uint32_t which = index < form->fixed ? index : form->fixed, width = form->wanted + 1;
-    const bool may_end = index >= form->least && found == form->wanted, loops = walk->loops && index == walk->last;
+    const uint32_t which = index < form->fixed ? index : form->fixed;
+    const bool may_end = index >= form->least && has_least(form, tally), loops = walk->loops && index == walk->last;
     grammar_node all = may_end ? grammar_empty(reader->grammar) : grammar_never(reader->grammar), rest;
     uint32_t rule;
 
-    if (index == form->most)
+    if (index >= form->most) /* more items have a schema than there may be */
         return all;
-    if (loops && form->wanted > found && grammar_is_never(reader->grammar, form->items[form->fixed + 1 + which]))
-        return grammar_never(reader->grammar);
     rule = grammar_rule(reader->grammar);
-    for (uint32_t match = 0; match < (form->wanted > found ? 2 : 1); match++) {
-        const grammar_node one = form->items[match * (form->fixed + 1) + which];
+    for (uint32_t set = 1u << form->contains_count; set-- > 0;) {
+        const grammar_node one = form->items[(which << form->contains_count) + set];
+        uint32_t next = tally;
 
-        if (grammar_is_never(reader->grammar, one))
+        if (grammar_is_never(reader->grammar, one) || !count_item(form, set, &next))
             continue;
-        rest = loops && match == 0 ? grammar_refer(reader->grammar, rule)
-                                   : walk->made[(loops ? index : index + 1) * width + found + match];
+        if (loops && next == tally && grammar_is_never(reader->grammar, all))
+            continue; /* it would never end */
+        rest = loops && next == tally ? grammar_refer(reader->grammar, rule)
+                                      : walk->made[(loops ? index : index + 1) * form->tallies + next];
         all = schema_either(reader, all, schema_join(reader, index > 0 ? with_comma(reader, one) : one, rest));
     }
     grammar_define(reader->grammar, rule, all);
@@ -145,15 +209,13 @@ static bool counted_array(schema_reader *reader, array_form *form, grammar_node 
     if (form->most != GRAMMAR_MANY && form->most > last)
         last = form->most;
     last += form->most == GRAMMAR_MANY && last == 0; /* the first item has no comma */
-    if (last > MAX_LISTED || form->wanted > MAX_LISTED / (last + 1))
-        return schema_fail(reader, "contains", "more than 200 items");
+    if (last > MAX_LISTED || form->tallies > MAX_TALLIES / (last + 1))
+        return schema_fail(reader, "contains", "more than 200 items, or than 1,000 combinations of their numbers");
     walk.last = last;
-    walk.made = calloc((size_t)(last + 1) * (form->wanted + 1), sizeof *walk.made);
-    for (uint32_t i = 0; good && form->wanted > 0 && i <= form->fixed; i++)
-        good = read_item(reader, form, i, form->contains, &form->items[form->fixed + 1 + i]);
-    good = good && walk.made != NULL;
-    for (uint32_t at = (last + 1) * (form->wanted + 1); good && at-- > 0;)
-        walk.made[at] = walk_items(&walk, at / (form->wanted + 1), at % (form->wanted + 1));
+    walk.made = calloc((size_t)(last + 1) * form->tallies, sizeof *walk.made);
+    good = walk.made != NULL;
+    for (uint32_t at = (last + 1) * form->tallies; good && at-- > 0;)
+        walk.made[at] = walk_items(&walk, at / form->tallies, at % form->tallies);
     if (good)
         *out = in_brackets(reader, "[", walk.made[0], "]");
     free(walk.made);
@@ -475,7 +537,7 @@ static bool unique_array(schema_reader *reader, const array_form *form, grammar_
     schema_list list = { .count = 0 };
     object_member values[MAX_LISTED];
     json_t *listed = NULL;
-    bool good = form->fixed == 0 && form->contains == NULL;
+    bool good = form->fixed == 0 && form->contains_count == 0;
 
     good = good && add_item_schemas(reader, form, 0, &list);
     if (good)
@@ -513,14 +575,15 @@ bool schema_arrays(schema_reader *reader, const schema_list *list, grammar_node 
         unique |= json_is_true(json_object_get(list->parts[i], "uniqueItems"));
     if (unique && form.most > 1)
         return unique_array(reader, &form, out);
-    form.items = calloc(2 * ((size_t)form.fixed + 1), sizeof *form.items);
+    form.items = calloc(((size_t)form.fixed + 1) << form.contains_count, sizeof *form.items);
     good = form.items != NULL;
-    for (uint32_t i = 0; good && i <= form.fixed; i++) {
-        good = read_item(reader, &form, i, NULL, &form.items[i]);
-        if (good && (form.fixed > 0 || form.wanted > 0))
+    for (uint32_t i = 0; good && i < (form.fixed + 1) << form.contains_count; i++) {
+        good =
+            read_item(reader, &form, i >> form.contains_count, i & ((1u << form.contains_count) - 1), &form.items[i]);
+        if (good && (form.fixed > 0 || form.contains_count > 0))
             form.items[i] = grammar_share(reader->grammar, form.items[i]);
     }
-    if (good && form.fixed == 0 && form.wanted == 0)
+    if (good && form.fixed == 0 && form.contains_count == 0)
         *out = schema_list_of(reader, "[", form.items[0], "]", form.least, form.most);
     else
         good = good && counted_array(reader, &form, out);

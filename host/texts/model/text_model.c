@@ -33,7 +33,7 @@ static const char *find_property(const text_source *source, const char *name)
     return NULL;
 }
 
-/* The JSON of a file within the model or beside it; NULL: neither, or it is damaged. */
+/* The JSON of a file within the model or in its folder; NULL: neither, or it is damaged. */
 static json_t *load_json(const text_source *source, const char *name)
 {
     const char *inner = find_property(source, name);

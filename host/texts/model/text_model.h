@@ -15,7 +15,7 @@ typedef enum text_pooling { POOL_MEAN, POOL_FIRST, POOL_LAST, POOL_MAX } text_po
 typedef struct text_source {
     inlay_session *session; /* NULL: none, as of an ensemble */
     const char *path;       /* of its file */
-    const char *tokenizer;  /* path of its tokenizer.json; NULL: the one within the model or beside it */
+    const char *tokenizer;  /* path of its tokenizer.json; NULL: the one within the model or in its folder */
     size_t context;         /* most tokens of a text, if the model has more; 0: as many as it has */
 } text_source;
 

@@ -345,6 +345,6 @@ void engines_report(struct check *check)
 
     if (compiles->left_out > 0)
         check_skip(check, check->args->group, "budget",
-                   "%u compiles were left out, %u done: one takes %.0f ms (see --compile-budget and --max-compiles)",
+                   "%u compiles were skipped, %u done: one takes %.0f ms (see --compile-budget and --max-compiles)",
                    compiles->left_out, compiles->count, compiles->ms / (compiles->count > 0 ? compiles->count : 1));
 }

@@ -98,11 +98,11 @@ static bool check_fingerprint(struct cache_test *test)
         loaded_create(test->provider->plugin, index, test->check->args, &other, &diag) != INLAY_OK)
         return false;
     if (read_fingerprint(test, &other, again, &more) && (more != bytes || memcmp(first, again, bytes) != 0))
-        fail(test, "the same fingerprint whenever the provider is created", "leave out addresses and times",
-             "fingerprint", "a second provider gave different bytes, so nothing would ever be found in the cache");
+        fail(test, "the same fingerprint whenever the provider is created", "omit addresses and times", "fingerprint",
+             "a second provider gave different bytes, so nothing would ever be found in the cache");
     loaded_destroy(&other);
     if (!engines_same_print(test->check, test->provider))
-        fail(test, "the same fingerprint in every process", "leave out addresses, times and numbers of processes",
+        fail(test, "the same fingerprint in every process", "omit addresses, times and numbers of processes",
              "fingerprint", "it was different in the process of group 'open'");
     return !test->failed;
 }

@@ -276,7 +276,7 @@ static void check_empty_copies(struct device_test *test)
     if (status != INLAY_OK || memcmp(test->got[1], test->sent[1], BYTES) != 0)
         check_fail(test->check, "device.copies", test->link.provider->name, "copies of 0 bytes succeed",
                    "skip the bytes, not the signal and not the other copies", "%s",
-                   status != INLAY_OK ? diag.text : "the copy behind one of 0 bytes was left out");
+                   status != INLAY_OK ? diag.text : "the copy after a copy of 0 bytes was not made");
 }
 
 /* Work that waits for a failed fence must fail, too. */

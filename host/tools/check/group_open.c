@@ -393,7 +393,7 @@ static void check_hosts(struct check *check, const loaded_plugin *plugin)
                    "the plugin accepted it");
     else if (diag.text[0] == '\0')
         check_fail(check, "open", "next major", "a message", "fill in diag with inlay_fail",
-                   "the host was refused without a message");
+                   "the plugin refused the host without a message");
     else
         check_pass(check, "open", "next major", "refused: %s", diag.text);
     (void)plugin->open(check_host(), &out, &diag); /* so that the plugin uses the table of the real host */

@@ -341,7 +341,7 @@ static inlay_status prepare(struct harness *harness, inlay_diag *diag)
 
     harness->phase = "budget";
     if (!engines_may_compile(harness->check, harness->provider)) {
-        status = inlay_fail(diag, INLAY_BUSY, "left out: the compiles of this check have used up their time");
+        status = inlay_fail(diag, INLAY_BUSY, "skipped: the compiles of this check took all of their time");
         goto done;
     }
     harness->phase = "compile";

@@ -206,7 +206,7 @@ inlay_status run_call(struct run_state *run, inlay_diag *diag)
     frame->args.input_count = harness->built->input_count;
     frame->args.output_count = harness->built->output_count;
     frame->args.wait_count = run->wait_count;
-    frame->args.own_wait_count = run->own_wait_count; /* copies: in another queue of the provider */
+    frame->args.own_wait_count = run->own_wait_count; /* the copies are in another queue of the provider */
     frame->args.signal = device_point(&run->link);
     if (run->options->flight != NULL)
         run->options->flight->signal = frame->args.signal;

@@ -213,7 +213,7 @@ static void check_inferred(struct run_state *run, uint32_t out_index)
 {
     const inlay_value_state *state = &run->harness->built->states[run->harness->built->outputs[out_index]];
     const harness_output *out = &run->result->out[out_index];
-    const char *fix = "leave a size to execute in infer (INLAY_DIM_UNKNOWN) if it depends on values";
+    const char *fix = "in infer, set a size that depends on values to INLAY_DIM_UNKNOWN";
 
     if (state->rank == INLAY_RANK_UNKNOWN)
         return;

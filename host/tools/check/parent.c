@@ -487,7 +487,7 @@ static bool is_wanted(const check_args *args, const char *group)
     return fits && (args->group == NULL || is_listed(args->group, group));
 }
 
-/* What --quick has left out of the groups that ran. */
+/* The checks of the groups that ran that --quick skipped. */
 static void report_left_out(const struct supervisor *supervisor)
 {
     char text[1000] = "";

@@ -24,10 +24,11 @@ static const char doc[] =
     "times stay in the cache folder.\n"
     "3. Runs of the model with the plugin and without it take turns. Its nodes are admitted if it makes the runs "
     "faster by "
-    "2 % or more; a node that occurs in a model that is not faster is admitted in none.\n\n"
-    "The exit code is 1 if nothing is admitted; then no file is written. The sums of the plugin and of the kernels are "
-    "in the certificate: it holds for this build only. The admitted kernels run one node each; offers for groups of "
-    "nodes are left out. In steps 2 and 3 the plugin runs in this process.\n\n"
+    "2 % or more; a node that also occurs in a model that is not faster is not admitted.\n\n"
+    "The exit code is 1 if nothing is admitted; then no file is written. The digests of the plugin and of the kernels "
+    "are "
+    "in the certificate: it applies to this build only. The admitted kernels run one node each; offers for groups of "
+    "nodes are skipped. In steps 2 and 3 the plugin runs in this process.\n\n"
     "Examples:\n"
     "  inlay admit build/fast_gelu.so --model bert.onnx -o fast_gelu.trust\n"
     "  inlay run bert.onnx --plugin-dirs build/fast_gelu.so --trust fast_gelu.trust\n";
@@ -362,6 +363,9 @@ static inlay_status admit(struct admission *admission, size_t *out_nodes, inlay_
     if (strchr(args->file, ':') != NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%.300s: a ':' separates folders of plugins; rename the file",
                           args->file);
+    if (strchr(args->output, ':') != NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "-o %.300s: a ':' separates certificates; choose another name",
+                          args->output);
     admission->own_dirs = arena_string(&admission->arena, options_text(options, OPTION_plugin_dirs));
     admission->own_trust = arena_string(&admission->arena, options_text(options, OPTION_trust));
     if (admission->own_dirs == NULL || admission->own_trust == NULL)
@@ -409,6 +413,18 @@ static void add_rows(struct table *table, const struct admission *admission)
     }
 }
 
+/* Prints an option and its value as words of a shell. */
+static void print_option(const char *option, const char *value)
+{
+    const bool is_plain = value[0] != '\0' && value[strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                                                  "0123456789_-+=./,:@%")] == '\0';
+
+    (void)printf(" %s %s", option, is_plain ? value : "'");
+    for (const char *at = value; !is_plain && *at != '\0'; at++)
+        (void)(*at == '\'' ? fputs("'\\''", stdout) : putchar(*at));
+    (void)fputs(is_plain ? "" : "'", stdout);
+}
+
 static int print_result(const struct admission *admission, size_t nodes)
 {
     const admit_args *args = admission->args;
@@ -431,9 +447,12 @@ static int print_result(const struct admission *admission, size_t nodes)
                      plural(admission->failed_count, "check", "checks"), admission->first_failure);
     else if (nodes == 0)
         (void)printf("not admitted: no model is faster with it\n");
-    else
-        (void)printf("admitted for %zu %s: --plugin-dirs %s --trust %s\n", nodes, plural(nodes, "node", "nodes"),
-                     args->file, args->output);
+    if (nodes == 0)
+        return code;
+    (void)printf("admitted for %zu %s:", nodes, plural(nodes, "node", "nodes"));
+    print_option("--plugin-dirs", args->file);
+    print_option("--trust", args->output);
+    (void)putchar('\n');
     return code;
 }
 

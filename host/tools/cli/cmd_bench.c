@@ -340,7 +340,7 @@ int cmd_bench(int argc, char **argv)
         code = print_result(&args, &common, &result);
     else
         code = cli_fail(&common, &diag);
-    free(result.calls.times.ms);
+    calls_deinit(&result.calls);
     feed_deinit(&args.feed);
     grow_deinit(&args.grow);
     cli_common_deinit(&common);

@@ -255,7 +255,7 @@ static int print_merge(const cli_common *common, const cache_args *args, const c
     (void)printf("%u %s, %.1f KiB, written to %s", result->files, plural(result->files, "part", "parts"),
                  (double)result->bytes / 1024, args->output);
     if (result->kept > 0)
-        (void)printf("; %u repeated %s left out", result->kept, plural(result->kept, "part was", "parts were"));
+        (void)printf("; %u repeated %s skipped", result->kept, plural(result->kept, "part was", "parts were"));
     (void)putchar('\n');
     return CLI_OK;
 }

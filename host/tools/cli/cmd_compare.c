@@ -22,7 +22,7 @@ static const char doc[] =
     "code 1). Sequences and maps are compared item by item. A score is a fraction from 0 to 1, except for psnr "
     "(dB) and kl (nats). METRIC is one of\n"
     "  auto     equal for integers, booleans and texts; top1 if Softmax, ArgMax or TopK follows, or made the output; "
-    "iou for Sigmoid; otherwise, and for rows of one element, relative. A score of 1 beside a relative error above "
+    "iou for Sigmoid; otherwise, and for rows of one element, relative. A score of 1 with a relative error above "
     "0.05 "
     "violates every bound\n"
     "  relative 1 - relative error: of all samples, or their mean if larger\n"

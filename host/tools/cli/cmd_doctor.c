@@ -26,7 +26,7 @@ static const char doc[] =
     "inputs, and nothing is written if an output differs by more than 1e-5. Functions are inlined in FILE. If there is "
     "nothing to fix, FILE receives the unchanged model. Of a model that does not load, --fix repairs types that an "
     "operator does not take, where only one repair is possible: int32 indices become int64, float weights the type of "
-    "the values beside them, and the opset is raised until operators take bfloat16.\n\n"
+    "the other inputs, and the opset is raised until operators take bfloat16.\n\n"
     "Exit code: without --fix, 1 if there are warnings or errors; notes may be intended. With --fix, 0 after FILE is "
     "written, regardless of other findings: `inlay doctor FILE` lists those that remain.\n\n"
     "Examples:\n"

@@ -118,7 +118,7 @@ static inlay_status make_variant(const pack_args *args, const cli_common *common
         if (report.handed == NULL && report.unmeasured == NULL && !isfinite(out->error))
             report.unmeasured = "its error is not finite";
         if (report.handed != NULL || report.unmeasured != NULL) {
-            status = inlay_fail(diag, INLAY_UNSUPPORTED, "variant %s: %.300s; leave it out", kind->name,
+            status = inlay_fail(diag, INLAY_UNSUPPORTED, "variant %s: %.300s; omit it", kind->name,
                                 report.handed != NULL ? report.handed : report.unmeasured);
             goto done;
         }

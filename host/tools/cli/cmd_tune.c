@@ -142,7 +142,7 @@ static void note_run(void *user, const inlay_tune_run *run)
         table_say(table, NOTE, "too few runs to decide");
     if (run->chosen)
         (void)snprintf(changes->verdict, sizeof changes->verdict,
-                       "later sessions of this model leave out %.200s: a run takes %.3f ms without, %.3f ms with",
+                       "later sessions of this model do not use %.200s: a run takes %.3f ms without, %.3f ms with",
                        run->left_out, run->ns * 1e-6, run->assigned_ns * 1e-6);
 }
 

@@ -186,7 +186,7 @@ inlay_status explain_errors(const explain_errors_args *args, cli_common *common,
     }
     cells_print(&table);
     for (uint32_t i = 0; i < errors.left_out_count; i++)
-        (void)printf("left out: node '%s', which has a weight that is NaN or infinite\n", errors.left_out[i]);
+        (void)printf("skipped: node '%s', which has a weight that is NaN or infinite\n", errors.left_out[i]);
     if (errors.table.count == 0)
         (void)printf("no MatMul, Gemm or Conv of the main graph has constant weights of finite floats\n");
     else

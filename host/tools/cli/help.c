@@ -25,7 +25,7 @@ static uint32_t count_of(const struct argp_option *options)
     return count;
 }
 
-/* What --help leaves out, and where it is. */
+/* The options that --help omits, and where they are listed. */
 static void print_rest(const help_sheet *sheet, const help_page *help)
 {
     char text[512];

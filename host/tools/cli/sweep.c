@@ -114,7 +114,7 @@ static inlay_status time_slices(const sweep_args *args, sweep_point *point, uint
             point->p95_ms = fmax(point->p95_ms, timing_quantile(&calls.times, 0.95));
             point->p99_ms = fmax(point->p99_ms, timing_quantile(&calls.times, 0.99));
         }
-        free(calls.times.ms);
+        calls_deinit(&calls);
         if (status != INLAY_OK)
             return status;
         how->warmup = 0;

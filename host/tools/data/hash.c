@@ -13,18 +13,23 @@ static const struct {
     { INLAY_COMPLEX64, 4, 0x7f800000 }, { INLAY_COMPLEX128, 8, 0x7ff0000000000000 },
 };
 
-/* Adds numbers of `bytes` bytes; NaN as infinity + 1. */
+/* Adds numbers of `bytes` bytes, each as 8 bytes; NaN as infinity + 1. */
 static void add_floats(struct sha256 *sha256, const char *data, uint64_t total, uint32_t bytes, uint64_t infinity)
 {
-    const uint64_t magnitude = (UINT64_C(1) << (8 * bytes - 1)) - 1;
+    enum { PART = 512 };
+    const uint64_t magnitude = (UINT64_C(1) << (8 * bytes - 1)) - 1, count = total / bytes;
+    uint64_t part[PART];
 
-    for (uint64_t at = 0; at + bytes <= total; at += bytes) {
-        uint64_t bits = 0;
+    for (uint64_t at = 0; at < count; at += PART) {
+        const uint64_t numbers = count - at < PART ? count - at : PART;
 
-        memcpy(&bits, data + at, bytes);
-        if ((bits & magnitude) > infinity)
-            bits = infinity + 1;
-        sha256_update(sha256, &bits, sizeof bits);
+        for (uint64_t i = 0; i < numbers; i++) {
+            uint64_t bits = 0;
+
+            memcpy(&bits, data + (at + i) * bytes, bytes);
+            part[i] = (bits & magnitude) > infinity ? infinity + 1 : bits;
+        }
+        sha256_update(sha256, part, numbers * sizeof *part);
     }
 }
 

@@ -190,7 +190,7 @@ static inlay_status read_members(struct list *list, uint32_t depth, char end)
         return list_fail(list, "a list where a number is expected");
     if (list->dims[depth] >= 0 && list->dims[depth] != count)
         return inlay_fail(list->diag, INLAY_INVALID_ARGUMENT,
-                          "--input %.100s: a list of %lld beside lists of %lld: all need the same length", list->name,
+                          "--input %.100s: a list of %lld among lists of %lld: all need the same length", list->name,
                           (long long)count, (long long)list->dims[depth]);
     list->dims[depth] = count;
     list->at += *list->at == ']';

@@ -1,5 +1,5 @@
-/* data/scratch.h - a folder in which models are written and tested: beside the output, or in the folder for temporary
- * files if the output is not a regular file. Good models are moved to the output, see base/output.h. */
+/* data/scratch.h - a folder in which models are written and tested: in the folder of the output, or in the folder for
+ * temporary files if the output is not a regular file. Good models are moved to the output, see base/output.h. */
 #ifndef DATA_SCRATCH_H
 #define DATA_SCRATCH_H
 #include "inlay/inlay.h"

@@ -424,7 +424,7 @@ inlay_status pipe_boxes(pipe_chain *chain)
     if (!known)
         return pipe_fail(chain, "'%s' is not v8, v5, end or detr", word);
     if (chain->kind != PIPE_NUMBERS)
-        return pipe_fail(chain, "it needs numbers, not a picture");
+        return pipe_fail(chain, "the step needs numbers, not a picture");
     INLAY_TRY(pipe_float(chain, "score", 0.25, &score));
     INLAY_TRY(pipe_float(chain, "iou", 0.45, &iou));
     INLAY_TRY(pipe_int(chain, "most", 300, 1, 30000, &limit));

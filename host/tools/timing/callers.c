@@ -20,11 +20,10 @@ struct caller {
     struct caller_group *all;
     inlay_context *context;
     pthread_t thread;
-    bool started;   /* the thread has to be joined */
-    bool shows;     /* this caller reports progress */
-    size_t request; /* number of the present one */
-    run_times times;
-    struct calls counted; /* only `late` and `variants` */
+    bool started;         /* the thread has to be joined */
+    bool shows;           /* this caller reports progress */
+    size_t request;       /* number of the present one */
+    struct calls counted; /* only `times`, `late` and `variants` */
     inlay_status status;
     inlay_diag diag;
 };
@@ -53,15 +52,34 @@ static bool is_over(void *user)
     return __atomic_load_n(&all->failed, __ATOMIC_RELAXED) || caller->request >= all->how->most;
 }
 
-static void count_variant(struct calls *calls, const char *name, double error, size_t count)
+static inlay_status count_variant(struct calls *calls, const char *name, double error, size_t count, inlay_diag *diag)
 {
-    struct variant_calls *at = calls->variants, *end = at + calls->variant_count;
+    uint32_t at = 0;
 
-    while (at < end && (at->name == NULL || name == NULL ? at->name != name : strcmp(at->name, name) != 0))
+    while (at < calls->variant_count &&
+           (calls->variants[at].name == NULL || name == NULL ? calls->variants[at].name != name
+                                                             : strcmp(calls->variants[at].name, name) != 0))
         at++;
-    if (at == end && calls->variant_count < CALLS_VARIANTS)
-        calls->variants[calls->variant_count++] = (struct variant_calls){ name, error, 0 };
-    calls->variants[at == end ? calls->variant_count - 1 : (uint32_t)(at - calls->variants)].count += count;
+    if (at == calls->variant_count) {
+        char *copy = name != NULL ? strdup(name) : NULL;
+
+        if ((name != NULL && copy == NULL) || !LIST_GROW(calls->variants, calls->variant_count)) {
+            free(copy);
+            return no_memory(diag, "for the numbers of runs");
+        }
+        calls->variants[calls->variant_count++] = (struct variant_calls){ copy, error, 0 };
+    }
+    calls->variants[at].count += count;
+    return INLAY_OK;
+}
+
+void calls_deinit(struct calls *calls)
+{
+    for (uint32_t i = 0; i < calls->variant_count; i++)
+        free(calls->variants[i].name);
+    free(calls->variants);
+    free(calls->times.ms);
+    *calls = (struct calls){ 0 };
 }
 
 /* A run that should end at a time. */
@@ -81,8 +99,7 @@ static inlay_status run_by_deadline(struct caller *caller, double request_ms, do
     *out_ms = clock_ms() - request_ms;
     caller->counted.late += *out_ms > how->deadline_ms;
     variant = inlay_context_variant(caller->context, &error);
-    count_variant(&caller->counted, variant, error, 1);
-    return INLAY_OK;
+    return count_variant(&caller->counted, variant, error, 1, diag);
 }
 
 static inlay_status run_once(void *subject, double *out_ms, inlay_diag *diag)
@@ -114,7 +131,7 @@ static void *call(void *user)
                                .progress = caller->shows && how->seconds > 0 ? how->progress : NULL,
                                .what = "timing" };
 
-    caller->status = timing_rounds(&plan, run_once, &user, 1, &caller->times, &caller->diag);
+    caller->status = timing_rounds(&plan, run_once, &user, 1, &caller->counted.times, &caller->diag);
     if (caller->status != INLAY_OK)
         __atomic_store_n(&caller->all->failed, true, __ATOMIC_RELAXED);
     return NULL;
@@ -126,14 +143,14 @@ static inlay_status merge_times(const struct caller *list, uint32_t count, run_t
     size_t all = 0;
 
     for (uint32_t i = 0; i < count; i++)
-        all += list[i].times.count;
+        all += list[i].counted.times.count;
     out->ms = malloc((all > 0 ? all : 1) * sizeof *out->ms);
     if (out->ms == NULL)
         return no_memory(diag, "for the times");
     for (uint32_t i = 0; i < count; i++) {
-        if (list[i].times.count > 0)
-            memcpy(out->ms + out->count, list[i].times.ms, list[i].times.count * sizeof *out->ms);
-        out->count += list[i].times.count;
+        if (list[i].counted.times.count > 0)
+            memcpy(out->ms + out->count, list[i].counted.times.ms, list[i].counted.times.count * sizeof *out->ms);
+        out->count += list[i].counted.times.count;
     }
     INLAY_CHECK(out->count == all);
     timing_sort(out);
@@ -200,16 +217,16 @@ inlay_status callers_run(const struct callers *how, inlay_session *session, inla
     status = status != INLAY_OK ? status : merged;
     for (uint32_t i = 0; i < how->count; i++) {
         out->late += list[i].counted.late;
-        for (uint32_t k = 0; k < list[i].counted.variant_count; k++)
-            count_variant(out, list[i].counted.variants[k].name, list[i].counted.variants[k].error,
-                          list[i].counted.variants[k].count);
+        for (uint32_t k = 0; k < list[i].counted.variant_count && status == INLAY_OK; k++)
+            status = count_variant(out, list[i].counted.variants[k].name, list[i].counted.variants[k].error,
+                                   list[i].counted.variants[k].count, diag);
     }
     out->cpu_ms = out->times.count > 0 ? (clock_cpu_ms() - cpu) / (double)out->times.count : 0;
 done:
     for (uint32_t i = 0; i < how->count; i++) {
         if (i > 0)
             inlay_context_destroy(list[i].context);
-        free(list[i].times.ms);
+        calls_deinit(&list[i].counted);
     }
     free(list);
     return status;

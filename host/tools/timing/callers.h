@@ -17,21 +17,21 @@ struct callers {
 
 /* The runs of one variant of a model package. */
 struct variant_calls {
-    const char *name; /* borrowed from the session; NULL: the model is not of a package */
-    double error;     /* negative: not stated */
+    char *name;   /* owned; NULL: the model is not of a package */
+    double error; /* negative: not stated */
     size_t count;
 };
-enum { CALLS_VARIANTS = 16 }; /* others are counted with the last one */
 
+/* The caller of callers_run() frees it with calls_deinit(). */
 struct calls {
-    run_times
-        times; /* sorted, from the request to the result with `rate`; the caller of the function frees the memory */
-    double elapsed_ms;                             /* of all runs together */
-    double cpu_ms;                                 /* CPU time of the process per run, of all threads */
-    size_t late;                                   /* runs that ended after their deadline */
-    struct variant_calls variants[CALLS_VARIANTS]; /* [variant_count] with deadline_ms */
+    run_times times;                /* sorted, from the request to the result with `rate` */
+    double elapsed_ms;              /* of all runs together */
+    double cpu_ms;                  /* CPU time of the process per run, of all threads */
+    size_t late;                    /* runs that ended after their deadline */
+    struct variant_calls *variants; /* [variant_count] with deadline_ms */
     uint32_t variant_count;
 };
+void calls_deinit(struct calls *calls);
 
 /* Each caller runs the model: the first one in `context`, every other one in a new context with the same inputs. Each
  * runs it at least once, unless `most` is less. The first failure ends all callers; *out then has the times so far. */

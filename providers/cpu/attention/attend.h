@@ -16,7 +16,7 @@ struct coded {
     const cache_loops *loops; /* NULL: floats */
     cache_rows rows;          /* data is not set */
     cpu_scales scales;
-    int64_t words; /* elements of a query or result in the order of codes */
+    int64_t words; /* floats of a query or result, in the order in which codes are stored */
 };
 
 struct attend {

@@ -5,7 +5,7 @@
 #include "simd/optional.h"
 #include <string.h>
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_WITH(attend_choose, "cpu_attention+cpu_product");
 OPTIONAL_WITH(attend_terms_pack, "cpu_attention+cpu_product");
 OPTIONAL_WITH(attend_terms_scores, "cpu_attention+cpu_product");

@@ -9,7 +9,7 @@
 #include "inlay/host.h"
 #include "simd/optional.h"
 
-/* Programs of `inlay bundle` leave it out. */
+/* Programs of `inlay bundle` omit it. */
 OPTIONAL_WITH(cpu_cache_loops, "cpu_dequantize_rows cpu_quantize_rows");
 
 enum { WORK_GRAIN = 1 << 14 /* minimum elements per thread */ };

@@ -7,7 +7,7 @@
 #include "cpu/region/build.h"
 #include "simd/cpu.h"
 
-/* What the price of an op depends on beside the op: the machine, and the threads of the run. */
+/* The conditions of the price of an op: the machine, and the threads of the run. */
 typedef struct cost_machine {
     cpu_pace reference, local;
     kernel_machine kernels;

@@ -60,7 +60,7 @@ static bool is_row_major(kernel_id kernel)
     return kernel == KERNEL_PLANES || kernel == KERNEL_ROWS || kernel == KERNEL_FFT;
 }
 
-/* What the time of a convolution depends on beside the kernel. */
+/* The conditions, apart from the kernel, that determine the time of a convolution. */
 struct layer {
     kernel_conv_shape window;
     const cost_sizes *sizes;

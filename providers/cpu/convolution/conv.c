@@ -12,7 +12,7 @@
 #include "inlay/graph_view.h"
 #include "simd/optional.h"
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_IF_CALLED(cpu_deconvolution_pads);
 
 /* Are weights and bias constants? Weights are packed ahead of the run. */

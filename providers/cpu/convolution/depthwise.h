@@ -28,6 +28,11 @@ typedef struct depthwise_block {
     int64_t width; /* taps of a row */
     int64_t ahead; /* distance from a pixel to a later one that is prefetched, in the last `fetch` rows */
     int64_t fetch;
+    /* Two output rows, if depthwise_pairs(): `rows` are those inside the image of the windows of both, from row `top`
+     * of the first window on; `weights` begin with row 0 of the kernel. The second row's addresses are y_row and
+     * add_row floats further. */
+    bool paired;
+    int64_t top, height, y_row, add_row; /* height: rows of the kernel */
     const float *weights;
     int64_t w_step;
     const float *bias; /* NULL: none */
@@ -49,6 +54,13 @@ static inline bool depthwise_reuses(int64_t width, int64_t stride, int64_t dilat
 {
     return (width == 3 || (depth == 1 && (width == 5 || width == DEPTHWISE_REUSED))) && (stride == 1 || stride == 2) &&
            dilation == 1;
+}
+/* True if there is a loop for two output rows, `step` input rows apart, which share rows of pixels in registers. */
+static inline bool depthwise_pairs(int64_t height, int64_t width, int64_t step, int64_t stride, int64_t dilation,
+                                   int64_t depth)
+{
+    return depth == 1 && width == 3 && dilation == 1 && step == stride && (stride == 1 || stride == 2) &&
+           height >= step && height + step <= DEPTHWISE_ROWS;
 }
 void depthwise_block_avx512(const depthwise_block *block);
 void depthwise_block_avx2(const depthwise_block *block);

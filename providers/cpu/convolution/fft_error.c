@@ -11,7 +11,7 @@
 #include <float.h>
 #include <math.h>
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_WITH(fft_measure_accuracy, "cpu_conv");
 
 /* The largest error of a block's results: rounding of three transforms of up to 2^14 points. */

@@ -10,13 +10,15 @@
 #include "cpu/weights/read.h"
 #include "inlay/check.h"
 #include "inlay/host.h"
+#include "simd/cpu.h"
 #include "simd/optional.h"
 #include <math.h>
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_IF_CALLED(depthwise_emit);
 OPTIONAL_IF_CALLED(depthwise_supports_producer);
 OPTIONAL_IF_CALLED(depthwise_fits);
+OPTIONAL_IF_CALLED(depthwise_vector_ns);
 OPTIONAL_IF_CALLED(kernel_fused_depthwise_ns);
 
 /* The deferred convolution that produces the input row by row, into a ring buffer of each worker. Positions in the
@@ -37,12 +39,13 @@ struct depthwise {
     kernel_conv_shape window;
     tile_image in;
     int64_t y_pixel;
-    int64_t block;          /* channels of a block */
-    int64_t strip;          /* pixels of an output row in a strip */
-    int64_t part, parts;    /* output rows in a unit; slices of an image */
-    int64_t step;           /* pixels of a block of the inner loop */
-    int64_t slots, columns; /* tables of rows: their count and their pixels */
-    bool reused;
+    int64_t block;                                    /* channels of a block */
+    int64_t strip;                                    /* pixels of an output row in a strip */
+    int64_t part, parts;                              /* output rows in a unit; slices of an image */
+    int64_t step;                                     /* pixels of a block of the inner loop */
+    int64_t slots, columns;                           /* tables of rows: their count and their pixels */
+    bool reused, paired;                              /* paired: two output rows at once */
+    int64_t fetch;                                    /* rows that are prefetched for an output row */
     int64_t depth;                                    /* channels of a group */
     int32_t spread[DEPTHWISE_LANES][DEPTHWISE_LANES]; /* depthwise_block.spread */
     tile_epilogue epilogue;
@@ -55,7 +58,10 @@ typedef struct depthwise_call {
 } depthwise_call;
 
 enum { ARG_X, ARG_W, ARG_Y };
+#define PAIRED_PACE 0.87 /* time of a vector of outputs, if rows are computed in pairs */
 enum { RING_BYTES = 64 * 1024, UNIT_NS = 150 };
+/* Larger images are prefetched. Loops that read each row for two output rows wait less for the shared cache. */
+enum { FETCHED_BYTES = 1 << 20, FETCHED_PAIRED_BYTES = 16 << 20 };
 enum { TABLE_ROWS = 32, TABLE_PIXELS = 2048 };
 enum { NEAR_BYTES = 32 * 1024, MIN_CHANNELS = 64, ALONE_FLOPS = 200000, FETCHING_TILES = 8 };
 
@@ -182,30 +188,38 @@ static int64_t fitting(int64_t pixels, int64_t limit)
     return pixels >= limit ? limit : pixels >= 4 ? 4 : pixels >= 2 ? 2 : 1;
 }
 
-static void one_row(const depthwise_call *call, int64_t row_out, struct strip *strip)
+/* Computes an output row of a strip, or two. */
+static void some_rows(const depthwise_call *call, int64_t row_out, int64_t count, struct strip *strip)
 {
     const struct depthwise *depthwise = call->depthwise;
     const kernel_conv_shape *window = &depthwise->window;
     const tile_epilogue *epilogue = &depthwise->epilogue;
-    const int64_t at = row_out * window->stride[0] - window->begin[0];
+    const int64_t at = row_out * window->stride[0] - window->begin[0],
+                  height = window->kernel[0] + (count - 1) * window->stride[0];
     const int64_t pixel = (strip->image * window->out_height + row_out) * window->out_width + strip->first;
     const float *const *rows[DEPTHWISE_ROWS];
     float *out = (float *)call->args[ARG_Y] + pixel * depthwise->y_pixel + strip->channel;
     int64_t from, end;
     depthwise_block block;
 
-    inside(at, window->kernel[0], window->dilation[0], window->height, &from, &end);
+    INLAY_CHECK(count == 1 || (depthwise->paired && count == 2 && height <= DEPTHWISE_ROWS));
+    inside(at, height, window->dilation[0], window->height, &from, &end);
     if (depthwise->producer.depth > 0 && end > from)
         produce_pixels(call, (at + (end - 1) * window->dilation[0] + 1) * window->width, strip);
     for (int64_t tap = from; tap < end; tap++)
         rows[tap - from] = find_row(call, at + tap * window->dilation[0], strip);
     block.rows = end - from;
     block.width = window->kernel[1];
-    block.ahead = window->stride[0] * depthwise->in.row;
-    block.fetch = depthwise->producer.depth > 0 ? 0 : window->stride[0];
+    block.ahead = count * window->stride[0] * depthwise->in.row;
+    block.fetch = count * depthwise->fetch;
+    block.paired = count == 2;
+    block.top = from;
+    block.height = window->kernel[0];
+    block.y_row = window->out_width * depthwise->y_pixel;
+    block.add_row = window->out_width * epilogue->add_pixel;
     block.w_step = window->kernel[0] * window->kernel[1] * depthwise->depth * DEPTHWISE_LANES;
     block.weights = (const float *)call->args[ARG_W] + strip->channel / DEPTHWISE_LANES * block.w_step +
-                    from * window->kernel[1] * depthwise->depth * DEPTHWISE_LANES;
+                    (count == 1 ? from * window->kernel[1] * depthwise->depth * DEPTHWISE_LANES : 0);
     block.bias = epilogue->bias != INLAY_NONE ? (const float *)call->args[epilogue->bias] + strip->channel : NULL;
     block.add = epilogue->add != INLAY_NONE
                     ? (const float *)call->args[epilogue->add] + pixel * epilogue->add_pixel + strip->channel
@@ -230,9 +244,10 @@ static void one_row(const depthwise_call *call, int64_t row_out, struct strip *s
         block.output += block.pixels * depthwise->y_pixel;
         block.add += block.add != NULL ? block.pixels * epilogue->add_pixel : 0;
     }
-    if (epilogue->post_count > 0)
-        tiles_apply_epilogue(depthwise->set, depthwise->kernel, epilogue, call->args, out, depthwise->y_pixel, pixel,
-                             strip->last - strip->first, strip->channel, strip->count);
+    for (int64_t row = 0; row < count && epilogue->post_count > 0; row++)
+        tiles_apply_epilogue(depthwise->set, depthwise->kernel, epilogue, call->args, out + row * block.y_row,
+                             depthwise->y_pixel, pixel + row * window->out_width, strip->last - strip->first,
+                             strip->channel, strip->count);
 }
 
 /* Sets the range of input pixels that output rows [top, bottom) need, and the ring's layout. */
@@ -283,8 +298,10 @@ static inlay_status depthwise_units(void *user, int64_t begin, int64_t end, uint
                                                                                       : depthwise->window.out_width;
             for (int64_t i = 0; i < depthwise->slots; i++)
                 strip.row[i] = -1;
-            for (int64_t row = top; row < bottom; row++)
-                one_row(call, row, &strip);
+            for (int64_t row = top, count; row < bottom; row += count) {
+                count = depthwise->paired && row + 1 < bottom ? 2 : 1;
+                some_rows(call, row, count, &strip);
+            }
         }
     }
     return INLAY_OK;
@@ -311,6 +328,18 @@ static int64_t share(int64_t count, int64_t size, int64_t multiple)
     return (each + multiple - 1) / multiple * multiple;
 }
 
+static bool pairs_rows(const kernel_conv_shape *window, int64_t depth)
+{
+    return depthwise_pairs(window->kernel[0], window->kernel[1], window->stride[0], window->stride[1],
+                           window->dilation[0] * window->dilation[1], depth);
+}
+
+/* Input rows that one output row reads, or two neighbouring ones. */
+static int64_t rows_of_step(const kernel_conv_shape *window, bool paired)
+{
+    return (window->kernel[0] - 1) * window->dilation[0] + 1 + (paired ? window->stride[0] : 0);
+}
+
 /* Chooses blocks of channels and strips of columns that stay in the near cache, and slices of the rows for threads. */
 static void cut(struct depthwise *depthwise, uint32_t threads)
 {
@@ -324,7 +353,8 @@ static void cut(struct depthwise *depthwise, uint32_t threads)
     depthwise->step = window->out_width % 7 == 0 && window->out_width % DEPTHWISE_PIXELS != 0 ? 7 : DEPTHWISE_PIXELS;
     fit = NEAR_BYTES / (int64_t)sizeof(float) / (rows * window->stride[1] * depthwise->block);
     depthwise->strip = share(window->out_width, fit > depthwise->step ? fit : depthwise->step, depthwise->step);
-    depthwise->slots = (window->kernel[0] - 1) * window->dilation[0] + 1;
+    depthwise->paired = pairs_rows(window, depthwise->depth);
+    depthwise->slots = rows_of_step(window, depthwise->paired);
     depthwise->columns = (depthwise->strip - 1) * window->stride[1] + (window->kernel[1] - 1) * window->dilation[1] + 1;
     while (depthwise->slots * depthwise->columns > TABLE_PIXELS && depthwise->strip > 1) {
         depthwise->strip = (depthwise->strip + 1) / 2;
@@ -336,10 +366,19 @@ static void cut(struct depthwise *depthwise, uint32_t threads)
     depthwise->parts = (window->out_height + depthwise->part - 1) / depthwise->part;
 }
 
-/* Pixels in a ring: the rows of a kernel window, and two tiles, because tiles are produced ahead of their use. */
+/* Do the tables have space for the rows of two output rows behind a producer? */
+static bool pairs_produced(const kernel_conv_shape *window)
+{
+    const int64_t columns =
+        (window->out_width - 1) * window->stride[1] + (window->kernel[1] - 1) * window->dilation[1] + 1;
+
+    return pairs_rows(window, 1) && rows_of_step(window, true) * columns <= TABLE_PIXELS;
+}
+
+/* Pixels in a ring: the rows of a step, and two tiles, because tiles are produced ahead of their use. */
 static int64_t ring_places(const kernel_conv_shape *window)
 {
-    return ((window->kernel[0] - 1) * window->dilation[0] + 1) * window->width + 2 * TILE_ROWS;
+    return rows_of_step(window, pairs_produced(window)) * window->width + 2 * TILE_ROWS;
 }
 
 /* Chooses the division of work with a deferred producer: channel blocks of a few panels of weights, and no more slices
@@ -380,6 +419,14 @@ static double cut_fused(const kernel_conv_shape *shape, double tile_ns, double v
     return best;
 }
 
+/* Rows to prefetch for an output row: prefetches of data in the near caches would only take time. */
+static int64_t fetched_rows(const kernel_conv_shape *window, bool produced)
+{
+    const int64_t bytes = window->images * window->in * window->height * window->width * (int64_t)sizeof(float);
+
+    return !produced && bytes > (cpu_has(CPU_AVX512) ? FETCHED_PAIRED_BYTES : FETCHED_BYTES) ? window->stride[0] : 0;
+}
+
 bool depthwise_supports_producer(const kernel_conv_shape *shape)
 {
     const int64_t window_rows = (shape->kernel[0] - 1) * shape->dilation[0] + 1;
@@ -389,13 +436,19 @@ bool depthwise_supports_producer(const kernel_conv_shape *shape)
            window_rows * shape->width <= TABLE_PIXELS;
 }
 
+double depthwise_vector_ns(const kernel_conv_shape *window, const kernel_machine *machine)
+{
+    const double taps = (double)(window->kernel[0] * window->kernel[1]) * window->share;
+
+    return kernel_vector_ns(machine, taps) * (cpu_has(CPU_AVX512) && pairs_rows(window, 1) ? PAIRED_PACE : 1);
+}
+
 double kernel_fused_depthwise_ns(const kernel_conv_shape *first, const kernel_conv_shape *depthwise,
                                  const kernel_machine *machine, double threads)
 {
-    double taps = (double)(depthwise->kernel[0] * depthwise->kernel[1]) * depthwise->share;
     int64_t block, parts;
 
-    return cut_fused(depthwise, kernel_tile_ns(machine, (double)first->in), kernel_vector_ns(machine, taps),
+    return cut_fused(depthwise, kernel_tile_ns(machine, (double)first->in), depthwise_vector_ns(depthwise, machine),
                      (uint32_t)threads, &block, &parts) +
            (threads > 1 ? machine->memory.team_ns : 0);
 }
@@ -469,6 +522,8 @@ static void init_producer(const cpu_build *build, struct depthwise *depthwise, c
     depthwise->strip = depthwise->window.out_width;
     depthwise->columns = (depthwise->strip - 1) * depthwise->window.stride[1] +
                          (depthwise->window.kernel[1] - 1) * depthwise->window.dilation[1] + 1;
+    depthwise->paired = pairs_produced(&depthwise->window);
+    depthwise->slots = rows_of_step(&depthwise->window, depthwise->paired);
     producer->places = ring_places(&depthwise->window);
 }
 
@@ -524,6 +579,7 @@ inlay_status depthwise_emit(cpu_build *build, const kernel_layer *layer, const t
     depthwise->in.row = layer->window.width * depthwise->in.pixel;
     depthwise->in.image = layer->window.height * depthwise->in.row;
     cut(depthwise, build->instance->threads);
+    depthwise->fetch = fetched_rows(&layer->window, ahead != NULL);
     places[ARG_W] = &weights;
     if (ahead != NULL) {
         init_producer(build, depthwise, ahead);

@@ -4,7 +4,7 @@
 #include "cpu/weights/read.h"
 #include "simd/optional.h"
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_IF_CALLED(tiles_lower);
 
 /* True for an operand [C, 1, ..] of an output [N, C, ..]. */

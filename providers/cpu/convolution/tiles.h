@@ -93,6 +93,8 @@ bool depthwise_supports_producer(const kernel_conv_shape *window);
 bool depthwise_fits(const cpu_state *state, const kernel_conv_shape *window);
 /* True for other convolutions with few channels in a group, which the same step computes. */
 bool depthwise_fits_groups(const cpu_state *state, const kernel_conv_shape *window);
+/* Time of a vector of outputs. */
+double depthwise_vector_ns(const kernel_conv_shape *window, const struct kernel_machine *machine);
 /* Time of a depthwise convolution with its deferred producer, `first`, without their activations. */
 double kernel_fused_depthwise_ns(const kernel_conv_shape *first, const kernel_conv_shape *depthwise,
                                  const struct kernel_machine *machine, double threads);

@@ -5,7 +5,7 @@
 #include "simd/optional.h"
 #include <math.h>
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_WITH(tiles_of_cpu, "cpu_conv cpu_conv_transpose");
 
 const tile_set *tiles_of_cpu(void)

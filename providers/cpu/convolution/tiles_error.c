@@ -18,7 +18,7 @@
 #include <float.h>
 #include <math.h>
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_WITH(winograd_measure_accuracy, "cpu_conv");
 
 /* The test images. RELU: noise without negative values; BRIGHT: one bright pixel; LONE and INNER: a pixel that is

@@ -21,7 +21,7 @@
 #include <float.h>
 #include <math.h>
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_WITH(tiles_winograd_weights, "cpu_conv");
 OPTIONAL_IF_CALLED(tiles_lower_winograd);
 

@@ -9,7 +9,7 @@
 #include "inlay/check.h"
 #include "simd/optional.h"
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_IF_CALLED(transposed_lower_phases);
 
 enum {

@@ -12,7 +12,7 @@
 #include "inlay/host.h"
 #include "simd/optional.h"
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_IF_CALLED(transposed_lower_planes);
 
 enum {

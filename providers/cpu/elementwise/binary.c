@@ -6,7 +6,7 @@
 #include "inlay/host.h"
 #include "simd/optional.h"
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_IF_CALLED(cpu_binary_at);
 OPTIONAL_IF_CALLED(cpu_binary_row);
 

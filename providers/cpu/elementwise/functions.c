@@ -10,7 +10,7 @@
 #include "cpu/matrix/sgemm.h"
 #include "simd/optional.h"
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_IF_CALLED(cpu_apply);
 OPTIONAL_IF_CALLED(cpu_emit_function);
 OPTIONAL_IF_CALLED(cpu_is_gelu);

@@ -190,8 +190,8 @@ double kernel_winograd_2_ns(const kernel_conv_shape *window, const kernel_machin
 
 double kernel_depthwise_ns(const kernel_conv_shape *window, const kernel_machine *machine, double threads)
 {
-    const double taps = taps_of(window) * window->share, pixels = pixels_of(window);
-    const double ns = pixels * parts((double)window->in, TILE_LANES) * kernel_vector_ns(machine, taps) +
+    const double pixels = pixels_of(window);
+    const double ns = pixels * parts((double)window->in, TILE_LANES) * depthwise_vector_ns(window, machine) +
                       DEPTHWISE_ROW_NS * machine->other * (double)(window->images * window->out_height) *
                           parts((double)window->in, 64);
     const double slices = fmin((double)window->out_height, 2 * threads);

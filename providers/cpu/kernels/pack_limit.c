@@ -10,7 +10,7 @@
 #include "cpu/weights/packs.h"
 #include "simd/optional.h"
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_WITH(kernel_pack_share, "cpu_conv");
 OPTIONAL_WITH(kernel_limit_packs, "cpu_conv");
 

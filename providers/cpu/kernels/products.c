@@ -17,6 +17,7 @@
 #define ESTIMATED_BYTES_PER_NS 30.0
 #define BLOCK_ROWS 160.0
 #define MIN_THREAD_ROWS 48.0
+#define MIN_UNEVEN_ROWS 8.0
 #define PANEL_COLUMNS 64.0
 
 double kernel_gemm_threads(const kernel_gemm_shape *product, double threads)
@@ -27,7 +28,9 @@ double kernel_gemm_threads(const kernel_gemm_shape *product, double threads)
 
     if (m < 1 || threads <= 1 || batch * fmax(flops_ns, bytes_ns) < WAKE_NS)
         return 1;
-    if (m / threads >= MIN_THREAD_ROWS)
+    if (m / threads >= (product->batch == 1 && !sgemm_shares_evenly(product->n, SGEMM_WIDTH, (int64_t)threads)
+                            ? MIN_UNEVEN_ROWS
+                            : MIN_THREAD_ROWS))
         blocks = ceil(blocks / threads) * threads;
     units = fmin(batch * blocks * ceil(n / PANEL_COLUMNS), batch * fmax(flops_ns, bytes_ns) * 4 / WAKE_NS);
     units = fmin(units, 4 * threads);

@@ -5,13 +5,14 @@
 #include "simd/optional.h"
 #include <stddef.h>
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_WITH(sgemm_kernel_best,
               "cpu_product cpu_conv cpu_conv_transpose cpu_attention cpu_nbits_product cpu_experts cpu_recurrent");
 
 #define FLOPS_PER_NS 200.0
 #define BYTES_PER_NS 30.0
-enum { BLOCK_ROWS = 160, BLOCK_K = 768, MIN_THREAD_ROWS = 48 };
+/* MIN_UNEVEN_ROWS: where panels cannot be divided evenly. */
+enum { BLOCK_ROWS = 160, BLOCK_K = 768, MIN_THREAD_ROWS = 48, MIN_UNEVEN_ROWS = 2 * SGEMM_VECTORS };
 
 const sgemm_kernel *sgemm_kernel_best(void)
 {
@@ -37,7 +38,8 @@ static int64_t row_blocks(const sgemm_job *job)
 
 void sgemm_share(sgemm_job *job, uint32_t threads)
 {
-    if (threads > 1 && job->m / threads >= MIN_THREAD_ROWS)
+    if (threads > 1 &&
+        job->m / threads >= (sgemm_shares_evenly(job->n, job->width, threads) ? MIN_THREAD_ROWS : MIN_UNEVEN_ROWS))
         job->blocks = ceil_div(row_blocks(job), threads) * threads;
 }
 

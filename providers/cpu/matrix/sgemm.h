@@ -151,8 +151,17 @@ typedef struct sgemm_job {
 /* The number of units that a job is divided into. They may run in any order and concurrently; a worker should take
  * consecutive ones. */
 int64_t sgemm_units(const sgemm_job *job);
+/* Are panels of `width` columns (0: not known yet) of n columns enough for threads to have about the same work? */
+static inline bool sgemm_shares_evenly(int64_t n, int64_t width, int64_t threads)
+{
+    const int64_t vectors = n / SGEMM_LANES + (n % SGEMM_LANES != 0), panels = width > 0 ? (n + width - 1) / width : 0,
+                  most = (panels + threads - 1) / threads * (width / SGEMM_LANES);
+
+    return width == 0 || 10 * (most < vectors ? most : vectors) * threads <= 11 * vectors;
+}
 /* Sets `blocks` so that each thread gets separate rows, if these are enough to keep it busy while weights are
- * loaded. The results are then in the cache of the core that reads them in the next layer. */
+ * loaded, or if panels cannot be shared evenly and there are a few. The results are then in the cache of the core that
+ * reads them in the next layer. */
 void sgemm_share(sgemm_job *job, uint32_t threads);
 void sgemm_run(const sgemm_job *job, int64_t begin, int64_t end);
 /* Estimated nanoseconds on one core, to choose the number of threads. */

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_WITH(terms_of_cpu, "cpu_product cpu_conv");
 OPTIONAL_WITH(terms_run, "cpu_product cpu_conv");
 OPTIONAL_WITH(terms_split_b, "cpu_product cpu_conv");

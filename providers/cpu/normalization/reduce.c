@@ -18,7 +18,7 @@
 #include "simd/optional.h"
 #include <math.h>
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_IF_CALLED(cpu_reduce_empty);
 
 /* Functions that are applied to the result of the fold (FOLD_*). */

@@ -6,10 +6,6 @@
 
 enum { REGIONS, OPERATORS, PARTS };
 
-/* Time of the operators relative to provider reference, whose costs they report. Their loops are the same with longer
- * vectors; this is a conservative estimate of the gain. */
-#define VECTOR_TIME 0.9
-
 typedef struct combined_state {
     inlay_provider parts[PARTS];
     void *states[PARTS];
@@ -151,14 +147,10 @@ static inlay_status cost(void *state_, const inlay_cost_request *request, inlay_
     const uint32_t part = (request->offer->cookie & CPU_COOKIE_OPERATOR) != 0 ? OPERATORS : REGIONS;
     inlay_cost_request forwarded = *request;
     inlay_offer offer = *request->offer;
-    inlay_status status;
 
     offer.cookie &= ~CPU_COOKIE_OPERATOR;
     forwarded.offer = &offer;
-    status = state->parts[part].cost(state->states[part], &forwarded, out, diag);
-    if (part == OPERATORS)
-        out->ns *= VECTOR_TIME;
-    return status;
+    return state->parts[part].cost(state->states[part], &forwarded, out, diag);
 }
 
 /* Offers of operators do not merge, so each of them is compiled alone. */

@@ -1,5 +1,6 @@
 /* The tables of operators for the instruction set in use. */
 #include "operators/operator_settings.h"
+#include "operators/work_ns.h"
 #include "cpu/operators/operators.h"
 #include "simd/instances.h"
 #include <stdlib.h>
@@ -10,7 +11,8 @@
 
 #define LEVEL(list)                                                                                                    \
     {                                                                                                                  \
-        .name = "cpu", .tables = (list), .table_count = KIT_COUNT(list), .open = operator_settings_open, .close = free \
+        .name = "cpu", .tables = (list), .table_count = KIT_COUNT(list), .open = operator_settings_open,               \
+        .close = free, .work_ns = operator_vector_work_ns                                                              \
     }
 
 /* With CMake's INLAY_QUICK, and with option reproducible=cpu, provider reference computes single operators. */

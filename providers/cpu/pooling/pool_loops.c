@@ -103,6 +103,13 @@ static void window_max(float *t, const float *input, int64_t n, int taps, int64_
 {
     combine_strided(t, input, n, taps, step, stride, false, accumulate);
 }
+/* The first element of a vector of n >= VEC_LANES results that covers result i: the last vector overlaps the one before
+ * it, and both compute the same results. */
+VEC_INLINE int64_t vector_at(int64_t i, int64_t n)
+{
+    return i + VEC_LANES <= n ? i : n - VEC_LANES;
+}
+
 static void window_sum(float *t, const float *input, int64_t n, int taps, int64_t step, int64_t stride, bool accumulate)
 {
     const int64_t done = taps == 3 && step == 1 && stride == 2 && !accumulate ? three_at_two(input, t, n, true) : 0;
@@ -116,10 +123,56 @@ static void divide(float *restrict output, const float *restrict columns, float 
         output[i] /= columns[i] * rows;
 }
 
+/* window_mean() of n >= VEC_LANES windows of 2 or 3 neighbours at a stride of 2. */
+VEC_INLINE void means_at_two(float *restrict output, const float *restrict input, const float *restrict columns,
+                             float rows, int64_t n, const int taps)
+{
+    for (int64_t from = 0; from < n; from += VEC_LANES) {
+        const int64_t i = vector_at(from, n);
+        const float *at = input + 2 * i;
+        const vec a = vec_load(at), c = vec_load(at + VEC_LANES);
+        vec sum;
+
+        if (taps == 3) {
+            const vec b = vec_load(at + 1), d = vec_load(at + VEC_LANES + 1);
+
+            sum = vec_add(vec_even(vec_add(a, b), vec_add(c, d)), vec_odd(b, d));
+        } else {
+            sum = vec_add(vec_even(a, c), vec_odd(a, c));
+        }
+        vec_store(output + i, vec_div(sum, vec_mul(vec_load(columns + i), vec_set(rows))));
+    }
+}
+
+static void window_mean(float *restrict output, const float *restrict input, const float *restrict columns, float rows,
+                        int64_t n, int64_t taps, int64_t step, int64_t stride)
+{
+    if (n >= VEC_LANES && step == 1 && stride == 2 && taps == 2) {
+        means_at_two(output, input, columns, rows, n, 2);
+        return;
+    }
+    if (n >= VEC_LANES && step == 1 && stride == 2 && taps == 3) {
+        means_at_two(output, input, columns, rows, n, 3);
+        return;
+    }
+    for (int64_t k = 0; k < taps; k += POOL_TAPS)
+        combine_strided(output, input + k * step, n, (int)(taps - k < POOL_TAPS ? taps - k : POOL_TAPS), step, stride,
+                        true, k > 0);
+    divide(output, columns, rows, n);
+}
+
 /* Rows are combined before columns, as window_sum and window_max do, so that the results are the same. */
 static void mean_of_squares(const float *restrict input, float *restrict output, int64_t n, int64_t row_step)
 {
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t from = 0; from < n && n >= VEC_LANES; from += VEC_LANES) {
+        const int64_t i = vector_at(from, n);
+        const float *upper = input + 2 * i, *lower = upper + row_step;
+        const vec left = vec_add(vec_load(upper), vec_load(lower)),
+                  right = vec_add(vec_load(upper + VEC_LANES), vec_load(lower + VEC_LANES));
+
+        vec_store(output + i, vec_mul(vec_add(vec_even(left, right), vec_odd(left, right)), vec_set(0.25F)));
+    }
+    for (int64_t i = 0; i < n && n < VEC_LANES; i++) {
         const float *upper = input + 2 * i, *lower = upper + row_step;
 
         output[i] = (upper[0] + lower[0] + (upper[1] + lower[1])) * 0.25F;
@@ -128,6 +181,21 @@ static void mean_of_squares(const float *restrict input, float *restrict output,
 
 static void max_of_squares(const float *restrict input, float *restrict output, int64_t n, int64_t row_step)
 {
+    vec special = vec_zero(); /* NaN if an element is NaN or infinite: these rows are computed again */
+
+    for (int64_t from = 0; from < n && n >= VEC_LANES; from += VEC_LANES) {
+        const int64_t i = vector_at(from, n);
+        const float *upper = input + 2 * i, *lower = upper + row_step;
+        const vec a = vec_load(upper), b = vec_load(upper + VEC_LANES), c = vec_load(lower),
+                  d = vec_load(lower + VEC_LANES);
+        const vec left = vec_max(a, c), right = vec_max(b, d);
+
+        special = vec_fma(a, vec_zero(), vec_fma(b, vec_zero(), special));
+        special = vec_fma(c, vec_zero(), vec_fma(d, vec_zero(), special));
+        vec_store(output + i, vec_max(vec_even(left, right), vec_odd(left, right)));
+    }
+    if (n >= VEC_LANES && vec_sum(special) == 0)
+        return;
     for (int64_t i = 0; i < n; i++) {
         const float *upper = input + 2 * i, *lower = upper + row_step;
 
@@ -229,6 +297,7 @@ const pool_loops KERNEL(pool_loops) = {
     .max3_into = max3_into,
     .window_max = window_max,
     .window_sum = window_sum,
+    .window_mean = window_mean,
     .divide = divide,
     .mean_of_squares = mean_of_squares,
     .max_of_squares = max_of_squares,

@@ -22,6 +22,9 @@ typedef struct pool_loops {
                        bool accumulate);
     void (*window_sum)(float *t, const float *input, int64_t n, int taps, int64_t step, int64_t stride,
                        bool accumulate);
+    /* output[i] = the sum of input[i * stride + k * step] for k < taps, divided by columns[i] * rows. */
+    void (*window_mean)(float *restrict output, const float *restrict input, const float *restrict columns, float rows,
+                        int64_t n, int64_t taps, int64_t step, int64_t stride);
     /* output[i] /= columns[i] * rows: sums become means. */
     void (*divide)(float *restrict output, const float *restrict columns, float rows, int64_t n);
     /* output[i] = the mean, or the maximum, of input[2 i], input[2 i + 1] and the two elements row_step after them. */

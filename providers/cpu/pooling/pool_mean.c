@@ -8,7 +8,7 @@
 #include "cpu/pooling/pool_loops.h"
 #include "simd/optional.h"
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_IF_CALLED(cpu_lower_mean);
 
 /* A plane holds one channel, a block of channels, or all channels; a pixel of a plane has `lanes` contiguous elements.

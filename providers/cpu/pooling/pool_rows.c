@@ -12,7 +12,7 @@
 #include "simd/optional.h"
 #include <math.h>
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_IF_CALLED(cpu_lower_planes);
 OPTIONAL_IF_CALLED(cpu_lower_rows);
 
@@ -92,16 +92,43 @@ static void max_rows(const row_pool *pool, const float *input, float *output, in
             ->take_strided(columns + r * pool->reach, output + r * window->out[2], window->out[2], window->stride[2]);
 }
 
-/* The number of rows of the output from row_out on, at most `most`, that max_rows() can compute. */
-static int64_t max_rows_count(const row_pool *pool, const float *input, int64_t row_out, int64_t most)
+/* The same for means, of any numbers, at a stride. slices: of the divisor. */
+static void mean_rows(const row_pool *pool, const float *input, float *output, int64_t row_out, int64_t count,
+                      float slices, float *t, const float *counts)
+{
+    const pool_window *window = &pool->window;
+    const int64_t width =
+        window->in[2] < pool->reach - window->begin[2] ? window->in[2] : pool->reach - window->begin[2];
+    int64_t low;
+
+    for (int64_t r = 0; r < count; r++) {
+        const int64_t top = (row_out + r) * window->stride[1] - window->begin[1],
+                      rows = pool_taps(window, 1, top, &low);
+
+        combine_taps(t + r * pool->reach + window->begin[2], input + (top + low * window->dilation[1]) * window->in[2],
+                     width, rows, window->dilation[1] * window->in[2], 1, true);
+    }
+    for (int64_t r = 0; r < count; r++) {
+        const int64_t rows = pool_taps(window, 1, (row_out + r) * window->stride[1] - window->begin[1], &low);
+
+        KERNEL_BEST(pool_loops)
+            ->window_mean(output + r * window->out[2], t + r * pool->reach, counts,
+                          slices * (float)(window->counts_pads ? window->kernel[1] : rows), window->out[2],
+                          window->kernel[2], window->dilation[2], window->stride[2]);
+    }
+}
+
+/* The number of rows of the output from row_out on, at most `most`, that max_rows() or mean_rows() can compute. */
+static int64_t joint_rows_count(const row_pool *pool, const float *input, int64_t row_out, int64_t most)
 {
     enum { DENSE = 4, NEAR = 1024 };
     const pool_window *window = &pool->window;
     const int64_t fitting = NEAR / pool->reach > 0 ? NEAR / pool->reach : 1, count = most < fitting ? most : fitting;
     int64_t first = INT64_MAX, last = 0; /* rows read: with dilation, a window may end above the previous one */
 
-    if (window->is_mean || window->stride[2] > DENSE ||
-        (window->stride[2] > 1 && window->stride[2] >= window->kernel[2]))
+    if (window->is_mean
+            ? window->stride[2] == 1
+            : window->stride[2] > DENSE || (window->stride[2] > 1 && window->stride[2] >= window->kernel[2]))
         return 0;
     for (int64_t r = row_out; r < row_out + count; r++) {
         int64_t low;
@@ -113,6 +140,8 @@ static int64_t max_rows_count(const row_pool *pool, const float *input, int64_t 
         last =
             top + (low + rows - 1) * window->dilation[1] > last ? top + (low + rows - 1) * window->dilation[1] : last;
     }
+    if (window->is_mean)
+        return count;
     return KERNEL_BEST(rows)->finite(input + first * window->in[2], (last - first + 1) * window->in[2]) ? count : 0;
 }
 
@@ -198,7 +227,7 @@ static void row_buffer_init(row_buffer *buffer, const row_pool *pool)
 
     if (is_mean && !pool->is_square)
         count_columns(pool, buffer->counts);
-    for (int64_t i = 0; i < (is_mean ? pool->reach : MAX_ROW) && !pool->is_square; i++)
+    for (int64_t i = 0; i < MAX_ROW && !pool->is_square; i++)
         buffer->t[i] = is_mean ? 0 : -INFINITY;
 }
 
@@ -218,7 +247,11 @@ static void make_rows(const row_pool *pool, const float *input, float *output, i
                 input + r * window->stride[1] * window->in[2], row, window->out[2], window->in[2]);
             continue;
         }
-        done = max_rows_count(pool, input, r, end - r);
+        done = joint_rows_count(pool, input, r, end - r);
+        if (done > 0 && window->is_mean) {
+            mean_rows(pool, input, row, r, done, slices, buffer->t, buffer->counts);
+            continue;
+        }
         if (done > 0) {
             max_rows(pool, input, row, r, done, buffer->t, buffer->columns);
             continue;

@@ -453,7 +453,6 @@ inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t 
     inlay_status status;
 
     dense.batch = dense.b_count = 1;
-    sgemm_share(&dense.job, build->instance->threads);
     dense.sparse = kind == DENSE_SPARSE;
     dense.terms = kind == DENSE_TERMS ? terms_of_cpu() : NULL;
     dense.low_bit = kind == DENSE_FLOATS && kernel_weights_are_low_bit(build);
@@ -467,12 +466,15 @@ inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t 
     } else if (dense.terms != NULL) {
         dense.job.b_terms = terms_of_constant(build, weights_value);
         terms_layout(&w_plain, dense.job.b_terms, &w_layout);
+        sgemm_share(&dense.job, build->instance->threads);
         terms_share(&dense.job, build->instance->threads);
     } else if (dense.halves) {
         dense.job.width = dense.job.b_step = SGEMM_WIDTH;
     } else {
         panel_layout(n, k, &w_layout, &dense.job);
     }
+    if (dense.terms == NULL)
+        sgemm_share(&dense.job, build->instance->threads);
     INLAY_TRY(cpu_read_strided(build, op->in[0], &input));
     if (!layout_has_rows(&input.layout, &dense.job.a_row)) {
         INLAY_TRY(cpu_read_plain(build, op->in[0], &input));
@@ -547,6 +549,8 @@ inlay_status cpu_lower_batched(cpu_build *build, const cpu_group *group)
         dense.job.b_step = SGEMM_WIDTH;
         dense.job.b_panel = dense.job.k * SGEMM_WIDTH;
     }
+    if (dense.batch == 1)
+        sgemm_share(&dense.job, build->instance->threads);
     status = dense_emit(build, group, &dense, &args, INLAY_NONE);
 done:
     return status;

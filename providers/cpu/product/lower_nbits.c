@@ -9,7 +9,7 @@
 #include "cpu/weights/read.h"
 #include "simd/optional.h"
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_IF_CALLED(nbits_lower);
 
 enum {

@@ -4,7 +4,7 @@
 #include "inlay/host.h"
 #include "simd/optional.h"
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_WITH(nbits_share, "cpu_nbits_product cpu_experts cpu_weights+cpu_product");
 
 enum { SPREAD_COUNT = NBITS_PARTS * NBITS_BESIDE * NBITS_COLUMNS }; /* see nbits_spread */

@@ -3,7 +3,7 @@
 #include "simd/cpu_integers.h"
 #include "simd/optional.h"
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_WITH(byte_set_of_cpu, CPU_BYTE_FAMILIES);
 OPTIONAL_WITH(byte_set_of_pairs, CPU_BYTE_FAMILIES);
 

@@ -12,7 +12,7 @@
 #include "simd/convert.h"
 #include "simd/optional.h"
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_WITH(cpu_takes_bias_cast, CPU_BYTE_FAMILIES);
 OPTIONAL_WITH(cpu_takes_bias_view, CPU_BYTE_FAMILIES);
 OPTIONAL_WITH(cpu_takes_bias, CPU_BYTE_FAMILIES);

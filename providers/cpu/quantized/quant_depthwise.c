@@ -10,7 +10,7 @@
 #include "cpu/weights/read.h"
 #include "simd/optional.h"
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_WITH(bytes_pack_depthwise, "cpu_int8_conv");
 
 enum { TABLE_PIXELS = 2048 };

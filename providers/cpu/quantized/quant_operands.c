@@ -6,7 +6,7 @@
 #include "cpu/weights/read.h"
 #include "simd/optional.h"
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_WITH(cpu_takes_any, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product cpu_experts");
 OPTIONAL_WITH(cpu_takes_bytes, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product cpu_experts");
 OPTIONAL_WITH(cpu_takes_int32_cast, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product cpu_experts");

@@ -13,7 +13,7 @@
 #include "cpu/weights/read.h"
 #include "simd/optional.h"
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_WITH(bytes_pack_tiles, "cpu_int8_conv cpu_int8_product");
 
 struct direct {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Programs of `inlay bundle` leave this out. */
+/* Programs of `inlay bundle` omit this. */
 OPTIONAL_WITH(projection_pack, "cpu_product cpu_conv");
 
 enum {

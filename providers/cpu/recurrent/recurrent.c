@@ -14,7 +14,7 @@
 #include "simd/optional.h"
 #include <stdio.h>
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_WITH(cpu_recurrent_release, "cpu_recurrent");
 OPTIONAL_IF_CALLED(cpu_recurrent_cost);
 OPTIONAL_IF_CALLED(cpu_recurrent_prepare);

@@ -6,7 +6,7 @@
 #include "cpu/weights/packs.h"
 #include "simd/optional.h"
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_WITH(blocks_make_constants, "cpu_blocks");
 OPTIONAL_WITH(blocks_mark_packed, "cpu_blocks");
 OPTIONAL_WITH(blocks_pack, "cpu_blocks");

@@ -6,7 +6,7 @@
 #include "cpu/weights/nbits.h"
 #include "simd/optional.h"
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_WITH(blocks_is_constant, "cpu_blocks");
 OPTIONAL_WITH(blocks_fit, "cpu_blocks");
 OPTIONAL_WITH(blocks_plane_bits, "cpu_blocks");

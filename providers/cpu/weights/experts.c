@@ -9,7 +9,7 @@
 #include "simd/optional.h"
 #include <math.h>
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_WITH(experts_bind, "cpu_experts");
 
 enum { ABSENT = 255, QUANTIZED_ACTIVATIONS = 15 /* and further inputs of QMoE */ };

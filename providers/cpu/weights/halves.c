@@ -5,7 +5,7 @@
 #include "simd/convert.h"
 #include "simd/optional.h"
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_WITH(halves_make_constants, "cpu_halves");
 OPTIONAL_WITH(halves_mark_packed, "cpu_halves");
 OPTIONAL_WITH(halves_floats, "cpu_halves");

@@ -7,7 +7,7 @@
 #include "cpu/weights/recurrent_panels.h"
 #include "simd/optional.h"
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_WITH(cpu_takes_low_bit_constant, "cpu_narrow");
 OPTIONAL_WITH(low_bit_is_constant, "cpu_narrow");
 OPTIONAL_WITH(low_bit_make_constants, "cpu_narrow");

@@ -7,7 +7,7 @@
 #include "cpu/weights/unfold.h"
 #include "simd/optional.h"
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_WITH(low_bit_destroy, "cpu_narrow");
 OPTIONAL_WITH(low_bit_pack, "cpu_narrow");
 OPTIONAL_WITH(low_bit_floats, "cpu_narrow");

@@ -5,7 +5,7 @@
 #include "simd/optional.h"
 #include <math.h>
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_WITH(nbits_is_pack, "cpu_weights cpu_nbits_product cpu_experts");
 OPTIONAL_WITH(nbits_pack, "cpu_weights cpu_nbits_product cpu_experts");
 

@@ -4,7 +4,7 @@
 #include "simd/optional.h"
 #include <string.h>
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_WITH(nbits_kernel_best, "cpu_nbits_product cpu_experts cpu_weights+cpu_product");
 
 bool nbits_shape_init(nbits_shape *shape, uint32_t bits, int64_t k, int64_t n, int64_t block)

@@ -11,7 +11,7 @@
 #include "cpu/weights/read.h"
 #include "simd/optional.h"
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_WITH(nbits_bind_weights, "cpu_weights cpu_nbits_product cpu_experts");
 OPTIONAL_WITH(cpu_takes_nbits_weights, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product cpu_experts");
 

@@ -5,7 +5,7 @@
 #include "cpu/weights/packs.h"
 #include "simd/optional.h"
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_WITH(sparse_make_constants, "cpu_sparse");
 OPTIONAL_WITH(sparse_pack_entries, "cpu_sparse");
 OPTIONAL_WITH(sparse_unfold, "cpu_sparse");

@@ -4,7 +4,7 @@
 #include "inlay/host.h"
 #include "simd/optional.h"
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` omit these. */
 OPTIONAL_WITH(terms_pack_weights, "cpu_product cpu_conv");
 
 static terms_matrix matrix_of(const tensor_layout *plain, const void *source)

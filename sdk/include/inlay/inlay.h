@@ -47,7 +47,7 @@
  * knows, such as an action of a later version. A program treats an unknown status as inlay/status.h states, and any
  * other unknown number as "other".
  *
- * Small library. A library that is built with CMake option INLAY_SMALL exports every function, but leaves parts out.
+ * Small library. A library that is built with CMake option INLAY_SMALL exports every function, but lacks some parts.
  * inlay_calibrate(), inlay_tune(), inlay_session_explain(), inlay_context_measure(), inlay_context_record() and the
  * three functions inlay_context_profile...() return INLAY_UNSUPPORTED there, as does the creation of a session with a
  * GGUF file or the options placement and watchdog. Option isolate opens no plug-in, and inlay_plan_info.predicted_ns is
@@ -162,9 +162,9 @@ enum {
 
 /* Reads options from a YAML file; samples/inlay.yaml shows the complete format. If path is NULL, reads the two standard
  * files, if they exist; the user's file is skipped if the process is privileged (AT_SECURE). Files are rejected if they
- * are larger than 1 MiB, writable by others, or owned by neither root nor the user. Each mistake is passed to the log
- * function (inlay_options_set_log) as one line "FILE:LINE: problem and fix"; diag receives the first one. A file with
- * a mistake sets no option.
+ * are larger than 1 MiB, writable by others (or by a group that is neither root's nor the owner's own), or owned by
+ * neither root nor the user. Each mistake is passed to the log function (inlay_options_set_log) as one line
+ * "FILE:LINE: problem and fix"; diag receives the first one. A file with a mistake sets no option.
  *     INLAY_NOT_FOUND         path does not exist
  *     INLAY_IO_ERROR          the file cannot be read, or its owner or permissions are rejected
  *     INLAY_INVALID_ARGUMENT  a mistake in the file
@@ -1176,14 +1176,14 @@ typedef struct inlay_tune_result {
     double run_before_ns;
     double run_after_ns;
     uint32_t dropped; /* 1: the measurements were discarded because every new assignment was slower than the old one */
-    /* providers that later sessions of the model leave out, because runs of the model are faster without them */
+    /* providers that later sessions of the model do not use, because runs of the model are faster without them */
     uint32_t left_out_count;
 } inlay_tune_result;
 
 /* Measures the compiled kernels of all plausible offers for the session's model and stores the results in the cache
  * folder. Later sessions of this model, and of other models with the same layers, use them. Then times whole runs
  * without each provider in use, and with each one alone: if such a run is faster, later sessions of this model with the
- * same sizes, providers and threads leave out the providers that this run did without. The session itself does not
+ * same sizes, providers and threads do not use the providers that this run did without. The session itself does not
  * change. how and out_result may be NULL. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_tune(inlay_session *session, const inlay_tune_options *how,
                                                   inlay_tune_result *out_result, inlay_diag *diag);

@@ -51,6 +51,12 @@ typedef struct kit_provider {
     /* INLAY_PROVIDER_REFERENCE_CORE (the costs of kernels without cost refer to that core),
      * INLAY_PROVIDER_FLUSHES_DENORMALS; or 0 */
     uint32_t flags;
+    /* Optional: the time of a kernel's work on one thread in nanoseconds, on this machine, without reading and writing
+     * memory. estimate: what the kit, or kit_kernel.cost, assumes for any kernel with such sizes. */
+    double (*work_ns)(const kit_node *node, const kit_plan *shapes, double estimate);
+    /* Bytes that such kernels read and write in a nanosecond on one thread; 0: those of this machine's caches and
+     * memory. */
+    double bytes_per_ns;
 } kit_provider;
 
 /* A plugin built with the kit: a provider, operators, or both. */

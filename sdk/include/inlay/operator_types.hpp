@@ -339,7 +339,7 @@ struct setting {
     }
 };
 
-/* Inputs and expected outputs of a node; trailing optional ones may be left out. |got - want| <= atol + rtol * |want| */
+/* Inputs and expected outputs of a node; trailing optional ones may be omitted. |got - want| <= atol + rtol * |want| */
 struct example {
     const char *name;
     std::vector<array> in, out;

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Checks the manifests of samples/deploy for Kubernetes, KEDA and KServe: every field exists and has its type, and
+"""Checks the manifests of samples/deploy for Kubernetes, KEDA, KServe and the Gateway API: every field exists and has its type, and
 references between objects are consistent.
     manifests.py DEPLOY_DIR SETTINGS_DEF
 
@@ -173,6 +173,18 @@ def check_kserve(found, settings):
     assert int(given["port"]) == container["ports"][0]["containerPort"] == container["readinessProbe"]["httpGet"]["port"]
 
 
+def check_pool(found, deployment):
+    """The pool has the pods of the Deployment, at their port, and the route leads to the pool."""
+    pool, route = found["InferencePool"], found["HTTPRoute"]
+    template = deployment["spec"]["template"]
+    ports = {port["name"]: port["containerPort"] for port in template["spec"]["containers"][0]["ports"]}
+    assert pool["spec"]["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+    assert [port["number"] for port in pool["spec"]["targetPorts"]] == [ports["http"]]
+    backends = [backend for rule in route["spec"]["rules"] for backend in rule["backendRefs"]]
+    assert [backend["name"] for backend in backends] == [pool["metadata"]["name"]]
+    assert all(backend["group"] == pool["apiVersion"].split("/")[0] and backend["kind"] == pool["kind"] for backend in backends)
+
+
 def check_chart(folder, definitions, settings):
     """The chart makes the objects of kubernetes.yaml, and what its values say."""
     plain = chart.Chart(folder)
@@ -203,7 +215,9 @@ def main():
     definitions = read_fields(pathlib.Path(__file__).with_name("fields.txt"))
     settings = {name: (kind, low, high) for name, kind, low, high in
                 re.findall(r'^SETTING\((\w+), (\w+), "[^"]*", (-?\d+), (\d+)', settings_def.read_text(), re.M)}
-    check_kubernetes(read(deploy / "kubernetes.yaml", definitions), settings)
+    objects = read(deploy / "kubernetes.yaml", definitions)
+    check_kubernetes(objects, settings)
+    check_pool(read(deploy / "inference-pool.yaml", definitions), objects["Deployment"])
     check_kserve(read(deploy / "kserve.yaml", definitions), settings)
     check_chart(deploy / "helm" / "inlay-serve", definitions, settings)
 

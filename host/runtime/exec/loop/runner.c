@@ -244,7 +244,7 @@ static inlay_status exclude_failed_device(struct runner *runner, uint32_t count,
         return INLAY_OUT_OF_MEMORY;
     for (uint32_t offer = 0; offer < program->parts.offer_count; offer++)
         offers[offer] = program->parts.offers[offer].provider == failed;
-    (void)snprintf(text, sizeof text, "provider %s is left out: %.300s", runner->failed->name,
+    (void)snprintf(text, sizeof text, "provider %s is not used: %.300s", runner->failed->name,
                    why->code == status ? why->text : inlay_status_text(status));
     status = provider_restarts(runner->failed->state)
                  ? fallback_once(program, offers, text, out, NULL)

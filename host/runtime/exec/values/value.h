@@ -100,7 +100,8 @@ INLAY_NODISCARD inlay_status value_create_list(uint32_t kind, inlay_dtype dtype,
 INLAY_NODISCARD inlay_status value_append(const inlay_value *list, inlay_value *item, inlay_value **out_value,
                                           inlay_diag *diag);
 
-/* A value of a run. Borrowed: valid as long as its owner or its place in the slab. kind 0: absent. */
+/* A value of a run. Borrowed: valid as long as its owner, or as its range in the slab is assigned to it. kind 0:
+ * absent. */
 typedef struct run_value {
     uint32_t kind;
     inlay_dtype dtype;

@@ -149,8 +149,8 @@ static void usage(const bundle_model *model, const char *name)
     (void)printf("Usage: %s [--info] [--repeat N] [-o DIR] [--input NAME=SOURCE ...]\n"
                  "Runs the model in this file. SOURCE is a .npy file or values, '1,2,3,4' or '[[1,2],[3,4]]'; inputs "
                  "without one are zeros. Prints the first elements of the outputs, or with -o writes each to "
-                 "DIR/NUMBER.npy. The word --input may be left out. --info prints times and memory instead: of N runs, "
-                 "or of those of a fifth of a second. best_run_us is the steady time.\n",
+                 "DIR/NUMBER.npy. The word --input may be omitted. --info prints times and memory instead: of N runs, "
+                 "or of the runs in a fifth of a second. best_run_us is the steady time.\n",
                  name);
     for (uint32_t i = 0; i < model->input_count + model->output_count; i++) {
         const int is_input = i < model->input_count;

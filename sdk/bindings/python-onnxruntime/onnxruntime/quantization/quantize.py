@@ -27,7 +27,7 @@ _EXTRA = {"MatMulConstBOnly": (True,), "WeightSymmetric": (True, False), "Activa
 def _check_extra(where, options):
     for name, value in (options or {}).items():
         if value not in _EXTRA.get(name, ()):
-            raise NotImplementedError(f"{where}: inlay has no extra_options[{name!r}] = {value!r}; leave it out, or "
+            raise NotImplementedError(f"{where}: inlay has no extra_options[{name!r}] = {value!r}; omit it, or "
                                       "use `inlay quantize`, whose options `inlay quantize --help` lists")
 
 

@@ -17,7 +17,7 @@ def optimize_model(input, model_type="bert", num_heads=0, hidden_size=0, optimiz
         raise NotImplementedError("optimize_model: inlay has no optimization_options; leave the argument out, or use "
                                   "`inlay optimize --no-pass PASS` (`inlay optimize --list` lists the passes)")
     if use_gpu or provider not in (None, "cpu", "CPUExecutionProvider"):
-        raise NotImplementedError("optimize_model: inlay optimises for CPUs; leave out use_gpu and provider")
+        raise NotImplementedError("optimize_model: inlay optimises for CPUs; omit use_gpu and provider")
     with path_of(input) as path, tempfile.TemporaryDirectory() as folder:
         output = os.path.join(folder, "optimized.onnx")
         run("optimize", path, "-o", output, "--level", str(opt_level or _LEVEL))
