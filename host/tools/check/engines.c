@@ -25,17 +25,31 @@ static double share_of(const char *group)
     return 1;
 }
 
-bool engines_may_compile(struct check *check, const loaded_provider *provider)
+/* The number of compiles that the group may do. */
+static double most_compiles(const struct check *check)
 {
-    struct check_compiles *compiles = &check->compiles;
+    const struct check_compiles *compiles = &check->compiles;
     const check_args *args = check->args;
     const double share = share_of(args->group);
     const double mean = compiles->count > 0 ? compiles->ms / compiles->count : 0;
-    const uint32_t operators = compiles->operators > 0 ? compiles->operators : OPERATORS;
     double most = args->max_compiles > 0 ? args->max_compiles * share : UINT32_MAX;
 
     if (mean >= slow_ms && 1e3 * args->compile_budget * share / mean < most)
         most = 1e3 * args->compile_budget * share / mean;
+    return most;
+}
+
+bool engines_are_spent(const struct check *check)
+{
+    return check->compiles.left_out > 0 && check->compiles.count + 1 > most_compiles(check);
+}
+
+bool engines_may_compile(struct check *check, const loaded_provider *provider)
+{
+    struct check_compiles *compiles = &check->compiles;
+    const double most = most_compiles(check);
+    const uint32_t operators = compiles->operators > 0 ? compiles->operators : OPERATORS;
+
     if (!provider->is_own || compiles->count == 0 ||
         (compiles->count + 1 <= most && compiles->in_unit < 1 + most / operators))
         return true;

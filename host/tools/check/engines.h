@@ -38,6 +38,8 @@ struct engine_call {
 
 /* May this case be compiled? Counts it as left out if not. */
 bool engines_may_compile(struct check *check, const loaded_provider *provider);
+/* May no further case be compiled? */
+bool engines_are_spent(const struct check *check);
 /* Sets the fields of the request that belong to the cache. The blob is in the arena. key identifies the case. */
 void engines_begin(struct check *check, const loaded_provider *provider, uint64_t key, struct arena *arena,
                    struct engine_call *call, inlay_compile_request *request);

@@ -9,6 +9,7 @@
 #include "check/concurrent.h"
 #include "check/coverage.h"
 #include "check/defined.h"
+#include "check/engines.h"
 #include "check/features.h"
 #include "check/host.h"
 #include "check/models.h"
@@ -63,6 +64,7 @@ struct walk {
     const model_set *models;
     bool has_model_node; /* of the current operator and version */
     uint64_t state;
+    uint32_t left_out; /* compiles when the operator began; one more, and its other cases would be left out, too */
     uint32_t wanted, runs, special, failures;
     struct trait traits[TRAITS];
     uint32_t trait_count;
@@ -491,13 +493,19 @@ static uint32_t most_failures(const struct check *check, uint32_t usual)
     return check->args->certify ? CERTIFIED_FAILURES : usual;
 }
 
+static bool has_left_out(const struct walk *walk)
+{
+    return walk->check->compiles.left_out != walk->left_out;
+}
+
 static bool take_seed(void *user, op_case *entry)
 {
     struct walk *walk = user;
 
     if (visit(walk, entry))
         entry->arena = (struct arena){ 0 };
-    return walk->count < SEEDS && walk->failures < most_failures(walk->check, 1) && (walk->is_known || walk->count < 8);
+    return walk->count < SEEDS && walk->failures < most_failures(walk->check, 1) && !has_left_out(walk) &&
+           (walk->is_known || walk->count < 8);
 }
 
 /* A node of a model, at small sizes. */
@@ -513,7 +521,7 @@ static bool take_model_seed(void *user, op_case *entry)
     entry->opset = walk->source->opset;
     if (visit(walk, entry))
         entry->arena = (struct arena){ 0 };
-    return walk->count < SEEDS + MODEL_SEEDS && walk->failures < most_failures(walk->check, 1);
+    return walk->count < SEEDS + MODEL_SEEDS && walk->failures < most_failures(walk->check, 1) && !has_left_out(walk);
 }
 
 /* The first case from a random place on that is offered (trait NONE) or has the trait; any case if there is none. */
@@ -647,15 +655,17 @@ static bool try_source(void *user, const case_source *source)
                                .scale = walk->check->args->quick ? QUICK_LARGE_SCALE : LARGE_SCALE,
                                .quick = true,
                                .scaled = true };
-    const uint32_t left_out = walk->check->compiles.left_out;
     char subject[160];
     op_case entry;
 
     (void)snprintf(subject, sizeof subject, "%s-%lld", source->op_type, (long long)source->opset);
     if (source->random || !check_unit(walk->check, "%s", subject))
         return true;
+    if (engines_are_spent(walk->check))
+        return false;
     walk->source = source;
     walk->has_model_node = false;
+    walk->left_out = walk->check->compiles.left_out;
     walk->wanted = wanted_runs(walk);
     walk->count = walk->runs = walk->special = walk->failures = 0;
     walk->is_known = false;
@@ -669,9 +679,8 @@ static bool try_source(void *user, const case_source *source)
         models_nodes(walk->models, i, source->op_type, MODELS_SMALL, take_model_seed, walk);
     walk->kept = walk->models->count == 0 ? SEEDS : walk->count < POOL / 2 ? walk->count : POOL / 2;
     walk->wanted = wanted_runs(walk);
-    /* Once a compile of this operator was left out, the others would be, too. */
     for (uint32_t left = walk->wanted * ATTEMPTS_EACH;
-         left > 0 && walk->check->compiles.left_out == left_out && walk->count > 0 && walk->is_known &&
+         left > 0 && !has_left_out(walk) && walk->count > 0 && walk->is_known &&
          walk->failures < most_failures(walk->check, MOST_FAILURES) && (walk->runs < walk->wanted || lacks_trait(walk));
          left--)
         if (next_new_case(walk, &entry) && !visit(walk, &entry))
@@ -700,7 +709,9 @@ void check_group_random(struct check *check)
         return;
     models_open(check, "random", &models);
     custom_count = fixture_operators(&fixture, custom, 64);
-    for (uint32_t i = 0; i < fixture.own_count; i++) {
+    if (fixture.peer_count == 0 && custom_count == 0)
+        check_skip(check, "random", NULL, "there is no other provider to compare with");
+    for (uint32_t i = 0; i < fixture.own_count && fixture.peer_count + custom_count > 0; i++) {
         walk = (struct walk){ .check = check,
                               .fixture = &fixture,
                               .provider = &fixture.own[i],
