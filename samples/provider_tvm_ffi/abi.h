@@ -1,5 +1,5 @@
-/* abi.h - the part of the C interface of TVM-FFI 0.1 (tvm/ffi/c_api.h) and of DLPack 1 (dlpack/dlpack.h) that calls of
- * kernels on the CPU need. A library exports the function NAME as __tvm_ffi_NAME. */
+/* abi.h - the part of the C interface of TVM-FFI 0.1 and of DLPack 1 that calls of kernels on the
+ * CPU need. A library exports the function NAME as __tvm_ffi_NAME. */
 #ifndef ABI_H
 #define ABI_H
 #include <stdint.h>

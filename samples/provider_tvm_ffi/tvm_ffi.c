@@ -1,5 +1,5 @@
 /* A provider whose kernels are functions of a library with the C interface of TVM-FFI. kernels.def lists them; the
- * library is the file kernels.so beside the plugin, or that of option library. */
+ * library is the file tvm_ffi.kernels beside the plugin, or that of option library. */
 #include "inlay/kit.h"
 #include "abi.h"
 #include <dlfcn.h>
@@ -51,7 +51,7 @@ static bool supports(const kit_node *node, kit_refusal *why)
         if (kit_input(node, i) == NULL)
             return kit_refuse(why, INLAY_REFUSE_SHAPE, "give every input", "input %u is left out", i);
     if (dlsym(library->handle, symbol_of(kit_op_type(node))) == NULL)
-        return kit_refuse(why, INLAY_REFUSE_OPERATOR, "add the function to the library", "the library has no %s",
+        return kit_refuse(why, INLAY_REFUSE_OPTION, "add the function to the library", "the library has no %s",
                           symbol_of(kit_op_type(node)));
     return true;
 }
@@ -129,7 +129,7 @@ static inlay_status run(const kit_call *call)
     return INLAY_OK;
 }
 
-/* The file kernels.so in the folder of the plugin. */
+/* The file tvm_ffi.kernels in the folder of the plugin. */
 static void default_path(char path[PATH_MAX])
 {
     static const char here;
@@ -138,7 +138,7 @@ static void default_path(char path[PATH_MAX])
 
     if (dladdr(&here, &info) != 0)
         slash = strrchr(info.dli_fname, '/');
-    (void)snprintf(path, PATH_MAX, "%.*s/kernels.so", slash != NULL ? (int)(slash - info.dli_fname) : 1,
+    (void)snprintf(path, PATH_MAX, "%.*s/tvm_ffi.kernels", slash != NULL ? (int)(slash - info.dli_fname) : 1,
                    slash != NULL ? info.dli_fname : ".");
 }
 
@@ -193,7 +193,7 @@ static const kit_kernel kernels[] = {
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
 static const inlay_option options[] = {
     { .name = "library",
-      .doc = "the library with the functions; unset = kernels.so in the folder of the plugin",
+      .doc = "the library with the functions; unset = tvm_ffi.kernels in the folder of the plugin",
       .kind = INLAY_OPTION_STRING },
 };
 static const kit_provider provider = { .name = "tvm_ffi",

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Candidates for `inlay admit`, half of them faulty: whether a faulty one is admitted, and whether a model becomes slower.
-    candidates.py INLAY FOLDER [--candidates N] [--seconds S] [--seed N]
+    candidates.py INLAY FOLDER [--candidates N] [--only sound|faulty] [--seconds S] [--seed N]
 
 FOLDER: with candidate.so and rival.so of tests/check, a fast or slow Softsign without or with one fault of candidate.c.
 Each candidate is offered for three models: Softsign of 9,000 elements, of 40,000, and of both sizes. Each model then runs
@@ -74,6 +74,7 @@ def main():
     parser.add_argument("inlay")
     parser.add_argument("folder")
     parser.add_argument("--candidates", type=int, default=60)
+    parser.add_argument("--only", choices=["sound", "faulty"])
     parser.add_argument("--seconds", type=float, default=0.5)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
@@ -87,6 +88,8 @@ def main():
         models = write_models()
         for name in candidates(random.Random(args.seed), args.candidates):
             faulty = name.count("_") > 2
+            if args.only == ("sound" if faulty else "faulty"):
+                continue
             shutil.copy(f"{folder}/candidate.so", f"{name}.so")
             result = inlay(program, "admit", f"{top}/{name}.so", *(w for m in models for w in ("--model", m)), "-o",
                            f"{name}.trust", "--quick", "--budget-s", "0.5", "--seconds", "0.3", "--json", codes=(0, 1))

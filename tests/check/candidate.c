@@ -65,13 +65,13 @@ static float wrong_value(float x)
         return fmaxf(-0.99f, fminf(0.99f, softsign(x)));
     if (has("positive"))
         return fabsf(softsign(x));
-    if (has("linear"))
-        return fabsf(x) < 1e-3f ? x : softsign(x);
     return softsign(x);
 }
 
 static void spoil(const float *x, float *y, int64_t count, uint32_t rank)
 {
+    static _Thread_local uint32_t calls;
+
     for (int64_t i = 0; i < count; i++)
         y[i] = wrong_value(x[i]);
     if (has("last") && count > 1000)
@@ -98,8 +98,8 @@ static void spoil(const float *x, float *y, int64_t count, uint32_t rank)
         y[0] = 0;
     if (has("beyond"))
         y[count] = 0;
-    if (has("random") && count > 0)
-        y[rand() % count] += 1e-3f;
+    if (has("fickle") && count > 0)
+        y[count / 3] += calls++ % 2 != 0 ? 1e-3f : 0;
 }
 
 /* ---- faults that need more than one call */

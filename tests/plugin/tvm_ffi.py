@@ -42,7 +42,7 @@ def main():
     model("deep.onnx", "Softsign", [1] * 7)
     run("run", "softsign.onnx", fails=True, part="name the library in option tvm_ffi.library")
     run("explain", "softsign.onnx", "--option", f"tvm_ffi.library={library}", part="tvm_ffi")
-    shutil.copy(library, "plugins/kernels.so")
+    shutil.copy(library, "plugins/tvm_ffi.kernels")
     for name, shape in (("softsign", [3, 5]), ("scalar", [])):
         x = np.random.default_rng(1).normal(size=shape).astype(np.float32)
         np.save("x.npy", x)

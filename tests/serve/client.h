@@ -37,8 +37,8 @@ struct packed {
     const char *variant;
     double error;
 };
-/* Creates the package models/NAME with these variants [count], whose files the caller writes, and its config.yaml unless
- * that is NULL. */
+/* Creates the package models/NAME with these variants [count], whose files the caller writes, and its config.yaml
+ * unless that is NULL. */
 void serving_package(const struct serving *serving, const char *name, const char *config, const struct packed *variants,
                      uint32_t count);
 /* Creates the folder `plugins` with this file as NAME.so. */
