@@ -101,9 +101,9 @@ bool gguf_module_name(const char *prefix, char *out, size_t bytes)
                     { "ffn_down_shexp", "mlp/shared_expert/down_proj" } };
     const char *part = strrchr(prefix, '.');
 
-    if (part == NULL) { /* of the output */
+    if (part == NULL) {
         (void)snprintf(out, bytes, "%s", "/lm_head/MatMul");
-        return true;
+        return strcmp(prefix, "output") == 0 || strcmp(prefix, "token_embd") == 0;
     }
     if (strncmp(prefix, "blk.", 4) != 0)
         return false;
@@ -193,6 +193,26 @@ void gguf_builder_attention(struct builder *b, const char *layer, const char *ma
     gguf_builder_node(b, "Add", "%s %s -> %s.sum", input, product, product);
 }
 
+/* output = what the elements of the gate exceed: their mean and 1.64 standard deviations, which 5 of 100 do. The
+ * constants are those of gguf_begin_altup(). */
+static void write_sparse_gate(struct builder *b, const char *gate, const char *output)
+{
+    char inputs[TEXT], mean[TEXT], squares[TEXT];
+
+    (void)snprintf(inputs, sizeof inputs, "%.200s altup.last", gate);
+    (void)snprintf(mean, sizeof mean, "%.200s.mean", output);
+    gguf_builder_node_of(b, "ReduceMean", inputs, mean, "keepdims", 1);
+    gguf_builder_node(b, "Sub", "%s %s -> %s.distance", gate, mean, output);
+    (void)snprintf(inputs, sizeof inputs, "%.200s.distance altup.last", output);
+    (void)snprintf(squares, sizeof squares, "%.200s.squares", output);
+    gguf_builder_node_of(b, "ReduceSumSquare", inputs, squares, "keepdims", 1);
+    gguf_builder_node(b, "Mul", "%s sparse.count -> %s.variance", squares, output);
+    gguf_builder_node(b, "Sqrt", "%s.variance -> %s.deviation", output, output);
+    gguf_builder_node(b, "Mul", "%s.deviation sparse.deviations -> %s.above", output, output);
+    gguf_builder_node(b, "Sub", "%s.distance %s.above -> %s.excess", output, output, output);
+    gguf_builder_node(b, "Relu", "%s.excess -> %s", output, output);
+}
+
 void gguf_builder_gated_network(struct builder *b, const char *layer, const char *suffix, int64_t hidden,
                                 const char *input, const char *output)
 {
@@ -208,6 +228,11 @@ void gguf_builder_gated_network(struct builder *b, const char *layer, const char
     fused = !gguf_builder_has(b, weight);
     gguf_builder_linear(b, fused ? up : gate, b->width, fused ? 2 * hidden : hidden, 0, hidden, input, gate);
     gguf_builder_linear(b, up, b->width, fused ? 2 * hidden : hidden, fused ? hidden : 0, hidden, input, up);
+    if (b->sparse) {
+        (void)snprintf(weight, sizeof weight, "%s.sparse", gate);
+        write_sparse_gate(b, gate, weight);
+        (void)snprintf(gate, sizeof gate, "%sffn_gate%s.sparse", layer, suffix);
+    }
     if (b->architecture->gelu) {
         if (b->gguf->status == INLAY_OK)
             onnx_node(b->out, "com.microsoft.FastGelu", gate, act, NULL, 0);
@@ -217,6 +242,16 @@ void gguf_builder_gated_network(struct builder *b, const char *layer, const char
     }
     gguf_builder_node(b, "Mul", "%s %s -> %s", act, up, both);
     gguf_builder_linear(b, down, hidden, b->width, 0, b->width, both, output);
+}
+
+const char *gguf_builder_stream(struct builder *b, const char *output)
+{
+    if (b->pending[0] != '\0') {
+        gguf_builder_node(b, "Add", "%s %s -> %s", b->stream, b->pending, output);
+        (void)snprintf(b->stream, sizeof b->stream, "%s", output);
+        b->pending[0] = '\0';
+    }
+    return b->stream;
 }
 
 void gguf_builder_lengths(struct builder *b)

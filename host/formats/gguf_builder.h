@@ -52,6 +52,8 @@ struct architecture {
     bool cohere;           /* norms subtract the mean; attention and the network of a layer read the same norm */
     bool llama4;           /* unit queries and keys where they rotate, experts in some layers; see gguf_experts.c */
     bool both_ways;        /* tokens see later ones, too; makes embeddings */
+    bool whole_images;     /* the rows of an image see each other */
+    bool altup;            /* gguf_altup.h */
     bool tiles_keys;       /* value heads of the delta rule share the key heads in turns, not as neighbours */
     double logit_cap;      /* final_logit_softcapping if the file has none; 0: none */
 };
@@ -94,6 +96,9 @@ struct builder {
     bool keeps_shares;      /* as of the architecture */
     double share_scale;     /* of the sum of the experts; 0: none */
     float epsilon;
+    bool sparse;                         /* the gate of the network keeps its largest elements only */
+    const char *image_begin, *image_end; /* of a vision part: texts of the tokens around the rows; NULL: none */
+    bool whole_images;                   /* the rows of an image must be in one run, because they see each other */
     double residual_scale, attention_scale, embedding_scale, logit_scale, attention_cap, logit_cap;
     char stream[TEXT], pending[TEXT]; /* the hidden states, and what is still to be added to them; "": nothing */
 };
@@ -131,6 +136,8 @@ void gguf_builder_gated_network(struct builder *b, const char *layer, const char
  * other, or those of the key mask only; NULL: none. */
 void gguf_builder_attention(struct builder *b, const char *layer, const char *mask, const char *input,
                             const char *output);
+/* The name of the hidden states, to which what is pending is added; that sum gets the name `output`. */
+const char *gguf_builder_stream(struct builder *b, const char *output);
 /* The last position of each text and the length of the longest, from the attention mask. */
 void gguf_builder_lengths(struct builder *b);
 /* How many positions the angles stretch to one, by the key or keys for that; 1: they do not. */

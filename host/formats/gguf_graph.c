@@ -1,5 +1,6 @@
 /* gguf_graph.c - the graphs of the architectures. */
 #include "formats/formats.h"
+#include "formats/gguf_altup.h"
 #include "formats/gguf_delta.h"
 #include "formats/gguf_encoder.h"
 #include "formats/gguf_experts.h"
@@ -47,7 +48,18 @@ static const struct architecture architectures[] = {
       .pattern = 6,
       .local_base = 10000,
       .local_plain = true,
+      .whole_images = true,
       .wide_layers = 62 },
+    { .name = "gemma3n",
+      .halves = true,
+      .gelu = true,
+      .scales_embeddings = true,
+      .altup = true,
+      .readers = GGUF_READ_BY_WINDOWS,
+      .pattern = 5,
+      .local_base = 10000,
+      .local_plain = true,
+      .logit_cap = 30 },
     { .name = "gemma-embedding",
       .halves = true,
       .gelu = true,
@@ -150,17 +162,6 @@ static const struct architecture architectures[] = {
     { .name = "clip", .vision = true, .pairs = true, .readers = GGUF_READ_BY_VISION },
 };
 
-/* The hidden states, to which what is pending is added. output: their name if something is. */
-static const char *unnormalized(struct builder *b, const char *output)
-{
-    if (b->pending[0] != '\0') {
-        gguf_builder_node(b, "Add", "%s %s -> %s", b->stream, b->pending, output);
-        (void)snprintf(b->stream, sizeof b->stream, "%s", output);
-        b->pending[0] = '\0';
-    }
-    return b->stream;
-}
-
 /* output = RMS normalization, or that of Cohere, of the hidden states, to which what is pending is added first. */
 static void normalize(struct builder *b, const char *weight, const char *output)
 {
@@ -172,7 +173,7 @@ static void normalize(struct builder *b, const char *weight, const char *output)
         return;
     if (b->architecture->cohere) {
         (void)snprintf(sum, sizeof sum, "%.200s.sum", output);
-        (void)snprintf(text, sizeof text, "%s %s", unnormalized(b, sum), weight);
+        (void)snprintf(text, sizeof text, "%s %s", gguf_builder_stream(b, sum), weight);
         onnx_node(b->out, "LayerNormalization", text, output, attributes, 2);
         return;
     }
@@ -257,9 +258,27 @@ static void normalize_heads(struct builder *b, const char *weight, int64_t heads
     gguf_builder_node(b, "Reshape", "%s.normal %s.joined -> %s", output, output, output);
 }
 
-/* Queries, keys and values of a layer, from weights of their own or fused ones. units: queries and keys without a norm
- * become vectors of the same length; turning does not change it. */
-static void project(struct builder *b, const char *layer, bool units, const char *input)
+/* Whether a layer attends to the keys and values of another one. */
+static bool shares_keys(const struct builder *b, int64_t layer)
+{
+    return b->architecture->altup && layer >= GGUF_ALTUP_KEY_LAYERS;
+}
+
+/* Tensors of a layer that files have, and that are not used. */
+static void leave_out_keys(struct builder *b, const char *layer)
+{
+    static const char *const parts[] = { "attn_k", "attn_v", "attn_k_norm" };
+    char name[GGUF_NAME];
+
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        (void)snprintf(name, sizeof name, "%s%s.weight", layer, parts[i]);
+        (void)gguf_builder_has(b, name);
+    }
+}
+
+/* Queries and, unless the layer shares those of another one, keys and values of a layer, from weights of their own or
+ * fused ones. units: queries and keys without a norm become vectors of the same length; turning does not change it. */
+static void project(struct builder *b, const char *layer, bool units, bool shares, const char *input)
 {
     static const char *const parts[] = { "attn_q", "attn_k", "attn_v" };
     const bool gated = b->architecture->delta;
@@ -272,16 +291,20 @@ static void project(struct builder *b, const char *layer, bool units, const char
 
     (void)snprintf(prefix, sizeof prefix, "%sattn_qkv.weight", layer);
     fused = gguf_builder_has(b, prefix);
-    for (int i = 0; i < 3; i++) {
+    if (shares)
+        leave_out_keys(b, layer);
+    for (int i = 0; i < (shares ? 1 : 3); i++) {
+        const bool is_unit = i < 2 ? units : b->architecture->altup;
+
         (void)snprintf(prefix, sizeof prefix, "%s%s", layer, fused ? "attn_qkv" : parts[i]);
         (void)snprintf(norm, sizeof norm, "%s%s_norm.weight", layer, parts[i]);
         (void)snprintf(output, sizeof output, "%s%s%s", layer, parts[i],
-                       i < 2 && (units || gguf_builder_has(b, norm)) ? ".raw" : "");
+                       is_unit || (i < 2 && gguf_builder_has(b, norm)) ? ".raw" : "");
         (void)snprintf(rows, sizeof rows, "%s%s", output, gated && i == 0 ? ".both" : "");
         gguf_builder_linear(b, prefix, b->width, fused ? all : sizes[i], fused ? first : 0, sizes[i], input, rows);
         if (gated && i == 0)
             gguf_split_gates(b, layer, output);
-        if (i < 2 && units) {
+        if (is_unit) {
             char whole[GGUF_NAME];
 
             (void)snprintf(whole, sizeof whole, "%s%s", layer, parts[i]);
@@ -322,49 +345,72 @@ static bool rotates(const struct builder *b, int64_t layer)
            (!a->local_turns || b->window == 0 || sees_window(b, layer));
 }
 
+/* Whether some layers see a chunk of the text only, and texts may be longer. */
+static bool has_chunks(const struct builder *b)
+{
+    return b->architecture->llama4 && b->context > b->window;
+}
+
 /* LAYERattn: the attention to the tokens up to each one, those of earlier runs included. */
 static void attend_before(struct builder *b, int64_t layer, const char *prefix)
 {
-    const bool is_local = sees_window(b, layer);
+    const bool is_local = sees_window(b, layer), has_chunk = is_local && has_chunks(b);
+    /* that of Llama 4 is of layers that see all tokens */
+    const bool has_temperature = b->temperature != 0 && !(b->architecture->llama4 && rotates(b, layer));
     const char *rotary = is_local && b->has_local_base ? "local" : "rotary";
     char sinks[GGUF_NAME], sink[GGUF_NAME + 4] = "";
+    const bool shares = shares_keys(b, layer), has_states = !b->embeds && !shares;
+    const int64_t owner =
+        GGUF_ALTUP_KEY_LAYERS - (is_local ? 2 : 1); /* of shared keys: the last one that sees as many */
     onnx_attribute attributes[] = { { "num_heads", false, b->heads, 0 },
                                     { "kv_num_heads", false, b->key_heads, 0 },
                                     { "do_rotary", false, rotates(b, layer), 0 },
                                     { "rotary_interleaved", false, !b->architecture->halves, 0 },
                                     { "scale", true, 0, (float)b->attention_scale },
                                     { "softcap", true, 0, (float)b->attention_cap },
-                                    { "local_window_size", false, is_local ? b->window : -1, 0 } };
-    char inputs[2 * TEXT], outputs[TEXT], name[TEXT], dims[TEXT], past[TEXT];
+                                    { "local_window_size", false, is_local && !b->architecture->llama4 ? b->window : -1,
+                                      0 } };
+    char inputs[3 * TEXT], outputs[TEXT], name[TEXT], dims[TEXT], past[TEXT];
 
     (void)snprintf(sinks, sizeof sinks, "%sattn_sinks.weight", prefix);
     if (b->architecture->oai) {
         gguf_builder_vector(b, sinks, b->heads);
         (void)snprintf(sink, sizeof sink, " - %s", sinks);
     }
+    if (has_chunk)
+        (void)snprintf(sink, sizeof sink, " chunks");
     if (b->gguf->status != INLAY_OK)
         return;
     (void)snprintf(dims, sizeof dims, "batch_size %" PRId64 " past_sequence_length %" PRId64, b->key_heads,
                    b->head_size);
-    for (int i = 0; i < 2 && !b->embeds; i++) {
+    for (int i = 0; i < 2 && has_states; i++) {
         (void)snprintf(name, sizeof name, "past_key_values.%" PRId64 ".%s", layer, i == 0 ? "key" : "value");
         onnx_value(b->out, ONNX_INPUT, name, INLAY_FLOAT, dims);
     }
     (void)snprintf(dims, sizeof dims, "batch_size %" PRId64 " total_sequence_length %" PRId64, b->key_heads,
                    b->head_size);
-    for (int i = 0; i < 2 && !b->embeds; i++) {
+    for (int i = 0; i < 2 && has_states; i++) {
         (void)snprintf(name, sizeof name, "present.%" PRId64 ".%s", layer, i == 0 ? "key" : "value");
         onnx_value(b->out, ONNX_OUTPUT, name, INLAY_FLOAT, dims);
     }
-    (void)snprintf(past, sizeof past, "past_key_values.%" PRId64 ".key past_key_values.%" PRId64 ".value", layer,
-                   layer);
-    if (b->temperature != 0)
+    (void)snprintf(past, sizeof past,
+                   shares ? "present.%" PRId64 ".key present.%" PRId64 ".value"
+                          : "past_key_values.%" PRId64 ".key past_key_values.%" PRId64 ".value",
+                   shares ? owner : layer, shares ? owner : layer);
+    if (has_temperature)
         gguf_builder_node(b, "Mul", "%sattn_q temperature -> %sattn_q.scaled", prefix, prefix);
-    (void)snprintf(
-        inputs, sizeof inputs, "%sattn_q%s %sattn_k %sattn_v %s last_positions total_length %s.cos %s.sin rotary.row%s",
-        prefix, b->temperature != 0 ? ".scaled" : "", prefix, prefix, b->embeds ? "- -" : past, rotary, rotary, sink);
+    if (shares && sees_window(b, owner) != is_local)
+        gguf_fail_key(b->gguf, GGUF_PATTERN, "has no layer whose keys a later one can share, by the key");
+    if (shares && layer == GGUF_ALTUP_KEY_LAYERS)
+        gguf_builder_node(b, "Slice", "blk.0.attn_k no_keys.none no_keys.none axis_one -> no_keys");
+    if (shares)
+        (void)snprintf(name, sizeof name, "no_keys no_keys");
+    else
+        (void)snprintf(name, sizeof name, "%sattn_k %sattn_v", prefix, prefix);
+    (void)snprintf(inputs, sizeof inputs, "%sattn_q%s %s %s last_positions total_length %s.cos %s.sin rotary.row%s",
+                   prefix, has_temperature ? ".scaled" : "", name, b->embeds ? "- -" : past, rotary, rotary, sink);
     (void)snprintf(outputs, sizeof outputs,
-                   b->embeds ? "%sattn" : "%sattn present.%" PRId64 ".key present.%" PRId64 ".value", prefix, layer,
+                   !has_states ? "%sattn" : "%sattn present.%" PRId64 ".key present.%" PRId64 ".value", prefix, layer,
                    layer);
     onnx_node(b->out, "com.microsoft.GroupQueryAttention", inputs, outputs, attributes, 7);
 }
@@ -377,7 +423,8 @@ static void attend(struct builder *b, int64_t layer, const char *prefix, const c
     if (a->latent)
         gguf_write_latent(b, prefix, input);
     else
-        project(b, prefix, a->llama4 && rotates(b, layer) && b->experts != 128, input); /* Maverick has 128 */
+        project(b, prefix, a->llama4 && rotates(b, layer) && b->experts != 128, /* Maverick has 128 */
+                shares_keys(b, layer), input);
     if (a->both_ways)
         gguf_write_both_ways(b, prefix, sees_window(b, layer));
     else
@@ -437,7 +484,7 @@ static void read_scales(struct builder *b)
     b->residual_scale = b->residual_scale == 0 ? 1 : b->residual_scale; /* "none" */
     b->embedding_scale = b->embedding_scale == 0 ? 1 : b->embedding_scale;
     b->attention_scale = gguf_float_or(gguf, GGUF_ATTENTION_SCALE, 0);
-    b->attention_scale = b->attention_scale == 0 ? usual : b->attention_scale;
+    b->attention_scale = b->architecture->altup ? 1 : b->attention_scale == 0 ? usual : b->attention_scale;
     b->attention_cap = b->architecture->readers & GGUF_READ_BY_GEMMA2 ? gguf_float(gguf, GGUF_ATTENTION_CAP) : 0;
     b->logit_cap = gguf_float_or(gguf, GGUF_LOGIT_CAP, b->architecture->logit_cap);
     if (!(b->attention_cap >= 0))
@@ -453,13 +500,10 @@ static void read_windows(struct builder *b)
     b->window = gguf_int_or(b->gguf, GGUF_WINDOW, b->architecture->window);
     if (b->window < (b->architecture->window > 0) || b->window > INT32_MAX)
         gguf_fail_key(b->gguf, GGUF_WINDOW, "has a value that is out of range for the key");
-    if (b->architecture->cohere && b->architecture->local_turns && b->window < 1)
+    if (((b->architecture->cohere && b->architecture->local_turns) || b->architecture->altup) && b->window < 1)
         gguf_fail_key(b->gguf, GGUF_WINDOW, "lacks the key, or its value is out of range:");
-    /* Llama 4 has chunks of this size, whatever the key says; the first one is all that is supported. */
-    if (b->architecture->llama4) {
+    if (b->architecture->llama4) /* chunks of this size, whatever the key says */
         b->window = b->architecture->window;
-        b->context = b->context < b->window ? b->context : b->window - 1;
-    }
     if (b->architecture->window_layers > 0 && b->layers != b->architecture->window_layers)
         b->window = 0;
     b->pattern = gguf_find(b->gguf, GGUF_PATTERN);
@@ -504,7 +548,7 @@ static void read_sizes(struct builder *b)
     b->epsilon = (float)gguf_float(gguf, b->architecture->cohere ? GGUF_LAYER_EPSILON : GGUF_EPSILON);
     b->turns = gguf_int(gguf, GGUF_TURNS) != 0;
     b->embeds = b->architecture->both_ways || gguf_int(gguf, GGUF_POOLING) != 0;
-    b->temperature = gguf_float(gguf, GGUF_TEMPERATURE);
+    b->temperature = b->architecture->llama4 ? 0.1 : gguf_float(gguf, GGUF_TEMPERATURE);
     gguf_read_experts(b);
     read_windows(b);
     if (b->architecture->delta)
@@ -535,7 +579,7 @@ static void read_sizes(struct builder *b)
 static const char *before_part(struct builder *b, const char *weight, const char *output)
 {
     if (b->architecture->norms_after)
-        return unnormalized(b, output);
+        return gguf_builder_stream(b, output);
     normalize(b, weight, output);
     return output;
 }
@@ -558,24 +602,45 @@ static void embed(struct builder *b, struct gguf_tensor *embedding)
     gguf_builder_node(b, "Mul", "%s embedding_scale -> %s", rows, b->stream);
 }
 
-/* What queries are multiplied by: 1 + the key's value * ln(1 + the number of original contexts before the position). */
+/* What queries are multiplied by: 1 + the key's value * ln(1 + the number of original contexts before the position).
+ * Llama 4 counts from the next position on. */
 static void write_temperature(struct builder *b)
 {
+    const bool llama4 = b->architecture->llama4;
     const int64_t last = -1, context = b->architecture->latent
                                            ? gguf_builder_size(b, GGUF_TEMPERATURE_STEP, MAX_CONTEXT)
-                                           : gguf_int_or(b->gguf, GGUF_TURN_CONTEXT, b->context);
+                                       : llama4 ? b->window
+                                                : gguf_int_or(b->gguf, GGUF_TURN_CONTEXT, b->context);
 
     onnx_tensor(b->out, "temperature.axis", INLAY_INT64, (int64_t[]){ 1 }, 1, &last, sizeof last);
     onnx_tensor(b->out, "temperature.context", INLAY_INT64, NULL, 0, &context, sizeof context);
     gguf_builder_scalar(b, "temperature.one", 1);
     gguf_builder_scalar(b, "temperature.scale", b->temperature);
-    gguf_builder_node(b, "Div", "positions temperature.context -> temperature.contexts");
+    if (llama4)
+        gguf_builder_node(b, "Add", "positions one -> temperature.next");
+    gguf_builder_node(b, "Div", "%s temperature.context -> temperature.contexts",
+                      llama4 ? "temperature.next" : "positions");
     gguf_builder_node_of(b, "Cast", "temperature.contexts", "temperature.float", "to", INLAY_FLOAT);
     gguf_builder_node(b, "Add", "temperature.float temperature.one -> temperature.count");
     gguf_builder_node(b, "Log", "temperature.count -> temperature.log");
     gguf_builder_node(b, "Mul", "temperature.log temperature.scale -> temperature.part");
     gguf_builder_node(b, "Add", "temperature.part temperature.one -> temperature.rows");
     gguf_builder_node(b, "Unsqueeze", "temperature.rows temperature.axis -> temperature");
+}
+
+/* chunks [batch, 1, new tokens, tokens]: hides the keys of earlier chunks. */
+static void write_chunks(struct builder *b)
+{
+    onnx_tensor(b->out, "chunks.size", INLAY_INT64, NULL, 0, &b->window, sizeof b->window);
+    gguf_builder_list(b, "chunks.axes", (int64_t[]){ 1, 3 }, 2);
+    gguf_builder_scalar(b, "chunks.hidden", -1e30);
+    gguf_builder_scalar(b, "chunks.visible", 0);
+    gguf_builder_node(b, "Range", "zero total_length.wide one -> chunks.keys");
+    gguf_builder_node(b, "Div", "positions chunks.size -> chunks.number");
+    gguf_builder_node(b, "Mul", "chunks.number chunks.size -> chunks.first");
+    gguf_builder_node(b, "Unsqueeze", "chunks.first chunks.axes -> chunks.begin");
+    gguf_builder_node(b, "Less", "chunks.keys chunks.begin -> chunks.earlier");
+    gguf_builder_node(b, "Where", "chunks.earlier chunks.hidden chunks.visible -> chunks");
 }
 
 static void write_unit_head(struct builder *b)
@@ -607,12 +672,17 @@ static void write_graph(struct builder *b)
                               : "last_hidden_state",
                    INLAY_FLOAT, dims);
     gguf_builder_lengths(b);
+    b->whole_images = b->architecture->whole_images;
+    if (b->whole_images) /* read if the model has option image_rows */
+        gguf_builder_node(b, "Unsqueeze", "last_positions.wide axis_one -> image_rows_last");
     gguf_builder_rotary(b);
     if (b->temperature != 0)
         write_temperature(b);
+    if (has_chunks(b))
+        write_chunks(b);
     if (b->architecture->delta || b->architecture->gaps || b->architecture->parallel)
         gguf_begin_delta(b);
-    if (b->architecture->llama4)
+    if (b->architecture->llama4 || b->architecture->altup)
         write_unit_head(b);
     if (b->architecture->latent)
         gguf_begin_latent(b);
@@ -623,10 +693,14 @@ static void write_graph(struct builder *b)
     if (b->residual_scale != 1)
         gguf_builder_scalar(b, "residual_scale", b->residual_scale);
     embed(b, embedding);
+    if (b->architecture->altup)
+        gguf_begin_altup(b);
     for (int64_t layer = 0; layer < b->layers && b->gguf->status == INLAY_OK; layer++) {
         (void)snprintf(prefix, sizeof prefix, "blk.%" PRId64 ".", layer);
         (void)snprintf(name, sizeof name, "%sattn_norm.weight", prefix);
         (void)snprintf(norm, sizeof norm, "%sattn_normal", prefix);
+        if (b->architecture->altup)
+            gguf_begin_altup_layer(b, layer, prefix);
         if (gguf_is_delta(b, layer)) {
             const char *input = before_part(b, name, norm);
 
@@ -637,6 +711,8 @@ static void write_graph(struct builder *b)
             const char *input = before_part(b, name, norm);
 
             attend(b, layer, prefix, input);
+            if (b->architecture->altup)
+                gguf_write_laurel(b, prefix, input);
             if (b->architecture->parallel) {
                 (void)snprintf(name, sizeof name, "%sssm_out", prefix);
                 gguf_write_delta(b, layer, prefix, input, name);
@@ -652,7 +728,11 @@ static void write_graph(struct builder *b)
                        b->architecture->parallel ? "" : ".weight");
         (void)snprintf(norm, sizeof norm, "%sffn_normal", prefix);
         feed_forward(b, layer, prefix, before_part(b, name, norm));
+        if (b->architecture->altup)
+            gguf_end_altup_layer(b, layer, prefix);
     }
+    if (b->architecture->altup)
+        gguf_end_altup(b);
     /* llama.cpp's converter gives LFM2's norm of the output the name of another one */
     normalize(b, b->architecture->gaps && !b->architecture->mamba ? "token_embd_norm.weight" : "output_norm.weight",
               !b->embeds       ? "output_normal"
@@ -678,6 +758,17 @@ static void write_graph(struct builder *b)
         gguf_builder_node(b, "Tanh", "logits.part -> logits.capped");
         gguf_builder_node(b, "Mul", "logits.capped logit_cap -> logits");
     }
+}
+
+/* What texts with images need to know of the language model and of its vision part. */
+static void write_image_properties(const struct builder *b)
+{
+    if (b->whole_images)
+        onnx_property(b->out, "image_rows", "whole", strlen("whole"));
+    if (b->image_begin != NULL)
+        onnx_property(b->out, "image_begin", b->image_begin, strlen(b->image_begin));
+    if (b->image_end != NULL)
+        onnx_property(b->out, "image_end", b->image_end, strlen(b->image_end));
 }
 
 /* Every tensor and every key of the architecture must have been used. */
@@ -716,14 +807,15 @@ static inlay_status translate(const format_file *file, struct wire *out, inlay_d
     INLAY_TRY(gguf_open(file, &gguf, diag));
     b.architecture = architecture_of(&gguf);
     if (b.architecture == NULL)
-        gguf.status = inlay_fail(
-            diag, INLAY_UNSUPPORTED,
-            "has the architecture '%.*s'; supported are llama, qwen2, qwen2vl, qwen2moe, qwen3, qwen3vl, "
-            "qwen3moe, qwen3vlmoe, gemma, gemma2, gemma3, phi3, granite, granitemoe, granitehybrid, minicpm, smollm3, "
-            "falcon-h1, llama4, command-r, cohere2, "
-            "seed_oss, glm4, olmo2, exaone4, gpt-oss, qwen3next, qwen35, qwen35moe, mistral3, deepseek2, "
-            "lfm2, lfm2moe, gemma-embedding, bert, nomic-bert, jina-bert-v2, jina-bert-v3, clip",
-            (int)(gguf.architecture.bytes < 60 ? gguf.architecture.bytes : 60), gguf.architecture.data);
+        gguf.status =
+            inlay_fail(diag, INLAY_UNSUPPORTED,
+                       "has the architecture '%.*s'; supported are llama, qwen2, qwen2vl, qwen2moe, qwen3, qwen3vl, "
+                       "qwen3moe, qwen3vlmoe, gemma, gemma2, gemma3, gemma3n, phi3, granite, granitemoe, "
+                       "granitehybrid, minicpm, smollm3, "
+                       "falcon-h1, llama4, command-r, cohere2, "
+                       "seed_oss, glm4, olmo2, exaone4, gpt-oss, qwen3next, qwen35, qwen35moe, mistral3, deepseek2, "
+                       "lfm2, lfm2moe, gemma-embedding, bert, nomic-bert, jina-bert-v2, jina-bert-v3, clip",
+                       (int)(gguf.architecture.bytes < 60 ? gguf.architecture.bytes : 60), gguf.architecture.data);
     else if (!b.architecture->encoder && !b.architecture->vision)
         read_sizes(&b);
     if (gguf.status == INLAY_OK) {
@@ -738,6 +830,7 @@ static inlay_status translate(const format_file *file, struct wire *out, inlay_d
         onnx_end(out, graph);
         if (b.embeds)
             gguf_write_pooling(&gguf, out);
+        write_image_properties(&b);
         if (!b.architecture->halves && !b.architecture->pairs) /* whose rows the converters of llama.cpp permute */
             onnx_property(out, FORMAT_PAIRED_ROWS, "true", 4);
         check_all_used(&b);

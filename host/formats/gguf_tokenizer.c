@@ -223,6 +223,8 @@ static void add_byte_level(struct tokenizer *t, struct gguf *gguf)
         return;
     }
     add_post_processor(t, gguf, begins);
+    if (gguf_int(gguf, GGUF_COMPOSE) != 0)
+        strbuf_text(&t->json, ",\"normalizer\":{\"type\":\"NFC\"}");
     strbuf_text(&t->json, ",\"pre_tokenizer\":{\"type\":\"GGUF\",\"name\":");
     add_quoted(&t->json, name.bytes > 0 ? name : (struct gguf_text){ "default", 7 });
     strbuf_text(&t->json, "},\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\",\"merges\":[");

@@ -1,10 +1,10 @@
 /* gguf_vision.c - the graph of a vision part: an image is decoded, resized and split into patches, a vision transformer
- * (CLIP, SigLIP) reads these, and two matrix multiplications (LLaVA's projector) make rows of the width of the language
- * model.
+ * (CLIP, SigLIP) reads these, and a projector makes rows of the width of the language model: two matrix multiplications
+ * (LLaVA), or means of squares of patches, a norm and one multiplication (Gemma 3).
  *
  * The preparation of images is that of llama.cpp: the image keeps its aspect ratio, is resized to the side of the
- * encoder, first its rows, then its columns, as Pillow does (bicubic, rounded to whole values), and is centred on a
- * colour. */
+ * encoder, first its rows, then its columns, as Pillow does (bicubic for LLaVA, bilinear for Gemma 3, rounded to whole
+ * values), and is centred on a colour. */
 #include "formats/gguf_vision.h"
 #include "formats/onnx_write.h"
 #include <inttypes.h>
@@ -13,13 +13,22 @@
 
 enum { MAX_SIDE = 4096 };
 
-/* The colour around images that are no squares, red, green and blue. */
-static const float around[3] = { 122, 116, 104 };
+struct projector {
+    const char *name;
+    float around[3];         /* the colour around images that are no squares, red, green and blue */
+    bool gemma;              /* that of Gemma 3, which reads the last layer, not the one before it */
+    const char *begin, *end; /* texts of the tokens before and after the rows; NULL: none */
+};
+static const struct projector projectors[] = {
+    { "mlp", { 122, 116, 104 }, false, NULL, NULL },
+    { "gemma3", { 0, 0, 0 }, true, "<start_of_image>", "<end_of_image>" },
+};
 
 struct vision {
     struct builder *b;
+    const struct projector *projector;
     int64_t side, patch, grid; /* pixels of the image and of a patch; patches of a side */
-    int64_t runs;              /* layers that are used: the last one is not */
+    int64_t merged;            /* of Gemma 3: patches of the side of a square */
     const char *activation;
 };
 
@@ -38,12 +47,13 @@ static void whole(struct builder *b, const char *name, int64_t number)
 
 /* output = the input, [height, width, 3], resized along one axis to whole values from 0 to 255. sizes: those of the
  * output. */
-static void resample(struct builder *b, const char *name, const char *input, const char *sizes, const char *output)
+static void resample(const struct vision *v, const char *name, const char *input, const char *sizes, const char *output)
 {
-    const onnx_attribute attributes[] = { { "mode=cubic", false, 0, 0 },
+    const onnx_attribute attributes[] = { { v->projector->gemma ? "mode=linear" : "mode=cubic", false, 0, 0 },
                                           { "cubic_coeff_a", true, 0, -0.5F },
                                           { "antialias", false, 1, 0 },
                                           { "exclude_outside", false, 1, 0 } };
+    struct builder *b = v->b;
     char inputs[TEXT], exact[TEXT];
 
     (void)snprintf(inputs, sizeof inputs, "%s - - %s", input, sizes);
@@ -56,9 +66,11 @@ static void resample(struct builder *b, const char *name, const char *input, con
 }
 
 /* image.resized: the pixels of the file, of whole values from 0 to 255, [height, width, 3] within the square. */
-static void resize(struct builder *b, int64_t side)
+static void resize(const struct vision *v)
 {
-    gguf_builder_scalar(b, "image.side", (double)side);
+    struct builder *b = v->b;
+
+    gguf_builder_scalar(b, "image.side", (double)v->side);
     gguf_builder_scalar(b, "image.half", 0.5);
     gguf_builder_scalar(b, "image.darkest", 0);
     gguf_builder_scalar(b, "image.brightest", 255);
@@ -79,11 +91,11 @@ static void resize(struct builder *b, int64_t side)
     gguf_builder_node(b, "Slice", "image.size image.axes0 image.axes1 -> image.height");
     gguf_builder_node(b, "Slice", "image.fitted image.axes0 image.axes1 -> image.fitted.height");
     gguf_builder_node(b, "Slice", "image.fitted image.axes1 image.axes2 -> image.fitted.width");
-    gguf_builder_node_of(b, "Concat", "image.height image.fitted.width image.colours", "image.narrow.sizes", "axis", 0);
     gguf_builder_node_of(b, "Concat", "image.fitted.height image.fitted.width image.colours", "image.sizes", "axis", 0);
     gguf_builder_node_of(b, "Cast", "image.decoded", "image.pixels", "to", INLAY_FLOAT);
-    resample(b, "image.row", "image.pixels", "image.narrow.sizes", "image.narrow");
-    resample(b, "image.column", "image.narrow", "image.sizes", "image.resized");
+    gguf_builder_node_of(b, "Concat", "image.height image.fitted.width image.colours", "image.narrow.sizes", "axis", 0);
+    resample(v, "image.row", "image.pixels", "image.narrow.sizes", "image.narrow");
+    resample(v, "image.column", "image.narrow", "image.sizes", "image.resized");
 }
 
 /* Three numbers of an array, one for each colour. */
@@ -112,7 +124,7 @@ static void square(struct vision *v)
 
     colours(b, GGUF_IMAGE_MEAN, "image.mean", false);
     colours(b, GGUF_IMAGE_DEVIATION, "image.deviation", true);
-    floats(b, "image.around", around, 1, 3);
+    floats(b, "image.around", v->projector->around, 1, 3);
     whole(b, "image.side.whole", v->side);
     whole(b, "image.two", 2);
     gguf_builder_list(b, "image.none", (int64_t[]){ 0 }, 1);
@@ -161,7 +173,7 @@ static int64_t embed(struct vision *v)
 {
     struct builder *b = v->b;
     const int64_t patches = v->grid * v->grid;
-    const bool has_class = gguf_builder_has(b, "v.class_embd");
+    const bool has_class = !v->projector->gemma && gguf_builder_has(b, "v.class_embd");
     struct gguf_tensor *positions = gguf_tensor(b->gguf, "v.position_embd.weight");
     const char *rows = "patch_rows";
     int64_t count = patches + has_class;
@@ -273,13 +285,45 @@ static void leave_out(struct builder *b, int64_t layer)
         gguf_builder_refuse(b, INLAY_INVALID_MODEL, "lacks the tensors", prefix);
 }
 
+static void write_rows(struct builder *b, const char *input, int64_t width)
+{
+    char dims[TEXT];
+
+    gguf_builder_list(b, "rows.shape", (int64_t[]){ -1, width }, 2);
+    gguf_builder_node(b, "Reshape", "%s rows.shape -> image_rows", input);
+    (void)snprintf(dims, sizeof dims, "image_tokens %" PRId64, width);
+    onnx_value(b->out, ONNX_OUTPUT, "image_rows", INLAY_FLOAT, dims);
+}
+
+/* Gemma 3: the means of squares of patches, normalized, and their product. The file has the columns of its matrix as
+ * rows. */
+static void project_squares(const struct vision *v, const char *input)
+{
+    static const char product[] = "mm.input_projection.weight";
+    struct builder *b = v->b;
+    const struct gguf_tensor *matrix = gguf_tensor(b->gguf, product);
+    const int64_t squares = v->grid / v->merged;
+
+    if (matrix == NULL || matrix->rank != 2 || matrix->dims[1] != b->width || matrix->dims[0] > 1 << 24)
+        gguf_builder_refuse(b, INLAY_INVALID_MODEL, "lacks a tensor, or it has another shape:", product);
+    gguf_builder_list(b, "squares.apart", (int64_t[]){ squares, v->merged, squares, v->merged, b->width }, 5);
+    gguf_builder_list(b, "squares.axes", (int64_t[]){ 1, 3 }, 2);
+    gguf_builder_node(b, "Reshape", "%s squares.apart -> squares.patches", input);
+    gguf_builder_node_of(b, "ReduceMean", "squares.patches squares.axes", "squares", "keepdims", 0);
+    gguf_builder_rms_norm(b, "mm.soft_emb_norm.weight", b->width, "squares", "squares.normal");
+    if (b->gguf->status != INLAY_OK)
+        return;
+    b->gguf->status = gguf_write_matrix(b->gguf, matrix, 0, b->width, product, b->out, b->gguf->diag);
+    gguf_builder_node(b, "MatMul", "squares.normal %s -> squares.product", product);
+    write_rows(b, "squares.product", matrix->dims[0]);
+}
+
 static void project(struct builder *b, const char *input)
 {
     const struct gguf_tensor *first = gguf_tensor(b->gguf, "mm.0.weight"),
                              *second = gguf_tensor(b->gguf, "mm.2.weight");
     const int64_t hidden = first != NULL && first->rank == 2 ? first->dims[1] : 0;
     const int64_t width = second != NULL && second->rank == 2 ? second->dims[1] : hidden;
-    char dims[TEXT];
 
     if (hidden < 1 || hidden > 1 << 24)
         gguf_builder_refuse(b, INLAY_INVALID_MODEL, "lacks a tensor, or it has another shape:", "mm.0.weight");
@@ -287,10 +331,7 @@ static void project(struct builder *b, const char *input)
     activate(b, "gelu", "mm.0", "mm.act");
     if (second != NULL)
         gguf_builder_linear(b, "mm.2", hidden, width, 0, width, "mm.act", "mm.2");
-    gguf_builder_list(b, "rows.shape", (int64_t[]){ -1, width }, 2);
-    gguf_builder_node(b, "Reshape", "%s rows.shape -> image_rows", second != NULL ? "mm.2" : "mm.act");
-    (void)snprintf(dims, sizeof dims, "image_tokens %" PRId64, width);
-    onnx_value(b->out, ONNX_OUTPUT, "image_rows", INLAY_FLOAT, dims);
+    write_rows(b, second != NULL ? "mm.2" : "mm.act", width);
 }
 
 static void read_sizes(struct vision *v)
@@ -301,12 +342,16 @@ static void read_sizes(struct vision *v)
     const struct gguf_text projector = kind.data != NULL ? kind : other;
     const bool gelu = gguf_int(gguf, GGUF_GELU) != 0, silu = gguf_int(gguf, GGUF_SILU) != 0;
 
-    if (gguf_int(gguf, GGUF_VISION) == 0 || gguf_int(gguf, GGUF_SOUND) != 0)
-        gguf_fail_key(gguf, gguf_int(gguf, GGUF_VISION) == 0 ? GGUF_VISION : GGUF_SOUND,
-                      "has no vision part alone, by the key");
-    if (!gguf_text_is(projector, "mlp"))
+    if (gguf_int(gguf, GGUF_SOUND) != 0)
+        gguf_fail_key(gguf, GGUF_SOUND, "encodes sound, which is not supported, by the key");
+    if (gguf_int(gguf, GGUF_VISION) == 0)
+        gguf_fail_key(gguf, GGUF_VISION, "has no vision part, by the key");
+    for (size_t i = 0; i < sizeof projectors / sizeof *projectors; i++)
+        if (gguf_text_is(projector, projectors[i].name))
+            v->projector = &projectors[i];
+    if (v->projector == NULL)
         gguf_fail_key(gguf, kind.data != NULL || other.data == NULL ? GGUF_PROJECTOR : GGUF_VISION_PROJECTOR,
-                      "has another value than 'mlp' (LLaVA), which is the only one supported, for the key");
+                      "has another value than 'mlp' (LLaVA) and 'gemma3', which are supported, for the key");
     if (gguf_find(gguf, GGUF_IMAGE_SIZES) != NULL && gguf_find(gguf, GGUF_IMAGE_SIZES)->count > 0)
         gguf_fail_key(gguf, GGUF_IMAGE_SIZES, "divides images into tiles, which is not supported, by the key");
     if (gguf_find(gguf, GGUF_FEATURE_LAYERS) != NULL && gguf_find(gguf, GGUF_FEATURE_LAYERS)->count > 0)
@@ -317,6 +362,10 @@ static void read_sizes(struct vision *v)
     v->side = gguf_builder_size(b, GGUF_IMAGE_SIDE, MAX_SIDE);
     v->patch = gguf_builder_size(b, GGUF_PATCH_SIDE, v->side);
     v->grid = v->patch > 0 ? v->side / v->patch : 0;
+    if (v->projector != NULL && v->projector->gemma)
+        v->merged = gguf_builder_size(b, GGUF_MERGED_PATCHES, MAX_SIDE);
+    if (v->merged > 0 && v->grid % v->merged != 0)
+        gguf_fail_key(gguf, GGUF_MERGED_PATCHES, "does not divide the patches of a side by the key");
     b->width = gguf_builder_size(b, GGUF_VISION_WIDTH, 1 << 20);
     b->hidden = gguf_builder_size(b, GGUF_VISION_HIDDEN, 1 << 24);
     b->heads = gguf_builder_size(b, GGUF_VISION_HEADS, MAX_HEADS);
@@ -333,25 +382,27 @@ void gguf_write_vision(struct builder *b)
     struct vision v = { .b = b };
     char names[2][GGUF_NAME] = { "placed", "" };
     const char *last;
-    int64_t count;
+    int64_t count, layers;
 
     read_sizes(&v);
     if (b->gguf->status != INLAY_OK)
         return;
+    layers = b->layers - !v.projector->gemma;
     onnx_value(b->out, ONNX_INPUT, "image", INLAY_UINT8, "file_bytes");
-    resize(b, v.side);
+    resize(&v);
     square(&v);
     count = embed(&v);
     if (gguf_builder_has(b, "v.pre_ln.weight")) {
         gguf_builder_layer_norm(b, "v.pre_ln", "placed", "v.pre_ln");
         (void)snprintf(names[0], sizeof names[0], "%s", "v.pre_ln");
     }
-    for (int64_t layer = 0; layer < b->layers - 1 && b->gguf->status == INLAY_OK; layer++) {
+    for (int64_t layer = 0; layer < layers && b->gguf->status == INLAY_OK; layer++) {
         (void)snprintf(names[(layer + 1) % 2], sizeof names[0], "layer.%" PRId64, layer);
         write_layer(&v, layer, names[layer % 2], names[(layer + 1) % 2]);
     }
-    leave_out(b, b->layers - 1);
-    last = names[(b->layers - 1) % 2];
+    if (layers < b->layers)
+        leave_out(b, layers);
+    last = names[layers % 2];
     if (gguf_builder_has(b, "v.post_ln.weight")) {
         gguf_builder_layer_norm(b, "v.post_ln", last, "v.post_ln");
         last = "v.post_ln";
@@ -361,5 +412,11 @@ void gguf_write_vision(struct builder *b)
         gguf_builder_node(b, "Slice", "%s image.axes1 class.end image.axes1 -> encoded", last);
         last = "encoded";
     }
-    project(b, last);
+    if (v.projector->gemma)
+        project_squares(&v, last);
+    else
+        project(b, last);
+    b->image_begin = v.projector->begin;
+    b->image_end = v.projector->end;
+    b->whole_images = v.projector->gemma;
 }

@@ -300,21 +300,29 @@ static void write_zero_rows(const struct gguf_tensor *tensor, const kit_block_ty
 {
     const int64_t rows = tensor->dims[1], groups = tensor->dims[0] / type->group;
     const int64_t shape[3] = { 0, 0, tensor->dims[0] };
-    char inputs[3 * LONG_NAMES];
+    static const char *const parts[] = { "codes", "scales", "zeros" };
+    char inputs[3 * LONG_NAMES], text[LONG_NAMES];
 
     write_codes(out, tensor->name, (int64_t[]){ rows, groups, type->group }, 3, (int64_t[]){ rows, groups, 1 }, 3,
                 codes);
-    onnx_tensor(out, "rows.shape", INLAY_INT64, (int64_t[]){ 3 }, 1, shape, sizeof shape);
-    (void)snprintf(inputs, sizeof inputs, "%s.codes %s", tensor->name, indices);
-    onnx_node(out, "Gather", inputs, "rows.code", NULL, 0);
-    (void)snprintf(inputs, sizeof inputs, "%s.scales %s", tensor->name, indices);
-    onnx_node(out, "Gather", inputs, "rows.scale", NULL, 0);
-    (void)snprintf(inputs, sizeof inputs, "%s.zeros %s", tensor->name, indices);
-    onnx_node(out, "Gather", inputs, "rows.zero", NULL, 0);
-    onnx_node(out, "Cast", "rows.code", "rows.float", &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
-    onnx_node(out, "Sub", "rows.float rows.zero", "rows.difference", NULL, 0);
-    onnx_node(out, "Mul", "rows.difference rows.scale", "rows.groups", NULL, 0);
-    onnx_node(out, "Reshape", "rows.groups rows.shape", output, NULL, 0);
+    (void)snprintf(text, sizeof text, "%s.shape", output);
+    onnx_tensor(out, text, INLAY_INT64, (int64_t[]){ 3 }, 1, shape, sizeof shape);
+    for (int i = 0; i < 3; i++) {
+        (void)snprintf(inputs, sizeof inputs, "%s.%s %s", tensor->name, parts[i], indices);
+        (void)snprintf(text, sizeof text, "%s.%s", output, parts[i]);
+        onnx_node(out, "Gather", inputs, text, NULL, 0);
+    }
+    (void)snprintf(inputs, sizeof inputs, "%s.codes", output);
+    (void)snprintf(text, sizeof text, "%s.float", output);
+    onnx_node(out, "Cast", inputs, text, &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
+    (void)snprintf(inputs, sizeof inputs, "%s.float %s.zeros", output, output);
+    (void)snprintf(text, sizeof text, "%s.difference", output);
+    onnx_node(out, "Sub", inputs, text, NULL, 0);
+    (void)snprintf(inputs, sizeof inputs, "%s.difference %s.scales", output, output);
+    (void)snprintf(text, sizeof text, "%s.groups", output);
+    onnx_node(out, "Mul", inputs, text, NULL, 0);
+    (void)snprintf(inputs, sizeof inputs, "%s.groups %s.shape", output, output);
+    onnx_node(out, "Reshape", inputs, output, NULL, 0);
 }
 
 inlay_status gguf_write_rows(const struct gguf *gguf, struct gguf_tensor *tensor, const char *indices,
@@ -322,7 +330,7 @@ inlay_status gguf_write_rows(const struct gguf *gguf, struct gguf_tensor *tensor
 {
     const kit_block_type *type = gguf_type_of(tensor);
     const int64_t rows = tensor->dims[1], columns = tensor->dims[0];
-    char inputs[3 * LONG_NAMES];
+    char inputs[3 * LONG_NAMES], gathered[LONG_NAMES];
     struct codes codes;
     inlay_status status;
     bool bytes;
@@ -331,8 +339,9 @@ inlay_status gguf_write_rows(const struct gguf *gguf, struct gguf_tensor *tensor
     if (type->unpack == NULL) {
         write_plain(tensor, tensor->name, 0, (int64_t[]){ rows, columns }, 2, out);
         (void)snprintf(inputs, sizeof inputs, "%s %s", tensor->name, indices);
-        onnx_node(out, "Gather", inputs, "rows.gathered", NULL, 0);
-        onnx_node(out, "Cast", "rows.gathered", output, &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
+        (void)snprintf(gathered, sizeof gathered, "%s.gathered", output);
+        onnx_node(out, "Gather", inputs, gathered, NULL, 0);
+        onnx_node(out, "Cast", gathered, output, &(onnx_attribute){ "to", false, INLAY_FLOAT, 0 }, 1);
         return INLAY_OK;
     }
     bytes = type->zeros || type->bits < 4; /* GatherBlockQuantized has no codes of 2 bits */

@@ -82,6 +82,8 @@ static inlay_status infer_projected_attention(op_infer *infer)
     return infer_set_shape(infer, 0, 3, dims);
 }
 
+/* last_position of GroupQueryAttention [batch, rows] is of inlay: a query sees the keys up to this position, too, and
+ * not only those up to its own. */
 static const op_row microsoft_attention_rows[] = {
     { "Attention", 1, 0,
       "input:T, weights:T, bias?:T, mask_index?:M, past?:T, attention_bias?:T, past_sequence_length?:M -> output:T, "
@@ -97,7 +99,7 @@ static const op_row microsoft_attention_rows[] = {
     { "GroupQueryAttention", 1, 0,
       "query:T, key?:T, value?:T, past_key?:C, past_value?:C, seqlens_k:M, total_sequence_length:M, cos_cache?:T, "
       "sin_cache?:T, position_ids?:P, attention_bias?:T, head_sink?:T, k_scale?:S, v_scale?:S, "
-      "q_norm_weight?:T, k_norm_weight?:T -> output:T, "
+      "q_norm_weight?:T, k_norm_weight?:T, last_position?:P -> output:T, "
       "present_key?:C, present_value?:C, output_qk?:T; T=float16|bfloat16|float, C=float16|bfloat16|float|int8|uint8, "
       "M=int32, P=int64, S=float; do_rotary:i=0, "
       "k_quant_type:s='NONE'{'NONE'|'PER_TENSOR'|'PER_CHANNEL'}, kv_cache_bit_width:i, kv_num_heads:i!, "

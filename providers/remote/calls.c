@@ -53,21 +53,26 @@ void proxy_free_arguments(isolate_proxy *self, isolate_arena *arena)
     (void)pthread_mutex_unlock(&self->process.lock);
 }
 
+static isolate_graph **list_of(isolate_proxy *self, uint64_t key)
+{
+    return &self->graphs[key % PROXY_GRAPH_LISTS];
+}
+
 inlay_status proxy_enter_graph(isolate_proxy *self, const inlay_graph *graph, isolate_graph **out, inlay_diag *diag)
 {
     const uint64_t key = isolate_graph_key(graph);
     isolate_graph *found;
 
     (void)pthread_mutex_lock(&self->process.lock);
-    for (found = self->graphs; found != NULL && (found->key != key || found->value_count != graph->value_count);)
+    for (found = *list_of(self, key); found != NULL && (found->key != key || found->value_count != graph->value_count);)
         found = found->next;
     if (found != NULL) {
         found->references++;
     } else {
         found = isolate_graph_create(&self->constants, graph, key);
         if (found != NULL) {
-            found->next = self->graphs;
-            self->graphs = found;
+            found->next = *list_of(self, key);
+            *list_of(self, key) = found;
         }
     }
     for (uint32_t i = 0; found != NULL && i < found->value_count; i++)
@@ -81,7 +86,7 @@ inlay_status proxy_enter_graph(isolate_proxy *self, const inlay_graph *graph, is
 
 static void release_graph(isolate_proxy *self, isolate_graph *graph)
 {
-    isolate_graph **link = &self->graphs;
+    isolate_graph **link = list_of(self, graph->key);
 
     if (--graph->references > 0)
         return;

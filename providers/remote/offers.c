@@ -263,10 +263,9 @@ static proxy_record *find_equal(isolate_proxy *self, const proxy_record *record)
     proxy_record *other;
 
     (void)pthread_mutex_lock(&self->process.lock);
-    other = self->records;
-    while (other != NULL && (other->graph != record->graph ||
-                             memcmp(other->request->candidates, record->request->candidates, nodes) != 0))
-        other = other->next;
+    other = record->graph->records;
+    while (other != NULL && memcmp(other->request->candidates, record->request->candidates, nodes) != 0)
+        other = other->next_of_graph;
     (void)pthread_mutex_unlock(&self->process.lock);
     return other;
 }
@@ -276,6 +275,8 @@ static void add_record(isolate_proxy *self, proxy_record *record)
     (void)pthread_mutex_lock(&self->process.lock);
     record->next = self->records;
     self->records = record;
+    record->next_of_graph = record->graph->records;
+    record->graph->records = record;
     (void)pthread_mutex_unlock(&self->process.lock);
 }
 

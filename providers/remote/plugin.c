@@ -25,7 +25,9 @@ static void proxy_destroy(void *state)
     isolate_proxy *self = state;
 
     proxy_free_records(self);
-    INLAY_CHECK(self->graphs == NULL && self->constants.first == NULL);
+    for (uint32_t i = 0; i < PROXY_GRAPH_LISTS; i++)
+        INLAY_CHECK(self->graphs[i] == NULL);
+    INLAY_CHECK(self->constants.first == NULL);
     isolate_arena_deinit(&self->arena);
     isolate_process_deinit(&self->process);
     (void)pthread_mutex_destroy(&self->renew_lock);

@@ -18,7 +18,7 @@ typedef struct proxy_offer {
     uint32_t *nodes;
 } proxy_offer;
 typedef struct proxy_record {
-    struct proxy_record *next;
+    struct proxy_record *next, *next_of_graph;
     isolate_graph *graph;
     isolate_arena arena;
     const inlay_assess_request *request; /* in the shared arguments */
@@ -28,6 +28,8 @@ typedef struct proxy_record {
     uint32_t generation;
 } proxy_record;
 
+enum { PROXY_GRAPH_LISTS = 256 };
+
 /* An open provider: the state that create returns. */
 typedef struct isolate_proxy {
     const isolate_info *info;
@@ -36,7 +38,7 @@ typedef struct isolate_proxy {
     /* Guarded by process.lock: */
     isolate_arena arena;
     isolate_constants constants;
-    isolate_graph *graphs;
+    isolate_graph *graphs[PROXY_GRAPH_LISTS]; /* by key */
     proxy_record *records;
     uint64_t next_cookie;
     bool untrimmed;             /* constants may be in the shared memory that nothing reads */

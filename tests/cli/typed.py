@@ -168,7 +168,8 @@ class Typed(unittest.TestCase):
                                      ("1\n2\n", "", "has 1 columns, but input 'x' of shape [?,2] needs 2"),
                                      ("a,b\n1,\n", "", "line 2, column 2: '' is empty"),
                                      ("1,2,3\n", "", "choose them"), ("a,b,c\n1,2,3\n", ":a,d", "no column 'd'"),
-                                     ("a,b\n", "", "is not a number"), ("a,b\n1,\"2\n", "", "quote"),
+                                     ("a,b\n", "", "is not a number; input 'x' is float; if this line is a header, the"),
+                                     ("a,b\n1,\"2\n", "", "quote"),
                                      ("1,x\n2,3\n4,y\n", "", "'y' is not a number"),
                                      ("", "", "has no rows")):
             with self.subTest(lines):

@@ -6,9 +6,11 @@
 Each sample of torch.testing's operator database that torch.onnx exports is run with default settings and on provider
 reference without optimiser. Needs python3-torch. A difference is printed with the case; what cannot be exported is
 counted by its reason. The last line has the counts. --peer runs samples that differ in ONNX Runtime, too: DIR has
-ort_bench and libonnxruntime.so.1. If all three differ from PyTorch, the model is counted as exported wrongly."""
+ort_bench and libonnxruntime.so.1. If it has the same results as inlay, or both refuse the model, the model is counted
+as exported wrongly. KNOWN has the other samples that differ, with the reason."""
 import argparse
 import collections
+import fnmatch
 import io
 import pathlib
 import re
@@ -33,12 +35,28 @@ SETTINGS = {"default": {}, "reference": {"providers": "reference", "level": "0"}
 DTYPES = torch.float32, torch.int64, torch.bool, torch.float64
 TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-9}
 OPSET = 16
-# Random, or the memory of the result is not initialised; torch 1.13 crashes when it exports the last three.
+# Random, or the memory of the result is not initialised; torch 1.13 crashes when it exports the last four.
 LEFT_OUT = {"bernoulli", "multinomial", "normal", "empty", "empty_like", "new_empty", "rand_like", "randn_like",
             "randn", "randint_like", "uniform", "new_empty_strided", "randint", "exponential", "geometric",
             "log_normal", "cauchy"} | {f"nn.functional.{name}" for name in (
                 "dropout", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout", "rrelu",
-                "fractional_max_pool2d", "fractional_max_pool3d", "fold", "unfold", "pixel_unshuffle")}
+                "fractional_max_pool2d", "fractional_max_pool3d", "fold", "unfold",
+                "pixel_unshuffle", "group_norm")}
+
+# Samples that differ, by the reason. ONNX Runtime lacks the kernel, or rounds floats in another order.
+KNOWN = {
+    "addmm torch.int64 *": "PyTorch rounds alpha and beta to integers, Gemm has them as floats",
+    "log_softmax dtype torch.float32 *": "the type changes after LogSoftmax, in PyTorch before",
+    "logsumexp torch.int64 *": "is exported with a result of integers, which is rounded to 0",
+    "nn.functional.adaptive_avg_pool2d torch.float64 *": "is exported with another size, also for floats",
+    "nn.functional.celu torch.float64 *": "is exported as Celu of floats, since ONNX has none of doubles",
+    "nn.functional.hardsigmoid torch.float64 *": "alpha is 1/6, rounded to float as ONNX's attributes are",
+    "nn.functional.mish torch.float64 *": "is exported with a result of floats",
+    "nn.functional.selu torch.float64 *": "alpha and gamma are rounded to float",
+    "nn.functional.softmin with_dtype torch.float32 *": "the type changes after Softmax, in PyTorch before",
+    "nn.functional.softplus torch.float64 *": "the export drops the threshold above which PyTorch returns its input",
+    "softmax with_dtype torch.float32 *": "the type changes after Softmax, in PyTorch before",
+}
 
 
 class Call(torch.nn.Module):
@@ -60,11 +78,13 @@ class Call(torch.nn.Module):
 
 
 def flat(value):
-    return [x for x in pytree.tree_flatten(value)[0] if isinstance(x, torch.Tensor)]
+    """The arrays of a result; an exception for types that numpy lacks."""
+    return [x.detach().resolve_conj().resolve_neg().numpy() for x in pytree.tree_flatten(value)[0]
+            if isinstance(x, torch.Tensor)]
 
 
 def difference(got, want):
-    got, want = np.asarray(got), want.detach().resolve_conj().resolve_neg().numpy()
+    got = np.asarray(got)
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"is {got.dtype}{list(got.shape)}, not {want.dtype}{list(want.shape)}"
     if want.dtype.kind in "iub":
@@ -92,15 +112,21 @@ def run(model, call, options):
     return list(session.run({f"x{i}": t.numpy() for i, t in enumerate(call.tensors) if f"x{i}" in names}).values())
 
 
-def differences(who, run_model, model, want):
-    """What differs from `want` in the results of run_model(model), or its error."""
+def results_of(run_model, model):
+    """The results of run_model(model), or its error as a text."""
     try:
-        got = run_model(model)
+        return run_model(model)
     except Exception as error: # pylint: disable=broad-except
-        return [f"{who}: {str(error)[:300]}"]
+        return str(error)[:300]
+
+
+def differences(got, want):
+    """What differs in two lists of results, of which the first may be an error."""
+    if isinstance(got, str):
+        return [got]
     if len(got) != len(want):
-        return [f"{who}: {len(got)} outputs, not {len(want)}"]
-    return [f"{who}: output {i} {text}" for i, (a, b) in enumerate(zip(got, want)) if (text := difference(a, b))]
+        return [f"{len(got)} outputs, not {len(want)}"]
+    return [f"output {i} {text}" for i, (a, b) in enumerate(zip(got, want)) if (text := difference(a, b))]
 
 
 def run_peer(model, call, peer):
@@ -134,18 +160,21 @@ def examine(op, sample, peer):
     try:
         call = Call(op, sample)
         want = flat(call(*call.tensors))
-        for tensor in want:
-            tensor.detach().resolve_conj().resolve_neg().numpy() # fails for types that numpy lacks
         model = export(call)
     except Exception as error: # pylint: disable=broad-except
         return "not exported", [f"{type(error).__name__}: {str(error).splitlines()[0][:90]}" if str(error) else "?"]
-    wrong = [differences(who, lambda made, options=options: run(made, call, options), model, want)
-             for who, options in SETTINGS.items()]
-    if not any(wrong):
-        return "passed", []
-    theirs = differences("ONNX Runtime", lambda made: run_peer(made, call, peer), model, want) if peer else []
-    is_theirs = all(wrong) and theirs and "implementation" not in theirs[0]
-    return "exported wrongly" if is_theirs else "failed", [*sum(wrong, []), *theirs]
+    ours = {who: results_of(lambda made, options=options: run(made, call, options), model)
+            for who, options in SETTINGS.items()}
+    texts = [f"{who}: {text}" for who, got in ours.items() for text in differences(got, want)]
+    if not texts or peer is None:
+        return "failed" if texts else "passed", texts
+    theirs = results_of(lambda made: run_peer(made, call, peer), model)
+    texts += [f"ONNX Runtime: {text}" for text in differences(theirs, want)]
+    if isinstance(theirs, str):
+        agree = "implementation" not in theirs and all(isinstance(got, str) for got in ours.values())
+    else:
+        agree = not any(differences(got, theirs) for got in ours.values())
+    return "exported wrongly" if agree else "failed", texts
 
 
 def main():
@@ -167,15 +196,17 @@ def main():
             for number, sample in zip(range(args.samples), samples_of(op, dtype)):
                 name = f"{op.name} {op.variant_test_name} {dtype} {number}".replace("  ", " ")
                 result, texts = examine(op.op, sample, args.peer)
+                if result == "failed" and any(fnmatch.fnmatchcase(name, known) for known in KNOWN):
+                    result = "known"
                 counts[result] += 1
                 if result == "not exported":
                     reasons[texts[0]] += 1
                     continue
                 for text in texts:
-                    print(f"{name}: {text}", flush=True)
+                    print(f"{name}: {result}: {text}", flush=True)
     for reason, count in reasons.most_common(20):
         print(f"not exported: {count} x {reason}")
-    print(", ".join(f"{counts[x]} {x}" for x in ("passed", "failed", "exported wrongly", "not exported")))
+    print(", ".join(f"{counts[x]} {x}" for x in ("passed", "failed", "known", "exported wrongly", "not exported")))
     return counts["failed"] > 0 or counts["passed"] == 0
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""test_gguf.py - models in GGUF: the greedy tokens and the tokens of texts are those of llama.cpp, which
-gguf_tokens.json has, for each architecture and each type of weights.
+"""test_gguf.py - models in GGUF: the greedy tokens, the logarithms of their probabilities and the tokens of texts are those
+of llama.cpp, which gguf_tokens.json has, for each architecture and each type of weights.
 
 test_gguf.py --make ROOT [ARCH...] adds the cases that the file lacks, or asks again for those of these architectures, by
 hand: ROOT is a Debian (sid) with llama.cpp-tools and python3-gguf. Quantized files are given to llama.cpp with their
@@ -44,7 +44,7 @@ COHERE = ("command-r", "cohere2")
 PARALLEL = ("falcon-h1", "falcon-h1-plain")  # each layer has a state beside its attention; plain: without a norm
 GAPS = ("lfm2", "lfm2moe") + MAMBA  # some layers have a short convolution, or a state, instead of attention
 MIXTURES += ("qwen3next", "qwen35moe", "lfm2moe", "granitehybrid", "llama4") + LATENT
-CASES += [(arch, "F32") for arch in DELTA + LATENT + GAPS + PARALLEL + COHERE + ("mistral3", "llama4")] + [(arch, "Q8_0") for arch in LATENT] + [
+CASES += [(arch, "F32") for arch in DELTA + LATENT + GAPS + PARALLEL + COHERE + ("mistral3", "llama4", "gemma3n")] + [("gemma3n", "Q8_0")] + [(arch, "Q8_0") for arch in LATENT] + [
     ("qwen35", "Q8_0"), ("qwen35moe", "Q4_0")]
 # Types that are also compared with their floats, made here.
 FLOATED = {"Q2_K": (10, 256, 84, (80, 82)), "Q3_K": (11, 256, 110, (108,)), "IQ4_NL": (20, 32, 18, (0,)),
@@ -67,7 +67,7 @@ MEAN = {"Q2_K": 1.5, "Q4_K": 8, "Q5_K": 16}  # of the codes, for minimums that m
 PACKED = (("llama", "IQ4_NL", 1.15), ("llama", "MXFP4", 1.2), ("mixtral", "MXFP4", 1.2), ("llama", "IQ4_XS", 1.05),
           ("llama", "Q2_K", 1.4), ("llama", "Q3_K", 1.4), ("llama", "Q4_K", 1.2), ("llama", "Q5_K", 1.1),
           ("llama", "Q6_K", 1.1), ("llama", "Q5_0", 1.2), ("mixtral", "Q6_K", 1.1), ("qwen3moe", "Q4_K_M", 1.2))
-PROMPTS, NEW_TOKENS = 4, 10
+PROMPTS, NEW_TOKENS, LOGITS, PART = 4, 10, 12, 1024
 PORT = 21651  # of llama.cpp's server, when tokens are recorded
 TEXTS = ["The inner thing and the outer 1234.", "  two  spaces\n\nline", "h\u00e9llo \u4e2d\u6587 don't I'LL", "a",
          "<|user|>hi<|end|> the", " \u2581 the and"]
@@ -350,6 +350,8 @@ def small(arch, kind):
         return Sizes(32, 2, 1, 16, 32, 64)
     if arch == "deepseek2":
         return Sizes(width, 4, 1, 40, 2 * width, 3)
+    if arch == "gemma3n":  # those after the 20th layer have no keys of their own
+        return Sizes(64, 4, 2, 16, 128, 22)
     if arch == "deepseek2-lite":  # llama.cpp knows it by the number of layers
         return Sizes(32, 4, 4, 24, 64, 27)
     return Sizes(width, 4, 2, width // 4, 2 * width, {"gemma3": 7, "gemma-embedding": 7, "smollm3": 5, "olmo3": 5, "cohere2": 5, "llama4": 4}.get(arch, 4 if arch in DELTA + GAPS else 2))
@@ -370,9 +372,10 @@ def make(arch, kind, more=(), sizes=None, others=None, floats=False, alike=False
                        (".attention.head_count", heads),
                        (".attention.head_count_kv", [0, keys, keys, 0] if arch in GAPS else keys),
                        (f".attention.layer_norm_{'' if arch in COHERE else 'rms_'}epsilon", 1e-6),
-                       (".rope.dimension_count", 8 if arch in LATENT else size // (2 if arch in DELTA + ("glm4",) else 1)), (".rope.freq_base", 10000.0)):
+                       (".rope.dimension_count", 8 if arch in LATENT else size // (2 if arch in DELTA + ("glm4",) else 1)),
+                       (".rope.freq_base", 500.0 if arch == "gemma3n" else 10000.0)):
         model.add(key, value)
-    if arch in DELTA + ("qwen3", "qwen3moe", "gemma", "gemma2", "gemma3", "gemma-embedding", "qwen3vl", "qwen3vlmoe", "seed_oss", "gpt-oss"):
+    if arch in DELTA + ("qwen3", "qwen3moe", "gemma", "gemma2", "gemma3", "gemma3n", "gemma-embedding", "qwen3vl", "qwen3vlmoe", "seed_oss", "gpt-oss"):
         model.add(".attention.key_length", size)
         model.add(".attention.value_length", size)
     if experts:
@@ -424,7 +427,7 @@ def make(arch, kind, more=(), sizes=None, others=None, floats=False, alike=False
                 model.add(key, value)
     if arch in COHERE:
         model.add(".logit_scale", 0.5)
-    if arch in ("cohere2", "phi3", "gemma2", "gemma3", "gemma-embedding", "olmo3", "exaone4-32b", "gpt-oss"):
+    if arch in ("cohere2", "phi3", "gemma2", "gemma3", "gemma3n", "gemma-embedding", "olmo3", "exaone4-32b", "gpt-oss"):
         model.add(".attention.sliding_window", 8)
     if arch == "gemma2":
         model.add(".attn_logit_softcapping", 5.0)
@@ -449,8 +452,20 @@ def make(arch, kind, more=(), sizes=None, others=None, floats=False, alike=False
 
     # Gemma's embeddings are also its output: small ones, so that the layers decide, too.
     weights("token_embd.weight", count, width, np.sqrt(width) * (0.02 if arch.startswith("gemma") else 1))
+    if arch == "gemma3n":
+        weights("per_layer_token_embd.weight", count, 256 * layers, 1.0)
+        weights("per_layer_model_proj.weight", 256 * layers, width)
+        vector("per_layer_proj_norm.weight", 256)
+        for part in ("proj", "unembd_proj"):
+            weights(f"altup_{part}.weight", width, width, stacked=3)
     for layer in range(layers):
         p = f"blk.{layer}."
+        if arch == "gemma3n":
+            for part, rows, columns in (("inp_gate", 256, width), ("proj", width, 256), ("altup_correct_coef", 4, 4), ("altup_predict_coef", 16, 4),
+                                        ("altup_router", 4, width), ("laurel_l", 64, width), ("laurel_r", width, 64)):
+                model.tensor(f"{p}{part}.weight", (rows, columns), "F32", matrix(rng, rows, columns, "F32", 1 / np.sqrt(columns)))
+            for part in ("post_norm", "altup_correct_scale", "altup_router_norm", "laurel_post_norm"):
+                vector(f"{p}{part}.weight", width, 0.25 if part == "post_norm" else 1.0)
         if not norms_after:
             vector(p + "attn_norm.weight", width)
         if not norms_after and arch not in COHERE:
@@ -495,10 +510,10 @@ def make(arch, kind, more=(), sizes=None, others=None, floats=False, alike=False
                 weights(p + f"attn_{part}.weight", n * size * (2 if arch in DELTA and part == "q" else 1), width)
                 if arch in ("qwen2", "qwen2moe", "qwen2vl", "seed_oss", "glm4", "gpt-oss"):
                     vector(p + f"attn_{part}.bias", n * size, 0.0)
-        if arch in ("gemma2", "gemma3", "gemma-embedding", "glm4") or norms_after:
+        if arch in ("gemma2", "gemma3", "gemma3n", "gemma-embedding", "glm4") or norms_after:
             vector(p + "post_attention_norm.weight", width)
-            vector(p + "post_ffw_norm.weight", width)
-        if (arch in DELTA + ("qwen3", "qwen3moe", "gemma3", "gemma-embedding", "qwen3vl", "qwen3vlmoe", "lfm2", "lfm2moe") or norms_after) and not recurrent:
+            vector(p + "post_ffw_norm.weight", width, 0.25 if arch == "gemma3n" else 1.0)  # its GELU would be amplified by 22 layers
+        if (arch in DELTA + ("qwen3", "qwen3moe", "gemma3", "gemma3n", "gemma-embedding", "qwen3vl", "qwen3vlmoe", "lfm2", "lfm2moe") or norms_after) and not recurrent:
             whole = "olmo" in arch
             vector(p + "attn_q_norm.weight", heads * size if whole else size)
             vector(p + "attn_k_norm.weight", keys * size if whole else size)
@@ -720,18 +735,41 @@ def server_adapter():
                                   for layer in range(2) for part, rows in (("attn_q", 64), ("ffn_up", 128))}, 4)
 
 
-def greedy(session, prompt, count):
+def greedy(session, prompt, count, rows=None, before=()):
+    """The tokens that follow the prompt; rows: a list that gets the logits of each. before: what earlier runs read, tokens
+    and further inputs."""
     past = {i.name: np.zeros([1] + [n if isinstance(n, int) and n > 0 else 0 for n in i.shape[1:]], np.float32)
             for i in session.inputs if i.name.startswith("past")}
-    ids, made, total = prompt, [], 0
+    made, total, parts = [], 0, [*before, (prompt, {})]
     while len(made) < count:
+        ids, more = parts.pop(0)
         total += len(ids)
         out = session.run({"input_ids": np.array([ids], np.int64), "attention_mask": np.ones((1, total), np.int64),
-                           **past})
-        made.append(int(out["logits"][0, -1].argmax()))
+                           **past, **more})
         past = {name: out[name.replace("past_key_values", "present")] for name in past}
-        ids = made[-1:]
+        if parts:
+            continue
+        made.append(int(out["logits"][0, -1].argmax()))
+        parts = [(made[-1:], {})]
+        if rows is not None:
+            rows.append(out["logits"][0, -1].astype(np.float64))
     return made
+
+
+def some_tokens(count):
+    """Tokens whose probabilities are compared."""
+    return np.linspace(0, count - 1, LOGITS).astype(int)
+
+
+def logarithms(logits):
+    """Those of the probabilities of some_tokens()."""
+    return (logits - np.logaddexp.reduce(logits))[some_tokens(len(logits))]
+
+
+def long_text():
+    """A small Llama 4, and a prompt longer than its chunks."""
+    data, count = make("llama4", "F32", [(".context_length", 16384)])
+    return data, [int(t) for t in np.random.default_rng(4).integers(3, count - 3, 8200)]
 
 
 class Gguf(unittest.TestCase):
@@ -748,9 +786,24 @@ class Gguf(unittest.TestCase):
         for arch, kind in CASES:
             with self.subTest(arch=arch, kind=kind):
                 data, count = make(arch, kind)
+                one = wanted[f"{arch} {kind}"]
                 with self.open(data) as session:
-                    for prompt, want in zip(prompts(count), wanted[f"{arch} {kind}"]["tokens"]):
-                        self.assertEqual(greedy(session, prompt, len(want)), want)
+                    for i, (prompt, want) in enumerate(zip(prompts(count), one["tokens"])):
+                        rows = []
+                        self.assertEqual(greedy(session, prompt, len(want), rows), want)
+                        if kind == "F32":
+                            np.testing.assert_allclose(logarithms(rows[-1]), one["logits"][i], rtol=0, atol=2e-3)
+
+    def test_chunks(self):
+        """Most layers of Llama 4 see chunks of 8192 tokens, and the others scale their queries from there on."""
+        with open(TOKENS, encoding="utf-8") as f:
+            wanted = json.load(f)["llama4 long"]
+        data, prompt = long_text()
+        before = [(prompt[i:i + PART], {}) for i in range(0, len(prompt) - PART, PART)]
+        rows = []
+        with self.open(data) as session:
+            self.assertEqual(greedy(session, prompt[len(before) * PART:], len(wanted["tokens"]), rows, before), wanted["tokens"])
+        np.testing.assert_allclose(logarithms(rows[-1]), wanted["logits"], rtol=0, atol=2e-3)
 
     def test_last_logits(self):
         """With option last_logits, the logits of the last tokens alone are those of a run that computes all."""
@@ -1275,7 +1328,7 @@ class Gguf(unittest.TestCase):
 def ask(port, path, **body):
     request = urllib.request.Request(f"http://127.0.0.1:{port}/{path}", json.dumps(body).encode(),
                                      {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=60) as reply:
+    with urllib.request.urlopen(request, timeout=600) as reply:
         return json.load(reply)
 
 
@@ -1337,6 +1390,14 @@ def record(root, archs):
         save(made)
 
 
+def last_logits(text):
+    """The logarithms of the probabilities of some_tokens() in the place of the last token. llama.cpp leaves out those of
+    tokens that are a part of a character, so another token is chosen, an ASCII one."""
+    reply = ask(PORT, "completion", prompt=text[:-1], n_predict=1, temperature=0, cache_prompt=False, n_probs=1000, logit_bias=[[97, 1000.0]])
+    found = {one["id"]: round(one["logprob"], 4) for one in reply["completion_probabilities"][0]["top_logprobs"]}
+    return [found[i] for i in some_tokens(len(found))]
+
+
 def ask_all(root, archs, made):
     for arch, kind in [case for case in CASES if (case[0] in archs if archs else " ".join(case) not in made)]:
         data, count = make(arch, kind)
@@ -1349,8 +1410,18 @@ def ask_all(root, archs, made):
             one = {"tokens": [ask(PORT, "completion", prompt=p, n_predict=NEW_TOKENS, temperature=0, return_tokens=True,
                                   cache_prompt=False)["tokens"] for p in prompts(count)]}
             if kind == "F32":
+                one["logits"] = [last_logits(p + said) for p, said in zip(prompts(count), one["tokens"])]
                 one["texts"] = [ask(PORT, "tokenize", content=t, add_special=True)["tokens"] for t in TEXTS]
         made[f"{arch} {kind}"] = one
+    if ("llama4 long" in archs) if archs else "llama4 long" not in made:
+        data, prompt = long_text()
+        with open(os.path.join(root, "tmp", "float.gguf"), "wb") as f:
+            f.write(data)
+        with peer(root, "-c", "8448") as ready:
+            if not ready:
+                raise RuntimeError("llama.cpp refuses a long context")
+            tokens = ask(PORT, "completion", prompt=prompt, n_predict=4, temperature=0, return_tokens=True)["tokens"]
+            made["llama4 long"] = {"tokens": tokens, "logits": last_logits(prompt + tokens)}
     for kind, (number, _, size, _) in GRIDS.items() if ("grids" in archs if archs else "grids" not in made) else ():
         with open(os.path.join(root, "tmp", "model.gguf"), "wb") as f:
             f.write(grid_blocks(kind))

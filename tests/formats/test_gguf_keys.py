@@ -30,6 +30,7 @@ ARCHS = {"llama": "", "gemma3": "", "qwen2moe": "expert|scaling.finetuned", "qwe
          "lfm2moe": "expert|dense|shortconv|head_count_kv", "granitehybrid": "ssm|scale$|finetuned|expert_(used|shared)|head_count_kv",
          "minicpm": "scale$|finetuned|dimension_count", "llama4": "expert|window|interleave|freq_base|dimension_count",
          "cohere2": "layer_norm|logit_scale|window|freq_base|dimension_count", "command-r": "layer_norm|logit_scale",
+         "gemma3n": "sliding|freq_base",
          "falcon-h1": "ssm|head_count|dimension_count|attention.*length$|feed_forward"}
 # Another value of each key of the architecture. It changes the tokens of those that read it, or makes the file invalid.
 VALUES = {

@@ -28,13 +28,14 @@ ROWS = os.path.join(HERE, "gguf_vision.json")
 SIDE, PATCH, WIDTH = 28, 7, 64  # of the encoder's image; of a row
 # name: class, activation, bias of patches, norm before the layers, exchanged names of the network, type
 KINDS = {"clip": (True, "quick", False, True, False, "F32"), "siglip": (False, "gelu", True, False, False, "F32"),
-         "older": (True, "quick", False, True, True, "F16"), "silu": (False, "silu", True, True, False, "F32")}
+         "older": (True, "quick", False, True, True, "F16"), "silu": (False, "silu", True, True, False, "F32"),
+         "gemma3": (False, "gelu", True, False, False, "F32"), "gemma3 halves": (False, "gelu", True, False, False, "F16")}
 # Another value of each key, and what a refusal says if it names a tensor of another shape, or one that is not read, instead.
-VALUES = {".has_vision_encoder": False, ".has_audio_encoder": True, ".projector_type": "gemma3", ".vision.projector_type": "gemma3",
+VALUES = {".has_vision_encoder": False, ".has_audio_encoder": True, ".projector_type": "ldp", ".vision.projector_type": "ldp",
           ".use_gelu": True, ".use_silu": True, ".vision.image_size": 27, ".vision.patch_size": 5, ".vision.image_mean": [0.1, 0.2, 0.9],
           ".vision.image_std": [0.9, 0.5, 0.1], ".vision.image_grid_pinpoints": [56, 28], ".vision.feature_layer": [1],
           ".vision.embedding_length": 16, ".vision.feed_forward_length": 40, ".vision.attention.head_count": 4,
-          ".vision.block_count": 2, ".vision.attention.layer_norm_epsilon": 0.5}
+          ".vision.block_count": 2, ".vision.attention.layer_norm_epsilon": 0.5, ".vision.projector.scale_factor": 2}
 TENSORS = {".vision.patch_size": "'v.patch_embd.weight'", ".vision.embedding_length": "'v.patch_embd.weight'",
            ".vision.feed_forward_length": r"'v\.blk\.0\.ffn_\w+\.weight'", ".vision.block_count": r"'v\.blk\.[23]\."}
 TOGETHER = ({".projector_type": None, ".vision.projector_type": "mlp"}, {".use_gelu": True, ".use_silu": True},
@@ -42,6 +43,9 @@ TOGETHER = ({".projector_type": None, ".vision.projector_type": "mlp"}, {".use_g
             {".vision.image_grid_pinpoints": []}, {".vision.feature_layer": []}, {".vision.block_count": 4},
             {".vision.image_crop_resolution": 14}, {".vision.mm_patch_merge_type": "spatial_unpad"}, {".has_llava_projector": False})
 CASES = [{key: value} for key in VALUES for value in (None, VALUES[key])] + list(TOGETHER)
+GEMMA_CASES = [{".vision.projector.scale_factor": value} for value in (None, 1, 2, 3)] + [{".vision.block_count": 2}]
+# Language models, their vision parts, and the texts around an image.
+LANGUAGES = {"llama": ("clip", "", ""), "gemma3": ("gemma3", "<start_of_image>", "<end_of_image>")}
 IMAGES = {"square": (SIDE, SIDE), "wide": (61, 23), "tall": (9, 40), "grey": (SIDE, SIDE)}
 
 
@@ -49,13 +53,16 @@ def vision(kind, more=(), width=WIDTH):
     """A small vision part with random weights; width: of its rows."""
     has_class, activation, biased, normed, exchanged, floats = KINDS[kind]
     rng, size, hidden, layers, model = np.random.default_rng(11), 32, 48, 3, files.Writer("clip", {}, more)
-    for key, value in ((".has_vision_encoder", True), (".projector_type", "mlp"), (".use_gelu", activation == "gelu"),
+    gemma = kind.startswith("gemma3")
+    for key, value in ((".has_vision_encoder", True), (".projector_type", "gemma3" if gemma else "mlp"), (".use_gelu", activation == "gelu"),
                        (".use_silu", activation == "silu"), (".vision.image_size", SIDE), (".vision.patch_size", PATCH),
                        (".vision.embedding_length", size), (".vision.feed_forward_length", hidden),
                        (".vision.projection_dim", width), (".vision.block_count", layers),
                        (".vision.attention.head_count", 2), (".vision.attention.layer_norm_epsilon", 1e-5),
                        (".vision.image_mean", [0.48, 0.46, 0.41]), (".vision.image_std", [0.27, 0.26, 0.28])):
         model.add(key, value)
+    if gemma:
+        model.add(".vision.projector.scale_factor", 2)
 
     def add(name, *shape, around=0.0, scale=None):
         kind = floats if name.endswith("weight") and len(shape) > 1 and "position" not in name else "F32"
@@ -88,6 +95,10 @@ def vision(kind, more=(), width=WIDTH):
             linear(f"{p}attn_{part}", size, size)
         linear(p + ("ffn_down" if exchanged else "ffn_up"), hidden, size)
         linear(p + ("ffn_up" if exchanged else "ffn_down"), size, hidden)
+    if gemma:
+        add("mm.input_projection.weight", size, width)
+        add("mm.soft_emb_norm.weight", size, around=1.0)
+        return model.bytes()
     linear("mm.0", width, size)
     linear("mm.2", width, width)
     return model.bytes()
@@ -113,9 +124,13 @@ def image(name):
     return png(*IMAGES[name], grey=name == "grey")
 
 
-def with_keys(more):
-    """The vision part of CLIP with other values of keys. An empty array has items of the type of llama.cpp's files."""
-    return vision("clip", [(key, ([], 6 if "image_mean" in key else 5), 9) if value == [] else (key, value) for key, value in more.items()])
+def with_keys(more, kind="clip"):
+    """A vision part with other values of keys. An empty array has items of the type of llama.cpp's files."""
+    return vision(kind, [(key, ([], 6 if "image_mean" in key else 5), 9) if value == [] else (key, value) for key, value in more.items()])
+
+
+def case_name(more, kind):
+    return ("keys " if kind == "clip" else f"keys of {kind} ") + json.dumps(more)
 
 
 def some(rows):
@@ -134,12 +149,13 @@ class Vision(unittest.TestCase):
             wanted = json.load(f)
         self.assertEqual(sorted(VALUES), sorted(row[0] for row in table() if row[2] == "VISION"))
         obeyed, refused = set(), set()
-        for more in CASES:
-            want, name = wanted["keys " + json.dumps(more)], json.dumps(more)
+        for more, kind in [(more, "clip") for more in CASES] + [(more, "gemma3") for more in GEMMA_CASES]:
+            name = case_name(more, kind)
+            want = wanted[name]
             words = "|".join([re.escape(key) for key in more] + [TENSORS[key] for key in more if key in TENSORS])
             with self.subTest(name):
                 try:
-                    with self.open(with_keys(more)) as session:
+                    with self.open(with_keys(more, kind)) as session:
                         rows = session.run({"image": np.frombuffer(image("wide"), np.uint8)})["image_rows"]
                 except inlay.InlayError as error:
                     self.assertRegex(str(error), words)
@@ -148,7 +164,7 @@ class Vision(unittest.TestCase):
                 self.assertIsNotNone(want, "llama.cpp refuses it")
                 self.assertEqual(list(rows.shape), want["shape"])
                 np.testing.assert_allclose(some(rows), want["values"], atol=3e-3)
-                if want != wanted["keys {}"]:
+                if want != wanted[case_name({}, kind)]:
                     obeyed |= set(more)
         self.assertEqual(set(VALUES) - obeyed - refused, {".vision.projector_type"})
 
@@ -168,23 +184,27 @@ class Vision(unittest.TestCase):
         """A model with option image_rows continues an image and a text as llama.cpp does."""
         with open(ROWS, encoding="utf-8") as f:
             wanted = json.load(f)
-        data, _ = language()
-        with self.open(data) as plain, self.open(data, image_rows=1) as session, self.open(vision("clip")) as encoder:
-            self.assertNotIn("image_rows", [i.name for i in plain.inputs])
-            text = wanted["text"]
-            np.testing.assert_array_equal(files.logits_of(session, text), files.logits_of(plain, text))
-            for name in IMAGES:
-                rows = encoder.run({"image": np.frombuffer(image(name), np.uint8)})["image_rows"]
-                tokens = text[:1] + [-1 - i for i in range(len(rows))] + text[1:]
-                for want in wanted[f"answer {name}"]:
-                    got = int(files.logits_of(session, tokens, image_rows=rows)[0, -1].argmax())
-                    self.assertEqual(got, want, name)
-                    tokens.append(got)
+        for arch, (kind, *_) in LANGUAGES.items():
+            data, _ = language(arch)
+            with self.open(data) as plain, self.open(data, image_rows=1) as session, self.open(vision(kind)) as encoder:
+                self.assertNotIn("image_rows", [i.name for i in plain.inputs])
+                first, begin, end, text = wanted["text " + arch]
+                np.testing.assert_array_equal(files.logits_of(session, first + text), files.logits_of(plain, first + text))
+                for name in IMAGES:
+                    rows = encoder.run({"image": np.frombuffer(image(name), np.uint8)})["image_rows"]
+                    places = [-1 - i for i in range(len(rows))]
+                    want = wanted[f"answer {arch} {name}"]
+                    self.assertEqual(files.greedy(session, end + text, len(want), before=[(first + begin, {}), (places, {"image_rows": rows})]),
+                                     want, f"{arch} {name}")
+            if arch == "llama":  # in one run, too
+                tokens, want = first + places + text, want[0]
+                with self.open(data, image_rows=1) as session:
+                    self.assertEqual(files.logits_of(session, tokens, image_rows=rows)[0, -1].argmax(), want)
 
     def test_refused(self):
         """What is not understood is refused by its name."""
         import inlay
-        for more, words in (((".projector_type", "gemma3"), "another value than 'mlp'.*clip.projector_type"),
+        for more, words in (((".projector_type", "ldp"), "another value than 'mlp'.*'gemma3'.*clip.projector_type"),
                             ((".projector_type", None), "clip.projector_type"), ((".has_vision_encoder", False), "has_vision_encoder"),
                             ((".has_audio_encoder", True), "has_audio_encoder"), ((".vision.image_grid_pinpoints", [336, 672]), "tiles.*pinpoints"),
                             ((".vision.feature_layer", [1, 2]), "feature_layer"), ((".vision.image_size", 0), "image_size"),
@@ -203,7 +223,6 @@ class Vision(unittest.TestCase):
 
     def test_chat(self):
         """inlay chat answers with images, and refuses those that it cannot read."""
-        data, _ = language()
         with open(ROWS, encoding="utf-8") as f:
             wanted = json.load(f)
         with tempfile.TemporaryDirectory() as folder:
@@ -216,16 +235,18 @@ class Vision(unittest.TestCase):
                 return subprocess.run([os.environ["INLAY"], "chat", model, "-n", "10", "--temperature", "0", "--json", *flags], input=lines,
                                       capture_output=True, text=True, check=False, cwd=folder)
 
-            model, parts = write("model.gguf", data), write("mmproj.gguf", vision("clip"))
-            for name in ("square", "tall"):
-                done = chat("--vision", parts, "--image", write(name + ".png", image(name)))
-                self.assertEqual(done.returncode, 0, done.stderr)
-                self.assertEqual(json.loads(done.stdout)["messages"][-1]["content"], wanted[f"said {name}"])
+            for arch, (kind, *_) in reversed(LANGUAGES.items()):
+                model, parts = write("model.gguf", language(arch)[0]), write("mmproj.gguf", vision(kind))
+                for name in ("square", "tall"):
+                    done = chat("--vision", parts, "--image", write(name + ".png", image(name)))
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertEqual(json.loads(done.stdout)["messages"][-1]["content"], wanted[f"said {arch} {name}"])
             both = [chat("--vision", parts, "--image", "square.png", "--image", "tall.png", lines=lines) for lines in ("the inner\n", "a\nb\n")]
             self.assertEqual([done.returncode for done in both], [0, 0], both[1].stderr)
             for flags, words in ((("--image", "square.png"), "without a vision part"),
                                  (("--vision", parts, "--image", write("bad.png", b"bad")), "the image:"),
                                  (("--vision", model, "--image", "square.png"), "no vision part"),
+                                 (("--vision", write("gemma.gguf", vision("gemma3")), "--image", "square.png"), "another kind of model"),
                                  (("--vision", write("wide.gguf", vision("clip", width=32)), "--image", "square.png"), "32 numbers.*64"),
                                  (("--vision", parts, "--image", "square.png", "--system", "<__image__>"), "2 times the text")):
                 done = chat(*flags)
@@ -259,10 +280,10 @@ class Vision(unittest.TestCase):
                 text = {"type": "text", "text": "the inner"}
                 codes = {name: base64.b64encode(image(name)).decode() for name in IMAGES}
                 for name in ("square", "tall", "wide", "square", "grey", "tall"):
-                    code, want = codes[name], wanted[f"said {name}"]
+                    code, want = codes[name], wanted[f"said llama {name}"]
                     reply = chat([part("data:image/png;base64," + code), text])
                     self.assertEqual(reply["choices"][0]["message"]["content"], want, name)
-                    self.assertEqual(reply["usage"]["prompt_tokens"], 16 + len(wanted["text"]))
+                    self.assertEqual(reply["usage"]["prompt_tokens"], 16 + sum(map(len, wanted["text llama"])))
                     reply = said("v1/messages", messages=[{"role": "user", "content": [{"type": "image", "source": {
                         "type": "base64", "media_type": "image/png", "data": code}}, text]}])
                     self.assertEqual(reply.get("content", [{"text": reply}])[0]["text"], want)
@@ -307,14 +328,14 @@ class Vision(unittest.TestCase):
                 server.ask("v1/chat/completions", body)
 
 
-def language():
+def language(arch="llama"):
     """A language model whose chats are the texts of the messages."""
-    return files.make("llama", "F32", [("tokenizer.chat_template", "{{ bos_token }}{% for m in messages %}{{ m['content'] }}{% endfor %}")])
+    return files.make(arch, "F32", [("tokenizer.chat_template", "{{ bos_token }}{% for m in messages %}{{ m['content'] }}{% endfor %}")])
 
 
-def record_answers(root, made):
-    """Asks for the tokens after each image."""
-    for file, data in (("float.gguf", language()[0]), ("mmproj.gguf", vision("clip"))):
+def record_answers(root, made, arch, kind, marks):
+    """Asks for the tokens after each image. marks: texts that llama.cpp puts around it."""
+    for file, data in (("float.gguf", language(arch)[0]), ("mmproj.gguf", vision(kind))):
         with open(os.path.join(root, "tmp", file), "wb") as f:
             f.write(data)
     with files.peer(root, "--mmproj", "/tmp/mmproj.gguf"):
@@ -323,8 +344,9 @@ def record_answers(root, made):
         for name in IMAGES:
             prompt = {"prompt_string": mark + "the inner", "multimodal_data": [base64.b64encode(image(name)).decode()]}
             answer = files.ask(files.PORT, "completion", prompt=prompt, n_predict=10, temperature=0, return_tokens=True, cache_prompt=False)
-            made[f"answer {name}"], made[f"said {name}"] = answer["tokens"], answer["content"]
-        made["text"] = files.ask(files.PORT, "tokenize", content="the inner", add_special=True)["tokens"]
+            made[f"answer {arch} {name}"], made[f"said {arch} {name}"] = answer["tokens"], answer["content"]
+        made["text " + arch] = [files.ask(files.PORT, "tokenize", content=content, add_special=i == 0, parse_special=True)["tokens"]
+                                for i, content in enumerate(("", *marks, "the inner"))]
 
 
 def rows_of_peer(root, data, name):
@@ -353,15 +375,16 @@ def record(root):
     """Adds what the file lacks."""
     with open(ROWS, encoding="utf-8") as f:
         made = json.load(f)
-    if "text" not in made:
-        record_answers(root, made)
+    for arch, (kind, *marks) in LANGUAGES.items():
+        if "text " + arch not in made:
+            record_answers(root, made, arch, kind, marks)
     for kind in KINDS:
         for name in IMAGES:
             if f"{kind} {name}" not in made:
                 made[f"{kind} {name}"] = rows_of_peer(root, vision(kind), name)
-    for more in [{}] + CASES:
-        if "keys " + json.dumps(more) not in made:
-            made["keys " + json.dumps(more)] = rows_of_peer(root, with_keys(more), "wide")
+    for more, kind in [(more, "clip") for more in [{}] + CASES] + [(more, "gemma3") for more in [{}] + GEMMA_CASES]:
+        if case_name(more, kind) not in made:
+            made[case_name(more, kind)] = rows_of_peer(root, with_keys(more, kind), "wide")
     with open(ROWS, "w", encoding="utf-8") as f:
         f.write("{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in made.items()) + "\n}\n")
 

@@ -3,8 +3,9 @@
     triton_clients.py INLAY_SERVE EXAMPLES [QA]
 
 EXAMPLES is src/python/examples of https://github.com/triton-inference-server/client, QA the folder qa of
-https://github.com/triton-inference-server/server. The package tritonclient must be importable. The models are made here;
-a client passes if it ends with 0. The last line has the counts."""
+https://github.com/triton-inference-server/server. The package tritonclient must be importable. The models are made
+here; a client passes if it ends with 0. The last line has the counts."""
+import importlib.util
 import os
 import pathlib
 import re
@@ -20,6 +21,11 @@ FLOAT = TensorProto.FLOAT
 # They need other backends (Python, CUDA), models with images, or ports of their own.
 LEFT_OUT = re.compile(r"cudashm|image|custom_repeat|memory_growth|^grpc_client|simple_grpc_custom_args")
 EXPLICIT = re.compile(r"model_control")
+# Of L0_sequence_batcher, the tests of states without batches. The others expect Triton's schedule of batches.
+SEQUENCES = {"BACKENDS": "onnx", "NO_BATCHING": "1", "MODEL_INSTANCES": "1", "IMPLICIT_STATE": "1", "ENSEMBLES": "0",
+             "INITIAL_STATE_FILE": "0", "BATCHER_TYPE": "FIXED"}
+SEQUENCE_TESTS = ("simple_sequence", "length1_sequence", "no_correlation_id", "no_sequence_start", "no_sequence_start2",
+                  "no_sequence_end")
 
 
 def info(name, code, shape):
@@ -69,6 +75,15 @@ def write_models(folder):
          [info("OUTPUT", INT32, [1, 1]), info("present", INT32, [1, 1])],
          [numpy_helper.from_array(np.array([[1]], np.int32), "one")],
          'sequence_batching { }\nparameters: { key: "state" value { string_value: "past=present" } }\n')
+    # The sums of sequences, for L0_sequence_batcher.
+    batching = 'sequence_batching { max_sequence_idle_microseconds: 5000000 }\n'
+    for name, code in (("int32", INT32), ("bool", INT32), ("object", STRING)):
+        sums = [node("Cast", ["INPUT"], ["number"], to=INT32), node("Add", ["number", "past"], ["present"])]
+        save(folder, f"onnx_nobatch_sequence_{name}",
+             [*sums, node("Identity", ["INPUT" if code == STRING else "present"], ["OUTPUT"])],
+             [info("INPUT", code, [1]), info("past", INT32, [1])],
+             [info("OUTPUT", code, [1]), info("present", INT32, [1])],
+             config=batching + 'parameters: { key: "state" value { string_value: "past=present" } }\n')
 
 
 def start(program, folder, *flags):
@@ -92,13 +107,21 @@ def outcome(command, folder):
     return "" if ran.returncode == 0 else " | ".join(lines[-3:])[-400:]
 
 
-def units(path, http, grpc, folder):
-    """The tests of a file with the addresses of this server, by name."""
+def copy(path, http, grpc, folder):
+    """Copies a module of tests, with the addresses of this server."""
     text = path.read_text().replace("localhost:8000", http).replace("localhost:8001", grpc)
+    for port, address in ((8000, http), (8001, grpc)):
+        text = text.replace(f'f"{{_tritonserver_ipaddr}}:{port}"', repr(address))
     copied = folder / path.name
     copied.write_text(text.replace('"../common"', repr(str(path.parent.parent / "common"))))
-    ran = subprocess.run([sys.executable, "-m", "unittest", "-v", copied.stem], cwd=folder, capture_output=True, text=True,
-                         timeout=200, check=False)
+    return copied.stem
+
+
+def units(path, http, grpc, folder, tests=""):
+    """The tests of a file with the addresses of this server, by name."""
+    module = copy(path, http, grpc, folder)
+    ran = subprocess.run([sys.executable, "-m", "unittest", "-v", module + tests], cwd=folder, capture_output=True,
+                         text=True, timeout=200, check=False, env={**os.environ, **SEQUENCES})
     found = re.findall(r"^(test_\w+) \(([\w.]+)\).*?\.\.\. .*?(ok|FAIL|ERROR|skipped)", ran.stderr, re.M | re.S)
     reasons = dict(re.findall(r"^(?:FAIL|ERROR): (test_\w+) .*?\n((?:\w+Error|\w+Exception|\w+\.\w+).*?)$", ran.stderr,
                               re.M | re.S))
@@ -120,6 +143,8 @@ def main():
     with tempfile.TemporaryDirectory() as place:
         place = pathlib.Path(place)
         write_models(place / "models")
+        if importlib.util.find_spec("ml_dtypes") is None: # their helpers compare types with it
+            (place / "ml_dtypes.py").write_text("bfloat16 = None\n")
         (place / "tokens").write_text("")
         process, http, grpc = start(program, place / "models")
         for path in sorted(pathlib.Path(examples).resolve().glob("*.py")):
@@ -133,6 +158,15 @@ def main():
                     note(test, text)
         process.terminate()
         process.wait()
+        for test in SEQUENCE_TESTS if more else ():
+            process, http, grpc = start(program, place / "models") # its statistics begin at 0
+            qa = pathlib.Path(more[0]).resolve()
+            copy(qa / "common/sequence_util.py", http, grpc, place)
+            for name, text in units(qa / "L0_sequence_batcher/sequence_batcher_test.py", http, grpc, place,
+                                    f".SequenceBatcherTest.test_{test}"):
+                note(name, text)
+            process.terminate()
+            process.wait()
     print(f"{counts[False]} passed, {counts[True]} failed")
     return counts[True] > 0
 

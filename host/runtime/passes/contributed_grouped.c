@@ -176,14 +176,18 @@ static uint32_t emit_grouped_attention(subgraph_builder *builder, const attentio
     return output;
 }
 
-/* Visible keys: none after the row's own position and, with a window, none more than `window` before it. */
-static uint32_t emit_visible_keys(subgraph_builder *builder, uint32_t positions, uint32_t length, int64_t window)
+/* Visible keys: none after the row's own position and its last one, if that is given, and, with a window, none more
+ * than `window` before its own. */
+static uint32_t emit_visible_keys(subgraph_builder *builder, uint32_t positions, uint32_t last, uint32_t length,
+                                  int64_t window)
 {
     const uint32_t keys = emit_range(builder, length);
     uint32_t visible, begin;
 
+    last = last == INLAY_NONE ? positions : emit_op(builder, "Max", 13, positions, last);
     positions = emit_op(builder, "Unsqueeze", 13, positions, emit_list(builder, 1, 3));
-    visible = emit_typed(builder, "LessOrEqual", 16, INLAY_BOOL, keys, positions);
+    last = emit_op(builder, "Unsqueeze", 13, last, emit_list(builder, 1, 3));
+    visible = emit_typed(builder, "LessOrEqual", 16, INLAY_BOOL, keys, last);
     if (window < 0)
         return visible;
     begin = emit_op(builder, "Sub", 14, positions, emit_scalar(builder, window));
@@ -285,7 +289,7 @@ static uint32_t normalized_heads(subgraph_builder *builder, uint32_t heads, uint
 /* The inputs in which GroupQueryAttention and SparseAttention differ. SparseAttention gives the lengths with the new
  * tokens, GroupQueryAttention one less. */
 typedef struct grouped_inputs {
-    uint32_t lengths, total, cosines, sines, positions, bias, sink, q_norm, k_norm;
+    uint32_t lengths, total, cosines, sines, positions, bias, sink, q_norm, k_norm, last;
 } grouped_inputs;
 
 static uint32_t optional_input(const subgraph_builder *builder, uint32_t i)
@@ -328,8 +332,9 @@ static uint32_t key_positions(subgraph_builder *builder, uint32_t positions, uin
 
 void decompose_group_query_attention(subgraph_builder *builder)
 {
-    static const grouped_inputs group = { 5, 6, 7, 8, 9, 10, 11, 14, 15 },
-                                blocks = { 8, 7, 9, 10, INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE };
+    static const grouped_inputs group = { 5, 6, 7, 8, 9, 10, 11, 14, 15, 16 },
+                                blocks = { 8,          7,          9,          10,         INLAY_NONE,
+                                           INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE };
     const graph_node *node = builder->node;
     const bool sparse = node->info.op_type.data[0] == 'S';
     const grouped_inputs *in = sparse ? &blocks : &group;
@@ -405,7 +410,7 @@ void decompose_group_query_attention(subgraph_builder *builder)
         operands.bias = pad_bias(builder, operands.bias, length);
     builder_set_output(builder, 1, operands.k);
     builder_set_output(builder, 2, operands.v);
-    operands.mask = emit_visible_keys(builder, positions, length, window);
+    operands.mask = emit_visible_keys(builder, positions, optional_input(builder, in->last), length, window);
     if (sparse)
         operands.mask = emit_op(builder, "And", 7, operands.mask, emit_block_mask(builder, positions, length, count));
     operands.hidden = lowest_score(dtype);

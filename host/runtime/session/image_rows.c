@@ -5,14 +5,19 @@
  *     image_rows, Max(-1 - ids, 0) -> Gather -> rows
  *     Unsqueeze(ids < 0), rows, inputs_embeds -> Where -> what the layers read instead of inputs_embeds
  *
+ * If the model has a value `image_rows_last` [batch, 1], a position, its attention shows the rows all keys up to there:
+ *
+ *     ids < 0, image_rows_last, -1 -> Where -> last_position of GroupQueryAttention
+ *
  * By default there is one row, of zeros. */
 #include "base/memory.h"
+#include "inlay/check.h"
 #include "session/session.h"
 #include <string.h>
 
 static const char NAME[] = "image_rows";
 
-enum { EMBEDDING_RANK = 3 };
+enum { EMBEDDING_RANK = 3, LAST_POSITION = 16 /* input of GroupQueryAttention */ };
 
 /* The input, by default one row. INLAY_NONE: out of memory. */
 static uint32_t add_input(struct graph *graph, int64_t width)
@@ -43,6 +48,34 @@ static void replace(struct graph *graph, uint32_t count, uint32_t from, uint32_t
     }
 }
 
+/* Gives the attention nodes below `count` the input last_position. false: out of memory. */
+static bool show_later(struct graph *graph, uint32_t count, uint32_t is_row, uint32_t minus_one)
+{
+    uint32_t last = graph_find_value(graph, "image_rows_last");
+
+    if (last == INLAY_NONE)
+        return true;
+    if (!session_insert_node(graph, NAME, "Where", (uint32_t[]){ is_row, last, minus_one }, 3, &last))
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        inlay_node_info *info = &graph->nodes[i]->info;
+        uint32_t *inputs;
+
+        if (strcmp(info->op_type.data, "GroupQueryAttention") != 0)
+            continue;
+        inputs = arena_array(&graph->model->arena, LAST_POSITION + 1, sizeof *inputs);
+        if (inputs == NULL)
+            return false;
+        INLAY_CHECK(info->input_count <= LAST_POSITION);
+        for (uint32_t k = 0; k < LAST_POSITION; k++)
+            inputs[k] = k < info->input_count ? info->inputs[k] : INLAY_NONE;
+        inputs[LAST_POSITION] = last;
+        info->inputs = inputs;
+        info->input_count = LAST_POSITION + 1;
+    }
+    return true;
+}
+
 /* false: out of memory. */
 static bool rewrite(struct graph *graph, uint32_t ids, uint32_t embeddings, int64_t width)
 {
@@ -55,6 +88,7 @@ static bool rewrite(struct graph *graph, uint32_t ids, uint32_t embeddings, int6
                       session_insert_node(graph, NAME, "Max", (uint32_t[]){ place, zero }, 2, &place) &&
                       session_insert_node(graph, NAME, "Gather", (uint32_t[]){ rows, place }, 2, &rows) &&
                       session_insert_node(graph, NAME, "Less", (uint32_t[]){ ids, zero }, 2, &is_row) &&
+                      show_later(graph, count, is_row, minus_one) &&
                       session_insert_node(graph, NAME, "Unsqueeze", (uint32_t[]){ is_row, last }, 2, &is_row) &&
                       session_insert_node(graph, NAME, "Where", (uint32_t[]){ is_row, rows, embeddings }, 3, &mixed);
 

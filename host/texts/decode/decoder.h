@@ -9,8 +9,7 @@
 #include <pthread.h>
 
 enum {
-    IMAGE_TOKENS = 256, /* rows of an image that a run reads at most */
-    KV_MARGIN = 64      /* tokens for which a text that begins must have room, so that it need not wait again at once */
+    KV_MARGIN = 64 /* tokens for which a text that begins must have room, so that it need not wait again at once */
 };
 
 struct lane {

@@ -24,10 +24,13 @@
 
 typedef struct decoding_text decoding_text;
 
+enum { IMAGE_TOKENS = 256 /* rows of an image that a run reads at most */ };
+
 /* An image in a text: rows that an encoder has made, in the places of `count` tokens from the token `first` on. */
 typedef struct image_span {
     size_t first, count;
     const float *rows; /* [count, width of the model's input image_rows] */
+    bool whole;        /* one run reads all rows, IMAGE_TOKENS at most, because they see each other */
 } image_span;
 
 /* A text. Its owner sets the first part; the functions are called under the model's lock of texts, sequentially. */

@@ -128,7 +128,7 @@ static size_t alike(const decoding_text *text, size_t most, const image_span **o
         count = *out != NULL ? end - text->read : image->first - text->read;
         if (*out != NULL && count > IMAGE_TOKENS)
             count = IMAGE_TOKENS;
-        return count < most ? count : most;
+        return count < most || (*out != NULL && image->whole) ? count : most;
     }
     return most;
 }

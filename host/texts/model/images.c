@@ -24,11 +24,29 @@ struct image_encoder {
     inlay_context *context;
     uint32_t input, output;
     int64_t width;
-    pthread_mutex_t turn; /* held while the context runs; taken before `lock` */
-    pthread_mutex_t lock; /* of the following, held briefly: the server's network threads free prompts */
+    const char *begin, *end; /* texts of the tokens around an image, borrowed from the session; "": none */
+    bool whole;              /* one run must read all rows of an image */
+    pthread_mutex_t turn;    /* held while the context runs; taken before `lock` */
+    pthread_mutex_t lock;    /* of the following, held briefly: the server's network threads free prompts */
     struct encoded_image *first;
     uint64_t images, uses;
 };
+
+/* A property of the session's model; "": it has none. */
+static const char *property(const inlay_session *session, const char *name)
+{
+    const char *key, *value;
+
+    for (uint32_t i = 0; inlay_session_metadata(session, i, &key, &value) == INLAY_OK; i++)
+        if (strcmp(key, name) == 0)
+            return value;
+    return "";
+}
+
+static bool sees_whole_images(const inlay_session *session)
+{
+    return strcmp(property(session, "image_rows"), "whole") == 0;
+}
 
 inlay_status image_encoder_create(inlay_session *session, const decode_model *model, image_encoder **out_encoder,
                                   inlay_diag *diag)
@@ -51,10 +69,18 @@ inlay_status image_encoder_create(inlay_session *session, const decode_model *mo
                           "it is the vision part of another model: its rows have %lld numbers, those of the language "
                           "model %lld",
                           (long long)out.dims[1], (long long)model->image_width);
+    if (sees_whole_images(session) != sees_whole_images(model->session))
+        return inlay_fail(
+            diag, INLAY_INVALID_ARGUMENT,
+            "it is the vision part of another kind of model: one of the two lets the rows of an image see "
+            "each other, and the other one does not");
     encoder = calloc(1, sizeof *encoder);
     if (encoder == NULL)
         return no_memory(diag, "for the encoder of images");
     encoder->width = model->image_width;
+    encoder->begin = property(session, "image_begin");
+    encoder->end = property(session, "image_end");
+    encoder->whole = sees_whole_images(session);
     (void)pthread_mutex_init(&encoder->turn, NULL);
     (void)pthread_mutex_init(&encoder->lock, NULL);
     status = inlay_context_create(session, &encoder->context, diag);
@@ -128,6 +154,9 @@ static inlay_status encode(image_encoder *encoder, struct encoded_image *image, 
     INLAY_CHECK(inlay_value_dims(rows)[1] == encoder->width);
     if (image->count < 1 || image->count >= 1 << ROW_BITS)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the image has %zu rows", image->count);
+    if (encoder->whole && image->count > IMAGE_TOKENS)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the image has %zu rows that see each other; the most are %d",
+                          image->count, IMAGE_TOKENS);
     image->rows = malloc(inlay_value_bytes(rows));
     if (image->rows == NULL)
         return no_memory(diag, "for the rows of an image");
@@ -213,7 +242,8 @@ static inlay_status add_image(image_prompt *prompt, const image_file *file, inla
     if (status != INLAY_OK)
         return status;
     prompt->images[prompt->image_count] = image;
-    prompt->spans[prompt->image_count++] = (image_span){ prompt->count, image->count, image->rows };
+    prompt->spans[prompt->image_count++] =
+        (image_span){ prompt->count, image->count, image->rows, prompt->encoder->whole };
     more = realloc(prompt->tokens, (prompt->count + image->count) * sizeof *more);
     if (more == NULL)
         return no_memory(diag, "for the tokens of the prompt");
@@ -258,7 +288,11 @@ inlay_status image_prompt_read(image_encoder *encoder, const struct tokenizer *t
 
         status = add_text(out_prompt, tokenizer, text, (size_t)(mark - text), diag);
         if (status == INLAY_OK && i < count)
+            status = add_text(out_prompt, tokenizer, encoder->begin, strlen(encoder->begin), diag);
+        if (status == INLAY_OK && i < count)
             status = add_image(out_prompt, &files[i], diag);
+        if (status == INLAY_OK && i < count)
+            status = add_text(out_prompt, tokenizer, encoder->end, strlen(encoder->end), diag);
         text = i < count ? mark + mark_bytes : mark;
     }
     return status;

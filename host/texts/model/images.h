@@ -18,7 +18,8 @@ typedef struct image_file {
 } image_file;
 
 /* For a session of a vision part, which must exist as long, and texts of `model`.
- *     INLAY_INVALID_ARGUMENT  the session is none of a vision part, or its rows have another width
+ *     INLAY_INVALID_ARGUMENT  the session is none of a vision part, or its rows have another width, or see each other
+ *                             as those of the model do not
  *     INLAY_UNSUPPORTED       the model takes no rows of images */
 INLAY_NODISCARD inlay_status image_encoder_create(inlay_session *session, const decode_model *model,
                                                   image_encoder **out_encoder, inlay_diag *diag);

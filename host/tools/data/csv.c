@@ -309,6 +309,14 @@ static inlay_status shape_rows(const csv_table *table, const inlay_io_info *info
                       csv_width(info) == 0 ? ": --dim NAME=N gives a size that is open, '?'" : "");
 }
 
+/* The end of the message about a cell that is not a number: a file of one line may be a header alone. */
+static const char *may_be_header(const csv_table *table, const inlay_str *cell)
+{
+    return table->head == NULL && table->row_count == 1 && !literal_is_number(cell->data, cell->bytes)
+               ? "; if this line is a header, the file has no rows"
+               : "";
+}
+
 static inlay_status put_cells(const csv_table *table, const inlay_io_info *info, const uint32_t *columns,
                               uint32_t count, inlay_value *value, inlay_str *texts, inlay_diag *diag)
 {
@@ -323,10 +331,11 @@ static inlay_status put_cells(const csv_table *table, const inlay_io_info *info,
             else
                 wrong = literal_put(cell.data, cell.bytes, inlay_value_dtype(value), inlay_value_data(value), at);
             if (wrong != NULL)
-                return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s, line %llu, column %u: '%.*s' %s; input '%s' is %s",
-                                  table->path, (unsigned long long)table->lines[row], columns[i] + 1,
+                return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                                  "%s, line %llu, column %u: '%.*s' %s; input '%s' is %s%s", table->path,
+                                  (unsigned long long)table->lines[row], columns[i] + 1,
                                   (int)(cell.bytes < 60 ? cell.bytes : 60), cell.data, wrong, info->name,
-                                  inlay_dtype_name(inlay_value_dtype(value)));
+                                  inlay_dtype_name(inlay_value_dtype(value)), may_be_header(table, &cell));
         }
     return INLAY_OK;
 }

@@ -8,7 +8,7 @@ enum {
     VECTORS = NBITS_COLUMNS / VEC_LANES,
     RUN = NBITS_PARTS, /* parts in one chain of additions */
     TOP_FINE = 32639,  /* the largest integer of two limbs: 256 * 127 + 127 */
-    AHEAD = 3072       /* prefetch distance in bytes of weights: reading them bounds the speed of a single row */
+    AHEAD = 6144       /* prefetch distance in bytes of weights: reading them bounds the speed of a single row */
 };
 #define LEAST_TOP 1e-30f /* the smallest maximum of a part that gets a factor; smaller parts use floats */
 
