@@ -13,8 +13,8 @@ enum {
 };
 
 /* Mappings without a user, inaccessible as unmapped memory is. They are used again because the kernel needs most of the
- * time of an allocation to map, to clear and to unmap pages. As from the kernel, the highest one is the first, so that a
- * run with other values has the same addresses, which finds results that are kept by address. */
+ * time of an allocation to map, to clear and to unmap pages. As from the kernel, the highest one is the first, so that
+ * a run with other values has the same addresses, which finds results that are kept by address. */
 struct guarded_pool {
     char *maps[POOL_MAPS]; /* [count] */
     uint32_t count;
