@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { RESIZE_GRAIN = 1 << 12 };
+enum { RESIZE_GRAIN = 1 << 14 };
 
 typedef struct resize_state {
     resize_rule rule;

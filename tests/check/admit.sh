@@ -10,7 +10,7 @@ cd "$work" || exit 1
 plugins="$work/it's a folder"
 mkdir "$plugins"
 cp "$2/rival.so" "$plugins"
-fast=candidate_1_1 slow=candidate_1_100 faulty=candidate_1_1_last
+fast=candidate_1_1 slow=candidate_1_100 faulty=candidate_1_1_huge
 for name in $fast $slow $faulty; do
     cp "$2/candidate.so" "$plugins/$name.so"
 done

@@ -114,7 +114,9 @@ static void test_rejected_requests(void **state)
 
     (void)state;
     client_expect(&server, "POST", "/v2/models/twice/infer", "", twice, 400, "has no states");
-    client_expect(&server, "POST", "/v2/models/sum/infer", "", none, 400, "input 'old' is missing");
+    client_expect(
+        &server, "POST", "/v2/models/sum/infer", "", none, 400,
+        "input 'old' is missing; it is a state, which the server keeps for requests with the parameter sequence_id");
     expect("true", "start", 1, 400, 0);
     expect("{}", "start", 1, 400, 0);
     expect("0", "start", 1, 400, 0); /* id 0 means no sequence, so the state is missing */

@@ -623,7 +623,11 @@ inlay_status model_check(struct job *job, inlay_diag *diag)
         for (i = 0; i < request->input_count && request->inputs[i].input != k; i++)
             ;
         if (i == request->input_count && is_needed(job, k))
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is missing", model->inputs[k].name);
+            return inlay_fail(
+                diag, INLAY_INVALID_ARGUMENT, "input '%s' is missing%s", model->inputs[k].name,
+                model->states.inputs[k]
+                    ? "; it is a state, which the server keeps for requests with the parameter sequence_id"
+                    : "");
     }
     job->size.rows = model->batchable && request->input_count > 0 ? (uint64_t)request->inputs[0].dims[0] : 1;
     for (uint32_t i = 0; model->batchable && i < request->input_count; i++)

@@ -12,11 +12,12 @@ enum {
     POOL_MAPS = 64
 };
 
-/* Mappings without a user, inaccessible as unmapped memory is. They are used again in the order in which they were
- * freed, because the kernel needs most of the time of an allocation to map, to clear and to unmap pages. */
+/* Mappings without a user, inaccessible as unmapped memory is. They are used again because the kernel needs most of the
+ * time of an allocation to map, to clear and to unmap pages. As from the kernel, the highest one is the first, so that
+ * a run with other values has the same addresses, which finds results that are kept by address. */
 struct guarded_pool {
-    char *maps[POOL_MAPS]; /* ring of [count] from first on */
-    uint32_t first, count;
+    char *maps[POOL_MAPS]; /* [count] */
+    uint32_t count;
 };
 
 static struct guarded_pool pools[POOLS];
@@ -33,14 +34,15 @@ static struct guarded_pool *pool_of(size_t pages)
 
 static char *take_map(struct guarded_pool *pool)
 {
+    uint32_t highest = 0;
     char *map = NULL;
 
     (void)pthread_mutex_lock(&lock);
-    if (pool->count > 0) {
-        map = pool->maps[pool->first];
-        pool->first = (pool->first + 1) % POOL_MAPS;
-        pool->count--;
-    }
+    for (uint32_t i = 0; i < pool->count; i++)
+        if (map == NULL || pool->maps[i] > map)
+            map = pool->maps[highest = i];
+    if (map != NULL)
+        pool->maps[highest] = pool->maps[--pool->count];
     (void)pthread_mutex_unlock(&lock);
     return map;
 }
@@ -52,7 +54,7 @@ static bool keep_map(struct guarded_pool *pool, char *map)
     (void)pthread_mutex_lock(&lock);
     kept = pool->count < POOL_MAPS;
     if (kept)
-        pool->maps[(pool->first + pool->count++) % POOL_MAPS] = map;
+        pool->maps[pool->count++] = map;
     (void)pthread_mutex_unlock(&lock);
     return kept;
 }

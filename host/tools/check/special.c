@@ -47,7 +47,7 @@ static uint32_t compare_element(double got, double want, uint32_t rules)
         return SPECIAL_SAME; /* group `results` compares the others */
     if (isinf(want) || isinf(got))
         return got == want || (rules & SPECIAL_INFINITY) == 0 ? SPECIAL_SAME : SPECIAL_DIFFERENT;
-    if ((rules & SPECIAL_ONE_LOW) != 0)
+    if ((rules & (SPECIAL_ONE_LOW | SPECIAL_NEAR)) != 0)
         return fabs(got - want) <= 1e-4 + 1e-3 * fabs(want) ? SPECIAL_SAME : SPECIAL_DIFFERENT;
     if (want == 0 && got == 0)
         return signbit(want) == signbit(got) || (rules & SPECIAL_ZERO_SIGN) == 0 ? SPECIAL_SAME : SPECIAL_DIFFERENT;

@@ -14,7 +14,8 @@ enum {
     SPECIAL_NO_NAN = 1u << 6,  /* ONNX does not define its results for NaN, so its inputs have none */
     SPECIAL_MASKED =
         1u << 7, /* of a row: its inputs have minus infinity where it is masked, in a turn of its own ... */
-    SPECIAL_ONE_LOW = 1u << 8 /* ... with these rules: one element is minus infinity */
+    SPECIAL_ONE_LOW = 1u << 8, /* ... with these rules: one element is minus infinity */
+    SPECIAL_NEAR = 1u << 9     /* finite results, within 1e-4 + 1e-3 of the magnitude */
 };
 /* The values for case_special() to which the rules apply. */
 uint32_t special_values(uint32_t rules);
