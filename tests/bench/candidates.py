@@ -82,7 +82,7 @@ def main():
     bad, admitted, worst = 0, {True: 0, False: 0}, 0
     with tempfile.TemporaryDirectory() as top:
         os.chdir(top)
-        os.environ.update(INLAY_CACHE_DIR=f"{top}/cache", INLAY_PROVIDERS="candidate?,rival,reference",
+        os.environ.update(INLAY_PROVIDERS="candidate?,rival,reference",
                           INLAY_INTRA_THREADS="1", INLAY_PROBE="never", INLAY_PLUGIN_DIRS=f"{folder}/rival.so",
                           INLAY_FORBID="op:Softsign=reference", XDG_CONFIG_HOME=f"{top}/none")
         models = write_models()
@@ -91,6 +91,8 @@ def main():
             if args.only == ("sound" if faulty else "faulty"):
                 continue
             shutil.copy(f"{folder}/candidate.so", f"{name}.so")
+            # the files are equal, so measurements of one would be taken for the others'
+            os.environ["INLAY_CACHE_DIR"] = f"{top}/cache of {name}"
             result = inlay(program, "admit", f"{top}/{name}.so", *(w for m in models for w in ("--model", m)), "-o",
                            f"{name}.trust", "--quick", "--budget-s", "0.5", "--seconds", "0.3", "--json", codes=(0, 1))
             line = "admitted" if result["admitted"] else result["failure"][:90] or "not faster"
