@@ -1,7 +1,7 @@
 /* gguf_altup.c - Gemma 3n. Of four streams of hidden states a layer reads the first one. Small matrices predict the
  * streams before the layer and correct them after it, by what the layer has made of the first one (AltUp, "Alternating
  * Updates"). Each layer also has a vector of each token, by which it changes the other streams, and a product of two
- * small matrices beside its attention (LAuReL).
+ * small matrices, which is added to the result of its attention (LAuReL).
  *
  * Sizes that files state, and llama.cpp does not read, are constants here as there. */
 #include "formats/gguf_altup.h"
@@ -55,7 +55,7 @@ static const struct gguf_tensor *stack(struct builder *b, const char *name)
 
     if (tensor == NULL || tensor->rank != 3 || tensor->dims[0] != b->width || tensor->dims[1] != b->width ||
         tensor->dims[2] != STREAMS - 1)
-        gguf_builder_refuse(b, INLAY_INVALID_MODEL, "lacks a tensor, or it has another shape:", name);
+        gguf_builder_refuse_tensor(b, name);
     return b->gguf->status == INLAY_OK ? tensor : NULL;
 }
 
@@ -66,8 +66,7 @@ static void write_vectors(struct builder *b)
     const int64_t all = VECTOR * b->layers;
 
     if (table == NULL || table->rank != 2 || table->dims[0] != all)
-        gguf_builder_refuse(b, INLAY_INVALID_MODEL,
-                            "lacks a tensor, or it has another shape:", "per_layer_token_embd.weight");
+        gguf_builder_refuse_tensor(b, "per_layer_token_embd.weight");
     if (b->gguf->status == INLAY_OK)
         b->gguf->status = gguf_write_rows(b->gguf, table, "input_ids", "vectors.rows", b->out, b->gguf->diag);
     gguf_builder_list(b, "vectors.apart", (int64_t[]){ 0, 0, b->layers, VECTOR }, 4);

@@ -14,6 +14,11 @@ void gguf_builder_refuse(struct builder *b, inlay_status status, const char *tex
     gguf_refuse(b->gguf, status, text, which);
 }
 
+void gguf_builder_refuse_tensor(struct builder *b, const char *name)
+{
+    gguf_builder_refuse(b, INLAY_INVALID_MODEL, "has no tensor of the expected name and shape:", name);
+}
+
 void gguf_builder_node(struct builder *b, const char *op, const char *format, ...)
 {
     char text[2 * TEXT], *arrow;

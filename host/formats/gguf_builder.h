@@ -105,6 +105,8 @@ struct builder {
 
 /* Fails unless a failure is known; text: followed by `which` in quotation marks. */
 void gguf_builder_refuse(struct builder *b, inlay_status status, const char *text, const char *which);
+/* The file has no tensor of this name, or it has another shape than the graph needs. */
+void gguf_builder_refuse_tensor(struct builder *b, const char *name);
 /* Writes a node without attributes: "input input -> output". */
 INLAY_PRINTF(3, 4) void gguf_builder_node(struct builder *b, const char *op, const char *format, ...);
 /* The same with one attribute, a whole number (or "name=text"). Inputs and outputs are separated by spaces. */

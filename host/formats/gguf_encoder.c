@@ -40,7 +40,7 @@ static void look_up(struct builder *b, const char *name, const char *indices, co
     struct gguf_tensor *table = gguf_tensor(b->gguf, name);
 
     if (table == NULL || table->rank != 2 || table->dims[0] != b->width)
-        gguf_builder_refuse(b, INLAY_INVALID_MODEL, "has no tensor of the expected name and shape:", name);
+        gguf_builder_refuse_tensor(b, name);
     else if (b->gguf->status == INLAY_OK)
         b->gguf->status = gguf_write_floats(table, name, b->out, b->gguf->diag);
     gguf_builder_node(b, "Gather", "%s %s -> %s", name, indices, output);
@@ -54,8 +54,7 @@ static void embed(struct builder *b)
     struct gguf_tensor *tokens = gguf_tensor(b->gguf, "token_embd.weight");
 
     if (tokens == NULL || tokens->rank != 2 || tokens->dims[0] != b->width)
-        gguf_builder_refuse(b, INLAY_INVALID_MODEL,
-                            "has no tensor of the expected name and shape:", "token_embd.weight");
+        gguf_builder_refuse_tensor(b, "token_embd.weight");
     if (b->gguf->status == INLAY_OK)
         b->gguf->status = gguf_write_rows(b->gguf, tokens, "input_ids", "tokens", b->out, b->gguf->diag);
     if (gguf_builder_has(b, "token_types.weight")) {

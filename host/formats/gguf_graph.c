@@ -572,7 +572,7 @@ static void read_sizes(struct builder *b)
     if (!(b->epsilon > 0))
         gguf_fail_key(gguf, GGUF_EPSILON, "has a value that is not positive for the key");
     if (embedding == NULL || embedding->rank != 2 || embedding->dims[0] != b->width)
-        gguf_builder_refuse(b, INLAY_INVALID_MODEL, "lacks a tensor, or it has another shape:", "token_embd.weight");
+        gguf_builder_refuse_tensor(b, "token_embd.weight");
 }
 
 /* The input of a part of a layer: the hidden states, normalized unless the norms are behind the parts. */

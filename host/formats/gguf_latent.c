@@ -74,7 +74,7 @@ static void write_heads(struct builder *b, const struct heads *heads, const char
 
     if (tensor == NULL || tensor->rank != (stacked ? 3 : 2) || tensor->dims[0] != heads->columns ||
         tensor->dims[1] != heads->all * (stacked ? 1 : b->heads) || (stacked && tensor->dims[2] != b->heads))
-        gguf_builder_refuse(b, INLAY_INVALID_MODEL, "lacks a tensor, or it has another shape:", heads->name);
+        gguf_builder_refuse_tensor(b, heads->name);
     for (int64_t head = 0; head < b->heads; head++) {
         strbuf_format(&parts, "%s%s.%" PRId64, head > 0 ? " " : "", input, head);
         strbuf_format(&products, "%s%s.%" PRId64, head > 0 ? " " : "", output, head);

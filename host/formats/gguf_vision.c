@@ -154,7 +154,7 @@ static void patch_product(struct vision *v, const char *input, const char *outpu
 
     if (tensor == NULL || tensor->rank != 4 || tensor->dims[0] != v->patch || tensor->dims[1] != v->patch ||
         tensor->dims[2] != 3 || tensor->dims[3] != b->width) {
-        gguf_builder_refuse(b, INLAY_INVALID_MODEL, "lacks a tensor, or it has another shape:", "v.patch_embd.weight");
+        gguf_builder_refuse_tensor(b, "v.patch_embd.weight");
         return;
     }
     flat = *tensor;
@@ -200,8 +200,7 @@ static int64_t embed(struct vision *v)
         rows = "class_and_patches";
     }
     if (positions == NULL || positions->rank != 2 || positions->dims[0] != b->width || positions->dims[1] < count)
-        gguf_builder_refuse(b, INLAY_INVALID_MODEL,
-                            "lacks a tensor, or it has another shape:", "v.position_embd.weight");
+        gguf_builder_refuse_tensor(b, "v.position_embd.weight");
     whole(b, "positions.first", 0);
     whole(b, "positions.step", 1);
     whole(b, "positions.count", count);
@@ -305,7 +304,7 @@ static void project_squares(const struct vision *v, const char *input)
     const int64_t squares = v->grid / v->merged;
 
     if (matrix == NULL || matrix->rank != 2 || matrix->dims[1] != b->width || matrix->dims[0] > 1 << 24)
-        gguf_builder_refuse(b, INLAY_INVALID_MODEL, "lacks a tensor, or it has another shape:", product);
+        gguf_builder_refuse_tensor(b, product);
     gguf_builder_list(b, "squares.apart", (int64_t[]){ squares, v->merged, squares, v->merged, b->width }, 5);
     gguf_builder_list(b, "squares.axes", (int64_t[]){ 1, 3 }, 2);
     gguf_builder_node(b, "Reshape", "%s squares.apart -> squares.patches", input);
@@ -326,7 +325,7 @@ static void project(struct builder *b, const char *input)
     const int64_t width = second != NULL && second->rank == 2 ? second->dims[1] : hidden;
 
     if (hidden < 1 || hidden > 1 << 24)
-        gguf_builder_refuse(b, INLAY_INVALID_MODEL, "lacks a tensor, or it has another shape:", "mm.0.weight");
+        gguf_builder_refuse_tensor(b, "mm.0.weight");
     gguf_builder_linear(b, "mm.0", b->width, hidden, 0, hidden, input, "mm.0");
     activate(b, "gelu", "mm.0", "mm.act");
     if (second != NULL)

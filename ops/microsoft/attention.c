@@ -82,8 +82,8 @@ static inlay_status infer_projected_attention(op_infer *infer)
     return infer_set_shape(infer, 0, 3, dims);
 }
 
-/* last_position of GroupQueryAttention [batch, rows] is of inlay: a query sees the keys up to this position, too, and
- * not only those up to its own. */
+/* Input last_position of GroupQueryAttention, [batch, rows], is an extension of inlay: a query attends to the keys up
+ * to this position, and not only to those up to its own. */
 static const op_row microsoft_attention_rows[] = {
     { "Attention", 1, 0,
       "input:T, weights:T, bias?:T, mask_index?:M, past?:T, attention_bias?:T, past_sequence_length?:M -> output:T, "

@@ -10,7 +10,7 @@
 /* Conversion of an element of float16, plain and with vectors. */
 #define HALF_NS 1.9
 #define HALF_VECTOR_NS 0.05
-/* Elements of 8 bytes take so many times as long. */
+/* The time of an element of 8 bytes, relative to that of one of 4 bytes. */
 #define WIDE_TIMES 2.5
 /* A call, beyond what the kit assumes. */
 #define CALL_NS 100.0

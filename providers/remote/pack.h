@@ -13,7 +13,7 @@ typedef struct isolate_graph {
     uint32_t value_count;
     uint32_t references;
     isolate_arena arena;
-    struct proxy_record *records; /* what was assessed of it */
+    struct proxy_record *records; /* the results of assess for this graph */
 } isolate_graph;
 
 /* A hash of all that a copy of the graph contains, except the contents of constants, which content_hash identifies. */

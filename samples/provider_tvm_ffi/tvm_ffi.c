@@ -1,5 +1,5 @@
 /* A provider whose kernels are functions of a library with the C interface of TVM-FFI. kernels.def lists them; the
- * library is the file tvm_ffi.kernels beside the plugin, or that of option library. */
+ * library is the file tvm_ffi.kernels in the folder of the plugin, or that of option library. */
 #include "inlay/kit.h"
 #include "abi.h"
 #include <dlfcn.h>
@@ -38,18 +38,18 @@ static const char *symbol_of(const char *op_type)
 
 enum { MOST_ARGUMENTS = 8 };
 
-/* Functions get tensors alone: neither attributes nor inputs that are left out. */
+/* Functions get tensors only: no attributes, and every input. */
 static bool supports(const kit_node *node, kit_refusal *why)
 {
     const struct library *library = node->provider;
 
     if (node->info->attr_count > 0)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "leave the attributes out", "the function takes no attributes");
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "remove the attributes", "the function takes no attributes");
     if (node->info->input_count + node->info->output_count > MOST_ARGUMENTS)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "use fewer tensors", "more than %d tensors", MOST_ARGUMENTS);
     for (uint32_t i = 0; i < node->info->input_count; i++)
         if (kit_input(node, i) == NULL)
-            return kit_refuse(why, INLAY_REFUSE_SHAPE, "give every input", "input %u is left out", i);
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, "give every input", "input %u is omitted", i);
     if (dlsym(library->handle, symbol_of(kit_op_type(node))) == NULL)
         return kit_refuse(why, INLAY_REFUSE_OPTION, "add the function to the library", "the library has no %s",
                           symbol_of(kit_op_type(node)));

@@ -215,7 +215,7 @@ inlay_status kit_assess(void *state_, const inlay_assess_request *request, inlay
 #define KEPT_SHARE 0.4      /* of the shared cache, for the tensors of a node */
 #define FETCHED 0.6         /* of the lines of memory that are written, those that are read first */
 
-/* The time in which threads read and write so many bytes, from the cache that holds them. */
+/* The time of reading and writing `read` and `written` bytes on `threads` threads, from the cache that holds them. */
 static double stream_ns(const inlay_host *host, double read, double written, double threads)
 {
     const inlay_ext_speed *core = host->extension(host->ctx, INLAY_EXT_SPEED);

@@ -390,7 +390,7 @@ static inlay_status check_trust(const struct repository *repository, const found
     if (model->config != NULL && strcmp(model->config, model->path) != 0 && model_config_exists(model->config))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "%.300s: its signature does not include the configuration in %.300s; move the model into a "
-                          "folder %s/1 beside it, and sign the folder %s",
+                          "folder %s/1, next to which the configuration is, and sign the folder %s",
                           model->path, model->config, model->name, model->name);
     return signing_check(model->path, NULL, keys, &report, diag);
 }

@@ -234,7 +234,7 @@ static void add_other_values(const schema_reader *reader, json_t *alternatives, 
     size_t i;
 
     (void)json_array_append_new(alternatives, json_pack("{s:{s:s}}", "not", "type", type));
-    if (is_array || count == 0) /* that an object has more members is left out */
+    if (is_array || count == 0) /* objects with more members are not generated */
         (void)json_array_append_new(
             alternatives,
             json_pack("{s:s, s:I}", "type", type, is_array ? "minItems" : "minProperties", (json_int_t)count + 1));
@@ -281,7 +281,7 @@ static bool has_no_cover(const json_t *format)
     return name != NULL && schema_format(name, false) != NULL && schema_format_cover(name) == NULL;
 }
 
-/* Keywords whose negation is left out, apart from propertyNames. */
+/* Keywords whose negation is not supported, apart from propertyNames. */
 static bool has_no_negation(const char *keyword, const json_t *value)
 {
     static const char *const keywords[] = { "patternProperties", "$recursiveRef", "unevaluatedItems",

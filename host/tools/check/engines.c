@@ -184,8 +184,12 @@ static void read_index(const check_args *args)
     end = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : 0;
     while (fseek(file, from, SEEK_SET) == 0 && fread(&blob, offsetof(struct stored_blob, from), 1, file) == 1) {
         blob.from = from + (long)offsetof(struct stored_blob, from);
-        if (blob.bytes > (uint64_t)(end - blob.from) || !add_blob(&blob))
+        if (blob.bytes > (uint64_t)(end - blob.from))
             break;
+        if (!add_blob(&blob)) {
+            end = from; /* out of memory: the file is kept, and this process does not use the rest */
+            break;
+        }
         from = blob.from + (long)blob.bytes;
     }
     if (from < end)

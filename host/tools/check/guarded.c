@@ -23,7 +23,7 @@ struct guarded_pool {
 static struct guarded_pool pools[POOLS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The pool whose mappings have at least so many pages. NULL: none. */
+/* The pool with the smallest mappings of at least `pages` pages. NULL: none. */
 static struct guarded_pool *pool_of(size_t pages)
 {
     for (uint32_t i = 0; i < POOLS; i++)
@@ -59,7 +59,7 @@ static bool keep_map(struct guarded_pool *pool, char *map)
     return kept;
 }
 
-/* Maps inaccessible memory with room for so many bytes, whole pages, that end at out_end, where a guard begins. */
+/* Maps inaccessible memory: `bytes`, a multiple of the page size, which end at *out_end, and a guard on each side. */
 static bool map_guarded(size_t bytes, size_t alignment, struct guarded *out, char **out_end)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
