@@ -11,7 +11,6 @@
 #define PRICE_TAP_NS 0.0094        /* depthwise convolutions: one tap of one output */
 #define PRICE_FAR_REORDER 6.0
 #define PRICE_FETCHED 0.6 /* of the lines of memory that are written, those that are read first */
-#define PRICE_OVERLAP 1.4 /* streams through the shared cache, whose reads and writes overlap, relative to reads */
 #define PRICE_CORE_SIZE 32768.0
 #define PRICE_RANGES 4.0 /* parts of a loop for each thread, at most */
 
@@ -19,6 +18,7 @@
 typedef struct price_memory {
     double core, near;  /* one core from its caches of the first and the second level */
     double shared;      /* one core from the shared cache */
+    double copied;      /* one core that reads and writes in the shared cache, both together */
     double memory, all; /* one core, and all of them together, from memory */
     double paged;       /* one core from memory in small pages: weights that are read in the model's file */
     double near_size;   /* bytes of the second level, ... */
@@ -35,10 +35,18 @@ static inline price_memory price_memory_of(const inlay_host *host)
     const memory_speed *memory = rest != NULL ? rest->get(host->ctx) : NULL;
 
     if (speed == NULL || memory == NULL || !(speed->shared_bytes > 0) || !(speed->memory_bytes > 0))
-        return (price_memory){ 400, 128, 105, 24, 34, 24, 1 << 20, 32 << 20, 700 };
-    return (price_memory){ speed->core_bytes,   speed->near_bytes,   speed->shared_bytes,
-                           speed->memory_bytes, memory->all_bytes,   memory->paged_bytes,
-                           memory->near_size,   memory->shared_size, speed->loop_ns };
+        return (price_memory){ 400, 128, 105, 147, 24, 34, 24, 1 << 20, 32 << 20, 700 };
+    return (price_memory){ .core = speed->core_bytes,
+                           .near = speed->near_bytes,
+                           .shared = speed->shared_bytes,
+                           .copied = INLAY_HAS(memory, copied_bytes) && memory->copied_bytes > 0 ? memory->copied_bytes
+                                                                                                 : speed->shared_bytes,
+                           .memory = speed->memory_bytes,
+                           .all = memory->all_bytes,
+                           .paged = memory->paged_bytes,
+                           .near_size = memory->near_size,
+                           .size = memory->shared_size,
+                           .team_ns = speed->loop_ns };
 }
 
 /* Bytes per nanosecond from memory, for threads together. */
@@ -123,7 +131,7 @@ static inline double price_far_stream_ns(const price_memory *memory, double read
 static inline double price_stream_ns(const price_memory *memory, double read, double written, double threads)
 {
     const double bytes = read + written, far = price_stream_share(memory, bytes, threads, 1);
-    const double rate = threads > 1 || bytes > memory->near_size ? fmin(PRICE_OVERLAP * memory->shared, memory->near)
+    const double rate = threads > 1 || bytes > memory->near_size ? fmin(memory->copied, memory->near)
                         : bytes > PRICE_CORE_SIZE                ? memory->near
                                                                  : memory->core;
 

@@ -19,6 +19,9 @@
 /* Bytes that a core reads per nanosecond from the first-level cache to execute the kernels that do not multiply as fast
  * as the cost models say; a core that reads more is as fast. */
 #define ENOUGH_BYTES 200.0
+/* Float operations per nanosecond, with registers of 32 bytes, of the core on which these kernels were timed: all cores
+ * do as many in a cycle, so that fewer are a slower clock. */
+#define ENOUGH_FLOPS 117.0
 
 static const char *const level_names[CPU_LEVEL_COUNT] = { "baseline", "neon_dot", "neon_i8mm", "rvv",
                                                           "avx2",     "avx512",   "amx" };
@@ -223,6 +226,8 @@ cpu_pace cpu_local_pace(const inlay_speed *measured)
         pace.multiply = flops / REFERENCE_FLOPS;
     if (measured->core_bytes > 0)
         pace.other = measured->core_bytes < ENOUGH_BYTES ? measured->core_bytes / ENOUGH_BYTES : 1;
+    if (level >= CPU_AVX512 && measured->flops_v3 > 0 && measured->flops_v3 < ENOUGH_FLOPS)
+        pace.other *= measured->flops_v3 / ENOUGH_FLOPS;
     return pace;
 }
 

@@ -13,7 +13,7 @@ import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.abspath(os.path.join(HERE, "..", ".."))
-ROOFS = ("operations per ns with registers of 16, 32 and 64 bytes", "bytes per ns from each level of cache",
+ROOFS = ("operations per ns with registers of 16, 32 and 64 bytes", "bytes per ns from each level of cache, and of a copy in the third",
          "bytes per ns from memory: one core, all cores, pages of 4 KB", "ns of a parallel loop",
          "operations per ns of tiles on bytes and on bfloat16", "KiB of the second and the third level")
 FELL = 0.9  # of the ratio on the last page: single rows vary by up to 10 %

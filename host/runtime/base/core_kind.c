@@ -154,5 +154,6 @@ void core_kind_memory(const core_kind *kind, memory_speed *out)
                            .all_bytes = kind->memory[1],
                            .paged_bytes = kind->memory[2],
                            .near_size = 1024.0 * kind->sizes[0],
-                           .shared_size = 1024.0 * kind->sizes[1] };
+                           .shared_size = 1024.0 * kind->sizes[1],
+                           .copied_bytes = kind->caches[3] };
 }

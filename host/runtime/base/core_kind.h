@@ -18,7 +18,7 @@ typedef struct core_kind {
     uint16_t id;       /* the least family of CPUID, or the part number of MIDR; 0: any */
     uint16_t level;    /* what the CPU must have at least: INLAY_ISA_* */
     uint32_t extra;
-    uint16_t flops[3], caches[3], memory[3], loop_ns, tiles[2]; /* in the order of the speeds */
+    uint16_t flops[3], caches[4], memory[3], loop_ns, tiles[2]; /* in the order of the speeds */
     uint32_t sizes[2];                                          /* of the caches, in KiB */
 } core_kind;
 

@@ -46,7 +46,7 @@ enum { RECORD_RUNS = 5, RECORD_RATES = sizeof(inlay_speed) / sizeof(double) - 1 
 static int print_row(const cli_common *common)
 {
     inlay_speed runs[RECORD_RUNS], best;
-    double memory[2] = { 0 }, one[2];
+    double memory[3] = { 0 }, one[3];
     double *member = &best.flops_baseline, spread = 0;
     const time_t now = time(NULL);
     measure_sweep sweep = { 0 };
@@ -63,6 +63,7 @@ static int print_row(const cli_common *common)
         measure_speed(&sweep, &runs[run], one);
         memory[0] = fmax(memory[0], one[0]);
         memory[1] = fmax(memory[1], one[1]);
+        memory[2] = fmax(memory[2], one[2]);
     }
     measure_sweep_deinit(&sweep);
     best = runs[0];
@@ -81,12 +82,12 @@ static int print_row(const cli_common *common)
     (void)printf(
         "    /* %s, %s, best of %d runs, which differed by up to %.0f %% */\n"
         "    { \"NAME\", \"TITLE\", '%c', '%c', true, %u, %u, %u,\n"
-        "      { %.0f, %.0f, %.0f }, { %.0f, %.0f, %.0f }, { %.1f, %.1f, %.1f }, %.0f, { %.0f, %.0f }, { %.0f, %.0f } "
-        "},\n",
+        "      { %.0f, %.0f, %.0f }, { %.0f, %.0f, %.0f, %.0f }, { %.1f, %.1f, %.1f }, %.0f, { %.0f, %.0f }, { %.0f, "
+        "%.0f } },\n",
         cpu, date, RECORD_RUNS, 100 * spread, core_kind_in_use()->architecture, vendor, id, level,
         extra & INLAY_ISA_AMX, best.flops_baseline, best.flops_v3, best.flops_v4, best.core_bytes, best.near_bytes,
-        best.shared_bytes, best.memory_bytes, memory[0], memory[1], best.loop_ns, best.tile_bytes, best.tile_bfloat16,
-        (double)cost_near_bytes() / 1024, (double)cost_shared_bytes() / 1024);
+        best.shared_bytes, memory[2], best.memory_bytes, memory[0], memory[1], best.loop_ns, best.tile_bytes,
+        best.tile_bfloat16, (double)cost_near_bytes() / 1024, (double)cost_shared_bytes() / 1024);
     return CLI_OK;
 }
 

@@ -2,6 +2,7 @@
  * instructions are scaled separately. */
 #include "cpu/choice/machine.h"
 #include "inlay/check.h"
+#include "inlay/extensions.h"
 #include "inlay/host.h"
 #include "simd/cpu.h"
 #include <math.h>
@@ -10,7 +11,8 @@
 #define REFERENCE_LIMIT 250.0   /* ... on which loads and stores limit products, too */
 #define DENSE_SHARE 0.97        /* of the core's multiply-adds that a product can use */
 #define AVX2_OTHER 1.2          /* time of other instructions with AVX2, relative to AVX-512, on that core */
-#define FITTED_CORE_BYTES 220.0 /* per nanosecond from the nearest cache, of the core of the constants */
+#define FITTED_CORE_BYTES 220.0 /* of the core of the constants: per nanosecond from the nearest cache, ... */
+#define FITTED_FLOPS 45.0       /* ... and with registers of 16 bytes, whose rate is that of plain instructions */
 #define SMALL_MOVE 262144.0     /* bytes of an image that changes its layout in the near cache ... */
 #define SMALL_MOVE_PER_NS 32.0
 #define MOVE_PER_NS 22.0 /* ... or the shared one */
@@ -21,14 +23,26 @@
 #define TRANSFORM_NS 0.25 /* Winograd's transform of one number of low-bit weights */
 enum { LANES = 16, TILE_PIXELS = 14, TILE_VECTORS = 2 };
 
+/* The time of other instructions than multiply-adds, relative to the core of the constants. With AVX-512, a core that
+ * loads more in a cycle is faster, and one of a slower clock slower. */
+static double other_time(const inlay_speed *speed, const price_memory *memory)
+{
+    const double loads = FITTED_CORE_BYTES / memory->core;
+
+    if (!cpu_has(CPU_AVX512))
+        return loads * AVX2_OTHER;
+    return speed != NULL && speed->flops_baseline > 0 ? loads * fmax(FITTED_FLOPS / speed->flops_baseline, 1) : loads;
+}
+
 kernel_machine kernel_machine_of(const inlay_host *host)
 {
-    const cpu_pace reference = cpu_reference_pace(), local = cpu_local_pace(cpu_measured_speed(host));
+    const inlay_speed *speed = cpu_measured_speed(host);
+    const cpu_pace reference = cpu_reference_pace(), local = cpu_local_pace(speed);
     const price_memory memory = price_memory_of(host);
 
     return (kernel_machine){ .flops = fmin(DENSE_SHARE * REFERENCE_FLOPS * local.multiply,
                                            REFERENCE_LIMIT * reference.multiply),
-                             .other = FITTED_CORE_BYTES / memory.core * (cpu_has(CPU_AVX512) ? 1 : AVX2_OTHER),
+                             .other = other_time(speed, &memory),
                              .memory = memory };
 }
 

@@ -445,6 +445,9 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
         cpu_quant_cost(&op, request, info, &integers, &multiply_ns, &weight_bytes);
         cost->enter_ns += enter_ns;
         cost->leave_ns += leave_ns;
+        if (weight_bytes == 0 && integers.flops > 0)
+            integers.ns = fmax(integers.ns, stream_ns(machine, width_of(sizes.first) * price_count(sizes.first),
+                                                      width_of(sizes.output) * price_count(sizes.output), threads));
         integers.ns += fmax(multiply_ns * slower, kernel_weights_ns(&machine->kernels, weight_bytes,
                                                                     weights_of_graph(request->graph), threads));
         add(&integers, cost);

@@ -13,6 +13,7 @@
 
 #define TERMS_FLOPS 238.0  /* the products in whose times terms_ns() is stated */
 #define FFT_FLOPS 250.0    /* ... and fft_find_cut() */
+#define FITTED_COPIED_BYTES 92.0 /* per nanosecond in the shared cache of the machine of the constants */
 #define STEP_NS 200.0      /* start and end of a step */
 #define SPREAD_NS 1000.0   /* threads that share a step read data that other cores wrote */
 #define BLOCK_START_NS 6.3 /* of a block of a GEMM */
@@ -91,10 +92,16 @@ static double shared_ns(double ns, double sharing, const kernel_machine *machine
     return STEP_NS + ns / sharing + (sharing > 1 ? machine->memory.team_ns + SPREAD_NS : 0);
 }
 
-/* Time by which memory delays a step that reads and writes images of several megabytes. */
+/* Time by which the shared cache and memory delay a step that reads and writes images of several megabytes. The shared
+ * cache of the machine whose times the constants are delays none. */
 static double far_ns(const kernel_conv_shape *window, const kernel_machine *machine, double threads)
 {
-    return price_far_stream_ns(&machine->memory, bytes_in(window), bytes_out(window), threads);
+    const price_memory *memory = &machine->memory;
+    const double in = bytes_in(window), out = bytes_out(window), over = fmax(in + out - memory->near_size, 0);
+    const double slower = fmax(1 / memory->copied - 1 / FITTED_COPIED_BYTES, 0);
+
+    return slower * over * (1 - price_stream_share(memory, in + out, threads, 1)) / threads +
+           price_far_stream_ns(memory, in, out, threads);
 }
 
 /* Time of the panels in units of full vectors. The last panel may have 8, 16 or 24 channels. The kernel for it
