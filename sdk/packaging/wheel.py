@@ -2,8 +2,9 @@
 """Creates the wheel of a Python package with Python's standard library only.
 
     wheel.py OUT                 a wheel for every machine, which uses the libinlay.so.1 of the system
-    wheel.py --bundle DIR OUT    a wheel with the command, the library, the probe and the plugins; DIR is the output of
-                                 bundle.sh
+    wheel.py --prefix DIR OUT    a wheel with the command, the library, the probe and the plugins of an installation by
+                                 `cmake --install BUILD --prefix DIR`
+    wheel.py --bundle DIR OUT    the same; DIR is the output of bundle.sh for that installation
     wheel.py --onnxruntime OUT   the wheel inlay-onnxruntime: the package onnxruntime, which uses the package inlay
     wheel.py --onnxruntime --name onnxruntime OUT
                                  the same as the distribution onnxruntime, which other packages require
@@ -17,6 +18,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import time
 import zipfile
 
@@ -80,17 +82,30 @@ def contents(source, package, bundle):
 
 def main():
     parser = argparse.ArgumentParser(description="Makes the wheel of the Python package.")
-    parser.add_argument("--bundle", type=pathlib.Path, metavar="DIR", help="what bundle.sh made")
+    contained = parser.add_mutually_exclusive_group()
+    contained.add_argument("--prefix", type=pathlib.Path, metavar="DIR", help="an installation")
+    contained.add_argument("--bundle", type=pathlib.Path, metavar="DIR", help="what bundle.sh made")
     parser.add_argument("--onnxruntime", action="store_true", help="the package onnxruntime instead of inlay")
     parser.add_argument("--name", help="with --onnxruntime: the name of the distribution")
     parser.add_argument("out", type=pathlib.Path, help="folder to write to")
     arguments = parser.parse_args()
     if arguments.bundle is not None and not (arguments.bundle / "lib" / "libinlay.so.1").is_file():
         sys.exit(f"wheel.py: {arguments.bundle} has no lib/libinlay.so.1; make it with bundle.sh")
-    if arguments.onnxruntime and arguments.bundle is not None:
-        sys.exit("wheel.py: --onnxruntime and --bundle exclude each other: the library belongs to the wheel of inlay")
+    if arguments.onnxruntime and (arguments.bundle or arguments.prefix) is not None:
+        sys.exit("wheel.py: --onnxruntime excludes --prefix and --bundle: the library belongs to the wheel of inlay")
     if arguments.name is not None and not arguments.onnxruntime:
         sys.exit("wheel.py: --name belongs to --onnxruntime")
+    with tempfile.TemporaryDirectory() as folder:
+        if arguments.prefix is not None:
+            arguments.bundle = pathlib.Path(folder)
+            made = subprocess.run([pathlib.Path(__file__).resolve().parent / "bundle.sh", arguments.prefix, folder])
+            if made.returncode != 0:
+                sys.exit(made.returncode)
+        print(write(arguments))
+
+
+def write(arguments):
+    """Writes the wheel and returns its path."""
     package, source = ("onnxruntime", "python-onnxruntime") if arguments.onnxruntime else ("inlay", "python")
     source = BINDINGS / source
     about = project(source)
@@ -127,7 +142,7 @@ def main():
         add(f"{stem}.dist-info/WHEEL", "\n".join(wheel).encode())
         name = f"{stem}.dist-info/RECORD"
         archive.writestr(zipfile.ZipInfo(name, when), "\n".join([*record, f"{name},,", ""]))
-    print(path)
+    return path
 
 
 main()

@@ -39,13 +39,17 @@ out=$(python3 "$here/messages.py" "$source" --planted)
 
 python3 "$here/generators.py" "$source" || fail "tests have random number generators of their own (above)"
 
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
 "$here/subject.sh" "cpu: round sums once" || fail "a good subject of a commit is refused (above)"
 out=$("$here/subject.sh" "cpu: sums of halves; docs name everything that this commit has changed since")
 [ "$(wc -l <<<"$out")" = 3 ] || fail "a subject without a verb, with two changes and too long: $out"
 out=$("$here/subject.sh" "round sums once") && fail "a subject without an area: $out"
+printf '# text of git\n\ncpu: sums of halves\n' >"$copy/message"
+"$here/hooks/commit-msg" "$copy/message" 2>/dev/null && fail "the hook accepts a subject without a verb"
+printf "Merge branch 'sums'\n" >"$copy/message"
+"$here/hooks/commit-msg" "$copy/message" || fail "the hook refuses the subject of a merge"
 
-copy=$(mktemp -d)
-trap 'rm -rf "$copy"' EXIT
 mkdir -p "$copy/ops" "$copy/sdk" "$copy/providers/reference"
 for folder in "$source"/host/{runtime,insight,tools}/*/ "$source"/host/{codecs,formats,library,shared,texts,probe,serve,web,platform}/; do
     mkdir -p "$copy/${folder#"$source"/}"

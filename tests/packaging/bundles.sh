@@ -27,11 +27,13 @@ newest=$(grep -oE 'GLIBC_[0-9.]+' "$work/log" | sort -uV | tail -n 1)
 # ---- wheels
 "$make/wheel.py" "$work/wheels" >"$work/log" 2>&1 || die "wheel.py failed"
 "$make/wheel.py" --bundle "$work/bundle" "$work/wheels" >"$work/log" 2>&1 || die "wheel.py --bundle failed"
-"$make/wheel.py" --bundle "$work/bundle" "$work/again" >"$work/log" 2>&1 || die "wheel.py --bundle failed"
+"$make/wheel.py" --prefix "$prefix" "$work/again" >"$work/log" 2>&1 || die "wheel.py --prefix failed"
 wheel=$(echo "$work"/wheels/inlay-*-manylinux_*.whl)
-cmp "$wheel" "$work/again/$(basename "$wheel")" || die "the same tree gives a different wheel"
+cmp "$wheel" "$work/again/$(basename "$wheel")" || die "the same installation gives a different wheel"
 ! "$make/wheel.py" --bundle "$work/wheels" "$work/again" >"$work/log" 2>&1 || die "a folder without the library was accepted"
 grep -q 'bundle.sh' "$work/log" || die "the error names no fix"
+! "$make/wheel.py" --prefix "$work/wheels" "$work/again" >"$work/log" 2>&1 || die "a folder without an installation was accepted"
+grep -q 'cmake --install' "$work/log" || die "the error names no fix"
 python3 - "$work/wheels" "$([ -e "$build/lib/inlay/python/_native.abi3.so" ] && echo yes)" <<'END' || die "a wheel does not match its RECORD"
 import base64, csv, hashlib, io, pathlib, sys, zipfile
 for path in sorted(pathlib.Path(sys.argv[1]).glob("*.whl")):
@@ -130,7 +132,7 @@ fi
 
 # ---- npm
 if [ -e "$build/lib/inlay/node/inlay.node" ]; then
-    "$make/npm.sh" "$prefix" "$work/bundle" "$work/npm" >"$work/log" 2>&1 || die "npm.sh failed"
+    "$make/npm.sh" "$prefix" "$work/npm" >"$work/log" 2>&1 || die "npm.sh failed"
     mkdir -p node_modules
     tar -x -C node_modules -f "$work"/npm/inlay-[0-9]*.tgz && mv node_modules/package node_modules/inlay
     node -e "

@@ -198,7 +198,7 @@ typedef struct inlay_setting {
  * change. INLAY_NOT_FOUND: index is past the last value. INLAY_INVALID_ARGUMENT: struct_size is not set. */
 INLAY_API inlay_status inlay_options_setting(const inlay_options *options, uint32_t index, inlay_setting *out_setting);
 
-/* Receives one line of the log, from the library or from any plugin of the process. level is INLAY_LOG_* of execution.h
+/* Receives one line of the log, from the library or from any plugin of the process. level is INLAY_LOG_* of host.h
  * (0 error, 1 warning, 2 info, 3 debug). Called from any thread. text is borrowed for the call. The function must not
  * call the library. */
 typedef void (*inlay_log_fn)(void *user, uint32_t level, const char *text);

@@ -130,7 +130,7 @@ static inline uint32_t kit_pad_mode(const inlay_node_info *node)
 /* A window on one axis. */
 typedef struct kit_window {
     int64_t in, out; /* elements of the axis of the input and of the output */
-    int64_t size;    /* taps */
+    int64_t size;    /* of the window, in elements, without those that dilation skips */
     int64_t stride, dilation;
     int64_t begin, end; /* padding before the first and after the last element; of attribute pads at first */
 } kit_window;
