@@ -334,6 +334,82 @@ static void sizes_of_values(void **state)
     inlay_options_destroy(options);
 }
 
+static void ignore_line(void *user, uint32_t level, const char *text)
+{
+    (void)user;
+    (void)level;
+    (void)text;
+}
+
+static int go_on(void *user, double fraction, const char *what)
+{
+    (void)user;
+    (void)fraction;
+    (void)what;
+    return 0;
+}
+
+static void *no_bytes(void *user, uint64_t bytes, uint64_t alignment)
+{
+    (void)user;
+    (void)bytes;
+    (void)alignment;
+    return NULL;
+}
+
+static void no_free(void *user, void *memory, uint64_t bytes)
+{
+    (void)user;
+    (void)memory;
+    (void)bytes;
+}
+
+/* A copy has all that the original has, and outlives it. That of NULL has the default values. */
+static void copies(void **state)
+{
+    inlay_options *options = make(), *copy = NULL, *empty = NULL;
+    inlay_setting one = { .struct_size = sizeof one }, other = { .struct_size = sizeof other };
+    const inlay_allocator allocator = { sizeof allocator, &one, no_bytes, no_free };
+    static const float zeros[4];
+    uint32_t count = 0;
+
+    (void)state;
+    set(options, "dim", "a=1", INLAY_SOURCE_USER);
+    set(options, "dim", "b=2", INLAY_SOURCE_PROGRAM);
+    set(options, "tap", "", INLAY_SOURCE_FILE); /* an empty list has an origin */
+    set(options, "policy", "priority", INLAY_SOURCE_ENVIRONMENT);
+    set(options, "reference.preview", "true", INLAY_SOURCE_SYSTEM);
+    inlay_options_set_log(options, ignore_line, &one);
+    inlay_options_set_progress(options, go_on, &other);
+    assert_int_equal(inlay_options_set_allocator(options, &allocator, NULL), INLAY_OK);
+    assert_int_equal(inlay_options_set_file(options, "weights", zeros, sizeof zeros, NULL), INLAY_OK);
+    assert_int_equal(inlay_options_copy(options, &copy, NULL), INLAY_OK);
+    for (; inlay_options_setting(options, count, &one) == INLAY_OK; count++) {
+        assert_int_equal(inlay_options_setting(copy, count, &other), INLAY_OK);
+        assert_string_equal(one.name, other.name);
+        assert_string_equal(one.text, other.text);
+        assert_string_equal(one.origin, other.origin);
+        assert_true(one.source == other.source && one.item == other.item);
+    }
+    assert_int_equal(inlay_options_setting(copy, count, &other), INLAY_NOT_FOUND);
+    set(copy, "policy", "cost", INLAY_SOURCE_FILE);
+    has(copy, "policy", "priority");
+    inlay_options_destroy(options);
+    assert_true(copy->log == ignore_line && copy->log_user == &one);
+    assert_true(copy->progress == go_on && copy->progress_user == &other);
+    assert_true(copy->allocator.alloc == no_bytes && copy->allocator.free == no_free && copy->allocator.user == &one);
+    assert_int_equal(copy->file_count, 1);
+    assert_string_equal(copy->files[0].location, "weights");
+    assert_true(copy->files[0].bytes == (const void *)zeros && copy->files[0].count == sizeof zeros);
+    has(copy, "dim", "a=1,b=2");
+    inlay_options_destroy(copy);
+
+    assert_int_equal(inlay_options_copy(NULL, &empty, NULL), INLAY_OK);
+    for (uint32_t i = 0; inlay_options_setting(empty, i, &one) == INLAY_OK; i++)
+        assert_int_equal(one.source, INLAY_SOURCE_DEFAULT);
+    inlay_options_destroy(empty);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(sources),
@@ -345,6 +421,7 @@ int main(void)
                                         cmocka_unit_test(descriptions_for_older_callers),
                                         cmocka_unit_test(listing),
                                         cmocka_unit_test(many),
+                                        cmocka_unit_test(copies),
                                         cmocka_unit_test(sizes_of_values),
                                         cmocka_unit_test(invalid_values) };
 

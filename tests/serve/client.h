@@ -128,6 +128,8 @@ void write_slow_sum(const char *path);
 void write_masked(const char *path, bool masked);
 /* A decoder whose state counts the tokens: its next token is the character '@' + number of tokens so far. */
 void write_counting(const char *path);
+/* Repeats the last token; its logits are quantized, of which a session warns. State past_key becomes new. */
+void write_rounding_decoder(const char *path);
 /* A decoder that says `saying` after a prompt of 40 tokens, which are codes of characters, and then 'z'. */
 void write_saying(const char *path);
 extern const char *saying;

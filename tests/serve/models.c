@@ -144,6 +144,22 @@ void write_counting(const char *path)
     write_speaker(path, false);
 }
 
+void write_rounding_decoder(const char *path)
+{
+    write_script(path, "back = i[1] -1\n"
+                       "depth = i[] 128\n"
+                       "off_on = [2] 0,1\n"
+                       "input_ids : int64 1,S\n"
+                       "past_key : int64 1,P\n"
+                       "new = Concat(past_key,input_ids) axis=1\n"
+                       "next = Gather(new,back) axis=1\n"
+                       "hot = OneHot(next,depth,off_on)\n"
+                       "codes, scale, zero = DynamicQuantizeLinear(hot)\n"
+                       "logits = DequantizeLinear(codes,scale,zero)\n"
+                       "-> logits : 1,1,128\n"
+                       "-> new : int64 1,Q");
+}
+
 void write_saying(const char *path)
 {
     write_speaker(path, true);

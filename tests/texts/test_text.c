@@ -51,6 +51,9 @@ static int prepare(void **state)
     serving_model(&server, "counted", NULL, write_counted_decoder);
     serving_tokenizer(&server, "counted", NULL);
     write_adapters();
+    serving_model(&server, "rounding", "options: [state=past_key=new]\n", write_rounding_decoder);
+    serving_tokenizer(&server, "rounding", NULL);
+    serving_file(&server, "models/rounding/tokenizer_config.json", tokenizer_config, 0644);
     serving_start(&server, (const char *const[]){ "--option", "reproducible=1", NULL });
     return 0;
 }
@@ -641,6 +644,104 @@ static void test_embed(void **state)
     inlay_text_model_destroy(decoder);
 }
 
+struct calls {
+    uint32_t warnings;           /* that name the option against quantized activations */
+    uint32_t reports, cancel_at; /* of progress; the report that cancels, 0: none */
+    uint64_t blocks, total;      /* of the allocator: in use, and so far */
+};
+
+static void note_warning(void *user, uint32_t level, const char *text)
+{
+    struct calls *calls = user;
+
+    calls->warnings += level == 1 && strstr(text, "dynamic_activations") != NULL;
+}
+
+static int report(void *user, double fraction, const char *what)
+{
+    struct calls *calls = user;
+
+    assert_true(fraction >= 0 && fraction <= 1 && what != NULL);
+    return ++calls->reports == calls->cancel_at;
+}
+
+static void *allocate(void *user, uint64_t bytes, uint64_t alignment)
+{
+    struct calls *calls = user;
+
+    (void)__atomic_add_fetch(&calls->blocks, 1, __ATOMIC_RELAXED);
+    (void)__atomic_add_fetch(&calls->total, 1, __ATOMIC_RELAXED);
+    return aligned_alloc((size_t)alignment, (size_t)((bytes + alignment - 1) / alignment * alignment));
+}
+
+static void release(void *user, void *memory, uint64_t bytes)
+{
+    struct calls *calls = user;
+
+    (void)bytes;
+    (void)__atomic_sub_fetch(&calls->blocks, 1, __ATOMIC_RELAXED);
+    free(memory);
+}
+
+/* Log, progress and allocator of the options are those of the model's sessions, and of its draft model's. */
+static void test_functions(void **state)
+{
+    inlay_allocator allocator = { sizeof allocator, NULL, allocate, release };
+    inlay_text_options how = { .struct_size = sizeof how };
+    inlay_text_request request = INLAY_TEXT_REQUEST_INIT;
+    char path[256], text[16], line[1024], said[1024] = "";
+    inlay_options *options = environment();
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_text_model *model;
+    uint32_t cancelled = 0;
+    FILE *command;
+
+    (void)state;
+    (void)serving_path(&server, "models/rounding/1/model.onnx", path, sizeof path);
+    assert_int_equal(inlay_options_set(options, "state", "past_key=new", &diag), INLAY_OK);
+    how.options = options;
+    request.prompt = "ab";
+    request.temperature = 0;
+    request.max_tokens = 3;
+    for (int drafts = 0; drafts < 2; drafts++) {
+        struct calls calls = { 0 };
+
+        inlay_options_set_log(options, note_warning, &calls);
+        inlay_options_set_progress(options, report, &calls);
+        allocator.user = &calls;
+        assert_int_equal(inlay_options_set_allocator(options, &allocator, &diag), INLAY_OK);
+        how.draft = drafts != 0 ? path : NULL;
+        if (inlay_text_model_create(path, &how, &model, &diag) != INLAY_OK)
+            fail_msg("%s", diag.text);
+        assert_int_equal(calls.warnings, 1 + drafts);
+        assert_true(calls.reports > 1);
+        assert_int_equal(generate(model, &request, text, sizeof text), INLAY_TEXT_LENGTH);
+        assert_string_equal(text, "bbb");
+        assert_true(calls.total > 0);
+        inlay_text_model_destroy(model);
+        assert_int_equal(calls.blocks, 0);
+        for (uint32_t at = calls.reports; at > 0; at--) {
+            calls.reports = 0;
+            calls.cancel_at = at;
+            assert_int_equal(inlay_text_model_create(path, &how, &model, &diag), INLAY_CANCELLED);
+            assert_null(model);
+            assert_int_equal(calls.blocks, 0);
+            cancelled++;
+        }
+    }
+    assert_true(cancelled > 2);
+    inlay_options_destroy(options);
+
+    (void)snprintf(line, sizeof line,
+                   "echo ab | " INLAY_CLI " chat %s --state past_key=new --tokens 3 --temperature 0 2>&1 >/dev/null",
+                   path);
+    command = popen(line, "r");
+    assert_non_null(command);
+    (void)fread(said, 1, sizeof said - 1, command);
+    assert_int_equal(pclose(command), 0);
+    assert_non_null(strstr(said, "warning: this decoder quantizes activations"));
+}
+
 static int finish(void **state)
 {
     (void)state;
@@ -653,7 +754,8 @@ int main(void)
                                         cmocka_unit_test(test_same_as_server), cmocka_unit_test(test_tokens),
                                         cmocka_unit_test(test_chats),          cmocka_unit_test(test_forms),
                                         cmocka_unit_test(test_stop),           cmocka_unit_test(test_refused),
-                                        cmocka_unit_test(test_adapters),       cmocka_unit_test(test_embed) };
+                                        cmocka_unit_test(test_adapters),       cmocka_unit_test(test_embed),
+                                        cmocka_unit_test(test_functions) };
 
     return cmocka_run_group_tests(tests, prepare, finish);
 }

@@ -7,6 +7,11 @@ inlay_status inlay_options_create(inlay_options **out_options, inlay_diag *diag)
     return options_create(out_options, diag);
 }
 
+inlay_status inlay_options_copy(const inlay_options *options, inlay_options **out_copy, inlay_diag *diag)
+{
+    return options_copy(options, out_copy, diag);
+}
+
 void inlay_options_destroy(inlay_options *options)
 {
     options_destroy(options);

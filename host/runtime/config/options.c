@@ -105,37 +105,6 @@ void options_destroy(inlay_options *options)
     free(options);
 }
 
-static bool values_copy(const option_values *from, option_values *to)
-{
-    for (uint32_t i = 0; i < from->count; i++) {
-        if (!LIST_GROW(to->items, to->count))
-            return false;
-        to->items[to->count] = (option_value){ .text = strdup(from->items[i].text), .source = from->items[i].source };
-        if (to->items[to->count++].text == NULL)
-            return false;
-    }
-    return true;
-}
-
-inlay_status options_copy(const inlay_options *options, inlay_options **out_copy, inlay_diag *diag)
-{
-    inlay_options *copy = NULL;
-    inlay_status status = INLAY_OK;
-
-    *out_copy = NULL;
-    if (options == NULL)
-        return INLAY_OK;
-    status = options_create(&copy, diag);
-    for (uint32_t i = 0; status == INLAY_OK && i < OPTION_COUNT; i++)
-        if (!values_copy(&options->values[i], &copy->values[i]))
-            status = no_memory(diag, "for options");
-    if (status == INLAY_OK)
-        *out_copy = copy;
-    else
-        options_destroy(copy);
-    return status;
-}
-
 uint32_t options_find(const char *name)
 {
     for (uint32_t i = 0; i < OPTION_COUNT; i++)
@@ -642,4 +611,52 @@ inlay_status options_set_allocator(inlay_options *options, const inlay_allocator
     }
     options->allocator = complete;
     return INLAY_OK;
+}
+
+/* Copies a value; its text or origin may be NULL. */
+static bool value_copy(const option_value *from, option_value *to)
+{
+    *to = (option_value){ from->text != NULL ? strdup(from->text) : NULL,
+                          from->origin != NULL ? strdup(from->origin) : NULL, from->source };
+    return (to->text != NULL) == (from->text != NULL) && (to->origin != NULL) == (from->origin != NULL);
+}
+
+static bool values_copy(const option_values *from, option_values *to)
+{
+    for (uint32_t i = 0; i < from->count; i++)
+        if (!LIST_GROW(to->items, to->count) || !value_copy(&from->items[i], &to->items[to->count++]))
+            return false;
+    return value_copy(&from->emptied, &to->emptied);
+}
+
+static inlay_status copy_all(const inlay_options *from, inlay_options *to, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < OPTION_COUNT; i++)
+        if (!values_copy(&from->values[i], &to->values[i]))
+            return no_memory(diag, "for options");
+    for (uint32_t i = 0; i < from->setting_count; i++)
+        INLAY_TRY(set_provider_option(to, from->settings[i].name, from->settings[i].value,
+                                      from->setting_marks[i].source, from->setting_marks[i].origin, diag));
+    for (uint32_t i = 0; i < from->file_count; i++)
+        INLAY_TRY(options_set_file(to, from->files[i].location, from->files[i].bytes, from->files[i].count, diag));
+    options_set_log(to, from->log, from->log_user);
+    options_set_progress(to, from->progress, from->progress_user);
+    to->allocator = from->allocator;
+done:
+    return status;
+}
+
+inlay_status options_copy(const inlay_options *options, inlay_options **out_copy, inlay_diag *diag)
+{
+    inlay_status status = options_create(out_copy, diag);
+
+    if (status == INLAY_OK && options != NULL)
+        status = copy_all(options, *out_copy, diag);
+    if (status != INLAY_OK) {
+        options_destroy(*out_copy);
+        *out_copy = NULL;
+    }
+    return status;
 }

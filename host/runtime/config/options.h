@@ -103,8 +103,6 @@ INLAY_NODISCARD inlay_status options_set_item(inlay_options *options, const char
                                               inlay_diag *diag);
 
 INLAY_NODISCARD inlay_status options_create(inlay_options **out_options, inlay_diag *diag);
-/* A copy of the values, without origins, settings of providers, functions and files in memory. *out_copy is NULL if
- * options is NULL. */
 INLAY_NODISCARD inlay_status options_copy(const inlay_options *options, inlay_options **out_copy, inlay_diag *diag);
 void options_destroy(inlay_options *options);
 INLAY_NODISCARD inlay_status options_set_from(inlay_options *options, const char *name, const char *value,

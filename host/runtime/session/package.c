@@ -22,25 +22,16 @@ struct choice {
 /* The options of a variant's session. Options max_error, unless it has a table of nodes, and ladder choose variants. */
 static inlay_status options_of(const struct choice *choice, const package_variant *variant, inlay_options **out)
 {
-    inlay_setting item = { .struct_size = sizeof item };
-    const inlay_options *given = choice->options;
     inlay_options *copy = NULL;
     inlay_status status;
 
     *out = NULL;
-    INLAY_TRY(options_create(&copy, choice->diag));
-    for (uint32_t i = 0; given != NULL && options_setting(given, i, &item) == INLAY_OK; i++)
-        if (item.source != INLAY_SOURCE_DEFAULT && item.text[0] != '\0' &&
-            (strcmp(item.name, "max_error") != 0 || options_text(given, OPTION_error_table)[0] != '\0') &&
-            strcmp(item.name, "ladder") != 0)
-            INLAY_TRY(options_set_item(copy, item.name, item.text, choice->diag));
+    INLAY_TRY(options_copy(choice->options, &copy, choice->diag));
+    if (options_text(copy, OPTION_error_table)[0] == '\0')
+        INLAY_TRY(options_set(copy, "max_error", "0", choice->diag));
+    INLAY_TRY(options_set(copy, "ladder", "", choice->diag));
     if (variant->external_dir != NULL)
         INLAY_TRY(options_set(copy, "external_dir", variant->external_dir, choice->diag));
-    if (given != NULL) {
-        options_set_log(copy, given->log, given->log_user);
-        options_set_progress(copy, given->progress, given->progress_user);
-        copy->allocator = given->allocator;
-    }
     *out = copy;
     copy = NULL;
 done:

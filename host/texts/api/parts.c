@@ -17,18 +17,15 @@ enum {
     PREFIX_BYTES = 256 * 1048576 /* of the states of earlier texts */
 };
 
-/* Copies the values that were set. A draft model and a vision part get no adapters. takes_images: the model has a
- * vision part. */
+/* Copies the options. A draft model and a vision part (is_other) get no adapters. takes_images: the model has a vision
+ * part. */
 static inlay_status copy_options(const inlay_options *from, bool is_other, bool takes_images, inlay_options **out,
                                  inlay_diag *diag)
 {
-    inlay_setting setting = { .struct_size = sizeof setting };
-    inlay_status status = inlay_options_create(out, diag);
+    inlay_status status = inlay_options_copy(from, out, diag);
 
-    for (uint32_t i = 0; status == INLAY_OK && from != NULL && inlay_options_setting(from, i, &setting) == INLAY_OK;
-         i++)
-        if (setting.source != INLAY_SOURCE_DEFAULT && !(is_other && strcmp(setting.name, "adapter") == 0))
-            status = inlay_options_set_from(*out, setting.name, setting.text, setting.origin, diag);
+    if (status == INLAY_OK && is_other)
+        status = inlay_options_set(*out, "adapter", "", diag);
     if (status == INLAY_OK)
         status = inlay_options_set(*out, "last_logits", "1", diag);
     if (status == INLAY_OK && takes_images)

@@ -100,6 +100,10 @@ INLAY_API const char *inlay_version(void);
 typedef struct inlay_options inlay_options;
 /* Creates options that all have their default values. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_options_create(inlay_options **out_options, inlay_diag *diag);
+/* Since 1.1. Creates a copy of options: values with their sources and origins, files, allocator, log and progress
+ * functions. options may be NULL: default values. */
+INLAY_API INLAY_NODISCARD inlay_status inlay_options_copy(const inlay_options *options, inlay_options **out_copy,
+                                                          inlay_diag *diag);
 /* NULL is a no-op. */
 INLAY_API void inlay_options_destroy(inlay_options *options);
 /* Sets an option. Examples: ("intra_threads", "2"), ("providers", "openblas,reference"), ("plugin_dirs", "/opt/p"),

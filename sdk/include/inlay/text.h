@@ -39,7 +39,8 @@ typedef struct inlay_text inlay_text;
 /* How a text model is opened. Zero it, then set struct_size. The pointers are read during the call. */
 typedef struct inlay_text_options {
     uint64_t struct_size;
-    /* of the model's session; NULL: default values. Option last_logits has no effect: it is always 1 */
+    /* of the model's session, with their log and progress functions and allocator; NULL: default values. Option
+     * last_logits has no effect: it is always 1 */
     const inlay_options *options;
     const char *variant;   /* which weights of a folder to use, such as "q4" or "fp16"; NULL: chosen by size */
     const char *tokenizer; /* path of tokenizer.json; NULL: within the model, or in its folder or the one above */
