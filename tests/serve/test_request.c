@@ -297,6 +297,67 @@ static void test_keys(void **state)
     free(body);
 }
 
+/* The shape of a body without JSON follows from its size, or the reason why not is stated. */
+static void test_body_of_elements(void **state)
+{
+    enum { F = INLAY_FLOAT, S = INLAY_STRING, B = INLAY_BOOL };
+    static const struct {
+        int64_t dims[3];
+        uint32_t rank, dtype;
+        bool has_rows;
+        size_t bytes;
+        int64_t shape[3];
+        const char *part; /* of the failure */
+    } rows[] = { { { 2, 3 }, 2, F, false, 24, { 2, 3 }, NULL },
+                 { { -1, 3 }, 2, F, false, 24, { 2, 3 }, NULL },
+                 { { -1, 3 }, 2, F, true, 12, { 1, 3 }, NULL },
+                 { { -1, 3 }, 2, F, true, 36, { 3, 3 }, NULL },
+                 { { -1, -1, 2 }, 3, F, true, 40, { 1, 5, 2 }, NULL },
+                 { { 2, -1 }, 2, F, true, 16, { 2, 2 }, NULL },
+                 { { 0 }, 0, F, false, 4, { 0 }, NULL },
+                 { { -1 }, 1, S, true, 5, { 1 }, NULL },
+                 { { 1, 1 }, 2, S, false, 5, { 1, 1 }, NULL },
+                 { { -1 }, 1, B, true, 3, { 3 }, NULL },
+                 { { 2, 3 }, 2, F, false, 20, { 0 }, "has 20 bytes of data, but its shape needs 24" },
+                 { { -1, 3 }, 2, F, true, 16, { 0 }, "has 16 bytes of data, but its shape needs 12" },
+                 { { -1, 0 }, 2, F, true, 16, { 0 }, "has 16 bytes of data, but its shape needs 0" },
+                 { { -1, -1 }, 2, F, false, 16, { 0 }, "axis 1 has any size, too; send JSON" },
+                 { { 3, -1, -1 }, 3, F, true, 36, { 0 }, "axis 2 has any size, too; send JSON" },
+                 { { -1, -1, -1 }, 3, F, true, 36, { 0 }, "axis 2 has any size, too; send JSON" },
+                 { { INT64_MAX, 4 }, 2, F, true, 36, { 0 }, "the shape is too large" },
+                 { { -1 }, 1, S, false, 5, { 0 }, "axis 0 has any size; send JSON" },
+                 { { 1, -1 }, 2, S, true, 5, { 0 }, "axis 1 has any size; send JSON" },
+                 { { 2 }, 1, S, true, 5, { 0 }, "has 2 elements, but the body is one" },
+                 { { 0 }, INLAY_RANK_UNKNOWN, F, true, 4, { 0 }, "the number of axes of input 'x' is not known" } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const inlay_io_info input = {
+            .name = "x", .kind = INLAY_KIND_TENSOR, .dtype = rows[i].dtype, .rank = rows[i].rank, .dims = rows[i].dims
+        };
+        infer_request request = { 0 };
+        inlay_diag diag = INLAY_DIAG_INIT;
+        char *body = calloc(1, rows[i].bytes); /* exactly as long, so that over-reads are detected */
+
+        assert_non_null(body);
+        if (infer_set_body(&request, &input, rows[i].has_rows, body, rows[i].bytes, &diag) == INLAY_OK)
+            (void)snprintf(diag.text, sizeof diag.text, "accepted");
+        if (strstr(diag.text, rows[i].part != NULL ? rows[i].part : "accepted") == NULL)
+            fail_msg("row %zu: %s", i, diag.text);
+        if (rows[i].part == NULL) {
+            const inlay_str *text = request.inputs->data;
+
+            assert_memory_equal(request.inputs->dims, rows[i].shape, rows[i].rank * sizeof(int64_t));
+            if (rows[i].dtype == S)
+                assert_true(text->data == body && text->bytes == rows[i].bytes);
+            else
+                assert_true(request.inputs->bytes == rows[i].bytes);
+        }
+        infer_request_deinit(&request);
+        free(body);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -309,6 +370,7 @@ int main(void)
         cmocka_unit_test(test_every_byte_changed),
         cmocka_unit_test(test_truncated_at_every_byte),
         cmocka_unit_test(test_aligned_data_is_not_copied),
+        cmocka_unit_test(test_body_of_elements),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

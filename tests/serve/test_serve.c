@@ -143,6 +143,33 @@ static void test_types_in_bytes(void **state)
     (void)close(fd);
 }
 
+/* Requests without JSON: the body is the elements, and the outputs are binary data. */
+static void test_raw_requests(void **state)
+{
+    static const float sent[] = { 1, 2, 3, 4, 5, 6 }, doubled[] = { 2, 4, 6, 8, 10, 12 };
+    const char *none = "Inference-Header-Content-Length: 0\r\n";
+    int fd = client_connect(&server);
+    struct answer answer;
+    char value[32];
+
+    (void)state;
+    client_call(fd, "POST", "/v2/models/twice/infer", none, sent, sizeof sent, &answer);
+    assert_int_equal(answer.code, 200);
+    assert_non_null(strstr(answer.body, "\"shape\":[2,3],\"parameters\":{\"binary_data_size\":24}"));
+    assert_non_null(answer_header(&answer, "Inference-Header-Content-Length", value, sizeof value));
+    assert_memory_equal(answer.body + strtol(value, NULL, 10), doubled, sizeof doubled);
+    client_call(fd, "POST", "/v2/models/id_BYTES/infer", none, "a text", 6, &answer);
+    assert_int_equal(answer.code, 200);
+    assert_memory_equal(answer.body + answer.body_bytes - 10, "\6\0\0\0a text", 10);
+    client_call(fd, "POST", "/v2/models/twice/infer", none, sent, 16, &answer);
+    assert_int_equal(answer.code, 400);
+    assert_non_null(strstr(answer.body, "has 16 bytes of data, but its shape needs 12"));
+    client_call(fd, "POST", "/v2/models/pair/infer", none, sent, 16, &answer);
+    assert_int_equal(answer.code, 400);
+    assert_non_null(strstr(answer.body, "needs a model with one input, but model 'pair' has 2"));
+    (void)close(fd);
+}
+
 /* Sends a request with two binary tensors after a header and a JSON of the given lengths; whole, or the body after the
  * server has asked for it. Returns the size of its body. */
 static size_t send_pair(int fd, int id_bytes, int pad_bytes, bool in_parts)
@@ -324,13 +351,10 @@ static void test_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_metadata),
-        cmocka_unit_test(test_unknown_paths),
-        cmocka_unit_test(test_types_in_json),
-        cmocka_unit_test(test_types_in_bytes),
-        cmocka_unit_test(test_binary_tensors_are_not_copied),
-        cmocka_unit_test(test_wrong_requests),
-        cmocka_unit_test(test_invalid_http),
+        cmocka_unit_test(test_metadata),       cmocka_unit_test(test_unknown_paths),
+        cmocka_unit_test(test_types_in_json),  cmocka_unit_test(test_types_in_bytes),
+        cmocka_unit_test(test_raw_requests),   cmocka_unit_test(test_binary_tensors_are_not_copied),
+        cmocka_unit_test(test_wrong_requests), cmocka_unit_test(test_invalid_http),
         cmocka_unit_test(test_sizes),
     };
 

@@ -68,22 +68,6 @@ static inlay_status allocate(infer_request *request, infer_tensor *tensor, uint6
     return INLAY_OK;
 }
 
-inlay_status infer_set_file(infer_request *request, const char *name, char *body, size_t bytes, inlay_diag *diag)
-{
-    inlay_status status;
-
-    request->id = "";
-    request->inputs = calloc(1, sizeof *request->inputs);
-    if (request->inputs == NULL)
-        return no_memory(diag, "for the inputs");
-    request->input_count = 1;
-    *request->inputs = (infer_tensor){ .name = name, .dtype = INLAY_STRING, .rank = 1, .dims = { 1 }, .count = 1 };
-    status = allocate(request, request->inputs, sizeof(inlay_str), diag);
-    if (status == INLAY_OK)
-        *(inlay_str *)request->inputs->data = (inlay_str){ body, bytes };
-    return status;
-}
-
 static inlay_status check_bools(const infer_tensor *tensor, inlay_diag *diag)
 {
     const uint8_t *data = tensor->data;
@@ -123,6 +107,64 @@ inlay_status infer_set_raw(infer_request *request, infer_tensor *tensor, char *d
         memcpy(tensor->data, data, bytes);
     }
     return tensor->dtype == INLAY_BOOL ? check_bools(tensor, diag) : INLAY_OK;
+}
+
+/* Sets the shape of a body of so many bytes. */
+static inlay_status shape_body(infer_tensor *tensor, const inlay_io_info *input, bool has_rows, uint64_t bytes,
+                               inlay_diag *diag)
+{
+    const bool is_text = input->dtype == INLAY_STRING;
+    uint32_t open = UINT32_MAX;
+    uint64_t size;
+
+    if (input->kind != INLAY_KIND_TENSOR || input->rank > INLAY_MAX_RANK)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "the number of axes of input '%s' is not known; send JSON with its shape", input->name);
+    for (uint32_t i = 0; i < input->rank; i++) {
+        tensor->dims[i] = input->dims[i] < 0 ? 1 : input->dims[i];
+        if (input->dims[i] >= 0)
+            continue;
+        if (is_text ? i > 0 || !has_rows : open != UINT32_MAX && (open > 0 || !has_rows))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "the shape of input '%s' does not follow from the size of the body, because axis %u has "
+                              "any size%s; send JSON with its shape",
+                              input->name, i, is_text ? "" : ", too");
+        open = i;
+    }
+    if (!infer_count(input->rank, tensor->dims, &tensor->count))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s': the shape is too large", input->name);
+    size = tensor->count * datatype_bytes(input->dtype);
+    if (is_text || open == UINT32_MAX || size == 0)
+        return INLAY_OK;
+    tensor->dims[open] = (int64_t)(bytes / size);
+    tensor->count *= bytes / size;
+    return INLAY_OK;
+}
+
+inlay_status infer_set_body(infer_request *request, const inlay_io_info *input, bool has_rows, char *body, size_t bytes,
+                            inlay_diag *diag)
+{
+    infer_tensor *tensor = calloc(1, sizeof *tensor);
+    inlay_status status;
+
+    request->id = "";
+    request->inputs = tensor;
+    if (tensor == NULL)
+        return no_memory(diag, "for the inputs");
+    request->input_count = 1;
+    *tensor = (infer_tensor){ .name = input->name, .dtype = input->dtype, .rank = input->rank };
+    status = shape_body(tensor, input, has_rows, bytes, diag);
+    if (status != INLAY_OK)
+        return status;
+    if (input->dtype != INLAY_STRING)
+        return infer_set_raw(request, tensor, body, bytes, diag);
+    if (tensor->count != 1)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' has %llu elements, but the body is one",
+                          input->name, (unsigned long long)tensor->count);
+    status = allocate(request, tensor, sizeof(inlay_str), diag);
+    if (status == INLAY_OK)
+        *(inlay_str *)tensor->data = (inlay_str){ body, bytes };
+    return status;
 }
 
 inlay_status infer_convert(infer_request *request, infer_tensor *tensor, inlay_dtype dtype, inlay_diag *diag)

@@ -58,9 +58,11 @@ INLAY_NODISCARD inlay_status infer_parse_rest(char *body, size_t bytes, size_t h
 bool infer_repeats_output(const infer_request *request);
 void infer_request_deinit(infer_request *request);
 
-/* Makes the request one with a single input: BYTES [1], the body itself. */
-INLAY_NODISCARD inlay_status infer_set_file(infer_request *request, const char *name, char *body, size_t bytes,
-                                            inlay_diag *diag);
+/* Makes the request one with a single input, whose elements are the body: of BYTES one, which is the whole body. The
+ * size of an open axis follows from the number of bytes. has_rows: the first axis may be that of a batch, which has one
+ * row if another axis is open. The input's name is borrowed. */
+INLAY_NODISCARD inlay_status infer_set_body(infer_request *request, const inlay_io_info *input, bool has_rows,
+                                            char *body, size_t bytes, inlay_diag *diag);
 /* Number of elements of a shape; false for a negative dimension or a product of more than 2^58. */
 bool infer_count(uint32_t rank, const int64_t *dims, uint64_t *out_count);
 /* Sets the request's sequence; "" and "0" are none. false: the id is too long or contains a NUL. */

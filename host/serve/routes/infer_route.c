@@ -60,7 +60,32 @@ static inlay_status read_file(struct exchange *exchange, inlay_diag *diag)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "the body is %.40s, but model '%s' does not read files; send tensors as JSON",
                           exchange_field_get(exchange, FIELD_CONTENT_TYPE), model->name);
-    return infer_set_file(&exchange->request.infer, model->inputs[0].name, exchange->body, exchange->body_bytes, diag);
+    return infer_set_body(&exchange->request.infer, &model->inputs[0], true, exchange->body, exchange->body_bytes,
+                          diag);
+}
+
+/* A raw binary request of Triton's binary data extension: the body is the elements of the only input, and all outputs
+ * are binary data. */
+static inlay_status read_raw(struct exchange *exchange, inlay_diag *diag)
+{
+    const struct model *model = exchange->request.job.model;
+    const inlay_io_info *input = NULL;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < model->input_count; i++) {
+        if (model->states.inputs != NULL && model->states.inputs[i])
+            continue;
+        input = &model->inputs[i];
+        count++;
+    }
+    if (count != 1)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "a request without JSON (Inference-Header-Content-Length: 0) needs a model with one input, "
+                          "but model '%s' has %u",
+                          model->name, count);
+    exchange->request.infer.binary_output = true;
+    return infer_set_body(&exchange->request.infer, input, model->batchable || reads_files(model), exchange->body,
+                          exchange->body_bytes, diag);
 }
 
 static inlay_status read(struct request *request, inlay_diag *diag)
@@ -70,6 +95,8 @@ static inlay_status read(struct request *request, inlay_diag *diag)
 
     if (exchange->body_bytes == 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the request has no body");
+    if (json_bytes == 0)
+        return read_raw(exchange, diag);
     if (!is_file(exchange) && json_bytes == exchange->body_bytes && reads_files(request->job.model) &&
         memchr("{ \t\r\n", exchange->body[0], 5) == NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,

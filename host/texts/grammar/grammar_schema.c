@@ -483,7 +483,8 @@ bool grammar_schema_value(struct grammar *grammar, json_t *schema, grammar_node 
     if (schema != NULL) {
         good = schema_find_names(&reader) && make_expression(&reader, &(schema_list){ &schema, 1 }, out);
         if (good && (grammar_has_ended(grammar, NULL) || grammar_is_never(grammar, *out)))
-            good = schema_fail(&reader, "type", "no value matches all keywords");
+            good = reader.left_out != NULL ? schema_fail(&reader, reader.left_out, SCHEMA_NOT_NEGATED)
+                                           : schema_fail(&reader, "type", "no value matches all keywords");
     } else {
         make_value(&reader);
         *out = grammar_refer(grammar, reader.object);

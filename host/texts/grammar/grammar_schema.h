@@ -7,8 +7,9 @@
  *   minProperties up to one more than the number of named properties, for the same reason; at most four contains for
  *   one array, whose numbers of items have at most 1,000 combinations; unevaluatedItems not with contains
  * - unevaluatedItems and unevaluatedProperties not for values of enum and const; $dynamicRef and $recursiveRef never
- * - not, and oneOf whose schemas overlap, as far as the keywords within can be negated: not patternProperties, formats
- *   that take nearly any text, and propertyNames other than those that exclude listed names
+ * - not, and oneOf whose schemas overlap, as far as the keywords within can be negated: not formats that take nearly
+ *   any text, and of objects that patternProperties, propertyNames or a schema in additionalProperties exclude, only
+ *   those all of whose members are excluded
  * - multipleOf up to 4096 remainders; patterns without look-behind, references to groups, and look-ahead within groups
  *   Unknown formats are annotations, as the standard has it. */
 #ifndef TEXTS_GRAMMAR_SCHEMA_H

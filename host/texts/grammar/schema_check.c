@@ -249,6 +249,34 @@ static bool check_member(value_check *self, json_t *schema, const char *name, co
     return true;
 }
 
+bool schema_describes(schema_reader *reader, const json_t *schema, const char *name, bool *out)
+{
+    const char *pattern;
+    json_t *one;
+
+    *out = json_object_get(json_object_get(schema, "properties"), name) != NULL;
+    json_object_foreach(json_object_get(schema, "patternProperties"), pattern, one) {
+        if (!*out && !schema_matches(reader, pattern, true, name, strlen(name), out))
+            return false;
+    }
+    return true;
+}
+
+/* Whether an object has a member that the schema of SCHEMA_BEYOND_NAME does not describe. */
+static bool check_beyond(value_check *self, const json_t *schema, const json_t *value, bool *out)
+{
+    const char *name;
+    bool described = true;
+    json_t *one;
+
+    json_object_foreach((json_t *)(uintptr_t)value, name, one) {
+        if (described && !schema_describes(self->reader, schema, name, &described))
+            return false;
+    }
+    *out = !described;
+    return true;
+}
+
 /* Whether an object has the members of an array, or matches a schema. */
 static bool check_dependent(value_check *self, json_t *needed, const json_t *value, bool *out)
 {
@@ -266,6 +294,7 @@ static bool check_object(value_check *self, json_t *schema, const json_t *value,
 {
     static const char *const dependent[] = { "dependentRequired", "dependentSchemas", "dependencies" };
     json_t *required = json_object_get(schema, "required"), *one;
+    const json_t *beyond = json_object_get(schema, SCHEMA_BEYOND_NAME);
     const char *name;
 
     *out = is_within(schema, "minProperties", "maxProperties", json_object_size(value));
@@ -273,6 +302,8 @@ static bool check_object(value_check *self, json_t *schema, const json_t *value,
         name = json_string_value(json_array_get(required, i));
         *out = *out && name != NULL && json_object_get(value, name) != NULL;
     }
+    if (*out && beyond != NULL && !check_beyond(self, beyond, value, out))
+        return false;
     json_object_foreach((json_t *)(uintptr_t)value, name, one) {
         if (*out && !check_member(self, schema, name, one, out))
             return false;

@@ -24,6 +24,11 @@ enum {
 #define SCHEMA_FRACTION_NAME                                                                                           \
     "\x01"                                                                                                             \
     "fraction" /* as a type in schemas that schema_rewrite.c makes */
+#define SCHEMA_BEYOND_NAME                                                                                             \
+    "\x01"                                                                                                             \
+    "beyond" /* as a keyword there: objects with a member that its value, a schema, does not describe */
+
+#define SCHEMA_NOT_NEGATED "supported only in part within 'not', or where schemas of 'oneOf' overlap"
 
 enum { SCHEMA_MAX_COUNT = 1000000 };
 
@@ -71,6 +76,7 @@ typedef struct schema_reader {
     json_t *sets;                             /* texts of the values of long enums, by their addresses */
     schema_machine machines[SCHEMA_MACHINES]; /* the last ones that were needed */
     uint32_t machine_count;                   /* that were made */
+    const char *left_out; /* a keyword within `not` that some values do not match, but are not generated; NULL: none */
     char *why;
     /* Functions of grammar_schema.c, which values within arrays and objects need. make_value: the values that match
      * all schemas of the list; *out has no text (grammar_is_never()) if there are none. list_values: these values if
@@ -149,6 +155,8 @@ json_t *schema_dependent(schema_reader *reader, json_t *dependent);
 bool schema_described(const schema_reader *reader, const schema_list *list, json_t *part, const char *keyword,
                       const bool *describes, bool *out);
 
+/* Whether properties or patternProperties of the schema have a name. false: the reason is set. */
+bool schema_describes(schema_reader *reader, const json_t *schema, const char *name, bool *out);
 /* schema_check.c: whether a value matches a schema. *out is false if not. false: the reason is set. */
 bool schema_check(schema_reader *reader, json_t *schema, const json_t *value, bool *out);
 void schema_machine_deinit(schema_machine *machine);

@@ -210,8 +210,16 @@ static void add_wrong_branches(json_t *alternatives, const json_t *schema, json_
                                     json_pack("{s:[o, o]}", "allOf", negation_of(condition), negation_of(bad)));
 }
 
-/* If propertyNames excludes names that are listed: adds objects that have one of them. */
-static bool add_listed_names(json_t *alternatives, const json_t *names)
+/* Adds objects that have only members with these names, and whose values are those of a schema: a part of the objects
+ * that have such a member. Takes both. */
+static void add_such_members(json_t *alternatives, json_t *names, json_t *values)
+{
+    (void)json_array_append_new(alternatives, json_pack("{s:s, s:i, s:o, s:o}", "type", "object", "minProperties", 1,
+                                                        "propertyNames", names, "additionalProperties", values));
+}
+
+/* Adds objects with a name that propertyNames excludes: all of them if the names are listed. */
+static void add_other_names(json_t *alternatives, json_t *names)
 {
     json_t *excluded = json_object_get(names, "not"), *values = listed_values(excluded), *name;
     const bool listed = json_object_size(names) == 1 && json_object_size(excluded) == 1 && values != NULL;
@@ -221,7 +229,24 @@ static bool add_listed_names(json_t *alternatives, const json_t *names)
         if (listed && json_is_string(name))
             (void)json_array_append_new(alternatives, json_pack("{s:s, s:[O]}", "type", "object", "required", name));
     json_decref(values);
-    return listed;
+    if (!listed)
+        add_such_members(alternatives, negation_of(names), json_true());
+}
+
+/* The names that properties and patternProperties of a schema do not describe. A new schema. */
+static json_t *undescribed_names(const json_t *schema)
+{
+    json_t *all = json_array(), *names = json_array(), *one;
+    const char *name;
+
+    json_object_foreach(json_object_get(schema, "properties"), name, one) {
+        (void)json_array_append_new(names, json_string(name));
+    }
+    (void)json_array_append_new(all, json_pack("{s:{s:o}}", "not", "enum", names));
+    json_object_foreach(json_object_get(schema, "patternProperties"), name, one) {
+        (void)json_array_append_new(all, json_pack("{s:{s:s}}", "not", "pattern", name));
+    }
+    return json_pack("{s:o}", "allOf", all);
 }
 
 /* Adds values other than an array or an object. */
@@ -281,22 +306,38 @@ static bool has_no_cover(const json_t *format)
     return name != NULL && schema_format(name, false) != NULL && schema_format_cover(name) == NULL;
 }
 
-/* Keywords whose negation is not supported, apart from propertyNames. */
+/* Keywords whose negation is not supported. */
 static bool has_no_negation(const char *keyword, const json_t *value)
 {
-    static const char *const keywords[] = { "patternProperties", "$recursiveRef", "unevaluatedItems",
-                                            "unevaluatedProperties" };
+    static const char *const keywords[] = { "$recursiveRef", "unevaluatedItems", "unevaluatedProperties" };
 
     for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
         if (strcmp(keyword, keywords[i]) == 0)
             return true;
     return (strcmp(keyword, "format") == 0 && has_no_cover(value)) ||
-           (strcmp(keyword, "additionalProperties") == 0 && !json_is_true(value)) ||
            (strcmp(keyword, "uniqueItems") == 0 && json_is_true(value));
 }
 
+/* Adds objects with a member that patternProperties exclude. */
+static void add_matching_members(json_t *alternatives, json_t *patterns)
+{
+    const char *pattern;
+    json_t *schema;
+
+    json_object_foreach(patterns, pattern, schema) {
+        add_such_members(alternatives, json_pack("{s:s}", "pattern", pattern), negation_of(schema));
+    }
+}
+
+/* Whether negate_keyword() adds only a part of the values. */
+static bool is_negated_in_part(const char *keyword, const json_t *value)
+{
+    return strcmp(keyword, "patternProperties") == 0 || strcmp(keyword, "propertyNames") == 0 ||
+           (strcmp(keyword, "additionalProperties") == 0 && !json_is_boolean(value));
+}
+
 /* Adds the values for which a keyword of the schema does not hold. */
-static bool negate_keyword(schema_reader *reader, json_t *alternatives, const json_t *schema, const char *keyword,
+static bool negate_keyword(schema_reader *reader, json_t *alternatives, json_t *schema, const char *keyword,
                            json_t *value)
 {
     if (strcmp(keyword, "type") == 0)
@@ -320,6 +361,16 @@ static bool negate_keyword(schema_reader *reader, json_t *alternatives, const js
         add_missing(alternatives, value);
     } else if (strcmp(keyword, "properties") == 0) {
         add_wrong_members(alternatives, value);
+    } else if (strcmp(keyword, "additionalProperties") == 0) {
+        if (json_is_false(value))
+            (void)json_array_append_new(alternatives,
+                                        json_pack("{s:s, s:O}", "type", "object", SCHEMA_BEYOND_NAME, schema));
+        else if (!json_is_true(value))
+            add_such_members(alternatives, undescribed_names(schema), negation_of(value));
+    } else if (strcmp(keyword, "patternProperties") == 0) {
+        add_matching_members(alternatives, value);
+    } else if (strcmp(keyword, "propertyNames") == 0) {
+        add_other_names(alternatives, value);
     } else if (strcmp(keyword, "items") == 0 && json_object_get(schema, "prefixItems") == NULL) {
         (void)json_array_append_new(alternatives,
                                     json_pack("{s:s, s:o}", "type", "array", "contains", negation_of(value)));
@@ -353,7 +404,8 @@ static bool negate_keyword(schema_reader *reader, json_t *alternatives, const js
 json_t *schema_not(schema_reader *reader, json_t *schema)
 {
     json_t *alternatives, *found = find_pair(reader, "not", schema), *value;
-    const char *keyword, *left_out = NULL;
+    const char *keyword;
+    bool left_out = false;
 
     if (found != NULL)
         return found;
@@ -364,19 +416,21 @@ json_t *schema_not(schema_reader *reader, json_t *schema)
     }
     alternatives = json_array();
     json_object_foreach(schema, keyword, value) {
-        if (has_no_negation(keyword, value) ||
-            (strcmp(keyword, "propertyNames") == 0 && !add_listed_names(alternatives, value)))
-            left_out = keyword;
-        else if (!negate_keyword(reader, alternatives, schema, keyword, value)) {
+        const bool is_missing = has_no_negation(keyword, value);
+
+        if (is_missing || is_negated_in_part(keyword, value))
+            reader->left_out = keyword;
+        left_out |= is_missing;
+        if (!is_missing && !negate_keyword(reader, alternatives, schema, keyword, value)) {
             json_decref(alternatives);
             return NULL;
         }
     }
     if (json_array_size(alternatives) == 0) {
         json_decref(alternatives);
-        if (left_out != NULL)
-            (void)schema_fail(reader, left_out, "not supported within 'not', or where schemas of 'oneOf' overlap");
-        return left_out != NULL ? NULL : json_false();
+        if (left_out)
+            (void)schema_fail(reader, reader->left_out, SCHEMA_NOT_NEGATED);
+        return left_out ? NULL : json_false();
     }
     return add_pair(reader, "not", schema, json_pack("{s:o}", "anyOf", alternatives));
 }

@@ -5,7 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_LISTED = 200, MAX_SUBSETS = 8, MAX_COUNTED = 200, MAX_NAMES = 5000, MAX_CONTAINS = 4, MAX_TALLIES = 1000 };
+enum {
+    MAX_LISTED = 200,
+    MAX_SUBSETS = 8,
+    MAX_COUNTED = 200,
+    MAX_NAMES = 5000,
+    MAX_CONTAINS = 4,
+    MAX_TALLIES = 1000,
+    MAX_BEYOND = 8
+};
 
 static grammar_node with_comma(const schema_reader *reader, grammar_node node)
 {
@@ -227,6 +235,7 @@ typedef struct object_member {
     const char *name;
     grammar_node node; /* the name and its values; never: it must be missing */
     bool required;
+    uint32_t beyond; /* the schemas of object_form.beyond that do not describe it, as bits */
 } object_member;
 
 typedef struct object_form {
@@ -234,11 +243,14 @@ typedef struct object_form {
     const schema_list *list;
     object_member *members; /* [count] */
     uint32_t count;
-    uint32_t least, most; /* members */
-    uint32_t counted;     /* numbers of members are counted up to this one */
-    grammar_node others;  /* members of other names; never: there can be none */
-    grammar_node *made;   /* [(count + 1) * (counted + 1)] the members from one on, after a number of them */
-    json_t *places;       /* of the names in `members` */
+    uint32_t least, most;       /* members */
+    uint32_t counted;           /* numbers of members are counted up to this one */
+    grammar_node others;        /* members of other names; never: there can be none */
+    json_t *beyond[MAX_BEYOND]; /* [beyond_count] schemas of SCHEMA_BEYOND_NAME: each needs a member */
+    uint32_t beyond_count;
+    grammar_node *made; /* [((count + 1) * (counted + 1)) << beyond_count] the members from one on, after a number of
+                           them, which meet a set of `beyond` */
+    json_t *places;     /* of the names in `members` */
 } object_form;
 
 /* Adds the schemas of a part for a member. *described: there are some, apart from unevaluatedProperties. */
@@ -300,6 +312,33 @@ static bool read_member(object_form *form, object_member *member)
     return good || schema_fail(reader, "properties", "out of memory");
 }
 
+/* Finds which members meet each schema of SCHEMA_BEYOND_NAME. One that a required member meets has no effect. */
+static bool read_beyond(object_form *form)
+{
+    for (uint32_t i = 0; i < form->list->count; i++) {
+        json_t *schema = json_object_get(form->list->parts[i], SCHEMA_BEYOND_NAME);
+        bool is_met = schema == NULL, described;
+        uint32_t bit = 1u << form->beyond_count;
+
+        for (uint32_t k = 0; schema != NULL && k < form->count; k++) {
+            object_member *member = &form->members[k];
+
+            if (!schema_spend(form->reader, 1) || !schema_describes(form->reader, schema, member->name, &described))
+                return false;
+            member->beyond = (member->beyond & (bit - 1)) | (described ? 0 : bit);
+            is_met |= member->required && !described;
+        }
+        if (is_met)
+            continue;
+        if (form->beyond_count == MAX_BEYOND)
+            return schema_fail(form->reader, "additionalProperties", "false in more than 8 overlapping schemas");
+        form->beyond[form->beyond_count++] = schema;
+    }
+    for (uint32_t k = 0; k < form->count; k++)
+        form->members[k].beyond &= (1u << form->beyond_count) - 1;
+    return true;
+}
+
 static bool add_name(object_form *form, const char *name, bool required)
 {
     const json_t *place = json_object_get(form->places, name);
@@ -317,9 +356,20 @@ static bool add_name(object_form *form, const char *name, bool required)
     return true;
 }
 
+/* Whether a schema of the list describes members that it does not name. */
+static bool describes_others(const schema_list *list)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        if (json_object_size(json_object_get(list->parts[i], "additionalProperties")) > 0 ||
+            json_object_size(json_object_get(list->parts[i], "patternProperties")) > 0)
+            return true;
+    return false;
+}
+
 /* Adds the names that the keywords list, in their order. */
 static bool add_names(object_form *form)
 {
+    const bool has_others = describes_others(form->list);
     bool good = true;
     const char *name;
     json_t *one;
@@ -341,6 +391,13 @@ static bool add_names(object_form *form)
             if (json_is_string(json_array_get(required, k)))
                 good = add_name(form, json_string_value(json_array_get(required, k)), true);
     }
+    for (uint32_t i = 0; has_others && i < form->list->count; i++) {
+        json_t *beyond = json_object_get(form->list->parts[i], SCHEMA_BEYOND_NAME);
+
+        json_object_foreach(json_object_get(beyond, "properties"), name, one) {
+            good = good && add_name(form, name, false);
+        }
+    }
     return good;
 }
 
@@ -348,15 +405,23 @@ static bool add_names(object_form *form)
 static bool add_others(object_form *form, const json_t *patterns, const char *pattern)
 {
     schema_reader *reader = form->reader;
-    json_t *taken = json_array(), *rules = json_pack("[{s:s}]", "type", "string"), *text = NULL;
+    json_t *taken = json_array(), *rules = json_pack("[{s:s}]", "type", "string"), *text = NULL, *one;
     schema_list values = { .count = 0 }, names = { .count = 0 };
     grammar_node name = 0, value = 0;
     bool good = taken != NULL && rules != NULL && schema_take(reader, form->count + 2 * json_object_size(patterns));
     const char *other;
-    json_t *one;
 
     for (uint32_t i = 0; good && i < form->count; i++)
         (void)json_array_append_new(taken, json_string(form->members[i].name));
+    for (uint32_t i = 0; good && i < form->beyond_count; i++) {
+        good = schema_take(reader, json_object_size(json_object_get(form->beyond[i], "properties")));
+        json_object_foreach(json_object_get(form->beyond[i], "properties"), other, one) {
+            (void)json_array_append_new(taken, json_string(other));
+        }
+        json_object_foreach(json_object_get(form->beyond[i], "patternProperties"), other, one) {
+            (void)json_array_append_new(rules, json_pack("{s:{s:s}}", "not", "pattern", other));
+        }
+    }
     if (json_array_size(taken) > 0)
         (void)json_array_append_new(rules, json_pack("{s:{s:O}}", "not", "enum", taken));
     json_object_foreach((json_t *)(uintptr_t)patterns, other, one) {
@@ -389,12 +454,23 @@ static bool add_others(object_form *form, const json_t *patterns, const char *pa
     return good;
 }
 
+/* Whether the named members meet every schema of SCHEMA_BEYOND_NAME. */
+static bool are_beyond(const object_form *form)
+{
+    uint32_t met = 0;
+
+    for (uint32_t i = 0; i < form->count; i++)
+        if (!grammar_is_never(form->reader->grammar, form->members[i].node))
+            met |= form->members[i].beyond;
+    return (met + 1) >> form->beyond_count == 1;
+}
+
 /* Reads which members are permitted besides the named ones. If there are named members, others are written only if a
- * schema describes them or the minimum number of members requires them. */
+ * schema describes them, or if the minimum number of members or SCHEMA_BEYOND_NAME requires them. */
 static bool read_others(object_form *form)
 {
     json_t *patterns = json_object();
-    bool described = false, listed = false, good = patterns != NULL;
+    bool listed = false, good = patterns != NULL;
     const char *pattern;
     json_t *one;
 
@@ -402,14 +478,14 @@ static bool read_others(object_form *form)
         json_t *part = form->list->parts[i], *others = json_object_get(part, "additionalProperties");
 
         (void)json_object_update(patterns, json_object_get(part, "patternProperties"));
-        described |= json_is_object(others) && json_object_size(others) > 0;
         listed |= json_object_get(json_object_get(part, "propertyNames"), "enum") != NULL ||
-                  (json_object_get(part, "properties") != NULL && form->count == 0 && others == NULL) ||
+                  (json_object_get(part, "properties") != NULL && form->count == 0 && others == NULL &&
+                   form->beyond_count == 0) ||
                   json_object_get(part, "unevaluatedProperties") != NULL;
     }
     form->others = grammar_never(form->reader->grammar);
     if (good && !listed &&
-        (form->count == 0 || described || json_object_size(patterns) > 0 || form->least > form->count)) {
+        (form->count == 0 || describes_others(form->list) || !are_beyond(form) || form->least > form->count)) {
         json_object_foreach(patterns, pattern, one) {
             good = good && add_others(form, patterns, pattern);
         }
@@ -420,41 +496,48 @@ static bool read_others(object_form *form)
     return good;
 }
 
-/* Members of other names, after `count` members have been written. */
-static grammar_node walk_others(const object_form *form, uint32_t count)
+/* Members of other names, after `count` members that meet the set `met` of form->beyond. */
+static grammar_node walk_others(const object_form *form, uint32_t count, uint32_t met)
 {
     const schema_reader *reader = form->reader;
     const bool is_full = form->most != GRAMMAR_MANY && count >= form->most;
+    const bool may_end = count >= form->least && (met + 1) >> form->beyond_count == 1;
     const uint32_t more = form->most == GRAMMAR_MANY ? GRAMMAR_MANY : is_full ? 0 : form->most - count;
     grammar_node some;
 
     if (is_full || grammar_is_never(reader->grammar, form->others))
-        return count >= form->least ? grammar_empty(reader->grammar) : grammar_never(reader->grammar);
+        return may_end ? grammar_empty(reader->grammar) : grammar_never(reader->grammar);
     /* Several of them may have the same name and be one member, so that they are sure to add only one. */
     if (count + 1 < form->least)
         return grammar_never(reader->grammar);
-    some = grammar_repeat(reader->grammar, with_comma(reader, form->others),
-                          count > 0 && count<form->least, count> 0 || more == GRAMMAR_MANY ? more : more - 1);
+    some = grammar_repeat(reader->grammar, with_comma(reader, form->others), count > 0 && !may_end,
+                          count > 0 || more == GRAMMAR_MANY ? more : more - 1);
     if (count > 0)
         return some;
     some = schema_join(reader, form->others, some);
-    return form->least == 0 ? schema_either(reader, grammar_empty(reader->grammar), some) : some;
+    return may_end ? schema_either(reader, grammar_empty(reader->grammar), some) : some;
 }
 
-/* The members from `index` on, after `count` members have been written. Those that may follow are made already. */
-static grammar_node walk_members(const object_form *form, uint32_t index, uint32_t count)
+/* The place in form->made of the members from `index` on, after `count` members that meet the set `met`. */
+static size_t place_of(const object_form *form, uint32_t index, uint32_t count, uint32_t met)
+{
+    return ((size_t)index * (form->counted + 1) + count) << form->beyond_count | met;
+}
+
+/* The members at a place. Those that may follow are made already. */
+static grammar_node walk_members(const object_form *form, uint32_t index, uint32_t count, uint32_t met)
 {
     const schema_reader *reader = form->reader;
     const object_member *member = &form->members[index];
-    const grammar_node *made = &form->made[(index + 1) * (form->counted + 1)];
     grammar_node all = grammar_never(reader->grammar);
 
     if (index == form->count)
-        return walk_others(form, count);
+        return walk_others(form, count, met);
     if (!grammar_is_never(reader->grammar, member->node) && count < form->most)
-        all = schema_join(reader, count > 0 ? with_comma(reader, member->node) : member->node,
-                          made[count < form->counted ? count + 1 : count]);
-    return member->required ? all : schema_either(reader, all, made[count]);
+        all = schema_join(
+            reader, count > 0 ? with_comma(reader, member->node) : member->node,
+            form->made[place_of(form, index + 1, count < form->counted ? count + 1 : count, met | member->beyond)]);
+    return member->required ? all : schema_either(reader, all, form->made[place_of(form, index + 1, count, met)]);
 }
 
 /* The members in their order. They are counted as far as a bound depends on it. */
@@ -470,7 +553,7 @@ static bool write_members(object_form *form, const char *keyword, const char *op
     form->counted += form->counted == 0; /* whether there is a member */
     if (form->counted > MAX_COUNTED)
         return schema_fail(form->reader, keyword, "supported for at most 200 of them");
-    form->made = calloc((size_t)(named + 1) * (form->counted + 1), sizeof *form->made);
+    form->made = calloc(place_of(form, named + 1, 0, 0), sizeof *form->made);
     if (form->made == NULL)
         return schema_fail(form->reader, keyword, "out of memory");
     for (uint32_t i = 0; i < named; i++)
@@ -479,8 +562,9 @@ static bool write_members(object_form *form, const char *keyword, const char *op
         needed -= index < named && form->members[index].required;
         lowest = needed < form->counted ? needed : form->counted;
         for (uint32_t count = lowest; count <= index && count <= form->counted; count++)
-            form->made[index * (form->counted + 1) + count] =
-                grammar_share(form->reader->grammar, walk_members(form, index, count));
+            for (uint32_t met = 0; met >> form->beyond_count == 0; met++)
+                form->made[place_of(form, index, count, met)] =
+                    grammar_share(form->reader->grammar, walk_members(form, index, count, met));
     }
     *out = in_brackets(form->reader, open, form->made[0], close);
     free(form->made);
@@ -496,8 +580,8 @@ bool schema_objects(schema_reader *reader, const schema_list *list, grammar_node
     *out = grammar_never(reader->grammar);
     for (uint32_t i = 0; good && i < form.count; i++)
         good = read_member(&form, &form.members[i]);
-    good =
-        good && read_others(&form) && (form.most < form.least || write_members(&form, "minProperties", "{", "}", out));
+    good = good && read_beyond(&form) && read_others(&form) &&
+           (form.most < form.least || write_members(&form, "minProperties", "{", "}", out));
     if (good && grammar_is_never(reader->grammar, *out) && form.least > form.count + 1)
         good = schema_fail(reader, "minProperties", "more than one property that the schema does not name");
     free(form.members);
