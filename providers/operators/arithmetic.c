@@ -72,8 +72,45 @@ static inline double mod_double(double a, double b)
 #include "operators/binary.inc"
 #undef OP
 
+/* x^y of floats, computed in double as 2^(y log2 x): one of about 10^6 results is not the nearest float. Special values
+ * as in C's Annex F. */
+static inline float power_of(float x, float y)
+{
+    const float a = vm_abs(x), most = 1073741824.0f; /* floats from 2^24 on are even integers */
+    const float limited = y < most ? y : most;
+    const int32_t integer = (int32_t)(limited > -most ? limited : -most);
+    const bool tiny = a < 1.17549435e-38f, whole = (float)integer == y || vm_abs(y) > most;
+    const uint32_t bits = f32_bits(tiny ? a * 8388608.0f : a) - 0x3f3504f3u; /* relative to sqrt(1/2) */
+    const double f = (double)f32_from_bits((bits & 0x7fffffu) + 0x3f3504f3u) - 1.0, s = f / (2.0 + f), z = s * s;
+    const double z2 = z * z;
+    double p, q, t, n, t2;
+    float power;
+
+    /* log2 m = s (2 / ln 2 + z 2 / (3 ln 2) + ...), where s = (m - 1) / (m + 1) */
+    p = (2.8853900817779268 + 0.96179669392597556 * z) + (0.57707801635558537 + 0.41219858311113241 * z) * z2 +
+        ((0.32059889797532521 + 0.26230818925253878 * z) + (0.22195308321368667 + 0.19235933878519512 * z) * z2) *
+            (z2 * z2);
+    t = (double)((int32_t)bits >> 23) - (tiny ? 23.0 : 0.0) + s * p;
+    t = (double)y * (a == 0 ? -(double)VM_INFINITY : a > 3.40282347e38f ? (double)VM_INFINITY : t);
+    t = t < 200 ? t : 200;
+    t = t > -200 ? t : -200;
+    n = (t + VD_INTEGER) - VD_INTEGER;
+    t = t - n;
+    t2 = t * t;
+    q = (1.0 + 0.69314718055994531 * t) + (0.24022650695910072 + 5.5504108664821580e-2 * t) * t2 +
+        ((9.6181291076284772e-3 + 1.3333558146428443e-3 * t) +
+         (1.5403530393381609e-4 + 1.5252733804059840e-5 * t) * t2) *
+            (t2 * t2) +
+        ((1.3215486790144307e-6 + 1.0178086009239699e-7 * t) + 7.0549116208011209e-9 * t2) * ((t2 * t2) * (t2 * t2));
+    power = (float)(q * vd_pow2i(n));
+    power = a == 1 ? 1 : power; /* y may be infinite */
+    power = x < 0 && a <= 3.40282347e38f && !whole ? VM_NAN : power;
+    power = whole && (integer & 1) != 0 ? vm_copysign(power, x) : power;
+    power = x != x || y != y ? x + y : power;
+    return x == 1 || y == 0 ? 1 : power;
+}
 #define LOOP pow_any_f32
-#define OP(a, b) powf(a, b)
+#define OP(a, b) power_of(a, b)
 #include "operators/binary.inc"
 #undef OP
 

@@ -8,6 +8,7 @@
 #include "operators/strided.h"
 
 enum { CUMULATE_EXCLUSIVE = 1u << 0, CUMULATE_REVERSE = 1u << 1 };
+enum { FEW_ROWS = 4 };
 
 #define ADD(a, b) ((a) + (b))
 #define MUL(a, b) ((a) * (b))

@@ -21,8 +21,8 @@ enum {
 #define NAME(what) what##_f64
 #define T double
 #define ACC double
-#define EXP(v) exp(v)
-#define LOG(v) log(v)
+#define EXP(v) vd_exp(v)
+#define LOG(v) vd_log(v)
 #include "operators/softmax.inc"
 #define NAME(what) what##_f32
 #define T float
@@ -34,11 +34,36 @@ enum {
 typedef void (*softmax_fn)(const void *input, void *output, int64_t count, int64_t stride, int64_t columns,
                            uint32_t kind);
 
+/* 1 at the first maximum of a row, 0 elsewhere. */
+static void hardmax_row(const float *input, float *output, int64_t count)
+{
+    enum { SOME = 64 };
+    float top;
+    int64_t at = 0;
+    int found = 0;
+
+    KERNEL_BEST(rows)->tops(input, &top, 1, count);
+    if (top != top) { /* NaN; the maximum of the others counts */
+        softmax_row_f32(input, output, count, 1, 1, HARDMAX);
+        return;
+    }
+    while (found == 0 && at + SOME <= count) {
+        for (int64_t i = at; i < at + SOME; i++)
+            found |= input[i] == top;
+        at += found == 0 ? SOME : 0;
+    }
+    while (at < count - 1 && input[at] != top)
+        at++;
+    memset(output, 0, (size_t)count * sizeof *output);
+    if (count > 0)
+        output[at] = 1;
+}
+
 /* Processes one row of floats with SIMD kernels. */
 static void rows_f32(const void *input, void *output, int64_t count, int64_t stride, int64_t columns, uint32_t kind)
 {
     if (kind == HARDMAX)
-        softmax_row_f32(input, output, count, stride, columns, kind);
+        hardmax_row(input, output, count);
     else if (kind == SOFTMAX)
         KERNEL_BEST(rows)->softmax(input, output, 1, count);
     else

@@ -295,7 +295,17 @@ void strided_fill(void *out, const void *element, uint32_t element_bytes, int64_
 {
     static void (*const fills[])(void *, const void *, int64_t) = { fill_run_1, fill_run_2, fill_run_4, fill_run_8,
                                                                     fill_run_16 };
-    fills[size_class(element_bytes)](out, element, count);
+    enum { BLOCK = 4096 };
+    const int64_t bytes = count * element_bytes;
+    char *to = out;
+
+    if (memcmp(element, (const char *)element + 1, element_bytes - 1) == 0) { /* equal bytes, mostly 0 */
+        memset(out, *(const unsigned char *)element, (size_t)bytes);
+        return;
+    }
+    fills[size_class(element_bytes)](out, element, bytes < BLOCK ? count : BLOCK / element_bytes);
+    for (int64_t at = BLOCK; at < bytes; at += BLOCK) /* the C library has the widest stores of this CPU */
+        memcpy(to + at, to, (size_t)(bytes - at < BLOCK ? bytes - at : BLOCK));
 }
 
 void strided_unpack(inlay_dtype dtype, const void *packed, int64_t count, uint8_t *out_bytes)

@@ -43,7 +43,7 @@ static inlay_status run_random(const kit_call *call)
         int64_t count = output->count - i < ELEMENTWISE_BLOCK ? output->count - i : ELEMENTWISE_BLOCK;
 
         if (state->normal)
-            twister_normals(&twister, block, count);
+            twister_normals(&twister, block, count, output->dtype != INLAY_DOUBLE);
         else
             twister_uniforms(&twister, block, count);
         for (int64_t k = 0; k < count; k++)

@@ -1,10 +1,12 @@
-/* Mersenne Twister, see twister.h. All loops but that of the seed and the logarithm are vectorised. */
+/* Mersenne Twister, see twister.h. All loops but those of the seed and of the exact
+ * logarithm are vectorised. */
 #define _GNU_SOURCE /* clock_gettime */
 #include "reference/twister.h"
 #include "inlay/check.h"
 #include "inlay/graph_view.h"
 #include "simd/clock.h"
 #include "simd/convert.h"
+#include "simd/vecmath.h"
 #include <math.h>
 
 enum {
@@ -100,7 +102,7 @@ void twister_uniforms(struct twister *twister, double *out, int64_t count)
 
 /* Writes the next 2 `pairs` normal numbers, at most 2 PAIRS, by Marsaglia's polar method. As many candidates are drawn
  * as pairs are missing, until none is, so that no candidate is drawn that the sequence does not need. */
-static void normal_pairs(struct twister *twister, double *out, int64_t pairs)
+static void normal_pairs(struct twister *twister, double *out, int64_t pairs, bool near)
 {
     double uniform[2 * PAIRS], first[PAIRS], second[PAIRS], square[PAIRS];
     int64_t kept = 0;
@@ -119,7 +121,9 @@ static void normal_pairs(struct twister *twister, double *out, int64_t pairs)
             kept += (square[kept] < 1.0) & (square[kept] != 0.0);
         }
     }
-    for (int64_t i = 0; i < pairs; i++)
+    for (int64_t i = 0; i < pairs && near; i++)
+        uniform[i] = vd_log(square[i]);
+    for (int64_t i = 0; i < pairs && !near; i++)
         uniform[i] = log(square[i]);
     for (int64_t i = 0; i < pairs; i++) {
         const double factor = sqrt(-2.0 * uniform[i] / square[i]);
@@ -129,7 +133,7 @@ static void normal_pairs(struct twister *twister, double *out, int64_t pairs)
     }
 }
 
-void twister_normals(struct twister *twister, double *out, int64_t count)
+void twister_normals(struct twister *twister, double *out, int64_t count, bool near)
 {
     if (count > 0 && twister->has_normal) {
         twister->has_normal = false;
@@ -139,14 +143,14 @@ void twister_normals(struct twister *twister, double *out, int64_t count)
     for (; count > 1;) {
         const int64_t pairs = count / 2 < PAIRS ? count / 2 : PAIRS;
 
-        normal_pairs(twister, out, pairs);
+        normal_pairs(twister, out, pairs, near);
         out += 2 * pairs;
         count -= 2 * pairs;
     }
     if (count == 1) {
         double pair[2];
 
-        normal_pairs(twister, pair, 1);
+        normal_pairs(twister, pair, 1, near);
         *out = pair[0];
         twister->normal = pair[1];
         twister->has_normal = true;

@@ -19,9 +19,10 @@ struct twister {
 void twister_seed(struct twister *twister, uint32_t seed);
 
 /* Writes the next `count` numbers: uniformly distributed in [0, 1), with 53 random bits, or of the standard normal
- * distribution. The numbers do not depend on the division of a sequence into calls. */
+ * distribution. The numbers do not depend on the division of a sequence into calls. near: numbers may differ in their
+ * last bits, which takes half the time. */
 void twister_uniforms(struct twister *twister, double *out, int64_t count);
-void twister_normals(struct twister *twister, double *out, int64_t count);
+void twister_normals(struct twister *twister, double *out, int64_t count, bool near);
 
 /* The seed of a node's generator: its attribute, or a different one for every call. */
 typedef struct twister_source {

@@ -358,14 +358,20 @@ KERNEL_PART(void, row_means, const float *input, float *output, int64_t count, i
         output[r] = (float)(sum_of_row(input, n) / (double)n);
 }
 
-/* The sum of e^(input - top); stores the terms in output if `keeps`. */
+/* The sum of e^(input - top); stores the terms in output if `keeps`. Meanwhile the next row of both is fetched. */
 VEC_INLINE float exponentials(const float *input, float *output, int64_t n, float top, bool keeps)
 {
+    enum { LINE = 16 }; /* floats */
     const vec by = vec_set(top);
     vec sum[4] = { vec_zero(), vec_zero(), vec_zero(), vec_zero() };
     int64_t i = 0;
 
     for (; i + 4 * VEC_LANES <= n; i += 4 * VEC_LANES) {
+        VEC_UNROLL
+        for (int k = 0; k < 4 * VEC_LANES; k += LINE) {
+            vec_fetch_far(input + n + i + k);
+            vec_fetch_far(output + n + i + k);
+        }
         VEC_UNROLL
         for (int k = 0; k < 4; k++) {
             const vec e = exp_of_term(vec_sub(vec_load(input + i + k * VEC_LANES), by));

@@ -353,6 +353,48 @@ static void test_binary(void **unused)
             }
 }
 
+/* Powers of special values and of random bits are the floats nearest to C's powers in double, or next to them; the sign
+ * of 0 and of infinity, and NaN, are as C's. */
+static void test_powers(void **unused)
+{
+    static const float special[] = { 0,        1,       2,          3,    2.5f,     0.5f,     0.999f, 1.001f, 31,
+                                     8388609,  8388608, 16777215,   1e9f, 3.4e38f,  1.2e-38f, 1e-45f, 0.1f,   127,
+                                     INFINITY, NAN,     4194304.5f, 149,  0.33333f, 1.5f,     7,      -126,   100 };
+    enum { SPECIAL = sizeof special / sizeof *special, COUNT = 4 * SPECIAL * SPECIAL + 100000 };
+    static float x[COUNT], y[COUNT], z[COUNT];
+    uint64_t seed = 3;
+    const int64_t dims[] = { COUNT };
+    kernel_case c = { .op_type = "Pow", .since_version = 15 };
+
+    (void)unused;
+    for (int i = 0; i < COUNT; i++) {
+        const uint32_t bits[2] = { (uint32_t)random_below(&seed, UINT64_C(1) << 32),
+                                   (uint32_t)random_below(&seed, UINT64_C(1) << 32) };
+        const int pair = i / 4;
+
+        if (pair < SPECIAL * SPECIAL) {
+            x[i] = i % 2 != 0 ? -special[pair / SPECIAL] : special[pair / SPECIAL];
+            y[i] = i % 4 / 2 != 0 ? -special[pair % SPECIAL] : special[pair % SPECIAL];
+        } else {
+            memcpy(&x[i], &bits[0], sizeof x[i]);
+            memcpy(&y[i], &bits[1], sizeof y[i]);
+            y[i] = i % 2 != 0 ? (float)((int)(bits[1] % 4096) - 2048) / 16 : y[i];
+        }
+    }
+    kernel_case_input(&c, INLAY_FLOAT, 1, dims, x, false);
+    kernel_case_input(&c, INLAY_FLOAT, 1, dims, y, false);
+    kernel_case_output(&c, INLAY_FLOAT, 1, dims, z);
+    assert_int_equal(run(&c, &operators_arithmetic), INLAY_OK);
+    for (int i = 0; i < COUNT; i++) {
+        const float want = (float)pow((double)x[i], (double)y[i]);
+
+        if (isnan(want) ? !isnan(z[i])
+                        : signbit(want) != signbit(z[i]) || !(z[i] == want || z[i] == nextafterf(want, INFINITY) ||
+                                                              z[i] == nextafterf(want, -INFINITY)))
+            fail_msg("%a^%a is %a, not %a", (double)x[i], (double)y[i], (double)z[i], (double)want);
+    }
+}
+
 /* Random shapes of three inputs: the walk visits every output element once, with the right sources. */
 static void test_broadcast_walk(void **unused)
 {
@@ -955,6 +997,7 @@ int main(void)
         cmocka_unit_test(test_cast_all_pairs),
         cmocka_unit_test(test_cast_strings),
         cmocka_unit_test(test_binary),
+        cmocka_unit_test(test_powers),
         cmocka_unit_test(test_broadcast_walk),
         cmocka_unit_test(test_shapes_that_do_not_broadcast),
         cmocka_unit_test(test_old_broadcast),

@@ -66,19 +66,15 @@ static void one_unit(const planes_call *call, int64_t plane, int64_t first, int6
                          .bias = planes->biased ? ((const float *)call->args[ARG_BIAS])[channel] : 0,
                          .clamp = planes->clamp,
                          .low = planes->low,
-                         .high = planes->high };
+                         .high = planes->high,
+                         .input = copy,
+                         .output =
+                             (float *)call->args[ARG_Y] + (plane * window->out_height + first) * window->out_width,
+                         .rows = (int32_t)rows };
 
     INLAY_CHECK(seen * planes->copy.row <= COPY_FLOATS);
-    for (int64_t row = 0; row < seen; row++)
-        plane_copy_row(&planes->copy,
-                       top + row >= 0 && top + row < window->height ? input + (top + row) * window->width : NULL,
-                       copy + row * planes->copy.row);
-    for (int64_t row = 0; row < rows; row += args.rows) {
-        args.rows = (int32_t)(rows - row < PLANES_ROWS ? rows - row : PLANES_ROWS);
-        args.input = copy + row * window->stride[0] * planes->copy.row;
-        args.output = (float *)call->args[ARG_Y] + (plane * window->out_height + first + row) * window->out_width;
-        planes->copy.set->rows(&args);
-    }
+    plane_copy_rows(&planes->copy, input, window->height, window->width, top, seen, copy);
+    planes->copy.set->rows(&args);
 }
 
 static inlay_status planes_units(void *user, int64_t begin, int64_t end, uint32_t worker)
@@ -127,9 +123,7 @@ static void long_unit(const planes_call *call, int64_t plane, int64_t row_out, i
 
     INLAY_CHECK(seen * copied->row <= planes->copy_floats);
     memset(copy, 0, (size_t)(seen * copied->row) * sizeof *copy);
-    for (int64_t row = 0; row < seen; row++)
-        if (top + row >= 0 && top + row < window->height)
-            plane_copy_row(copied, input + (top + row) * window->width, copy + row * copied->row);
+    plane_copy_rows(copied, input, window->height, window->width, top, seen, copy);
     for (int64_t row = 0; row < rows; row += args.rows) {
         args.rows = (int32_t)(rows - row < PLANES_ROWS ? rows - row : PLANES_ROWS);
         args.input = copy + row * window->stride[0] * copied->row;

@@ -1,6 +1,7 @@
 /* Copies of image rows with their border, see plane_copy.h. */
 #include "cpu/convolution/plane_copy.h"
 #include "inlay/check.h"
+#include "simd/move_set.h"
 #include <string.h>
 
 static int64_t aligned(int64_t count)
@@ -59,4 +60,18 @@ void plane_copy_row(const plane_copy *copy, const float *input, float *to)
     for (int64_t i = 0; i < copy->step; i++)
         if (copy->phases[i].count > 0)
             copy->set->every(input + copy->phases[i].from, copy->step, to + copy->phases[i].to, copy->phases[i].count);
+}
+
+void plane_copy_rows(const plane_copy *copy, const float *image, int64_t height, int64_t width, int64_t top,
+                     int64_t seen, float *to)
+{
+    const int64_t first = top < 0 ? (-top < seen ? -top : seen) : 0, past = height - top < seen ? height - top : seen;
+    const plane_phase *all = &copy->phases[0];
+
+    for (int64_t row = 0; row < seen; row++)
+        if (row < first || row >= past || copy->step > 1)
+            plane_copy_row(copy, row < first || row >= past ? NULL : image + (top + row) * width, to + row * copy->row);
+    if (copy->step == 1 && past > first && all->count > 0)
+        KERNEL_BEST(moves)->rows(image + (top + first) * width + all->from, width, to + first * copy->row + all->to,
+                                 copy->row, past - first, all->count);
 }

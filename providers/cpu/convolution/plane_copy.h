@@ -21,6 +21,10 @@ typedef struct plane_copy {
 void plane_copy_plan(plane_copy *out, const kernel_conv_shape *window);
 /* Copies a row of the input; NULL: a row outside the image. The border of the copy must be zero already. */
 void plane_copy_row(const plane_copy *copy, const float *input, float *to);
+/* Copies what `seen` rows of the input from row `top` on have inside an image of height rows of width floats; `image`
+ * is its first. Rows outside become 0. */
+void plane_copy_rows(const plane_copy *copy, const float *image, int64_t height, int64_t width, int64_t top,
+                     int64_t seen, float *to);
 
 /* Offset of tap k of a kernel row from the position of the window. */
 static inline int64_t plane_offset(const plane_copy *copy, const kernel_conv_shape *window, int64_t k)

@@ -21,9 +21,10 @@ VEC_INLINE void put(const planes_rows *rows, int64_t row, int64_t i, vec v)
         vec_store_some(output, vec_first(rows->n - i), clamped(rows, v));
 }
 
-/* Square kernels without dilation: an input vector is read once and added to all sums that it contributes to. Each
- * sum adds its terms in the order of the kernel's taps. */
-VEC_INLINE void square(const int side, const int stride, const int rows, const planes_rows *args)
+/* Square kernels without dilation, groups of `rows` output rows from row p on; returns the first row that is left. An
+ * input vector is read once and added to all sums that it contributes to. Each sum adds its terms in the order of the
+ * kernel's taps. */
+VEC_INLINE int64_t square(const int side, const int stride, const int rows, const planes_rows *args, int64_t p)
 {
     const vec first = vec_set(args->bias);
     const int64_t x_row = args->x_row;
@@ -36,29 +37,32 @@ VEC_INLINE void square(const int side, const int stride, const int rows, const p
     VEC_UNROLL
     for (int k = 0; k < side * side; k++)
         tap[k] = vec_set(args->weights[k]);
-    for (int64_t i = 0; i < args->n; i += VEC_LANES) {
-        const float *input = args->input + i;
-        vec sum[PLANES_ROWS];
+    for (; p + rows <= args->rows; p += rows) {
+        for (int64_t i = 0; i < args->n; i += VEC_LANES) {
+            const float *input = args->input + p * stride * x_row + i;
+            vec sum[PLANES_ROWS];
 
-        VEC_UNROLL
-        for (int row = 0; row < rows; row++)
-            sum[row] = first;
-        VEC_UNROLL
-        for (int input_row = 0; input_row < (rows - 1) * stride + side; input_row++, input += x_row) {
             VEC_UNROLL
-            for (int k = 0; k < side; k++) {
-                const vec v = vec_hold(vec_load(input + at[k]));
-
+            for (int row = 0; row < rows; row++)
+                sum[row] = first;
+            VEC_UNROLL
+            for (int input_row = 0; input_row < (rows - 1) * stride + side; input_row++, input += x_row) {
                 VEC_UNROLL
-                for (int row = 0; row < rows; row++)
-                    if (input_row >= row * stride && input_row - row * stride < side)
-                        sum[row] = vec_fma(v, tap[(input_row - row * stride) * side + k], sum[row]);
+                for (int k = 0; k < side; k++) {
+                    const vec v = vec_hold(vec_load(input + at[k]));
+
+                    VEC_UNROLL
+                    for (int row = 0; row < rows; row++)
+                        if (input_row >= row * stride && input_row - row * stride < side)
+                            sum[row] = vec_fma(v, tap[(input_row - row * stride) * side + k], sum[row]);
+                }
             }
+            VEC_UNROLL
+            for (int row = 0; row < rows; row++)
+                put(args, p + row, i, sum[row]);
         }
-        VEC_UNROLL
-        for (int row = 0; row < rows; row++)
-            put(args, row, i, sum[row]);
     }
+    return p;
 }
 
 /* Computes `count` vectors of output row p from column i on, for any kernel size. */
@@ -99,18 +103,7 @@ static void any_kernel(const planes_rows *rows)
 #define CELL(side, stride)                                                                                             \
     static void square_##side##_##stride(const planes_rows *r)                                                         \
     {                                                                                                                  \
-        planes_rows one = *r;                                                                                          \
-                                                                                                                       \
-        if (r->rows == PLANES_ROWS) {                                                                                  \
-            square(side, stride, PLANES_ROWS, r);                                                                      \
-            return;                                                                                                    \
-        }                                                                                                              \
-        one.rows = 1;                                                                                                  \
-        for (int32_t p = 0; p < r->rows; p++) {                                                                        \
-            square(side, stride, 1, &one);                                                                             \
-            one.input += (stride)*r->x_row;                                                                            \
-            one.output += r->y_row;                                                                                    \
-        }                                                                                                              \
+        (void)square(side, stride, 1, r, square(side, stride, PLANES_ROWS, r, 0));                                     \
     }
 SQUARES(CELL)
 #undef CELL

@@ -28,7 +28,7 @@ typedef struct planes_rows {
     float bias;
     float *output;
     int64_t y_row, n;
-    int32_t rows; /* 1 ... PLANES_ROWS */
+    int32_t rows; /* long_rows(): 1 ... PLANES_ROWS */
     bool clamp;   /* then clamps the results to [low, high] */
     float low, high;
 } planes_rows;
