@@ -150,7 +150,7 @@ static void add_fields(struct exchange *exchange, exchange_reply *reply)
         add_reply_field(reply, "Content-Encoding", coding_name(exchange->encoding.coding));
     if (exchange->encoding.varies)
         add_reply_field(reply, "Vary", "Accept-Encoding");
-    if (exchange->code == HTTP_UNSUPPORTED_MEDIA_TYPE)
+    if (exchange->code == HTTP_UNSUPPORTED_MEDIA_TYPE && exchange->body_coding == CODING_UNKNOWN)
         add_reply_field(reply, "Accept-Encoding", "gzip, deflate");
     if (exchange->code == HTTP_UNAUTHORIZED)
         add_reply_field(reply, "WWW-Authenticate", "Bearer");
@@ -417,6 +417,7 @@ void exchange_drop(struct exchange *exchange)
     exchange->release = NULL;
     exchange->completion = NULL;
     exchange->embedding = NULL;
+    exchange->spoken = NULL;
 }
 
 static void log_request(const struct exchange *exchange)

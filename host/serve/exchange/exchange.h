@@ -13,6 +13,7 @@
 
 struct completion;
 struct embedding;
+struct spoken;
 
 enum {
     HTTP_OK = 200,
@@ -73,6 +74,7 @@ struct exchange {
 
     struct completion *completion;              /* NULL: not a completion */
     struct embedding *embedding;                /* NULL: not an embedding */
+    struct spoken *spoken;                      /* NULL: not a sound */
     void (*release)(struct exchange *exchange); /* frees these and request.infer; NULL: neither is set */
 
     int code; /* of the reply; 0 = not set yet */

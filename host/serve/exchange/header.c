@@ -114,7 +114,8 @@ void exchange_begin(struct exchange *exchange, uint64_t length)
     exchange->request.traceparent = exchange_field_get(exchange, FIELD_TRACEPARENT);
     exchange->request.request_id = exchange_field_get(exchange, FIELD_REQUEST_ID);
     check_header(exchange, length);
-    if (exchange->code == 0 && (exchange->route.kind == ROUTE_INFER || route_reads_texts(exchange->route.kind)))
+    if (exchange->code == 0 && (exchange->route.kind == ROUTE_INFER || route_reads_texts(exchange->route.kind) ||
+                                route_reads_sounds(exchange->route.kind)))
         read_deadline(exchange);
     if (exchange->code == 0 && length > 0)
         exchange_expect(exchange, length);

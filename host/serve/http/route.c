@@ -37,6 +37,11 @@ bool route_reads_texts(route_kind kind)
     return kind >= ROUTE_COMPLETIONS && kind <= ROUTE_APPLY_TEMPLATE;
 }
 
+bool route_reads_sounds(route_kind kind)
+{
+    return kind == ROUTE_TRANSCRIPTIONS || kind == ROUTE_TRANSLATIONS;
+}
+
 /* The rest of the path after a prefix, or NULL. */
 static const char *after(const char *path, const char *prefix)
 {
@@ -175,6 +180,8 @@ static const route_path paths[] = {
     { "/api/tags", "The models for texts, in Ollama's form", ROUTE_OLLAMA_TAGS },
     { "/infill", "The text between two others, in llama-server's form", ROUTE_INFILL },
     { "/v1/embeddings", "Vectors of texts", ROUTE_EMBEDDINGS },
+    { "/v1/audio/transcriptions", "The text of a sound", ROUTE_TRANSCRIPTIONS },
+    { "/v1/audio/translations", "The text of a sound in English", ROUTE_TRANSLATIONS },
     { "/v1/rerank", "Texts in the order of their similarity to a query", ROUTE_RERANK },
     { "/v1/score", "The similarity of texts", ROUTE_SCORE },
     { "/rerank", "The same as /v1/rerank, for clients of vLLM and llama-server", ROUTE_RERANK },

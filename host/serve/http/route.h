@@ -44,6 +44,8 @@
     X(TOKENIZE, NO_METHOD, USERS)                                                                                      \
     X(DETOKENIZE, NO_METHOD, USERS)                                                                                    \
     X(APPLY_TEMPLATE, NO_METHOD, USERS)                                                                                \
+    X(TRANSCRIPTIONS, NO_METHOD, USERS)                                                                                \
+    X(TRANSLATIONS, NO_METHOD, USERS)                                                                                  \
     X(SLOTS, USERS, NO_METHOD)                                                                                         \
     X(PROPS, USERS, NO_METHOD)                                                                                         \
     X(OLLAMA_TAGS, USERS, NO_METHOD)                                                                                   \
@@ -79,6 +81,8 @@ const route_path *route_path_at(size_t index);
 struct route route_find(const char *path);
 /* Whether the route reads texts: a template, a grammar or a tokenizer works before its run. */
 bool route_reads_texts(route_kind kind);
+/* Whether the route reads sounds, whose spectrograms are computed before its run. */
+bool route_reads_sounds(route_kind kind);
 /* "GET", "POST" or "GET, POST". */
 const char *route_methods(route_kind kind);
 /* Whether admin_port has the route: health and metrics. */

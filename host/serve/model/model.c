@@ -5,6 +5,7 @@
 #include "serve/base/log.h"
 #include "codecs/datatype.h"
 #include "serve/model/sequence.h"
+#include "serve/model/speech.h"
 #include "serve/model/text.h"
 #include "texts/model/images.h"
 #include <dirent.h>
@@ -248,6 +249,7 @@ uint64_t model_file_bytes(const char *path, bool whole_folder)
 
 uint64_t model_run_bytes(struct model *model)
 {
+    struct model *const parts[] = { model->decoding.draft, model->speech.decoder, model->speech.past };
     inlay_memory_info info = { .struct_size = sizeof info };
     uint64_t bytes = 0;
 
@@ -255,8 +257,8 @@ uint64_t model_run_bytes(struct model *model)
         bytes += info.used_bytes;
     for (uint32_t i = 0; i < model->settings.instances; i++)
         bytes += atomic_load_explicit(&model->pool.all[i].buffer_bytes, memory_order_relaxed);
-    if (model->decoding.draft != NULL)
-        bytes += model_run_bytes(model->decoding.draft);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        bytes += parts[i] != NULL ? model_run_bytes(parts[i]) : 0;
     if (model->vision.session != NULL && inlay_session_memory(model->vision.session, &info) == INLAY_OK)
         bytes += info.used_bytes;
     return bytes + sequences_buffer_bytes(model);
@@ -264,9 +266,12 @@ uint64_t model_run_bytes(struct model *model)
 
 uint64_t model_bytes(struct model *model)
 {
-    const struct model *draft = model->decoding.draft;
+    const struct model *const parts[] = { model->decoding.draft, model->speech.decoder, model->speech.past };
+    uint64_t bytes = model->file.bytes + model->vision.bytes + model_run_bytes(model);
 
-    return model->file.bytes + model->vision.bytes + (draft != NULL ? draft->file.bytes : 0) + model_run_bytes(model);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        bytes += parts[i] != NULL ? parts[i]->file.bytes : 0;
+    return bytes;
 }
 
 /* Another thread may have a newer or an older count. */
@@ -490,6 +495,9 @@ void model_unref(struct model *model)
         instance_deinit(model, &model->pool.all[i]);
     padding_deinit(&model->padding);
     text_model_close(model->text);
+    speech_model_close(model->speech.model);
+    model_unref(model->speech.decoder);
+    model_unref(model->speech.past);
     model_unref(model->decoding.draft);
     image_encoder_destroy(model->vision.encoder);
     inlay_session_destroy(model->vision.session);

@@ -21,6 +21,7 @@ struct file_output;
 struct file_rows;
 struct run_budget;
 struct run_profile;
+struct speech_model;
 struct trial;
 
 enum { PRIORITY_LEVELS = 3 }; /* 1 = highest, 2 = default, 3 = lowest */
@@ -134,6 +135,12 @@ typedef struct model_vision {
     uint64_t bytes; /* of its file */
 } model_vision;
 
+/* What makes a model the encoder of one for speech, see speech.h. */
+typedef struct model_speech {
+    struct speech_model *model;   /* owned; NULL: it is none for speech */
+    struct model *decoder, *past; /* references; past: decoder_with_past_model; NULL: none */
+} model_speech;
+
 typedef struct model_metrics {
     uint32_t board_index;                         /* of the model in settings.board */
     model_stats *stats;                           /* those of this process */
@@ -160,6 +167,7 @@ struct model {
     model_states states;
     model_decoding decoding;
     model_vision vision;
+    model_speech speech;
     struct text_model *text; /* tokenizer and roles of inputs; NULL = not a model for texts */
     bool batchable;          /* all inputs and outputs have the same symbolic first axis */
     struct padding padding;

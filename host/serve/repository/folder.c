@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/model_folder.h"
 #include "base/model_package.h"
+#include "texts/speech/speech.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -223,6 +224,16 @@ static inlay_status add_package(struct folder *folder, const char *path, const c
     return status;
 }
 
+/* Adds a model for speech, by its encoder. */
+static inlay_status add_speech(struct folder *folder, const char *path, const char *name, const char *variant,
+                               inlay_diag *diag)
+{
+    speech_files files;
+    const inlay_status status = speech_files_find(path, variant, &files, diag);
+
+    return status == INLAY_OK ? add(folder, name, strlen(name), files.encoder, path, false, diag) : status;
+}
+
 /* Adds the parts of a model as Hugging Face publishes it; nothing, if the folder is none, or has versions. */
 static inlay_status add_published(struct folder *folder, const char *path, const char *name, const char *variant,
                                   inlay_diag *diag)
@@ -233,6 +244,8 @@ static inlay_status add_published(struct folder *folder, const char *path, const
 
     if (package_is(path))
         return add_package(folder, path, name, variant, diag);
+    if (speech_is_folder(path))
+        return add_speech(folder, path, name, variant, diag);
     status = model_folder_read(path, &parts, &why);
     if (status != INLAY_OK && is_shortage(why.text))
         return inlay_fail(diag, INLAY_IO_ERROR, "%s", why.text);
@@ -622,6 +635,19 @@ static void mix_package(files_state *state, const char *path)
     package_deinit(&package);
 }
 
+/* The decoder of a model for speech, whose names differ from that of its encoder at the beginning. */
+static void mix_decoder(files_state *state, const char *encoder)
+{
+    static const char *const names[] = { "decoder_model_merged", "decoder_model", "decoder_with_past_model" };
+    const char *file = strrchr(encoder, '/') + 1, *variant = file + strlen("encoder_model");
+    char path[PATH_MAX];
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        (void)snprintf(path, sizeof path, "%.*s%s%s", (int)(file - encoder), encoder, names[i], variant);
+        mix_file(state, path);
+    }
+}
+
 static files_state state_of(const found_model *model, uint64_t version)
 {
     char path[FOLDER_PATH_BYTES], version_path[FOLDER_PATH_BYTES - 16];
@@ -640,6 +666,8 @@ static files_state state_of(const found_model *model, uint64_t version)
             mix_parts(&state, model->path, count);
         if (package_is(model->path))
             mix_package(&state, model->path);
+        if (model->config != NULL && speech_is_folder(model->config))
+            mix_decoder(&state, model->path);
         return state;
     }
     for (uint32_t i = 0; i < model->version_count; i++) {

@@ -5,6 +5,7 @@
 #include "serve/repository/repository_internal.h"
 #include "serve/model/ensemble.h"
 #include "serve/model/sequence.h"
+#include "serve/model/speech.h"
 #include "serve/model/text.h"
 #include "texts/draft/graft.h"
 #include "texts/model/images.h"
@@ -270,6 +271,51 @@ done:
     return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "%s: %s", path, failure.text);
 }
 
+/* Loads a part of the decoder of a model for speech. */
+static inlay_status load_decoder(const struct repository *repository, const model_config *config,
+                                 const struct model *model, const char *path, struct model **out_decoder,
+                                 inlay_diag *diag)
+{
+    model_settings settings = config->settings;
+    inlay_options *options = NULL;
+    char name[FOLDER_MAX_NAME + 10];
+    inlay_status status;
+
+    settings.max_batch = settings.instances = 1;
+    settings.max_sequences = 0;
+    settings.warmup = false;
+    (void)snprintf(name, sizeof name, "%s:decoder", model->name);
+    INLAY_TRY(settings_options(repository->settings, &options, diag));
+    INLAY_TRY(model_config_apply(config, options, diag));
+    INLAY_TRY(model_load(name, model->number, path, &settings, options, NULL, out_decoder, diag));
+    (*out_decoder)->file.bytes = model_file_bytes(path, false);
+done:
+    inlay_options_destroy(options);
+    return status;
+}
+
+/* Gives the model, an encoder of speech, its decoder. */
+static inlay_status load_speech(const struct repository *repository, const found_model *found,
+                                const model_config *config, struct model *model, inlay_diag *diag)
+{
+    model_speech *speech = &model->speech;
+    speech_source source = { found->config, model->session, NULL, NULL };
+    speech_files files;
+    inlay_status status;
+
+    INLAY_TRY(speech_files_find(found->config, settings_text(repository->settings, SET_variant), &files, diag));
+    INLAY_TRY(load_decoder(repository, config, model, files.decoder, &speech->decoder, diag));
+    if (files.past[0] != '\0')
+        INLAY_TRY(load_decoder(repository, config, model, files.past, &speech->past, diag));
+    source.decoder = speech->decoder->session;
+    source.past = speech->past != NULL ? speech->past->session : NULL;
+    INLAY_TRY(speech_model_open(&source, &speech->model, diag));
+    log_line(LOG_INFO_LINE, "model '%s', version %s: speech, languages: %zu", model->name, model->version,
+             speech->model->tokens.language_count > 0 ? speech->model->tokens.language_count : 1);
+done:
+    return status;
+}
+
 static inlay_status load_version(struct repository *repository, const found_model *model, const model_config *config,
                                  uint64_t version, load_reason reason, inlay_diag *diag)
 {
@@ -324,6 +370,8 @@ static inlay_status load_version(struct repository *repository, const found_mode
     draft = NULL;
     if (status == INLAY_OK && has_vision)
         status = load_vision(repository, config, vision, loaded, diag);
+    if (status == INLAY_OK && !model->is_folder && model->config != NULL && speech_is_folder(model->config))
+        status = load_speech(repository, model, config, loaded, diag);
     if (status != INLAY_OK) {
         model_unref(loaded);
         loaded = NULL;
@@ -333,7 +381,8 @@ static inlay_status load_version(struct repository *repository, const found_mode
     bytes = model_bytes(loaded);
     atomic_store(&loaded->requested_ns, clock_ns());
     if (role != ROLE_CANDIDATE && reason == LOAD_START &&
-        repository_defer(repository, model->name, version, bytes, loaded->text != NULL)) {
+        repository_defer(repository, model->name, version, bytes,
+                         loaded->text != NULL || loaded->speech.model != NULL)) {
         model_unref(loaded);
         inlay_options_destroy(options);
         load_note_end();

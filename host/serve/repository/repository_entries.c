@@ -51,7 +51,7 @@ static struct model *set_entry(struct entry *entry, entry_state state, struct mo
         entry->deferred = false;
     }
     if (loaded != NULL)
-        entry->is_text = loaded->text != NULL;
+        entry->is_text = loaded->text != NULL || loaded->speech.model != NULL;
     entry->deferred = entry->deferred && state == STATE_LOADING; /* requests do not retry a version that failed */
     entry->state = entry->loaded != NULL || entry->candidate != NULL ? STATE_READY : state;
     entry->failed = entry->failed && state == STATE_LOADING;

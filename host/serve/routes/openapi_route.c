@@ -29,7 +29,8 @@ static void write_method(struct strbuf *to, const route_path *path, const char *
     if (level > ACCESS_EVERYONE)
         strbuf_format(to, "\"security\":[{},{\"%s\":[]}],", level > ACCESS_USERS ? "admin_token" : "token");
     if (posts)
-        strbuf_text(to, "\"requestBody\":{\"content\":{\"application/json\":{\"schema\":{\"type\":\"object\"}}}},");
+        strbuf_format(to, "\"requestBody\":{\"content\":{\"%s\":{\"schema\":{\"type\":\"object\"}}}},",
+                      route_reads_sounds(path->kind) ? "multipart/form-data" : "application/json");
     strbuf_format(to, "\"responses\":{\"200\":{\"description\":\"success\"},\"default\":%s}}", failure);
 }
 

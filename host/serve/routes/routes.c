@@ -6,6 +6,7 @@
 #include "serve/chat/embedding.h"
 #include "serve/chat/models.h"
 #include "serve/chat/tokenize.h"
+#include "serve/chat/transcription.h"
 #include "serve/exchange/prepare.h"
 
 /* What answers each kind of route. */
@@ -43,6 +44,8 @@ static void (*const answers[ROUTE_COUNT])(struct exchange *exchange) = {
     [ROUTE_EMBEDDINGS] = answer_embeddings,
     [ROUTE_RERANK] = answer_embeddings,
     [ROUTE_SCORE] = answer_embeddings,
+    [ROUTE_TRANSCRIPTIONS] = answer_transcriptions,
+    [ROUTE_TRANSLATIONS] = answer_transcriptions,
     [ROUTE_TOKENIZE] = answer_tokens,
     [ROUTE_DETOKENIZE] = answer_tokens,
     [ROUTE_APPLY_TEMPLATE] = answer_tokens,
@@ -83,7 +86,7 @@ static bool takes_long(const struct exchange *exchange)
 {
     const bool is_coded = exchange->body_coding != CODING_IDENTITY;
 
-    return route_reads_texts(exchange->route.kind) ||
+    return route_reads_texts(exchange->route.kind) || route_reads_sounds(exchange->route.kind) ||
            prepare_is_needed(is_coded || exchange->body_bytes < exchange->json_bytes ? exchange->body_bytes
                                                                                      : exchange->json_bytes,
                              is_coded);

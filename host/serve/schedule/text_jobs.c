@@ -133,15 +133,41 @@ static void link_model(struct sched *sched, struct model *model)
     decode->draft = &model->decoding.draft->text->decode;
 }
 
+static pthread_mutex_t link_lock = PTHREAD_MUTEX_INITIALIZER; /* of model_decoding.sched */
+
 inlay_status text_jobs_add(struct sched *sched, struct model *model, decoding_text *texts, inlay_diag *diag)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-    (void)pthread_mutex_lock(&lock);
+    (void)pthread_mutex_lock(&link_lock);
     if (model->decoding.sched == NULL)
         link_model(sched, model);
-    (void)pthread_mutex_unlock(&lock);
+    (void)pthread_mutex_unlock(&link_lock);
     return decoding_add(&model->text->decode, texts, diag);
+}
+
+/* Tells a part of a model for speech who runs it. */
+static void link_part(struct sched *sched, struct model *owner, decode_model *part)
+{
+    part->name = owner->name;
+    part->owner = owner;
+    part->program = &program;
+    owner->decoding.sched = sched;
+}
+
+inlay_status speech_jobs_add(struct sched *sched, struct model *model, struct transcription *text, inlay_diag *diag)
+{
+    speech_model *speech = model->speech.model;
+
+    (void)pthread_mutex_lock(&link_lock);
+    if (model->decoding.sched == NULL) {
+        speech->most_lanes = model->settings.instances;
+        speech->most_waiting = model->settings.max_queue;
+        link_part(sched, model->speech.decoder, &speech->decoder.model);
+        if (model->speech.past != NULL)
+            link_part(sched, model->speech.past, &speech->next.model);
+        link_part(sched, model, &speech->encoder);
+    }
+    (void)pthread_mutex_unlock(&link_lock);
+    return transcription_add(speech, text, diag);
 }
 
 decoding_load text_jobs_load(const struct model *model, uint8_t *adapters)

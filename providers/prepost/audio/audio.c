@@ -51,9 +51,7 @@ static inlay_status run(const kit_call *call)
     int64_t dims[2] = { 1, 0 };
     inlay_status status;
 
-    INLAY_TRY(sound_decode(input->data, (size_t)input->count, &made, call->diag));
-    if (state->mix)
-        sound_mix(&made);
+    INLAY_TRY(sound_decode(input->data, (size_t)input->count, state->mix, &made, call->diag));
     if (state->rate > 0 && state->rate != made.rate) {
         if (made.channels > 1) {
             status =

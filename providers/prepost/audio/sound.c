@@ -2,7 +2,6 @@
 #include "common/library.h"
 #include "prepost/audio/sound.h"
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #ifdef SNDFILE_SONAME
@@ -107,7 +106,19 @@ static bool is_known(const struct wav *wav)
                                  : (wav->format == A_LAW || wav->format == MU_LAW) && wav->bits == 8;
 }
 
-static inlay_status decode_wav(const uint8_t *bytes, size_t count, struct sound *out, inlay_diag *diag)
+/* Averages the channels of frames, in place. */
+static void mix_channels(float *samples, int64_t frames, int64_t channels)
+{
+    for (int64_t i = 0; i < frames && channels > 1; i++) {
+        double sum = 0;
+
+        for (int64_t channel = 0; channel < channels; channel++)
+            sum += (double)samples[i * channels + channel];
+        samples[i] = (float)(sum / (double)channels);
+    }
+}
+
+static inlay_status decode_wav(const uint8_t *bytes, size_t count, bool mix, struct sound *out, inlay_diag *diag)
 {
     struct wav wav = { 0 };
     size_t samples;
@@ -129,6 +140,10 @@ static inlay_status decode_wav(const uint8_t *bytes, size_t count, struct sound 
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "WAV: no memory for %llu samples", (unsigned long long)samples);
     for (size_t i = 0; i < samples; i++)
         out->samples[i] = sample_at(&wav, wav.data + i * (wav.bits / 8));
+    if (mix) {
+        mix_channels(out->samples, out->frames, out->channels);
+        out->channels = 1;
+    }
     return INLAY_OK;
 }
 
@@ -202,34 +217,37 @@ static sf_count_t on_tell(void *user)
     return ((struct reader *)user)->at;
 }
 
-/* Reads in pieces, because the length in the header is not trusted. */
-static inlay_status read_all(SNDFILE *file, struct sound *out, inlay_diag *diag)
+/* Reads in pieces of `channels` channels, because the length in the header is not trusted. Mixed pieces have one. */
+static inlay_status read_all(SNDFILE *file, int64_t channels, struct sound *out, inlay_diag *diag)
 {
     enum { PIECE = 1 << 16 };
-    int64_t room = 0;
+    int64_t room = 0; /* samples */
 
     for (;;) {
+        const int64_t used = out->frames * out->channels;
         sf_count_t taken;
 
-        if (out->frames + PIECE > room) {
+        if (used + PIECE * channels > room) {
             float *more;
 
-            room = (out->frames + PIECE) * 2;
-            if (room * out->channels > 2 * (int64_t)SOUND_MOST)
+            if (used + PIECE * channels > SOUND_MOST)
                 return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the sound has more than %d samples", SOUND_MOST);
-            more = realloc(out->samples, (size_t)(room * out->channels) * sizeof *more);
+            room = (used + PIECE * channels) * 2;
+            more = realloc(out->samples, (size_t)room * sizeof *more);
             if (more == NULL)
                 return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a sound");
             out->samples = more;
         }
-        taken = lib.readf_float(file, out->samples + out->frames * out->channels, PIECE);
+        taken = lib.readf_float(file, out->samples + used, PIECE);
         if (taken <= 0)
             return INLAY_OK;
+        if (out->channels < channels)
+            mix_channels(out->samples + used, taken, channels);
         out->frames += taken;
     }
 }
 
-static inlay_status decode_other(const uint8_t *bytes, size_t count, struct sound *out, inlay_diag *diag)
+static inlay_status decode_other(const uint8_t *bytes, size_t count, bool mix, struct sound *out, inlay_diag *diag)
 {
     SF_VIRTUAL_IO io = { on_size, on_seek, on_read, on_write, on_tell };
     struct reader reader = { bytes, (sf_count_t)count, 0 };
@@ -249,16 +267,17 @@ static inlay_status decode_other(const uint8_t *bytes, size_t count, struct soun
                             "the sound has %d channels with %d samples a second, which is not supported", info.channels,
                             info.samplerate);
     } else {
-        *out = (struct sound){ .channels = info.channels, .rate = info.samplerate };
-        status = read_all(file, out, diag);
+        *out = (struct sound){ .channels = mix ? 1 : info.channels, .rate = info.samplerate };
+        status = read_all(file, info.channels, out, diag);
     }
     (void)lib.close(file);
     return status;
 }
 #else
-static inlay_status decode_other(const uint8_t *bytes, size_t count, struct sound *out, inlay_diag *diag)
+static inlay_status decode_other(const uint8_t *bytes, size_t count, bool mix, struct sound *out, inlay_diag *diag)
 {
     (void)bytes;
+    (void)mix;
     (void)out;
     return inlay_fail(diag, INLAY_UNSUPPORTED,
                       "the %llu bytes are not a WAV file, and this plugin was built without libsndfile, which reads "
@@ -267,32 +286,20 @@ static inlay_status decode_other(const uint8_t *bytes, size_t count, struct soun
 }
 #endif
 
-inlay_status sound_decode(const uint8_t *bytes, size_t count, struct sound *out, inlay_diag *diag)
+inlay_status sound_decode(const uint8_t *bytes, size_t count, bool mix, struct sound *out, inlay_diag *diag)
 {
     inlay_status status;
 
     *out = (struct sound){ 0 };
     if (count >= 12 && starts(bytes, count, "RIFF") && starts(bytes + 8, count - 8, "WAVE"))
-        status = decode_wav(bytes, count, out, diag);
+        status = decode_wav(bytes, count, mix, out, diag);
     else
-        status = decode_other(bytes, count, out, diag);
+        status = decode_other(bytes, count, mix, out, diag);
     if (status == INLAY_OK)
         return status;
     free(out->samples);
     *out = (struct sound){ 0 };
     return status;
-}
-
-void sound_mix(struct sound *sound)
-{
-    for (int64_t i = 0; i < sound->frames && sound->channels > 1; i++) {
-        double sum = 0;
-
-        for (int64_t channel = 0; channel < sound->channels; channel++)
-            sum += (double)sound->samples[i * sound->channels + channel];
-        sound->samples[i] = (float)(sum / (double)sound->channels);
-    }
-    sound->channels = sound->channels > 1 ? 1 : sound->channels;
 }
 
 /* The modified Bessel function of the first kind, order 0. */

@@ -2,6 +2,7 @@
 #ifndef SOUND_H
 #define SOUND_H
 #include "inlay/status.h"
+#include <stdbool.h>
 #include <stddef.h>
 
 struct sound {
@@ -10,10 +11,10 @@ struct sound {
 };
 enum { SOUND_MOST = 1 << 28 }; /* most samples of a file */
 
-inlay_status sound_decode(const uint8_t *bytes, size_t count, struct sound *out, inlay_diag *diag);
-/* Averages the channels, in place. */
-void sound_mix(struct sound *sound);
+/* mix: averages the channels of each frame. */
+INLAY_NODISCARD inlay_status sound_decode(const uint8_t *bytes, size_t count, bool mix, struct sound *out,
+                                          inlay_diag *diag);
 /* Resamples one channel to another rate with a sinc kernel under a Kaiser window, 32 zero crossings wide; frequencies
  * above half the lower rate are filtered out. */
-inlay_status sound_resample(struct sound *sound, int64_t rate, inlay_diag *diag);
+INLAY_NODISCARD inlay_status sound_resample(struct sound *sound, int64_t rate, inlay_diag *diag);
 #endif

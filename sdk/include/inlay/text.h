@@ -233,6 +233,70 @@ INLAY_API inlay_status inlay_text_describe(const inlay_text *text, inlay_text_in
 INLAY_API inlay_status inlay_text_model_embed(inlay_text_model *model, const char *text, size_t bytes,
                                               const float **out_vector, size_t *out_size, inlay_diag *diag);
 
+/* Speech: the text of a sound, by a model of the kind Whisper, an encoder and a decoder in a folder as Hugging Face
+ * publishes it (encoder_model.onnx; decoder_model_merged.onnx, or decoder_model.onnx with or without
+ * decoder_with_past_model.onnx; config.json with the model_type whisper). One thread at a time may use it. */
+typedef struct inlay_text_speech inlay_text_speech;
+
+/* Opens the model. variant: which weights, as in inlay_text_options; NULL: chosen by size. options: of its sessions;
+ * NULL: default values.
+ *     INLAY_UNSUPPORTED       the folder has no such model, or one with an input or a setting that is not understood
+ *     INLAY_INVALID_ARGUMENT  a file of the folder is missing or damaged
+ *     and what inlay_session_create() returns */
+INLAY_API INLAY_NODISCARD inlay_status inlay_text_speech_create(const char *folder, const char *variant,
+                                                                const inlay_options *options,
+                                                                inlay_text_speech **out_speech, inlay_diag *diag);
+/* NULL is a no-op. */
+INLAY_API void inlay_text_speech_destroy(inlay_text_speech *speech);
+
+/* A sound. Zero it, then set struct_size. The pointers are read during the call. */
+typedef struct inlay_text_sound {
+    uint64_t struct_size;
+    const void *file; /* [bytes] of a WAV file, or of another that libsndfile reads; at most 7,200 seconds */
+    uint64_t bytes;
+    const char *language;   /* its code, such as "en"; NULL: the most probable one */
+    const char *prompt;     /* a text that might come before; NULL: none */
+    const uint32_t *cancel; /* another thread stores 1 here (atomically) to end the transcription; NULL: none does */
+    float temperature;      /* 0 to 1; 0: always the most probable token */
+    uint32_t translates;    /* 1: the text is English */
+    uint32_t has_times;     /* 1: segments have times; a sound of more than 30 seconds has them in any case */
+    uint32_t reserved;
+} inlay_text_sound;
+/* Its text. The pointers are borrowed until the next transcription of the model. */
+typedef struct inlay_text_transcript {
+    uint64_t struct_size;
+    const char *text; /* [text_bytes] UTF-8, NUL-terminated */
+    uint64_t text_bytes;
+    const char *language; /* the code of its language */
+    double seconds;       /* length of the sound */
+    uint64_t segment_count;
+} inlay_text_transcript;
+/* Transcribes a sound. Fills *out_transcript (set struct_size).
+ *     INLAY_INVALID_ARGUMENT  the file or a number is invalid, or the model has not the language
+ *     INLAY_LIMIT_EXCEEDED    the sound is too long
+ *     INLAY_CANCELLED         sound->cancel
+ *     and what inlay_context_run() returns */
+INLAY_API INLAY_NODISCARD inlay_status inlay_text_speech_transcribe(inlay_text_speech *speech,
+                                                                    const inlay_text_sound *sound,
+                                                                    inlay_text_transcript *out_transcript,
+                                                                    inlay_diag *diag);
+
+/* A segment of the last transcription. text is borrowed until the next call for the model, tokens until the next
+ * transcription. */
+typedef struct inlay_text_segment {
+    uint64_t struct_size;
+    const char *text; /* [text_bytes] UTF-8, NUL-terminated */
+    uint64_t text_bytes;
+    const int64_t *tokens; /* [token_count] without those of times */
+    uint64_t token_count;
+    double begin, end; /* seconds from the beginning of the sound; without has_times those of its window */
+    double logprob;    /* natural logarithm of the probability of a token, the mean of its window */
+    double no_speech;  /* probability that its window has no speech; 0: unknown */
+} inlay_text_segment;
+/* Fills *out_segment (set struct_size). INLAY_NOT_FOUND: index is past the last segment. */
+INLAY_API inlay_status inlay_text_speech_segment(inlay_text_speech *speech, uint64_t index,
+                                                 inlay_text_segment *out_segment, inlay_diag *diag);
+
 #ifdef __cplusplus
 }
 #endif
