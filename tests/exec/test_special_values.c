@@ -3,59 +3,9 @@
  * family, with NaN, infinities and numbers from the smallest to the largest, are compared with the reference at level
  * 0. */
 #include "cmocka_all.h"
-#include "graph_script.h"
+#include "each_provider.h"
 #include "random.h"
 #include <float.h>
-
-static const char *const level_0_options[] = { "providers", "reference", "level", "0", NULL };
-static const char *const reference_options[] = { "providers", "reference", NULL };
-static const char *const cpu_options[] = { "policy", "priority", "providers", "cpu,reference", NULL };
-static const char *const onednn_options[] = { "policy", "priority", "providers", "onednn?,reference", NULL };
-static const char *const vulkan_options[] = { "policy", "priority", "providers", "vulkan,reference", NULL };
-static const struct {
-    const char *name;
-    const char *const *options;
-    bool optional; /* the provider may be missing */
-} settings[] = {
-    { "reference", reference_options, false },
-    { "cpu", cpu_options, true },
-    { "onednn", onednn_options, true },
-    { "vulkan", vulkan_options, true },
-};
-enum { SETTINGS = sizeof settings / sizeof *settings };
-static struct rig held[SETTINGS]; /* keeps the plugins loaded between the sessions of the tests */
-static bool available[SETTINGS];
-
-static bool try_open(const char *script, const char *const *options, struct rig *out)
-{
-    inlay_diag diag = INLAY_DIAG_INIT;
-    struct wire wire = { 0 };
-
-    script_model(&wire, 24, script);
-    if (rig_try_open(&wire, options, out, &diag) == INLAY_OK)
-        return true;
-    rig_close(out);
-    return false;
-}
-
-static int find_providers(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < SETTINGS; i++) {
-        available[i] = try_open("x : 3\ny = Relu(x)\n-> y", settings[i].options, &held[i]);
-        if (!available[i] && !settings[i].optional)
-            return 1;
-    }
-    return 0;
-}
-
-static int release_providers(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < SETTINGS; i++)
-        rig_close(&held[i]);
-    return 0;
-}
 
 /* The value of one element of an input. */
 struct element_setting {
@@ -92,8 +42,6 @@ static void feed(struct rig *rig, const void *fed)
     }
 }
 
-static int wrong;
-
 static void compare(const struct rig *got, const struct rig *want, const char *setting, const char *what,
                     const char *script)
 {
@@ -114,38 +62,6 @@ static void compare(const struct rig *got, const struct rig *want, const char *s
                 break;
             }
     }
-}
-
-/* The sessions of one script. Each is opened on first use and runs all inputs of the script. */
-enum { LEVEL_0 = SETTINGS, SESSIONS };
-struct sessions {
-    const char *script;
-    struct rig each[SESSIONS]; /* by settings, and at level 0 */
-};
-
-static const struct rig *sessions_run(struct sessions *sessions, size_t setting,
-                                      void (*feeder)(struct rig *, const void *), const void *fed)
-{
-    struct rig *rig = &sessions->each[setting];
-
-    if (rig->session == NULL &&
-        !try_open(sessions->script, setting == LEVEL_0 ? level_0_options : settings[setting].options, rig))
-        fail_msg("%s does not open\n%s", setting == LEVEL_0 ? "level 0" : settings[setting].name, sessions->script);
-    feeder(rig, fed);
-    rig_run(rig);
-    return rig;
-}
-
-static void sessions_close(struct sessions *sessions)
-{
-    for (size_t i = 0; i < SESSIONS; i++)
-        rig_close(&sessions->each[i]);
-}
-
-static void expect_none_wrong(void)
-{
-    if (wrong > 0)
-        fail_msg("%d results differ from those of level 0", wrong);
 }
 
 /* From the scores s to the input a of Softmax. pad, hole: conditions on keys and on scores; m, n: additive masks. */
@@ -226,7 +142,7 @@ static void attend(const char *script, size_t from)
         const struct rig *want = sessions_run(&sessions, LEVEL_0, feed, &attended[k]);
 
         for (size_t p = 0; p < SETTINGS; p++)
-            if (available[p] && (settings[p].options != vulkan_options || (from + k) % 8 == 0))
+            if (available[p] && (p != VULKAN || (from + k) % 8 == 0))
                 compare(sessions_run(&sessions, p, feed, &attended[k]), want, settings[p].name, attended[k].what,
                         script);
     }
@@ -340,7 +256,7 @@ static void operators_as_defined(void **state)
 
         (void)snprintf(script, sizeof script, "%s%s\n-> y", formulas[i].inputs, formulas[i].op);
         (void)snprintf(written, sizeof written, "%s%s\n-> y", formulas[i].inputs, formulas[i].formula);
-        assert_true(try_open(written, level_0_options, &want));
+        assert_true(try_open(written, settings[LEVEL_0].options, &want));
         assert_true(try_open(script, openblas_options, &openblas));
         for (size_t k = 0; k < sizeof formula_inputs / sizeof *formula_inputs; k++) {
             feed(&want, &formula_inputs[k]);
@@ -376,7 +292,7 @@ static void negative_zeros(void **state)
             struct rig rig;
 
             (void)snprintf(script, sizeof script, "x : 1\ns = [] 0.5\n%s\ny = Cast(q) to=1\n-> y", nodes[i]);
-            assert_true(try_open(script, level == 0 ? level_0_options : reference_options, &rig));
+            assert_true(try_open(script, settings[level == 0 ? LEVEL_0 : REFERENCE].options, &rig));
             feed(&rig, &(struct planted){ .plants = { { "x", 0, -0.0f } }, .count = 1 });
             rig_run(&rig);
             if (!signbit(*(const float *)inlay_value_data(inlay_context_output(rig.context, 0))))
@@ -399,7 +315,7 @@ static void computed_shape_of_nothing(void **state)
         const inlay_value *value;
         struct rig rig;
 
-        assert_true(try_open(script, level == 0 ? level_0_options : reference_options, &rig));
+        assert_true(try_open(script, settings[level == 0 ? LEVEL_0 : REFERENCE].options, &rig));
         script_feed_sized(&rig, 0, 1, 0);
         rig_run(&rig);
         value = inlay_context_output(rig.context, 0);
@@ -448,7 +364,7 @@ static void texts(void **state)
             struct rig rig;
 
             (void)snprintf(script, sizeof script, "x : 1\n%s\n-> y", rows[i].script);
-            assert_true(try_open(script, k == 0 ? level_0_options : reference_options, &rig));
+            assert_true(try_open(script, settings[k == 0 ? LEVEL_0 : REFERENCE].options, &rig));
             feed(&rig, &(struct planted){ .plants = { { "x", 0, rows[i].value } }, .count = 1 });
             rig_run(&rig);
             string = inlay_value_data(inlay_context_output(rig.context, 0));
@@ -496,13 +412,13 @@ static void no_elements(void **state)
                        "x : 1,4,N\np = i[6] 0,0,1,0,0,1\nc = [] -inf\nw = [3,4,2]\nu = [4,3,2]\nv = [4,3,1]\nlast = "
                        "i[1] 2\n%s\n-> y",
                        nodes[i]);
-        assert_true(try_open(script, level_0_options, &want));
+        assert_true(try_open(script, settings[LEVEL_0].options, &want));
         rig_floats(&want, 0, "1,4,0", (float[]){ 0 });
         rig_run(&want);
         for (size_t k = 0; k < SETTINGS; k++) {
             struct rig got;
 
-            if (!available[k] || settings[k].options == vulkan_options)
+            if (!available[k] || k == VULKAN)
                 continue;
             assert_true(try_open(script, settings[k].options, &got));
             rig_floats(&got, 0, "1,4,0", (float[]){ 0 });
@@ -538,7 +454,7 @@ static void expect_void(const char *script, const char *dims, const char *filler
 {
     struct rig want;
 
-    if (!try_open(script, level_0_options, &want))
+    if (!try_open(script, settings[LEVEL_0].options, &want))
         fail_msg("does not open:\n%s", script);
     rig_floats(&want, 0, dims, (float[]){ 0 });
     rig_run(&want);
@@ -673,7 +589,7 @@ static void refused_sizes(void **state)
         inlay_diag first = INLAY_DIAG_INIT;
         struct rig rig;
 
-        assert_true(try_open(rows[i].script, level_0_options, &rig));
+        assert_true(try_open(rows[i].script, settings[LEVEL_0].options, &rig));
         (void)refusal_of(&rig, rows[i].dims, rows[i].script, &first);
         rig_close(&rig);
         for (size_t k = 0; k < SETTINGS; k++) {
@@ -691,198 +607,6 @@ static void refused_sizes(void **state)
     }
 }
 
-/* Operators of x, [8,7], or of x4, the same as [2,4,7,1] (marked by "4"). Those marked by "~" have a relative
- * accuracy over the whole range, even if their result is small. */
-static const char *const ranged[] = {
-    "Softmax(x)",
-    "Softmax(x) axis=0",
-    "LogSoftmax(x)",
-    "LogSoftmax(x) axis=0",
-    "Hardmax(x)",
-    "ReduceSum(x, last)",
-    "ReduceMean(x, last)",
-    "ReduceMean(x, first)",
-    "ReduceMax(x, last)",
-    "ReduceMin(x, last)",
-    "ReduceL1(x, last)",
-    "ReduceL2(x, last)",
-    "ReduceL2(x, first)",
-    "ReduceSumSquare(x, last)",
-    "ReduceLogSum(x, last)",
-    "ReduceLogSumExp(x, last)",
-    "ReduceLogSumExp(x, first)",
-    "LpNormalization(x) p=2",
-    "LpNormalization(x) p=1 axis=0",
-    "LayerNormalization(x, ones)",
-    "RMSNormalization(x, ones)",
-    "4LRN(x4) size=3",
-    "4LRN(x4) size=3 beta=0.5 alpha=0.1",
-    "4InstanceNormalization(x4, four, four)",
-    "4GroupNormalization(x4, four, four) num_groups=2",
-    "4GlobalAveragePool(x4)",
-    "4GlobalLpPool(x4) p=2",
-    "4MeanVarianceNormalization(x4)",
-    "~Softplus(x)",
-    "~Softsign(x)",
-    "~Sigmoid(x)",
-    "HardSigmoid(x)",
-    "HardSwish(x)",
-    "~Swish(x)",
-    "~Swish(x) alpha=-1.702",
-    "~Mish(x)",
-    "~Gelu(x)",
-    "Gelu(x) approximate=tanh",
-    "~Elu(x)",
-    "~Selu(x)",
-    "~Celu(x)",
-    "~Tanh(x)",
-    "~Erf(x)",
-    "~Exp(x)",
-    "Log(x)",
-    "~Sqrt(x)",
-    "~Reciprocal(x)",
-    "~Sinh(x)",
-    "Cosh(x)",
-    "~Asinh(x)",
-    "Acosh(x)",
-    "~Atan(x)",
-    "~Atanh(x)",
-    "Pow(x, two)",
-    "Pow(x, half)",
-    "Pow(x, less)",
-    "Floor(x)",
-    "Round(x)",
-};
-
-enum { OVERFLOWING = 2, ODD_SETS, LARGEST = ODD_SETS + 3, SETS = LARGEST + 2 };
-
-/* Fills one row of 7 values. Sets 0 to 2: values of similar magnitude, whose squares overflow or underflow in some
- * rows. Other sets: values of set 0 and one special value. */
-static void fill_range(float *input, int row, size_t set)
-{
-    static const float sizes[3][8] = { { 1e-17f, 1e-12f, 1e-8f, 1e-3f, 1, 20, 90, 1e4f },
-                                       { 1e8f, 1e13f, 1e15f, 1e16f, 1e17f, 1e18f, 0, 3 },
-                                       { 1e-45f, 1e-38f, 1e-30f, 1e-19f, 1e19f, 1e20f, 1e30f, 1e37f } };
-    static const float odd[] = { NAN, INFINITY, -INFINITY, 3.4028235e38f, -3.4028235e38f };
-    for (int i = 0; i < 7; i++) {
-        const float size = sizes[set < 3 ? set : 0][row];
-
-        input[i] = size * (i % 3 == 1 ? -1 : 1) * (0.4f + 0.1f * (float)((i * 5 + row) % 7));
-    }
-    if (set >= ODD_SETS) /* one special value in each row; row 3 consists of it */
-        input[row % 7] = odd[set - ODD_SETS];
-    for (int i = 0; set >= ODD_SETS && row == 3 && i < 7; i++)
-        input[i] = odd[set - ODD_SETS];
-}
-
-static void feed_range(struct rig *rig, const void *fed)
-{
-    const size_t set = *(const size_t *)fed;
-    float *input;
-    inlay_value *value = NULL;
-
-    assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (const int64_t[]){ 8, 7 }, &value, NULL), INLAY_OK);
-    input = inlay_value_data(value);
-    for (int row = 0; row < 8; row++)
-        fill_range(input + row * 7, row, set);
-    rig_bind(rig, 0, value);
-}
-
-/* Compares within a factor of 1e-3, subnormal numbers within their precision; the largest number and infinity count as
- * equal. Differences up to `least` are ignored. */
-static bool is_close(float got, float want, float least)
-{
-    if (isnan(got) || isnan(want))
-        return isnan(got) && isnan(want);
-    if (fabsf(got) > 3.39e38f && fabsf(want) > 3.39e38f)
-        return signbit(got) == signbit(want);
-    return fabsf(got - want) <= 1e-3f * fabsf(want) || fabsf(got - want) <= least;
-}
-
-static void compare_range(const struct rig *got, const struct rig *want, const char *op, const char *setting,
-                          size_t set)
-{
-    const inlay_value *a = inlay_context_output(got->context, 0), *b = inlay_context_output(want->context, 0);
-    const float *input = inlay_value_data(a), *output = inlay_value_data(b);
-
-    assert_int_equal(inlay_value_count(a), inlay_value_count(b));
-    for (int64_t i = 0; i < inlay_value_count(b); i++)
-        if (!is_close(input[i], output[i], *op == '~' ? 1e-36f : 1e-6f)) {
-            print_error("%s, %s, set %zu: element %lld is %g, not %g\n", op, setting, set, (long long)i,
-                        (double)input[i], (double)output[i]);
-            wrong++;
-            break;
-        }
-}
-
-static void write_range(char *script, size_t room, const char *op, bool wide)
-{
-    const bool images = *op == '4';
-    const char *in = op + (images || *op == '~'), *cast = wide ? "x = Cast(xf) to=11\n" : "";
-
-    (void)snprintf(script, room,
-                   "%s : 8,7\n%sshape = i[4] 2,4,7,1\nlast = i[1] 1\nfirst = i[1] 0\nones%s = [7] 1,1,1,1,1,1,1\n"
-                   "four%s = [4] 1,1,1,1\ntwo%s = [] 2\nhalf%s = [] 0.5\nless%s = [] -0.75\n%s%s%s = %s\n%s-> y",
-                   wide ? "xf" : "x", cast, wide ? "f" : "", wide ? "f" : "", wide ? "f" : "", wide ? "f" : "",
-                   wide ? "f" : "",
-                   wide ? "ones = Cast(onesf) to=11\nfour = Cast(fourf) to=11\ntwo = Cast(twof) to=11\n"
-                          "half = Cast(halff) to=11\nless = Cast(lessf) to=11\n"
-                        : "",
-                   images ? "x4 = Reshape(x, shape)\n" : "", wide ? "d" : "y", in, wide ? "y = Cast(d) to=1\n" : "");
-}
-
-static void whole_range(void **state)
-{
-    (void)state;
-    wrong = 0;
-    for (size_t i = 0; i < sizeof ranged / sizeof *ranged; i++) {
-        const char *op = ranged[i];
-        char script[1024], wide[1400];
-        struct sessions sessions = { .script = script };
-        struct rig exact;
-        bool has_exact;
-
-        write_range(script, sizeof script, op, false);
-        write_range(wide, sizeof wide, op, true);
-        has_exact = try_open(wide, level_0_options, &exact); /* Celu accepts float only */
-        for (size_t set = 0; set < SETS; set++) {
-            const struct rig *level_0;
-
-            if (!random_takes(set + i)) /* other numbers in the same memory */
-                continue;
-            level_0 = sessions_run(&sessions, LEVEL_0, feed_range, &set);
-
-            if (has_exact && set != OVERFLOWING && set < LARGEST) {
-                feed_range(&exact, &set);
-                rig_run(&exact);
-                compare_range(level_0, &exact, op, "level 0 compared with double", set);
-            }
-            for (size_t k = 0; k < SETTINGS; k++)
-                if (available[k] &&
-                    (settings[k].options != vulkan_options || (set + i) % 4 == 2 || (*op == '~' && set < ODD_SETS)))
-                    compare_range(sessions_run(&sessions, k, feed_range, &set), level_0, op, settings[k].name, set);
-        }
-        rig_close(&exact);
-        sessions_close(&sessions);
-    }
-    expect_none_wrong();
-}
-
-/* The activations in the cells of recurrent operators are separate functions. */
-static void tiny_cell(void **state)
-{
-    struct rig rig;
-
-    (void)state;
-    assert_true(
-        try_open("x : 1,1,1\nw = [1,1,1] 1\nr = [1,1,1] 0\ny = RNN(x, w, r) hidden_size=1 activations='Elu\n-> y",
-                 reference_options, &rig));
-    feed(&rig, &(struct planted){ .plants = { { "x", 0, -1e-20f } }, .count = 1 });
-    rig_run(&rig);
-    assert_true(is_close(*(const float *)inlay_value_data(inlay_context_output(rig.context, 0)), -1e-20f, 0));
-    rig_close(&rig);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -896,8 +620,6 @@ int main(void)
         cmocka_unit_test(texts),
         cmocka_unit_test(attention),
         cmocka_unit_test(attention_on_each_provider),
-        cmocka_unit_test(whole_range),
-        cmocka_unit_test(tiny_cell),
     };
 
     return cmocka_run_group_tests(tests, find_providers, release_providers);

@@ -9,7 +9,8 @@ set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES WASM_CLANG WASM_OPTIONS)
 set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
 set(CMAKE_C_COMPILER ${WASM_CLANG})
 set(CMAKE_C_COMPILER_TARGET wasm32-wasi)
+cmake_path(SET wasm_include NORMALIZE "${CMAKE_CURRENT_LIST_DIR}/../../../../platform/wasm/include")
 set(CMAKE_C_FLAGS_INIT
-  "-msimd128 -mbulk-memory -mnontrapping-fptoint -matomics -ftls-model=local-exec -I${CMAKE_CURRENT_LIST_DIR}/include ${WASM_OPTIONS}")
+  "-msimd128 -mbulk-memory -mnontrapping-fptoint -matomics -ftls-model=local-exec -isystem ${wasm_include} ${WASM_OPTIONS}")
 set(CMAKE_C_FLAGS_RELEASE_INIT "-Os -DNDEBUG") # kernels have options of their own
 set(CMAKE_CROSSCOMPILING_EMULATOR node ${CMAKE_CURRENT_LIST_DIR}/run.mjs)

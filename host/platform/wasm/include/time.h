@@ -1,6 +1,6 @@
 /* time.h with clocks that newer versions of wasi-libc lack: the CPU time is not known. */
-#ifndef WEB_TIME_H
-#define WEB_TIME_H
+#ifndef WASM_TIME_H
+#define WASM_TIME_H
 #include_next <time.h>
 
 #ifndef CLOCK_PROCESS_CPUTIME_ID

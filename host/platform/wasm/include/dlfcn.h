@@ -1,6 +1,6 @@
 /* dlfcn.h where there are no shared objects. */
-#ifndef WEB_DLFCN_H
-#define WEB_DLFCN_H
+#ifndef WASM_DLFCN_H
+#define WASM_DLFCN_H
 #include <stddef.h>
 
 #define RTLD_NOW 2

@@ -1,6 +1,6 @@
 /* sys/statvfs.h where no file system has a known size. */
-#ifndef WEB_STATVFS_H
-#define WEB_STATVFS_H
+#ifndef WASM_STATVFS_H
+#define WASM_STATVFS_H
 #include <errno.h>
 
 struct statvfs {

@@ -1,6 +1,6 @@
 /* sys/resource.h where the use of resources is not known; wasi-libc's struct rusage has no ru_nivcsw. */
-#ifndef WEB_RESOURCE_H
-#define WEB_RESOURCE_H
+#ifndef WASM_RESOURCE_H
+#define WASM_RESOURCE_H
 #include <errno.h>
 
 #define RUSAGE_SELF 0

@@ -1,6 +1,6 @@
 /* unistd.h with functions that wasi-libc lacks. */
-#ifndef WEB_UNISTD_H
-#define WEB_UNISTD_H
+#ifndef WASM_UNISTD_H
+#define WASM_UNISTD_H
 #include_next <unistd.h>
 
 #define _SC_LEVEL2_CACHE_SIZE 185 /* which sysconf() does not know */

@@ -2,8 +2,8 @@
  * with one thread. In those compiled for several (-matomics), whose threads JavaScript creates (host/web/threads.c), a
  * lock is a word that is tested until it is free: they are held for a few instructions, and the main thread of a page
  * may not sleep. Older versions of wasi-libc have the types, but no such header. */
-#ifndef BUNDLE_WASM_PTHREAD_H
-#define BUNDLE_WASM_PTHREAD_H
+#ifndef WASM_PTHREAD_H
+#define WASM_PTHREAD_H
 #define __NEED_pthread_t
 #define __NEED_pthread_once_t
 #define __NEED_pthread_attr_t

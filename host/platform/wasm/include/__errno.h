@@ -1,7 +1,7 @@
 /* wasi-libc's objects have errno as a plain variable, because they are compiled for one thread; its header declares a
  * variable of the thread, which objects for several threads would access in another way. */
-#ifndef BUNDLE_WASM_ERRNO_H
-#define BUNDLE_WASM_ERRNO_H
+#ifndef WASM_ERRNO_H
+#define WASM_ERRNO_H
 
 extern int errno;
 #define errno errno

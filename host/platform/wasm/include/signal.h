@@ -1,6 +1,6 @@
 /* signal.h with the sets of signals that wasi-libc lacks: no signal can be blocked, because none arrives. */
-#ifndef WEB_SIGNAL_H
-#define WEB_SIGNAL_H
+#ifndef WASM_SIGNAL_H
+#define WASM_SIGNAL_H
 #include_next <signal.h>
 
 typedef unsigned char sigset_t;

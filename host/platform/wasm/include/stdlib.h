@@ -1,6 +1,6 @@
 /* stdlib.h with functions that wasi-libc lacks; in libc.c. */
-#ifndef WEB_STDLIB_H
-#define WEB_STDLIB_H
+#ifndef WASM_STDLIB_H
+#define WASM_STDLIB_H
 #include_next <stdlib.h>
 
 char *realpath(const char *path, char *real);
