@@ -187,7 +187,52 @@ static void free_record(isolate_proxy *self, proxy_record *record)
     for (uint32_t i = 0; i < record->offer_count; i++)
         free(record->offers[i].nodes);
     free(record->offers);
+    free(record->owners);
     free(record);
+}
+
+/* Frees the records whose offers neither the host nor a region uses. renew_lock is held. */
+static void free_unused_records(isolate_proxy *self)
+{
+    for (proxy_record **link = &self->records; *link != NULL;) {
+        proxy_record *record = *link, **of_graph = &record->graph->records;
+
+        if (record->owner_count > 0 || record->uses > 0) {
+            link = &record->next;
+            continue;
+        }
+        (void)pthread_mutex_lock(&self->process.lock);
+        *link = record->next;
+        while (*of_graph != record)
+            of_graph = &(*of_graph)->next_of_graph;
+        *of_graph = record->next_of_graph;
+        (void)pthread_mutex_unlock(&self->process.lock);
+        free_record(self, record);
+    }
+}
+
+void proxy_forget(void *state, const inlay_graph *graph)
+{
+    isolate_proxy *self = state;
+
+    (void)pthread_mutex_lock(&self->renew_lock);
+    for (proxy_record *record = self->records; record != NULL; record = record->next)
+        for (uint32_t i = record->owner_count; i-- > 0;)
+            if (record->owners[i] == graph)
+                record->owners[i] = record->owners[--record->owner_count];
+    free_unused_records(self);
+    (void)pthread_mutex_unlock(&self->renew_lock);
+}
+
+static bool add_owner(proxy_record *record, const inlay_graph *graph)
+{
+    for (uint32_t i = 0; i < record->owner_count; i++)
+        if (record->owners[i] == graph)
+            return true;
+    if (!LIST_GROW(record->owners, record->owner_count))
+        return false;
+    record->owners[record->owner_count++] = graph;
+    return true;
 }
 
 void proxy_free_records(isolate_proxy *self)
@@ -280,8 +325,7 @@ static void add_record(isolate_proxy *self, proxy_record *record)
     (void)pthread_mutex_unlock(&self->process.lock);
 }
 
-/* A graph that is assessed again (the model is opened once more) shares the record, so that records do not
- * accumulate. */
+/* A graph that is assessed again shares the record. */
 inlay_status proxy_assess(void *state, const inlay_assess_request *request, inlay_diag *diag)
 {
     isolate_proxy *self = state;
@@ -299,6 +343,9 @@ inlay_status proxy_assess(void *state, const inlay_assess_request *request, inla
         proxy_end(self, &call);
     }
     proxy_leave_graph(self, record->graph, true);
+    if (status == INLAY_OK && (earlier != NULL || record->offer_count > 0) &&
+        !add_owner(earlier != NULL ? earlier : record, request->graph))
+        status = no_memory(diag, "to assess a graph");
     if (status == INLAY_OK && earlier == NULL && record->offer_count > 0)
         add_record(self, record);
     else
@@ -317,6 +364,32 @@ static proxy_record *find_record(isolate_proxy *self, uint64_t cookie)
         record = record->next;
     (void)pthread_mutex_unlock(&self->process.lock);
     return record;
+}
+
+void proxy_hold_offers(isolate_proxy *self, const uint64_t *cookies, uint32_t count)
+{
+    (void)pthread_mutex_lock(&self->renew_lock);
+    for (uint32_t i = 0; i < count; i++) {
+        proxy_record *record = find_record(self, cookies[i]);
+
+        if (record != NULL)
+            record->uses++;
+    }
+    (void)pthread_mutex_unlock(&self->renew_lock);
+}
+
+void proxy_drop_offers(isolate_proxy *self, const uint64_t *cookies, uint32_t count)
+{
+    (void)pthread_mutex_lock(&self->renew_lock);
+    for (uint32_t i = 0; i < count; i++) {
+        proxy_record *record = find_record(self, cookies[i]);
+
+        INLAY_CHECK(record == NULL || record->uses > 0);
+        if (record != NULL)
+            record->uses--;
+    }
+    free_unused_records(self);
+    (void)pthread_mutex_unlock(&self->renew_lock);
 }
 
 inlay_status proxy_cookies(isolate_proxy *self, proxy_call *call, const uint64_t *cookies, uint32_t count,

@@ -108,7 +108,7 @@ static bool may_restart(void *state)
 
 static const void *proxy_extension(void *state, const char *name)
 {
-    static const isolate_control control = { set_limits, may_restart };
+    static const isolate_control control = { set_limits, may_restart, proxy_forget };
     const isolate_proxy *self = state;
 
     if (strcmp(name, ISOLATE_CONTROL) == 0)

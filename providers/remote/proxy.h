@@ -26,6 +26,9 @@ typedef struct proxy_record {
     proxy_offer *offers; /* [offer_count] */
     uint32_t offer_count;
     uint32_t generation;
+    uint32_t uses; /* number of its offers in compiled regions */
+    uint32_t owner_count;
+    const inlay_graph **owners; /* [owner_count] the host's graphs that it answers, until proxy_forget() */
 } proxy_record;
 
 enum { PROXY_GRAPH_LISTS = 256 };
@@ -41,8 +44,9 @@ typedef struct isolate_proxy {
     isolate_graph *graphs[PROXY_GRAPH_LISTS]; /* by key */
     proxy_record *records;
     uint64_t next_cookie;
-    bool untrimmed;             /* constants may be in the shared memory that nothing reads */
-    pthread_mutex_t renew_lock; /* guards the offers and generations of all records; taken before process.lock */
+    bool untrimmed; /* constants may be in the shared memory that nothing reads */
+    /* guards the offers, generations and lives of all records; taken before process.lock */
+    pthread_mutex_t renew_lock;
     /* Written before create returns: */
     isolate_start *start; /* in the shared arguments */
     inlay_ext_weights weights;
@@ -63,6 +67,7 @@ typedef struct proxy_compiled {
     isolate_arena arena;
     isolate_compile *request; /* in the shared arguments */
     uint64_t *cookies;        /* [offer_count] the host's */
+    bool holds_offers;        /* see proxy_hold_offers() */
     uint8_t *answers;         /* [value_count] in the shared results */
     uint8_t *used;            /* [value_count] other than 0: a value of the region's nodes */
     proxy_constant *constants;
@@ -134,6 +139,11 @@ inlay_status proxy_cost_region(void *state, const inlay_region_cost_request *req
  * generation of the process has made are assessed again. */
 INLAY_NODISCARD inlay_status proxy_cookies(isolate_proxy *self, proxy_call *call, const uint64_t *cookies,
                                            uint32_t count, uint64_t *out, inlay_diag *diag);
+/* The host uses none of the offers for the graph any more. Compiled regions keep theirs. */
+void proxy_forget(void *state, const inlay_graph *graph);
+/* Keeps the offers of the host's cookies until proxy_drop_offers() of the same. */
+void proxy_hold_offers(isolate_proxy *self, const uint64_t *cookies, uint32_t count);
+void proxy_drop_offers(isolate_proxy *self, const uint64_t *cookies, uint32_t count);
 void proxy_free_records(isolate_proxy *self);
 
 inlay_status proxy_compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,

@@ -92,6 +92,8 @@ static bool pack_compile(isolate_proxy *self, proxy_compiled *region, const inla
 
 static void free_region(isolate_proxy *self, proxy_compiled *region)
 {
+    if (region->holds_offers)
+        proxy_drop_offers(self, region->cookies, region->request->request.offer_count);
     if (region->graph != NULL) {
         (void)pthread_mutex_lock(&self->process.lock);
         for (uint32_t i = 0; i < region->constant_count; i++)
@@ -197,6 +199,9 @@ inlay_status proxy_compile(void *state, const inlay_compile_request *request, in
     (void)pthread_mutex_lock(&self->process.lock);
     packed = pack_compile(self, region, request);
     (void)pthread_mutex_unlock(&self->process.lock);
+    if (packed)
+        proxy_hold_offers(self, region->cookies, request->offer_count);
+    region->holds_offers = packed;
     status = packed ? proxy_begin(self, &call, diag) : no_memory(diag, "to compile a region");
     if (status == INLAY_OK) {
         status = compile_now(self, &call, region, &wait, &resident, diag);

@@ -40,7 +40,7 @@ GROUPS = [
     ("Models", ["models", "choosing", "reading", "speed", "bounded", "quantizing", "numerics", "verifying", "prepost", "decoding",
                 "bundles", "devices", "configuration", "security", "upgrading", "troubleshooting"]),
     ("Programs", ["programs", "guide-python", "guide-cpp", "guide-node", "guide-web", "guide-java", "guide-onnxruntime",
-                  "guide-python-onnxruntime", "guide-node-onnxruntime", "guide-web-onnxruntime", "guide-onnxruntime-ep", "server", "guide-packaging"]),
+                  "guide-python-onnxruntime", "guide-node-onnxruntime", "guide-web-onnxruntime", "guide-onnxruntime-ep", "server", "machines", "guide-packaging"]),
     ("Plugins", ["operators", "guide-operator", "guide-provider", "guide-device", "plugins", "vendors", "shipping"]),
     ("Reference", ["verbs", "options", "providers", "types", "api", "api-types", "api-status", "api-cpp", "api-python",
                    "api-node", "api-web", "api-onnxruntime", "abi", "abi-graph", "abi-host", "abi-cost",

@@ -4,6 +4,7 @@ are refused.
 
   package.py INLAY     the executable
 """
+import contextlib
 import hashlib
 import json
 import os
@@ -15,12 +16,14 @@ import sys
 import tempfile
 import time
 import unittest
+import urllib.error
 import urllib.request
 
 import numpy as np
 from onnx import TensorProto, external_data_helper, helper, load, numpy_helper, save
 
 INLAY = os.path.abspath(sys.argv[1])
+ADMIN = "0123456789abcdef0123456789abcdef"
 RNG = np.random.default_rng(7)
 
 
@@ -118,27 +121,78 @@ class Packages(unittest.TestCase):
 
     @unittest.skipUnless(os.path.exists(INLAY + "-serve"), "inlay-serve is not built")
     def test_serve(self):
+        with self.serving("model.pkg") as ask:
+            self.assertEqual(ask("GET", "")["inputs"][0]["name"], "x")
+
+    @contextlib.contextmanager
+    def serving(self, models, *flags):
+        """A server that has loaded model.pkg; a function that sends a request about it, and returns the answer."""
         ports = []
         for _ in range(2):
             with socket.create_server(("127.0.0.1", 0)) as free:
                 ports.append(str(free.getsockname()[1]))
+
+        def ask(method, path, body=None):
+            request = urllib.request.Request(f"http://127.0.0.1:{ports[0]}/v2/models/model.pkg{path}", method=method,
+                                             headers={"Authorization": "Bearer " + ADMIN},
+                                             data=json.dumps(body).encode() if body is not None else None)
+            with urllib.request.urlopen(request) as answer:
+                return json.load(answer)
+
         environment = dict(os.environ, INLAY_CACHE_DIR="", XDG_CONFIG_HOME=self.top + "/none", HOME=self.top)
-        with subprocess.Popen([INLAY, "serve", "model.pkg", "--port", ports[0], "--grpc-port", ports[1]], env=environment,
-                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as server:
+        with subprocess.Popen([INLAY, "serve", models, "--port", ports[0], "--grpc-port", ports[1], *flags],
+                              env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as server:
             try:
                 for _ in range(600):
                     try:
-                        with urllib.request.urlopen(f"http://127.0.0.1:{ports[0]}/v2/models/model.pkg") as answer:
-                            self.assertEqual(json.load(answer)["inputs"][0]["name"], "x")
+                        ask("GET", "")
                         break
                     except OSError:
                         self.assertIsNone(server.poll(), "the server has ended")
                         time.sleep(0.1)
                 else:
                     self.fail("the model is not ready")
+                yield ask
             finally:
                 server.terminate()
                 server.communicate(timeout=60)
+
+    @unittest.skipUnless(os.path.exists(INLAY + "-serve"), "inlay-serve is not built")
+    def test_variants_are_named(self):
+        """A change of a package's variant is a rollout, which names both, and so does the trace of requests."""
+        config = pathlib.Path("models/model.pkg/config.yaml")
+        body = {"inputs": [{"name": "x", "shape": [8, 256], "datatype": "FP32",
+                            "data": RNG.standard_normal(2048).tolist()}]}
+
+        def configure(variant):
+            new = config.with_suffix(".new")
+            new.write_text("rollout: shadow\nrollout_percent: 100\nrollout_requests: 4\nrollout_bound: 1\n"
+                           f"rollout_median_ratio: 0\nrollout_tail_ratio: 0\noptions: [ladder={variant}]\n")
+            new.rename(config)
+
+        shutil.copytree("model.pkg", "models/model.pkg")
+        configure("fp32")
+        pathlib.Path("admins").write_text(ADMIN)
+        os.chmod("admins", 0o600)
+        with self.serving("models", "--poll-ms", "50", "--admin-token-file", "admins", "--trace-file", "trace") as ask:
+            ask("POST", "/trace/setting", {"trace_level": ["TIMESTAMPS"], "trace_rate": "1"})
+            self.assertEqual(ask("POST", "/infer", body)["parameters"]["variant"], "fp32")
+            configure("int4")
+            rollout = {}
+            for _ in range(600):
+                answer = ask("POST", "/infer", body)
+                try:
+                    rollout = ask("GET", "/rollout")
+                except urllib.error.HTTPError:  # there is none yet
+                    pass
+                if rollout.get("state") == "promoted" and answer["parameters"]["variant"] == "int4":
+                    break
+                time.sleep(0.05)
+            self.assertEqual([rollout.get(key) for key in ("state", "stable_variant", "candidate_variant")],
+                             ["promoted", "fp32", "int4"], rollout)
+            self.assertIn("; variant int4 (before: fp32)", rollout["reason"])
+        traced = [record["variant"] for record in json.loads(pathlib.Path("trace").read_text()) if "model_name" in record]
+        self.assertEqual([traced[0], traced[-1]], ["fp32", "int4"])
 
     def foreign(self, change=lambda manifest, component: None):
         """A package as other tools make them: a component and its settings in files, weights in a shared asset."""

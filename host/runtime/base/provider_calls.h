@@ -15,6 +15,23 @@ static inline inlay_status call_assess(const inlay_provider *table, void *state,
     return table->assess(state, &request, diag);
 }
 
+/* An extension of this host's own: providers that keep what they offer for a graph until the host has finished with it
+ * (isolated ones). */
+#define EXTENSION_FORGET "host_forget"
+typedef struct extension_forget {
+    void (*forget)(void *state, const inlay_graph *graph);
+} extension_forget;
+
+/* States that the offers for the graph, which was passed to call_assess(), are not used any more except by compiled
+ * regions. */
+static inline void call_forget(const inlay_provider *table, void *state, const inlay_graph *graph)
+{
+    const extension_forget *extension = table->extension != NULL ? table->extension(state, EXTENSION_FORGET) : NULL;
+
+    if (extension != NULL)
+        extension->forget(state, graph);
+}
+
 /* What a buffer is for, see inlay_alloc_request. */
 typedef struct buffer_use {
     uint32_t usage;    /* INLAY_USE_* */

@@ -5,7 +5,9 @@
 #include "base/float_state.h"
 #include "base/boundary.h"
 #include "base/memory.h"
+#include "base/provider_calls.h"
 #include "plugin/crash.h"
+#include "plugin/isolate.h"
 #include "plugin/module.h"
 
 /* Restores the floating-point state, and counts the calls that had changed it. */
@@ -390,10 +392,21 @@ static void wrap_extensions(struct guard *guard)
     }
 }
 
-static const void *guard_extension(void *state, const char *name)
+static void guard_forget(void *state, const inlay_graph *graph)
 {
     struct guard *guard = state;
+    const isolate_control *control = find_extension(guard, ISOLATE_CONTROL);
 
+    control->forget(guard->state, graph);
+}
+
+static const void *guard_extension(void *state, const char *name)
+{
+    static const extension_forget forget = { guard_forget };
+    struct guard *guard = state;
+
+    if (strcmp(name, EXTENSION_FORGET) == 0)
+        return guard->module->isolated ? &forget : NULL;
     if (strcmp(name, INLAY_EXT_KERNELS) == 0)
         return guard->real_kernels != NULL ? &guard->kernels : NULL;
     if (strcmp(name, INLAY_EXT_STATES) == 0)

@@ -7,6 +7,7 @@
 #include "inlay/status.h"
 #include <stdbool.h>
 
+struct inlay_graph;
 struct inlay_plugin;
 /* Starts a process of the helper (inlay-probe) that loads the file, and gets the plug-in's description, which lives
  * until its shutdown has returned. Texts are copied. fd is a descriptor of the file; it is duplicated.
@@ -24,5 +25,7 @@ typedef struct isolate_control {
     void (*set_limits)(void *state, const isolate_limits *limits);
     /* After INLAY_DEVICE_LOST: may the provider's process be started again? Its next call then starts it. */
     bool (*may_restart)(void *state);
+    /* The host uses none of the offers for the graph any more, except in compiled regions. */
+    void (*forget)(void *state, const struct inlay_graph *graph);
 } isolate_control;
 #endif

@@ -157,6 +157,16 @@ static bool is_slower(const rollout_figures *figures, double share, double ratio
     return true;
 }
 
+/* Adds the variants of a model package, if both versions are packages. */
+static void add_variants(const rollout_figures *figures, char *reason)
+{
+    const size_t used = strlen(reason);
+
+    if (figures->candidate_variant[0] != '\0' && figures->stable_variant[0] != '\0')
+        (void)snprintf(reason + used, ROLLOUT_REASON_BYTES - used, "; variant %s (before: %s)",
+                       figures->candidate_variant, figures->stable_variant);
+}
+
 rollout_state rollout_decide(const rollout_rules *rules, const rollout_figures *figures, char *reason)
 {
     uint64_t pairs = figures->compared + figures->failed, wrong = figures->failed + figures->unlike;
@@ -193,5 +203,6 @@ rollout_state rollout_decide(const rollout_rules *rules, const rollout_figures *
         (void)snprintf(reason + used, ROLLOUT_REASON_BYTES - (size_t)used,
                        "runs take %.3g ms (median; before: %.3g ms)", rollout_times_at(&figures->candidate, 0.5) / 1e6,
                        rollout_times_at(&figures->stable, 0.5) / 1e6);
+    add_variants(figures, reason);
     return ROLLOUT_PROMOTED;
 }

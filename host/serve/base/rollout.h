@@ -46,6 +46,8 @@ typedef struct rollout_figures {
     struct agree outputs[ROLLOUT_OUTPUTS];
     char names[ROLLOUT_OUTPUTS][ROLLOUT_NAME_BYTES]; /* of the outputs */
     rollout_times stable, candidate;                 /* of pairs of runs that had one request each */
+    /* of a model package that ran in the last pair; "": it was none */
+    char stable_variant[ROLLOUT_NAME_BYTES], candidate_variant[ROLLOUT_NAME_BYTES];
 } rollout_figures;
 
 /* The settings: X(name). */

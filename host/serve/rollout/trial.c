@@ -34,8 +34,9 @@ struct trial {
     kept_output *outputs; /* [output_count]; NULL: not kept */
     uint32_t output_count;
     uint64_t ns;
-    uint32_t threads; /* of the run */
-    bool was_alone;   /* in its run */
+    const char *variant; /* job_run.variant */
+    uint32_t threads;    /* of the run */
+    bool was_alone;      /* in its run */
 
     /* The copy. */
     infer_request request;
@@ -229,6 +230,11 @@ static inlay_status compare(const struct trial *trial, const infer_output *outpu
     return status;
 }
 
+static void set_variant(char *name, const char *variant)
+{
+    (void)snprintf(name, ROLLOUT_NAME_BYTES, "%s", variant != NULL ? variant : "");
+}
+
 /* Adds a pair to the statistics. */
 static void add_pair(const struct trial *trial, const struct agree *sums, bool is_unlike)
 {
@@ -240,6 +246,8 @@ static void add_pair(const struct trial *trial, const struct agree *sums, bool i
         return;
     figures->compared++;
     figures->unlike += is_unlike;
+    set_variant(trial->by_candidate ? figures->candidate_variant : figures->stable_variant, trial->variant);
+    set_variant(trial->by_candidate ? figures->stable_variant : figures->candidate_variant, job->run.variant);
     for (uint32_t i = 0; i < ROLLOUT_OUTPUTS; i++)
         agree_merge(&figures->outputs[i], &sums[i]);
     if (alike && (double)figures->compared > trial->rollout->rules.requests / UNTIMED) {
@@ -317,6 +325,7 @@ void trial_keep(struct job *job, const inlay_diag *failure, const infer_output *
     if (trial == NULL)
         return;
     trial->ns = job->run.compute_ns;
+    trial->variant = job->run.variant;
     trial->threads = job->run.threads;
     trial->was_alone = job->run.rows == job->size.rows;
     if (trial->is_retried)

@@ -11,6 +11,14 @@ static void write_number(struct strbuf *to, const char *key, uint64_t value)
     strbuf_format(to, ",\"%s\":%llu", key, (unsigned long long)value);
 }
 
+static void write_variant(struct strbuf *to, const char *key, const char *variant)
+{
+    if (variant[0] == '\0')
+        return;
+    strbuf_format(to, ",\"%s\":", key);
+    strbuf_json(to, variant, strlen(variant));
+}
+
 /* A time in nanoseconds as milliseconds. */
 static void write_times(struct strbuf *to, const char *key, const rollout_times *times)
 {
@@ -52,6 +60,8 @@ static void write_rollout(struct strbuf *to, const rollout_record *record)
     strbuf_format(to, ",\"rollout\":\"%s\",\"stable\":\"%llu\",\"candidate\":\"%llu\"",
                   rollout_mode_name(record->rules.mode), (unsigned long long)record->stable,
                   (unsigned long long)record->version);
+    write_variant(to, "stable_variant", figures->stable_variant);
+    write_variant(to, "candidate_variant", figures->candidate_variant);
     write_number(to, "requests", requests);
     write_number(to, "chosen", rollout_chosen(&record->rules, requests));
     write_number(to, "compared", figures->compared);

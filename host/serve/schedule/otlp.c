@@ -26,7 +26,7 @@ typedef enum span_part { PART_INFER, PART_RECEIVE, PART_QUEUE, PART_RUN, PART_ST
 
 /* A request. */
 typedef struct span_record {
-    char model[BOARD_NAME_BYTES], version[24];
+    char model[BOARD_NAME_BYTES], version[24], variant[64]; /* of a model package; "": none */
     uint8_t trace[TRACE_BYTES], parent[SPAN_BYTES];
     bool has_parent;
     uint64_t id; /* of its span; its parts have the next numbers */
@@ -144,6 +144,7 @@ void otlp_add(struct otlp *otlp, struct job *job, const char *traceparent, uint6
     record.id = next_id(otlp);
     (void)snprintf(record.model, sizeof record.model, "%s", job->model->name);
     (void)snprintf(record.version, sizeof record.version, "%s", job->model->version);
+    (void)snprintf(record.variant, sizeof record.variant, "%s", job->run.variant != NULL ? job->run.variant : "");
     record.arrived_ns = job->arrived_ns;
     record.received_ns = job->received_ns;
     record.started_ns = job->run.started_ns;
@@ -265,8 +266,13 @@ static void write_record(struct strbuf *to, const span_record *record, uint64_t 
     strbuf_format(to,
                   ",\"attributes\":[{\"key\":\"model.name\",\"value\":{\"stringValue\":\"%s\"}},"
                   "{\"key\":\"model.version\",\"value\":{\"stringValue\":\"%s\"}},"
-                  "{\"key\":\"request.rows\",\"value\":{\"intValue\":\"%llu\"}}],\"status\":{",
+                  "{\"key\":\"request.rows\",\"value\":{\"intValue\":\"%llu\"}}",
                   record->model, record->version, (unsigned long long)record->rows);
+    if (record->variant[0] != '\0') {
+        strbuf_text(to, ",");
+        write_attribute(to, "model.variant", record->variant);
+    }
+    strbuf_text(to, "],\"status\":{");
     if (record->failure[0] != '\0') {
         strbuf_text(to, "\"code\":2,\"message\":");
         strbuf_json(to, record->failure, strlen(record->failure));

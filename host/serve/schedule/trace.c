@@ -265,7 +265,14 @@ void trace_request(struct trace *trace, const struct job *job, uint64_t answered
         unsigned long long id = trace->written + 1;
 
         strbuf_format(&record, "%s{\"id\":%llu,\"model_name\":\"%s\",\"model_version\":%s",
-                      trace->end == 0 ? "[\n" : id > 1 ? ",\n" : "\n", id, job->model->name, job->model->version);
+                      trace->end == 0 ? "[\n"
+                      : id > 1        ? ",\n"
+                                      : "\n",
+                      id, job->model->name, job->model->version);
+        if (job->run.variant != NULL) {
+            strbuf_text(&record, ",\"variant\":");
+            strbuf_json(&record, job->run.variant, strlen(job->run.variant));
+        }
         if (job->request->id[0] != '\0') {
             strbuf_text(&record, ",\"request_id\":");
             strbuf_json(&record, job->request->id, strlen(job->request->id));

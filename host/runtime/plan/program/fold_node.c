@@ -183,8 +183,10 @@ static bool any_offers(const partition_provider *providers, uint32_t count, bool
     if (single_node_graph(graph, node, NULL, INLAY_NONE, made, &arena, &single) == INLAY_OK)
         for (uint32_t i = 0; !fold.offered && i < count; i++)
             if ((accepts == NULL || accepts(&providers[i])) &&
-                partition_knows_types(graph, node, providers[i].abi_minor))
+                partition_knows_types(graph, node, providers[i].abi_minor)) {
                 (void)call_assess(providers[i].table, providers[i].state, &single, &candidate, &sink, NULL);
+                call_forget(providers[i].table, providers[i].state, &single);
+            }
     arena_deinit(&arena);
     return fold.offered;
 }
@@ -255,6 +257,7 @@ static const partition_provider *find_offer(const partition_provider *providers,
             *out_cookie = fold.cookie;
             return provider;
         }
+        call_forget(provider->table, provider->state, single);
     }
     return NULL;
 }
@@ -362,8 +365,10 @@ inlay_status program_run_node(const node_run *run, inlay_tensor_view *results, i
         return INLAY_UNSUPPORTED;
     constants = (fold_constants){ folder, single.values, NULL, single.value_count, run->arena };
     request.constants = arena_alloc(run->arena, (size_t)single.value_count + 1);
-    if (request.constants == NULL || !make_parts(run, &single, &constants, &parts))
-        return no_memory(diag, "to run node '%s'", run->node->info.name.data);
+    if (request.constants == NULL || !make_parts(run, &single, &constants, &parts)) {
+        status = no_memory(diag, "to run node '%s'", run->node->info.name.data);
+        goto done;
+    }
     request.inputs = parts.inputs;
     request.input_count = parts.input_count;
     request.outputs = parts.outputs;
@@ -395,6 +400,7 @@ inlay_status program_run_node(const node_run *run, inlay_tensor_view *results, i
 done:
     if (compiled != NULL)
         provider->table->release_compiled(provider->state, compiled);
+    call_forget(provider->table, provider->state, &single);
     return status;
 }
 

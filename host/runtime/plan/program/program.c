@@ -1,5 +1,6 @@
 /* plan/program/program.c - queries about programs, and their release. */
 #include "base/memory.h"
+#include "base/provider_calls.h"
 #include "inlay/check.h"
 #include "inlay/plugin.h"
 #include "plan/program/compile.h"
@@ -156,6 +157,8 @@ void program_destroy(struct program *program)
     if (program == NULL)
         return;
     program_release_regions(program);
+    for (uint32_t i = 0; i < program->env->provider_count; i++)
+        call_forget(program->env->providers[i].table, program->env->providers[i].state, &program->snapshot);
     for (uint32_t i = 0; program->fallback.base == NULL && i < program->body_count; i++)
         program_destroy(program->bodies[i]);
     for (uint32_t i = 0; i < program->constants.owned_count; i++)
