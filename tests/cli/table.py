@@ -246,7 +246,7 @@ class Table(unittest.TestCase):
         for verb in VERBS:
             lines = examples(verb)
             self.assertTrue(lines, f"{verb} has no examples")
-            if verb in ("generate", "chat", "tokenize"):  # run with a language model by tests/texts/chat.sh
+            if verb in ("generate", "chat", "tokenize", "transcribe"):  # run with a model by tests/texts/chat.sh and serve_speech
                 continue
             if verb == "serve" or (verb in SLOW and not ALL):
                 lines = [l for l in lines if l == "inlay serve --help" or (verb == "tune" and "--" not in l)]
@@ -420,6 +420,7 @@ class Table(unittest.TestCase):
         "providers": ["", "--options", "--operators", "--kernels"],
         # These have no tables, or need minutes; `plugin-check` prints lines as they come.
         "bundle": [], "serve": [], "plugin-check": [], "admit": [], "generate": [], "chat": [], "tokenize": [],
+        "transcribe": [],
     }
 
     def test_lines_fit_80_columns(self):

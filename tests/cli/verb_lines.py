@@ -15,7 +15,7 @@ PLAIN = {
     "tune": "model.onnx --budget-s 0.1", "quantize": "model.onnx -o out.onnx", "compare": "model.onnx model.onnx",
     "lock": "model.onnx -o out.lock --no-time", "bisect": "model.onnx", "profile": "model.onnx --runs 2 --no-peak", "explain": "model.onnx",
     "advise": "model.onnx --deadline-ms 1000 --on zen4 --threads 1", "partition": "model.onnx", "config": "", "cache": "", "providers": "", "plugin-check": None,
-    "generate": None, "chat": None, "tokenize": None,
+    "generate": None, "chat": None, "tokenize": None, "transcribe": None,
 }
 LONG = {
     "bench": "model.onnx --seconds 60", "doctor": "model.onnx --seconds 60", "profile": "model.onnx --runs 4000 --seconds 60 --no-peak",
@@ -32,7 +32,7 @@ LONG = {
 BEHIND = {"advise": "--deadline-ms 1000 --on zen4", "generate": "--prompt x", "tokenize": "--text x",
           "extract": "--outputs y -o out.onnx", "edit": "--set-metadata a=b -o out.onnx", "bundle": "-o out",
           "pipe": "--post softmax -o out.onnx", "reduce": "--check false -o out.onnx", "quantize": "-o out.onnx", "lock": "-o out.lock",
-          "optimize": "-o out.onnx", "doctor": "--seconds 0", "compare": "@", "diff": "@", "serve": None, "test": "",
+          "optimize": "-o out.onnx", "doctor": "--seconds 0", "compare": "@", "diff": "@", "serve": None, "transcribe": None, "test": "",
           "sign": "--key key.pem", "verify": "--key key.pem", "verify-run": None, "pack": "--variants fp32 -o out.pkg", "admit": None, "plugin-check": "", "config": None, "cache": None, "providers": None}
 
 

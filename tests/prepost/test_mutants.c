@@ -119,18 +119,32 @@ static void damaged_pictures(void **state)
 
 static void damaged_sounds(void **state)
 {
-    static const char wav[] = "RIFF\x2c\0\0\0WAVEfmt \x10\0\0\0\x01\0\x02\0\x40\x1f\0\0\0\x7d\0\0\x04\0\x10\0"
-                              "data\x08\0\0\0\0\x40\0\xc0\0\x20\0\x20";
+    /* 16 bits with two channels, 24 bits, floats, A-law. */
+#define SOUND(head, data)                                                                                              \
+    {                                                                                                                  \
+        "RIFF\x2c\0\0\0WAVEfmt \x10\0\0\0" head data, sizeof head + sizeof data + 18                                   \
+    }
+    static const struct {
+        const char *bytes;
+        size_t count;
+    } files[] = {
+        SOUND("\x01\0\x02\0\x40\x1f\0\0\0\x7d\0\0\x04\0\x10\0", "data\x08\0\0\0\0\x40\0\xc0\0\x20\0\x20"),
+        SOUND("\x01\0\x01\0\x80\x3e\0\0\x80\xbb\0\0\x03\0\x18\0", "data\x06\0\0\0\1\2\3\4\5\6"),
+        SOUND("\x03\0\x01\0\x80\x3e\0\0\0\xfa\0\0\x04\0\x20\0", "data\x08\0\0\0\0\0\0\x3f\0\0\x80\x7f"),
+        SOUND("\x06\0\x01\0\x40\x1f\0\0\x40\x1f\0\0\x01\0\x08\0", "data\4\0\0\0\1\2\3\4"),
+    };
+#undef SOUND
     uint64_t seed = 5;
 
     (void)state;
     for (int i = 0; i < 5000; i++) {
         inlay_diag diag = INLAY_DIAG_INIT;
         size_t count;
-        uint8_t *made = mutate((const uint8_t *)wav, sizeof wav - 1, &seed, &count), *own = exact(made, count);
+        const uint8_t *file = (const uint8_t *)files[i % 4].bytes;
+        uint8_t *made = mutate(file, files[i % 4].count, &seed, &count), *own = exact(made, count);
         struct sound sound;
 
-        if (sound_decode(own, count, i % 2 == 0, &sound, &diag) == INLAY_OK) {
+        if (sound_decode(own, count, i % 8 < 4, &sound, &diag) == INLAY_OK) {
             assert_true(sound.frames >= 0 && sound.frames <= (int64_t)count);
             free(sound.samples);
         } else {

@@ -224,6 +224,18 @@ static inlay_status add_package(struct folder *folder, const char *path, const c
     return status;
 }
 
+/* Adds a file of a model in the folder `path` as Hugging Face publishes it. */
+static inlay_status add_published_file(struct folder *folder, const char *path, const char *name, const char *file,
+                                       inlay_diag *diag)
+{
+    if (!folder_is_name(name, strlen(name)))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "'%s' is not a name of a model: letters, digits, '.', '_' and '-', at most %d; rename the "
+                          "folder, or set model_name",
+                          name, FOLDER_MAX_NAME);
+    return add(folder, name, strlen(name), file, path, false, diag);
+}
+
 /* Adds a model for speech, by its encoder. */
 static inlay_status add_speech(struct folder *folder, const char *path, const char *name, const char *variant,
                                inlay_diag *diag)
@@ -231,7 +243,7 @@ static inlay_status add_speech(struct folder *folder, const char *path, const ch
     speech_files files;
     const inlay_status status = speech_files_find(path, variant, &files, diag);
 
-    return status == INLAY_OK ? add(folder, name, strlen(name), files.encoder, path, false, diag) : status;
+    return status == INLAY_OK ? add_published_file(folder, path, name, files.encoder, diag) : status;
 }
 
 /* Adds the parts of a model as Hugging Face publishes it; nothing, if the folder is none, or has versions. */
@@ -256,13 +268,8 @@ static inlay_status add_published(struct folder *folder, const char *path, const
 
         (void)snprintf(full, sizeof full, parts.count > 1 ? "%s.%s" : "%s", name, parts.parts[i]);
         status = model_folder_choose(&parts, i, variant, file, diag);
-        if (status == INLAY_OK && !folder_is_name(full, strlen(full)))
-            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                                "'%s' is not a name of a model: letters, digits, '.', '_' and '-', at most %d; rename "
-                                "the folder, or set model_name",
-                                full, FOLDER_MAX_NAME);
         if (status == INLAY_OK)
-            status = add(folder, full, strlen(full), file, path, false, diag);
+            status = add_published_file(folder, path, full, file, diag);
     }
     return status;
 }

@@ -273,8 +273,8 @@ done:
 
 /* Loads a part of the decoder of a model for speech. */
 static inlay_status load_decoder(const struct repository *repository, const model_config *config,
-                                 const struct model *model, const char *path, struct model **out_decoder,
-                                 inlay_diag *diag)
+                                 const struct model *model, const char *part, const char *path,
+                                 struct model **out_decoder, inlay_diag *diag)
 {
     model_settings settings = config->settings;
     inlay_options *options = NULL;
@@ -284,7 +284,7 @@ static inlay_status load_decoder(const struct repository *repository, const mode
     settings.max_batch = settings.instances = 1;
     settings.max_sequences = 0;
     settings.warmup = false;
-    (void)snprintf(name, sizeof name, "%s:decoder", model->name);
+    (void)snprintf(name, sizeof name, "%s:%s", model->name, part);
     INLAY_TRY(settings_options(repository->settings, &options, diag));
     INLAY_TRY(model_config_apply(config, options, diag));
     INLAY_TRY(model_load(name, model->number, path, &settings, options, NULL, out_decoder, diag));
@@ -304,9 +304,9 @@ static inlay_status load_speech(const struct repository *repository, const found
     inlay_status status;
 
     INLAY_TRY(speech_files_find(found->config, settings_text(repository->settings, SET_variant), &files, diag));
-    INLAY_TRY(load_decoder(repository, config, model, files.decoder, &speech->decoder, diag));
+    INLAY_TRY(load_decoder(repository, config, model, "decoder", files.decoder, &speech->decoder, diag));
     if (files.past[0] != '\0')
-        INLAY_TRY(load_decoder(repository, config, model, files.past, &speech->past, diag));
+        INLAY_TRY(load_decoder(repository, config, model, "past", files.past, &speech->past, diag));
     source.decoder = speech->decoder->session;
     source.past = speech->past != NULL ? speech->past->session : NULL;
     INLAY_TRY(speech_model_open(&source, &speech->model, diag));

@@ -1,6 +1,7 @@
 """POST /v1/audio/transcriptions and /v1/audio/translations: tokens, texts, times and refusals, compared with a small
 Whisper in numpy (whisper.py)."""
 import concurrent.futures
+import ctypes
 import json
 import os
 import random
@@ -23,7 +24,7 @@ except ImportError:
 import whisper
 from whisper import RATE, text_of
 
-SERVE, DOOR = os.environ["INLAY_SERVE"], os.environ["SPEECH_DOOR"]
+CLI, SERVE, DOOR = (os.environ[name] for name in ("INLAY", "INLAY_SERVE", "SPEECH_DOOR"))
 MODEL = whisper.Model(3)
 
 
@@ -88,6 +89,26 @@ def wav(data, kind=1, bits=16, channels=1, rate=RATE):
     head = struct.pack("<HHIIHH", kind, channels, rate, rate * width, width, bits)
     return (b"RIFF" + struct.pack("<I", 36 + len(data)) + b"WAVEfmt \x10\0\0\0" + head + b"data" +
             struct.pack("<I", len(data)) + data)
+
+
+def sndfile(path, sound, form):
+    """Writes a file in another format; False: libsndfile is not there, or lacks the format."""
+    class Info(ctypes.Structure):
+        _fields_ = [("frames", ctypes.c_int64)] + [(name, ctypes.c_int) for name in
+                                                   ("rate", "channels", "form", "sections", "seekable")]
+    try:
+        library = ctypes.CDLL("libsndfile.so.1")
+    except OSError:
+        return False
+    library.sf_open.restype = ctypes.c_void_p
+    library.sf_write_short.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+    library.sf_close.argtypes = [ctypes.c_void_p]
+    file = library.sf_open(path.encode(), 0x20, ctypes.byref(Info(0, RATE, 1, form, 0, 0)))
+    if not file:
+        return False
+    written = library.sf_write_short(file, sound.ctypes.data, len(sound))
+    library.sf_close(file)
+    return written == len(sound)
 
 
 SHORT, LONG = samples(5), samples(40)
@@ -212,6 +233,17 @@ class Speech(unittest.TestCase):
         eight = (SHORT // 256 + 128).astype(np.uint8)
         self.check(self.server.ask(wav(eight.tobytes(), bits=8), response_format="verbose_json"),
                    MODEL.transcribe((eight.astype(float) - 128) / 128, times=True))
+        path = os.path.join(self.root, "sound")
+        for kind in 0x170002, 0x200060:  # FLAC, Ogg Vorbis
+            if not sndfile(path, SHORT, kind):
+                continue
+            with open(path, "rb") as opened:
+                code, _, body = self.server.send(opened.read())
+            if b"built without libsndfile" not in body:
+                self.assertEqual(code, 200, body)
+                self.assertEqual(json.loads(body)["usage"], want["usage"])
+                if kind == 0x170002:  # the same samples
+                    self.assertEqual(json.loads(body), want)
         for rate in 8000, 44100, 48000:
             made = self.server.ask(wav(samples(5).tobytes(), rate=rate), response_format="verbose_json")
             self.assertAlmostEqual(made["duration"], 5 * RATE / rate, delta=1e-3)
@@ -296,6 +328,33 @@ class Speech(unittest.TestCase):
             self.assertEqual(made.returncode, 2)
             self.assertIn(words, made.stderr)
             self.assertEqual(made.stderr.count("\n"), 1)
+
+    def test_verb(self):
+        """inlay transcribe, and its refusals."""
+        path, folder = os.path.join(self.root, "verb.wav"), os.path.join(self.root, "tiny")
+        with open(path, "wb") as file:
+            file.write(wav(LONG.tobytes()))
+
+        def run(*args):
+            return subprocess.run([CLI, "transcribe", *args, "--no-config"], capture_output=True, text=True, check=False)
+        found, segments = MODEL.transcribe(LONG / 32768)
+        texts = [text_of(one["tokens"]) for one in segments]
+        self.assertEqual(run(folder, path).stdout, "".join(texts).strip(" ") + "\n")
+        self.assertEqual(run(folder, path, "--times").stdout, "".join(
+            f"{one['start']:.2f}\t{one['end']:.2f}\t{text.removeprefix(' ')}\n" for one, text in zip(segments, texts)))
+        made = json.loads(run(folder, path, "--json", "--variant", "fp32").stdout)
+        self.assertEqual((made["language"], made["seconds"]), (found, 40))
+        self.assertEqual([one["text"] for one in made["segments"]], texts)
+        made = json.loads(run(folder, path, "--json", "--language", "fr", "--translate", "--prompt", "abc").stdout)
+        self.assertEqual([one["text"] for one in made["segments"]], [
+            text_of(one["tokens"]) for one in MODEL.transcribe(LONG / 32768, "fr", "translate", prompt="abc")[1]])
+        for args, words in (((folder, path, "--variant", "q4"), "no variant 'q4' of encoder_model"),
+                            ((folder, path, "--language", "xx"), "no language 'xx'"), ((folder,), "no sound file given"),
+                            ((path, path), "is not the folder of a model for speech"), ((folder, folder), "is a directory|cannot be read|Is a directory")):
+            made = run(*args)
+            self.assertNotEqual(made.returncode, 0)
+            self.assertRegex(made.stderr, words)
+            self.assertEqual(made.stderr.count("\n"), 1, made.stderr)
 
     def test_lists(self):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.server.port}/v1/models") as reply:
