@@ -36,7 +36,7 @@ def closed():
     if random.random() < 0.2: # the last one by a pattern, as the grammar writes these after the others
         schema["properties"].pop(names[-1])
         schema["patternProperties"] = {f"^{names[-1]}$": True}
-    if random.random() < 0.2:
+    elif random.random() < 0.2:
         schema["minProperties"] = random.randint(1, 2)
     return schema
 
@@ -51,6 +51,8 @@ KINDS = (lambda: {"oneOf": [closed() for _ in range(random.randint(2, 4))]},
          lambda: {**opened(), "allOf": [{"not": closed()} for _ in range(random.randint(2, 3))]},
          lambda: {**opened(), "not": {"anyOf": [closed(), closed()]}},
          lambda: {"enum": OBJECTS, "not": closed()},
+         lambda: {**opened(), "not": {"enum": random.sample(OBJECTS, random.randint(1, 3))}},
+         lambda: {**opened(), "not": {"oneOf": [closed(), {"required": some(1)}, opened()][random.randint(0, 1):]}},
          lambda: {**opened(), "if": closed(), "then": {"required": some(1)}, "else": {"maxProperties": 2}})
 
 

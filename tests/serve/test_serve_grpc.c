@@ -71,9 +71,17 @@ static void expect(const char *path, grpc_call *call, int status, const char *pa
 
 static int start(void **state)
 {
-    static const char *const flags[] = {
-        "--grpc-port", "0", "--receive-timeout-ms", "2000", "--max-body-bytes", "4096", "--instances", "1", NULL
-    };
+    static const char *const flags[] = { "--grpc-port",
+                                         "0",
+                                         "--receive-timeout-ms",
+                                         "2000",
+                                         "--max-body-bytes",
+                                         "4096",
+                                         "--max-inflight-bytes",
+                                         "200000",
+                                         "--instances",
+                                         "1",
+                                         NULL };
 
     static const struct packed variants[] = { { "one", 0.5 } };
     char path[256];
@@ -207,6 +215,44 @@ static void test_texts(void **state)
     expect(SERVICE "ModelInfer", &call, 3, "field 'name'");
     call = (grpc_call){ .sent = { 0, 0, 0, 0, 8, 0x0a, 6, 't', 'w', 'i', 'c', 'e', 0 }, .sent_bytes = 13 };
     expect(SERVICE "ModelReady", &call, 3, "field 'name'");
+}
+
+/* Lists of short texts, as many as a body may have, are read; messages that would take much more memory than that are
+ * refused. */
+static void test_many_small_fields(void **state)
+{
+    enum { TEXTS = 1300, MOST = 2000 };
+    static ProtobufCBinaryData texts[TEXTS];
+    static grpc_call call;
+    int64_t count = TEXTS;
+    Inference__Contents contents = INFERENCE__CONTENTS__INIT;
+    Inference__Tensor tensor = INFERENCE__TENSOR__INIT, *tensors[MOST];
+    Inference__InferRequest request = INFERENCE__INFER_REQUEST__INIT;
+
+    (void)state;
+    for (uint32_t i = 0; i < TEXTS; i++)
+        texts[i] = (ProtobufCBinaryData){ i % 2, (uint8_t *)(uintptr_t) "a" };
+    contents.bytes_contents = texts;
+    contents.n_bytes_contents = TEXTS;
+    tensor.name = (char *)(uintptr_t) "x";
+    tensor.datatype = (char *)(uintptr_t) "BYTES";
+    tensor.n_shape = 1;
+    tensor.shape = &count;
+    tensor.contents = &contents;
+    request.model_name = (char *)(uintptr_t) "id_BYTES";
+    request.n_inputs = 1;
+    request.inputs = tensors;
+    tensors[0] = &tensor;
+    call = (grpc_call){ .path = NULL };
+    grpc_add(&call, &request.base);
+    expect(SERVICE "ModelInfer", &call, 0, "");
+    tensor = (Inference__Tensor)INFERENCE__TENSOR__INIT;
+    for (uint32_t i = 0; i < MOST; i++)
+        tensors[i] = &tensor;
+    request.n_inputs = MOST;
+    call = (grpc_call){ .path = NULL };
+    grpc_add(&call, &request.base);
+    expect(SERVICE "ModelInfer", &call, 8, "many small fields and would take more than");
 }
 
 static void test_both_contents(void **state)
@@ -536,6 +582,7 @@ int main(void)
         cmocka_unit_test(test_metadata),
         cmocka_unit_test(test_statuses),
         cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_many_small_fields),
         cmocka_unit_test(test_both_contents),
         cmocka_unit_test(test_real_numbers),
         cmocka_unit_test(test_a_stream_of_requests),

@@ -284,17 +284,34 @@ void call_pack(struct call *call, const ProtobufCMessage *message)
         call->reply.size += protobuf_c_message_pack(message, (uint8_t *)to);
 }
 
-/* Limit of the memory of an unpacked message: many tiny fields must not take many times its size. */
+/* Limit of the memory of an unpacked message: many tiny fields must not take many times its size. An empty text, which
+ * has two bytes in the message, takes up to 57 for each of them. */
+enum { UNPACKED_BYTES = 64, ALWAYS_UNPACKED_BYTES = 16 };
+
 struct budget {
     size_t left;
+    bool is_exceeded;
 };
+
+/* Messages take no more memory than all bodies may have, unless that is little. */
+static size_t budget_of(const struct call *call, size_t bytes)
+{
+    const uint64_t limit = call->request.server->limits.inflight_bytes;
+    const size_t least = ALWAYS_UNPACKED_BYTES * bytes + 65536, most = UNPACKED_BYTES * bytes + 65536;
+
+    if (bytes > SIZE_MAX / (2 * UNPACKED_BYTES))
+        return SIZE_MAX / 2;
+    return limit == 0 || most <= limit ? most : limit > least ? (size_t)limit : least;
+}
 
 static void *budget_alloc(void *user, size_t bytes)
 {
     struct budget *budget = user;
 
-    if (bytes > SIZE_MAX / 2 || budget->left < bytes + 16)
+    if (bytes > SIZE_MAX / 2 || budget->left < bytes + 16) {
+        budget->is_exceeded = true;
         return NULL;
+    }
     budget->left -= bytes + 16;
     return malloc(bytes > 0 ? bytes : 1);
 }
@@ -307,16 +324,22 @@ static void budget_free(void *user, void *memory)
 
 void *call_unpack(struct call *call, const ProtobufCMessageDescriptor *type, const uint8_t *message, size_t bytes)
 {
-    struct budget budget = { bytes > SIZE_MAX / 32 ? SIZE_MAX / 2 : 16 * bytes + 65536 };
+    const size_t most = budget_of(call, bytes);
+    struct budget budget = { .left = most };
     ProtobufCAllocator allocator = { budget_alloc, budget_free, &budget };
     const char *bad = bytes > 0 ? grpc_bad_text(type, message, bytes) : NULL;
     void *unpacked = bad == NULL ? protobuf_c_message_unpack(type, &allocator, bytes, message) : NULL;
-    char text[160];
+    char text[240];
 
     (void)snprintf(text, sizeof text, "the text of field '%.64s' is not UTF-8, or has the character U+0000",
                    bad != NULL ? bad : "");
-    if (unpacked == NULL && bad != NULL)
-        call_fail(call, GRPC_INVALID_ARGUMENT, text);
+    if (unpacked == NULL && bad == NULL && budget.is_exceeded)
+        (void)snprintf(text, sizeof text,
+                       "the message of %zu bytes has many small fields and would take more than %zu bytes of memory; "
+                       "send fewer, or raw_input_contents",
+                       bytes, most);
+    if (unpacked == NULL && (bad != NULL || budget.is_exceeded))
+        call_fail(call, bad != NULL ? GRPC_INVALID_ARGUMENT : GRPC_RESOURCE_EXHAUSTED, text);
     else if (unpacked == NULL)
         call_fail(call, GRPC_INVALID_ARGUMENT, "the message does not match the method's request type");
     return unpacked;

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include <string.h>
 
-enum { MAX_DEPTH = 8, MAX_REFERENCES = 10, COMPARED = 8, PAIR_STEPS = 32 };
+enum { MAX_DEPTH = 8, MAX_REFERENCES = 10, COMPARED = 8, PAIR_STEPS = 32, MAX_PAIRED = 8 };
 
 /* Gives the reader a schema that it owns from now on. NULL: out of memory. */
 static json_t *keep(schema_reader *reader, json_t *schema)
@@ -143,6 +143,15 @@ static void add_negations(json_t *alternatives, const json_t *schemas, bool toge
         (void)json_array_append_new(alternatives, json_pack("{s:o}", "allOf", all));
 }
 
+/* Adds the values that match two of the schemas. */
+static void add_pairs(json_t *alternatives, const json_t *schemas)
+{
+    for (size_t i = 0; i < json_array_size(schemas); i++)
+        for (size_t k = 0; k < i; k++)
+            (void)json_array_append_new(
+                alternatives, json_pack("{s:[O, O]}", "allOf", json_array_get(schemas, k), json_array_get(schemas, i)));
+}
+
 /* The values of const or enum. A new array; NULL: there are none. */
 static json_t *listed_values(const json_t *schema)
 {
@@ -250,7 +259,7 @@ static json_t *undescribed_names(const json_t *schema)
 }
 
 /* Adds values other than an array or an object. */
-static void add_other_values(const schema_reader *reader, json_t *alternatives, const json_t *value)
+static void add_other_values(const schema_reader *reader, json_t *alternatives, json_t *value)
 {
     const bool is_array = json_is_array(value);
     const char *type = is_array ? "array" : "object", *name;
@@ -259,16 +268,15 @@ static void add_other_values(const schema_reader *reader, json_t *alternatives, 
     size_t i;
 
     (void)json_array_append_new(alternatives, json_pack("{s:{s:s}}", "not", "type", type));
-    if (is_array || count == 0) /* objects with more members are not generated */
-        (void)json_array_append_new(
-            alternatives,
-            json_pack("{s:s, s:I}", "type", type, is_array ? "minItems" : "minProperties", (json_int_t)count + 1));
+    (void)json_array_append_new(
+        alternatives, is_array ? json_pack("{s:s, s:I}", "type", type, "minItems", (json_int_t)count + 1)
+                               : json_pack("{s:s, s:{s:O}}", "type", type, SCHEMA_BEYOND_NAME, "properties", value));
     if (is_array && count > 0)
         (void)json_array_append_new(alternatives,
                                     json_pack("{s:s, s:I}", "type", type, "maxItems", (json_int_t)count - 1));
     json_array_foreach(value, i, one)
         add_wrong_item(reader, alternatives, i, json_pack("{s:O}", "const", one));
-    json_object_foreach((json_t *)(uintptr_t)value, name, one) {
+    json_object_foreach(value, name, one) {
         (void)json_array_append_new(alternatives, json_pack("{s:s, s:{s:b}}", "type", type, "properties", name, 0));
         (void)json_array_append_new(alternatives, json_pack("{s:s, s:[s], s:{s:{s:{s:O}}}}", "type", type, "required",
                                                             name, "properties", name, "not", "const", one));
@@ -333,6 +341,7 @@ static void add_matching_members(json_t *alternatives, json_t *patterns)
 static bool is_negated_in_part(const char *keyword, const json_t *value)
 {
     return strcmp(keyword, "patternProperties") == 0 || strcmp(keyword, "propertyNames") == 0 ||
+           (strcmp(keyword, "oneOf") == 0 && json_array_size(value) > MAX_PAIRED) ||
            (strcmp(keyword, "additionalProperties") == 0 && !json_is_boolean(value));
 }
 
@@ -389,6 +398,8 @@ static bool negate_keyword(schema_reader *reader, json_t *alternatives, json_t *
         add_negations(alternatives, value, false);
     } else if (strcmp(keyword, "anyOf") == 0 || strcmp(keyword, "oneOf") == 0) {
         add_negations(alternatives, value, true);
+        if (strcmp(keyword, "oneOf") == 0 && !is_negated_in_part(keyword, value))
+            add_pairs(alternatives, value);
     } else if (strcmp(keyword, "$ref") == 0 || strcmp(keyword, "$dynamicRef") == 0) {
         json_t *target = schema_resolve(reader, value);
 
