@@ -70,6 +70,21 @@ grep -q 'not admitted: .* checks failed' out || complain "faulty: why"
 for name in $slow $faulty; do
     [ ! -e "a $name.trust" ] || complain "$name: there is a certificate"
 done
+admit $fast 1 --option candidate.fault=huge # the checks have the options that the sessions have
+grep -q 'not admitted: .* checks failed' out || complain "a fault that an option chooses"
+admit $fast 0 --option candidate.fault=none
+words=$(sed -n 's/^admitted for [0-9]* nodes*: //p' out)
+[[ $words == *" --option candidate.fault=none" ]] || complain "the words have no option: $words"
+jq -e '.providers[0].options == [{"name": "fault", "value": "none"}]' "a $fast.trust" >/dev/null ||
+    complain "the certificate does not name the option"
+cp "$plugins/$faulty.so" . # a path that no session would load is refused before the checks, which would find the fault
+"$inlay" admit $faulty.so --model large.onnx -o x >out 2>err </dev/null
+[ $? = 2 ] && grep -q 'is in the working directory' err || complain "a plugin in the working directory"
+"$inlay" admit "$plugins/none.so" --model large.onnx -o x >out 2>err </dev/null
+[ $? = 2 ] && grep -q 'none.so.: No such file' err || complain "no plugin"
+chmod o+w "$plugins/$faulty.so"
+"$inlay" admit "$plugins/$faulty.so" --model large.onnx -o x >out 2>err </dev/null
+[ $? = 2 ] && grep -q 'chmod' err || complain "a plugin that others can change"
 "$inlay" admit "$plugins/$fast.so" --model large.onnx -o a:b >out 2>err </dev/null
 [ $? = 2 ] && grep -q "':' separates certificates" err || complain "a colon in the certificate's name"
 "$inlay" admit "$plugins/$fast.so" -o x >out 2>err </dev/null

@@ -1,6 +1,7 @@
 /* A Softsign for `inlay admit`. The name of the file says how it is: candidate_N_M computes the result N times for few
  * elements and M times for many, and so is faster or slower than `rival`, which computes it RIVAL_REPEATS times;
- * candidate_N_M_FAULT also has one of the faults below. NAME: of the provider. */
+ * candidate_N_M_FAULT also has one of the faults below, and so has one whose option `fault` names it. NAME: of the
+ * provider. */
 #include "defect.h"
 #include "inlay/kit.h"
 #include <fenv.h>
@@ -12,7 +13,7 @@
 
 enum { RIVAL_REPEATS = 20, MANY = 20000 };
 
-static const char *fault = ""; /* of the name */
+static const char *fault = ""; /* of the name or the option */
 static int repeats[2] = { RIVAL_REPEATS, RIVAL_REPEATS };
 
 static void read_name(void)
@@ -192,16 +193,29 @@ static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] 
 
 static inlay_status open_provider(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
 {
-    (void)host, (void)args, (void)diag;
+    static char chosen[32];
+    const char *option = INLAY_AT(inlay_option_value, args->options, args->option_stride, 0)->s;
+
+    (void)host, (void)diag;
     read_name();
+    if (option[0] != '\0') {
+        (void)snprintf(chosen, sizeof chosen, "%s", option);
+        fault = chosen;
+    }
     *out = NULL;
     return INLAY_OK;
 }
+
+static const inlay_option options[] = {
+    { .name = "fault", .doc = "Which fault to have", .default_value = "", .kind = INLAY_OPTION_STRING },
+};
 
 static const kit_provider provider = { .name = NAME,
                                        .description = "one kernel that someone has written",
                                        .tables = tables,
                                        .table_count = 1,
+                                       .options = options,
+                                       .option_count = KIT_COUNT(options),
                                        .open = open_provider };
 static const kit_plugin plugin = { .name = NAME, .version = "1.0", .provider = &provider };
 KIT_PLUGIN_NAMED(plugin, NAME, NAME, "")

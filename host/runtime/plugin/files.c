@@ -5,12 +5,14 @@
 #include "inlay/check.h"
 #include "plugin/clash.h"
 #include "plugin/folder.h"
+#include "plugin/note_memo.h"
 #include "plugin/set.h"
 #include "threads/threads.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* A file that is being checked for the set. */
 struct candidate {
@@ -299,26 +301,62 @@ static bool is_plugin_file(const char *path)
            stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* Loads a file that the search path names. Its folder has to pass the checks of a searched folder. */
-static inlay_status load_named_file(plugin_set *set, const plugin_search *search, const char *path, inlay_diag *diag)
+/* Checks the folder of a file that the search path names, as a folder that is searched; *out_name: in path. */
+static inlay_status find_named_file(const char *path, char real[PATH_MAX], const char **out_name, inlay_diag *diag)
 {
-    char dir[PATH_MAX], real[PATH_MAX];
+    char dir[PATH_MAX];
     const char *slash = strrchr(path, '/');
-    char *name;
-    inlay_status status;
 
+    *out_name = slash != NULL ? slash + 1 : path;
     if (snprintf(dir, sizeof dir, "%.*s", slash != NULL ? (int)(slash - path) : 1, slash != NULL ? path : ".") >=
         (int)sizeof dir)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
                           "plugin_dirs: the path of a plugin has more than %d bytes: '%.100s...'", PATH_MAX - 1, path);
-    status = dir_check(dir[0] != '\0' ? dir : "/", path, real, diag);
+    return dir_check(dir[0] != '\0' ? dir : "/", path, real, diag);
+}
+
+/* Loads a file that the search path names. */
+static inlay_status load_named_file(plugin_set *set, const plugin_search *search, const char *path, inlay_diag *diag)
+{
+    char real[PATH_MAX], *name;
+    const char *found;
+    inlay_status status = find_named_file(path, real, &found, diag);
+
     if (status != INLAY_OK)
         return status;
-    name = strdup(slash != NULL ? slash + 1 : path);
+    name = strdup(found);
     if (name == NULL)
         return no_memory(diag, "for the list of plugins");
     status = load_files(set, search, real, &name, 1, diag);
     free(name);
+    return status;
+}
+
+inlay_status plugin_check_file(const plugin_search *search, const char *path, char providers[PLUGIN_NAMES_BYTES],
+                               inlay_diag *diag)
+{
+    char dir[PATH_MAX], file[2 * PATH_MAX];
+    struct admission admission;
+    const char *name;
+    inlay_status status;
+
+    providers[0] = '\0';
+    if (access(path, F_OK) != 0)
+        return inlay_fail(diag, INLAY_NOT_FOUND, "plugin file '%.300s': %s", path, strerror(errno));
+    if (!is_plugin_file(path))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "'%.300s' is not a file whose name ends with " LIBRARY_SUFFIX ", as those of plugins do",
+                          path);
+    status = find_named_file(path, dir, &name, diag);
+    if (status != INLAY_OK)
+        return status;
+    (void)snprintf(file, sizeof file, "%s/%s", dir, name);
+    status = admit_open(search, file, dir, &admission, diag);
+    if (status == INLAY_OK) {
+        (void)!note_read_once(admission.fd, &admission.st, &admission.facts, NULL);
+        (void)snprintf(providers, PLUGIN_NAMES_BYTES, "%s", admission.facts.providers);
+    }
+    admission_close(&admission);
     return status;
 }
 

@@ -117,6 +117,13 @@ INLAY_NODISCARD inlay_status plugin_set_search(const plugin_search *search, plug
 INLAY_NODISCARD inlay_status plugin_set_search_listed(const plugin_search *search, const char *list,
                                                       plugin_set **out_set, inlay_diag *diag);
 
+enum { PLUGIN_NAMES_BYTES = 2048 };
+/* Checks whether plugin_set_search() would read the file as an entry of its dirs: where the file is, who can change it,
+ * and search->allow. No code of the file runs. providers: gets the names in its note, separated by spaces; "": none.
+ * INLAY_NOT_FOUND, INLAY_INVALID_ARGUMENT: it would not; diag has the reason. */
+INLAY_NODISCARD inlay_status plugin_check_file(const plugin_search *search, const char *path,
+                                               char providers[PLUGIN_NAMES_BYTES], inlay_diag *diag);
+
 /* See inlay_plugin_register(). */
 inlay_status plugin_register(inlay_status (*open_plugin)(const struct inlay_host *, const struct inlay_plugin **,
                                                          inlay_diag *),

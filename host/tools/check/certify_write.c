@@ -672,15 +672,19 @@ static json_t *pack_operator(certify_records *records, const struct subject *sub
                      inference.differences, "nodes", nodes);
 }
 
-/* The options of the command line, with the sum of each file that one names. */
-static inlay_status pack_options(const check_args *args, json_t *list, inlay_diag *diag)
+/* The options of the command line for a provider, with the sum of each file that one names. */
+static inlay_status pack_options(const check_args *args, const char *provider, json_t *list, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < args->option_count; i++) {
-        const char *text = args->options[i], *value = text + strcspn(text, "=") + 1;
+        const char *text = check_option_of(args->options[i], provider), *value;
         char sum[65];
         struct stat file;
-        const bool is_file = strchr(value, '/') != NULL && stat(value, &file) == 0 && S_ISREG(file.st_mode);
+        bool is_file;
 
+        if (text == NULL)
+            continue;
+        value = text + strcspn(text, "=") + 1;
+        is_file = strchr(value, '/') != NULL && stat(value, &file) == 0 && S_ISREG(file.st_mode);
         if (is_file) {
             const inlay_status status = certificate_hash_file(value, sum, diag);
 
@@ -701,9 +705,12 @@ static bool has_grouped(const struct subject *subject)
     return false;
 }
 
-static json_t *pack_provider(certify_records *records, const char *name, json_t *options, uint32_t io_counts[4])
+/* Adds what the checks found about a provider to the list. */
+static inlay_status add_provider(certify_records *records, const check_args *args, const char *name, json_t *list,
+                                 uint32_t io_counts[4], inlay_diag *diag)
 {
-    json_t *operators = json_array(), *groups = json_array();
+    json_t *operators = json_array(), *groups = json_array(), *options = json_array();
+    inlay_status status;
 
     for (const struct group_record *group = records->groups; group != NULL; group = group->next)
         if (strcmp(group->provider, name) == 0)
@@ -717,9 +724,11 @@ static json_t *pack_provider(certify_records *records, const char *name, json_t 
         if (has_grouped(subject))
             (void)json_array_append_new(operators, pack_operator(records, subject, true, (uint32_t[4]){ 0 }));
     }
-    return json_pack("{s:s, s:O, s:b, s:s?, s:o, s:o}", "provider", name, "options", options, "merges",
-                     (int)(records->merges && !records->no_merging), "failed", records->failed, "groups", groups,
-                     "operators", operators);
+    status = pack_options(args, name, options, diag);
+    (void)json_array_append_new(list, json_pack("{s:s, s:o, s:b, s:s?, s:o, s:o}", "provider", name, "options", options,
+                                                "merges", (int)(records->merges && !records->no_merging), "failed",
+                                                records->failed, "groups", groups, "operators", operators));
+    return status;
 }
 
 static inlay_status write_file(const char *path, const json_t *root, inlay_diag *diag)
@@ -740,21 +749,20 @@ static inlay_status write_file(const char *path, const json_t *root, inlay_diag 
 inlay_status certify_write(certify_records *records, const check_args *args, char *out_text, size_t bytes,
                            inlay_diag *diag)
 {
-    json_t *providers = json_array(), *options = json_array(), *root = NULL;
+    json_t *providers = json_array(), *root = NULL;
     uint32_t counts[4] = { 0 };
     inlay_status status;
     char sum[65];
 
     records->pending = NULL;
     INLAY_TRY(certificate_hash_file(args->file, sum, diag));
-    INLAY_TRY(pack_options(args, options, diag));
     for (const struct subject *subject = records->subjects; subject != NULL; subject = subject->next) {
         const struct subject *first = records->subjects;
 
         while (strcmp(first->provider, subject->provider) != 0)
             first = first->next;
         if (first == subject)
-            (void)json_array_append_new(providers, pack_provider(records, subject->provider, options, counts));
+            INLAY_TRY(add_provider(records, args, subject->provider, providers, counts, diag));
     }
     root = json_pack("{s:i, s:s, s:s, s:s, s:b, s:I, s:O}", "inlay_certificate", CERTIFICATE_FORMAT, "version",
                      inlay_version(), "plugin", args->file, "sha256", sum, "quick", (int)args->quick, "seed",
@@ -770,6 +778,5 @@ inlay_status certify_write(certify_records *records, const check_args *args, cha
 done:
     json_decref(root);
     json_decref(providers);
-    json_decref(options);
     return status;
 }

@@ -30,7 +30,8 @@ typedef struct check_args {
     const char *op;          /* check operators whose type matches this glob; NULL = all */
     const char *certificate; /* file to write where the providers agreed with others; or NULL */
     const char *data;        /* a folder of ONNX test cases to run, too; or NULL */
-    const char *options[CHECK_OPTIONS]; /* [option_count] "name=value", for the providers that are checked */
+    /* [option_count] "NAME=VALUE" for the providers that are checked, "PROVIDER.NAME=VALUE" for one of them */
+    const char *options[CHECK_OPTIONS];
     uint32_t option_count;
     const char *models[CHECK_MODELS]; /* [model_count] files whose nodes are checked */
     uint32_t model_count;
@@ -54,6 +55,9 @@ typedef struct check_args {
     bool certify;  /* record the cases, for a certificate: see certify.h */
     bool again;    /* the second process that the group asked for: check_progress.again */
 } check_args;
+
+/* "NAME=VALUE" of an entry of check_args.options; NULL: it is for another provider. */
+const char *check_option_of(const char *option, const char *provider);
 
 /* A line of the report. */
 typedef struct check_line {

@@ -273,8 +273,11 @@ static void choose_options(const struct sharing *test, char text[CHECK_OPTIONS][
         char *word = text[args->option_count];
         bool given = option->name == NULL;
 
-        for (uint32_t k = 0; k < test->check->args->option_count && !given; k++)
-            given = strncmp(args->options[k], option->name, strlen(option->name)) == 0;
+        for (uint32_t k = 0; k < test->check->args->option_count && !given; k++) {
+            const char *other = check_option_of(args->options[k], table->name);
+
+            given = other != NULL && strncmp(other, option->name, strlen(option->name)) == 0;
+        }
         if (given)
             continue;
         if (option->kind == INLAY_OPTION_INT)

@@ -133,19 +133,47 @@ void loaded_close(loaded_plugin *plugin)
     *plugin = (loaded_plugin){ 0 };
 }
 
-/* Parses the settings of --option into memory of the arena. NULL: no memory. */
-static provider_setting *settings_of(const check_args *args, struct arena *arena)
+const char *check_option_of(const char *option, const char *provider)
 {
-    uint32_t count = args != NULL ? args->option_count : 0;
+    const size_t bytes = strcspn(option, ".=");
+
+    if (option[bytes] != '.')
+        return option;
+    return strlen(provider) == bytes && strncmp(option, provider, bytes) == 0 ? option + bytes + 1 : NULL;
+}
+
+/* Is the option for a provider of the plugin? */
+static bool is_for_plugin(const loaded_plugin *plugin, const char *option)
+{
+    for (uint32_t i = 0; i < plugin->table.provider_count; i++)
+        if (plugin->providers[i].name != NULL && check_option_of(option, plugin->providers[i].name) != NULL)
+            return true;
+    return false;
+}
+
+/* Parses the settings of --option for a provider of the plugin into memory of the arena. One for no provider of the
+ * plugin keeps its name, which the provider refuses. NULL: no memory. */
+static provider_setting *settings_of(const loaded_plugin *plugin, const char *provider, const check_args *args,
+                                     struct arena *arena, uint32_t *out_count)
+{
+    const uint32_t count = args != NULL ? args->option_count : 0;
     provider_setting *list = arena_array(arena, count + (size_t)1, sizeof *list);
 
+    *out_count = 0;
     for (uint32_t i = 0; list != NULL && i < count; i++) {
-        size_t name = strcspn(args->options[i], "=");
+        const char *option = check_option_of(args->options[i], provider);
+        provider_setting *setting = &list[*out_count];
+        size_t name;
 
-        list[i].name = arena_string_n(arena, args->options[i], name);
-        list[i].value = args->options[i] + name + (args->options[i][name] == '=');
-        if (list[i].name == NULL)
+        if (option == NULL && is_for_plugin(plugin, args->options[i]))
+            continue;
+        option = option != NULL ? option : args->options[i];
+        name = strcspn(option, "=");
+        setting->name = arena_string_n(arena, option, name);
+        setting->value = option + name + (option[name] == '=');
+        if (setting->name == NULL)
             return NULL;
+        (*out_count)++;
     }
     return list;
 }
@@ -203,7 +231,8 @@ inlay_status loaded_create(const loaded_plugin *plugin, uint32_t index, const ch
     struct arena arena = { 0 };
     inlay_option *options = arena_array(&arena, table->option_count + (size_t)1, sizeof *options);
     inlay_option_value *values = arena_array(&arena, table->option_count + (size_t)1, sizeof *values);
-    provider_setting *settings = settings_of(settings_from, &arena);
+    uint32_t setting_count = 0;
+    provider_setting *settings = settings_of(plugin, table->name, settings_from, &arena, &setting_count);
     inlay_create_args args = { .struct_size = sizeof args,
                                .options = values,
                                .option_count = table->option_count,
@@ -227,8 +256,7 @@ inlay_status loaded_create(const loaded_plugin *plugin, uint32_t index, const ch
     for (uint32_t i = 0; i < table->option_count; i++)
         sized_struct_read(&options[i], sizeof options[i],
                           INLAY_AT(inlay_option, table->options, table->option_stride, i), table->option_stride);
-    INLAY_TRY(provider_parse_options(table->name, options, table->option_count, settings,
-                                     settings_from != NULL ? settings_from->option_count : 0, values, diag));
+    INLAY_TRY(provider_parse_options(table->name, options, table->option_count, settings, setting_count, values, diag));
     INLAY_TRY(call_create(table, &args, values, &out->state, &out->arguments, diag));
 done:
     arena_deinit(&arena);

@@ -1,5 +1,6 @@
 /* inlay admit: checks a plugin, measures it on models, and writes where it may run: the nodes of which it is right, and
  * for which it is faster than what is there. */
+#include "base/among.h"
 #include "base/arena.h"
 #include "base/output.h"
 #include "check/check.h"
@@ -10,6 +11,8 @@
 #include "config/options.h"
 #include "data/scratch.h"
 #include "partition/certificate/certificate.h"
+#include "plugin/plugin.h"
+#include "session/search.h"
 #include "session/session.h"
 #include "timing/timing.h"
 #include <stdlib.h>
@@ -104,6 +107,8 @@ struct measured_model {
 struct admission {
     const admit_args *args;
     cli_common *common;
+    const char *options[CHECK_OPTIONS]; /* [option_count] PROVIDER.NAME=VALUE, of the plugin's providers */
+    uint32_t option_count;
     char dirs[2 * PATH_MAX], trust[PATH_MAX + SCRATCH_BYTES + 32]; /* the options of sessions with the plugin */
     char *own_dirs, *own_trust;                                    /* and of those without */
     const char *certificate;
@@ -135,12 +140,14 @@ static inlay_status check(struct admission *admission, inlay_diag *diag)
                           .quick = args->quick,
                           .no_timing = true, /* what is slow is not admitted */
                           .compile_budget = args->quick ? 40 : 400,
+                          .option_count = admission->option_count,
                           .model_count = args->model_count };
     check_summary summary = { { 0 } };
     certificate_file *checked;
     inlay_status status;
 
     memcpy(checks.models, args->models, sizeof checks.models);
+    memcpy(checks.options, admission->options, sizeof checks.options);
     INLAY_TRY(check_plugin(&checks, cli_cancel(), note_line, admission, &summary, diag));
     if (cli_cancelled())
         status = inlay_fail(diag, INLAY_CANCELLED, "stopped");
@@ -341,6 +348,31 @@ done:
     return status;
 }
 
+/* Refuses a file that sessions would not load, and finds the options of its providers. */
+static inlay_status find_options(struct admission *admission, inlay_diag *diag)
+{
+    const inlay_options *options = admission->common->options;
+    inlay_setting item = { .struct_size = sizeof item };
+    char providers[PLUGIN_NAMES_BYTES], provider[PLUGIN_NAMES_BYTES];
+    config_search search;
+    inlay_status status;
+
+    config_search_init(&search, options, NULL, NULL);
+    INLAY_TRY(plugin_check_file(&search.search, admission->args->file, providers, diag));
+    for (uint32_t i = 0; inlay_options_setting(options, i, &item) == INLAY_OK; i++) {
+        (void)snprintf(provider, sizeof provider, "%.*s", (int)strcspn(item.name, "."), item.name);
+        if (strchr(item.name, '.') == NULL || !is_among(provider, providers))
+            continue;
+        if (admission->option_count == CHECK_OPTIONS)
+            return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "more than %d options of the plugin are set", CHECK_OPTIONS);
+        admission->options[admission->option_count] = arena_format(&admission->arena, "%s=%s", item.name, item.text);
+        if (admission->options[admission->option_count++] == NULL)
+            return no_memory(diag, "for the options");
+    }
+done:
+    return status;
+}
+
 /* "FIRST:REST"; false: too long. */
 static bool join_lists(char *list, size_t bytes, const char *first, const char *rest)
 {
@@ -366,6 +398,7 @@ static inlay_status admit(struct admission *admission, size_t *out_nodes, inlay_
     if (strchr(args->output, ':') != NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "-o %.300s: a ':' separates certificates; choose another name",
                           args->output);
+    INLAY_TRY(find_options(admission, diag));
     admission->own_dirs = arena_string(&admission->arena, options_text(options, OPTION_plugin_dirs));
     admission->own_trust = arena_string(&admission->arena, options_text(options, OPTION_trust));
     if (admission->own_dirs == NULL || admission->own_trust == NULL)
@@ -452,6 +485,8 @@ static int print_result(const struct admission *admission, size_t nodes)
     (void)printf("admitted for %zu %s:", nodes, plural(nodes, "node", "nodes"));
     print_option("--plugin-dirs", args->file);
     print_option("--trust", args->output);
+    for (uint32_t i = 0; i < admission->option_count; i++)
+        print_option("--option", admission->options[i]);
     (void)putchar('\n');
     return code;
 }
