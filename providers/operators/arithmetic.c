@@ -195,11 +195,19 @@ static bool has_usual_exponent(const kit_tensor *exponent)
     return value == 2.0f || value == 3.0f || value == 0.5f || value == -1.0f || value == 1.0f;
 }
 
-/* In operations of the kit's estimate; work.def has the rest. */
+/* In operations of the kit's estimate; work.def has the rest. Powers of doubles and of integers to doubles are the C
+ * library's, which the plain kernels replace by functions with the same results on every CPU. */
 static void cost_pow(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
+#ifdef KERNEL_LEVEL
+    const double of_doubles = 255;
+#else
+    const double of_doubles = 7200;
+#endif
+    const bool narrow = (KIT_FLOATS & ~KIT_BIT(DOUBLE) & INLAY_DTYPE_BIT(shapes->in[0].dtype)) != 0;
+
     (void)node;
-    cost->flops *= has_usual_exponent(&shapes->in[1]) ? 1 : 7200;
+    cost->flops *= has_usual_exponent(&shapes->in[1]) ? 1 : narrow ? 150 : of_doubles;
 }
 
 static void pow_f32(void *output, const void *base, int64_t base_step, const void *exponent, int64_t exponent_step,

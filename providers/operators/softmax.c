@@ -62,6 +62,8 @@ static void hardmax_row(const float *input, float *output, int64_t count)
 /* Processes one row of floats with SIMD kernels. */
 static void rows_f32(const void *input, void *output, int64_t count, int64_t stride, int64_t columns, uint32_t kind)
 {
+    (void)stride;
+    (void)columns;
     if (kind == HARDMAX)
         hardmax_row(input, output, count);
     else if (kind == SOFTMAX)

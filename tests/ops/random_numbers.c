@@ -82,6 +82,29 @@ static void run_operator(const char *op_type, uint32_t seed, int64_t count, doub
     guard_free(&out);
 }
 
+/* Normal floats come from a logarithm whose last bits differ: they are the nearest floats or those next to them. */
+static void check_floats(uint32_t seed, int64_t count)
+{
+    static kernel_case c;
+    struct guard out = guard_alloc((size_t)count * sizeof(float));
+    const float *numbers = out.data;
+    double pair[2];
+
+    c = (kernel_case){ .op_type = "RandomNormal", .since_version = 1 };
+    kernel_case_float(&c, "seed", seed);
+    kernel_case_output(&c, INLAY_FLOAT, 1, &count, out.data);
+    assert_int_equal(kernel_case_prepare(&c, &reference_random), INLAY_OK);
+    assert_int_equal(kernel_case_run(&c), INLAY_OK);
+    kernel_case_deinit(&c);
+    start(seed);
+    for (int64_t k = 0; k < count; k++) {
+        if (k % 2 == 0)
+            normals(pair);
+        assert_true(fabs((double)numbers[k] - pair[k % 2]) <= 6e-8 * fabs(pair[k % 2]));
+    }
+    guard_free(&out);
+}
+
 static void numbers_of_the_twister(void **state)
 {
     static const int64_t counts[] = { 0, 1, 2, 3, 311, 312, 313, 511, 512, 513, 623, 624, 625, 1023, 1025, 1249, MOST };
@@ -102,6 +125,7 @@ static void numbers_of_the_twister(void **state)
                 normals(pair);
             assert_true(numbers[k] == pair[k % 2]);
         }
+        check_floats(seed, counts[i]);
         for (int64_t k = 0; k < counts[i]; k++)
             numbers[k] = k % 7 == 0 ? NAN : (double)(k % 7) / 6;
         run_operator("Bernoulli", seed, counts[i], numbers);
