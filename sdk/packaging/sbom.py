@@ -143,6 +143,18 @@ def head(version, when, hashed):
                                        "licenses": [{"license": {"id": "Apache-2.0"}}]}}}
 
 
+def owner(library):
+    """Returns the package of this system, NAME:ARCHITECTURE, from which bundle.sh copied a library; "" if there is none.
+    Packages of several architectures may have a library of this name."""
+    with library.open("rb") as opened:
+        machine = {62: "amd64", 183: "arm64"}.get(int.from_bytes(opened.read(20)[18:20], "little")) # e_machine of ELF
+    for line in ask("dpkg-query", "-S", "*/" + library.name).splitlines():
+        for name in line.rpartition(": ")[0].split(", "):
+            if name.partition(":")[2] in ("", machine):
+                return name
+    return ""
+
+
 def bundled(bundle, file, when):
     """The bill of a wheel or an npm package: the libraries that bundle.sh copied from packages of this system."""
     version = re.search(r"-(\d[^-]*)-", file.name).group(1)
@@ -153,12 +165,12 @@ def bundled(bundle, file, when):
     for library in sorted((bundle / "lib").glob("*.so.*")):
         if library.name.startswith("libinlay"):
             continue
-        owner = ask("dpkg-query", "-S", "*/" + library.name).partition(":")[0]
-        fields = paragraph(ask("dpkg-query", "-s", owner)) if owner else {}
+        package = owner(library)
+        fields = paragraph(ask("dpkg-query", "-s", package)) if package else {}
         if "Version" not in fields:
             sys.exit(f"sbom.py: no package of this system has the library {library.name}")
-        fields["licences"] = licences(owner)
-        found[owner] = fields
+        fields["licences"] = licences(fields["Package"])
+        found[package] = fields
     out["components"] = [component(fields, False) for _, fields in sorted(found.items())]
     out["dependencies"] = [{"ref": f"inlay@{version}", "dependsOn": [reference(fields) for _, fields in sorted(found.items())]}]
     return out

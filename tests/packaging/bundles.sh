@@ -56,6 +56,21 @@ for path in sorted(pathlib.Path(sys.argv[1]).glob("*.whl")):
     extension = "inlay/lib/inlay/python/_native.abi3.so" in rows
     assert extension == (bundled and sys.argv[2] == "yes"), path
 END
+# The bill of materials names a package of the wheel's architecture for each library that is not inlay's.
+"$make/sbom.py" --bundle "$work/bundle" "$wheel" "$work" >"$work/log" 2>&1 || die "sbom.py failed"
+python3 - "$work/bundle/lib" "$work/$(basename "$wheel").cdx.json" <<'END' || die "the bill of materials is wrong"
+import json, pathlib, subprocess, sys
+libraries = {file.name for file in pathlib.Path(sys.argv[1]).glob("*.so.*") if not file.name.startswith("libinlay")}
+native = subprocess.run(["dpkg", "--print-architecture"], capture_output=True, text=True).stdout.strip()
+for component in json.load(open(sys.argv[2]))["components"]:
+    assert component["purl"].endswith("?arch=" + native), component["purl"]
+    name = component["name"] + ":" + native
+    files = subprocess.run(["dpkg-query", "-L", name], capture_output=True, text=True).stdout.split()
+    here = libraries & {pathlib.Path(file).name for file in files}
+    assert here, f"{name} has no library of the wheel"
+    libraries -= here
+assert not libraries, f"no package: {libraries}"
+END
 export AUTOPKGTEST_TMP=$work
 HOME_BEFORE=${HOME:-$work}
 # shellcheck disable=SC1091
