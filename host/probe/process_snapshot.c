@@ -73,16 +73,16 @@ static void take_limits(process_snapshot *snapshot)
     for (int i = 0; i < PROCESS_SNAPSHOT_LIMITS; i++)
         if (getrlimit(i, &snapshot->limits[i]) != 0)
             memset(&snapshot->limits[i], 0, sizeof snapshot->limits[i]);
-    CPU_ZERO(&snapshot->cpus);
-    (void)sched_getaffinity(0, sizeof snapshot->cpus, &snapshot->cpus);
-    snapshot->niceness = getpriority(PRIO_PROCESS, 0);
-    snapshot->scheduler = sched_getscheduler(0);
+    CPU_ZERO(&snapshot->thread.cpus);
+    (void)sched_getaffinity(0, sizeof snapshot->thread.cpus, &snapshot->thread.cpus);
+    snapshot->thread.niceness = getpriority(PRIO_PROCESS, 0);
+    snapshot->thread.scheduler = sched_getscheduler(0);
     for (int i = 0; i < PROCESS_SNAPSHOT_TIMERS; i++) {
         struct itimerval timer;
 
         snapshot->timers[i] = getitimer(i, &timer) == 0 && (timer.it_value.tv_sec != 0 || timer.it_value.tv_usec != 0);
     }
-    snapshot->thread_locale = uselocale((locale_t)0);
+    snapshot->thread.locale = uselocale((locale_t)0);
 }
 
 /* The first call gives rand() a state of its own, which later calls can read. */
@@ -139,8 +139,8 @@ static void take_attributes(process_snapshot *snapshot)
 
     for (int i = 0; i < PROCESS_SNAPSHOT_ATTRIBUTES; i++)
         snapshot->attributes[i] = prctl(attributes[i].get, 0L, 0L, 0L, 0L);
-    (void)prctl(PR_GET_NAME, snapshot->thread_name);
-    snapshot->signal_stack = sigaltstack(NULL, &stack) == 0 ? stack.ss_sp : NULL;
+    (void)prctl(PR_GET_NAME, snapshot->thread.name);
+    snapshot->thread.signal_stack = sigaltstack(NULL, &stack) == 0 ? stack.ss_sp : NULL;
     snapshot->random = hash_random() + hash_random_48();
     snapshot->locked_kb = number_in("/proc/self/status", "VmLck:");
     snapshot->oom_score = number_in("/proc/self/oom_score_adj", "");
@@ -168,14 +168,14 @@ static void take_thread(process_snapshot *snapshot)
 {
     int unused;
 
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &snapshot->cancel_state);
-    (void)pthread_setcancelstate(snapshot->cancel_state, &unused);
-    (void)pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &snapshot->cancel_type);
-    (void)pthread_setcanceltype(snapshot->cancel_type, &unused);
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &snapshot->thread.cancel_state);
+    (void)pthread_setcancelstate(snapshot->thread.cancel_state, &unused);
+    (void)pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &snapshot->thread.cancel_type);
+    (void)pthread_setcanceltype(snapshot->thread.cancel_type, &unused);
     snapshot->personality = personality(PERSONALITY_UNCHANGED);
-    snapshot->io_priority = (int)syscall(SYS_ioprio_get, IO_PRIORITY_OF_PROCESS, 0);
-    if (syscall(SYS_get_mempolicy, &snapshot->memory_policy, NULL, 0L, NULL, 0L) != 0)
-        snapshot->memory_policy = 0;
+    snapshot->thread.io_priority = (int)syscall(SYS_ioprio_get, IO_PRIORITY_OF_PROCESS, 0);
+    if (syscall(SYS_get_mempolicy, &snapshot->thread.memory_policy, NULL, 0L, NULL, 0L) != 0)
+        snapshot->thread.memory_policy = 0;
     snapshot->timers_created = lines_in("/proc/self/timers", "ID:");
 }
 
@@ -198,7 +198,7 @@ static void take_streams(process_snapshot *snapshot)
 
 process_snapshot process_snapshot_take(void)
 {
-    process_snapshot snapshot = { .floats = float_state_get() };
+    process_snapshot snapshot = { .thread.floats = float_state_get() };
     const char *locale = setlocale(LC_ALL, NULL);
 
     for (int s = 1; s < PROCESS_SNAPSHOT_SIGNALS; s++) {
@@ -209,7 +209,7 @@ process_snapshot process_snapshot_take(void)
         snapshot.handlers[s] = action.sa_handler;
         snapshot.handler_flags[s] = action.sa_flags;
     }
-    (void)sigprocmask(SIG_BLOCK, NULL, &snapshot.blocked);
+    (void)sigprocmask(SIG_BLOCK, NULL, &snapshot.thread.blocked);
     if (getcwd(snapshot.cwd, sizeof snapshot.cwd) == NULL)
         snapshot.cwd[0] = '\0';
     (void)snprintf(snapshot.locale, sizeof snapshot.locale, "%s", locale != NULL ? locale : "");
@@ -245,7 +245,7 @@ static void compare_signals(const process_snapshot *before, const process_snapsh
             (void)snprintf(what, sizeof what, "the handler of signal %d was changed", s);
             add(text, bytes, count, what);
         }
-        if (sigismember(&now->blocked, s) != sigismember(&before->blocked, s)) {
+        if (sigismember(&now->thread.blocked, s) != sigismember(&before->thread.blocked, s)) {
             (void)snprintf(what, sizeof what, "signal %d was blocked or unblocked", s);
             add(text, bytes, count, what);
         }
@@ -266,18 +266,18 @@ static void compare_limits(const process_snapshot *before, const process_snapsho
             add(text, bytes, count, what);
             (void)setrlimit(i, &before->limits[i]);
         }
-    if (!CPU_EQUAL(&now->cpus, &before->cpus)) {
+    if (!CPU_EQUAL(&now->thread.cpus, &before->thread.cpus)) {
         add(text, bytes, count, "the CPU affinity of the calling thread was changed");
-        (void)sched_setaffinity(0, sizeof before->cpus, &before->cpus);
+        (void)sched_setaffinity(0, sizeof before->thread.cpus, &before->thread.cpus);
     }
-    if (now->niceness != before->niceness || now->scheduler != before->scheduler)
+    if (now->thread.niceness != before->thread.niceness || now->thread.scheduler != before->thread.scheduler)
         add(text, bytes, count, "the nice value or scheduling class of the calling thread was changed");
     for (int i = 0; i < PROCESS_SNAPSHOT_TIMERS; i++)
         if (now->timers[i] != before->timers[i])
             add(text, bytes, count, "a timer was started or stopped (setitimer, alarm)");
-    if (now->thread_locale != before->thread_locale) {
+    if (now->thread.locale != before->thread.locale) {
         add(text, bytes, count, "the locale of the calling thread was changed (uselocale)");
-        (void)uselocale((locale_t)before->thread_locale);
+        (void)uselocale((locale_t)before->thread.locale);
     }
 }
 
@@ -292,11 +292,11 @@ static void compare_attributes(const process_snapshot *before, const process_sna
                            attributes[i].name);
             add(text, bytes, count, what);
         }
-    if (strcmp(now->thread_name, before->thread_name) != 0) {
+    if (strcmp(now->thread.name, before->thread.name) != 0) {
         add(text, bytes, count, "the name of the calling thread was changed");
-        (void)prctl(PR_SET_NAME, before->thread_name);
+        (void)prctl(PR_SET_NAME, before->thread.name);
     }
-    if (now->signal_stack != before->signal_stack)
+    if (now->thread.signal_stack != before->thread.signal_stack)
         add(text, bytes, count, "the signal stack of the calling thread was changed (sigaltstack)");
     if (now->random != before->random)
         add(text, bytes, count, "the random numbers of the process were used or changed (rand, srand)");
@@ -339,13 +339,14 @@ static void compare_streams(const process_snapshot *before, const process_snapsh
 static void compare_thread(const process_snapshot *before, const process_snapshot *now, char *text, size_t bytes,
                            unsigned *count)
 {
-    if (now->cancel_state != before->cancel_state || now->cancel_type != before->cancel_type)
+    if (now->thread.cancel_state != before->thread.cancel_state ||
+        now->thread.cancel_type != before->thread.cancel_type)
         add(text, bytes, count, "the cancel state of the calling thread was changed (pthread_setcancelstate)");
     if (now->personality != before->personality)
         add(text, bytes, count, "the personality of the process was changed (personality)");
-    if (now->io_priority != before->io_priority)
+    if (now->thread.io_priority != before->thread.io_priority)
         add(text, bytes, count, "the I/O priority of the calling thread was changed (ioprio_set)");
-    if (now->memory_policy != before->memory_policy)
+    if (now->thread.memory_policy != before->thread.memory_policy)
         add(text, bytes, count, "the memory policy of the calling thread was changed (set_mempolicy)");
     if (now->timers_created != before->timers_created)
         add(text, bytes, count, "a timer was created or deleted (timer_create)");
@@ -359,7 +360,7 @@ unsigned process_snapshot_compare(const process_snapshot *before, char *text, si
 
     INLAY_CHECK(bytes > 0);
     text[0] = '\0';
-    if (float_state_restore(before->floats))
+    if (float_state_restore(before->thread.floats))
         add(text, bytes, &count, "rounding, flushing of tiny floats or traps were changed");
     if (strcmp(now.cwd, before->cwd) != 0) {
         add(text, bytes, &count, "the working directory was changed");

@@ -26,36 +26,42 @@ typedef struct process_snapshot_stream {
     off_t position;
 } process_snapshot_stream;
 
+/* Of the calling thread. */
+typedef struct process_snapshot_thread {
+    sigset_t blocked;
+    float_state floats;
+    cpu_set_t cpus; /* affinity */
+    int niceness, scheduler;
+    void *locale;       /* of uselocale() */
+    void *signal_stack; /* sigaltstack */
+    char name[16];
+    int cancel_state, cancel_type; /* pthread_setcancelstate */
+    int io_priority;               /* ioprio_set */
+    int memory_policy;             /* set_mempolicy */
+} process_snapshot_thread;
+
 typedef struct process_snapshot {
+    process_snapshot_thread thread;
     void (*handlers[PROCESS_SNAPSHOT_SIGNALS])(int);
     int handler_flags[PROCESS_SNAPSHOT_SIGNALS]; /* SA_* */
-    sigset_t blocked;
     char cwd[512];
     char locale[256];
     mode_t mask;
-    off_t printed;  /* size of the file behind standard output and standard error */
-    unsigned files; /* bit i, 0 to 4: descriptor i is open */
-    float_state floats;
+    off_t printed;        /* size of the file behind standard output and standard error */
+    unsigned files;       /* bit i, 0 to 4: descriptor i is open */
     uint64_t environment; /* a hash of all variables */
     struct rlimit limits[PROCESS_SNAPSHOT_LIMITS];
-    cpu_set_t cpus;                       /* affinity of this thread */
-    int niceness, scheduler;              /* of this thread */
     bool timers[PROCESS_SNAPSHOT_TIMERS]; /* ITIMER_* that run */
     process_snapshot_stream streams[3];
     size_t buffers[2]; /* sizes of the buffers of stdout and stderr, by setvbuf() */
     pid_t group, session;
     int death_signal, subreaper;                 /* of prctl() */
     long oom_score;                              /* oom_score_adj */
-    void *thread_locale;                         /* of uselocale() */
-    void *signal_stack;                          /* of this thread (sigaltstack) */
     uint64_t random;                             /* a hash of the states of rand() and drand48() */
     long locked_kb;                              /* memory that is locked (mlock, mlockall) */
     int attributes[PROCESS_SNAPSHOT_ATTRIBUTES]; /* of prctl() */
-    char thread_name[16];
-    int cancel_state, cancel_type; /* of this thread (pthread_setcancelstate) */
-    int personality, io_priority;  /* io_priority: of this thread (ioprio_set) */
-    int memory_policy;             /* of this thread (set_mempolicy) */
-    unsigned timers_created;       /* by timer_create() */
+    int personality;
+    unsigned timers_created; /* by timer_create() */
 } process_snapshot;
 
 process_snapshot process_snapshot_take(void);

@@ -1,8 +1,9 @@
-"""Matrix multiplications with weights that have 1x16 blocks of zeros, compared with dense weights:
+"""Matrix multiplications with weights that have 1x16 blocks of zeros, or two zeros in each four (2:4), compared with dense
+weights:
 
     sparse.py INLAY [--sizes 1024x1024,768x3072] [--rounds 7]
 
-For each size, share of zeros (50 and 80 % of the blocks) and number of rows (1, 128): microseconds per run with dense weights, with zeros in a dense initializer, and with a sparse initializer, and the
+For each size, pattern (50 and 80 % of the blocks; 2:4) and number of rows (1, 128): microseconds per run with dense weights, with zeros in a dense initializer, and with a sparse initializer, and the
 speed-up of the last two. One thread; interleaved runs, minimum time. Needs python3-onnx.
 """
 import argparse
@@ -50,9 +51,13 @@ def main():
         for size in args.sizes.split(","):
             k, n = map(int, size.split("x"))
             full = dice.randn(k, n).astype(numpy.float32)
-            for share in (0.5, 0.8):
-                blocks = dice.rand(k, (n + 15) // 16) >= share
-                weights = full * numpy.repeat(blocks, 16, 1)[:, :n]
+            for pattern in ("50%", "80%", "2:4"):
+                if pattern == "2:4": # of each four along k, the two largest stay
+                    order = numpy.argsort(numpy.abs(full.reshape(k // 4, 4, n)), axis=1)
+                    weights = (full.reshape(k // 4, 4, n) * (numpy.argsort(order, axis=1) >= 2)).reshape(k, n)
+                else:
+                    blocks = dice.rand(k, (n + 15) // 16) >= float(pattern[:-1]) / 100
+                    weights = full * numpy.repeat(blocks, 16, 1)[:, :n]
                 for rows in (1, 128):
                     paths = [os.path.join(folder, f"{i}.onnx") for i in range(3)]
                     write(paths[0], full, rows, False)
@@ -62,7 +67,7 @@ def main():
                     for _ in range(args.rounds):
                         for i, path in enumerate(paths):
                             least[i] = min(least[i], least_ns(args.inlay, path))
-                    print(f"| {size} | {rows} | {share:.0%} | " + " | ".join(f"{t / 1000:.1f} us" for t in least) +
+                    print(f"| {size} | {rows} | {pattern} | " + " | ".join(f"{t / 1000:.1f} us" for t in least) +
                           f" | {least[0] / least[1]:.2f}, {least[0] / least[2]:.2f} |", flush=True)
 
 

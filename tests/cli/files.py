@@ -330,7 +330,7 @@ class Files(unittest.TestCase):
         """JSON of a path that is not UTF-8."""
         name = b"caf\xe9.onnx"
         shutil.copy("m.onnx", name)
-        for line in (["run"], ["inspect"], ["sparsity"], ["bench", "--runs", "1"], ["optimize", "-o", b"o\xff.onnx"],
+        for line in (["run"], ["inspect"], ["bench", "--runs", "1"], ["optimize", "-o", b"o\xff.onnx"],
                      ["compare", name], ["doctor", "--seconds", "0"]):
             done = self.inlay([line[0], name, *line[1:], "--json"])
             self.assertEqual(done.returncode, 0, done.stderr)

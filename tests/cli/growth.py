@@ -3,11 +3,12 @@
 n and 4n nodes, Ifs, functions, initializers, inputs, outputs, captured values, offers of two providers, providers,
 elements of a sequence.
 
-    growth.py INLAY PLUGIN [--only FAMILY] [--n N]         exit 77 without valgrind
-    growth.py INLAY PLUGIN --seconds N [--only FAMILY]     CPU seconds at N, 2N and 4N without valgrind, for a search
-                                                           by hand
+    growth.py INLAY PLUGIN FORK_MAIN [--only FAMILY] [--n N]       exit 77 without valgrind
+    growth.py INLAY PLUGIN FORK_MAIN --seconds N [--only FAMILY]   CPU seconds at N, 2N and 4N without valgrind, for a
+                                                                   search by hand
 
-PLUGIN is the file of samples/provider_skeleton, of which copies under other names are the providers."""
+PLUGIN is the file of samples/provider_skeleton, of which copies under other names are the providers. FORK_MAIN is
+fork_main.c as a library."""
 import argparse
 import os
 import pathlib
@@ -169,19 +170,50 @@ def command(arguments, verb, work, name, size):
         flags = [flag if flag != "reference" else "cpu,reference" for flag in flags]
     if name == "providers":
         flags = provider_flags(arguments.plugin, work / f"plugins{size}", size)
-    return [arguments.inlay, VERBS[verb][0], str(work / f"{size}.onnx"), *flags]
+    path = work / f"{name}{size}.onnx"
+    if not path.exists():
+        path.write_bytes(FAMILIES[name](size))
+    return [arguments.inlay, VERBS[verb][0], str(path), *flags]
 
 
 def environment(work):
     return {**os.environ, "INLAY_CACHE_DIR": str(work / "cache"), "INLAY_ISA": "baseline", "INLAY_PROBE": "never"}
 
 
-def instructions(words, work):
-    done = subprocess.run(["valgrind", "--tool=exp-bbv", "--instr-count-only=yes", "--bb-out-file=/dev/null", *words],
-                          cwd=work, env=environment(work), capture_output=True, text=True, errors="replace")
-    if done.returncode != 0:
-        sys.exit(f"FAIL: {' '.join(words)}: {done.stderr[-600:]}")
-    return sum(int(of_thread) for of_thread in re.findall(r"Total instructions: (\d+)", done.stderr))
+class Counter:
+    """Counts the instructions of runs of one program. Valgrind translates it once: the runs are copies of a process that
+    has run before (fork_main.c)."""
+
+    def __init__(self, program, library, work):
+        self.errors = open(work / "errors", "w+", errors="replace")
+        self.server = subprocess.Popen(
+            ["valgrind", "--tool=exp-bbv", "--instr-count-only=yes", "--bb-out-file=/dev/null", program], cwd=work,
+            env={**environment(work), "LD_PRELOAD": library, "FORK_MAIN": os.path.basename(program)},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True)
+
+    def ask(self, how, words):
+        """What a run printed to standard error."""
+        self.errors.seek(0)
+        self.errors.truncate()
+        print(how, *words, sep="\t", file=self.server.stdin, flush=True)
+        code = self.server.stdout.readline().strip()
+        self.errors.seek(0)
+        text = self.errors.read()
+        if code != "0":
+            sys.exit(f"FAIL: {' '.join(words)}: exit code {code or '(none)'}: {text[-600:]}")
+        return text
+
+    def warm(self, words):
+        self.ask("stay", words)
+
+    def count(self, words):
+        """The instructions of a run, plus those of the process before it, which are the same for all runs."""
+        return sum(int(of_thread) for of_thread in re.findall(r"Total instructions: (\d+)", self.ask("fork", words)))
+
+    def close(self):
+        self.server.stdin.close()
+        self.server.wait()
+        self.errors.close()
 
 
 def seconds(words, work):
@@ -197,6 +229,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("inlay", type=os.path.abspath)
     parser.add_argument("plugin", type=pathlib.Path)
+    parser.add_argument("fork_main", type=os.path.abspath)
     parser.add_argument("--only")
     parser.add_argument("--verb")
     parser.add_argument("--n", type=int)
@@ -208,32 +241,31 @@ def main():
     work = pathlib.Path(tempfile.mkdtemp())
     failures = 0
     bases = {} # instructions for a model of one node, by the flags
+    cases = [] # of each family and verb, the commands for its sizes
     try:
-        for name, family in FAMILIES.items():
-            if arguments.only not in (None, name):
-                continue
+        for name in FAMILIES if arguments.only is None else [arguments.only]:
             n = arguments.seconds or arguments.n or SIZES.get(name, 150)
             sizes = (n, 2 * n, 4 * n) if arguments.seconds else (int(name != "providers"), n, 4 * n)
-            for size in sizes:
-                (work / f"{size}.onnx").write_bytes(family(size))
             for verb in VERBS if arguments.verb is None else [arguments.verb]:
-                if verb not in ONLY_IN.get(name, VERBS):
-                    continue
-                if arguments.seconds:
-                    taken = [seconds(command(arguments, verb, work, name, size), work) for size in sizes]
-                    print(f"{name:12} {verb:8} " + " ".join(f"{t:8.3f}" for t in taken), flush=True)
-                    continue
-                words = [command(arguments, verb, work, name, size) for size in sizes]
-                flags = (verb, *words[0][3:])
-                if flags not in bases:
-                    bases[flags] = instructions(words[0], work)
-                base = bases[flags]
-                small, large = (instructions(w, work) for w in words[1:])
-                factor = (large - base) / (small - base)
-                print(f"{name:12} {verb:8} {small - base:12} {large - base:12} {factor:6.2f}", flush=True)
-                if factor > MOST:
-                    print(f"FAIL: {name}, {verb}: {factor:.1f} times the instructions for 4 times the size")
-                    failures += 1
+                if verb in ONLY_IN.get(name, VERBS):
+                    cases.append((name, verb, [command(arguments, verb, work, name, size) for size in sizes]))
+        if arguments.seconds:
+            for name, verb, commands in cases:
+                print(f"{name:12} {verb:8} " + " ".join(f"{seconds(words, work):8.3f}" for words in commands), flush=True)
+            return
+        counter = Counter(arguments.inlay, arguments.fork_main, work)
+        for _, _, commands in cases:
+            counter.warm(commands[0])
+        for name, verb, commands in cases:
+            flags = (verb, *commands[0][3:])
+            if flags not in bases:
+                bases[flags] = counter.count(commands[0])
+            small, large = (counter.count(words) - bases[flags] for words in commands[1:])
+            print(f"{name:12} {verb:8} {small:12} {large:12} {large / small:6.2f}", flush=True)
+            if large / small > MOST:
+                print(f"FAIL: {name}, {verb}: {large / small:.1f} times the instructions for 4 times the size")
+                failures += 1
+        counter.close()
     finally:
         shutil.rmtree(work)
     sys.exit(failures > 0)

@@ -117,7 +117,7 @@ refuses 2 "input 'x' has 3 axes, counted from 0" run "$add" --dim x:3=5
 refuses 2 "the model has no input 'z'; did you mean" run "$add" --dim z:0=5
 refuses 2 "no node named 'Add'; did you mean 'op:Add'" explain "$add" --node Add
 refuses 2 "unknown verb 'xyzzy'" help xyzzy
-for verb in run bench inspect check doctor sparsity optimize profile bisect explain partition tune; do
+for verb in run bench inspect check doctor optimize profile bisect explain partition tune; do
     expect 2 'no model given' "$verb"
     expect 2 'only one model can be given' "$verb" "$add" "$add"
 done
@@ -175,7 +175,7 @@ expect 2 'accepts no arguments' providers x
 printf 'this is not a model, it is a text\n' >"$work/text.onnx"
 head -c 60 "$add" >"$work/cut.onnx"
 : >"$work/empty.onnx"
-for verb in run bench inspect check doctor sparsity optimize profile bisect explain partition tune; do
+for verb in run bench inspect check doctor optimize profile bisect explain partition tune; do
     refuses 3 'no-such.onnx' "$verb" "$work/no-such.onnx"
     if [ "$verb" = doctor ]; then # what is wrong with the file is its result
         expect 3 '^error   not-onnx: .*text.onnx' doctor "$work/text.onnx"

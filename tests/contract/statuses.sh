@@ -125,7 +125,7 @@ fails() {
 printf 'junk' >"$work/junk.onnx"
 head -c 60 "$relu" >"$work/cut.onnx"
 printf 'levle: 2\n' >"$work/wrong.yaml"
-for verb in run test bench inspect check doctor edit diff reduce sparsity optimize quantize extract tune lock bisect profile \
+for verb in run test bench inspect check doctor edit diff reduce optimize quantize extract tune lock bisect profile \
     explain advise partition plugin-check; do
     flags=()
     [ $verb = edit ] && flags=(-o "$work/edited.onnx" --set-metadata a=b)
@@ -140,7 +140,7 @@ for verb in run test bench inspect check doctor edit diff reduce sparsity optimi
     done
     fails $verb
     fails $verb "$relu" --no-such-flag
-    [ $verb = inspect ] || [ $verb = diff ] || [ $verb = sparsity ] || [ $verb = plugin-check ] || fails $verb "$relu" --level many
+    [ $verb = inspect ] || [ $verb = diff ] || [ $verb = plugin-check ] || fails $verb "$relu" --level many
 done
 for verb in run bench optimize tune bisect profile explain partition; do
     flags=()

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The verbs for model files on the command line: doctor, edit, diff, reduce, sparsity, inspect --graph, run --watch,
+# The verbs for model files on the command line: doctor, edit, diff, reduce, inspect --graph, run --watch,
 # bench --sweep, extract --partition, cache export and import.
 #   modelkit.sh INLAY MAKE_MODELS PLUGINS   the executable; the program that writes the models; the folder with planted.so
 set -u
@@ -175,10 +175,7 @@ says 1 '^\+ author = me$' diff model.onnx e2.onnx --html d.html
 grep -q '^</html>$' d.html || complain 'diff --html writes a page'
 fails 3 'nowhere' diff model.onnx e2.onnx --html nowhere/d.html
 
-# ---- sparsity, inspect --graph
-does 0 '.tensors == 3 and .elements == 10024 and .zeros == 0' sparsity model.onnx --least 1
-does 0 '.list[0].zero_rows == 1 and .list[0].elements == 216 and .share > 0' sparsity dead.onnx
-says 0 ' of 216 weights are 0 ' sparsity dead.onnx
+# ---- inspect --graph
 for kind in html dot; do
     says 0 '^nodes: ' inspect loop.onnx --graph "g.$kind"
     grep -q Tanh "g.$kind" || complain "inspect --graph g.$kind"
@@ -410,7 +407,7 @@ fails 3 'damaged: wrong checksum' explain model.onnx "${here[@]}" --if foreign.c
 export INLAY_PROVIDERS=reference INLAY_CACHE_DIR='' XDG_CONFIG_HOME=$work/none
 cp model.onnx a.onnx; cp e2.onnx b.onnx; cp e2.onnx optimized.onnx
 bin=$(cd "$(dirname "$inlay")" && pwd)
-for verb in doctor edit diff sparsity; do
+for verb in doctor edit diff; do
     "$inlay" "$verb" --help | sed -n "/^Examples:/,/^ *-/s/^  \(inlay $verb .*\)/\1/p" >examples
     [ "$(wc -l <examples)" -ge 3 ] || complain "$verb --help has $(wc -l <examples) examples"
     while read -r line; do

@@ -1,10 +1,9 @@
-/* test_modelkit.c - edits, differences, reductions and sparsity of models, by function calls. */
+/* test_modelkit.c - edits, differences and reductions of models, by function calls. */
 #include "planted.h"
 #include "model/model.h"
 #include "modelkit/change.h"
 #include "modelkit/diff.h"
 #include "modelkit/reduce.h"
-#include "modelkit/sparsity.h"
 
 static graph_model *load(const struct wire *wire)
 {
@@ -327,45 +326,16 @@ static void test_reduce(void **state)
     assert_true(reduction.count >= 3);
 }
 
-static void test_sparsity(void **state)
-{
-    static float data[8 * 16];
-    inlay_diag diag = INLAY_DIAG_INIT;
-    struct sparsities sparsities = { .least = 64 };
-    struct wire wire = { 0 };
-    const wire_mark mark = plant_begin(&wire, "2,8", 13);
-    graph_model *model;
-
-    (void)state;
-    for (int i = 0; i < 8 * 16; i++) /* rows 4 to 7 are zeros; in the other rows, every second element is */
-        data[i] = i / 16 >= 4 || i % 2 == 1 ? 0 : 1 + (float)(i % 5);
-    plant_raw(&wire, MW_INITIALIZER, "w", INLAY_FLOAT, "8,16", data, sizeof data);
-    plant_floats(&wire, "few", "4,4", 1);
-    mw_node(&wire, "MatMul", "x,w", "y");
-    plant_end(&wire, mark, "2,16");
-    model = load(&wire);
-    assert_int_equal(sparsity_find(model, &sparsities, &diag), INLAY_OK);
-    assert_int_equal(sparsities.count, 1);
-    assert_int_equal(sparsities.list[0].elements, 128);
-    assert_int_equal(sparsities.list[0].zeros, 96);
-    assert_int_equal(sparsities.list[0].zero_rows, 4);
-    assert_int_equal(sparsities.list[0].zero_columns, 8);
-    assert_int_equal(sparsities.list[0].groups, 32);
-    assert_int_equal(sparsities.list[0].groups_2_4, 32);
-    assert_int_equal(sparsities.list[0].blocks, 8);
-    assert_int_equal(sparsities.list[0].zero_blocks, 4);
-    arena_deinit(&sparsities.arena);
-    graph_model_destroy(model);
-    wire_deinit(&wire);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_metadata),      cmocka_unit_test(test_names),
-        cmocka_unit_test(test_dims),          cmocka_unit_test(test_diff),
-        cmocka_unit_test(test_diff_is_whole), cmocka_unit_test(test_reduce),
-        cmocka_unit_test(test_sparsity),      cmocka_unit_test(test_diff_of_nested_bodies),
+        cmocka_unit_test(test_metadata),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_dims),
+        cmocka_unit_test(test_diff),
+        cmocka_unit_test(test_diff_is_whole),
+        cmocka_unit_test(test_reduce),
+        cmocka_unit_test(test_diff_of_nested_bodies),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -476,18 +476,18 @@ static bool layout_unit_memory(const recurrent_state *settings, const kit_plan *
     uint64_t *total = &layer->unit_bytes, input;
 
     return !__builtin_mul_overflow((uint64_t)layer->inputs, converts ? element : 0, &input) &&
-           reserve(&layer->x_at, total, chunk_rows, pointer) &&
-           reserve(&layer->projected_rows_at, total, chunk_rows, pointer) &&
-           reserve(&layer->old_at, total, rows, pointer) && reserve(&layer->new_at, total, rows, pointer) &&
-           reserve(&layer->gates_rows_at, total, rows, pointer) &&
-           reserve(&layer->reset_rows_at, total, rows, 2 * pointer) &&
-           reserve(&layer->h_rows_at, total, rows, pointer) &&
-           reserve(&layer->order_at, total, rows, sizeof(int64_t)) &&
-           reserve(&layer->projected_at, total, chunk_rows, (uint64_t)layer->weights.panels.stored * element) &&
-           reserve(&layer->gates_at, total, rows, (uint64_t)layer->weights.r.stored * element) &&
-           reserve(&layer->candidate_at, total, rows, state) && reserve(&layer->h_at, total, rows, 2 * state) &&
-           reserve(&layer->c_at, total, rows, state) && reserve(&layer->reset_at, total, rows, state) &&
-           reserve(&layer->input_at, total, chunk_rows, input) && reserve(&layer->zeros_at, total, 1, state);
+           reserve(&layer->at.x, total, chunk_rows, pointer) &&
+           reserve(&layer->at.projected_rows, total, chunk_rows, pointer) &&
+           reserve(&layer->at.old, total, rows, pointer) && reserve(&layer->at.new, total, rows, pointer) &&
+           reserve(&layer->at.gates_rows, total, rows, pointer) &&
+           reserve(&layer->at.reset_rows, total, rows, 2 * pointer) &&
+           reserve(&layer->at.h_rows, total, rows, pointer) &&
+           reserve(&layer->at.order, total, rows, sizeof(int64_t)) &&
+           reserve(&layer->at.projected, total, chunk_rows, (uint64_t)layer->weights.panels.stored * element) &&
+           reserve(&layer->at.gates, total, rows, (uint64_t)layer->weights.r.stored * element) &&
+           reserve(&layer->at.candidate, total, rows, state) && reserve(&layer->at.h, total, rows, 2 * state) &&
+           reserve(&layer->at.c, total, rows, state) && reserve(&layer->at.reset, total, rows, state) &&
+           reserve(&layer->at.input, total, chunk_rows, input) && reserve(&layer->at.zeros, total, 1, state);
 }
 
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)

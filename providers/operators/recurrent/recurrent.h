@@ -65,6 +65,12 @@ typedef struct recurrent_state {
     recurrent_weights constant[2];
 } recurrent_state;
 
+/* Offsets in the block of a unit. */
+struct recurrent_offsets {
+    uint64_t x, projected_rows, old, new, gates_rows, reset_rows, h_rows, order, projected, gates, candidate, h, c,
+        reset, input, zeros;
+};
+
 typedef struct recurrent_plan {
     int64_t steps, batch, inputs, hidden, directions;
     recurrent_layout weights;
@@ -73,10 +79,9 @@ typedef struct recurrent_plan {
     bool shared;              /* threads share the panels of each step; otherwise they run units concurrently */
     bool calling_thread_only; /* too little work for more than the calling thread */
     double ns;                /* estimated time of a run */
-    /* Workspace: weights of each direction unless constant, then one block per unit, with these offsets in it. */
+    /* Workspace: weights of each direction unless constant, then one block per unit. */
     uint64_t weights_bytes, unit_bytes;
-    uint64_t x_at, projected_rows_at, old_at, new_at, gates_rows_at, reset_rows_at, h_rows_at, order_at, projected_at,
-        gates_at, candidate_at, h_at, c_at, reset_at, input_at, zeros_at;
+    struct recurrent_offsets at;
 } recurrent_plan;
 
 /* Reads the attributes of LSTM-22, GRU-22 and RNN-22. state->cell becomes that of the node's op_type; for others it is

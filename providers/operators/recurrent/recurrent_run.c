@@ -104,25 +104,25 @@ static void set_unit_pointers(struct unit *unit, char *memory)
     const int64_t element = unit->call->element;
 
     unit->state_bytes = layout->candidate.stored * element;
-    unit->active_samples = (void *)(memory + plan->order_at);
-    unit->x = (void *)(memory + plan->x_at);
-    unit->projected_rows = (void *)(memory + plan->projected_rows_at);
-    unit->old = (void *)(memory + plan->old_at);
-    unit->new_rows = (void *)(memory + plan->new_at);
-    unit->gates_rows = (void *)(memory + plan->gates_rows_at);
-    unit->reset_rows = (void *)(memory + plan->reset_rows_at);
+    unit->active_samples = (void *)(memory + plan->at.order);
+    unit->x = (void *)(memory + plan->at.x);
+    unit->projected_rows = (void *)(memory + plan->at.projected_rows);
+    unit->old = (void *)(memory + plan->at.old);
+    unit->new_rows = (void *)(memory + plan->at.new);
+    unit->gates_rows = (void *)(memory + plan->at.gates_rows);
+    unit->reset_rows = (void *)(memory + plan->at.reset_rows);
     unit->candidate_rows = unit->reset_rows + plan->rows;
-    unit->h_rows = (void *)(memory + plan->h_rows_at);
-    unit->c = memory + plan->c_at;
-    unit->h = memory + plan->h_at;
-    unit->input = memory + plan->input_at;
-    unit->zeros = memory + plan->zeros_at;
+    unit->h_rows = (void *)(memory + plan->at.h_rows);
+    unit->c = memory + plan->at.c;
+    unit->h = memory + plan->at.h;
+    unit->input = memory + plan->at.input;
+    unit->zeros = memory + plan->at.zeros;
     for (int64_t i = 0; i < plan->chunk_rows; i++)
-        unit->projected_rows[i] = memory + plan->projected_at + i * layout->panels.stored * element;
+        unit->projected_rows[i] = memory + plan->at.projected + i * layout->panels.stored * element;
     for (int64_t i = 0; i < unit->rows; i++) {
-        unit->gates_rows[i] = memory + plan->gates_at + i * layout->r.stored * element;
-        unit->reset_rows[i] = memory + plan->reset_at + i * unit->state_bytes;
-        unit->candidate_rows[i] = memory + plan->candidate_at + i * unit->state_bytes;
+        unit->gates_rows[i] = memory + plan->at.gates + i * layout->r.stored * element;
+        unit->reset_rows[i] = memory + plan->at.reset + i * unit->state_bytes;
+        unit->candidate_rows[i] = memory + plan->at.candidate + i * unit->state_bytes;
     }
 }
 
