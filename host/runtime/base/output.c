@@ -305,7 +305,7 @@ static bool flush_output(output_file *out)
         errno = out->error != 0 ? out->error : EIO;
         return false;
     }
-    return out->target[0] == '\0' || fsync(out->fd) == 0;
+    return out->target[0] == '\0' || out->is_unsynced || fsync(out->fd) == 0;
 }
 
 static bool publish(output_file *out)

@@ -23,6 +23,9 @@ typedef struct output_file {
     FILE *to;         /* of output_open_stream(), otherwise NULL */
     int error;        /* errno of the first failed write of `to`; 0 = none */
     bool open, in_place;
+    /* Set after the file was opened: output_commit() does not wait until the data is on the disk. For files whose
+     * readers verify their contents. */
+    bool is_unsynced;
     char target[PATH_MAX];         /* `path` with its links followed; "" = fd is not a regular file */
     char temporary[PATH_MAX + 32]; /* in the folder of target; "" = none */
 } output_file;

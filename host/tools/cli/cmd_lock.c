@@ -221,10 +221,12 @@ static inlay_status make_record(const lock_args *args, cli_common *common, const
     struct warnings warnings = { common, json_array() };
     struct subject subject = { 0 };
     json_t *origin = NULL;
+    file_hash hash;
     inlay_status status;
 
     INLAY_TRY(open_subject(args, common, &warnings, &subject, diag));
-    INLAY_TRY(lock_origin(args->model, &origin, diag));
+    file_hash_begin(&hash, args->model);
+    INLAY_TRY(lock_origin(&hash, &origin, diag));
     (void)json_object_set_new(record, "made",
                               json_pack("{s:O, s:o, s:O}", "inlay", json_object_get(origin, "inlay"), "date",
                                         date_json(), "cpu", json_object_get(origin, "cpu")));

@@ -45,7 +45,8 @@ typedef struct run_args {
     bool check_finite;
     const char *commit;
     uint32_t regions;
-    proof_cut cut; /* --commit */
+    proof_cut cut;        /* --commit */
+    file_hash model_hash; /* --commit: of the model's file */
 } run_args;
 
 /* --check-finite, --check-finite=1: as the option of other verbs, which --help leaves out. */
@@ -323,6 +324,7 @@ static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay
     if (args->watched.count > 0)
         INLAY_TRY(watched_tap(&args->watched, common, args->model, diag));
     if (args->commit != NULL) {
+        file_hash_begin(&args->model_hash, args->model);
         INLAY_TRY(proof_cut_make(args->model, common->options, args->regions > 0 ? args->regions : DEFAULT_REGIONS,
                                  &args->cut, diag));
         INLAY_TRY(proof_options(&args->cut, common->options, diag));
@@ -340,7 +342,7 @@ static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay
     if (args->expect != NULL)
         INLAY_TRY(compare_outputs(args, common, session, first.context, &verdict, diag));
     if (args->commit != NULL)
-        INLAY_TRY(proof_write(&args->cut, args->model, args->commit, session, first.context, first.inputs,
+        INLAY_TRY(proof_write(&args->cut, &args->model_hash, args->commit, session, first.context, first.inputs,
                               common->options, root, diag));
     *out_code = verdict.wrong > 0 ? CLI_FAILED : CLI_OK;
     if (common->json)
@@ -377,6 +379,7 @@ int cmd_run(int argc, char **argv)
     cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &args);
     if (run(&args, &common, &code, &diag) != INLAY_OK)
         code = cli_fail(&common, &diag);
+    (void)!file_hash_end(&args.model_hash, NULL);
     proof_cut_deinit(&args.cut);
     watched_deinit(&args.watched);
     feed_deinit(&args.feed);

@@ -13,12 +13,13 @@ static const struct {
     { INLAY_COMPLEX64, 4, 0x7f800000 }, { INLAY_COMPLEX128, 8, 0x7ff0000000000000 },
 };
 
-/* Adds numbers of `bytes` bytes, each as 8 bytes; NaN as infinity + 1. */
-static void add_floats(struct sha256 *sha256, const char *data, uint64_t total, uint32_t bytes, uint64_t infinity)
+/* Adds numbers of `bytes` bytes, each as `width` bytes; NaN as infinity + 1. */
+static void add_floats(struct sha256 *sha256, const char *data, uint64_t total, uint32_t bytes, uint32_t width,
+                       uint64_t infinity)
 {
     enum { PART = 512 };
     const uint64_t magnitude = (UINT64_C(1) << (8 * bytes - 1)) - 1, count = total / bytes;
-    uint64_t part[PART];
+    char part[PART * sizeof(uint64_t)];
 
     for (uint64_t at = 0; at < count; at += PART) {
         const uint64_t numbers = count - at < PART ? count - at : PART;
@@ -27,19 +28,35 @@ static void add_floats(struct sha256 *sha256, const char *data, uint64_t total, 
             uint64_t bits = 0;
 
             memcpy(&bits, data + (at + i) * bytes, bytes);
-            part[i] = (bits & magnitude) > infinity ? infinity + 1 : bits;
+            bits = (bits & magnitude) > infinity ? infinity + 1 : bits;
+            memcpy(part + i * width, &bits, width);
         }
-        sha256_update(sha256, part, numbers * sizeof *part);
+        sha256_update(sha256, part, numbers * width);
     }
 }
 
-static void add_elements(struct sha256 *sha256, const inlay_value *value)
+static bool has_nan32(const char *data, uint64_t bytes)
+{
+    uint32_t any = 0;
+
+    for (uint64_t at = 0; at < bytes; at += sizeof any) {
+        uint32_t bits;
+
+        memcpy(&bits, data + at, sizeof bits);
+        any |= (bits & 0x7fffffff) > 0x7f800000;
+    }
+    return any != 0;
+}
+
+/* width: of each float; 0: as many bytes as it has. */
+static void add_elements(struct sha256 *sha256, const inlay_value *value, uint32_t width)
 {
     const char *data = inlay_value_data(value);
     const uint64_t bytes = inlay_value_bytes(value);
+    const inlay_dtype dtype = inlay_value_dtype(value);
     inlay_tensor_view view;
 
-    if (inlay_value_dtype(value) == INLAY_STRING && value_view(value, &view)) {
+    if (dtype == INLAY_STRING && value_view(value, &view)) {
         const inlay_str *texts = view.data;
 
         for (int64_t i = 0; i < inlay_value_count(value); i++) {
@@ -53,11 +70,20 @@ static void add_elements(struct sha256 *sha256, const inlay_value *value)
     if (data == NULL)
         return;
     for (size_t i = 0; i < sizeof floats / sizeof floats[0]; i++)
-        if (floats[i].dtype == inlay_value_dtype(value)) {
-            add_floats(sha256, data, bytes, floats[i].bytes, floats[i].infinity);
+        if (floats[i].dtype == dtype && (width != 0 || dtype != INLAY_FLOAT || has_nan32(data, bytes))) {
+            add_floats(sha256, data, bytes, floats[i].bytes, width != 0 ? width : floats[i].bytes, floats[i].infinity);
             return;
         }
     sha256_update(sha256, data, bytes);
+}
+
+static void add_tensor(struct sha256 *sha256, const inlay_value *value, uint32_t width)
+{
+    const uint32_t of[] = { (uint32_t)inlay_value_dtype(value), inlay_value_rank(value) };
+
+    sha256_update(sha256, of, sizeof of);
+    sha256_update(sha256, inlay_value_dims(value), of[1] * sizeof(int64_t));
+    add_elements(sha256, value, width);
 }
 
 void value_hash(struct sha256 *sha256, const inlay_value *value)
@@ -66,11 +92,7 @@ void value_hash(struct sha256 *sha256, const inlay_value *value)
 
     sha256_update(sha256, &kind, sizeof kind);
     if (kind == INLAY_KIND_TENSOR) {
-        const uint32_t of[] = { (uint32_t)inlay_value_dtype(value), inlay_value_rank(value) };
-
-        sha256_update(sha256, of, sizeof of);
-        sha256_update(sha256, inlay_value_dims(value), of[1] * sizeof(int64_t));
-        add_elements(sha256, value);
+        add_tensor(sha256, value, sizeof(uint64_t));
         return;
     }
     for (int64_t i = 0; value != NULL && i < inlay_value_count(value); i++)
@@ -83,5 +105,20 @@ void value_hash_hex(const inlay_value *value, char text[65])
 
     sha256_init(&sha256);
     value_hash(&sha256, value);
+    sha256_hex(&sha256, text);
+}
+
+void value_hash_tensor(const inlay_value *value, char text[65])
+{
+    const uint32_t kind = INLAY_KIND_TENSOR;
+    struct sha256 sha256;
+
+    if (value == NULL || inlay_value_kind(value) != INLAY_KIND_TENSOR) {
+        value_hash_hex(value, text);
+        return;
+    }
+    sha256_init(&sha256);
+    sha256_update(&sha256, &kind, sizeof kind);
+    add_tensor(&sha256, value, 0);
     sha256_hex(&sha256, text);
 }

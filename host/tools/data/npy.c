@@ -116,7 +116,7 @@ static void write_header(FILE *file, const char *descr, const inlay_tensor_view 
     (void)fputc('\n', file);
 }
 
-inlay_status npy_save(const char *path, const inlay_tensor_view *tensor, inlay_diag *diag)
+static inlay_status save(const char *path, const inlay_tensor_view *tensor, bool is_unsynced, inlay_diag *diag)
 {
     npy_stored stored;
     uint64_t width = 0;
@@ -137,6 +137,7 @@ inlay_status npy_save(const char *path, const inlay_tensor_view *tensor, inlay_d
         (void)snprintf(descr, sizeof descr, "%c%c%u", stored.bytes == 1 ? '|' : '<', stored.kind, stored.bytes);
     }
     INLAY_TRY(output_open_stream(&file, path, diag));
+    file.is_unsynced = is_unsynced;
     write_header(file.to, descr, tensor);
     if (tensor->dtype == INLAY_STRING)
         write_strings(file.to, tensor->data, count, width, utf8);
@@ -147,4 +148,14 @@ inlay_status npy_save(const char *path, const inlay_tensor_view *tensor, inlay_d
     status = output_commit(&file, NULL, diag);
 done:
     return status;
+}
+
+inlay_status npy_save(const char *path, const inlay_tensor_view *tensor, inlay_diag *diag)
+{
+    return save(path, tensor, false, diag);
+}
+
+inlay_status npy_save_unsynced(const char *path, const inlay_tensor_view *tensor, inlay_diag *diag)
+{
+    return save(path, tensor, true, diag);
 }

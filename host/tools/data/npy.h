@@ -27,6 +27,8 @@ INLAY_NODISCARD inlay_status npy_load_rows(FILE *file, const char *path, inlay_d
 /* Writes a tensor as version 1.0 (2.0 if the header is long). Strings become <U with the width of the longest, or |S if
  * one is not UTF-8. An incomplete file is removed. */
 INLAY_NODISCARD inlay_status npy_save(const char *path, const inlay_tensor_view *tensor, inlay_diag *diag);
+/* As npy_save(), but does not wait until the data is on the disk: for files whose readers verify their contents. */
+INLAY_NODISCARD inlay_status npy_save_unsynced(const char *path, const inlay_tensor_view *tensor, inlay_diag *diag);
 
 /* How a type that numpy does not have is stored; NULL if numpy has it. */
 const char *npy_note(inlay_dtype dtype);

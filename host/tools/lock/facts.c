@@ -30,16 +30,42 @@ static inlay_status hash_file(const char *path, char text[65], inlay_diag *diag)
     return status;
 }
 
-inlay_status lock_origin(const char *model, json_t **out, inlay_diag *diag)
+static void *run_hash(void *user)
 {
-    char cpu[160], sha256[65];
-    const inlay_status status = hash_file(model, sha256, diag);
+    file_hash *hash = user;
+
+    hash->status = hash_file(hash->path, hash->sha256, &hash->diag);
+    return NULL;
+}
+
+void file_hash_begin(file_hash *hash, const char *path)
+{
+    *hash = (file_hash){ .path = path, .diag = INLAY_DIAG_INIT };
+    hash->is_running = pthread_create(&hash->thread, NULL, run_hash, hash) == 0;
+    if (!hash->is_running)
+        (void)run_hash(hash);
+}
+
+inlay_status file_hash_end(file_hash *hash, inlay_diag *diag)
+{
+    if (hash->is_running)
+        (void)pthread_join(hash->thread, NULL);
+    hash->is_running = false;
+    if (hash->status != INLAY_OK)
+        return inlay_fail(diag, hash->status, "%s", hash->diag.text);
+    return INLAY_OK;
+}
+
+inlay_status lock_origin(file_hash *model, json_t **out, inlay_diag *diag)
+{
+    const inlay_status status = file_hash_end(model, diag);
+    char cpu[160];
 
     *out = NULL;
     if (status != INLAY_OK)
         return status;
     profile_cpu(cpu, sizeof cpu);
-    *out = json_pack("{s:s, s:s, s:s}", "sha256", sha256, "inlay", inlay_version(), "cpu", cpu);
+    *out = json_pack("{s:s, s:s, s:s}", "sha256", model->sha256, "inlay", inlay_version(), "cpu", cpu);
     return *out != NULL ? INLAY_OK : no_memory(diag, "for a record");
 }
 

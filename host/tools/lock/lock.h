@@ -8,6 +8,7 @@
 #include "data/samples.h"
 #include "inlay/inlay.h"
 #include <jansson.h>
+#include <pthread.h>
 #include <stdbool.h>
 
 /* How much a check tolerates. */
@@ -35,8 +36,21 @@ json_t *lock_settings(const inlay_options *options);
 /* Applies recorded settings; those that files, the environment or flags have set stay as they are. */
 INLAY_NODISCARD inlay_status lock_apply_settings(const json_t *settings, inlay_options *options, inlay_diag *diag);
 
+/* The SHA-256 of a file, which a thread computes meanwhile. {0} is none. */
+typedef struct file_hash {
+    const char *path; /* borrowed */
+    pthread_t thread;
+    bool is_running;
+    char sha256[65];
+    inlay_status status;
+    inlay_diag diag;
+} file_hash;
+void file_hash_begin(file_hash *hash, const char *path);
+/* Waits for the thread, if it still runs. INLAY_IO_ERROR: the file cannot be read. */
+INLAY_NODISCARD inlay_status file_hash_end(file_hash *hash, inlay_diag *diag);
+
 /* {"sha256", "inlay", "cpu"}: the model file, the version, and the processor. */
-INLAY_NODISCARD inlay_status lock_origin(const char *model, json_t **out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status lock_origin(file_hash *model, json_t **out, inlay_diag *diag);
 
 /* Regions with their nodes and kernels, the versions of the providers, and the memory of the plan: members "providers",
  * "regions" and "memory" of the record. *out_explanation is the JSON of `inlay explain`, for lock_compare(). The

@@ -3,8 +3,10 @@
 #include "base/output.h"
 #include "config/options.h"
 #include "data/hash.h"
+#include "data/npy.h"
 #include "data/scratch.h"
 #include "data/value.h"
+#include "data/view.h"
 #include "lock/lock.h"
 #include "model/model_part.h"
 #include "session/session.h"
@@ -187,22 +189,23 @@ static inlay_status hash_claim(const json_t *proof, char root[65], inlay_diag *d
     return INLAY_OK;
 }
 
-/* Adds a tensor to a proof, and writes its file. */
+/* Adds a tensor to a proof, and writes its file, whose readers verify its hash. */
 static inlay_status add_tensor(const char *folder, const char *name, const inlay_io_info *info,
                                const inlay_value *value, json_t *tensors, inlay_diag *diag)
 {
-    inlay_io_info file = *info;
-    char hash[65];
+    char hash[65], path[PATH_MAX];
+    inlay_tensor_view view;
     inlay_status status;
 
-    if (value == NULL || info->kind != INLAY_KIND_TENSOR || info->sparse != 0)
+    if (value == NULL || info->kind != INLAY_KIND_TENSOR || info->sparse != 0 || !value_view(value, &view))
         return inlay_fail(diag, INLAY_UNSUPPORTED,
                           "%.200s is no tensor in memory, and cannot be part of a proof; "
                           "another number of regions may not cut there",
                           name);
-    value_hash_hex(value, hash);
-    file.name = hash;
-    status = value_save(folder, &file, value, diag);
+    value_hash_tensor(value, hash);
+    if ((size_t)snprintf(path, sizeof path, "%s/%s.npy", folder, hash) >= sizeof path)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: the path is too long", folder);
+    status = npy_save_unsynced(path, &view, diag);
     if (status == INLAY_OK &&
         json_object_set_new(
             tensors, name,
@@ -235,7 +238,7 @@ done:
     return status;
 }
 
-inlay_status proof_write(const proof_cut *cut, const char *path, const char *folder, const inlay_session *session,
+inlay_status proof_write(const proof_cut *cut, file_hash *model, const char *folder, const inlay_session *session,
                          inlay_context *context, inlay_value *const *inputs, const inlay_options *options,
                          char root[65], inlay_diag *diag)
 {
@@ -263,9 +266,9 @@ inlay_status proof_write(const proof_cut *cut, const char *path, const char *fol
         for (uint32_t i = 0; i < cut->regions[r].output_count; i++)
             INLAY_TRY(add_named(folder, cut->regions[r].outputs[i], session, context, inputs, tensors, diag));
     }
-    INLAY_TRY(lock_origin(path, &origin, diag));
-    if (!lock_path_in(file, path, relative))
-        (void)snprintf(relative, sizeof relative, "%s", path);
+    INLAY_TRY(lock_origin(model, &origin, diag));
+    if (!lock_path_in(file, model->path, relative))
+        (void)snprintf(relative, sizeof relative, "%s", model->path);
     proof = json_pack("{s:i, s:{s:O, s:O}, s:{s:O, s:s}, s:o, s:i, s:O}", "inlay_proof", FORMAT, "made", "inlay",
                       json_object_get(origin, "inlay"), "cpu", json_object_get(origin, "cpu"), "model", "sha256",
                       json_object_get(origin, "sha256"), "path", relative, "settings", settings_of(options), "regions",
@@ -350,6 +353,7 @@ inlay_status proof_open(const char *folder, const char *model, const inlay_optio
     const char *sha256;
     json_error_t error;
     json_t *origin = NULL;
+    file_hash hash;
     inlay_status status;
 
     *out = (proof_file){ .folder = folder };
@@ -369,7 +373,8 @@ inlay_status proof_open(const char *folder, const char *model, const inlay_optio
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: the path of the model is too long", file);
     if (model != NULL && (size_t)snprintf(out->model, sizeof out->model, "%s", model) >= sizeof out->model)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the path of the model is too long");
-    INLAY_TRY(lock_origin(out->model, &origin, diag));
+    file_hash_begin(&hash, out->model);
+    INLAY_TRY(lock_origin(&hash, &origin, diag));
     sha256 = json_string_value(json_object_get(json_object_get(out->json, "model"), "sha256"));
     if (strcmp(json_string_value(json_object_get(origin, "sha256")), sha256) != 0) {
         status = inlay_fail(diag, INLAY_RESULTS_DIFFER,
@@ -431,7 +436,7 @@ static inlay_status bind_inputs(const proof_file *proof, const inlay_session *se
                                 proof->folder, want, info.name);
             goto done;
         }
-        value_hash_hex(value, hash);
+        value_hash_tensor(value, hash);
         if (strcmp(hash, want) != 0) {
             status = inlay_fail(diag, INLAY_RESULTS_DIFFER, "%s/%s.npy is not the tensor '%.200s' of the proof",
                                 proof->folder, want, info.name);
@@ -457,7 +462,7 @@ static inlay_status compare_outputs(const proof_file *proof, const proof_region 
         if (want == NULL || output == INLAY_NONE)
             return inlay_fail(diag, INLAY_RESULTS_DIFFER, "the proof has no tensor '%.200s', which leaves the region",
                               name);
-        value_hash_hex(inlay_context_output(context, output), hash);
+        value_hash_tensor(inlay_context_output(context, output), hash);
         if (strcmp(hash, want) != 0)
             return inlay_fail(diag, INLAY_RESULTS_DIFFER, "tensor '%.200s' has the SHA-256 %.16s..., not %.16s...",
                               name, hash, want);

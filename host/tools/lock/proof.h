@@ -7,6 +7,7 @@
  * those of the model for the inputs: sdk/docs/pages/verifying.md. */
 #ifndef LOCK_PROOF_H
 #define LOCK_PROOF_H
+#include "lock/lock.h"
 #include "model/model.h"
 #include "inlay/inlay.h"
 #include <limits.h>
@@ -32,10 +33,11 @@ void proof_cut_deinit(proof_cut *cut);
 /* Prepares the options of a session whose run will be committed: sets reproducible=cpu, and taps the ends of regions.
  * INLAY_INVALID_ARGUMENT: another value of option reproducible was set. */
 INLAY_NODISCARD inlay_status proof_options(const proof_cut *cut, inlay_options *options, inlay_diag *diag);
-/* Writes the proof of the last run of the context into `folder`, which is created. inputs:
- * [inlay_session_input_count()] values of that run. root: the SHA-256 of the claim, equal on all machines.
+/* Writes the proof of the last run of the context into `folder`, which is created. model: the hash of its file, which
+ * has begun. inputs: [inlay_session_input_count()] values of that run. root: the SHA-256 of the claim, equal on all
+ * machines.
  * INLAY_UNSUPPORTED: the results of a node are random. */
-INLAY_NODISCARD inlay_status proof_write(const proof_cut *cut, const char *path, const char *folder,
+INLAY_NODISCARD inlay_status proof_write(const proof_cut *cut, file_hash *model, const char *folder,
                                          const inlay_session *session, inlay_context *context,
                                          inlay_value *const *inputs, const inlay_options *options, char root[65],
                                          inlay_diag *diag);
