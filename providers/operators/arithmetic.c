@@ -109,10 +109,24 @@ static inline float power_of(float x, float y)
     power = x != x || y != y ? x + y : power;
     return x == 1 || y == 0 ? 1 : power;
 }
-#define LOOP pow_any_f32
-#define OP(a, b) power_of(a, b)
-#include "operators/binary.inc"
-#undef OP
+/* The result may be one of the inputs. One loop for all steps: GCC does not vectorise it with a constant operand. */
+static void pow_any_f32(void *result, const void *base, int64_t base_step, const void *exponent, int64_t exponent_step,
+                        int64_t count)
+{
+    for (int64_t at = 0; at < count; at += ELEMENTWISE_BLOCK) {
+        const int64_t block = count - at < ELEMENTWISE_BLOCK ? count - at : ELEMENTWISE_BLOCK;
+        const float *a = (const float *)base + at * base_step, *b = (const float *)exponent + at * exponent_step;
+        float made[ELEMENTWISE_BLOCK], by[ELEMENTWISE_BLOCK];
+
+        for (int64_t i = 0; i < block; i++) {
+            made[i] = a[i * base_step];
+            by[i] = b[i * exponent_step];
+        }
+        for (int64_t i = 0; i < block; i++)
+            made[i] = power_of(made[i], by[i]);
+        memcpy((float *)result + at, made, (size_t)block * sizeof *made);
+    }
+}
 
 /* fmod(a, b) is a - n b with n = trunc(a / b), which is exact in double if n is below 2^29: n b has at most 29 + 24
  * bits, and a / b is at least 2^-24 away from any integer that it is not. NaN for a larger n. */
