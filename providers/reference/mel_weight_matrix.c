@@ -11,17 +11,38 @@ static double to_mel(double hertz)
     return 2595 * log10(1 + hertz / 700);
 }
 
-/* Returns the bin of the spectrum at edge `index` of the bands + 2 edges of bands. */
-static int64_t edge_bin(int64_t index, int64_t bands, int64_t length, double rate, double low, double high)
-{
-    const double mel = low + (double)index * (high - low) / (double)(bands + 2), scale = (double)(length + 1) * 700;
-    /* vd_exp() takes a small part of the time of pow(). They differ in the last digits, which matter near integers. */
-    const double power = vd_exp(mel * (2.302585092994045684 / 2595)), bin = scale * (power - 1) / rate;
-    const double whole = floor(bin), margin = 1e-12 * (1 + fabs(scale * power / rate));
+/* The bands + 2 edges of bands, and 10^(mel / 2595) of some of them, from edge `first` on. */
+enum { EDGES = 64 };
+typedef struct mel_edges {
+    double low, span, parts; /* mel of the first edge; all edges have a distance of span / parts */
+    double scale, rate;      /* bin = scale (power - 1) / rate */
+    int64_t first;
+    double powers[EDGES];
+} mel_edges;
 
-    if (bin - whole > margin && bin - whole < 1 - margin)
+static double mel_of(const mel_edges *edges, int64_t index)
+{
+    return edges->low + (double)index * edges->span / edges->parts;
+}
+
+/* Returns the bin of the spectrum at an edge; edges are asked for in their order. */
+static int64_t edge_bin(mel_edges *edges, int64_t index)
+{
+    double power, bin, whole, margin;
+
+    if (index >= edges->first + EDGES) {
+        edges->first = index;
+        for (int64_t i = 0; i < EDGES; i++) /* vectorised */
+            edges->powers[i] = vd_exp(mel_of(edges, index + i) * (2.302585092994045684 / 2595));
+    }
+    /* vd_exp() takes a small part of the time of pow(). They differ in the last digits, which matter near integers. */
+    power = edges->powers[index - edges->first];
+    bin = edges->scale * (power - 1) / edges->rate;
+    whole = (double)f64_to_i64(bin);
+    margin = 1e-12 * (1 + fabs(edges->scale * power / edges->rate));
+    if (bin > 0 && bin - whole > margin && bin - whole < 1 - margin)
         return f64_to_i64(whole);
-    return f64_to_i64(floor(scale * (pow(10, mel / 2595) - 1) / rate));
+    return f64_to_i64(floor(edges->scale * (pow(10, mel_of(edges, index) / 2595) - 1) / edges->rate));
 }
 
 static void put(const kit_tensor *output, int64_t bin, int64_t band, double value)
@@ -40,6 +61,8 @@ static inlay_status run(const kit_call *call)
     int64_t bands = arg_index(&call->in[0], 0), length = arg_index(&call->in[1], 0), rate = arg_index(&call->in[2], 0);
     double low = to_mel(convert_get_f64(call->in[3].dtype, call->in[3].data, 0));
     double high = to_mel(convert_get_f64(call->in[4].dtype, call->in[4].data, 0));
+    int64_t middle, last;
+    mel_edges edges;
 
     if (output->rank != 2 || bands < 0 || length < 0 || rate <= 0 || output->dims[0] != length / 2 + 1 ||
         output->dims[1] != bands)
@@ -47,12 +70,19 @@ static inlay_status run(const kit_call *call)
                           "%lld bands of a DFT of %lld at %lld hertz do not match the output", (long long)bands,
                           (long long)length, (long long)rate);
     memset(output->data, 0, kit_bytes(output->dtype, output->count));
-    for (int64_t band = 0, first, middle = edge_bin(0, bands, length, (double)rate, low, high),
-                 last = edge_bin(1, bands, length, (double)rate, low, high);
-         band < bands; band++) {
-        first = middle;
+    edges = (mel_edges){ .low = low,
+                         .span = high - low,
+                         .parts = (double)(bands + 2),
+                         .scale = (double)(length + 1) * 700,
+                         .rate = (double)rate,
+                         .first = -EDGES };
+    middle = edge_bin(&edges, 0);
+    last = edge_bin(&edges, 1);
+    for (int64_t band = 0; band < bands; band++) {
+        const int64_t first = middle;
+
         middle = last;
-        last = edge_bin(band + 2, bands, length, (double)rate, low, high);
+        last = edge_bin(&edges, band + 2);
         if (middle <= first)
             put(output, middle, band, 1);
         for (int64_t bin = first < 0 ? 0 : first; bin <= middle && bin < output->dims[0] && middle > first; bin++)
