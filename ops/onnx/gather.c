@@ -79,6 +79,11 @@ static inlay_status infer_gather_nd(op_infer *infer)
         return infer_fail(infer, INLAY_INVALID_MODEL,
                           "batch_dims %lld does not fit data of rank %u and indices of rank %u", (long long)batch, rank,
                           index_rank);
+    for (uint32_t i = 0; i < batch; i++)
+        if (infer_dim(infer, 0, i).kind == INLAY_DIM_FIXED && infer_dim(infer, 1, i).kind == INLAY_DIM_FIXED &&
+            infer_dim(infer, 0, i).value != infer_dim(infer, 1, i).value)
+            return infer_fail(infer, INLAY_SHAPE_MISMATCH, "batch axis %u has size %lld in data and %lld in indices", i,
+                              (long long)infer_dim(infer, 0, i).value, (long long)infer_dim(infer, 1, i).value);
     depth = infer_dim(infer, 1, index_rank - 1);
     if (depth.kind != INLAY_DIM_FIXED)
         return INLAY_OK;

@@ -74,10 +74,13 @@ static inlay_status move_tuples(vulkan_build *build, const vulkan_op *op, uint32
 /* GatherND, ScatterND: the last dimension of the indexes is a tuple. */
 static inlay_status lower_tuples(vulkan_build *build, const vulkan_op *op)
 {
-    const vulkan_tensor *tensor = vulkan_input(build, op, 1);
+    const vulkan_tensor *input = vulkan_input(build, op, 0), *tensor = vulkan_input(build, op, 1);
+    const uint32_t batches = (uint32_t)kit_attr_int(&op->info, "batch_dims", 0);
 
-    return move_tuples(build, op, (uint32_t)kit_attr_int(&op->info, "batch_dims", 0),
-                       tensor->rank > 0 ? tensor->dims[tensor->rank - 1] : 0, false);
+    for (uint32_t i = 0; i < batches; i++)
+        if (i >= input->rank || i >= tensor->rank || input->dims[i] != tensor->dims[i])
+            return vulkan_decline(build, op, "batch axis %u has other sizes in data and indices", i);
+    return move_tuples(build, op, batches, tensor->rank > 0 ? tensor->dims[tensor->rank - 1] : 0, false);
 }
 
 static inlay_status lower_gather(vulkan_build *build, const vulkan_op *op)

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""Shapes that two libraries of kernels are measured with, as models of one operator: the results of default settings
-are compared with those of provider reference, and prices with the median of their kind.
+"""Shapes that two libraries of kernels are measured with, as models of one operator: the results of settings are
+compared with those of provider reference, and prices of default settings with the median of their kind.
 
-    dnn_shapes.py BENCHDNN XNNPACK [--only TEXT] [--most MULTIPLICATIONS] [--first N] [--price FACTOR]
+    dnn_shapes.py BENCHDNN XNNPACK [--only TEXT] [--most MULTIPLICATIONS] [--first N] [--settings NAMES]
+                  [--price FACTOR]
 
 BENCHDNN is tests/benchdnn/inputs of https://github.com/uxlfoundation/oneDNN; XNNPACK is bench of
 https://github.com/google/XNNPACK at a version of 2023, whose conv.h, dwconv.h and gemm.h have the shapes. Batches
@@ -41,7 +42,7 @@ def codes(dtype, *shape):
 class Made:
     """A model of one operator on input x, whose other inputs are constants."""
 
-    def __init__(self, kind, macs, op, x, constants, opset=17, domain="", **attributes):
+    def __init__(self, kind, macs, op, x, constants, opset=20, domain="", **attributes):
         self.kind, self.macs, self.x = kind, macs, x
         names = ["x"] + [f"c{i}" if c is not None else "" for i, c in enumerate(constants)]
         node = helper.make_node(op, names, ["y"], domain=domain, **attributes)
@@ -242,8 +243,92 @@ def recurrent(p, most):
                         floats(1, gates * hidden, hidden) / np.float32(math.sqrt(hidden))], hidden_size=hidden)
 
 
+def group(p, most):
+    _, read = spatial(p)
+    shape = (1, p["ic"], *(size for size in read("i", 0) if size > 0))
+    if math.prod(shape) <= most and p["ic"] % p["g"] == 0:
+        yield Made("group normalization", math.prod(shape), "GroupNormalization", floats(*shape),
+                   [floats(p["ic"]), floats(p["ic"])], opset=21, num_groups=p["g"])
+
+
+def sizes(text):
+    return [int(size) for size in text.split("x")]
+
+
+FUNCTIONS = ("Abs", "Ceil", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Neg",
+             "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Sign", "Softplus", "Softsign", "Tanh")
+REDUCTIONS = ("ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
+              "ReduceSum", "ReduceSumSquare")
+
+
+def functions(line, most):
+    found = re.match(r"\d+(x\d+)*", line)
+    if math.prod(sizes(found.group(0))) > most:
+        return
+    x = floats(*sizes(found.group(0))) * np.float32(3)
+    for op in FUNCTIONS:
+        yield Made("function", x.size, op, x, [])
+    for op in ("Log", "Sqrt"):
+        yield Made("function", x.size, op, np.abs(x) + np.float32(1e-3), [])
+    yield Made("function", x.size, "Clip", x, [np.float32(-1), np.float32(2)])
+    yield Made("function", x.size, "Pow", np.abs(x), [np.float32(1.5)])
+
+
+def pair_of(line):
+    """The shapes of two tensors; the second one has as many axes."""
+    found = re.match(r"(\d+(?:x\d+)*):(\d+(?:x\d+)*)(?!.*:\d)", re.sub(r'_?n".*|^--.* ', "", line))
+    if found is None:
+        return None
+    first, second = sizes(found.group(1)), sizes(found.group(2))
+    return first, second + [1] * (len(first) - len(second))
+
+
+def reductions(line, most):
+    found = pair_of(line)
+    if found is None or math.prod(found[0]) > most:
+        return
+    axes = np.array([i for i, (a, b) in enumerate(zip(*found)) if a != b], np.int64)
+    x = floats(*found[0])
+    for op in REDUCTIONS if len(axes) else ():
+        data = np.float32(1) + x / np.float32(100) if op == "ReduceProd" else x
+        yield Made("reduction", x.size, op, data, [axes])
+
+
+def pairs(line, most):
+    found = pair_of(line)
+    if found is None or math.prod(np.broadcast_shapes(*found)) > most:
+        return
+    x, y = floats(*found[0]), floats(*found[1])
+    for op in ("Add", "Sub", "Mul", "Div", "Max", "Min", "Less", "LessOrEqual", "Greater", "Equal"):
+        yield Made("binary function", x.size, op, x, [y])
+
+
+def slopes(line, most):
+    found = pair_of(line)
+    if found is not None and math.prod(found[0]) <= most:
+        x = floats(*found[0])
+        yield Made("binary function", x.size, "PRelu", x, [floats(*found[1])])
+
+
+def attention(line, most):
+    """Queries, transposed keys, and values; keys and values may have fewer heads."""
+    found = re.match(r"([\dx]+):([\dx]+):([\dx]+)$", re.sub(r'_?n".*', "", line))
+    if found is None:
+        return
+    q, k, v = (sizes(part) for part in found.groups())
+    macs = math.prod(q) * k[3] + math.prod(q[:3]) * k[3] * v[3]
+    if len(q) == 4 and macs <= most:
+        yield Made("attention", macs, "Attention", floats(*q), [floats(k[0], k[1], k[3], k[2]), floats(*v)], opset=23)
+
+
 READERS = {"conv": conv, "deconv": deconv, "ip": inner, "pool": pool, "lrn": lrn, "resampling": resampling,
-           "bnorm": batch, "rnn": recurrent}
+           "bnorm": batch, "rnn": recurrent, "gnorm": group}
+LINES = {"matmul": matmul, "brgemm": matmul, "softmax": rows, "lnorm": rows, "eltwise": functions,
+         "reduction": reductions, "binary": pairs, "prelu": slopes, "sdpa": attention}
+SETTINGS = {"default": {}, "avx2": {"isa": "avx2"}, "baseline": {"isa": "baseline"},
+            "onednn": {"providers": "onednn,cpu,reference", "policy": "priority"},
+            "openblas": {"providers": "openblas,cpu,reference", "policy": "priority"},
+            "vulkan": {"providers": "vulkan,cpu,reference", "policy": "priority"}}
 
 
 def benchdnn(folder, first, most):
@@ -253,17 +338,15 @@ def benchdnn(folder, first, most):
         for line in path.read_text().splitlines():
             line = line.strip()
             key = re.sub(r'_?n".*|mb\d+', "", line)
-            if not line or line.startswith(("#", "-")) or key in seen:
+            if not line or line.startswith("#") or line.startswith("-") and ":" not in line or key in seen:
                 continue
             seen.add(key)
             taken += 1
             if taken > first and taken % EVERY != 0:
                 continue
             name = f"{driver}/{path.name} {line}"
-            if driver == "matmul":
-                yield name, matmul(line, most)
-            elif driver in ("softmax", "lnorm"):
-                yield name, rows(line, most)
+            if driver in LINES:
+                yield name, LINES[driver](line, most)
             elif driver in READERS:
                 yield name, READERS[driver](numbers(line), most)
 
@@ -305,19 +388,30 @@ def difference(got, want):
     return f"{int(wrong.sum())} of {wrong.size} elements: at {list(at)} {got[at]}, not {want[at]}"
 
 
-def run(made):
-    """(difference, price in ns)"""
-    with inlay.Session(made.data, config=False, cache_dir="") as session:
-        got = session.run({"x": made.x})["y"]
-        price = session.explain().json["cost_ns"]
-    with inlay.Session(made.data, config=False, cache_dir="", providers="reference", level="0") as session:
-        want = session.run({"x": made.x})["y"]
-    got, want = np.asarray(got), np.asarray(want)
-    if got.dtype == np.uint8 and made.kind.endswith("of 8 bits"): # a result in the middle of two steps
-        near = np.abs(got.astype(int) - want.astype(int)) <= 1
-        if near.all() and (got != want).mean() < 0.001:
-            return "", price
-    return difference(got, want), price
+def result(made, price=False, **options):
+    with inlay.Session(made.data, config=False, cache_dir="", **options) as session:
+        return np.asarray(session.run({"x": made.x})["y"]), session.explain().json["cost_ns"] if price else None
+
+
+def run(made, settings):
+    """(differences, price in ns)"""
+    want, _ = result(made, providers="reference", level="0")
+    wrong, price = [], None
+    for name in settings:
+        try:
+            got, cost = result(made, name == "default", **SETTINGS[name])
+        except inlay.InlayError as error:
+            wrong.append(f"{name}: {error}")
+            continue
+        price = cost or price
+        if got.dtype == np.uint8 and made.kind.endswith("of 8 bits"): # a result in the middle of two steps
+            near = np.abs(got.astype(int) - want.astype(int)) <= 1
+            if near.all() and (got != want).mean() < 0.001:
+                continue
+        text = difference(got, want)
+        if text:
+            wrong.append(f"{name}: {text}")
+    return wrong, price
 
 
 def main():
@@ -327,6 +421,8 @@ def main():
     parser.add_argument("--only", default="", help="shapes whose names contain this text")
     parser.add_argument("--most", type=float, default=3e7, help="most multiplications of a shape")
     parser.add_argument("--first", type=int, default=40)
+    parser.add_argument("--settings", type=lambda x: x.split(","), default=["default"],
+                        help=f"of {', '.join(SETTINGS)}, separated by commas (default: default)")
     parser.add_argument("--price", type=float, default=0)
     args = parser.parse_args()
     counts, prices = collections.Counter(), collections.defaultdict(list)
@@ -338,13 +434,14 @@ def main():
         for made in models:
             count += 1
             try:
-                wrong, price = run(made)
-                prices[made.kind].append((price / max(made.macs, 1), price, name))
+                wrong, price = run(made, args.settings)
+                if price is not None:
+                    prices[made.kind].append((price / max(made.macs, 1), price, name))
             except inlay.InlayError as error:
-                wrong = str(error)
+                wrong = [f"reference: {error}"]
             counts["failed" if wrong else "passed"] += 1
-            if wrong:
-                print(f"{name}: {made.kind}: {wrong}", flush=True)
+            for text in wrong:
+                print(f"{name}: {made.kind}: {text}", flush=True)
         counts["shapes" if count else "left out"] += 1
     for kind, known in sorted(prices.items()) if args.price else ():
         middle = statistics.median(price for price, _, _ in known)

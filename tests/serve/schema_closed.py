@@ -82,7 +82,8 @@ def main():
                           stdout=subprocess.PIPE, check=True).stdout.splitlines()
     for i, (line, answer) in enumerate(zip(lines, done, strict=True)):
         result, valid = answer.split("\t")[1], [one["valid"] for one in line["tests"]]
-        in_part = i % len(kinds) >= len(KINDS)
+        # Members that patterns describe meet several of these schemas together, or none.
+        in_part = i % len(kinds) >= len(KINDS) or "patternProperties" in json.dumps(line["schema"])
         if "refused" in result:
             partly = "supported only in part" in result
             good = (partly or "no value matches" in result) and (not any(valid) or partly and in_part)

@@ -246,6 +246,7 @@ typedef struct object_form {
     uint32_t least, most;       /* members */
     uint32_t counted;           /* numbers of members are counted up to this one */
     grammar_node others;        /* members of other names; never: there can be none */
+    grammar_node others_beyond; /* those that no schema of `beyond` describes */
     json_t *beyond[MAX_BEYOND]; /* [beyond_count] schemas of SCHEMA_BEYOND_NAME: each needs a member */
     uint32_t beyond_count;
     grammar_node *made; /* [((count + 1) * (counted + 1)) << beyond_count] the members from one on, after a number of
@@ -401,8 +402,10 @@ static bool add_names(object_form *form)
     return good;
 }
 
-/* Adds the members whose names match `pattern` (NULL: none of the patterns) and none of the other patterns. */
-static bool add_others(object_form *form, const json_t *patterns, const char *pattern)
+/* Adds the members whose names match `pattern` (NULL: none of the patterns) and none of the other patterns to *out.
+ * is_beyond: and which no schema of form->beyond describes. */
+static bool add_others(object_form *form, const json_t *patterns, const char *pattern, bool is_beyond,
+                       grammar_node *out)
 {
     schema_reader *reader = form->reader;
     json_t *taken = json_array(), *rules = json_pack("[{s:s}]", "type", "string"), *text = NULL, *one;
@@ -413,7 +416,7 @@ static bool add_others(object_form *form, const json_t *patterns, const char *pa
 
     for (uint32_t i = 0; good && i < form->count; i++)
         (void)json_array_append_new(taken, json_string(form->members[i].name));
-    for (uint32_t i = 0; good && i < form->beyond_count; i++) {
+    for (uint32_t i = 0; good && is_beyond && i < form->beyond_count; i++) {
         good = schema_take(reader, json_object_size(json_object_get(form->beyond[i], "properties")));
         json_object_foreach(json_object_get(form->beyond[i], "properties"), other, one) {
             (void)json_array_append_new(taken, json_string(other));
@@ -442,15 +445,29 @@ static bool add_others(object_form *form, const json_t *patterns, const char *pa
     good = good && text != NULL && json_array_append(reader->made, text) == 0 && schema_add(reader, &names, text) &&
            reader->make_value(reader, &values, &value) && reader->make_value(reader, &names, &name);
     if (good)
-        form->others = schema_either(reader, form->others,
-                                     schema_join(reader, name,
-                                                 schema_join(reader, schema_words(reader, ":"),
-                                                             schema_join(reader, schema_blank(reader), value))));
+        *out = schema_either(reader, *out,
+                             schema_join(reader, name,
+                                         schema_join(reader, schema_words(reader, ":"),
+                                                     schema_join(reader, schema_blank(reader), value))));
     json_decref(text);
     json_decref(taken);
     json_decref(rules);
     free(values.parts);
     free(names.parts);
+    return good;
+}
+
+static bool all_others(object_form *form, json_t *patterns, bool is_beyond, grammar_node *out)
+{
+    bool good = true;
+    const char *pattern;
+    json_t *one;
+
+    json_object_foreach(patterns, pattern, one) {
+        good = good && add_others(form, patterns, pattern, is_beyond, out);
+    }
+    good = good && add_others(form, patterns, NULL, is_beyond, out);
+    *out = grammar_share(form->reader->grammar, *out);
     return good;
 }
 
@@ -471,8 +488,6 @@ static bool read_others(object_form *form)
 {
     json_t *patterns = json_object();
     bool listed = false, good = patterns != NULL;
-    const char *pattern;
-    json_t *one;
 
     for (uint32_t i = 0; good && i < form->list->count; i++) {
         json_t *part = form->list->parts[i], *others = json_object_get(part, "additionalProperties");
@@ -483,14 +498,11 @@ static bool read_others(object_form *form)
                    form->beyond_count == 0) ||
                   json_object_get(part, "unevaluatedProperties") != NULL;
     }
-    form->others = grammar_never(form->reader->grammar);
+    form->others = form->others_beyond = grammar_never(form->reader->grammar);
     if (good && !listed &&
         (form->count == 0 || describes_others(form->list) || !are_beyond(form) || form->least > form->count)) {
-        json_object_foreach(patterns, pattern, one) {
-            good = good && add_others(form, patterns, pattern);
-        }
-        good = good && add_others(form, patterns, NULL);
-        form->others = grammar_share(form->reader->grammar, form->others);
+        good = all_others(form, patterns, false, &form->others) &&
+               (form->beyond_count == 0 || all_others(form, patterns, true, &form->others_beyond));
     }
     json_decref(patterns);
     return good;
@@ -501,21 +513,17 @@ static grammar_node walk_others(const object_form *form, uint32_t count, uint32_
 {
     const schema_reader *reader = form->reader;
     const bool is_full = form->most != GRAMMAR_MANY && count >= form->most;
-    const bool may_end = count >= form->least && (met + 1) >> form->beyond_count == 1;
-    const uint32_t more = form->most == GRAMMAR_MANY ? GRAMMAR_MANY : is_full ? 0 : form->most - count;
-    grammar_node some;
+    const bool is_met = (met + 1) >> form->beyond_count == 1, may_end = count >= form->least && is_met;
+    const uint32_t more = form->most == GRAMMAR_MANY ? GRAMMAR_MANY : is_full ? 0 : form->most - count - 1;
+    const grammar_node first = is_met ? form->others : form->others_beyond;
+    grammar_node some = may_end ? grammar_empty(reader->grammar) : grammar_never(reader->grammar);
 
-    if (is_full || grammar_is_never(reader->grammar, form->others))
-        return may_end ? grammar_empty(reader->grammar) : grammar_never(reader->grammar);
     /* Several of them may have the same name and be one member, so that they are sure to add only one. */
-    if (count + 1 < form->least)
-        return grammar_never(reader->grammar);
-    some = grammar_repeat(reader->grammar, with_comma(reader, form->others), count > 0 && !may_end,
-                          count > 0 || more == GRAMMAR_MANY ? more : more - 1);
-    if (count > 0)
+    if (is_full || grammar_is_never(reader->grammar, first) || count + 1 < form->least)
         return some;
-    some = schema_join(reader, form->others, some);
-    return may_end ? schema_either(reader, grammar_empty(reader->grammar), some) : some;
+    return schema_either(reader, some,
+                         schema_join(reader, count > 0 ? with_comma(reader, first) : first,
+                                     grammar_repeat(reader->grammar, with_comma(reader, form->others), 0, more)));
 }
 
 /* The place in form->made of the members from `index` on, after `count` members that meet the set `met`. */
