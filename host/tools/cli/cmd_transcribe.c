@@ -3,7 +3,8 @@
 #include <string.h>
 
 typedef struct transcribe_args {
-    const char *model, *sound, *variant, *language, *prompt;
+    const char *files[2]; /* the model, the sound */
+    const char *variant, *language, *prompt;
     double temperature;
     bool translates, has_times;
 } transcribe_args;
@@ -18,6 +19,17 @@ static const char doc[] =
     "  inlay transcribe whisper-tiny speech.flac --language de --times\n"
     "  inlay transcribe whisper-tiny speech.wav --translate --json\n";
 
+static error_t take_file(const cli_option *option, void *field, char *arg, struct argp_state *state)
+{
+    const char **files = field, **file = files[0] == NULL ? &files[0] : &files[1];
+
+    (void)option;
+    if (*file != NULL)
+        cli_refuse(state, CLI_USAGE, "unexpected argument '%s': only one sound can be given", arg);
+    *file = cli_input_file(state, arg);
+    return 0;
+}
+
 static const cli_option own_options[] = {
     { "language", "CODE", "The language, such as en (default: the most probable one)",
       CLI_TEXT(transcribe_args, language) },
@@ -26,8 +38,8 @@ static const cli_option own_options[] = {
     { "prompt", "TEXT", "A text that might come before", CLI_TEXT(transcribe_args, prompt) },
     { "temperature", "T", "0, the default: the most probable token", CLI_NUMBER(transcribe_args, temperature, 0, 1) },
     { "variant", "NAME", "Weights of a published folder: fp16, q8, q4 ...", CLI_TEXT(transcribe_args, variant) },
-    CLI_PATH(transcribe_args, model),
-    { .need = "no sound file given", CLI_CALL(cli_take_path, transcribe_args, sound) },
+    { CLI_CALL(take_file, transcribe_args, files) },
+    { .need = "a model and a sound are required: FOLDER and SOUND", CLI_CALL(take_file, transcribe_args, files[1]) },
     { 0 },
 };
 
@@ -62,7 +74,7 @@ static inlay_status show(inlay_text_speech *speech, const inlay_text_transcript 
 int cmd_transcribe(int argc, char **argv)
 {
     static const cli_verb verb = { "FOLDER SOUND", doc, own_options, NULL };
-    transcribe_args args = { .model = NULL };
+    transcribe_args args = { .variant = NULL };
     inlay_text_sound sound = { .struct_size = sizeof sound };
     inlay_text_transcript made = { .struct_size = sizeof made };
     inlay_text_speech *speech = NULL;
@@ -75,8 +87,8 @@ int cmd_transcribe(int argc, char **argv)
 
     cli_parse(&verb, CLI_SETTINGS_SESSION, argc, argv, &common, &args);
     cli_attach(&common);
-    INLAY_TRY(text_work_bytes(args.sound, &file, &diag));
-    INLAY_TRY(inlay_text_speech_create(args.model, args.variant, common.options, &speech, &diag));
+    INLAY_TRY(text_work_bytes(args.files[1], &file, &diag));
+    INLAY_TRY(inlay_text_speech_create(args.files[0], args.variant, common.options, &speech, &diag));
     cli_progress_clear();
     sound.file = file.size > 0 ? file.data : "";
     sound.bytes = file.size;

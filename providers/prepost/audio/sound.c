@@ -328,7 +328,7 @@ static int64_t divisor(int64_t a, int64_t b)
 
 inlay_status sound_resample(struct sound *sound, int64_t rate, inlay_diag *diag)
 {
-    enum { ZEROS = 32, PHASES = 512 };
+    enum { ZEROS = 32, PHASES = 512, MOST_WEIGHTS = 1 << 23 }; /* weights: of a rate that a damaged header states */
     const int64_t common = divisor(sound->rate, rate), up = rate / common, down = sound->rate / common;
     const double cut = up < down ? (double)up / (double)down : 1, reach = ZEROS / cut, beta = 9;
     const int64_t taps = (int64_t)ceil(reach) * 2, frames = (sound->frames * up + down - 1) / down;
@@ -339,7 +339,7 @@ inlay_status sound_resample(struct sound *sound, int64_t rate, inlay_diag *diag)
 
     if (up == down)
         return status;
-    if (sound->frames > SOUND_MOST || up > 1000000 || frames > SOUND_MOST || taps > 1 << 20)
+    if (sound->frames > SOUND_MOST || up > 1000000 || frames > SOUND_MOST || taps > MOST_WEIGHTS / phases)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "resampling from %lld to %lld samples a second: the ratio is too large",
                           (long long)sound->rate, (long long)rate);

@@ -349,7 +349,7 @@ class Speech(unittest.TestCase):
         self.assertEqual([one["text"] for one in made["segments"]], [
             text_of(one["tokens"]) for one in MODEL.transcribe(LONG / 32768, "fr", "translate", prompt="abc")[1]])
         for args, words in (((folder, path, "--variant", "q4"), "no variant 'q4' of encoder_model"),
-                            ((folder, path, "--language", "xx"), "no language 'xx'"), ((folder,), "no sound file given"),
+                            ((folder, path, "--language", "xx"), "no language 'xx'"), ((folder,), "FOLDER and SOUND"),
                             ((path, path), "is not the folder of a model for speech"), ((folder, folder), "is a directory|cannot be read|Is a directory")):
             made = run(*args)
             self.assertNotEqual(made.returncode, 0)
