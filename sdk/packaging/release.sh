@@ -46,15 +46,10 @@ placeholders=$({ git_of grep -l 'inlay[.]example' || true; } | wc -l)
 SOURCE_DATE_EPOCH=$(git_of log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 
+commit=$(git_of rev-parse HEAD) # the tree may change during a build
+
 pack() { # FOLDER: writes FOLDER/inlay-VERSION.tar.xz
-    local work
-    work=$(mktemp -d)
-    mkdir "$work/inlay-$version"
-    "$here/tree.sh" "$work/inlay-$version"
-    chmod -R u=rwX,go=rX "$work/inlay-$version"
-    tar -c --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --format=gnu -C "$work" \
-        "inlay-$version" | xz -T1 >"$1/inlay-$version.tar.xz"
-    rm -rf "$work"
+    git_of -c tar.umask=022 archive --format=tar --prefix="inlay-$version/" "$commit" | xz -T1 >"$1/inlay-$version.tar.xz"
 }
 make_all() { # FOLDER
     local work built
