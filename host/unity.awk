@@ -52,10 +52,32 @@ function keep_declared(text,    after) {
     }
 }
 
-# It keeps the tag of a type. text: "struct TAG {"
-function keep_tag(text,    words) {
+# Notes that it defines a type. text: "struct TAG {"
+function define_tag(text,    words) {
     split(text, words, /[ {]+/)
-    keep("@" words[2])
+    tags[file] = tags[file] " @" words[2]
+    definitions["@" words[2]]++
+}
+
+# Whether a header that is included there, directly or not, has the name. asked: the name and a file, for headers in circles
+function is_in_header(from, name, asked,    words, i) {
+    for (i = split(includes[from], words, " "); i; i--) {
+        if ((words[i], name) in seen)
+            return 1
+        if (!((asked, words[i]) in visited)) {
+            visited[asked, words[i]] = 1
+            if (is_in_header(words[i], name, asked))
+                return 1
+        }
+    }
+    return 0
+}
+
+# The file keeps the types that it defines, but for those that a header of its own declares and nothing else defines.
+function keep_tags(    words, i) {
+    for (i = split(tags[file], words, " "); i; i--)
+        if (definitions[words[i]] > 1 || !is_in_header(file, words[i], file SUBSEP words[i]))
+            keep(words[i])
 }
 
 # Notes the names of a line of code. A function's has '(' at its end, a member's '.' in front,
@@ -120,7 +142,7 @@ function read_file(    raw, line, words, count, i, in_enum, declares, defines) {
             if (line ~ /^(typedef )?(static )?(const )?enum/)
                 in_enum = 1
             if (match(line, /(struct|union|enum) [A-Za-z_0-9]+ *\{/))
-                keep_tag(substr(line, RSTART, RLENGTH))
+                define_tag(substr(line, RSTART, RLENGTH))
             if (line ~ /^} *[A-Za-z_]/ || line ~ /(^|[ (])static / || line ~ /^typedef /)
                 declares = 1
             if (line ~ /^[A-Z][A-Z_0-9]*\(/) # a macro that declares
@@ -148,7 +170,7 @@ function read_file(    raw, line, words, count, i, in_enum, declares, defines) {
 
 # Reads a header: the headers that it includes, and its names that are followed by what follows a declared one. Headers of
 # one name count as one.
-function read_header(path,    base, line, name) {
+function read_header(path,    base, line, name, words) {
     base = path
     sub(/^.*\//, "", base)
     in_comment = 0
@@ -156,6 +178,10 @@ function read_header(path,    base, line, name) {
         if (line ~ /^#[ \t]*include/)
             note_include(base, line)
         line = code(line)
+        if (match(line, /(struct|union|enum) [A-Za-z_0-9]+ *\{/)) {
+            split(substr(line, RSTART, RLENGTH), words, /[ {]+/)
+            definitions["@" words[2]]++
+        }
         while (match(line, /(struct|union|enum) [A-Za-z_0-9]+|[A-Z][A-Z_0-9]+|[A-Za-z_][A-Za-z_0-9]*(\(|;|\[)/)) {
             name = substr(line, RSTART, RLENGTH)
             line = substr(line, RSTART + RLENGTH)
@@ -208,6 +234,10 @@ BEGIN {
 }
 
 END {
+    for (f = 1; f <= NR; f++) {
+        file = files[f]
+        keep_tags()
+    }
     for (f = 1; f <= NR; f++) {
         file = files[f]
         note_names(file, file)

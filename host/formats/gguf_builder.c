@@ -327,13 +327,13 @@ void gguf_builder_rotary(struct builder *b)
                                     .yarn = gguf_text_is(scaling, "yarn") };
     const double given = gguf_float(gguf, GGUF_TURN_MULTIPLIER);
     const double multiplier = b->architecture->latent && given != 0 ? 1 : given; /* its scores grow instead */
-    const double local = b->architecture->local_base > 0 ? b->architecture->local_base : turning.base;
+    const double local = b->architecture->windows.base > 0 ? b->architecture->windows.base : turning.base;
 
     if (scaling.data != NULL && !turning.yarn && !gguf_text_is(scaling, "none") && !gguf_text_is(scaling, "linear") &&
         !gguf_text_is(scaling, "longrope"))
         gguf_fail_key(gguf, GGUF_TURN_SCALING, "has another value than none, linear, yarn and longrope for the key");
     if (turning.size < 2 || turning.size > b->head_size || turning.size % 2 != 0 ||
-        (turning.size != b->head_size && !b->architecture->halves && !b->architecture->pairs))
+        (turning.size != b->head_size && !b->architecture->rotary.halves && !b->architecture->rotary.pairs))
         gguf_fail_key(gguf, GGUF_TURN_SIZE, "rotates a part of a head that is odd or not supported by the key");
     if (!(turning.base > 0) || !(turning.factor > 0) || !(turning.amplitude > 0) || turning.original_context < 1 ||
         !(turning.slow > 0) || !(turning.fast > 0) || !(multiplier >= 0))
@@ -347,7 +347,7 @@ void gguf_builder_rotary(struct builder *b)
     gguf_write_turning(gguf, "rotary", &turning, b->out);
     if (!b->has_local_base)
         return;
-    if (b->architecture->local_plain) {
+    if (b->architecture->windows.unscaled) {
         turning.factor = 1;
         turning.amplitude = gguf_float(gguf, GGUF_TURN_ATTENTION);
     }

@@ -13,49 +13,60 @@ enum {
     TEXT = 4 * GGUF_NAME
 };
 
+/* Layers that see only a window of tokens. */
+struct windows {
+    int64_t pattern;      /* if the file has no pattern: every layer but each pattern-th one has a window */
+    int64_t size;         /* if the file states none; 0: all layers see all tokens */
+    int64_t model_layers; /* only models with this number of layers have windows; 0: all models */
+    double base;      /* of the angles of positions in these layers, if the file states none; 0: that of all layers */
+    bool only_rotary; /* if some layers have a window, only those layers rotate */
+    bool unscaled;    /* these layers rotate without scaling */
+};
+
+/* How queries and keys rotate by their positions. */
+struct rotary {
+    bool halves;        /* the halves of a head rotate, not pairs of neighbours */
+    bool pairs;         /* pairs rotate, also of a part of a head; no converter permutes rows */
+    bool sections;      /* positions of images have a row and a column, which is not supported */
+    int64_t still_step; /* each still_step-th layer does not rotate; 0: all layers rotate */
+};
+
+/* Layers with a state instead of attention, or beside it: gguf_delta.h. */
+struct recurrent {
+    bool delta;      /* most layers have the delta rule, and attention has gates */
+    bool tiles_keys; /* value heads of the delta rule share the key heads in turns, not as neighbours */
+    bool gaps;       /* layers without heads of keys have a short convolution, or a state */
+    bool mamba;      /* these layers are those of Mamba 2 */
+    bool parallel;   /* each layer has a state beside its attention */
+};
+
 /* What an architecture does beyond attention with rotary positions and a gated feed-forward network. Biases, norms of
  * queries and keys, and fused weights show in the tensors of the file. */
 struct architecture {
     const char *name;
-    bool halves;            /* rotates the halves of a head, not pairs of neighbours */
+    enum { GGUF_IS_DECODER, GGUF_IS_ENCODER, GGUF_IS_VISION } kind;
+    struct rotary rotary;
+    struct windows windows;
+    struct recurrent recurrent;
+    unsigned readers;       /* keys that it reads besides those of all; bits of enum gguf_readers */
     bool gelu;              /* the gate is GELU (tanh), not SiLU */
     bool scales_embeddings; /* by the square root of their size */
-    unsigned readers;       /* keys that it reads besides those of all; bits of enum gguf_readers */
-    /* if the file has no pattern: every layer except each pattern-th one sees only a window of tokens */
-    int64_t pattern;
-    int64_t window; /* size of the window if the file states none; 0: all layers see all tokens */
-    /* base of the angles of positions in layers with a window, if the file states none; 0: that of all layers */
-    double local_base;
-    /* a model with this number of layers scales attention by its width instead of its head size */
-    int64_t wide_layers;
-    bool experts;          /* layers may have experts */
-    bool keeps_shares;     /* experts are weighted by the softmax over all experts, not over the chosen ones */
-    bool minicpm;          /* has scales of its own where the file has none */
-    bool pairs;            /* rotates pairs, also of a part of a head; no converter permutes rows */
-    bool norms_after;      /* the parts of a layer have a norm behind them only */
-    bool next_norm;        /* post_attention_norm is the norm before the feed-forward network */
-    bool local_turns;      /* if some layers see a window, only those layers rotate */
-    bool local_plain;      /* layers that see a window rotate without scaling */
-    int64_t still_step;    /* each still_step-th layer does not rotate; 0: all layers rotate */
-    int64_t window_layers; /* only models with this number of layers have windows; 0: all models */
-    bool oai;              /* experts have biases, and SwiGLU with a limit */
-    bool sections;         /* positions of images have a row and a column, which is not supported */
-    bool encoder;          /* gguf_encoder.h */
-    bool alibi;            /* an encoder whose attention falls with the distance of tokens, without positions */
-    bool ranks;            /* a decoder whose last token may say how well two texts match */
-    bool vision;           /* gguf_vision.h */
-    bool delta;            /* gguf_delta.h: most layers have the delta rule, and attention has gates */
-    bool latent;           /* gguf_latent.h */
-    bool gaps;             /* layers without heads of keys have a short convolution, or a state; see gguf_delta.h */
-    bool mamba;            /* these layers are those of Mamba 2 */
-    bool parallel;         /* each layer has a state beside its attention */
-    bool cohere;           /* norms subtract the mean; attention and the network of a layer read the same norm */
-    bool llama4;           /* unit queries and keys where they rotate, experts in some layers; see gguf_experts.c */
-    bool both_ways;        /* tokens see later ones, too; makes embeddings */
-    bool whole_images;     /* the rows of an image see each other */
-    bool altup;            /* gguf_altup.h */
-    bool tiles_keys;       /* value heads of the delta rule share the key heads in turns, not as neighbours */
-    double logit_cap;      /* final_logit_softcapping if the file has none; 0: none */
+    int64_t wide_layers;    /* a model with so many layers scales attention by its width instead of its head size */
+    bool experts;           /* layers may have experts */
+    bool keeps_shares;      /* experts are weighted by the softmax over all experts, not over the chosen ones */
+    bool oai;               /* experts have biases, and SwiGLU with a limit */
+    bool minicpm;           /* has scales of its own where the file has none */
+    bool norms_after;       /* the parts of a layer have a norm behind them only */
+    bool next_norm;         /* post_attention_norm is the norm before the feed-forward network */
+    bool alibi;             /* an encoder whose attention falls with the distance of tokens, without positions */
+    bool ranks;             /* a decoder whose last token may say how well two texts match */
+    bool latent;            /* gguf_latent.h */
+    bool cohere;            /* norms subtract the mean; attention and the network of a layer read the same norm */
+    bool llama4;            /* unit queries and keys where they rotate, experts in some layers; see gguf_experts.c */
+    bool both_ways;         /* tokens see later ones, too; makes embeddings */
+    bool whole_images;      /* the rows of an image see each other */
+    bool altup;             /* gguf_altup.h */
+    double logit_cap;       /* final_logit_softcapping if the file has none; 0: none */
 };
 
 /* Sizes of layers with the gated delta rule, or with a short convolution alone. */
@@ -75,31 +86,47 @@ struct latent {
     bool joined;                 /* the matrices of keys and values are one tensor, as in older files */
 };
 
+/* Sizes of the mixtures of experts. */
+struct mixture {
+    int64_t count, used,
+        hidden;            /* experts of a layer, those of a token, and their rows; count 0: no layer has experts */
+    int64_t shared_hidden; /* rows of the network that all tokens use */
+    int64_t groups, groups_used; /* experts of other groups are not chosen; groups 0 or 1: there are none */
+    int64_t dense_layers;        /* the first ones, which have no experts */
+    int64_t step;                /* each step-th layer has experts; 0: none has */
+    bool sigmoid;                /* the router weighs experts by it, not by the softmax */
+    bool keeps_shares;           /* as of the architecture */
+    double share_scale;          /* of the sum of the experts; 0: none */
+};
+
+struct scales {
+    double residual, attention, embedding, logit;
+    double attention_cap, logit_cap; /* 0: none */
+};
+
+/* The rows of an image in a text. */
+struct image_rows {
+    const char *begin, *end; /* of a vision part: texts of the tokens around the rows; NULL: none */
+    bool whole;              /* they must be in one run, because they see each other */
+};
+
 struct builder {
     struct gguf *gguf;
     const struct architecture *architecture;
     struct wire *out;
     int64_t width, layers, heads, key_heads, head_size, hidden, context, window;
-    int64_t experts, experts_used, expert_hidden, shared_hidden; /* experts 0: the layers have none */
     const struct gguf_value *pattern; /* of the layers that see a window only; NULL: that of the architecture */
     bool has_local_base;              /* these layers turn by other angles */
     bool embeds;                      /* the output is the hidden states, and there are no states */
     bool turns;                       /* queries and keys, by their positions */
-    double temperature;               /* of queries, which grows with their position; 0: none */
+    bool sparse;                      /* the gate of the network keeps its largest elements only */
+    float epsilon;
+    double temperature; /* of queries, which grows with their position; 0: none */
+    struct mixture mixture;
     struct delta delta;
     struct latent latent;
-    int64_t expert_groups,
-        expert_groups_used; /* experts of other groups are not chosen; groups 0 or 1: there are none */
-    int64_t dense_layers;   /* the first ones, which have no experts */
-    int64_t expert_step;    /* each expert_step-th layer has experts; 0: none has */
-    bool sigmoid;           /* the router weighs experts by it, not by the softmax */
-    bool keeps_shares;      /* as of the architecture */
-    double share_scale;     /* of the sum of the experts; 0: none */
-    float epsilon;
-    bool sparse;                         /* the gate of the network keeps its largest elements only */
-    const char *image_begin, *image_end; /* of a vision part: texts of the tokens around the rows; NULL: none */
-    bool whole_images;                   /* the rows of an image must be in one run, because they see each other */
-    double residual_scale, attention_scale, embedding_scale, logit_scale, attention_cap, logit_cap;
+    struct scales scales;
+    struct image_rows image;
     char stream[TEXT], pending[TEXT]; /* the hidden states, and what is still to be added to them; "": nothing */
 };
 

@@ -25,7 +25,7 @@ static void read_mamba(struct builder *b)
     d->size = inner / d->values;
     if (d->values % d->keys != 0)
         gguf_fail_key(b->gguf, GGUF_STATE_HEADS, "has heads that are not a multiple of the groups by the key");
-    if (inner % d->values != 0 || (b->architecture->gaps && inner != 2 * b->width))
+    if (inner % d->values != 0 || (b->architecture->recurrent.gaps && inner != 2 * b->width))
         gguf_fail_key(b->gguf, GGUF_STATE_WIDTH,
                       "has a width that its heads do not divide, or that is not two times that of the model, by the "
                       "key");
@@ -35,16 +35,16 @@ void gguf_read_delta(struct builder *b)
 {
     struct delta *d = &b->delta;
 
-    if (b->architecture->gaps) {
+    if (b->architecture->recurrent.gaps) {
         d->recurrent = gguf_find(b->gguf, GGUF_KEY_HEADS);
         if (d->recurrent != NULL && d->recurrent->type == GGUF_ARRAY && d->recurrent->count < (uint64_t)b->layers)
             gguf_fail_key(b->gguf, GGUF_KEY_HEADS, "has not a value for each layer for the key");
     }
-    if (b->architecture->mamba) {
+    if (b->architecture->recurrent.mamba) {
         read_mamba(b);
         return;
     }
-    if (b->architecture->gaps) {
+    if (b->architecture->recurrent.gaps) {
         d->taps = gguf_builder_size(b, GGUF_SHORT_TAPS, MAX_TAPS);
         if (d->taps < 2)
             gguf_fail_key(b->gguf, GGUF_SHORT_TAPS, "has a value that is out of range for the key");
@@ -68,10 +68,10 @@ bool gguf_is_delta(const struct builder *b, int64_t layer)
 {
     const struct delta *d = &b->delta;
 
-    if (b->architecture->gaps)
+    if (b->architecture->recurrent.gaps)
         return d->recurrent != NULL && d->recurrent->type == GGUF_ARRAY &&
                gguf_item(d->recurrent, (uint64_t)layer) == 0;
-    if (!b->architecture->delta)
+    if (!b->architecture->recurrent.delta)
         return false;
     if (d->recurrent != NULL)
         return gguf_item(d->recurrent, d->recurrent->type == GGUF_ARRAY ? (uint64_t)layer : 0) != 0;
@@ -81,7 +81,7 @@ bool gguf_is_delta(const struct builder *b, int64_t layer)
 static void begin_rule(struct builder *b)
 {
     const struct delta *d = &b->delta;
-    const int64_t shares = d->values / d->keys, repeats = b->architecture->tiles_keys ? shares : 1, last = -1;
+    const int64_t shares = d->values / d->keys, repeats = b->architecture->recurrent.tiles_keys ? shares : 1, last = -1;
 
     gguf_builder_list(b, "delta.parts", (int64_t[]){ d->keys * d->size, d->keys * d->size, d->values * d->size }, 3);
     gguf_builder_list(b, "delta.heads", (int64_t[]){ 0, 0, d->keys, d->size }, 4);
@@ -119,9 +119,9 @@ static void begin_mamba(struct builder *b)
 
 void gguf_begin_delta(struct builder *b)
 {
-    if (b->architecture->mamba)
+    if (b->architecture->recurrent.mamba)
         begin_mamba(b);
-    else if (b->architecture->gaps)
+    else if (b->architecture->recurrent.gaps)
         gguf_builder_list(b, "delta.parts", (int64_t[]){ b->width, b->width, b->width }, 3);
     else
         begin_rule(b);
@@ -163,7 +163,7 @@ void gguf_split_gates(struct builder *b, const char *layer, const char *queries)
  * turn. */
 static void write_units(struct builder *b, const char *layer, const char *part)
 {
-    const bool repeats = b->architecture->tiles_keys && b->delta.values != b->delta.keys;
+    const bool repeats = b->architecture->recurrent.tiles_keys && b->delta.values != b->delta.keys;
     char name[GGUF_NAME];
 
     (void)snprintf(name, sizeof name, "%sdelta_%s", layer, part);
@@ -185,7 +185,7 @@ static void write_gates(struct builder *b, const char *layer, const char *input)
     (void)snprintf(name, sizeof name, "%sssm_ba", layer);
     (void)snprintf(alpha, sizeof alpha, "%sssm_alpha", layer);
     (void)snprintf(beta, sizeof beta, "%sssm_beta", layer);
-    if (b->architecture->tiles_keys) {
+    if (b->architecture->recurrent.tiles_keys) {
         gguf_builder_linear(b, alpha, b->width, heads, 0, heads, input, alpha);
         gguf_builder_linear(b, beta, b->width, heads, 0, heads, input, beta);
     } else {
@@ -220,7 +220,7 @@ static void write_convolution(struct builder *b, int64_t layer, const char *name
         return;
     b->gguf->status = gguf_write_floats(taps, name, b->out, b->gguf->diag);
     (void)snprintf(bias, sizeof bias, "%.*s.bias", (int)(strlen(name) - strlen(".weight")), name);
-    biased = b->architecture->mamba && gguf_builder_has(b, bias);
+    biased = b->architecture->recurrent.mamba && gguf_builder_has(b, bias);
     if (biased)
         gguf_builder_vector(b, bias, width);
     gguf_builder_node(b, "Unsqueeze", "%s axis_one -> %s.taps", name, name);
@@ -323,7 +323,7 @@ static void write_mamba(struct builder *b, int64_t layer, const char *prefix, co
     gguf_builder_node(b, "Mul", "%smamba.all %smamba.gate -> %smamba.gated", prefix, prefix, prefix);
     gguf_builder_node(b, "Reshape", "%smamba.gated mamba.groups -> %smamba.apart", prefix, prefix);
     (void)snprintf(name, sizeof name, "%sssm_norm.weight", prefix);
-    normed = !b->architecture->parallel || gguf_builder_has(b, name);
+    normed = !b->architecture->recurrent.parallel || gguf_builder_has(b, name);
     if (normed) {
         (void)snprintf(text, sizeof text, "%smamba.apart mamba.ones", prefix);
         (void)snprintf(outputs, sizeof outputs, "%smamba.normal", prefix);
@@ -343,13 +343,13 @@ void gguf_write_delta(struct builder *b, int64_t layer, const char *prefix, cons
 {
     const struct delta *d = &b->delta;
     const int64_t values = d->values * d->size, all = 2 * d->keys * d->size + values;
-    const int64_t queries = b->architecture->tiles_keys ? d->values : d->keys;
+    const int64_t queries = b->architecture->recurrent.tiles_keys ? d->values : d->keys;
     const onnx_attribute heads[] = { { "q_num_heads", false, queries, 0 }, { "kv_num_heads", false, d->values, 0 } };
     const onnx_attribute epsilon = { "epsilon", true, 0, b->epsilon };
     char name[GGUF_NAME], text[2 * TEXT], outputs[TEXT];
 
-    if (b->architecture->gaps || b->architecture->mamba) {
-        (b->architecture->mamba ? write_mamba : write_short)(b, layer, prefix, input, output);
+    if (b->architecture->recurrent.gaps || b->architecture->recurrent.mamba) {
+        (b->architecture->recurrent.mamba ? write_mamba : write_short)(b, layer, prefix, input, output);
         return;
     }
     (void)snprintf(name, sizeof name, "%sattn_qkv", prefix);

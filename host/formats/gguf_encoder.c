@@ -227,7 +227,7 @@ void gguf_write_both_ways(struct builder *b, const char *layer, bool is_local)
 {
     const char *angles = is_local && b->has_local_base ? "local" : "rotary";
     const onnx_attribute attributes[] = { { "num_heads", false, b->heads, 0 },
-                                          { "scale", true, 0, (float)b->attention_scale } };
+                                          { "scale", true, 0, (float)b->scales.attention } };
     char queries[GGUF_NAME], keys[GGUF_NAME], values[GGUF_NAME], turned[2][GGUF_NAME + 8], inputs[2 * TEXT];
 
     (void)snprintf(queries, sizeof queries, "%sattn_q", layer);
@@ -279,7 +279,7 @@ bool gguf_ranks(struct builder *b)
 {
     const bool ranks = gguf_int(b->gguf, GGUF_POOLING) == RANKS;
 
-    if (ranks && !b->architecture->encoder && !b->architecture->ranks)
+    if (ranks && b->architecture->kind != GGUF_IS_ENCODER && !b->architecture->ranks)
         gguf_fail_key(b->gguf, GGUF_POOLING, "compares texts, which is not supported for its architecture, by the key");
     return ranks;
 }
@@ -358,7 +358,7 @@ void gguf_write_encoder(struct builder *b)
 
     read_sizes(b);
     b->embeds = true;
-    b->turns = b->architecture->halves;
+    b->turns = b->architecture->rotary.halves;
     if (b->gguf->status != INLAY_OK)
         return;
     onnx_value(b->out, ONNX_INPUT, "input_ids", INLAY_INT64, "batch_size sequence_length");

@@ -19,7 +19,7 @@ static const struct gguf_tensor *stack_of(struct builder *b, const char *layer, 
     if (tensor == NULL)
         gguf_builder_refuse(b, INLAY_UNSUPPORTED, "has experts; those of a layer must be in one tensor,", name);
     else if (tensor->rank != 3 || tensor->dims[0] != columns || tensor->dims[1] != rows ||
-             tensor->dims[2] != b->experts)
+             tensor->dims[2] != b->mixture.count)
         gguf_builder_refuse(b, INLAY_INVALID_MODEL, "has a shape that does not match its metadata for the tensor",
                             name);
     return tensor;
@@ -31,7 +31,7 @@ static const struct gguf_tensor *biases_of(struct builder *b, const char *layer,
     char name[GGUF_NAME];
 
     (void)snprintf(name, sizeof name, "%sffn_%s_exps.bias", layer, part);
-    return b->architecture->oai ? gguf_builder_tensor(b, name, rows, b->experts) : NULL;
+    return b->architecture->oai ? gguf_builder_tensor(b, name, rows, b->mixture.count) : NULL;
 }
 
 /* Of the enumeration of llama.cpp; 3 and 4 are further ones. */
@@ -45,50 +45,50 @@ static void read_routing(struct builder *b)
     const struct gguf_tensor *embedding = gguf_tensor(b->gguf, "token_embd.weight");
     const int64_t words = embedding != NULL && embedding->rank == 2 ? embedding->dims[1] : 0;
 
-    b->dense_layers = gguf_int(b->gguf, GGUF_DENSE_LAYERS);
+    b->mixture.dense_layers = gguf_int(b->gguf, GGUF_DENSE_LAYERS);
     /* files of GLM 4.7 Flash without the key, which llama.cpp knows by their sizes */
-    b->sigmoid =
+    b->mixture.sigmoid =
         gating == GATING_SIGMOID || (gating == GATING_NONE && (b->layers == 47 || b->layers == 48) && words == 154880);
     if (b->gguf->status == INLAY_OK && (gating < (latent ? GATING_NONE : GATING_SOFTMAX) || gating > GATING_SIGMOID))
         gguf_fail_key(b->gguf, GGUF_GATING, "has another value than 1 (softmax) and 2 (sigmoid) for the key");
     if (!latent)
         return;
-    b->shared_hidden = b->expert_hidden * gguf_builder_size(b, GGUF_SHARED_EXPERTS, MAX_EXPERTS);
-    b->keeps_shares = gguf_int(b->gguf, GGUF_SHARE_NORM) == 0;
-    b->share_scale = gguf_float(b->gguf, GGUF_SHARE_SCALE);
+    b->mixture.shared_hidden = b->mixture.hidden * gguf_builder_size(b, GGUF_SHARED_EXPERTS, MAX_EXPERTS);
+    b->mixture.keeps_shares = gguf_int(b->gguf, GGUF_SHARE_NORM) == 0;
+    b->mixture.share_scale = gguf_float(b->gguf, GGUF_SHARE_SCALE);
 }
 
 void gguf_read_experts(struct builder *b)
 {
     const int64_t used = gguf_int(b->gguf, GGUF_EXPERTS_USED);
 
-    b->expert_step = 1;
-    b->experts = gguf_int(b->gguf, GGUF_EXPERTS);
-    b->expert_groups = gguf_int(b->gguf, GGUF_EXPERT_GROUPS);
-    if (b->experts == 0 && b->architecture->llama4)
+    b->mixture.step = 1;
+    b->mixture.count = gguf_int(b->gguf, GGUF_EXPERTS);
+    b->mixture.groups = gguf_int(b->gguf, GGUF_EXPERT_GROUPS);
+    if (b->mixture.count == 0 && b->architecture->llama4)
         gguf_fail_key(b->gguf, GGUF_EXPERTS, "has no experts by the key");
-    if (b->experts == 0 ? used != 0 : !b->architecture->experts)
+    if (b->mixture.count == 0 ? used != 0 : !b->architecture->experts)
         gguf_fail_key(b->gguf, GGUF_EXPERTS_USED, "uses experts, but it or its architecture has none, by the key");
-    if (b->expert_groups < 0 || (b->experts == 0 && b->expert_groups != 0))
+    if (b->mixture.groups < 0 || (b->mixture.count == 0 && b->mixture.groups != 0))
         gguf_fail_key(b->gguf, GGUF_EXPERT_GROUPS, "has groups of experts that it does not have, by the key");
-    if (b->experts == 0)
+    if (b->mixture.count == 0)
         return;
-    b->experts = gguf_builder_size(b, GGUF_EXPERTS, MAX_EXPERTS);
-    b->experts_used = gguf_builder_size(b, GGUF_EXPERTS_USED, b->experts);
-    b->expert_hidden = b->hidden;
+    b->mixture.count = gguf_builder_size(b, GGUF_EXPERTS, MAX_EXPERTS);
+    b->mixture.used = gguf_builder_size(b, GGUF_EXPERTS_USED, b->mixture.count);
+    b->mixture.hidden = b->hidden;
     if ((b->architecture->readers & GGUF_READ_BY_ROUTED) != 0 || b->architecture->llama4)
-        b->expert_hidden = (int64_t)gguf_float_or(b->gguf, GGUF_EXPERT_HIDDEN, (double)INFINITY);
+        b->mixture.hidden = (int64_t)gguf_float_or(b->gguf, GGUF_EXPERT_HIDDEN, (double)INFINITY);
     else if ((b->architecture->readers & GGUF_READ_BY_QWEN_MOE) != 0)
-        b->expert_hidden = gguf_int_or(b->gguf, GGUF_EXPERT_HIDDEN, used > 0 ? b->hidden / used : 0);
-    if (b->gguf->status == INLAY_OK && (b->expert_hidden < 1 || b->expert_hidden > 1 << 24))
+        b->mixture.hidden = gguf_int_or(b->gguf, GGUF_EXPERT_HIDDEN, used > 0 ? b->hidden / used : 0);
+    if (b->gguf->status == INLAY_OK && (b->mixture.hidden < 1 || b->mixture.hidden > 1 << 24))
         gguf_fail_key(b->gguf, GGUF_EXPERT_HIDDEN, "has a value that is out of range for the key");
-    b->shared_hidden = gguf_builder_size_or(b, GGUF_SHARED_HIDDEN, b->hidden, 1 << 24);
-    b->keeps_shares = b->architecture->keeps_shares;
-    if (b->expert_groups > 1) {
-        const int64_t size = b->experts / b->expert_groups;
+    b->mixture.shared_hidden = gguf_builder_size_or(b, GGUF_SHARED_HIDDEN, b->hidden, 1 << 24);
+    b->mixture.keeps_shares = b->architecture->keeps_shares;
+    if (b->mixture.groups > 1) {
+        const int64_t size = b->mixture.count / b->mixture.groups;
 
-        b->expert_groups_used = gguf_builder_size(b, GGUF_EXPERT_GROUPS_USED, b->expert_groups - 1);
-        if (size < 2 || size * b->expert_groups != b->experts || b->experts_used > size * b->expert_groups_used)
+        b->mixture.groups_used = gguf_builder_size(b, GGUF_EXPERT_GROUPS_USED, b->mixture.groups - 1);
+        if (size < 2 || size * b->mixture.groups != b->mixture.count || b->mixture.used > size * b->mixture.groups_used)
             gguf_fail_key(b->gguf, GGUF_EXPERT_GROUPS,
                           "has groups of one expert, of different sizes, or too few for its experts, by the key");
     }
@@ -96,10 +96,10 @@ void gguf_read_experts(struct builder *b)
         read_routing(b);
     if (!b->architecture->llama4)
         return;
-    b->expert_step = gguf_builder_size(b, GGUF_EXPERT_STEP, MAX_LAYERS);
-    b->shared_hidden = b->expert_hidden;
-    b->sigmoid = true;
-    if (b->experts_used != 1)
+    b->mixture.step = gguf_builder_size(b, GGUF_EXPERT_STEP, MAX_LAYERS);
+    b->mixture.shared_hidden = b->mixture.hidden;
+    b->mixture.sigmoid = true;
+    if (b->mixture.used != 1)
         gguf_fail_key(b->gguf, GGUF_EXPERTS_USED, "uses several experts, which is not supported here, by the key");
 }
 
@@ -107,19 +107,20 @@ void gguf_begin_experts(struct builder *b)
 {
     const int64_t last[] = { -1 }, two[] = { 2 };
 
-    gguf_builder_list(b, "router.shape", (int64_t[]){ -1, b->experts }, 2);
+    gguf_builder_list(b, "router.shape", (int64_t[]){ -1, b->mixture.count }, 2);
     gguf_builder_list(b, "router.last", last, 1);
-    gguf_builder_list(b, "router.used", &b->experts_used, 1);
+    gguf_builder_list(b, "router.used", &b->mixture.used, 1);
     gguf_builder_scalar(b, "router.none", -1e30);
     gguf_builder_scalar(b, "router.zero", 0);
-    if (b->share_scale != 0)
-        gguf_builder_scalar(b, "router.scale", b->share_scale);
-    if (b->expert_groups <= 1)
+    if (b->mixture.share_scale != 0)
+        gguf_builder_scalar(b, "router.scale", b->mixture.share_scale);
+    if (b->mixture.groups <= 1)
         return;
     gguf_builder_list(b, "router.two", two, 1);
-    gguf_builder_list(b, "router.groups", (int64_t[]){ 0, 0, b->expert_groups, b->experts / b->expert_groups }, 4);
-    gguf_builder_list(b, "router.joined", (int64_t[]){ 0, 0, b->experts }, 3);
-    gguf_builder_list(b, "router.groups_used", &b->expert_groups_used, 1);
+    gguf_builder_list(b, "router.groups", (int64_t[]){ 0, 0, b->mixture.groups, b->mixture.count / b->mixture.groups },
+                      4);
+    gguf_builder_list(b, "router.joined", (int64_t[]){ 0, 0, b->mixture.count }, 3);
+    gguf_builder_list(b, "router.groups_used", &b->mixture.groups_used, 1);
 }
 
 static void sum_last(struct builder *b, const char *input, bool keeps, const char *output)
@@ -162,7 +163,7 @@ static void write_groups(struct builder *b, const char *chances, const char *out
 /* output = the input times the sigmoid of its best expert's logit, for the only expert of a token in Llama 4. */
 static void write_share(struct builder *b, const char *router, const char *input, const char *output)
 {
-    const bool grouped = b->expert_groups > 1;
+    const bool grouped = b->mixture.groups > 1;
     char inputs[TEXT], best[TEXT];
 
     if (grouped)
@@ -183,32 +184,32 @@ static const char *route(struct builder *b, const char *layer, const char *route
 
     (void)snprintf(bias, sizeof bias, "%sexp_probs_b.bias", layer);
     biased = (b->architecture->readers & GGUF_READ_BY_ROUTED) != 0 && gguf_builder_has(b, bias);
-    masked = biased || b->expert_groups > 1;
-    if (!b->sigmoid && !masked) {
+    masked = biased || b->mixture.groups > 1;
+    if (!b->mixture.sigmoid && !masked) {
         gguf_builder_node(b, "Reshape", "%s router.shape -> %s.logits", router, router);
         return NULL;
     }
     /* the chances of experts, by which they are chosen and weighted, and their logarithms */
-    gguf_builder_node(b, b->sigmoid ? "Sigmoid" : "Softmax", "%s -> %s.chances", router, router);
+    gguf_builder_node(b, b->mixture.sigmoid ? "Sigmoid" : "Softmax", "%s -> %s.chances", router, router);
     gguf_builder_node(b, "Log", "%s.chances -> %s.logs", router, router);
     if (biased) {
-        gguf_builder_vector(b, bias, b->experts);
+        gguf_builder_vector(b, bias, b->mixture.count);
         gguf_builder_node(b, "Add", "%s.chances %s -> %s.biased", router, bias, router);
     }
-    if (masked || b->keeps_shares) {
+    if (masked || b->mixture.keeps_shares) {
         char chances[TEXT], left[TEXT], chosen[TEXT];
 
         (void)snprintf(chances, sizeof chances, "%s.%s", router, biased ? "biased" : "chances");
         (void)snprintf(left, sizeof left, "%s.left", router);
         (void)snprintf(chosen, sizeof chosen, "%s.chosen", router);
-        if (b->expert_groups > 1)
+        if (b->mixture.groups > 1)
             write_groups(b, chances, left);
-        write_chosen(b, b->expert_groups > 1 ? left : chances, "router.used", chosen);
+        write_chosen(b, b->mixture.groups > 1 ? left : chances, "router.used", chosen);
     }
     if (masked)
         gguf_builder_node(b, "Where", "%s.chosen %s.logs router.none -> %s.masked", router, router, router);
     gguf_builder_node(b, "Reshape", "%s.%s router.shape -> %s.logits", router, masked ? "masked" : "logs", router);
-    if (!b->keeps_shares)
+    if (!b->mixture.keeps_shares)
         return NULL;
     /* The operator normalizes the shares of the chosen experts, whose sum is given back. */
     (void)snprintf(bias, sizeof bias, "%.40s.kept", router);
@@ -220,13 +221,13 @@ static const char *route(struct builder *b, const char *layer, const char *route
 
 void gguf_write_mixture(struct builder *b, const char *layer, const char *input, const char *output)
 {
-    struct gguf_experts experts = { .gate = stack_of(b, layer, "gate", b->width, b->expert_hidden),
-                                    .up = stack_of(b, layer, "up", b->width, b->expert_hidden),
-                                    .down = stack_of(b, layer, "down", b->expert_hidden, b->width),
-                                    .gate_bias = biases_of(b, layer, "gate", b->expert_hidden),
-                                    .up_bias = biases_of(b, layer, "up", b->expert_hidden),
+    struct gguf_experts experts = { .gate = stack_of(b, layer, "gate", b->width, b->mixture.hidden),
+                                    .up = stack_of(b, layer, "up", b->width, b->mixture.hidden),
+                                    .down = stack_of(b, layer, "down", b->mixture.hidden, b->width),
+                                    .gate_bias = biases_of(b, layer, "gate", b->mixture.hidden),
+                                    .up_bias = biases_of(b, layer, "up", b->mixture.hidden),
                                     .down_bias = biases_of(b, layer, "down", b->width),
-                                    .used = b->experts_used };
+                                    .used = b->mixture.used };
     char router[GGUF_NAME], gate[GGUF_NAME], logits[GGUF_NAME + 8], share[GGUF_NAME + 16];
     char sum[TEXT], product[TEXT], common[TEXT];
     const char *factor;
@@ -237,29 +238,30 @@ void gguf_write_mixture(struct builder *b, const char *layer, const char *input,
     (void)snprintf(gate, sizeof gate, "%sffn_gate_shexp.weight", layer);
     shared = gguf_builder_has(b, gate) || b->architecture->latent || b->architecture->llama4 ||
              gguf_find(b->gguf, GGUF_SHARED_HIDDEN) != NULL;
-    gguf_builder_linear(b, router, b->width, b->experts, 0, b->experts, input, router);
+    gguf_builder_linear(b, router, b->width, b->mixture.count, 0, b->mixture.count, input, router);
     factor = route(b, layer, router, share);
     if (b->architecture->llama4) {
         (void)snprintf(share, sizeof share, "%s.share", router);
         write_share(b, router, input, share);
     }
-    experts.normalizes = !b->keeps_shares || factor != NULL;
+    experts.normalizes = !b->mixture.keeps_shares || factor != NULL;
     (void)snprintf(sum, sizeof sum, "%s%s", output, shared ? ".chosen" : "");
-    (void)snprintf(product, sizeof product, "%.100s%s%s", sum, b->share_scale != 0 ? ".small" : "",
+    (void)snprintf(product, sizeof product, "%.100s%s%s", sum, b->mixture.share_scale != 0 ? ".small" : "",
                    factor != NULL ? ".equal" : "");
     if (b->gguf->status == INLAY_OK)
         b->gguf->status = gguf_write_experts(b->gguf, &experts, b->architecture->llama4 ? share : input, logits,
                                              product, b->out, b->gguf->diag);
     if (factor != NULL)
-        gguf_builder_node(b, "Mul", "%s %s -> %.100s%s", product, factor, sum, b->share_scale != 0 ? ".small" : "");
-    if (b->share_scale != 0)
+        gguf_builder_node(b, "Mul", "%s %s -> %.100s%s", product, factor, sum,
+                          b->mixture.share_scale != 0 ? ".small" : "");
+    if (b->mixture.share_scale != 0)
         gguf_builder_node(b, "Mul", "%.100s.small router.scale -> %s", sum, sum);
     if (!shared)
         return;
     (void)snprintf(gate, sizeof gate, "%sffn_gate_inp_shexp.weight", layer);
     gated = gguf_builder_has(b, gate);
     (void)snprintf(common, sizeof common, "%sffn_shexp%s", layer, gated ? ".whole" : "");
-    gguf_builder_gated_network(b, layer, "_shexp", b->shared_hidden, input, common);
+    gguf_builder_gated_network(b, layer, "_shexp", b->mixture.shared_hidden, input, common);
     if (gated) {
         gguf_builder_vector(b, gate, b->width);
         gguf_builder_node(b, "Unsqueeze", "%s axis_one -> %s.column", gate, gate);

@@ -3,7 +3,7 @@
 #define FORMATS_GGUF_EXPERTS_H
 #include "formats/gguf_builder.h"
 
-/* Reads how many experts there are and how they are chosen; b->experts 0: the file has none. */
+/* Reads how many experts there are and how they are chosen; b->mixture.count 0: the file has none. */
 void gguf_read_experts(struct builder *b);
 /* Writes the constants that the layers share. */
 void gguf_begin_experts(struct builder *b);

@@ -19,147 +19,138 @@
 
 static const struct architecture architectures[] = {
     { .name = "llama", .experts = true }, /* also Mistral, Mixtral and SmolLM */
-    { .name = "qwen2", .halves = true },
-    { .name = "qwen2vl", .halves = true, .sections = true }, /* positions of texts have three equal parts */
+    { .name = "qwen2", .rotary = { .halves = true } },
+    { .name = "qwen2vl",
+      .rotary = { .halves = true, .sections = true } }, /* positions of texts have three equal parts */
     { .name = "qwen2moe",
-      .halves = true,
+      .rotary = { .halves = true },
       .experts = true,
       .keeps_shares = true,
       .readers = GGUF_READ_BY_QWEN_MOE | GGUF_READ_BY_SHARED },
-    { .name = "qwen3", .halves = true, .ranks = true },
-    { .name = "qwen3vl", .halves = true, .sections = true },
-    { .name = "qwen3moe", .halves = true, .experts = true, .readers = GGUF_READ_BY_QWEN_MOE },
-    { .name = "qwen3vlmoe", .halves = true, .sections = true, .experts = true, .readers = GGUF_READ_BY_QWEN_MOE },
-    { .name = "gemma", .halves = true, .gelu = true, .scales_embeddings = true },
+    { .name = "qwen3", .rotary = { .halves = true }, .ranks = true },
+    { .name = "qwen3vl", .rotary = { .halves = true, .sections = true } },
+    { .name = "qwen3moe", .rotary = { .halves = true }, .experts = true, .readers = GGUF_READ_BY_QWEN_MOE },
+    { .name = "qwen3vlmoe",
+      .rotary = { .halves = true, .sections = true },
+      .experts = true,
+      .readers = GGUF_READ_BY_QWEN_MOE },
+    { .name = "gemma", .rotary = { .halves = true }, .gelu = true, .scales_embeddings = true },
     { .name = "gemma2",
-      .halves = true,
+      .rotary = { .halves = true },
       .gelu = true,
       .scales_embeddings = true,
       .readers = GGUF_READ_BY_WINDOWS | GGUF_READ_BY_CAPS | GGUF_READ_BY_GEMMA2,
-      .pattern = 2,
-      .window = 4096,
+      .windows = { .pattern = 2, .size = 4096 },
       .logit_cap = 30,
       .wide_layers = 46 },
     { .name = "gemma3",
-      .halves = true,
+      .rotary = { .halves = true },
       .gelu = true,
       .scales_embeddings = true,
       .readers = GGUF_READ_BY_WINDOWS | GGUF_READ_BY_CAPS,
-      .pattern = 6,
-      .local_base = 10000,
-      .local_plain = true,
+      .windows = { .pattern = 6, .base = 10000, .unscaled = true },
       .whole_images = true,
       .wide_layers = 62 },
     { .name = "gemma3n",
-      .halves = true,
+      .rotary = { .halves = true },
       .gelu = true,
       .scales_embeddings = true,
       .altup = true,
       .readers = GGUF_READ_BY_WINDOWS,
-      .pattern = 5,
-      .local_base = 10000,
-      .local_plain = true,
+      .windows = { .pattern = 5, .base = 10000, .unscaled = true },
       .logit_cap = 30 },
     { .name = "gemma-embedding",
-      .halves = true,
+      .rotary = { .halves = true },
       .gelu = true,
       .scales_embeddings = true,
       .both_ways = true,
       .readers = GGUF_READ_BY_WINDOWS | GGUF_READ_BY_DENSE,
-      .pattern = 6 },
-    { .name = "phi3", .halves = true },
+      .windows = { .pattern = 6 } },
+    { .name = "phi3", .rotary = { .halves = true } },
     { .name = "granite",
       .readers = GGUF_READ_BY_SCALES | GGUF_READ_BY_GRANITE | GGUF_READ_BY_GRANITE_DENSE | GGUF_READ_BY_SHARED },
     { .name = "granitemoe",
       .experts = true,
       .readers = GGUF_READ_BY_SCALES | GGUF_READ_BY_GRANITE | GGUF_READ_BY_SHARED },
     { .name = "granitehybrid",
-      .gaps = true,
-      .mamba = true,
+      .recurrent = { .gaps = true, .mamba = true },
       .experts = true,
       .readers = GGUF_READ_BY_SCALES | GGUF_READ_BY_GRANITE | GGUF_READ_BY_GRANITE_DENSE | GGUF_READ_BY_SHARED |
                  GGUF_READ_BY_GAPS | GGUF_READ_BY_STATES },
-    { .name = "falcon-h1", .halves = true, .mamba = true, .parallel = true, .readers = GGUF_READ_BY_STATES },
-    { .name = "command-r", .pairs = true, .cohere = true, .readers = GGUF_READ_BY_COHERE },
+    { .name = "falcon-h1",
+      .rotary = { .halves = true },
+      .recurrent = { .mamba = true, .parallel = true },
+      .readers = GGUF_READ_BY_STATES },
+    { .name = "command-r", .rotary = { .pairs = true }, .cohere = true, .readers = GGUF_READ_BY_COHERE },
     { .name = "cohere2",
-      .pairs = true,
+      .rotary = { .pairs = true },
       .cohere = true,
-      .local_turns = true,
-      .readers = GGUF_READ_BY_WINDOWS | GGUF_READ_BY_COHERE,
-      .pattern = 4 },
+      .windows = { .pattern = 4, .only_rotary = true },
+      .readers = GGUF_READ_BY_WINDOWS | GGUF_READ_BY_COHERE },
     { .name = "llama4",
       .experts = true,
       .llama4 = true,
       .readers = GGUF_READ_BY_WINDOWS | GGUF_READ_BY_QWEN_MOE | GGUF_READ_BY_STEPS,
-      .pattern = 4,
-      .window = 8192,
-      .still_step = 4 },
+      .windows = { .pattern = 4, .size = 8192 },
+      .rotary = { .still_step = 4 } },
     { .name = "minicpm", .minicpm = true, .readers = GGUF_READ_BY_SCALES },
-    { .name = "smollm3", .still_step = 4 },
-    { .name = "seed_oss", .halves = true, .next_norm = true },
-    { .name = "glm4", .pairs = true },
+    { .name = "smollm3", .rotary = { .still_step = 4 } },
+    { .name = "seed_oss", .rotary = { .halves = true }, .next_norm = true },
+    { .name = "glm4", .rotary = { .pairs = true } },
     { .name = "olmo2",
-      .halves = true,
+      .rotary = { .halves = true },
       .norms_after = true,
-      .local_plain = true,
-      .readers = GGUF_READ_BY_WINDOWS,
-      .pattern = 4 },
+      .windows = { .pattern = 4, .unscaled = true },
+      .readers = GGUF_READ_BY_WINDOWS },
     { .name = "exaone4",
-      .halves = true,
+      .rotary = { .halves = true },
       .norms_after = true,
-      .local_turns = true,
-      .readers = GGUF_READ_BY_WINDOWS,
-      .pattern = 4,
-      .window = 4096,
-      .window_layers = 64 },
+      .windows = { .pattern = 4, .size = 4096, .model_layers = 64, .only_rotary = true },
+      .readers = GGUF_READ_BY_WINDOWS },
     { .name = "gpt-oss",
-      .halves = true,
+      .rotary = { .halves = true },
       .experts = true,
       .next_norm = true,
       .oai = true,
       .readers = GGUF_READ_BY_WINDOWS | GGUF_READ_BY_QWEN_MOE,
-      .pattern = 2 },
+      .windows = { .pattern = 2 } },
     { .name = "qwen3next",
-      .halves = true,
+      .rotary = { .halves = true },
       .experts = true,
       .next_norm = true,
-      .delta = true,
+      .recurrent = { .delta = true },
       .readers = GGUF_READ_BY_QWEN_MOE | GGUF_READ_BY_SHARED | GGUF_READ_BY_DELTA | GGUF_READ_BY_STATES },
     { .name = "qwen35",
-      .halves = true,
-      .sections = true,
+      .rotary = { .halves = true, .sections = true },
       .next_norm = true,
-      .delta = true,
-      .tiles_keys = true,
+      .recurrent = { .delta = true, .tiles_keys = true },
       .readers = GGUF_READ_BY_DELTA | GGUF_READ_BY_STATES },
     { .name = "qwen35moe",
-      .halves = true,
-      .sections = true,
+      .rotary = { .halves = true, .sections = true },
       .experts = true,
       .next_norm = true,
-      .delta = true,
-      .tiles_keys = true,
+      .recurrent = { .delta = true, .tiles_keys = true },
       .readers = GGUF_READ_BY_QWEN_MOE | GGUF_READ_BY_SHARED | GGUF_READ_BY_DELTA | GGUF_READ_BY_STATES },
     { .name = "lfm2",
-      .halves = true,
-      .gaps = true,
+      .rotary = { .halves = true },
+      .recurrent = { .gaps = true },
       .readers = GGUF_READ_BY_WINDOWS | GGUF_READ_BY_GAPS | GGUF_READ_BY_SHORT },
     { .name = "lfm2moe",
-      .halves = true,
-      .gaps = true,
+      .rotary = { .halves = true },
+      .recurrent = { .gaps = true },
       .experts = true,
       .readers = GGUF_READ_BY_GAPS | GGUF_READ_BY_SHORT | GGUF_READ_BY_QWEN_MOE | GGUF_READ_BY_ROUTED },
     { .name = "mistral3", .experts = true, .readers = GGUF_READ_BY_YARN },
     { .name = "deepseek2",
       .experts = true,
-      .pairs = true,
+      .rotary = { .pairs = true },
       .latent = true,
       .readers = GGUF_READ_BY_QWEN_MOE | GGUF_READ_BY_YARN | GGUF_READ_BY_LATENT | GGUF_READ_BY_ROUTED },
-    { .name = "bert", .encoder = true, .readers = GGUF_READ_BY_ENCODERS },
-    { .name = "nomic-bert", .encoder = true, .halves = true, .readers = GGUF_READ_BY_ENCODERS },
-    { .name = "jina-bert-v2", .encoder = true, .gelu = true, .alibi = true, .readers = GGUF_READ_BY_ENCODERS },
-    { .name = "jina-bert-v3", .encoder = true, .halves = true, .readers = GGUF_READ_BY_ENCODERS },
-    { .name = "clip", .vision = true, .pairs = true, .readers = GGUF_READ_BY_VISION },
+    { .name = "bert", .kind = GGUF_IS_ENCODER, .readers = GGUF_READ_BY_ENCODERS },
+    { .name = "nomic-bert", .kind = GGUF_IS_ENCODER, .rotary = { .halves = true }, .readers = GGUF_READ_BY_ENCODERS },
+    { .name = "jina-bert-v2", .kind = GGUF_IS_ENCODER, .gelu = true, .alibi = true, .readers = GGUF_READ_BY_ENCODERS },
+    { .name = "jina-bert-v3", .kind = GGUF_IS_ENCODER, .rotary = { .halves = true }, .readers = GGUF_READ_BY_ENCODERS },
+    { .name = "clip", .kind = GGUF_IS_VISION, .rotary = { .pairs = true }, .readers = GGUF_READ_BY_VISION },
 };
 
 /* output = RMS normalization, or that of Cohere, of the hidden states, to which what is pending is added first. */
@@ -200,7 +191,7 @@ static void add_later(struct builder *b, const char *value)
     if (b->gguf->status != INLAY_OK)
         return;
     INLAY_CHECK(b->pending[0] == '\0');
-    if (b->residual_scale != 1) {
+    if (b->scales.residual != 1) {
         (void)snprintf(b->pending, sizeof b->pending, "%.200s.scaled", value);
         gguf_builder_node(b, "Mul", "%s residual_scale -> %s", value, b->pending);
     } else {
@@ -281,7 +272,7 @@ static void leave_out_keys(struct builder *b, const char *layer)
 static void project(struct builder *b, const char *layer, bool units, bool shares, const char *input)
 {
     static const char *const parts[] = { "attn_q", "attn_k", "attn_v" };
-    const bool gated = b->architecture->delta;
+    const bool gated = b->architecture->recurrent.delta;
     const int64_t sizes[] = { b->heads * b->head_size * (gated ? 2 : 1), b->key_heads * b->head_size,
                               b->key_heads * b->head_size };
     const int64_t all = sizes[0] + sizes[1] + sizes[2];
@@ -325,7 +316,7 @@ static void project(struct builder *b, const char *layer, bool units, bool share
 /* Whether a layer sees a window of the text only. */
 static bool sees_window(const struct builder *b, int64_t layer)
 {
-    int64_t pattern = b->architecture->pattern;
+    int64_t pattern = b->architecture->windows.pattern;
 
     if (b->window == 0)
         return false;
@@ -341,8 +332,8 @@ static bool rotates(const struct builder *b, int64_t layer)
 {
     const struct architecture *a = b->architecture;
 
-    return b->turns && (a->still_step == 0 || (layer + 1) % a->still_step != 0) &&
-           (!a->local_turns || b->window == 0 || sees_window(b, layer));
+    return b->turns && (a->rotary.still_step == 0 || (layer + 1) % a->rotary.still_step != 0) &&
+           (!a->windows.only_rotary || b->window == 0 || sees_window(b, layer));
 }
 
 /* Whether some layers see a chunk of the text only, and texts may be longer. */
@@ -365,9 +356,9 @@ static void attend_before(struct builder *b, int64_t layer, const char *prefix)
     onnx_attribute attributes[] = { { "num_heads", false, b->heads, 0 },
                                     { "kv_num_heads", false, b->key_heads, 0 },
                                     { "do_rotary", false, rotates(b, layer), 0 },
-                                    { "rotary_interleaved", false, !b->architecture->halves, 0 },
-                                    { "scale", true, 0, (float)b->attention_scale },
-                                    { "softcap", true, 0, (float)b->attention_cap },
+                                    { "rotary_interleaved", false, !b->architecture->rotary.halves, 0 },
+                                    { "scale", true, 0, (float)b->scales.attention },
+                                    { "softcap", true, 0, (float)b->scales.attention_cap },
                                     { "local_window_size", false, is_local && !b->architecture->llama4 ? b->window : -1,
                                       0 } };
     char inputs[3 * TEXT], outputs[TEXT], name[TEXT], dims[TEXT], past[TEXT];
@@ -423,17 +414,20 @@ static void attend(struct builder *b, int64_t layer, const char *prefix, const c
     if (a->latent)
         gguf_write_latent(b, prefix, input);
     else
-        project(b, prefix, a->llama4 && rotates(b, layer) && b->experts != 128, /* Maverick has 128 */
+        project(b, prefix, a->llama4 && rotates(b, layer) && b->mixture.count != 128, /* Maverick has 128 */
                 shares_keys(b, layer), input);
     if (a->both_ways)
         gguf_write_both_ways(b, prefix, sees_window(b, layer));
     else
         attend_before(b, layer, prefix);
-    if (a->delta)
+    if (a->recurrent.delta)
         gguf_builder_node(b, "Mul", "%sattn %sattn.share -> %sattn.gated", prefix, prefix, prefix);
     if (a->latent)
         gguf_write_latent_values(b, prefix);
-    (void)snprintf(attended, sizeof attended, "%sattn%s", prefix, a->delta ? ".gated" : a->latent ? ".values" : "");
+    (void)snprintf(attended, sizeof attended, "%sattn%s", prefix,
+                   a->recurrent.delta ? ".gated"
+                   : a->latent        ? ".values"
+                                      : "");
     (void)snprintf(name, sizeof name, "%sattn_output", prefix);
     gguf_builder_linear(b, name, b->heads * (a->latent ? b->latent.value : b->head_size), b->width, 0, b->width,
                         attended, name);
@@ -450,7 +444,7 @@ static void feed_forward(struct builder *b, int64_t number, const char *layer, c
 
     (void)snprintf(output, sizeof output, "%sffn_down", layer);
     (void)snprintf(norm, sizeof norm, "%spost_ffw_norm.weight", layer);
-    if (b->experts > 0 && number >= b->dense_layers && (number + 1) % b->expert_step == 0)
+    if (b->mixture.count > 0 && number >= b->mixture.dense_layers && (number + 1) % b->mixture.step == 0)
         gguf_write_mixture(b, layer, input, output);
     else
         gguf_builder_gated_network(b, layer, "", b->hidden, input, output);
@@ -469,49 +463,51 @@ static void read_scales(struct builder *b)
         1 / sqrt((double)(b->layers == b->architecture->wide_layers ? b->width / b->heads : b->head_size));
 
     /* Older files of MiniCPM lack these keys; the model has scale_emb 12, scale_depth 1.4, dim_model_base 256. */
-    b->residual_scale = gguf_float_or(gguf, GGUF_RESIDUAL_SCALE, minicpm ? 1.4 / sqrt((double)b->layers) : 1);
-    b->logit_scale = gguf_float_or(gguf, GGUF_LOGIT_SCALE,
-                                   minicpm                                                  ? (double)b->width / 256
-                                   : b->architecture->mamba                                 ? 1
-                                   : (b->architecture->readers & GGUF_READ_BY_GRANITE) != 0 ? (double)INFINITY
-                                                                                            : 1);
-    b->embedding_scale = b->architecture->scales_embeddings
-                             ? (double)sqrtf((float)b->width)
-                             : gguf_float_or(gguf, GGUF_EMBEDDING_SCALE, minicpm ? 12 : 1);
+    b->scales.residual = gguf_float_or(gguf, GGUF_RESIDUAL_SCALE, minicpm ? 1.4 / sqrt((double)b->layers) : 1);
+    b->scales.logit = gguf_float_or(gguf, GGUF_LOGIT_SCALE,
+                                    minicpm                                                  ? (double)b->width / 256
+                                    : b->architecture->recurrent.mamba                       ? 1
+                                    : (b->architecture->readers & GGUF_READ_BY_GRANITE) != 0 ? (double)INFINITY
+                                                                                             : 1);
+    b->scales.embedding = b->architecture->scales_embeddings
+                              ? (double)sqrtf((float)b->width)
+                              : gguf_float_or(gguf, GGUF_EMBEDDING_SCALE, minicpm ? 12 : 1);
     if (b->architecture->cohere)
-        b->logit_scale = gguf_float_or(gguf, GGUF_LOGIT_SCALE, b->architecture->local_turns ? (double)INFINITY : 0);
-    b->logit_scale = b->logit_scale == 0 && (b->architecture->mamba || b->architecture->cohere) ? 1 : b->logit_scale;
-    b->residual_scale = b->residual_scale == 0 ? 1 : b->residual_scale; /* "none" */
-    b->embedding_scale = b->embedding_scale == 0 ? 1 : b->embedding_scale;
-    b->attention_scale = gguf_float_or(gguf, GGUF_ATTENTION_SCALE, 0);
-    b->attention_scale = b->architecture->altup ? 1 : b->attention_scale == 0 ? usual : b->attention_scale;
-    b->attention_cap = b->architecture->readers & GGUF_READ_BY_GEMMA2 ? gguf_float(gguf, GGUF_ATTENTION_CAP) : 0;
-    b->logit_cap = gguf_float_or(gguf, GGUF_LOGIT_CAP, b->architecture->logit_cap);
-    if (!(b->attention_cap >= 0))
+        b->scales.logit =
+            gguf_float_or(gguf, GGUF_LOGIT_SCALE, b->architecture->windows.only_rotary ? (double)INFINITY : 0);
+    b->scales.logit =
+        b->scales.logit == 0 && (b->architecture->recurrent.mamba || b->architecture->cohere) ? 1 : b->scales.logit;
+    b->scales.residual = b->scales.residual == 0 ? 1 : b->scales.residual; /* "none" */
+    b->scales.embedding = b->scales.embedding == 0 ? 1 : b->scales.embedding;
+    b->scales.attention = gguf_float_or(gguf, GGUF_ATTENTION_SCALE, 0);
+    b->scales.attention = b->architecture->altup ? 1 : b->scales.attention == 0 ? usual : b->scales.attention;
+    b->scales.attention_cap = b->architecture->readers & GGUF_READ_BY_GEMMA2 ? gguf_float(gguf, GGUF_ATTENTION_CAP) : 0;
+    b->scales.logit_cap = gguf_float_or(gguf, GGUF_LOGIT_CAP, b->architecture->logit_cap);
+    if (!(b->scales.attention_cap >= 0))
         gguf_fail_key(gguf, GGUF_ATTENTION_CAP, "has a negative value for the key");
-    if (!(b->logit_cap >= 0))
+    if (!(b->scales.logit_cap >= 0))
         gguf_fail_key(gguf, GGUF_LOGIT_CAP, "has a negative value for the key");
-    if (!(b->logit_scale > 0))
+    if (!(b->scales.logit > 0))
         gguf_fail_key(gguf, GGUF_LOGIT_SCALE, "has a value that is not positive for the key");
 }
 
 static void read_windows(struct builder *b)
 {
-    b->window = gguf_int_or(b->gguf, GGUF_WINDOW, b->architecture->window);
-    if (b->window < (b->architecture->window > 0) || b->window > INT32_MAX)
+    b->window = gguf_int_or(b->gguf, GGUF_WINDOW, b->architecture->windows.size);
+    if (b->window < (b->architecture->windows.size > 0) || b->window > INT32_MAX)
         gguf_fail_key(b->gguf, GGUF_WINDOW, "has a value that is out of range for the key");
-    if (((b->architecture->cohere && b->architecture->local_turns) || b->architecture->altup) && b->window < 1)
+    if (((b->architecture->cohere && b->architecture->windows.only_rotary) || b->architecture->altup) && b->window < 1)
         gguf_fail_key(b->gguf, GGUF_WINDOW, "lacks the key, or its value is out of range:");
     if (b->architecture->llama4) /* chunks of this size, whatever the key says */
-        b->window = b->architecture->window;
-    if (b->architecture->window_layers > 0 && b->layers != b->architecture->window_layers)
+        b->window = b->architecture->windows.size;
+    if (b->architecture->windows.model_layers > 0 && b->layers != b->architecture->windows.model_layers)
         b->window = 0;
     b->pattern = gguf_find(b->gguf, GGUF_PATTERN);
     if (b->pattern != NULL &&
         (b->pattern->type == GGUF_ARRAY ? b->pattern->count < (uint64_t)b->layers : !(gguf_item(b->pattern, 0) >= 0)))
         gguf_fail_key(b->gguf, GGUF_PATTERN, "has a negative number, or not one for each layer, for the key");
     b->has_local_base = b->window > 0 && !b->architecture->cohere &&
-                        (b->architecture->local_plain || gguf_find(b->gguf, GGUF_TURN_BASE_LOCAL) != NULL);
+                        (b->architecture->windows.unscaled || gguf_find(b->gguf, GGUF_TURN_BASE_LOCAL) != NULL);
 }
 
 /* The layers for guesses of the next tokens, behind the others, and their tensors are left out. */
@@ -538,7 +534,7 @@ static void read_sizes(struct builder *b)
     gguf->readers = b->architecture->readers;
     b->layers = gguf_builder_size(b, GGUF_LAYERS, MAX_LAYERS);
     b->width = gguf_builder_size(b, GGUF_WIDTH, 1 << 24);
-    b->hidden = b->architecture->delta && b->architecture->experts /* Qwen3.5 has no other networks */
+    b->hidden = b->architecture->recurrent.delta && b->architecture->experts /* Qwen3.5 has no other networks */
                     ? gguf_builder_size_or(b, GGUF_HIDDEN, gguf_int_or(gguf, GGUF_EXPERT_HIDDEN, 0), 1 << 24)
                     : gguf_builder_size(b, GGUF_HIDDEN, 1 << 24);
     b->context = gguf_builder_size(b, GGUF_CONTEXT, MAX_CONTEXT);
@@ -551,11 +547,11 @@ static void read_sizes(struct builder *b)
     b->temperature = b->architecture->llama4 ? 0.1 : gguf_float(gguf, GGUF_TEMPERATURE);
     gguf_read_experts(b);
     read_windows(b);
-    if (b->architecture->delta)
+    if (b->architecture->recurrent.delta)
         leave_out_guesses(b);
     else if (gguf_int(gguf, GGUF_NEXT_LAYERS) != 0)
         gguf_fail_key(gguf, GGUF_NEXT_LAYERS, "has layers for guesses, which are not supported, by the key");
-    if (b->architecture->delta || b->architecture->gaps || b->architecture->parallel)
+    if (b->architecture->recurrent.delta || b->architecture->recurrent.gaps || b->architecture->recurrent.parallel)
         gguf_read_delta(b);
     if (gguf->status != INLAY_OK)
         return;
@@ -588,8 +584,8 @@ static const char *before_part(struct builder *b, const char *weight, const char
  * Gemma does not scale these, the others do. */
 static void embed(struct builder *b, struct gguf_tensor *embedding)
 {
-    const bool is_scaled = b->embedding_scale != 1, of_tokens = b->architecture->scales_embeddings;
-    const char *place = b->architecture->sections ? "embeddings" : "inputs_embeds";
+    const bool is_scaled = b->scales.embedding != 1, of_tokens = b->architecture->scales_embeddings;
+    const char *place = b->architecture->rotary.sections ? "embeddings" : "inputs_embeds";
     const char *rows = is_scaled && of_tokens ? "embeddings.raw" : place;
 
     if (b->gguf->status == INLAY_OK)
@@ -598,7 +594,7 @@ static void embed(struct builder *b, struct gguf_tensor *embedding)
     if (!is_scaled)
         return;
     (void)snprintf(b->stream, sizeof b->stream, "%s", of_tokens ? place : "embeddings.scaled");
-    gguf_builder_scalar(b, "embedding_scale", b->embedding_scale);
+    gguf_builder_scalar(b, "embedding_scale", b->scales.embedding);
     gguf_builder_node(b, "Mul", "%s embedding_scale -> %s", rows, b->stream);
 }
 
@@ -672,26 +668,26 @@ static void write_graph(struct builder *b)
                               : "last_hidden_state",
                    INLAY_FLOAT, dims);
     gguf_builder_lengths(b);
-    b->whole_images = b->architecture->whole_images;
-    if (b->whole_images) /* read if the model has option image_rows */
+    b->image.whole = b->architecture->whole_images;
+    if (b->image.whole) /* read if the model has option image_rows */
         gguf_builder_node(b, "Unsqueeze", "last_positions.wide axis_one -> image_rows_last");
     gguf_builder_rotary(b);
     if (b->temperature != 0)
         write_temperature(b);
     if (has_chunks(b))
         write_chunks(b);
-    if (b->architecture->delta || b->architecture->gaps || b->architecture->parallel)
+    if (b->architecture->recurrent.delta || b->architecture->recurrent.gaps || b->architecture->recurrent.parallel)
         gguf_begin_delta(b);
     if (b->architecture->llama4 || b->architecture->altup)
         write_unit_head(b);
     if (b->architecture->latent)
         gguf_begin_latent(b);
-    if (b->experts > 0)
+    if (b->mixture.count > 0)
         gguf_begin_experts(b);
     if (b->architecture->both_ways)
         gguf_begin_both_ways(b);
-    if (b->residual_scale != 1)
-        gguf_builder_scalar(b, "residual_scale", b->residual_scale);
+    if (b->scales.residual != 1)
+        gguf_builder_scalar(b, "residual_scale", b->scales.residual);
     embed(b, embedding);
     if (b->architecture->altup)
         gguf_begin_altup(b);
@@ -713,7 +709,7 @@ static void write_graph(struct builder *b)
             attend(b, layer, prefix, input);
             if (b->architecture->altup)
                 gguf_write_laurel(b, prefix, input);
-            if (b->architecture->parallel) {
+            if (b->architecture->recurrent.parallel) {
                 (void)snprintf(name, sizeof name, "%sssm_out", prefix);
                 gguf_write_delta(b, layer, prefix, input, name);
                 add_beside(b, name);
@@ -725,7 +721,7 @@ static void write_graph(struct builder *b)
         }
         (void)snprintf(name, sizeof name, "%s%s%s", prefix,
                        b->architecture->next_norm ? "post_attention_norm" : "ffn_norm",
-                       b->architecture->parallel ? "" : ".weight");
+                       b->architecture->recurrent.parallel ? "" : ".weight");
         (void)snprintf(norm, sizeof norm, "%sffn_normal", prefix);
         feed_forward(b, layer, prefix, before_part(b, name, norm));
         if (b->architecture->altup)
@@ -734,7 +730,9 @@ static void write_graph(struct builder *b)
     if (b->architecture->altup)
         gguf_end_altup(b);
     /* llama.cpp's converter gives LFM2's norm of the output the name of another one */
-    normalize(b, b->architecture->gaps && !b->architecture->mamba ? "token_embd_norm.weight" : "output_norm.weight",
+    normalize(b,
+              b->architecture->recurrent.gaps && !b->architecture->recurrent.mamba ? "token_embd_norm.weight"
+                                                                                   : "output_norm.weight",
               !b->embeds       ? "output_normal"
               : dense || ranks ? "hidden"
                                : "last_hidden_state");
@@ -748,12 +746,12 @@ static void write_graph(struct builder *b)
     }
     gguf_builder_linear(b, gguf_builder_has(b, "output.weight") ? "output" : "token_embd", b->width, embedding->dims[1],
                         0, embedding->dims[1], "output_normal",
-                        b->logit_scale != 1 || b->logit_cap > 0 ? "logits.large" : "logits");
-    if (b->logit_scale != 1) { /* Granite divides by it */
-        gguf_builder_scalar(b, "logit_scale", b->logit_scale);
+                        b->scales.logit != 1 || b->scales.logit_cap > 0 ? "logits.large" : "logits");
+    if (b->scales.logit != 1) { /* Granite divides by it */
+        gguf_builder_scalar(b, "logit_scale", b->scales.logit);
         gguf_builder_node(b, b->architecture->cohere ? "Mul" : "Div", "logits.large logit_scale -> logits");
-    } else if (b->logit_cap > 0) { /* tanh(x / cap) * cap */
-        gguf_builder_scalar(b, "logit_cap", b->logit_cap);
+    } else if (b->scales.logit_cap > 0) { /* tanh(x / cap) * cap */
+        gguf_builder_scalar(b, "logit_cap", b->scales.logit_cap);
         gguf_builder_node(b, "Div", "logits.large logit_cap -> logits.part");
         gguf_builder_node(b, "Tanh", "logits.part -> logits.capped");
         gguf_builder_node(b, "Mul", "logits.capped logit_cap -> logits");
@@ -763,12 +761,12 @@ static void write_graph(struct builder *b)
 /* What texts with images need to know of the language model and of its vision part. */
 static void write_image_properties(const struct builder *b)
 {
-    if (b->whole_images)
+    if (b->image.whole)
         onnx_property(b->out, "image_rows", "whole", strlen("whole"));
-    if (b->image_begin != NULL)
-        onnx_property(b->out, "image_begin", b->image_begin, strlen(b->image_begin));
-    if (b->image_end != NULL)
-        onnx_property(b->out, "image_end", b->image_end, strlen(b->image_end));
+    if (b->image.begin != NULL)
+        onnx_property(b->out, "image_begin", b->image.begin, strlen(b->image.begin));
+    if (b->image.end != NULL)
+        onnx_property(b->out, "image_end", b->image.end, strlen(b->image.end));
 }
 
 /* Every tensor and every key of the architecture must have been used. */
@@ -816,14 +814,14 @@ static inlay_status translate(const format_file *file, struct wire *out, inlay_d
                        "seed_oss, glm4, olmo2, exaone4, gpt-oss, qwen3next, qwen35, qwen35moe, mistral3, deepseek2, "
                        "lfm2, lfm2moe, gemma-embedding, bert, nomic-bert, jina-bert-v2, jina-bert-v3, clip",
                        (int)(gguf.architecture.bytes < 60 ? gguf.architecture.bytes : 60), gguf.architecture.data);
-    else if (!b.architecture->encoder && !b.architecture->vision)
+    else if (b.architecture->kind == GGUF_IS_DECODER)
         read_sizes(&b);
     if (gguf.status == INLAY_OK) {
         graph = onnx_begin(out, "GGUF", gguf.file->keeps_blocks);
         gguf.readers = b.architecture->readers;
-        if (b.architecture->encoder)
+        if (b.architecture->kind == GGUF_IS_ENCODER)
             gguf_write_encoder(&b);
-        else if (b.architecture->vision)
+        else if (b.architecture->kind == GGUF_IS_VISION)
             gguf_write_vision(&b);
         else
             write_graph(&b);
@@ -831,7 +829,8 @@ static inlay_status translate(const format_file *file, struct wire *out, inlay_d
         if (b.embeds)
             gguf_write_pooling(&gguf, out);
         write_image_properties(&b);
-        if (!b.architecture->halves && !b.architecture->pairs) /* whose rows the converters of llama.cpp permute */
+        if (!b.architecture->rotary.halves &&
+            !b.architecture->rotary.pairs) /* whose rows the converters of llama.cpp permute */
             onnx_property(out, FORMAT_PAIRED_ROWS, "true", 4);
         check_all_used(&b);
     }

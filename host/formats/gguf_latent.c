@@ -40,7 +40,7 @@ void gguf_read_latent(struct builder *b)
         gguf_fail_key(b->gguf, GGUF_KEY_HEADS, "has another number of heads of keys than such a file by the key");
     b->head_size = l->rank + l->turning;
     b->key_heads = 1;
-    b->attention_scale = scale_of(b);
+    b->scales.attention = scale_of(b);
 }
 
 void gguf_begin_latent(struct builder *b)

@@ -415,7 +415,7 @@ void gguf_write_vision(struct builder *b)
         project_squares(&v, last);
     else
         project(b, last);
-    b->image_begin = v.projector->begin;
-    b->image_end = v.projector->end;
-    b->whole_images = v.projector->gemma;
+    b->image.begin = v.projector->begin;
+    b->image.end = v.projector->end;
+    b->image.whole = v.projector->gemma;
 }

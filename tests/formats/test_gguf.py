@@ -96,9 +96,13 @@ class Writer:
             value, kind = (*self.more.pop(key), None)[:2]
         if value is None:
             return
+        self.values.append(self.entry(key, value, kind))
+
+    def entry(self, key, value, kind=None):
+        """The name of a key, and its bytes in the file."""
         number = {bool: 7, int: 4, float: 6, str: 8, list: 9, tuple: 9}[type(value)] if kind is None else kind
         key = self.arch + key if key[0] == "." else key
-        self.values.append(text(key) + struct.pack("<I", number) + self.value(value, number))
+        return key, text(key) + struct.pack("<I", number) + self.value(value, number)
 
     def value(self, value, number):
         """An array is a list, or its values and the number of their type."""
@@ -115,11 +119,19 @@ class Writer:
                                         len(self.data) if offset is None else offset))
         self.data += self.others.get(name, data)
 
-    def bytes(self):
+    def bytes(self, more=()):
+        """The file. more: as for a new writer, without changing this one."""
         for key in list(self.more):
             self.add(key, None)
-        head = b"GGUF" + struct.pack("<IQQ", 3, len(self.tensors),
-                                     len(self.values)) + b"".join(self.values + self.tensors)
+        values = self.values
+        for key, value, *kind in more:
+            name, made = self.entry(key, 0 if value is None else value, *kind)
+            places = [i for i, (known, _) in enumerate(values) if known == name]
+            replaced = [] if value is None else [(name, made)]
+            at = places[0] if places else len(values)
+            values = values[:at] + replaced + values[at + len(places):]
+        head = b"GGUF" + struct.pack("<IQQ", 3, len(self.tensors), len(values)) + b"".join(
+            [made for _, made in values] + self.tensors)
         return head + b"\0" * (-len(head) % 32) + bytes(self.data)
 
 
@@ -357,7 +369,13 @@ def small(arch, kind):
     return Sizes(width, 4, 2, width // 4, 2 * width, {"gemma3": 7, "gemma-embedding": 7, "smollm3": 5, "olmo3": 5, "cohere2": 5, "llama4": 4}.get(arch, 4 if arch in DELTA + GAPS else 2))
 
 
-def make(arch, kind, more=(), sizes=None, others=None, floats=False, alike=False):
+def make(*form, **more):
+    """The file of write_model(), and its number of tokens."""
+    model, count = write_model(*form, **more)
+    return model.bytes(), count
+
+
+def write_model(arch, kind, more=(), sizes=None, others=None, floats=False, alike=False):
     """A model with random weights, by default a small one; more: further keys with values; others: bytes of tensors by
     name, in place of random ones. Q4_K_M: some weights are Q6_K. floats: F32 instead of blocks. alike: the weights of
     each layer are those of the first, moved by a block for each layer, because random numbers take most of the time."""
@@ -565,7 +583,7 @@ def make(arch, kind, more=(), sizes=None, others=None, floats=False, alike=False
         weights("output.weight", count, width)
     if (".pooling_type", 4) in more:
         weights("cls.output.weight", 2, width)
-    return model.bytes(), count
+    return model, count
 
 
 WORDS = ("[PAD] [UNK] [CLS] [SEP] [MASK] the \u2581the \u2581inner \u2581th \u2581in ner ing \u2581a \u2581an d \u2581hello \u2581world \u2581! \u2581. "

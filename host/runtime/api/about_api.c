@@ -3,7 +3,7 @@
 #include "session/session.h"
 #include "inlay/plugin.h"
 
-static const char *text_of(const char *text)
+static const char *known_text(const char *text)
 {
     return text != NULL ? text : "";
 }
@@ -11,11 +11,11 @@ static const char *text_of(const char *text)
 inlay_status inlay_session_model(const inlay_session *session, inlay_model_info *out_info)
 {
     const graph_model *model = session->model;
-    const inlay_model_info info = { .producer_name = text_of(model->about.producer_name),
-                                    .producer_version = text_of(model->about.producer_version),
-                                    .domain = text_of(model->about.domain),
-                                    .graph_name = text_of(model->main->name),
-                                    .doc = text_of(model->about.doc),
+    const inlay_model_info info = { .producer_name = known_text(model->about.producer_name),
+                                    .producer_version = known_text(model->about.producer_version),
+                                    .domain = known_text(model->about.domain),
+                                    .graph_name = known_text(model->main->name),
+                                    .doc = known_text(model->about.doc),
                                     .model_version = model->about.version,
                                     .ir_version = model->ir_version,
                                     .metadata_count = model->metadata_count };
@@ -32,8 +32,8 @@ inlay_status inlay_session_metadata(const inlay_session *session, uint32_t index
     *out_key = *out_value = NULL;
     if (index >= model->metadata_count)
         return INLAY_NOT_FOUND;
-    *out_key = text_of(model->metadata[index].key);
-    *out_value = text_of(model->metadata[index].value);
+    *out_key = known_text(model->metadata[index].key);
+    *out_value = known_text(model->metadata[index].value);
     return INLAY_OK;
 }
 
@@ -47,8 +47,8 @@ inlay_status inlay_session_provider(const inlay_session *session, uint32_t index
         const inlay_device_info *device = session->open[index]->device;
 
         info.name = provider->name;
-        info.plugin_path = text_of(provider->plugin_path);
-        info.plugin_version = text_of(provider->plugin_version);
+        info.plugin_path = known_text(provider->plugin_path);
+        info.plugin_version = known_text(provider->plugin_version);
         info.device = device->name;
         info.device_facts = device->facts;
         info.device_kind = device->kind;

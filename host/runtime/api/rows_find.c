@@ -17,7 +17,7 @@ static const double tolerance = 1e-3; /* kernels may depend on the shape */
 static const int64_t long_text[LONG + 1] = { 5, 1, 7, 2, 6, 3, 4 }, short_text[SHORT + 1] = { 3, 6, 2 };
 
 /* Contexts for short runs. */
-struct trial {
+struct rows_trial {
     inlay_session *session;
     const inlay_run_options *options;
     inlay_context *contexts[TRIED];
@@ -88,7 +88,7 @@ static bool may_have_rows(const inlay_session *session, const inlay_rows_info *i
     return !grows || info->mask != INLAY_NONE;
 }
 
-static bool keep_in(struct trial *trial, inlay_status status)
+static bool keep_in(struct rows_trial *trial, inlay_status status)
 {
     if (status == INLAY_OUT_OF_MEMORY || status == INLAY_CANCELLED || status == INLAY_DEADLINE_EXCEEDED ||
         status == INLAY_DEVICE_LOST)
@@ -97,7 +97,7 @@ static bool keep_in(struct trial *trial, inlay_status status)
 }
 
 /* Makes each context keep rows of this layout, the first two an empty one. */
-static bool begin(struct trial *trial, inlay_rows_info info, uint32_t layout)
+static bool begin(struct rows_trial *trial, inlay_rows_info info, uint32_t layout)
 {
     const inlay_row empty = { .context = NULL };
 
@@ -110,7 +110,7 @@ static bool begin(struct trial *trial, inlay_rows_info info, uint32_t layout)
 }
 
 /* Runs `count` further tokens of each row. *out_logits: those of the last tokens, [rows, *out_words], borrowed. */
-static bool run_rows(struct trial *trial, uint32_t which, const int64_t *tokens, int64_t count,
+static bool run_rows(struct rows_trial *trial, uint32_t which, const int64_t *tokens, int64_t count,
                      const float **out_logits, size_t *out_words)
 {
     inlay_context *context = trial->contexts[which];
@@ -132,7 +132,7 @@ static bool run_rows(struct trial *trial, uint32_t which, const int64_t *tokens,
 }
 
 /* With option reproducible: whether the logits have the same bits. */
-static bool are_alike(const struct trial *trial, const float *left, const float *right, size_t count)
+static bool are_alike(const struct rows_trial *trial, const float *left, const float *right, size_t count)
 {
     size_t most = 0, other = 0;
 
@@ -148,7 +148,7 @@ static bool are_alike(const struct trial *trial, const float *left, const float 
 }
 
 /* Whether a long and a short text have the same logits together as alone. */
-static bool holds_together(struct trial *trial, const inlay_rows_info *info, uint32_t layout)
+static bool holds_together(struct rows_trial *trial, const inlay_rows_info *info, uint32_t layout)
 {
     const int64_t next[2] = { long_text[LONG], short_text[SHORT] };
     const inlay_row rows[2] = { { .context = trial->contexts[0], .length = LONG },
@@ -166,7 +166,7 @@ static bool holds_together(struct trial *trial, const inlay_rows_info *info, uin
 }
 
 /* Whether the states of the first two contexts have the same bits. Logits may hide a difference, if they saturate. */
-static bool have_same_states(struct trial *trial)
+static bool have_same_states(struct rows_trial *trial)
 {
     bool same = true;
 
@@ -185,7 +185,7 @@ static bool have_same_states(struct trial *trial)
 
 /* Whether a text has the same logits if it is read in parts. With option reproducible the text is longer, so that sums
  * in another order show. */
-static bool reads_parts(struct trial *trial, const inlay_rows_info *info)
+static bool reads_parts(struct rows_trial *trial, const inlay_rows_info *info)
 {
     static const int64_t few[PARTS] = { 3, 1, LONG - 4 }, many[PARTS] = { 37, 12, WHOLE - 49 };
     const int64_t *parts = trial->session->reproducible ? many : few;
@@ -209,7 +209,7 @@ static bool reads_parts(struct trial *trial, const inlay_rows_info *info)
 
 /* With option reproducible INLAY_ROWS_LEFT is not a choice: the place of a term in a sum depends on the padding before
  * it, also where these short texts show no difference. */
-static uint32_t find_layout(struct trial *trial, const inlay_rows_info *info)
+static uint32_t find_layout(struct rows_trial *trial, const inlay_rows_info *info)
 {
     if (!may_have_rows(trial->session, info))
         return INLAY_ROWS_ALONE;
@@ -222,7 +222,7 @@ static uint32_t find_layout(struct trial *trial, const inlay_rows_info *info)
 inlay_status inlay_session_rows(inlay_session *session, const inlay_run_options *options, inlay_rows_info *out_info,
                                 inlay_diag *diag)
 {
-    struct trial trial = { .session = session, .options = options };
+    struct rows_trial trial = { .session = session, .options = options };
     inlay_rows_info info = { .struct_size = sizeof info };
     inlay_status status = INLAY_OK;
 

@@ -91,7 +91,7 @@ static inlay_status check_keys(const struct reader *reader, const char *where, c
 }
 
 /* The text of a member; NULL: it is missing. *out_ok: it is missing or a text. */
-static const char *text_of(const json_t *object, const char *key, bool *out_ok)
+static const char *member_text(const json_t *object, const char *key, bool *out_ok)
 {
     const json_t *value = json_object_get(object, key);
 
@@ -142,7 +142,7 @@ static inlay_status read_executor(const struct reader *reader, json_t *body, con
     if (value == NULL)
         return set_text(&out->why, "it is made for another runtime than ONNX Runtime", reader->diag);
     INLAY_TRY(load_object(reader, out->name, folder, value, &ort));
-    file = text_of(ort, "model_file", &ok);
+    file = member_text(ort, "model_file", &ok);
     if (file == NULL) {
         status = ok ? set_text(&out->why, "it names no model_file", reader->diag)
                     : refuse(reader, out->name, "model_file is no text");
@@ -150,7 +150,7 @@ static inlay_status read_executor(const struct reader *reader, json_t *body, con
     }
     INLAY_TRY(resolve(reader, out->name, folder, file, path));
     INLAY_TRY(set_text(&out->file, path, reader->diag));
-    text = text_of(json_object_get(ort, "session_options"), external, &ok);
+    text = member_text(json_object_get(ort, "session_options"), external, &ok);
     if (text != NULL) {
         INLAY_TRY(resolve(reader, out->name, folder, text, path));
         INLAY_TRY(set_text(&out->external_dir, path, reader->diag));
@@ -173,7 +173,7 @@ static inlay_status read_variant(const struct reader *reader, const char *compon
 
     out->name = name;
     INLAY_TRY(check_keys(reader, name, body, keys));
-    folder = text_of(body, "variant_directory", &ok);
+    folder = member_text(body, "variant_directory", &ok);
     if (!ok)
         return refuse(reader, name, "variant_directory is no text");
     INLAY_TRY(resolve(reader, name, component_dir, folder != NULL ? folder : name, path));
@@ -262,7 +262,7 @@ inlay_status package_read(const char *path, model_package *out, inlay_diag *diag
         return inlay_fail(diag, INLAY_UNSUPPORTED, "%.300s: schema_version is not 1, the one that this version reads",
                           file);
     INLAY_TRY(check_keys(&reader, "the package", out->manifest, keys));
-    layout = text_of(out->manifest, "layout", &ok);
+    layout = member_text(out->manifest, "layout", &ok);
     if (!ok || (layout != NULL && strcmp(layout, "portable") != 0 && strcmp(layout, "installed") != 0))
         return refuse(&reader, "layout", "neither portable nor installed");
     reader.installed = layout != NULL && strcmp(layout, "installed") == 0;

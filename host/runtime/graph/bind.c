@@ -26,7 +26,7 @@ struct binder {
 
 static inlay_status bind_graph(struct binder *binder, struct graph *graph);
 
-static inlay_status no_memory(const struct binder *binder, const struct graph *graph)
+static inlay_status no_memory_in(const struct binder *binder, const struct graph *graph)
 {
     return graph_fail(graph, NULL, NULL, INLAY_OUT_OF_MEMORY, binder->diag, "out of memory while binding operators");
 }
@@ -67,19 +67,19 @@ static inlay_status parse(struct binder *binder, const struct graph *graph, cons
 
     *out = schema;
     if (schema == NULL)
-        return no_memory(binder, graph);
+        return no_memory_in(binder, graph);
     status = op_schema_parse(signature, arena_alloc_callback, arena, &schema->schema, &why);
     if (status == INLAY_OUT_OF_MEMORY)
-        return no_memory(binder, graph);
+        return no_memory_in(binder, graph);
     if (status != INLAY_OK)
         return graph_fail(graph, node, NULL, status, binder->diag, "the operator's %s", why.text);
     schema->defaults = arena_array(arena, schema->schema.attr_count, sizeof *schema->defaults);
     if (schema->defaults == NULL)
-        return no_memory(binder, graph);
+        return no_memory_in(binder, graph);
     for (uint32_t i = 0; i < schema->schema.attr_count; i++)
         if (schema->schema.attrs[i].has_default &&
             !default_attr(arena, &schema->schema.attrs[i], &schema->defaults[schema->default_count++]))
-            return no_memory(binder, graph);
+            return no_memory_in(binder, graph);
     return INLAY_OK;
 }
 
@@ -100,7 +100,7 @@ static inlay_status schema_for(struct binder *binder, const struct graph *graph,
         return status;
     if (!ARENA_GROW(&model->arena, model->schemas.list, model->schemas.count) ||
         !names_add(&model->schemas.table, signature, strlen(signature), model->schemas.count, NULL))
-        return no_memory(binder, graph);
+        return no_memory_in(binder, graph);
     model->schemas.list[model->schemas.count++] = *out;
     return INLAY_OK;
 }
@@ -271,7 +271,7 @@ static inlay_status name_required_outputs(const struct binder *binder, struct gr
             continue;
         value = graph_add_value(graph, NULL, 0);
         if (value == INLAY_NONE)
-            return no_memory(binder, graph);
+            return no_memory_in(binder, graph);
         ((uint32_t *)(uintptr_t)node->info.outputs)[i] = value;
         graph->values[value].info.producer = index;
     }
@@ -410,7 +410,7 @@ static inlay_status drop_unknown_attrs(const struct binder *binder, const struct
         if (!known && kept == NULL) {
             kept = arena_copy(&binder->model->arena, node->info.attrs, node->info.attr_count * sizeof *kept);
             if (kept == NULL)
-                return no_memory(binder, graph);
+                return no_memory_in(binder, graph);
         }
         if (known && kept != NULL)
             kept[count] = *attribute;
@@ -471,7 +471,7 @@ static inlay_status fill_defaults(const struct binder *binder, const struct grap
     }
     list = arena_array(&binder->model->arena, (size_t)count + schema->default_count, sizeof *list);
     if (list == NULL)
-        return no_memory(binder, graph);
+        return no_memory_in(binder, graph);
     for (uint32_t i = 0; i < count; i++)
         list[i] = node->info.attrs[i];
     for (uint32_t i = 0; i < schema->default_count; i++)

@@ -14,7 +14,7 @@ struct finisher {
     uint32_t *marks;   /* [value_count] see list_captures() */
 };
 
-static inlay_status no_memory(const struct finisher *finisher)
+static inlay_status no_memory_in(const struct finisher *finisher)
 {
     return graph_fail(finisher->graph, NULL, NULL, INLAY_OUT_OF_MEMORY, finisher->diag,
                       "out of memory while ordering %u nodes", finisher->graph->node_count);
@@ -56,7 +56,7 @@ static inlay_status name_nodes(struct finisher *finisher)
         }
     }
     names_deinit(&table);
-    return ok ? INLAY_OK : no_memory(finisher);
+    return ok ? INLAY_OK : no_memory_in(finisher);
 }
 
 static inlay_status mark_list(struct finisher *finisher, const uint32_t *list, uint32_t count, uint32_t flag,
@@ -200,7 +200,7 @@ static inlay_status list_captures(struct finisher *finisher, graph_node *node, u
         return INLAY_OK;
     list = arena_array(&finisher->graph->model->arena, total, sizeof *list);
     if (list == NULL)
-        return no_memory(finisher);
+        return no_memory_in(finisher);
     for (uint32_t b = 0; b < node->body_count; b++) {
         for (uint32_t c = 0; c < node->bodies[b].capture_count; c++) {
             uint32_t value = node->bodies[b].capture_outer[c];
@@ -301,7 +301,7 @@ static inlay_status sort_nodes(struct finisher *finisher)
     uint32_t placed = 0;
 
     if (stack == NULL || state == NULL || order == NULL) {
-        status = no_memory(finisher);
+        status = no_memory_in(finisher);
         goto done;
     }
     for (uint32_t root = 0; root < graph->node_count; root++) {
@@ -355,7 +355,7 @@ inlay_status graph_finish(struct graph *graph, inlay_diag *diag)
     finisher.captured = calloc((size_t)graph->value_count + 1, sizeof *finisher.captured);
     finisher.marks = calloc((size_t)graph->value_count + 1, sizeof *finisher.marks);
     if (finisher.captured == NULL || finisher.marks == NULL) {
-        status = no_memory(&finisher);
+        status = no_memory_in(&finisher);
         goto done;
     }
     INLAY_TRY(name_nodes(&finisher));

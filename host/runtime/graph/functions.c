@@ -44,7 +44,7 @@ static inlay_status inline_graph(struct inliner *in, struct graph *graph);
 static inlay_status expand(struct inliner *in, struct graph *graph, names_table *taken, const graph_node *call,
                            const graph_function *fn);
 
-static inlay_status no_memory(const struct inliner *in, const struct graph *graph)
+static inlay_status no_memory_in(const struct inliner *in, const struct graph *graph)
 {
     return graph_fail(graph, NULL, NULL, INLAY_OUT_OF_MEMORY, in->diag, "out of memory while inlining functions");
 }
@@ -74,7 +74,7 @@ static inlay_status index_functions(struct inliner *in)
         key = key == NULL ? NULL : arena_string(&in->keys, key);
         if (key == NULL || !names_add(&in->by_name, fn->name, strlen(fn->name), i, NULL) ||
             !names_add(&in->by_key, key, strlen(key), i, NULL))
-            return no_memory(in, model->main);
+            return no_memory_in(in, model->main);
     }
     return INLAY_OK;
 }
@@ -90,7 +90,7 @@ static inlay_status find_callee(struct inliner *in, const graph_node *node, cons
         return INLAY_OK;
     key = write_key(in, node->info.domain.data, node->info.op_type.data, node->overload);
     if (key == NULL)
-        return no_memory(in, in->model->main);
+        return no_memory_in(in, in->model->main);
     i = names_find(&in->by_key, key, strlen(key));
     *out = i == NAMES_NONE ? NULL : &in->model->functions[i];
     return INLAY_OK;
@@ -125,14 +125,14 @@ static inlay_status map_value(struct expansion *expansion, uint32_t value, uint3
     name = arena_format(arena, "%s/%s", call, from->info.name.data);
     for (uint32_t number = 1; name != NULL; number++) {
         if (!names_add(expansion->taken, name, strlen(name), expansion->graph->value_count, &present))
-            return no_memory(expansion->in, expansion->graph);
+            return no_memory_in(expansion->in, expansion->graph);
         if (present == NAMES_NONE)
             break;
         name = arena_format(arena, "%s/%s#%u", call, from->info.name.data, number);
     }
     added = name == NULL ? INLAY_NONE : graph_add_value(expansion->graph, name, strlen(name));
     if (added == INLAY_NONE)
-        return no_memory(expansion->in, expansion->graph);
+        return no_memory_in(expansion->in, expansion->graph);
     inlay_str copied_name = expansion->graph->values[added].info.name;
     expansion->graph->values[added] = *from;
     expansion->graph->values[added].info.name = copied_name;
@@ -147,7 +147,7 @@ static inlay_status map_list(struct expansion *expansion, const uint32_t *list, 
 
     *out = mapped;
     if (mapped == NULL)
-        return no_memory(expansion->in, expansion->graph);
+        return no_memory_in(expansion->in, expansion->graph);
     for (uint32_t i = 0; i < count; i++) {
         inlay_status status = map_value(expansion, list[i], &mapped[i]);
 
@@ -191,7 +191,7 @@ static inlay_status resolve_refs(const struct expansion *expansion, struct graph
         attr = *given;
         attr.name = (inlay_str){ ref->name, strlen(ref->name) };
         if (graph_set_attr(graph, node, &attr) != INLAY_OK)
-            return no_memory(expansion->in, expansion->graph);
+            return no_memory_in(expansion->in, expansion->graph);
     }
     return INLAY_OK;
 }
@@ -241,14 +241,14 @@ static inlay_status copy_bodies(const struct expansion *expansion, struct graph 
     inlay_status status = INLAY_OK;
 
     if (bodies == NULL)
-        return no_memory(expansion->in, parent);
+        return no_memory_in(expansion->in, parent);
     for (uint32_t b = 0; b < node->body_count; b++) {
         size_t bytes = bodies[b].capture_count * sizeof(uint32_t);
 
         bodies[b].capture_outer = arena_copy(arena, bodies[b].capture_outer, bytes);
         bodies[b].capture_inner = arena_copy(arena, bodies[b].capture_inner, bytes);
         if (bodies[b].capture_outer == NULL || bodies[b].capture_inner == NULL)
-            return no_memory(expansion->in, parent);
+            return no_memory_in(expansion->in, parent);
         bodies[b].graph = copy_graph(expansion, bodies[b].graph, parent, &status);
         if (bodies[b].graph == NULL)
             return status;
@@ -276,7 +276,7 @@ static graph_node *copy_node(const struct expansion *expansion, const graph_node
         node->info.outputs = arena_copy(arena, from->info.outputs, from->info.output_count * sizeof(uint32_t));
     }
     if (node == NULL || node->info.inputs == NULL || node->info.outputs == NULL) {
-        *status = no_memory(expansion->in, parent);
+        *status = no_memory_in(expansion->in, parent);
         return NULL;
     }
     if (node->body_count > 0)
@@ -292,7 +292,7 @@ static struct graph *copy_graph(const struct expansion *expansion, const struct 
     struct arena *arena = &parent->model->arena;
     struct graph *graph = arena_copy(arena, from, sizeof *from);
 
-    *status = graph == NULL ? no_memory(expansion->in, parent) : check_budget(expansion->in, parent, expansion->fn);
+    *status = graph == NULL ? no_memory_in(expansion->in, parent) : check_budget(expansion->in, parent, expansion->fn);
     if (*status != INLAY_OK)
         return NULL;
     graph->parent = parent;
@@ -303,7 +303,7 @@ static struct graph *copy_graph(const struct expansion *expansion, const struct 
     graph->inputs = arena_copy(arena, from->inputs, from->input_count * sizeof(uint32_t));
     graph->outputs = arena_copy(arena, from->outputs, from->output_count * sizeof(uint32_t));
     if (graph->values == NULL || graph->nodes == NULL || graph->inputs == NULL || graph->outputs == NULL) {
-        *status = no_memory(expansion->in, parent);
+        *status = no_memory_in(expansion->in, parent);
         return NULL;
     }
     for (uint32_t i = 0; i < graph->node_count; i++) {
@@ -316,7 +316,7 @@ static struct graph *copy_graph(const struct expansion *expansion, const struct 
 
 static inlay_status append(const struct inliner *in, struct graph *graph, graph_node *node)
 {
-    return graph_append_node(graph, node) == INLAY_OK ? INLAY_OK : no_memory(in, graph);
+    return graph_append_node(graph, node) == INLAY_OK ? INLAY_OK : no_memory_in(in, graph);
 }
 
 /* Maps the inputs, outputs and captures of a copied node to values of the calling graph. */
@@ -328,7 +328,7 @@ static inlay_status adopt_node(struct expansion *expansion, graph_node *node)
     node->info.name.data =
         arena_format(&expansion->graph->model->arena, "%s/%s", expansion->call->info.name.data, node->info.name.data);
     if (node->info.name.data == NULL)
-        return no_memory(expansion->in, expansion->graph);
+        return no_memory_in(expansion->in, expansion->graph);
     node->info.name.bytes = strlen(node->info.name.data);
     INLAY_TRY(map_list(expansion, node->info.inputs, node->info.input_count, &node->info.inputs));
     INLAY_TRY(map_list(expansion, node->info.outputs, node->info.output_count, &node->info.outputs));
@@ -365,7 +365,7 @@ static inlay_status add_identity(struct expansion *expansion, uint32_t from, uin
     uint32_t *outputs = node == NULL ? NULL : arena_copy(&expansion->graph->model->arena, &to, sizeof to);
 
     if (inputs == NULL || outputs == NULL)
-        return no_memory(expansion->in, expansion->graph);
+        return no_memory_in(expansion->in, expansion->graph);
     if (from == INLAY_NONE)
         return graph_fail(expansion->graph, expansion->call, NULL, INLAY_INVALID_MODEL, expansion->in->diag,
                           "an output of function '%.64s' is an input that the call omits", expansion->fn->name);
@@ -444,7 +444,7 @@ static inlay_status expand(struct inliner *in, struct graph *graph, names_table 
                           "functions call functions more than %d deep", MAX_CALL_DEPTH);
     expansion.map = calloc((size_t)fn->body->value_count + 1, sizeof *expansion.map);
     if (expansion.map == NULL)
-        return no_memory(in, graph);
+        return no_memory_in(in, graph);
     in->active[in->depth++] = fn;
     status = expand_body(&expansion);
     INLAY_CHECK(in->depth > 0 && in->active[in->depth - 1] == fn);
@@ -481,7 +481,7 @@ static inlay_status inline_graph(struct inliner *in, struct graph *graph)
     for (uint32_t value = 0; value < graph->value_count; value++) {
         if (!names_add(&taken, graph->values[value].info.name.data, (size_t)graph->values[value].info.name.bytes, value,
                        NULL)) {
-            status = no_memory(in, graph);
+            status = no_memory_in(in, graph);
             goto done;
         }
     }

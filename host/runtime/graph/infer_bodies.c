@@ -10,7 +10,7 @@
 
 enum { MAX_DEPTH = 3, MAX_ROUNDS = 4 };
 
-static inlay_status no_memory(const struct inference *inf, const struct graph *graph, const graph_node *node)
+static inlay_status no_memory_in(const struct inference *inf, const struct graph *graph, const graph_node *node)
 {
     return graph_fail(graph, node, NULL, INLAY_OUT_OF_MEMORY, inf->diag, "out of memory while inferring shapes");
 }
@@ -187,7 +187,7 @@ static inlay_status infer_if(struct inference *inf, struct graph *graph, const g
                                   inlay_dtype_name(value->info.dtype), inlay_dtype_name(other->info.dtype));
             }
             if (!widen(&value->info, &other->info, &inf->model->arena))
-                return no_memory(inf, graph, node);
+                return no_memory_in(inf, graph, node);
         }
     }
 done:
@@ -230,7 +230,7 @@ static inlay_status infer_carried(struct inference *inf, struct graph *graph, co
             if (same_shape(&in->info, &out->info))
                 continue;
             if (!widen(&in->info, &out->info, &inf->model->arena)) {
-                status = no_memory(inf, graph, node);
+                status = no_memory_in(inf, graph, node);
                 goto done;
             }
             changed = true;
@@ -328,7 +328,7 @@ static inlay_status infer_loop(struct inference *inf, struct graph *graph, const
             infer_copy_type(value, body_output(inner, o + 1));
             if (!insert_dim(&value->info, 0, trip_count < 0 ? dim_unknown() : dim_fixed(trip_count),
                             &inf->model->arena))
-                status = no_memory(inf, graph, node);
+                status = no_memory_in(inf, graph, node);
         }
     }
 done:
@@ -376,7 +376,7 @@ static inlay_status infer_scan(struct inference *inf, struct graph *graph, const
             length = length.kind == INLAY_DIM_UNKNOWN || dim.kind == INLAY_DIM_FIXED ? dim : length;
         }
         if (!ok) {
-            status = no_memory(inf, graph, node);
+            status = no_memory_in(inf, graph, node);
             goto done;
         }
         infer_use_declared(inner, value);
@@ -398,7 +398,7 @@ static inlay_status infer_scan(struct inference *inf, struct graph *graph, const
         if (ok && batched)
             ok = insert_dim(&value->info, 0, batch, arena);
         if (!ok)
-            status = no_memory(inf, graph, node);
+            status = no_memory_in(inf, graph, node);
     }
 done:
     return status;

@@ -404,7 +404,7 @@ static inlay_status match_reshape(struct rewrite *rewrite, graph_node *node)
                : match_matmul(rewrite, product, node);
 }
 
-static inlay_status match(struct rewrite *rewrite, graph_node *node)
+static inlay_status match_attention(struct rewrite *rewrite, graph_node *node)
 {
     if (pass_is_op(node, "Transpose"))
         return match_transpose(rewrite, node);
@@ -415,5 +415,5 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 
 inlay_status pass_attention(pass_ctx *ctx, bool *out_changed)
 {
-    return rewrite_each_graph(ctx, match, out_changed);
+    return rewrite_each_graph(ctx, match_attention, out_changed);
 }

@@ -6,7 +6,7 @@
  * cpu has no past of its own. */
 #include "passes/contributed.h"
 
-static inlay_status match(struct rewrite *rewrite, graph_node *node)
+static inlay_status match_attention_past(struct rewrite *rewrite, graph_node *node)
 {
     subgraph_builder builder = { .rewrite = rewrite, .node = node };
 
@@ -19,5 +19,5 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 
 inlay_status pass_attention_past(pass_ctx *ctx, bool *out_changed)
 {
-    return rewrite_each_graph(ctx, match, out_changed);
+    return rewrite_each_graph(ctx, match_attention_past, out_changed);
 }

@@ -64,7 +64,7 @@ static uint32_t permute_constant(struct rewrite *rewrite, uint32_t value, uint32
     return dims == NULL ? INLAY_NONE : rewrite_constant(rewrite, info->dtype, rank, dims, info->data, info->data_bytes);
 }
 
-static inlay_status match(struct rewrite *rewrite, graph_node *node)
+static inlay_status match_cancel_transposes(struct rewrite *rewrite, graph_node *node)
 {
     graph_node *chain[MAX_CHAIN], *first, *merged, *copy;
     uint32_t count = 0, value = rewrite_input(rewrite, node, 0), at, rank;
@@ -124,5 +124,5 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 
 inlay_status pass_cancel_transposes(pass_ctx *ctx, bool *out_changed)
 {
-    return rewrite_each_graph(ctx, match, out_changed);
+    return rewrite_each_graph(ctx, match_cancel_transposes, out_changed);
 }

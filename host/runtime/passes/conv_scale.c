@@ -186,7 +186,7 @@ static bool read_channels(struct rewrite *rewrite, uint32_t value, uint32_t rank
     return count > 0;
 }
 
-static inlay_status match(struct rewrite *rewrite, graph_node *node)
+static inlay_status match_conv_scale(struct rewrite *rewrite, graph_node *node)
 {
     bool mul = pass_is_op(node, "Mul"), div = pass_is_op(node, "Div"), add = pass_is_op(node, "Add"),
          sub = pass_is_op(node, "Sub");
@@ -220,5 +220,5 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 
 inlay_status pass_conv_scale(pass_ctx *ctx, bool *out_changed)
 {
-    return rewrite_each_graph(ctx, match, out_changed);
+    return rewrite_each_graph(ctx, match_conv_scale, out_changed);
 }

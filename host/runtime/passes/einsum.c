@@ -520,7 +520,7 @@ static inlay_status split_first_pair(struct rewrite *rewrite, graph_node *node, 
     return rewrite_replace_node(rewrite, node, rest);
 }
 
-static inlay_status match(struct rewrite *rewrite, graph_node *node)
+static inlay_status match_einsum(struct rewrite *rewrite, graph_node *node)
 {
     const inlay_attr_info *text = graph_attr(node, "equation");
     inlay_dtype dtype;
@@ -542,5 +542,5 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 
 inlay_status pass_einsum(pass_ctx *ctx, bool *out_changed)
 {
-    return rewrite_each_graph(ctx, match, out_changed);
+    return rewrite_each_graph(ctx, match_einsum, out_changed);
 }

@@ -103,7 +103,7 @@ static uint32_t quantize_rows(struct rewrite *rewrite, uint32_t input)
     return insert_op(rewrite, "Mul", insert_op(rewrite, "Sub", clamped, zero_point), scale);
 }
 
-static inlay_status match(struct rewrite *rewrite, graph_node *node)
+static inlay_status match_float_activations(struct rewrite *rewrite, graph_node *node)
 {
     const graph_node *cast = NULL, *product, *dynamic;
     uint32_t scale = INLAY_NONE, weights, input;
@@ -136,6 +136,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 
 inlay_status pass_float_activations(pass_ctx *ctx, bool *out_changed)
 {
-    return ctx->options.float_activations || ctx->options.dynamic_rows ? rewrite_each_graph(ctx, match, out_changed)
-                                                                       : INLAY_OK;
+    return ctx->options.float_activations || ctx->options.dynamic_rows
+               ? rewrite_each_graph(ctx, match_float_activations, out_changed)
+               : INLAY_OK;
 }

@@ -144,7 +144,7 @@ static inlay_status replace_columns(struct rewrite *rewrite, graph_node *node, c
     return column == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, column);
 }
 
-static inlay_status match(struct rewrite *rewrite, graph_node *node)
+static inlay_status match_gathered_products(struct rewrite *rewrite, graph_node *node)
 {
     uint32_t a, b;
     struct gathered found;
@@ -167,5 +167,5 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 inlay_status pass_gathered_products(pass_ctx *ctx, bool *out_changed)
 {
     /* GatherMatMul is not an operator of ONNX, so files do not get it */
-    return ctx->options.newest_opset == 0 ? rewrite_each_graph(ctx, match, out_changed) : INLAY_OK;
+    return ctx->options.newest_opset == 0 ? rewrite_each_graph(ctx, match_gathered_products, out_changed) : INLAY_OK;
 }

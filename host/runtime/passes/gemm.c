@@ -88,7 +88,7 @@ static inlay_status match_sum(struct rewrite *rewrite, graph_node *node)
     return INLAY_OK;
 }
 
-static inlay_status match(struct rewrite *rewrite, graph_node *node)
+static inlay_status match_gemm(struct rewrite *rewrite, graph_node *node)
 {
     uint32_t a = rewrite_input(rewrite, node, 0), b = rewrite_input(rewrite, node, 1);
 
@@ -106,5 +106,5 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 
 inlay_status pass_gemm(pass_ctx *ctx, bool *out_changed)
 {
-    return rewrite_each_graph(ctx, match, out_changed);
+    return rewrite_each_graph(ctx, match_gemm, out_changed);
 }

@@ -19,7 +19,7 @@ static graph_node *mergeable_input(const struct rewrite *rewrite, const graph_no
                : NULL;
 }
 
-static inlay_status match(struct rewrite *rewrite, graph_node *node)
+static inlay_status match_merge_concats(struct rewrite *rewrite, graph_node *node)
 {
     uint32_t total = 0, *inputs, count = 0;
     graph_node *new_node;
@@ -52,5 +52,5 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 
 inlay_status pass_merge_concats(pass_ctx *ctx, bool *out_changed)
 {
-    return rewrite_each_graph(ctx, match, out_changed);
+    return rewrite_each_graph(ctx, match_merge_concats, out_changed);
 }

@@ -106,7 +106,7 @@ static inlay_status merge_view(struct rewrite *rewrite, graph_node *view, bool k
     return new_node == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, view, new_node);
 }
 
-static inlay_status match(struct rewrite *rewrite, graph_node *node)
+static inlay_status match_merge_reduces(struct rewrite *rewrite, graph_node *node)
 {
     if (pass_is_op(node, "Squeeze"))
         return merge_view(rewrite, node, true);
@@ -117,5 +117,5 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 
 inlay_status pass_merge_reduces(pass_ctx *ctx, bool *out_changed)
 {
-    return rewrite_each_graph(ctx, match, out_changed);
+    return rewrite_each_graph(ctx, match_merge_reduces, out_changed);
 }

@@ -237,7 +237,7 @@ static inlay_status match_view(struct rewrite *rewrite, graph_node *node)
     return rewrite_replace_node(rewrite, node, new_node);
 }
 
-static inlay_status match(struct rewrite *rewrite, graph_node *node)
+static inlay_status match_merge_transposes(struct rewrite *rewrite, graph_node *node)
 {
     if (pass_is_op(node, "Transpose"))
         return match_transpose(rewrite, node);
@@ -246,5 +246,5 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 
 inlay_status pass_merge_transposes(pass_ctx *ctx, bool *out_changed)
 {
-    return rewrite_each_graph(ctx, match, out_changed);
+    return rewrite_each_graph(ctx, match_merge_transposes, out_changed);
 }

@@ -119,7 +119,7 @@ static inlay_status drop_leading_ones(struct rewrite *rewrite, graph_node *node,
     return INLAY_OK;
 }
 
-static inlay_status match(struct rewrite *rewrite, graph_node *node)
+static inlay_status match_merge_views(struct rewrite *rewrite, graph_node *node)
 {
     graph_node *inner = pass_is_view(node) ? rewrite_producer(rewrite, rewrite_input(rewrite, node, 0)) : NULL,
                *new_node;
@@ -161,5 +161,5 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 
 inlay_status pass_merge_views(pass_ctx *ctx, bool *out_changed)
 {
-    return rewrite_each_graph(ctx, match, out_changed);
+    return rewrite_each_graph(ctx, match_merge_views, out_changed);
 }

@@ -82,7 +82,7 @@ static inlay_status replace_with_pads(struct rewrite *rewrite, graph_node *node,
     return rewrite_replace_node(rewrite, node, new_node);
 }
 
-static inlay_status match(struct rewrite *rewrite, graph_node *node)
+static inlay_status match_pad_into(struct rewrite *rewrite, graph_node *node)
 {
     bool average = pass_is_op(node, "AveragePool");
     double value, wanted = average ? 0 : implicit_pad_value(node);
@@ -124,5 +124,5 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 
 inlay_status pass_pad_into(pass_ctx *ctx, bool *out_changed)
 {
-    return rewrite_each_graph(ctx, match, out_changed);
+    return rewrite_each_graph(ctx, match_pad_into, out_changed);
 }

@@ -212,7 +212,7 @@ static const char *operand_error(const struct rewrite *rewrite, const graph_node
     return NULL;
 }
 
-static inlay_status match(struct rewrite *rewrite, graph_node *node)
+static inlay_status match_quantized_functions(struct rewrite *rewrite, graph_node *node)
 {
     const quantized_function *function = find_function(node);
     const bool gemm = function != NULL && strcmp(function->op, "Gemm") == 0;
@@ -245,5 +245,5 @@ done:
 
 inlay_status pass_quantized_functions(pass_ctx *ctx, bool *out_changed)
 {
-    return rewrite_each_graph(ctx, match, out_changed);
+    return rewrite_each_graph(ctx, match_quantized_functions, out_changed);
 }

@@ -348,7 +348,7 @@ done:
     return status;
 }
 
-static inlay_status match(struct rewrite *rewrite, graph_node *node)
+static inlay_status match_quantized_ops(struct rewrite *rewrite, graph_node *node)
 {
     if (pass_is_op(node, "QuantizeLinear"))
         return match_conv(rewrite, node);
@@ -367,7 +367,7 @@ inlay_status pass_quantized_ops(pass_ctx *ctx, bool *out_changed)
     inlay_status status;
 
     INLAY_TRY(rewrite_each_graph(ctx, match_data_movement, &moved));
-    INLAY_TRY(rewrite_each_graph(ctx, match, out_changed));
+    INLAY_TRY(rewrite_each_graph(ctx, match_quantized_ops, out_changed));
     /* now convolutions whose result is not quantized again, or not with the same bits */
     status = rewrite_each_graph(ctx, match_float_conv, &float_convs);
     *out_changed = *out_changed || float_convs || moved;

@@ -255,7 +255,7 @@ static pass_reduction *find(const struct rewrite *rewrite, const graph_node *nod
     return NULL;
 }
 
-static inlay_status match(struct rewrite *rewrite, graph_node *node)
+static inlay_status match_reduced_products(struct rewrite *rewrite, graph_node *node)
 {
     const uint32_t output = node->info.output_count > 0 ? node->info.outputs[0] : INLAY_NONE;
     pass_reduction *reduction = rewrite->graph == rewrite->ctx->model->main ? find(rewrite, node) : NULL;
@@ -283,7 +283,7 @@ done:
 inlay_status pass_reduced_products(pass_ctx *ctx, bool *out_changed)
 {
     const inlay_status status =
-        ctx->options.reduction_count > 0 ? rewrite_each_graph(ctx, match, out_changed) : INLAY_OK;
+        ctx->options.reduction_count > 0 ? rewrite_each_graph(ctx, match_reduced_products, out_changed) : INLAY_OK;
 
     ctx->options.reduction_count = 0; /* folded weights of weights8 are not rounded again */
     return status;

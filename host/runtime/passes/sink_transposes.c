@@ -31,7 +31,7 @@ static bool all_transposed(const struct rewrite *rewrite, const graph_node *node
     return true;
 }
 
-static inlay_status match(struct rewrite *rewrite, graph_node *node)
+static inlay_status match_sink_transposes(struct rewrite *rewrite, graph_node *node)
 {
     bool concat = pass_is_op(node, "Concat");
     uint32_t rank = node->info.output_count == 1 ? rewrite_value_info(rewrite, node->info.outputs[0])->rank
@@ -62,5 +62,5 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 
 inlay_status pass_sink_transposes(pass_ctx *ctx, bool *out_changed)
 {
-    return rewrite_each_graph(ctx, match, out_changed);
+    return rewrite_each_graph(ctx, match_sink_transposes, out_changed);
 }

@@ -96,7 +96,7 @@ static graph_node *make_skip_norm(struct rewrite *rewrite, const graph_node *nod
     return new_node;
 }
 
-static inlay_status match(struct rewrite *rewrite, graph_node *node)
+static inlay_status match_skip_layer_norm(struct rewrite *rewrite, graph_node *node)
 {
     graph_node *new_node;
     inlay_status status;
@@ -124,5 +124,5 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 
 inlay_status pass_skip_layer_norm(pass_ctx *ctx, bool *out_changed)
 {
-    return rewrite_each_graph(ctx, match, out_changed);
+    return rewrite_each_graph(ctx, match_skip_layer_norm, out_changed);
 }

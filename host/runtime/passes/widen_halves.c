@@ -171,7 +171,7 @@ static inlay_status match_scales(struct rewrite *rewrite, graph_node *node)
     return cast == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, cast);
 }
 
-static inlay_status match(struct rewrite *rewrite, graph_node *node)
+static inlay_status match_widen_halves(struct rewrite *rewrite, graph_node *node)
 {
     uint32_t inputs[MAX_INPUTS];
     graph_node *new_node, *cast;
@@ -218,6 +218,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 inlay_status pass_widen_halves(pass_ctx *ctx, bool *out_changed)
 {
     *out_changed = false;
-    return ctx->providers.widens_halves && ctx->options.newest_opset == 0 ? rewrite_each_graph(ctx, match, out_changed)
-                                                                          : INLAY_OK;
+    return ctx->providers.widens_halves && ctx->options.newest_opset == 0
+               ? rewrite_each_graph(ctx, match_widen_halves, out_changed)
+               : INLAY_OK;
 }

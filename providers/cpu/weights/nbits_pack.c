@@ -56,14 +56,18 @@ int64_t nbits_parts(const nbits_shape *shape)
 
 const nbits_kernel *nbits_kernel_best(void)
 {
-#if defined(__x86_64__) && !defined(SIMD_ONLY)
+#if defined(SIMD_ONLY) /* CMake's INLAY_QUICK has this instance alone */
+    return &nbits_c;
+#else
+#if defined(__x86_64__)
     if (cpu_uniform() == CPU_UNIFORM_NO && cpu_has_vnni())
         return &nbits_avx512_vnni;
-#elif defined(__aarch64__) && !defined(SIMD_ONLY)
+#elif defined(__aarch64__)
     if (&nbits_neon_dot != NULL && cpu_uniform() == CPU_UNIFORM_NO && cpu_has_dot())
         return &nbits_neon_dot;
 #endif
     return KERNEL_BEST(nbits);
+#endif
 }
 
 const nbits_tiles *nbits_tiles_of_cpu(void)

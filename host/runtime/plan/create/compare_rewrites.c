@@ -299,7 +299,7 @@ static double threshold(const struct comparison *comparison, double margin_ns)
 }
 
 /* Undoing the contested rewrites of one pass. */
-struct trial {
+struct rewrite_trial {
     const struct comparison *comparison;
     const char *pass;
     double margin_ns; /* error of the prices of the nodes concerned */
@@ -308,7 +308,7 @@ struct trial {
 /* accept_fn: returns whether the model is cheaper without the rewrites of the trial. */
 static bool is_cheaper(const void *ctx, const struct programs *now, const struct programs *undone)
 {
-    const struct trial *trial = ctx;
+    const struct rewrite_trial *trial = ctx;
     char why[120];
 
     if (cost_of(undone) + threshold(trial->comparison, trial->margin_ns) >= cost_of(now) ||
@@ -326,7 +326,7 @@ static bool is_cheaper(const void *ctx, const struct programs *now, const struct
 static inlay_status try_without(const struct comparison *comparison, const char *pass, struct program **inout_program,
                                 inlay_diag *diag)
 {
-    struct trial trial = { .comparison = comparison, .pass = pass };
+    struct rewrite_trial trial = { .comparison = comparison, .pass = pass };
     bool any = false;
 
     for (uint32_t i = 0; i < comparison->count; i++) {
