@@ -312,15 +312,19 @@ class Speech(unittest.TestCase):
         path = os.path.join(self.root, "sound.wav")
         with open(path, "wb") as file:
             file.write(wav(LONG.tobytes()))
-        for name in "tiny", "pair", "plain":
-            for language in None, "de":
-                found, segments = MODEL.transcribe(LONG / 32768, language)
-                text = "".join(text_of(one["tokens"]) for one in segments)
-                want = [f"{found} 40.000 {text.strip(' ')}"] + [
-                    f"{one['start']:.2f} {one['end']:.2f} {len(one['tokens'])} {text_of(one['tokens'])}"
-                    for one in segments]
-                made = self.door(os.path.join(self.root, name), path, *([language] if language else []))
-                self.assertEqual((made.stderr, made.stdout), ("", "\n".join(want) + "\n"))
+        for name, args, more in (("tiny", [], {}), ("pair", ["de"], {"language": "de"}), ("plain", [], {}),
+                                 ("tiny", ["fr", "abc"], {"language": "fr", "prompt": "abc", "task": "translate"})):
+            found, segments = MODEL.transcribe(LONG / 32768, **more)
+            made = self.door(os.path.join(self.root, name), path, *args)
+            self.assertEqual((made.returncode, made.stderr), (0, ""))
+            first, *lines = made.stdout.splitlines()
+            self.assertEqual(first, f"{found} 40.000 {''.join(text_of(one['tokens']) for one in segments).strip(' ')}")
+            self.assertEqual(len(lines), len(segments))
+            for line, one in zip(lines, segments):
+                begin, end, mean, silent, tokens, text = line.split(" ", 5)
+                self.assertEqual(([int(t) for t in tokens.split(",")], text), (one["tokens"], text_of(one["tokens"])))
+                for number, part in ((begin, "start"), (end, "end"), (mean, "avg_logprob"), (silent, "no_speech_prob")):
+                    self.assertAlmostEqual(float(number), one[part], delta=5e-3)
         for args, words in (((self.root, path), "is not the folder of a model for speech"),
                             ((os.path.join(self.root, "tiny"), os.path.join(self.root, "tiny", "config.json")), "file: "),
                             ((os.path.join(self.root, "tiny"), path, "xx"), "no language 'xx'")):
