@@ -308,11 +308,41 @@ static void random_softmax(void **state)
     }
 }
 
+/* Hardmax of rows with many equal elements and infinities: 1 at the first maximum. */
+static void first_maxima(void **state)
+{
+    (void)state;
+    for (uint32_t round = 0; round < 500; round++) {
+        const int64_t dims[2] = { random_between(&seed, 1, 4), random_between(&seed, 1, 300) };
+        struct guard guard = guard_alloc((size_t)(dims[0] * dims[1]) * sizeof(float));
+        float *x = guard.data;
+        int64_t first[4] = { 0 };
+        static kernel_case c;
+
+        for (int64_t row = 0; row < dims[0]; row++)
+            for (int64_t i = 0; i < dims[1]; i++) {
+                const int64_t level = random_between(&seed, round % 2 != 0 ? -9 : -1, 0);
+
+                x[row * dims[1] + i] = level == -1 ? -INFINITY : round % 3 == 0 && level == 0 ? INFINITY : (float)level;
+                first[row] = x[row * dims[1] + i] > x[row * dims[1] + first[row]] ? i : first[row];
+            }
+        c = (kernel_case){ .op_type = "Hardmax", .since_version = 13 };
+        kernel_case_input(&c, INLAY_FLOAT, 2, dims, x, false);
+        kernel_case_output(&c, INLAY_FLOAT, 2, dims, x); /* in place */
+        assert_int_equal(kernel_case_prepare(&c, &operators_softmax), INLAY_OK);
+        assert_int_equal(kernel_case_run(&c), INLAY_OK);
+        for (int64_t i = 0; i < dims[0] * dims[1]; i++)
+            assert_true(x[i] == (i % dims[1] == first[i / dims[1]] ? 1 : 0));
+        kernel_case_deinit(&c);
+        guard_free(&guard);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_reductions), cmocka_unit_test(extrema_of_nan), cmocka_unit_test(large_roots),
-        cmocka_unit_test(wrong_axes),        cmocka_unit_test(random_softmax),
+        cmocka_unit_test(wrong_axes),        cmocka_unit_test(random_softmax), cmocka_unit_test(first_maxima),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
