@@ -1,5 +1,5 @@
-/* reduce.c - reductions, softmax and running sums, compared with their definitions: every operator and type, any axes, ranks from 0,
- * sizes from 0; and axes that do not exist. All tensors end at a guard page. */
+/* reduce.c - reductions, softmax and running sums, compared with their definitions: every operator and type, any axes,
+ * ranks from 0, sizes from 0; and axes that do not exist. All tensors end at a guard page. */
 #include "simd/convert.h"
 #include "kernel_case.h"
 #include "random.h"
