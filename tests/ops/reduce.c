@@ -1,5 +1,5 @@
-/* reduce.c - reductions and softmax, compared with their definitions: every operator and type, any axes, ranks from 0,
- * sizes from 0; and axes that do not exist. All tensors end at a guard page. */
+/* reduce.c - reductions, softmax and running sums, compared with their definitions: every operator and type, any axes,
+ * ranks from 0, sizes from 0; and axes that do not exist. All tensors end at a guard page. */
 #include "simd/convert.h"
 #include "kernel_case.h"
 #include "random.h"
@@ -308,11 +308,93 @@ static void random_softmax(void **state)
     }
 }
 
+/* Hardmax of rows with many equal elements and infinities: 1 at the first maximum. */
+static void first_maxima(void **state)
+{
+    (void)state;
+    for (uint32_t round = 0; round < 500; round++) {
+        const int64_t dims[2] = { random_between(&seed, 1, 4), random_between(&seed, 1, 300) };
+        struct guard guard = guard_alloc((size_t)(dims[0] * dims[1]) * sizeof(float));
+        float *x = guard.data;
+        int64_t first[4] = { 0 };
+        static kernel_case c;
+
+        for (int64_t row = 0; row < dims[0]; row++)
+            for (int64_t i = 0; i < dims[1]; i++) {
+                const int64_t level = random_between(&seed, round % 2 != 0 ? -9 : -1, 0);
+
+                x[row * dims[1] + i] = level == -1 ? -INFINITY : round % 3 == 0 && level == 0 ? INFINITY : (float)level;
+                first[row] = x[row * dims[1] + i] > x[row * dims[1] + first[row]] ? i : first[row];
+            }
+        c = (kernel_case){ .op_type = "Hardmax", .since_version = 13 };
+        kernel_case_input(&c, INLAY_FLOAT, 2, dims, x, false);
+        kernel_case_output(&c, INLAY_FLOAT, 2, dims, x); /* in place */
+        assert_int_equal(kernel_case_prepare(&c, &operators_softmax), INLAY_OK);
+        assert_int_equal(kernel_case_run(&c), INLAY_OK);
+        for (int64_t i = 0; i < dims[0] * dims[1]; i++)
+            assert_true(x[i] == (i % dims[1] == first[i / dims[1]] ? 1 : 0));
+        kernel_case_deinit(&c);
+        guard_free(&guard);
+    }
+}
+
+/* CumSum and CumProd of small integers along each axis, in and out of place: exact in every type. */
+static void running_sums(void **state)
+{
+    static const inlay_dtype types[] = { INLAY_FLOAT, INLAY_DOUBLE, INLAY_INT32, INLAY_INT64, INLAY_FLOAT16 };
+
+    (void)state;
+    for (uint32_t round = 0; round < 600; round++) {
+        const inlay_dtype dtype = types[round % 5];
+        const bool product = random_between(&seed, 0, 1), exclusive = random_between(&seed, 0, 1),
+                   reverse = random_between(&seed, 0, 1);
+        const int64_t outer = random_between(&seed, 1, 5), n = random_between(&seed, 1, 40),
+                      inner = round % 3 == 0 ? 1 : random_between(&seed, 1, round % 20 == 1 ? 2100 : 200), axis = 1;
+        const int64_t dims[3] = { outer, n, inner }, count = outer * n * inner;
+        struct guard from = guard_alloc((size_t)kit_bytes(dtype, count)),
+                     to = guard_alloc((size_t)kit_bytes(dtype, count));
+        double *want = malloc((size_t)count * sizeof *want);
+        static kernel_case c;
+
+        assert_non_null(want);
+        for (int64_t i = 0; i < count; i++) {
+            want[i] = product ? (random_between(&seed, 0, 1) ? 1 : -1) : (double)random_between(&seed, -9, 9);
+            convert_from_f64(dtype, from.data, i, 1, &want[i], 0);
+        }
+        for (int64_t column = 0; column < outer * inner; column++) {
+            double total = product ? 1 : 0;
+
+            for (int64_t a = 0; a < n; a++) {
+                const int64_t at = (column / inner * n + (reverse ? n - 1 - a : a)) * inner + column % inner;
+                const double before = total;
+
+                total = product ? total * want[at] : total + want[at];
+                want[at] = exclusive ? before : total;
+            }
+        }
+        c = (kernel_case){ .op_type = product ? "CumProd" : "CumSum", .since_version = product ? 26 : 14 };
+        kernel_case_int(&c, "exclusive", exclusive);
+        kernel_case_int(&c, "reverse", reverse);
+        kernel_case_input(&c, dtype, 3, dims, from.data, false);
+        kernel_case_input(&c, INLAY_INT64, 0, NULL, &axis, false);
+        kernel_case_output(&c, dtype, 3, dims, round % 2 != 0 ? from.data : to.data);
+        assert_int_equal(kernel_case_prepare(&c, &operators_cumulative), INLAY_OK);
+        assert_int_equal(kernel_case_run(&c), INLAY_OK);
+        for (int64_t i = 0; i < count; i++)
+            assert_true(convert_get_f64(dtype, round % 2 != 0 ? from.data : to.data, i) == want[i]);
+        kernel_case_deinit(&c);
+        free(want);
+        guard_free(&from);
+        guard_free(&to);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_reductions), cmocka_unit_test(extrema_of_nan), cmocka_unit_test(large_roots),
-        cmocka_unit_test(wrong_axes),        cmocka_unit_test(random_softmax),
+        cmocka_unit_test(wrong_axes),        cmocka_unit_test(random_softmax), cmocka_unit_test(first_maxima),
+        cmocka_unit_test(running_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -125,12 +125,33 @@ static void test_packing(void **state)
     }
 }
 
+/* Fills around the size that is filled element by element, of equal and of different bytes. */
+static void test_fills(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 2000; round++) {
+        const uint32_t element = 1u << random_between(&seed, 0, 4);
+        const int64_t count = random_between(&seed, 0, round % 2 != 0 ? 300 : 12288 / element);
+        struct guard target = guard_alloc((size_t)count * element);
+        char value[16];
+
+        fill_random(value, sizeof value);
+        if (round % 3 == 0)
+            memset(value, value[0], sizeof value);
+        strided_fill(target.data, value, element, count);
+        for (int64_t i = 0; i < count; i++)
+            assert_memory_equal((char *)target.data + i * element, value, element);
+        guard_free(&target);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_copies),
         cmocka_unit_test(test_seek),
         cmocka_unit_test(test_packing),
+        cmocka_unit_test(test_fills),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
