@@ -60,6 +60,8 @@ static inlay_status emit_reduce(vulkan_build *build, const vulkan_op *op, const 
 
     for (uint32_t i = 0; i < input->rank; i++)
         length *= axes[i] ? input->dims[i] : 1;
+    if (length == 0 && in == VULKAN_INTEGER && input->dtype != INLAY_INT64 && (kind == RED_MAX || kind == RED_MIN))
+        return vulkan_decline(build, op, "the limit of a type other than int64, for no elements");
     results = kind == RED_RUNNING ? input->count / length : vulkan_output(build, op, 0)->count;
     lanes = kind == RED_RUNNING ? 1 : lanes_for(build, length, results);
     vulkan_program_start(build, &program, info->outputs[0], in);

@@ -234,6 +234,8 @@ static void reductions(void **state)
     vulkan_case_expect("x : 3,4,300\na = i[1] 2\ny = ReduceSum(x, a)\n-> y", 13, "ReduceSum", 0);
     vulkan_case_expect("x : 3,4,5\ni = Cast(x) to=6\ny = ReduceMax(i) axes=1,\nz = ReduceMin(i)\n-> y, z", 13,
                        "ReduceMax", 0);
+    vulkan_case_expect("x : 3,0,5\ni = Cast(x) to=6\ny = ReduceMax(i) axes=1,\nz = ReduceMin(i) axes=1,\n-> y, z", 13,
+                       NULL, 0); /* the limits of the type */
     for (int last = 0; last < 2; last++)
         for (int axis = 0; axis < 3; axis++) {
             (void)snprintf(script, sizeof script,
