@@ -11,7 +11,7 @@ if [ "${1:-}" = --packages ]; then
     shift
     wanted=$*
     for package in $wanted; do
-        if ! grep -qE "^$package( |\$)" "$here/packages.txt"; then
+        if ! awk -v name="$package" '$1 == name { found = 1 } END { exit !found }' "$here/packages.txt"; then
             echo "install.sh: tests/packages.txt does not list $package" >&2
             exit 2
         fi
