@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char doc[] =
+static const char doc_admit[] =
     "Checks the plugin FILE, measures it on each --model, and writes the certificate -o: option trust with this file "
     "makes sessions use the plugin only for the nodes for which it was right and faster.\v"
     "1. `inlay plugin-check FILE` with the nodes of the models, in separate processes. If one line is FAIL, the plugin "
@@ -79,7 +79,7 @@ static bool finish(void *user, struct argp_state *state)
     return true;
 }
 
-static const cli_option own_options[] = {
+static const cli_option options_of_admit[] = {
     { "output", "FILE", "The certificate to make", CLI_WRITE(admit_args, output), .key = 'o',
       .need = "no certificate given: name it with -o" },
     { "model", "FILE", "A model that is to become faster (repeatable)", CLI_CALL_ALL(take_model) },
@@ -493,7 +493,7 @@ static int print_result(const struct admission *admission, size_t nodes)
 
 int cmd_admit(int argc, char **argv)
 {
-    static const cli_verb verb = { "FILE", doc, own_options, finish };
+    static const cli_verb verb = { "FILE", doc_admit, options_of_admit, finish };
     static admit_args args = { .budget_s = 20, .seconds = 3 };
     static struct admission admission; /* large */
     cli_common common;

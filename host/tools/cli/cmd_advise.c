@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char doc[] =
+static const char doc_advise[] =
     "Predicts the time of a run of MODEL on every kind of CPU that inlay knows, and lists the kinds, threads and "
     "precisions that need at most the given time, cheapest first.\v"
     "With --price, the cheapest is the one with the lowest price of its threads; without, the one with the fewest. A "
@@ -114,7 +114,7 @@ static error_t take_price(const cli_option *option, void *field, char *text, str
     return 0;
 }
 
-static const cli_option own_options[] = {
+static const cli_option options_of_advise[] = {
     { "deadline-ms", "MS", "The time that a run may take, in milliseconds",
       CLI_NUMBER(advise_args, deadline_ms, 1e-6, 1e9) },
     { "on", "KIND,...", "Predict for these kinds of CPUs (default: all of the table)", CLI_CALL_ALL(take_kinds) },
@@ -390,7 +390,7 @@ static int advise(const advise_args *args, cli_common *common)
 
 int cmd_advise(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc, own_options, finish };
+    static const cli_verb verb = { "MODEL", doc_advise, options_of_advise, finish };
     advise_args args = { 0 };
     cli_common common;
     int code;

@@ -7,7 +7,7 @@
 #include "inlay/check.h"
 #include <stdlib.h>
 
-static const char doc[] =
+static const char doc_bench[] =
     "Times MODEL: creating the session, the first run, and as many further runs as fit in the given seconds.\v"
     "Inputs without a value are random; the same --seed gives the same values. peak_mb is the peak memory of the "
     "process in MiB. With --grow every run has new sizes; the number of runs is 64 or that of --runs, regardless of "
@@ -83,7 +83,7 @@ static error_t take_energy(const cli_option *option, void *field, char *arg, str
     return 0;
 }
 
-static const cli_option own_options[] = {
+static const cli_option options_of_bench[] = {
     FEED_OPTIONS(bench_args, feed),
     { "seconds", "S", "Time runs for S seconds (default: 3)", CLI_NUMBER(bench_args, seconds, 0, 1e6) },
     { "warmup", "N", "Runs before timing, beyond the first (default: 2)", CLI_NUMBER(bench_args, warmup, 0, 1e9) },
@@ -326,7 +326,7 @@ done:
 
 int cmd_bench(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc, own_options, finish };
+    static const cli_verb verb = { "MODEL", doc_bench, options_of_bench, finish };
     static bench_args args = { .seconds = -1, .warmup = 2, .callers = 1, .sweep.seconds = 1 };
     bench_result result = { .joules = -1 };
     cli_common common;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char doc[] =
+static const char doc_bisect[] =
     "Finds the first step whose result differs: runs MODEL with the given options and once more with --against, on the "
     "same inputs. If outputs differ beyond the tolerance, it searches for the optimiser rewrite, or else for the node "
     "or region of a provider (also in bodies of Loop, If and Scan) that causes the difference.\v"
@@ -20,7 +20,7 @@ static const char doc[] =
     "  inlay bisect model.onnx --against level=0\n"
     "  inlay bisect model.onnx --against no_pass=gelu";
 
-static const cli_option own_options[] = {
+static const cli_option options_of_bisect[] = {
     { "against", "WHAT", "reference, or an option as NAME=VALUE such as level=0 (default: reference)",
       CLI_TEXT(bisect_args, against) },
     { "rtol", "X", "Relative tolerance (default: 1e-3)", CLI_NUMBER(bisect_args, rtol, 0, 1e9) },
@@ -300,7 +300,7 @@ static bool read_against(const char *text, char *name, size_t bytes, struct agai
 
 int cmd_bisect(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc, own_options, NULL };
+    static const cli_verb verb = { "MODEL", doc_bisect, options_of_bisect, NULL };
     bisect_args args = { .against = "reference", .rtol = 1e-3, .atol = 1e-4 };
     cli_common common;
     struct search search = { .common = &common, .args = &args };

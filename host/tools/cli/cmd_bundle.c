@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char doc[] =
+static const char doc_bundle[] =
     "Compiles MODEL into a static, self-contained program with the runtime, the kernels that the model needs, and its "
     "weights. --library and --object create a library or an object to link, and a C header next to it.\v"
     "All sizes must be fixed: --dim fixes open dimensions, by their name or as INPUT:AXIS. --set makes an input a "
@@ -88,7 +88,7 @@ static error_t take_pair(const cli_option *option, void *field, char *arg, struc
     return 0;
 }
 
-static const cli_option own_options[] = {
+static const cli_option options_of_bundle[] = {
     CLI_OUTPUT_OPTION(bundle_args, job.output),
     { "library", NULL, "Write a static library and a C header named FILE", CLI_CALL_ALL(take_kind) },
     { "object", NULL, "Write one object and a C header with the name of FILE", CLI_CALL_ALL(take_kind) },
@@ -380,7 +380,7 @@ static int print_result(const bundle_args *args, const cli_common *common)
 
 int cmd_bundle(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc, own_options, NULL };
+    static const cli_verb verb = { "MODEL", doc_bundle, options_of_bundle, NULL };
     static bundle_args args;
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;

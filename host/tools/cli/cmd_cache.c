@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char doc[] =
+static const char doc_cache[] =
     "Lists the folders of the cache with their files and bytes: packed weights, compiled regions, hashes, "
     "measurements, verdicts on plugins. Compiled regions in a folder given with --cache-dir are stored next to these "
     "folders and are not listed.\v"
@@ -106,7 +106,7 @@ static error_t take_argument(const cli_option *option, void *field, char *arg, s
     return 0;
 }
 
-static const cli_option own_options[] = {
+static const cli_option options_of_cache[] = {
     { "clear", NULL, "Remove files that are recreated automatically", CLI_SET(cache_args, clear) },
     { "clear-all", NULL, "Remove everything", CLI_SET(cache_args, all) },
     { "days", "N", "prune: keep files used within N days (default: 30)", CLI_NUMBER(cache_args, days, 0, 1e5) },
@@ -320,7 +320,7 @@ static int print_check(const cli_common *common, const cache_args *args, const c
 
 int cmd_cache(int argc, char **argv)
 {
-    static const cli_verb verb = { "[ACTION [FILE...]]", doc, own_options, finish };
+    static const cli_verb verb = { "[ACTION [FILE...]]", doc_cache, options_of_cache, finish };
     cache_args args = { .days = 30 };
     cache_file_result transfer;
     static cache_file_facts facts; /* large */

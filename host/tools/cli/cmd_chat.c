@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char doc[] =
+static const char doc_chat[] =
     "A chat with a language model. Each line of standard input is a message; answers are printed as they are "
     "generated.\v"
     "The model's chat template formats the messages. In a terminal, /help lists the commands, and Ctrl-C stops an "
@@ -30,7 +30,7 @@ static error_t take_image(const cli_option *option, void *field, char *arg, stru
     return 0;
 }
 
-static const cli_option own_options[] = {
+static const cli_option options_of_chat[] = {
     { "system", "TEXT", "The first message, of the role system", CLI_TEXT(text_args, system) },
     { "vision", "FILE", "The model's vision part (mmproj), for --image", CLI_READ(text_args, vision) },
     { "image", "FILE", "An image before the first message; may be repeated", CLI_CALL_ALL(take_image) },
@@ -213,7 +213,7 @@ static inlay_status converse(inlay_text_model *model, inlay_text_request *reques
 
 int cmd_chat(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc, own_options, NULL };
+    static const cli_verb verb = { "MODEL", doc_chat, options_of_chat, NULL };
     const struct sigaction stop = { .sa_handler = interrupt };
     text_args args = TEXT_ARGS_INIT;
     struct strbuf files[2] = { { 0 } }, image_files[TEXT_IMAGES] = { { 0 } };

@@ -5,7 +5,7 @@
 #include "config/options.h"
 #include <string.h>
 
-static const char doc[] =
+static const char doc_check[] =
     "Checks whether MODEL is valid: the file, the graph, operators and their versions, attributes, types, shapes.\v"
     "Prints OK with some counts, or a line for each error with its location and its fix (exit code 3). A violation of "
     "ONNX's rules that can be run nevertheless is a warning; with --strict-model 1 it is an error.\n\n"
@@ -17,7 +17,7 @@ typedef struct check_args {
     const char *model;
 } check_args;
 
-static const cli_option own_options[] = {
+static const cli_option options_of_check[] = {
     CLI_MODEL(check_args, model),
     { 0 },
 };
@@ -143,7 +143,7 @@ static int print_ok(const cli_common *common, const char *path, const graph_mode
 
 int cmd_check(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc, own_options, NULL };
+    static const cli_verb verb = { "MODEL", doc_check, options_of_check, NULL };
     check_args args = { NULL };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char doc[] =
+static const char doc_compare[] =
     "Runs the models A and B on the same samples and reports how well B's outputs agree with A's: a score with its 95 "
     "% confidence interval, errors, cosine, top-1.\v"
     "Outputs are matched by name, or in order if no names match; one that only one of them has is a difference (exit "
@@ -105,7 +105,7 @@ static error_t take_metric(const cli_option *option, void *field, char *arg, str
     return 0;
 }
 
-static const cli_option own_options[] = {
+static const cli_option options_of_compare[] = {
     { "data", "DIR|FILE", "Samples to run on: a folder, .npz or .csv file\v; pictures for a model that takes them",
       CLI_TEXT(compare_args, data) },
     { "samples", "N", "Use at most N samples (default: all; random ones: 8)",
@@ -557,7 +557,7 @@ static void report_first_difference(const struct comparison *comparison, const s
 
 int cmd_compare(int argc, char **argv)
 {
-    static const cli_verb verb = { "A B", doc, own_options, NULL };
+    static const cli_verb verb = { "A B", doc_compare, options_of_compare, NULL };
     static compare_args args = { .at_least = NAN };
     cli_common common;
     struct comparison comparison = { .args = &args, .common = &common, .custom.metric = AGREE_custom };

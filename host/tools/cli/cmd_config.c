@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char doc[] =
+static const char doc_config[] =
     "Shows every setting, or those NAMEd, and the origin of its value. Later sources override earlier ones: default, "
     "/etc/inlay/inlay.yaml, ~/.config/inlay/inlay.yaml, --config FILE, INLAY_<NAME> in the environment, flags. inlay "
     "config check [FILE...] lists the mistakes in files.\v"
@@ -449,8 +449,8 @@ static error_t take_file(const cli_option *option, void *field, char *arg, struc
 
 static int check(int argc, char **argv)
 {
-    static const cli_option own_options[] = { { CLI_CALL_ALL(take_file) }, { 0 } };
-    static const cli_verb verb = { "[FILE...]", check_doc, own_options, NULL };
+    static const cli_option options_of_config[] = { { CLI_CALL_ALL(take_file) }, { 0 } };
+    static const cli_verb verb = { "[FILE...]", check_doc, options_of_config, NULL };
     check_args args = { calloc((size_t)argc, sizeof *args.files), 0 };
     char name[] = "inlay config check", path[4096];
     cli_common common;
@@ -485,7 +485,7 @@ static error_t take_name(const cli_option *option, void *field, char *arg, struc
     return 0;
 }
 
-static const cli_option own_options[] = {
+static const cli_option options_of_config[] = {
     { "yaml", NULL, "Print the settings as a YAML file, defaults as comments", CLI_SET(show_args, yaml), .key = 'y' },
     { "schema", NULL, "Print a JSON schema of settings files, for editors", CLI_SET(show_args, schema) },
     { CLI_CALL_ALL(take_name) },
@@ -525,7 +525,7 @@ static inlay_status check_names(const inlay_options *options, const show_args *a
 
 int cmd_config(int argc, char **argv)
 {
-    static const cli_verb verb = { "[NAME...]\ncheck [FILE...]", doc, own_options, NULL };
+    static const cli_verb verb = { "[NAME...]\ncheck [FILE...]", doc_config, options_of_config, NULL };
     show_args args = { .names = NULL };
     inlay_diag diag = INLAY_DIAG_INIT;
     cli_common common;

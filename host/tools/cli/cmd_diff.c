@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char doc[] =
+static const char doc_diff[] =
     "Shows the differences between the models A and B: opsets, metadata, inputs, outputs, initializers, nodes with "
     "their attributes, bodies, functions.\v"
     "Lines are shown as by git diff: - is only in A, + is only in B. A tensor of more than 8 elements is shown by a "
@@ -41,7 +41,7 @@ static error_t take_color(const cli_option *option, void *field, char *arg, stru
     return 0;
 }
 
-static const cli_option own_options[] = {
+static const cli_option options_of_diff[] = {
     { "context", "N", "Show N equal lines around each difference (default: 3)",
       CLI_NUMBER(diff_args, context, 0, 1000) },
     { "color", "WHEN", "auto, always or never (default: auto, on a terminal)", CLI_CALL(take_color, diff_args, color) },
@@ -147,7 +147,7 @@ done:
 
 int cmd_diff(int argc, char **argv)
 {
-    static const cli_verb verb = { "A B", doc, own_options, NULL };
+    static const cli_verb verb = { "A B", doc_diff, options_of_diff, NULL };
     diff_args args = { .context = 3, .color = terminal_has_colours(STDOUT_FILENO) };
     graph_model *models[2] = { NULL, NULL };
     cli_common common;

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char doc[] =
+static const char doc_doctor[] =
     "Finds problems of an exported model: training mode, unused or duplicate weights, NaN, open axes that accept only "
     "one size, needless casts, types that are too wide, poor scales, plugins that crashed. Of a model that does not "
     "load, it names the "
@@ -48,7 +48,7 @@ typedef struct doctor_args {
     double seconds;
 } doctor_args;
 
-static const cli_option own_options[] = {
+static const cli_option options_of_doctor[] = {
     { "fix", NULL, "Apply the safe fixes and write the model to the file given with -o", CLI_SET(doctor_args, fix) },
     { "output", "FILE", "The file to write with --fix, which may be MODEL; - is standard output",
       CLI_CALL(cli_take_version, doctor_args, files.output), .key = 'o' },
@@ -354,7 +354,7 @@ done:
 
 int cmd_doctor(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc, own_options, finish };
+    static const cli_verb verb = { "MODEL", doc_doctor, options_of_doctor, finish };
     model_load_options load;
     doctor_args args = { .seconds = 0.5, .feed.costed_sizes = true };
     struct doctor doctor = { .progress = progress };

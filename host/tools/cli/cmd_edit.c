@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char doc[] =
+static const char doc_edit[] =
     "Changes metadata, names of inputs and outputs, and open dimensions of MODEL, and writes the result.\v"
     "Changes are made in the order of the flags, each of which may be repeated. If a valid model would become invalid, "
     "nothing is written. `inlay inspect` shows names and metadata, `inlay diff` the changes.\n\n"
@@ -65,7 +65,7 @@ static error_t add_change(const cli_option *option, void *field, char *arg, stru
     return 0;
 }
 
-static const cli_option own_options[] = {
+static const cli_option options_of_edit[] = {
     { "set-metadata", "KEY=VALUE", "Set an entry of the metadata", CLI_CALL_ALL(add_change), .key = KEY_SET },
     { "remove-metadata", "KEY", "Remove an entry of the metadata", CLI_CALL_ALL(add_change), .key = KEY_REMOVE },
     { "rename-input", "OLD=NEW", "Rename an input", CLI_CALL_ALL(add_change), .key = KEY_INPUT },
@@ -174,7 +174,7 @@ static int print_result(const edit_args *args, const cli_common *common, uint64_
 
 int cmd_edit(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc, own_options, finish };
+    static const cli_verb verb = { "MODEL", doc_edit, options_of_edit, finish };
     static edit_args args;
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;

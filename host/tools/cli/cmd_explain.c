@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char doc[] =
+static const char doc_explain[] =
     "Shows which provider runs which part of MODEL, and why: the answers of all providers, and predicted or, with "
     "--measure, measured times.\v"
     "Examples:\n"
@@ -57,7 +57,7 @@ static error_t add_what_if(const cli_option *option, void *field, char *rule, st
     return 0;
 }
 
-static const cli_option own_options[] = {
+static const cli_option options_of_explain[] = {
     { "all", NULL, "Show everything: every region, refused node and copy", CLI_SET(explain_args, all) },
     { "kernels", NULL,
       "Show the kernel of each layer, its time and the second best\v(predicted, or measured by `inlay tune`)",
@@ -241,7 +241,7 @@ done:
 
 int cmd_explain(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc, own_options, finish };
+    static const cli_verb verb = { "MODEL", doc_explain, options_of_explain, finish };
     explain_args args = { .seconds = 1, .feed.costed_sizes = true };
     inlay_diag diag = INLAY_DIAG_INIT;
     cli_common common;

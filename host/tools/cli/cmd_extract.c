@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char doc[] =
+static const char doc_extract[] =
     "Writes a part of MODEL as a separate model: the nodes that compute --outputs from --inputs, or the --nodes that "
     "match a pattern with their neighbours, or the whole model in stages: --split, --partition.\v"
     "Names are those of values of the main graph, or globs; `inlay inspect --nodes` lists them. Without --inputs the "
@@ -53,7 +53,7 @@ static error_t add_names(const cli_option *option, void *field, char *arg, struc
     return 0;
 }
 
-static const cli_option own_options[] = {
+static const cli_option options_of_extract[] = {
     { "inputs", "NAME,...", "Values at which the part begins; may be repeated",
       CLI_CALL(add_names, extract_args, inputs) },
     { "outputs", "NAME,...", "Values that the part computes; may be repeated",
@@ -244,7 +244,7 @@ done:
 
 int cmd_extract(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc, own_options, finish };
+    static const cli_verb verb = { "MODEL", doc_extract, options_of_extract, finish };
     static extract_args args;
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;

@@ -3,7 +3,7 @@
 #include "cli/text_work.h"
 #include <string.h>
 
-static const char doc[] =
+static const char doc_generate[] =
     "Continues a text with a language model, and prints the continuation as it is generated.\v"
     "MODEL is a decoder with states (an .onnx or .gguf file, or a published folder) with its tokenizer in the file or "
     "the folder. Without --prompt, the text is read from standard input. The defaults of sampling parameters are those "
@@ -13,7 +13,7 @@ static const char doc[] =
     "  inlay generate model.gguf --prompt 'A person: ' --schema person.json\n"
     "  inlay generate model/ --variant q4 -n 100 --seed 1 < text.txt\n";
 
-static const cli_option own_options[] = {
+static const cli_option options_of_generate[] = {
     { "prompt", "TEXT", "The text to continue", CLI_TEXT(text_args, prompt), .key = 'p' },
     { "rendered", NULL, "The text has its special tokens already", CLI_SET(text_args, is_rendered) },
     TEXT_OPTIONS,
@@ -23,7 +23,7 @@ static const cli_option own_options[] = {
 
 int cmd_generate(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc, own_options, NULL };
+    static const cli_verb verb = { "MODEL", doc_generate, options_of_generate, NULL };
     text_args args = TEXT_ARGS_INIT;
     struct strbuf files[2] = { { 0 } }, prompt = { 0 }, said = { 0 };
     inlay_text_model *model = NULL;

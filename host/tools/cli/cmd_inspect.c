@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char doc[] =
+static const char doc_inspect[] =
     "Shows the contents of MODEL: producer, opsets, inputs, outputs, operators, parameters, subgraphs, metadata.\v"
     "Examples:\n"
     "  inlay inspect model.onnx\n"
@@ -63,7 +63,7 @@ static bool finish(void *user, struct argp_state *state)
     return true;
 }
 
-static const cli_option own_options[] = {
+static const cli_option options_of_inspect[] = {
     { "nodes", NULL, "List every node with its inputs, outputs and attributes", CLI_SET(inspect_args, nodes) },
     { "graph", "FILE",
       "Write a page with the graph to FILE (.html), or a file for Graphviz (.dot); - is standard output, in HTML",
@@ -400,7 +400,7 @@ static inlay_status inspect_quantization(graph_model *model, quant_report *out, 
 
 int cmd_inspect(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc, own_options, finish };
+    static const cli_verb verb = { "MODEL", doc_inspect, options_of_inspect, finish };
     inspect_args args = { 0 };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;

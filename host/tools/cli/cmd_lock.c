@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-static const char doc[] =
+static const char doc_lock[] =
     "Writes what this version of inlay gives for MODEL to a file: the results on samples, time, memory, providers, "
     "kernels and warnings. With --check, makes the same again and reports what has changed since the file was "
     "written.\v"
@@ -46,7 +46,7 @@ typedef struct lock_args {
     char paths[2][PATH_MAX]; /* of the record's model and data */
 } lock_args;
 
-static const cli_option own_options[] = {
+static const cli_option options_of_lock[] = {
     CLI_OUTPUT_OPTION(lock_args, output),
     { "check", "FILE", "Report what has changed since FILE was written", CLI_READ(lock_args, check) },
     { "data", "DIR|FILE", "Samples, as for inlay compare (default: 2 random ones)", CLI_TEXT(lock_args, data) },
@@ -402,7 +402,7 @@ static int print_report(const lock_args *args, const cli_common *common, const j
 
 int cmd_lock(int argc, char **argv)
 {
-    static const cli_verb verb = { "[MODEL]", doc, own_options, finish };
+    static const cli_verb verb = { "[MODEL]", doc_lock, options_of_lock, finish };
     static lock_args args = { .limits = { -1, -1, -1 } };
     cli_common common;
     struct fresh fresh = { .args = &args };

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char doc[] =
+static const char doc_optimize[] =
     "Runs the optimiser's passes on MODEL and writes the result.\v"
     "Without -o nothing is written, which is useful with --explain. The result contains no operator of a later opset "
     "than MODEL imports. Pass skip_layer_norm adds operators of com.microsoft, which ONNX Runtime supports; with "
@@ -36,7 +36,7 @@ static error_t take_opset(const cli_option *option, void *field, char *arg, stru
     return 0;
 }
 
-static const cli_option own_options[] = {
+static const cli_option options_of_optimize[] = {
     { "output", "FILE", "Write the optimised model to FILE, which may be MODEL; - is standard output",
       CLI_CALL(cli_take_version, optimize_args, files.output), .key = 'o' },
     CLI_EXTERNAL_OPTION(optimize_args, files.external),
@@ -134,7 +134,7 @@ done:
 
 int cmd_optimize(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc, own_options, finish };
+    static const cli_verb verb = { "MODEL", doc_optimize, options_of_optimize, finish };
     optimize_args args = { 0 };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char doc[] =
+static const char doc_pack[] =
     "Writes a package with MODEL in several precisions, to the folder -o. A session of the package uses the variant "
     "that is cheapest on its machine, among those whose error is at most --max-error.\v"
     "The folder is a model package of ONNX Runtime 1.30 (manifest.json). Tensors that several "
@@ -67,7 +67,7 @@ static error_t take_variants(const cli_option *option, void *field, char *arg, s
     return 0;
 }
 
-static const cli_option own_options[] = {
+static const cli_option options_of_pack[] = {
     { "output", "DIR", "The package, a new folder", CLI_TEXT(pack_args, output), .key = 'o',
       .need = "no package given: name it with -o" },
     { "variants", "NAME,...", "fp32, fp16, int8, int4 (default: fp32,int8)", CLI_CALL_ALL(take_variants) },
@@ -265,7 +265,7 @@ done:
 
 int cmd_pack(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc, own_options, NULL };
+    static const cli_verb verb = { "MODEL", doc_pack, options_of_pack, NULL };
     pack_args args = { .kinds = { &kinds[0], &kinds[2] }, .count = 2 };
     struct made made[KINDS] = { { .file = "" } };
     cli_common common;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char doc[] =
+static const char doc_partition[] =
     "Assigns the nodes of MODEL to providers and prints the partitions in execution order. With --save the assignment "
     "is written to a file; a session with --plan FILE uses it and does not compare costs.\v"
     "Examples:\n"
@@ -24,7 +24,7 @@ typedef struct partition_args {
     const char *model, *save;
 } partition_args;
 
-static const cli_option own_options[] = {
+static const cli_option options_of_partition[] = {
     { "save", "FILE", "Write the assignment to FILE; - is standard output", CLI_WRITE(partition_args, save) },
     CLI_MODEL(partition_args, model),
     { 0 },
@@ -129,7 +129,7 @@ static int print_plan(const cli_common *common, const struct strbuf *plan)
 
 int cmd_partition(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc, own_options, NULL };
+    static const cli_verb verb = { "MODEL", doc_partition, options_of_partition, NULL };
     partition_args args = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_session *session = NULL;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char doc[] =
+static const char doc_pipe[] =
     "Adds steps to MODEL, those of --pre before an input and those of --post after an output, and writes the result as "
     "one model.\v"
     "Steps are separated by commas, the arguments of a step by colons. Before a model: decode[:bgr|grey], "
@@ -56,7 +56,7 @@ static error_t show_steps(const cli_option *option, void *field, char *arg, stru
     exit(0);
 }
 
-static const cli_option own_options[] = {
+static const cli_option options_of_pipe[] = {
     { "pre", "STEPS", "Steps before the model", CLI_TEXT(pipe_args, request.pre) },
     { "post", "STEPS", "Steps after the model", CLI_TEXT(pipe_args, request.post) },
     { "input", "NAME", "The input that --pre produces (default: the first; for tokenize: input_ids)",
@@ -135,7 +135,7 @@ static void print_names(const char *what, const json_t *list)
 
 int cmd_pipe(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc, own_options, finish };
+    static const cli_verb verb = { "MODEL", doc_pipe, options_of_pipe, finish };
     static pipe_args args;
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;

@@ -11,7 +11,7 @@
 #include <ftw.h>
 #include <string.h>
 
-static const char doc[] =
+static const char doc_plugin_check[] =
     "Tests the plugin FILE against the contract of inlay/plugin.h: its file, its description, its offers, its results "
     "(compared with the reference provider), its memory, its costs, how it is cancelled and unloaded.\v"
     "Each line begins with PASS, FAIL, WARN or SKIP. The plugin runs in separate processes, so a crash is a FAIL line "
@@ -80,7 +80,7 @@ static error_t take_ort_ep(const cli_option *option, void *field, char *arg, str
     return take_plugin(option, &args->check.file, arg, state);
 }
 
-static const cli_option own_options[] = {
+static const cli_option options_of_plugin_check[] = {
     { "ort-ep", "LIB", "Check the library of an execution provider for ONNX Runtime, through provider ort_ep",
       CLI_CALL_ALL(take_ort_ep) },
     { "provider", "NAME", "Check this provider only", CLI_TEXT(plugin_check_args, check.provider) },
@@ -224,7 +224,7 @@ static inlay_status protect_inputs(const check_args *args, inlay_diag *diag)
 
 int cmd_plugin_check(int argc, char **argv)
 {
-    static const cli_verb verb = { "FILE", doc, own_options, NULL };
+    static const cli_verb verb = { "FILE", doc_plugin_check, options_of_plugin_check, NULL };
     plugin_check_args args = { .check = { .time_limit = 60, .open_model = open_model, .close_model = close_model } };
     inlay_diag diag = INLAY_DIAG_INIT;
     check_summary summary = { { 0 } };

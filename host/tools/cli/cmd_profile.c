@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char doc[] =
+static const char doc_profile[] =
     "Runs MODEL and shows each step, and each kernel within regions whose provider reports them: time, operations and "
     "bytes per second, the share of the machine's peak, memory in use.\v"
     "A kernel has the name of its node; its time includes fused nodes. More than 100 % of the peak means that a kernel "
@@ -32,7 +32,7 @@ typedef struct profile_args {
     bool no_peak;
 } profile_args;
 
-static const cli_option own_options[] = {
+static const cli_option options_of_profile[] = {
     { "seconds", "S", "Run for S seconds (default: 1)", CLI_NUMBER(profile_args, seconds, 0, 1e6) },
     { "runs", "N", "Stop after N runs (default: 100)", CLI_NUMBER(profile_args, runs, 1, 4000) },
     { "trace", "FILE", "Write Chrome's trace events to FILE; - is standard output", CLI_WRITE(profile_args, trace) },
@@ -302,7 +302,7 @@ done:
 
 int cmd_profile(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc, own_options, finish };
+    static const cli_verb verb = { "MODEL", doc_profile, options_of_profile, finish };
     profile_args args = { .seconds = 1, .runs = 100 };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;

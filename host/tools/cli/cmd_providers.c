@@ -7,7 +7,7 @@
 #include "schema.h"
 #include <string.h>
 
-static const char doc[] =
+static const char doc_providers[] =
     "Lists the plugin files that were found and whether they were loaded, and the providers. --options adds their "
     "options and the operators that plugins define, --operators lists those that are built into inlay, too.\v"
     "Providers that can list the devices of the machine do so, without opening one: each with the option that selects "
@@ -32,7 +32,7 @@ typedef struct providers_flags {
     bool options, kernels, operators, types;
 } providers_flags;
 
-static const cli_option own_options[] = {
+static const cli_option options_of_providers[] = {
     { "retry", "NAME|FILE", "Try a quarantined plugin again, by its name, the name of a provider, or the file",
       CLI_TEXT(providers_flags, retry) },
     { "options", NULL, "List the options of each provider and the operators of plugins, too",
@@ -290,7 +290,7 @@ static json_t *make_json(const plugin_set *set)
 
 int cmd_providers(int argc, char **argv)
 {
-    static const cli_verb verb = { NULL, doc, own_options, NULL };
+    static const cli_verb verb = { NULL, doc_providers, options_of_providers, NULL };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     plugin_set *set = NULL;

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char doc[] =
+static const char doc_quantize[] =
     "Writes MODEL with integers instead of floats. For each layer it reports the change; for the model, the bytes and "
     "the time of a run before and after, and how well the outputs agree.\v"
     "With --data, layers compute with integers (QuantizeLinear and DequantizeLinear around them): ranges, placement "
@@ -190,7 +190,7 @@ static error_t take_metric(const cli_option *option, void *field, char *arg, str
     return 0;
 }
 
-static const cli_option own_options[] = {
+static const cli_option options_of_quantize[] = {
     { "output", "FILE", CLI_VERSION_DOC, CLI_CALL(cli_take_version, struct quantize_flags, args.output), .key = 'o' },
     { "mode", "static|dynamic|weights",
       "Compute with integers, or reduce only the weights\v(static: with ranges fixed now; dynamic: found in each run; "
@@ -375,7 +375,7 @@ static bool request_time(void *user, const char *path, double *out_ms)
 
 int cmd_quantize(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc, own_options, finish };
+    static const cli_verb verb = { "MODEL", doc_quantize, options_of_quantize, finish };
     static struct quantize_flags command = { .args = { .bits = 8, .most_bits = 6, .block = 32, .prune = NAN } };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;

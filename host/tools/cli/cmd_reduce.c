@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char doc[] =
+static const char doc_reduce[] =
     "Finds the smallest part of MODEL that still fails --check, and writes it, for example for a bug report.\v"
     "COMMAND is run by /bin/sh with the path of a model as its last argument. A part fails if COMMAND ends with the "
     "same nonzero exit code as for MODEL and, with --text, prints that text. Values at which a part begins become "
@@ -31,7 +31,7 @@ typedef struct reduce_args {
     uint32_t tries;
 } reduce_args;
 
-static const cli_option own_options[] = {
+static const cli_option options_of_reduce[] = {
     { "check", "COMMAND", "Command with a nonzero exit code if a model has the fault", CLI_TEXT(reduce_args, check),
       .need = "no check given: name a command with --check" },
     { "text", "TEXT", "COMMAND must also print TEXT", CLI_TEXT(reduce_args, text) },
@@ -234,7 +234,7 @@ static int print_result(const struct reduce_search *search, const cli_common *co
 
 int cmd_reduce(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc, own_options, NULL };
+    static const cli_verb verb = { "MODEL", doc_reduce, options_of_reduce, NULL };
     reduce_args args = { .tries = 10000 };
     struct scratch scratch = { .dir = "" };
     struct reduce_search search = { .args = &args, .scratch = &scratch, .why = INLAY_DIAG_INIT };

@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char doc[] =
+static const char doc_run[] =
     "Runs MODEL once and prints its outputs: name, type, shape, first values, minimum, maximum, mean.\v"
     "Inputs without a value are random; the same --seed gives the same values.\n\n"
     "Examples:\n"
@@ -58,7 +58,7 @@ static error_t take_switch(const cli_option *option, void *field, char *arg, str
     return 0;
 }
 
-static const cli_option own_options[] = {
+static const cli_option options_of_run[] = {
     FEED_OPTIONS(run_args, feed),
     { "outputs", "DIR", "Write outputs to DIR/<name>.npy; DIR may be new", CLI_TEXT(run_args, outputs) },
     { "expect", "DIR|FILE",
@@ -370,7 +370,7 @@ static bool finish(void *user, struct argp_state *state)
 
 int cmd_run(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc, own_options, finish };
+    static const cli_verb verb = { "MODEL", doc_run, options_of_run, finish };
     run_args args = { .values = 8, .rtol = -1, .atol = -1 };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;

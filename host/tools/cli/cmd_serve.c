@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char doc[] =
+static const char doc_serve[] =
     "Serves the models in MODELS, a folder (NAME.onnx, or NAME/VERSION/model.onnx and NAME/config.yaml) or one file, "
     "over the Open Inference Protocol.\v"
     "Examples:\n"
@@ -43,7 +43,7 @@ static void describe(const char *name, const char *arg, const char *default_valu
 
 static int print_help(const char *name)
 {
-    static const cli_verb verb = { "MODELS", doc, NULL, NULL };
+    static const cli_verb verb = { "MODELS", doc_serve, NULL, NULL };
     struct argp_option rows[SHOWN + 1] = { { 0 } };
 
 #define TEXT "TEXT"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char doc[] =
+static const char doc_sign[] =
     "Signs MODEL with its external data, or every file in a folder: the model, tokenizer, configuration.\v"
     "The signature has the SHA-256 digest of each file, in the format of OpenSSF's model signing (in-toto, DSSE). "
     "It is written to MODEL.sig or FOLDER/model.sig; `inlay verify` and a server with --model-trust check it. "
@@ -21,7 +21,7 @@ typedef struct sign_args {
     const char *model, *key, *output;
 } sign_args;
 
-static const cli_option own_options[] = {
+static const cli_option options_of_sign[] = {
     { "key", "FILE", "The private key, ed25519 in PEM", CLI_TEXT(sign_args, key),
       .need = "no key given: name its file with --key" },
     { "output", "FILE", "The signature (default: MODEL.sig, or FOLDER/model.sig)", CLI_WRITE(sign_args, output),
@@ -50,7 +50,7 @@ static void add_location(void *user, const char *location)
 
 int cmd_sign(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc, own_options, NULL };
+    static const cli_verb verb = { "MODEL", doc_sign, options_of_sign, NULL };
     struct locations locations = { .list = NULL };
     const model_load_options options = { .each_external = add_location, .external_user = &locations };
     sign_args args = { .model = NULL };

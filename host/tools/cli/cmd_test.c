@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char doc[] =
+static const char doc_test[] =
     "Runs the ONNX test cases at or below each DIR (folders with model.onnx and test_data_set_*) and compares the "
     "outputs with the expected ones.\v"
     "A number passes when |got - want| <= atol + rtol * |want|; strings, types and shapes must be the same. A case is "
@@ -63,7 +63,7 @@ static error_t take_folder(const cli_option *option, void *field, char *arg, str
     return 0;
 }
 
-static const cli_option own_options[] = {
+static const cli_option options_of_test[] = {
     { "rtol", "X", "Relative tolerance (default: 1e-3)", CLI_NUMBER(test_args, rtol, 0, 1e300) },
     { "atol", "X", "Absolute tolerance (default: 1e-7)", CLI_NUMBER(test_args, atol, 0, 1e300) },
     { "fail-fast", NULL, "Stop at the first failure", CLI_SET(test_args, fail_fast) },
@@ -314,7 +314,7 @@ static inlay_status run_all(test_run *run, const case_list *list, inlay_diag *ou
 
 int cmd_test(int argc, char **argv)
 {
-    static const cli_verb verb = { "DIR...", doc, own_options, NULL };
+    static const cli_verb verb = { "DIR...", doc_test, options_of_test, NULL };
     test_args args = { .rtol = 1e-3, .atol = 1e-7 };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;

@@ -3,15 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char doc[] = "Prints the tokens of a text, one a line: the id and the text of each.\v"
-                          "Without --text, the text is read from standard input. The special tokens that the tokenizer "
-                          "puts around a text are "
-                          "included, unless --rendered is given.\n\n"
-                          "Examples:\n"
-                          "  inlay tokenize model.gguf --text 'Hello, world'\n"
-                          "  inlay tokenize model.gguf --json < text.txt\n";
+static const char doc_tokenize[] =
+    "Prints the tokens of a text, one a line: the id and the text of each.\v"
+    "Without --text, the text is read from standard input. The special tokens that the tokenizer "
+    "puts around a text are "
+    "included, unless --rendered is given.\n\n"
+    "Examples:\n"
+    "  inlay tokenize model.gguf --text 'Hello, world'\n"
+    "  inlay tokenize model.gguf --json < text.txt\n";
 
-static const cli_option own_options[] = {
+static const cli_option options_of_tokenize[] = {
     { "text", "TEXT", "The text", CLI_TEXT(text_args, prompt) },
     { "rendered", NULL, "Add no special tokens", CLI_SET(text_args, is_rendered) },
     { "tokenizer", "FILE", "tokenizer.json (default: the model folder)", CLI_READ(text_args, tokenizer) },
@@ -61,7 +62,7 @@ static inlay_status list_tokens(const inlay_text_model *model, const int64_t *to
 
 int cmd_tokenize(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc, own_options, NULL };
+    static const cli_verb verb = { "MODEL", doc_tokenize, options_of_tokenize, NULL };
     text_args args = TEXT_ARGS_INIT;
     struct strbuf read = { 0 };
     inlay_text_model *model = NULL;

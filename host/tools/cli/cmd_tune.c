@@ -5,7 +5,7 @@
 #include "cli/tune_machine.h"
 #include <stdlib.h>
 
-static const char doc[] =
+static const char doc_tune[] =
     "Times the kernels of every plausible offer for MODEL, at the sizes of the inputs, and saves the results in the "
     "cache folder. Later sessions of this model, or of others with the same layers, use them to choose providers. If "
     "they lead to another assignment, the model is run with both, and the faster one is used. Then the model is run "
@@ -42,7 +42,7 @@ struct changes {
     char verdict[512]; /* the sentence about the providers that are left out; "" = none */
 };
 
-static const cli_option own_options[] = {
+static const cli_option options_of_tune[] = {
     FEED_OPTIONS(tune_args, feed),
     { "runs", "N", "Run each kernel at most N times (default: chosen from the time budget)",
       CLI_NUMBER(tune_args, how.runs, 1, 200) },
@@ -232,7 +232,7 @@ done:
 
 int cmd_tune(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc, own_options, check_machine };
+    static const cli_verb verb = { "MODEL", doc_tune, options_of_tune, check_machine };
     tune_args args = { .how = { .struct_size = sizeof args.how } };
     inlay_tune_result result = { .struct_size = sizeof result };
     struct changes changes = {

@@ -2,7 +2,7 @@
 #include "shared/signing.h"
 #include "cli/cli.h"
 
-static const char doc[] =
+static const char doc_verify[] =
     "Checks that a key signed MODEL or a folder, and that no file has been changed, added or removed.\v"
     "The signature is that of `inlay sign`, MODEL.sig or FOLDER/model.sig. The exit code is 1 if the model is not the "
     "signed one, and 3 if it has no signature.\n\n"
@@ -14,7 +14,7 @@ typedef struct verify_args {
     const char *model, *key, *signature;
 } verify_args;
 
-static const cli_option own_options[] = {
+static const cli_option options_of_verify[] = {
     { "key", "FILES", "The public key, ed25519 in PEM; of several, separated by commas, one suffices",
       CLI_TEXT(verify_args, key), .need = "no key given: name its file with --key" },
     { "signature", "FILE", "The signature (default: MODEL.sig, or FOLDER/model.sig)",
@@ -25,7 +25,7 @@ static const cli_option own_options[] = {
 
 int cmd_verify(int argc, char **argv)
 {
-    static const cli_verb verb = { "MODEL", doc, own_options, NULL };
+    static const cli_verb verb = { "MODEL", doc_verify, options_of_verify, NULL };
     verify_args args = { .model = NULL };
     signing_report report;
     inlay_diag diag = INLAY_DIAG_INIT;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-static const char doc[] =
+static const char doc_verify_run[] =
     "Computes one region of a run again, from the tensors of PROOF that enter it, and says whether those that leave it "
     "have the hashes of the proof.\v"
     "PROOF is the folder that `inlay run --commit` has written, or proof.json with the tensors of some regions. The "
@@ -22,7 +22,7 @@ typedef struct verify_run_args {
     const char *proof, *model, *region;
 } verify_run_args;
 
-static const cli_option own_options[] = {
+static const cli_option options_of_verify_run[] = {
     { "region", "N|random|all", "The region to compute, from 0 (default: random)", CLI_TEXT(verify_run_args, region) },
     { "model", "FILE", "The model (default: the path in the proof)", CLI_READ(verify_run_args, model) },
     { .need = "no proof given: name the folder of inlay run --commit",
@@ -84,7 +84,7 @@ static inlay_status check_regions(const proof_file *proof, const cli_common *com
 
 int cmd_verify_run(int argc, char **argv)
 {
-    static const cli_verb verb = { "PROOF", doc, own_options, NULL };
+    static const cli_verb verb = { "PROOF", doc_verify_run, options_of_verify_run, NULL };
     verify_run_args args = { .proof = NULL };
     json_t *list = NULL;
     proof_file proof = { .folder = NULL };
