@@ -72,14 +72,18 @@ static void write_vectors(struct builder *b)
     gguf_builder_list(b, "vectors.apart", (int64_t[]){ 0, 0, b->layers, VECTOR }, 4);
     gguf_builder_scalar(b, "vectors.scale", sqrt(VECTOR));
     gguf_builder_scalar(b, "vectors.projected", 1 / sqrt((double)b->width));
-    gguf_builder_node(b, "Mul", "vectors.rows vectors.scale -> vectors.large");
-    gguf_builder_node(b, "Reshape", "vectors.large vectors.apart -> vectors.tokens");
+    gguf_builder_program(b,
+                         "Mul vectors.rows vectors.scale > vectors.large;"
+                         "Reshape vectors.large vectors.apart > vectors.tokens;",
+                         "");
     multiply(b, "", "per_layer_model_proj", b->width, all, b->stream, "vectors.product");
-    gguf_builder_node(b, "Mul", "vectors.product vectors.projected -> vectors.small");
-    gguf_builder_node(b, "Reshape", "vectors.small vectors.apart -> vectors.part");
+    gguf_builder_program(b,
+                         "Mul vectors.product vectors.projected > vectors.small;"
+                         "Reshape vectors.small vectors.apart > vectors.part;",
+                         "");
     normalize(b, "", "per_layer_proj_norm", VECTOR, "vectors.part", "vectors.normal");
-    gguf_builder_node(b, "Add", "vectors.tokens vectors.normal -> vectors.sum");
-    gguf_builder_node(b, "Mul", "vectors.sum altup.half_root -> vectors");
+    gguf_builder_program(
+        b, "Add vectors.tokens vectors.normal > vectors.sum;Mul vectors.sum altup.half_root > vectors;", "");
 }
 
 void gguf_begin_altup(struct builder *b)
@@ -87,15 +91,13 @@ void gguf_begin_altup(struct builder *b)
     static const float others[STREAMS] = { 0, 1, 1, 1 };
     const struct gguf_tensor *matrices = stack(b, "altup_proj.weight");
 
-    gguf_builder_list(b, "altup.last", (int64_t[]){ -1 }, 1);
-    gguf_builder_list(b, "altup.axis", (int64_t[]){ 2 }, 1);
+    gguf_builder_program(b, "[-1] > altup.last;[2] > altup.axis;", "");
     gguf_builder_list(b, "altup.matrix", (int64_t[]){ 0, 0, STREAMS, STREAMS }, 4);
     gguf_builder_list(b, "altup.apart", (int64_t[]){ 0, 0, STREAMS - 1, b->width }, 4);
     gguf_builder_list(b, "altup.column", (int64_t[]){ 0, 0, STREAMS, 1 }, 4);
     onnx_tensor(b->out, "altup.first", INLAY_INT64, NULL, 0, &(int64_t){ 0 }, sizeof(int64_t));
     onnx_tensor(b->out, "altup.others", INLAY_FLOAT, (int64_t[]){ STREAMS, 1 }, 2, others, sizeof others);
-    gguf_builder_list(b, "no_keys.none", (int64_t[]){ 0 }, 1);
-    gguf_builder_scalar(b, "altup.one", 1);
+    gguf_builder_program(b, "[0] > no_keys.none;1 > altup.one;", "");
     gguf_builder_scalar(b, "altup.share", 1.0 / STREAMS);
     gguf_builder_scalar(b, "altup.half_root", sqrt(0.5));
     gguf_builder_scalar(b, "altup.width", 1.0 / (double)b->width);
@@ -111,8 +113,8 @@ void gguf_begin_altup(struct builder *b)
     gguf_builder_node(b, "Reshape", "altup.product altup.apart -> altup.raw");
     measure(b, "altup.raw");
     gguf_builder_node(b, "Unsqueeze", "%s.length altup.axis -> altup.length", b->stream);
-    gguf_builder_node(b, "Mul", "altup.raw altup.length -> altup.long");
-    gguf_builder_node(b, "Div", "altup.long altup.raw.length -> altup.more");
+    gguf_builder_program(b, "Mul altup.raw altup.length > altup.long;Div altup.long altup.raw.length > altup.more;",
+                         "");
     gguf_builder_node(b, "Unsqueeze", "%s altup.axis -> altup.stream", b->stream);
     gguf_builder_node_of(b, "Concat", "altup.stream altup.more", "streams", "axis", 2);
 }
@@ -195,11 +197,9 @@ void gguf_end_altup_layer(struct builder *b, int64_t layer, const char *prefix)
     (void)gguf_builder_stream(b, made);
     route(b, prefix, b->stream, modes);
     multiply(b, prefix, "altup_correct_coef", STREAMS, STREAMS, modes, name);
-    gguf_builder_node(b, "Add", "%s altup.one -> %s.factors", name, name);
-    gguf_builder_node(b, "Reshape", "%s.factors altup.column -> %s.column", name, name);
+    gguf_builder_program(b, "Add $ altup.one > $.factors;Reshape $.factors altup.column > $.column;", name);
     gguf_builder_node(b, "Sub", "%s %sactive -> %s.change", b->stream, prefix, name);
-    gguf_builder_node(b, "Unsqueeze", "%s.change altup.axis -> %s.row", name, name);
-    gguf_builder_node(b, "Mul", "%s.column %s.row -> %s.changes", name, name, name);
+    gguf_builder_program(b, "Unsqueeze $.change altup.axis > $.row;Mul $.column $.row > $.changes;", name);
     gguf_builder_node(b, "Add", "%s.changes %spredict.streams -> %s.streams", name, prefix, name);
 
     /* the vector of the layer, which the first stream gates, is added to the other ones */
@@ -224,8 +224,7 @@ void gguf_end_altup_layer(struct builder *b, int64_t layer, const char *prefix)
     multiply(b, prefix, "proj", VECTOR, b->width, modes, name);
     (void)snprintf(modes, sizeof modes, "%svector.normal", prefix);
     normalize(b, prefix, "post_norm", b->width, name, modes);
-    gguf_builder_node(b, "Unsqueeze", "%s altup.axis -> %s.row", modes, modes);
-    gguf_builder_node(b, "Mul", "%s.row altup.others -> %s.rows", modes, modes);
+    gguf_builder_program(b, "Unsqueeze $ altup.axis > $.row;Mul $.row altup.others > $.rows;", modes);
     name_streams(layer, name);
     gguf_builder_node(b, "Add", "%scorrect.streams %s.rows -> %s", prefix, modes, name);
 }
@@ -249,8 +248,7 @@ void gguf_end_altup(struct builder *b)
         (void)snprintf(inputs, sizeof inputs, "%s.raw", name);
         b->gguf->status = gguf_write_product(b->gguf, &product, name, inputs, b->out, b->gguf->diag);
         measure(b, inputs);
-        gguf_builder_node(b, "Mul", "%s.raw stream.0.length -> %s.long", name, name);
-        gguf_builder_node(b, "Div", "%s.long %s.raw.length -> %s.back", name, name, name);
+        gguf_builder_program(b, "Mul $.raw stream.0.length > $.long;Div $.long $.raw.length > $.back;", name);
         gguf_builder_node(b, "Add", "%s %s.back -> %s.sum", sum, name, name);
         (void)snprintf(sum, sizeof sum, "stream.%" PRId64 ".sum", i);
     }

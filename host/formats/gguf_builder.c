@@ -34,6 +34,12 @@ void gguf_builder_node(struct builder *b, const char *op, const char *format, ..
         onnx_node(b->out, op, text, arrow + 4, NULL, 0);
 }
 
+void gguf_builder_program(struct builder *b, const char *program, const char *name)
+{
+    if (b->gguf->status == INLAY_OK)
+        onnx_program(b->out, program, name);
+}
+
 void gguf_builder_node_of(struct builder *b, const char *op, const char *inputs, const char *outputs,
                           const char *attribute, int64_t number)
 {
@@ -182,6 +188,17 @@ void gguf_builder_layer_norm(struct builder *b, const char *norm, const char *in
         onnx_node(b->out, "LayerNormalization", inputs, output, attributes, 2);
 }
 
+void gguf_builder_turn(struct builder *b, const char *row, const char *angles, int64_t heads, const char *input,
+                       const char *output)
+{
+    char inputs[2 * TEXT];
+
+    (void)snprintf(inputs, sizeof inputs, "%s %s %s.cos %s.sin", input, row, angles, angles);
+    if (b->gguf->status == INLAY_OK)
+        onnx_node(b->out, "com.microsoft.RotaryEmbedding", inputs, output,
+                  (onnx_attribute[]){ { "num_heads", false, heads, 0 }, { "interleaved", false, 0, 0 } }, 2);
+}
+
 void gguf_builder_attention(struct builder *b, const char *layer, const char *mask, const char *input,
                             const char *output)
 {
@@ -212,10 +229,10 @@ static void write_sparse_gate(struct builder *b, const char *gate, const char *o
     (void)snprintf(squares, sizeof squares, "%.200s.squares", output);
     gguf_builder_node_of(b, "ReduceSumSquare", inputs, squares, "keepdims", 1);
     gguf_builder_node(b, "Mul", "%s sparse.count -> %s.variance", squares, output);
-    gguf_builder_node(b, "Sqrt", "%s.variance -> %s.deviation", output, output);
-    gguf_builder_node(b, "Mul", "%s.deviation sparse.deviations -> %s.above", output, output);
-    gguf_builder_node(b, "Sub", "%s.distance %s.above -> %s.excess", output, output, output);
-    gguf_builder_node(b, "Relu", "%s.excess -> %s", output, output);
+    gguf_builder_program(b,
+                         "Sqrt $.variance > $.deviation;Mul $.deviation sparse.deviations > $.above;"
+                         "Sub $.distance $.above > $.excess;Relu $.excess > $;",
+                         output);
 }
 
 void gguf_builder_gated_network(struct builder *b, const char *layer, const char *suffix, int64_t hidden,
@@ -261,16 +278,12 @@ const char *gguf_builder_stream(struct builder *b, const char *output)
 
 void gguf_builder_lengths(struct builder *b)
 {
-    const int64_t one = 1;
-
-    onnx_tensor(b->out, "one", INLAY_INT64, NULL, 0, &one, sizeof one);
-    onnx_tensor(b->out, "axis_one", INLAY_INT64, (int64_t[]){ 1 }, 1, &one, sizeof one);
-    gguf_builder_node_of(b, "ReduceSum", "attention_mask axis_one", "lengths", "keepdims", 0);
-    onnx_node(b->out, "Sub", "lengths one", "last_positions.wide", NULL, 0);
-    gguf_builder_node_of(b, "Cast", "last_positions.wide", "last_positions", "to", INLAY_INT32);
-    onnx_node(b->out, "Shape", "attention_mask", "mask_shape", NULL, 0);
-    onnx_node(b->out, "Gather", "mask_shape one", "total_length.wide", NULL, 0);
-    gguf_builder_node_of(b, "Cast", "total_length.wide", "total_length", "to", INLAY_INT32);
+    gguf_builder_program(b,
+                         "(1) > one;[1] > axis_one;ReduceSum attention_mask axis_one > lengths keepdims=0;"
+                         "Sub lengths one > last_positions.wide;Cast last_positions.wide > last_positions to=6;"
+                         "Shape attention_mask > mask_shape;Gather mask_shape one > total_length.wide;"
+                         "Cast total_length.wide > total_length to=6;",
+                         "");
 }
 
 int64_t gguf_builder_size_or(struct builder *b, enum gguf_key key, int64_t otherwise, int64_t most)
@@ -312,6 +325,23 @@ double gguf_builder_stretch(struct builder *b)
     return gguf_text_is(scaling, "none") || factor == 0 ? 1 : factor;
 }
 
+/* By the key, which has a fourth number. */
+static void write_sections(struct builder *b, int64_t pairs)
+{
+    const struct gguf_value *value = gguf_find(b->gguf, GGUF_TURN_SECTIONS);
+    int64_t sections[GGUF_SECTIONS], sum = 0;
+
+    for (uint64_t i = 0; value != NULL && i < GGUF_SECTIONS && i < value->count; i++) {
+        sections[i] = (int64_t)gguf_item(value, i);
+        sum = sections[i] >= 0 && sum >= 0 ? sum + sections[i] : -1;
+    }
+    if (value == NULL || value->count < GGUF_SECTIONS || sum != pairs)
+        gguf_fail_key(b->gguf, GGUF_TURN_SECTIONS,
+                      "has not the numbers of the pairs that turn by time, row and column in");
+    else
+        gguf_write_sections(sections, b->out);
+}
+
 void gguf_builder_rotary(struct builder *b)
 {
     struct gguf *gguf = b->gguf;
@@ -345,6 +375,8 @@ void gguf_builder_rotary(struct builder *b)
     if (turning.yarn && turning.factor > 1)
         turning.amplitude *= (1 + 0.1 * log(turning.factor)) / (1 + 0.1 * multiplier * log(turning.factor));
     gguf_write_turning(gguf, "rotary", &turning, b->out);
+    if (b->architecture->rotary.image_places)
+        write_sections(b, turning.size / 2);
     if (!b->has_local_base)
         return;
     if (b->architecture->windows.unscaled) {

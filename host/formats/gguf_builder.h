@@ -27,7 +27,8 @@ struct windows {
 struct rotary {
     bool halves;        /* the halves of a head rotate, not pairs of neighbours */
     bool pairs;         /* pairs rotate, also of a part of a head; no converter permutes rows */
-    bool sections;      /* positions of images have a row and a column, which is not supported */
+    bool sections;      /* positions of images have a row and a column, in ways that are not supported */
+    bool image_places;  /* they have, in sections of the pairs of a head */
     int64_t still_step; /* each still_step-th layer does not rotate; 0: all layers rotate */
 };
 
@@ -139,6 +140,8 @@ INLAY_PRINTF(3, 4) void gguf_builder_node(struct builder *b, const char *op, con
 /* The same with one attribute, a whole number (or "name=text"). Inputs and outputs are separated by spaces. */
 void gguf_builder_node_of(struct builder *b, const char *op, const char *inputs, const char *outputs,
                           const char *attribute, int64_t number);
+/* Nodes and constants: see onnx_program(). */
+void gguf_builder_program(struct builder *b, const char *program, const char *name);
 /* Parts along the last axis, of the sizes that a constant has. outputs: separated by spaces. */
 void gguf_builder_split(struct builder *b, const char *input, const char *sizes, const char *outputs);
 /* The tensor, or NULL after a failure. columns, rows: its shape; rows 0: a vector. */
@@ -161,6 +164,9 @@ void gguf_builder_layer_norm(struct builder *b, const char *norm, const char *in
  * up has the rows of the gate first. */
 void gguf_builder_gated_network(struct builder *b, const char *layer, const char *suffix, int64_t hidden,
                                 const char *input, const char *output);
+/* output = queries or keys, rotated by ANGLES.cos and ANGLES.sin. row: the row of these for each token. */
+void gguf_builder_turn(struct builder *b, const char *row, const char *angles, int64_t heads, const char *input,
+                       const char *output);
 /* LAYEROUTPUT.sum = the input + the product of the attention of LAYERattn_q, attn_k and attn_v. All tokens see each
  * other, or those of the key mask only; NULL: none. */
 void gguf_builder_attention(struct builder *b, const char *layer, const char *mask, const char *input,

@@ -154,8 +154,7 @@ void gguf_split_gates(struct builder *b, const char *layer, const char *queries)
     (void)snprintf(inputs, sizeof inputs, "%s.pairs", queries);
     (void)snprintf(outputs, sizeof outputs, "%s.heads %s.gates", queries, queries);
     write_halves(b, inputs, outputs);
-    gguf_builder_node(b, "Reshape", "%s.heads gated.joined -> %s", queries, queries);
-    gguf_builder_node(b, "Reshape", "%s.gates gated.joined -> %s.gate", queries, queries);
+    gguf_builder_program(b, "Reshape $.heads gated.joined > $;Reshape $.gates gated.joined > $.gate;", queries);
     gguf_builder_node(b, "Sigmoid", "%s.gate -> %sattn.share", queries, layer);
 }
 
@@ -167,10 +166,10 @@ static void write_units(struct builder *b, const char *layer, const char *part)
     char name[GGUF_NAME];
 
     (void)snprintf(name, sizeof name, "%sdelta_%s", layer, part);
-    gguf_builder_node(b, "Reshape", "%s delta.heads -> %s.heads", name, name);
-    gguf_builder_node(b, "ReduceL2", "%s.heads delta.last -> %s.length", name, name);
-    gguf_builder_node(b, "Max", "%s.length delta.least -> %s.divisor", name, name);
-    gguf_builder_node(b, "Div", "%s.heads %s.divisor -> %s.units", name, name, name);
+    gguf_builder_program(b,
+                         "Reshape $ delta.heads > $.heads;ReduceL2 $.heads delta.last > $.length;"
+                         "Max $.length delta.least > $.divisor;Div $.heads $.divisor > $.units;",
+                         name);
     if (repeats)
         gguf_builder_node(b, "Tile", "%s.units delta.repeats -> %s.all", name, name);
     gguf_builder_node(b, "Reshape", "%s.%s delta.joined -> %s.joined", name, repeats ? "all" : "units", name);
@@ -299,12 +298,13 @@ static void write_mamba(struct builder *b, int64_t layer, const char *prefix, co
     write_column(b, prefix, "ssm_a", "mamba.each");
     write_column(b, prefix, "ssm_d", "mamba.column");
     gguf_builder_node(b, "Add", "%smamba.dt %s -> %smamba.biased", prefix, name, prefix);
-    gguf_builder_node(b, "Softplus", "%smamba.biased -> %smamba.step", prefix, prefix);
-    gguf_builder_node(b, "Mul", "%smamba.step %sssm_a.each -> %smamba.decay", prefix, prefix, prefix);
-    gguf_builder_node(b, "Reshape", "%smamba.x mamba.heads -> %smamba.x.heads", prefix, prefix);
-    gguf_builder_node(b, "Unsqueeze", "%smamba.step mamba.last -> %smamba.step.column", prefix, prefix);
-    gguf_builder_node(b, "Mul", "%smamba.x.heads %smamba.step.column -> %smamba.v.heads", prefix, prefix, prefix);
-    gguf_builder_node(b, "Reshape", "%smamba.v.heads mamba.joined -> %smamba.v", prefix, prefix);
+    gguf_builder_program(b,
+                         "Softplus $mamba.biased > $mamba.step;Mul $mamba.step $ssm_a.each > $mamba.decay;"
+                         "Reshape $mamba.x mamba.heads > $mamba.x.heads;"
+                         "Unsqueeze $mamba.step mamba.last > $mamba.step.column;"
+                         "Mul $mamba.x.heads $mamba.step.column > $mamba.v.heads;"
+                         "Reshape $mamba.v.heads mamba.joined > $mamba.v;",
+                         prefix);
     if (b->gguf->status != INLAY_OK)
         return;
     (void)snprintf(text, sizeof text, "batch_size %" PRId64 " %" PRId64 " %" PRId64, d->values, d->rows, d->size);
@@ -314,14 +314,14 @@ static void write_mamba(struct builder *b, int64_t layer, const char *prefix, co
                    prefix, layer, prefix);
     (void)snprintf(outputs, sizeof outputs, "%smamba.y present.%" PRId64 ".recurrent", prefix, layer);
     onnx_node(b->out, "com.microsoft.LinearAttention", text, outputs, attributes, 4);
-    gguf_builder_node(b, "Reshape", "%smamba.y mamba.heads -> %smamba.y.heads", prefix, prefix);
-    gguf_builder_node(b, "Mul", "%smamba.x.heads %sssm_d.each -> %smamba.through", prefix, prefix, prefix);
-    gguf_builder_node(b, "Add", "%smamba.y.heads %smamba.through -> %smamba.sum", prefix, prefix, prefix);
-    gguf_builder_node(b, "Reshape", "%smamba.sum mamba.joined -> %smamba.all", prefix, prefix);
-    gguf_builder_node(b, "Sigmoid", "%smamba.z -> %smamba.z.sigmoid", prefix, prefix);
-    gguf_builder_node(b, "Mul", "%smamba.z %smamba.z.sigmoid -> %smamba.gate", prefix, prefix, prefix);
-    gguf_builder_node(b, "Mul", "%smamba.all %smamba.gate -> %smamba.gated", prefix, prefix, prefix);
-    gguf_builder_node(b, "Reshape", "%smamba.gated mamba.groups -> %smamba.apart", prefix, prefix);
+    gguf_builder_program(b,
+                         "Reshape $mamba.y mamba.heads > $mamba.y.heads;"
+                         "Mul $mamba.x.heads $ssm_d.each > $mamba.through;"
+                         "Add $mamba.y.heads $mamba.through > $mamba.sum;"
+                         "Reshape $mamba.sum mamba.joined > $mamba.all;Sigmoid $mamba.z > $mamba.z.sigmoid;"
+                         "Mul $mamba.z $mamba.z.sigmoid > $mamba.gate;Mul $mamba.all $mamba.gate > $mamba.gated;"
+                         "Reshape $mamba.gated mamba.groups > $mamba.apart;",
+                         prefix);
     (void)snprintf(name, sizeof name, "%sssm_norm.weight", prefix);
     normed = !b->architecture->recurrent.parallel || gguf_builder_has(b, name);
     if (normed) {

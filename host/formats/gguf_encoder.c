@@ -76,17 +76,6 @@ static void embed(struct builder *b)
     gguf_builder_layer_norm(b, "token_embd_norm", sum, "embeddings");
 }
 
-/* output = queries or keys, rotated by the angles of that name. */
-static void turn(struct builder *b, const char *angles, int64_t heads, const char *input, const char *output)
-{
-    char inputs[2 * TEXT];
-
-    (void)snprintf(inputs, sizeof inputs, "%s rotary.row %s.cos %s.sin", input, angles, angles);
-    if (b->gguf->status == INLAY_OK)
-        onnx_node(b->out, "com.microsoft.RotaryEmbedding", inputs, output,
-                  (onnx_attribute[]){ { "num_heads", false, heads, 0 }, { "interleaved", false, 0, 0 } }, 2);
-}
-
 /* Queries, keys and values; queries and keys rotate. */
 static void project(struct builder *b, const char *layer, const char *input)
 {
@@ -114,7 +103,7 @@ static void project(struct builder *b, const char *layer, const char *input)
         }
         (void)snprintf(turned, sizeof turned, "%s%s", layer, parts[i]);
         if (turns)
-            turn(b, "rotary", b->heads, output, turned);
+            gguf_builder_turn(b, "rotary.row", "rotary", b->heads, output, turned);
     }
 }
 
@@ -184,11 +173,11 @@ static void write_alibi(struct builder *b)
                                         : exp2(-4.0 * (double)(2 * (i - regular) + 1) / (double)regular));
     gguf_builder_list(b, "alibi.axis", (int64_t[]){ 1 }, 1);
     onnx_tensor(b->out, "alibi.rates", INLAY_FLOAT, dims, 4, rates, (size_t)b->heads * sizeof *rates);
-    gguf_builder_node(b, "Unsqueeze", "new_range alibi.axis -> alibi.column");
-    gguf_builder_node(b, "Sub", "alibi.column new_range -> alibi.signed");
-    gguf_builder_node(b, "Abs", "alibi.signed -> alibi.distance");
-    gguf_builder_node_of(b, "Cast", "alibi.distance", "alibi.float", "to", INLAY_FLOAT);
-    gguf_builder_node(b, "Mul", "alibi.float alibi.rates -> alibi");
+    gguf_builder_program(b,
+                         "Unsqueeze new_range alibi.axis > alibi.column;Sub alibi.column new_range > alibi.signed;"
+                         "Abs alibi.signed > alibi.distance;Cast alibi.distance > alibi.float to=1;"
+                         "Mul alibi.float alibi.rates > alibi;",
+                         "");
 }
 
 void gguf_begin_both_ways(struct builder *b)
@@ -199,17 +188,15 @@ void gguf_begin_both_ways(struct builder *b)
         gguf_fail_key(b->gguf, GGUF_TURN_SIZE, "rotates a part of a head, which is not supported here, by the key");
     if (b->window < 1)
         gguf_fail_key(b->gguf, GGUF_WINDOW, "lacks the key, or its value is out of range:");
-    gguf_builder_node_of(b, "Cast", "attention_mask", "key_mask", "to", INLAY_INT32);
-    gguf_builder_list(b, "window.axes", (int64_t[]){ 0, 1 }, 2);
+    gguf_builder_program(b, "Cast attention_mask > key_mask to=6;[0,1] > window.axes;", "");
     onnx_tensor(b->out, "window.half", INLAY_INT64, NULL, 0, &half, sizeof half);
-    gguf_builder_scalar(b, "window.none", -1e30);
-    gguf_builder_scalar(b, "window.zero", 0);
-    gguf_builder_node(b, "Unsqueeze", "new_range axis_one -> window.column");
-    gguf_builder_node(b, "Sub", "window.column new_range -> window.distance");
-    gguf_builder_node(b, "Abs", "window.distance -> window.far");
-    gguf_builder_node(b, "Greater", "window.far window.half -> window.beyond");
-    gguf_builder_node(b, "Where", "window.beyond window.none window.zero -> window.flat");
-    gguf_builder_node(b, "Unsqueeze", "window.flat window.axes -> window");
+    gguf_builder_program(b,
+                         "-1e30 > window.none;0 > window.zero;Unsqueeze new_range axis_one > window.column;"
+                         "Sub window.column new_range > window.distance;Abs window.distance > window.far;"
+                         "Greater window.far window.half > window.beyond;"
+                         "Where window.beyond window.none window.zero > window.flat;"
+                         "Unsqueeze window.flat window.axes > window;",
+                         "");
     gguf_builder_list(b, "shared.apart", (int64_t[]){ 0, 0, b->key_heads, 1, b->head_size }, 5);
     gguf_builder_list(b, "shared.each", (int64_t[]){ 1, 1, b->key_heads, b->heads / b->key_heads, b->head_size }, 5);
     gguf_builder_list(b, "shared.joined", (int64_t[]){ 0, 0, b->heads * b->head_size }, 3);
@@ -218,9 +205,10 @@ void gguf_begin_both_ways(struct builder *b)
 /* NAME.all: keys or values, once for each head of queries. */
 static void repeat(struct builder *b, const char *name)
 {
-    gguf_builder_node(b, "Reshape", "%s shared.apart -> %s.apart", name, name);
-    gguf_builder_node(b, "Expand", "%s.apart shared.each -> %s.each", name, name);
-    gguf_builder_node(b, "Reshape", "%s.each shared.joined -> %s.all", name, name);
+    gguf_builder_program(b,
+                         "Reshape $ shared.apart > $.apart;Expand $.apart shared.each > $.each;"
+                         "Reshape $.each shared.joined > $.all;",
+                         name);
 }
 
 void gguf_write_both_ways(struct builder *b, const char *layer, bool is_local)
@@ -235,8 +223,8 @@ void gguf_write_both_ways(struct builder *b, const char *layer, bool is_local)
     (void)snprintf(values, sizeof values, "%sattn_v", layer);
     (void)snprintf(turned[0], sizeof turned[0], "%s.turned", queries);
     (void)snprintf(turned[1], sizeof turned[1], "%s.turned", keys);
-    turn(b, angles, b->heads, queries, turned[0]);
-    turn(b, angles, b->key_heads, keys, turned[1]);
+    gguf_builder_turn(b, "rotary.row", angles, b->heads, queries, turned[0]);
+    gguf_builder_turn(b, "rotary.row", angles, b->key_heads, keys, turned[1]);
     repeat(b, turned[1]);
     repeat(b, values);
     (void)snprintf(inputs, sizeof inputs, "%s %s.all %s.all - key_mask%s", turned[0], turned[1], values,
@@ -262,12 +250,11 @@ void gguf_write_dense(struct builder *b, const char *input)
     if (gguf_int_or(b->gguf, GGUF_DENSE_2_IN, b->width) != b->width || gguf_int(b->gguf, GGUF_DENSE_3_IN) != between ||
         gguf_int_or(b->gguf, GGUF_DENSE_3_OUT, b->width) != b->width)
         gguf_fail_key(b->gguf, GGUF_DENSE_2_OUT, "has products of sizes that do not follow one another, by the key");
-    gguf_builder_node_of(b, "Cast", "attention_mask", "mask.float", "to", INLAY_FLOAT);
-    gguf_builder_node_of(b, "Cast", "lengths", "lengths.float", "to", INLAY_FLOAT);
-    gguf_builder_list(b, "mask.axis", (int64_t[]){ 2 }, 1);
-    gguf_builder_node(b, "Unsqueeze", "mask.float mask.axis -> mask.column");
-    gguf_builder_node(b, "Unsqueeze", "lengths.float axis_one -> lengths.column");
-    gguf_builder_node(b, "Mul", "%s mask.column -> pooled.tokens", input);
+    gguf_builder_program(b,
+                         "Cast attention_mask > mask.float to=1;Cast lengths > lengths.float to=1;[2] > mask.axis;"
+                         "Unsqueeze mask.float mask.axis > mask.column;"
+                         "Unsqueeze lengths.float axis_one > lengths.column;Mul $ mask.column > pooled.tokens;",
+                         input);
     (void)snprintf(inputs, sizeof inputs, "pooled.tokens axis_one");
     gguf_builder_node_of(b, "ReduceSum", inputs, "pooled.sum", "keepdims", 0);
     gguf_builder_node(b, "Div", "pooled.sum lengths.column -> pooled");
@@ -324,9 +311,10 @@ void gguf_write_ranks(struct builder *b, const char *input, const char *last)
         labels = rank_product(b, "cls.output", row, last != NULL ? "ranks.labels" : "logits");
     if (last != NULL) { /* the first label of a decoder is "yes" */
         gguf_builder_list(b, "ranks.from", (int64_t[]){ 0 }, 1);
-        gguf_builder_list(b, "ranks.to", (int64_t[]){ 1 }, 1);
-        gguf_builder_node_of(b, "Softmax", "ranks.labels", "ranks.shares", "axis", -1);
-        gguf_builder_node(b, "Slice", "ranks.shares ranks.from ranks.to ranks.to -> logits");
+        gguf_builder_program(b,
+                             "[1] > ranks.to;Softmax ranks.labels > ranks.shares axis=-1;"
+                             "Slice ranks.shares ranks.from ranks.to ranks.to > logits;",
+                             "");
         labels = 1;
     }
     (void)snprintf(dims, sizeof dims, "batch_size %" PRId64, labels);

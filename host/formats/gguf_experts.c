@@ -110,8 +110,7 @@ void gguf_begin_experts(struct builder *b)
     gguf_builder_list(b, "router.shape", (int64_t[]){ -1, b->mixture.count }, 2);
     gguf_builder_list(b, "router.last", last, 1);
     gguf_builder_list(b, "router.used", &b->mixture.used, 1);
-    gguf_builder_scalar(b, "router.none", -1e30);
-    gguf_builder_scalar(b, "router.zero", 0);
+    gguf_builder_program(b, "-1e30 > router.none;0 > router.zero;", "");
     if (b->mixture.share_scale != 0)
         gguf_builder_scalar(b, "router.scale", b->mixture.share_scale);
     if (b->mixture.groups <= 1)
@@ -156,8 +155,7 @@ static void write_groups(struct builder *b, const char *chances, const char *out
     sum_last(b, best, false, sums);
     write_chosen(b, sums, "router.groups_used", kept);
     gguf_builder_node(b, "Unsqueeze", "%s router.last -> %s.column", kept, output);
-    gguf_builder_node(b, "Where", "%s.column %s.groups router.none -> %s.left", output, output, output);
-    gguf_builder_node(b, "Reshape", "%s.left router.joined -> %s", output, output);
+    gguf_builder_program(b, "Where $.column $.groups router.none > $.left;Reshape $.left router.joined > $;", output);
 }
 
 /* output = the input times the sigmoid of its best expert's logit, for the only expert of a token in Llama 4. */

@@ -20,8 +20,7 @@
 static const struct architecture architectures[] = {
     { .name = "llama", .experts = true }, /* also Mistral, Mixtral and SmolLM */
     { .name = "qwen2", .rotary = { .halves = true } },
-    { .name = "qwen2vl",
-      .rotary = { .halves = true, .sections = true } }, /* positions of texts have three equal parts */
+    { .name = "qwen2vl", .rotary = { .halves = true, .image_places = true }, .readers = GGUF_READ_BY_PLACES },
     { .name = "qwen2moe",
       .rotary = { .halves = true },
       .experts = true,
@@ -616,27 +615,28 @@ static void write_temperature(struct builder *b)
         gguf_builder_node(b, "Add", "positions one -> temperature.next");
     gguf_builder_node(b, "Div", "%s temperature.context -> temperature.contexts",
                       llama4 ? "temperature.next" : "positions");
-    gguf_builder_node_of(b, "Cast", "temperature.contexts", "temperature.float", "to", INLAY_FLOAT);
-    gguf_builder_node(b, "Add", "temperature.float temperature.one -> temperature.count");
-    gguf_builder_node(b, "Log", "temperature.count -> temperature.log");
-    gguf_builder_node(b, "Mul", "temperature.log temperature.scale -> temperature.part");
-    gguf_builder_node(b, "Add", "temperature.part temperature.one -> temperature.rows");
-    gguf_builder_node(b, "Unsqueeze", "temperature.rows temperature.axis -> temperature");
+    gguf_builder_program(b,
+                         "Cast temperature.contexts > temperature.float to=1;"
+                         "Add temperature.float temperature.one > temperature.count;"
+                         "Log temperature.count > temperature.log;"
+                         "Mul temperature.log temperature.scale > temperature.part;"
+                         "Add temperature.part temperature.one > temperature.rows;"
+                         "Unsqueeze temperature.rows temperature.axis > temperature;",
+                         "");
 }
 
 /* chunks [batch, 1, new tokens, tokens]: hides the keys of earlier chunks. */
 static void write_chunks(struct builder *b)
 {
     onnx_tensor(b->out, "chunks.size", INLAY_INT64, NULL, 0, &b->window, sizeof b->window);
-    gguf_builder_list(b, "chunks.axes", (int64_t[]){ 1, 3 }, 2);
-    gguf_builder_scalar(b, "chunks.hidden", -1e30);
-    gguf_builder_scalar(b, "chunks.visible", 0);
-    gguf_builder_node(b, "Range", "zero total_length.wide one -> chunks.keys");
-    gguf_builder_node(b, "Div", "positions chunks.size -> chunks.number");
-    gguf_builder_node(b, "Mul", "chunks.number chunks.size -> chunks.first");
-    gguf_builder_node(b, "Unsqueeze", "chunks.first chunks.axes -> chunks.begin");
-    gguf_builder_node(b, "Less", "chunks.keys chunks.begin -> chunks.earlier");
-    gguf_builder_node(b, "Where", "chunks.earlier chunks.hidden chunks.visible -> chunks");
+    gguf_builder_program(b,
+                         "[1,3] > chunks.axes;-1e30 > chunks.hidden;0 > chunks.visible;"
+                         "Range zero total_length.wide one > chunks.keys;Div positions chunks.size > chunks.number;"
+                         "Mul chunks.number chunks.size > chunks.first;"
+                         "Unsqueeze chunks.first chunks.axes > chunks.begin;"
+                         "Less chunks.keys chunks.begin > chunks.earlier;"
+                         "Where chunks.earlier chunks.hidden chunks.visible > chunks;",
+                         "");
 }
 
 static void write_unit_head(struct builder *b)
@@ -752,9 +752,10 @@ static void write_graph(struct builder *b)
         gguf_builder_node(b, b->architecture->cohere ? "Mul" : "Div", "logits.large logit_scale -> logits");
     } else if (b->scales.logit_cap > 0) { /* tanh(x / cap) * cap */
         gguf_builder_scalar(b, "logit_cap", b->scales.logit_cap);
-        gguf_builder_node(b, "Div", "logits.large logit_cap -> logits.part");
-        gguf_builder_node(b, "Tanh", "logits.part -> logits.capped");
-        gguf_builder_node(b, "Mul", "logits.capped logit_cap -> logits");
+        gguf_builder_program(b,
+                             "Div logits.large logit_cap > logits.part;Tanh logits.part > logits.capped;"
+                             "Mul logits.capped logit_cap > logits;",
+                             "");
     }
 }
 
@@ -794,6 +795,18 @@ static const struct architecture *architecture_of(const struct gguf *gguf)
     return NULL;
 }
 
+static void refuse_architecture(struct gguf *gguf)
+{
+    struct strbuf names = { 0 };
+
+    for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++)
+        strbuf_format(&names, "%s%s", i > 0 ? ", " : "", architectures[i].name);
+    gguf->status = inlay_fail(gguf->diag, INLAY_UNSUPPORTED, "has the architecture '%.*s'; supported are %s",
+                              (int)(gguf->architecture.bytes < 60 ? gguf->architecture.bytes : 60),
+                              gguf->architecture.data, names.data != NULL ? names.data : "");
+    strbuf_deinit(&names);
+}
+
 /* gguf_format.translate */
 static inlay_status translate(const format_file *file, struct wire *out, inlay_diag *diag)
 {
@@ -805,15 +818,7 @@ static inlay_status translate(const format_file *file, struct wire *out, inlay_d
     INLAY_TRY(gguf_open(file, &gguf, diag));
     b.architecture = architecture_of(&gguf);
     if (b.architecture == NULL)
-        gguf.status =
-            inlay_fail(diag, INLAY_UNSUPPORTED,
-                       "has the architecture '%.*s'; supported are llama, qwen2, qwen2vl, qwen2moe, qwen3, qwen3vl, "
-                       "qwen3moe, qwen3vlmoe, gemma, gemma2, gemma3, gemma3n, phi3, granite, granitemoe, "
-                       "granitehybrid, minicpm, smollm3, "
-                       "falcon-h1, llama4, command-r, cohere2, "
-                       "seed_oss, glm4, olmo2, exaone4, gpt-oss, qwen3next, qwen35, qwen35moe, mistral3, deepseek2, "
-                       "lfm2, lfm2moe, gemma-embedding, bert, nomic-bert, jina-bert-v2, jina-bert-v3, clip",
-                       (int)(gguf.architecture.bytes < 60 ? gguf.architecture.bytes : 60), gguf.architecture.data);
+        refuse_architecture(&gguf);
     else if (b.architecture->kind == GGUF_IS_DECODER)
         read_sizes(&b);
     if (gguf.status == INLAY_OK) {

@@ -13,7 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAST_PLACES = 512, NAME_BYTES = 64, NODE_BYTES = 4 * NAME_BYTES };
+enum { LEAST_PLACES = 512, NAME_BYTES = 64, MOST_PAIRS = 2048 };
+
+/* The angles of a page and of a place in it are added. */
+#define SUMS                                                                                                           \
+    "Mul $.a $.c > $.ac;Mul $.b $.d > $.bd;Mul $.b $.c > $.bc;Mul $.a $.d > $.ad;"                                     \
+    "Sub $.ac $.bd > $.cos;Add $.bc $.ad > $.sin;"
 
 /* Positions of a page: a power of two that is at least the square root of the context. */
 static int64_t places_of(int64_t context)
@@ -25,51 +30,21 @@ static int64_t places_of(int64_t context)
     return places;
 }
 
-static void write_scalar(struct wire *out, const char *name, int64_t value)
-{
-    onnx_tensor(out, name, INLAY_INT64, NULL, 0, &value, sizeof value);
-}
-
-/* Writes the nodes of a program, each "Op inputs > output;", in which "$" stands for the name. */
-static void write_program(struct wire *out, const char *program, const char *name)
-{
-    char text[NODE_BYTES];
-    size_t used = 0;
-
-    for (const char *at = program; *at != '\0'; at++) {
-        INLAY_CHECK(used + NAME_BYTES < sizeof text);
-        if (*at == '$') {
-            used += (size_t)snprintf(text + used, sizeof text - used, "%s", name);
-        } else if (*at == ';') {
-            char *inputs = strchr(text, ' '), *output = strchr(text, '>');
-
-            *inputs = output[-1] = '\0';
-            onnx_node(out, text, inputs + 1, output + 2, NULL, 0);
-            used = 0;
-        } else {
-            text[used++] = *at;
-        }
-        text[used] = '\0';
-    }
-}
-
 void gguf_write_positions(int64_t context, struct wire *out)
 {
-    const int64_t all_in_one = -1;
+    const int64_t places = places_of(context);
 
-    write_scalar(out, "zero", 0);
-    write_scalar(out, "places", places_of(context));
-    onnx_tensor(out, "all_in_one", INLAY_INT64, (int64_t[]){ 1 }, 1, &all_in_one, sizeof all_in_one);
+    onnx_tensor(out, "places", INLAY_INT64, NULL, 0, &places, sizeof places);
     /* In the first run a text has no tokens before the new ones, and shorter texts have padding behind them. */
-    write_program(out,
-                  "Shape input_ids > ids_shape;Gather ids_shape one > new_length;"
-                  "Sub lengths new_length > old_lengths.later;Equal new_length total_length.wide > is_first;"
-                  "Where is_first zero old_lengths.later > old_lengths;Range zero new_length one > new_range;"
-                  "Unsqueeze old_lengths axis_one > old_lengths.column;Add old_lengths.column new_range > positions;"
-                  "Reshape positions all_in_one > positions.list;Div positions.list places > positions.page;"
-                  "Mod positions.list places > positions.place;Size input_ids > new_count;"
-                  "Range zero new_count one > new_rows;Reshape new_rows ids_shape > rotary.row;",
-                  "");
+    onnx_program(out,
+                 "(0) > zero;[-1] > all_in_one;Shape input_ids > ids_shape;Gather ids_shape one > new_length;"
+                 "Sub lengths new_length > old_lengths.later;Equal new_length total_length.wide > is_first;"
+                 "Where is_first zero old_lengths.later > old_lengths;Range zero new_length one > new_range;"
+                 "Unsqueeze old_lengths axis_one > old_lengths.column;Add old_lengths.column new_range > positions;"
+                 "Reshape positions all_in_one > positions.list;Div positions.list places > positions.page;"
+                 "Mod positions.list places > positions.place;Size input_ids > new_count;"
+                 "Range zero new_count one > new_rows;Reshape new_rows ids_shape > rotary.row;",
+                 "");
 }
 
 /* The index, as a fraction, of the pair that makes `turns` turns within the original context. YaRN interpolates fully
@@ -135,10 +110,32 @@ void gguf_write_turning(struct gguf *gguf, const char *name, const struct gguf_t
         gguf->status = inlay_fail(gguf->diag, INLAY_OUT_OF_MEMORY, "out of memory for the angles of positions");
         return;
     }
-    write_program(out,
-                  "Gather $.page.cos positions.page > $.a;Gather $.page.sin positions.page > $.b;"
-                  "Gather $.place.cos positions.place > $.c;Gather $.place.sin positions.place > $.d;"
-                  "Mul $.a $.c > $.ac;Mul $.b $.d > $.bd;Mul $.b $.c > $.bc;Mul $.a $.d > $.ad;"
-                  "Sub $.ac $.bd > $.cos;Add $.bc $.ad > $.sin;",
-                  name);
+    onnx_program(out,
+                 "Gather $.page.cos positions.page > $.a;Gather $.page.sin positions.page > $.b;"
+                 "Gather $.place.cos positions.place > $.c;Gather $.place.sin positions.place > $.d;" SUMS,
+                 name);
+}
+
+void gguf_write_sections(const int64_t sections[GGUF_SECTIONS], struct wire *out)
+{
+    static const int64_t none[GGUF_SECTIONS] = { 0 };
+    const int64_t pairs = sections[0] + sections[1] + sections[2];
+    float shares[GGUF_SECTIONS * MOST_PAIRS];
+    int64_t first = 0;
+
+    INLAY_CHECK(pairs <= MOST_PAIRS);
+    for (int64_t i = 0; i < GGUF_SECTIONS; first += sections[i++])
+        for (int64_t k = 0; k < pairs; k++)
+            shares[i * pairs + k] = (float)(k >= first && k < first + sections[i]);
+    onnx_tensor(out, "image_shifts.none", INLAY_INT64, (int64_t[]){ 1, GGUF_SECTIONS }, 2, none, sizeof none);
+    onnx_tensor(out, "shares", INLAY_FLOAT, (int64_t[]){ GGUF_SECTIONS, pairs }, 2, shares,
+                (size_t)(GGUF_SECTIONS * pairs) * sizeof *shares);
+    onnx_program(out,
+                 "Unsqueeze positions.list axis_one > $.text;Add $.text image_shifts.none > $.positions;"
+                 "Div $.positions places > $.page;Mod $.positions places > $.place;"
+                 "Gather rotary.page.cos $.page > $.a;Gather rotary.page.sin $.page > $.b;"
+                 "Gather rotary.place.cos $.place > $.c;Gather rotary.place.sin $.place > $.d;" SUMS
+                 "Mul $.cos shares > $.cos.parts;ReduceSum $.cos.parts axis_one > image_turns.cos keepdims=0;"
+                 "Mul $.sin shares > $.sin.parts;ReduceSum $.sin.parts axis_one > image_turns.sin keepdims=0;",
+                 "sections");
 }

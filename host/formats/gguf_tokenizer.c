@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 
 enum {
     TOKEN_NORMAL = 1,
@@ -19,6 +20,10 @@ enum {
 /* Values of tokenizer.ggml.pre whose texts begin with the first token unless the file says otherwise. */
 static const char beginning[] = "llama3\0llama-v3\0llama-bpe\0falcon3\0falcon-h1\0pixtral\0midm-2.0\0lfm2\0"
                                 "jina-v5-nano\0tekken\0chameleon\0";
+/* Those whose texts are separated by a token. */
+static const char separating[] = "jina-v1-en\0jina-v2-code\0roberta-bpe\0";
+/* Those that drop white space before a token <mask>. */
+static const char masking[] = "jina-v2-de\0jina-v2-es\0jina-v2-code\0";
 
 /* Texts of tokens that end a turn whatever their type is, as in llama.cpp; of the first ones, each is named below. */
 static const char end_names[] =
@@ -45,6 +50,10 @@ struct tokenizer {
     bool by_scores; /* SentencePiece's BPE, which merges by scores */
     bool of_words;  /* WordPiece */
     bool of_pieces; /* SentencePiece's unigrams */
+    bool separates; /* two texts, unless the file says otherwise */
+    bool strips;    /* white space behind special tokens */
+    bool masks;     /* drops white space before a token <mask> */
+    struct gguf_text splitter;
     uint64_t names; /* bits of enum end_name: tokens that the vocabulary has */
     int64_t ends[64];
     size_t end_count;
@@ -54,6 +63,24 @@ struct tokenizer {
 static void add_quoted(struct strbuf *json, struct gguf_text text)
 {
     strbuf_json(json, text.data, text.bytes);
+}
+
+/* names: each with its NUL, and another one at the end. */
+static bool is_among(struct gguf_text text, const char *names)
+{
+    for (const char *name = names; name[0] != '\0'; name += strlen(name) + 1)
+        if (gguf_text_is(text, name))
+            return true;
+    return false;
+}
+
+/* Whether the text has the word in it, in capitals or not. */
+static bool mentions(struct gguf_text text, const char *word)
+{
+    for (size_t i = 0; i + strlen(word) <= text.bytes; i++)
+        if (strncasecmp(text.data + i, word, strlen(word)) == 0)
+            return true;
+    return false;
 }
 
 /* Which of end_names the text is; -1: none. */
@@ -134,7 +161,9 @@ static void add_special_tokens(struct tokenizer *t)
             continue;
         strbuf_format(&t->json, "%s{\"id\":%" PRIu64 ",\"content\":", first ? "" : ",", id);
         add_quoted(&t->json, token);
-        strbuf_format(&t->json, ",\"special\":%s,\"normalized\":false}", type == TOKEN_USER ? "false" : "true");
+        strbuf_format(&t->json, ",\"special\":%s,\"normalized\":false%s%s}", type == TOKEN_USER ? "false" : "true",
+                      t->strips && !is_among(token, "<unk>\0<s>\0<|endoftext|>\0") ? ",\"rstrip\":true" : "",
+                      t->masks && gguf_text_is(token, "<mask>") ? ",\"lstrip\":true" : "");
         first = false;
     }
     strbuf_text(&t->json, "]");
@@ -145,7 +174,7 @@ static void add_post_processor(struct tokenizer *t, struct gguf *gguf, bool begi
 {
     const int64_t begin = first_token(t, gguf), end = last_token(t, gguf);
     const bool states_end = gguf_int_or(gguf, GGUF_ADD_END, t->of_pieces) != 0, ends = t->of_words || states_end;
-    const bool separates = gguf_int_or(gguf, GGUF_ADD_SEPARATOR, t->of_words) != 0;
+    const bool separates = gguf_int_or(gguf, GGUF_ADD_SEPARATOR, t->separates) != 0;
     const int64_t separator = token_id(t, gguf, GGUF_SEPARATOR, end);
 
     begins = gguf_int_or(gguf, GGUF_ADD_BEGIN, begins) != 0;
@@ -210,24 +239,26 @@ static void add_vocabulary(struct tokenizer *t, bool scored)
     strbuf_text(&t->json, scored ? "]" : "}");
 }
 
-static void add_byte_level(struct tokenizer *t, struct gguf *gguf)
+/* BPE by merges of bytes, or of characters in words that white space divides. */
+static void add_merged(struct tokenizer *t, struct gguf *gguf)
 {
-    const struct gguf_text name = gguf_string(gguf, GGUF_SPLITTER);
-    bool begins = false;
+    const bool of_words = gguf_text_is(t->splitter, "whitespace");
     const uint8_t *at;
 
-    for (const char *one = beginning; one[0] != '\0'; one += strlen(one) + 1)
-        begins = begins || gguf_text_is(name, one);
     if (t->merges == NULL) {
         gguf_fail_key(gguf, GGUF_MERGES, "lacks the key");
         return;
     }
-    add_post_processor(t, gguf, begins);
-    if (gguf_int(gguf, GGUF_COMPOSE) != 0)
+    add_post_processor(t, gguf, is_among(t->splitter, beginning));
+    if (of_words && gguf_int_or(gguf, GGUF_LOWER_CASE, 0) != 0)
+        strbuf_text(&t->json, ",\"normalizer\":{\"type\":\"Lowercase\"}");
+    else if (gguf_int(gguf, GGUF_COMPOSE) != 0)
         strbuf_text(&t->json, ",\"normalizer\":{\"type\":\"NFC\"}");
-    strbuf_text(&t->json, ",\"pre_tokenizer\":{\"type\":\"GGUF\",\"name\":");
-    add_quoted(&t->json, name.bytes > 0 ? name : (struct gguf_text){ "default", 7 });
-    strbuf_text(&t->json, "},\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\",\"merges\":[");
+    strbuf_format(&t->json, ",\"pre_tokenizer\":{\"type\":\"%s\",\"name\":", of_words ? "WhitespaceSplit" : "GGUF");
+    add_quoted(&t->json, t->splitter);
+    strbuf_format(&t->json,
+                  "},\"decoder\":{\"type\":\"%s\"},\"model\":{\"type\":\"BPE\",\"byte_fallback\":%s,\"merges\":[",
+                  of_words ? "Fuse" : "ByteLevel", of_words ? "true" : "false");
     at = t->merges->data;
     for (uint64_t i = 0; i < t->merges->count; i++) {
         strbuf_text(&t->json, i > 0 ? "," : "");
@@ -506,12 +537,17 @@ void gguf_write_tokenizer(struct gguf *gguf, struct wire *out)
                            .by_scores = gguf_text_is(model, "llama"),
                            .of_words = gguf_text_is(model, "bert"),
                            .of_pieces = gguf_text_is(model, "t5") && gguf_int(gguf, GGUF_JOIN_SPACES) != 0 };
+    const struct gguf_text splitter = gguf_string(gguf, GGUF_SPLITTER), name = gguf_string(gguf, GGUF_NAME_OF_MODEL);
 
     if (model.data == NULL) { /* the model runs without, and says so when texts are wanted of it */
         onnx_property(out, "tokenizer.ggml.model", "none", 4);
         return;
     }
-    if (!t.by_scores && !t.of_words && !t.of_pieces && !gguf_text_is(model, "gpt2")) { /* likewise */
+    t.splitter = splitter.bytes > 0 ? splitter : (struct gguf_text){ "default", 7 };
+    t.separates = t.of_words || is_among(t.splitter, separating);
+    t.masks = is_among(t.splitter, masking) || gguf_text_is(gguf->architecture, "jina-bert-v3");
+    t.strips = !t.masks && (mentions(name, "phi-3") || mentions(name, "phi3"));
+    if (!t.by_scores && !t.of_words && !t.of_pieces && !is_among(model, "gpt2\0whitespace\0")) { /* likewise */
         onnx_property(out, "tokenizer.ggml.model", model.data, model.bytes);
         return;
     }
@@ -530,7 +566,7 @@ void gguf_write_tokenizer(struct gguf *gguf, struct wire *out)
     else if (t.of_pieces)
         add_unigrams(&t, gguf);
     else
-        add_byte_level(&t, gguf);
+        add_merged(&t, gguf);
     if (gguf->status == INLAY_OK) {
         onnx_property(out, "tokenizer.json", t.json.data, t.json.size);
         write_tokenizer_config(&t, gguf, out);

@@ -1,10 +1,11 @@
 /* gguf_vision.c - the graph of a vision part: an image is decoded, resized and split into patches, a vision transformer
  * (CLIP, SigLIP) reads these, and a projector makes rows of the width of the language model: two matrix multiplications
- * (LLaVA), or means of squares of patches, a norm and one multiplication (Gemma 3).
+ * (LLaVA; Qwen2-VL and Qwen2.5-VL, of four patches together: see gguf_vision_grid.c), or means of squares of patches, a
+ * norm and one multiplication (Gemma 3).
  *
  * The preparation of images is that of llama.cpp: the image keeps its aspect ratio, is resized to the side of the
- * encoder, first its rows, then its columns, as Pillow does (bicubic for LLaVA, bilinear for Gemma 3, rounded to whole
- * values), and is centred on a colour. */
+ * encoder, or to sides that suit it, first its rows, then its columns, as Pillow does (bilinear for Gemma 3, bicubic
+ * for the others, rounded to whole values), and is centred on a colour. */
 #include "formats/gguf_vision.h"
 #include "formats/onnx_write.h"
 #include <inttypes.h>
@@ -13,23 +14,11 @@
 
 enum { MAX_SIDE = 4096 };
 
-struct projector {
-    const char *name;
-    float around[3];         /* the colour around images that are no squares, red, green and blue */
-    bool gemma;              /* that of Gemma 3, which reads the last layer, not the one before it */
-    const char *begin, *end; /* texts of the tokens before and after the rows; NULL: none */
-};
 static const struct projector projectors[] = {
-    { "mlp", { 122, 116, 104 }, false, NULL, NULL },
-    { "gemma3", { 0, 0, 0 }, true, "<start_of_image>", "<end_of_image>" },
-};
-
-struct vision {
-    struct builder *b;
-    const struct projector *projector;
-    int64_t side, patch, grid; /* pixels of the image and of a patch; patches of a side */
-    int64_t merged;            /* of Gemma 3: patches of the side of a square */
-    const char *activation;
+    { "mlp", { 122, 116, 104 }, PROJECTOR_PRODUCTS, NULL, NULL },
+    { "gemma3", { 0, 0, 0 }, PROJECTOR_MEANS, "<start_of_image>", "<end_of_image>" },
+    { "qwen2vl_merger", { 0, 0, 0 }, PROJECTOR_GRID, "<|vision_start|>", "<|vision_end|>" },
+    { "qwen2.5vl_merger", { 0, 0, 0 }, PROJECTOR_WINDOWS, "<|vision_start|>", "<|vision_end|>" },
 };
 
 static void floats(struct builder *b, const char *name, const float *data, int64_t rows, int64_t columns)
@@ -40,16 +29,12 @@ static void floats(struct builder *b, const char *name, const float *data, int64
                 (size_t)(rows * columns) * sizeof *data);
 }
 
-static void whole(struct builder *b, const char *name, int64_t number)
-{
-    onnx_tensor(b->out, name, INLAY_INT64, NULL, 0, &number, sizeof number);
-}
-
 /* output = the input, [height, width, 3], resized along one axis to whole values from 0 to 255. sizes: those of the
  * output. */
-static void resample(const struct vision *v, const char *name, const char *input, const char *sizes, const char *output)
+static void resample(const struct vision *v, const char *input, const char *sizes, const char *output)
 {
-    const onnx_attribute attributes[] = { { v->projector->gemma ? "mode=linear" : "mode=cubic", false, 0, 0 },
+    const onnx_attribute attributes[] = { { v->projector->kind == PROJECTOR_MEANS ? "mode=linear" : "mode=cubic", false,
+                                            0, 0 },
                                           { "cubic_coeff_a", true, 0, -0.5F },
                                           { "antialias", false, 1, 0 },
                                           { "exclude_outside", false, 1, 0 } };
@@ -57,45 +42,42 @@ static void resample(const struct vision *v, const char *name, const char *input
     char inputs[TEXT], exact[TEXT];
 
     (void)snprintf(inputs, sizeof inputs, "%s - - %s", input, sizes);
-    (void)snprintf(exact, sizeof exact, "%s.exact", name);
-    if (b->gguf->status == INLAY_OK)
-        onnx_node(b->out, "Resize", inputs, exact, attributes, sizeof attributes / sizeof *attributes);
-    gguf_builder_node(b, "Add", "%s.exact image.half -> %s.up", name, name);
-    gguf_builder_node(b, "Floor", "%s.up -> %s.rounded", name, name);
-    gguf_builder_node(b, "Clip", "%s.rounded image.darkest image.brightest -> %s", name, output);
+    (void)snprintf(exact, sizeof exact, "%s.exact", output);
+    onnx_node(b->out, "Resize", inputs, exact, attributes, sizeof attributes / sizeof *attributes);
+    gguf_builder_program(b,
+                         "Add $.exact image.half > $.up;Floor $.up > $.rounded;"
+                         "Clip $.rounded image.darkest image.brightest > $;",
+                         output);
 }
 
-/* image.resized: the pixels of the file, of whole values from 0 to 255, [height, width, 3] within the square. */
+/* image.resized: the pixels of the file, of whole values from 0 to 255, [height, width, 3] within image.target, the
+ * height and width that the encoder reads. */
 static void resize(const struct vision *v)
 {
     struct builder *b = v->b;
 
-    gguf_builder_scalar(b, "image.side", (double)v->side);
-    gguf_builder_scalar(b, "image.half", 0.5);
-    gguf_builder_scalar(b, "image.darkest", 0);
-    gguf_builder_scalar(b, "image.brightest", 255);
-    gguf_builder_list(b, "image.axes0", (int64_t[]){ 0 }, 1);
-    gguf_builder_list(b, "image.axes1", (int64_t[]){ 1 }, 1);
-    gguf_builder_list(b, "image.axes2", (int64_t[]){ 2 }, 1);
-    gguf_builder_list(b, "image.colours", (int64_t[]){ 3 }, 1);
-    gguf_builder_node(b, "ImageDecoder", "image -> image.decoded");
-    gguf_builder_node(b, "Shape", "image.decoded -> image.shape");
-    gguf_builder_node(b, "Slice", "image.shape image.axes0 image.axes2 -> image.size");
-    gguf_builder_node_of(b, "Cast", "image.size", "image.size.float", "to", INLAY_FLOAT);
-    gguf_builder_node(b, "Div", "image.side image.size.float -> image.scales");
-    gguf_builder_node_of(b, "ReduceMin", "image.scales", "image.scale", "keepdims", 0);
-    gguf_builder_node(b, "Mul", "image.size.float image.scale -> image.wanted");
-    gguf_builder_node(b, "Ceil", "image.wanted -> image.whole");
-    gguf_builder_node(b, "Min", "image.whole image.side -> image.fitted.float");
-    gguf_builder_node_of(b, "Cast", "image.fitted.float", "image.fitted", "to", INLAY_INT64);
-    gguf_builder_node(b, "Slice", "image.size image.axes0 image.axes1 -> image.height");
-    gguf_builder_node(b, "Slice", "image.fitted image.axes0 image.axes1 -> image.fitted.height");
-    gguf_builder_node(b, "Slice", "image.fitted image.axes1 image.axes2 -> image.fitted.width");
-    gguf_builder_node_of(b, "Concat", "image.fitted.height image.fitted.width image.colours", "image.sizes", "axis", 0);
-    gguf_builder_node_of(b, "Cast", "image.decoded", "image.pixels", "to", INLAY_FLOAT);
-    gguf_builder_node_of(b, "Concat", "image.height image.fitted.width image.colours", "image.narrow.sizes", "axis", 0);
-    resample(v, "image.row", "image.pixels", "image.narrow.sizes", "image.narrow");
-    resample(v, "image.column", "image.narrow", "image.sizes", "image.resized");
+    gguf_builder_program(b,
+                         "0.5 > $.half;0 > $.darkest;255 > $.brightest;[0] > $.axes0;[1] > $.axes1;"
+                         "[2] > $.axes2;[3] > $.colours;(2) > $.two;[0] > $.none;"
+                         "ImageDecoder image > $.decoded;Shape $.decoded > $.shape;"
+                         "Slice $.shape $.axes0 $.axes2 > $.size;Cast $.size > $.size.float to=1;"
+                         "Cast $.decoded > $.pixels to=1;",
+                         "image");
+    if (gguf_is_grid(v))
+        gguf_write_grid_target(v);
+    else
+        floats(b, "image.target", (float[]){ (float)v->side, (float)v->side }, 1, 2);
+    gguf_builder_program(b,
+                         "Div $.target $.size.float > $.scales;ReduceMin $.scales > $.scale keepdims=0;"
+                         "Mul $.size.float $.scale > $.wanted;Ceil $.wanted > $.whole;"
+                         "Min $.whole $.target > $.fitted.float;Cast $.fitted.float > $.fitted to=7;"
+                         "Slice $.size $.axes0 $.axes1 > $.height;"
+                         "Slice $.fitted $.axes1 $.axes2 > $.fitted.width;"
+                         "Concat $.fitted $.colours > $.sizes axis=0;"
+                         "Concat $.height $.fitted.width $.colours > $.narrow.sizes axis=0;",
+                         "image");
+    resample(v, "image.pixels", "image.narrow.sizes", "image.narrow");
+    resample(v, "image.narrow", "image.sizes", "image.resized");
 }
 
 /* Three numbers of an array, one for each colour. */
@@ -116,55 +98,29 @@ static void colours(struct builder *b, enum gguf_key key, const char *name, bool
     floats(b, name, numbers, 1, 3);
 }
 
-/* image.normal: the square, [side, side, 3], in the numbers of the encoder. */
-static void square(struct vision *v)
+/* image.normal: what the encoder reads, [height, width, 3], in its numbers. */
+static void square(const struct vision *v)
 {
     struct builder *b = v->b;
-    const int64_t used = v->grid * v->patch;
+    const int64_t used = gguf_is_grid(v) ? v->side : v->grid * v->patch;
 
     colours(b, GGUF_IMAGE_MEAN, "image.mean", false);
     colours(b, GGUF_IMAGE_DEVIATION, "image.deviation", true);
     floats(b, "image.around", v->projector->around, 1, 3);
-    whole(b, "image.side.whole", v->side);
-    whole(b, "image.two", 2);
-    gguf_builder_list(b, "image.none", (int64_t[]){ 0 }, 1);
-    gguf_builder_node(b, "Sub", "image.resized image.around -> image.centred");
-    gguf_builder_node(b, "Sub", "image.side.whole image.fitted -> image.left");
-    gguf_builder_node(b, "Div", "image.left image.two -> image.before");
-    gguf_builder_node(b, "Sub", "image.left image.before -> image.after");
-    gguf_builder_node_of(b, "Concat", "image.before image.none image.after image.none", "image.pads", "axis", 0);
-    gguf_builder_node(b, "Pad", "image.centred image.pads -> image.padded");
-    gguf_builder_node(b, "Add", "image.padded image.around -> image.square");
-    gguf_builder_node(b, "Div", "image.square image.brightest -> image.unit");
-    gguf_builder_node(b, "Sub", "image.unit image.mean -> image.shifted");
-    gguf_builder_node(b, "Div", "image.shifted image.deviation -> image.%s", used < v->side ? "normal.all" : "normal");
+    gguf_builder_program(b,
+                         "Sub image.resized image.around > image.centred;Cast image.target > image.target.whole to=7;"
+                         "Sub image.target.whole image.fitted > image.left;Div image.left image.two > image.before;"
+                         "Sub image.left image.before > image.after;"
+                         "Concat image.before image.none image.after image.none > image.pads axis=0;"
+                         "Pad image.centred image.pads > image.padded;Add image.padded image.around > image.square;"
+                         "Div image.square image.brightest > image.unit;Sub image.unit image.mean > image.shifted;"
+                         "Div image.shifted image.deviation > image.$;",
+                         used < v->side ? "normal.all" : "normal");
     if (used < v->side) { /* pixels beyond the last patch are not read */
         gguf_builder_list(b, "image.slice.from", (int64_t[]){ 0, 0 }, 2);
         gguf_builder_list(b, "image.slice.to", (int64_t[]){ used, used }, 2);
         gguf_builder_node(b, "Slice", "image.normal.all image.slice.from image.slice.to -> image.normal");
     }
-}
-
-/* output = input x the rows of a weight whose columns are all axes but the last one of the file. */
-static void patch_product(struct vision *v, const char *input, const char *output)
-{
-    struct builder *b = v->b;
-    struct gguf_tensor *tensor = gguf_tensor(b->gguf, "v.patch_embd.weight"), flat;
-    const struct gguf_product product = { &flat, 0, b->width, "v.patch_embd.weight", NULL };
-
-    if (tensor == NULL || tensor->rank != 4 || tensor->dims[0] != v->patch || tensor->dims[1] != v->patch ||
-        tensor->dims[2] != 3 || tensor->dims[3] != b->width) {
-        gguf_builder_refuse_tensor(b, "v.patch_embd.weight");
-        return;
-    }
-    flat = *tensor;
-    flat.rank = 2;
-    flat.dims[0] = 3 * v->patch * v->patch;
-    flat.dims[1] = b->width;
-    if (gguf_type_of(tensor)->unpack != NULL)
-        gguf_builder_refuse(b, INLAY_UNSUPPORTED, "has another type than F32, F16 and BF16 in", tensor->name);
-    if (b->gguf->status == INLAY_OK)
-        b->gguf->status = gguf_write_product(b->gguf, &product, input, output, b->out, b->gguf->diag);
 }
 
 /* patches: the rows of the patches, of the class if there is one, and the positions of all. Returns the number of
@@ -173,17 +129,19 @@ static int64_t embed(struct vision *v)
 {
     struct builder *b = v->b;
     const int64_t patches = v->grid * v->grid;
-    const bool has_class = !v->projector->gemma && gguf_builder_has(b, "v.class_embd");
+    const bool has_class = v->projector->kind == PROJECTOR_PRODUCTS && gguf_builder_has(b, "v.class_embd");
     struct gguf_tensor *positions = gguf_tensor(b->gguf, "v.position_embd.weight");
     const char *rows = "patch_rows";
     int64_t count = patches + has_class;
 
     gguf_builder_list(b, "patches.apart", (int64_t[]){ v->grid, v->patch, v->grid, v->patch, 3 }, 5);
     gguf_builder_list(b, "patches.joined", (int64_t[]){ 1, patches, 3 * v->patch * v->patch }, 3);
-    gguf_builder_node(b, "Reshape", "image.normal patches.apart -> patches.cut");
-    gguf_builder_node_of(b, "Einsum", "patches.cut", "patches.grid", "equation=yaxbc->yxcab", 0);
-    gguf_builder_node(b, "Reshape", "patches.grid patches.joined -> patches.flat");
-    patch_product(v, "patches.flat", "patch_rows");
+    gguf_builder_program(b,
+                         "Reshape $.normal patches.apart > patches.cut;"
+                         "Einsum patches.cut > patches.grid equation=yaxbc->yxcab;"
+                         "Reshape patches.grid patches.joined > patches.flat;",
+                         "image");
+    gguf_write_patches(v, "v.patch_embd.weight", "patches.flat", "patch_rows");
     if (gguf_builder_has(b, "v.patch_embd.bias")) {
         gguf_builder_vector(b, "v.patch_embd.bias", b->width);
         gguf_builder_node(b, "Add", "patch_rows v.patch_embd.bias -> patch_rows.biased");
@@ -201,47 +159,15 @@ static int64_t embed(struct vision *v)
     }
     if (positions == NULL || positions->rank != 2 || positions->dims[0] != b->width || positions->dims[1] < count)
         gguf_builder_refuse_tensor(b, "v.position_embd.weight");
-    whole(b, "positions.first", 0);
-    whole(b, "positions.step", 1);
-    whole(b, "positions.count", count);
-    gguf_builder_node(b, "Range", "positions.first positions.count positions.step -> positions");
+    onnx_tensor(b->out, "positions.count", INLAY_INT64, NULL, 0, &count, sizeof count);
+    gguf_builder_program(b,
+                         "(0) > positions.first;(1) > positions.step;"
+                         "Range positions.first positions.count positions.step > positions;",
+                         "");
     if (b->gguf->status == INLAY_OK)
         b->gguf->status = gguf_write_rows(b->gguf, positions, "positions", "position_rows", b->out, b->gguf->diag);
     gguf_builder_node(b, "Add", "%s position_rows -> placed", rows);
     return count;
-}
-
-static void activate(struct builder *b, const char *kind, const char *input, const char *output)
-{
-    if (strcmp(kind, "silu") == 0) {
-        gguf_builder_node(b, "Sigmoid", "%s -> %s.sigmoid", input, input);
-        gguf_builder_node(b, "Mul", "%s %s.sigmoid -> %s", input, input, output);
-    } else if (strcmp(kind, "gelu") == 0) {
-        gguf_builder_node(b, "com.microsoft.FastGelu", "%s -> %s", input, output);
-    } else if (b->gguf->status == INLAY_OK) {
-        onnx_node(b->out, "com.microsoft.QuickGelu", input, output, &(onnx_attribute){ "alpha", true, 0, 1.702F }, 1);
-    }
-}
-
-/* output = the second product of the activated first one. Older files have their names exchanged. */
-static void feed_forward(const struct vision *v, const char *layer, const char *input, const char *output)
-{
-    struct builder *b = v->b;
-    char first[GGUF_NAME], second[GGUF_NAME], act[GGUF_NAME], weight[GGUF_NAME + 8];
-    const struct gguf_tensor *down;
-
-    (void)snprintf(first, sizeof first, "%sffn_up", layer);
-    (void)snprintf(second, sizeof second, "%sffn_down", layer);
-    (void)snprintf(act, sizeof act, "%sffn_act", layer);
-    (void)snprintf(weight, sizeof weight, "%s.weight", second);
-    down = gguf_tensor(b->gguf, weight);
-    if (down != NULL && down->dims[0] == b->width && b->width != b->hidden) {
-        (void)snprintf(first, sizeof first, "%sffn_down", layer);
-        (void)snprintf(second, sizeof second, "%sffn_up", layer);
-    }
-    gguf_builder_linear(b, first, b->width, b->hidden, 0, b->hidden, input, first);
-    activate(b, v->activation, first, act);
-    gguf_builder_linear(b, second, b->hidden, b->width, 0, b->width, act, output);
 }
 
 static void write_layer(const struct vision *v, int64_t layer, const char *input, const char *output)
@@ -262,7 +188,7 @@ static void write_layer(const struct vision *v, int64_t layer, const char *input
     (void)snprintf(name, sizeof name, "%sln2", prefix);
     gguf_builder_layer_norm(b, name, inputs, name);
     (void)snprintf(norm, sizeof norm, "%sffn", prefix);
-    feed_forward(v, prefix, name, norm);
+    gguf_write_vision_network(v, prefix, name, norm);
     gguf_builder_node(b, "Add", "%s %s -> %s", inputs, norm, output);
 }
 
@@ -284,16 +210,6 @@ static void leave_out(struct builder *b, int64_t layer)
         gguf_builder_refuse(b, INLAY_INVALID_MODEL, "lacks the tensors", prefix);
 }
 
-static void write_rows(struct builder *b, const char *input, int64_t width)
-{
-    char dims[TEXT];
-
-    gguf_builder_list(b, "rows.shape", (int64_t[]){ -1, width }, 2);
-    gguf_builder_node(b, "Reshape", "%s rows.shape -> image_rows", input);
-    (void)snprintf(dims, sizeof dims, "image_tokens %" PRId64, width);
-    onnx_value(b->out, ONNX_OUTPUT, "image_rows", INLAY_FLOAT, dims);
-}
-
 /* Gemma 3: the means of squares of patches, normalized, and their product. The file has the columns of its matrix as
  * rows. */
 static void project_squares(const struct vision *v, const char *input)
@@ -307,30 +223,16 @@ static void project_squares(const struct vision *v, const char *input)
         gguf_builder_refuse_tensor(b, product);
     gguf_builder_list(b, "squares.apart", (int64_t[]){ squares, v->merged, squares, v->merged, b->width }, 5);
     gguf_builder_list(b, "squares.axes", (int64_t[]){ 1, 3 }, 2);
-    gguf_builder_node(b, "Reshape", "%s squares.apart -> squares.patches", input);
-    gguf_builder_node_of(b, "ReduceMean", "squares.patches squares.axes", "squares", "keepdims", 0);
+    gguf_builder_program(b,
+                         "Reshape $ squares.apart > squares.patches;"
+                         "ReduceMean squares.patches squares.axes > squares keepdims=0;",
+                         input);
     gguf_builder_rms_norm(b, "mm.soft_emb_norm.weight", b->width, "squares", "squares.normal");
     if (b->gguf->status != INLAY_OK)
         return;
     b->gguf->status = gguf_write_matrix(b->gguf, matrix, 0, b->width, product, b->out, b->gguf->diag);
     gguf_builder_node(b, "MatMul", "squares.normal %s -> squares.product", product);
-    write_rows(b, "squares.product", matrix->dims[0]);
-}
-
-static void project(struct builder *b, const char *input)
-{
-    const struct gguf_tensor *first = gguf_tensor(b->gguf, "mm.0.weight"),
-                             *second = gguf_tensor(b->gguf, "mm.2.weight");
-    const int64_t hidden = first != NULL && first->rank == 2 ? first->dims[1] : 0;
-    const int64_t width = second != NULL && second->rank == 2 ? second->dims[1] : hidden;
-
-    if (hidden < 1 || hidden > 1 << 24)
-        gguf_builder_refuse_tensor(b, "mm.0.weight");
-    gguf_builder_linear(b, "mm.0", b->width, hidden, 0, hidden, input, "mm.0");
-    activate(b, "gelu", "mm.0", "mm.act");
-    if (second != NULL)
-        gguf_builder_linear(b, "mm.2", hidden, width, 0, width, "mm.act", "mm.2");
-    write_rows(b, second != NULL ? "mm.2" : "mm.act", width);
+    gguf_write_image_rows(b, "squares.product", matrix->dims[0]);
 }
 
 static void read_sizes(struct vision *v)
@@ -349,8 +251,10 @@ static void read_sizes(struct vision *v)
         if (gguf_text_is(projector, projectors[i].name))
             v->projector = &projectors[i];
     if (v->projector == NULL)
-        gguf_fail_key(gguf, kind.data != NULL || other.data == NULL ? GGUF_PROJECTOR : GGUF_VISION_PROJECTOR,
-                      "has another value than 'mlp' (LLaVA) and 'gemma3', which are supported, for the key");
+        gguf_fail_key(
+            gguf, kind.data != NULL || other.data == NULL ? GGUF_PROJECTOR : GGUF_VISION_PROJECTOR,
+            "has another value than 'mlp' (LLaVA), 'gemma3', 'qwen2vl_merger' and 'qwen2.5vl_merger', which are "
+            "supported, for the key");
     if (gguf_find(gguf, GGUF_IMAGE_SIZES) != NULL && gguf_find(gguf, GGUF_IMAGE_SIZES)->count > 0)
         gguf_fail_key(gguf, GGUF_IMAGE_SIZES, "divides images into tiles, which is not supported, by the key");
     if (gguf_find(gguf, GGUF_FEATURE_LAYERS) != NULL && gguf_find(gguf, GGUF_FEATURE_LAYERS)->count > 0)
@@ -361,7 +265,7 @@ static void read_sizes(struct vision *v)
     v->side = gguf_builder_size(b, GGUF_IMAGE_SIDE, MAX_SIDE);
     v->patch = gguf_builder_size(b, GGUF_PATCH_SIDE, v->side);
     v->grid = v->patch > 0 ? v->side / v->patch : 0;
-    if (v->projector != NULL && v->projector->gemma)
+    if (v->projector != NULL && v->projector->kind == PROJECTOR_MEANS)
         v->merged = gguf_builder_size(b, GGUF_MERGED_PATCHES, MAX_SIDE);
     if (v->merged > 0 && v->grid % v->merged != 0)
         gguf_fail_key(gguf, GGUF_MERGED_PATCHES, "does not divide the patches of a side by the key");
@@ -370,6 +274,10 @@ static void read_sizes(struct vision *v)
     b->heads = gguf_builder_size(b, GGUF_VISION_HEADS, MAX_HEADS);
     b->layers = gguf_builder_size(b, GGUF_VISION_LAYERS, MAX_LAYERS);
     b->epsilon = (float)gguf_float(gguf, GGUF_VISION_EPSILON);
+    if (gguf->status == INLAY_OK && gguf_is_grid(v))
+        gguf_read_grid(v);
+    else if (gguf_int(gguf, GGUF_WINDOW_PATTERN) != 0)
+        gguf_fail_key(gguf, GGUF_WINDOW_PATTERN, "has windows, which are not supported for its projector, by the key");
     if (gguf->status == INLAY_OK && b->width % b->heads != 0)
         gguf_fail_key(gguf, GGUF_VISION_HEADS, "has heads that do not divide the width by the key");
     if (!(b->epsilon > 0))
@@ -386,10 +294,17 @@ void gguf_write_vision(struct builder *b)
     read_sizes(&v);
     if (b->gguf->status != INLAY_OK)
         return;
-    layers = b->layers - !v.projector->gemma;
+    layers = b->layers - (v.projector->kind == PROJECTOR_PRODUCTS);
+    b->image.begin = v.projector->begin;
+    b->image.end = v.projector->end;
+    b->image.whole = v.projector->kind == PROJECTOR_MEANS;
     onnx_value(b->out, ONNX_INPUT, "image", INLAY_UINT8, "file_bytes");
     resize(&v);
     square(&v);
+    if (gguf_is_grid(&v)) {
+        gguf_write_grid(&v);
+        return;
+    }
     count = embed(&v);
     if (gguf_builder_has(b, "v.pre_ln.weight")) {
         gguf_builder_layer_norm(b, "v.pre_ln", "placed", "v.pre_ln");
@@ -411,11 +326,8 @@ void gguf_write_vision(struct builder *b)
         gguf_builder_node(b, "Slice", "%s image.axes1 class.end image.axes1 -> encoded", last);
         last = "encoded";
     }
-    if (v.projector->gemma)
+    if (v.projector->kind == PROJECTOR_MEANS)
         project_squares(&v, last);
     else
-        project(b, last);
-    b->image.begin = v.projector->begin;
-    b->image.end = v.projector->end;
-    b->image.whole = v.projector->gemma;
+        gguf_write_vision_products(b, b->width, last);
 }

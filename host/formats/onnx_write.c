@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Versions that the nodes are written for. */
-enum { IR_VERSION = 10, OPSET = 21 };
+enum { IR_VERSION = 10, OPSET = 21, STATEMENT_BYTES = 512, CONSTANTS = 8 };
 enum { TYPE_FLOAT = 1, TYPE_INT = 2, TYPE_STRING = 3 }; /* AttributeProto.AttributeType */
 
 static void write_opset(struct wire *out, const char *domain, int64_t version)
@@ -87,6 +87,68 @@ void onnx_named_node(struct wire *out, const char *name, const char *op, const c
     if (type != NULL)
         wire_bytes(out, 7, op, (size_t)(type - op));
     wire_end(out, node);
+}
+
+/* A constant: "[1,2]" is a list of whole numbers, "(1)" one of them, and "1.5" a float. */
+static void write_constant(struct wire *out, const char *text, const char *name)
+{
+    const float real = strtof(text, NULL);
+    int64_t list[CONSTANTS], count = 0;
+    char *at = (char *)(uintptr_t)text;
+
+    if (text[0] != '[' && text[0] != '(') {
+        onnx_tensor(out, name, INLAY_FLOAT, NULL, 0, &real, sizeof real);
+        return;
+    }
+    do {
+        INLAY_CHECK(count < CONSTANTS);
+        list[count++] = strtoll(at + 1, &at, 10);
+    } while (*at == ',');
+    onnx_tensor(out, name, INLAY_INT64, &count, text[0] == '[', list, (size_t)count * sizeof *list);
+}
+
+static void write_statement(struct wire *out, char *text)
+{
+    char *inputs = strchr(text, ' '), *output = strstr(text, " > ") + 3, *value = strchr(output, '=');
+    onnx_attribute attribute = { NULL, false, 0, 0 };
+
+    output[-3] = '\0';
+    if (strchr("[(-.0123456789", text[0]) != NULL) {
+        write_constant(out, text, output);
+        return;
+    }
+    *inputs = '\0';
+    if (value != NULL) {
+        char *name = strrchr(output, ' ');
+
+        *name = '\0';
+        attribute.name = name + 1;
+        if (value[1] == '-' || isdigit((unsigned char)value[1])) {
+            *value = '\0';
+            attribute.i = strtoll(value + 1, NULL, 10);
+        }
+    }
+    onnx_node(out, text, inputs + 1, output, &attribute, value != NULL);
+}
+
+void onnx_program(struct wire *out, const char *program, const char *name)
+{
+    char text[STATEMENT_BYTES];
+    size_t used = 0;
+
+    for (; *program != '\0'; program++) {
+        const char *part = *program == '$' ? name : program;
+        const size_t bytes = *program == '$' ? strlen(name) : 1;
+
+        INLAY_CHECK(used + bytes < sizeof text);
+        memcpy(text + used, part, bytes);
+        used += bytes;
+        if (*program == ';') {
+            text[used - 1] = '\0';
+            write_statement(out, text);
+            used = 0;
+        }
+    }
 }
 
 wire_mark onnx_tensor_begin(struct wire *out, const char *name, inlay_dtype dtype, const int64_t *dims, uint32_t rank)

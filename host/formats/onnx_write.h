@@ -23,6 +23,10 @@ void onnx_node(struct wire *out, const char *op, const char *inputs, const char 
 /* onnx_node() names the node like its first output; name NULL: this one, too. */
 void onnx_named_node(struct wire *out, const char *name, const char *op, const char *inputs, const char *outputs,
                      const onnx_attribute *attributes, size_t attribute_count);
+/* Nodes, each "OP INPUT... > OUTPUT...;" or "OP INPUT... > OUTPUT... ATTRIBUTE=VALUE;", where a value that is no whole
+ * number is a text; and constants: "[1,2] > NAME;" is a list of whole numbers, "(1) > NAME;" one of them, and
+ * "1.5 > NAME;" a float. In all of this, "$" stands for the name. */
+void onnx_program(struct wire *out, const char *program, const char *name);
 /* An initializer with its data; data NULL: the caller adds the data with onnx_external() or wire_bytes(), field
  * ONNX_RAW_DATA, and ends the message. */
 enum { ONNX_RAW_DATA = 9 };

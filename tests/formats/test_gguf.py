@@ -307,15 +307,39 @@ def vocabulary(model, arch, more):
     return len(tokens)
 
 
-def splitting(name, merges):
-    """A small model with the pre-tokenizer of that name and these merges, and the id of its last token, <|u|>."""
+def byte_signs():
+    """The characters that stand for bytes."""
     printable = list(range(33, 127)) + list(range(161, 173)) + list(range(174, 256))
     others = iter(range(256, 512))
-    tokens = [chr(b) if b in printable else chr(next(others)) for b in range(256)]
-    tokens = list(dict.fromkeys(tokens + [one.replace(" ", "") for one in merges])) + ["<|b|>", "<|e|>", "<|u|>"]
+    return [chr(b) if b in printable else chr(next(others)) for b in range(256)]
+
+
+# Keys of files whose special tokens drop white space beside them, and their special tokens.
+STRIPPING = {"phi-3": ("gpt-2", [("general.name", "A Phi-3 model")], ["</s>", "<unk>", "<s>", "<|endoftext|>"]),
+             "mask": ("jina-v2-code", [], ["<mask>"]), "other": ("gpt-2", [], ["</s>", "<unk>", "<mask>"])}
+
+
+def splitting(name, merges, more=(), special=()):
+    """A small model with the pre-tokenizer of that name and these merges, and the id of its last token, <|u|>. more: other
+    keys; special: other special tokens."""
+    if name == "whitespace":  # its tokens have characters
+        back = {sign: b for b, sign in enumerate(byte_signs())}
+
+        def characters(sign):
+            return bytes(back[c] for c in sign).decode(errors="replace")
+        merges = [" ".join(map(characters, one.split(" "))) for one in merges]
+        merges = [one for one in merges if "\ufffd" not in one and len(one.split()) == 2]
+        tokens = sorted(set("".join(merges)) - {" "}) + [chr(c) for c in range(33, 500) if chr(c).isprintable()]
+    else:
+        tokens = byte_signs()
+    special = [*special, "<|b|>", "<|e|>", "<|u|>"]
+    tokens = list(dict.fromkeys(tokens + [one.replace(" ", "") for one in merges])) + special
     more = [("tokenizer.ggml.tokens", tokens), ("tokenizer.ggml.merges", merges),
-            ("tokenizer.ggml.token_type", [1] * (len(tokens) - 3) + [3] * 3), ("tokenizer.ggml.pre", name),
-            ("tokenizer.ggml.bos_token_id", len(tokens) - 3), ("tokenizer.ggml.eos_token_id", len(tokens) - 2)]
+            ("tokenizer.ggml.token_type", [1] * (len(tokens) - len(special)) + [3] * len(special)), ("tokenizer.ggml.pre", name),
+            ("tokenizer.ggml.bos_token_id", len(tokens) - 3), ("tokenizer.ggml.eos_token_id", len(tokens) - 2),
+            ("tokenizer.ggml.seperator_token_id", len(tokens) - 2), *more]
+    if name == "whitespace":
+        more.append(("tokenizer.ggml.model", name))
     words = len(tokens) - 269  # beyond those of vocabulary()
     return make("llama", "F32", more, sizes=Sizes(64, 4, 2, 16, 64, 1, words=words))[0], len(tokens) - 1
 
@@ -753,22 +777,22 @@ def server_adapter():
                                   for layer in range(2) for part, rows in (("attn_q", 64), ("ffn_up", 128))}, 4)
 
 
-def greedy(session, prompt, count, rows=None, before=()):
+def greedy(session, prompt, count, rows=None, before=(), more=None):
     """The tokens that follow the prompt; rows: a list that gets the logits of each. before: what earlier runs read, tokens
-    and further inputs."""
+    and further inputs. more: further inputs of the others."""
     past = {i.name: np.zeros([1] + [n if isinstance(n, int) and n > 0 else 0 for n in i.shape[1:]], np.float32)
             for i in session.inputs if i.name.startswith("past")}
-    made, total, parts = [], 0, [*before, (prompt, {})]
+    made, total, parts = [], 0, [*before, (prompt, more or {})]
     while len(made) < count:
-        ids, more = parts.pop(0)
+        ids, feeds = parts.pop(0)
         total += len(ids)
         out = session.run({"input_ids": np.array([ids], np.int64), "attention_mask": np.ones((1, total), np.int64),
-                           **past, **more})
+                           **past, **feeds})
         past = {name: out[name.replace("past_key_values", "present")] for name in past}
         if parts:
             continue
         made.append(int(out["logits"][0, -1].argmax()))
-        parts = [(made[-1:], {})]
+        parts = [(made[-1:], more or {})]
         if rows is not None:
             rows.append(out["logits"][0, -1].astype(np.float64))
     return made
@@ -1176,6 +1200,16 @@ class Gguf(unittest.TestCase):
         for name in ("gpt", "qwen2 gpt-2", "gemma4"):
             with self.assertRaisesRegex(inlay.InlayError, f"by the rule '{name}', which is not supported"):
                 tokenizer(name)
+
+    def test_stripping(self):
+        """White space beside special tokens is dropped as by llama.cpp."""
+        with open(SPLITTERS, encoding="utf-8") as f:
+            wanted = json.load(f)
+        for kind, (name, more, special) in STRIPPING.items():
+            with tokenizer_of(splitting(name, wanted["merges"], more, special)[0]) as session:
+                for one, want in zip(wanted["marked"], wanted["stripped"][kind], strict=True):
+                    self.assertEqual(session.run({"text": np.array([one], object)})["ids"][0].tolist(), want, f"{kind}: {one!r}")
+        self.assertEqual(len({json.dumps(ids) for ids in wanted["stripped"].values()}), len(STRIPPING))
 
     def test_refused(self):
         """What is not understood is named."""

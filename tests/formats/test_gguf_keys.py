@@ -31,7 +31,7 @@ ARCHS = {"llama": "", "gemma3": "", "qwen2moe": "expert|scaling.finetuned", "qwe
          "lfm2moe": "expert|dense|shortconv|head_count_kv", "granitehybrid": "ssm|scale$|finetuned|expert_(used|shared)|head_count_kv",
          "minicpm": "scale$|finetuned|dimension_count", "llama4": "expert|window|interleave|freq_base|dimension_count",
          "cohere2": "layer_norm|logit_scale|window|freq_base|dimension_count", "command-r": "layer_norm|logit_scale",
-         "gemma3n": "sliding|freq_base",
+         "gemma3n": "sliding|freq_base", "qwen2vl": "sections",
          "falcon-h1": "ssm|head_count|dimension_count|attention.*length$|feed_forward"}
 # Another value of each key of the architecture. It changes the tokens of those that read it, or makes the file invalid.
 VALUES = {
@@ -49,10 +49,10 @@ VALUES = {
     ".expert_shared_count": 2, ".expert_weights_scale": 0.25, ".expert_weights_norm": False, ".expert_gating_func": 1,
     ".leading_dense_block_count": 0, ".attention.kv_lora_rank": 16, ".attention.q_lora_rank": 16,
     ".attention.key_length_mla": 24, ".attention.value_length_mla": 8, ".attention.recurrent_layers": [True, True, False, False], ".shortconv.l_cache": 4, ".ssm.conv_kernel": 3, ".ssm.inner_size": 32,
-    ".interleave_moe_layer_step": 1,
+    ".interleave_moe_layer_step": 1, ".rope.dimension_sections": [2, 2, 2, 0],
     ".ssm.state_size": 8, ".ssm.time_step_rank": 2, ".ssm.group_count": 1}
 # Values that llama.cpp has and that are refused.
-REFUSED = {".attention.causal"}
+REFUSED = {".attention.causal", ".rope.dimension_sections"}
 # Several keys together.
 TOGETHER = (
     [("llama", more) for more in (
@@ -159,7 +159,7 @@ class Keys(unittest.TestCase):
         items = {"EACH": wholes, "LAYERS": wholes + (7,), "TEXTS": (8,), "NUMBERS": wholes + real}
         arch_of = {"ALL": "llama", "WINDOWS": "gemma3", "CAPS": "gemma3", "GEMMA2": "gemma2", "SCALES": "granite", "GRANITE": "granite",
                    "GRANITE_DENSE": "granite", "QWEN_MOE": "qwen3moe", "SHARED": "qwen2moe", "ENCODERS": "bert", "DELTA": "qwen35", "YARN": "mistral3", "VISION": "clip",
-                   "LATENT": "deepseek2", "DENSE": "gemma-embedding", "GAPS": "lfm2", "ROUTED": "lfm2moe", "STATES": "qwen35", "SHORT": "lfm2", "STEPS": "llama4", "MEANS": "bert", "LOGITS": "granite"}
+                   "LATENT": "deepseek2", "DENSE": "gemma-embedding", "GAPS": "lfm2", "ROUTED": "lfm2moe", "STATES": "qwen35", "SHORT": "lfm2", "STEPS": "llama4", "PLACES": "qwen2vl", "MEANS": "bert", "LOGITS": "granite"}
         self.assertEqual({row[1] for row in table()}, set(one))
         for name, kind, readers, _ in table():
             arch = arch_of[readers]

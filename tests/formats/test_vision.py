@@ -29,13 +29,16 @@ SIDE, PATCH, WIDTH = 28, 7, 64  # of the encoder's image; of a row
 # name: class, activation, bias of patches, norm before the layers, exchanged names of the network, type
 KINDS = {"clip": (True, "quick", False, True, False, "F32"), "siglip": (False, "gelu", True, False, False, "F32"),
          "older": (True, "quick", False, True, True, "F16"), "silu": (False, "silu", True, True, False, "F32"),
-         "gemma3": (False, "gelu", True, False, False, "F32"), "gemma3 halves": (False, "gelu", True, False, False, "F16")}
+         "gemma3": (False, "gelu", True, False, False, "F32"), "gemma3 halves": (False, "gelu", True, False, False, "F16"),
+         "qwen2vl": (False, "quick", False, False, False, "F32"), "qwen2.5vl": (False, "silu", False, False, False, "F32"),
+         "qwen2.5vl halves": (False, "silu", False, False, False, "F16")}
 # Another value of each key, and what a refusal says if it names a tensor of another shape, or one that is not read, instead.
 VALUES = {".has_vision_encoder": False, ".has_audio_encoder": True, ".projector_type": "ldp", ".vision.projector_type": "ldp",
           ".use_gelu": True, ".use_silu": True, ".vision.image_size": 27, ".vision.patch_size": 5, ".vision.image_mean": [0.1, 0.2, 0.9],
           ".vision.image_std": [0.9, 0.5, 0.1], ".vision.image_grid_pinpoints": [56, 28], ".vision.feature_layer": [1],
           ".vision.embedding_length": 16, ".vision.feed_forward_length": 40, ".vision.attention.head_count": 4,
-          ".vision.block_count": 2, ".vision.attention.layer_norm_epsilon": 0.5, ".vision.projector.scale_factor": 2}
+          ".vision.block_count": 2, ".vision.attention.layer_norm_epsilon": 0.5, ".vision.projector.scale_factor": 2,
+          ".vision.spatial_merge_size": 4, ".vision.n_wa_pattern": 3}
 TENSORS = {".vision.patch_size": "'v.patch_embd.weight'", ".vision.embedding_length": "'v.patch_embd.weight'",
            ".vision.feed_forward_length": r"'v\.blk\.0\.ffn_\w+\.weight'", ".vision.block_count": r"'v\.blk\.[23]\."}
 TOGETHER = ({".projector_type": None, ".vision.projector_type": "mlp"}, {".use_gelu": True, ".use_silu": True},
@@ -43,19 +46,29 @@ TOGETHER = ({".projector_type": None, ".vision.projector_type": "mlp"}, {".use_g
             {".vision.image_grid_pinpoints": []}, {".vision.feature_layer": []}, {".vision.block_count": 4},
             {".vision.image_crop_resolution": 14}, {".vision.mm_patch_merge_type": "spatial_unpad"}, {".has_llava_projector": False})
 CASES = [{key: value} for key in VALUES for value in (None, VALUES[key])] + list(TOGETHER)
+# qwen2vl has no windows unless the key says so; windows of larger patches have 4 of them.
+GRID_CASES = [("qwen2.5vl", {key: value}) for key, values in (
+    (".vision.n_wa_pattern", (None, 0, 3)), (".vision.spatial_merge_size", (None, 2, 4)), (".vision.image_size", (None, 56)),
+    (".use_silu", (False,)), (".vision.attention.head_count", (4, 1)), (".vision.attention.layer_norm_epsilon", (0.5,)),
+    (".vision.block_count", (2,))) for value in values] + [("qwen2vl", {".vision.n_wa_pattern": 2}), ("qwen2vl", {".use_gelu": True})]
 GEMMA_CASES = [{".vision.projector.scale_factor": value} for value in (None, 1, 2, 3)] + [{".vision.block_count": 2}]
+ALL_CASES = [("clip", more) for more in CASES] + [("gemma3", more) for more in GEMMA_CASES] + GRID_CASES
 # Language models, their vision parts, and the texts around an image.
-LANGUAGES = {"llama": ("clip", "", ""), "gemma3": ("gemma3", "<start_of_image>", "<end_of_image>")}
+LANGUAGES = {"llama": ("clip", "", ""), "gemma3": ("gemma3", "<start_of_image>", "<end_of_image>"),
+             "qwen2vl": ("qwen2.5vl", "<|vision_start|>", "<|vision_end|>")}
 IMAGES = {"square": (SIDE, SIDE), "wide": (61, 23), "tall": (9, 40), "grey": (SIDE, SIDE)}
+# Of encoders of any size, whose windows have 8 x 8 patches of 14 pixels: parts of windows at both edges, and one window.
+GRID_IMAGES = {**IMAGES, "windows": (260, 150), "window": (112, 112), "odd": (131, 371), "fraction": (95, 64)}
 
 
 def vision(kind, more=(), width=WIDTH):
     """A small vision part with random weights; width: of its rows."""
     has_class, activation, biased, normed, exchanged, floats = KINDS[kind]
     rng, size, hidden, layers, model = np.random.default_rng(11), 32, 48, 3, files.Writer("clip", {}, more)
-    gemma = kind.startswith("gemma3")
-    for key, value in ((".has_vision_encoder", True), (".projector_type", "gemma3" if gemma else "mlp"), (".use_gelu", activation == "gelu"),
-                       (".use_silu", activation == "silu"), (".vision.image_size", SIDE), (".vision.patch_size", PATCH),
+    gemma, qwen = kind.startswith("gemma3"), kind.startswith("qwen")
+    gated, patch = kind.startswith("qwen2.5"), 14 if qwen else PATCH
+    for key, value in ((".has_vision_encoder", True), (".projector_type", "gemma3" if gemma else kind.split()[0] + "_merger" if qwen else "mlp"), (".use_gelu", activation == "gelu"),
+                       (".use_silu", activation == "silu"), (".vision.image_size", SIDE), (".vision.patch_size", patch),
                        (".vision.embedding_length", size), (".vision.feed_forward_length", hidden),
                        (".vision.projection_dim", width), (".vision.block_count", layers),
                        (".vision.attention.head_count", 2), (".vision.attention.layer_norm_epsilon", 1e-5),
@@ -63,6 +76,8 @@ def vision(kind, more=(), width=WIDTH):
         model.add(key, value)
     if gemma:
         model.add(".vision.projector.scale_factor", 2)
+    if gated:
+        model.add(".vision.n_wa_pattern", 2)
 
     def add(name, *shape, around=0.0, scale=None):
         kind = floats if name.endswith("weight") and len(shape) > 1 and "position" not in name else "F32"
@@ -72,14 +87,18 @@ def vision(kind, more=(), width=WIDTH):
 
     def norm(name):
         add(name + ".weight", size, around=1.0)
-        add(name + ".bias", size)
+        if not gated:
+            add(name + ".bias", size)
 
     def linear(name, rows, columns):
         add(name + ".weight", rows, columns)
         add(name + ".bias", rows)
 
-    add("v.patch_embd.weight", size, 3, PATCH, PATCH)
-    add("v.position_embd.weight", (SIDE // PATCH) ** 2 + has_class, size, scale=0.5)
+    add("v.patch_embd.weight", size, 3, patch, patch)
+    if qwen:
+        add("v.patch_embd.weight.1", size, 3, patch, patch)
+    else:
+        add("v.position_embd.weight", (SIDE // PATCH) ** 2 + has_class, size, scale=0.5)
     if has_class:
         add("v.class_embd", size)
     if biased:
@@ -93,13 +112,15 @@ def vision(kind, more=(), width=WIDTH):
         norm(p + "ln2")
         for part in ("q", "k", "v", "out"):
             linear(f"{p}attn_{part}", size, size)
+        if gated:
+            linear(p + "ffn_gate", hidden, size)
         linear(p + ("ffn_down" if exchanged else "ffn_up"), hidden, size)
         linear(p + ("ffn_up" if exchanged else "ffn_down"), size, hidden)
     if gemma:
         add("mm.input_projection.weight", size, width)
         add("mm.soft_emb_norm.weight", size, around=1.0)
         return model.bytes()
-    linear("mm.0", width, size)
+    linear("mm.0", width, 4 * size if qwen else size)
     linear("mm.2", width, width)
     return model.bytes()
 
@@ -121,7 +142,16 @@ def png(width, height, grey=False):
 
 
 def image(name):
-    return png(*IMAGES[name], grey=name == "grey")
+    return png(*GRID_IMAGES[name], grey=name == "grey")
+
+
+def images_of(kind):
+    return GRID_IMAGES if kind.startswith("qwen") else IMAGES
+
+
+def image_of(kind):
+    """The image that keys are tried with."""
+    return "windows" if kind.startswith("qwen") else "wide"
 
 
 def with_keys(more, kind="clip"):
@@ -149,14 +179,14 @@ class Vision(unittest.TestCase):
             wanted = json.load(f)
         self.assertEqual(sorted(VALUES), sorted(row[0] for row in table() if row[2] == "VISION"))
         obeyed, refused = set(), set()
-        for more, kind in [(more, "clip") for more in CASES] + [(more, "gemma3") for more in GEMMA_CASES]:
+        for kind, more in ALL_CASES:
             name = case_name(more, kind)
             want = wanted[name]
             words = "|".join([re.escape(key) for key in more] + [TENSORS[key] for key in more if key in TENSORS])
             with self.subTest(name):
                 try:
                     with self.open(with_keys(more, kind)) as session:
-                        rows = session.run({"image": np.frombuffer(image("wide"), np.uint8)})["image_rows"]
+                        rows = session.run({"image": np.frombuffer(image(image_of(kind)), np.uint8)})["image_rows"]
                 except inlay.InlayError as error:
                     self.assertRegex(str(error), words)
                     refused |= set(more)
@@ -173,7 +203,7 @@ class Vision(unittest.TestCase):
             wanted = json.load(f)
         for kind in KINDS:
             with self.open(vision(kind)) as session:
-                for name in IMAGES:
+                for name in images_of(kind):
                     rows = session.run({"image": np.frombuffer(image(name), np.uint8)})["image_rows"]
                     want = wanted[f"{kind} {name}"]
                     with self.subTest(f"{kind} {name}"):
@@ -187,15 +217,21 @@ class Vision(unittest.TestCase):
         for arch, (kind, *_) in LANGUAGES.items():
             data, _ = language(arch)
             with self.open(data) as plain, self.open(data, image_rows=1) as session, self.open(vision(kind)) as encoder:
-                self.assertNotIn("image_rows", [i.name for i in plain.inputs])
+                self.assertFalse([i.name for i in plain.inputs if i.name.startswith("image")])
                 first, begin, end, text = wanted["text " + arch]
                 np.testing.assert_array_equal(files.logits_of(session, first + text), files.logits_of(plain, first + text))
-                for name in IMAGES:
-                    rows = encoder.run({"image": np.frombuffer(image(name), np.uint8)})["image_rows"]
-                    places = [-1 - i for i in range(len(rows))]
+                for name in images_of(kind):
+                    made = encoder.run({"image": np.frombuffer(image(name), np.uint8)})
+                    rows = made["image_rows"]
+                    places, shifts, later = [-1 - i for i in range(len(rows))], {}, {}
+                    if "image_grid" in made:  # what positions differ by: a time, a row and a column
+                        down, across = made["image_grid"]
+                        self.assertEqual(down * across, len(rows))
+                        shifts = {"image_shifts": np.array([[-i, i // across - i, i % across - i] for i in range(len(rows))])}
+                        later = {"image_shifts": np.full((1, 3), max(down, across) - len(rows))}
                     want = wanted[f"answer {arch} {name}"]
-                    self.assertEqual(files.greedy(session, end + text, len(want), before=[(first + begin, {}), (places, {"image_rows": rows})]),
-                                     want, f"{arch} {name}")
+                    self.assertEqual(files.greedy(session, end + text, len(want), more=later, before=[
+                        (first + begin, {}), (places, {"image_rows": rows, **shifts})]), want, f"{arch} {name}")
             if arch == "llama":  # in one run, too
                 tokens, want = first + places + text, want[0]
                 with self.open(data, image_rows=1) as session:
@@ -218,6 +254,12 @@ class Vision(unittest.TestCase):
                 continue
             with self.assertRaisesRegex(inlay.InlayError, words, msg=str(more)):
                 self.open(vision("clip", [more]))
+        for name in ("adapter", "cogvlm", "gemma3nv", "gemma4v", "glm4v", "glm_edge", "granite4_vision", "idefics3", "internvl", "janus_pro", "kimivl",
+                     "ldpv2", "lfm2", "lightonocr", "llama4", "minicpmv", "phi4", "pixtral", "qwen3vl_merger", "resampler", "ultravox", "youtuvl"):
+            with self.assertRaisesRegex(inlay.InlayError, "projector_type"):
+                self.open(vision("clip", [(".projector_type", name)]))
+        with self.assertRaisesRegex(inlay.InlayError, "use_silu"):  # a gate with another activation
+            self.open(vision("qwen2.5vl", [(".use_silu", False)]))
         with self.open(vision("clip")) as session, self.assertRaises(inlay.InlayError):
             session.run({"image": np.frombuffer(b"no image", np.uint8)})
 
@@ -237,7 +279,7 @@ class Vision(unittest.TestCase):
 
             for arch, (kind, *_) in reversed(LANGUAGES.items()):
                 model, parts = write("model.gguf", language(arch)[0]), write("mmproj.gguf", vision(kind))
-                for name in ("square", "tall"):
+                for name in ("square", "tall", "windows")[:3 if kind.startswith("qwen") else 2]:
                     done = chat("--vision", parts, "--image", write(name + ".png", image(name)))
                     self.assertEqual(done.returncode, 0, done.stderr)
                     self.assertEqual(json.loads(done.stdout)["messages"][-1]["content"], wanted[f"said {arch} {name}"])
@@ -329,8 +371,9 @@ class Vision(unittest.TestCase):
 
 
 def language(arch="llama"):
-    """A language model whose chats are the texts of the messages."""
-    return files.make(arch, "F32", [("tokenizer.chat_template", "{{ bos_token }}{% for m in messages %}{{ m['content'] }}{% endfor %}")])
+    """A language model whose chats are the texts of the messages, behind the token that begins texts if there is one."""
+    begin = "" if arch == "qwen2vl" else "{{ bos_token }}"
+    return files.make(arch, "F32", [("tokenizer.chat_template", begin + "{% for m in messages %}{{ m['content'] }}{% endfor %}")])
 
 
 def record_answers(root, made, arch, kind, marks):
@@ -341,7 +384,7 @@ def record_answers(root, made, arch, kind, marks):
     with files.peer(root, "--mmproj", "/tmp/mmproj.gguf"):
         with urllib.request.urlopen(f"http://127.0.0.1:{files.PORT}/props") as reply:
             mark = json.load(reply)["media_marker"]
-        for name in IMAGES:
+        for name in images_of(kind):
             prompt = {"prompt_string": mark + "the inner", "multimodal_data": [base64.b64encode(image(name)).decode()]}
             answer = files.ask(files.PORT, "completion", prompt=prompt, n_predict=10, temperature=0, return_tokens=True, cache_prompt=False)
             made[f"answer {arch} {name}"], made[f"said {arch} {name}"] = answer["tokens"], answer["content"]
@@ -379,12 +422,12 @@ def record(root):
         if "text " + arch not in made:
             record_answers(root, made, arch, kind, marks)
     for kind in KINDS:
-        for name in IMAGES:
+        for name in images_of(kind):
             if f"{kind} {name}" not in made:
                 made[f"{kind} {name}"] = rows_of_peer(root, vision(kind), name)
-    for more, kind in [(more, "clip") for more in [{}] + CASES] + [(more, "gemma3") for more in [{}] + GEMMA_CASES]:
+    for kind, more in [(kind, {}) for kind in ("clip", "gemma3", "qwen2vl", "qwen2.5vl")] + ALL_CASES:
         if case_name(more, kind) not in made:
-            made[case_name(more, kind)] = rows_of_peer(root, with_keys(more, kind), "wide")
+            made[case_name(more, kind)] = rows_of_peer(root, with_keys(more, kind), image_of(kind))
     with open(ROWS, "w", encoding="utf-8") as f:
         f.write("{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in made.items()) + "\n}\n")
 

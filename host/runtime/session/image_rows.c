@@ -9,31 +9,34 @@
  *
  *     ids < 0, image_rows_last, -1 -> Where -> last_position of GroupQueryAttention
  *
- * By default there is one row, of zeros. */
+ * If the model has a constant `image_shifts.none` [1, n], an input `image_shifts` takes its place, of one row or of one
+ * for each new token. `image_turns.cos` and `image_turns.sin`, which are made of it, are read instead of `rotary.cos`
+ * and `rotary.sin`.
+ *
+ * By default both inputs have one row, of zeros. */
 #include "base/memory.h"
 #include "inlay/check.h"
 #include "session/session.h"
 #include <string.h>
 
-static const char NAME[] = "image_rows";
+static const char NAME[] = "image_rows", SHIFTS[] = "image_shifts", NO_SHIFTS[] = "image_shifts.none";
 
 enum { EMBEDDING_RANK = 3, LAST_POSITION = 16 /* input of GroupQueryAttention */ };
 
-/* The input, by default one row. INLAY_NONE: out of memory. */
-static uint32_t add_input(struct graph *graph, int64_t width)
+/* The input, by default one row of zeros. INLAY_NONE: out of memory. */
+static uint32_t add_input(struct graph *graph, const char *name, inlay_dtype dtype, int64_t width)
 {
     struct arena *memory = &graph->model->arena;
+    const size_t bytes = (size_t)width * (dtype == INLAY_FLOAT ? sizeof(float) : sizeof(int64_t));
     const int64_t *dims = arena_copy(memory, (int64_t[]){ 1, width }, 2 * sizeof width);
-    float *zeros = arena_array(memory, (size_t)width, sizeof *zeros);
+    char *zeros = arena_array(memory, bytes, 1);
 
     if (dims == NULL || zeros == NULL)
         return INLAY_NONE;
-    for (int64_t i = 0; i < width; i++)
-        zeros[i] = 0;
+    memset(zeros, 0, bytes);
     return graph_add_list_input(
-        graph, NAME, NAME,
-        &(inlay_tensor_view){
-            .data = zeros, .bytes = (uint64_t)width * sizeof *zeros, .dims = dims, .rank = 2, .dtype = INLAY_FLOAT });
+        graph, name, name,
+        &(inlay_tensor_view){ .data = zeros, .bytes = bytes, .dims = dims, .rank = 2, .dtype = dtype });
 }
 
 /* Replaces a value as the input of the nodes below `count`. */
@@ -76,11 +79,29 @@ static bool show_later(struct graph *graph, uint32_t count, uint32_t is_row, uin
     return true;
 }
 
+/* Gives the rows positions of their own. false: out of memory. */
+static bool shift(struct graph *graph, uint32_t count)
+{
+    static const char *const turns[][2] = { { "rotary.cos", "image_turns.cos" }, { "rotary.sin", "image_turns.sin" } };
+    const uint32_t constant = graph_find_value(graph, NO_SHIFTS);
+    uint32_t input;
+
+    if (constant == INLAY_NONE)
+        return true;
+    input = add_input(graph, SHIFTS, INLAY_INT64, graph->values[constant].info.dims[1].value);
+    if (input == INLAY_NONE)
+        return false;
+    replace(graph, count, constant, input);
+    for (int i = 0; i < 2; i++)
+        replace(graph, count, graph_find_value(graph, turns[i][0]), graph_find_value(graph, turns[i][1]));
+    return true;
+}
+
 /* false: out of memory. */
 static bool rewrite(struct graph *graph, uint32_t ids, uint32_t embeddings, int64_t width)
 {
     const uint32_t count = graph->node_count;
-    uint32_t rows = add_input(graph, width), zero, minus_one, last, known, place, is_row, mixed;
+    uint32_t rows = add_input(graph, NAME, INLAY_FLOAT, width), zero, minus_one, last, known, place, is_row, mixed;
     const bool good = rows != INLAY_NONE && session_insert_number(graph, 0, &zero) &&
                       session_insert_number(graph, -1, &minus_one) && session_insert_number(graph, -1, &last) &&
                       session_insert_node(graph, NAME, "Max", (uint32_t[]){ ids, zero }, 2, &known) &&
@@ -96,7 +117,7 @@ static bool rewrite(struct graph *graph, uint32_t ids, uint32_t embeddings, int6
         replace(graph, count, ids, known);
         replace(graph, count, embeddings, mixed);
     }
-    return good;
+    return good && shift(graph, count);
 }
 
 inlay_status session_take_image_rows(graph_model *model, const inlay_options *options, inlay_diag *diag)

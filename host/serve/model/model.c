@@ -18,7 +18,7 @@ enum { CHOSEN_BATCH = 4 }; /* max_batch of models that gain by batches, if no se
 /* The number of inputs that requests may have: all but those of options image_rows and last_logits, the last ones. */
 static uint32_t request_inputs(const inlay_session *session)
 {
-    static const char *const own[] = { "last_logits", "image_rows" };
+    static const char *const own[] = { "last_logits", "image_shifts", "image_rows" };
     uint32_t count = inlay_session_input_count(session);
 
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {

@@ -34,6 +34,8 @@ struct lane {
     bool drafts;        /* the draft model guesses for its only text; its step follows */
     bool is_drafted;    /* the guesses of its run are those of the draft model */
     bool has_image;     /* rows of an image are bound to its context */
+    bool has_shifts;    /* its shifts are bound to its context */
+    int64_t *shifts;    /* [max_sequences or IMAGE_TOKENS, IMAGE_AXES] of its run; owned; NULL: the model has none */
     bool plain;         /* its run failed with guesses, and is repeated without */
     struct lane *queue; /* lanes whose steps are to be run when the lock is released */
 };

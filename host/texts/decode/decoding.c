@@ -306,6 +306,7 @@ static void decoder_close(void *runner)
         decoder->model->program->close(&lane->step);
         inlay_value_unref(lane->adapter_input);
         free(lane->adapters);
+        free(lane->shifts);
         free((void *)lane->texts);
     }
     prefixes_destroy(decoder->prefixes);
@@ -324,6 +325,14 @@ static bool lane_init(struct lane *lane, struct decoder *decoder)
     lane->decoder = decoder;
     lane->texts = calloc(model->limits.max_sequences, sizeof(decoding_text *));
     lane->adapters = calloc(model->limits.max_sequences, sizeof *lane->adapters);
+    if (model->image_shifts != INLAY_NONE) {
+        const size_t most =
+            model->limits.max_sequences > IMAGE_TOKENS ? model->limits.max_sequences : (size_t)IMAGE_TOKENS;
+
+        lane->shifts = calloc(most, IMAGE_AXES * sizeof *lane->shifts);
+        if (lane->shifts == NULL)
+            return false;
+    }
     step->model = model;
     step->finish = finish_step;
     step->user = lane;

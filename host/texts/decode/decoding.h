@@ -31,6 +31,10 @@ typedef struct image_span {
     size_t first, count;
     const float *rows; /* [count, width of the model's input image_rows] */
     bool whole;        /* one run reads all rows, IMAGE_TOKENS at most, because they see each other */
+    /* The rows are those of a grid with so many columns, and the model has the input image_shifts: the position of each
+     * row has a time, which is the same for the image, a row and a column. The text continues behind the largest of
+     * them. 0: each row has a position as tokens have. */
+    size_t columns;
 } image_span;
 
 /* A text. Its owner sets the first part; the functions are called under the model's lock of texts, sequentially. */
@@ -69,6 +73,10 @@ struct decoding_text {
     uint64_t compute_ns;  /* time of the runs that the text was in */
     uint64_t rows;        /* largest number of texts in one of these runs */
 };
+
+enum { IMAGE_AXES = 3 }; /* time, row and column */
+/* What the position of the text's token or row i, along each axis, differs by from i. */
+void decoding_shifts(const decoding_text *text, size_t i, int64_t out[IMAGE_AXES]);
 
 /* Generates texts, linked by next. INLAY_BUSY: max_waiting texts wait already. From here on another thread may end the
  * texts. */

@@ -171,6 +171,54 @@ static inlay_status bind_image(struct lane *lane, const image_span *image, inlay
     return status;
 }
 
+void decoding_shifts(const decoding_text *text, size_t i, int64_t out[IMAGE_AXES])
+{
+    int64_t shift = 0;
+
+    for (uint32_t k = 0; k < text->image_count; k++) {
+        const image_span *image = &text->images[k];
+        const size_t rows = image->columns > 0 ? image->count / image->columns : 0, at = i - image->first;
+
+        if (i < image->first || image->columns == 0)
+            break;
+        if (at < image->count) {
+            out[0] = shift - (int64_t)at;
+            out[1] = out[0] + (int64_t)(at / image->columns);
+            out[2] = out[0] + (int64_t)(at % image->columns);
+            return;
+        }
+        shift += (int64_t)(rows > image->columns ? rows : image->columns) - (int64_t)image->count;
+    }
+    out[0] = out[1] = out[2] = shift;
+}
+
+/* Binds what the positions of the lane's next run differ by from the numbers of its tokens. */
+static inlay_status bind_shifts(struct lane *lane, const image_span *image, inlay_diag *diag)
+{
+    const uint32_t count = image != NULL ? (uint32_t)lane->columns : lane->row_count;
+    const int64_t dims[2] = { count, IMAGE_AXES };
+    inlay_value *value = NULL;
+    inlay_status status = INLAY_OK;
+    bool differs = false;
+
+    for (uint32_t i = 0; i < count && lane->shifts != NULL; i++) {
+        const decoding_text *text = lane->texts[image != NULL ? 0 : i];
+
+        decoding_shifts(text, text->read + (image != NULL ? i : 0), lane->shifts + (size_t)i * IMAGE_AXES);
+        differs |= text->image_count > 0;
+    }
+    if (!differs && !lane->has_shifts)
+        return INLAY_OK;
+    if (differs)
+        status = inlay_value_borrow(INLAY_INT64, 2, dims, lane->shifts, count * IMAGE_AXES * sizeof *lane->shifts,
+                                    &value, diag);
+    if (status == INLAY_OK)
+        status = inlay_context_set_input(lane->step.context, lane->decoder->model->image_shifts, value, diag);
+    inlay_value_unref(value);
+    lane->has_shifts = status == INLAY_OK && differs;
+    return status;
+}
+
 /* Binds the adapters of the lane's texts, if the model has some. */
 static inlay_status bind_adapters(struct lane *lane, inlay_diag *diag)
 {
@@ -220,6 +268,8 @@ inlay_status lane_prepare(struct lane *lane, inlay_diag *diag)
     lane->columns = columns = step_tokens(lane, &image);
     if (status == INLAY_OK)
         status = bind_image(lane, image, diag);
+    if (status == INLAY_OK)
+        status = bind_shifts(lane, image, diag);
     if (image != NULL)
         tokens = lane->decoder->image_tokens;
     if (status == INLAY_OK)

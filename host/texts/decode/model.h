@@ -62,6 +62,7 @@ typedef struct decode_model {
     uint32_t last_logits;          /* input of option last_logits; INLAY_NONE: all tokens have logits */
     uint32_t image_rows;           /* input of option image_rows; INLAY_NONE: missing */
     int64_t image_width;           /* of its rows */
+    uint32_t image_shifts;         /* input of option image_rows: what positions differ by; INLAY_NONE: missing */
     uint32_t logits;               /* output */
     uint32_t adapter_count;        /* LoRA adapters of the session */
     bool has_states;

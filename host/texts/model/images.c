@@ -17,12 +17,13 @@ struct encoded_image {
     uint32_t references;
     void *file; /* [file_bytes] owned, like rows */
     size_t file_bytes, count;
-    float *rows; /* [count, width] */
+    float *rows;    /* [count, width] */
+    size_t columns; /* of the grid that the rows are of; 0: none */
 };
 
 struct image_encoder {
     inlay_context *context;
-    uint32_t input, output;
+    uint32_t grid; /* output, rows and columns; INLAY_NONE: the rows of an image have positions as tokens have */
     int64_t width;
     const char *begin, *end; /* texts of the tokens around an image, borrowed from the session; "": none */
     bool whole;              /* one run must read all rows of an image */
@@ -31,6 +32,18 @@ struct image_encoder {
     struct encoded_image *first;
     uint64_t images, uses;
 };
+
+/* The output of that name; INLAY_NONE: there is none. */
+static uint32_t find_grid(const inlay_session *session)
+{
+    inlay_io_info info = { .struct_size = sizeof info };
+
+    return inlay_session_output_count(session) == 2 && inlay_session_output(session, 1, &info) == INLAY_OK &&
+                   strcmp(info.name, "image_grid") == 0 && info.dtype == INLAY_INT64 && info.rank == 1 &&
+                   info.dims[0] == 2
+               ? 1
+               : INLAY_NONE;
+}
 
 /* A property of the session's model; "": it has none. */
 static const char *property(const inlay_session *session, const char *name)
@@ -52,16 +65,18 @@ inlay_status image_encoder_create(inlay_session *session, const decode_model *mo
                                   inlay_diag *diag)
 {
     inlay_io_info in = { .struct_size = sizeof in }, out = { .struct_size = sizeof out };
+    const uint32_t grid = find_grid(session);
     image_encoder *encoder;
     inlay_status status;
 
     *out_encoder = NULL;
-    if (inlay_session_input_count(session) != 1 || inlay_session_output_count(session) != 1 ||
+    if (inlay_session_input_count(session) != 1 ||
+        inlay_session_output_count(session) != (grid != INLAY_NONE ? 2u : 1u) ||
         inlay_session_input(session, 0, &in) != INLAY_OK || inlay_session_output(session, 0, &out) != INLAY_OK ||
         in.dtype != INLAY_UINT8 || in.rank != 1 || out.dtype != INLAY_FLOAT || out.rank != 2)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "it is no vision part: it needs one input, the bytes of an image, and one output, "
-                          "[rows, width]");
+                          "[rows, width], before image_grid");
     if (model->image_rows == INLAY_NONE || !model->rows.in_parts)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "the language model takes no rows of images");
     if (out.dims[1] != model->image_width)
@@ -74,10 +89,15 @@ inlay_status image_encoder_create(inlay_session *session, const decode_model *mo
             diag, INLAY_INVALID_ARGUMENT,
             "it is the vision part of another kind of model: one of the two lets the rows of an image see "
             "each other, and the other one does not");
+    if ((grid == INLAY_NONE) != (model->image_shifts == INLAY_NONE))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "it is the vision part of another kind of model: one of the two gives the rows of an image "
+                          "positions with a row and a column, and the other one does not");
     encoder = calloc(1, sizeof *encoder);
     if (encoder == NULL)
         return no_memory(diag, "for the encoder of images");
     encoder->width = model->image_width;
+    encoder->grid = grid;
     encoder->begin = property(session, "image_begin");
     encoder->end = property(session, "image_end");
     encoder->whole = sees_whole_images(session);
@@ -157,6 +177,12 @@ static inlay_status encode(image_encoder *encoder, struct encoded_image *image, 
     if (encoder->whole && image->count > IMAGE_TOKENS)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the image has %zu rows that see each other; the most are %d",
                           image->count, IMAGE_TOKENS);
+    if (encoder->grid != INLAY_NONE) {
+        const int64_t *grid = inlay_value_data(inlay_context_output(encoder->context, encoder->grid));
+
+        INLAY_CHECK(grid[0] > 0 && grid[1] > 0 && (size_t)(grid[0] * grid[1]) == image->count);
+        image->columns = (size_t)grid[1];
+    }
     image->rows = malloc(inlay_value_bytes(rows));
     if (image->rows == NULL)
         return no_memory(diag, "for the rows of an image");
@@ -243,7 +269,7 @@ static inlay_status add_image(image_prompt *prompt, const image_file *file, inla
         return status;
     prompt->images[prompt->image_count] = image;
     prompt->spans[prompt->image_count++] =
-        (image_span){ prompt->count, image->count, image->rows, prompt->encoder->whole };
+        (image_span){ prompt->count, image->count, image->rows, prompt->encoder->whole, image->columns };
     more = realloc(prompt->tokens, (prompt->count + image->count) * sizeof *more);
     if (more == NULL)
         return no_memory(diag, "for the tokens of the prompt");

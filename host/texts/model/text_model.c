@@ -232,12 +232,13 @@ static bool read_chat(text_model *text, const text_source *source)
     return text->begin != NULL && text->end != NULL && good;
 }
 
-/* The input of option image_rows. */
+/* The inputs of option image_rows. */
 static void find_image_rows(const inlay_session *session, decode_model *decode)
 {
     inlay_io_info info = { .struct_size = sizeof info };
 
     decode->image_rows = inlay_session_find_input(session, "image_rows");
+    decode->image_shifts = inlay_session_find_input(session, "image_shifts");
     decode->image_width = 0;
     if (decode->image_rows == INLAY_NONE)
         return;

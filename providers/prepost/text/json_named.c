@@ -38,7 +38,7 @@ static const struct {
     { " qwen2 deepseek-r1-qwen kormo f2llmv2 stablelm2 megrez hunyuan solar-open grok-2 ", { CL100K("") }, false },
     { " gpt-2 phi-2 jina-es jina-de gigachat jina-v2-es jina-v2-de a.x-4.0 mellum modern-bert mpt olmo jais exaone4 "
       "trillion "
-      "granite-docling ",
+      "granite-docling jina-v1-en jina-v2-code roberta-bpe ",
       { GPT2 },
       false },
     { " smollm starcoder refact command-r codeshell exaone minerva-7b mellum2 ", { "\\p{N}", GPT2 }, false },
@@ -101,6 +101,9 @@ static const struct {
                  "|[^\\r\\n\\p{L}\\p{N}]?" NOT_HAN(UPPER) "+" NOT_HAN(LOWER) "*(?i:" ENGLISH ")?|\\p{N}{1,3}" ENDS },
       false },
     { " laguna ", { "[^\\n]+|[\\n]+", CL100K("") }, false },
+    { " chameleon ",
+      { "<sentinel:[0-9]+>", "IMGIMG[A-I]{1,4}Z", "[\\t\\n]|    |  ", "\\p{N}", "[\\p{P}!-/:-@\\[-`{-~]", GPT2 },
+      false },
 };
 
 const char *const *find_named_splitter(const char *name, bool *out_ignores_merges)
