@@ -1,5 +1,18 @@
 /* In place of tokenizer.c where libunistring is not installed: there is no tokenizer. */
 #include "texts/tokens/tokenizer.h"
+#include <stdio.h>
+
+struct tokenizer *tokenizer_open(const char *path, char *error, size_t bytes)
+{
+    (void)path;
+    (void)snprintf(error, bytes, "this build has no tokenizers: libunistring was not installed");
+    return NULL;
+}
+
+void tokenizer_close(struct tokenizer *tokenizer)
+{
+    (void)tokenizer;
+}
 
 bool tokenizer_encode(const struct tokenizer *model, const char *text, bool whole, int64_t **tokens, size_t *count)
 {

@@ -104,7 +104,7 @@ static const cli_option options_of_plugin_check[] = {
       CLI_SET(plugin_check_args, check.may_abort) },
     { "time-limit", "SECONDS", "Longest call of the plugin (default: 60)",
       CLI_NUMBER(plugin_check_args, check.time_limit, 0.1, 86400) },
-    { "compile-budget", "SECONDS", "Time of all compiles (default: 40 with --quick, else 400); later cases are skipped",
+    { "compile-budget", "SECONDS", "Time of all compiles (default: 400, 40 if --quick)",
       CLI_NUMBER(plugin_check_args, check.compile_budget, 0.1, 1e6) },
     { "max-compiles", "N", "Most compiles of the plugin (default: any number)",
       CLI_NUMBER(plugin_check_args, check.max_compiles, 1, 1e9) },
