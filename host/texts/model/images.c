@@ -180,7 +180,12 @@ static inlay_status encode(image_encoder *encoder, struct encoded_image *image, 
     if (encoder->grid != INLAY_NONE) {
         const int64_t *grid = inlay_value_data(inlay_context_output(encoder->context, encoder->grid));
 
-        INLAY_CHECK(grid[0] > 0 && grid[1] > 0 && (size_t)(grid[0] * grid[1]) == image->count);
+        if (grid[1] <= 0 || image->count % (size_t)grid[1] != 0 ||
+            grid[0] != (int64_t)(image->count / (size_t)grid[1]))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "the vision part says that the %zu rows of an image are a grid of %lld rows and %lld "
+                              "columns",
+                              image->count, (long long)grid[0], (long long)grid[1]);
         image->columns = (size_t)grid[1];
     }
     image->rows = malloc(inlay_value_bytes(rows));
