@@ -12,7 +12,7 @@
 #                           release, and of its tests those nearest to what changed since COMMIT (the commit before the
 #                           last one), for four minutes; tests/quick.py says which are left out
 #
-# On two idle cores: 23 minutes with ccache, 30 to 50 without; README.md has the seconds of each part.
+# On two idle cores: 29 minutes with ccache, and 10 to 20 more without. README.md has the seconds of each part.
 # Needs the network only for missing Debian packages and, once per build, for the npm packages of tests/serve and
 # tests/node (npm.json; those tests are skipped if the registry cannot be reached). Uses ccache if it is installed.
 set -uo pipefail

@@ -2,7 +2,7 @@
 # Runs every command of a README with an installation, and compares the output with the README.
 #   readme.sh [--record DIR] README BUILD_DIR CC GENERATOR [PAGE]...
 # Pages are read after the README, in the same shell. --record writes for the documentation (sdk/docs/build.sh) what each
-# command printed to DIR/FILE.LINE, and copies the reports (*.html) that are in the shell's first folder at the end.
+# command printed to DIR/FILE.LINE, and copies the reports (*.html) that are in the folder of the shell at the end.
 #
 # A line `    $ command` of the README is run; lines `    > more` continue it. The following indented lines are the
 # expected output, in which `...` stands for any text and, on a separate line, for any number of lines; times, ratios
@@ -102,8 +102,8 @@ for readme in "${pages[@]}"; do
     finish
 done
 if [ -n "$record" ]; then
-    for report in "$tmp"/checkout/*.html; do
-        [ ! -e "$report" ] || sed "s|$HOME|~|g" "$report" >"$record/$(basename "$report")"
+    for report in *.html; do
+        [ ! -e "$report" ] || sed "s|$HOME|~|g" "$report" >"$record/$report"
     done
 fi
 echo "$commands commands, $wrong wrong"
