@@ -1,5 +1,4 @@
-/* Mersenne Twister, see twister.h. All loops but those of the seed and of the exact
- * logarithm are vectorised. */
+/* Mersenne Twister, see twister.h. All loops but those of the seed and of the exact logarithm are vectorised. */
 #define _GNU_SOURCE /* clock_gettime */
 #include "reference/twister.h"
 #include "inlay/check.h"

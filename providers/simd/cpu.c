@@ -19,8 +19,8 @@
 /* Bytes that a core reads per nanosecond from the first-level cache to execute the kernels that do not multiply as fast
  * as the cost models say; a core that reads more is as fast. */
 #define ENOUGH_BYTES 200.0
-/* Float operations per nanosecond, with registers of 32 bytes, of the core on which these kernels were timed: all cores
- * do as many in a cycle, so that fewer are a slower clock. */
+/* Float operations per nanosecond, with registers of 32 bytes, of the core on which these kernels were timed. Cores
+ * with AVX-512 all do 32 of them in a cycle, so the rate stands for the clock. */
 #define ENOUGH_FLOPS 117.0
 
 static const char *const level_names[CPU_LEVEL_COUNT] = { "baseline", "neon_dot", "neon_i8mm", "rvv",

@@ -11,8 +11,8 @@ typedef struct memory_speed {
     double paged_bytes; /* read from main memory by one thread, in pages of 4 KB, such as those of a model's file */
     double near_size;   /* of the cache next to a core */
     double shared_size; /* of the cache that cores share */
-    /* Minor 1: */
-    double copied_bytes; /* read and written by one thread that copies data in the shared cache; 0: not known */
+    /* Read and written by one thread that copies data in the shared cache; 0, or beyond struct_size: not known. */
+    double copied_bytes;
 } memory_speed;
 typedef struct ext_memory_speed {
     uint64_t struct_size;

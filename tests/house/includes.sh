@@ -7,8 +7,8 @@
 # longest listed prefix of a path applies. Beyond the host: providers include no header of the host, and the host none
 # of theirs; ops includes neither of the two, and sdk includes only itself. Exceptions: tools include loops of
 # providers/simd; texts/tokens includes prepost/text/text.h, the tokenizers, and texts/speech the headers of sound files
-# and spectrograms in prepost/audio, which are libraries; providers/remote, which is part of libinlay, includes base, threads and plugin/isolate.h; probe includes
-# remote/shared.h, and library remote/remote.h.
+# and spectrograms in prepost/audio, which are libraries; providers/remote, which is part of libinlay, includes base,
+# threads and plugin/isolate.h; probe includes remote/shared.h, and library remote/remote.h.
 # The picture in host/README.md must have every folder of EDGES, each above all folders that it includes; its table of
 # sub-folders must have every sub-folder, in the order of EDGES.
 set -eu

@@ -225,6 +225,9 @@ def refused(right):
         says(setting.split("=", maxsplit=1)[0], "verify-run", "run.proof")
     path.write_text(json.dumps(proof | {"more": 1}), encoding="utf-8")
     says("more", "verify-run", "run.proof")
+    for change, text in ((-1, "an earlier version"), (1, "a newer version")):
+        path.write_text(json.dumps(proof | {"inlay_proof": proof["inlay_proof"] + change}), encoding="utf-8")
+        says(text, "verify-run", "run.proof")
     path.write_bytes(right)
     says("the proof has the regions 0 to", "verify-run", "run.proof", "--region", "9")
     says("is not the model of the proof", "verify-run", "run.proof", "--model", "stage.0.onnx")

@@ -41,7 +41,7 @@ def run_region(inputs, outputs):
 
 
 def compiled(region):
-    """Whether region.wasm was made of the region; not if its sizes or operators do not permit it."""
+    """Bundles a region as region.wasm. False: `inlay bundle` refuses its sizes or operators."""
     done = inlay("bundle", f"stage.{region}.onnx", "--target", "wasm32", "--reproducible", "cpu", "--dim", "batch=2", "-o",
                  "region.wasm", "--quiet", codes=(0, 1, 2, 3))
     return done.returncode == 0

@@ -61,8 +61,9 @@ typedef struct measure_sweep {
 INLAY_NODISCARD inlay_status measure_sweep_init(measure_sweep *sweep, inlay_diag *diag);
 void measure_sweep_deinit(measure_sweep *sweep);
 
-/* Measures all members of inlay.speed/1 and, unless out_memory is NULL, bytes per nanosecond from memory, of two
- * threads together, and of one in pages of 4 KB, and of a copy in the shared cache. Takes about a tenth of a second. */
+/* Measures all members of inlay.speed/1. out_memory, unless NULL, gets three rates in bytes per nanosecond: two threads
+ * that read memory together, one that reads it in pages of 4 KB, and one that copies within the shared cache (bytes
+ * read and written). Takes about a tenth of a second. */
 void measure_speed(const measure_sweep *sweep, inlay_speed *out, double out_memory[3]);
 
 /* Measures the offer. INLAY_UNSUPPORTED: it cannot run with random inputs. INLAY_CANCELLED or INLAY_DEADLINE_EXCEEDED:

@@ -122,5 +122,6 @@ void measure_speed(const measure_sweep *sweep, inlay_speed *out, double out_memo
         return;
     out_memory[0] = all_memory(sweep);
     out_memory[1] = paged_memory(bytes);
+    INLAY_CHECK(4 * sweep->near_bytes <= sweep->bytes);
     out_memory[2] = copied_bytes(sweep->memory, 2 * sweep->near_bytes);
 }

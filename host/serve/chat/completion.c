@@ -732,12 +732,7 @@ static void generate(struct exchange *exchange)
 /* The model that the request waited for is loaded, or its load failed. */
 static void model_loaded(void *user, const inlay_diag *failure)
 {
-    struct exchange *exchange = user;
-
-    if (exchange_take_model(exchange, failure))
-        generate(exchange);
-    else
-        request_wake(&exchange->request);
+    exchange_model_loaded(user, failure, generate);
 }
 
 static const request_form *form_of(route_kind kind)

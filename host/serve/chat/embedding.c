@@ -354,12 +354,7 @@ static void compute(struct exchange *exchange)
 /* The model that the request waited for is loaded, or its load failed. */
 static void model_loaded(void *user, const inlay_diag *failure)
 {
-    struct exchange *exchange = user;
-
-    if (exchange_take_model(exchange, failure))
-        compute(exchange);
-    else
-        request_wake(&exchange->request);
+    exchange_model_loaded(user, failure, compute);
 }
 
 void answer_embeddings(struct exchange *exchange)

@@ -398,14 +398,17 @@ void exchange_expand(struct exchange *exchange)
         exchange_fail_diag(exchange, &diag);
 }
 
-bool exchange_take_model(struct exchange *exchange, const inlay_diag *failure)
+void exchange_model_loaded(struct exchange *exchange, const inlay_diag *failure,
+                           void (*go_on)(struct exchange *exchange))
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (request_take_model(&exchange->request, failure, &diag) == INLAY_OK)
-        return true;
+    if (request_take_model(&exchange->request, failure, &diag) == INLAY_OK) {
+        go_on(exchange);
+        return;
+    }
     exchange_fail_diag(exchange, &diag);
-    return false;
+    request_wake(&exchange->request);
 }
 
 void exchange_drop(struct exchange *exchange)

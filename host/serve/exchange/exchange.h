@@ -110,8 +110,10 @@ int exchange_code_of(inlay_status status);
 void exchange_fail_diag(struct exchange *exchange, const inlay_diag *diag);
 /* Compresses a large reply if the client accepts it. A later call does nothing. Any thread that has the request. */
 void exchange_encode(struct exchange *exchange);
-/* For done() of request_load(): sets job.model. false: the reply says why there is none. */
-bool exchange_take_model(struct exchange *exchange, const inlay_diag *failure);
+/* For done() of request_load(): sets job.model and calls go_on(); or the reply says why there is no model, and the
+ * request goes on. */
+void exchange_model_loaded(struct exchange *exchange, const inlay_diag *failure,
+                           void (*go_on)(struct exchange *exchange));
 
 typedef struct exchange_reply {
     int code;

@@ -109,7 +109,7 @@ inlay_status infer_set_raw(infer_request *request, infer_tensor *tensor, char *d
     return tensor->dtype == INLAY_BOOL ? check_bools(tensor, diag) : INLAY_OK;
 }
 
-/* Sets the shape of a body of so many bytes. */
+/* Sets the tensor's shape: that of the input, in which the size of an open axis follows from the bytes of the body. */
 static inlay_status shape_body(infer_tensor *tensor, const inlay_io_info *input, bool has_rows, uint64_t bytes,
                                inlay_diag *diag)
 {

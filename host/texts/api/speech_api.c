@@ -11,7 +11,7 @@ struct inlay_text_speech {
     speech_model *model;
     decode_step *next; /* that runs next; NULL: none */
     struct transcription last;
-    struct strbuf text, part; /* of the last transcription; of the last segment that was asked for */
+    struct strbuf text, part; /* text: of the last transcription; part: of the segment asked for last */
     const inlay_text_sound *sound;
     inlay_diag failure;
     bool has_ended;

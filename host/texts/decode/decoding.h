@@ -31,9 +31,9 @@ typedef struct image_span {
     size_t first, count;
     const float *rows; /* [count, width of the model's input image_rows] */
     bool whole;        /* one run reads all rows, IMAGE_TOKENS at most, because they see each other */
-    /* The rows are those of a grid with so many columns, and the model has the input image_shifts: the position of each
-     * row has a time, which is the same for the image, a row and a column. The text continues behind the largest of
-     * them. 0: each row has a position as tokens have. */
+    /* Number of columns of the grid of image patches that the rows come from, for models with the input image_shifts.
+     * The position of a row of the image consists of a time, which all its rows share, a row and a column of the grid;
+     * the next token's position is larger than all of these. 0: rows have positions like those of tokens. */
     size_t columns;
 } image_span;
 

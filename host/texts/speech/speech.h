@@ -132,7 +132,7 @@ struct transcription {
     bool has_times;
     const char *prompt; /* a text that might come before the sound's; NULL: none; borrowed */
     float temperature;  /* 0: always the most probable token */
-    /* Whether nobody waits for it any more; diag says why. */
+    /* Returns true if it was cancelled or its client has left; diag says why. */
     bool (*is_over)(struct transcription *text, inlay_diag *diag);
     /* Called once, on any thread, perhaps before transcription_add() returns. failure: NULL: it is complete. */
     void (*end)(struct transcription *text, const inlay_diag *failure);

@@ -20,7 +20,7 @@ struct lane {
     inlay_value **states;    /* [state_count] of the decoder */
     int64_t *tokens;         /* [count] of the window, with its prompt; room for tokens.most + 1 */
     int64_t *positions;      /* [tokens.most + 1] 0, 1, 2 ... */
-    size_t begin, count;     /* where what is written begins */
+    size_t begin, count;     /* begin: of the window's text, behind the prompt */
     size_t start, read;      /* place of the token of the start; tokens that the states have */
     float *logits, *scratch; /* [words] */
     size_t words;
@@ -274,7 +274,7 @@ static inlay_status begin_prompt(struct lane *lane, decode_step **out_step, inla
     return begin_tokens(lane, out_step, diag);
 }
 
-/* The logits that a run has made of its last token, in lane->logits; `all` gets those of all its tokens. */
+/* Copies the logits of the last token of a run into lane->logits. *all: the logits of all its tokens. */
 static inlay_status take_logits(struct lane *lane, const decode_step *step, decode_output *all, inlay_diag *diag)
 {
     inlay_status status = decode_step_outputs(step, all, diag);

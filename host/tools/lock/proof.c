@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { FORMAT = 1 };
+enum { FORMAT = 2 }; /* 1 had other hashes of tensors */
 
 /* ---- regions */
 
@@ -291,13 +291,14 @@ done:
 
 static inlay_status check_members(const char *file, json_t *json, inlay_diag *diag)
 {
+    const json_t *format = json_object_get(json, "inlay_proof");
     json_error_t error;
     json_t *tensor;
     const char *name;
 
-    if (json_integer_value(json_object_get(json, "inlay_proof")) > FORMAT)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%s: a newer version of inlay wrote this proof; use that version",
-                          file);
+    if (json_is_integer(format) && json_integer_value(format) != FORMAT)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s version of inlay wrote this proof; use that version", file,
+                          json_integer_value(format) > FORMAT ? "a newer" : "an earlier");
     if (json_unpack_ex(json, &error, JSON_VALIDATE_ONLY, "{s:i, s:{s:s, s:s !}, s:{s:s, s:s !}, s:o, s:i, s:o, s:s !}",
                        "inlay_proof", "made", "inlay", "cpu", "model", "sha256", "path", "settings", "regions",
                        "tensors", "sha256") != 0)

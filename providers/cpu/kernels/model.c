@@ -92,8 +92,9 @@ static double shared_ns(double ns, double sharing, const kernel_machine *machine
     return STEP_NS + ns / sharing + (sharing > 1 ? machine->memory.team_ns + SPREAD_NS : 0);
 }
 
-/* Time by which the shared cache and memory delay a step that reads and writes images of several megabytes. The shared
- * cache of the machine whose times the constants are delays none. */
+/* Time by which the shared cache and memory delay a step that reads and writes images of several megabytes. The
+ * constants of the kernels contain the time of the shared cache of the machine on which they were fitted; only what a
+ * slower one takes in addition counts here. */
 static double far_ns(const kernel_conv_shape *window, const kernel_machine *machine, double threads)
 {
     const price_memory *memory = &machine->memory;
