@@ -104,12 +104,35 @@ static void test_idle_memory(void **state)
     run_budget_deinit(&budget);
 }
 
+/* Memory that no run in progress holds, as outputs that a client still reads, is freed during the attempt. */
+static void test_freed_meanwhile(void **state)
+{
+    struct memory memory = { .used = MUCH };
+    atomic_uint_fast64_t waits = 0;
+    struct run_budget budget = make_budget(&memory, &waits);
+    run_turn turn = { .cancel = &never };
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    (void)state;
+    attempt(&budget, &turn);
+    assert_int_equal(run_budget_wait(&budget, &turn, &diag), INLAY_OK);
+    run_budget_begin(&budget, &turn);
+    memory.used = 0;
+    run_budget_end(&budget);
+    assert_int_equal(run_budget_wait(&budget, &turn, &diag), INLAY_OK);
+    attempt(&budget, &turn);
+    assert_int_equal(run_budget_wait(&budget, &turn, &diag), INLAY_LIMIT_EXCEEDED);
+    run_budget_leave(&budget, &turn);
+    run_budget_deinit(&budget);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_alone),
         cmocka_unit_test(test_others_end),
         cmocka_unit_test(test_idle_memory),
+        cmocka_unit_test(test_freed_meanwhile),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

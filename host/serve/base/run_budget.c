@@ -13,20 +13,23 @@ enum {
 void run_budget_init(struct run_budget *budget)
 {
     (void)pthread_mutex_init(&budget->lock, NULL);
+    (void)pthread_mutex_init(&budget->release_lock, NULL);
 }
 
 void run_budget_deinit(struct run_budget *budget)
 {
     INLAY_CHECK(budget->running == 0 && !budget->is_taken);
+    (void)pthread_mutex_destroy(&budget->release_lock);
     (void)pthread_mutex_destroy(&budget->lock);
 }
 
 void run_budget_begin(struct run_budget *budget, run_turn *turn)
 {
+    if (turn->is_next)
+        turn->others = budget->used(budget->user);
     (void)pthread_mutex_lock(&budget->lock);
     turn->was_alone = budget->running == 0;
     turn->number = ++budget->begun;
-    turn->ended = budget->ended;
     turn->attempts++;
     budget->running++;
     (void)pthread_mutex_unlock(&budget->lock);
@@ -67,14 +70,16 @@ void run_budget_leave(struct run_budget *budget, run_turn *turn)
     (void)pthread_mutex_unlock(&budget->lock);
 }
 
-/* Whether no other run has held memory while the last attempt was in progress; others: bytes that they hold now, which
- * says nothing of the attempt if one of them has ended since it began. The lock is held. */
+/* Whether waiting would not have helped the last attempt, of a run that was next: the other runs had ended, and what they
+ * hold between runs they hold still, or it is almost nothing. others: bytes that they hold now, which says nothing of the
+ * attempt if one of them has ended since the idle memory before it was freed. The lock is held. */
 static bool was_alone(const struct run_budget *budget, const run_turn *turn, uint64_t others)
 {
     const bool others_ended = budget->ended - turn->ended > 1; /* the attempt has ended, too */
+    const uint64_t nothing = budget->bytes / NOTHING_SHARE;
 
-    return (turn->was_alone && budget->begun == turn->number) ||
-           (!others_ended && others <= budget->bytes / NOTHING_SHARE);
+    return !others_ended && ((turn->was_alone && budget->begun == turn->number && turn->others <= others) ||
+                             (turn->others <= nothing && others <= nothing));
 }
 
 /* Whether the run may be attempted again, because other runs have freed memory, or none is in progress. */
@@ -83,10 +88,20 @@ static bool take_turn(struct run_budget *budget, run_turn *turn, uint64_t most)
     const bool is_free = budget->used(budget->user) <= most;
 
     (void)pthread_mutex_lock(&budget->lock);
-    if (!budget->is_taken && (is_free || budget->running == 0))
+    if (!budget->is_taken && (is_free || budget->running == 0)) {
         budget->is_taken = turn->is_next = true;
+        turn->ended = budget->ended;
+    }
     (void)pthread_mutex_unlock(&budget->lock);
     return turn->is_next;
+}
+
+/* One thread at a time, because memory that another thread is about to free would be missing in the next attempt. */
+static void release_idle(struct run_budget *budget)
+{
+    (void)pthread_mutex_lock(&budget->release_lock);
+    budget->release_idle(budget->user);
+    (void)pthread_mutex_unlock(&budget->release_lock);
 }
 
 inlay_status run_budget_wait(struct run_budget *budget, run_turn *turn, inlay_diag *diag)
@@ -108,10 +123,12 @@ inlay_status run_budget_wait(struct run_budget *budget, run_turn *turn, inlay_di
         return status;
     if (turn->attempts == 1)
         (void)atomic_fetch_add_explicit(budget->waits, 1, memory_order_relaxed);
+    else
+        (void)nanosleep(&pause, NULL);
     do { /* each time: runs that end meanwhile leave idle memory */
-        budget->release_idle(budget->user);
+        release_idle(budget);
         if (take_turn(budget, turn, most)) {
-            budget->release_idle(budget->user); /* of runs that have ended since */
+            release_idle(budget); /* of runs that have ended since */
             return INLAY_OK;
         }
         (void)nanosleep(&pause, NULL);

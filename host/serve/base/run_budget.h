@@ -19,8 +19,9 @@ struct run_budget {
     void (*release_idle)(void *user); /* frees what only later runs would use */
     void *user;                       /* of both functions */
     atomic_uint_fast64_t *waits;      /* counts the runs that have waited; borrowed */
+    pthread_mutex_t release_lock; /* held during release_idle() */
     pthread_mutex_t lock;
-    uint32_t running; /* runs in progress, without those that wait */
+    uint32_t running; /* runs whose memory is not idle, without those that wait */
     uint64_t begun;   /* runs so far */
     uint64_t ended;   /* runs that have ended */
     bool is_taken;    /* a run that has waited is attempted again now */
@@ -29,7 +30,8 @@ struct run_budget {
 /* A run, from its first attempt to the last; zero it before. */
 typedef struct run_turn {
     uint64_t number; /* of the attempt */
-    uint64_t ended;  /* runs that had ended when it began */
+    uint64_t ended;  /* runs that had ended when the run became the next */
+    uint64_t others; /* bytes that other runs held when the attempt began; set if is_next */
     bool was_alone;  /* no other run was in progress when the attempt began */
     bool is_next;    /* it has waited, and is attempted again now */
     uint32_t attempts;
@@ -41,10 +43,12 @@ typedef struct run_turn {
 void run_budget_init(struct run_budget *budget);
 void run_budget_deinit(struct run_budget *budget);
 
-/* Around each attempt. */
+/* Before each attempt. */
 void run_budget_begin(struct run_budget *budget, run_turn *turn);
+/* After each attempt: once it was refused memory and has freed its own, or once its memory is idle, so that
+ * release_idle() finds it. */
 void run_budget_end(struct run_budget *budget);
-/* After an attempt that was refused memory, and has freed its own: waits. INLAY_OK: try again. Otherwise the status of
+/* After an attempt that was refused memory, and run_budget_end(): waits. INLAY_OK: try again. Otherwise the status of
  * the run: INLAY_LIMIT_EXCEEDED, with *diag as it was, if waiting would not help; INLAY_BUSY if it has not helped
  * often; INLAY_CANCELLED; INLAY_DEADLINE_EXCEEDED. */
 inlay_status run_budget_wait(struct run_budget *budget, run_turn *turn, inlay_diag *diag);

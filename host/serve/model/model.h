@@ -76,6 +76,7 @@ struct instance {
     uint32_t live;         /* jobs of the run that are not cancelled; guarded by the scheduler's lock */
     bool is_spare;         /* the run is that of a job of sched_submit_spare() */
     bool is_extra;         /* the run is one beyond the runners, see sched.h */
+    bool is_counted;       /* the budget counts its run, see model_run_idle() */
     uint64_t started_ns;   /* of the run */
     uint64_t until_ns;     /* when the run should have ended: its deadline, or when it was cancelled; 0 = no limit */
     struct instance *next; /* in the model's list of idle instances, or in the scheduler's list of runs */
@@ -292,4 +293,7 @@ INLAY_NODISCARD inlay_status model_check(struct job *job, inlay_diag *diag);
 /* Runs the first `count` jobs of the instance as one batch, and finishes each. Returns whether that run completed; if
  * it fails because of one job, each of them is run alone. */
 bool model_run(struct model *model, struct instance *instance, uint32_t count);
+
+/* After model_run(), once the instance is idle: the budget counts its run as ended. */
+void model_run_idle(const struct model *model, struct instance *instance);
 #endif

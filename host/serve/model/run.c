@@ -206,6 +206,13 @@ static bool lacks_memory(const struct instance *instance, uint32_t count, inlay_
             (diag->error_class == INLAY_CLASS_MEMORY && instance->jobs[0]->sequence == NULL));
 }
 
+void model_run_idle(const struct model *model, struct instance *instance)
+{
+    if (instance->is_counted)
+        run_budget_end(model->settings.budget);
+    instance->is_counted = false;
+}
+
 /* Runs the instance, again if other runs held the memory that it needs. */
 static inlay_status run_in_budget(const struct model *model, struct instance *instance, uint32_t count, uint64_t rows,
                                   inlay_diag *diag)
@@ -223,12 +230,14 @@ static inlay_status run_in_budget(const struct model *model, struct instance *in
 
         run.timeout_ns = time_left(instance, count, now);
         turn.deadline_ns = run.timeout_ns > 0 ? now + run.timeout_ns : 0;
+        model_run_idle(model, instance);
         run_budget_begin(budget, &turn);
+        instance->is_counted = true;
         status = instance_run(model, instance, rows, &run, diag);
-        run_budget_end(budget);
         if (!lacks_memory(instance, count, status, diag))
             break;
         instance_trim(model, instance);
+        model_run_idle(model, instance);
         waited = run_budget_wait(budget, &turn, diag);
     } while (waited == INLAY_OK);
     run_budget_leave(budget, &turn);

@@ -202,6 +202,7 @@ static void return_instance(struct sched *sched, struct model *model, struct ins
         instance->next = model->pool.idle;
         model->pool.idle = instance;
     }
+    model_run_idle(model, instance);
     if (!instance->is_spare) {
         INLAY_CHECK(model->queue.running > 0);
         model->queue.running--;
