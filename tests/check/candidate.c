@@ -200,7 +200,7 @@ static inlay_status open_provider(const inlay_host *host, const inlay_create_arg
     read_name();
     if (option[0] != '\0') {
         (void)snprintf(chosen, sizeof chosen, "%s", option);
-        fault = chosen;
+        fault = strcmp(chosen, "none") == 0 ? "" : chosen; /* a check of each result would take as long as the rival */
     }
     *out = NULL;
     return INLAY_OK;
