@@ -31,6 +31,9 @@ finds() {
         complain "$name: no sum at the end" "$(tail -n 1 "$work/out")"
 }
 
+for group in offers results random leaks; do
+    finds tail "$group: nothing was checked" --group $group --option typo=1
+done
 finds wrong 'results Relu-14 .*: \[.* got .*, want 0' --group results
 finds workspace 'results Relu-14 .*wrote outside the 16 bytes of workspace' --group results
 finds workspace_far 'results Relu-14 .*signal 11 .* in execute: it touched memory past the end of the workspace' \

@@ -79,7 +79,7 @@ typedef struct check_progress {
     uint32_t unit;     /* number of the current unit; CHECK_NO_UNIT: outside of all units */
     int32_t signal;    /* caught by the handler, 0 = none */
     uint32_t open;     /* 1 while the plugin is being opened */
-    uint32_t broken;   /* 1: the plugin cannot be opened or described, so the other groups are skipped */
+    uint32_t broken;   /* 1: it cannot be opened or described, or no provider created: skip the other groups */
     uint32_t forked;   /* atomic: calls of fork since the child last checked for them */
     uint32_t closed;   /* 1: the plugin closed the checker's own descriptors */
     uint32_t again;    /* 1: when this process has ended, the group runs in another one with check_args.again */

@@ -331,6 +331,7 @@ bool fixture_open(struct check *check, const char *name, bool with_reference, st
     inlay_diag diag = INLAY_DIAG_INIT;
     loaded_plugin *plugin = &fixture->plugins[0];
     char dir[PATH_MAX], path[PATH_MAX + 32];
+    bool is_refused = false;
     inlay_status status;
 
     *fixture = (struct fixture){ 0 };
@@ -356,10 +357,19 @@ bool fixture_open(struct check *check, const char *name, bool with_reference, st
                        FIXTURE_PROVIDERS, plugin->providers[i].name);
             continue;
         }
-        if (loaded_create(plugin, i, check->args, &fixture->own[fixture->own_count], &diag) == INLAY_OK)
+        status = loaded_create(plugin, i, check->args, &fixture->own[fixture->own_count], &diag);
+        if (status == INLAY_OK)
             fixture->own_count++;
-        else
+        else if (status == INLAY_UNSUPPORTED)
             check_skip(check, name, plugin->providers[i].name, "it cannot be created on this machine: %s", diag.text);
+        else
+            check_skip(check, name, plugin->providers[i].name, "it cannot be created: %s", diag.text);
+        is_refused |= status != INLAY_OK && status != INLAY_UNSUPPORTED;
+    }
+    if (is_refused && fixture->own_count == 0) {
+        check->progress->broken = 1;
+        fixture_close(fixture);
+        return false;
     }
     check_phase(check, "the checker");
     if (check->args->with != NULL)

@@ -556,15 +556,16 @@ inlay_status check_plugin(const check_args *args, const uint32_t *cancel, check_
                            .expected = "",
                            .fix = "",
                            .got = end == CANNOT_OPEN
-                                      ? "the other checks: the plugin cannot be opened"
+                                      ? "the other checks: the plugin cannot be opened, or no provider created"
                                       : "the other checks: they all begin with assess, which does not return" });
     if (status == INLAY_OK && end == CANNOT_OPEN && args->group != NULL && out_summary->counts[CHECK_FAIL] == 0)
-        report_line(&supervisor, &(check_line){ .result = CHECK_FAIL,
-                                                .check = args->group,
-                                                .subject = "",
-                                                .expected = "a plugin that can be opened",
-                                                .got = "it cannot be opened, so nothing was checked",
-                                                .fix = "--group file and --group open name the reason" });
+        report_line(&supervisor,
+                    &(check_line){ .result = CHECK_FAIL,
+                                   .check = args->group,
+                                   .subject = "",
+                                   .expected = "a plugin that can be opened, and a provider that can be created",
+                                   .got = "nothing was checked",
+                                   .fix = "the line above and --group open name the reason" });
     if (args->quick && status == INLAY_OK)
         report_left_out(&supervisor);
     if (status == INLAY_OK && supervisor.records != NULL && end != CANNOT_OPEN)
