@@ -70,9 +70,9 @@ void run_budget_leave(struct run_budget *budget, run_turn *turn)
     (void)pthread_mutex_unlock(&budget->lock);
 }
 
-/* Whether waiting would not have helped the last attempt, of a run that was next: the other runs had ended, and what they
- * hold between runs they hold still, or it is almost nothing. others: bytes that they hold now, which says nothing of the
- * attempt if one of them has ended since the idle memory before it was freed. The lock is held. */
+/* Whether waiting would not have helped the last attempt, of a run that was next: the other runs had ended, and what
+ * they hold between runs they hold still, or it is almost nothing. others: bytes that they hold now, which says nothing
+ * of the attempt if one of them has ended since the idle memory before it was freed. The lock is held. */
 static bool was_alone(const struct run_budget *budget, const run_turn *turn, uint64_t others)
 {
     const bool others_ended = budget->ended - turn->ended > 1; /* the attempt has ended, too */
