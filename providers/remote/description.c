@@ -1,5 +1,6 @@
 #include "remote/description.h"
 #include "base/memory.h"
+#include "plugin/isolate.h"
 #include "remote/shared.h"
 
 enum { MAX_ENTRIES = 4096 }; /* of providers, and of options */
@@ -87,10 +88,7 @@ inlay_status isolate_read_description(isolate_plugin *plugin, const inlay_provid
     operators = isolate_get_u64(&reader);
     count = isolate_get_u64(&reader);
     if (operators > 0)
-        return inlay_fail(
-            diag, INLAY_UNSUPPORTED,
-            "it has custom operators, whose shape inference runs in the process of the host: it cannot be "
-            "isolated (option isolate)");
+        return inlay_fail(diag, INLAY_UNSUPPORTED, ISOLATE_HAS_OPERATORS);
     providers = count <= MAX_ENTRIES ? arena_array(&plugin->arena, (size_t)count + 1, sizeof *providers) : NULL;
     if (providers == NULL)
         return no_memory(diag, "for %llu providers of a plugin", (unsigned long long)count);

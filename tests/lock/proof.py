@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Tests inlay run --commit and inlay verify-run: every region holds on every level of the CPU, proofs have one SHA-256,
-and a fault in one region is found by the check of that region, and of no other.
+"""Tests inlay run --commit and inlay verify-run: every region holds on every level of the CPU and on every architecture,
+proofs have one SHA-256, also those of provider reference alone, and a fault in one region is found by the check of that
+region, and of no other.
 
   proof.py INLAY [MODELS [OTHER...]] [--cases DIR [--count N]]
 
@@ -190,15 +191,17 @@ def main():
             sys.exit(f"only {cases} cases could be committed")
     for seed in range(models):
         generated(seed)
-        checks += agreed("m.onnx", commands, "--dim", "batch=2", "--seed", str(seed))
+        for provider in (["--providers", "reference"], []):
+            checks += agreed("m.onnx", commands, "--dim", "batch=2", "--seed", str(seed), *provider)
         inlay("extract", "m.onnx", "--split", str(REGIONS), "-o", "stage.onnx")
         right = pathlib.Path("run.proof/proof.json").read_bytes()
         for region in range(REGIONS):
             if plant(region, seed + region):
                 faults += 1
-                wrong, checked = failing(INLAY, LEVELS[-1])
-                if wrong != [region]:
-                    sys.exit(f"model {seed}: a fault in region {region} is found in {wrong}: {checked}")
+                for command, level in commands[len(LEVELS) - 1:]:  # the last level, and other architectures
+                    wrong, checked = failing(command, level)
+                    if wrong != [region]:
+                        sys.exit(f"model {seed}, {level or command}: a fault in region {region} is found in {wrong}: {checked}")
             pathlib.Path("run.proof/proof.json").write_bytes(right)
     if faults < models:
         sys.exit("too few faults were planted")
@@ -237,6 +240,8 @@ def refused(right):
     says("is not the tensor 'x' of the proof", "verify-run", "run.proof", "--region", "0")
     first.unlink()
     says("the maker of the proof has it", "verify-run", "run.proof", "--region", "0")
+    for option in ("providers=reference", "precision=reduced", "dim=batch=3"):
+        says(f"sets {option.split('=', maxsplit=1)[0]}, but verify-run takes", "verify-run", "run.proof", "--option", option)
     says("--commit permits options of", "run", "m.onnx", "--commit", "other.proof", "--option", "openblas.x=1")
     says("--commit needs reproducible=cpu", "run", "m.onnx", "--commit", "other.proof", "--reproducible", "0")
     graph = helper.make_graph([helper.make_node("RandomNormal", [], ["y"], shape=[2])], "g", [],

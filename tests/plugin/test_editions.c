@@ -3,6 +3,8 @@
 #include "inlay/host.h"
 #include "base/version.h"
 #include "plugin_dirs.h"
+#include "process_counts.h"
+#include <sys/resource.h>
 
 static void version_order(void **state)
 {
@@ -254,6 +256,57 @@ static void replaced_file_is_read_again(void **state)
     folder_remove(&folder);
 }
 
+static plugin_set *search_isolated(const struct folder *folder)
+{
+    const char *dirs[] = { folder->plugins };
+    const plugin_search search = { .dirs = dirs, .dir_count = 1, .probe = PLUGIN_PROBE_NEVER, .isolate = "all" };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    plugin_set *set;
+
+    if (plugin_set_search(&search, &set, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    return set;
+}
+
+/* Grows with each child process that has ended. */
+static long faults_of_children(void)
+{
+    struct rusage usage;
+
+    assert_int_equal(getrusage(RUSAGE_CHILDREN, &usage), 0);
+    return usage.ru_minflt;
+}
+
+/* A process describes an isolated file, and later sets use this description until another file takes its place. */
+static void isolated_file_is_described_once(void **state)
+{
+    static const char *const editions[] = { "v1_9", "v1_10", "v1_9", "renamed" }, *const versions[] = { "1.9", "1.10",
+                                                                                                        "1.9", "1.8" };
+    struct folder folder;
+    int descriptors = 0;
+
+    (void)state;
+    folder_make(&folder);
+    for (size_t i = 0; i < sizeof editions / sizeof editions[0]; i++) {
+        long before = faults_of_children(), described = 0;
+
+        folder_add(&folder, editions[i], "a");
+        for (int again = 0; again < 2; again++) {
+            plugin_set *set = search_isolated(&folder);
+
+            assert_string_equal(plugin_file_named(set, "a.so")->version, versions[i]);
+            assert_true(plugin_file_named(set, "a.so")->isolated);
+            plugin_set_destroy(set);
+            described = again == 0 ? faults_of_children() : described;
+        }
+        assert_true(described > before);
+        assert_int_equal(faults_of_children(), described);
+        descriptors = i == 0 ? descriptor_count() : descriptors;
+        assert_int_equal(descriptor_count(), descriptors); /* nothing is kept of the files before */
+    }
+    folder_remove(&folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -266,6 +319,7 @@ int main(void)
         cmocka_unit_test(named_file_comes_first),
         cmocka_unit_test(files_are_read_once),
         cmocka_unit_test(replaced_file_is_read_again),
+        cmocka_unit_test(isolated_file_is_described_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

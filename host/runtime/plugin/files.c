@@ -5,6 +5,7 @@
 #include "inlay/check.h"
 #include "plugin/clash.h"
 #include "plugin/folder.h"
+#include "plugin/isolate.h"
 #include "plugin/note_memo.h"
 #include "plugin/set.h"
 #include "threads/threads.h"
@@ -167,8 +168,11 @@ static inlay_status check_crashes(const plugin_search *search, struct candidate 
 static inlay_status load_isolated(struct candidate *candidate)
 {
     char helper[PATH_MAX], host[128];
-    inlay_status status = probe_find(helper, host, &candidate->why);
+    inlay_status status;
 
+    if (candidate->admission.facts.domains[0] != '\0') /* without a process that would report the same each time */
+        return inlay_fail(&candidate->why, INLAY_UNSUPPORTED, ISOLATE_HAS_OPERATORS);
+    status = probe_find(helper, host, &candidate->why);
     if (status == INLAY_OK)
         status =
             module_load_isolated(candidate->path, &candidate->admission, helper, &candidate->module, &candidate->why);

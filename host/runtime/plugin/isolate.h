@@ -14,6 +14,10 @@ struct inlay_plugin;
  * INLAY_UNSUPPORTED: this build starts no such processes. In module_file.c. */
 INLAY_NODISCARD inlay_status isolate_open(const char *helper, const char *path, int fd,
                                           const struct inlay_plugin **out_plugin, inlay_diag *diag);
+/* Why a plug-in is refused that has operators of its own. */
+#define ISOLATE_HAS_OPERATORS                                                                                          \
+    "it has custom operators, whose shape inference runs in the process of the host: it cannot be isolated (option "   \
+    "isolate)"
 /* Limits of an open provider of such a plug-in. */
 typedef struct isolate_limits {
     uint64_t call_ms;      /* time of one call; 0 = no limit */

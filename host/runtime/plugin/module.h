@@ -66,12 +66,12 @@ void lifecycle_lock(void);
 void lifecycle_unlock(void);
 /* The first module; the others follow. The registry's lock is held, as for the next two functions. */
 plugin_module *registry_first(void);
-/* Adds a module with a reference. */
+/* Adds a module with a reference. An unused one of an isolated file that it has replaced is unloaded. */
 void registry_add(plugin_module *module);
 /* Adds a reference. */
 plugin_module *registry_retain(plugin_module *module);
-/* Releases a reference; the last one unloads the module, unless it is a file without warnings whose plugin has no
- * shutdown and must not be unmapped: later sessions use such a module again. No lock is held. */
+/* Releases a reference; the last one unloads the module, unless it is a file without warnings that is isolated, or
+ * whose plugin has no shutdown and must not be unmapped: later sessions use such a module again. No lock is held. */
 void registry_release(plugin_module *module);
 /* As registry_release() for a caller that holds the lifecycle lock. */
 void registry_put(plugin_module *module);

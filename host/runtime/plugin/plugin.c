@@ -50,17 +50,33 @@ plugin_module *registry_first(void)
     return registry;
 }
 
+/* Unloads the descriptions of isolated files that this one has replaced and no session uses. The lock is held. */
+static void unload_replaced(const plugin_module *by)
+{
+    for (plugin_module **link = &registry, *module; (module = *link) != NULL;) {
+        if (module->isolated && module->references == 0 && strcmp(module->file.path, by->file.path) == 0) {
+            *link = module->next;
+            module_unload(module);
+        } else {
+            link = &module->next;
+        }
+    }
+}
+
 void registry_add(plugin_module *module)
 {
+    if (module->isolated)
+        unload_replaced(module);
     module->next = registry;
     registry = registry_retain(module);
 }
 
-/* To unload such a file would only forget its description, which the next session would read and check again. */
+/* To unload such a file would only forget its description, which the next session would read and check again: of an
+ * isolated one in a process that it starts for that. */
 static bool stays_loaded(const plugin_module *module)
 {
-    return module->handle != NULL && !module->warned_of && module->table.shutdown == NULL &&
-           (module->table.flags & INLAY_PLUGIN_DLCLOSE) == 0;
+    return !module->warned_of && (module->isolated || (module->handle != NULL && module->table.shutdown == NULL &&
+                                                       (module->table.flags & INLAY_PLUGIN_DLCLOSE) == 0));
 }
 
 void registry_put(plugin_module *module)

@@ -324,10 +324,18 @@ static inlay_status make_options(proof_file *proof, const inlay_options *local, 
     inlay_status status;
 
     INLAY_TRY(inlay_options_create(&proof->options, diag));
-    for (uint32_t k = 0; inlay_options_setting(local, k, &item) == INLAY_OK; k++)
-        if (item.source != INLAY_SOURCE_DEFAULT && item.text[0] != '\0' &&
-            (lock_is_local(item.name) || strcmp(item.name, "isa") == 0 || strcmp(item.name, "intra_threads") == 0))
+    for (uint32_t k = 0; inlay_options_setting(local, k, &item) == INLAY_OK; k++) {
+        const bool is_read =
+            lock_is_local(item.name) || strcmp(item.name, "isa") == 0 || strcmp(item.name, "intra_threads") == 0;
+
+        if (!is_read && item.source == INLAY_SOURCE_PROGRAM)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "%.100s sets %.100s, but verify-run takes the settings of the proof, because results "
+                              "have other bits on another provider or with other settings; remove that",
+                              item.origin, item.name);
+        if (is_read && item.source != INLAY_SOURCE_DEFAULT && item.text[0] != '\0')
             INLAY_TRY(options_set_item(proof->options, item.name, item.text, diag));
+    }
     INLAY_TRY(lock_apply_settings(json_object_get(proof->json, "settings"), proof->options, diag));
     json_array_foreach(json_object_get(proof->json, "settings"), i, entry) {
         if (is_of_other_provider(json_string_value(entry)))

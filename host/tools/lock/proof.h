@@ -53,8 +53,9 @@ typedef struct proof_file {
 } proof_file;
 
 /* Reads the proof in a folder, and cuts the model. model: its path; NULL = the one of the proof. local: plug-ins, cache
- * and other places of this machine; its other settings have no effect. INLAY_RESULTS_DIFFER: proof.json was changed, or
- * the model is another one. The caller calls proof_deinit(), also after a failure. */
+ * and other places of this machine, isa and intra_threads; its other settings have no effect. INLAY_RESULTS_DIFFER:
+ * proof.json was changed, or the model is another one. INLAY_INVALID_ARGUMENT: the program or a flag has set one of the
+ * other settings. The caller calls proof_deinit(), also after a failure. */
 INLAY_NODISCARD inlay_status proof_open(const char *folder, const char *model, const inlay_options *local,
                                         proof_file *out, inlay_diag *diag);
 void proof_deinit(proof_file *proof);
