@@ -2,6 +2,7 @@
 """The pages with graphs in Chromium, used as by a person: search, click, keys, folding, zoom; hostile names; contrast.
 
   graph_page.py INLAY          exit code 77: Chromium is not installed"""
+import base64
 import json
 import os
 import pathlib
@@ -15,6 +16,10 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper, save
 
 from browser import Browser
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "sdk/docs"))
+
+import drawing  # noqa: E402: the path above
 
 INLAY = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else "inlay"
 SOURCES = pathlib.Path(__file__).resolve().parents[2] / "host/tools/report"
@@ -389,6 +394,41 @@ class Pages(unittest.TestCase):
         b.show("saved.html")
         self.assertIsNone(b.text("#viewer"))
         self.assertIn("Steps", b.text("#page"))
+
+    def test_drawing(self):
+        """The picture in SVG of sdk/docs/drawing.py has the pixels of the page, except for the edges of texts."""
+        b = self.browser
+        page = pathlib.Path("explain.html").resolve()
+        picture = pathlib.Path("drawn.svg").resolve()
+        picture.write_text(drawing.draw(b, page, 860, 560, node="/net/block.1/mlp/up/act", colour="time", whole=True))
+        pathlib.Path("drawn.html").write_text(f"<body style='margin:0'><img src='{picture.as_uri()}'>")
+        seen = {}
+        for dark in (False, True):
+            drawing.lay_out(b, page, 860, 560, dark, node="/net/block.1/mlp/up/act", colour="time", whole=True)
+            seen["page", dark] = b.picture()
+            self.assertEqual(b.problems(), [])
+            b.show("drawn.html", 860, 560, dark=dark)
+            b.events = []  # of the picture's own file
+            seen["drawn", dark] = b.picture()
+        for dark in (False, True):
+            self.assertLess(self.difference(seen["page", dark], seen["drawn", dark]), 1)
+            self.assertGreater(self.difference(seen["page", dark], seen["drawn", not dark]), 100)
+
+    def difference(self, one, other):
+        """The mean difference of the bytes of two pictures."""
+        urls = json.dumps(["data:image/png;base64," + base64.b64encode(data).decode() for data in (one, other)])
+        found = self.browser.value("""(async () => {
+          const data = [];
+          for (const url of %s) {
+            const image = await createImageBitmap(await (await fetch(url)).blob());
+            const ctx = new OffscreenCanvas(image.width, image.height).getContext('2d');
+            ctx.drawImage(image, 0, 0);
+            data.push(ctx.getImageData(0, 0, image.width, image.height).data);
+          }
+          return data[0].reduce((sum, x, i) => sum + Math.abs(x - data[1][i]), 0) / data[0].length;
+        })()""" % urls)
+        self.browser.events = []  # of the two pictures
+        return found
 
     # ------------------------------------------------------------ any model, any screen
 

@@ -72,6 +72,12 @@ sed -e "s/10.0.0.1:8000/${address[1]}:${port[1]}/; s/10.0.0.2:8000/${address[2]}
 # In the sample, the health checks of the gRPC servers use the REST port.
 sed -i -e "/backend grpc_servers/,\$s/check port 8000/check port ${port[1]}/" "$tmp/haproxy.cfg"
 haproxy -c -q -f "$tmp/haproxy.cfg" || fail "HAProxy refuses samples/deploy/haproxy.cfg"
+# The page on the server has lines for such a file that limit each client.
+page=$(dirname "$config")/../../sdk/docs/pages/server.md
+sed -n -E 's/^    ((stick-table|http-request) .*)/    \1/p' "$page" >"$tmp/limits"
+[ "$(wc -l <"$tmp/limits")" = 3 ] || fail "$page has no lines that limit each client"
+sed -e "/^frontend rest/r $tmp/limits" "$tmp/haproxy.cfg" >"$tmp/limited.cfg"
+haproxy -c -q -f "$tmp/limited.cfg" || fail "HAProxy refuses the lines of $page"
 (in_space 0 haproxy -db -f "$tmp/haproxy.cfg") >"$tmp/proxy.log" 2>&1 &
 started+=($!)
 both_answer() { (in_space 0 $python "$open_loop" "${port[0]}" twice x 3 50 0.3) 2>/dev/null | grep -q "^[0-9]* 0 "; }
