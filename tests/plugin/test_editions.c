@@ -277,7 +277,8 @@ static long faults_of_children(void)
     return usage.ru_minflt;
 }
 
-/* A process describes an isolated file, and later sets use this description until another file takes its place. */
+/* A process describes an isolated file, and later sets use this description until another file takes its place. None
+ * describes a file whose note has operators, which cannot be isolated. */
 static void isolated_file_is_described_once(void **state)
 {
     static const char *const editions[] = { "v1_9", "v1_10", "v1_9", "renamed" }, *const versions[] = { "1.9", "1.10",
@@ -287,6 +288,7 @@ static void isolated_file_is_described_once(void **state)
 
     (void)state;
     folder_make(&folder);
+    folder_add(&folder, "operator", "b");
     for (size_t i = 0; i < sizeof editions / sizeof editions[0]; i++) {
         long before = faults_of_children(), described = 0;
 
@@ -296,6 +298,7 @@ static void isolated_file_is_described_once(void **state)
 
             assert_string_equal(plugin_file_named(set, "a.so")->version, versions[i]);
             assert_true(plugin_file_named(set, "a.so")->isolated);
+            expect_file(plugin_file_named(set, "b.so"), PLUGIN_REFUSED, "it has custom operators");
             plugin_set_destroy(set);
             described = again == 0 ? faults_of_children() : described;
         }

@@ -4,12 +4,14 @@ of its own, runs copies of requests (rollout: shadow), and is promoted, or is dr
     swap.py INLAY_SERVE FRAGILE_DIR [--swaps N] [--rate N]
 
 --swaps: changes (default: 3, of which the second crashes); --rate: requests a second of the clients together (default:
-100). Each answer is compared with the right one. Prints the requests, those that failed or were wrong, and the 99th
-percentile of latencies while swaps run and without. Exit code 1: an answer was wrong or lost, or a change had another
+100). Each answer is compared with the right one. Prints the requests, those that failed or were wrong, the 99th
+percentile of latencies while swaps run and without, and the CPU time of the server and its processes that a swap takes
+in addition to that of the requests. Exit code 1: an answer was wrong or lost, or a change had another
 end than it should have."""
 import argparse
 import http.client
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -119,6 +121,11 @@ class Server:
             sys.exit(f"the server does not start: {log}")
         self.port = int(port.group(1))
 
+    def cpu_s(self):
+        """CPU time of the server and of its processes that have ended, in seconds."""
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
     def log(self):
         return (self.folder / "log").read_text(encoding="utf-8")
 
@@ -155,7 +162,10 @@ def main():
         server = Server(args.server, args.plugins, pathlib.Path(top))
         clients = Clients(server.port, args.rate)
         try:
+            begin, cpu = time.monotonic(), server.cpu_s()
             time.sleep(min(5.0, 0.1 * args.swaps))
+            quiet = (server.cpu_s() - cpu) / (time.monotonic() - begin)
+            begin, cpu = time.monotonic(), server.cpu_s()
             good = 0
             for i in range(args.swaps):
                 crashes = i % 4 == 1
@@ -167,13 +177,15 @@ def main():
                     print(f"swap {i}: {line}", file=sys.stderr)
                     bad += 1
                 time.sleep(0.1)
+            extra = server.cpu_s() - cpu - quiet * (time.monotonic() - begin)
         finally:
             clients.end()
             server.process.terminate()
             server.process.wait(TIMEOUT_S)
     print(json.dumps({"swaps": args.swaps, "bad_ends": bad, "requests": clients.next, "failed": clients.failed,
                       "wrong": clients.wrong, "p99_ms": round(clients.p99_ms(False), 3),
-                      "p99_swapping_ms": round(clients.p99_ms(True), 3)}))
+                      "p99_swapping_ms": round(clients.p99_ms(True), 3),
+                      "cpu_ms_of_swap": round(1e3 * extra / args.swaps, 1)}))
     return 1 if bad or clients.failed or clients.wrong or not clients.next else 0
 
 
