@@ -10,6 +10,7 @@
 #include "simd/row_set.h"
 #include "cpu/convolution/tile_set.h"
 #include "cmocka_all.h"
+#include "guard.h"
 #include "random.h"
 #include <fenv.h>
 #include <math.h>
@@ -431,6 +432,109 @@ static void check_depthwise(const struct level *level, int64_t channels, int32_t
     free(input), free(weights), free(bias), free(output), free(z), free(flat);
 }
 
+/* A window of `height` rows by 3 for two neighbouring output rows, of whose height + stride input rows those from `top`
+ * on are inside the image. */
+struct pair_case {
+    int64_t depth, channels, stride, height, top, rows;
+    int32_t pixels;
+};
+
+/* Sets up the second or the first row of a pair by itself; x: the rows of pixels of the pair. */
+static depthwise_block row_of(const struct pair_case *how, const depthwise_block *pair, bool second)
+{
+    const int64_t shift = second ? how->stride : 0, from = how->top > shift ? how->top : shift,
+                  end = how->top + how->rows, past = end < shift + how->height ? end : shift + how->height;
+    depthwise_block row = *pair;
+
+    row.paired = false;
+    row.rows = past > from ? past - from : 0;
+    row.weights += (from - shift) * 3 * how->depth * DEPTHWISE_LANES;
+    for (int64_t r = 0; r < row.rows; r++)
+        row.x[r] = pair->x[from - how->top + r];
+    row.output += second ? pair->y_row : 0;
+    row.add += second ? pair->add_row : 0;
+    return row;
+}
+
+static double sum_of_row(const struct pair_case *how, const depthwise_block *row, int64_t pixel, int64_t c)
+{
+    double sum = (double)row->bias[c] + (double)row->add[pixel * row->add_step + c];
+
+    for (int64_t r = 0; r < row->rows; r++)
+        for (int64_t k = 0; k < 3; k++)
+            for (int64_t i = 0; i < how->depth; i++)
+                sum += (double)row->x[r][pixel * how->stride + k][c / how->depth * how->depth + i] *
+                       (double)row->weights[c / DEPTHWISE_LANES * row->w_step +
+                                            ((r * 3 + k) * how->depth + i) * DEPTHWISE_LANES + c % DEPTHWISE_LANES];
+    return sum;
+}
+
+static struct guard guarded(int64_t count)
+{
+    struct guard memory = guard_alloc((size_t)count * sizeof(float));
+
+    for (int64_t i = 0; i < count; i++)
+        ((float *)(void *)memory.data)[i] = random_signed(&noise_state);
+    return memory;
+}
+
+/* Both rows at once are compared with each by itself, bit by bit, and with sums in double; all data ends at a page that
+ * cannot be accessed. */
+static void check_pair(const struct level *level, const struct pair_case *how)
+{
+    const int64_t columns = (how->pixels - 1) * how->stride + 3, count = 2 * how->pixels * how->channels,
+                  w_step = how->height * 3 * how->depth * DEPTHWISE_LANES,
+                  blocks = (how->channels + DEPTHWISE_LANES - 1) / DEPTHWISE_LANES;
+    struct guard input = guarded(how->rows * columns * how->channels), weights = guarded(blocks * w_step),
+                 bias = guarded(how->channels), add = guarded(count), output = guarded(count), alone = guarded(count);
+    const float *table[8][2 * DEPTHWISE_PIXELS + 3];
+    int32_t spread[DEPTHWISE_LANES][DEPTHWISE_LANES];
+    depthwise_block pair = { .rows = how->rows,
+                             .width = 3,
+                             .paired = true,
+                             .top = how->top,
+                             .height = how->height,
+                             .y_row = how->pixels * how->channels,
+                             .add_row = how->pixels * how->channels,
+                             .weights = (const float *)(void *)weights.data,
+                             .w_step = w_step,
+                             .bias = (const float *)(void *)bias.data,
+                             .add = (const float *)(void *)add.data,
+                             .add_step = how->channels,
+                             .output = (float *)(void *)output.data,
+                             .y_step = how->channels,
+                             .channels = how->channels,
+                             .stride = how->stride,
+                             .dilation = 1,
+                             .depth = how->depth,
+                             .spread = (const int32_t(*)[DEPTHWISE_LANES])spread,
+                             .pixels = how->pixels,
+                             .reused = true };
+
+    for (int64_t i = 0; i < how->depth && i < DEPTHWISE_LANES; i++)
+        for (int64_t lane = 0; lane < DEPTHWISE_LANES; lane++)
+            spread[i][lane] = (int32_t)(lane / how->depth * how->depth + i);
+    for (int64_t r = 0; r < how->rows; r++) {
+        for (int64_t i = 0; i < columns; i++)
+            table[r][i] = (const float *)(void *)input.data + (r * columns + i) * how->channels;
+        pair.x[r] = table[r];
+    }
+    level->tiles->depthwise(&pair);
+    for (int second = 0; second < 2; second++) {
+        depthwise_block row = row_of(how, &pair, second == 1);
+        const float *got = row.output;
+
+        row.output = (float *)(void *)alone.data + second * pair.y_row;
+        level->tiles->depthwise(&row);
+        assert_memory_equal(got, row.output, (size_t)pair.y_row * sizeof *got);
+        for (int64_t i = 0; i < pair.y_row; i++)
+            expect(level, "pair of rows", (double)got[i], sum_of_row(how, &row, i / how->channels, i % how->channels),
+                   (double)(9 * how->depth));
+    }
+    guard_free(&input), guard_free(&weights), guard_free(&bias), guard_free(&add), guard_free(&output),
+        guard_free(&alone);
+}
+
 static float element(int64_t p, int64_t stride, int64_t r, int64_t dilation, const float *input, int64_t x_row,
                      int64_t at)
 {
@@ -716,12 +820,37 @@ static void depthwise(void **state)
                 }
 }
 
+static void row_pairs(void **state)
+{
+    static const int32_t pixels[] = { 1, 2, 4, 7, 8 };
+    static const int64_t groups[] = { 1, 3, 5, 17 };
+
+    (void)state;
+    EACH_LEVEL(level)
+        for (int64_t depth = 1; depth <= 32; depth *= 2)
+            for (int64_t n = 0; n < 5 * 4 * 2 * 2; n++) {
+                const int64_t stride = n % 2 + 1, height = n / 2 % 2 + 2, all = height + stride;
+                struct pair_case how = { .depth = depth,
+                                         .channels = depth * groups[n / 4 % 4],
+                                         .stride = stride,
+                                         .height = height,
+                                         .rows = all,
+                                         .pixels = pixels[n / 16] };
+
+                check_pair(level, &how);
+                how.top = 1, how.rows = all - 1; /* at the upper border */
+                check_pair(level, &how);
+                how.top = 0, how.rows = 1; /* at the lower one */
+                check_pair(level, &how);
+            }
+}
+
 static void moves(void **state)
 {
     (void)state;
     EACH_LEVEL(level)
         for (int64_t rows = 1; rows <= 35; rows += rows < 5 ? 1 : 6)
-            for (int64_t columns = 1; columns <= 53; columns += columns < 5 ? 1 : 8) {
+            for (int64_t columns = 1; columns <= 109; columns += columns < 5 ? 1 : 8) {
                 float *input = filled(rows * (columns + 3)), *output = filled(rows * columns + GUARD),
                       *z = filled(rows * columns + GUARD);
 
@@ -842,7 +971,7 @@ int main(void)
         cmocka_unit_test(parts_of_rows), cmocka_unit_test(greater),
         cmocka_unit_test(panels),        cmocka_unit_test(moves),
         cmocka_unit_test(turns),         cmocka_unit_test(bytes),
-        cmocka_unit_test(sums),
+        cmocka_unit_test(row_pairs),     cmocka_unit_test(sums),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

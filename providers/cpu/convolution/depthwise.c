@@ -100,22 +100,24 @@ VEC_INLINE void reused(const enum reading reading, const int width, const int st
     end(pixels, block, c, full, mask, sum);
 }
 
-/* Adds a row of pixels to the sums of the output rows that it contributes to: the first, by `weights`, and the second,
- * by the weights `step` rows before. */
-VEC_INLINE void add_to_rows(const bool first, const bool second, const int width, const int stride, const int pixels,
-                            const float *const *x, const float *weights, int64_t c, const bool full, const vmask mask,
+/* Adds channel i of each group of a row of pixels to the sums of the output rows that it contributes to: the first, by
+ * `weights`, and the second, by the weights `stride` rows before. */
+VEC_INLINE void add_to_rows(const enum reading reading, const bool first, const bool second, const int width,
+                            const int stride, const int pixels, const depthwise_block *block, const float *const *x,
+                            const float *weights, int64_t i, int64_t c, const bool full, const vmask mask,
                             vec sum[2][DEPTHWISE_PIXELS])
 {
+    const int64_t step = (reading == OWN ? 1 : block->depth) * DEPTHWISE_LANES;
     vec upper[DEPTHWISE_REUSED], lower[DEPTHWISE_REUSED];
 
     VEC_UNROLL
     for (int k = 0; k < width; k++) {
-        upper[k] = first ? vec_load(weights + k * DEPTHWISE_LANES) : vec_zero();
-        lower[k] = second ? vec_load(weights + (k - stride * width) * DEPTHWISE_LANES) : vec_zero();
+        upper[k] = first ? vec_load(weights + k * step) : vec_zero();
+        lower[k] = second ? vec_load(weights + (k - stride * width) * step) : vec_zero();
     }
     VEC_UNROLL
     for (int column = 0; column < (pixels - 1) * stride + width; column++) {
-        const vec value = LOAD(x[column] + c);
+        const vec value = READ(x[column], i);
 
         VEC_UNROLL
         for (int k = 0; k < width; k++)
@@ -129,11 +131,12 @@ VEC_INLINE void add_to_rows(const bool first, const bool second, const int width
 }
 
 /* Two output rows: each input row is read once for both. */
-VEC_INLINE void row_pair(const int width, const int stride, const int pixels, const depthwise_block *block, int64_t c,
-                         const bool full)
+VEC_INLINE void row_pair(const enum reading reading, const int width, const int stride, const int pixels,
+                         const depthwise_block *block, int64_t c, const bool full)
 {
     const vmask mask = vec_first(block->channels - c);
-    const float *weights = weights_of(block, c) + block->top * width * DEPTHWISE_LANES;
+    const int64_t depth = reading == OWN ? 1 : block->depth, line = width * depth * DEPTHWISE_LANES;
+    const float *weights = weights_of(block, c) + block->top * line;
     depthwise_block below = *block;
     vec sum[2][DEPTHWISE_PIXELS];
 
@@ -141,18 +144,23 @@ VEC_INLINE void row_pair(const int width, const int stride, const int pixels, co
     below.add += block->add != NULL ? block->add_row : 0;
     begin(pixels, block, c, full, mask, sum[0]);
     begin(pixels, &below, c, full, mask, sum[1]);
-    for (int64_t r = 0; r < block->rows; r++, weights += width * DEPTHWISE_LANES) {
+    for (int64_t r = 0; r < block->rows; r++, weights += line) {
         const int64_t row = block->top + r;
         const float *const *x = block->x[r];
 
         if (r >= block->rows - block->fetch)
             fetch_row(block, x, (pixels - 1) * stride + width, c);
+#define ADD(first, second)                                                                                             \
+    for (int64_t i = 0; i < depth; i++)                                                                                \
+    add_to_rows(reading, first, second, width, stride, pixels, block, x, weights + i * DEPTHWISE_LANES, i, c, full,    \
+                mask, sum)
         if (row < stride)
-            add_to_rows(true, false, width, stride, pixels, x, weights, c, full, mask, sum);
+            ADD(true, false);
         else if (row < block->height)
-            add_to_rows(true, true, width, stride, pixels, x, weights, c, full, mask, sum);
+            ADD(true, true);
         else
-            add_to_rows(false, true, width, stride, pixels, x, weights, c, full, mask, sum);
+            ADD(false, true);
+#undef ADD
     }
     end(pixels, block, c, full, mask, sum[0]);
     end(pixels, &below, c, full, mask, sum[1]);
@@ -190,19 +198,19 @@ VEC_INLINE void vector(const enum rows rows, const enum reading reading, const i
                        const int pixels, const depthwise_block *block, int64_t c, const bool full)
 {
     if (rows == TWO_ROWS)
-        row_pair(width, stride, pixels, block, c, full);
+        row_pair(reading, width, stride, pixels, block, c, full);
     else if (width != 0)
         reused(reading, width, stride, pixels, block, c, full);
     else
         any_width(reading, pixels, block, c, full);
 }
 
-/* width 0: any kernel size. Full vectors first, then the last one. Loops without masks take up to a tenth less time,
- * but twice the code, so only those of groups of one channel have both. */
+/* width 0: any kernel size. Full vectors first, then the last one. Loops without masks take up to a fifth less time,
+ * but twice the code, so only those of groups of one channel, and of two rows, have both. */
 VEC_INLINE void channels(const enum rows rows, const enum reading reading, const int width, const int stride,
                          const int pixels, const depthwise_block *block)
 {
-    const bool both = !VEC_HAS_MASKS || (reading == OWN && width != 0);
+    const bool both = !VEC_HAS_MASKS || (width != 0 && (reading == OWN || (reading == SPREAD && rows == TWO_ROWS)));
     int64_t c = 0;
 
     for (; both && c + VEC_LANES <= block->channels; c += VEC_LANES)
@@ -237,14 +245,16 @@ PLAIN(CELLS)
 #undef CELLS
 
 #if defined(KERNEL_IS_avx512) || defined(KERNEL_IS_neon) /* 32 registers hold the sums of two rows */
-#define PAIRS(X) SIZES(X, 1) SIZES(X, 2)
-#define CELL(pixels, stride)                                                                                           \
-    KERNEL_PART(void, depthwise_pair_##stride##_##pixels, const depthwise_block *b)                                    \
+#define PAIRS(X) X(OWN, 1) X(OWN, 2) X(SPREAD, 1) X(SPREAD, 2) X(SINGLE, 1) X(SINGLE, 2)
+#define CELL(pixels, reading, stride)                                                                                  \
+    KERNEL_PART(void, depthwise_pair_##reading##_##stride##_##pixels, const depthwise_block *b)                        \
     {                                                                                                                  \
-        channels(TWO_ROWS, OWN, 3, stride, pixels, b);                                                                 \
+        channels(TWO_ROWS, reading, 3, stride, pixels, b);                                                             \
     }
-PAIRS(CELL)
+#define CELLS(reading, stride) SIZES(CELL, reading, stride)
+PAIRS(CELLS)
 #undef CELL
+#undef CELLS
 #else
 /* Computes one row of a pair. */
 static void row_of_pair(const depthwise_block *pair, bool second)
@@ -256,7 +266,7 @@ static void row_of_pair(const depthwise_block *pair, bool second)
     row.paired = false;
     row.rows = past > from ? past - from : 0;
     row.fetch = pair->fetch / 2;
-    row.weights += (from - shift) * pair->width * DEPTHWISE_LANES;
+    row.weights += (from - shift) * pair->width * pair->depth * DEPTHWISE_LANES;
     for (int64_t r = 0; r < row.rows; r++)
         row.x[r] = pair->x[from - pair->top + r];
     row.output += second ? pair->y_row : 0;
@@ -285,14 +295,16 @@ void KERNEL(depthwise_block)(const depthwise_block *b)
 
     INLAY_CHECK(b->rows >= 0 && b->rows <= DEPTHWISE_ROWS && b->pixels > 0 && b->pixels <= DEPTHWISE_PIXELS);
 #ifdef PAIRS
-    static void (*const of_pairs[2][DEPTHWISE_PIXELS + 1])(const depthwise_block *) = {
-#define CELL(pixels, stride) [(stride)-1][pixels] = KERNEL_PART_OF(depthwise_pair_##stride##_##pixels),
-        PAIRS(CELL)
+    static void (*const of_pairs[SINGLE + 1][2][DEPTHWISE_PIXELS + 1])(const depthwise_block *) = {
+#define CELL(pixels, reading, stride) [pixels] = KERNEL_PART_OF(depthwise_pair_##reading##_##stride##_##pixels),
+#define CELLS(reading, stride) [reading][(stride)-1] = { SIZES(CELL, reading, stride) },
+        PAIRS(CELLS)
+#undef CELLS
 #undef CELL
     };
 
     if (b->paired) {
-        of_pairs[b->stride - 1][b->pixels](b);
+        of_pairs[reading][b->stride - 1][b->pixels](b);
         return;
     }
 #else

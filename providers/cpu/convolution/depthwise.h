@@ -56,11 +56,10 @@ static inline bool depthwise_reuses(int64_t width, int64_t stride, int64_t dilat
            dilation == 1;
 }
 /* True if there is a loop for two output rows, `step` input rows apart, which share rows of pixels in registers. */
-static inline bool depthwise_pairs(int64_t height, int64_t width, int64_t step, int64_t stride, int64_t dilation,
-                                   int64_t depth)
+static inline bool depthwise_pairs(int64_t height, int64_t width, int64_t step, int64_t stride, int64_t dilation)
 {
-    return depth == 1 && width == 3 && dilation == 1 && step == stride && (stride == 1 || stride == 2) &&
-           height >= step && height + step <= DEPTHWISE_ROWS;
+    return width == 3 && dilation == 1 && step == stride && (stride == 1 || stride == 2) && height >= step &&
+           height + step <= DEPTHWISE_ROWS;
 }
 void depthwise_block_avx512(const depthwise_block *block);
 void depthwise_block_avx2(const depthwise_block *block);

@@ -328,10 +328,10 @@ static int64_t share(int64_t count, int64_t size, int64_t multiple)
     return (each + multiple - 1) / multiple * multiple;
 }
 
-static bool pairs_rows(const kernel_conv_shape *window, int64_t depth)
+static bool pairs_rows(const kernel_conv_shape *window)
 {
     return depthwise_pairs(window->kernel[0], window->kernel[1], window->stride[0], window->stride[1],
-                           window->dilation[0] * window->dilation[1], depth);
+                           window->dilation[0] * window->dilation[1]);
 }
 
 /* Input rows that one output row reads, or two neighbouring ones. */
@@ -353,7 +353,7 @@ static void cut(struct depthwise *depthwise, uint32_t threads)
     depthwise->step = window->out_width % 7 == 0 && window->out_width % DEPTHWISE_PIXELS != 0 ? 7 : DEPTHWISE_PIXELS;
     fit = NEAR_BYTES / (int64_t)sizeof(float) / (rows * window->stride[1] * depthwise->block);
     depthwise->strip = share(window->out_width, fit > depthwise->step ? fit : depthwise->step, depthwise->step);
-    depthwise->paired = pairs_rows(window, depthwise->depth);
+    depthwise->paired = pairs_rows(window);
     depthwise->slots = rows_of_step(window, depthwise->paired);
     depthwise->columns = (depthwise->strip - 1) * window->stride[1] + (window->kernel[1] - 1) * window->dilation[1] + 1;
     while (depthwise->slots * depthwise->columns > TABLE_PIXELS && depthwise->strip > 1) {
@@ -372,7 +372,7 @@ static bool pairs_produced(const kernel_conv_shape *window)
     const int64_t columns =
         (window->out_width - 1) * window->stride[1] + (window->kernel[1] - 1) * window->dilation[1] + 1;
 
-    return pairs_rows(window, 1) && rows_of_step(window, true) * columns <= TABLE_PIXELS;
+    return pairs_rows(window) && rows_of_step(window, true) * columns <= TABLE_PIXELS;
 }
 
 /* Pixels in a ring: the rows of a step, and two tiles, because tiles are produced ahead of their use. */
@@ -440,7 +440,7 @@ double depthwise_vector_ns(const kernel_conv_shape *window, const kernel_machine
 {
     const double taps = (double)(window->kernel[0] * window->kernel[1]) * window->share;
 
-    return kernel_vector_ns(machine, taps) * (cpu_has(CPU_AVX512) && pairs_rows(window, 1) ? PAIRED_PACE : 1);
+    return kernel_vector_ns(machine, taps) * (cpu_has(CPU_AVX512) && pairs_rows(window) ? PAIRED_PACE : 1);
 }
 
 double kernel_fused_depthwise_ns(const kernel_conv_shape *first, const kernel_conv_shape *depthwise,
