@@ -4,16 +4,23 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
+import sys
 import tempfile
 import threading
 import unittest
 import urllib.error
 import urllib.request
 
-from onnx import TensorProto, helper, load, save
+import numpy as np
+from onnx import TensorProto, helper, load, numpy_helper, save
 
 import test_gguf
+import test_vision
+
+sys.path.append(os.path.join(test_gguf.HERE, "..", "serve", "speech"))
+import whisper  # noqa: E402
 
 CLI, SERVE, GENERATE, WRITE_MODELS = (os.environ.get(name) for name in ("INLAY", "INLAY_SERVE", "GENERATE",
                                                                         "WRITE_MODELS"))
@@ -59,6 +66,20 @@ class Server:
                                          None if body is None else json.dumps(body).encode())
         with urllib.request.urlopen(request, timeout=60) as reply:
             return json.load(reply)
+
+    def send_sound(self, path, **fields):
+        mark, samples = "8d3f", bytes(32000)  # a second of silence
+        file = (b"RIFF" + struct.pack("<I", 36 + len(samples)) + b"WAVEfmt \x10\0\0\0" +
+                struct.pack("<HHIIHH", 1, 1, 16000, 32000, 2, 16) + b"data" + struct.pack("<I", len(samples)) + samples)
+        body = b"".join(f'--{mark}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode() for name, value in fields.items())
+        body += f'--{mark}\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n'.encode() + file + f"\r\n--{mark}--\r\n".encode()
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/{path}", body, {"Content-Type": f"multipart/form-data; boundary={mark}"})
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            return json.load(reply)
+
+    def figure(self, name):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=60) as reply:
+            return float(re.search(rf"^{name} (\S+)", reply.read().decode(), re.MULTILINE).group(1))
 
     def number(self, model):
         x = {"name": "x", "shape": [1], "datatype": "FP32", "data": [1]}
@@ -267,6 +288,62 @@ class Folders(unittest.TestCase):
                 with self.assertRaises(urllib.error.HTTPError) as refused:
                     server.ask("v1/completions", {"model": name, "prompt": "a"})
                 self.assertIn(words, json.load(refused.exception)["error"]["message"])
+
+    def test_purposes(self):
+        """A request without a model, or with another name, has the only model for its purpose: what models are for is
+        known from their files before they are loaded. The first model takes the memory at the start."""
+        words = {"normalizer": None, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False}, "decoder": {"type": "ByteLevel"},
+                 "added_tokens": [], "model": {"type": "BPE", "merges": [], "vocab": {chr(code): code for code in range(33, 127)}}}
+        tokens = helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["n", "m"])
+        pair = helper.make_tensor_value_info("encoder_hidden_states", TensorProto.FLOAT, ["n", "k", 4])
+        for kind in "gguf", "onnx":
+            os.makedirs(self.path(kind))
+            ballast = np.zeros(1 << 20, np.float32)
+            x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [len(ballast)]) for name in "xy")
+            graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", [x], [y], [numpy_helper.from_array(ballast, "w")])
+            save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), self.path(kind, "ballast.onnx"))
+            with Server(self.path(kind)) as server:
+                budget = str(int(server.figure("inlay_models_bytes")) + 64)
+            whisper.Model(3).save(self.path(kind, "speech"), "merged")
+            for name, inputs, classes in ("classes", [tokens], 3), ("encoded", [tokens, pair], 1):
+                os.makedirs(self.path(kind, name, "1"))
+                nodes = [helper.make_node("Cast", ["input_ids"], ["logits"], to=TensorProto.FLOAT)] + [
+                    helper.make_node("Identity", [one.name], ["copy"]) for one in inputs[1:]]
+                outputs = [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["n", classes])] + [
+                    helper.make_tensor_value_info("copy", TensorProto.FLOAT, ["n", "k", 4]) for _ in inputs[1:]]
+                save(helper.make_model(helper.make_graph(nodes, "g", inputs, outputs), ir_version=8,
+                                       opset_imports=[helper.make_opsetid("", 17)]), self.path(kind, name, "1", "model.onnx"))
+                write_text(self.path(kind, name, "tokenizer.json"), words)
+            if kind == "gguf":
+                for name, made in (("text", test_gguf.make("llama", "F32")[0]), ("vectors", test_gguf.EMBEDDERS["bert"]()),
+                                   ("eyes", test_vision.vision("clip")), ("mute", test_gguf.make("llama", "F32", [("tokenizer.ggml.model", "none")])[0])):
+                    with open(self.path(kind, name + ".gguf"), "wb") as file:
+                        file.write(made)
+            else:
+                for one in "count", "vectors":
+                    os.makedirs(self.path("made", one, "1"))
+                for more in "texts", "decoders":
+                    subprocess.run([WRITE_MODELS, self.path("made"), more], check=True)
+                shutil.move(self.path("made", "counted.onnx"), self.path("made", "count", "1", "model.onnx"))
+                for name, one in ("text", "count"), ("vectors", "vectors"):
+                    shutil.move(self.path("made", one), self.path(kind, name))
+                    write_text(self.path(kind, name, "tokenizer.json"), words)
+            with Server(self.path(kind), "--models-memory", budget) as server:
+                def named(**more):
+                    made = server.ask("v1/completions", {"prompt": "a", "max_tokens": 1, **more})["model"]
+                    self.assertEqual(server.ask("v1/embeddings", {"input": "a", **more})["model"], "vectors")
+                    self.assertEqual(server.send_sound("v1/audio/transcriptions", **more)["usage"]["seconds"], 1)
+                    return made
+
+                index = server.ask("v2/repository/index", {})
+                self.assertEqual([one["name"] for one in index if one["state"] == "READY"], ["ballast"])
+                self.assertEqual([one["id"] for one in server.ask("v1/models")["data"]], ["speech", "text", "vectors"])
+                for more in {}, {"model": "gpt"}:
+                    self.assertEqual(named(**more), "text")
+                self.assertEqual(server.ask("props")["model_alias"], "text")
+                with self.assertRaises(urllib.error.HTTPError) as refused:
+                    server.ask("tokenize", {"content": "a"})  # two have tokens
+                self.assertEqual(refused.exception.code, 404)
 
     def test_generation_config(self):
         """The choice of tokens that generation_config.json states, unless the request does."""

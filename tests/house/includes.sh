@@ -7,8 +7,9 @@
 # longest listed prefix of a path applies. Beyond the host: providers include no header of the host, and the host none
 # of theirs; ops includes neither of the two, and sdk includes only itself. Exceptions: tools include loops of
 # providers/simd; texts/tokens includes prepost/text/text.h, the tokenizers, and texts/speech the headers of sound files
-# and spectrograms in prepost/audio, which are libraries; providers/remote, which is part of libinlay, includes base,
-# threads and plugin/isolate.h; probe includes remote/shared.h, and library remote/remote.h.
+# and spectrograms in prepost/audio, and texts/model that of resized images, which are libraries; providers/remote, which
+# is part of libinlay, includes base, threads and plugin/isolate.h; probe includes remote/shared.h, and library
+# remote/remote.h.
 # The picture in host/README.md must have every folder of EDGES, each above all folders that it includes; its table of
 # sub-folders must have every sub-folder, in the order of EDGES.
 set -eu
@@ -112,7 +113,7 @@ includes host | awk -v folders="$folders" -v list="$edges" '
         if (header !~ /\//) next # a header of the same folder, or of ops/
         provider = header; sub(/\/.*/, "", provider)
         if (provider ~ /^(providers|reference|openblas|ort_ep|onednn|common|cpu|vulkan)$/ ||
-            (provider == "prepost" && from " " header !~ /^(texts\/tokens prepost\/text\/text.h|texts\/speech prepost\/audio\/(sound|spectrogram).h)$/) ||
+            (provider == "prepost" && from " " header !~ /^(texts\/tokens prepost\/text\/text.h|texts\/model prepost\/image\/resample.h|texts\/speech prepost\/audio\/(sound|spectrogram).h)$/) ||
             (provider == "remote" && from " " header !~ /^(probe remote\/shared.h|library remote\/remote.h)$/) ||
             (provider == "simd" && part[1] !~ /^host\/tools\//))
             print part[1] ":" part[2] ": " from " may not include " header ", which is a provider'"'"'s"

@@ -285,8 +285,8 @@ static void test_parameters(void **state)
         { "completions", TEXT(",\"stream\":1"), REFUSED("stream"), 400 },
         { "completions", TEXT(",\"stop\":7"), REFUSED("stop"), 400 },
         { "completions", "[]", "not an object", 400 },
-        { "completions", "{\"model\":\"none\",\"prompt\":\"x\"}", "\"param\":\"model\",\"code\":\"model_not_found\"",
-          404 },
+        { "completions", "{\"model\":\"count:none\",\"prompt\":\"x\"}",
+          "\"param\":\"model\",\"code\":\"model_not_found\"", 404 },
         /* embeddings: the vector of "!" is 1 at dimension 33; base64 is of little-endian floats */
         { "embeddings", "{\"model\":\"vectors\",\"input\":[[33,33],[33]],\"user\":\"u\"}", "\"prompt_tokens\":3,",
           200 },
@@ -375,18 +375,18 @@ static void test_templates(void **state)
         "\\\"arguments\\\": {\\\"a\\\": 1}}uResult of the function: 7\\u000aResult of the function: 8\"}");
     client_expect(&server, "GET", "/slots", "", NULL, 200,
                   "[{\"id\":0,\"model\":\"count\",\"n_ctx\":1000,\"is_processing\":false},{\"id\":1,");
-    client_expect(&server, "GET", "/props", "", NULL, 404, "no such model is loaded"); /* there are two */
-    client_expect(&server, "POST", "/v2/repository/models/vectors/unload", AS_ADMIN, "{}", 200, "");
     client_expect(&server, "GET", "/props", "", NULL, 200, "\"total_slots\":4,");
+    client_expect(&server, "POST", "/tokenize", "", "{\"prompt\":\"x\"}", 404, "no such model"); /* two have tokens */
+    client_expect(&server, "POST", "/v2/repository/models/vectors/unload", AS_ADMIN, "{}", 200, "");
     client_expect(&server, "POST", "/v1/completions", "", "{\"prompt\":\"xyz\",\"temperature\":0,\"max_tokens\":1}",
                   200,
-                  "\"model\":\"count\",\"warnings\":[\"the request names no model; the only one for texts, 'count', "
-                  "answers\"],\"choices\":[{\"index\":0,\"text\":\"C\"");
+                  "\"model\":\"count\",\"warnings\":[\"the request names no model; the only one that generates texts, "
+                  "'count', answers\"],\"choices\":[{\"index\":0,\"text\":\"C\"");
     client_expect(
         &server, "POST", "/completion", "",
         "{\"model\":\"gpt:7b\",\"prompt\":\"xyz\",\"temperature\":0,\"n_predict\":1}", 200,
-        "{\"index\":0,\"warnings\":[\"there is no model 'gpt:7b'; the only one for texts, 'count', answers\"],"
-        "\"content\":\"C\"");
+        "{\"index\":0,\"warnings\":[\"there is no model 'gpt:7b'; the only one that generates texts, 'count', "
+        "answers\"],\"content\":\"C\"");
     client_expect(&server, "POST", "/v1/completions", "", "{\"model\":\"count:odd\",\"prompt\":\"xyz\"}", 404,
                   "no such model");
     client_expect(&server, "POST", "/v1/completions", "", "{\"model\":\"twice\",\"prompt\":\"xyz\"}", 400,

@@ -396,7 +396,7 @@ static bool prepare_choice(struct completion *completion, uint32_t index)
 
     choice->completion = completion;
     base->decoding = (decoding_text){ .images = completion->images.spans,
-                                      .image_count = completion->images.image_count,
+                                      .image_count = completion->images.span_count,
                                       .adapter = completion->adapter.number,
                                       .like = prompt,
                                       .next = index + 1 < completion->choice_count ? &choice[1].base.decoding : NULL,
@@ -505,7 +505,7 @@ static bool read_images(struct completion *completion, input_text *prompt, body_
     if (image_prompt_read(model->vision.encoder, model->text->tokenizer, prompt->text, asked->images.list,
                           asked->images.count, &completion->images, &diag) != INLAY_OK)
         return body_fail(error, "%s", diag.text);
-    for (uint32_t i = 0; i < completion->images.image_count; i++)
+    for (uint32_t i = 0; i < completion->images.span_count; i++)
         rows += completion->images.spans[i].count;
     if (!request_count(request, rows * (uint64_t)model->text->decode.image_width * sizeof(float)))
         return refuse_large(error);

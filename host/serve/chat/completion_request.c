@@ -16,8 +16,8 @@ static void find_model(completion_request *request, const request_form *form, co
         name = json_stringn(exchange->route.name, exchange->route.name_bytes);
     } else if (end_bytes > 0 && bytes > end_bytes && strcmp(request->model + bytes - end_bytes, form->name_end) == 0) {
         name = json_stringn(request->model, bytes - end_bytes);
-    } else if (models_stand_in(exchange->request.server->repository, request->model, only)) {
-        (void)snprintf(note, sizeof note, "%s%.*s%s; the only one for texts, '%s', answers",
+    } else if (models_stand_in(exchange->request.server->repository, request->model, TEXT_GENERATES, only)) {
+        (void)snprintf(note, sizeof note, "%s%.*s%s; the only one that generates texts, '%s', answers",
                        request->model != NULL ? "there is no model '" : "the request names no model", MODELS_NAME_BYTES,
                        request->model != NULL ? request->model : "", request->model != NULL ? "'" : "", only);
         tool_set_warn(&request->calls.tools, note);

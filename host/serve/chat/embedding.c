@@ -145,10 +145,8 @@ static bool read_request(struct exchange *exchange, struct embedding *embedding)
     if (embedding->body == NULL ||
         ((kind == ROUTE_RERANK || kind == ROUTE_SCORE) && !similarity_texts(embedding, &error)))
         body_refuse(exchange, &error);
-    else if (embedding->inputs.count == 0 || embedding->model == NULL)
-        exchange_fail_parameter(exchange, HTTP_BAD_REQUEST,
-                                embedding->inputs.count == 0 ? "the request has no input" : "the request has no model",
-                                embedding->inputs.count == 0 ? "input" : "model", NULL);
+    else if (embedding->inputs.count == 0)
+        exchange_fail_parameter(exchange, HTTP_BAD_REQUEST, "the request has no input", "input", NULL);
     return exchange->code == 0;
 }
 
@@ -360,6 +358,8 @@ static void model_loaded(void *user, const inlay_diag *failure)
 void answer_embeddings(struct exchange *exchange)
 {
     struct embedding *embedding = calloc(1, sizeof *embedding);
+    char only[MODELS_NAME_BYTES];
+    const char *name;
 
     if (embedding == NULL) {
         exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the texts");
@@ -372,6 +372,13 @@ void answer_embeddings(struct exchange *exchange)
         exchange_drop(exchange);
         return;
     }
-    if (models_acquire(exchange, embedding->model, NULL, model_loaded) == ACQUIRED_MODEL)
+    name = embedding->model;
+    if (models_stand_in(exchange->request.server->repository, name, TEXT_EMBEDS, only))
+        name = only;
+    if (name == NULL) {
+        exchange_fail_parameter(exchange, HTTP_BAD_REQUEST, "the request has no model", "model", NULL);
+        exchange_drop(exchange);
+    } else if (models_acquire(exchange, name, NULL, model_loaded) == ACQUIRED_MODEL) {
         compute(exchange);
+    }
 }

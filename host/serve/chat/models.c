@@ -35,7 +35,7 @@ static void add_model(void *user, const repository_entry *entry)
     const text_model *text = entry->loaded != NULL ? entry->loaded->text : NULL;
     const size_t context = text != NULL ? text->decode.context : 0;
 
-    if (!entry->is_text)
+    if (entry->purposes == 0)
         return;
     add_id(user, entry->name, NULL, context);
     for (uint32_t i = 0; entry->loaded != NULL && i < entry->loaded->decoding.adapter_count; i++)
@@ -91,29 +91,29 @@ acquired models_acquire(struct exchange *exchange, const char *name, const char 
 typedef struct stand_in {
     const char *asked;
     size_t asked_bytes; /* without an adapter */
-    char *name;         /* [MODELS_NAME_BYTES] "" = none */
+    uint32_t purposes;
+    char *name; /* [MODELS_NAME_BYTES] "" = none */
     bool exists, several;
 } stand_in;
 
 static void find_stand_in(void *user, const repository_entry *entry)
 {
     stand_in *found = user;
-    const bool loads = entry->loaded == NULL || entry->loaded->text != NULL;
 
     found->exists |=
         found->asked != NULL &&
         (strcmp(entry->name, found->asked) == 0 ||
          (strlen(entry->name) == found->asked_bytes && strncmp(entry->name, found->asked, found->asked_bytes) == 0));
-    if (!entry->is_text || !loads)
+    if ((entry->purposes & found->purposes) == 0)
         return;
     found->several |= found->name[0] != '\0' && strcmp(found->name, entry->name) != 0;
     (void)snprintf(found->name, MODELS_NAME_BYTES, "%s", entry->name);
 }
 
-bool models_stand_in(struct repository *repository, const char *asked, char name[MODELS_NAME_BYTES])
+bool models_stand_in(struct repository *repository, const char *asked, uint32_t purposes, char name[MODELS_NAME_BYTES])
 {
     const char *colon = asked != NULL ? strrchr(asked, ':') : NULL;
-    stand_in found = { .asked = asked, .name = name };
+    stand_in found = { .asked = asked, .purposes = purposes, .name = name };
 
     found.asked_bytes = colon != NULL ? (size_t)(colon - asked) : asked != NULL ? strlen(asked) : 0;
     name[0] = '\0';
@@ -123,11 +123,11 @@ bool models_stand_in(struct repository *repository, const char *asked, char name
     return name[0] != '\0';
 }
 
-struct text_model *models_find_text(struct exchange *exchange, const char *name)
+struct text_model *models_find_text(struct exchange *exchange, const char *name, uint32_t purposes)
 {
     char only[MODELS_NAME_BYTES];
 
-    if (models_stand_in(exchange->request.server->repository, name, only) || name == NULL)
+    if (models_stand_in(exchange->request.server->repository, name, purposes, only) || name == NULL)
         name = only;
     if (models_acquire(exchange, name, NULL, NULL) != ACQUIRED_MODEL)
         return NULL;
@@ -175,7 +175,7 @@ static void write_member(struct strbuf *to, const char *name, const char *text)
 
 void answer_props(struct exchange *exchange)
 {
-    const text_model *text = models_find_text(exchange, NULL);
+    const text_model *text = models_find_text(exchange, NULL, TEXT_GENERATES);
     struct strbuf *to = &exchange->reply;
     const struct sampler *sampler;
 

@@ -153,7 +153,7 @@ static void add_tag(void *user, const repository_entry *entry)
 {
     tag_list *list = user;
 
-    if (!entry->is_text || strcmp(list->last, entry->name) == 0)
+    if (entry->purposes == 0 || strcmp(list->last, entry->name) == 0)
         return;
     strbuf_format(list->to, "%s{\"name\":\"%s\",\"model\":\"%s\"}", list->last[0] != '\0' ? "," : "", entry->name,
                   entry->name);

@@ -193,7 +193,8 @@ void answer_tokens(struct exchange *exchange)
     token_request request = { .model = NULL };
     body_error error = { .code = NULL };
     json_t *body = body_read(exchange, tables[form], &request, &error);
-    text_model *model = body != NULL ? models_find_text(exchange, request.model) : NULL;
+    const uint32_t purposes = form == 2 ? TEXT_GENERATES : TEXT_GENERATES | TEXT_EMBEDS;
+    text_model *model = body != NULL ? models_find_text(exchange, request.model, purposes) : NULL;
 
     if (body == NULL || (model != NULL && !(form == 0   ? tokenize(exchange, &request, model, &error)
                                             : form == 1 ? detokenize(exchange, &request, model, &error)

@@ -5,7 +5,6 @@
 #include "serve/chat/models.h"
 #include "serve/exchange/watch.h"
 #include "serve/model/speech.h"
-#include "serve/repository/repository.h"
 #include "serve/schedule/text_jobs.h"
 #include <math.h>
 #include <stdlib.h>
@@ -212,7 +211,7 @@ static void write_segments(const struct spoken *spoken, const speech_model *mode
         }
         strbuf_format(to,
                       "],\"temperature\":%.9g,\"avg_logprob\":%.9g,\"compression_ratio\":%.9g,\"no_speech_prob\":%.9g}",
-                      (double)text->temperature, segment->logprob, compression_of(&part), segment->no_speech);
+                      segment->temperature, segment->logprob, compression_of(&part), segment->no_speech);
         to->failed |= part.failed;
         strbuf_deinit(&part);
     }
@@ -347,29 +346,10 @@ static void model_loaded(void *user, const inlay_diag *failure)
     exchange_model_loaded(user, failure, compute);
 }
 
-/* The only model for speech, which answers if no model has the name that was asked for. */
-struct only_model {
-    const char *asked;
-    char name[MODELS_NAME_BYTES];
-    uint32_t count;
-    bool exists;
-};
-
-static void find_only(void *user, const repository_entry *entry)
-{
-    struct only_model *only = user;
-
-    only->exists |= only->asked != NULL && strcmp(entry->name, only->asked) == 0;
-    if (entry->loaded == NULL || entry->loaded->speech.model == NULL || strcmp(only->name, entry->name) == 0)
-        return;
-    only->count++;
-    (void)snprintf(only->name, sizeof only->name, "%s", entry->name);
-}
-
 void answer_transcriptions(struct exchange *exchange)
 {
     struct spoken *spoken = calloc(1, sizeof *spoken);
-    struct only_model only = { .asked = NULL };
+    char only[MODELS_NAME_BYTES];
     const char *name;
 
     if (spoken == NULL) {
@@ -384,9 +364,9 @@ void answer_transcriptions(struct exchange *exchange)
         exchange_drop(exchange);
         return;
     }
-    only.asked = spoken->model;
-    repository_each(exchange->request.server->repository, find_only, &only);
-    name = !only.exists && only.count == 1 ? only.name : spoken->model;
+    name = spoken->model;
+    if (models_stand_in(exchange->request.server->repository, name, TEXT_TRANSCRIBES, only))
+        name = only;
     if (name == NULL) {
         (void)refuse(spoken, "model", "the request has no model");
         exchange_drop(exchange);

@@ -99,7 +99,7 @@ static void finish(struct job *job, const inlay_diag *failure, const infer_outpu
         request_wake(request);
 }
 
-static inlay_status read(struct request *request, inlay_diag *diag)
+static inlay_status read_inputs(struct request *request, inlay_diag *diag)
 {
     struct server *server = request->server;
     struct job *job = &request->job;
@@ -133,7 +133,7 @@ static bool submit(struct request *request)
     struct server *server = request->server;
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (read(request, &diag) != INLAY_OK) {
+    if (read_inputs(request, &diag) != INLAY_OK) {
         fail(request, &diag, request->retry_after > 0); /* request_hold() */
         return false;
     }

@@ -274,6 +274,11 @@ uint64_t model_bytes(struct model *model)
     return bytes;
 }
 
+uint32_t model_purposes(const struct model *model)
+{
+    return text_model_purposes(model->text) | (model->speech.model != NULL ? TEXT_TRANSCRIBES : 0u);
+}
+
 /* Another thread may have a newer or an older count. */
 static void count_watched(struct model *model, uint32_t result, uint64_t now)
 {

@@ -244,6 +244,8 @@ uint64_t model_file_bytes(const char *path, bool whole_folder);
 uint64_t model_bytes(struct model *model);
 /* Those without its files. */
 uint64_t model_run_bytes(struct model *model);
+/* What the model does with texts: bits of enum text_purpose. */
+uint32_t model_purposes(const struct model *model);
 struct model *model_ref(struct model *model);
 void model_unref(struct model *model); /* NULL is a no-op */
 

@@ -2,7 +2,7 @@
 #ifndef SERVE_TEXT_H
 #define SERVE_TEXT_H
 #include "serve/model/model.h"
-#include "texts/model/text_model.h"
+#include "texts/model/purpose.h"
 
 static inline text_source text_source_of(const struct model *model)
 {

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/model_folder.h"
 #include "base/model_package.h"
+#include "texts/model/image_folder.h"
 #include "texts/speech/speech.h"
 #include <dirent.h>
 #include <errno.h>
@@ -80,6 +81,28 @@ bool folder_file(const char *folder_path, char path[FOLDER_PATH_BYTES])
     return is_gguf || is_file(folder_path, "model", ".onnx");
 }
 
+/* The kind of a model in a folder of its own; FOLDER_FILE: it has no parts. */
+static folder_kind kind_of(const char *path)
+{
+    return speech_is_folder(path) ? FOLDER_SPEECH : image_folder_is(path) ? FOLDER_IMAGES : FOLDER_FILE;
+}
+
+folder_kind folder_kind_of(const found_model *model, uint64_t version, char path[FOLDER_PATH_BYTES])
+{
+    char file[FOLDER_PATH_BYTES];
+
+    path[0] = '\0';
+    if (model->is_folder) {
+        (void)snprintf(path, FOLDER_PATH_BYTES, "%.*s/%llu", FOLDER_PATH_BYTES - 32, model->path,
+                       (unsigned long long)version);
+        return folder_file(path, file) ? FOLDER_FILE : kind_of(path);
+    }
+    if (model->config == NULL)
+        return FOLDER_FILE;
+    (void)snprintf(path, FOLDER_PATH_BYTES, "%s", model->config);
+    return kind_of(path);
+}
+
 /* A folder that cannot be opened is skipped, unless it can be at another time: a model would seem to be removed. */
 static inlay_status check_opened(const DIR *dir, const char *path, inlay_diag *diag)
 {
@@ -108,7 +131,7 @@ static inlay_status find_versions(found_model *model, bool has_file, inlay_diag 
         if (!is_version(entry->d_name, &version))
             continue;
         (void)snprintf(folder_path, sizeof folder_path, "%.3000s/%s", model->path, entry->d_name);
-        if (has_file && !folder_file(folder_path, file))
+        if (has_file && !folder_file(folder_path, file) && kind_of(folder_path) == FOLDER_FILE)
             continue;
         good = LIST_GROW(model->versions, model->version_count);
         if (good)
@@ -236,28 +259,33 @@ static inlay_status add_published_file(struct folder *folder, const char *path, 
     return add(folder, name, strlen(name), file, path, false, diag);
 }
 
-/* Adds a model for speech, by its encoder. */
-static inlay_status add_speech(struct folder *folder, const char *path, const char *name, const char *variant,
-                               inlay_diag *diag)
+/* Adds a model for speech, by its encoder, or one that reads images, by its decoder. */
+static inlay_status add_parts(struct folder *folder, const char *path, const char *name, const char *variant,
+                              folder_kind kind, inlay_diag *diag)
 {
-    speech_files files;
-    const inlay_status status = speech_files_find(path, variant, &files, diag);
+    speech_files speech = { .encoder = "" };
+    image_files images = { .decoder = "" };
+    const inlay_status status = kind == FOLDER_SPEECH ? speech_files_find(path, variant, &speech, diag)
+                                                      : image_files_find(path, variant, &images, diag);
 
-    return status == INLAY_OK ? add_published_file(folder, path, name, files.encoder, diag) : status;
+    return status == INLAY_OK
+               ? add_published_file(folder, path, name, kind == FOLDER_SPEECH ? speech.encoder : images.decoder, diag)
+               : status;
 }
 
 /* Adds the parts of a model as Hugging Face publishes it; nothing, if the folder is none, or has versions. */
 static inlay_status add_published(struct folder *folder, const char *path, const char *name, const char *variant,
                                   inlay_diag *diag)
 {
+    const folder_kind kind = kind_of(path);
     model_folder parts;
     inlay_diag why = INLAY_DIAG_INIT;
     inlay_status status;
 
     if (package_is(path))
         return add_package(folder, path, name, variant, diag);
-    if (speech_is_folder(path))
-        return add_speech(folder, path, name, variant, diag);
+    if (kind != FOLDER_FILE)
+        return add_parts(folder, path, name, variant, kind, diag);
     status = model_folder_read(path, &parts, &why);
     if (status != INLAY_OK && is_shortage(why.text))
         return inlay_fail(diag, INLAY_IO_ERROR, "%s", why.text);
@@ -642,17 +670,30 @@ static void mix_package(files_state *state, const char *path)
     package_deinit(&package);
 }
 
-/* The decoder of a model for speech, whose names differ from that of its encoder at the beginning. */
-static void mix_decoder(files_state *state, const char *encoder)
+static int is_onnx(const struct dirent *entry)
 {
-    static const char *const names[] = { "decoder_model_merged", "decoder_model", "decoder_with_past_model" };
-    const char *file = strrchr(encoder, '/') + 1, *variant = file + strlen("encoder_model");
-    char path[PATH_MAX];
+    const size_t bytes = strlen(entry->d_name);
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        (void)snprintf(path, sizeof path, "%.*s%s%s", (int)(file - encoder), encoder, names[i], variant);
-        mix_file(state, path);
+    return bytes > 5 && strcmp(entry->d_name + bytes - 5, ".onnx") == 0;
+}
+
+/* The files of a model in parts, whose variants may differ. */
+static void mix_parts_in(files_state *state, const char *path)
+{
+    struct dirent **entries = NULL;
+    model_folder parts;
+    char file[2 * PATH_MAX];
+    int count;
+
+    if (model_folder_read(path, &parts, NULL) != INLAY_OK)
+        return;
+    count = scandir(parts.path, &entries, is_onnx, alphasort);
+    for (int i = 0; i < count; i++) {
+        (void)snprintf(file, sizeof file, "%s/%s", parts.path, entries[i]->d_name);
+        mix_file(state, file);
+        free(entries[i]);
     }
+    free(entries);
 }
 
 static files_state state_of(const found_model *model, uint64_t version)
@@ -673,8 +714,8 @@ static files_state state_of(const found_model *model, uint64_t version)
             mix_parts(&state, model->path, count);
         if (package_is(model->path))
             mix_package(&state, model->path);
-        if (model->config != NULL && speech_is_folder(model->config))
-            mix_decoder(&state, model->path);
+        if (folder_kind_of(model, version, path) != FOLDER_FILE)
+            mix_parts_in(&state, path);
         return state;
     }
     for (uint32_t i = 0; i < model->version_count; i++) {
@@ -682,6 +723,8 @@ static files_state state_of(const found_model *model, uint64_t version)
             continue;
         (void)snprintf(version_path, sizeof version_path, "%s/%llu", model->path,
                        (unsigned long long)model->versions[i]);
+        if (folder_kind_of(model, model->versions[i], path) != FOLDER_FILE)
+            mix_parts_in(&state, path);
         (void)folder_file(version_path, path);
         mix_part(&state, model, model->versions[i], "draft");
         mix_part(&state, model, model->versions[i], "vision");

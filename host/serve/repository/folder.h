@@ -46,6 +46,10 @@ void folder_adapters_remove(struct folder_adapters *adapters, const char *name);
 void folder_adapters_deinit(struct folder_adapters *adapters);
 /* Writes the path of model.onnx in the folder, or of model.gguf if only that exists. false: it has neither. */
 bool folder_file(const char *folder_path, char path[FOLDER_PATH_BYTES]);
+/* What a version consists of: one file, or the parts of a model for speech (texts/speech) or of one that reads images
+ * (texts/model/image_folder.h), which are in `path`. */
+typedef enum folder_kind { FOLDER_FILE, FOLDER_SPEECH, FOLDER_IMAGES } folder_kind;
+folder_kind folder_kind_of(const found_model *model, uint64_t version, char path[FOLDER_PATH_BYTES]);
 /* Writes the path of a part of a version, VERSION/NAME/model.onnx or NAME/model.onnx (or .gguf); name: "draft" or
  * "vision". false: there is none. */
 bool folder_part(const found_model *model, uint64_t version, const char *name, char path[FOLDER_PATH_BYTES]);

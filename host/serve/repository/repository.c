@@ -8,7 +8,9 @@
 #include "serve/model/speech.h"
 #include "serve/model/text.h"
 #include "texts/draft/graft.h"
+#include "texts/model/image_folder.h"
 #include "texts/model/images.h"
+#include "texts/model/join.h"
 #include "base/cpus.h"
 #include "shared/signing.h"
 #include "inlay/check.h"
@@ -250,9 +252,9 @@ static inlay_status take_draft(struct model *model, struct model *draft, const c
     return text_model_check_draft(&source, draft->text, model->text, diag);
 }
 
-/* Gives the model its vision part, from the file at path. */
+/* Gives the model its vision part, from the file at path. folder: of a model in parts; NULL: an mmproj file. */
 static inlay_status load_vision(const struct repository *repository, const model_config *config, const char *path,
-                                struct model *model, inlay_diag *diag)
+                                const char *folder, struct model *model, inlay_diag *diag)
 {
     inlay_options *options = NULL;
     inlay_diag failure = INLAY_DIAG_INIT;
@@ -264,7 +266,12 @@ static inlay_status load_vision(const struct repository *repository, const model
     INLAY_TRY(settings_options(repository->settings, &options, &failure));
     INLAY_TRY(model_config_apply(config, options, &failure));
     INLAY_TRY(inlay_session_create(path, options, &model->vision.session, &failure));
-    INLAY_TRY(image_encoder_create(model->vision.session, &model->text->decode, &model->vision.encoder, &failure));
+    if (folder != NULL)
+        INLAY_TRY(image_encoder_create_published(model->vision.session,
+                                                 &(image_source){ folder, options, model->text->tokenizer },
+                                                 &model->text->decode, &model->vision.encoder, &failure));
+    else
+        INLAY_TRY(image_encoder_create(model->vision.session, &model->text->decode, &model->vision.encoder, &failure));
     model->vision.bytes = model_file_bytes(path, false);
 done:
     inlay_options_destroy(options);
@@ -294,19 +301,47 @@ done:
     return status;
 }
 
+/* The files of a version. */
+typedef struct version_files {
+    folder_kind kind;
+    char folder[FOLDER_PATH_BYTES]; /* of a model in parts */
+    char path[FOLDER_PATH_BYTES];   /* the model's file; of speech, its encoder; of images, their decoder */
+    speech_files speech;
+    image_files images;
+} version_files;
+
+static inlay_status find_files(const struct repository *repository, const found_model *model, uint64_t version,
+                               version_files *out, inlay_diag *diag)
+{
+    const char *variant = settings_text(repository->settings, SET_variant);
+    inlay_status status = INLAY_OK;
+
+    out->kind = folder_kind_of(model, version, out->folder);
+    (void)snprintf(out->path, sizeof out->path, "%s", model->path);
+    if (out->kind == FOLDER_SPEECH)
+        status = speech_files_find(out->folder, variant, &out->speech, diag);
+    else if (out->kind == FOLDER_IMAGES)
+        status = image_files_find(out->folder, variant, &out->images, diag);
+    else if (model->is_folder)
+        (void)folder_file(out->folder, out->path);
+    if (status == INLAY_OK && out->kind != FOLDER_FILE)
+        (void)snprintf(out->path, sizeof out->path, "%s",
+                       out->kind == FOLDER_SPEECH ? out->speech.encoder : out->images.decoder);
+    return status;
+}
+
 /* Gives the model, an encoder of speech, its decoder. */
-static inlay_status load_speech(const struct repository *repository, const found_model *found,
+static inlay_status load_speech(const struct repository *repository, const version_files *found,
                                 const model_config *config, struct model *model, inlay_diag *diag)
 {
+    const speech_files *files = &found->speech;
     model_speech *speech = &model->speech;
-    speech_source source = { found->config, model->session, NULL, NULL };
-    speech_files files;
+    speech_source source = { found->folder, model->session, NULL, NULL };
     inlay_status status;
 
-    INLAY_TRY(speech_files_find(found->config, settings_text(repository->settings, SET_variant), &files, diag));
-    INLAY_TRY(load_decoder(repository, config, model, "decoder", files.decoder, &speech->decoder, diag));
-    if (files.past[0] != '\0')
-        INLAY_TRY(load_decoder(repository, config, model, "past", files.past, &speech->past, diag));
+    INLAY_TRY(load_decoder(repository, config, model, "decoder", files->decoder, &speech->decoder, diag));
+    if (files->past[0] != '\0')
+        INLAY_TRY(load_decoder(repository, config, model, "past", files->past, &speech->past, diag));
     source.decoder = speech->decoder->session;
     source.past = speech->past != NULL ? speech->past->session : NULL;
     INLAY_TRY(speech_model_open(&source, &speech->model, diag));
@@ -322,9 +357,13 @@ static inlay_status load_version(struct repository *repository, const found_mode
     struct folder_adapters adapters = { .names = NULL };
     inlay_options *options = NULL;
     struct model *loaded = NULL, *stable = NULL, *draft = NULL;
-    char path[FOLDER_PATH_BYTES], version_path[FOLDER_PATH_BYTES - 16], vision[FOLDER_PATH_BYTES];
+    struct wire made = { 0 };
+    char vision[FOLDER_PATH_BYTES];
+    version_files found = { .kind = FOLDER_FILE };
     const bool has_vision = folder_part(model, version, "vision", vision);
-    inlay_status status;
+    inlay_status status = find_files(repository, model, version, &found, diag);
+    const char *path = found.path;
+    const bool in_parts = found.kind == FOLDER_IMAGES;
     uint64_t files, bytes, state = folder_state(model, version), start = clock_ns();
     rollout_role role = config->is_ensemble ? ROLE_SERVED
                                             : repository_rollout_role(repository, &config->settings.rollout,
@@ -332,46 +371,49 @@ static inlay_status load_version(struct repository *repository, const found_mode
 
     if (role == ROLE_NONE || (reason == LOAD_RETRIED && repository_is_current(repository, model->name, version, state)))
         return INLAY_OK;
-    if (model->is_folder) {
-        (void)snprintf(version_path, sizeof version_path, "%s/%llu", model->path, (unsigned long long)version);
-        (void)folder_file(version_path, path);
-    } else {
-        (void)snprintf(path, sizeof path, "%s", model->path);
-    }
-    files = config->is_ensemble ? 0 : model_file_bytes(path, model->is_folder);
+    files = config->is_ensemble ? 0 : model_file_bytes(path, model->is_folder && found.kind == FOLDER_FILE);
     if (role == ROLE_CANDIDATE) /* not deferred: the request that loads it then would be answered by it */
         stable = repository_rollout_pin(repository, model->name);
-    else if (reason == LOAD_START &&
-             repository_defer(repository, model->name, version, files, text_model_is_likely(path)))
+    else if (reason == LOAD_START && repository_defer(repository, model->name, version, files,
+                                                      found.kind == FOLDER_SPEECH ? TEXT_TRANSCRIBES
+                                                      : in_parts                  ? TEXT_GENERATES
+                                                                                  : text_file_purposes(path)))
         return INLAY_OK;
     repository_make_room(repository, model->name, version, files);
     repository_set_entry(repository, model->name, version, STATE_LOADING, NULL, true, NULL);
     load_note_begin(model->name, version, start);
+    if (status != INLAY_OK) /* of find_files() */
+        goto done;
+    if (in_parts)
+        INLAY_TRY(image_folder_check(found.folder, diag));
     INLAY_TRY(settings_options(repository->settings, &options, diag));
     INLAY_TRY(model_config_apply(config, options, diag));
     INLAY_TRY(folder_adapters_find(model, version, &adapters, diag));
     INLAY_TRY(adapter_changes_apply(&repository->adapters, model->name, &adapters, diag));
     INLAY_TRY(load_draft(repository, model, config, version, path, &draft, diag));
     INLAY_TRY(set_adapters(&adapters, options, diag));
-    if (has_vision)
+    if (has_vision || in_parts)
         INLAY_TRY(inlay_options_set(options, "image_rows", "1", diag));
+    if (in_parts)
+        INLAY_TRY(text_join(path, found.images.embedding, options, &made, diag));
     if (config->is_ensemble)
         INLAY_TRY(load_ensemble(repository, model, config, version, &loaded, diag));
     else
-        INLAY_TRY(model_load(model->name, version, path, &config->settings, options, NULL, &loaded, diag));
+        INLAY_TRY(model_load(model->name, version, path, &config->settings, options, &made, &loaded, diag));
     for (uint32_t i = 0; i < adapters.count; i++)
         free(adapters.paths[i]);
     free(adapters.paths);
     loaded->decoding.adapters = adapters.names;
     loaded->decoding.adapter_count = adapters.count;
     adapters = (struct folder_adapters){ .names = NULL };
-    loaded->file.bytes = files;
+    loaded->file.bytes = files + (in_parts ? model_file_bytes(found.images.embedding, false) : 0);
     status = take_draft(loaded, draft, config->draft_hidden, diag);
     draft = NULL;
-    if (status == INLAY_OK && has_vision)
-        status = load_vision(repository, config, vision, loaded, diag);
-    if (status == INLAY_OK && !model->is_folder && model->config != NULL && speech_is_folder(model->config))
-        status = load_speech(repository, model, config, loaded, diag);
+    if (status == INLAY_OK && (has_vision || in_parts))
+        status = load_vision(repository, config, in_parts ? found.images.vision : vision,
+                             in_parts ? found.folder : NULL, loaded, diag);
+    if (status == INLAY_OK && found.kind == FOLDER_SPEECH)
+        status = load_speech(repository, &found, config, loaded, diag);
     if (status != INLAY_OK) {
         model_unref(loaded);
         loaded = NULL;
@@ -381,8 +423,7 @@ static inlay_status load_version(struct repository *repository, const found_mode
     bytes = model_bytes(loaded);
     atomic_store(&loaded->requested_ns, clock_ns());
     if (role != ROLE_CANDIDATE && reason == LOAD_START &&
-        repository_defer(repository, model->name, version, bytes,
-                         loaded->text != NULL || loaded->speech.model != NULL)) {
+        repository_defer(repository, model->name, version, bytes, model_purposes(loaded))) {
         model_unref(loaded);
         inlay_options_destroy(options);
         load_note_end();
@@ -408,6 +449,7 @@ static inlay_status load_version(struct repository *repository, const found_mode
     }
 done:
     folder_adapters_deinit(&adapters);
+    wire_deinit(&made);
     model_unref(draft);
     inlay_options_destroy(options);
     (void)atomic_fetch_add(&board_own(repository->defaults.board)->loads[status == INLAY_OK], 1);
@@ -426,10 +468,20 @@ done:
 static inlay_status check_trust(const struct repository *repository, const found_model *model, inlay_diag *diag)
 {
     const char *keys = settings_text(repository->settings, SET_model_trust);
+    char parts[FOLDER_PATH_BYTES];
+    folder_kind kind;
     signing_report report;
 
     if (keys[0] == '\0')
         return INLAY_OK;
+    kind = model->is_folder ? FOLDER_FILE : folder_kind_of(model, 1, parts);
+    /* The folder is signed. Files beside those of texts may also be in the folder above these. */
+    if (kind == FOLDER_SPEECH || (kind == FOLDER_IMAGES && strncmp(model->path + strlen(parts), "/onnx/", 6) == 0))
+        return signing_check(parts, NULL, keys, &report, diag);
+    if (kind == FOLDER_IMAGES)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "%.300s: its parts are not in a subfolder onnx; move it to %s/1, and sign the folder %s",
+                          parts, model->name, model->name);
     if (!model->is_folder && text_model_is_likely(model->path))
         return inlay_fail(
             diag, INLAY_INVALID_ARGUMENT,

@@ -114,7 +114,7 @@ typedef struct repository_entry {
     const char *state;    /* "READY", "LOADING", "UNAVAILABLE" */
     const char *reason;   /* "" or why it is not ready, or lacks a provider */
     struct model *loaded; /* borrowed; NULL unless ready */
-    bool is_text;         /* a model for texts, which is loaded or which a request would load */
+    uint32_t purposes;    /* bits of enum text_purpose, of a model that is loaded or that a request would load */
 } repository_entry;
 /* Whether the entry is loaded and has that model (NULL = any) and version (0 = any). */
 bool repository_matches(const repository_entry *entry, const char *name, size_t name_bytes, uint64_t version);

@@ -3,6 +3,7 @@
 #include "serve/base/load_note.h"
 #include "serve/base/log.h"
 #include "serve/model/sequence.h"
+#include "serve/model/text.h"
 #include "serve/repository/repository_internal.h"
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +52,7 @@ static struct model *set_entry(struct entry *entry, entry_state state, struct mo
         entry->deferred = false;
     }
     if (loaded != NULL)
-        entry->is_text = loaded->text != NULL || loaded->speech.model != NULL;
+        entry->purposes = model_purposes(loaded);
     entry->deferred = entry->deferred && state == STATE_LOADING; /* requests do not retry a version that failed */
     entry->state = entry->loaded != NULL || entry->candidate != NULL ? STATE_READY : state;
     entry->failed = entry->failed && state == STATE_LOADING;
@@ -292,7 +293,7 @@ void repository_each(struct repository *repository, void (*each)(void *user, con
                                    states[entry->state],
                                    entry->reason != NULL ? entry->reason : "",
                                    entry->loaded != NULL ? entry->loaded : entry->candidate,
-                                   entry->is_text && (entry->loaded != NULL || entry->deferred) };
+                                   entry->loaded != NULL || entry->deferred ? entry->purposes : 0 };
 
         each(user, &shown);
     }

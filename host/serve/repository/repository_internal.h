@@ -21,7 +21,7 @@ struct entry {
     bool retried;            /* the last load failed for a reason that may pass */
     bool lost;               /* unloaded because its files could not be read as they were, and not loaded since */
     bool deferred;           /* not loaded because of models_memory; loaded when a request names it */
-    bool is_text;            /* a model for texts, as far as known */
+    uint32_t purposes;       /* bits of enum text_purpose, as far as known */
     uint64_t bytes;          /* memory when it was unloaded because of models_memory; 0 = unknown */
     uint64_t held_until_ns;  /* until then, other requests wait instead of replacing it */
 };
@@ -102,5 +102,6 @@ void repository_hold(struct repository *repository, const char *name, uint64_t v
 void repository_trim(struct repository *repository);
 /* At the start, defers a version that does not fit until a request names it, since nothing is unloaded for it. true: it
  * is deferred. */
-bool repository_defer(struct repository *repository, const char *name, uint64_t version, uint64_t needed, bool is_text);
+bool repository_defer(struct repository *repository, const char *name, uint64_t version, uint64_t needed,
+                      uint32_t purposes);
 #endif

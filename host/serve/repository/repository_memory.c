@@ -201,7 +201,8 @@ void repository_trim(struct repository *repository)
         release(taken);
 }
 
-bool repository_defer(struct repository *repository, const char *name, uint64_t version, uint64_t needed, bool is_text)
+bool repository_defer(struct repository *repository, const char *name, uint64_t version, uint64_t needed,
+                      uint32_t purposes)
 {
     struct entry *entry;
     uint64_t loaded;
@@ -215,7 +216,7 @@ bool repository_defer(struct repository *repository, const char *name, uint64_t 
     if (entry != NULL) {
         entry->deferred = true;
         entry->failed = entry->retried = false;
-        entry->is_text = is_text;
+        entry->purposes = purposes;
         entry->state = STATE_UNAVAILABLE;
         free(entry->reason);
         entry->reason = strdup("not loaded because of models_memory; a request loads it");

@@ -112,7 +112,7 @@ void answer_adapter(struct exchange *exchange)
     }
     colon = strrchr(body.name, ':');
     model = colon != NULL ? body.name : only;
-    if (colon == NULL && !models_stand_in(exchange->request.server->repository, NULL, only)) {
+    if (colon == NULL && !models_stand_in(exchange->request.server->repository, NULL, TEXT_GENERATES, only)) {
         exchange_fail(exchange, HTTP_BAD_REQUEST,
                       "several models are for texts, or none: lora_name has to be MODEL:ADAPTER");
         return;

@@ -229,7 +229,7 @@ inlay_status inlay_text_model_chat(inlay_text_model *model, const inlay_text_cha
                                   "folder)");
         goto done;
     }
-    INLAY_TRY(chat_render(&chat, &made, diag));
+    INLAY_TRY(messages_write(parts, &chat, &made, diag));
     status = give(made, strlen(made), text, bytes, out_bytes, diag);
 done:
     free(made);

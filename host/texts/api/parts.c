@@ -3,6 +3,8 @@
 #include "base/model_folder.h"
 #include "texts/api/api.h"
 #include "texts/draft/graft.h"
+#include "texts/model/image_folder.h"
+#include "texts/model/join.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -64,9 +66,10 @@ static inlay_status find_file(const char *given, const char *variant, char out[P
     return INLAY_OK;
 }
 
-/* of: the path of the model that a draft model belongs to; NULL: it is none. */
-static inlay_status open_session(text_part *part, const inlay_options *given, const char *of, bool takes_images,
-                                 inlay_diag *diag)
+/* of: the path of the model that a draft model belongs to; NULL: it is none. embedding: the path of embed_tokens.onnx;
+ * NULL: the file has it. */
+static inlay_status open_session(text_part *part, const inlay_options *given, const char *of, const char *embedding,
+                                 bool takes_images, inlay_diag *diag)
 {
     inlay_options *options = NULL;
     inlay_status status;
@@ -74,6 +77,8 @@ static inlay_status open_session(text_part *part, const inlay_options *given, co
     INLAY_TRY(copy_options(given, of != NULL, takes_images, &options, diag));
     if (of != NULL)
         INLAY_TRY(text_graft(part->path, of, options, &part->made, diag));
+    if (embedding != NULL)
+        INLAY_TRY(text_join(part->path, embedding, options, &part->made, diag));
     if (part->made.count > 0)
         INLAY_TRY(inlay_session_create_from_bytes(part->made.bytes, part->made.count, options, &part->session, diag));
     else
@@ -99,7 +104,7 @@ static inlay_status open_draft(text_part *part, const text_part *model, const in
 {
     inlay_diag failure = INLAY_DIAG_INIT;
     text_source source = { NULL, part->path, options->tokenizer, options->context };
-    inlay_status status = open_session(part, options->options, model->path, false, &failure);
+    inlay_status status = open_session(part, options->options, model->path, NULL, false, &failure);
 
     source.session = part->session;
     if (status == INLAY_OK)
@@ -113,21 +118,27 @@ static inlay_status open_draft(text_part *part, const text_part *model, const in
                : inlay_fail(diag, status, "%s: it cannot be a draft model: %s", part->path, failure.text);
 }
 
-/* Opens the vision part, and the encoder of images. */
-static inlay_status open_vision(inlay_text_model *owner, const inlay_text_options *given, inlay_diag *diag)
+/* Opens the vision part at path, and the encoder of images. folder: of a model in parts; NULL: it is an mmproj file. */
+static inlay_status open_vision(inlay_text_model *owner, const inlay_text_options *given, const char *path,
+                                const char *folder, inlay_diag *diag)
 {
+    const text_model *text = owner->model.text;
     text_part *part = &owner->vision;
     inlay_diag failure = INLAY_DIAG_INIT;
     inlay_options *options = NULL;
     inlay_status status;
 
-    INLAY_TRY(find_file(given->vision, NULL, part->path, &failure));
+    INLAY_TRY(find_file(path, NULL, part->path, &failure));
     INLAY_TRY(copy_options(given->options, true, false, &options, &failure));
     INLAY_TRY(inlay_session_create(part->path, options, &part->session, &failure));
-    INLAY_TRY(image_encoder_create(part->session, &owner->model.text->decode, &owner->encoder, &failure));
+    if (folder != NULL)
+        INLAY_TRY(image_encoder_create_published(part->session, &(image_source){ folder, options, text->tokenizer },
+                                                 &text->decode, &owner->encoder, &failure));
+    else
+        INLAY_TRY(image_encoder_create(part->session, &text->decode, &owner->encoder, &failure));
 done:
     inlay_options_destroy(options);
-    return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "%s: %s", given->vision, failure.text);
+    return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "%s: %s", path, failure.text);
 }
 
 /* Tells the decoder of a part what it needs to know of it. */
@@ -162,10 +173,18 @@ inlay_status text_parts_open(inlay_text_model *owner, const char *path, const in
                              inlay_diag *diag)
 {
     text_part *model = &owner->model, *draft = &owner->draft;
+    const bool in_parts = image_folder_is(path), sees = in_parts || options->vision != NULL;
+    image_files files = { .vision = "" };
     inlay_status status;
 
-    INLAY_TRY(find_file(path, options->variant, model->path, diag));
-    INLAY_TRY(open_session(model, options->options, NULL, options->vision != NULL, diag));
+    if (in_parts) {
+        INLAY_TRY(image_folder_check(path, diag));
+        INLAY_TRY(image_files_find(path, options->variant != NULL ? options->variant : "", &files, diag));
+        (void)snprintf(model->path, PATH_MAX, "%s", files.decoder);
+    } else {
+        INLAY_TRY(find_file(path, options->variant, model->path, diag));
+    }
+    INLAY_TRY(open_session(model, options->options, NULL, in_parts ? files.embedding : NULL, sees, diag));
     INLAY_TRY(open_text(model, options, diag));
     INLAY_TRY(name_adapters(owner, options->options, diag));
     if (model->text == NULL) {
@@ -179,8 +198,9 @@ inlay_status text_parts_open(inlay_text_model *owner, const char *path, const in
     link_part(owner, model);
     INLAY_TRY(set_limits(&model->text->decode, options, diag));
     model->text->decode.adapter_count = owner->adapter_count;
-    if (options->vision != NULL)
-        INLAY_TRY(open_vision(owner, options, diag));
+    if (sees)
+        INLAY_TRY(open_vision(owner, options, options->vision != NULL ? options->vision : files.vision,
+                              options->vision != NULL ? NULL : path, diag));
     if (options->draft == NULL)
         goto done;
     INLAY_TRY(find_file(options->draft, NULL, draft->path, diag));

@@ -244,7 +244,7 @@ static inlay_status set_prompt(inlay_text *text, const inlay_text_request *reque
     if (status == INLAY_OK && !text_choice_begin(choice, tokens, count))
         status = no_memory(diag, "for the tokens of the prompt");
     choice->decoding.images = text->prompt.spans;
-    choice->decoding.image_count = text->prompt.image_count;
+    choice->decoding.image_count = text->prompt.span_count;
     free(made);
     return status;
 }

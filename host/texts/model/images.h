@@ -23,6 +23,18 @@ typedef struct image_file {
  *     INLAY_UNSUPPORTED       the model takes no rows of images */
 INLAY_NODISCARD inlay_status image_encoder_create(inlay_session *session, const decode_model *model,
                                                   image_encoder **out_encoder, inlay_diag *diag);
+/* What vision_encoder.onnx of a published folder (image_folder.h) needs besides its session. Borrowed. */
+typedef struct image_source {
+    const char *folder;                /* with preprocessor_config.json */
+    const inlay_options *options;      /* of the session that decodes images */
+    const struct tokenizer *tokenizer; /* of the language model */
+} image_source;
+/* The same for a session of such a file, whose rows do not see each other.
+ *     INLAY_INVALID_ARGUMENT  the folder's settings or tokens are damaged, or missing
+ *     INLAY_UNSUPPORTED       an input or a setting is not supported, which is named */
+INLAY_NODISCARD inlay_status image_encoder_create_published(inlay_session *session, const image_source *source,
+                                                            const decode_model *model, image_encoder **out_encoder,
+                                                            inlay_diag *diag);
 /* NULL is a no-op. Its prompts must have been freed. */
 void image_encoder_destroy(image_encoder *encoder);
 
@@ -31,9 +43,9 @@ typedef struct image_prompt {
     image_encoder *encoder;
     int64_t *tokens; /* [count] owned; see decoding_text.tokens */
     size_t count;
-    image_span *spans; /* [image_count] owned */
-    struct encoded_image **images;
-    uint32_t image_count;
+    image_span *spans; /* [span_count] owned: an image has several if it has tiles */
+    uint32_t span_count, image_count;
+    struct encoded_image **images; /* [image_count] */
 } image_prompt;
 
 /* Reads a prompt that has its special tokens already. out_prompt is to be freed also after a failure.

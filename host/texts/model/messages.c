@@ -100,6 +100,88 @@ json_t *messages_for_template(text_model *model, json_t *messages, const json_t 
     return form != NULL && form->in_messages ? tool_text_messages(messages, tools) : json_incref(messages);
 }
 
+/* A text as parts: of the type text, and where it has marks and the template prints images, of the type image. */
+static json_t *split_content(const char *text, bool prints_images)
+{
+    json_t *parts = json_array();
+    const char *mark;
+    bool good = parts != NULL;
+
+    do {
+        mark = prints_images ? strstr(text, INLAY_TEXT_IMAGE_MARK) : NULL;
+        if (good && (mark == NULL || mark > text))
+            good = json_array_append_new(parts, json_pack("{s:s, s:s%}", "type", "text", "text", text,
+                                                          mark != NULL ? (size_t)(mark - text) : strlen(text))) == 0;
+        if (good && mark != NULL)
+            good = json_array_append_new(parts, json_pack("{s:s}", "type", "image")) == 0;
+        text = mark != NULL ? mark + strlen(INLAY_TEXT_IMAGE_MARK) : text;
+    } while (good && mark != NULL && text[0] != '\0');
+    if (good)
+        return parts;
+    json_decref(parts);
+    return NULL;
+}
+
+/* Messages whose contents are parts; NULL: out of memory. *out_images: how many are images. */
+static json_t *split_messages(const json_t *messages, bool prints_images, size_t *out_images)
+{
+    json_t *made = json_array();
+
+    *out_images = 0;
+    for (size_t i = 0; i < json_array_size(messages); i++) {
+        json_t *message = json_copy(json_array_get(messages, i)), *parts;
+        const char *text = json_string_value(json_object_get(message, "content"));
+
+        parts = text != NULL ? split_content(text, prints_images) : NULL;
+        for (size_t k = 0; k < json_array_size(parts); k++)
+            *out_images += json_object_get(json_array_get(parts, k), "text") == NULL;
+        if (message == NULL || (text != NULL && json_object_set_new(message, "content", parts) != 0) ||
+            json_array_append_new(made, message) != 0) {
+            json_decref(made);
+            return NULL;
+        }
+    }
+    return made;
+}
+
+/* Replaces what the template prints for images by marks in the text, which is freed. NULL: out of memory. */
+static char *mark_images(char *text, const char *printed)
+{
+    struct strbuf made = { 0 };
+    const char *at = text, *next;
+
+    while ((next = strstr(at, printed)) != NULL) {
+        strbuf_add(&made, at, (size_t)(next - at));
+        strbuf_text(&made, INLAY_TEXT_IMAGE_MARK);
+        at = next + strlen(printed);
+    }
+    strbuf_text(&made, at);
+    strbuf_add(&made, "", 1);
+    free(text);
+    if (!made.failed)
+        return made.data;
+    strbuf_deinit(&made);
+    return NULL;
+}
+
+inlay_status messages_write(text_model *model, const struct chat *chat, char **out_text, inlay_diag *diag)
+{
+    struct chat split = *chat;
+    size_t images = 0;
+    inlay_status status;
+
+    *out_text = NULL;
+    if (text_model_content(model) != CONTENT_PARTS)
+        return chat_render(chat, out_text, diag);
+    split.messages = split_messages(chat->messages, model->image_mark != NULL, &images);
+    status = split.messages != NULL ? chat_render(&split, out_text, diag) : no_memory(diag, "for the messages");
+    json_decref(split.messages);
+    if (status != INLAY_OK || images == 0)
+        return status;
+    *out_text = mark_images(*out_text, model->image_mark);
+    return *out_text != NULL ? INLAY_OK : no_memory(diag, "for the prompt");
+}
+
 /* The beginning of the answer that the messages end with; NULL: they do not. */
 static const char *answer_of(const json_t *messages)
 {
@@ -164,7 +246,7 @@ inlay_status messages_render(text_model *model, json_t *messages, json_t *tools,
     if (chat.messages == NULL)
         return no_memory(diag, "for the messages");
     chat.form = text_model_template(model, has_tools, diag);
-    if ((chat.form != NULL ? chat_render(&chat, out_text, diag) : diag->code) == INLAY_UNSUPPORTED)
+    if ((chat.form != NULL ? messages_write(model, &chat, out_text, diag) : diag->code) == INLAY_UNSUPPORTED)
         diag->code = INLAY_INVALID_ARGUMENT; /* the model's template is the cause, not the server */
     json_decref(chat.messages);
     return diag->code == INLAY_OK && answer != NULL ? add_answer(out_text, answer, diag) : diag->code;

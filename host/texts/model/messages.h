@@ -2,6 +2,7 @@
 #ifndef TEXTS_MESSAGES_H
 #define TEXTS_MESSAGES_H
 #include "texts/chat/body.h"
+#include "texts/chat/chat.h"
 #include "texts/model/text_model.h"
 
 enum { MAX_MESSAGES = 4096 };
@@ -27,6 +28,10 @@ json_t *messages_content(json_t *content, size_t index, body_error *error);
 /* The messages as the model's template takes them, with the tools where it knows none; a new reference. NULL: out of
  * memory. */
 json_t *messages_for_template(text_model *model, json_t *messages, const json_t *tools);
+/* chat_render() with the contents of messages as the model's template takes them, and INLAY_TEXT_IMAGE_MARK for what it
+ * prints for their images. The caller frees *out_text. */
+INLAY_NODISCARD inlay_status messages_write(text_model *model, const struct chat *chat, char **out_text,
+                                            inlay_diag *diag);
 /* Renders messages with the model's template, or that for tools [as templates take them] (NULL: none). variables: of
  * the template; NULL: none. continues: the last message, if it is one of the assistant without calls, is the beginning
  * of the answer. The caller frees *out_text. */

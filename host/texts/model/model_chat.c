@@ -4,6 +4,7 @@
 #include "texts/model/text_model.h"
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 const template_tree *text_model_template(text_model *model, bool tools, inlay_diag *diag)
 {
@@ -20,6 +21,45 @@ const template_tree *text_model_template(text_model *model, bool tools, inlay_di
     made = *tree;
     (void)pthread_mutex_unlock(&lock);
     return made;
+}
+
+/* Whether the template prints these texts for a message with this content, which is released. */
+static bool prints(text_model *model, const template_tree *tree, json_t *content, const char *text, const char *other)
+{
+    json_t *messages = json_pack("[{s:s, s:o}]", "role", "user", "content", content);
+    const struct chat chat = { .form = tree, .begin = model->begin, .end = model->end, .messages = messages };
+    char *made = NULL;
+    bool found = messages != NULL && chat_render(&chat, &made, NULL) == INLAY_OK && strstr(made, text) != NULL &&
+                 (other == NULL || strstr(made, other) != NULL);
+
+    free(made);
+    json_decref(messages);
+    return found;
+}
+
+text_content text_model_content(text_model *model)
+{
+    static const char probe[] = "inlay";
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    const char *mark = model->image_mark;
+    const template_tree *tree = text_model_template(model, false, NULL);
+    json_t *parts;
+    text_content content;
+
+    (void)pthread_mutex_lock(&lock);
+    if (model->content == CONTENT_UNKNOWN) {
+        parts = mark != NULL ? json_pack("[{s:s}, {s:s, s:s}]", "type", "image", "type", "text", "text", probe)
+                             : json_pack("[{s:s, s:s}]", "type", "text", "text", probe);
+        model->content = CONTENT_TEXTS;
+        if (tree != NULL && (mark != NULL || !prints(model, tree, json_string(probe), probe, NULL))) {
+            if (prints(model, tree, json_incref(parts), probe, mark))
+                model->content = CONTENT_PARTS;
+        }
+        json_decref(parts);
+    }
+    content = model->content;
+    (void)pthread_mutex_unlock(&lock);
+    return content;
 }
 
 /* Reads how the model writes calls. ends: room for the texts of the model's end tokens. */

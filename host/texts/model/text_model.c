@@ -110,6 +110,25 @@ done:
     return status;
 }
 
+/* The text of the token for images, by config.json. false: out of memory. */
+static bool find_image_mark(text_model *text, const text_source *source)
+{
+    json_t *root = load_json(source, "config.json");
+    const json_t *id = json_object_get(root, "image_token_id"), *index = json_object_get(root, "image_token_index");
+    const json_t *token = json_is_integer(id) ? id : index;
+    size_t bytes = 0;
+    bool special, good = true;
+    const char *mark =
+        json_is_integer(token) ? tokenizer_bytes(text->tokenizer, json_integer_value(token), &bytes, &special) : NULL;
+
+    if (mark != NULL && bytes > 0) {
+        text->image_mark = strndup(mark, bytes);
+        good = text->image_mark != NULL;
+    }
+    json_decref(root);
+    return good;
+}
+
 /* The context of config.json, by the names that the families of models use, or that of the model's tables of positions
  * or of the source, which may be shorter. */
 static void find_context(text_model *text, const text_source *source)
@@ -121,6 +140,8 @@ static void find_context(text_model *text, const text_source *source)
     for (size_t i = 0; i < sizeof names / sizeof *names && text->decode.context == 0; i++) {
         json_int_t tokens = json_integer_value(json_object_get(root, names[i]));
 
+        if (tokens == 0) /* of a model that reads images, too */
+            tokens = json_integer_value(json_object_get(json_object_get(root, "text_config"), names[i]));
         text->decode.context = tokens > 0 ? (size_t)tokens : 0;
     }
     json_decref(root);
@@ -421,7 +442,8 @@ inlay_status text_model_open(const text_source *source, text_model **out_text, i
         return INLAY_OK;
     }
     INLAY_TRY(status);
-    if (!find_ends(text, source) || !read_chat(text, source)) {
+    if (!find_ends(text, source) || !read_chat(text, source) ||
+        (text->decode.image_rows != INLAY_NONE && !find_image_mark(text, source))) {
         status = no_memory(diag, "for the tokenizer");
         goto done;
     }
@@ -468,6 +490,7 @@ void text_model_close(text_model *model)
     template_close(model->chat_tree);
     template_close(model->tool_tree);
     free(model->chat_template);
+    free(model->image_mark);
     free(model->tool_template);
     free(model->pair_template);
     free(model->tool_form);

@@ -9,6 +9,8 @@
 #include "texts/tokens/sampler.h"
 #include "texts/tokens/tokenizer.h"
 
+/* How a chat template takes the content of messages: as texts, or as lists of parts. */
+typedef enum text_content { CONTENT_UNKNOWN, CONTENT_TEXTS, CONTENT_PARTS } text_content;
 typedef enum text_pooling { POOL_MEAN, POOL_FIRST, POOL_LAST, POOL_MAX } text_pooling;
 
 /* A loaded model. The pointers are borrowed. */
@@ -40,8 +42,11 @@ typedef struct text_model {
     bool assumes_chat_ml; /* chat_template is ChatML, because the model has none */
     template_tree *chat_tree, *tool_tree; /* these templates, parsed by text_model_template() */
     char *begin, *end;                    /* bos_token and eos_token of tokenizer_config.json */
-    tool_form *tool_form;                 /* how calls of tools are written; read by text_model_tool_form() */
-    inlay_diag tool_refusal;              /* why tools cannot be called; code INLAY_OK: they can, or not read */
+    /* Text of the token that stands for an image in prompts, of a model in parts (image_folder.h); NULL: none. */
+    char *image_mark;
+    text_content content;    /* read by text_model_content() */
+    tool_form *tool_form;    /* how calls of tools are written; read by text_model_tool_form() */
+    inlay_diag tool_refusal; /* why tools cannot be called; code INLAY_OK: they can, or not read */
 } text_model;
 
 /* *out_text is NULL if no tokenizer.json is in the folder of the model's file, in the one above or in the model's
@@ -71,6 +76,9 @@ bool text_model_is_end(const text_model *model, int64_t token);
 /* The template for chats with or without tools, parsed once. NULL: the model has none (code INLAY_OK), or diag says why
  * it cannot be. Thread-safe, like the next two functions. */
 const template_tree *text_model_template(text_model *model, bool tools, inlay_diag *diag);
+/* How the template for chats takes the content of messages, found once by what it prints. Parts, if it prints no texts,
+ * or if it prints model->image_mark for a part that is an image. */
+text_content text_model_content(text_model *model);
 /* The form of the model's calls of tools, read once; NULL: the model's tool_refusal says why there is none, or it has
  * no template. */
 const tool_form *text_model_tool_form(text_model *model);

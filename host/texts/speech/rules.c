@@ -1,6 +1,8 @@
 #include "texts/speech/rules.h"
 #include "base/memory.h"
 #include <math.h>
+#include <stdlib.h>
+#include <zlib.h>
 
 static void forbid(float *logits, size_t words, int64_t from, int64_t to)
 {
@@ -96,20 +98,50 @@ static bool add_segment(struct transcription *text, const speech_tokens *tokens,
     return true;
 }
 
+/* By how much zlib makes a text shorter; 0: it is empty, -1: out of memory. */
+static double compression_of(const struct strbuf *text)
+{
+    uLongf bytes = compressBound((uLong)text->size);
+    unsigned char *made = text->size > 0 && !text->failed ? malloc(bytes) : NULL;
+    double ratio = text->size > 0 || text->failed ? -1 : 0;
+
+    if (made != NULL && compress(made, &bytes, (const unsigned char *)text->data, (uLong)text->size) == Z_OK)
+        ratio = (double)text->size / (double)bytes;
+    free(made);
+    return ratio;
+}
+
+speech_verdict speech_rules_judge(const speech_model *model, const int64_t *tokens, size_t count, double logprob,
+                                  double no_speech)
+{
+    const speech_doubts *doubts = &model->doubts;
+    const bool is_improbable = logprob < doubts->logprob;
+    struct strbuf text = { .data = NULL };
+    double compression;
+
+    if (no_speech > doubts->no_speech && (is_improbable || isinf(doubts->logprob)))
+        return SPEECH_SILENCE;
+    speech_text(model, tokens, count, &text); /* times are special tokens, which it leaves out */
+    compression = compression_of(&text);
+    strbuf_deinit(&text);
+    return compression < 0                                      ? SPEECH_FAILED
+           : is_improbable || compression > doubts->compression ? SPEECH_DOUBTED
+                                                                : SPEECH_GOOD;
+}
+
 int64_t speech_rules_cut(const speech_model *model, struct transcription *text, const int64_t *written, size_t count,
-                         int64_t frames, double logprob, double no_speech)
+                         int64_t frames, const speech_segment *form)
 {
     const int64_t first = model->tokens.first_time;
     const double frame = (double)model->hop / (double)model->rate; /* seconds; a time is two frames */
     const double offset = (double)text->seek * frame;
     const bool ends_alone = count >= 2 && first >= 0 && written[count - 1] >= first && written[count - 2] < first;
-    speech_segment segment = { .seek = text->seek,
-                               .begin = offset,
-                               .end = offset + (double)frames * frame,
-                               .logprob = logprob,
-                               .no_speech = no_speech };
+    speech_segment segment = *form;
     size_t from = 0;
 
+    segment.seek = text->seek;
+    segment.begin = offset;
+    segment.end = offset + (double)frames * frame;
     for (size_t i = 1; first >= 0 && i <= count; i++) {
         const bool cuts = i < count ? written[i] >= first && written[i - 1] >= first : from > 0 && ends_alone;
 

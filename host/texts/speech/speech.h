@@ -29,6 +29,13 @@ bool speech_is_folder(const char *folder);
 INLAY_NODISCARD inlay_status speech_files_find(const char *folder, const char *variant, speech_files *out_files,
                                                inlay_diag *diag);
 
+/* When the text of a window is doubted: then it is written again at the next temperature, or left out. */
+typedef struct speech_doubts {
+    double logprob;     /* if the mean of its tokens is below; -INFINITY: never */
+    double compression; /* if zlib makes it shorter by more than this factor, as it does repetitions; INFINITY: never */
+    double no_speech;   /* and it is left out if the probability of no speech is above; INFINITY: never */
+} speech_doubts;
+
 typedef struct speech_language {
     char code[SPEECH_CODE];
     int64_t token;
@@ -68,6 +75,7 @@ typedef struct speech_model {
     speech_decoder decoder, next; /* next: decoder_with_past_model; its session is NULL: the decoder does without */
     struct tokenizer *tokenizer;
     speech_tokens tokens;
+    speech_doubts doubts;
     struct spectrogram *spectrogram; /* owned */
     int64_t rate;                    /* samples a second */
     int64_t mels, hop;               /* rows of the spectrogram; samples between its frames */
@@ -122,6 +130,7 @@ typedef struct speech_segment {
     int64_t seek;        /* frame at which its window begins */
     double logprob;      /* the mean of its window's tokens */
     double no_speech;    /* probability that its window has no speech; 0: unknown */
+    double temperature;  /* of its window */
 } speech_segment;
 
 struct transcription {
@@ -131,7 +140,7 @@ struct transcription {
     bool translates;  /* to English */
     bool has_times;
     const char *prompt; /* a text that might come before the sound's; NULL: none; borrowed */
-    float temperature;  /* 0: always the most probable token */
+    float temperature;  /* 0: always the most probable token; of the first attempt of a window */
     /* Returns true if it was cancelled or its client has left; diag says why. */
     bool (*is_over)(struct transcription *text, inlay_diag *diag);
     /* Called once, on any thread, perhaps before transcription_add() returns. failure: NULL: it is complete. */

@@ -4,6 +4,7 @@
 #include "prepost/audio/spectrogram.h"
 #include "texts/speech/speech.h"
 #include "texts/speech/transcriber.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,6 +138,30 @@ static inlay_status check_generation(const json_t *generation, inlay_diag *diag)
             return inlay_fail(diag, INLAY_UNSUPPORTED, "generation_config.json: %s is not supported; remove it",
                               names[i]);
     return INLAY_OK;
+}
+
+/* A threshold of generation_config.json by its name in transformers; null: none. */
+static inlay_status read_threshold(const json_t *generation, const char *name, double otherwise, double none,
+                                   double *out, inlay_diag *diag)
+{
+    const json_t *value = json_object_get(generation, name);
+
+    if (value != NULL && !json_is_number(value) && !json_is_null(value))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "generation_config.json: %s is not a number", name);
+    *out = value == NULL ? otherwise : json_is_null(value) ? none : json_number_value(value);
+    return INLAY_OK;
+}
+
+/* The defaults are those of openai/whisper. */
+static inlay_status find_doubts(const json_t *generation, speech_doubts *doubts, inlay_diag *diag)
+{
+    inlay_status status;
+
+    INLAY_TRY(read_threshold(generation, "logprob_threshold", -1, -INFINITY, &doubts->logprob, diag));
+    INLAY_TRY(read_threshold(generation, "compression_ratio_threshold", 2.4, INFINITY, &doubts->compression, diag));
+    INLAY_TRY(read_threshold(generation, "no_speech_threshold", 0.6, INFINITY, &doubts->no_speech, diag));
+done:
+    return status;
 }
 
 /* Reads the code of a language in a token such as <|en|>. */
@@ -422,6 +447,7 @@ static inlay_status open_parts(speech_model *model, const char *folder, const sp
         goto done;
     }
     INLAY_TRY(check_generation(settings->generation, diag));
+    INLAY_TRY(find_doubts(settings->generation, &model->doubts, diag));
     INLAY_TRY(find_tokens(model, settings, diag));
     INLAY_TRY(find_spectrogram(model, settings, diag));
     INLAY_TRY(find_encoder(model, diag));

@@ -7,6 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Temperatures of further attempts at a window, as in openai/whisper. HOTTEST: 1, and errors of sums. */
+#define WARMER 0.2F
+#define HOTTEST 1.001F
+
 /* What the run of a lane is for. */
 typedef enum lane_phase { LANE_ENCODES, LANE_DETECTS, LANE_WRITES } lane_phase;
 
@@ -26,6 +30,7 @@ struct lane {
     size_t words;
     struct sampler sampler;
     double logprob, no_speech; /* the sum of the window's tokens */
+    float temperature;         /* of this attempt */
     struct lane *after;        /* in the list of idle lanes */
 };
 
@@ -184,6 +189,7 @@ static inlay_status begin_window(struct lane *lane, decode_step **out_step, inla
         memset(lane->window + i * frames + copied, 0, (size_t)(frames - copied) * sizeof *lane->window);
     }
     lane->phase = LANE_ENCODES;
+    lane->temperature = text->temperature;
     step->rows = 1;
     step->bytes = (uint64_t)(mels * frames) * sizeof *lane->window;
     *out_step = step;
@@ -271,6 +277,8 @@ static inlay_status begin_prompt(struct lane *lane, decode_step **out_step, inla
     lane->begin = lane->count;
     lane->phase = LANE_WRITES;
     lane->logprob = lane->no_speech = 0;
+    lane->sampler.temperature = lane->temperature;
+    lane->sampler.state = (uint64_t)text->seek; /* the same text for the same window, whatever came before */
     return begin_tokens(lane, out_step, diag);
 }
 
@@ -335,17 +343,27 @@ static inlay_status detect(struct lane *lane, inlay_diag *diag)
                : inlay_fail(diag, INLAY_UNSUPPORTED, "the decoder gives no language a probability");
 }
 
-/* Ends the window: its tokens become segments. */
+/* Ends the window: its tokens become segments, unless the window is silent, or is written again. */
 static inlay_status end_window(struct lane *lane, decode_step **out_step, inlay_diag *diag)
 {
     const speech_model *model = lane->model;
     struct transcription *text = lane->text;
     const size_t written = lane->count - lane->begin;
+    const int64_t *tokens = lane->tokens + lane->begin;
     const int64_t rest = text->sound.heard - text->seek;
     const int64_t frames = rest < model->window_frames ? rest : model->window_frames;
-    const int64_t moved = speech_rules_cut(model, text, lane->tokens + lane->begin, written, frames,
-                                           lane->logprob / (double)(written + 1), lane->no_speech);
+    const speech_segment form = { .logprob = lane->logprob / (double)(written + 1),
+                                  .no_speech = lane->no_speech,
+                                  .temperature = (double)lane->temperature };
+    const speech_verdict verdict = speech_rules_judge(model, tokens, written, form.logprob, form.no_speech);
+    int64_t moved = frames;
 
+    if (verdict == SPEECH_DOUBTED && lane->temperature + WARMER <= HOTTEST) {
+        lane->temperature += WARMER;
+        return begin_prompt(lane, out_step, diag);
+    }
+    if (verdict != SPEECH_SILENCE)
+        moved = verdict == SPEECH_FAILED ? 0 : speech_rules_cut(model, text, tokens, written, frames, &form);
     if (moved == 0)
         return no_memory(diag, "for the text of a sound");
     text->seek += text->has_times ? moved : frames;

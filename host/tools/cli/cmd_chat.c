@@ -35,7 +35,7 @@ static const cli_option options_of_chat[] = {
     { "vision", "FILE", "The model's vision part (mmproj), for --image", CLI_READ(text_args, vision) },
     { "image", "FILE", "An image before the first message; may be repeated", CLI_CALL_ALL(take_image) },
     TEXT_OPTIONS,
-    CLI_MODEL(text_args, model),
+    CLI_TEXT_MODEL(text_args, model),
     { 0 },
 };
 

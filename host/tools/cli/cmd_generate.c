@@ -17,7 +17,7 @@ static const cli_option options_of_generate[] = {
     { "prompt", "TEXT", "The text to continue", CLI_TEXT(text_args, prompt), .key = 'p' },
     { "rendered", NULL, "The text has its special tokens already", CLI_SET(text_args, is_rendered) },
     TEXT_OPTIONS,
-    CLI_MODEL(text_args, model),
+    CLI_TEXT_MODEL(text_args, model),
     { 0 },
 };
 

@@ -172,8 +172,18 @@ error_t cli_take_model(const cli_option *option, void *field, char *arg, struct 
     return cli_take_path(option, field, arg, state);
 }
 
-/* --variant of the verb's model; NULL: not given. */
-static const char *variant;
+error_t cli_take_texts(const cli_option *option, void *field, char *arg, struct argp_state *state)
+{
+    return cli_take_path(option, field, arg, state);
+}
+
+/* --variant of the verb's model; NULL: not given. folder_variant: the same for a folder whose files are found later. */
+static const char *variant, *folder_variant;
+
+const char *cli_folder_variant(void)
+{
+    return folder_variant;
+}
 
 error_t cli_take_variant(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
@@ -215,7 +225,9 @@ inlay_status cli_choose_model(const cli_verb *verb, void *args, const char **out
     for (const cli_option *option = verb->options; status == INLAY_OK && !is_end(option); option++) {
         const char **model = (const char **)(void *)((char *)args + option->at);
 
-        if (option->take != cli_take_model || *model == NULL)
+        const bool is_texts = option->take == cli_take_texts;
+
+        if ((option->take != cli_take_model && !is_texts) || *model == NULL)
             continue;
         if (package_is(*model)) { /* a session chooses the variant by its price */
             if (variant != NULL)
@@ -223,9 +235,11 @@ inlay_status cli_choose_model(const cli_verb *verb, void *args, const char **out
             *out_folder = *model;
             *model = variant != NULL ? chosen : *model;
         } else if (stat(*model, &st) == 0 && S_ISDIR(st.st_mode)) {
-            status = model_folder_find(*model, variant != NULL ? variant : "", chosen, diag);
+            folder_variant = is_texts ? variant : NULL;
+            if (!is_texts)
+                status = model_folder_find(*model, variant != NULL ? variant : "", chosen, diag);
             *out_folder = *model;
-            *model = chosen;
+            *model = is_texts ? *model : chosen;
         } else if (variant != NULL) {
             status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--variant %.60s: %s is not a folder", variant, *model);
         }

@@ -79,6 +79,14 @@ error_t cli_take_variant(const cli_option *option, void *field, char *arg, struc
     {                                                                                                                  \
         .need = "no model given", CLI_CALL(cli_take_model, type, field)                                                \
     }
+/* The same for inlay_text_model_create(), which finds the files of a published folder, with cli_folder_variant(). */
+error_t cli_take_texts(const cli_option *option, void *field, char *arg, struct argp_state *state);
+#define CLI_TEXT_MODEL(type, field)                                                                                    \
+    { "variant", "NAME", "Weights of a published folder: fp16, q8, q4 ...", CLI_CALL(cli_take_variant, type, field) }, \
+    {                                                                                                                  \
+        .need = "no model given", CLI_CALL(cli_take_texts, type, field)                                                \
+    }
+const char *cli_folder_variant(void); /* NULL: none was given, or the model is a file */
 #define CLI_OUTPUT_NEED "no output file given: name it with -o"
 error_t cli_take_output(const cli_option *option, void *field, char *arg, struct argp_state *state);
 /* The same for a new version of MODEL, which may have its name. */

@@ -18,6 +18,7 @@ inlay_status text_work_open(cli_common *common, const text_args *args, inlay_tex
 {
     inlay_text_options how = { .struct_size = sizeof how,
                                .options = common->options,
+                               .variant = cli_folder_variant(),
                                .tokenizer = args->tokenizer,
                                .draft = args->draft,
                                .vision = args->vision,

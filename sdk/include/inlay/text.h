@@ -53,11 +53,13 @@ typedef struct inlay_text_options {
     uint32_t lookup_tokens; /* guesses from the text's own tokens that one run checks, at most 16; 0: none */
     /* limit of the tokens of a text with its prompt, below that of the model; 0: that of the model */
     uint32_t context;
-    /* path of the vision part of the model, a GGUF file (mmproj), for prompts with images; NULL: none */
+    /* path of the vision part of the model, a GGUF file (mmproj), for prompts with images; NULL: none, or the one of a
+     * folder with vision_encoder.onnx */
     const char *vision;
 } inlay_text_options;
 
-/* Loads the model at path: an .onnx or .gguf file, or a folder with one model. options may be NULL.
+/* Loads the model at path: an .onnx or .gguf file, or a folder with one model, or with the parts of one that reads
+ * images. options may be NULL.
  *     INLAY_UNSUPPORTED       the model generates no texts; the message names what is missing
  *     INLAY_INVALID_ARGUMENT  options, tokenizer.json or generation_config.json are invalid, or the draft model or
  *                             the vision part does not belong to the model

@@ -14,6 +14,7 @@ import threading
 import unittest
 import urllib.error
 import urllib.request
+import zlib
 
 try:
     import numpy as np
@@ -218,6 +219,31 @@ class Speech(unittest.TestCase):
         self.assertNotEqual(made[0], made[1])
         self.assertEqual(made[1], made[2])
 
+    def test_doubts(self):
+        """A text below a threshold is written again at higher temperatures, up to 1; that of a silent window is left out."""
+        sound, root = wav(LONG.tobytes()), tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, root)
+        greedy, hot = (self.server.ask(sound, temperature=t, response_format="verbose_json") for t in (0, 1))
+        self.assertNotEqual(greedy["text"], hot["text"])
+        means = sorted({one["avg_logprob"] for one in greedy["segments"]})
+        ratios = [len(one.encode()) / len(zlib.compress(one.encode())) for one in (greedy["text"], hot["text"])]
+        cases = {"good": ((-99, max(ratios) + 9, 1), greedy, 0), "improbable": ((0.1, None, None), hot, 1), "repeated": ((None, 1e-6, None), hot, 1),
+                 "silent": ((0.1, None, 0), "", 0), "loud": ((-99, None, 0), greedy, 0), "only": ((None, None, 0), "", 0)}
+        for name, (thresholds, _, _) in cases.items():
+            MODEL.save(os.path.join(root, name), "merged", thresholds=thresholds)
+        with Server(root) as server:
+            for name, (_, want, temperature) in cases.items():
+                made = server.ask(sound, model=name, response_format="verbose_json")
+                self.assertEqual(made["text"], want["text"] if want else "", name)
+                self.assertEqual({one["temperature"] for one in made["segments"]}, {temperature} if want else set(), name)
+            made = server.ask(sound, model="improbable", temperature=0.7, response_format="verbose_json")
+            self.assertEqual({round(one["temperature"], 3) for one in made["segments"]}, {0.9})
+        self.assertGreater(len(means), 1)  # of two windows, one is doubted
+        MODEL.save(os.path.join(root, "one"), "merged", thresholds=((means[0] + means[1]) / 2, None, None))
+        with Server(os.path.join(root, "one")) as server:
+            made = server.ask(sound, model="one", response_format="verbose_json")
+            self.assertNotIn(made["text"], (greedy["text"], hot["text"]))
+
     def test_sounds(self):
         """Forms of samples that have the same values have the same text."""
         wide = SHORT.astype(np.int32)
@@ -359,6 +385,40 @@ class Speech(unittest.TestCase):
             self.assertNotEqual(made.returncode, 0)
             self.assertRegex(made.stderr, words)
             self.assertEqual(made.stderr.count("\n"), 1, made.stderr)
+
+    def test_versions(self):
+        """A version is a folder with the parts. A signature of the folder includes all of them."""
+        root, tiny = tempfile.mkdtemp(), os.path.join(self.root, "tiny")
+        self.addCleanup(shutil.rmtree, root)
+        models, key, public = (os.path.join(root, name) for name in ("models", "key.pem", "pub.pem"))
+        for version in "1", "3":
+            shutil.copytree(tiny, os.path.join(models, "tiny", version))
+        shutil.copytree(tiny, os.path.join(models, "bare"))
+        want = self.server.ask(wav(SHORT.tobytes()))
+        with Server(models) as server:
+            self.assertEqual(server.ask(wav(SHORT.tobytes())), want)
+            self.assertEqual(server.ask(wav(SHORT.tobytes()), model="bare"), want)
+            with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{server.port}/v2/repository/index", b"{}")) as reply:
+                found = [(one["name"], one["version"], one["state"]) for one in json.load(reply)]
+            self.assertEqual([one for one in found if one[2] == "READY"], [("bare", "1", "READY"), ("tiny", "3", "READY")])
+        if shutil.which("openssl") is None:
+            self.skipTest("openssl is not installed")
+        for command in (["openssl", "genpkey", "-algorithm", "ed25519", "-out", key], ["openssl", "pkey", "-in", key, "-pubout", "-out", public]):
+            subprocess.run(command, check=True)
+        for name in "tiny", "bare":
+            with Server(models, "--model-trust", public, "--strict", "0") as server:
+                self.assertIn(f"{name}: is not signed", server.log)
+            subprocess.run([CLI, "sign", os.path.join(models, name), "--key", key], check=True, capture_output=True)
+        for change in None, os.path.join("tiny", "3", "generation_config.json"), os.path.join("bare", "onnx", "decoder_model_merged.onnx"):
+            if change:
+                with open(os.path.join(models, change), "ab") as file:
+                    file.write(b" ")
+            with Server(models, "--model-trust", public, "--strict", "0") as server:
+                for name in "tiny", "bare":
+                    if change is None or (change[:4] == "tiny" and name == "bare"):
+                        self.assertEqual(server.ask(wav(SHORT.tobytes()), model=name), want)
+                if change:
+                    self.assertRegex(server.log, change + ": has changed since it was signed")
 
     def test_lists(self):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.server.port}/v1/models") as reply:

@@ -213,8 +213,8 @@ class Model:
 
     # The model as ONNX.
 
-    def save(self, folder, form, multilingual=True, under="onnx", positions=False):
-        """form: merged, pair, or plain: a decoder without states."""
+    def save(self, folder, form, multilingual=True, under="onnx", positions=False, thresholds=(None, None, None)):
+        """form: merged, pair, or plain: a decoder without states. thresholds: of log probability, compression, no speech."""
         path = os.path.join(folder, under)
         os.makedirs(path, exist_ok=True)
         save(self.encoder(), os.path.join(path, "encoder_model.onnx"))
@@ -230,7 +230,8 @@ class Model:
         write(folder, "generation_config.json", {
             "max_length": 448, "suppress_tokens": SUPPRESSED, "begin_suppress_tokens": BEGIN_SUPPRESSED,
             "is_multilingual": multilingual, "max_initial_timestamp_index": 50, "no_timestamps_token_id": NO_TIMES,
-            "decoder_start_token_id": START, "eos_token_id": END, "num_beams": 1})
+            "decoder_start_token_id": START, "eos_token_id": END, "num_beams": 1,
+            **dict(zip(("logprob_threshold", "compression_ratio_threshold", "no_speech_threshold"), thresholds))})
         write(folder, "preprocessor_config.json", {
             "feature_extractor_type": "WhisperFeatureExtractor", "feature_size": MELS, "hop_length": 160, "n_fft": 400,
             "chunk_length": 30, "sampling_rate": RATE, "dither": 0.0})

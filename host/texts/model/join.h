@@ -1,0 +1,13 @@
+/* texts/model/join.h - one model of a decoder and of the embedding of its tokens, which are two files where models read
+ * images: embed_tokens.onnx makes of `input_ids` the input `inputs_embeds` of the decoder, and perhaps others. The
+ * result is a model in memory with the input `input_ids`, whose weights stay in the files. */
+#ifndef TEXTS_JOIN_H
+#define TEXTS_JOIN_H
+#include "base/wire.h"
+#include "inlay/inlay.h"
+
+/* out_bytes, which starts as {0} and is the caller's, becomes the model, and *options gets the folder of its weights.
+ *     INLAY_INVALID_ARGUMENT  a file cannot be read, or the two do not fit together; the message says where */
+INLAY_NODISCARD inlay_status text_join(const char *decoder_path, const char *embedding_path, inlay_options *options,
+                                       struct wire *out_bytes, inlay_diag *diag);
+#endif
