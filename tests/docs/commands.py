@@ -41,6 +41,8 @@ model("classifier.onnx", "x", "y")
 model("models/model.onnx", "x", "y")
 numpy.save("cat.npy", numpy.ones((1, 3), numpy.float32))
 numpy.savez("samples/a.npz", image=numpy.ones((4, 1, 3), numpy.float32))
+numpy.savez("inputs.npz", image=numpy.ones((1, 3), numpy.float32))
+numpy.savez("results.npz", y=numpy.full((1, 8), 3, numpy.float32))
 """
 
 

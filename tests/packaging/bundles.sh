@@ -95,7 +95,7 @@ if /usr/bin/python3 -c 'import ensurepip' 2>/dev/null; then
 import sys, zipfile
 info = "acme_inlay-1.1.0.dist-info/"
 files = {"inlay/lib/inlay/plugins/acme.so": open(sys.argv[1], "rb").read(),
-         info + "METADATA": "Metadata-Version: 2.1\nName: acme-inlay\nVersion: 1.1.0\nRequires-Dist: inlay\n",
+         info + "METADATA": "Metadata-Version: 2.1\nName: acme-inlay\nVersion: 1.1.0\n",
          info + "WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}
 files[info + "RECORD"] = "".join(name + ",,\n" for name in [*files, info + "RECORD"])
 with zipfile.ZipFile("acme_inlay-1.1.0-py3-none-any.whl", "w") as wheel:
