@@ -1,8 +1,8 @@
 #!/bin/bash
 # Cross-builds for arm64 with Debian's crossbuild-essential-arm64, and runs the result under qemu-user: the tests of
 # kernels and operators, ONNX's test cases on each provider and each instruction level, and a real model. With
-# --reproducible cpu ONNX's cases, random graphs and a model have the same bits as in a build for this machine
-# (build/release). Because an emulator cannot measure times, it then counts the instructions of kernels for each
+# --reproducible cpu ONNX's cases, random graphs, a model and proofs of runs have the same bits as in a build for this
+# machine (build/release). Because an emulator cannot measure times, it then counts the instructions of kernels for each
 # multiply-add (cross/count.py), and checks the machine code of the NEON kernels' inner loops (cross/loops.py). The last
 # line is 'N passed, N failed'; the exit code is 0 only if nothing failed.
 #
@@ -69,6 +69,7 @@ compare_bits() {
     done
     try 'the bits of random graphs' bash tests/exec/levels.sh "$native/bin/test_exec_random_bits" 2 \
         qemu-aarch64 "$build/bin/test_exec_random_bits"
+    try 'proofs of runs' /usr/bin/python3 -B tests/lock/proof.py "$native/bin/inlay" 3 "$inlay"
     try 'the bits of models' /usr/bin/python3 tests/bench/same_bits.py --models squeezenet1_1,gpt2_tiny_kv --isa avx2 --threads 1 \
         --inlay "$native/bin/inlay" --emulated "$inlay"
 }

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Cross-builds for riscv64 with Clang 19 and Debian's g++-riscv64-linux-gnu, and runs the result under qemu-user: ONNX's
 # cases on the providers reference and cpu (with the level rvv and in plain C), the tests of the kernels of rvv, their
-# instructions (cross/count.py), and the bits of ONNX's cases with --reproducible cpu, compared with a build for this
-# machine (build/release). The last line is 'N passed, N failed'; the exit code is 0 only if nothing failed.
+# instructions (cross/count.py), and the bits of ONNX's cases and proofs of runs with --reproducible cpu, compared with a
+# build for this machine (build/release). The last line is 'N passed, N failed'; the exit code is 0 only if nothing failed.
 #
 #   tests/riscv64.sh            builds in build/riscv64
 #   tests/riscv64.sh --build    builds only
@@ -75,4 +75,5 @@ done
 emulator="qemu-riscv64 $emulated" try 'instructions of kernels' count tests/cross/count_riscv64.txt
 try 'the bits of ONNX'"'"'s cases' bash tests/conformance/bits.sh --other "$inlay" "$native/bin/inlay" \
     $data/{node,simple,pytorch-converted,pytorch-operator}
+try 'proofs of runs' /usr/bin/python3 -B tests/lock/proof.py "$native/bin/inlay" 3 "$inlay"
 finish

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 """Bits that are flipped in committed runs, and whether `inlay verify-run` finds them.
-    proofs.py INLAY LIBRARY [--flips N] [--models N] [--regions N] [--seed N]
+    proofs.py INLAY LIBRARY [--flips N] [--models N] [--regions N] [--seed N] [--verifier COMMAND]
 
-LIBRARY: libinlay.so.1. Models are those of tests/lock/proof.py. Each flip changes one bit of a tensor that leaves a
-region, chosen at random with its element and bit; the machine goes on computing from there, and writes the proof of that
-run. `verify-run --region random` then checks one region: it has to find the flip if and only if that is the region that
-was computed wrongly. Prints how many were found, how many were expected to be, and the false alarms; the exit code is 1
-if a check was wrong."""
+LIBRARY: libinlay.so.1; COMMAND: inlay on another architecture, in an emulator, which verifies the runs. Models are those
+of tests/lock/proof.py. Each flip changes one bit of a tensor that leaves a region, chosen at random with its element and
+bit; the machine goes on computing from there, and writes the proof of that run. `verify-run --region random` then checks
+one region: it has to find the flip if and only if that is the region that was computed wrongly. Prints how many were
+found, how many were expected to be, and the false alarms; the exit code is 1 if a check was wrong."""
 import argparse
 import json
 import math
@@ -72,7 +72,9 @@ def main():
     parser.add_argument("--models", type=int, default=40)
     parser.add_argument("--regions", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--verifier")
     args = parser.parse_args()
+    verifier = args.verifier.split() if args.verifier else None
     choose = random.Random(args.seed)
     found = flips = missed = false_alarms = 0
     for model in range(args.models):
@@ -80,7 +82,7 @@ def main():
         for _ in range(args.flips // args.models):
             region, values = run.flip(choose)
             added = run.commit(values)
-            done = inlay("verify-run", "run.proof", "--json", codes=(0, 1))
+            done = inlay("verify-run", "run.proof", "--json", codes=(0, 1), command=verifier)
             checked = json.loads(done.stdout)["checked"][0]
             flips += 1
             found += not checked["holds"]
