@@ -373,6 +373,11 @@ def others():
     yield Row("SoftmaxCrossEntropyLoss", "SoftmaxCrossEntropyLoss", ["f32[256,1000]", "i64[256]"])
     yield Row("AffineGrid", "AffineGrid", ["f32[4,2,3]", "=i64[4]:is 4 3 224 224"], opset=20)
     yield Row("MatMulInteger dynamic", "MatMulInteger", ["u8[256,768]", "u8[768,768]"], ["i32"])
+    for side in (64, 256, 1024):
+        for kind in ("u8", "i8"):
+            yield Row(f"MatMulInteger dynamic {kind} {side}", "MatMulInteger",
+                      [f"u8[{side},{side}]", f"{kind}[{side},{side}]"], ["i32"])
+    yield Row("MatMulInteger dynamic heads", "MatMulInteger", ["u8[12,128,64]", "u8[12,64,128]"], ["i32"])
 
 
 # ------------------------------------------------------------------ sizes within and beyond each cache, odd sizes

@@ -441,6 +441,61 @@ static void one_product(uint64_t seed)
                       "product");
 }
 
+/* MatMulInteger of two computed matrices, and of batches of them. */
+static void one_computed_product(uint64_t seed)
+{
+    static const struct {
+        uint32_t rank;
+        int64_t turn[4]; /* of the matrix */
+        const char *dims;
+    } forms[] = { { 2, { 1, 0 }, "%lld,%lld" },
+                  { 2, { 1, 0 }, "R,%lld" },
+                  { 3, { 0, 2, 1 }, "B,R,%lld" },
+                  { 4, { 1, 0, 3, 2 }, "1,R,S,%lld" } }; /* [R, 1, k, S]: both operands are broadcast */
+    region_model model;
+    uint64_t dice = seed * 83;
+    const uint64_t form = seed % 4;
+    const uint32_t rank = forms[form].rank;
+    const bool dynamic = random_between(&dice, 0, 1), zeros = random_between(&dice, 0, 2) > 0;
+    const int types[] = { random_between(&dice, 0, 1) ? U8 : S8, random_between(&dice, 0, 1) ? U8 : S8 };
+    const int64_t k = random_between(&dice, 1, 90), rows = random_between(&dice, 1, seed % 8 < 4 ? 40 : 300);
+    int64_t x[] = { form == 3 ? 1 : random_between(&dice, 1, 5), random_between(&dice, 1, 9), rows, k };
+    char dims[48];
+    struct list list = { "" }, turned = { "t0" }, zero = { "" };
+    uint32_t t, y;
+    wire_mark mark, node;
+
+    (void)snprintf(dims, sizeof dims, forms[form].dims, (long long)(form == 0 ? rows : k), (long long)k);
+    mark = open_graph(&model, seed, INLAY_FLOAT, dims);
+    node = model_node(&model, "Transpose", turned.text, &t);
+    mw_attr_ints(&model.wire, "perm", rank, forms[form].turn);
+    wire_end(&model.wire, node);
+    for (int side = 0; side < 2; side++) {
+        struct list q = { "" };
+
+        put_tensor(&q, side == 0 ? 0 : t);
+        if (dynamic) {
+            char outputs[32];
+
+            (void)snprintf(outputs, sizeof outputs, "q%d,s%d,z%d", side, side, side);
+            wire_end(&model.wire, mw_node_begin(&model.wire, "DynamicQuantizeLinear", q.text, outputs));
+            put(&list, side == 0 ? "q0" : "q1");
+            put(&zero, side == 0 ? "z0" : "z1");
+            continue;
+        }
+        put_scale(&model, &q, 0, 1, 0.03f);
+        put_zero(&model, &q, types[side], 0, 1, false);
+        put_tensor(&list, model_plain(&model, "QuantizeLinear", q.text));
+        if (zeros)
+            put_zero(&model, &zero, types[side], side == 1 && form == 0, side == 1 && form == 0 ? rows : 1, false);
+    }
+    if (zeros || dynamic)
+        put(&list, zero.text);
+    y = model_plain(&model, "MatMulInteger", list.text);
+    close_graph(&model, mark, y, I32);
+    against_reference(&model, seed, INLAY_FLOAT, rank, x + 4 - rank, 0, 0, 1, "computed product");
+}
+
 /* QLinearMatMul. */
 static void one_linear_product(uint64_t seed)
 {
@@ -476,6 +531,8 @@ static void products(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= random_rounds(150); seed++)
         one_product(seed);
+    for (uint64_t seed = 1; seed <= random_rounds(120); seed++)
+        one_computed_product(seed);
     for (uint64_t seed = 1; seed <= random_rounds(60); seed++)
         one_linear_product(seed);
 }

@@ -283,6 +283,33 @@ static void products(void **state)
     }
 }
 
+/* Panels and dot products of 16-bit floats have the bits of those of the same floats. */
+static void check_halves(const struct level *level, const float *input, int64_t rows, const float *lines, int64_t count,
+                         int64_t row)
+{
+    for (int brain = 0; brain < 2; brain++) {
+        const sgemm_halves *kernel = brain ? &level->products->bfloat16 : &level->products->float16;
+        const inlay_dtype type = brain ? INLAY_BFLOAT16 : INLAY_FLOAT16;
+        const int64_t all = count * row;
+        uint16_t *halves = malloc((size_t)all * sizeof *halves + 1), *odd = (uint16_t *)(void *)((char *)halves + 1);
+        float *floats = filled(all), *want = filled(row * SGEMM_WIDTH), *got = filled(row * SGEMM_WIDTH);
+
+        assert_non_null(halves);
+        convert_from_f32(type, halves, 0, all, lines, 0);
+        convert_to_f32(floats, type, halves, 0, all);
+        memmove(odd, halves, (size_t)all * sizeof *halves); /* files do not align elements */
+        level->products->dots(input, row, rows, floats, row, count, row, want, SGEMM_WIDTH);
+        kernel->dots(input, row, rows, odd, row, count, row, got, SGEMM_WIDTH);
+        for (int64_t r = 0; r < rows; r++)
+            assert_memory_equal(got + r * SGEMM_WIDTH, want + r * SGEMM_WIDTH, (size_t)count * sizeof *got);
+        level->products->panel(floats, row, count, row, want);
+        kernel->panel(odd, row, count, row, got);
+        for (int64_t k = 0; k < row; k++)
+            assert_memory_equal(got + k * SGEMM_WIDTH, want + k * SGEMM_WIDTH, (size_t)count * sizeof *got);
+        free(halves), free(floats), free(want), free(got);
+    }
+}
+
 /* Kernels of attention: softmax of rows, packing keys to panels, and dot products of few rows. */
 static void scores(void **state)
 {
@@ -313,6 +340,7 @@ static void scores(void **state)
                 level->products->dots(input + r * row, row, 1, lines, row, count, count, factors, row);
                 assert_memory_equal(factors, out + r * row, (size_t)count * sizeof *out);
             }
+            check_halves(level, input, rows, lines, count, row);
             level->products->panel(lines, row, count, count, panel);
             for (int64_t i = 0; i < (count + SGEMM_LANES - 1) / SGEMM_LANES * SGEMM_LANES; i++)
                 for (int64_t k = 0; k < count; k++)

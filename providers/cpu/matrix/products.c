@@ -428,17 +428,35 @@ KERNEL_PART(void, softmax_rows, const sgemm_scores *scores)
         softmax_some(scores, r, scores->rows - r < VEC_LANES ? scores->rows - r : VEC_LANES);
 }
 
-/* Reads float16 at any address: files do not align elements, and such matrices are read in the file. */
-VEC_INLINE vec load_half(const void *lines, int64_t at)
-{
-    uint16_t half[VEC_LANES];
+enum { FLOAT32, FLOAT16, BFLOAT16 }; /* the elements of lines; those of 16 bits: `size` is a multiple of VEC_LANES */
 
+/* Reads elements at any address: files do not align them, and matrices of 16 bits are read in the file. */
+VEC_INLINE vec load_line(const void *lines, int type, int64_t at, vmask part)
+{
+    typedef uint16_t shorts __attribute__((vector_size(2 * VEC_LANES)));
+    typedef uint32_t words __attribute__((vector_size(4 * VEC_LANES)));
+    uint16_t half[VEC_LANES];
+    shorts low;
+    words bits;
+    vec x;
+
+    if (type == FLOAT32)
+        return vec_load_some(part, (const float *)lines + at);
     memcpy(half, (const char *)lines + at * (int64_t)sizeof *half, sizeof half);
-    return vec_load_half(half);
+    if (type == FLOAT16)
+        return vec_load_half(half);
+#ifdef KERNEL_IS_avx512 /* compilers convert such vectors in two parts */
+    (void)low, (void)bits, (void)x;
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)half)), 16));
+#else
+    memcpy(&low, half, sizeof low);
+    bits = __builtin_convertvector(low, words) << 16;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+#endif
 }
 
-/* lines: floats, or halves if `size` is a multiple of VEC_LANES. */
-VEC_INLINE void panel_of(const void *lines, bool halves, int64_t stride, int64_t count, int64_t size, float *out)
+VEC_INLINE void panel_of(const void *lines, int type, int64_t stride, int64_t count, int64_t size, float *out)
 {
     const int64_t past = (count + SGEMM_LANES - 1) / SGEMM_LANES * SGEMM_LANES;
 
@@ -453,9 +471,7 @@ VEC_INLINE void panel_of(const void *lines, bool halves, int64_t stride, int64_t
             for (int n = 0; n < VEC_LANES; n++) {
                 const int64_t at = (i + n) * stride + k;
 
-                r[n] = i + n >= count ? vec_zero()
-                       : halves       ? load_half(lines, at)
-                                      : vec_load_some(part, (const float *)lines + at);
+                r[n] = i + n >= count ? vec_zero() : load_line(lines, type, at, part);
             }
             vec_transpose(r);
             for (int n = 0; n < VEC_LANES && k + n < size; n++)
@@ -466,17 +482,22 @@ VEC_INLINE void panel_of(const void *lines, bool halves, int64_t stride, int64_t
 
 KERNEL_PART(void, make_panel, const float *lines, int64_t stride, int64_t count, int64_t size, float *out)
 {
-    panel_of(lines, false, stride, count, size, out);
+    panel_of(lines, FLOAT32, stride, count, size, out);
 }
 
 KERNEL_PART(void, panel_of_halves, const uint16_t *lines, int64_t stride, int64_t count, int64_t size, float *out)
 {
-    panel_of(lines, true, stride, count, size, out);
+    panel_of(lines, FLOAT16, stride, count, size, out);
+}
+
+KERNEL_PART(void, panel_of_brains, const uint16_t *lines, int64_t stride, int64_t count, int64_t size, float *out)
+{
+    panel_of(lines, BFLOAT16, stride, count, size, out);
 }
 
 /* Dot products of `rows` rows of a with the first VEC_LANES / rows of `lines` lines of b; each line is read once. The
  * order of additions of an element does not depend on its neighbours. */
-VEC_INLINE void dots_of(int rows, const float *a, int64_t a_row, const void *b, bool halves, int64_t b_stride,
+VEC_INLINE void dots_of(int rows, const float *a, int64_t a_row, const void *b, int type, int64_t b_stride,
                         int64_t lines, int64_t size, float *out, int64_t out_row)
 {
     const int across = VEC_LANES / rows;
@@ -493,7 +514,7 @@ VEC_INLINE void dots_of(int rows, const float *a, int64_t a_row, const void *b, 
         VEC_UNROLL
         for (int n = 0; n < across; n++) {
             const int64_t at = (n < some ? n : 0) * b_stride + k;
-            const vec line = halves ? load_half(b, at) : vec_load_some(part, (const float *)b + at);
+            const vec line = load_line(b, type, at, part);
 
             VEC_UNROLL
             for (int r = 0; r < rows; r++)
@@ -509,12 +530,11 @@ VEC_INLINE void dots_of(int rows, const float *a, int64_t a_row, const void *b, 
     }
 }
 
-/* b: floats, or halves if `size` is a multiple of VEC_LANES. */
-VEC_INLINE void dots_all(const float *a, int64_t a_row, int64_t rows, const void *b, bool halves, int64_t b_stride,
+VEC_INLINE void dots_all(const float *a, int64_t a_row, int64_t rows, const void *b, int type, int64_t b_stride,
                          int64_t count, int64_t size, float *out, int64_t out_row)
 {
     enum { AHEAD = 2 * VEC_LANES, FETCHED = 64 };
-    const int64_t bytes = halves ? (int64_t)sizeof(uint16_t) : (int64_t)sizeof(float);
+    const int64_t bytes = type != FLOAT32 ? (int64_t)sizeof(uint16_t) : (int64_t)sizeof(float);
 
     for (int64_t i = 0; i < count; i += VEC_LANES) {
         const int64_t lines = count - i < VEC_LANES ? count - i : VEC_LANES;
@@ -527,23 +547,29 @@ VEC_INLINE void dots_all(const float *a, int64_t a_row, int64_t rows, const void
                 vec_fetch_near((const float *)(const void *)(next + n * b_stride * bytes + k));
         for (; r + 4 <= rows; r += 4)
             for (int64_t n = 0; n < lines; n += VEC_LANES / 4)
-                dots_of(4, a + r * a_row, a_row, from + n * b_stride * bytes, halves, b_stride, lines - n, size,
+                dots_of(4, a + r * a_row, a_row, from + n * b_stride * bytes, type, b_stride, lines - n, size,
                         out + r * out_row + i + n, out_row);
         for (; r < rows; r++)
-            dots_of(1, a + r * a_row, a_row, from, halves, b_stride, lines, size, out + r * out_row + i, out_row);
+            dots_of(1, a + r * a_row, a_row, from, type, b_stride, lines, size, out + r * out_row + i, out_row);
     }
 }
 
 KERNEL_PART(void, dots, const float *a, int64_t a_row, int64_t rows, const float *b, int64_t b_stride, int64_t count,
             int64_t size, float *out, int64_t out_row)
 {
-    dots_all(a, a_row, rows, b, false, b_stride, count, size, out, out_row);
+    dots_all(a, a_row, rows, b, FLOAT32, b_stride, count, size, out, out_row);
 }
 
 KERNEL_PART(void, dots_of_halves, const float *a, int64_t a_row, int64_t rows, const uint16_t *b, int64_t b_stride,
             int64_t count, int64_t size, float *out, int64_t out_row)
 {
-    dots_all(a, a_row, rows, b, true, b_stride, count, size, out, out_row);
+    dots_all(a, a_row, rows, b, FLOAT16, b_stride, count, size, out, out_row);
+}
+
+KERNEL_PART(void, dots_of_brains, const float *a, int64_t a_row, int64_t rows, const uint16_t *b, int64_t b_stride,
+            int64_t count, int64_t size, float *out, int64_t out_row)
+{
+    dots_all(a, a_row, rows, b, BFLOAT16, b_stride, count, size, out, out_row);
 }
 
 const sgemm_kernel KERNEL(products) = {
@@ -554,6 +580,6 @@ const sgemm_kernel KERNEL(products) = {
     .softmax = KERNEL_PART_OF(softmax_rows),
     .panel = KERNEL_PART_OF(make_panel),
     .dots = KERNEL_PART_OF(dots),
-    .panel_of_halves = KERNEL_PART_OF(panel_of_halves),
-    .dots_of_halves = KERNEL_PART_OF(dots_of_halves),
+    .float16 = { .panel = KERNEL_PART_OF(panel_of_halves), .dots = KERNEL_PART_OF(dots_of_halves) },
+    .bfloat16 = { .panel = KERNEL_PART_OF(panel_of_brains), .dots = KERNEL_PART_OF(dots_of_brains) },
 };

@@ -20,7 +20,8 @@ enum {
     SGEMM_ROWS = 12,
     SGEMM_CHAIN = 384,
     SGEMM_LEAST_CHAIN = 16,
-    SGEMM_FEW = 4 /* up to this many rows are multiplied with unpacked rows of B (dots) */
+    SGEMM_FEW = 4,       /* up to this many rows are multiplied with unpacked rows of B (dots), ... */
+    SGEMM_FEW_HALVES = 8 /* ... and with those of 16 bits; floats in panels pay for more */
 };
 
 /* Maximum number of terms that are added to one accumulator in a row, for a sum of k terms; 0: SGEMM_CHAIN, the
@@ -101,6 +102,13 @@ typedef struct sgemm_scores {
     float *factors; /* [rows] */
 } sgemm_scores;
 
+/* `panel` and `dots` of sgemm_kernel with lines of 16-bit floats; size is a multiple of SGEMM_LANES. */
+typedef struct sgemm_halves {
+    void (*panel)(const uint16_t *lines, int64_t stride, int64_t count, int64_t size, float *out);
+    void (*dots)(const float *a, int64_t a_row, int64_t rows, const uint16_t *b, int64_t b_stride, int64_t count,
+                 int64_t size, float *out, int64_t out_row);
+} sgemm_halves;
+
 /* The kernels for one instruction set. Immutable. */
 typedef struct sgemm_kernel {
     const char *isa;
@@ -117,10 +125,7 @@ typedef struct sgemm_kernel {
      * packing the lines as a panel would take longer. */
     void (*dots)(const float *a, int64_t a_row, int64_t rows, const float *b, int64_t b_stride, int64_t count,
                  int64_t size, float *out, int64_t out_row);
-    /* The same two with lines of float16; size is a multiple of SGEMM_LANES. */
-    void (*panel_of_halves)(const uint16_t *lines, int64_t stride, int64_t count, int64_t size, float *out);
-    void (*dots_of_halves)(const float *a, int64_t a_row, int64_t rows, const uint16_t *b, int64_t b_stride,
-                           int64_t count, int64_t size, float *out, int64_t out_row);
+    sgemm_halves float16, bfloat16;
 } sgemm_kernel;
 
 KERNEL_INSTANCES(sgemm_kernel, products)

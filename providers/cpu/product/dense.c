@@ -13,11 +13,7 @@
 #include "cpu/weights/terms_weights.h"
 
 #define PANEL_BYTES_PER_NS 20.0
-enum {
-    HALVES_FEW = 8, /* up to this many rows are multiplied with float16 elements; floats pay for more */
-    HALVES_DEPTH = SGEMM_CHAIN,
-    HALVES_PANEL = HALVES_DEPTH * SGEMM_WIDTH
-};
+enum { HALVES_DEPTH = SGEMM_CHAIN, HALVES_PANEL = HALVES_DEPTH * SGEMM_WIDTH };
 
 typedef struct dense_call {
     const struct dense *dense;
@@ -99,7 +95,7 @@ static inlay_status low_bit_panels(void *user, int64_t begin, int64_t end, uint3
 }
 
 /* Multiplies by columns of a matrix of float16. Parts of them become floats that stay in the second-level cache. */
-static void multiply_halves(const sgemm_job *whole, const uint16_t *lines, float *panel)
+static void multiply_halves(const sgemm_job *whole, const sgemm_halves *halves, const uint16_t *lines, float *panel)
 {
     for (int64_t k = 0; k < whole->k; k += HALVES_DEPTH) {
         sgemm_job job = *whole;
@@ -111,7 +107,7 @@ static void multiply_halves(const sgemm_job *whole, const uint16_t *lines, float
         job.add = k > 0;
         job.bias = last ? job.bias : NULL;
         job.post_count = last ? job.post_count : 0;
-        job.kernel->panel_of_halves(lines + k, whole->k, job.n, job.k, panel);
+        halves->panel(lines + k, whole->k, job.n, job.k, panel);
         sgemm_run(&job, 0, sgemm_units(&job));
     }
 }
@@ -128,10 +124,11 @@ static inlay_status halves_panels(void *user, int64_t begin, int64_t end, uint32
         const sgemm_job job = panel_job(call, unit * SGEMM_WIDTH, posts);
 
         if (!dense->few) {
-            multiply_halves(&job, lines, call->scratch + worker % dense->workers * (uint64_t)HALVES_PANEL);
+            multiply_halves(&job, dense->halves, lines,
+                            call->scratch + worker % dense->workers * (uint64_t)HALVES_PANEL);
             continue;
         }
-        job.kernel->dots_of_halves(job.a, job.a_row, job.m, lines, job.k, job.n, job.k, job.c, job.c_row);
+        dense->halves->dots(job.a, job.a_row, job.m, lines, job.k, job.n, job.k, job.c, job.c_row);
         if (job.bias != NULL)
             job.kernel->post(&(sgemm_post){ .fn = SGEMM_ADD, .other = job.bias, .col = 1 }, job.c, job.c_row, job.m,
                              job.n);
@@ -248,7 +245,7 @@ static inlay_status run_dense(const cpu_native *native, const cpu_state *state, 
         if (dense->posts[post].arg != INLAY_NONE)
             call.posts[post].other = args[dense->posts[post].arg];
     }
-    if (dense->halves) {
+    if (dense->halves != NULL) {
         call.scratch = args[dense->arg_count];
         units = (dense->job.n + SGEMM_WIDTH - 1) / SGEMM_WIDTH;
         return sequential ? halves_panels(&call, 0, units, 0) : run_loop(state, run, units, ns, halves_panels, &call);
@@ -384,7 +381,7 @@ inlay_status dense_emit(cpu_build *build, const cpu_group *group, struct dense *
     cpu_place others[CPU_MAX_POSTS], bias, output, scratch;
     uint32_t taken = 0;
     tensor_layout layout, bias_layout;
-    bool add = !dense->few && !dense->bits.on && !dense->sparse && !dense->halves && adds_in_place(build, group);
+    bool add = !dense->few && !dense->bits.on && !dense->sparse && dense->halves == NULL && adds_in_place(build, group);
     inlay_status status;
 
     layout_plain(&bias_layout, 1, &dense->job.n);
@@ -415,8 +412,8 @@ inlay_status dense_emit(cpu_build *build, const cpu_group *group, struct dense *
     }
     args->list[args->count++] = &output;
     dense->arg_count = args->count;
-    if (dense->sparse || dense->terms != NULL || dense->low_bit || dense->halves) {
-        const int64_t floats = dense->workers * (dense->halves          ? HALVES_PANEL
+    if (dense->sparse || dense->terms != NULL || dense->low_bit || dense->halves != NULL) {
+        const int64_t floats = dense->workers * (dense->halves != NULL  ? HALVES_PANEL
                                                  : dense->sparse        ? sparse_scratch_floats(&dense->job)
                                                  : dense->terms != NULL ? terms_scratch_floats(&dense->job)
                                                                         : dense->job.b_panel);
@@ -456,8 +453,8 @@ inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t 
     dense.sparse = kind == DENSE_SPARSE;
     dense.terms = kind == DENSE_TERMS ? terms_of_cpu() : NULL;
     dense.low_bit = kind == DENSE_FLOATS && kernel_weights_are_low_bit(build);
-    dense.halves = kind == DENSE_HALVES;
-    dense.few = dense.halves && m <= HALVES_FEW && !build->state->reproducible;
+    dense.halves = kind == DENSE_HALVES ? cpu_halves_of(build, weights_value) : NULL;
+    dense.few = dense.halves != NULL && m <= SGEMM_FEW_HALVES && !build->state->reproducible;
     dense.workers = build->instance->threads > 0 ? build->instance->threads : 1;
     layout_strides(&w_plain, 2, weights_dims, w_strides);
     if (dense.sparse) {
@@ -468,7 +465,7 @@ inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t 
         terms_layout(&w_plain, dense.job.b_terms, &w_layout);
         sgemm_share(&dense.job, build->instance->threads);
         terms_share(&dense.job, build->instance->threads);
-    } else if (dense.halves) {
+    } else if (dense.halves != NULL) {
         dense.job.width = dense.job.b_step = SGEMM_WIDTH;
     } else {
         panel_layout(n, k, &w_layout, &dense.job);
@@ -480,9 +477,9 @@ inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t 
         INLAY_TRY(cpu_read_plain(build, op->in[0], &input));
         dense.job.a_row = k;
     }
-    INLAY_TRY(dense.halves ? cpu_read_halves(build, weights_value, &packed)
-                           : (dense.low_bit ? low_bit_read_pack : cpu_read_constant)(build, weights_value, &w_plain,
-                                                                                     &w_layout, &packed));
+    INLAY_TRY(dense.halves != NULL ? cpu_read_halves(build, weights_value, &packed)
+                                   : (dense.low_bit ? low_bit_read_pack : cpu_read_constant)(
+                                         build, weights_value, &w_plain, &w_layout, &packed));
     args.list[0] = &input;
     args.list[1] = &packed;
     status = dense_emit(build, group, &dense, &args, bias_value);

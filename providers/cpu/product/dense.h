@@ -25,7 +25,7 @@ struct dense {
     bool sparse;            /* the constant matrix is packed without its zeros; the last argument is scratch memory */
     const terms_set *terms; /* the constant matrix is packed as terms (terms.h); NULL: as floats */
     bool low_bit; /* low-bit weights (low_bit.h): workers expand a panel at a time to floats in scratch memory */
-    bool halves;  /* the constant matrix is the model's, [n, k] of float16; with few rows `few` */
+    const sgemm_halves *halves; /* the constant matrix is the model's, [n, k] of 16 bits; with few rows `few` */
     uint32_t workers;
     uint32_t arg_count;
     uint32_t bias_arg;

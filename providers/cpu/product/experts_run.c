@@ -8,7 +8,7 @@
 OPTIONAL_BY_DATA("tile_", "cpu_experts");
 OPTIONAL_BY_DATA("dots", "cpu_experts");
 OPTIONAL_BY_DATA("make_panel", "cpu_experts");
-OPTIONAL_BY_DATA("panel_of_halves", "cpu_experts");
+OPTIONAL_BY_DATA("panel_of_", "cpu_experts");
 
 /* A run over a chunk of rows. */
 typedef struct experts_call {
@@ -210,17 +210,16 @@ static void multiply_floats(const experts_call *call, int layer, int64_t active,
         const nbits_call bits = bits_of(call, layer, active);
 
         nbits_unfold(&bits, column / NBITS_COLUMNS, panel);
-    } else if (part->halves) {
+    } else if (part->halves != NULL) {
         const uint16_t *lines = part_at(call, layer, 0, active, matrix * (int64_t)sizeof *lines);
 
         lines += column * part->columns;
 
         if (rows <= SGEMM_FEW && !experts->same_kernels) {
-            experts->kernel->dots_of_halves(job.a, job.a_row, rows, lines, part->columns, columns, part->columns, c,
-                                            c_row);
+            part->halves->dots(job.a, job.a_row, rows, lines, part->columns, columns, part->columns, c, c_row);
             return;
         }
-        experts->kernel->panel_of_halves(lines, part->columns, columns, part->columns, panel);
+        part->halves->panel(lines, part->columns, columns, part->columns, panel);
     } else {
         const float *lines = part_at(call, layer, 0, active, matrix * (int64_t)sizeof *lines);
 
@@ -388,7 +387,7 @@ static double estimate_ns(const experts_call *call, int layer)
     const struct experts *experts = call->experts;
     const struct experts_part *part = &experts->parts[layer];
     const double matrix = (double)part->rows * (double)part->columns;
-    const double bits = experts->coded ? (double)part->bits.shape.bits : part->halves ? 16 : 32;
+    const double bits = experts->coded ? (double)part->bits.shape.bits : part->halves != NULL ? 16 : 32;
     const int64_t pairs = call->begins[call->actives[call->active_count - 1] + 1] - call->begins[call->actives[0]];
     const double work =
         (double)pairs * matrix /

@@ -13,7 +13,8 @@ enum {
 
 /* A layer of all experts. The members `*_arg` are arguments of the step, INLAY_NONE: the layer has no such operand. */
 struct experts_part {
-    bool on, halves; /* halves: weights of float16 */
+    bool on;
+    const sgemm_halves *halves; /* weights of 16 bits; NULL: others */
     int64_t rows, columns, chain;
     nbits_plan bits; /* n-bit weights */
     uint32_t weights_arg, scales_arg, zeros_arg, bias_arg;

@@ -47,7 +47,7 @@ static void plan_part(const cpu_build *build, const experts_layer *layer, nbits_
     part->rows = layer->rows;
     part->columns = layer->columns;
     part->chain = sgemm_chain(layer->columns, build->state->strict);
-    part->halves = nbits->bits == 0 && layer->columns % SGEMM_LANES == 0 && cpu_has_halves(build, layer->weights);
+    part->halves = nbits->bits == 0 && layer->columns % SGEMM_LANES == 0 ? cpu_halves_of(build, layer->weights) : NULL;
     if (nbits->bits == 0)
         return;
     (void)nbits_weights_shape(nbits, layer->rows, &part->bits.shape);
@@ -147,7 +147,7 @@ static inlay_status read_layer(cpu_build *build, const experts_layer *layer, str
     inlay_status status = INLAY_OK;
 
     part->scales_arg = part->zeros_arg = part->bias_arg = INLAY_NONE;
-    if (layer->nbits.bits == 0 && part->halves) {
+    if (layer->nbits.bits == 0 && part->halves != NULL) {
         INLAY_TRY(cpu_read_halves(build, layer->weights, weights));
     } else if (layer->nbits.bits == 0) {
         INLAY_TRY(cpu_read_unaligned(build, layer->weights, weights));

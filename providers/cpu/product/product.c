@@ -20,7 +20,7 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
     if (!cpu_known_rank(info, 2, 6, "input 0", why) || !cpu_known_rank(weights, 2, 6, "input 1", why))
         return false;
     count = cpu_known_count(info);
-    op->product.many_rows = count > SGEMM_FEW * info->dims[info->rank - 1].value;
+    op->product.many_rows = count > SGEMM_FEW_HALVES * info->dims[info->rank - 1].value;
     if (!gemm)
         return true;
     op->product.trans_a = kit_attr_int(node->info, "transA", 0) != 0;
@@ -79,14 +79,14 @@ inlay_status kernel_batched(cpu_build *build, const cpu_group *group, const kern
     return cpu_lower_batched(build, &own);
 }
 
-/* Is the constant matrix read as float16 in each run? Such a matrix [n, k] needs no pack, and few rows, which wait for
- * memory, take half the time. Many rows take longer, so products that never have few are packed as floats. */
+/* Is the constant matrix read as 16-bit floats in each run? Such a matrix [n, k] needs no pack, and few rows, which
+ * wait for memory, take half the time. Many rows take longer, so products that never have few are packed as floats. */
 static bool reads_halves(const cpu_build *build, const kernel_gemm_shape *gemm)
 {
     const cpu_op *op = build->op;
 
     return gemm->packed && op->product.trans_b && !op->product.many_rows && gemm->k % SGEMM_LANES == 0 &&
-           cpu_has_halves(build, op->in[1]) && build->state->sgemm != NULL && terms_of_cpu() == NULL;
+           cpu_halves_of(build, op->in[1]) != NULL && terms_of_cpu() == NULL;
 }
 
 static inlay_status lower(cpu_build *build, const cpu_group *group)

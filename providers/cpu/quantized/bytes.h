@@ -28,7 +28,8 @@ inlay_status bytes_lower_conv(cpu_build *build, const cpu_group *group, bool *ou
 bool bytes_runs_conv(const cpu_build *build, const cpu_op *op);
 bool bytes_takes_posts(const cpu_build *build, const cpu_group *group);
 
-/* GEMM of bytes [m, k] by a constant [k, n], read as int8 (quant_rows.c). */
+/* GEMM of bytes [m, k] by a matrix [k, n], read as int8 (quant_rows.c). A constant one is packed once, a computed one
+ * in each run. */
 typedef struct bytes_product {
     const byte_set *set;
     const byte_tiles *tiles; /* used instead of set->multiply; NULL: not */
@@ -37,8 +38,8 @@ typedef struct bytes_product {
     int64_t row_tiles, block; /* tiles of rows, and of a unit */
     int64_t panels, chunk;    /* panels of columns, and of a unit */
     bool is_signed;
-    const int32_t *sums; /* [room] of the columns of the weights */
-    int32_t offset;      /* what the kernel adds to the bytes */
+    int64_t packed_bytes; /* of the packed matrix, which ends with the sums */
+    int32_t offset;       /* what the kernel adds to the bytes */
 } bytes_product;
 
 /* Takes over the results of columns [column, + count) of a row, at most BYTES_MOST_RESULTS; may change them. */
@@ -53,14 +54,20 @@ typedef struct bytes_results {
     const void *user;
 } bytes_results;
 
-/* bytes_offer_product: can the kernel run the node, whose input `matrix` is the constant? bytes_init_product: of the
- * instance being built; a step has the place and *out_weights among its arguments, and passes them to bytes_run_product
- * as x and w. */
+/* bytes_offer_product: can the kernel run the node with this matrix? bytes_init_product: of the instance being built; a
+ * step has the place and *out_weights among its arguments, and passes them to bytes_run_product as x and w.
+ * *out_weights is the packed constant, or the computed matrix, row-major; w then is memory of packed_bytes that
+ * bytes_pack_matrix wrote. */
 bool bytes_offer_product(const kit_node *node, uint32_t matrix, kit_refusal *why);
 inlay_status bytes_init_product(cpu_build *build, const cpu_place *place, uint32_t weights, int64_t m, int64_t k,
                                 int64_t n, cpu_place *out_weights, bytes_product *out);
 inlay_status bytes_run_product(const bytes_product *product, const cpu_state *state, inlay_run *run, uint32_t threads,
                                const void *x, const void *w, const bytes_results *results);
+/* Packs panels [first, past) of a matrix, and the sums of their columns. is_unsigned: 128 is subtracted. */
+void bytes_pack_matrix(const bytes_product *product, const void *matrix, bool is_unsigned, int64_t first, int64_t past,
+                       void *packed);
+/* The sums of the columns of a packed matrix: [room]. */
+const int32_t *bytes_matrix_sums(const bytes_product *product, const void *packed);
 
 enum {
     BYTES_X,

@@ -20,6 +20,7 @@
 #define DYNAMIC_PER_NS 10.0 /* elements whose range is found first, ... */
 #define DYNAMIC_NS 350.0    /* ... and the start */
 #define RESULT_NS 0.044     /* a result of a product */
+#define PACK_PER_NS 15.0    /* bytes of a computed matrix */
 #define GRAIN 16384.0       /* elements of a thread */
 #define PRODUCT_ROWS 6      /* rows, and columns of panels, that are multiplied together */
 #define PRODUCT_COLUMNS 64
@@ -91,6 +92,18 @@ static double count_of(const inlay_cost_request *request, const uint32_t *list, 
     return n;
 }
 
+/* The last axis of the first output: `known`, or as requested. */
+static double last_axis(const inlay_cost_request *request, const inlay_node_info *info, inlay_dim known)
+{
+    const inlay_value_state *state =
+        INLAY_AT(inlay_value_state, request->values, request->value_stride, info->outputs[0]);
+
+    return known.kind == INLAY_DIM_FIXED ? (double)known.value
+           : state->rank == INLAY_RANK_UNKNOWN || state->rank < 1 || state->dims[state->rank - 1] < 1
+               ? 1
+               : (double)state->dims[state->rank - 1];
+}
+
 /* Threads that share columns read the whole input from the cache of another core, which takes microseconds. */
 double bytes_alone_flops(double rows)
 {
@@ -155,7 +168,8 @@ void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const i
         bool conv = family->kind == CPU_FAMILY_INT8_CONV;
         uint32_t at = strncmp(op->row->op_type, "QLinear", 7) == 0 ? 3 : 1;
         const inlay_value_info *w = inlay_graph_value(request->graph, info->inputs[at]);
-        double per = conv ? (double)w->dims[1].value : (double)w->dims[0].value;
+        const double columns = conv ? (double)w->dims[0].value : last_axis(request, info, w->dims[w->rank - 1]);
+        double per = (double)w->dims[conv ? 1 : w->rank - 2].value;
 
         for (uint32_t i = 0; conv && i < op->window.spatial; i++)
             per *= (double)op->window.kernel[i];
@@ -163,17 +177,14 @@ void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const i
         flops = 2 * y * per;
         rate = BYTE_FLOPS_PER_NS / relative_product_time();
         if (!conv && y > 0 && per > 0) { /* vectors of 16 columns, and four terms */
-            const double columns = (double)w->dims[1].value;
-
             share = product_threads(y / columns, columns, per, threads);
             flops *= ceil(columns / 16) * 16 / columns * ceil(per / 4) * 4 / per;
             more = y * RESULT_NS;
+            if ((w->flags & INLAY_VALUE_CONSTANT) == 0) /* packed in each run */
+                more += weights / PACK_PER_NS;
         }
-        if (byte_tiles_of_cpu() != NULL && y > 0 && per > 0 && (!conv || op->window.group == 1)) {
-            const double columns = conv ? (double)w->dims[0].value : (double)w->dims[1].value;
-
+        if (byte_tiles_of_cpu() != NULL && y > 0 && per > 0 && (!conv || op->window.group == 1))
             rate /= fmin(1, relative_tile_time(y / columns, 1, ceil(per / 4), columns));
-        }
         more = conv ? y * REQUANTIZE_NS * relative_product_time() : more;
         if (conv && op->window.group > 1 && w->dims[1].value < 8) {
             rate = 2 / THIN_TAP_NS / sqrt(relative_product_time());

@@ -1,4 +1,4 @@
-/* GEMM of bytes by a constant matrix into int32, by int8 tiles. */
+/* GEMM of bytes into int32, by int8 tiles. */
 #include "cpu/quantized/bytes.h"
 #include "inlay/cost.h"
 #include "inlay/graph_view.h"
@@ -22,9 +22,11 @@ typedef struct rows_call {
 bool bytes_offer_product(const kit_node *node, uint32_t matrix, kit_refusal *why)
 {
     const inlay_value_info *weights = kit_input(node, matrix);
+    const bool is_matrix = weights != NULL && weights->rank != INLAY_RANK_UNKNOWN && weights->rank >= 2;
+    const inlay_dim *depth = is_matrix ? &weights->dims[weights->rank - 2] : NULL;
 
-    return (byte_set_of_cpu() != NULL && weights != NULL && weights->rank == 2 &&
-            weights->dims[0].kind == INLAY_DIM_FIXED && weights->dims[0].value <= DEEP) ||
+    return (byte_set_of_cpu() != NULL && depth != NULL && depth->kind == INLAY_DIM_FIXED && depth->value >= 1 &&
+            depth->value <= DEEP) ||
            kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
                       "without AVX-512 VNNI there is no exact int8 GEMM of this size");
 }
@@ -156,26 +158,93 @@ inlay_status bytes_init_product(cpu_build *build, const cpu_place *place, uint32
     if (!bytes_tiles_layout(set, &plain, &layout))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': the packed weights would be too large",
                           build->op->name);
-    status = cpu_read_constant(build, weights, &plain, &layout, out_weights);
+    status = build->compiled->values[weights].constant != INLAY_NONE
+                 ? cpu_read_constant(build, weights, &plain, &layout, out_weights)
+                 : cpu_read_plain(build, weights, out_weights);
     if (status != INLAY_OK)
         return status;
     if (tiles != NULL)
         height = k % 4 == 0 || tiles->rows * (k + 3) <= STRIP ? tiles->rows : STRIP / (k + 3);
-    *out =
-        (bytes_product){ .set = set,
-                         .tiles = tiles,
-                         .m = m,
-                         .k = k,
-                         .n = n,
-                         .quads = (k + 3) / 4,
-                         .room = (n + set->lanes - 1) / set->lanes * set->lanes,
-                         .row_tiles = (m + height - 1) / height,
-                         .panels = (n + set->width - 1) / set->width,
-                         .is_signed = is_signed,
-                         .sums = bytes_tiles_sums(set, &layout, build->instance->buffers[out_weights->buffer].data, n),
-                         .offset = byte_offset(set, tiles, is_signed) };
+    *out = (bytes_product){ .set = set,
+                            .tiles = tiles,
+                            .m = m,
+                            .k = k,
+                            .n = n,
+                            .quads = (k + 3) / 4,
+                            .room = (n + set->lanes - 1) / set->lanes * set->lanes,
+                            .row_tiles = (m + height - 1) / height,
+                            .panels = (n + set->width - 1) / set->width,
+                            .is_signed = is_signed,
+                            .packed_bytes = (int64_t)layout_bytes(&layout),
+                            .offset = byte_offset(set, tiles, is_signed) };
     tiles_find_cut(out->row_tiles, height * k, (double)n / (double)set->width, out->quads, threads, &cut);
     out->block = cut.block;
     out->chunk = cut.chunk;
     return INLAY_OK;
+}
+
+const int32_t *bytes_matrix_sums(const bytes_product *product, const void *packed)
+{
+    return (const int32_t *)(const void *)((const char *)packed + product->packed_bytes) - product->room;
+}
+
+/* Packs the quads of a panel of `room` columns, of which `columns` exist; rows of the matrix are n bytes apart. */
+static void pack_panel(const bytes_product *product, const uint8_t *matrix, uint8_t flip, int64_t columns, int64_t room,
+                       uint8_t *to)
+{
+    const byte_set *set = product->set;
+    uint8_t quads[BYTES_MOST_RESULTS * 4];
+
+    INLAY_CHECK(room <= set->width && set->width <= BYTES_MOST_RESULTS);
+    for (int64_t k = 0; k < product->k; k += 4, matrix += 4 * product->n, to += 4 * room) {
+        const int64_t rows = product->k - k < 4 ? product->k - k : 4;
+        uint8_t *const row = set->wide ? quads : to;
+
+        set->interleave(matrix, product->n, rows, columns, row);
+        memset(row + 4 * columns, 0, (size_t)(4 * (room - columns)));
+        _Pragma("omp simd") for (int64_t i = 0; i < 4 * columns; i++) row[i] ^= flip;
+        for (int64_t i = 0; rows < 4 && i < columns; i++)
+            memset(row + 4 * i + rows, 0, (size_t)(4 - rows));
+        for (int64_t i = 0; set->wide && i < room; i++) {
+            memcpy(to + 2 * i, quads + 4 * i, 2);
+            memcpy(to + 2 * (room + i), quads + 4 * i + 2, 2);
+        }
+    }
+}
+
+void bytes_pack_matrix(const bytes_product *product, const void *matrix, bool is_unsigned, int64_t first, int64_t past,
+                       void *packed)
+{
+    static const int64_t start = 0;
+    static const int32_t none[BYTES_MOST_RESULTS];
+    const byte_set *set = product->set;
+    int32_t *sums = (int32_t *)(void *)((char *)packed + product->packed_bytes) - product->room;
+    _Alignas(64) uint8_t ones[2 * (DEEP + STRIP_END)];
+    byte_product sum = { .input = ones,
+                         .taps = &start,
+                         .tap_count = 1,
+                         .steps = set->wide ? 2 * product->quads : product->quads,
+                         .flip = set->reads_signed,
+                         .ending = { .kind = BYTE_SUMS, .first = none } };
+
+    /* The sums of columns are a product by a row of ones, which has no offset. */
+    for (int64_t i = 0; i < 4 * product->quads; i++) {
+        if (set->wide)
+            memcpy(ones + 2 * i, &(const int16_t){ 1 }, sizeof(int16_t));
+        else
+            ones[i] = 1;
+    }
+    for (int64_t panel = first; panel < past; panel++) {
+        const int64_t column = panel * set->width, left = product->n - column,
+                      columns = left < set->width ? left : set->width,
+                      room = (columns + set->lanes - 1) / set->lanes * set->lanes;
+        uint8_t *to = (uint8_t *)packed + column * 4 * product->quads;
+
+        pack_panel(product, (const uint8_t *)matrix + column, is_unsigned ? 128 : 0, columns, room, to);
+        sum.weights = (const int8_t *)to;
+        sum.columns = room;
+        sum.lines = room / set->lanes;
+        sum.output = sums + column;
+        set->multiply(&sum, 1);
+    }
 }

@@ -230,7 +230,7 @@ struct cpu_op {
     int32_t perm[CPU_MAX_RANK]; /* transposes */
     struct {
         bool trans_a, trans_b;
-        bool many_rows; /* more than SGEMM_FEW in each run */
+        bool many_rows; /* more than SGEMM_FEW_HALVES in each run */
     } product;
     struct {
         float scale;    /* of the input, or of the result */

@@ -183,14 +183,15 @@ inlay_status cpu_read_unaligned(cpu_build *build, uint32_t value, cpu_place *out
     return status;
 }
 
-bool cpu_has_halves(const cpu_build *build, uint32_t value)
+const sgemm_halves *cpu_halves_of(const cpu_build *build, uint32_t value)
 {
+    const sgemm_kernel *kernel = build->state->sgemm;
     const uint32_t index = build->compiled->values[value].constant;
-
     const cpu_constant *constant = index == INLAY_NONE ? NULL : &build->compiled->constants[index];
 
-    return constant != NULL && constant->kind == CONSTANT_HALVES && !cpu_constant_is_dropped(constant) &&
-           constant->stored.halves.type == INLAY_FLOAT16;
+    if (kernel == NULL || constant == NULL || constant->kind != CONSTANT_HALVES || cpu_constant_is_dropped(constant))
+        return NULL;
+    return constant->stored.halves.type == INLAY_FLOAT16 ? &kernel->float16 : &kernel->bfloat16;
 }
 
 inlay_status cpu_read_halves(cpu_build *build, uint32_t value, cpu_place *out)
@@ -200,7 +201,7 @@ inlay_status cpu_read_halves(cpu_build *build, uint32_t value, cpu_place *out)
     const int64_t bytes = (int64_t)(constant->bytes / 2);
     const inlay_status status = cpu_pack_place(build, constant->stored.halves.data, (uint64_t)bytes, out);
 
-    INLAY_CHECK(cpu_has_halves(build, value));
+    INLAY_CHECK(constant->kind == CONSTANT_HALVES && !cpu_constant_is_dropped(constant));
     constant->plain_used = true; /* the originals, at sources[0], are read */
     for (uint32_t i = 0; i < compiled->constant_count; i++)
         compiled->constants[i].plain_used |= compiled->constants[i].value == constant->sources[0];

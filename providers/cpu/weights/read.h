@@ -14,9 +14,9 @@ inlay_status cpu_read_plain(cpu_build *build, uint32_t value, cpu_place *out);
 inlay_status cpu_read_summed(cpu_build *build, uint32_t value, cpu_place *out);
 /* The same; a constant may not be aligned for its type: model files do not align tensors. */
 inlay_status cpu_read_unaligned(cpu_build *build, uint32_t value, cpu_place *out);
-/* The float16 elements of a constant that a Cast makes floats, as the model has them, and not aligned; false: it is
- * another constant. */
-bool cpu_has_halves(const cpu_build *build, uint32_t value);
+/* The 16-bit elements of a constant that a Cast makes floats, as the model has them, and not aligned. cpu_halves_of:
+ * the functions of the build's kernel for their type; NULL: it is another constant. */
+const sgemm_halves *cpu_halves_of(const cpu_build *build, uint32_t value);
 inlay_status cpu_read_halves(cpu_build *build, uint32_t value, cpu_place *out);
 /* The same in the given layout. */
 inlay_status cpu_read_as(cpu_build *build, uint32_t value, const tensor_layout *layout, cpu_place *out);
