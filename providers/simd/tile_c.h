@@ -83,7 +83,7 @@ static inline float tile_flushed(float x)
     return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x;
 }
 
-static inline float tile_bf16(const uint8_t *p)
+static inline double tile_bf16(const uint8_t *p)
 {
     uint16_t half;
     uint32_t bits;
@@ -95,19 +95,32 @@ static inline float tile_bf16(const uint8_t *p)
     return tile_flushed(x);
 }
 
+/* Operands become doubles once for each row and column. There the product of two bfloat16 is exact, and a sum that is
+ * rounded to double and then to float equals the sum that is rounded once: a double has more than twice the digits. */
 static inline void tile_dot_bf16(tile_file *s, int c, int a, int b)
 {
-    tile_check_shapes(s, c, a, b);
-    for (int m = 0; m < s->shapes.rows[c]; m++)
-        for (int n = 0; n < s->shapes.bytes[c] / 4; n++) {
-            float part[2] = { 0, 0 }, sum;
+    enum { MOST = TILE_BYTES / 2 };
+    const int count = s->shapes.bytes[a] / 2, columns = s->shapes.bytes[c] / 4;
+    double x[MOST], y[TILE_BYTES / 4][MOST];
 
-            for (int k = 0; k < s->shapes.bytes[a] / 2; k++)
-                part[k % 2] = tile_flushed(fmaf(tile_bf16(s->data[a][m] + 2 * k),
-                                                tile_bf16(s->data[b][k / 2] + 4 * n + 2 * (k % 2)), part[k % 2]));
+    tile_check_shapes(s, c, a, b);
+    for (int k = 0; k < count; k++)
+        for (int n = 0; n < columns; n++)
+            y[n][k] = tile_bf16(s->data[b][k / 2] + 4 * n + 2 * (k % 2));
+    for (int m = 0; m < s->shapes.rows[c]; m++) {
+        for (int k = 0; k < count; k++)
+            x[k] = tile_bf16(s->data[a][m] + 2 * k);
+        for (int n = 0; n < columns; n++) {
+            float even = 0, odd = 0, sum;
+
+            for (int k = 0; k < count; k += 2) {
+                even = tile_flushed((float)(x[k] * y[n][k] + (double)even));
+                odd = tile_flushed((float)(x[k + 1] * y[n][k + 1] + (double)odd));
+            }
             memcpy(&sum, s->data[c][m] + 4 * n, sizeof sum);
-            sum = tile_flushed(tile_flushed(sum) + tile_flushed(part[0] + part[1]));
+            sum = tile_flushed(tile_flushed(sum) + tile_flushed(even + odd));
             memcpy(s->data[c][m] + 4 * n, &sum, sizeof sum);
         }
+    }
 }
 #endif

@@ -267,10 +267,12 @@ static void multiply(const struct level *level, const struct weights *weights, n
 static void check(const struct level *level, const struct weights *weights, nbits_mode mode, bool blocks, int64_t rows)
 {
     const nbits_shape *shape = &weights->shape;
+    const int64_t parts = (shape->block + shape->part - 1) / shape->part;
     float *a = malloc((size_t)(rows * shape->k) * sizeof *a),
-          *c = malloc((size_t)(rows * (shape->n + GUARD)) * sizeof *c);
+          *c = malloc((size_t)(rows * (shape->n + GUARD)) * sizeof *c),
+          *tops = malloc((size_t)(shape->blocks * parts) * sizeof *tops); /* of each part of a row */
 
-    assert_true(a && c);
+    assert_true(a && c && tops);
     for (int64_t i = 0; i < rows * shape->k; i++)
         a[i] = random_signed(&noise_state);
     a[shape->k / 2] = 100; /* increases the error of its part only */
@@ -278,21 +280,21 @@ static void check(const struct level *level, const struct weights *weights, nbit
         c[i] = 123;
     multiply(level, weights, mode, blocks, a, rows, c);
     for (int64_t r = 0; r < rows; r++) {
+        memset(tops, 0, (size_t)(shape->blocks * parts) * sizeof *tops);
+        for (int64_t k = 0; k < shape->k; k++) {
+            float *top = &tops[k / shape->block * parts + k % shape->block / shape->part];
+
+            *top = fmaxf(*top, fabsf(a[r * shape->k + k]));
+        }
         for (int64_t j = 0; j < shape->n; j++) {
             double want = 0, size = 0, lost = 0;
 
             for (int64_t k = 0; k < shape->k; k++) {
-                const int64_t block = k / shape->block, in = k % shape->block / shape->part;
-                float top = 0;
+                const double weight = weights->weights[k * shape->n + j];
 
-                for (int64_t i = block * shape->block + in * shape->part;
-                     i < (block + 1) * shape->block && i < shape->k &&
-                     i < block * shape->block + (in + 1) * shape->part;
-                     i++)
-                    top = fmaxf(top, fabsf(a[r * shape->k + i]));
-                want += (double)a[r * shape->k + k] * weights->weights[k * shape->n + j];
-                size += fabs((double)a[r * shape->k + k] * weights->weights[k * shape->n + j]);
-                lost += top * fabs(weights->weights[k * shape->n + j]);
+                want += (double)a[r * shape->k + k] * weight;
+                size += fabs((double)a[r * shape->k + k] * weight);
+                lost += (double)tops[k / shape->block * parts + k % shape->block / shape->part] * fabs(weight);
             }
             const double steps = mode == NBITS_FINE ? 0.5001 / 32639 : mode == NBITS_BYTE ? 0.5001 / 127 : 0;
             const double got = c[r * (shape->n + GUARD) + j], bound = 2e-6 * size + 1e-6 + lost * steps;
@@ -308,6 +310,7 @@ static void check(const struct level *level, const struct weights *weights, nbit
     }
     free(a);
     free(c);
+    free(tops);
 }
 
 /* The result of a row does not depend on the tile or block that it is part of. */

@@ -121,6 +121,39 @@ static bool same_float(uint32_t x, uint32_t y)
     return x == y || (isnan(p) && isnan(q));
 }
 
+static float flushed(float x)
+{
+    return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x;
+}
+
+/* Each term is rounded once, with its sum: fmaf() gives the same bits, for numbers of every size. */
+static void rounded_once(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3000; i++) {
+        const int terms = 2 * (1 + (int)random_below(&seed, TILE_ROWS));
+        const uint32_t start = (uint32_t)random_half(i % 3) << 16 | random_below(&seed, 1u << 16);
+        uint16_t a[2 * TILE_ROWS], b[2 * TILE_ROWS];
+        float part[2] = { 0, 0 }, c, got;
+        uint32_t bits[2];
+
+        for (int k = 0; k < terms; k++) {
+            const uint32_t halves[2] = { (uint32_t)(a[k] = random_half(i % 3)) << 16,
+                                         (uint32_t)(b[k] = random_half(i % 3)) << 16 };
+            float x[2];
+
+            memcpy(x, halves, sizeof x);
+            part[k % 2] = flushed(fmaf(flushed(x[0]), flushed(x[1]), part[k % 2]));
+        }
+        memcpy(&c, &start, sizeof c);
+        got = product_of(a, b, terms / 2, c);
+        c = flushed(flushed(c) + flushed(part[0] + part[1]));
+        memcpy(&bits[0], &c, sizeof c);
+        memcpy(&bits[1], &got, sizeof got);
+        assert_true(same_float(bits[0], bits[1]));
+    }
+}
+
 #if defined(__x86_64__)
 /* Products of AMX on the same random operands equal that of plain C. */
 static void check_products(tile_kind kind, int numbers, int times)
@@ -278,8 +311,8 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(refusals), cmocka_unit_test(integers),
-                                        cmocka_unit_test(bfloat16), cmocka_unit_test(amx),
-                                        cmocka_unit_test(interrupted) };
+                                        cmocka_unit_test(bfloat16), cmocka_unit_test(rounded_once),
+                                        cmocka_unit_test(amx),      cmocka_unit_test(interrupted) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
