@@ -185,6 +185,20 @@ bool resize_wide(inlay_dtype dtype)
     return (wide & INLAY_DTYPE_BIT(dtype)) != 0;
 }
 
+/* Copies elements of 4 bytes, or of 1, from their indexes. Without `restrict`, the table would be read again after each
+ * element. */
+static void pick_words(const int32_t *restrict index, int64_t count, const char *restrict from, char *restrict to)
+{
+    for (int64_t o = 0; o < count; o++)
+        memcpy(to + 4 * o, from + 4 * (int64_t)index[o], 4);
+}
+
+static void pick_bytes(const int32_t *restrict index, int64_t count, const char *restrict from, char *restrict to)
+{
+    for (int64_t o = 0; o < count; o++)
+        to[o] = from[index[o]];
+}
+
 /* An output row that has the same input row as the output row before is copied from that output row. */
 void resize_copy_rows(const resize_plan *plan, uint32_t elem, const void *input, void *output, const void *fill,
                       int64_t begin, int64_t end)
@@ -217,13 +231,11 @@ void resize_copy_rows(const resize_plan *plan, uint32_t elem, const void *input,
             continue;
         }
         if (chunk == 4 && !plan->has_outside_elements) {
-            for (int64_t o = 0; o < out; o++)
-                memcpy(to + 4 * o, from + 4 * (int64_t)last->index[o], 4);
+            pick_words(last->index, out, from, to);
             continue;
         }
         if (chunk == 1 && !plan->has_outside_elements) {
-            for (int64_t o = 0; o < out; o++)
-                to[o] = from[last->index[o]];
+            pick_bytes(last->index, out, from, to);
             continue;
         }
         for (int64_t o = 0; o < out; o++, to += chunk) {

@@ -70,6 +70,7 @@ enum { FEW_ROWS = 4 };
 #undef STORE
 #define T uint16_t
 #define ACC float
+#define DTYPE INLAY_FLOAT16
 #define LOAD f16_to_f32
 #define STORE f32_to_f16
 #define NAME(x) x##_add_f16
@@ -80,8 +81,10 @@ enum { FEW_ROWS = 4 };
 #define OP MUL
 #define START 1
 #include "operators/cumulative.inc"
+#undef DTYPE
 #undef LOAD
 #undef STORE
+#define DTYPE INLAY_BFLOAT16
 #define LOAD bf16_to_f32
 #define STORE f32_to_bf16
 #define NAME(x) x##_add_bf16

@@ -12,10 +12,11 @@ static double to_mel(double hertz)
 }
 
 /* The bands + 2 edges of bands, and 10^(mel / 2595) of some of them, from edge `first` on. */
-enum { EDGES = 64 };
+enum { EDGES = 16 };
 typedef struct mel_edges {
     double low, span, parts; /* mel of the first edge; all edges have a distance of span / parts */
     double scale, rate;      /* bin = scale (power - 1) / rate */
+    double quotient;         /* scale / rate */
     int64_t first;
     double powers[EDGES];
 } mel_edges;
@@ -31,15 +32,18 @@ static int64_t edge_bin(mel_edges *edges, int64_t index)
     double power, bin, whole, margin;
 
     if (index >= edges->first + EDGES) {
+        const double per_mel = 2.302585092994045684 / 2595, step = edges->span / edges->parts;
+
         edges->first = index;
         for (int64_t i = 0; i < EDGES; i++) /* vectorised */
-            edges->powers[i] = vd_exp(mel_of(edges, index + i) * (2.302585092994045684 / 2595));
+            edges->powers[i] = vd_exp((edges->low + (double)(index + i) * step) * per_mel);
     }
-    /* vd_exp() takes a small part of the time of pow(). They differ in the last digits, which matter near integers. */
+    /* vd_exp() and products take a small part of the time of pow() and quotients. They differ in the last digits, which
+     * matter near integers. */
     power = edges->powers[index - edges->first];
-    bin = edges->scale * (power - 1) / edges->rate;
+    bin = edges->quotient * (power - 1);
     whole = (double)f64_to_i64(bin);
-    margin = 1e-12 * (1 + fabs(edges->scale * power / edges->rate));
+    margin = 1e-12 * (1 + fabs(edges->quotient * power));
     if (bin > 0 && bin - whole > margin && bin - whole < 1 - margin)
         return f64_to_i64(whole);
     return f64_to_i64(floor(edges->scale * (pow(10, mel_of(edges, index) / 2595) - 1) / edges->rate));
@@ -75,6 +79,7 @@ static inlay_status run(const kit_call *call)
                          .parts = (double)(bands + 2),
                          .scale = (double)(length + 1) * 700,
                          .rate = (double)rate,
+                         .quotient = (double)(length + 1) * 700 / (double)rate,
                          .first = -EDGES };
     middle = edge_bin(&edges, 0);
     last = edge_bin(&edges, 1);

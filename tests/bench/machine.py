@@ -113,18 +113,21 @@ def counted(threads):
 
 
 def merge(old, rows, differ, args):
-    """Rows of the earlier page that this run left out stay, and then its roofs, too: the rows of the page, its differences,
-    and its first lines, of which the earlier page's are the first."""
-    left_out = {name: row for name, row in old.rows.items() if name not in rows and
+    """Rows of the earlier page that this run left out stay, and those of other numbers of threads. Then its roofs stay,
+    too, and its first lines, of which the earlier page's are the first. Returns the rows, differences and first lines."""
+    measured = args.threads.split(",")
+    left_out = {name for name in old.rows if name not in rows and
                 (args.models != "all" if name.startswith("network ") else args.match != "*")}
+    merged = {name: {**{t: pair for t, pair in old.rows.get(name, {}).items() if name in left_out or t not in measured},
+                     **rows.get(name, {})} for name in {**old.rows, **rows}}
+    merged = {name: row for name, row in merged.items() if row}
     how = (f"on {datetime.date.today()} by `tests/bench/machine.sh` on {os.cpu_count()} processors; load at the end "
            f"{os.getloadavg()[1]:.1f}")
-    if not left_out:
+    if merged.keys() == rows.keys() and not any(row.keys() - set(measured) for row in merged.values()):
         return rows, differ, ["Measured " + how + "."]
-    merged = {name: {**old.rows.get(name, {}), **rows.get(name, {})} for name in {**old.rows, **rows}
-              if name in left_out or name in rows}
-    differ = [line for line in old.differ if line.split(": ")[0] in left_out] + differ
-    return merged, differ, [*old.measured, "Measured again " + how + ": " + ", ".join(rows) + "."]
+    which = "all rows" if rows.keys() >= merged.keys() else ", ".join(rows)
+    differ = [line for line in old.differ if line.split(": ")[0] not in rows] + differ
+    return merged, differ, [*old.measured, f"Measured again {how}, {' and '.join(map(counted, measured))}: {which}."]
 
 
 def page_of(record, cpu, made, differ, old, args):

@@ -4,8 +4,8 @@
 #   machine.sh [--match GLOB,...] [--models NAME|npm|all,...] [--threads 1,2] [--rounds N] [--seconds S] [--inlay FILE]
 #              [--page FILE.md]
 # --models none leaves the networks out; --match none the operators: rows of the last page that are left out stay, and so
-# does what was written by hand below "Outputs differ". About 40 minutes on two idle cores, of which the export of the
-# networks takes 5 for the first time.
+# do its columns of other numbers of threads, and what was written by hand below "Outputs differ". About 40 minutes on two
+# idle cores, of which the export of the networks takes 5 for the first time.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 for arg in "$@"; do

@@ -102,6 +102,8 @@ static void pads(void **state)
         "x : 2,3,9,8\nw = [20,3,3,3]\nc = Conv(x, w)\np = i[8] 0,2,0,0,0,3,0,0\ny = Pad(c, p) mode=%s\n-> y",
         "x : 1,30,1000\np = i[6] 0,0,20,0,0,30\nr = Neg(x)\ny = Pad(r, p) mode=%s\nz = Abs(y)\n-> z",
         "x : 6,5,4\np = i[2] 1,2\nv = [1] 1.5\na = i[1] -2\nr = Neg(x)\ny = Pad(r, p, v, a) mode=%s\nz = Abs(y)\n-> z",
+        "x : 3,5,41\np = i[6] 1,0,3,0,1,4\nv = [1] 1.5\nr = Neg(x)\ny = Pad(r, p, v) mode=%s\nz = Abs(y)\n-> z",
+        "x : 70,9,8\np = i[6] 0,1,0,1,0,0\nv = [1] -2\nr = Neg(x)\ny = Pad(r, p, v) mode=%s\nz = Abs(y)\n-> z",
         "x : 5\np = i[2] 3,4\nr = Neg(x)\ny = Pad(r, p) mode=%s\nz = Abs(y)\n-> z",
     };
     char script[400];

@@ -58,10 +58,13 @@ typedef struct depthwise_call {
 } depthwise_call;
 
 enum { ARG_X, ARG_W, ARG_Y };
-#define PAIRED_PACE 0.87 /* time of a vector of outputs, if rows are computed in pairs */
+/* Time of a vector of outputs, if rows are computed in pairs, of groups of one channel and of more. */
+#define PAIRED_PACE 0.87
+#define PAIRED_GROUPS_PACE 0.66
 enum { RING_BYTES = 64 * 1024, UNIT_NS = 150 };
 /* Larger images are prefetched. Loops that read each row for two output rows wait less for the shared cache. */
 enum { FETCHED_BYTES = 1 << 20, FETCHED_PAIRED_BYTES = 16 << 20 };
+enum { STREAMED_BYTES = 2 << 20 }; /* images beyond the second-level cache, see streams() */
 enum { TABLE_ROWS = 32, TABLE_PIXELS = 2048 };
 enum { NEAR_BYTES = 32 * 1024, MIN_CHANNELS = 64, ALONE_FLOPS = 200000, FETCHING_TILES = 8 };
 
@@ -340,6 +343,14 @@ static int64_t rows_of_step(const kernel_conv_shape *window, bool paired)
     return (window->kernel[0] - 1) * window->dilation[0] + 1 + (paired ? window->stride[0] : 0);
 }
 
+/* Does a large image gain nothing from the near cache, because hardly any row of it is read for several output rows?
+ * Whole rows of all channels are then read in order of their addresses, which the processor fetches ahead by itself. */
+static bool streams(const kernel_conv_shape *window)
+{
+    return window->kernel[0] <= 2 * window->stride[0] &&
+           window->in * window->height * window->width * (int64_t)sizeof(float) > STREAMED_BYTES;
+}
+
 /* Chooses blocks of channels and strips of columns that stay in the near cache, and slices of the rows for threads. */
 static void cut(struct depthwise *depthwise, uint32_t threads)
 {
@@ -348,11 +359,13 @@ static void cut(struct depthwise *depthwise, uint32_t threads)
     int64_t fit = NEAR_BYTES / (int64_t)sizeof(float) / (rows * window->out_width * window->stride[1]);
 
     fit = fit / TILE_LANES * TILE_LANES;
-    fit = fit < MIN_CHANNELS ? MIN_CHANNELS : fit > DEPTHWISE_CHANNELS ? DEPTHWISE_CHANNELS : fit;
+    fit = fit < MIN_CHANNELS ? MIN_CHANNELS : fit;
+    fit = fit > DEPTHWISE_CHANNELS || streams(window) ? DEPTHWISE_CHANNELS : fit;
     depthwise->block = share(window->in, fit, depthwise->depth > TILE_LANES ? depthwise->depth : TILE_LANES);
     depthwise->step = window->out_width % 7 == 0 && window->out_width % DEPTHWISE_PIXELS != 0 ? 7 : DEPTHWISE_PIXELS;
     fit = NEAR_BYTES / (int64_t)sizeof(float) / (rows * window->stride[1] * depthwise->block);
-    depthwise->strip = share(window->out_width, fit > depthwise->step ? fit : depthwise->step, depthwise->step);
+    fit = streams(window) ? window->out_width : fit > depthwise->step ? fit : depthwise->step;
+    depthwise->strip = share(window->out_width, fit, depthwise->step);
     depthwise->paired = pairs_rows(window);
     depthwise->slots = rows_of_step(window, depthwise->paired);
     depthwise->columns = (depthwise->strip - 1) * window->stride[1] + (window->kernel[1] - 1) * window->dilation[1] + 1;
@@ -439,8 +452,10 @@ bool depthwise_supports_producer(const kernel_conv_shape *shape)
 double depthwise_vector_ns(const kernel_conv_shape *window, const kernel_machine *machine)
 {
     const double taps = (double)(window->kernel[0] * window->kernel[1]) * window->share;
+    const double depth = (double)window->in / (double)window->group;
+    const double pace = depth > 1 ? PAIRED_GROUPS_PACE : PAIRED_PACE;
 
-    return kernel_vector_ns(machine, taps) * (cpu_has(CPU_AVX512) && pairs_rows(window) ? PAIRED_PACE : 1);
+    return kernel_vector_ns(machine, taps * depth) * (cpu_has(CPU_AVX512) && pairs_rows(window) ? pace : 1);
 }
 
 double kernel_fused_depthwise_ns(const kernel_conv_shape *first, const kernel_conv_shape *depthwise,

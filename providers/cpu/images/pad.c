@@ -75,6 +75,8 @@ static bool parse_pad(const kit_node *node, cpu_op *op, kit_refusal *why)
            parse_pads(node, op, why);
 }
 
+enum { BRIEF = 16 }; /* a brief margin has at most BRIEF elements, and is written as BRIEF elements at once */
+
 /* The axes of the target, outermost first. Axes inside the innermost padded axis are merged into `block` contiguous
  * elements at each position of it. */
 typedef struct pad_step {
@@ -181,9 +183,15 @@ static inlay_status pad_range(void *user, int64_t begin, int64_t end, uint32_t w
     const uint32_t last = step->rank - 1;
     const int64_t row = step->dims[last] * step->block, size = step->sizes[last], first = step->begins[last];
     int64_t index[CPU_MAX_PAD_RANK], rest = begin;
+    const int64_t past = first + size, after = step->dims[last] - past;
+    /* The next writes overwrite what is written too much, except before `stop`. */
+    const bool brief = step->mode == PAD_CONSTANT && first * step->block <= BRIEF && after * step->block <= BRIEF;
+    const float *stop = call->output + end * row;
+    float margin[BRIEF];
     pad_ends_map map;
 
     (void)worker;
+    fill(margin, step->value, BRIEF);
     INLAY_CHECK(step->rank > 0 && step->rank <= CPU_MAX_PAD_RANK && end <= step->rows);
     map_ends(step, &map);
     for (uint32_t d = last; d-- > 0; rest /= step->dims[d])
@@ -205,9 +213,15 @@ static inlay_status pad_range(void *user, int64_t begin, int64_t end, uint32_t w
             fill(output, step->value, row);
             continue;
         }
-        pad_ends(step, &map, call->input + offset, output, 0, first);
+        if (brief && stop - output >= BRIEF)
+            memcpy(output, margin, sizeof margin);
+        else
+            pad_ends(step, &map, call->input + offset, output, 0, first);
         copy_elements(step, call->input + offset, output + first * step->block, size * step->block);
-        pad_ends(step, &map, call->input + offset, output, first + size, step->dims[last]);
+        if (brief && stop - output >= past * step->block + BRIEF)
+            memcpy(output + past * step->block, margin, sizeof margin);
+        else
+            pad_ends(step, &map, call->input + offset, output, past, step->dims[last]);
     }
     return INLAY_OK;
 }

@@ -355,7 +355,7 @@ double kernel_groups_ns(const kernel_conv_shape *window, const kernel_machine *m
     if (!window->flat)
         ns = window->flops / machine->flops * 1.25;
     else if (window->in == window->out && depth <= SGEMM_CHAIN) /* the kernel of depthwise convolutions */
-        ns = pixels_of(window) * parts((double)window->in, TILE_LANES) * kernel_vector_ns(machine, depth);
+        ns = pixels_of(window) * parts((double)window->in, TILE_LANES) * depthwise_vector_ns(window, machine);
     else
         ns = kernel_product_ns(machine, pixels_of(window) * groups, tile_vectors(window, filters, 2 * SGEMM_CHAIN + 1),
                                depth) +
