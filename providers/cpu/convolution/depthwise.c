@@ -133,23 +133,23 @@ VEC_INLINE void row_pair(const int width, const int stride, const int pixels, co
                          const bool full)
 {
     const vmask mask = vec_first(block->channels - c);
-    const float *weights = weights_of(block, c) + block->top * width * DEPTHWISE_LANES;
+    const float *weights = weights_of(block, c) + block->pair.top * width * DEPTHWISE_LANES;
     depthwise_block below = *block;
     vec sum[2][DEPTHWISE_PIXELS];
 
-    below.output += block->y_row;
-    below.add += block->add != NULL ? block->add_row : 0;
+    below.output += block->pair.y_row;
+    below.add += block->add != NULL ? block->pair.add_row : 0;
     begin(pixels, block, c, full, mask, sum[0]);
     begin(pixels, &below, c, full, mask, sum[1]);
     for (int64_t r = 0; r < block->rows; r++, weights += width * DEPTHWISE_LANES) {
-        const int64_t row = block->top + r;
+        const int64_t row = block->pair.top + r;
         const float *const *x = block->x[r];
 
         if (r >= block->rows - block->fetch)
             fetch_row(block, x, (pixels - 1) * stride + width, c);
         if (row < stride)
             add_to_rows(true, false, width, stride, pixels, x, weights, c, full, mask, sum);
-        else if (row < block->height)
+        else if (row < block->pair.height)
             add_to_rows(true, true, width, stride, pixels, x, weights, c, full, mask, sum);
         else
             add_to_rows(false, true, width, stride, pixels, x, weights, c, full, mask, sum);
@@ -247,20 +247,21 @@ PAIRS(CELL)
 #undef CELL
 #else
 /* Computes one row of a pair. */
-static void row_of_pair(const depthwise_block *pair, bool second)
+static void row_of_pair(const depthwise_block *both, bool second)
 {
-    const int64_t shift = second ? pair->stride : 0, from = pair->top > shift ? pair->top : shift,
-                  past = pair->top + pair->rows < shift + pair->height ? pair->top + pair->rows : shift + pair->height;
-    depthwise_block row = *pair;
+    const int64_t shift = second ? both->stride : 0, from = both->pair.top > shift ? both->pair.top : shift,
+                  past = both->pair.top + both->rows < shift + both->pair.height ? both->pair.top + both->rows
+                                                                                 : shift + both->pair.height;
+    depthwise_block row = *both;
 
-    row.paired = false;
+    row.pair.active = false;
     row.rows = past > from ? past - from : 0;
-    row.fetch = pair->fetch / 2;
-    row.weights += (from - shift) * pair->width * DEPTHWISE_LANES;
+    row.fetch = both->fetch / 2;
+    row.weights += (from - shift) * both->width * DEPTHWISE_LANES;
     for (int64_t r = 0; r < row.rows; r++)
-        row.x[r] = pair->x[from - pair->top + r];
-    row.output += second ? pair->y_row : 0;
-    row.add += second && pair->add != NULL ? pair->add_row : 0;
+        row.x[r] = both->x[from - both->pair.top + r];
+    row.output += second ? both->pair.y_row : 0;
+    row.add += second && both->add != NULL ? both->pair.add_row : 0;
     KERNEL(depthwise_block)(&row);
 }
 #endif
@@ -291,12 +292,12 @@ void KERNEL(depthwise_block)(const depthwise_block *b)
 #undef CELL
     };
 
-    if (b->paired) {
+    if (b->pair.active) {
         of_pairs[b->stride - 1][b->pixels](b);
         return;
     }
 #else
-    if (b->paired) {
+    if (b->pair.active) {
         row_of_pair(b, false);
         row_of_pair(b, true);
         return;
