@@ -4,7 +4,6 @@
 #include "codecs/multipart.h"
 #include "serve/chat/models.h"
 #include "serve/exchange/watch.h"
-#include "serve/model/speech.h"
 #include "serve/repository/repository.h"
 #include "serve/schedule/text_jobs.h"
 #include <math.h>
