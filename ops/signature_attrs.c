@@ -1,7 +1,6 @@
 /* ops/signature_attrs.c - parses the attributes of an operator's signature, with their defaults. */
 #include "signature.h"
 #include "inlay/check.h"
-#include <string.h>
 
 static const struct {
     const char *name;

@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 /* What scores are multiplied by. Angles that are stretched make it larger, as llama.cpp has it. */
 static double scale_of(struct builder *b)

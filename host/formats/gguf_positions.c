@@ -11,7 +11,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { LEAST_PLACES = 512, NAME_BYTES = 64, MOST_PAIRS = 2048 };
 

@@ -5,7 +5,6 @@
 #include "formats/onnx_write.h"
 #include "inlay/check.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { LONG_NAMES = 4 * GGUF_NAME };

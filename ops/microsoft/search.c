@@ -1,8 +1,6 @@
 /* microsoft/search.c - operators of ONNX Runtime that generate text with a decoder in their body. The optimiser
  * replaces each by a Loop (host/runtime/passes/searches.c). */
 #include "schema.h"
-#include <stdbool.h>
-#include <string.h>
 
 /* The element of input i as a size; `otherwise` if the node omits the input. */
 static inlay_dim size_of(op_infer *infer, uint32_t i, inlay_dim otherwise)

@@ -8,14 +8,12 @@
 #include "cpu/convolution/tiles.h"
 #include "cpu/layout/moves.h"
 #include "cpu/matrix/sgemm.h"
-#include "cpu/product/product.h"
 #include "cpu/quantized/bytes.h"
 #include "cpu/quantized/quant.h"
 #include "simd/cpu.h"
 #include "cpu/sources.h"
 #include "cpu/region/states.h"
 #include "cpu/weights/nbits.h"
-#include <stdio.h>
 
 static const inlay_option options[] = {
     { .name = "winograd",

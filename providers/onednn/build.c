@@ -1,7 +1,6 @@
 /* Builds an instance of a group for concrete shapes: the library's kernel, and the changes of layout that it needs. */
 #include "onednn/builder.h"
 #include "inlay/check.h"
-#include <stdio.h>
 
 #define SHARED_FLOPS 4e5 /* with less work, one thread is faster */
 

@@ -1,7 +1,6 @@
 /* Regions at concrete shapes, and their runs. */
 #include "ort_ep/region.h"
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 inlay_status ep_specialize(void *state_, inlay_compiled *compiled, inlay_specialize_request *request,

@@ -4,7 +4,6 @@
 #include "operators/args.h"
 #include "operators/operators.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MICROSOFT .domain = "com.microsoft"

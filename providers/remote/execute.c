@@ -5,7 +5,6 @@
 #include "inlay/check.h"
 #include "remote/proxy.h"
 #include "threads/run.h"
-#include <stdlib.h>
 #include <string.h>
 
 enum { GRACE_MS = 2000, GRACE_POLLS = 8 }; /* as for asynchronous devices, see exec/device/in_flight.c */

@@ -2,7 +2,6 @@
 #include "base/memory.h"
 #include "inlay/check.h"
 #include "remote/proxy.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 #include "inlay/check.h"
 #include "vulkan/gpu.h"
 #include <fcntl.h>
-#include <string.h>
 #include <unistd.h>
 
 static const VkMemoryPropertyFlags visible = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;

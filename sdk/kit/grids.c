@@ -5,7 +5,6 @@
  * The rows are facts of the format: the module gguf.quants of gguf-py 0.19 has them as grid_hex. Here each is a number
  * with 2 bits (3 in IQ3) for each element, the first one lowest. */
 #include "grids.h"
-#include <string.h>
 
 /* clang-format off */
 static const uint16_t iq2_xxs_rows[256] = {

@@ -474,13 +474,13 @@ static depthwise_block row_of(const struct pair_case *how, const depthwise_block
                   end = how->top + how->rows, past = end < shift + how->height ? end : shift + how->height;
     depthwise_block row = *pair;
 
-    row.paired = false;
+    row.pair.active = false;
     row.rows = past > from ? past - from : 0;
     row.weights += (from - shift) * 3 * how->depth * DEPTHWISE_LANES;
     for (int64_t r = 0; r < row.rows; r++)
         row.x[r] = pair->x[from - how->top + r];
-    row.output += second ? pair->y_row : 0;
-    row.add += second ? pair->add_row : 0;
+    row.output += second ? pair->pair.y_row : 0;
+    row.add += second ? pair->pair.add_row : 0;
     return row;
 }
 
@@ -519,11 +519,11 @@ static void check_pair(const struct level *level, const struct pair_case *how)
     int32_t spread[DEPTHWISE_LANES][DEPTHWISE_LANES];
     depthwise_block pair = { .rows = how->rows,
                              .width = 3,
-                             .paired = true,
-                             .top = how->top,
-                             .height = how->height,
-                             .y_row = how->pixels * how->channels,
-                             .add_row = how->pixels * how->channels,
+                             .pair = { .active = true,
+                                       .top = how->top,
+                                       .height = how->height,
+                                       .y_row = how->pixels * how->channels,
+                                       .add_row = how->pixels * how->channels },
                              .weights = (const float *)(void *)weights.data,
                              .w_step = w_step,
                              .bias = (const float *)(void *)bias.data,
@@ -552,10 +552,10 @@ static void check_pair(const struct level *level, const struct pair_case *how)
         depthwise_block row = row_of(how, &pair, second == 1);
         const float *got = row.output;
 
-        row.output = (float *)(void *)alone.data + second * pair.y_row;
+        row.output = (float *)(void *)alone.data + second * pair.pair.y_row;
         level->tiles->depthwise(&row);
-        assert_memory_equal(got, row.output, (size_t)pair.y_row * sizeof *got);
-        for (int64_t i = 0; i < pair.y_row; i++)
+        assert_memory_equal(got, row.output, (size_t)pair.pair.y_row * sizeof *got);
+        for (int64_t i = 0; i < pair.pair.y_row; i++)
             expect(level, "pair of rows", (double)got[i], sum_of_row(how, &row, i / how->channels, i % how->channels),
                    (double)(9 * how->depth));
     }

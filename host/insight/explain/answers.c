@@ -1,10 +1,8 @@
 /* The answers of each provider for one node, and the cost of running the node there. */
 #include "base/memory.h"
 #include "inlay/check.h"
-#include "tables/words.h"
 #include "explain/facts.h"
 #include <math.h>
-#include <string.h>
 
 /* The provider's cheapest offer for the node; an offer for the node alone is preferred. */
 static uint32_t offer_of(const facts_graph *graph, uint32_t node, uint32_t provider)

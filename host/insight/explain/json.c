@@ -2,7 +2,6 @@
 #include "explain/internal.h"
 #include "partition/cost/cost_profile.h"
 #include "inlay/check.h"
-#include <string.h>
 
 enum { SHOWN_NODES = 8 };
 

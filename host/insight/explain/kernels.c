@@ -6,7 +6,6 @@
 #include "inlay/plugin.h"
 #include "plan/program/kernels.h"
 #include <stdio.h>
-#include <string.h>
 
 /* "model", "timed", "only one", "option". */
 static const char *facts_kernel_reason(uint32_t reason)

@@ -4,7 +4,6 @@
 #include "explain/internal.h"
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 enum { SHOWN_READERS = 4 }; /* of a value */
 

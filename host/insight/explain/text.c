@@ -3,7 +3,6 @@
 #include "explain/text.h"
 #include "partition/cost/cost_profile.h"
 #include <inttypes.h>
-#include <string.h>
 
 enum { SHOWN_REFUSALS = 12, SHOWN_COPIES = 20, SHOWN_NAMES = 3, SHOWN_SIZES = 6, NAMES_ALL = 1000000 };
 

@@ -1,5 +1,4 @@
 /* Why an assignment that costs less than the session's was not chosen: the rule of the partitioner that rejects it. */
-#include "base/memory.h"
 #include "tables/words.h"
 #include "explain/facts.h"
 #include <math.h>

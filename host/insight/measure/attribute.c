@@ -1,6 +1,5 @@
 #include "measure/attribute.h"
 #include "inlay/check.h"
-#include "base/memory.h"
 #include "base/order.h"
 #include <math.h>
 #include <stdio.h>

@@ -10,7 +10,6 @@
 #include "base/order.h"
 #include "config/dirs.h"
 #include "measure/measure.h"
-#include "partition/cost/cost_key.h"
 #include "threads/threads.h"
 #include <limits.h>
 #include <math.h>

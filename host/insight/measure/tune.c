@@ -12,7 +12,6 @@
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const double KERNEL_NS = 40e6;   /* limit for the runs of one kernel */
 static const double REGION_NS = 3e9;    /* limit for the kernels within a region; a few runs of each must fit */

@@ -1,7 +1,6 @@
 /* Timed runs of one assignment of the tuned model. */
 #include "measure/tune_variant.h"
 #include "base/clock.h"
-#include "base/memory.h"
 #include "measure/measure_time.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 #include "watchdog/piece.h"
 #include "base/among.h"
 #include "base/order.h"
-#include "base/random.h"
 #include "inlay/check.h"
 #include "plan/program/fold_node.h"
 #include "watchdog/floats.h"

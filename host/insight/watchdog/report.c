@@ -1,7 +1,6 @@
 #include "watchdog/report.h"
 #include "base/element.h"
 #include "base/hash.h"
-#include "base/memory.h"
 #include "base/order.h"
 #include "inlay/check.h"
 #include "inlay/plugin.h"

@@ -1,9 +1,7 @@
 /* watchdog/write_model.c - a model of the nodes of a finding. */
 #include "base/memory.h"
 #include "model/model.h"
-#include "watchdog/floats.h"
 #include "watchdog/report.h"
-#include <string.h>
 
 struct builder {
     const struct piece *piece;

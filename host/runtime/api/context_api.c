@@ -6,7 +6,6 @@
 #include "base/memory.h"
 #include "inlay/check.h"
 #include <stdlib.h>
-#include <string.h>
 
 /* Adds the observers that options of the session ask for. */
 static inlay_status add_observers(inlay_context *context, inlay_diag *diag)

@@ -2,12 +2,8 @@
 #include "api/context.h"
 #include "base/sized_struct.h"
 #include "session/search.h"
-#include "threads/fence.h"
 #include "inlay/plugin.h"
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct device_list {
     inlay_device_fn device;

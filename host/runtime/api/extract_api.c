@@ -6,7 +6,6 @@
 #include "model/model_part.h"
 #include "session/session.h"
 #include "inlay/check.h"
-#include <string.h>
 
 struct extraction {
     const char *path;

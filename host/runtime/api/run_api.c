@@ -6,7 +6,6 @@
 #include "exec/loop/observe.h"
 #include "threads/fence.h"
 #include "inlay/check.h"
-#include <string.h>
 
 /* Does the value's memory overlap a bound output, to which the run may write? */
 static bool overlaps_output(const inlay_context *context, const inlay_value *value)

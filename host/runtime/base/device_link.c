@@ -1,5 +1,4 @@
 #include "base/device_link.h"
-#include "base/memory.h"
 #include "base/provider_calls.h"
 #include "inlay/check.h"
 #include <stdbool.h>

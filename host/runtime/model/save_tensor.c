@@ -4,7 +4,6 @@
 #include "model/save.h"
 #include "inlay/check.h"
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { DEFAULT_EXTERNAL_BYTES = 1024 };

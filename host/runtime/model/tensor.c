@@ -4,7 +4,6 @@
 #include "model/prescan.h"
 #include "inlay/check.h"
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,

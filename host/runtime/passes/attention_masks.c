@@ -2,7 +2,6 @@
  * applied to scores reshaped from [batch * windows, heads, n, n] to [batch, windows, heads, n, n]. */
 #include "passes/attention.h"
 #include "inlay/check.h"
-#include "base/element.h"
 
 /* Adding a value at or below this absorbs any score of ordinary size, and Exp of the sum is 0. */
 static const double MASK_THRESHOLD = -1e20;

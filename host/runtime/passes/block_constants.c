@@ -2,7 +2,6 @@
  * format creates) stay so if a provider reads them; others become constants of codes, scales and zero points. Level 0,
  * so that the choice of provider does not depend on the level. */
 #include "base/checked.h"
-#include "base/element.h"
 #include "inlay/extensions.h"
 #include "kit/blocks.h"
 #include "passes/type_guard.h"

@@ -1,6 +1,5 @@
 /* Moves constants that a body captures into the body, so that weights used in a Loop are packed like others. */
 #include "passes/type_guard.h"
-#include <string.h>
 
 static inlay_status push_down(pass_ctx *ctx, struct graph *graph, graph_body *body, bool *changed)
 {

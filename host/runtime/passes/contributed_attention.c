@@ -2,7 +2,6 @@
  * the result again where it can. */
 #include "passes/contributed_attention.h"
 #include <math.h>
-#include <string.h>
 
 /* Exp of a score of ordinary size plus this, or less, is 0. */
 static const double FAINT_FILTER = -1000;

@@ -2,7 +2,6 @@
  * that their body does not use. Nodes that may refuse the sizes of a run are still checked (graph/history.h). */
 #include "graph/history.h"
 #include "passes/pass.h"
-#include <string.h>
 
 enum { IS_READ = 1, IS_CHECKED = 2 };
 

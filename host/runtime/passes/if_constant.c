@@ -1,7 +1,6 @@
 /* Replaces an If with a constant condition by the nodes of the taken branch. */
 #include "passes/body_nodes.h"
 #include "passes/type_guard.h"
-#include <string.h>
 
 /* The taken branch if the condition is constant; otherwise NULL. */
 static const graph_body *taken_branch(const struct graph *graph, const graph_node *node)

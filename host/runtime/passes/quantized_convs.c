@@ -9,7 +9,6 @@
 #include "base/element.h"
 #include "inlay/check.h"
 #include <math.h>
-#include <string.h>
 
 enum { MAX_TERMS = 2, LARGEST = 255 /* of weights minus zero points, positive or negative */ };
 

@@ -11,10 +11,8 @@
  * Weights, biases, scales and zero points must be constant. Sums that were rounded as floats become exact, so a result
  * may change by one quantization step. The pass applies if a provider with fast integers offers the new operator, and
  * then at every level of the optimiser: otherwise each level would round differently. */
-#include "base/element.h"
 #include "passes/quantized.h"
 #include <math.h>
-#include <string.h>
 
 /* Returns true if the weights are symmetric: int8 with zero point 0, or uint8 with 128. Others have no faster kernel,
  * since their zero points would have to be subtracted from every sum. */

@@ -1,6 +1,5 @@
 #include "passes/type_guard.h"
 #include "inlay/check.h"
-#include <string.h>
 
 bool type_guard_differs(const graph_value *a, const graph_value *b)
 {

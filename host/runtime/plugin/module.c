@@ -11,7 +11,6 @@
 #include "plugin/guard.h"
 #include "plugin/unmap.h"
 #include "schema.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

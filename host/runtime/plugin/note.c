@@ -2,7 +2,6 @@
 #include "plugin/note.h"
 #include "base/among.h"
 #include "base/isa.h"
-#include "base/memory.h"
 #include "inlay/plugin.h"
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 #include "threads/fork.h"
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { MOST_READ = 64 };
 

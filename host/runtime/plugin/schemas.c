@@ -3,7 +3,6 @@
 #include "base/memory.h"
 #include "schema.h"
 #include <stdio.h>
-#include <string.h>
 
 _Static_assert((int)OP_SINGLE == INLAY_FORMAL_SINGLE && (int)OP_OPTIONAL == INLAY_FORMAL_OPTIONAL &&
                    (int)OP_VARIADIC == INLAY_FORMAL_VARIADIC && (int)OP_VARIADIC_MIXED == INLAY_FORMAL_VARIADIC_MIXED,

@@ -1,6 +1,5 @@
 #include "serve/base/guard.h"
 #include <netinet/in.h>
-#include <stdbool.h>
 #include <string.h>
 
 enum { FREE_FAILURES = 3, FIRST_DELAY_MS = 50 };

@@ -1,6 +1,5 @@
 #include "serve/base/rollout.h"
 #include "inlay/check.h"
-#include <errno.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -10,7 +10,6 @@
 #include <gnutls/gnutls.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 static void release(struct exchange *exchange)
 {

@@ -5,6 +5,7 @@
 #include "serve/chat/models.h"
 #include "serve/exchange/watch.h"
 #include "serve/model/speech.h"
+#include "serve/repository/repository.h"
 #include "serve/schedule/text_jobs.h"
 #include <math.h>
 #include <stdlib.h>

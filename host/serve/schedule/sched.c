@@ -8,7 +8,6 @@
 #include "serve/model/sequence.h"
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 
 enum {

@@ -1,7 +1,6 @@
 #include "texts/chat/form_cache.h"
 #include "base/hash.h"
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_FORMS = 128 };

@@ -1,5 +1,4 @@
 #include "texts/decode/lane_output.h"
-#include "texts/decode/lane.h"
 
 /* Texts that wait and have the prompt that the lane's only text has just read: they continue from its states. */
 static void add_alike(struct lane *lane)

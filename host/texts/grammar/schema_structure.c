@@ -1,6 +1,5 @@
 /* Arrays and objects. */
 #include "texts/grammar/schema_internal.h"
-#include "texts/grammar/grammar_regex.h"
 #include "base/memory.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,4 @@
 #include "texts/model/choice.h"
-#include "base/memory.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

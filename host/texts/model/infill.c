@@ -1,6 +1,5 @@
 #include "texts/model/infill.h"
 #include <stdlib.h>
-#include <string.h>
 
 static const infill_form forms[] = {
     /* Qwen-Coder, CodeGemma */

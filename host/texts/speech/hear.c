@@ -4,7 +4,6 @@
 #include "prepost/audio/spectrogram.h"
 #include "texts/speech/speech.h"
 #include <stdlib.h>
-#include <string.h>
 
 void speech_sound_deinit(speech_sound *sound)
 {

@@ -1,6 +1,5 @@
 /* The methods and functions of templates. */
 #include "texts/template/template_internal.h"
-#include <stdlib.h>
 #include <time.h>
 
 static bool fail(struct machine *machine, const char *what, const struct value *name)

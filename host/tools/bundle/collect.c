@@ -2,7 +2,6 @@
 #include "inlay/check.h"
 #include "inlay/plugin.h"
 #include "base/checked.h"
-#include "base/element.h"
 #include "plan/layout/memory.h"
 #include "plan/layout/planner.h"
 #include <string.h>

@@ -1,6 +1,5 @@
 /* The graphs of a model in the generated source: nodes with their attributes, and values. */
 #include "bundle/emitter.h"
-#include "base/memory.h"
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>

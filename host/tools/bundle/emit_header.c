@@ -3,7 +3,6 @@
 #include "base/order.h"
 #include <ctype.h>
 #include <inttypes.h>
-#include <string.h>
 
 static bool is_keyword(const char *name)
 {

@@ -1,6 +1,5 @@
 #include "check/coverage.h"
 #include "check/patterns.h"
-#include <string.h>
 
 void coverage_begin_source(struct coverage *coverage)
 {

@@ -5,7 +5,6 @@
 #include "check/in_flight.h"
 #include "inlay/check.h"
 #include <stdlib.h>
-#include <string.h>
 
 enum { MOST_FENCES = 24 };
 

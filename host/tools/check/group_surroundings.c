@@ -10,7 +10,6 @@
 #include "check/surroundings.h"
 #include "inlay/check.h"
 #include <pthread.h>
-#include <string.h>
 
 enum {
     CALLS = 4096,    /* of the first operator ... */

@@ -2,7 +2,6 @@
 #include "base/checked.h"
 #include "base/provider_calls.h"
 #include "check/harness_run.h"
-#include "check/process.h"
 #include "threads/fence.h"
 #include "threads/run.h"
 #include "inlay/check.h"

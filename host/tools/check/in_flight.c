@@ -4,7 +4,6 @@
 #include "threads/fence.h"
 #include "inlay/check.h"
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 enum { RUNS = 4, SUBMIT_MS = 400, SETTLE_MS = 5, PATIENCE_MS = 3000, DRAIN_MS = 200 };

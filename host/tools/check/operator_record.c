@@ -1,7 +1,6 @@
 #include "check/operator_record.h"
 #include "inlay/check.h"
 #include <stdlib.h>
-#include <string.h>
 
 static bool put(FILE *file, const void *data, size_t bytes)
 {

@@ -4,7 +4,6 @@
 #include "base/core_kind.h"
 #include "cli/cells.h"
 #include "cli/cli.h"
-#include "cli/measured.h"
 #include "cli/on_kind.h"
 #include "config/options.h"
 #include "inlay/check.h"

@@ -2,7 +2,6 @@
 #include "cli/screen.h"
 #include "cli/text_work.h"
 #include <dlfcn.h>
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

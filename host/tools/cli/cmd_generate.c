@@ -1,7 +1,6 @@
 /* inlay generate: continues a text with a language model. */
 #include "cli/screen.h"
 #include "cli/text_work.h"
-#include <string.h>
 
 static const char doc_generate[] =
     "Continues a text with a language model, and prints the continuation as it is generated.\v"

@@ -3,7 +3,6 @@
 #include "cli/cli.h"
 #include "cli/fork_server.h"
 #include "cli/inputs.h"
-#include "cli/screen.h"
 #include "data/dataset.h"
 #include "lock/lock.h"
 #include "timing/timing.h"

@@ -5,7 +5,6 @@
 #include "modelkit/opset.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const char doc_optimize[] =
     "Runs the optimiser's passes on MODEL and writes the result.\v"

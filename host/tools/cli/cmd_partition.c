@@ -6,9 +6,7 @@
 #include "cli/cells.h"
 #include "cli/cli.h"
 #include "inlay/check.h"
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char doc_partition[] =

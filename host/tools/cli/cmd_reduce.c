@@ -8,7 +8,6 @@
 #include "data/scratch.h"
 #include "modelkit/reduce.h"
 #include "inlay/check.h"
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* inlay transcribe: the text of a sound. */
 #include "cli/text_work.h"
-#include <string.h>
 
 typedef struct transcribe_args {
     const char *files[2]; /* the model, the sound */

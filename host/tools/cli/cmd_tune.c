@@ -3,7 +3,6 @@
 #include "cli/cli.h"
 #include "cli/inputs.h"
 #include "cli/tune_machine.h"
-#include <stdlib.h>
 
 static const char doc_tune[] =
     "Times the kernels of every plausible offer for MODEL, at the sizes of the inputs, and saves the results in the "

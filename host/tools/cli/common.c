@@ -9,7 +9,6 @@
 #include "session/session.h"
 #include "shared/mistyped.h"
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

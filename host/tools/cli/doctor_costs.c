@@ -2,7 +2,6 @@
 #include "base/json_text.h"
 #include "cli/measured.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A split region is reported if it takes at least this fraction of all regions and copies. */

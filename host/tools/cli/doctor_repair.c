@@ -4,7 +4,6 @@
 #include "modelkit/doctor_types.h"
 #include "modelkit/opset.h"
 #include <limits.h>
-#include <string.h>
 
 enum { MOST_ROUNDS = 8 }; /* a Cast may reveal the type of the next node */
 

@@ -1,6 +1,5 @@
 #include "cli/explain_errors.h"
 #include "base/element.h"
-#include "base/memory.h"
 #include "cli/cells.h"
 #include "cli/inputs.h"
 #include "config/checks.h"

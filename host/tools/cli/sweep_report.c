@@ -3,7 +3,6 @@
 #include "cli/cells.h"
 #include "cli/sweep.h"
 #include "report/page.h"
-#include <stdlib.h>
 #include <string.h>
 
 static bool has_energy(const struct sweep *sweep)

@@ -8,8 +8,6 @@
 #include "partition/cost/cost_profile.h"
 #include <math.h>
 #include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 error_t tune_take_threads(const cli_option *option, void *field, char *list, struct argp_state *state)

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <stdlib.h>
-#include <string.h>
 
 error_t watched_add(const cli_option *option, void *field, char *pattern, struct argp_state *state)
 {

@@ -5,7 +5,6 @@
 #include "base/output.h"
 #include "base/utf8.h"
 #include "data/npy_format.h"
-#include <string.h>
 
 const char npy_magic[6] = { '\x93', 'N', 'U', 'M', 'P', 'Y' };
 

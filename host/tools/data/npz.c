@@ -3,7 +3,6 @@
 #include "data/view.h"
 #include "data/zip.h"
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct archive {

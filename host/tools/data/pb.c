@@ -2,7 +2,6 @@
 #include "inlay/check.h"
 #include "base/output.h"
 #include "base/wire.h"
-#include <string.h>
 
 static inlay_status finish(struct wire *wire, const char *path, inlay_diag *diag)
 {

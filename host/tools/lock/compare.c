@@ -1,6 +1,5 @@
 /* The differences between two records, as rows. */
 #include "lock/lock.h"
-#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 #include "modelkit/dump.h"
 #include "tables/words.h"
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { SHOWN_ELEMENTS = 8 }; /* longer lists end in "..." */

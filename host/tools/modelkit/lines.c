@@ -2,7 +2,6 @@
 #include "base/element.h"
 #include "base/hash.h"
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

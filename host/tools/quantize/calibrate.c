@@ -2,7 +2,6 @@
 #include "config/options.h"
 #include "inlay/check.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { TRIM_EVERY = 8 }; /* samples between two calls of subject_trim() */

@@ -3,7 +3,6 @@
 #include "base/memory.h"
 #include "quantize/weights.h"
 #include <stdlib.h>
-#include <string.h>
 
 /* The outputs of DynamicQuantizeLinear for a value. */
 typedef struct quantized_input {

@@ -2,7 +2,6 @@
 #include "quantize/loops.h"
 #include "simd/vec.h"
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
 
 enum { WIDE = 16, TALL = 8 }; /* tile held in registers */

@@ -1,8 +1,6 @@
 #include "quantize/times.h"
 #include "base/strbuf.h"
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { RUNS = 12, MOST_EVENTS = 1 << 18 }; /* profiled runs; limit of the events of a profile */

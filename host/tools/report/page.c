@@ -3,7 +3,6 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* The files of this folder, converted by embed.cmake. */
 extern const char page_theme_css[], page_document_css[], page_words_js[];

@@ -12,7 +12,6 @@
 #include "cpu/region/build.h"
 #include "inlay/check.h"
 #include "simd/cpu.h"
-#include "cpu/region/window.h"
 #include "cpu/weights/halves.h"
 #include "cpu/weights/low_bit.h"
 #include "cpu/weights/nbits_weights.h"

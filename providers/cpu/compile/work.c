@@ -4,7 +4,6 @@
  * multiplication comes closer to their limit, because loads and stores are hidden behind more of them. AVX2 has no
  * instructions for exponents of floats, and computes functions in two steps where AVX-512 needs one. */
 #include "cpu/compile/work.h"
-#include "cpu/region/families.h"
 #include "inlay/check.h"
 #include <math.h>
 #include <string.h>

@@ -136,16 +136,16 @@ VEC_INLINE void row_pair(const enum reading reading, const int width, const int 
 {
     const vmask mask = vec_first(block->channels - c);
     const int64_t depth = reading == OWN ? 1 : block->depth, line = width * depth * DEPTHWISE_LANES;
-    const float *weights = weights_of(block, c) + block->top * line;
+    const float *weights = weights_of(block, c) + block->pair.top * line;
     depthwise_block below = *block;
     vec sum[2][DEPTHWISE_PIXELS];
 
-    below.output += block->y_row;
-    below.add += block->add != NULL ? block->add_row : 0;
+    below.output += block->pair.y_row;
+    below.add += block->add != NULL ? block->pair.add_row : 0;
     begin(pixels, block, c, full, mask, sum[0]);
     begin(pixels, &below, c, full, mask, sum[1]);
     for (int64_t r = 0; r < block->rows; r++, weights += line) {
-        const int64_t row = block->top + r;
+        const int64_t row = block->pair.top + r;
         const float *const *x = block->x[r];
 
         if (r >= block->rows - block->fetch)
@@ -156,7 +156,7 @@ VEC_INLINE void row_pair(const enum reading reading, const int width, const int 
                 mask, sum)
         if (row < stride)
             ADD(true, false);
-        else if (row < block->height)
+        else if (row < block->pair.height)
             ADD(true, true);
         else
             ADD(false, true);
@@ -257,20 +257,21 @@ PAIRS(CELLS)
 #undef CELLS
 #else
 /* Computes one row of a pair. */
-static void row_of_pair(const depthwise_block *pair, bool second)
+static void row_of_pair(const depthwise_block *both, bool second)
 {
-    const int64_t shift = second ? pair->stride : 0, from = pair->top > shift ? pair->top : shift,
-                  past = pair->top + pair->rows < shift + pair->height ? pair->top + pair->rows : shift + pair->height;
-    depthwise_block row = *pair;
+    const int64_t shift = second ? both->stride : 0, from = both->pair.top > shift ? both->pair.top : shift,
+                  past = both->pair.top + both->rows < shift + both->pair.height ? both->pair.top + both->rows
+                                                                                 : shift + both->pair.height;
+    depthwise_block row = *both;
 
-    row.paired = false;
+    row.pair.active = false;
     row.rows = past > from ? past - from : 0;
-    row.fetch = pair->fetch / 2;
-    row.weights += (from - shift) * pair->width * pair->depth * DEPTHWISE_LANES;
+    row.fetch = both->fetch / 2;
+    row.weights += (from - shift) * both->width * both->depth * DEPTHWISE_LANES;
     for (int64_t r = 0; r < row.rows; r++)
-        row.x[r] = pair->x[from - pair->top + r];
-    row.output += second ? pair->y_row : 0;
-    row.add += second && pair->add != NULL ? pair->add_row : 0;
+        row.x[r] = both->x[from - both->pair.top + r];
+    row.output += second ? both->pair.y_row : 0;
+    row.add += second && both->add != NULL ? both->pair.add_row : 0;
     KERNEL(depthwise_block)(&row);
 }
 #endif
@@ -303,12 +304,12 @@ void KERNEL(depthwise_block)(const depthwise_block *b)
 #undef CELL
     };
 
-    if (b->paired) {
+    if (b->pair.active) {
         of_pairs[reading][b->stride - 1][b->pixels](b);
         return;
     }
 #else
-    if (b->paired) {
+    if (b->pair.active) {
         row_of_pair(b, false);
         row_of_pair(b, true);
         return;

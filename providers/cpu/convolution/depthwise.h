@@ -31,8 +31,10 @@ typedef struct depthwise_block {
     /* Two output rows, if depthwise_pairs(): `rows` are those inside the image of the windows of both, from row `top`
      * of the first window on; `weights` begin with row 0 of the kernel. The second row's addresses are y_row and
      * add_row floats further. */
-    bool paired;
-    int64_t top, height, y_row, add_row; /* height: rows of the kernel */
+    struct {
+        bool active;
+        int64_t top, height, y_row, add_row; /* height: rows of the kernel */
+    } pair;
     const float *weights;
     int64_t w_step;
     const float *bias; /* NULL: none */

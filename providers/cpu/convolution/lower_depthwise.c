@@ -215,11 +215,11 @@ static void some_rows(const depthwise_call *call, int64_t row_out, int64_t count
     block.width = window->kernel[1];
     block.ahead = count * window->stride[0] * depthwise->in.row;
     block.fetch = count * depthwise->fetch;
-    block.paired = count == 2;
-    block.top = from;
-    block.height = window->kernel[0];
-    block.y_row = window->out_width * depthwise->y_pixel;
-    block.add_row = window->out_width * epilogue->add_pixel;
+    block.pair.active = count == 2;
+    block.pair.top = from;
+    block.pair.height = window->kernel[0];
+    block.pair.y_row = window->out_width * depthwise->y_pixel;
+    block.pair.add_row = window->out_width * epilogue->add_pixel;
     block.w_step = window->kernel[0] * window->kernel[1] * depthwise->depth * DEPTHWISE_LANES;
     block.weights = (const float *)call->args[ARG_W] + strip->channel / DEPTHWISE_LANES * block.w_step +
                     (count == 1 ? from * window->kernel[1] * depthwise->depth * DEPTHWISE_LANES : 0);
@@ -248,7 +248,7 @@ static void some_rows(const depthwise_call *call, int64_t row_out, int64_t count
         block.add += block.add != NULL ? block.pixels * epilogue->add_pixel : 0;
     }
     for (int64_t row = 0; row < count && epilogue->post_count > 0; row++)
-        tiles_apply_epilogue(depthwise->set, depthwise->kernel, epilogue, call->args, out + row * block.y_row,
+        tiles_apply_epilogue(depthwise->set, depthwise->kernel, epilogue, call->args, out + row * block.pair.y_row,
                              depthwise->y_pixel, pixel + row * window->out_width, strip->last - strip->first,
                              strip->channel, strip->count);
 }

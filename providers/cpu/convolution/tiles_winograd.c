@@ -34,9 +34,11 @@ typedef struct winograd_conv {
     int64_t out_height, out_width, out;
     int64_t top, left; /* padding */
     int64_t x_pixel, y_pixel;
-    int64_t down, across, total;   /* windows along the axes of an image, and in total */
-    int64_t block, v_line, m_line; /* windows of a block; floats of a window in V and M */
-    int64_t v_step, m_step;        /* floats between points */
+    int64_t down, across, total; /* windows along the axes of an image, and in total */
+    int64_t block;               /* windows */
+    struct {
+        int64_t line, step; /* floats of a window, and between points */
+    } v, m;
     int64_t panels;
     bool shares_blocks; /* true: threads share the blocks; false: threads share the work within a block */
     tile_epilogue epilogue;
@@ -78,12 +80,12 @@ static int64_t padded_line(int64_t floats)
 /* V, M, and one float for each window: 1 if it failed the guard. */
 static int64_t scratch_floats(const winograd_conv *conv)
 {
-    return (conv->v_step + conv->m_step) * conv->points * conv->points + padded_line(conv->block);
+    return (conv->v.step + conv->m.step) * conv->points * conv->points + padded_line(conv->block);
 }
 
 static float *failed_windows(const winograd_conv *conv, const float *v)
 {
-    return (float *)(uintptr_t)v + (conv->v_step + conv->m_step) * conv->points * conv->points;
+    return (float *)(uintptr_t)v + (conv->v.step + conv->m.step) * conv->points * conv->points;
 }
 
 /* Within these bounds neither a transform nor a product can overflow, and underflow is negligible. */
@@ -168,7 +170,7 @@ static void transform_in(const window_call *call, float *v, int64_t begin, int64
         }
         if (conv->accuracy != NULL)
             failed[i] = !window_passes(conv, pixels, of_window, i > begin && at.column > 0, at.rows, at.columns);
-        conv->set->window_in(pixels, conv->in, conv->points, v + i * conv->v_line, conv->v_step);
+        conv->set->window_in(pixels, conv->in, conv->points, v + i * conv->v.line, conv->v.step);
     }
 }
 
@@ -270,16 +272,16 @@ static void multiply(const window_call *call, const float *v, float *m, int64_t 
         for (int64_t tile = 0; tile < tiles; tile++) {
             int64_t first = tile * call->count / tiles, last = (tile + 1) * call->count / tiles;
             const tile_product product = {
-                .a = v + point * conv->v_step + first * conv->v_line,
-                .a_row = conv->v_line,
+                .a = v + point * conv->v.step + first * conv->v.line,
+                .a_row = conv->v.line,
                 .taps = &tap,
                 .tap_count = 1,
                 .depth = conv->in,
                 .b = b,
                 .ahead = unit + 1 == end || tile > 1 ? NULL : next + tile * panel_floats / 2,
                 .ahead_lines = tiles == 1 ? 2 : 1,
-                .c = m + point * conv->m_step + first * conv->m_line + column,
-                .c_row = conv->m_line,
+                .c = m + point * conv->m.step + first * conv->m.line + column,
+                .c_row = conv->m.line,
                 .columns = conv->out - column < TILE_WIDTH ? conv->out - column : TILE_WIDTH,
             };
 
@@ -300,8 +302,8 @@ static void transform_out(const window_call *call, const float *v, float *m, int
         const window_at at = locate(conv, call->first + i);
         const int64_t pixel = (at.image * conv->out_height + at.row) * conv->out_width + at.column;
         const tile_window back = {
-            .m = m + i * conv->m_line,
-            .step = conv->m_step,
+            .m = m + i * conv->m.line,
+            .step = conv->m.step,
             .points = conv->points,
             .channels = conv->out,
             .bias = bias,
@@ -319,7 +321,7 @@ static void transform_out(const window_call *call, const float *v, float *m, int
         };
 
         if (conv->accuracy != NULL && failed_windows(conv, v)[i] != 0)
-            direct_window(call, &at, m + i * conv->m_line, &back);
+            direct_window(call, &at, m + i * conv->m.line, &back);
         else
             conv->set->window_out(&back);
         for (int64_t row = 0; epilogue->post_count > 0 && row < at.rows; row++) {
@@ -343,7 +345,7 @@ static inlay_status whole_blocks(void *user, int64_t begin, int64_t end, uint32_
 {
     window_call call = *(const window_call *)user;
     const winograd_conv *conv = call.conv;
-    float *v = call.scratch + worker * scratch_floats(conv), *m = v + conv->v_step * conv->points * conv->points;
+    float *v = call.scratch + worker * scratch_floats(conv), *m = v + conv->v.step * conv->points * conv->points;
 
     for (int64_t block = begin; block < end; block++) {
         select_block(&call, block);
@@ -368,7 +370,7 @@ static inlay_status part_multiply(void *user, int64_t begin, int64_t end, uint32
     const window_call *call = user;
 
     (void)worker;
-    multiply(call, call->scratch, call->scratch + call->conv->v_step * call->conv->points * call->conv->points, begin,
+    multiply(call, call->scratch, call->scratch + call->conv->v.step * call->conv->points * call->conv->points, begin,
              end);
     return INLAY_OK;
 }
@@ -378,7 +380,7 @@ static inlay_status part_out(void *user, int64_t begin, int64_t end, uint32_t wo
     const window_call *call = user;
 
     (void)worker;
-    transform_out(call, call->scratch, call->scratch + call->conv->v_step * call->conv->points * call->conv->points,
+    transform_out(call, call->scratch, call->scratch + call->conv->v.step * call->conv->points * call->conv->points,
                   begin, end);
     return INLAY_OK;
 }
@@ -417,7 +419,7 @@ enum {
 static void divide(winograd_conv *conv, uint32_t threads)
 {
     int64_t squared = conv->points * conv->points, weights = squared * conv->in * conv->panels * TILE_WIDTH * 4;
-    int64_t window_bytes = squared * (conv->v_line + conv->m_line) * 4, blocks;
+    int64_t window_bytes = squared * (conv->v.line + conv->m.line) * 4, blocks;
     int64_t max_windows = (weights > NEAR_WEIGHTS ? FAR_BYTES : NEAR_BYTES) / window_bytes;
 
     if (max_windows < TILE_ROWS)
@@ -428,8 +430,8 @@ static void divide(winograd_conv *conv, uint32_t threads)
         blocks = (blocks + threads - 1) / threads * threads;
     conv->block = (conv->total + blocks - 1) / blocks;
     /* Lines of different points must not map to the same set of the cache. */
-    conv->v_step = conv->block * conv->v_line + TILE_LANES;
-    conv->m_step = conv->block * conv->m_line + TILE_LANES;
+    conv->v.step = conv->block * conv->v.line + TILE_LANES;
+    conv->m.step = conv->block * conv->m.line + TILE_LANES;
 }
 
 inlay_status tiles_lower_winograd(cpu_build *build, const cpu_op *op, int64_t points, const cpu_place *input,
@@ -480,8 +482,8 @@ inlay_status tiles_lower_winograd(cpu_build *build, const cpu_op *op, int64_t po
                              .left = begins[1],
                              .x_pixel = input->layout.strides[3],
                              .y_pixel = output->layout.strides[3],
-                             .v_line = padded_line(input_dims[1]),
-                             .m_line = padded_line(output_dims[1]),
+                             .v.line = padded_line(input_dims[1]),
+                             .m.line = padded_line(output_dims[1]),
                              .panels = (output_dims[1] + TILE_WIDTH - 1) / TILE_WIDTH,
                              .epilogue = *epilogue,
                              .accuracy = accuracy };

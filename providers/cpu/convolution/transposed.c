@@ -27,20 +27,20 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 static void cut(struct sums *sums)
 {
     const axis_terms *axis = &sums->axes[sums->axis];
-    const int64_t reach = sums->positions - 1 + (sums->thin ? (axis->kernel - 1) * axis->dilation : 0);
+    const int64_t reach = sums->unit.positions - 1 + (sums->thin ? (axis->kernel - 1) * axis->dilation : 0);
 
-    sums->span = reach / axis->stride + 1 < axis->size ? reach / axis->stride + 1 : axis->size;
-    sums->blocks = sums_parts(axis->out, sums->positions);
-    sums->outer = sums->unit_channels > sums->out ? sums->unit_channels : sums->out;
-    sums->parts = sums_parts(sums->outer, sums->unit_channels);
-    sums->chunks = sums_parts(sums->channels, sums->outer) * sums->parts;
-    sums->product_floats = sums->taps * sums->span * sums->inner * sums->unit_channels;
+    sums->unit.span = reach / axis->stride + 1 < axis->size ? reach / axis->stride + 1 : axis->size;
+    sums->unit.blocks = sums_parts(axis->out, sums->unit.positions);
+    sums->unit.outer = sums->unit.channels > sums->out ? sums->unit.channels : sums->out;
+    sums->unit.parts = sums_parts(sums->unit.outer, sums->unit.channels);
+    sums->unit.chunks = sums_parts(sums->channels, sums->unit.outer) * sums->unit.parts;
+    sums->product_floats = sums->taps * sums->unit.span * sums->inner * sums->unit.channels;
 }
 
 /* About half of the channels of a unit: panels of a GEMM, or whole groups. */
 static int64_t fewer_channels(const struct sums *sums)
 {
-    const int64_t half = sums_parts(sums->unit_channels, 2 * SGEMM_WIDTH) * SGEMM_WIDTH;
+    const int64_t half = sums_parts(sums->unit.channels, 2 * SGEMM_WIDTH) * SGEMM_WIDTH;
 
     return half > sums->out ? half / sums->out * sums->out : half;
 }
@@ -53,18 +53,18 @@ static void choose_units(struct sums *sums, uint32_t threads)
     const int64_t wanted = threads > 1 && sums->ns >= SUMS_WAKE_NS ? UNITS_PER_THREAD * (int64_t)threads : 1,
                   overlap = sums->thin ? (axis->kernel - 1) * axis->dilation : 0;
 
-    sums->positions = axis->out > 0 ? axis->out : 1;
-    sums->unit_channels = sums->channels;
+    sums->unit.positions = axis->out > 0 ? axis->out : 1;
+    sums->unit.channels = sums->channels;
     for (cut(sums);; cut(sums)) {
         const bool fits = sums->weighted || sums->product_floats <= UNIT_FLOATS;
-        const int64_t least = (fits ? 4 : 16) * overlap, half = (sums->positions + 1) / 2;
+        const int64_t least = (fits ? 4 : 16) * overlap, half = (sums->unit.positions + 1) / 2;
 
-        if (fits && sums->batch * sums->blocks * sums->chunks >= wanted)
+        if (fits && sums->batch * sums->unit.blocks * sums->unit.chunks >= wanted)
             return;
-        if (!sums->thin && !sums->weighted && sums->unit_channels > SGEMM_WIDTH)
-            sums->unit_channels = fewer_channels(sums);
-        else if (sums->positions > 1 && half >= least)
-            sums->positions = half;
+        if (!sums->thin && !sums->weighted && sums->unit.channels > SGEMM_WIDTH)
+            sums->unit.channels = fewer_channels(sums);
+        else if (sums->unit.positions > 1 && half >= least)
+            sums->unit.positions = half;
         else
             return;
     }
@@ -130,8 +130,8 @@ static inlay_status make_sums(const cpu_build *build, struct sums **out)
         return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for the sums of node '%s'", op->name);
     memory = (char *)(*out + 1);
     for (uint32_t i = 0; i < SUMS_AXES; i++)
-        memory =
-            sums_fill_terms(&sums.axes[i], i == sums.axis && !sums.weighted ? sums.positions : 0, sums.thin, memory);
+        memory = sums_fill_terms(&sums.axes[i], i == sums.axis && !sums.weighted ? sums.unit.positions : 0, sums.thin,
+                                 memory);
     **out = sums;
     return INLAY_OK;
 }

@@ -63,21 +63,22 @@ typedef struct sum_unit {
  * channels, which are one group or several. */
 static sum_unit unit_of(const struct sums *sums, int64_t number)
 {
-    const int64_t chunk = number % sums->chunks, block = number / sums->chunks % sums->blocks;
-    const int64_t outer_end = (chunk / sums->parts + 1) * sums->outer,
+    const int64_t chunk = number % sums->unit.chunks, block = number / sums->unit.chunks % sums->unit.blocks;
+    const int64_t outer_end = (chunk / sums->unit.parts + 1) * sums->unit.outer,
                   channel_end = outer_end < sums->channels ? outer_end : sums->channels;
-    sum_unit unit = { .image = number / sums->chunks / sums->blocks,
-                      .channel = chunk / sums->parts * sums->outer + chunk % sums->parts * sums->unit_channels };
+    sum_unit unit = { .image = number / sums->unit.chunks / sums->unit.blocks,
+                      .channel = chunk / sums->unit.parts * sums->unit.outer +
+                                 chunk % sums->unit.parts * sums->unit.channels };
 
     unit.channels = channel_end - unit.channel;
-    if (unit.channels > sums->unit_channels)
-        unit.channels = sums->unit_channels;
+    if (unit.channels > sums->unit.channels)
+        unit.channels = sums->unit.channels;
     INLAY_CHECK(unit.channels > 0);
     for (uint32_t i = 0; i < SUMS_AXES; i++)
         unit.high[i] = sums->axes[i].out;
-    unit.low[sums->axis] = block * sums->positions;
-    if (unit.high[sums->axis] > unit.low[sums->axis] + sums->positions)
-        unit.high[sums->axis] = unit.low[sums->axis] + sums->positions;
+    unit.low[sums->axis] = block * sums->unit.positions;
+    if (unit.high[sums->axis] > unit.low[sums->axis] + sums->unit.positions)
+        unit.high[sums->axis] = unit.low[sums->axis] + sums->unit.positions;
     return unit;
 }
 
@@ -116,7 +117,7 @@ static void multiply_wide(const sum_call *call, const sum_unit *unit, float *pro
         const int64_t from = first_input(axis, tap / inner_taps, unit->low[sums->axis]),
                       end = first_input(axis, tap / inner_taps, unit->high[sums->axis]);
 
-        INLAY_CHECK(end - from <= sums->span);
+        INLAY_CHECK(end - from <= sums->unit.span);
         for (int64_t channel = 0; channel < unit->channels;) {
             const int64_t group = (unit->channel + channel) / sums->out, column = (unit->channel + channel) % sums->out,
                           left = unit->channels - channel, n = sums->out - column < left ? sums->out - column : left;
@@ -137,7 +138,7 @@ static void multiply_thin(const sum_call *call, const sum_unit *unit, float *pro
                   from = first_input(axis, axis->kernel - 1, unit->low[sums->axis]),
                   end = first_input(axis, 0, unit->high[sums->axis]);
 
-    INLAY_CHECK(end - from <= sums->span);
+    INLAY_CHECK(end - from <= sums->unit.span);
     multiply_positions(call, unit, from, end, 0, call->weights, columns, columns, products, columns);
 }
 
@@ -248,7 +249,7 @@ static inlay_status run_units(void *user, int64_t begin, int64_t end, uint32_t w
             multiply_thin(call, &unit, products);
             sum_thin(call, &unit);
         } else {
-            unit.tap_step = sums->span * sums->inner * unit.channels;
+            unit.tap_step = sums->unit.span * sums->inner * unit.channels;
             multiply_wide(call, &unit, products);
             sum_wide(call, &unit);
         }
@@ -260,7 +261,7 @@ inlay_status sums_run(const cpu_native *native, const cpu_state *state, inlay_ru
                       uint32_t threads)
 {
     const struct sums *sums = (const struct sums *)(const void *)native;
-    const int64_t units = sums->batch * sums->blocks * sums->chunks;
+    const int64_t units = sums->batch * sums->unit.blocks * sums->unit.chunks;
     sum_call call = { .sums = sums, .from = args[0], .output = args[1], .weights = args[2] };
 
     (void)threads; /* a single thread, too, runs by parallel_for, which ends early if the run is cancelled */

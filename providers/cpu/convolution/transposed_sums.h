@@ -29,8 +29,10 @@ struct sums {
     int64_t batch, channels, groups, in, out, taps; /* in, out: channels of a group */
     int64_t places, inner;                          /* pixels of an input image; pixels at one position of the axis */
     uint32_t axis;                                  /* the axis that units divide: the first one in use */
-    int64_t positions, span, unit_channels;         /* of a unit: output positions, input positions, channels */
-    int64_t blocks, parts, outer, chunks;           /* units: along the axis; see unit_of() */
+    struct {
+        int64_t positions, span, channels;    /* output positions, input positions, channels */
+        int64_t blocks, parts, outer, chunks; /* number of units: along the axis; see unit_of() */
+    } unit;
     int64_t product_floats;
     uint32_t workers, scratch; /* scratch: number of the argument */
     double ns;                 /* expected time on one thread */

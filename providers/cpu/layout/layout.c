@@ -1,7 +1,6 @@
 /* Memory layouts: construction, comparison, reshapes. */
 #include "cpu/layout/layout.h"
 #include "inlay/check.h"
-#include <stdlib.h>
 #include <string.h>
 
 static void row_major_strides(uint32_t rank, const int64_t *dims, int64_t *strides)

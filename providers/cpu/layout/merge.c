@@ -3,8 +3,6 @@
 #include "cpu/layout/layout.h"
 #include "inlay/check.h"
 #include "inlay/types.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* Axes [old, old_end) of the input, without axes of one element, whose elements become a range of the output's axes. */
 struct axis_range {

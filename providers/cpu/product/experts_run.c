@@ -35,9 +35,9 @@ static float *floats_at(const experts_call *call, uint64_t offset)
 static void select_experts(const experts_call *call, int64_t row, const float *probabilities, const float *given)
 {
     const struct experts *experts = call->experts;
-    const float *scores = floats_at(call, experts->scores) + row * experts_score_row(experts);
-    const float factor = floats_at(call, experts->factors)[row];
-    uint8_t *taken = (uint8_t *)call->scratch + experts->taken;
+    const float *scores = floats_at(call, experts->at.scores) + row * experts_score_row(experts);
+    const float factor = floats_at(call, experts->at.factors)[row];
+    uint8_t *taken = (uint8_t *)call->scratch + experts->at.taken;
     expert_pair *chosen = call->chosen + row * experts->k;
     float sum = 0;
 
@@ -69,7 +69,7 @@ static void route(experts_call *call)
     const float *probabilities = (const float *)call->args[EXPERTS_PROBABILITIES] + call->first * count;
     const float *given =
         experts->given_arg == INLAY_NONE ? NULL : (const float *)call->args[experts->given_arg] + call->first * count;
-    float *scores = floats_at(call, experts->scores);
+    float *scores = floats_at(call, experts->at.scores);
 
     for (int64_t row = 0; row < call->rows; row++)
         memcpy(scores + row * experts_score_row(experts), probabilities + row * count, (size_t)count * sizeof *scores);
@@ -80,7 +80,7 @@ static void route(experts_call *call)
                                               .x_row = experts_score_row(experts),
                                               .scale = 1,
                                               .blank = SGEMM_BLANK_NAN,
-                                              .factors = floats_at(call, experts->factors) });
+                                              .factors = floats_at(call, experts->at.factors) });
     memset(call->begins, 0, (size_t)(count + 1) * sizeof *call->begins);
     for (int64_t row = 0; row < call->rows; row++) {
         select_experts(call, row, probabilities + row * count, given == NULL ? NULL : given + row * count);
@@ -141,8 +141,8 @@ static inlay_status prepare_first(void *user, int64_t begin, int64_t end, uint32
     for (int64_t i = begin; i < end; i++) {
         const expert_pair *one = &call->chosen[i];
 
-        memcpy(floats_at(call, experts->input) + one->pair * experts->hidden, input + i / experts->k * experts->hidden,
-               (size_t)experts->hidden * sizeof *input);
+        memcpy(floats_at(call, experts->at.input) + one->pair * experts->hidden,
+               input + i / experts->k * experts->hidden, (size_t)experts->hidden * sizeof *input);
         if (!experts->coded)
             continue;
         prepare_row(call, EXPERTS_FIRST, one->expert, one->pair);
@@ -298,7 +298,7 @@ static int64_t first_columns(const struct experts *experts)
 
 static char *work_of(const experts_call *call, uint32_t worker)
 {
-    return call->scratch + call->experts->work + worker % call->experts->workers * call->experts->work_bytes;
+    return call->scratch + call->experts->at.work + worker % call->experts->workers * call->experts->work_bytes;
 }
 
 /* Units: blocks of columns of the first layer, and of the gate, for each active expert. */
@@ -314,7 +314,7 @@ static inlay_status first_units(void *user, int64_t begin, int64_t end, uint32_t
         const int64_t expert = call->actives[unit / units], column = unit % units * experts->span;
         const int64_t first = call->begins[expert], rows = call->begins[expert + 1] - first;
         int64_t columns = all - column < experts->span ? all - column : experts->span;
-        float *to = floats_at(call, experts->between) + first * experts->inner;
+        float *to = floats_at(call, experts->at.between) + first * experts->inner;
 
         multiply(call, EXPERTS_FIRST, unit / units, column, columns, buffer, left, EXPERTS_WIDTH);
         if (experts->fusion == 1) {
@@ -327,8 +327,8 @@ static inlay_status first_units(void *user, int64_t begin, int64_t end, uint32_t
                          experts->gated ? column : column + experts->inner, columns, buffer, right, EXPERTS_WIDTH);
             to += column;
         }
-        post_all(experts->kernel, experts->gate_posts, experts->gate_post_count, right, rows, columns);
-        post_all(experts->kernel, experts->posts, experts->post_count, left, rows, columns);
+        post_all(experts->kernel, experts->posts.gate, experts->posts.gate_count, right, rows, columns);
+        post_all(experts->kernel, experts->posts.list, experts->posts.count, left, rows, columns);
         if (experts->gated || experts->fusion != 0)
             experts->kernel->post(&(sgemm_post){ .fn = SGEMM_MUL, .other = right, .row = EXPERTS_WIDTH, .col = 1 },
                                   left, EXPERTS_WIDTH, rows, columns);
@@ -351,7 +351,8 @@ static inlay_status second_units(void *user, int64_t begin, int64_t end, uint32_
 
         multiply(call, EXPERTS_SECOND, unit / units, column,
                  experts->hidden - column < experts->span ? experts->hidden - column : experts->span, buffer,
-                 floats_at(call, experts->output) + call->begins[expert] * experts->hidden + column, experts->hidden);
+                 floats_at(call, experts->at.output) + call->begins[expert] * experts->hidden + column,
+                 experts->hidden);
     }
     return INLAY_OK;
 }
@@ -369,7 +370,7 @@ static inlay_status add_rows(void *user, int64_t begin, int64_t end, uint32_t wo
 
         for (int64_t i = 0; i < experts->k; i++) {
             const expert_pair *one = &call->chosen[row * experts->k + i];
-            float *result = floats_at(call, experts->output) + one->pair * hidden;
+            float *result = floats_at(call, experts->at.output) + one->pair * hidden;
 
             experts->kernel->post(&(sgemm_post){ .fn = SGEMM_LINEAR, .alpha = one->share }, result, hidden, 1, hidden);
             if (i == 0)
@@ -455,10 +456,10 @@ inlay_status experts_run(const cpu_native *native, const cpu_state *state, inlay
     experts_call call = { .experts = experts,
                           .args = args,
                           .scratch = scratch,
-                          .actives = (int64_t *)(void *)(scratch + experts->begins) + experts->count + 1,
-                          .begins = (int64_t *)(void *)(scratch + experts->begins),
-                          .chosen = (expert_pair *)(void *)(scratch + experts->chosen),
-                          .places = experts->selects ? (const void **)(void *)(scratch + experts->places) : NULL };
+                          .actives = (int64_t *)(void *)(scratch + experts->at.begins) + experts->count + 1,
+                          .begins = (int64_t *)(void *)(scratch + experts->at.begins),
+                          .chosen = (expert_pair *)(void *)(scratch + experts->at.chosen),
+                          .places = experts->selects ? (const void **)(void *)(scratch + experts->at.places) : NULL };
     inlay_status status = INLAY_OK;
 
     for (int layer = 0; layer < EXPERTS_LAYERS; layer++) {
@@ -468,7 +469,7 @@ inlay_status experts_run(const cpu_native *native, const cpu_state *state, inlay
             continue;
         call.bits[layer] =
             (nbits_call){ .plan = &part->bits,
-                          .input = floats_at(&call, layer == EXPERTS_SECOND ? experts->between : experts->input),
+                          .input = floats_at(&call, layer == EXPERTS_SECOND ? experts->at.between : experts->at.input),
                           .a_row = part->columns,
                           .scratch = scratch };
         call.operands[layer] = call.data_count;

@@ -34,13 +34,18 @@ struct experts {
     bool normalizes;
     bool selects; /* the host may have to read the weights of the experts that a row selects */
     uint32_t given_arg, scratch_arg, output_arg, workers;
-    uint32_t post_count, gate_post_count;
-    sgemm_post posts[4], gate_posts[2];
-    uint64_t scores, factors, taken, chosen, begins; /* routing */
-    uint64_t places;                                 /* of the experts' weights, see inlay_pack_parts */
-    uint64_t input, between;   /* a row for each pair: of the first and of the second layer's input */
-    uint64_t output;           /* the second layer's results, in the place of `input` */
-    uint64_t work, work_bytes; /* of each thread: two blocks of results, and expanded weights */
+    struct {
+        uint32_t count, gate_count;
+        sgemm_post list[4], gate[2];
+    } posts;
+    struct {                                             /* offsets in the scratch buffer */
+        uint64_t scores, factors, taken, chosen, begins; /* routing */
+        uint64_t places;                                 /* of the experts' weights, see inlay_pack_parts */
+        uint64_t input, between; /* a row for each pair: of the first and of the second layer's input */
+        uint64_t output;         /* the second layer's results, in the place of `input` */
+        uint64_t work;           /* of each thread: two blocks of results, and expanded weights */
+    } at;
+    uint64_t work_bytes; /* of a thread */
 };
 
 typedef struct expert_pair {

@@ -7,6 +7,7 @@
 #include "inlay/check.h"
 #include "inlay/extensions.h"
 #include "cpu/product/experts_run.h"
+#include "cpu/weights/packs.h"
 #include "cpu/weights/read.h"
 
 static void set_posts(const cpu_op *op, struct experts *experts)
@@ -21,8 +22,9 @@ static void set_posts(const cpu_op *op, struct experts *experts)
     if (op->experts.activation == EXPERTS_IDENTITY)
         return;
     if (has_limit)
-        experts->posts[experts->post_count++] = (sgemm_post){ .fn = SGEMM_CLIP, .alpha = -INFINITY, .beta = limit };
-    experts->posts[experts->post_count++] =
+        experts->posts.list[experts->posts.count++] =
+            (sgemm_post){ .fn = SGEMM_CLIP, .alpha = -INFINITY, .beta = limit };
+    experts->posts.list[experts->posts.count++] =
         (sgemm_post){ .fn = functions[op->experts.activation],
                       .alpha = op->experts.activation == EXPERTS_RELU     ? 0
                                : op->experts.activation == EXPERTS_SWIGLU ? op->alpha
@@ -30,13 +32,14 @@ static void set_posts(const cpu_op *op, struct experts *experts)
     if (op->experts.activation != EXPERTS_SWIGLU)
         return;
     if (!op->experts.gated && op->experts.fusion == 0) {
-        experts->posts[experts->post_count++] = (sgemm_post){ .fn = SGEMM_LINEAR, .alpha = fminf(1, limit) + op->beta };
+        experts->posts.list[experts->posts.count++] =
+            (sgemm_post){ .fn = SGEMM_LINEAR, .alpha = fminf(1, limit) + op->beta };
         return;
     }
     if (has_limit)
-        experts->gate_posts[experts->gate_post_count++] =
+        experts->posts.gate[experts->posts.gate_count++] =
             (sgemm_post){ .fn = SGEMM_CLIP, .alpha = -limit, .beta = limit };
-    experts->gate_posts[experts->gate_post_count++] = (sgemm_post){ .fn = SGEMM_LINEAR, .alpha = 1, .beta = op->beta };
+    experts->posts.gate[experts->posts.gate_count++] = (sgemm_post){ .fn = SGEMM_LINEAR, .alpha = 1, .beta = op->beta };
 }
 
 static void plan_part(const cpu_build *build, const experts_layer *layer, nbits_mode mode, struct experts_part *part)
@@ -78,14 +81,14 @@ static inlay_status take_scratch(cpu_build *build, struct experts *experts, cpu_
     tensor_layout layout;
     int64_t all;
 
-    experts->scores = nbits_reserve_part(&bytes, rows * (uint64_t)experts_score_row(experts) * sizeof(float));
-    experts->factors = nbits_reserve_part(&bytes, rows * sizeof(float));
-    experts->taken = nbits_reserve_part(&bytes, count);
-    experts->chosen = nbits_reserve_part(&bytes, pairs * sizeof(expert_pair));
-    experts->begins = nbits_reserve_part(&bytes, (2 * count + 1) * sizeof(int64_t));
-    experts->places = nbits_reserve_part(&bytes, experts->selects ? count * EXPERTS_MOST_DATA * sizeof(void *) : 0);
-    experts->input = experts->output = nbits_reserve_part(&bytes, pairs * hidden * sizeof(float));
-    experts->between = nbits_reserve_part(&bytes, pairs * (uint64_t)experts->inner * sizeof(float));
+    experts->at.scores = packs_reserve(&bytes, rows * (uint64_t)experts_score_row(experts) * sizeof(float));
+    experts->at.factors = packs_reserve(&bytes, rows * sizeof(float));
+    experts->at.taken = packs_reserve(&bytes, count);
+    experts->at.chosen = packs_reserve(&bytes, pairs * sizeof(expert_pair));
+    experts->at.begins = packs_reserve(&bytes, (2 * count + 1) * sizeof(int64_t));
+    experts->at.places = packs_reserve(&bytes, experts->selects ? count * EXPERTS_MOST_DATA * sizeof(void *) : 0);
+    experts->at.input = experts->at.output = packs_reserve(&bytes, pairs * hidden * sizeof(float));
+    experts->at.between = packs_reserve(&bytes, pairs * (uint64_t)experts->inner * sizeof(float));
     if (experts->coded) {
         nbits_reserve(&first->bits, pairs, 0, &bytes);
         nbits_reserve(&second->bits, pairs, 0, &bytes);
@@ -102,7 +105,7 @@ static inlay_status take_scratch(cpu_build *build, struct experts *experts, cpu_
         panel = first->bits.blocks && first->bits.panel_bytes > panel ? first->bits.panel_bytes : panel;
     }
     experts->work_bytes = (2 * rows * EXPERTS_WIDTH * sizeof(float) + panel + 63) / 64 * 64;
-    experts->work = nbits_reserve_part(&bytes, experts->work_bytes * experts->workers);
+    experts->at.work = packs_reserve(&bytes, experts->work_bytes * experts->workers);
     all = (int64_t)bytes;
     layout_plain(&layout, 1, &all);
     layout.type = ELEMENT_UINT8;

@@ -6,6 +6,7 @@
 #include "cpu/product/nbits_rows.h"
 #include "cpu/product/product.h"
 #include "cpu/weights/nbits_weights.h"
+#include "cpu/weights/packs.h"
 #include "cpu/weights/read.h"
 #include "simd/optional.h"
 
@@ -249,7 +250,7 @@ static inlay_status take_scratch(cpu_build *build, struct dense *dense, dense_ar
 
     if (plan->unfolds) {
         plan->panel_bytes = (uint64_t)dense->job.k * SGEMM_WIDTH * sizeof(float);
-        plan->panels = nbits_reserve_part(&bytes, plan->panel_bytes * dense->workers);
+        plan->panels = packs_reserve(&bytes, plan->panel_bytes * dense->workers);
     } else {
         nbits_reserve(plan, (uint64_t)dense->job.m, dense->workers, &bytes);
     }

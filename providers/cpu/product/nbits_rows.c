@@ -1,5 +1,6 @@
 /* Rows of floats by packed n-bit weights, see nbits_rows.h. */
 #include "cpu/product/nbits_rows.h"
+#include "cpu/weights/packs.h"
 #include "inlay/check.h"
 #include "inlay/host.h"
 #include "simd/optional.h"
@@ -62,29 +63,21 @@ nbits_mode nbits_mode_of(const cpu_build *build, int64_t level)
     return level == 4 && state->model_sets_limbs ? NBITS_FINE : (nbits_mode)state->limbs;
 }
 
-uint64_t nbits_reserve_part(uint64_t *bytes, uint64_t more)
-{
-    const uint64_t at = *bytes;
-
-    *bytes += (more + 63) / 64 * 64;
-    return at;
-}
-
 void nbits_reserve(nbits_plan *plan, uint64_t rows, uint64_t workers, uint64_t *bytes)
 {
     const uint64_t depth = (uint64_t)nbits_depth(&plan->shape), parts = (uint64_t)nbits_parts(&plan->shape);
     const uint64_t whole = (rows + NBITS_TILE_ROWS - 1) / NBITS_TILE_ROWS * NBITS_TILE_ROWS; /* rows of whole tiles */
     const bool integers = plan->mode != NBITS_EXACT;
 
-    plan->rows = nbits_reserve_part(bytes, plan->spreads ? rows * depth * sizeof(float) : 0);
+    plan->rows = packs_reserve(bytes, plan->spreads ? rows * depth * sizeof(float) : 0);
     plan->limbs =
-        nbits_reserve_part(bytes, integers ? (rows > NBITS_FEW_ROWS ? whole : rows) * (uint64_t)limb_row(plan) : 0);
-    plan->factors = nbits_reserve_part(bytes, integers ? whole * parts * sizeof(float) : 0);
-    plan->sums = nbits_reserve_part(bytes, integers ? whole * parts * sizeof(float) : 0);
-    plan->starts = nbits_reserve_part(bytes, integers ? whole * parts * sizeof(int32_t) : 0);
-    plan->quantized = nbits_reserve_part(bytes, rows);
+        packs_reserve(bytes, integers ? (rows > NBITS_FEW_ROWS ? whole : rows) * (uint64_t)limb_row(plan) : 0);
+    plan->factors = packs_reserve(bytes, integers ? whole * parts * sizeof(float) : 0);
+    plan->sums = packs_reserve(bytes, integers ? whole * parts * sizeof(float) : 0);
+    plan->starts = packs_reserve(bytes, integers ? whole * parts * sizeof(int32_t) : 0);
+    plan->quantized = packs_reserve(bytes, rows);
     plan->panel_bytes = NBITS_BLOCK_BYTES + 3 * SPREAD_COUNT * sizeof(int32_t);
-    plan->panels = nbits_reserve_part(bytes, plan->blocks ? plan->panel_bytes * workers : 0);
+    plan->panels = packs_reserve(bytes, plan->blocks ? plan->panel_bytes * workers : 0);
 }
 
 void nbits_prepare_rows(const nbits_call *call, int64_t begin, int64_t end)

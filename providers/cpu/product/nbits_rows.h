@@ -52,8 +52,6 @@ nbits_mode nbits_mode_of(const cpu_build *build, int64_t level);
 
 /* Sets the offsets of what `rows` rows and `workers` threads need behind the first *bytes bytes, and adds it. */
 void nbits_reserve(nbits_plan *plan, uint64_t rows, uint64_t workers, uint64_t *bytes);
-/* The same for one part: returns its offset. */
-uint64_t nbits_reserve_part(uint64_t *bytes, uint64_t more);
 
 /* Needed before tiles and blocks: pads rows [begin, end), and converts them to integers. */
 void nbits_prepare_rows(const nbits_call *call, int64_t begin, int64_t end);

@@ -7,7 +7,6 @@
 #include "cpu/elementwise/elementwise.h"
 #include "cpu/matrix/terms.h"
 #include "cpu/product/product.h"
-#include "cpu/weights/nbits_weights.h"
 #include "cpu/weights/read.h"
 #include "cpu/weights/sparse_weights.h"
 

@@ -25,7 +25,9 @@ struct direct {
     int64_t s_image, s_row, s_pixel; /* bytes of the input from one output image, row, pixel to the next */
     int64_t tap_count, quads, channels;
     int64_t strip; /* pixels whose windows are widened one by one; 0: the input is not widened */
-    int64_t window_rows, window_row, window_span; /* of a window: rows, bytes from row to row, bytes of a row */
+    struct {
+        int64_t rows, row, span; /* rows, bytes from row to row, bytes of a row */
+    } window;
     int64_t wide_row;         /* elements of a widened input row; 0: rows are not widened as a whole */
     int64_t row_tiles, block; /* tiles of a row, and of a unit */
     int64_t chunk, panels;    /* panels of a unit, and all */
@@ -180,7 +182,7 @@ static void multiply_by_windows(const direct_call *call, int64_t panel, int64_t 
 static void multiply_by_rows(const direct_call *call, int64_t panel, int64_t past, const pixel_run *all)
 {
     const struct direct *direct = call->direct;
-    const int64_t span = (all->last - all->first - 1) * direct->s_pixel + direct->window_span;
+    const int64_t span = (all->last - all->first - 1) * direct->s_pixel + direct->window.span;
     int16_t strip[STRIP_MOST + STRIP_END];
     pixel_run run = { .row = all->row,
                       .first = all->first,
@@ -191,9 +193,9 @@ static void multiply_by_rows(const direct_call *call, int64_t panel, int64_t pas
                       .steps = direct->quads * 2,
                       .taps = direct->taps + direct->tap_count };
 
-    INLAY_CHECK(span <= direct->wide_row && direct->window_rows * direct->wide_row <= STRIP_MOST);
-    for (int64_t i = 0; i < direct->window_rows; i++)
-        direct->set->widen(all->input + i * direct->window_row, span, direct->flip, strip + i * direct->wide_row);
+    INLAY_CHECK(span <= direct->wide_row && direct->window.rows * direct->wide_row <= STRIP_MOST);
+    for (int64_t i = 0; i < direct->window.rows; i++)
+        direct->set->widen(all->input + i * direct->window.row, span, direct->flip, strip + i * direct->wide_row);
     for (; panel < past; panel++)
         multiply_panel(call, panel, &run, &(struct fetching){ panel_at(call, panel), 0, 0, NULL });
 }
@@ -438,19 +440,19 @@ static void find_taps(struct direct *direct, const kernel_conv_shape *window, in
     const int64_t depth = direct->tap_count * direct->quads * 4;
     int64_t at = 0;
 
-    direct->window_rows = window->kernel[0];
-    direct->window_row = window->dilation[0] * window->width * pixel;
-    direct->window_span = ((window->kernel[1] - 1) * window->dilation[1]) * pixel + bytes_in_fours(window->in);
+    direct->window.rows = window->kernel[0];
+    direct->window.row = window->dilation[0] * window->width * pixel;
+    direct->window.span = ((window->kernel[1] - 1) * window->dilation[1]) * pixel + bytes_in_fours(window->in);
     if (direct->set->wide) {
         const int64_t pixels = STRIP / depth / TILE_PIXELS * TILE_PIXELS, most = STRIP_MOST / depth;
-        const int64_t row = (direct->row_pixels - 1) * direct->s_pixel + direct->window_span;
+        const int64_t row = (direct->row_pixels - 1) * direct->s_pixel + direct->window.span;
 
         direct->strip = pixels > 0 ? pixels : most < TILE_PIXELS ? most : TILE_PIXELS;
-        direct->wide_row = direct->tap_count > 1 && pixel % 4 == 0 && row * direct->window_rows <= STRIP_MOST ? row : 0;
+        direct->wide_row = direct->tap_count > 1 && pixel % 4 == 0 && row * direct->window.rows <= STRIP_MOST ? row : 0;
     }
     for (int64_t i = 0; i < window->kernel[0]; i++) {
         for (int64_t j = 0; j < (merged ? 1 : window->kernel[1]); j++, at++) {
-            direct->taps[at] = i * direct->window_row + j * window->dilation[1] * pixel;
+            direct->taps[at] = i * direct->window.row + j * window->dilation[1] * pixel;
             direct->taps[direct->tap_count + at] = 2 * (i * direct->wide_row + j * window->dilation[1] * pixel);
         }
     }

@@ -3,7 +3,6 @@
 #include "inlay/cost.h"
 #include "inlay/graph_view.h"
 #include "cpu/matrix/sgemm.h"
-#include "cpu/region/families.h"
 #include "cpu/weights/blocks.h"
 #include "cpu/weights/halves.h"
 #include "simd/optional.h"

@@ -397,15 +397,6 @@ static inlay_status find_vectors(struct packing *packing, inlay_diag *diag)
     return INLAY_OK;
 }
 
-/* Reserves `more` bytes, rounded up to a multiple of 64; returns their offset. */
-static uint64_t reserve(uint64_t *bytes, uint64_t more)
-{
-    const uint64_t at = *bytes;
-
-    *bytes += (more + 63) / 64 * 64;
-    return at;
-}
-
 static void fill_pack(const struct packing *packing, pack_head *head)
 {
     const int64_t groups = (head->count + LANES - 1) / LANES;
@@ -449,13 +440,14 @@ inlay_status low_bit_pack(const inlay_compiled *compiled, const cpu_constant *co
     INLAY_TRY(find_vectors(&packing, diag));
     head.vectors = packing.vectors.count;
     head.wide_ids = head.vectors > UINT16_MAX + 1;
-    (void)reserve(&head.bytes, (groups * LANES * packing.from.bits + 7) / 8);
-    head.ids =
-        head.vectors > 1 ? reserve(&head.bytes, groups * (head.wide_ids ? sizeof(uint32_t) : sizeof(uint16_t))) : 0;
-    head.scales = reserve(&head.bytes, (uint64_t)head.vectors * LANES * sizeof(float));
+    (void)packs_reserve(&head.bytes, (groups * LANES * packing.from.bits + 7) / 8);
+    head.ids = head.vectors > 1
+                   ? packs_reserve(&head.bytes, groups * (head.wide_ids ? sizeof(uint32_t) : sizeof(uint16_t)))
+                   : 0;
+    head.scales = packs_reserve(&head.bytes, (uint64_t)head.vectors * LANES * sizeof(float));
     head.coded = is_coded(head.dtype) && !head.wide_ids && unfold_of_cpu() != NULL;
     head.zeros = packing.vectors.zeros || (head.coded && shift_of(head.dtype) != 0)
-                     ? reserve(&head.bytes, (uint64_t)head.vectors * LANES * sizeof(float))
+                     ? packs_reserve(&head.bytes, (uint64_t)head.vectors * LANES * sizeof(float))
                      : 0;
     if (posix_memalign(out, 64, head.bytes) != 0) {
         *out = NULL;

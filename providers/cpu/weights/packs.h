@@ -4,6 +4,15 @@
 #define CPU_PACKS_H
 #include "cpu/region/build.h"
 
+/* Adds `more` bytes, rounded up to a multiple of 64; returns their offset. */
+static inline uint64_t packs_reserve(uint64_t *bytes, uint64_t more)
+{
+    const uint64_t at = *bytes;
+
+    *bytes += (more + 63) / 64 * 64;
+    return at;
+}
+
 /* Packs weights of layout `plain` if layout is the packed layout of its kernel; otherwise returns false. run: the run
  * whose threads may help, or NULL. */
 typedef bool (*cpu_packer)(const cpu_state *state, inlay_run *run, const tensor_layout *plain, const void *source,

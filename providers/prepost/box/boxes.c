@@ -4,7 +4,6 @@
 #include "prepost/prepost.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 static const char *const layouts[] = { "v8", "v5", "end", "detr" };
 enum { V8, V5, END, DETR, LAYOUTS };

@@ -3,7 +3,6 @@
 #include "prepost/prepost.h"
 #include "inlay/check.h"
 #include <math.h>
-#include <stdlib.h>
 
 static const char *const kinds[] = { "probabilities", "logarithms", "logits" };
 enum { PROBABILITIES, LOGARITHMS, LOGITS };

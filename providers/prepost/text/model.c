@@ -1,7 +1,6 @@
 /* model.c - functions shared by the tokenization models, WordPiece and WordLevel. */
 #include "prepost/text/tokenizer_parts.h"
 #include "inlay/check.h"
-#include <stdio.h>
 
 bool ids_push(text_ids *ids, int64_t id)
 {

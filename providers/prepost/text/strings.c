@@ -1,7 +1,6 @@
 /* strings.c - onnxruntime-extensions' operators that convert, join, split and compare strings. */
 #include "prepost/prepost.h"
 #include "inlay/check.h"
-#include <stdlib.h>
 
 enum { MAX_RANK = 32 };
 

@@ -1,7 +1,6 @@
 /* tokenizer.c - converts text to tokens and back: added tokens, normalizers, pre-tokenizers, model, decoder. */
 #include "prepost/text/tokenizer_parts.h"
 #include "inlay/check.h"
-#include <stdio.h>
 
 bool add_token(text_tokenizer *tokenizer, const added_token *added)
 {

@@ -1,7 +1,6 @@
 /* Inputs of a run: strings are copied, typed arrays are used without a copy. */
 #include "addon.h"
 #include <stdlib.h>
-#include <string.h>
 
 static inlay_status read_texts(napi_env env, napi_value data, uint32_t rank, const int64_t *dims, struct feed *feed,
                                inlay_diag *diag)

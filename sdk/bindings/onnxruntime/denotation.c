@@ -2,7 +2,6 @@
 #include "wire.h"
 #include "inlay/check.h"
 #include <stdio.h>
-#include <stdlib.h>
 
 OrtStatus *ort_AddFreeDimensionOverride(OrtSessionOptions *options, const char *dim_denotation, int64_t dim_value)
 {

@@ -4,7 +4,6 @@
  * those of equal files. */
 #include "wire.h"
 #include "inlay/check.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

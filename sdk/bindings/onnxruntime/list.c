@@ -2,7 +2,6 @@
 #include "ort.h"
 #include "inlay/check.h"
 #include <stdlib.h>
-#include <string.h>
 
 static OrtStatus *keep_items(OrtValue *list, const OrtValue *const *in, size_t count)
 {

@@ -1,7 +1,6 @@
 /* Types of inputs, outputs and values. */
 #include "ort.h"
 #include "inlay/check.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

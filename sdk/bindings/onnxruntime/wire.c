@@ -2,8 +2,6 @@
 #include "wire.h"
 #include "custom.h"
 #include "inlay/check.h"
-#include <stdlib.h>
-#include <string.h>
 
 void ort_put_attr(ort_writer *node, const OrtOpAttr *attribute)
 {

@@ -4,8 +4,6 @@
 #include "exec/dynamic/dynamic.h"
 #include "exec/loop/evict.h"
 #include "exec/loop/observe.h"
-#include <stdlib.h>
-#include <string.h>
 
 static char *string_alloc(void *ctx, uint64_t bytes)
 {

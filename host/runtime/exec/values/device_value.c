@@ -7,7 +7,6 @@
 #include "inlay/check.h"
 #include "plugin/plugin.h"
 #include <stdlib.h>
-#include <string.h>
 
 /* Owner data of a value on a device. */
 typedef struct device_owner {

@@ -4,7 +4,6 @@
 #include "base/pages.h"
 #include "inlay/check.h"
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

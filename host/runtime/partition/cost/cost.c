@@ -9,7 +9,6 @@
 #include "kit/memory_speed.h"
 #include "partition/cost/cost_profile.h"
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
 #include "inlay/check.h"
 #include "inlay/plugin.h"
 #include <stdlib.h>
-#include <string.h>
 
 /* A job and its graph, to be sorted by address. */
 struct sorted_graph {

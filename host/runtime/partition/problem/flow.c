@@ -1,6 +1,5 @@
 #include "partition/problem/flow.h"
 #include "inlay/check.h"
-#include <string.h>
 
 /* Nodes of tree 0 are reachable from the source, nodes of tree 1 reach the sink. */
 struct flow_node {

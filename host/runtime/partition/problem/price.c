@@ -1,7 +1,6 @@
 /* The cost of a choice. This is the objective: search, reports and tests use it. */
 #include "inlay/check.h"
 #include "partition/problem/problem.h"
-#include <string.h>
 
 bool partition_bypasses_host(const struct problem *problem, uint32_t from, uint32_t to)
 {

@@ -11,7 +11,6 @@
 #include "partition/search/search.h"
 #include "partition/problem/flow.h"
 #include <math.h>
-#include <string.h>
 
 struct fusion {
     const partition_alternative *current, *proposed;

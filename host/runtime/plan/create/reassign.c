@@ -3,7 +3,6 @@
 #include "inlay/execution.h"
 #include "plan/create/create.h"
 #include "plan/program/declined.h"
-#include <string.h>
 
 /* Marks the offers as declined in the program's partition, and adds a refusal for each of their nodes. False: out of
  * memory. */

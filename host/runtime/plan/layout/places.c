@@ -5,7 +5,6 @@
 #include "partition/cost/cost.h"
 #include "plan/layout/memory.h"
 #include "plan/layout/planner.h"
-#include <string.h>
 
 inlay_status planner_no_memory(struct planner *planner)
 {

@@ -3,9 +3,7 @@
 #include "inlay/check.h"
 #include "inlay/execution.h"
 #include "plan/plan.h"
-#include "base/hash.h"
 #include <stdlib.h>
-#include <string.h>
 
 static uint32_t max_plans(const struct program *prog)
 {

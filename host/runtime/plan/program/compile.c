@@ -1,15 +1,12 @@
 /* plan/program/compile.c - compiles the regions of a program. */
 #include "plan/program/compile.h"
 #include "base/among.h"
-#include "base/memory.h"
 #include "inlay/check.h"
 #include "inlay/extensions.h"
 #include "inlay/plugin.h"
 #include "partition/cost/cost.h"
-#include "plan/program/borders.h"
 #include "plan/program/compile_region.h"
 #include "plan/program/take_over.h"
-#include <stdlib.h>
 #include <string.h>
 
 /* Operators whose output is their input with another shape; the planner executes them without a copy. */

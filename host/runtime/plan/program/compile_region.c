@@ -9,7 +9,6 @@
 #include "threads/threads.h"
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 
 inlay_status region_build_begin(region_build *build, struct program *program, program_step *step, struct arena *scratch,
                                 inlay_diag *diag)

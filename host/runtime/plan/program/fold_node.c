@@ -4,7 +4,6 @@
 #include "base/provider_calls.h"
 #include "inlay/check.h"
 #include "inlay/extensions.h"
-#include "plan/program/compile.h"
 #include "plan/program/fold_node.h"
 #include "threads/run.h"
 #include <stdlib.h>

@@ -5,8 +5,6 @@
 #include "inlay/plugin.h"
 #include "plan/program/compile.h"
 #include "threads/run.h"
-#include <stdlib.h>
-#include <string.h>
 
 enum { FOLD_ALIGN = 64 };
 

@@ -6,7 +6,6 @@
 #include "plan/program/compile.h"
 #include "plan/program/declined.h"
 #include <stdlib.h>
-#include <string.h>
 
 void program_count_resident(const program_env *env, const program_step *step, bool released)
 {

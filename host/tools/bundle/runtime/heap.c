@@ -3,7 +3,6 @@
 #include "bundle.h"
 #include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A block; free blocks are linked in the order of their addresses. The header is a multiple of 64 bytes from the start.

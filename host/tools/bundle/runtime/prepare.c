@@ -2,7 +2,6 @@
  * weights to a file. */
 #include "bundle.h"
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 uint32_t bundle_level(void);

@@ -1,9 +1,7 @@
 /* The run-time part of a bundle: the host's functions for providers, start and run. */
 #include "bundle.h"
 #include "inlay/extensions.h"
-#include <pthread.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct inlay_run {
