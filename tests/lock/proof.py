@@ -28,13 +28,20 @@ LEVELS = [level for level, flag in (("avx512", " avx512_vnni"), ("avx2", " avx2 
 
 
 def generated(seed):
-    """A chain of layers with residual sums, a model-local function, an If, and values that enter several regions."""
+    """A chain of layers with residual sums, an If, and values that enter several regions. Nodes at the beginning compute
+    some of the weights from constants, as torch exports equal ones."""
     rng, choose = np.random.default_rng(seed), random.Random(seed)
-    nodes, weights, current, older, channels, image = [], [], "x", "x", 8, True
+    nodes, first, weights, current, older, channels, image = [], [], [], "x", "x", 8, True
 
     def weight(*shape):
         weights.append(numpy_helper.from_array((rng.standard_normal(shape) / 4).astype(np.float32), f"w{len(weights)}"))
-        return weights[-1].name
+        if choose.random() < .5:
+            return weights[-1].name
+        op = choose.choice(["Identity", "Abs", "Add"])
+        first.append(helper.make_node(op, [weights[-1].name] * (1 + (op == "Add")), [f"c{len(first)}"]))
+        if choose.random() < .3:
+            first.append(helper.make_node("Neg", [first[-1].output[0]], [f"c{len(first)}"]))
+        return first[-1].output[0]
 
     def add(op, inputs, **attributes):
         nodes.append(helper.make_node(op, inputs, [f"v{len(nodes)}"], name=f"n{len(nodes)}", **attributes))
@@ -46,7 +53,7 @@ def generated(seed):
             current, image = add("Flatten", [current]), False
             current = add("MatMul", [current, weight(channels * 36, 24)])
         elif kind == "mix" and image:
-            current = add("Relu", [add("Conv", [current, weight(channels, channels, 3, 3)], pads=[1, 1, 1, 1])])
+            current = add("Relu", [add("Conv", [current, weight(channels, channels, 3, 3), weight(channels)], pads=[1, 1, 1, 1])])
         elif kind == "mix":
             current = add("Gemm", [current, weight(24, 24), weight(24)])
         elif kind == "norm":
@@ -75,7 +82,7 @@ def generated(seed):
         older = before if image == (layer < 8) and layer != 8 else current
     weights.append(numpy_helper.from_array(np.float32(0), "zero"))
     value = helper.make_tensor_value_info
-    graph = helper.make_graph(nodes, "g", [value("x", TensorProto.FLOAT, ["batch", channels, 6, 6])],
+    graph = helper.make_graph(first + nodes, "g", [value("x", TensorProto.FLOAT, ["batch", channels, 6, 6])],
                               [value(current, TensorProto.FLOAT, None)], weights)
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "m.onnx")
 
@@ -237,9 +244,9 @@ def refused(right):
     first = pathlib.Path(f"run.proof/{proof['tensors']['x']['sha256']}.npy")
     content = first.read_bytes()
     first.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    says("is not the tensor 'x' of the proof", "verify-run", "run.proof", "--region", "0")
+    says("is not the tensor 'x' of the proof", "verify-run", "run.proof", "--region", "all")
     first.unlink()
-    says("the maker of the proof has it", "verify-run", "run.proof", "--region", "0")
+    says("the maker of the proof has it", "verify-run", "run.proof", "--region", "all")
     for option in ("providers=reference", "precision=reduced", "dim=batch=3"):
         says(f"sets {option.split('=', maxsplit=1)[0]}, but verify-run takes", "verify-run", "run.proof", "--option", option)
     says("--commit permits options of", "run", "m.onnx", "--commit", "other.proof", "--option", "openblas.x=1")

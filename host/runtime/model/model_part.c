@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/order.h"
 #include "inlay/check.h"
+#include "schema.h"
 #include <string.h>
 
 static inlay_status start_part(graph_model *model, model_part *out, inlay_diag *diag)
@@ -110,21 +111,54 @@ static bool grow(const struct graph *graph, bool *nodes, bool *touched)
     return grew;
 }
 
-/* Adds Constant nodes that the part reads, because their outputs must not become inputs. */
-static void take_constants(const struct graph *graph, bool *nodes)
+/* Does the node compute the same in each session, from constants and fixed values alone? */
+static bool is_fixed_node(const struct graph *graph, const graph_node *node, const bool *fixed)
 {
-    for (uint32_t i = 0; i < graph->node_count; i++)
+    const op_row *row = op_find(node->info.domain.data, node->info.op_type.data, node->opset, NULL);
+    bool is_fixed = row != NULL && (row->flags & OP_RANDOM) == 0 && node->body_count == 0;
+
+    for (uint32_t k = 0; is_fixed && k < graph_read_count(node); k++) {
+        const uint32_t value = graph_read_at(node, k);
+
+        is_fixed = value == INLAY_NONE || graph_is_constant(graph, value) || fixed[value];
+    }
+    return is_fixed;
+}
+
+bool *model_part_fixed(graph_model *model)
+{
+    const struct graph *graph = model->main;
+    bool *fixed = arena_array(&model->arena, (size_t)graph->value_count + 1, sizeof *fixed);
+
+    for (uint32_t i = 0; fixed != NULL && i < graph->node_count; i++) {
+        const graph_node *node = graph->nodes[i];
+        const bool is_fixed = is_fixed_node(graph, node, fixed);
+
+        for (uint32_t output = 0; is_fixed && output < node->info.output_count; output++)
+            if (node->info.outputs[output] != INLAY_NONE)
+                fixed[node->info.outputs[output]] = true;
+    }
+    return fixed;
+}
+
+/* Adds the nodes of the fixed values that the part reads, and marks them in `taken` [node_count]. As inputs of the part
+ * they would no longer be constants, which other kernels or providers run with other bits. Goes from the last node to
+ * the first, because nodes are in topological order. */
+static void take_fixed(const struct graph *graph, const bool *fixed, bool *nodes, bool *taken)
+{
+    for (uint32_t i = graph->node_count; i-- > 0;)
         for (uint32_t k = 0; nodes[i] && k < graph_read_count(graph->nodes[i]); k++) {
             const uint32_t value = graph_read_at(graph->nodes[i], k);
-            const uint32_t producer = value != INLAY_NONE ? graph->values[value].info.producer : INLAY_NONE;
+            const uint32_t producer =
+                value != INLAY_NONE && fixed[value] ? graph->values[value].info.producer : INLAY_NONE;
 
-            if (producer != INLAY_NONE && strcmp(graph->nodes[producer]->info.op_type.data, "Constant") == 0)
-                nodes[producer] = true;
+            if (producer != INLAY_NONE && !nodes[producer])
+                nodes[producer] = taken[producer] = true;
         }
 }
 
-/* Finds the values that enter and leave the part, in node order. */
-static void find_border(const struct graph *graph, const bool *used_outside, model_part *out)
+/* Finds the values that enter and leave the part, in node order. Those of nodes that it has taken do not leave it. */
+static void find_border(const struct graph *graph, const bool *used_outside, const bool *taken, model_part *out)
 {
     for (uint32_t i = 0; i < graph->node_count; i++) {
         const graph_node *node = graph->nodes[i];
@@ -137,7 +171,7 @@ static void find_border(const struct graph *graph, const bool *used_outside, mod
                 (producer == INLAY_NONE || !out->nodes[producer]) && !is_listed(out->inputs, out->input_count, value))
                 out->inputs[out->input_count++] = value;
         }
-        for (uint32_t output = 0; out->nodes[i] && output < node->info.output_count; output++)
+        for (uint32_t output = 0; out->nodes[i] && !taken[i] && output < node->info.output_count; output++)
             if (node->info.outputs[output] != INLAY_NONE && used_outside[node->info.outputs[output]])
                 out->outputs[out->output_count++] = node->info.outputs[output];
         out->kept += out->nodes[i];
@@ -149,16 +183,18 @@ inlay_status model_part_of(graph_model *model, bool *nodes, uint32_t depth, mode
 {
     const struct graph *graph = model->main;
     bool *seen = arena_array(&model->arena, (size_t)graph->value_count + 1, sizeof *seen);
+    bool *taken = arena_array(&model->arena, (size_t)graph->node_count + 1, sizeof *taken);
+    const bool *fixed = model_part_fixed(model);
     inlay_status status = start_part(model, out, diag);
 
     if (status != INLAY_OK)
         return status;
-    if (seen == NULL)
+    if (seen == NULL || taken == NULL || fixed == NULL)
         return no_memory(diag, "to cut the model");
     out->nodes = nodes;
     for (uint32_t d = 0; d < depth && grow(graph, nodes, seen); d++)
         continue;
-    take_constants(graph, nodes);
+    take_fixed(graph, fixed, nodes, taken);
     memset(seen, 0, graph->value_count * sizeof *seen);
     for (uint32_t i = 0; i < graph->output_count; i++)
         seen[graph->outputs[i]] = true;
@@ -166,7 +202,7 @@ inlay_status model_part_of(graph_model *model, bool *nodes, uint32_t depth, mode
         for (uint32_t k = 0; !nodes[i] && k < graph_read_count(graph->nodes[i]); k++)
             if (graph_read_at(graph->nodes[i], k) != INLAY_NONE)
                 seen[graph_read_at(graph->nodes[i], k)] = true;
-    find_border(graph, seen, out);
+    find_border(graph, seen, taken, out);
     if (out->output_count == 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the results of these nodes are not used");
     return INLAY_OK;

@@ -21,27 +21,23 @@ enum { FORMAT = 2 }; /* 1 had other hashes of tensors */
 
 /* ---- regions */
 
-/* Is a value computed from constants alone by one node, and hence no result? */
-static bool is_constant_node(const struct graph *graph, uint32_t value)
-{
-    const uint32_t producer = graph->values[value].info.producer;
-
-    return producer != INLAY_NONE && strcmp(graph->nodes[producer]->info.op_type.data, "Constant") == 0;
-}
-
-static const char **names_of(graph_model *model, const uint32_t *values, uint32_t *count)
+/* The names of the values without those that each region computes itself from constants, unless they are outputs. */
+static const char **names_of(graph_model *model, const bool *fixed, const uint32_t *values, uint32_t *count)
 {
     const char **names = arena_array(&model->arena, (size_t)*count + 1, sizeof *names);
     uint32_t used = 0;
 
-    for (uint32_t i = 0; names != NULL && i < *count; i++)
-        if (!is_constant_node(model->main, values[i]))
-            names[used++] = model->main->values[values[i]].info.name.data;
+    for (uint32_t i = 0; names != NULL && i < *count; i++) {
+        const inlay_value_info *info = &model->main->values[values[i]].info;
+
+        if (!fixed[values[i]] || (info->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
+            names[used++] = info->name.data;
+    }
     *count = used;
     return names;
 }
 
-static inlay_status cut_region(proof_cut *cut, uint32_t region, inlay_diag *diag)
+static inlay_status cut_region(proof_cut *cut, const bool *fixed, uint32_t region, inlay_diag *diag)
 {
     proof_region *made = &cut->regions[region];
     model_part part;
@@ -51,8 +47,8 @@ static inlay_status cut_region(proof_cut *cut, uint32_t region, inlay_diag *diag
         return status;
     made->input_count = part.input_count;
     made->output_count = part.output_count;
-    made->inputs = names_of(cut->model, part.inputs, &made->input_count);
-    made->outputs = names_of(cut->model, part.outputs, &made->output_count);
+    made->inputs = names_of(cut->model, fixed, part.inputs, &made->input_count);
+    made->outputs = names_of(cut->model, fixed, part.outputs, &made->output_count);
     return made->inputs != NULL && made->outputs != NULL ? INLAY_OK : no_memory(diag, "for the regions");
 }
 
@@ -61,6 +57,7 @@ inlay_status proof_cut_make(const char *path, const inlay_options *options, uint
 {
     const session_source source = { .path = path, .fd = -1 };
     inlay_session raw = { .model = NULL };
+    const bool *fixed;
     model_part all;
     inlay_status status;
 
@@ -76,10 +73,11 @@ inlay_status proof_cut_make(const char *path, const inlay_options *options, uint
     }
     out->count = count < all.kept ? count : all.kept;
     out->regions = calloc(out->count, sizeof *out->regions);
-    if (out->regions == NULL)
+    fixed = model_part_fixed(raw.model);
+    if (out->regions == NULL || fixed == NULL)
         return no_memory(diag, "for the regions");
     for (uint32_t i = 0; i < out->count; i++)
-        INLAY_TRY(cut_region(out, i, diag));
+        INLAY_TRY(cut_region(out, fixed, i, diag));
 done:
     return status;
 }
