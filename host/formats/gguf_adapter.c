@@ -44,8 +44,8 @@ static inlay_status give(const struct gguf_tensor *tensor, format_adapter *out, 
                           tensor->name);
     (void)snprintf(prefix, sizeof prefix, "%.*s", (int)(bytes - end), tensor->name);
     if (tensor->rank != 2 || !gguf_module_name(prefix, module, sizeof module))
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "tensor '%s' is of a weight whose product takes no adapter",
-                          tensor->name);
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "tensor '%s': adapters cannot change this weight, only matrices of layers", tensor->name);
     (void)snprintf(name, sizeof name, "%s.lora_%c.weight", module, which == 0 ? 'A' : 'B');
     return out->add(out->ctx, name, type->name, &view);
 }

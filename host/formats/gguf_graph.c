@@ -389,7 +389,8 @@ static void attend_before(struct builder *b, int64_t layer, const char *prefix)
     if (has_temperature)
         gguf_builder_node(b, "Mul", "%sattn_q temperature -> %sattn_q.scaled", prefix, prefix);
     if (shares && sees_window(b, owner) != is_local)
-        gguf_fail_key(b->gguf, GGUF_PATTERN, "has no layer whose keys a later one can share, by the key");
+        gguf_fail_key(b->gguf, GGUF_PATTERN,
+                      "has no earlier layer of the same window that shares its keys, by the key");
     if (shares && layer == GGUF_ALTUP_KEY_LAYERS)
         gguf_builder_node(b, "Slice", "blk.0.attn_k no_keys.none no_keys.none axis_one -> no_keys");
     if (shares)

@@ -53,7 +53,8 @@ static inlay_status plan_rows(kit_plan *plan, const rows_state *state, const kit
         rows->head_step = rows->format.size;
         rows->step = 1;
         if (scales->count != rows->heads * rows->format.size)
-            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "there are %lld scales for %lld heads of %lld elements",
+            return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                              "there are %lld scales; expected 1, or one for each of %lld heads of %lld elements",
                               (long long)scales->count, (long long)rows->heads, (long long)rows->format.size);
     }
     rows->row_bytes = (uint64_t)rows->format.size * sizeof(float);

@@ -87,7 +87,8 @@ static inlay_status place_scales(const kit_tensor *scales, const cached_plan *pl
     *step = 1;
     if (scales->count == plan->shared * format->size)
         return INLAY_OK;
-    return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "there are %lld scales for %lld heads of %lld elements",
+    return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                      "there are %lld scales; expected 1, or one for each of %lld heads of %lld elements",
                       (long long)scales->count, (long long)plan->shared, (long long)format->size);
 }
 

@@ -45,8 +45,10 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
         return inlay_fail(diag, INLAY_INVALID_MODEL, "activation is '%s'; use none, silu or swish", name);
     }
     if (state->dilation < 1 || state->dilation > INT32_MAX) {
+        const long long dilation = state->dilation;
+
         free(state);
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "dilation is out of range");
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "dilation is %lld; it must be within 1 and 2147483647", dilation);
     }
     *out_state = state;
     return INLAY_OK;

@@ -103,10 +103,11 @@ static inlay_status resolve_dim(const transpose_state *state, uint32_t spatial, 
     if (geometry->kernel[i] < 1 || geometry->stride[i] < 1 || geometry->dilation[i] < 1 || extra < 0 ||
         geometry->kernel[i] > limit || geometry->stride[i] > limit || geometry->dilation[i] > limit || extra > limit ||
         geometry->in[i] > limit)
-        return inlay_fail(diag, INLAY_INVALID_MODEL,
-                          "window %lld, stride %lld, dilation %lld, output_padding %lld: out of range",
-                          (long long)geometry->kernel[i], (long long)geometry->stride[i],
-                          (long long)geometry->dilation[i], (long long)extra);
+        return inlay_fail(
+            diag, INLAY_INVALID_MODEL,
+            "window %lld, stride %lld, dilation %lld: each must be at least 1; output_padding %lld: at least 0",
+            (long long)geometry->kernel[i], (long long)geometry->stride[i], (long long)geometry->dilation[i],
+            (long long)extra);
     window = (geometry->kernel[i] - 1) * geometry->dilation[i] + 1;
     full = geometry->stride[i] * (geometry->in[i] - 1) + extra + window;
     if (state->output_shape_count > 0 || same) {
@@ -119,7 +120,7 @@ static inlay_status resolve_dim(const transpose_state *state, uint32_t spatial, 
     } else if (attrs->auto_pad == CONV_PAD_EXPLICIT && attrs->pads_count >= 0) {
         if (attrs->pads[d] < -limit || attrs->pads[d] > limit || attrs->pads[d + spatial] < -limit ||
             attrs->pads[d + spatial] > limit)
-            return inlay_fail(diag, INLAY_INVALID_MODEL, "pads %lld and %lld are out of range",
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "pads %lld and %lld: each must be within -2^31 to 2^31",
                               (long long)attrs->pads[d], (long long)attrs->pads[d + spatial]);
         geometry->begin[i] = attrs->pads[d];
         geometry->out[i] = full - attrs->pads[d] - attrs->pads[d + spatial];

@@ -44,8 +44,9 @@ static inlay_status pooled_shape(const kit_call *call, int64_t *dims)
 
         if (stride <= 0 || stride > INT32_MAX || state->kernel[d] <= 0 || state->kernel[d] > INT32_MAX || pads < 0 ||
             pads > INT32_MAX || input->dims[d + 2] > INT32_MAX)
-            return inlay_fail(call->diag, INLAY_INVALID_MODEL, "axis %lld has a kernel, stride or pad out of range",
-                              (long long)d + 2);
+            return inlay_fail(call->diag, INLAY_INVALID_MODEL,
+                              "axis %lld: kernel %lld and stride %lld must be at least 1, pads %lld at least 0",
+                              (long long)d + 2, (long long)state->kernel[d], (long long)stride, (long long)pads);
         dims[d + 2] = (input->dims[d + 2] - 1) * stride + state->kernel[d] - pads;
         if (dims[d + 2] <= 0)
             return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "axis %lld would have size %lld", (long long)d + 2,

@@ -215,8 +215,12 @@ inlay_status tree_read_named(const kit_node *node, tree_state *state, inlay_diag
     if (missing_count != 0 && missing_count != node_count)
         return tree_broken(diag,
                            "nodes_missing_value_tracks_true has another length than the other nodes_* attributes");
-    if (node_count == 0 || splits.count != node_count || !tree_lists_read(node, state, &lists))
-        return tree_broken(diag, "it has no nodes, or the lists of nodes or weights differ in length");
+    if (node_count == 0)
+        return tree_broken(diag, "it has no nodes");
+    if (splits.count != node_count)
+        return tree_broken(diag, "nodes_values has another length than the other nodes_* attributes");
+    if (!tree_lists_read(node, state, &lists))
+        return tree_broken(diag, "the lists of targets or classes and of their weights differ in length");
     for (uint32_t i = 0; i < node_count; i++) /* the first node of a tree is its root */
         state->root_count += i == 0 || trees[i] != trees[i - 1];
     state->node_count = node_count;

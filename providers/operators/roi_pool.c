@@ -46,8 +46,8 @@ static inlay_status check_state(const roi_state *state, inlay_diag *diag)
     if (state->height <= 0 || state->width <= 0 || state->height > INT16_MAX || state->width > INT16_MAX ||
         state->sampling < 0 || state->sampling > 1024 || !(state->scale > 0))
         return inlay_fail(diag, INLAY_INVALID_MODEL,
-                          "pooled size %lld x %lld, sampling_ratio %lld or spatial_scale %g "
-                          "is out of range",
+                          "pooled size %lld x %lld: each must be within 1 and 32767; sampling_ratio %lld: 0 to 1024; "
+                          "spatial_scale %g: above 0",
                           (long long)state->height, (long long)state->width, (long long)state->sampling, state->scale);
     return INLAY_OK;
 }

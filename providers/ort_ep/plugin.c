@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* The options, by index; those that are not texts. */
+/* Indexes of the options that are not texts. */
 enum { CONTEXT = 4, DEVICE };
 static const inlay_option options[] = {
     { .name = "library",

@@ -190,7 +190,8 @@ static inlay_status read_attributes(tfidf_state *state, const kit_node *node, in
     state->skips = kit_attr_int(node->info, "max_skip_count", 0);
     if (state->shortest < 1 || state->longest < state->shortest || state->longest > INT16_MAX || state->skips < 0 ||
         state->skips > INT16_MAX)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "grams of %lld to %lld words with %lld skips are out of range",
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "grams of %lld to %lld words with %lld skips: the lengths must rise from 1, the skips from 0",
                           (long long)state->shortest, (long long)state->longest, (long long)state->skips);
     return INLAY_OK;
 }

@@ -19,7 +19,9 @@ static inlay_status prepare_hashes(const kit_node *node, void **out_state, inlay
     inlay_status status;
 
     if (made.longest < 2 || made.longest > INT16_MAX || made.heads < 1 || made.heads > INT16_MAX)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "max_ngram_size or n_head_per_ngram is out of range");
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "max_ngram_size %lld must be within 2 and 32767, n_head_per_ngram %lld within 1 and 32767",
+                          (long long)made.longest, (long long)made.heads);
     status = arg_allocate_state(sizeof(hash_state), out_state, diag);
     if (status == INLAY_OK)
         *(hash_state *)*out_state = made;
@@ -111,7 +113,8 @@ static inlay_status prepare_match(const kit_node *node, void **out_state, inlay_
     inlay_status status;
 
     if (made.shortest < 1 || made.longest < made.shortest)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "min_ngram_size %lld and max_ngram_size %lld are out of range",
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "min_ngram_size %lld must be at least 1, and max_ngram_size %lld at least as large",
                           (long long)made.shortest, (long long)made.longest);
     status = arg_allocate_state(sizeof(match_state), out_state, diag);
     if (status == INLAY_OK)

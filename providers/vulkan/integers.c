@@ -46,11 +46,13 @@ bool vulkan_integers_support(const kit_node *node, const vulkan_operator *row, k
         return false;
     for (uint32_t i = 0; i < (linear ? KIT_COUNT(singles) : 1); i++)
         if (!is_single(kit_input(node, singles[i])))
-            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input %u has a value for each row", singles[i]);
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL,
+                              "input %u differs between rows; only a single value is supported", singles[i]);
     for (uint32_t i = 0; i < (linear ? KIT_COUNT(per_column) : 1); i++)
         if (kit_input(node, per_column[i]) != NULL && kit_input(node, per_column[i])->rank > 1 &&
             !is_single(kit_input(node, per_column[i])))
-            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input %u has a value for each matrix and column",
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL,
+                              "input %u differs between matrices; only a value for each column is supported",
                               per_column[i]);
     return true;
 }

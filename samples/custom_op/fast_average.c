@@ -62,7 +62,7 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
     sizes->window = *(const int64_t *)state;
     if (sizes->window > sizes->length)
         sizes->window = sizes->length;
-    /* For each thread at most a row of doubles: no overflow, since the row itself exists. */
+    /* This cannot overflow: the window is at most a row, and rows of x fit into memory. */
     plan->workspace_bytes = (uint64_t)plan->max_threads * (uint64_t)sizes->window * sizeof(double);
     plan->plan = sizes;
     return INLAY_OK;

@@ -89,7 +89,9 @@ static inlay_status place_inner(const kit_unit *unit, const kit_step *step, inla
                               unit->name);
         if (!reserve(&request->workspace_bytes, kit_bytes(tensor->dtype, tensor->count),
                      &cursor->inner[unit->refs[i].index]))
-            return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "node '%s': the workspace is too large", unit->name);
+            return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
+                              "node '%s': the workspace is larger than the address space; use smaller inputs",
+                              unit->name);
     }
     return INLAY_OK;
 }
@@ -265,7 +267,8 @@ inlay_status kit_specialize(void *state, inlay_compiled *compiled, inlay_special
         !reserve(&request->workspace_bytes,
                  compiled->max_tensors > KIT_STACK_TENSORS ? compiled->max_tensors * sizeof(kit_tensor) : 0,
                  &instance->tensors_offset)) {
-        status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the region's workspace is too large");
+        status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
+                            "the region's workspace is larger than the address space; use smaller inputs");
         goto done;
     }
     INLAY_CHECK((char *)cursor.dims <= (char *)instance + instance->bytes);

@@ -276,7 +276,9 @@ static void wrong_memory_is_refused(void **state)
         const char *text;
     } rows[] = {
         { { .bytes = 4096, .pitch = 128 }, INLAY_UNSUPPORTED, "the isp reads dense rows" },
-        { { .bytes = 4096, .pitch = 16 }, INLAY_INVALID_ARGUMENT, "a pitch of 16 bytes; a row of this shape has 52" },
+        { { .bytes = 4096, .pitch = 16 },
+          INLAY_INVALID_ARGUMENT,
+          "a pitch of 16 bytes; it must be at least a row, 52" },
         { { .bytes = 300, .pitch = 128 }, INLAY_INVALID_ARGUMENT, "has 300 bytes; this shape needs 564" },
         { { .bytes = 100 }, INLAY_INVALID_ARGUMENT, "has 100 bytes; this shape needs 260" },
         { { .bytes = 8192 }, INLAY_INVALID_ARGUMENT, "does not have 8192 bytes" },

@@ -1111,7 +1111,7 @@ class Gguf(unittest.TestCase):
         good = gguf_adapter("llama", {"blk.0.attn_q": pair}, 1)
         for made, words in ((data, "of no adapter, by general.type"), (good.replace(b"lora_b", b"lora_c"), "neither lora_a nor"),
                             (gguf_adapter("llama", {"blk.0.attn_q": pair}, 1, "dora"), "another kind of adapter than lora"),
-                            (gguf_adapter("llama", {"blk.0.attn_norm": pair}, 1), "attn_norm.*whose product takes no adapter"),
+                            (gguf_adapter("llama", {"blk.0.attn_norm": pair}, 1), "attn_norm.*adapters cannot change this weight"),
                             (gguf_adapter("llama", {"blk.7.attn_q": pair}, 1), "layers.7.*no matrix multiplication"),
                             (gguf_adapter("llama", {"blk.0.attn_q": (pair[0], np.zeros((64, 3)))}, 1), "but the other factor states 2 for it"),
                             (good.replace(b"adapter.lora.alpha", b"adapter.lora.alphx"), "lacks the number adapter.lora.alpha"),

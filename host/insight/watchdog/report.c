@@ -287,7 +287,7 @@ static void report(const report_request *request, const region_watch *region, co
 
     if (program_list_kernels((struct program *)(uintptr_t)sample->program, sample->step, sample->program->parts.profile,
                              take_kernel, &kernel, &diag) != INLAY_OK)
-        diag = (inlay_diag)INLAY_DIAG_INIT; /* a list may end early */
+        diag = (inlay_diag)INLAY_DIAG_INIT; /* a list that failed only shortens the text */
     describe(sample, guilty, values, alone ? &of_node : found, kernel.text, text, sizeof text);
     if (!alone && region->piece.node_count > 1)
         (void)snprintf(text + strlen(text), sizeof text - strlen(text), "; no node alone has this error");
@@ -297,7 +297,8 @@ static void report(const report_request *request, const region_watch *region, co
         path[0] = '\0';
     record(findings, request, guilty, values, alone ? &of_node : found, kernel.text, text, path);
     (void)snprintf(line, sizeof line, "watchdog: %s%s%s%s", text,
-                   shut ? "; it no longer runs there if another provider can" : "; no memory to run it elsewhere",
+                   shut ? "; it no longer runs there if another provider can"
+                        : "; it stays there: no memory to move it",
                    path[0] != '\0' ? "; model with inputs: " : "", path);
     if (request->env->log != NULL)
         request->env->log(request->env->log_ctx, INLAY_LOG_WARNING, line);

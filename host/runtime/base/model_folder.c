@@ -153,7 +153,7 @@ inlay_status model_folder_read(const char *path, model_folder *out_folder, inlay
     return status;
 }
 
-/* Writes the path of the file of a part whose name has this end; false: there is none. */
+/* Writes the path of the file PART_END.onnx, or PART.onnx without an end. Returns false if there is no such file. */
 static bool find_file(const model_folder *folder, uint32_t part, const char *end, char out_path[PATH_MAX])
 {
     const int bytes = snprintf(out_path, PATH_MAX, "%s/%s%s%s.onnx", folder->path, folder->parts[part],

@@ -145,7 +145,7 @@ static inlay_status read_executor(const struct reader *reader, json_t *body, con
     file = member_text(ort, "model_file", &ok);
     if (file == NULL) {
         status = ok ? set_text(&out->why, "it names no model_file", reader->diag)
-                    : refuse(reader, out->name, "model_file is no text");
+                    : refuse(reader, out->name, "model_file must be a text");
         goto done;
     }
     INLAY_TRY(resolve(reader, out->name, folder, file, path));
@@ -175,7 +175,7 @@ static inlay_status read_variant(const struct reader *reader, const char *compon
     INLAY_TRY(check_keys(reader, name, body, keys));
     folder = member_text(body, "variant_directory", &ok);
     if (!ok)
-        return refuse(reader, name, "variant_directory is no text");
+        return refuse(reader, name, "variant_directory must be a text");
     INLAY_TRY(resolve(reader, name, component_dir, folder != NULL ? folder : name, path));
     error = json_object_get(json_object_get(json_object_get(body, "additional_metadata"), "inlay"), "error");
     if (error != NULL && (!json_is_number(error) || json_number_value(error) < 0))

@@ -57,8 +57,8 @@ static inlay_status adopt_options(plugin_module *module, plugin_provider *provid
         sized_struct_read(&options[i], sizeof options[i],
                           INLAY_AT(inlay_option, table->options, table->option_stride, i), table->option_stride);
         if (!is_word(options[i].name, "_"))
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s: option %u has no name of a-z, 0-9 and _",
-                              table->name, i);
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "provider %s: the name of option %u must consist of a-z, 0-9 and _", table->name, i);
         if (options[i].kind < INLAY_OPTION_BOOL || options[i].kind > INLAY_OPTION_ENUM ||
             (options[i].kind == INLAY_OPTION_ENUM && options[i].choices == NULL))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
@@ -161,7 +161,7 @@ static inlay_status adopt_provider(plugin_module *module, plugin_provider *provi
     provider->file = &module->file;
     provider->module = module;
     if (!is_word(table->name, "_"))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "a provider has no name of a-z, 0-9 and _");
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the name of a provider must consist of a-z, 0-9 and _");
     for (const plugin_provider *other = module->providers; other < provider; other++)
         if (strcmp(other->table->name, table->name) == 0)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the plugin has two providers '%s'", table->name);

@@ -155,8 +155,8 @@ struct fixed_dims {
     uint32_t count;
 };
 
-/* Finds the symbols of option dim, whose names may end in '?', in the session's arena. All are found before any
- * is replaced, since some are named by the position of a dimension (INPUT:AXIS). */
+/* Finds the symbols of dimensions that option dim names; a name may end in '?'. The list is allocated in the session's
+ * arena. All are found before any is replaced, since some are named by the position of a dimension (INPUT:AXIS). */
 static inlay_status find_dims(graph_model *model, const inlay_options *options, struct fixed_dims *out,
                               inlay_diag *diag)
 {

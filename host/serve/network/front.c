@@ -147,7 +147,8 @@ static bool wait_for(struct front_thread *thread, int fd, void *user, bool exclu
     return epoll_ctl(thread->epoll, EPOLL_CTL_ADD, fd, &event) == 0 || errno == EEXIST;
 }
 
-/* Lets the threads wait for new clients until that time, or (0) from now on. Health checks are always accepted. */
+/* With accepts_ns 0, the threads wait for new clients from now on; otherwise they stop until accepts_ns. The port for
+ * health checks always accepts. */
 static void set_accepting(struct front *front, uint64_t accepts_ns)
 {
     bool good = true;

@@ -189,7 +189,7 @@ static void add_warning(tool_set *set, const struct tool *one, const char *why)
     strbuf_deinit(&text);
 }
 
-/* Whether the schema's grammar can be built. It takes at most a quarter of the steps that are left. */
+/* Whether the schema's grammar can be built. Building may use at most a quarter of the remaining steps. */
 static bool fits(json_t *schema, uint64_t *left, char *why)
 {
     struct grammar *trial = grammar_create();

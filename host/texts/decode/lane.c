@@ -77,8 +77,8 @@ static size_t most_guesses(const struct lane *lane, size_t most)
     return limit == 0 || decoder_used_bytes(decoder) + most * model->rows.token_bytes <= limit ? most : 0;
 }
 
-/* Guesses the next tokens of the lane's only text by its own tokens. Sets lane->ahead to the number of those that its
- * next run reads. */
+/* Guesses the next tokens of the lane's only text by its own tokens. Sets lane->ahead to the number of guesses
+ * that the lane's next run reads. */
 static void lane_guess(struct lane *lane)
 {
     struct decoder *decoder = lane->decoder;

@@ -19,8 +19,8 @@ static bool has(const schema_list *list, const json_t *part)
     return false;
 }
 
-/* Adds the schemas that the schema applies to the same value; of `list`, those that hold. What is within `not`
- * describes nothing. */
+/* Adds the subschemas that the schema applies to the same value: allOf, anyOf, references and so on, and `then` or
+ * `else` if the condition is in `list`, the schemas that hold, or not. A subschema within `not` describes nothing. */
 static bool add_applied(const schema_reader *reader, const schema_list *list, json_t *schema, schema_list *applied)
 {
     static const char *const keywords[] = { "allOf", "anyOf", "oneOf" }, *const by_name[] = { "dependentSchemas",

@@ -42,9 +42,10 @@ inlay_status cpu_read_scales(cpu_build *build, uint32_t input, int64_t heads, in
         return INLAY_OK;
     count = cpu_count(build, value);
     if (count != 1 && count != heads * size)
-        return inlay_fail(build->diag, INLAY_SHAPE_MISMATCH,
-                          "node '%s': there are %lld scales for %lld heads of %lld elements", op->name,
-                          (long long)count, (long long)heads, (long long)size);
+        return inlay_fail(
+            build->diag, INLAY_SHAPE_MISMATCH,
+            "node '%s': there are %lld scales; expected 1, or one for each of %lld heads of %lld elements", op->name,
+            (long long)count, (long long)heads, (long long)size);
     if (count != 1) {
         scales->head = size;
         scales->step = 1;

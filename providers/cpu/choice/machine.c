@@ -7,16 +7,16 @@
 #include "simd/cpu.h"
 #include <math.h>
 
-#define REFERENCE_FLOPS 320.0   /* per nanosecond, of a core of pace 1 ... */
-#define REFERENCE_LIMIT 250.0   /* ... on which loads and stores limit products, too */
+#define REFERENCE_FLOPS 320.0   /* per nanosecond, of a core of pace 1 */
+#define REFERENCE_LIMIT 250.0   /* the same, where loads and stores limit products, too */
 #define DENSE_SHARE 0.97        /* of the core's multiply-adds that a product can use */
 #define AVX2_OTHER 1.2          /* time of other instructions with AVX2, relative to AVX-512, on that core */
-#define FITTED_CORE_BYTES 220.0 /* of the core of the constants: per nanosecond from the nearest cache, ... */
-#define FITTED_FLOPS 45.0       /* ... and with registers of 16 bytes, whose rate is that of plain instructions */
-#define SMALL_MOVE 262144.0     /* bytes of an image that changes its layout in the near cache ... */
-#define SMALL_MOVE_PER_NS 32.0
-#define MOVE_PER_NS 22.0 /* ... or the shared one */
-#define MIN_MOVED 24576  /* elements whose layout several threads change (region/copies.c) */
+#define FITTED_CORE_BYTES 220.0 /* bytes per nanosecond from the nearest cache, of the core of the constants */
+#define FITTED_FLOPS 45.0       /* operations per ns of that core in registers of 16 bytes, as of plain code */
+#define SMALL_MOVE 262144.0     /* bytes of an image that changes its layout in the near cache */
+#define SMALL_MOVE_PER_NS 32.0  /* bytes whose layout changes per nanosecond in the near cache */
+#define MOVE_PER_NS 22.0        /* and in the shared cache */
+#define MIN_MOVED 24576         /* elements whose layout several threads change (region/copies.c) */
 #define MOVED_GRAIN 16384
 #define NEAR_WEIGHTS 1e6  /* bytes of a graph's weights that stay in the core's cache between runs */
 #define FETCHED_AHEAD 1.3 /* speed of packed weights from the shared cache, relative to other data */

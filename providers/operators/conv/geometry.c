@@ -55,8 +55,8 @@ static inlay_status resolve_dim(const conv_attrs *attrs, uint32_t spatial, uint3
         begin = attrs->pads[d];
         end = attrs->pads[d + spatial];
         if (begin < -limit || begin > limit || end < -limit || end > limit)
-            return inlay_fail(diag, INLAY_INVALID_MODEL, "pads %lld and %lld are out of range", (long long)begin,
-                              (long long)end);
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "pads %lld and %lld: each must be within -2^40 to 2^40",
+                              (long long)begin, (long long)end);
     } else if (attrs->auto_pad == CONV_PAD_SAME_UPPER || attrs->auto_pad == CONV_PAD_SAME_LOWER) {
         int64_t count = (in + stride - 1) / stride, total = in > 0 ? (count - 1) * stride + window - in : 0;
         total = total > 0 ? total : 0;

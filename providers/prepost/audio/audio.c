@@ -88,10 +88,10 @@ static const inlay_op_example examples[] = {
 const prepost_operator prepost_audio_decoder = {
     .op_type = "AudioDecoder",
     .signature = "encoded:B, format?:S -> pcm:F; B=uint8, S=string, F=float; downsampling_rate:i=0, stereo_to_mono:i=0",
-    .doc =
-        "Decodes a sound file to samples, [1, samples], -1 to 1: WAV, and with libsndfile FLAC, MP3, Ogg and others. "
-        "downsampling_rate above 0 resamples to that rate, higher or lower; stereo_to_mono 1 averages the channels. "
-        "The format is detected from the bytes; the input format is ignored.",
+    .doc = "Decodes a sound file into samples from -1 to 1, of shape [1, samples]. The format is detected from the "
+           "bytes: WAV, "
+           "and with libsndfile FLAC, MP3, Ogg and others; the input format is ignored. A downsampling_rate above 0 "
+           "resamples to this rate, higher or lower; stereo_to_mono 1 averages the channels.",
     .extensions = true,
     .infer = infer,
     PREPOST_EXAMPLES(examples),

@@ -284,8 +284,9 @@ inlay_status read_json(text_tokenizer *tokenizer, const char *file, size_t bytes
     if (root == NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "tokenizer.json: line %d: %s", why.line, why.text);
     if (!json_is_object(json_object_get(root, "model"))) {
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                            "tokenizer.json: the file has no 'model'; use the tokenizer.json of the model");
+        status =
+            inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                       "tokenizer.json: there is no member 'model'; use the file that was published with the model");
         goto done;
     }
     step = json_object_get(root, "normalizer");

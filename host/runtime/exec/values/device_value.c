@@ -156,10 +156,10 @@ static inlay_status check_native(const struct provider *provider, inlay_native_m
     uint64_t needed = bytes;
 
     if (pitch != 0 && rows > 1 && (pitch < row || row * rows != bytes))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "the memory has a pitch of %llu bytes; a row of this shape has "
-                          "%llu",
-                          (unsigned long long)pitch, (unsigned long long)row);
+        return inlay_fail(
+            diag, INLAY_INVALID_ARGUMENT,
+            "the memory has a pitch of %llu bytes; it must be at least a row, %llu, and all rows equally long",
+            (unsigned long long)pitch, (unsigned long long)row);
     if (pitch == row || rows <= 1)
         memory->pitch = 0;
     else if (pitch != 0 &&

@@ -249,7 +249,7 @@ static void read_options(struct reader *reader, const json_t *list, certificate_
                "sha256", &sum);
         if (reader->status == INLAY_OK &&
             (!json_is_string(name) || !json_is_string(value) || !(json_is_string(sum) || json_is_null(sum))))
-            refuse(reader, "%s: an option is no text", provider->name);
+            refuse(reader, "%s: name, value and sha256 of an option must be texts", provider->name);
         if (reader->status == INLAY_OK)
             provider->options[i] = (certificate_option){ .name = copy_text(reader, name),
                                                          .value = copy_text(reader, value),
@@ -267,7 +267,7 @@ static void read_groups(struct reader *reader, const json_t *list, certificate_p
         unpack(reader, json_array_get(list, i), provider->name, "{s:o, s:I, s:I}", "nodes", &nodes, "cases", &cases,
                "differed", &differed);
         if (reader->status == INLAY_OK && !json_is_string(nodes))
-            refuse(reader, "%s: a group is no text", provider->name);
+            refuse(reader, "%s: nodes of a group must be a text", provider->name);
         if (reader->status == INLAY_OK && differed == 0 && cases > 0)
             provider->groups[provider->group_count++] = copy_text(reader, nodes);
     }
@@ -309,7 +309,7 @@ static void read_root(struct reader *reader, json_t *root, certificate_file *out
     unpack(reader, root, "the file", "{s:i, s:s, s:s, s:o, s:b, s:I, s:o}", "inlay_certificate", &format, "version",
            &version, "plugin", &plugin, "sha256", &sum, "quick", &quick, "seed", &seed, "providers", &providers);
     if (reader->status == INLAY_OK && (!json_is_string(sum) || !json_is_array(providers)))
-        refuse(reader, "'sha256' is no text, or 'providers' no list");
+        refuse(reader, "'sha256' must be a text, and 'providers' a list");
     if (reader->status != INLAY_OK)
         return;
     out->plugin_sha256 = copy_text(reader, sum);
